@@ -9,7 +9,7 @@ use s3s::dto::{
     Grantee, Owner, Permission, PutBucketAclInput, PutBucketAclOutput, PutObjectAclInput, PutObjectAclOutput,
     Type,
 };
-use s3s::{S3Request, S3Response, S3Result, s3_error};
+use s3s::{S3Request, S3Result, s3_error};
 
 const ALL_USERS: &str = "http://acs.amazonaws.com/groups/global/AllUsers";
 
@@ -115,21 +115,18 @@ impl Gateway {
     pub(super) async fn bucket_acl(
         &self,
         request: S3Request<GetBucketAclInput>,
-    ) -> S3Result<S3Response<GetBucketAclOutput>> {
+    ) -> S3Result<GetBucketAclOutput> {
         let input = &request.input;
         let access =
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         let grants = grants(&access.bucket, &access.bucket.attributes);
-        Ok(S3Response::new(GetBucketAclOutput {
-            grants: Some(grants),
-            owner: Some(owner(&access.bucket.owner)),
-        }))
+        Ok(GetBucketAclOutput { grants: Some(grants), owner: Some(owner(&access.bucket.owner)) })
     }
 
     pub(super) async fn set_bucket_acl(
         &self,
         request: S3Request<PutBucketAclInput>,
-    ) -> S3Result<S3Response<PutBucketAclOutput>> {
+    ) -> S3Result<PutBucketAclOutput> {
         let input = &request.input;
         refuse_grants([
             &input.grant_full_control,
@@ -143,26 +140,26 @@ impl Gateway {
         let name = input.acl.as_ref().map(|acl| acl.as_str());
         let acl = requested_acl(name, input.access_control_policy.as_ref(), &access.bucket.owner)?;
         self.change_bucket(access.bucket, |bucket| set(&mut bucket.attributes, Some(acl))).await?;
-        Ok(S3Response::new(PutBucketAclOutput::default()))
+        Ok(PutBucketAclOutput::default())
     }
 
     pub(super) async fn object_acl(
         &self,
         request: S3Request<GetObjectAclInput>,
-    ) -> S3Result<S3Response<GetObjectAclOutput>> {
+    ) -> S3Result<GetObjectAclOutput> {
         let input = &request.input;
         let access =
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         let object = self.visible(&access, &input.key, input.version_id.as_deref()).await?;
         let grants = Some(grants(&access.bucket, &object.attributes));
         let owner = Some(owner(&access.bucket.owner));
-        Ok(S3Response::new(GetObjectAclOutput { grants, owner, request_charged: None }))
+        Ok(GetObjectAclOutput { grants, owner, request_charged: None })
     }
 
     pub(super) async fn set_object_acl(
         &self,
         request: S3Request<PutObjectAclInput>,
-    ) -> S3Result<S3Response<PutObjectAclOutput>> {
+    ) -> S3Result<PutObjectAclOutput> {
         let input = &request.input;
         refuse_grants([
             &input.grant_full_control,
@@ -178,6 +175,6 @@ impl Gateway {
         let version = input.version_id.as_deref();
         let change = |attributes: &mut Attributes| set(attributes, Some(acl));
         self.change_attributes(&access, &input.key, version, change).await?;
-        Ok(S3Response::new(PutObjectAclOutput::default()))
+        Ok(PutObjectAclOutput::default())
     }
 }

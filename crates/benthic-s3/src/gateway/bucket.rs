@@ -11,7 +11,7 @@ use s3s::dto::{
     GetBucketVersioningInput, GetBucketVersioningOutput, HeadBucketInput, HeadBucketOutput, ListBucketsInput,
     ListBucketsOutput, PutBucketVersioningInput, PutBucketVersioningOutput,
 };
-use s3s::{S3Request, S3Response, S3Result, s3_error};
+use s3s::{S3Request, S3Result, s3_error};
 
 /// Default and maximum number of buckets in a page.
 const BUCKETS_MAX: i32 = 10_000;
@@ -21,10 +21,7 @@ const PAGE: usize = 1_000;
 const CLASSIC_REGION: &str = "us-east-1";
 
 impl Gateway {
-    pub(super) async fn create(
-        &self,
-        request: S3Request<CreateBucketInput>,
-    ) -> S3Result<S3Response<CreateBucketOutput>> {
+    pub(super) async fn create(&self, request: S3Request<CreateBucketInput>) -> S3Result<CreateBucketOutput> {
         let input = &request.input;
         acl::refuse_grants([
             &input.grant_full_control,
@@ -71,37 +68,34 @@ impl Gateway {
             Err(failure) => return Err(error::bucket(failure)),
         }
         let location = Some(format!("/{}", input.bucket));
-        Ok(S3Response::new(CreateBucketOutput { location, ..CreateBucketOutput::default() }))
+        Ok(CreateBucketOutput { location, ..CreateBucketOutput::default() })
     }
 
     pub(super) async fn head_of_bucket(
         &self,
         request: S3Request<HeadBucketInput>,
-    ) -> S3Result<S3Response<HeadBucketOutput>> {
+    ) -> S3Result<HeadBucketOutput> {
         let input = &request.input;
         self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::List).await?;
         let bucket_region = Some(self.region.clone());
-        Ok(S3Response::new(HeadBucketOutput { bucket_region, ..HeadBucketOutput::default() }))
+        Ok(HeadBucketOutput { bucket_region, ..HeadBucketOutput::default() })
     }
 
     pub(super) async fn delete_whole_bucket(
         &self,
         request: S3Request<DeleteBucketInput>,
-    ) -> S3Result<S3Response<DeleteBucketOutput>> {
+    ) -> S3Result<DeleteBucketOutput> {
         let input = &request.input;
         self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         match self.sal.delete_bucket(&input.bucket).await {
-            Ok(()) => Ok(S3Response::new(DeleteBucketOutput::default())),
+            Ok(()) => Ok(DeleteBucketOutput::default()),
             Err(failure) if failure.kind() == ErrorKind::Conflict => Err(s3_error!(BucketNotEmpty)),
             Err(failure) if failure.kind() == ErrorKind::Busy => Err(s3_error!(OperationAborted)),
             Err(failure) => Err(error::bucket(failure)),
         }
     }
 
-    pub(super) async fn buckets(
-        &self,
-        request: S3Request<ListBucketsInput>,
-    ) -> S3Result<S3Response<ListBucketsOutput>> {
+    pub(super) async fn buckets(&self, request: S3Request<ListBucketsInput>) -> S3Result<ListBucketsOutput> {
         let input = &request.input;
         let caller = caller(&request);
         let owner = caller.account().ok_or_else(|| s3_error!(AccessDenied))?;
@@ -135,29 +129,29 @@ impl Gateway {
                 }
             }
         }
-        Ok(S3Response::new(ListBucketsOutput {
+        Ok(ListBucketsOutput {
             buckets: Some(buckets),
             continuation_token: after.filter(|_| more),
             owner: Some(acl::owner(owner)),
             prefix: input.prefix.clone(),
-        }))
+        })
     }
 
     pub(super) async fn location(
         &self,
         request: S3Request<GetBucketLocationInput>,
-    ) -> S3Result<S3Response<GetBucketLocationOutput>> {
+    ) -> S3Result<GetBucketLocationOutput> {
         let input = &request.input;
         self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         let named =
             (self.region != CLASSIC_REGION).then(|| BucketLocationConstraint::from(self.region.clone()));
-        Ok(S3Response::new(GetBucketLocationOutput { location_constraint: named }))
+        Ok(GetBucketLocationOutput { location_constraint: named })
     }
 
     pub(super) async fn versioning(
         &self,
         request: S3Request<GetBucketVersioningInput>,
-    ) -> S3Result<S3Response<GetBucketVersioningOutput>> {
+    ) -> S3Result<GetBucketVersioningOutput> {
         let input = &request.input;
         let access =
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
@@ -168,13 +162,13 @@ impl Gateway {
                 Some(BucketVersioningStatus::from_static(BucketVersioningStatus::SUSPENDED))
             }
         };
-        Ok(S3Response::new(GetBucketVersioningOutput { status, mfa_delete: None }))
+        Ok(GetBucketVersioningOutput { status, mfa_delete: None })
     }
 
     pub(super) async fn set_versioning(
         &self,
         request: S3Request<PutBucketVersioningInput>,
-    ) -> S3Result<S3Response<PutBucketVersioningOutput>> {
+    ) -> S3Result<PutBucketVersioningOutput> {
         let input = &request.input;
         let access =
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
@@ -190,6 +184,6 @@ impl Gateway {
             Ok(())
         };
         self.change_bucket(access.bucket, change).await?;
-        Ok(S3Response::new(PutBucketVersioningOutput::default()))
+        Ok(PutBucketVersioningOutput::default())
     }
 }

@@ -16,7 +16,7 @@ use s3s::dto::{
     CopyObjectInput, CopyObjectOutput, CopyObjectResult, CopyPartResult, CopySource, MetadataDirective,
     TaggingDirective, UploadPartCopyInput, UploadPartCopyOutput,
 };
-use s3s::{S3Request, S3Response, S3Result, s3_error};
+use s3s::{S3Request, S3Result, s3_error};
 use std::ops::Range;
 use std::pin::pin;
 
@@ -68,10 +68,7 @@ impl Gateway {
         Ok((access, object))
     }
 
-    pub(super) async fn copy(
-        &self,
-        request: S3Request<CopyObjectInput>,
-    ) -> S3Result<S3Response<CopyObjectOutput>> {
+    pub(super) async fn copy(&self, request: S3Request<CopyObjectInput>) -> S3Result<CopyObjectOutput> {
         let input = &request.input;
         super::refuse([("annotations", input.annotation_directive.is_some())])?;
         refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
@@ -135,18 +132,18 @@ impl Gateway {
             ..CopyObjectResult::default()
         };
         set_checksum!(result, stored.as_ref());
-        Ok(S3Response::new(CopyObjectOutput {
+        Ok(CopyObjectOutput {
             copy_object_result: Some(result),
             copy_source_version_id: version_field(from.bucket.versioning, source.version),
             version_id: version_field(access.bucket.versioning, copied.version),
             ..CopyObjectOutput::default()
-        }))
+        })
     }
 
     pub(super) async fn copy_part(
         &self,
         request: S3Request<UploadPartCopyInput>,
-    ) -> S3Result<S3Response<UploadPartCopyOutput>> {
+    ) -> S3Result<UploadPartCopyOutput> {
         let input = &request.input;
         refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
         let access =
@@ -184,11 +181,11 @@ impl Gateway {
             ..CopyPartResult::default()
         };
         set_checksum!(result, Some(&verified.checksum));
-        Ok(S3Response::new(UploadPartCopyOutput {
+        Ok(UploadPartCopyOutput {
             copy_part_result: Some(result),
             copy_source_version_id: version_field(from.bucket.versioning, source.version),
             ..UploadPartCopyOutput::default()
-        }))
+        })
     }
 
     /// Computes the checksum of an object by reading its data.

@@ -14,7 +14,7 @@ use s3s::dto::{
     CORSConfiguration, CORSRule, DeleteBucketCorsInput, DeleteBucketCorsOutput, GetBucketCorsInput,
     GetBucketCorsOutput, PutBucketCorsInput, PutBucketCorsOutput,
 };
-use s3s::{S3Request, S3Response, S3Result, s3_error};
+use s3s::{S3Request, S3Result, s3_error};
 
 const RULES_MAX: usize = 100;
 const METHODS: [&str; 5] = ["GET", "PUT", "HEAD", "POST", "DELETE"];
@@ -131,10 +131,7 @@ impl CorsRequest {
 }
 
 impl Gateway {
-    pub(super) async fn cors(
-        &self,
-        request: S3Request<GetBucketCorsInput>,
-    ) -> S3Result<S3Response<GetBucketCorsOutput>> {
+    pub(super) async fn cors(&self, request: S3Request<GetBucketCorsInput>) -> S3Result<GetBucketCorsOutput> {
         let input = &request.input;
         let access =
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
@@ -142,13 +139,13 @@ impl Gateway {
         if rules.is_empty() {
             return Err(s3_error!(NoSuchCORSConfiguration));
         }
-        Ok(S3Response::new(GetBucketCorsOutput { cors_rules: Some(rules) }))
+        Ok(GetBucketCorsOutput { cors_rules: Some(rules) })
     }
 
     pub(super) async fn set_cors(
         &self,
         request: S3Request<PutBucketCorsInput>,
-    ) -> S3Result<S3Response<PutBucketCorsOutput>> {
+    ) -> S3Result<PutBucketCorsOutput> {
         let input = &request.input;
         let access =
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
@@ -161,13 +158,13 @@ impl Gateway {
             Ok(())
         };
         self.change_bucket(access.bucket, change).await?;
-        Ok(S3Response::new(PutBucketCorsOutput::default()))
+        Ok(PutBucketCorsOutput::default())
     }
 
     pub(super) async fn remove_cors(
         &self,
         request: S3Request<DeleteBucketCorsInput>,
-    ) -> S3Result<S3Response<DeleteBucketCorsOutput>> {
+    ) -> S3Result<DeleteBucketCorsOutput> {
         let input = &request.input;
         let access =
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
@@ -176,6 +173,6 @@ impl Gateway {
             Ok(())
         };
         self.change_bucket(access.bucket, change).await?;
-        Ok(S3Response::new(DeleteBucketCorsOutput::default()))
+        Ok(DeleteBucketCorsOutput::default())
     }
 }

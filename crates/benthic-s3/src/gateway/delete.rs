@@ -9,16 +9,13 @@ use s3s::dto::{
     DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject, Error,
     ObjectIdentifier,
 };
-use s3s::{S3Request, S3Response, S3Result, s3_error};
+use s3s::{S3Request, S3Result, s3_error};
 
 /// Maximum number of objects in one request.
 const OBJECTS_MAX: usize = 1_000;
 
 impl Gateway {
-    pub(super) async fn delete(
-        &self,
-        request: S3Request<DeleteObjectInput>,
-    ) -> S3Result<S3Response<DeleteObjectOutput>> {
+    pub(super) async fn delete(&self, request: S3Request<DeleteObjectInput>) -> S3Result<DeleteObjectOutput> {
         let input = &request.input;
         refuse([
             ("a condition on the time of an object", input.if_match_last_modified_time.is_some()),
@@ -34,7 +31,7 @@ impl Gateway {
         };
         let deleted = self.sal.delete(&access.bucket, &delete).await.map_err(error::object)?;
         let versions = access.bucket.versioning != Versioning::Off;
-        let output = DeleteObjectOutput {
+        Ok(DeleteObjectOutput {
             delete_marker: deleted.marker.then_some(true),
             version_id: deleted
                 .version
@@ -42,14 +39,13 @@ impl Gateway {
                 .filter(|_| versions)
                 .map(|version| version.to_string()),
             request_charged: None,
-        };
-        Ok(S3Response::new(output))
+        })
     }
 
     pub(super) async fn delete_many(
         &self,
         request: S3Request<DeleteObjectsInput>,
-    ) -> S3Result<S3Response<DeleteObjectsOutput>> {
+    ) -> S3Result<DeleteObjectsOutput> {
         let input = &request.input;
         refuse([("MFA delete", input.mfa.is_some())])?;
         let access =
@@ -87,9 +83,7 @@ impl Gateway {
                 Err(failure) => errors.push(error_entry(object, &error::object(failure))),
             }
         }
-        let output =
-            DeleteObjectsOutput { deleted: Some(deleted), errors: Some(errors), request_charged: None };
-        Ok(S3Response::new(output))
+        Ok(DeleteObjectsOutput { deleted: Some(deleted), errors: Some(errors), request_charged: None })
     }
 }
 

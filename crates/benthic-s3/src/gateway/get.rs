@@ -15,7 +15,7 @@ use s3s::dto::{
     GetObjectOutput, HeadObjectInput, HeadObjectOutput, ObjectAttributes, ObjectPart, StorageClass,
     StreamingBlob,
 };
-use s3s::{Body, S3Request, S3Response, S3Result, s3_error};
+use s3s::{Body, S3Request, S3Result, s3_error};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -169,10 +169,7 @@ macro_rules! find_object {
 }
 
 impl Gateway {
-    pub(super) async fn get(
-        &self,
-        request: S3Request<GetObjectInput>,
-    ) -> S3Result<S3Response<GetObjectOutput>> {
+    pub(super) async fn get(&self, request: S3Request<GetObjectInput>) -> S3Result<GetObjectOutput> {
         let from_start = request.input.range.is_none() && request.input.part_number.is_none();
         let (access, object, prefetch, requested) = find_object!(self, request, from_start);
         let input = &request.input;
@@ -186,13 +183,10 @@ impl Gateway {
         let reader =
             self.sal.read(&access.bucket, &object, requested.range, prefetch).await.map_err(error::object)?;
         output.body = Some(self.body(reader));
-        Ok(S3Response::new(output))
+        Ok(output)
     }
 
-    pub(super) async fn head(
-        &self,
-        request: S3Request<HeadObjectInput>,
-    ) -> S3Result<S3Response<HeadObjectOutput>> {
+    pub(super) async fn head(&self, request: S3Request<HeadObjectInput>) -> S3Result<HeadObjectOutput> {
         let (access, object, _, requested) = find_object!(self, request, false);
         let input = &request.input;
         let mut output = object_output!(
@@ -203,13 +197,13 @@ impl Gateway {
             input.checksum_mode.is_some()
         );
         override_headers!(output, input);
-        Ok(S3Response::new(output))
+        Ok(output)
     }
 
     pub(super) async fn attributes(
         &self,
         request: S3Request<GetObjectAttributesInput>,
-    ) -> S3Result<S3Response<GetObjectAttributesOutput>> {
+    ) -> S3Result<GetObjectAttributesOutput> {
         let input = &request.input;
         refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
         let bucket = (input.bucket.as_str(), &input.expected_bucket_owner);
@@ -230,7 +224,7 @@ impl Gateway {
         });
         let object_parts = (requests(ObjectAttributes::OBJECT_PARTS) && is_multipart(&object))
             .then(|| page_of_parts(&object, input.max_parts, input.part_number_marker));
-        let output = GetObjectAttributesOutput {
+        Ok(GetObjectAttributesOutput {
             checksum,
             e_tag: requests(ObjectAttributes::ETAG).then(|| strong_etag(&object.etag)),
             last_modified: Some(timestamp(object.modified_ms)),
@@ -241,8 +235,7 @@ impl Gateway {
                 .then(|| StorageClass::from_static(StorageClass::STANDARD)),
             version_id: version_field(access.bucket.versioning, object.version),
             ..GetObjectAttributesOutput::default()
-        };
-        Ok(S3Response::new(output))
+        })
     }
 
     /// Wraps a reader as the body of an answer, and counts the bytes.

@@ -14,7 +14,7 @@ use s3s::dto::{
     ListPartsOutput, MultipartUpload, Object, ObjectStorageClass, ObjectVersion, ObjectVersionStorageClass,
     StorageClass,
 };
-use s3s::{S3Request, S3Response, S3Result, s3_error};
+use s3s::{S3Request, S3Result, s3_error};
 
 /// Maximum number of entries in a page.
 const ENTRIES_MAX: i32 = 1_000;
@@ -136,10 +136,7 @@ impl Gateway {
         Ok(page)
     }
 
-    pub(super) async fn list(
-        &self,
-        request: S3Request<ListObjectsInput>,
-    ) -> S3Result<S3Response<ListObjectsOutput>> {
+    pub(super) async fn list(&self, request: S3Request<ListObjectsInput>) -> S3Result<ListObjectsOutput> {
         let input = &request.input;
         let access =
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::List).await?;
@@ -153,7 +150,7 @@ impl Gateway {
         };
         let page = self.page(&access, wanted).await?;
         let last = page.entries.last().map(|entry| page.encoded(entry.key()));
-        let output = ListObjectsOutput {
+        Ok(ListObjectsOutput {
             name: Some(input.bucket.clone()),
             prefix: Some(page.encoded(input.prefix.as_deref().unwrap_or_default())),
             marker: Some(page.encoded(input.marker.as_deref().unwrap_or_default())),
@@ -165,14 +162,13 @@ impl Gateway {
             next_marker: last.filter(|_| page.next.is_some()),
             encoding_type: input.encoding_type.clone(),
             request_charged: None,
-        };
-        Ok(S3Response::new(output))
+        })
     }
 
     pub(super) async fn list_v2(
         &self,
         request: S3Request<ListObjectsV2Input>,
-    ) -> S3Result<S3Response<ListObjectsV2Output>> {
+    ) -> S3Result<ListObjectsV2Output> {
         let input = &request.input;
         let access =
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::List).await?;
@@ -193,7 +189,7 @@ impl Gateway {
         };
         let page = self.page(&access, wanted).await?;
         let owner = input.fetch_owner.unwrap_or(false).then_some(access.bucket.owner.as_str());
-        let output = ListObjectsV2Output {
+        Ok(ListObjectsV2Output {
             name: Some(input.bucket.clone()),
             prefix: Some(page.encoded(input.prefix.as_deref().unwrap_or_default())),
             max_keys: Some(page.entries_max),
@@ -207,14 +203,13 @@ impl Gateway {
             encoding_type: input.encoding_type.clone(),
             start_after: page.encoded_opt(input.start_after.as_deref()),
             request_charged: None,
-        };
-        Ok(S3Response::new(output))
+        })
     }
 
     pub(super) async fn list_versions(
         &self,
         request: S3Request<ListObjectVersionsInput>,
-    ) -> S3Result<S3Response<ListObjectVersionsOutput>> {
+    ) -> S3Result<ListObjectVersionsOutput> {
         let input = &request.input;
         let access =
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::List).await?;
@@ -265,7 +260,7 @@ impl Gateway {
             Some(KeyPosition::Version(number)) => Some(format!("{number:016x}")),
             _ => None,
         });
-        let output = ListObjectVersionsOutput {
+        Ok(ListObjectVersionsOutput {
             name: Some(input.bucket.clone()),
             prefix: Some(page.encoded(input.prefix.as_deref().unwrap_or_default())),
             key_marker: Some(page.encoded(input.key_marker.as_deref().unwrap_or_default())),
@@ -280,14 +275,13 @@ impl Gateway {
             delimiter: page.encoded_opt(input.delimiter.as_deref()),
             encoding_type: input.encoding_type.clone(),
             request_charged: None,
-        };
-        Ok(S3Response::new(output))
+        })
     }
 
     pub(super) async fn list_uploads(
         &self,
         request: S3Request<ListMultipartUploadsInput>,
-    ) -> S3Result<S3Response<ListMultipartUploadsOutput>> {
+    ) -> S3Result<ListMultipartUploadsOutput> {
         let input = &request.input;
         let access =
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
@@ -327,7 +321,7 @@ impl Gateway {
             Some(KeyPosition::Upload(upload)) => Some(upload.to_string()),
             _ => None,
         });
-        let output = ListMultipartUploadsOutput {
+        Ok(ListMultipartUploadsOutput {
             bucket: Some(input.bucket.clone()),
             prefix: Some(page.encoded(input.prefix.as_deref().unwrap_or_default())),
             key_marker: Some(page.encoded(input.key_marker.as_deref().unwrap_or_default())),
@@ -341,14 +335,10 @@ impl Gateway {
             delimiter: page.encoded_opt(input.delimiter.as_deref()),
             encoding_type: input.encoding_type.clone(),
             request_charged: None,
-        };
-        Ok(S3Response::new(output))
+        })
     }
 
-    pub(super) async fn list_parts(
-        &self,
-        request: S3Request<ListPartsInput>,
-    ) -> S3Result<S3Response<ListPartsOutput>> {
+    pub(super) async fn list_parts(&self, request: S3Request<ListPartsInput>) -> S3Result<ListPartsOutput> {
         let input = &request.input;
         let access =
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
@@ -368,7 +358,7 @@ impl Gateway {
         }
         let next = listed.last().map(|(number, _)| i32::from(*number));
         let checksum = requested_checksum(&upload);
-        let output = ListPartsOutput {
+        Ok(ListPartsOutput {
             bucket: Some(input.bucket.clone()),
             key: Some(input.key.clone()),
             upload_id: Some(input.upload_id.clone()),
@@ -384,8 +374,7 @@ impl Gateway {
                 .map(|wanted| ChecksumAlgorithm::from_static(wanted.algorithm.name())),
             checksum_type: checksum.map(|wanted| ChecksumType::from_static(wanted.kind.name())),
             ..ListPartsOutput::default()
-        };
-        Ok(S3Response::new(output))
+        })
     }
 }
 

@@ -18,7 +18,7 @@ use s3s::dto::{
     CompleteMultipartUploadInput, CompleteMultipartUploadOutput, CompletedPart, CreateMultipartUploadInput,
     CreateMultipartUploadOutput, ETag, Initiator, UploadPartInput, UploadPartOutput,
 };
-use s3s::{S3Request, S3Response, S3Result, s3_error};
+use s3s::{S3Request, S3Result, s3_error};
 use std::collections::BTreeMap;
 
 /// Minimum size of every part except the last, in bytes.
@@ -68,7 +68,7 @@ impl Gateway {
     pub(super) async fn begin_upload(
         &self,
         request: S3Request<CreateMultipartUploadInput>,
-    ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
+    ) -> S3Result<CreateMultipartUploadOutput> {
         let input = &request.input;
         let access =
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
@@ -98,7 +98,7 @@ impl Gateway {
         }
         let upload =
             self.sal.create_upload(&access.bucket, &input.key, attributes).await.map_err(error::bucket)?;
-        Ok(S3Response::new(CreateMultipartUploadOutput {
+        Ok(CreateMultipartUploadOutput {
             bucket: Some(input.bucket.clone()),
             key: Some(input.key.clone()),
             upload_id: Some(upload.to_string()),
@@ -107,13 +107,13 @@ impl Gateway {
                 .map(|checksum| ChecksumAlgorithm::from_static(checksum.algorithm.name())),
             checksum_type: checksum.as_ref().map(StoredChecksum::checksum_type),
             ..CreateMultipartUploadOutput::default()
-        }))
+        })
     }
 
     pub(super) async fn put_part(
         &self,
         mut request: S3Request<UploadPartInput>,
-    ) -> S3Result<S3Response<UploadPartOutput>> {
+    ) -> S3Result<UploadPartOutput> {
         let body = request.input.body.take();
         let input = &request.input;
         refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
@@ -141,26 +141,26 @@ impl Gateway {
         let etag = finish_part(writer, &verified).await?;
         let mut output = UploadPartOutput { e_tag: Some(etag), ..UploadPartOutput::default() };
         set_checksum!(output, Some(&verified.checksum));
-        Ok(S3Response::new(output))
+        Ok(output)
     }
 
     pub(super) async fn abort_upload(
         &self,
         request: S3Request<AbortMultipartUploadInput>,
-    ) -> S3Result<S3Response<AbortMultipartUploadOutput>> {
+    ) -> S3Result<AbortMultipartUploadOutput> {
         let input = &request.input;
         super::refuse([("a condition on the time of an upload", input.if_match_initiated_time.is_some())])?;
         let access =
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         let upload = upload_id(&input.upload_id)?;
         self.sal.abort_upload(&access.bucket, &input.key, upload).await.map_err(error::upload)?;
-        Ok(S3Response::new(AbortMultipartUploadOutput::default()))
+        Ok(AbortMultipartUploadOutput::default())
     }
 
     pub(super) async fn complete(
         &self,
         request: S3Request<CompleteMultipartUploadInput>,
-    ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
+    ) -> S3Result<CompleteMultipartUploadOutput> {
         let input = &request.input;
         refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
         let access =
@@ -208,7 +208,7 @@ impl Gateway {
             ErrorKind::NotFound if input.if_match.is_some() => error::object(failure),
             _ => error::upload(failure),
         })?;
-        Ok(S3Response::new(complete_output(&access, input, version, &etag, checksum.as_ref())))
+        Ok(complete_output(&access, input, version, &etag, checksum.as_ref()))
     }
 
     /// Answers a retry of a completion that has already succeeded.
@@ -217,17 +217,11 @@ impl Gateway {
         access: &Authorized,
         input: &CompleteMultipartUploadInput,
         upload: Id,
-    ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
+    ) -> S3Result<CompleteMultipartUploadOutput> {
         match self.sal.object(&access.bucket, &input.key, None).await {
             Ok(object) if object.write == upload && !object.marker => {
                 let stored = StoredChecksum::of(&object.attributes);
-                Ok(S3Response::new(complete_output(
-                    access,
-                    input,
-                    object.version,
-                    &object.etag,
-                    stored.as_ref(),
-                )))
+                Ok(complete_output(access, input, object.version, &object.etag, stored.as_ref()))
             }
             Err(failure) if failure.kind() != ErrorKind::NotFound => Err(error::upload(failure)),
             _ => Err(s3_error!(NoSuchUpload)),

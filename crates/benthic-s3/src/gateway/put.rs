@@ -9,14 +9,11 @@ use super::{Gateway, error};
 use crate::sal::{Finish, Writer};
 use futures::StreamExt;
 use s3s::dto::{PutObjectInput, PutObjectOutput, StreamingBlob};
-use s3s::{S3Request, S3Response, S3Result, s3_error};
+use s3s::{S3Request, S3Result, s3_error};
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Gateway {
-    pub(super) async fn put(
-        &self,
-        mut request: S3Request<PutObjectInput>,
-    ) -> S3Result<S3Response<PutObjectOutput>> {
+    pub(super) async fn put(&self, mut request: S3Request<PutObjectInput>) -> S3Result<PutObjectOutput> {
         let body = request.input.body.take();
         let input = &request.input;
         super::refuse([("appending", input.write_offset_bytes.is_some())])?;
@@ -50,7 +47,7 @@ impl Gateway {
             ..PutObjectOutput::default()
         };
         set_checksum!(output, Some(&verified.checksum));
-        Ok(S3Response::new(output))
+        Ok(output)
     }
 
     /// Writes a body to its end and verifies its checksums.

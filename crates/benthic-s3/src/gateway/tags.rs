@@ -10,7 +10,7 @@ use s3s::dto::{
     GetBucketTaggingInput, GetBucketTaggingOutput, GetObjectTaggingInput, GetObjectTaggingOutput,
     PutBucketTaggingInput, PutBucketTaggingOutput, PutObjectTaggingInput, PutObjectTaggingOutput, Tag,
 };
-use s3s::{S3Request, S3Response, S3Result, s3_error};
+use s3s::{S3Request, S3Result, s3_error};
 
 const OBJECT_TAGS_MAX: usize = 10;
 const BUCKET_TAGS_MAX: usize = 50;
@@ -85,19 +85,19 @@ impl Gateway {
     pub(super) async fn object_tags(
         &self,
         request: S3Request<GetObjectTaggingInput>,
-    ) -> S3Result<S3Response<GetObjectTaggingOutput>> {
+    ) -> S3Result<GetObjectTaggingOutput> {
         let input = &request.input;
         let access =
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         let object = self.visible(&access, &input.key, input.version_id.as_deref()).await?;
         let version_id = version_field(access.bucket.versioning, object.version);
-        Ok(S3Response::new(GetObjectTaggingOutput { tag_set: tag_set(&object.attributes)?, version_id }))
+        Ok(GetObjectTaggingOutput { tag_set: tag_set(&object.attributes)?, version_id })
     }
 
     pub(super) async fn set_object_tags(
         &self,
         request: S3Request<PutObjectTaggingInput>,
-    ) -> S3Result<S3Response<PutObjectTaggingOutput>> {
+    ) -> S3Result<PutObjectTaggingOutput> {
         let input = &request.input;
         let access =
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
@@ -106,13 +106,13 @@ impl Gateway {
         let change = |attributes: &mut Attributes| set(attributes, &pairs);
         let object = self.change_attributes(&access, &input.key, version, change).await?;
         let version_id = version_field(access.bucket.versioning, object.version);
-        Ok(S3Response::new(PutObjectTaggingOutput { version_id }))
+        Ok(PutObjectTaggingOutput { version_id })
     }
 
     pub(super) async fn remove_object_tags(
         &self,
         request: S3Request<DeleteObjectTaggingInput>,
-    ) -> S3Result<S3Response<DeleteObjectTaggingOutput>> {
+    ) -> S3Result<DeleteObjectTaggingOutput> {
         let input = &request.input;
         let access =
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
@@ -120,13 +120,13 @@ impl Gateway {
         let change = |attributes: &mut Attributes| set(attributes, &Pairs::new());
         let object = self.change_attributes(&access, &input.key, version, change).await?;
         let version_id = version_field(access.bucket.versioning, object.version);
-        Ok(S3Response::new(DeleteObjectTaggingOutput { version_id }))
+        Ok(DeleteObjectTaggingOutput { version_id })
     }
 
     pub(super) async fn bucket_tags(
         &self,
         request: S3Request<GetBucketTaggingInput>,
-    ) -> S3Result<S3Response<GetBucketTaggingOutput>> {
+    ) -> S3Result<GetBucketTaggingOutput> {
         let input = &request.input;
         let access =
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
@@ -134,29 +134,29 @@ impl Gateway {
         if tag_set.is_empty() {
             return Err(s3_error!(NoSuchTagSet));
         }
-        Ok(S3Response::new(GetBucketTaggingOutput { tag_set }))
+        Ok(GetBucketTaggingOutput { tag_set })
     }
 
     pub(super) async fn set_bucket_tags(
         &self,
         request: S3Request<PutBucketTaggingInput>,
-    ) -> S3Result<S3Response<PutBucketTaggingOutput>> {
+    ) -> S3Result<PutBucketTaggingOutput> {
         let input = &request.input;
         let access =
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         let pairs = pairs(&input.tagging.tag_set)?;
         self.change_bucket(access.bucket, |bucket| set(&mut bucket.attributes, &pairs)).await?;
-        Ok(S3Response::new(PutBucketTaggingOutput::default()))
+        Ok(PutBucketTaggingOutput::default())
     }
 
     pub(super) async fn remove_bucket_tags(
         &self,
         request: S3Request<DeleteBucketTaggingInput>,
-    ) -> S3Result<S3Response<DeleteBucketTaggingOutput>> {
+    ) -> S3Result<DeleteBucketTaggingOutput> {
         let input = &request.input;
         let access =
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         self.change_bucket(access.bucket, |bucket| set(&mut bucket.attributes, &Pairs::new())).await?;
-        Ok(S3Response::new(DeleteBucketTaggingOutput::default()))
+        Ok(DeleteBucketTaggingOutput::default())
     }
 }
