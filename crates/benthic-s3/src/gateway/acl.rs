@@ -33,15 +33,25 @@ pub(super) fn set(attributes: &mut Attributes, canned: Option<&str>) -> S3Result
     Ok(())
 }
 
-pub(super) fn refuse_grants<const N: usize>(grants: [&Option<String>; N]) -> S3Result<()> {
-    if grants.iter().any(|grant| grant.is_some()) {
-        return Err(s3_error!(
-            NotImplemented,
-            "grants are not implemented; use the canned ACL private or public-read"
-        ));
-    }
-    Ok(())
+/// Returns an error if an input has grants.
+macro_rules! refuse_grants {
+    ($input:expr $(, $grant_write:ident)?) => {{
+        let grants = [
+            &$input.grant_full_control,
+            &$input.grant_read,
+            &$input.grant_read_acp,
+            &$input.grant_write_acp,
+            $(&$input.$grant_write)?
+        ];
+        if grants.iter().any(|grant| grant.is_some()) {
+            return Err(s3s::s3_error!(
+                NotImplemented,
+                "grants are not implemented; use the canned ACL private or public-read"
+            ));
+        }
+    }};
 }
+pub(super) use refuse_grants;
 
 /// The canned ACL that is equivalent to a list of grants.
 fn canned(policy: &AccessControlPolicy, owner: &str) -> S3Result<&'static str> {
@@ -128,13 +138,7 @@ impl Gateway {
         request: S3Request<PutBucketAclInput>,
     ) -> S3Result<PutBucketAclOutput> {
         let input = &request.input;
-        refuse_grants([
-            &input.grant_full_control,
-            &input.grant_read,
-            &input.grant_read_acp,
-            &input.grant_write,
-            &input.grant_write_acp,
-        ])?;
+        refuse_grants!(input, grant_write);
         let access =
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         let name = input.acl.as_ref().map(|acl| acl.as_str());
@@ -161,13 +165,7 @@ impl Gateway {
         request: S3Request<PutObjectAclInput>,
     ) -> S3Result<PutObjectAclOutput> {
         let input = &request.input;
-        refuse_grants([
-            &input.grant_full_control,
-            &input.grant_read,
-            &input.grant_read_acp,
-            &input.grant_write,
-            &input.grant_write_acp,
-        ])?;
+        refuse_grants!(input, grant_write);
         let access =
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         let name = input.acl.as_ref().map(|acl| acl.as_str());

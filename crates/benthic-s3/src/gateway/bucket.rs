@@ -23,13 +23,7 @@ const CLASSIC_REGION: &str = "us-east-1";
 impl Gateway {
     pub(super) async fn create(&self, request: S3Request<CreateBucketInput>) -> S3Result<CreateBucketOutput> {
         let input = &request.input;
-        acl::refuse_grants([
-            &input.grant_full_control,
-            &input.grant_read,
-            &input.grant_read_acp,
-            &input.grant_write,
-            &input.grant_write_acp,
-        ])?;
+        acl::refuse_grants!(input, grant_write);
         let configuration = input.create_bucket_configuration.as_ref();
         refuse([
             ("object lock", input.object_lock_enabled_for_bucket.unwrap_or(false)),

@@ -20,9 +20,7 @@ use s3s::{S3Request, S3Result, s3_error};
 use std::ops::Range;
 use std::pin::pin;
 
-/// Maximum size of an object that one request copies, in bytes.
 const SIZE_BYTES_MAX: u64 = 5 << 30;
-/// Maximum size of a part, in bytes.
 const PART_BYTES_MAX: u64 = 5 << 30;
 
 /// The source of a copy and its conditions.

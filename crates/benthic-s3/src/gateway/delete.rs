@@ -11,7 +11,6 @@ use s3s::dto::{
 };
 use s3s::{S3Request, S3Result, s3_error};
 
-/// Maximum number of objects in one request.
 const OBJECTS_MAX: usize = 1_000;
 
 impl Gateway {

@@ -85,7 +85,6 @@ fn is_clients_fault(code: &S3ErrorCode) -> bool {
     matches!(code, S3ErrorCode::InvalidArgument | S3ErrorCode::EntityTooLarge | S3ErrorCode::NotImplemented)
 }
 
-/// The client stopped sending a body.
 #[derive(Debug)]
 pub(super) struct ClientTimeout;
 

@@ -31,9 +31,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
-/// Maximum size of the head of a request, in bytes.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
-/// Maximum number of headers of a request.
 const HEADERS_MAX: usize = 128;
 /// Maximum size of an XML document from a client, in bytes. The largest legitimate one lists 1,000
 /// keys of 1,024 escaped bytes and is smaller.

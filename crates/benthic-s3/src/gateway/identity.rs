@@ -13,14 +13,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Maximum length of the name of an account or a user, in bytes.
 const NAME_BYTES_MAX: usize = 64;
 /// Lifetime of a cached key, in milliseconds: a gateway may accept a key for this long after the
 /// key was removed or suspended.
 pub const KEY_CACHE_MS: u64 = 10_000;
-/// Maximum number of cached keys.
 const KEY_CACHE_MAX: usize = 10_000;
-/// Records per page.
 const PAGE: usize = 1_000;
 const ACCESS_KEY_LEN: usize = 20;
 const SECRET_LEN: usize = 40;
@@ -39,18 +36,14 @@ pub struct Account {
 /// A user, who acts for an account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
-    /// Version of the record's format.
     pub form: u32,
-    /// Milliseconds since 1970 (UTC).
     pub created_ms: u64,
 }
 
 /// An access key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Key {
-    /// Version of the record's format.
     pub form: u32,
-    /// Milliseconds since 1970 (UTC).
     pub created_ms: u64,
     pub account: String,
     pub user: String,
@@ -68,7 +61,6 @@ pub struct NewKey {
 /// A usable key and its secret.
 #[derive(Clone)]
 pub struct UsableKey {
-    /// The user that the key belongs to.
     pub caller: Caller,
     pub secret: s3s::auth::SecretKey,
 }
@@ -76,8 +68,10 @@ pub struct UsableKey {
 /// The sender of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Caller {
-    /// A user of an account.
-    User { account: String, user: String },
+    User {
+        account: String,
+        user: String,
+    },
     /// The request is not signed.
     Anonymous,
 }
@@ -369,7 +363,6 @@ impl Identities {
     }
 }
 
-/// The name of a user's record.
 fn user_name(account: &str, user: &str) -> String {
     format!("{account}/{user}")
 }

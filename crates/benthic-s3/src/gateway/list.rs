@@ -16,9 +16,7 @@ use s3s::dto::{
 };
 use s3s::{S3Request, S3Result, s3_error};
 
-/// Maximum number of entries in a page.
 const ENTRIES_MAX: i32 = 1_000;
-/// Maximum number of parts in a page.
 const PARTS_MAX: i32 = 1_000;
 /// Maximum number of SAL pages per request, after which the client gets a shorter page.
 const PAGES_MAX: usize = 100;

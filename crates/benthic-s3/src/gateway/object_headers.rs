@@ -54,12 +54,7 @@ impl ObjectHeaders<'_> {
 macro_rules! object_headers {
     ($input:expr) => {{
         use $crate::gateway::names;
-        $crate::gateway::acl::refuse_grants([
-            &$input.grant_full_control,
-            &$input.grant_read,
-            &$input.grant_read_acp,
-            &$input.grant_write_acp,
-        ])?;
+        $crate::gateway::acl::refuse_grants!($input);
         $crate::gateway::refuse([
             ("encryption", $input.server_side_encryption.is_some()),
             ("encryption", $input.ssekms_key_id.is_some() || $input.ssekms_encryption_context.is_some()),

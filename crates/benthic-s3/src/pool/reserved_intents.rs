@@ -11,10 +11,8 @@ use std::collections::HashMap;
 const SOON_MS: u64 = 10_000;
 /// Maximum number of intents per shard: about the number of concurrent writes to it.
 const INTENTS_MAX: usize = 64;
-/// Maximum number of remembered shards.
 const SHARDS_MAX: usize = 4_096;
 
-/// The reserved intents of this gateway.
 #[derive(Default)]
 pub(super) struct ReservedIntents {
     shards: Mutex<HashMap<ObjectId, ShardIntents>>,

@@ -13,7 +13,6 @@ use futures::{StreamExt, TryStreamExt};
 /// Retries of a call whose answer was lost. The methods detect that they have already run.
 const RETRIES: usize = 2;
 
-/// Concurrent calls.
 const CALLS_IN_FLIGHT: usize = 16;
 
 /// A failed call of a write method.

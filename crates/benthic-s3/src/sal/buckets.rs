@@ -12,13 +12,12 @@ pub struct Bucket {
     /// A bucket that is deleted and created again under the same name gets a new id.
     pub id: Id,
     pub owner: String,
-    /// Milliseconds since 1970 (UTC).
     pub created_ms: u64,
     pub shards: u32,
     /// Grows with every change of the record.
     pub revision: u64,
-    /// Start of the deletion, in milliseconds since 1970 (UTC), while the bucket is being deleted.
-    /// The deletion either finishes or is reverted.
+    /// Start of the deletion while the bucket is being deleted. The deletion either finishes or is
+    /// reverted.
     pub deleting_ms: Option<u64>,
     pub versioning: Versioning,
     pub quota: Quota,
@@ -120,9 +119,6 @@ pub trait Buckets: Send + Sync {
     /// Lists at most `buckets_max` buckets of an owner in name order, starting after `after`. The
     /// flag says whether there are more. A bucket that is created or deleted during the call may or
     /// may not be listed.
-    ///
-    /// # Errors
-    /// Those of the store.
     async fn list_buckets(
         &self,
         owner: &str,

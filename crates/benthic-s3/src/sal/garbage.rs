@@ -12,7 +12,6 @@ pub struct CollectionStats {
     pub forgotten_outcomes: u64,
     /// Garbage entries that were processed.
     pub entries: u64,
-    /// Data objects that were removed.
     pub data_objects: u64,
     /// Deleted or half-created buckets whose last remains were removed.
     pub buckets: u64,
@@ -43,8 +42,5 @@ pub trait Garbage: Send + Sync {
     async fn collect(&self) -> Result<CollectionStats>;
 
     /// Counts what waits for collection.
-    ///
-    /// # Errors
-    /// Those of the store.
     async fn pending(&self) -> Result<PendingGarbage>;
 }

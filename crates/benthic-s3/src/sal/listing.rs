@@ -77,12 +77,9 @@ pub struct ListedVersion {
     pub version: VersionId,
     /// The sequence number, which the null version has too.
     pub seq: u64,
-    /// Whether this is a delete marker.
     pub marker: bool,
     pub size_bytes: u64,
-    /// Creation time in milliseconds since 1970 (UTC).
     pub modified_ms: u64,
-    /// Entity tag, without quotes.
     pub etag: String,
 }
 
@@ -91,7 +88,6 @@ pub struct ListedVersion {
 pub struct ListedUpload {
     pub key: String,
     pub upload: Id,
-    /// Milliseconds since 1970 (UTC).
     pub begun_ms: u64,
 }
 

@@ -16,6 +16,8 @@
 //! - [`Usage`] is exact.
 //! - A failed call changed nothing, except with `OutcomeUnknown`.
 //!
+//! Times are in milliseconds since 1970 (UTC). Entity tags have no quotes.
+//!
 //! Later features (object lock, lifecycle, policies, encryption) can use [`Attributes`], which a
 //! driver stores without interpreting them.
 

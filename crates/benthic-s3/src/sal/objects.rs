@@ -21,15 +21,12 @@ pub struct Object {
     /// Whether this is a delete marker, which has no data.
     pub marker: bool,
     pub size_bytes: u64,
-    /// Creation time in milliseconds since 1970 (UTC).
     pub modified_ms: u64,
-    /// Entity tag, without quotes.
     pub etag: String,
     /// Metadata, tags, access control and checksums.
     pub attributes: Attributes,
     /// Number of times the attributes were changed.
     pub revision: u32,
-    /// The write that created this version.
     pub write: Id,
     /// Sizes of the pieces in which the data were written: the non-empty parts of an upload, or a
     /// single piece.
@@ -64,7 +61,7 @@ pub enum Condition {
 /// The properties of a written object that are known only at the end of the write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Finish {
-    /// Entity tag, without quotes, at most 128 bytes.
+    /// Entity tag, at most 128 bytes.
     pub etag: String,
     /// At most 256 attributes of together at most 64 KiB.
     pub attributes: Attributes,

@@ -7,7 +7,6 @@ use benthic_core::Result;
 /// An upload that is neither completed nor aborted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upload {
-    /// Milliseconds since 1970 (UTC).
     pub begun_ms: u64,
     /// Attributes of the object that the upload will create.
     pub attributes: Attributes,
@@ -18,9 +17,7 @@ pub struct Upload {
 pub struct Part {
     pub write: Id,
     pub size_bytes: u64,
-    /// Creation time in milliseconds since 1970 (UTC).
     pub modified_ms: u64,
-    /// Entity tag, without quotes.
     pub etag: String,
     pub attributes: Attributes,
 }
