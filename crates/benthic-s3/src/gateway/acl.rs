@@ -154,7 +154,7 @@ impl Gateway {
         let input = &request.input;
         let access =
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
-        let object = self.visible(&access, &input.key, input.version_id.as_deref()).await?;
+        let object = self.find_visible(&access, &input.key, input.version_id.as_deref()).await?;
         let grants = Some(grants(&access.bucket, &object.attributes));
         let owner = Some(owner(&access.bucket.owner));
         Ok(GetObjectAclOutput { grants, owner, request_charged: None })

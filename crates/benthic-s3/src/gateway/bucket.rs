@@ -30,10 +30,10 @@ impl Gateway {
             ("a bucket namespace", input.bucket_namespace.is_some()),
             (
                 "a directory bucket",
-                configuration.is_some_and(|asked| asked.bucket.is_some() || asked.location.is_some()),
+                configuration.is_some_and(|given| given.bucket.is_some() || given.location.is_some()),
             ),
         ])?;
-        let region = configuration.and_then(|asked| asked.location_constraint.as_ref());
+        let region = configuration.and_then(|given| given.location_constraint.as_ref());
         if region.is_some_and(|region| !region.as_str().is_empty() && region.as_str() != self.region) {
             return Err(s3_error!(
                 InvalidLocationConstraint,
@@ -45,7 +45,7 @@ impl Gateway {
         let owner = caller.account().ok_or_else(|| s3_error!(AccessDenied))?;
         let mut attributes = Attributes::new();
         acl::set(&mut attributes, input.acl.as_ref().map(|acl| acl.as_str()))?;
-        if let Some(given) = configuration.and_then(|asked| asked.tags.as_ref()) {
+        if let Some(given) = configuration.and_then(|given| given.tags.as_ref()) {
             tags::set(&mut attributes, &tags::pairs(given)?)?;
         }
         let name = input.bucket.clone();

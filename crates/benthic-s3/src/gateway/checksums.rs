@@ -260,7 +260,7 @@ impl Document {
     pub fn finish(self) -> S3Result<()> {
         let sha256 = hex(&self.sha256.finalize());
         if self.sha256_expected.is_some_and(|expected| !expected.eq_ignore_ascii_case(&sha256)) {
-            return Err(super::error::other_payload());
+            return Err(super::error::payload_mismatch());
         }
         self.verifier.finish().map(drop)
     }
@@ -395,7 +395,7 @@ pub(super) fn of_parts(
     });
     let values: Vec<(Vec<u8>, u64)> = values.collect::<S3Result<_>>()?;
     let value = match kind {
-        Kind::FullObject => combined(algorithm, &values)?,
+        Kind::FullObject => combine(algorithm, &values)?,
         Kind::Composite => {
             let all: Vec<u8> = values.iter().flat_map(|(value, _)| value.iter().copied()).collect();
             let digest = match algorithm {
@@ -435,7 +435,7 @@ pub(super) fn of_part(attributes: &Attributes, index: usize, count: usize) -> Op
     Some(StoredChecksum { value, ..whole })
 }
 
-fn combined(algorithm: Algorithm, values: &[(Vec<u8>, u64)]) -> S3Result<String> {
+fn combine(algorithm: Algorithm, values: &[(Vec<u8>, u64)]) -> S3Result<String> {
     let crc = match algorithm {
         Algorithm::Crc32 => crc_fast::CrcAlgorithm::Crc32IsoHdlc,
         Algorithm::Crc32c => crc_fast::CrcAlgorithm::Crc32Iscsi,

@@ -59,12 +59,7 @@ fn fits(pattern: &str, text: &str) -> bool {
 }
 
 /// The headers that let a browser use an answer from another origin; `None` if no rule allows it.
-pub(super) fn allowed(
-    rules: &[CORSRule],
-    origin: &str,
-    method: &str,
-    headers: &[String],
-) -> Option<HeaderMap> {
+fn cors_headers(rules: &[CORSRule], origin: &str, method: &str, headers: &[String]) -> Option<HeaderMap> {
     let rule = rules.iter().find(|rule| {
         let header_fits = |header: &String| {
             let patterns = rule.allowed_headers.iter().flatten();
@@ -126,7 +121,7 @@ impl CorsRequest {
     /// The headers that the bucket's rules allow.
     pub async fn answer(&self, sal: &dyn Sal, bucket: &str) -> Option<HeaderMap> {
         let bucket = sal.bucket(bucket).await.ok()?;
-        allowed(&rules(&bucket.attributes), &self.origin, &self.method, &self.headers)
+        cors_headers(&rules(&bucket.attributes), &self.origin, &self.method, &self.headers)
     }
 }
 

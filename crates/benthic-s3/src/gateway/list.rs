@@ -142,7 +142,7 @@ impl Gateway {
             kind: ListKind::Objects,
             prefix: input.prefix.as_deref(),
             delimiter: input.delimiter.as_deref(),
-            after: behind(input.marker.as_deref()),
+            after: position_after(input.marker.as_deref()),
             entries_max: input.max_keys,
             encoding: input.encoding_type.as_ref(),
         };
@@ -175,7 +175,7 @@ impl Gateway {
                 Some(token) => Some(parse_token(token).ok_or_else(|| {
                     s3_error!(InvalidArgument, "The continuation token provided is incorrect")
                 })?),
-                None => behind(input.start_after.as_deref()),
+                None => position_after(input.start_after.as_deref()),
             };
         let wanted = PageRequest {
             kind: ListKind::Objects,
@@ -211,7 +211,7 @@ impl Gateway {
         let input = &request.input;
         let access =
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::List).await?;
-        let within = named(input.version_id_marker.as_deref()).map(|marker| {
+        let within = non_empty(input.version_id_marker.as_deref()).map(|marker| {
             let number = u64::from_str_radix(marker, 16).ok().map(KeyPosition::Version);
             number.ok_or_else(|| {
                 s3_error!(InvalidArgument, "version-id-marker must be the NextVersionIdMarker of a listing")
@@ -221,7 +221,7 @@ impl Gateway {
             kind: ListKind::Versions,
             prefix: input.prefix.as_deref(),
             delimiter: input.delimiter.as_deref(),
-            after: behind_within(input.key_marker.as_deref(), within.transpose()?)?,
+            after: position_within(input.key_marker.as_deref(), within.transpose()?)?,
             entries_max: input.max_keys,
             encoding: input.encoding_type.as_ref(),
         };
@@ -283,10 +283,10 @@ impl Gateway {
         let input = &request.input;
         let access =
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
-        let key_marker = named(input.key_marker.as_deref());
+        let key_marker = non_empty(input.key_marker.as_deref());
         // S3 ignores upload-id-marker without key-marker.
         let within =
-            named(input.upload_id_marker.as_deref()).filter(|_| key_marker.is_some()).map(|marker| {
+            non_empty(input.upload_id_marker.as_deref()).filter(|_| key_marker.is_some()).map(|marker| {
                 let id: Result<Id, _> = marker.parse();
                 id.map(KeyPosition::Upload)
                     .map_err(|_| s3_error!(InvalidArgument, "upload-id-marker is not an upload id"))
@@ -295,7 +295,7 @@ impl Gateway {
             kind: ListKind::Uploads,
             prefix: input.prefix.as_deref(),
             delimiter: input.delimiter.as_deref(),
-            after: behind_within(key_marker, within.transpose()?)?,
+            after: position_within(key_marker, within.transpose()?)?,
             entries_max: input.max_uploads,
             encoding: input.encoding_type.as_ref(),
         };
@@ -389,16 +389,16 @@ fn listed_part(number: u16, part: &Part) -> s3s::dto::Part {
     listed
 }
 
-fn named(text: Option<&str>) -> Option<&str> {
+fn non_empty(text: Option<&str>) -> Option<&str> {
     text.filter(|text| !text.is_empty())
 }
 
-fn behind(key: Option<&str>) -> Option<ListPosition> {
-    named(key).map(|key| ListPosition { key: key.to_owned(), within: None })
+fn position_after(key: Option<&str>) -> Option<ListPosition> {
+    non_empty(key).map(|key| ListPosition { key: key.to_owned(), within: None })
 }
 
-fn behind_within(key: Option<&str>, within: Option<KeyPosition>) -> S3Result<Option<ListPosition>> {
-    match (named(key), within) {
+fn position_within(key: Option<&str>, within: Option<KeyPosition>) -> S3Result<Option<ListPosition>> {
+    match (non_empty(key), within) {
         (None, None) => Ok(None),
         (None, Some(_)) => Err(s3_error!(InvalidArgument, "version-id-marker needs a key-marker")),
         (Some(key), within) => Ok(Some(ListPosition { key: key.to_owned(), within })),

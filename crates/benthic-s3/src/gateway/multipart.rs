@@ -173,11 +173,11 @@ impl Gateway {
         }
         let upload = match self.sal.upload(&access.bucket, &input.key, id).await {
             Err(failure) if failure.kind() == ErrorKind::NotFound => {
-                return self.completed_before(&access, input, id).await;
+                return self.repeat_completion(&access, input, id).await;
             }
             upload => upload.map_err(error::upload)?,
         };
-        let parts = chosen(named, &self.all_parts(&access, &input.key, id).await?)?;
+        let parts = select_parts(named, &self.all_parts(&access, &input.key, id).await?)?;
         let size_bytes: u64 = parts.iter().map(|(_, part)| part.size_bytes).sum();
         if input.mpu_object_size.is_some_and(|size| u64::try_from(size) != Ok(size_bytes)) {
             return Err(s3_error!(
@@ -212,7 +212,7 @@ impl Gateway {
     }
 
     /// Answers a retry of a completion that has already succeeded.
-    async fn completed_before(
+    async fn repeat_completion(
         &self,
         access: &Authorized,
         input: &CompleteMultipartUploadInput,
@@ -264,7 +264,7 @@ fn complete_output(
 }
 
 /// The parts that the client names, in the order of their numbers.
-fn chosen(named: &[CompletedPart], all: &BTreeMap<u16, Part>) -> S3Result<Vec<(u16, Part)>> {
+fn select_parts(named: &[CompletedPart], all: &BTreeMap<u16, Part>) -> S3Result<Vec<(u16, Part)>> {
     // Check the order before any error about a single part.
     if !named.is_sorted_by(|one, next| one.part_number < next.part_number) {
         return Err(s3_error!(InvalidPartOrder));

@@ -15,7 +15,7 @@ const NONCE_BYTES: usize = 24;
 /// Maximum size of a key file, with some room for blanks.
 const FILE_BYTES_MAX: u64 = 256;
 /// Permission bits of a file's group and of others.
-const OF_OTHERS: u32 = 0o077;
+const OTHERS_MODE: u32 = 0o077;
 
 /// Encrypts and decrypts ("seals" and "opens") secrets.
 pub struct Sealer {
@@ -32,7 +32,7 @@ impl Sealer {
     /// no key.
     pub fn open(path: &Path, create: bool, environment: Environment) -> Result<Sealer> {
         if create && !path.exists() {
-            make(path, &environment).map_err(|error| error.with("path", path.display()))?;
+            create_key(path, &environment).map_err(|error| error.with("path", path.display()))?;
         }
         let key = read(path).map_err(|error| error.with("path", path.display()))?;
         Ok(Sealer { cipher: XChaCha20Poly1305::new(&key.into()), environment })
@@ -74,7 +74,7 @@ impl Sealer {
     }
 }
 
-fn make(path: &Path, environment: &Environment) -> Result<()> {
+fn create_key(path: &Path, environment: &Environment) -> Result<()> {
     let io = |message| move |error| Error::io(Action::Admin, message, error);
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(dir).map_err(io("cannot create the directory of the sealing key"))?;
@@ -106,7 +106,7 @@ fn read(path: &Path) -> Result<[u8; KEY_BYTES]> {
         _ => Error::io(Action::Admin, "cannot read the sealing key", error),
     };
     let found = fs::metadata(path).map_err(missing)?;
-    if found.permissions().mode() & OF_OTHERS != 0 {
+    if found.permissions().mode() & OTHERS_MODE != 0 {
         return Err(Error::new(
             ErrorKind::PermissionDenied,
             "other users can read the sealing key; run `chmod 600` on the file",

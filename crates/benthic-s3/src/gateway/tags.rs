@@ -23,20 +23,20 @@ type Pairs = Vec<(String, String)>;
 pub(super) fn parse(header: &str) -> S3Result<Pairs> {
     let pairs = url::form_urlencoded::parse(header.as_bytes());
     let pairs = pairs.map(|(key, value)| (key.into_owned(), value.into_owned())).collect();
-    checked(pairs, OBJECT_TAGS_MAX)
+    check_pairs(pairs, OBJECT_TAGS_MAX)
 }
 
 /// Checks the tags of a bucket from an XML document.
 pub(super) fn pairs(tags: &[Tag]) -> S3Result<Pairs> {
-    checked(unchecked(tags), BUCKET_TAGS_MAX)
+    check_pairs(to_pairs(tags), BUCKET_TAGS_MAX)
 }
 
-fn unchecked(tags: &[Tag]) -> Pairs {
+fn to_pairs(tags: &[Tag]) -> Pairs {
     let pair = |tag: &Tag| (tag.key.clone().unwrap_or_default(), tag.value.clone().unwrap_or_default());
     tags.iter().map(pair).collect()
 }
 
-fn checked(pairs: Pairs, max: usize) -> S3Result<Pairs> {
+fn check_pairs(pairs: Pairs, max: usize) -> S3Result<Pairs> {
     if pairs.len() > max {
         return Err(s3_error!(InvalidTag, "at most {max} tags are allowed"));
     }
@@ -89,7 +89,7 @@ impl Gateway {
         let input = &request.input;
         let access =
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
-        let object = self.visible(&access, &input.key, input.version_id.as_deref()).await?;
+        let object = self.find_visible(&access, &input.key, input.version_id.as_deref()).await?;
         let version_id = version_field(access.bucket.versioning, object.version);
         Ok(GetObjectTaggingOutput { tag_set: tag_set(&object.attributes)?, version_id })
     }
@@ -101,7 +101,7 @@ impl Gateway {
         let input = &request.input;
         let access =
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
-        let pairs = checked(unchecked(&input.tagging.tag_set), OBJECT_TAGS_MAX)?;
+        let pairs = check_pairs(to_pairs(&input.tagging.tag_set), OBJECT_TAGS_MAX)?;
         let version = input.version_id.as_deref();
         let change = |attributes: &mut Attributes| set(attributes, &pairs);
         let object = self.change_attributes(&access, &input.key, version, change).await?;

@@ -23,7 +23,7 @@ pub(super) fn strong_etag(etag: &str) -> ETag {
 
 impl Gateway {
     /// Finds an object for the owner of the bucket. A delete marker is an error.
-    pub(super) async fn visible(
+    pub(super) async fn find_visible(
         &self,
         access: &Authorized,
         key: &str,
@@ -47,7 +47,7 @@ impl Gateway {
         change: impl Fn(&mut Attributes) -> S3Result<()>,
     ) -> S3Result<Object> {
         for _ in 0..UPDATES_MAX {
-            let object = self.visible(access, key, version).await?;
+            let object = self.find_visible(access, key, version).await?;
             let mut attributes = object.attributes.clone();
             change(&mut attributes)?;
             match self.sal.set_attributes(&access.bucket, &object, attributes).await {

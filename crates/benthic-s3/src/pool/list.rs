@@ -38,7 +38,7 @@ impl PoolSal {
         loop {
             let starved = cursors.iter_mut().filter(|cursor| cursor.entries.is_empty() && !cursor.at_end);
             let fills = starved.map(|cursor| self.fill(cursor, list));
-            let asked = try_join_all(fills).await?.len();
+            let filled = try_join_all(fills).await?.len();
             let before = listed.entries.len();
             merge(&mut cursors, &mut listed.entries, entries_max);
             if listed.entries.len() >= entries_max {
@@ -46,7 +46,7 @@ impl PoolSal {
                 listed.next = listed.entries.last().filter(|_| more).map(|last| last.position(list.kind));
                 return Ok(listed);
             }
-            if asked == 0 && cursors.iter().all(|cursor| cursor.at_end) {
+            if filled == 0 && cursors.iter().all(|cursor| cursor.at_end) {
                 return Ok(listed);
             }
             empty_rounds = if listed.entries.len() > before { 0 } else { empty_rounds + 1 };
@@ -85,8 +85,9 @@ fn pop_least(cursors: &mut [Cursor], out: &mut Vec<Entry>) -> bool {
     let filled = cursors.iter_mut().filter(|cursor| !cursor.entries.is_empty());
     let Some(least) = filled.min_by(|a, b| first(a).cmp(&first(b))) else { return false };
     let Some(entry) = least.entries.pop_front() else { return false };
-    let seen = matches!((&entry, out.last()), (Entry::Prefix(new), Some(Entry::Prefix(last))) if new == last);
-    if !seen {
+    let is_duplicate =
+        matches!((&entry, out.last()), (Entry::Prefix(new), Some(Entry::Prefix(last))) if new == last);
+    if !is_duplicate {
         out.push(entry);
     }
     true

@@ -4,7 +4,7 @@ use benthic_core::ObjectId;
 
 fn cursor(entries: &[&str], after: Option<ListPosition>) -> Cursor {
     Cursor {
-        shard: ObjectId::new("shard").expect("it is a name"),
+        shard: ObjectId::new("shard").expect("a valid name"),
         entries: entries.iter().map(|prefix| Entry::Prefix((*prefix).to_owned())).collect(),
         at_end: after.is_none(),
         after,
@@ -13,7 +13,7 @@ fn cursor(entries: &[&str], after: Option<ListPosition>) -> Cursor {
 }
 
 #[test]
-fn a_page_that_ends_early_shows_a_prefix_once() {
+fn a_page_that_ends_early_lists_a_prefix_once() {
     let list = List {
         kind: ListKind::Objects,
         prefix: String::new(),

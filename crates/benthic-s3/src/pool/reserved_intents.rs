@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_shard_that_is_written_often_has_some() {
+    fn only_a_frequently_written_shard_reserves_intents() {
         let reserved = ReservedIntents::default();
         assert!(!reserved.should_reserve(&shard(0), 1));
         assert!(reserved.should_reserve(&shard(0), 1 + SOON_MS));
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn an_intent_is_taken_once_and_not_when_it_is_old() {
+    fn an_intent_is_taken_once_and_only_while_it_is_young() {
         let reserved = ReservedIntents::default();
         assert!(reserved.take(&shard(0), 0, 100).is_none());
         reserved.should_reserve(&shard(0), 1);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_has_a_limit() {
+    fn the_number_of_reserved_intents_is_limited() {
         let reserved = ReservedIntents::default();
         for number in 0..SHARDS_MAX + 10 {
             reserved.should_reserve(&shard(number), 1);

@@ -26,7 +26,13 @@ impl PoolSal {
     }
 
     /// The version that a completed upload created, if it can still be determined.
-    async fn completed(&self, bucket: &Bucket, key: &str, shard: &ObjectId, upload: Id) -> Result<VersionId> {
+    async fn version_of(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        shard: &ObjectId,
+        upload: Id,
+    ) -> Result<VersionId> {
         if bucket.versioning != Versioning::Enabled {
             return Ok(VersionId::Null);
         }
@@ -106,7 +112,7 @@ impl Uploads for PoolSal {
             parts: parts.iter().map(Into::into).collect(),
         };
         self.call_open(bucket, &shard, "complete", &input).await.map_err(CallFailure::into_error)?;
-        let version = self.completed(bucket, key, &shard, upload).await;
+        let version = self.version_of(bucket, key, &shard, upload).await;
         version
             .map_err(|error| if error.kind() == ErrorKind::NotFound { error } else { unknown_outcome(error) })
     }

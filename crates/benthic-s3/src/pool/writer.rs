@@ -72,17 +72,17 @@ impl PoolWriter {
         let lease_ms = self.sal.options.lease_ms;
         let known = self.size_bytes_known.map(|size| size.div_ceil(u64::from(self.chunk_bytes)));
         let known = known.and_then(|known| u32::try_from(known).ok());
-        let (method, wanted) = match &self.lease {
+        let (method, intent_chunks) = match &self.lease {
             None => {
-                let wanted = chunks.max(known.unwrap_or(CHUNKS_FIRST));
-                if wanted == 1
+                let intent_chunks = chunks.max(known.unwrap_or(CHUNKS_FIRST));
+                if intent_chunks == 1
                     && let Some(intent) = self.sal.reserved.take(&self.shard, now_ms, lease_ms / 4)
                 {
                     self.write = intent.write;
                     self.lease = Some(Lease { begun_ms: intent.begun_ms, chunks: 1 });
                     return Ok(());
                 }
-                ("begin", wanted)
+                ("begin", intent_chunks)
             }
             Some(lease) => {
                 let age_ms = now_ms.saturating_sub(lease.begun_ms);
@@ -104,15 +104,15 @@ impl PoolWriter {
                 ("renew", more)
             }
         };
-        let wanted = wanted.min(CHUNKS_MAX.max(chunks));
+        let intent_chunks = intent_chunks.min(CHUNKS_MAX.max(chunks));
         let expires_ms = self.sal.now_ms().saturating_add(lease_ms);
-        let begin = Begin { write: self.write.into(), expires_ms, chunks: wanted, shared: None };
+        let begin = Begin { write: self.write.into(), expires_ms, chunks: intent_chunks, shared: None };
         let result = self.sal.call_open(&self.bucket, &self.shard, method, &begin).await;
         result.map_err(CallFailure::into_error).map_err(|error| match error.kind() {
             ErrorKind::Conflict => error.with_kind(ErrorKind::Unavailable),
             _ => error,
         })?;
-        self.lease = Some(Lease { begun_ms: now_ms, chunks: wanted });
+        self.lease = Some(Lease { begun_ms: now_ms, chunks: intent_chunks });
         Ok(())
     }
 

@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 
 static POOLS: LazyLock<Pools> = LazyLock::new(|| {
     let conf = std::env::var_os("BENTHIC_TEST_CEPH_CONF").map(PathBuf::from);
-    let conf = conf.expect("BENTHIC_TEST_CEPH_CONF names no cluster; `make test` starts one");
+    let conf = conf.expect("BENTHIC_TEST_CEPH_CONF is not set; `make test` starts a cluster");
     // Few placement groups, so that many small pools fit on one OSD.
     let options = Options { classes: benthic_classes::registry(), pool_pgs: 4, ..Options::default() };
     let store = RadosStore::connect(Some(&conf), None, options).unwrap();
@@ -39,6 +39,6 @@ mod cluster {
 /// Crashes at some operations only. The order of operations is the same on all engines, and the
 /// memory engine tries each.
 #[test]
-fn a_gateway_dies_and_another_goes_on() {
+fn a_gateway_crashes_and_another_continues() {
     sal::crash::dies_everywhere(&POOLS, Versioning::Enabled, 19);
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_share_a_lookup_and_nobody_sees_the_past() {
+async fn requests_share_reads_and_see_no_stale_value() {
     let (now, reads) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let read = {
         let (now, reads) = (Arc::clone(&now), Arc::clone(&reads));
@@ -36,7 +36,7 @@ async fn many_share_a_lookup_and_nobody_sees_the_past() {
 }
 
 #[tokio::test]
-async fn an_error_is_everybodys_own() {
+async fn every_request_gets_the_error() {
     let lookups = SingleFlight::<()>::new(async |name| {
         Err(Error::new(ErrorKind::NotFound, "not there").with("name", name))
     });

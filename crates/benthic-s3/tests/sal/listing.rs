@@ -36,7 +36,7 @@ fn expected(keys: &[String], prefix: &str, delimiter: &str) -> Vec<String> {
     entries
 }
 
-pub fn keys_come_in_the_order_of_their_bytes(case: &Case) {
+pub fn keys_are_listed_in_byte_order(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     assert_eq!(case.names(&bucket, "", "", 1), Vec::<String>::new());
     let mut keys = owned(&[
@@ -85,7 +85,7 @@ pub fn ten_thousand_keys_are_listed_by_pages(case: &Case) {
     assert_eq!(block_on(case.sal.usage(&bucket)).unwrap().objects, 10_000);
 }
 
-pub fn a_delimiter_makes_prefixes(case: &Case) {
+pub fn a_delimiter_groups_keys_by_prefix(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     let keys = owned(&[
         "a", "a/", "a//", "a//b", "a/b", "a/b/c", "a/b/d", "a0", "a\0", "a\0/x", "ab/c", "b/", "b/x/y", "/",
@@ -108,7 +108,7 @@ pub fn a_delimiter_makes_prefixes(case: &Case) {
     case.finish(&[&bucket]);
 }
 
-pub fn a_marker_skips_what_is_not_behind_it(case: &Case) {
+pub fn a_listing_starts_after_its_marker(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     let keys = owned(&["a", "b/1", "b/2", "b0", "c/1", "d"]);
     fill(case, &bucket, &keys);
@@ -120,7 +120,7 @@ pub fn a_marker_skips_what_is_not_behind_it(case: &Case) {
     };
     assert_eq!(list("", "", ""), keys);
     assert_eq!(list("", "", "a"), keys[1..]);
-    assert_eq!(list("", "", "a\0"), keys[1..], "it need not be there");
+    assert_eq!(list("", "", "a\0"), keys[1..], "the marker need not exist");
     assert_eq!(list("", "", "b/1"), keys[2..]);
     assert_eq!(list("", "", "zzz"), Vec::<String>::new());
     assert_eq!(list("b/", "", "a"), ["b/1", "b/2"]);
@@ -132,7 +132,7 @@ pub fn a_marker_skips_what_is_not_behind_it(case: &Case) {
     case.finish(&[&bucket]);
 }
 
-pub fn delete_markers_are_no_objects(case: &Case) {
+pub fn delete_markers_are_not_listed_as_objects(case: &Case) {
     let bucket = case.bucket("b", Versioning::Enabled);
     let keys: Vec<String> = (0..300).map(|n| format!("{}/{n:03}", n / 100)).collect();
     fill(case, &bucket, &keys);
@@ -144,14 +144,14 @@ pub fn delete_markers_are_no_objects(case: &Case) {
         keys.iter().enumerate().filter(|(n, _)| !deleted(*n)).map(|(_, key)| key.clone()).collect();
     for page in [7, 1_000] {
         assert_eq!(case.names(&bucket, "", "", page), left);
-        assert_eq!(case.names(&bucket, "", "/", page), ["0/", "2/"], "nothing is left in 1/");
+        assert_eq!(case.names(&bucket, "", "/", page), ["0/", "2/"], "1/ contains no objects");
     }
     let versions = case.list_all(&bucket, ListKind::Versions, "", "/", 2);
-    assert_eq!(names(&versions), ["0/", "1/", "2/"], "but its versions are");
+    assert_eq!(names(&versions), ["0/", "1/", "2/"], "the versions in 1/ are listed");
     case.finish(&[&bucket]);
 }
 
-pub fn many_delete_markers_end_no_listing(case: &Case) {
+pub fn many_delete_markers_do_not_end_a_listing(case: &Case) {
     let new = NewBucket {
         name: "b".into(),
         owner: "ada".into(),
@@ -207,7 +207,7 @@ pub fn uploads_are_listed(case: &Case) {
     case.finish(&[&bucket]);
 }
 
-pub fn what_changes_meanwhile_does_not_disturb(case: &Case) {
+pub fn concurrent_changes_do_not_disturb_a_listing(case: &Case) {
     let bucket = case.bucket("b", Versioning::Enabled);
     let keys: Vec<String> = (0..60).map(|n| format!("k{n:02}")).collect();
     fill(case, &bucket, &keys);
@@ -237,7 +237,7 @@ pub fn what_changes_meanwhile_does_not_disturb(case: &Case) {
     }
     for key in &keys {
         let times = found.iter().filter(|found| *found == key).count();
-        assert_eq!(times, 1, "{key} was there all the time");
+        assert_eq!(times, 1, "{key} existed during the whole listing");
     }
     case.finish(&[&bucket]);
 }

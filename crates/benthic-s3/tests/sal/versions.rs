@@ -13,7 +13,7 @@ fn history(case: &Case, bucket: &Bucket, key: &str) -> Vec<Option<Vec<u8>>> {
     let versions = case.versions(bucket).into_iter().filter(|version| version.key == key);
     let versions: Vec<_> = versions.collect();
     for (at, version) in versions.iter().enumerate() {
-        assert_eq!(version.current, at == 0, "the newest is the current one");
+        assert_eq!(version.current, at == 0, "the newest version is current");
     }
     let data = |version: VersionId| {
         let object = block_on(case.sal.object(bucket, key, Some(version))).unwrap();
@@ -68,7 +68,7 @@ pub fn a_delete_marker_hides_an_object(case: &Case) {
     case.finish(&[&bucket]);
 }
 
-pub fn the_null_version_is_one(case: &Case) {
+pub fn a_key_has_one_null_version(case: &Case) {
     let off = case.bucket("b", Versioning::Off);
     assert_eq!(case.put(&off, "k", b"null 1").version, VersionId::Null);
     let enabled = with_versioning(case, &off, Versioning::Enabled);
@@ -99,7 +99,7 @@ pub fn the_null_version_is_one(case: &Case) {
     case.finish(&[&suspended]);
 }
 
-pub fn removing_the_current_version_shows_the_one_before(case: &Case) {
+pub fn removing_the_current_version_shows_the_previous_one(case: &Case) {
     let off = case.bucket("b", Versioning::Off);
     case.put(&off, "k", b"null");
     let bucket = with_versioning(case, &off, Versioning::Enabled);
@@ -120,7 +120,7 @@ pub fn removing_the_current_version_shows_the_one_before(case: &Case) {
     assert_eq!(case.data_objects(&bucket), Vec::<String>::new());
 }
 
-pub fn a_version_that_is_not_there_is_deleted_already(case: &Case) {
+pub fn deleting_a_missing_version_succeeds(case: &Case) {
     let bucket = case.bucket("b", Versioning::Enabled);
     let version = case.put(&bucket, "k", b"1").version;
     for missing in [VersionId::Null, VersionId::Seq(u64::MAX), VersionId::Seq(0)] {
@@ -133,7 +133,7 @@ pub fn a_version_that_is_not_there_is_deleted_already(case: &Case) {
     case.finish(&[&bucket]);
 }
 
-pub fn many_are_deleted_each_for_itself(case: &Case) {
+pub fn each_of_many_deletions_has_its_own_result(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     let keys: Vec<String> = (0..50).map(|n| format!("k{n:02}")).collect();
     for key in &keys {
