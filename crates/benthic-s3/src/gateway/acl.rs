@@ -1,6 +1,6 @@
 //! Access control lists. Only two are supported: `private` and `public-read`.
 
-use super::auth::{PUBLIC_READ, Right, is_public};
+use super::auth::{Need, PUBLIC_READ, is_public};
 use super::{Gateway, names};
 use crate::sal::{Attributes, Bucket};
 use bytes::Bytes;
@@ -127,8 +127,7 @@ impl Gateway {
         request: S3Request<GetBucketAclInput>,
     ) -> S3Result<GetBucketAclOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let grants = grants(&access.bucket, &access.bucket.attributes);
         Ok(GetBucketAclOutput { grants: Some(grants), owner: Some(owner(&access.bucket.owner)) })
     }
@@ -139,8 +138,7 @@ impl Gateway {
     ) -> S3Result<PutBucketAclOutput> {
         let input = &request.input;
         refuse_grants!(input, grant_write);
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let name = input.acl.as_ref().map(|acl| acl.as_str());
         let acl = requested_acl(name, input.access_control_policy.as_ref(), &access.bucket.owner)?;
         self.change_bucket(access.bucket, |bucket| set(&mut bucket.attributes, Some(acl))).await?;
@@ -152,8 +150,7 @@ impl Gateway {
         request: S3Request<GetObjectAclInput>,
     ) -> S3Result<GetObjectAclOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let object = self.find_visible(&access, &input.key, input.version_id.as_deref()).await?;
         let grants = Some(grants(&access.bucket, &object.attributes));
         let owner = Some(owner(&access.bucket.owner));
@@ -166,8 +163,7 @@ impl Gateway {
     ) -> S3Result<PutObjectAclOutput> {
         let input = &request.input;
         refuse_grants!(input, grant_write);
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let name = input.acl.as_ref().map(|acl| acl.as_str());
         let acl = requested_acl(name, input.access_control_policy.as_ref(), &access.bucket.owner)?;
         let version = input.version_id.as_deref();

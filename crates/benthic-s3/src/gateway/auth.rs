@@ -66,9 +66,9 @@ pub(super) fn caller<T>(request: &S3Request<T>) -> Caller {
     request.extensions.get().cloned().unwrap_or(Caller::Anonymous)
 }
 
-/// An access right to a bucket.
+/// The access to a bucket that a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Right {
+pub(super) enum Need {
     List,
     /// Read an object, which may be public even if the bucket is not.
     Read,
@@ -83,13 +83,13 @@ pub(super) struct Authorized {
 }
 
 impl Gateway {
-    /// Returns the bucket of a request if the caller has the permission.
+    /// Returns the bucket of a request if the caller has the needed access.
     pub(super) async fn authorize<T>(
         &self,
         request: &S3Request<T>,
         name: &str,
         expected_owner: &Option<String>,
-        right: Right,
+        need: Need,
     ) -> S3Result<Authorized> {
         let caller = caller(request);
         let bucket = self.bucket_reads.get(name).await.map_err(error::bucket)?;
@@ -97,11 +97,11 @@ impl Gateway {
             return Err(s3_error!(AccessDenied));
         }
         let access = Authorized { bucket, caller };
-        match right {
+        match need {
             _ if access.is_owner() => Ok(access),
-            Right::Read => Ok(access),
-            Right::List if access.may_list() => Ok(access),
-            Right::List | Right::All => Err(s3_error!(AccessDenied)),
+            Need::Read => Ok(access),
+            Need::List if access.may_list() => Ok(access),
+            Need::List | Need::All => Err(s3_error!(AccessDenied)),
         }
     }
 
@@ -132,7 +132,7 @@ impl Gateway {
             Some((bucket.id, find(bucket).await))
         };
         let (access, early) =
-            futures::join!(self.authorize(request, name, expected_owner, Right::Read), early);
+            futures::join!(self.authorize(request, name, expected_owner, Need::Read), early);
         let access = access?;
         let found = match early {
             Some((id, found)) if id == access.bucket.id => found,

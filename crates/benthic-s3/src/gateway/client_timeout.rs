@@ -5,11 +5,12 @@ use super::checksums::Document;
 use super::error::ClientTimeout;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
+use parking_lot::Mutex;
 use s3s::{S3Error, S3Result, StdError, s3_error};
 use std::io::{Error, ErrorKind, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -122,11 +123,11 @@ impl BodyState {
 
     /// Takes the error that ended the body early.
     pub fn take_failure(&self) -> Option<S3Error> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.failure.lock().take()
     }
 
     fn fail(&self, failure: S3Error, error: StdError) -> StdError {
-        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
+        *self.failure.lock() = Some(failure);
         error
     }
 }

@@ -1,7 +1,7 @@
 //! CopyObject, which shares the data of the source, and UploadPartCopy, which reads and writes
 //! them.
 
-use super::auth::{Authorized, Right};
+use super::auth::{Authorized, Need};
 use super::checksums::{Algorithm, Declaration, StoredChecksum, Verifier, set_checksum};
 use super::conditions::{Preconditions, condition};
 use super::get::pieces;
@@ -9,7 +9,7 @@ use super::multipart::{finish_part, part_number, requested_checksum, upload_id};
 use super::object_headers::{object_headers, refuse_customer_keys};
 use super::put::abort_write;
 use super::versions::{refuse_marker, strong_etag, version_field};
-use super::{Gateway, error, names, timestamp};
+use super::{Gateway, OBJECT_BYTES_MAX, error, names, timestamp};
 use crate::sal::{Attributes, Finish, Object, PartId};
 use futures::TryStreamExt;
 use s3s::dto::{
@@ -19,9 +19,6 @@ use s3s::dto::{
 use s3s::{S3Request, S3Result, s3_error};
 use std::ops::Range;
 use std::pin::pin;
-
-const SIZE_BYTES_MAX: u64 = 5 << 30;
-const PART_BYTES_MAX: u64 = 5 << 30;
 
 /// The source of a copy and its conditions.
 struct Source<'a> {
@@ -70,10 +67,9 @@ impl Gateway {
         let input = &request.input;
         super::refuse([("annotations", input.annotation_directive.is_some())])?;
         refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let (from, source) = self.source(&request, source!(input)).await?;
-        if source.size_bytes > SIZE_BYTES_MAX {
+        if source.size_bytes > OBJECT_BYTES_MAX {
             return Err(s3_error!(InvalidRequest, "copy an object of more than 5 GiB in parts"));
         }
         let given = object_headers!(input).attributes()?;
@@ -144,14 +140,13 @@ impl Gateway {
     ) -> S3Result<UploadPartCopyOutput> {
         let input = &request.input;
         refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let part = PartId { upload: upload_id(&input.upload_id)?, number: part_number(input.part_number)? };
         let upload = self.sal.upload(&access.bucket, &input.key, part.upload).await.map_err(error::upload)?;
         let (from, source) = self.source(&request, source!(input)).await?;
         let range = source_range(&source, input.copy_source_range.as_deref())?;
         let size_bytes = range.end - range.start;
-        if size_bytes > PART_BYTES_MAX {
+        if size_bytes > OBJECT_BYTES_MAX {
             return Err(s3_error!(EntityTooLarge, "a part can have at most 5 GiB"));
         }
         let declared = Declaration { len_bytes: i64::try_from(size_bytes).ok(), ..Declaration::default() };

@@ -1,6 +1,6 @@
 //! DeleteObject, DeleteObjects.
 
-use super::auth::Right;
+use super::auth::Need;
 use super::conditions::condition;
 use super::versions::version;
 use super::{Gateway, error, refuse};
@@ -21,8 +21,7 @@ impl Gateway {
             ("a condition on the size of an object", input.if_match_size.is_some()),
             ("MFA delete", input.mfa.is_some()),
         ])?;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let delete = Delete {
             key: input.key.clone(),
             version: input.version_id.as_deref().map(version).transpose()?,
@@ -47,8 +46,7 @@ impl Gateway {
     ) -> S3Result<DeleteObjectsOutput> {
         let input = &request.input;
         refuse([("MFA delete", input.mfa.is_some())])?;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let objects = &input.delete.objects;
         if objects.is_empty() || objects.len() > OBJECTS_MAX {
             return Err(s3_error!(MalformedXML, "a request must name 1 to {OBJECTS_MAX} objects"));

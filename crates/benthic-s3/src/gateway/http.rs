@@ -1,7 +1,6 @@
 //! The HTTP server: limits on connections and time, the health and metrics endpoints, CORS
 //! preflights, and the S3 service for everything else.
 
-use super::Gateway;
 use super::auth::{Access, Auth};
 use super::checksums::Document;
 use super::client_timeout::{BodyState, TimedBody, TimedStream};
@@ -10,6 +9,7 @@ use super::identity::Identities;
 use super::metrics::Metrics;
 use super::post_form;
 use super::virtual_host::VirtualHosts;
+use super::{Gateway, OBJECT_BYTES_MAX};
 use crate::sal::Sal;
 use benthic_core::Environment;
 use benthic_core::{Action, Error, ErrorKind, Result};
@@ -39,8 +39,6 @@ const XML_BYTES_MAX: usize = 8 << 20;
 /// Maximum size of one signed chunk of a body, in bytes. The chunk stays in memory until its
 /// signature is verified.
 const SIGNED_PIECE_BYTES_MAX: usize = 16 << 20;
-/// Maximum size of an object in one request, and of a part, in bytes.
-const OBJECT_BYTES_MAX: u64 = 5 << 30;
 /// How long a stopping gateway waits for running requests.
 const STOP_TIMEOUT: Duration = Duration::from_secs(8);
 

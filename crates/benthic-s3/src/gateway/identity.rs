@@ -8,10 +8,11 @@ use crate::sal::{RecordChange, RecordKind, Sal};
 use benthic_core::Environment;
 use benthic_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 const NAME_BYTES_MAX: usize = 64;
 /// Lifetime of a cached key, in milliseconds: a gateway may accept a key for this long after the
@@ -277,7 +278,7 @@ impl Identities {
             return Ok(None);
         }
         let now_ms = self.environment.clock.monotonic_ms();
-        if let Some((looked_up_ms, known)) = self.lock().get(access_key)
+        if let Some((looked_up_ms, known)) = self.key_cache.lock().get(access_key)
             && now_ms.saturating_sub(*looked_up_ms) < KEY_CACHE_MS
         {
             return Ok(known.clone());
@@ -286,7 +287,7 @@ impl Identities {
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument) => None,
             known => known?,
         };
-        let mut all = self.lock();
+        let mut all = self.key_cache.lock();
         if all.len() >= KEY_CACHE_MAX {
             all.clear();
         }
@@ -302,10 +303,6 @@ impl Identities {
         let secret = self.sealer()?.open_secret(access_key, &key.sealed)?;
         let caller = Caller::User { account: key.account, user: key.user };
         Ok(Some(UsableKey { caller, secret: secret.into() }))
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, (u64, Option<UsableKey>)>> {
-        self.key_cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn draw(&self, prefix: &str, len: usize, letters: &[u8]) -> Result<String> {
@@ -358,7 +355,7 @@ impl Identities {
 
     async fn swap(&self, changes: &[RecordChange], explain: impl FnOnce(Error) -> Error) -> Result<()> {
         self.sal.swap_records(changes).await.map_err(explain)?;
-        self.lock().clear();
+        self.key_cache.lock().clear();
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! ListObjects, ListObjectsV2, ListObjectVersions, ListMultipartUploads, ListParts.
 
-use super::auth::{Authorized, Right};
+use super::auth::{Authorized, Need};
 use super::checksums::{StoredChecksum, set_checksum};
 use super::multipart::{initiator, requested_checksum, upload_id};
 use super::seal::{hex, unhex};
@@ -28,6 +28,19 @@ struct PageRequest<'a> {
     after: Option<ListPosition>,
     entries_max: Option<i32>,
     encoding: Option<&'a EncodingType>,
+}
+
+macro_rules! page_request {
+    ($input:expr, $kind:expr, $after:expr, $entries_max:ident) => {
+        PageRequest {
+            kind: $kind,
+            prefix: $input.prefix.as_deref(),
+            delimiter: $input.delimiter.as_deref(),
+            after: $after,
+            entries_max: $input.$entries_max,
+            encoding: $input.encoding_type.as_ref(),
+        }
+    };
 }
 
 struct Page {
@@ -137,15 +150,9 @@ impl Gateway {
     pub(super) async fn list(&self, request: S3Request<ListObjectsInput>) -> S3Result<ListObjectsOutput> {
         let input = &request.input;
         let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::List).await?;
-        let wanted = PageRequest {
-            kind: ListKind::Objects,
-            prefix: input.prefix.as_deref(),
-            delimiter: input.delimiter.as_deref(),
-            after: position_after(input.marker.as_deref()),
-            entries_max: input.max_keys,
-            encoding: input.encoding_type.as_ref(),
-        };
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::List).await?;
+        let after = position_after(input.marker.as_deref());
+        let wanted = page_request!(input, ListKind::Objects, after, max_keys);
         let page = self.page(&access, wanted).await?;
         let last = page.entries.last().map(|entry| page.encoded(entry.key()));
         Ok(ListObjectsOutput {
@@ -169,7 +176,7 @@ impl Gateway {
     ) -> S3Result<ListObjectsV2Output> {
         let input = &request.input;
         let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::List).await?;
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::List).await?;
         let after =
             match input.continuation_token.as_deref() {
                 Some(token) => Some(parse_token(token).ok_or_else(|| {
@@ -177,14 +184,7 @@ impl Gateway {
                 })?),
                 None => position_after(input.start_after.as_deref()),
             };
-        let wanted = PageRequest {
-            kind: ListKind::Objects,
-            prefix: input.prefix.as_deref(),
-            delimiter: input.delimiter.as_deref(),
-            after,
-            entries_max: input.max_keys,
-            encoding: input.encoding_type.as_ref(),
-        };
+        let wanted = page_request!(input, ListKind::Objects, after, max_keys);
         let page = self.page(&access, wanted).await?;
         let owner = input.fetch_owner.unwrap_or(false).then_some(access.bucket.owner.as_str());
         Ok(ListObjectsV2Output {
@@ -210,21 +210,15 @@ impl Gateway {
     ) -> S3Result<ListObjectVersionsOutput> {
         let input = &request.input;
         let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::List).await?;
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::List).await?;
         let within = non_empty(input.version_id_marker.as_deref()).map(|marker| {
             let number = u64::from_str_radix(marker, 16).ok().map(KeyPosition::Version);
             number.ok_or_else(|| {
                 s3_error!(InvalidArgument, "version-id-marker must be the NextVersionIdMarker of a listing")
             })
         });
-        let wanted = PageRequest {
-            kind: ListKind::Versions,
-            prefix: input.prefix.as_deref(),
-            delimiter: input.delimiter.as_deref(),
-            after: position_within(input.key_marker.as_deref(), within.transpose()?)?,
-            entries_max: input.max_keys,
-            encoding: input.encoding_type.as_ref(),
-        };
+        let after = position_within(input.key_marker.as_deref(), within.transpose()?)?;
+        let wanted = page_request!(input, ListKind::Versions, after, max_keys);
         let page = self.page(&access, wanted).await?;
         let mut versions = Vec::new();
         let mut markers = Vec::new();
@@ -281,8 +275,7 @@ impl Gateway {
         request: S3Request<ListMultipartUploadsInput>,
     ) -> S3Result<ListMultipartUploadsOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let key_marker = non_empty(input.key_marker.as_deref());
         // S3 ignores upload-id-marker without key-marker.
         let within =
@@ -291,14 +284,8 @@ impl Gateway {
                 id.map(KeyPosition::Upload)
                     .map_err(|_| s3_error!(InvalidArgument, "upload-id-marker is not an upload id"))
             });
-        let wanted = PageRequest {
-            kind: ListKind::Uploads,
-            prefix: input.prefix.as_deref(),
-            delimiter: input.delimiter.as_deref(),
-            after: position_within(key_marker, within.transpose()?)?,
-            entries_max: input.max_uploads,
-            encoding: input.encoding_type.as_ref(),
-        };
+        let after = position_within(key_marker, within.transpose()?)?;
+        let wanted = page_request!(input, ListKind::Uploads, after, max_uploads);
         let page = self.page(&access, wanted).await?;
         let uploads = page.entries.iter().filter_map(|entry| match entry {
             Entry::Upload(upload) => Some(MultipartUpload {
@@ -338,8 +325,7 @@ impl Gateway {
 
     pub(super) async fn list_parts(&self, request: S3Request<ListPartsInput>) -> S3Result<ListPartsOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let id = upload_id(&input.upload_id)?;
         let upload = self.sal.upload(&access.bucket, &input.key, id).await.map_err(error::upload)?;
         let marker = input.part_number_marker.unwrap_or(0);

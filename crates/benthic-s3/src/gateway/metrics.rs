@@ -1,10 +1,10 @@
 //! The gateway's counters, in the text format of Prometheus. Names of buckets and objects are never
 //! labels.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Upper bounds of the histogram's buckets, in milliseconds.
@@ -30,7 +30,7 @@ impl Metrics {
     /// Counts an operation. The name comes from the protocol and never from the client, which
     /// limits the number of labels.
     pub fn operation(&self, name: &str) {
-        let mut operations = self.operations.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut operations = self.operations.lock();
         match operations.get_mut(name) {
             Some(count) => *count += 1,
             None => drop(operations.insert(name.to_owned(), 1)),
@@ -39,7 +39,7 @@ impl Metrics {
 
     /// Counts an answer and the time to its first byte.
     pub fn answer(&self, status: u16, took: Duration) {
-        *self.answers.lock().unwrap_or_else(PoisonError::into_inner).entry(status).or_default() += 1;
+        *self.answers.lock().entry(status).or_default() += 1;
         let took_ms = took.as_millis();
         let bucket =
             BOUNDS_MS.iter().position(|bound| took_ms <= u128::from(*bound)).unwrap_or(BOUNDS_MS.len());
@@ -51,11 +51,11 @@ impl Metrics {
     pub fn text(&self) -> String {
         let mut text = String::new();
         head(&mut text, "operations_total", "counter", "Operations of S3 that were begun");
-        for (name, count) in self.operations.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for (name, count) in self.operations.lock().iter() {
             line(&mut text, "operations_total", &format!("{{operation=\"{name}\"}}"), count);
         }
         head(&mut text, "answers_total", "counter", "Answers by status");
-        for (status, count) in self.answers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for (status, count) in self.answers.lock().iter() {
             line(&mut text, "answers_total", &format!("{{status=\"{status}\"}}"), count);
         }
         let name = "first_byte_seconds";

@@ -1,6 +1,6 @@
 //! PutObject.
 
-use super::auth::Right;
+use super::auth::Need;
 use super::checksums::{Algorithm, Declaration, Digests, Verifier, declared_checksum, etag, set_checksum};
 use super::conditions::condition;
 use super::object_headers::object_headers;
@@ -17,8 +17,7 @@ impl Gateway {
         let body = request.input.body.take();
         let input = &request.input;
         super::refuse([("appending", input.write_offset_bytes.is_some())])?;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let mut attributes = object_headers!(input).attributes()?;
         let condition = condition(input.if_match.as_ref(), input.if_none_match.as_ref())?;
         let len_bytes = input.content_length.ok_or_else(|| s3_error!(MissingContentLength))?;

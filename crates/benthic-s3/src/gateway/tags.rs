@@ -1,6 +1,6 @@
 //! Tags of objects and buckets.
 
-use super::auth::Right;
+use super::auth::Need;
 use super::versions::version_field;
 use super::{Gateway, names};
 use crate::sal::Attributes;
@@ -87,8 +87,7 @@ impl Gateway {
         request: S3Request<GetObjectTaggingInput>,
     ) -> S3Result<GetObjectTaggingOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let object = self.find_visible(&access, &input.key, input.version_id.as_deref()).await?;
         let version_id = version_field(access.bucket.versioning, object.version);
         Ok(GetObjectTaggingOutput { tag_set: tag_set(&object.attributes)?, version_id })
@@ -99,8 +98,7 @@ impl Gateway {
         request: S3Request<PutObjectTaggingInput>,
     ) -> S3Result<PutObjectTaggingOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let pairs = check_pairs(to_pairs(&input.tagging.tag_set), OBJECT_TAGS_MAX)?;
         let version = input.version_id.as_deref();
         let change = |attributes: &mut Attributes| set(attributes, &pairs);
@@ -114,8 +112,7 @@ impl Gateway {
         request: S3Request<DeleteObjectTaggingInput>,
     ) -> S3Result<DeleteObjectTaggingOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let version = input.version_id.as_deref();
         let change = |attributes: &mut Attributes| set(attributes, &Pairs::new());
         let object = self.change_attributes(&access, &input.key, version, change).await?;
@@ -128,8 +125,7 @@ impl Gateway {
         request: S3Request<GetBucketTaggingInput>,
     ) -> S3Result<GetBucketTaggingOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let tag_set = tag_set(&access.bucket.attributes)?;
         if tag_set.is_empty() {
             return Err(s3_error!(NoSuchTagSet));
@@ -142,8 +138,7 @@ impl Gateway {
         request: S3Request<PutBucketTaggingInput>,
     ) -> S3Result<PutBucketTaggingOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let pairs = pairs(&input.tagging.tag_set)?;
         self.change_bucket(access.bucket, |bucket| set(&mut bucket.attributes, &pairs)).await?;
         Ok(PutBucketTaggingOutput::default())
@@ -154,8 +149,7 @@ impl Gateway {
         request: S3Request<DeleteBucketTaggingInput>,
     ) -> S3Result<DeleteBucketTaggingOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         self.change_bucket(access.bucket, |bucket| set(&mut bucket.attributes, &Pairs::new())).await?;
         Ok(DeleteBucketTaggingOutput::default())
     }

@@ -28,8 +28,6 @@ pub fn shard_of(key: &str, shards: u32) -> u32 {
 /// Names of objects in the pools.
 #[derive(Clone)]
 pub struct Names {
-    /// Namespace of the index. The data of each bucket have their own namespace: this name, a dot
-    /// and the bucket's id.
     pub namespace: String,
 }
 

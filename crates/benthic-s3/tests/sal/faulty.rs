@@ -96,7 +96,7 @@ pub struct FaultyPool {
 }
 
 impl FaultyPool {
-    /// Wraps both pools with a shared fate.
+    /// Wraps both pools with a shared plan.
     pub fn pools(pools: &Pools, plan: &Arc<FaultPlan>) -> Pools {
         let dying = |inner: &Arc<dyn Pool>| -> Arc<dyn Pool> {
             Arc::new(FaultyPool { inner: Arc::clone(inner), plan: Arc::clone(plan) })
