@@ -5,7 +5,7 @@ use super::auth::{Authorized, Need};
 use super::checksums::{Algorithm, Declaration, StoredChecksum, Verifier, set_checksum};
 use super::conditions::{Preconditions, condition};
 use super::get::pieces;
-use super::multipart::{finish_part, part_number, requested_checksum, upload_id};
+use super::multipart::{finish_part, part_number, upload_id};
 use super::object_headers::{object_headers, refuse_customer_keys};
 use super::put::abort_write;
 use super::versions::{refuse_marker, strong_etag, version_field};
@@ -150,7 +150,7 @@ impl Gateway {
             return Err(s3_error!(EntityTooLarge, "a part can have at most 5 GiB"));
         }
         let declared = Declaration { len_bytes: i64::try_from(size_bytes).ok(), ..Declaration::default() };
-        let wanted = requested_checksum(&upload).map(|wanted| wanted.algorithm);
+        let wanted = StoredChecksum::of(&upload.attributes).map(|stored| stored.algorithm);
         let mut verifier = Verifier::new(declared, wanted, &hyper::HeaderMap::new())?;
         let reader = self.sal.read(&from.bucket, &source, range, None).await.map_err(error::object)?;
         let writer = self.sal.write(&access.bucket, &input.key, Some(part), Some(size_bytes)).await;

@@ -2,17 +2,16 @@
 
 use super::auth::{Authorized, Need};
 use super::checksums::{StoredChecksum, set_checksum};
-use super::multipart::{initiator, requested_checksum, upload_id};
+use super::multipart::{initiator, upload_id};
 use super::seal::{hex, unhex};
 use super::versions::strong_etag;
 use super::{Gateway, acl, error, timestamp};
 use crate::sal::{Entry, Id, KeyPosition, List, ListKind, ListPosition, ListedVersion, Part};
 use s3s::dto::{
-    ChecksumAlgorithm, ChecksumType, CommonPrefix, DeleteMarkerEntry, EncodingType,
-    ListMultipartUploadsInput, ListMultipartUploadsOutput, ListObjectVersionsInput, ListObjectVersionsOutput,
-    ListObjectsInput, ListObjectsOutput, ListObjectsV2Input, ListObjectsV2Output, ListPartsInput,
-    ListPartsOutput, MultipartUpload, Object, ObjectStorageClass, ObjectVersion, ObjectVersionStorageClass,
-    StorageClass,
+    ChecksumAlgorithm, CommonPrefix, DeleteMarkerEntry, EncodingType, ListMultipartUploadsInput,
+    ListMultipartUploadsOutput, ListObjectVersionsInput, ListObjectVersionsOutput, ListObjectsInput,
+    ListObjectsOutput, ListObjectsV2Input, ListObjectsV2Output, ListPartsInput, ListPartsOutput,
+    MultipartUpload, Object, ObjectStorageClass, ObjectVersion, ObjectVersionStorageClass, StorageClass,
 };
 use s3s::{S3Request, S3Result, s3_error};
 
@@ -341,7 +340,7 @@ impl Gateway {
             more = false;
         }
         let next = listed.last().map(|(number, _)| i32::from(*number));
-        let checksum = requested_checksum(&upload);
+        let checksum = StoredChecksum::of(&upload.attributes);
         Ok(ListPartsOutput {
             bucket: Some(input.bucket.clone()),
             key: Some(input.key.clone()),
@@ -355,8 +354,9 @@ impl Gateway {
             initiator: Some(initiator(&access.bucket.owner)),
             storage_class: Some(StorageClass::from_static(StorageClass::STANDARD)),
             checksum_algorithm: checksum
-                .map(|wanted| ChecksumAlgorithm::from_static(wanted.algorithm.name())),
-            checksum_type: checksum.map(|wanted| ChecksumType::from_static(wanted.kind.name())),
+                .as_ref()
+                .map(|stored| ChecksumAlgorithm::from_static(stored.algorithm.name())),
+            checksum_type: checksum.as_ref().map(StoredChecksum::checksum_type),
             ..ListPartsOutput::default()
         })
     }

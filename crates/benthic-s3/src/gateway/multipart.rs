@@ -14,9 +14,9 @@ use crate::sal::limits::PART_NUMBER_MAX;
 use crate::sal::{Attributes, Finish, Id, Part, PartId, PartRef, Upload, VersionId, Writer};
 use benthic_core::ErrorKind;
 use s3s::dto::{
-    AbortMultipartUploadInput, AbortMultipartUploadOutput, ChecksumAlgorithm, ChecksumType,
-    CompleteMultipartUploadInput, CompleteMultipartUploadOutput, CompletedPart, CreateMultipartUploadInput,
-    CreateMultipartUploadOutput, ETag, Initiator, UploadPartInput, UploadPartOutput,
+    AbortMultipartUploadInput, AbortMultipartUploadOutput, ChecksumAlgorithm, CompleteMultipartUploadInput,
+    CompleteMultipartUploadOutput, CompletedPart, CreateMultipartUploadInput, CreateMultipartUploadOutput,
+    ETag, Initiator, UploadPartInput, UploadPartOutput,
 };
 use s3s::{S3Request, S3Result, s3_error};
 use std::collections::BTreeMap;
@@ -25,18 +25,6 @@ use std::collections::BTreeMap;
 const PART_BYTES_MIN: u64 = 5 << 20;
 /// Parts per page that is read from the store.
 const PAGE: usize = 1_000;
-
-/// The checksum that was requested when the upload began.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RequestedChecksum {
-    pub algorithm: Algorithm,
-    pub kind: Kind,
-}
-
-pub(super) fn requested_checksum(upload: &Upload) -> Option<RequestedChecksum> {
-    let stored = StoredChecksum::of(&upload.attributes)?;
-    Some(RequestedChecksum { algorithm: stored.algorithm, kind: stored.kind })
-}
 
 pub(super) fn upload_id(text: &str) -> S3Result<Id> {
     text.parse().map_err(|_| s3_error!(NoSuchUpload))
@@ -127,7 +115,7 @@ impl Gateway {
             trailers: request.trailing_headers.clone(),
             len_bytes: Some(len_bytes),
         };
-        let wanted = requested_checksum(&upload).map(|wanted| wanted.algorithm);
+        let wanted = StoredChecksum::of(&upload.attributes).map(|stored| stored.algorithm);
         let verifier = Verifier::new(declared, wanted, &request.headers)?;
         let size_bytes = u64::try_from(len_bytes).map_err(|_| s3_error!(InvalidArgument))?;
         let writer = self.sal.write(&access.bucket, &input.key, Some(part), Some(size_bytes)).await;
@@ -183,12 +171,12 @@ impl Gateway {
         }
         let etag = etag_of_parts(parts.iter().map(|(_, part)| part.etag.as_str()))?;
         let checksum = checksum(&upload, &parts, input)?;
-        let was_wanted = requested_checksum(&upload).is_some();
+        let was_requested = StoredChecksum::of(&upload.attributes).is_some();
         let mut attributes: Attributes = upload.attributes;
         attributes.remove(names::CHECKSUM);
         if let Some(checksum) = &checksum {
             checksum.store(&mut attributes);
-            if was_wanted {
+            if was_requested {
                 store_part_checksums(&mut attributes, checksum, &parts);
             }
         }
@@ -252,7 +240,7 @@ fn complete_output(
         location: Some(format!("/{}/{}", input.bucket, input.key)),
         e_tag: Some(strong_etag(etag)),
         version_id: version_field(access.bucket.versioning, version),
-        checksum_type: checksum.map(|stored| ChecksumType::from_static(stored.kind.name())),
+        checksum_type: checksum.map(StoredChecksum::checksum_type),
         ..CompleteMultipartUploadOutput::default()
     };
     set_checksum!(output, checksum);
@@ -296,10 +284,9 @@ fn checksum(
 ) -> S3Result<Option<StoredChecksum>> {
     let stored: Vec<(Option<StoredChecksum>, u64)> =
         parts.iter().map(|(_, part)| (StoredChecksum::of(&part.attributes), part.size_bytes)).collect();
-    let wanted = requested_checksum(upload);
     let kind = input.checksum_type.as_ref().map(|kind| Kind::parse(kind.as_str())).transpose()?;
-    let computed = match wanted {
-        Some(RequestedChecksum { algorithm, kind: begun }) => {
+    let computed = match StoredChecksum::of(&upload.attributes) {
+        Some(StoredChecksum { algorithm, kind: begun, .. }) => {
             if kind.is_some_and(|kind| kind != begun) {
                 return Err(s3_error!(InvalidRequest, "the upload uses another checksum type"));
             }
