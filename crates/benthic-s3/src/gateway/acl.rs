@@ -23,10 +23,7 @@ pub(super) fn set(attributes: &mut Attributes, canned: Option<&str>) -> S3Result
             attributes.insert(names::ACL.to_owned(), Bytes::from_static(PUBLIC_READ.as_bytes()));
         }
         Some("public-read-write" | "authenticated-read" | "aws-exec-read" | "log-delivery-write") => {
-            return Err(s3_error!(
-                NotImplemented,
-                "only the canned ACLs private and public-read are implemented"
-            ));
+            return Err(s3_error!(NotImplemented, "only private and public-read ACLs are implemented"));
         }
         Some(_) => return Err(s3_error!(InvalidArgument, "unknown canned ACL")),
     }
@@ -66,12 +63,7 @@ fn canned(policy: &AccessControlPolicy, owner: &str) -> S3Result<&'static str> {
         match (grantee.id.as_deref(), grantee.uri.as_deref(), permission) {
             (Some(id), None, Some(Permission::FULL_CONTROL)) if id == owner => {}
             (None, Some(ALL_USERS), Some(Permission::READ)) => canned = PUBLIC_READ,
-            _ => {
-                return Err(s3_error!(
-                    NotImplemented,
-                    "only ACLs equal to private or public-read are implemented"
-                ));
-            }
+            _ => return Err(s3_error!(NotImplemented, "only private and public-read ACLs are implemented")),
         }
     }
     Ok(canned)
@@ -86,12 +78,8 @@ fn requested_acl<'a>(
     match (canned_name, policy) {
         (Some(name), None) => Ok(name),
         (None, Some(policy)) => canned(policy, owner),
-        (Some(_), Some(_)) => {
-            Err(s3_error!(InvalidRequest, "give the ACL as a name or as a list of grants, not both"))
-        }
-        (None, None) => {
-            Err(s3_error!(MissingSecurityHeader, "give the ACL as a name or as a list of grants"))
-        }
+        (Some(_), Some(_)) => Err(s3_error!(InvalidRequest, "give either an ACL name or a list of grants")),
+        (None, None) => Err(s3_error!(MissingSecurityHeader, "give an ACL name or a list of grants")),
     }
 }
 

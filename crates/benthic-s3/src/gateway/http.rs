@@ -128,7 +128,7 @@ impl Server {
                 accepted = listener.accept() => match accepted {
                     Ok(accepted) => accepted,
                     Err(error) => {
-                        tracing::warn!(%error, "a connection could not be accepted");
+                        tracing::warn!(%error, "cannot accept a connection");
                         // Probably out of file descriptors. Wait for other connections to end.
                         tokio::time::sleep(Duration::from_millis(50)).await;
                         continue;
@@ -325,12 +325,9 @@ pub fn tls(certificates: &std::path::Path, key: &std::path::Path) -> Result<TlsA
         })
     };
     let wrong = |error: Box<dyn std::error::Error + Send + Sync>, path: &std::path::Path| {
-        Error::new(
-            ErrorKind::InvalidArgument,
-            "the TLS certificate or key is not valid PEM, or they do not match",
-        )
-        .with("path", path.display())
-        .with_source(error)
+        Error::new(ErrorKind::InvalidArgument, "invalid PEM file, or certificate and key do not match")
+            .with("path", path.display())
+            .with_source(error)
     };
     let chain: std::result::Result<Vec<_>, _> =
         CertificateDer::pem_slice_iter(&read(certificates)?).collect();

@@ -69,10 +69,8 @@ pub struct UsableKey {
 /// The sender of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Caller {
-    User {
-        account: String,
-        user: String,
-    },
+    /// A user of an account.
+    User { account: String, user: String },
     /// The request is not signed.
     Anonymous,
 }
@@ -106,9 +104,7 @@ impl Identities {
     }
 
     fn sealer(&self) -> Result<&Sealer> {
-        self.sealer
-            .as_ref()
-            .ok_or_else(|| Error::new(ErrorKind::Internal, "this operation needs the sealing key"))
+        self.sealer.as_ref().ok_or_else(|| Error::new(ErrorKind::Internal, "no sealing key is loaded"))
     }
 
     /// Creates an account.

@@ -50,7 +50,7 @@ impl Metrics {
     /// All counters in the text format.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        head(&mut text, "operations_total", "counter", "Operations of S3 that were begun");
+        head(&mut text, "operations_total", "counter", "S3 operations that were started");
         for (name, count) in self.operations.lock().iter() {
             line(&mut text, "operations_total", &format!("{{operation=\"{name}\"}}"), count);
         }
@@ -70,12 +70,12 @@ impl Metrics {
         line(&mut text, "first_byte_seconds_sum", "", self.duration_us_sum.load(Relaxed) as f64 / 1e6);
         line(&mut text, "first_byte_seconds_count", "", count);
         for (name, kind, help, value) in [
-            ("connections", "gauge", "Connections that are open", &self.connections),
+            ("connections", "gauge", "Open connections", &self.connections),
             ("requests_in_flight", "gauge", "Requests that are not answered yet", &self.in_flight),
-            ("received_bytes_total", "counter", "Bytes of objects that came in", &self.received_bytes),
-            ("sent_bytes_total", "counter", "Bytes of objects that went out", &self.sent_bytes),
-            ("collected_total", "counter", "Data objects that were collected", &self.collected),
-            ("failed_collections_total", "counter", "Collections that failed", &self.failed_collections),
+            ("received_bytes_total", "counter", "Object bytes received from clients", &self.received_bytes),
+            ("sent_bytes_total", "counter", "Object bytes sent to clients", &self.sent_bytes),
+            ("collected_total", "counter", "Data objects that garbage collection removed", &self.collected),
+            ("failed_collections_total", "counter", "Failed garbage collections", &self.failed_collections),
         ] {
             head(&mut text, name, kind, help);
             line(&mut text, name, "", value.load(Relaxed));

@@ -164,10 +164,7 @@ impl Gateway {
         let parts = select_parts(named, &self.all_parts(&access, &input.key, id).await?)?;
         let size_bytes: u64 = parts.iter().map(|(_, part)| part.size_bytes).sum();
         if input.mpu_object_size.is_some_and(|size| u64::try_from(size) != Ok(size_bytes)) {
-            return Err(s3_error!(
-                InvalidRequest,
-                "x-amz-mp-object-size differs from the total size of the parts"
-            ));
+            return Err(s3_error!(InvalidRequest, "x-amz-mp-object-size differs from the size of the parts"));
         }
         let etag = etag_of_parts(parts.iter().map(|(_, part)| part.etag.as_str()))?;
         let checksum = checksum(&upload, &parts, input)?;
