@@ -15,7 +15,7 @@ pub enum AccountCommand {
     /// Create an account
     #[command(after_help = "Example:\n  benthic s3 account create lab")]
     Create {
-        /// Its name: letters, digits and -_.@+
+        /// Name: letters, digits and -_.@+
         account: String,
     },
     /// List the accounts
@@ -24,36 +24,36 @@ pub enum AccountCommand {
     /// Show an account and its users
     #[command(after_help = "Example:\n  benthic s3 account show lab")]
     Show {
-        /// Its name
+        /// Name of the account
         account: String,
     },
-    /// Refuse all keys of an account
-    #[command(after_help = "A gateway that runs notices within ten seconds.\n\n\
+    /// Suspend an account: gateways refuse all its keys
+    #[command(after_help = "A running gateway applies this within ten seconds.\n\n\
         Examples:\n  benthic s3 account suspend lab\n  benthic s3 account suspend lab --end")]
     Suspend {
-        /// Its name
+        /// Name of the account
         account: String,
-        /// Take them again
+        /// End the suspension
         #[arg(long)]
         end: bool,
     },
     /// Remove an account that has no users and no buckets
     #[command(after_help = "Example:\n  benthic s3 account rm lab")]
     Rm {
-        /// Its name
+        /// Name of the account
         account: String,
     },
 }
 
-pub async fn run(command: AccountCommand, place: &GatewayPools, session: &Session) -> Outcome {
+pub async fn run(command: AccountCommand, pools: &GatewayPools, session: &Session) -> Outcome {
     let out = &session.out;
     let creates = matches!(command, AccountCommand::Create { .. });
-    let sal = place.open(session, creates).await?;
-    let identities = place.identities(&sal);
+    let sal = pools.open(session, creates).await?;
+    let identities = pools.identities(&sal);
     match command {
         AccountCommand::Create { account } => {
-            let made = identities.create_account(&account).await?;
-            out.result(format_args!("created account {account}"), || fields(&account, &made))
+            let created = identities.create_account(&account).await?;
+            out.result(format_args!("created account {account}"), || fields(&account, &created))
         }
         AccountCommand::Ls => {
             for (name, account) in identities.accounts().await? {

@@ -16,31 +16,31 @@ pub enum BucketCommand {
     /// List buckets
     #[command(after_help = "Examples:\n  benthic s3 bucket ls\n  benthic s3 bucket ls --account lab")]
     Ls {
-        /// Of this account only
+        /// Only buckets of this account
         #[arg(long)]
         account: Option<String>,
     },
-    /// Show a bucket and how much is in it
+    /// Show a bucket, its usage and its quota
     #[command(after_help = "Example:\n  benthic s3 bucket stat photos")]
     Stat {
-        /// The bucket
+        /// Name of the bucket
         bucket: String,
     },
-    /// Compare all that the index of a bucket says with itself and with the data
-    #[command(after_help = "Changes nothing. What is written meanwhile may be reported.\n\n\
+    /// Check that the index of a bucket is consistent with itself and with the data
+    #[command(after_help = "Changes nothing. It may report writes that run at the same time.\n\n\
         Example:\n  benthic s3 bucket check photos")]
     Check {
-        /// The bucket
+        /// Name of the bucket
         bucket: String,
     },
 }
 
-pub async fn run(command: BucketCommand, place: &GatewayPools, session: &Session) -> Outcome {
+pub async fn run(command: BucketCommand, pools: &GatewayPools, session: &Session) -> Outcome {
     let out = &session.out;
-    let sal = place.open(session, false).await?;
+    let sal = pools.open(session, false).await?;
     match command {
         BucketCommand::Ls { account } => {
-            let identities = place.identities(&sal);
+            let identities = pools.identities(&sal);
             for bucket in all_buckets(&sal, &identities, account.as_deref()).await? {
                 let line = format!("{}  {}  {}", bucket.name, bucket.owner, time(bucket.created_ms));
                 out.result(line, || bucket_json(&bucket))?;
@@ -51,7 +51,7 @@ pub async fn run(command: BucketCommand, place: &GatewayPools, session: &Session
             let bucket = sal.bucket(&bucket).await?;
             let used = sal.usage(&bucket).await?;
             let text = format!(
-                "{}\nowner {}, made {}, versions {:?}, {}\nquota: bytes {}, objects {}",
+                "{}\nowner {}, created {}, versioning {:?}, {}\nquota: bytes {}, objects {}",
                 usage::line(&bucket.name, &used),
                 bucket.owner,
                 time(bucket.created_ms),
@@ -75,7 +75,7 @@ pub async fn run(command: BucketCommand, place: &GatewayPools, session: &Session
             let found = check.findings.len() as u64;
             let verdict = if found == 0 { "sound".to_owned() } else { units::count(found, "finding") };
             let text = format!(
-                "{}: {verdict}, {} looked at",
+                "{}: {verdict}, {} checked",
                 usage::line(&bucket.name, &check.usage),
                 units::count(check.data_objects, "data object")
             );

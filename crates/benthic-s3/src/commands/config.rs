@@ -23,8 +23,8 @@ pub fn parse<C: Parser>(mut args: Vec<OsString>) -> Result<C, clap::Error> {
     let s3 = matches.subcommand_matches("s3");
     let serve = s3.and_then(|s3| s3.subcommand_matches("serve"));
     if let Some((serve, path)) = serve.and_then(|serve| Some((serve, serve.get_one::<PathBuf>("config")?))) {
-        match more(&command, serve, path) {
-            Ok(more) => args.extend(more),
+        match file_args(&command, serve, path) {
+            Ok(file_args) => args.extend(file_args),
             Err(message) => {
                 let message = format!("{message} path={}", path.display());
                 return Err(command.error(ErrorKind::ValueValidation, message));
@@ -35,18 +35,18 @@ pub fn parse<C: Parser>(mut args: Vec<OsString>) -> Result<C, clap::Error> {
 }
 
 /// Converts the options in a file to arguments, except those that are already given.
-fn more(command: &Command, given: &ArgMatches, path: &Path) -> Result<Vec<OsString>, String> {
+fn file_args(command: &Command, given: &ArgMatches, path: &Path) -> Result<Vec<OsString>, String> {
     let options = options(command);
     let mut args = Vec::new();
     let text = read(path)?;
     let table = DeTable::parse(&text)
-        .map_err(|error| format!("the file of options is no TOML: {}", error.message()))?;
+        .map_err(|error| format!("the configuration file is not valid TOML: {}", error.message()))?;
     for (key, value) in table.get_ref() {
         let key = key.get_ref();
         let option = options.iter().find(|option| option.get_long() == Some(key.as_ref()));
         let Some(option) = option else {
             let known: Vec<&str> = options.iter().filter_map(|option| option.get_long()).collect();
-            return Err(format!("no option has this name; there are {} key={key}", known.join(", ")));
+            return Err(format!("unknown option; the options are {} key={key}", known.join(", ")));
         };
         let source = given.value_source(option.get_id().as_str());
         if matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable)) {
@@ -62,7 +62,7 @@ fn more(command: &Command, given: &ArgMatches, path: &Path) -> Result<Vec<OsStri
             let value = match value {
                 DeValue::String(text) => text.to_string(),
                 DeValue::Integer(number) => number.to_string(),
-                _ => return Err(format!("an option is a string or a whole number key={key}")),
+                _ => return Err(format!("an option must be a string or an integer key={key}")),
             };
             args.push(format!("--{key}={value}").into());
         }
@@ -82,9 +82,9 @@ fn options(command: &Command) -> Vec<&Arg> {
 fn read(path: &Path) -> Result<String, String> {
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text));
-    read.map_err(|error| format!("cannot read the file of options: {error}"))?;
+    read.map_err(|error| format!("cannot read the configuration file: {error}"))?;
     if text.len() as u64 > FILE_BYTES_MAX {
-        return Err(format!("the file of options is too large size_bytes_max={FILE_BYTES_MAX}"));
+        return Err(format!("the configuration file is too large size_bytes_max={FILE_BYTES_MAX}"));
     }
     Ok(text)
 }

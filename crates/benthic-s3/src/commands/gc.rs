@@ -5,7 +5,7 @@ use benthic_core::{Clock, Environment, Result, SystemClock};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::units::count;
-use benthic_s3::sal::{Collected, Garbage};
+use benthic_s3::sal::{CollectionStats, Garbage};
 use benthic_s3::{Options, PoolSal};
 use clap::Subcommand;
 use serde_json::json;
@@ -21,26 +21,26 @@ const COLLECTIONS_MAX: usize = 8;
 /// The verbs of `benthic s3 gc`.
 #[derive(Subcommand)]
 pub enum GcCommand {
-    /// Show what waits to be collected
-    #[command(after_help = "Data that were replaced or deleted may be read for an hour more.\n\n\
+    /// Show the garbage that is not collected yet
+    #[command(after_help = "Replaced and deleted data stay readable for an hour.\n\n\
         Example:\n  benthic s3 gc status")]
     Status,
-    /// Collect what may be collected now; every gateway does so once a minute
+    /// Collect the garbage that is due; every gateway does this once a minute
     #[command(after_help = "Examples:\n  benthic s3 gc run\n  benthic s3 gc run --all")]
     Run {
-        /// What is not due yet too, when the space is needed at once: of requests that run now, writes and reads may fail
+        /// Also collect garbage that is not due yet, to free space at once; running reads and writes may fail
         #[arg(long)]
         all: bool,
     },
 }
 
 /// A clock that is ahead, so that everything that waits is due.
-struct Later {
+struct ShiftedClock {
     clock: SystemClock,
     by_ms: u64,
 }
 
-impl Clock for Later {
+impl Clock for ShiftedClock {
     fn unix_ns(&self) -> u64 {
         self.clock.unix_ns().saturating_add(self.by_ms.saturating_mul(1_000_000))
     }
@@ -51,19 +51,19 @@ impl Clock for Later {
 }
 
 /// Options of a driver without a grace period, whose clock is ahead by all retention times.
-fn impatient() -> Options {
+fn options_without_retention() -> Options {
     let options = Options::default();
     let by_ms = options.lease_ms + options.grace_ms + options.outcome_ms;
-    let clock = Arc::new(Later { clock: SystemClock, by_ms });
+    let clock = Arc::new(ShiftedClock { clock: SystemClock, by_ms });
     Options { grace_ms: 0, environment: Environment { clock, ..options.environment }, ..options }
 }
 
 /// Repeats the collection until there is nothing left to do, at most [`COLLECTIONS_MAX`] times.
-async fn collect_all(sal: &PoolSal) -> Result<Collected> {
-    let mut done = Collected::default();
+async fn collect_all(sal: &PoolSal) -> Result<CollectionStats> {
+    let mut done = CollectionStats::default();
     for _ in 0..COLLECTIONS_MAX {
         let more = sal.collect().await?;
-        if more == Collected::default() {
+        if more == CollectionStats::default() {
             break;
         }
         done.expired_writes += more.expired_writes;
@@ -75,17 +75,17 @@ async fn collect_all(sal: &PoolSal) -> Result<Collected> {
     Ok(done)
 }
 
-pub async fn run(command: GcCommand, place: &GatewayPools, session: &Session) -> Outcome {
+pub async fn run(command: GcCommand, pools: &GatewayPools, session: &Session) -> Outcome {
     let options = match command {
-        GcCommand::Run { all: true } => impatient(),
+        GcCommand::Run { all: true } => options_without_retention(),
         _ => Options::default(),
     };
-    let sal = place.open_with(session, false, options).await?;
+    let sal = pools.open_with(session, false, options).await?;
     match command {
         GcCommand::Status => {
             let pending = sal.pending().await?;
             let text = format!(
-                "{} of garbage, {} due; {} begun, {} remembered, {} without a name",
+                "{} of garbage, {} due; {} in progress, {} kept for retries, {} to remove",
                 count(pending.entries, "item"),
                 pending.due_entries,
                 count(pending.writes, "write"),
@@ -105,7 +105,7 @@ pub async fn run(command: GcCommand, place: &GatewayPools, session: &Session) ->
         GcCommand::Run { all } => {
             let done = if all { collect_all(&sal).await? } else { sal.collect().await? };
             let text = format!(
-                "removed {} of {}, gave up {}, forgot {}, cleared {}",
+                "removed {} of {}, abandoned {}, dropped {}, removed {}",
                 count(done.data_objects, "data object"),
                 count(done.entries, "item"),
                 count(done.expired_writes, "write"),

@@ -12,7 +12,7 @@ pub const EXAMPLES: &str = "Examples:\n  benthic s3 key create lab/ada\n  benthi
 /// The verbs of `benthic s3 key`.
 #[derive(Subcommand)]
 pub enum KeyCommand {
-    /// Create a key, and show its secret this once
+    /// Create a key and show its secret, which cannot be shown again
     #[command(after_help = "Example:\n  benthic s3 key create lab/ada")]
     Create {
         /// ACCOUNT/USER
@@ -21,7 +21,7 @@ pub enum KeyCommand {
     /// List keys, without their secrets
     #[command(after_help = "Examples:\n  benthic s3 key ls\n  benthic s3 key ls lab")]
     Ls {
-        /// Of this account only
+        /// Only keys of this account
         account: Option<String>,
     },
     /// Show a key, without its secret
@@ -30,19 +30,19 @@ pub enum KeyCommand {
         /// The access key
         key: String,
     },
-    /// Refuse a key
-    #[command(after_help = "A gateway that runs notices within ten seconds.\n\n\
+    /// Suspend a key: gateways refuse it
+    #[command(after_help = "A running gateway applies this within ten seconds.\n\n\
         Examples:\n  benthic s3 key suspend BNABCDEFGHIJKLMNOPQR\n  \
         benthic s3 key suspend BNABCDEFGHIJKLMNOPQR --end")]
     Suspend {
         /// The access key
         key: String,
-        /// Take it again
+        /// End the suspension
         #[arg(long)]
         end: bool,
     },
     /// Remove a key
-    #[command(after_help = "A gateway that runs notices within ten seconds.\n\n\
+    #[command(after_help = "A running gateway applies this within ten seconds.\n\n\
         Example:\n  benthic s3 key rm BNABCDEFGHIJKLMNOPQR")]
     Rm {
         /// The access key
@@ -50,24 +50,24 @@ pub enum KeyCommand {
     },
 }
 
-pub async fn run(command: KeyCommand, place: &GatewayPools, session: &Session) -> Outcome {
+pub async fn run(command: KeyCommand, pools: &GatewayPools, session: &Session) -> Outcome {
     let out = &session.out;
-    let sal = place.open(session, false).await?;
+    let sal = pools.open(session, false).await?;
     let identities = match command {
-        KeyCommand::Create { .. } => place.identities_with_secrets(&sal, false)?,
-        _ => place.identities(&sal),
+        KeyCommand::Create { .. } => pools.identities_with_secrets(&sal, false)?,
+        _ => pools.identities(&sal),
     };
     match command {
         KeyCommand::Create { user } => {
             let (account, name) = account_and_user(&user)?;
-            let made = identities.create_key(account, name).await?;
+            let created = identities.create_key(account, name).await?;
             let text = format!(
-                "access key  {}\nsecret key  {}\nThe secret is not shown again.",
-                made.access_key, made.secret
+                "access key  {}\nsecret key  {}\nThe secret cannot be shown again.",
+                created.access_key, created.secret
             );
             out.result(text, || {
                 json!({
-                    "account": account, "user": name, "access_key": made.access_key, "secret_key": made.secret,
+                    "account": account, "user": name, "access_key": created.access_key, "secret_key": created.secret,
                 })
             })
         }

@@ -23,7 +23,6 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Examples of `benthic s3`.
 pub const EXAMPLES: &str =
     "Examples:\n  benthic s3 serve\n  benthic s3 account create lab\n  benthic s3 usage";
 
@@ -34,21 +33,21 @@ const PAGE: usize = 1_000;
 #[derive(Args)]
 pub struct S3Args {
     #[command(flatten)]
-    place: GatewayPools,
+    pools: GatewayPools,
     #[command(subcommand)]
     command: S3Command,
 }
 
-/// Where buckets are.
+/// The pools and the sealing key of a gateway.
 #[derive(Args, Clone)]
 pub struct GatewayPools {
-    /// The pool of the index, and of the data if --data-pool names no other
+    /// Pool of the index, and of the data unless --data-pool is given
     #[arg(long, global = true, value_name = "POOL", default_value = "s3")]
     pool: String,
-    /// The pool of the data, which may be erasure-coded; the same for every gateway and command
+    /// Pool of the data, which may be erasure-coded; pass the same one to every gateway and command
     #[arg(long, global = true, value_name = "POOL")]
     data_pool: Option<String>,
-    /// The file of the key that seals secrets, not in the store [default: ~/.config/benthic/s3-sealing.key]
+    /// File with the key that encrypts secrets; keep it outside the store [default: ~/.config/benthic/s3-sealing.key]
     #[arg(long, global = true, value_name = "FILE", env = "BENTHIC_S3_SEALING_KEY")]
     sealing_key: Option<PathBuf>,
 }
@@ -58,39 +57,38 @@ pub struct GatewayPools {
 pub enum S3Command {
     /// Serve S3 over HTTP
     Serve(serve::ServeArgs),
-    /// Accounts, which own buckets
+    /// Administer accounts, which own buckets
     #[command(subcommand, after_help = account::EXAMPLES)]
     Account(account::AccountCommand),
-    /// Users, who act for an account
+    /// Administer users, which act for an account
     #[command(subcommand, after_help = user::EXAMPLES)]
     User(user::UserCommand),
-    /// Access keys of users
+    /// Administer the access keys of users
     #[command(subcommand, after_help = key::EXAMPLES)]
     Key(key::KeyCommand),
-    /// Show and set how much may be in a bucket
+    /// Show and set the quota of a bucket
     Quota(quota::QuotaArgs),
-    /// Show how much is in buckets
+    /// Show the usage of buckets
     Usage(usage::UsageArgs),
-    /// Look at buckets, and check them
+    /// List and check buckets
     #[command(subcommand, after_help = bucket::EXAMPLES)]
     Bucket(bucket::BucketCommand),
-    /// Garbage: what was replaced, deleted or given up
+    /// Show and collect garbage: replaced, deleted and abandoned data
     #[command(subcommand, after_help = gc::EXAMPLES)]
     Gc(gc::GcCommand),
 }
 
-/// Runs the command.
 pub async fn run(args: S3Args, session: &Session) -> Outcome {
-    let place = args.place;
+    let pools = args.pools;
     match args.command {
-        S3Command::Serve(args) => serve::run(args, &place, session).await,
-        S3Command::Account(command) => account::run(command, &place, session).await,
-        S3Command::User(command) => user::run(command, &place, session).await,
-        S3Command::Key(command) => key::run(command, &place, session).await,
-        S3Command::Quota(args) => quota::run(args, &place, session).await,
-        S3Command::Usage(args) => usage::run(args, &place, session).await,
-        S3Command::Bucket(command) => bucket::run(command, &place, session).await,
-        S3Command::Gc(command) => gc::run(command, &place, session).await,
+        S3Command::Serve(args) => serve::run(args, &pools, session).await,
+        S3Command::Account(command) => account::run(command, &pools, session).await,
+        S3Command::User(command) => user::run(command, &pools, session).await,
+        S3Command::Key(command) => key::run(command, &pools, session).await,
+        S3Command::Quota(args) => quota::run(args, &pools, session).await,
+        S3Command::Usage(args) => usage::run(args, &pools, session).await,
+        S3Command::Bucket(command) => bucket::run(command, &pools, session).await,
+        S3Command::Gc(command) => gc::run(command, &pools, session).await,
     }
 }
 
@@ -130,15 +128,15 @@ fn default_sealing_key() -> Result<PathBuf> {
         Some(dir) => Some(PathBuf::from(dir)),
         None => std::env::home_dir().map(|home| home.join(".config")),
     };
-    let message = "there is no home directory; --sealing-key names a file for the sealing key";
+    let message = "there is no home directory; name the sealing key file with --sealing-key";
     let config = config.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, message))?;
     Ok(config.join("benthic/s3-sealing.key"))
 }
 
-/// Splits `ACCOUNT/USER`.
 fn account_and_user(text: &str) -> Result<(&str, &str)> {
-    text.split_once('/')
-        .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "a user is ACCOUNT/USER").with("got", text))
+    text.split_once('/').ok_or_else(|| {
+        Error::new(ErrorKind::InvalidArgument, "a user must have the form ACCOUNT/USER").with("got", text)
+    })
 }
 
 /// All buckets of one account, or of all accounts.

@@ -4,14 +4,13 @@ use super::{GatewayPools, bucket_json, limit};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::units;
-use benthic_s3::sal::{Buckets, Quota};
+use benthic_s3::sal::{Bucket, Buckets, Quota};
 use clap::Args;
 
 /// Arguments of `benthic s3 quota`.
 #[derive(Args)]
 #[command(
-    after_help = "A quota is checked before a write, against what is in the bucket then: what is written at the same time may \
-together exceed it.
+    after_help = "The gateway checks a quota before each write. Writes that run at the same time may together exceed it.
 
 Examples:
   benthic s3 quota photos
@@ -19,21 +18,21 @@ Examples:
   benthic s3 quota photos --none"
 )]
 pub struct QuotaArgs {
-    /// The bucket
+    /// Name of the bucket
     bucket: String,
-    /// Most bytes, all versions and parts of uploads together
+    /// Limit on the bytes of all versions and of the parts of uploads
     #[arg(long, value_parser = units::parse_size, value_name = "SIZE")]
     bytes_max: Option<u64>,
-    /// Most objects, each version counted
+    /// Limit on the number of objects, counting each version
     #[arg(long, value_name = "COUNT")]
     objects_max: Option<u64>,
-    /// No limits
+    /// Remove all limits
     #[arg(long, conflicts_with_all = ["bytes_max", "objects_max"])]
     none: bool,
 }
 
-pub async fn run(args: QuotaArgs, place: &GatewayPools, session: &Session) -> Outcome {
-    let sal = place.open(session, false).await?;
+pub async fn run(args: QuotaArgs, pools: &GatewayPools, session: &Session) -> Outcome {
+    let sal = pools.open(session, false).await?;
     let mut bucket = sal.bucket(&args.bucket).await?;
     let quota = if args.none {
         Quota::default()
@@ -44,8 +43,7 @@ pub async fn run(args: QuotaArgs, place: &GatewayPools, session: &Session) -> Ou
         }
     };
     if quota != bucket.quota {
-        let mut new = bucket.clone();
-        new.quota = quota;
+        let new = Bucket { quota, ..bucket.clone() };
         bucket = sal.update_bucket(&bucket, &new).await?;
     }
     let text = format!(

@@ -26,11 +26,12 @@ const FIRST_USER: &str = "admin";
 /// Arguments of `benthic s3 serve`.
 #[derive(Args)]
 #[command(
-    after_help = "The first start makes the store, the pool, an account with a key, and prints what to paste into a shell. Secrets are \
-in the store sealed; the key that opens them is in the file that --sealing-key names, and without it no request can be checked.
+    after_help = "The first start creates the store, the pool, and an account with a key. It prints commands to paste into a shell. The store \
+contains secrets only in encrypted form. The file of --sealing-key has the key that decrypts them; without it the gateway cannot \
+check any request.
 
-Several gateways may serve one pool of a cluster, with the same sealing key. /-/health and /-/metrics are open to everybody who \
-reaches the port.
+Several gateways may serve one pool of a cluster, with the same sealing key. Everybody who can reach the port can read /-/health \
+and /-/metrics.
 
 Examples:
   benthic s3 serve
@@ -39,51 +40,51 @@ Examples:
   benthic --store ceph: s3 serve --pool s3.index --data-pool s3.data"
 )]
 pub struct ServeArgs {
-    /// A TOML file with options, by their names without the dashes; options that are given win
+    /// TOML file with options, named without the dashes; the command line takes precedence
     #[arg(long, value_name = "FILE")]
-    #[allow(dead_code, reason = "the file is read before the options are, which it is a part of")]
+    #[allow(dead_code, reason = "`config::parse` reads the file before clap parses the options")]
     config: Option<PathBuf>,
-    /// Address and port; port 0 takes a free one
+    /// Address and port to listen on; port 0 selects a free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9000")]
     listen: SocketAddr,
-    /// A domain of this gateway: a request to BUCKET.DOMAIN is about that bucket; may be given several times
+    /// Domain of this gateway: BUCKET.DOMAIN addresses a bucket; can be repeated
     #[arg(long, value_name = "DOMAIN")]
     domain: Vec<String>,
-    /// The name of the region, as GetBucketLocation tells it
+    /// Name of the region, which GetBucketLocation returns
     #[arg(long, default_value = "us-east-1")]
     region: String,
-    /// Certificates for HTTPS, the server's first, in a PEM file
+    /// PEM file with the certificates for HTTPS, the server's own first
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// The certificate's key, in a PEM file
+    /// PEM file with the key of the certificate
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Connections at once; more wait
+    /// Limit on concurrent connections; further ones wait
     #[arg(long, value_name = "COUNT", default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     connections_max: u32,
-    /// Seconds after which a client that sends nothing, or takes nothing of an answer, is given up
+    /// Seconds after which the gateway disconnects a client that sends or accepts no data
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     timeout: u64,
-    /// Seconds between two collections of garbage; 0 for none
+    /// Seconds between two garbage collections; 0 disables them
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     collect_every: u64,
 }
 
-pub async fn run(args: ServeArgs, place: &GatewayPools, session: &Session) -> Outcome {
+pub async fn run(args: ServeArgs, pools: &GatewayPools, session: &Session) -> Outcome {
     let tls = match (&args.tls_cert, &args.tls_key) {
         (Some(certificates), Some(key)) => Some(http::tls(certificates, key)?),
         _ => None,
     };
     let listener = TcpListener::bind(args.listen).await.map_err(|error| {
-        Error::io(Action::Admin, "cannot listen here; --listen names another address", error)
+        Error::io(Action::Admin, "cannot listen on this address; choose another one with --listen", error)
             .with("address", args.listen)
     })?;
-    let sal = place.open(session, true).await?;
-    let identities = Arc::new(place.identities_with_secrets(&sal, true)?);
+    let sal = pools.open(session, true).await?;
+    let identities = Arc::new(pools.identities_with_secrets(&sal, true)?);
     identities.check_sealing_key().await?;
     let address = listener
         .local_addr()
-        .map_err(|error| Error::io(Action::Admin, "cannot tell the address that is listened on", error))?;
+        .map_err(|error| Error::io(Action::Admin, "cannot read the listening address", error))?;
     let url = format!("{}://{address}", if tls.is_some() { "https" } else { "http" });
     let timeout = Duration::from_secs(args.timeout);
     let limits = Limits {
@@ -100,7 +101,7 @@ pub async fn run(args: ServeArgs, place: &GatewayPools, session: &Session) -> Ou
         limits,
     )?;
     let first = first_key(&identities).await?;
-    tell(session, place, &url, &args.region, first.as_ref())?;
+    print_start(session, pools, &url, &args.region, first.as_ref())?;
     let collector = collect(sal, server.metrics(), args.collect_every);
     let collector = tokio::spawn(collector);
     let served = Arc::new(server).serve(listener, tls, interrupt::wait()).await;
@@ -119,28 +120,34 @@ async fn first_key(identities: &Identities) -> Result<Option<NewKey>> {
     match identities.create_account(FIRST_ACCOUNT).await {
         // Another gateway is starting at the same time.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(None),
-        made => made?,
+        created => created?,
     };
     identities.create_user(FIRST_ACCOUNT, FIRST_USER).await?;
     identities.create_key(FIRST_ACCOUNT, FIRST_USER).await.map(Some)
 }
 
-fn tell(session: &Session, place: &GatewayPools, url: &str, region: &str, first: Option<&NewKey>) -> Outcome {
-    let pool = &place.pool;
+fn print_start(
+    session: &Session,
+    pools: &GatewayPools,
+    url: &str,
+    region: &str,
+    first: Option<&NewKey>,
+) -> Outcome {
+    let pool = &pools.pool;
     let mut text = format!("{url} serves S3 from the pool {pool} of {}", session.uri());
     match first {
-        None => text += "\n`benthic s3 key create ACCOUNT/USER` makes a key; Ctrl-C ends the gateway",
+        None => text += "\n`benthic s3 key create ACCOUNT/USER` creates a key; Ctrl-C stops the gateway",
         Some(key) => {
             text += &format!(
-                "\n\nThis is its first start. It made the account {FIRST_ACCOUNT} with the user {FIRST_USER} and this key, \
-                 which is not shown again.\nPaste into another shell:\n\n  \
+                "\n\nThis is the first start. It created the account {FIRST_ACCOUNT} with the user {FIRST_USER} and this key, \
+                 which cannot be shown again.\nPaste into another shell:\n\n  \
                  export AWS_ENDPOINT_URL={url} AWS_DEFAULT_REGION={region}\n  \
                  export AWS_ACCESS_KEY_ID={}\n  \
                  export AWS_SECRET_ACCESS_KEY={}\n  \
                  aws s3 mb s3://photos\n  \
                  echo 'a picture, more or less' | aws s3 cp - s3://photos/2026/reef.txt\n  \
                  aws s3 ls s3://photos --recursive\n  \
-                 aws s3 cp s3://photos/2026/reef.txt -\n\nCtrl-C ends the gateway",
+                 aws s3 cp s3://photos/2026/reef.txt -\n\nCtrl-C stops the gateway",
                 key.access_key, key.secret
             );
         }
@@ -173,7 +180,7 @@ async fn collect(sal: PoolSal, metrics: Arc<Metrics>, every_seconds: u64) {
             }
             Err(error) => {
                 metrics.failed_collections.fetch_add(1, Relaxed);
-                tracing::warn!(%error, "garbage could not be collected; the next collection goes on");
+                tracing::warn!(%error, "garbage collection failed; the next one continues");
             }
         }
     }

@@ -10,25 +10,27 @@ use serde_json::{Value, json};
 
 /// Arguments of `benthic s3 usage`.
 #[derive(Args)]
-#[command(after_help = "The sums are exact when nobody writes. What copies share counts for each.
+#[command(
+    after_help = "The sums are exact while there are no writes. Data that copies share count once per copy.
 
 Examples:
   benthic s3 usage
   benthic s3 usage photos
-  benthic s3 usage --account lab --json")]
+  benthic s3 usage --account lab --json"
+)]
 pub struct UsageArgs {
-    /// The bucket; all buckets if none is given
+    /// Name of the bucket [default: all buckets]
     bucket: Option<String>,
-    /// Buckets of this account only
+    /// Only buckets of this account
     #[arg(long, conflicts_with = "bucket")]
     account: Option<String>,
 }
 
-pub async fn run(args: UsageArgs, place: &GatewayPools, session: &Session) -> Outcome {
-    let sal = place.open(session, false).await?;
+pub async fn run(args: UsageArgs, pools: &GatewayPools, session: &Session) -> Outcome {
+    let sal = pools.open(session, false).await?;
     let buckets = match &args.bucket {
         Some(bucket) => vec![sal.bucket(bucket).await?],
-        None => all_buckets(&sal, &place.identities(&sal), args.account.as_deref()).await?,
+        None => all_buckets(&sal, &pools.identities(&sal), args.account.as_deref()).await?,
     };
     for bucket in buckets {
         interrupt::check()?;

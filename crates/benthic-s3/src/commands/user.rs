@@ -11,7 +11,7 @@ pub const EXAMPLES: &str = "Examples:\n  benthic s3 user create lab/ada\n  benth
 /// The verbs of `benthic s3 user`.
 #[derive(Subcommand)]
 pub enum UserCommand {
-    /// Create a user, who may do everything with the buckets of the account
+    /// Create a user with full access to the buckets of its account
     #[command(after_help = "Example:\n  benthic s3 user create lab/ada")]
     Create {
         /// ACCOUNT/USER
@@ -20,7 +20,7 @@ pub enum UserCommand {
     /// List the users of an account
     #[command(after_help = "Example:\n  benthic s3 user ls lab")]
     Ls {
-        /// The account
+        /// Name of the account
         account: String,
     },
     /// Remove a user that has no keys
@@ -31,17 +31,17 @@ pub enum UserCommand {
     },
 }
 
-pub async fn run(command: UserCommand, place: &GatewayPools, session: &Session) -> Outcome {
+pub async fn run(command: UserCommand, pools: &GatewayPools, session: &Session) -> Outcome {
     let out = &session.out;
-    let sal = place.open(session, false).await?;
-    let identities = place.identities(&sal);
+    let sal = pools.open(session, false).await?;
+    let identities = pools.identities(&sal);
     match command {
         UserCommand::Create { user } => {
             let (account, name) = account_and_user(&user)?;
-            let made = identities.create_user(account, name).await?;
+            let created = identities.create_user(account, name).await?;
             out.result(
                 format_args!("created user {user}"),
-                || json!({ "account": account, "user": name, "created_ms": made.created_ms }),
+                || json!({ "account": account, "user": name, "created_ms": created.created_ms }),
             )
         }
         UserCommand::Ls { account } => {

@@ -1,16 +1,15 @@
 //! Access control lists. Only two are supported: `private` and `public-read`.
 
-use super::auth::{PUBLIC_READ, Wants, is_public};
-use super::{Gateway, UPDATES_MAX, error, names};
+use super::auth::{Need, PUBLIC_READ, is_public};
+use super::{Gateway, names};
 use crate::sal::{Attributes, Bucket};
-use benthic_core::ErrorKind;
 use bytes::Bytes;
 use s3s::dto::{
     AccessControlPolicy, GetBucketAclInput, GetBucketAclOutput, GetObjectAclInput, GetObjectAclOutput, Grant,
     Grantee, Owner, Permission, PutBucketAclInput, PutBucketAclOutput, PutObjectAclInput, PutObjectAclOutput,
     Type,
 };
-use s3s::{S3Request, S3Response, S3Result, s3_error};
+use s3s::{S3Request, S3Result, s3_error};
 
 const ALL_USERS: &str = "http://acs.amazonaws.com/groups/global/AllUsers";
 
@@ -24,23 +23,32 @@ pub(super) fn set(attributes: &mut Attributes, canned: Option<&str>) -> S3Result
             attributes.insert(names::ACL.to_owned(), Bytes::from_static(PUBLIC_READ.as_bytes()));
         }
         Some("public-read-write" | "authenticated-read" | "aws-exec-read" | "log-delivery-write") => {
-            return Err(s3_error!(NotImplemented, "the canned ACLs here are private and public-read"));
+            return Err(s3_error!(NotImplemented, "only private and public-read ACLs are implemented"));
         }
-        Some(_) => return Err(s3_error!(InvalidArgument, "there is no such canned ACL")),
+        Some(_) => return Err(s3_error!(InvalidArgument, "unknown canned ACL")),
     }
     Ok(())
 }
 
-/// Refuses grants in headers.
-pub(super) fn refuse_grants<const N: usize>(grants: [&Option<String>; N]) -> S3Result<()> {
-    if grants.iter().any(|grant| grant.is_some()) {
-        return Err(s3_error!(
-            NotImplemented,
-            "grants are not implemented; the canned ACLs are private and public-read"
-        ));
-    }
-    Ok(())
+/// Returns an error if an input has grants.
+macro_rules! refuse_grants {
+    ($input:expr $(, $grant_write:ident)?) => {{
+        let grants = [
+            &$input.grant_full_control,
+            &$input.grant_read,
+            &$input.grant_read_acp,
+            &$input.grant_write_acp,
+            $(&$input.$grant_write)?
+        ];
+        if grants.iter().any(|grant| grant.is_some()) {
+            return Err(s3s::s3_error!(
+                NotImplemented,
+                "grants are not implemented; use the canned ACL private or public-read"
+            ));
+        }
+    }};
 }
+pub(super) use refuse_grants;
 
 /// The canned ACL that is equivalent to a list of grants.
 fn canned(policy: &AccessControlPolicy, owner: &str) -> S3Result<&'static str> {
@@ -55,14 +63,14 @@ fn canned(policy: &AccessControlPolicy, owner: &str) -> S3Result<&'static str> {
         match (grantee.id.as_deref(), grantee.uri.as_deref(), permission) {
             (Some(id), None, Some(Permission::FULL_CONTROL)) if id == owner => {}
             (None, Some(ALL_USERS), Some(Permission::READ)) => canned = PUBLIC_READ,
-            _ => return Err(s3_error!(NotImplemented, "the ACLs here are private and public-read")),
+            _ => return Err(s3_error!(NotImplemented, "only private and public-read ACLs are implemented")),
         }
     }
     Ok(canned)
 }
 
 /// The requested ACL, which the client gives as a name or as a list of grants.
-fn wanted<'a>(
+fn requested_acl<'a>(
     canned_name: Option<&'a str>,
     policy: Option<&AccessControlPolicy>,
     owner: &str,
@@ -70,8 +78,8 @@ fn wanted<'a>(
     match (canned_name, policy) {
         (Some(name), None) => Ok(name),
         (None, Some(policy)) => canned(policy, owner),
-        (Some(_), Some(_)) => Err(s3_error!(InvalidRequest, "an ACL is given as a name or as a list")),
-        (None, None) => Err(s3_error!(MissingSecurityHeader, "an ACL is given as a name or as a list")),
+        (Some(_), Some(_)) => Err(s3_error!(InvalidRequest, "give either an ACL name or a list of grants")),
+        (None, None) => Err(s3_error!(MissingSecurityHeader, "give an ACL name or a list of grants")),
     }
 }
 
@@ -105,82 +113,50 @@ impl Gateway {
     pub(super) async fn bucket_acl(
         &self,
         request: S3Request<GetBucketAclInput>,
-    ) -> S3Result<S3Response<GetBucketAclOutput>> {
+    ) -> S3Result<GetBucketAclOutput> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let grants = grants(&access.bucket, &access.bucket.attributes);
-        Ok(S3Response::new(GetBucketAclOutput {
-            grants: Some(grants),
-            owner: Some(owner(&access.bucket.owner)),
-        }))
+        Ok(GetBucketAclOutput { grants: Some(grants), owner: Some(owner(&access.bucket.owner)) })
     }
 
     pub(super) async fn set_bucket_acl(
         &self,
         request: S3Request<PutBucketAclInput>,
-    ) -> S3Result<S3Response<PutBucketAclOutput>> {
+    ) -> S3Result<PutBucketAclOutput> {
         let input = &request.input;
-        refuse_grants([
-            &input.grant_full_control,
-            &input.grant_read,
-            &input.grant_read_acp,
-            &input.grant_write,
-            &input.grant_write_acp,
-        ])?;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        refuse_grants!(input, grant_write);
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let name = input.acl.as_ref().map(|acl| acl.as_str());
-        let wanted = wanted(name, input.access_control_policy.as_ref(), &access.bucket.owner)?;
-        self.change_bucket(access.bucket, |bucket| set(&mut bucket.attributes, Some(wanted))).await?;
-        Ok(S3Response::new(PutBucketAclOutput::default()))
+        let acl = requested_acl(name, input.access_control_policy.as_ref(), &access.bucket.owner)?;
+        self.change_bucket(access.bucket, |bucket| set(&mut bucket.attributes, Some(acl))).await?;
+        Ok(PutBucketAclOutput::default())
     }
 
     pub(super) async fn object_acl(
         &self,
         request: S3Request<GetObjectAclInput>,
-    ) -> S3Result<S3Response<GetObjectAclOutput>> {
+    ) -> S3Result<GetObjectAclOutput> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
-        let object = self.visible(&access, &input.key, input.version_id.as_deref()).await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
+        let object = self.find_visible(&access, &input.key, input.version_id.as_deref()).await?;
         let grants = Some(grants(&access.bucket, &object.attributes));
         let owner = Some(owner(&access.bucket.owner));
-        Ok(S3Response::new(GetObjectAclOutput { grants, owner, request_charged: None }))
+        Ok(GetObjectAclOutput { grants, owner, request_charged: None })
     }
 
     pub(super) async fn set_object_acl(
         &self,
         request: S3Request<PutObjectAclInput>,
-    ) -> S3Result<S3Response<PutObjectAclOutput>> {
+    ) -> S3Result<PutObjectAclOutput> {
         let input = &request.input;
-        refuse_grants([
-            &input.grant_full_control,
-            &input.grant_read,
-            &input.grant_read_acp,
-            &input.grant_write,
-            &input.grant_write_acp,
-        ])?;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        refuse_grants!(input, grant_write);
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let name = input.acl.as_ref().map(|acl| acl.as_str());
-        let wanted = wanted(name, input.access_control_policy.as_ref(), &access.bucket.owner)?;
-        for _ in 0..UPDATES_MAX {
-            let object = self.visible(&access, &input.key, input.version_id.as_deref()).await?;
-            let mut attributes = object.attributes.clone();
-            set(&mut attributes, Some(wanted))?;
-            match self.sal.set_attributes(&access.bucket, &object, attributes).await {
-                Err(failure) if failure.kind() == ErrorKind::Conflict => {}
-                result => {
-                    result.map_err(error::object)?;
-                    return Ok(S3Response::new(PutObjectAclOutput::default()));
-                }
-            }
-        }
-        Err(s3_error!(OperationAborted))
+        let acl = requested_acl(name, input.access_control_policy.as_ref(), &access.bucket.owner)?;
+        let version = input.version_id.as_deref();
+        let change = |attributes: &mut Attributes| set(attributes, Some(acl));
+        self.change_attributes(&access, &input.key, version, change).await?;
+        Ok(PutObjectAclOutput::default())
     }
 }

@@ -31,10 +31,10 @@ pub(super) struct Access {
 #[async_trait]
 impl S3Auth for Auth {
     async fn get_secret_key(&self, access_key: &str) -> S3Result<SecretKey> {
-        match self.0.known_key(access_key).await {
+        match self.0.look_up_key(access_key).await {
             Ok(Some(key)) => Ok(key.secret),
             Ok(None) => Err(s3_error!(InvalidAccessKeyId)),
-            Err(error) => Err(unknown(error)),
+            Err(error) => Err(internal(error)),
         }
     }
 }
@@ -46,7 +46,7 @@ impl S3Access for Access {
         self.metrics.operation(operation);
         let caller = match context.credentials() {
             Some(credentials) => {
-                let key = self.identities.known_key(&credentials.access_key).await.map_err(unknown)?;
+                let key = self.identities.look_up_key(&credentials.access_key).await.map_err(internal)?;
                 key.ok_or_else(|| s3_error!(InvalidAccessKeyId))?.caller
             }
             None if OPEN_OPERATIONS.contains(&operation) => Caller::Anonymous,
@@ -58,18 +58,17 @@ impl S3Access for Access {
 }
 
 /// The lookup failed because of the store or the sealing key. That is not the client's fault.
-fn unknown(error: benthic_core::Error) -> s3s::S3Error {
+fn internal(error: benthic_core::Error) -> s3s::S3Error {
     error::bucket(error.with_kind(benthic_core::ErrorKind::Internal))
 }
 
-/// The caller of a request.
 pub(super) fn caller<T>(request: &S3Request<T>) -> Caller {
     request.extensions.get().cloned().unwrap_or(Caller::Anonymous)
 }
 
-/// The permission that a request needs on a bucket.
+/// The access to a bucket that a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wants {
+pub(super) enum Need {
     List,
     /// Read an object, which may be public even if the bucket is not.
     Read,
@@ -84,25 +83,25 @@ pub(super) struct Authorized {
 }
 
 impl Gateway {
-    /// Returns the bucket of a request if the caller has the permission.
+    /// Returns the bucket of a request if the caller has the needed access.
     pub(super) async fn authorize<T>(
         &self,
         request: &S3Request<T>,
         name: &str,
-        expected_owner: Option<&str>,
-        wants: Wants,
+        expected_owner: &Option<String>,
+        need: Need,
     ) -> S3Result<Authorized> {
         let caller = caller(request);
         let bucket = self.bucket_reads.get(name).await.map_err(error::bucket)?;
-        if expected_owner.is_some_and(|owner| owner != bucket.owner) {
+        if expected_owner.as_ref().is_some_and(|owner| *owner != bucket.owner) {
             return Err(s3_error!(AccessDenied));
         }
         let access = Authorized { bucket, caller };
-        match wants {
+        match need {
             _ if access.is_owner() => Ok(access),
-            Wants::Read => Ok(access),
-            Wants::List if access.lists() => Ok(access),
-            Wants::List | Wants::All => Err(s3_error!(AccessDenied)),
+            Need::Read => Ok(access),
+            Need::List if access.may_list() => Ok(access),
+            Need::List | Need::All => Err(s3_error!(AccessDenied)),
         }
     }
 
@@ -110,30 +109,30 @@ impl Gateway {
     /// the bucket get NoSuchKey; others get AccessDenied.
     ///
     /// To save a round trip, the object lookup runs at the same time as the bucket lookup, with the
-    /// last known state of the bucket; it is repeated if the bucket has changed. With `reads`, the
-    /// caller will read the object from its first byte. If the caller owns the bucket, the lookup
-    /// then also prefetches the first data.
+    /// last known state of the bucket; it is repeated if the name refers to another bucket now. With
+    /// `from_start`, the caller will read the object from its first byte. If the caller owns the
+    /// bucket, the lookup then also prefetches the first data.
     pub(super) async fn authorize_read<T>(
         &self,
         request: &S3Request<T>,
-        (name, expected_owner): (&str, Option<&str>),
+        (name, expected_owner): (&str, &Option<String>),
         (key, version): (&str, Option<&str>),
-        reads: bool,
+        from_start: bool,
     ) -> S3Result<(Authorized, Object, Option<Prefetch>)> {
         let version = version.map(super::versions::version).transpose()?;
         let subject = if version.is_some() { error::Subject::Version } else { error::Subject::Object };
         let caller = caller(request);
         let find = async |bucket: &Bucket| match version {
-            None if reads && owns(&caller, bucket) => self.sal.object_with_prefetch(bucket, key).await,
+            None if from_start && owns(&caller, bucket) => self.sal.object_with_prefetch(bucket, key).await,
             version => Ok((self.sal.object(bucket, key, version).await?, None)),
         };
-        let seen = self.bucket_reads.seen(name);
+        let last_read = self.bucket_reads.last_read(name);
         let early = async {
-            let seen = seen.as_ref()?;
-            Some((seen.id, find(seen).await))
+            let bucket = last_read.as_ref()?;
+            Some((bucket.id, find(bucket).await))
         };
         let (access, early) =
-            futures::join!(self.authorize(request, name, expected_owner, Wants::Read), early);
+            futures::join!(self.authorize(request, name, expected_owner, Need::Read), early);
         let access = access?;
         let found = match early {
             Some((id, found)) if id == access.bucket.id => found,
@@ -143,8 +142,8 @@ impl Gateway {
             Ok((object, prefetch)) if access.is_owner() || is_public(&object.attributes) => {
                 Ok((access, object, prefetch))
             }
-            Ok((object, _)) if object.marker && access.lists() => Ok((access, object, None)),
-            Err(failure) if failure.kind() != benthic_core::ErrorKind::NotFound || access.lists() => {
+            Ok((object, _)) if object.marker && access.may_list() => Ok((access, object, None)),
+            Err(failure) if failure.kind() != benthic_core::ErrorKind::NotFound || access.may_list() => {
                 Err(error::s3_error(failure, subject))
             }
             Ok(_) | Err(_) => Err(s3_error!(AccessDenied)),
@@ -152,13 +151,7 @@ impl Gateway {
     }
 }
 
-/// Returns a bucket, and an object in it that the caller may read. Only callers that may list the
-/// bucket get NoSuchKey; others get AccessDenied.
-///
-/// To save a round trip, the object lookup runs at the same time as the bucket lookup, with the
-/// last known state of the bucket. It is repeated if the name refers to another bucket now. With
-/// `reads`, the caller will read the object from its first byte. If the caller owns the bucket, the
-/// lookup then also prefetches the first data.
+/// The canned ACL that lets everybody read an object or list a bucket.
 pub(super) const PUBLIC_READ: &str = "public-read";
 
 /// Whether everybody may read a bucket or an object with these attributes.
@@ -166,7 +159,6 @@ pub(super) fn is_public(attributes: &Attributes) -> bool {
     attributes.get(names::ACL).is_some_and(|acl| acl == PUBLIC_READ)
 }
 
-/// Whether the caller's account owns the bucket.
 fn owns(caller: &Caller, bucket: &Bucket) -> bool {
     caller.account() == Some(bucket.owner.as_str())
 }
@@ -176,8 +168,7 @@ impl Authorized {
         owns(&self.caller, &self.bucket)
     }
 
-    /// Whether the caller may list the bucket.
-    pub fn lists(&self) -> bool {
+    pub fn may_list(&self) -> bool {
         self.is_owner() || is_public(&self.bucket.attributes)
     }
 }

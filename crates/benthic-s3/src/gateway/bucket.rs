@@ -1,7 +1,7 @@
 //! CreateBucket, HeadBucket, DeleteBucket, ListBuckets, GetBucketLocation, and the versioning of a
 //! bucket.
 
-use super::auth::{Wants, caller};
+use super::auth::{Need, caller};
 use super::{Gateway, acl, error, refuse, tags, timestamp};
 use crate::sal::{Attributes, NewBucket, Versioning};
 use benthic_core::ErrorKind;
@@ -11,7 +11,7 @@ use s3s::dto::{
     GetBucketVersioningInput, GetBucketVersioningOutput, HeadBucketInput, HeadBucketOutput, ListBucketsInput,
     ListBucketsOutput, PutBucketVersioningInput, PutBucketVersioningOutput,
 };
-use s3s::{S3Request, S3Response, S3Result, s3_error};
+use s3s::{S3Request, S3Result, s3_error};
 
 /// Default and maximum number of buckets in a page.
 const BUCKETS_MAX: i32 = 10_000;
@@ -21,32 +21,23 @@ const PAGE: usize = 1_000;
 const CLASSIC_REGION: &str = "us-east-1";
 
 impl Gateway {
-    pub(super) async fn create(
-        &self,
-        request: S3Request<CreateBucketInput>,
-    ) -> S3Result<S3Response<CreateBucketOutput>> {
+    pub(super) async fn create(&self, request: S3Request<CreateBucketInput>) -> S3Result<CreateBucketOutput> {
         let input = &request.input;
-        acl::refuse_grants([
-            &input.grant_full_control,
-            &input.grant_read,
-            &input.grant_read_acp,
-            &input.grant_write,
-            &input.grant_write_acp,
-        ])?;
+        acl::refuse_grants!(input, grant_write);
         let configuration = input.create_bucket_configuration.as_ref();
         refuse([
             ("object lock", input.object_lock_enabled_for_bucket.unwrap_or(false)),
             ("a bucket namespace", input.bucket_namespace.is_some()),
             (
                 "a directory bucket",
-                configuration.is_some_and(|asked| asked.bucket.is_some() || asked.location.is_some()),
+                configuration.is_some_and(|given| given.bucket.is_some() || given.location.is_some()),
             ),
         ])?;
-        let region = configuration.and_then(|asked| asked.location_constraint.as_ref());
+        let region = configuration.and_then(|given| given.location_constraint.as_ref());
         if region.is_some_and(|region| !region.as_str().is_empty() && region.as_str() != self.region) {
             return Err(s3_error!(
                 InvalidLocationConstraint,
-                "the region here is {}, and no other",
+                "the region of this gateway is {}",
                 self.region
             ));
         }
@@ -54,7 +45,7 @@ impl Gateway {
         let owner = caller.account().ok_or_else(|| s3_error!(AccessDenied))?;
         let mut attributes = Attributes::new();
         acl::set(&mut attributes, input.acl.as_ref().map(|acl| acl.as_str()))?;
-        if let Some(given) = configuration.and_then(|asked| asked.tags.as_ref()) {
+        if let Some(given) = configuration.and_then(|given| given.tags.as_ref()) {
             tags::set(&mut attributes, &tags::pairs(given)?)?;
         }
         let name = input.bucket.clone();
@@ -71,43 +62,40 @@ impl Gateway {
             Err(failure) => return Err(error::bucket(failure)),
         }
         let location = Some(format!("/{}", input.bucket));
-        Ok(S3Response::new(CreateBucketOutput { location, ..CreateBucketOutput::default() }))
+        Ok(CreateBucketOutput { location, ..CreateBucketOutput::default() })
     }
 
     pub(super) async fn head_of_bucket(
         &self,
         request: S3Request<HeadBucketInput>,
-    ) -> S3Result<S3Response<HeadBucketOutput>> {
+    ) -> S3Result<HeadBucketOutput> {
         let input = &request.input;
-        self.authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::List).await?;
+        self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::List).await?;
         let bucket_region = Some(self.region.clone());
-        Ok(S3Response::new(HeadBucketOutput { bucket_region, ..HeadBucketOutput::default() }))
+        Ok(HeadBucketOutput { bucket_region, ..HeadBucketOutput::default() })
     }
 
     pub(super) async fn delete_whole_bucket(
         &self,
         request: S3Request<DeleteBucketInput>,
-    ) -> S3Result<S3Response<DeleteBucketOutput>> {
+    ) -> S3Result<DeleteBucketOutput> {
         let input = &request.input;
-        self.authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         match self.sal.delete_bucket(&input.bucket).await {
-            Ok(()) => Ok(S3Response::new(DeleteBucketOutput::default())),
+            Ok(()) => Ok(DeleteBucketOutput::default()),
             Err(failure) if failure.kind() == ErrorKind::Conflict => Err(s3_error!(BucketNotEmpty)),
             Err(failure) if failure.kind() == ErrorKind::Busy => Err(s3_error!(OperationAborted)),
             Err(failure) => Err(error::bucket(failure)),
         }
     }
 
-    pub(super) async fn buckets(
-        &self,
-        request: S3Request<ListBucketsInput>,
-    ) -> S3Result<S3Response<ListBucketsOutput>> {
+    pub(super) async fn buckets(&self, request: S3Request<ListBucketsInput>) -> S3Result<ListBucketsOutput> {
         let input = &request.input;
         let caller = caller(&request);
         let owner = caller.account().ok_or_else(|| s3_error!(AccessDenied))?;
         let wanted = input.max_buckets.unwrap_or(BUCKETS_MAX);
         if !(1..=BUCKETS_MAX).contains(&wanted) {
-            return Err(s3_error!(InvalidArgument, "max-buckets is between 1 and {BUCKETS_MAX}"));
+            return Err(s3_error!(InvalidArgument, "max-buckets must be between 1 and {BUCKETS_MAX}"));
         }
         let wanted = usize::try_from(wanted).unwrap_or(PAGE);
         let prefix = input.prefix.as_deref().unwrap_or_default();
@@ -135,33 +123,31 @@ impl Gateway {
                 }
             }
         }
-        Ok(S3Response::new(ListBucketsOutput {
+        Ok(ListBucketsOutput {
             buckets: Some(buckets),
             continuation_token: after.filter(|_| more),
             owner: Some(acl::owner(owner)),
             prefix: input.prefix.clone(),
-        }))
+        })
     }
 
     pub(super) async fn location(
         &self,
         request: S3Request<GetBucketLocationInput>,
-    ) -> S3Result<S3Response<GetBucketLocationOutput>> {
+    ) -> S3Result<GetBucketLocationOutput> {
         let input = &request.input;
-        self.authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let named =
             (self.region != CLASSIC_REGION).then(|| BucketLocationConstraint::from(self.region.clone()));
-        Ok(S3Response::new(GetBucketLocationOutput { location_constraint: named }))
+        Ok(GetBucketLocationOutput { location_constraint: named })
     }
 
     pub(super) async fn versioning(
         &self,
         request: S3Request<GetBucketVersioningInput>,
-    ) -> S3Result<S3Response<GetBucketVersioningOutput>> {
+    ) -> S3Result<GetBucketVersioningOutput> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let status = match access.bucket.versioning {
             Versioning::Off => None,
             Versioning::Enabled => Some(BucketVersioningStatus::from_static(BucketVersioningStatus::ENABLED)),
@@ -169,17 +155,15 @@ impl Gateway {
                 Some(BucketVersioningStatus::from_static(BucketVersioningStatus::SUSPENDED))
             }
         };
-        Ok(S3Response::new(GetBucketVersioningOutput { status, mfa_delete: None }))
+        Ok(GetBucketVersioningOutput { status, mfa_delete: None })
     }
 
     pub(super) async fn set_versioning(
         &self,
         request: S3Request<PutBucketVersioningInput>,
-    ) -> S3Result<S3Response<PutBucketVersioningOutput>> {
+    ) -> S3Result<PutBucketVersioningOutput> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let mfa = input.versioning_configuration.mfa_delete.as_ref();
         refuse([("MFA delete", mfa.is_some_and(|wanted| wanted.as_str() == "Enabled"))])?;
         let wanted = match input.versioning_configuration.status.as_ref().map(|status| status.as_str()) {
@@ -192,6 +176,6 @@ impl Gateway {
             Ok(())
         };
         self.change_bucket(access.bucket, change).await?;
-        Ok(S3Response::new(PutBucketVersioningOutput::default()))
+        Ok(PutBucketVersioningOutput::default())
     }
 }

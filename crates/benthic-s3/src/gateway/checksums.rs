@@ -11,7 +11,6 @@ use s3s::crypto::{Checksum as _, Crc32, Crc32c, Crc64Nvme, Md5, Sha1, Sha256};
 use s3s::dto::{ChecksumAlgorithm, ChecksumType};
 use s3s::{S3Result, TrailingHeaders, s3_error};
 
-/// The supported checksum algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Algorithm {
     Crc32,
@@ -28,9 +27,8 @@ pub(super) enum Kind {
     Composite,
 }
 
-/// A stored checksum.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Kept {
+pub(super) struct StoredChecksum {
     pub algorithm: Algorithm,
     pub kind: Kind,
     /// In base64. The value of a composite checksum ends in a dash and the number of parts.
@@ -66,18 +64,16 @@ impl Algorithm {
         }
     }
 
-    /// The algorithm with this name.
     pub fn parse(name: &str) -> S3Result<Algorithm> {
         let found = ALGORITHMS.into_iter().find(|algorithm| algorithm.name().eq_ignore_ascii_case(name));
         found.ok_or_else(|| match name {
             "MD5" | "SHA512" | "XXHASH64" | "XXHASH3" | "XXHASH128" => {
                 s3_error!(NotImplemented, "the checksum algorithm {name} is not implemented")
             }
-            _ => s3_error!(InvalidRequest, "there is no checksum algorithm of this name"),
+            _ => s3_error!(InvalidRequest, "unknown checksum algorithm"),
         })
     }
 
-    /// The algorithm that a request names.
     pub fn of_request(named: Option<&ChecksumAlgorithm>) -> S3Result<Option<Algorithm>> {
         named.map(|named| Algorithm::parse(named.as_str())).transpose()
     }
@@ -104,25 +100,25 @@ impl Kind {
         [Kind::FullObject, Kind::Composite]
             .into_iter()
             .find(|kind| kind.name() == name)
-            .ok_or_else(|| s3_error!(InvalidRequest, "there is no checksum type of this name"))
+            .ok_or_else(|| s3_error!(InvalidRequest, "unknown checksum type"))
     }
 }
 
-impl Kept {
-    pub fn of(attributes: &Attributes) -> Option<Kept> {
+impl StoredChecksum {
+    pub fn of(attributes: &Attributes) -> Option<StoredChecksum> {
         let text = std::str::from_utf8(attributes.get(names::CHECKSUM)?).ok()?;
         let mut words = text.split(' ');
         let algorithm = Algorithm::parse(words.next()?).ok()?;
         let kind = Kind::parse(words.next()?).ok()?;
-        Some(Kept { algorithm, kind, value: words.next().unwrap_or_default().to_owned() })
+        Some(StoredChecksum { algorithm, kind, value: words.next().unwrap_or_default().to_owned() })
     }
 
-    pub fn put(&self, attributes: &mut Attributes) {
+    pub fn store(&self, attributes: &mut Attributes) {
         let text = format!("{} {} {}", self.algorithm.name(), self.kind.name(), self.value);
         attributes.insert(names::CHECKSUM.to_owned(), Bytes::from(text.trim_end().to_owned()));
     }
 
-    pub fn put_type(&self) -> ChecksumType {
+    pub fn checksum_type(&self) -> ChecksumType {
         ChecksumType::from_static(self.kind.name())
     }
 
@@ -134,22 +130,22 @@ impl Kept {
 
 /// Sets the checksum fields of an output.
 macro_rules! set_checksum {
-    ($output:expr, $kept:expr) => {{
-        let kept: Option<&$crate::gateway::checksums::Kept> = $kept;
-        if let Some(kept) = kept {
+    ($output:expr, $stored:expr) => {{
+        let stored: Option<&$crate::gateway::checksums::StoredChecksum> = $stored;
+        if let Some(stored) = stored {
             use $crate::gateway::checksums::Algorithm;
-            $output.checksum_crc32 = kept.value_of(Algorithm::Crc32);
-            $output.checksum_crc32c = kept.value_of(Algorithm::Crc32c);
-            $output.checksum_crc64nvme = kept.value_of(Algorithm::Crc64Nvme);
-            $output.checksum_sha1 = kept.value_of(Algorithm::Sha1);
-            $output.checksum_sha256 = kept.value_of(Algorithm::Sha256);
+            $output.checksum_crc32 = stored.value_of(Algorithm::Crc32);
+            $output.checksum_crc32c = stored.value_of(Algorithm::Crc32c);
+            $output.checksum_crc64nvme = stored.value_of(Algorithm::Crc64Nvme);
+            $output.checksum_sha1 = stored.value_of(Algorithm::Sha1);
+            $output.checksum_sha256 = stored.value_of(Algorithm::Sha256);
         }
     }};
 }
 pub(super) use set_checksum;
 
 /// The checksum in the fields of an input, which may have at most one.
-macro_rules! declared {
+macro_rules! declared_checksum {
     ($input:expr) => {{
         use $crate::gateway::checksums::Algorithm;
         $crate::gateway::refuse([
@@ -159,7 +155,7 @@ macro_rules! declared {
             ("the checksum algorithm XXHASH3", $input.checksum_xxhash3.is_some()),
             ("the checksum algorithm XXHASH128", $input.checksum_xxhash128.is_some()),
         ])?;
-        $crate::gateway::checksums::one([
+        $crate::gateway::checksums::single_checksum([
             (Algorithm::Crc32, $input.checksum_crc32.clone()),
             (Algorithm::Crc32c, $input.checksum_crc32c.clone()),
             (Algorithm::Crc64Nvme, $input.checksum_crc64nvme.clone()),
@@ -168,21 +164,22 @@ macro_rules! declared {
         ])?
     }};
 }
-pub(super) use declared;
+pub(super) use declared_checksum;
 
-/// The only checksum of a request, if it has one.
-pub(super) fn one(given: [(Algorithm, Option<String>); 5]) -> S3Result<Option<(Algorithm, String)>> {
+pub(super) fn single_checksum(
+    given: [(Algorithm, Option<String>); 5],
+) -> S3Result<Option<(Algorithm, String)>> {
     let mut given = given.into_iter().filter_map(|(algorithm, value)| Some((algorithm, value?)));
     let first = given.next();
     if given.next().is_some() {
-        return Err(s3_error!(InvalidRequest, "a request has one checksum at most"));
+        return Err(s3_error!(InvalidRequest, "a request can carry only one checksum"));
     }
     Ok(first)
 }
 
 /// The length and checksums that the client declares for the data that it sends.
 #[derive(Default)]
-pub(super) struct Declared {
+pub(super) struct Declaration {
     pub content_md5: Option<String>,
     /// The checksum in the request headers.
     pub checksum: Option<(Algorithm, String)>,
@@ -199,8 +196,8 @@ pub(super) struct Verifier {
     algorithm: Algorithm,
     hasher: ChecksumHasher,
     len_bytes: u64,
-    declared: Declared,
-    md5_wanted: Option<[u8; 16]>,
+    declared: Declaration,
+    md5_expected: Option<[u8; 16]>,
     /// Whether the client announced that the checksum follows the data.
     in_trailer: bool,
 }
@@ -210,7 +207,7 @@ pub(super) struct Verifier {
 pub(super) struct Document {
     verifier: Verifier,
     sha256: Sha256,
-    sha256_wanted: Option<String>,
+    sha256_expected: Option<String>,
 }
 
 impl Document {
@@ -240,15 +237,15 @@ impl Document {
             return None;
         }
         // For a list of parts, the checksum headers describe the object and not the document.
-        let said = |algorithm: Algorithm| value(algorithm.header()).filter(|_| !is_list);
-        let checksum = one(ALGORITHMS.map(|algorithm| (algorithm, said(algorithm))));
+        let declared = |algorithm: Algorithm| value(algorithm.header()).filter(|_| !is_list);
+        let checksum = single_checksum(ALGORITHMS.map(|algorithm| (algorithm, declared(algorithm))));
         let verifier = checksum.and_then(|checksum| {
             let content_md5 = value("content-md5");
-            let declared = Declared { content_md5, checksum, ..Declared::default() };
+            let declared = Declaration { content_md5, checksum, ..Declaration::default() };
             Verifier::new(declared, None, headers)
         });
-        let sha256_wanted = sha256.filter(|sha256| sha256.len() == 64);
-        Some(verifier.map(|verifier| Document { verifier, sha256: Sha256::new(), sha256_wanted }))
+        let sha256_expected = sha256.filter(|sha256| sha256.len() == 64);
+        Some(verifier.map(|verifier| Document { verifier, sha256: Sha256::new(), sha256_expected }))
     }
 
     pub fn update(&mut self, data: &[u8]) {
@@ -262,18 +259,17 @@ impl Document {
     /// `BadDigest`, or `XAmzContentSHA256Mismatch` if the document differs from the signed one.
     pub fn finish(self) -> S3Result<()> {
         let sha256 = hex(&self.sha256.finalize());
-        if self.sha256_wanted.is_some_and(|wanted| !wanted.eq_ignore_ascii_case(&sha256)) {
-            return Err(super::error::other_payload());
+        if self.sha256_expected.is_some_and(|expected| !expected.eq_ignore_ascii_case(&sha256)) {
+            return Err(super::error::payload_mismatch());
         }
         self.verifier.finish().map(drop)
     }
 }
 
-/// The results of a verification.
-pub(super) struct Verified {
-    /// Of the data.
+/// The digests of verified data.
+pub(super) struct Digests {
     pub md5: [u8; 16],
-    pub checksum: Kept,
+    pub checksum: StoredChecksum,
 }
 
 impl Verifier {
@@ -281,20 +277,20 @@ impl Verifier {
     ///
     /// # Errors
     /// `InvalidDigest` or `InvalidRequest` for a value that is not a checksum.
-    pub fn new(declared: Declared, wanted: Option<Algorithm>, headers: &HeaderMap) -> S3Result<Verifier> {
-        let md5_wanted = declared.content_md5.as_deref().map(parse_md5).transpose()?;
+    pub fn new(declared: Declaration, wanted: Option<Algorithm>, headers: &HeaderMap) -> S3Result<Verifier> {
+        let md5_expected = declared.content_md5.as_deref().map(parse_md5).transpose()?;
         let in_trailer = trailer_algorithm(headers);
         if let Some((algorithm, value)) = &declared.checksum
             && unbase64(value).is_none_or(|value| value.len() != len_bytes(*algorithm))
         {
-            return Err(s3_error!(InvalidRequest, "the value of {} is no checksum", algorithm.header()));
+            return Err(s3_error!(InvalidRequest, "the value of {} is not a checksum", algorithm.header()));
         }
         let named = declared.checksum.as_ref().map(|(algorithm, _)| *algorithm).or(in_trailer);
         let algorithm = named.or(declared.algorithm).or(wanted).unwrap_or(Algorithm::Crc64Nvme);
         if wanted.is_some_and(|wanted| wanted != algorithm) {
             return Err(s3_error!(
                 InvalidRequest,
-                "the upload was begun with another checksum algorithm than {}",
+                "the upload uses another checksum algorithm than {}",
                 algorithm.name()
             ));
         }
@@ -307,7 +303,7 @@ impl Verifier {
             Algorithm::Sha256 => hasher.sha256 = Some(Sha256::new()),
         }
         let in_trailer = in_trailer.is_some();
-        Ok(Verifier { md5: Md5::new(), algorithm, hasher, len_bytes: 0, declared, md5_wanted, in_trailer })
+        Ok(Verifier { md5: Md5::new(), algorithm, hasher, len_bytes: 0, declared, md5_expected, in_trailer })
     }
 
     pub fn update(&mut self, data: &[u8]) {
@@ -320,13 +316,13 @@ impl Verifier {
     ///
     /// # Errors
     /// `IncompleteBody`; `BadDigest` if the data differ from the declaration.
-    pub fn finish(self) -> S3Result<Verified> {
+    pub fn finish(self) -> S3Result<Digests> {
         if self.declared.len_bytes.is_some_and(|len| u64::try_from(len) != Ok(self.len_bytes)) {
             return Err(s3_error!(IncompleteBody));
         }
         let md5 = self.md5.finalize();
-        if self.md5_wanted.is_some_and(|wanted| wanted != md5) {
-            return Err(s3_error!(BadDigest, "the Content-MD5 is not that of the data"));
+        if self.md5_expected.is_some_and(|expected| expected != md5) {
+            return Err(s3_error!(BadDigest, "the Content-MD5 does not match the data"));
         }
         let computed = self.hasher.finalize();
         let value = match self.algorithm {
@@ -342,14 +338,14 @@ impl Verifier {
             trailers.read(|trailers| trailers.get(header).map(|value| value.as_bytes().to_vec())).flatten()
         });
         if self.in_trailer && trailer.is_none() {
-            return Err(s3_error!(InvalidRequest, "the {header} that was announced did not follow the data"));
+            return Err(s3_error!(InvalidRequest, "the announced trailer {header} is missing"));
         }
         let head = self.declared.checksum.as_ref().map(|(_, value)| value.as_bytes().to_vec());
-        if [head, trailer].into_iter().flatten().any(|said| said != value.as_bytes()) {
-            return Err(s3_error!(BadDigest, "the {header} is not that of the data"));
+        if [head, trailer].into_iter().flatten().any(|declared| declared != value.as_bytes()) {
+            return Err(s3_error!(BadDigest, "the {header} does not match the data"));
         }
-        let checksum = Kept { algorithm: self.algorithm, kind: Kind::FullObject, value };
-        Ok(Verified { md5, checksum })
+        let checksum = StoredChecksum { algorithm: self.algorithm, kind: Kind::FullObject, value };
+        Ok(Digests { md5, checksum })
     }
 }
 
@@ -385,17 +381,21 @@ fn len_bytes(algorithm: Algorithm) -> usize {
 ///
 /// # Errors
 /// `InvalidRequest` if a part has no checksum of this algorithm.
-pub(super) fn of_parts(algorithm: Algorithm, kind: Kind, parts: &[(Option<Kept>, u64)]) -> S3Result<Kept> {
-    let values = parts.iter().map(|(kept, len)| {
-        let kept = kept.as_ref().filter(|kept| kept.algorithm == algorithm);
-        let value = kept.and_then(|kept| unbase64(&kept.value));
-        value.map(|value| (value, *len)).ok_or_else(|| {
-            s3_error!(InvalidRequest, "a part was written with another checksum algorithm than the upload")
-        })
+pub(super) fn of_parts(
+    algorithm: Algorithm,
+    kind: Kind,
+    parts: &[(Option<StoredChecksum>, u64)],
+) -> S3Result<StoredChecksum> {
+    let values = parts.iter().map(|(stored, len)| {
+        let stored = stored.as_ref().filter(|stored| stored.algorithm == algorithm);
+        let value = stored.and_then(|stored| unbase64(&stored.value));
+        value
+            .map(|value| (value, *len))
+            .ok_or_else(|| s3_error!(InvalidRequest, "a part has another checksum algorithm than the upload"))
     });
     let values: Vec<(Vec<u8>, u64)> = values.collect::<S3Result<_>>()?;
     let value = match kind {
-        Kind::FullObject => combined(algorithm, &values)?,
+        Kind::FullObject => combine(algorithm, &values)?,
         Kind::Composite => {
             let all: Vec<u8> = values.iter().flat_map(|(value, _)| value.iter().copied()).collect();
             let digest = match algorithm {
@@ -408,12 +408,16 @@ pub(super) fn of_parts(algorithm: Algorithm, kind: Kind, parts: &[(Option<Kept>,
             format!("{}-{}", base64(&digest), parts.len())
         }
     };
-    Ok(Kept { algorithm, kind, value })
+    Ok(StoredChecksum { algorithm, kind, value })
 }
 
 /// Stores the checksums of the parts together with that of the object, if they fit into the limit.
-pub(super) fn put_of_parts(attributes: &mut Attributes, whole: &Kept, parts: &[(u16, Part)]) {
-    let value = |part: &Part| unbase64(&Kept::of(&part.attributes)?.value_of(whole.algorithm)?);
+pub(super) fn store_part_checksums(
+    attributes: &mut Attributes,
+    whole: &StoredChecksum,
+    parts: &[(u16, Part)],
+) {
+    let value = |part: &Part| unbase64(&StoredChecksum::of(&part.attributes)?.value_of(whole.algorithm)?);
     let values: Option<Vec<Vec<u8>>> = parts.iter().map(|(_, part)| value(part)).collect();
     if let Some(values) = values.map(|values| values.concat())
         && values.len() <= PART_CHECKSUMS_BYTES_MAX
@@ -423,21 +427,21 @@ pub(super) fn put_of_parts(attributes: &mut Attributes, whole: &Kept, parts: &[(
 }
 
 /// The checksum of one part of an object. `index` counts from 0.
-pub(super) fn of_part(attributes: &Attributes, index: usize, count: usize) -> Option<Kept> {
-    let whole = Kept::of(attributes)?;
+pub(super) fn of_part(attributes: &Attributes, index: usize, count: usize) -> Option<StoredChecksum> {
+    let whole = StoredChecksum::of(attributes)?;
     let len = len_bytes(whole.algorithm);
     let values = attributes.get(names::PART_CHECKSUMS).filter(|values| values.len() == count * len)?;
     let value = base64(values.get(index * len..(index + 1) * len)?);
-    Some(Kept { value, ..whole })
+    Some(StoredChecksum { value, ..whole })
 }
 
-fn combined(algorithm: Algorithm, values: &[(Vec<u8>, u64)]) -> S3Result<String> {
+fn combine(algorithm: Algorithm, values: &[(Vec<u8>, u64)]) -> S3Result<String> {
     let crc = match algorithm {
         Algorithm::Crc32 => crc_fast::CrcAlgorithm::Crc32IsoHdlc,
         Algorithm::Crc32c => crc_fast::CrcAlgorithm::Crc32Iscsi,
         Algorithm::Crc64Nvme => crc_fast::CrcAlgorithm::Crc64Nvme,
         Algorithm::Sha1 | Algorithm::Sha256 => {
-            return Err(s3_error!(InvalidRequest, "a {} of parts is composite", algorithm.name()));
+            return Err(s3_error!(InvalidRequest, "a {} of parts can only be composite", algorithm.name()));
         }
     };
     let number = |value: &[u8]| value.iter().fold(0_u64, |number, byte| (number << 8) | u64::from(*byte));
@@ -461,12 +465,10 @@ pub(super) fn etag_of_parts<'a>(etags: impl ExactSizeIterator<Item = &'a str>) -
     Ok(format!("{}-{count}", hex(&md5.finalize())))
 }
 
-/// Base64 with padding.
 pub(super) fn base64(bytes: &[u8]) -> String {
     base64_simd::STANDARD.encode_to_string(bytes)
 }
 
-/// Decodes base64 with padding.
 pub(super) fn unbase64(text: &str) -> Option<Vec<u8>> {
     base64_simd::STANDARD.decode_to_vec(text).ok()
 }

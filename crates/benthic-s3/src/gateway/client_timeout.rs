@@ -5,11 +5,12 @@ use super::checksums::Document;
 use super::error::ClientTimeout;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
+use parking_lot::Mutex;
 use s3s::{S3Error, S3Result, StdError, s3_error};
 use std::io::{Error, ErrorKind, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -60,7 +61,8 @@ impl TimedStream {
         write: impl FnOnce(Pin<&mut TcpStream>, &mut Context<'_>) -> Poll<std::io::Result<T>>,
     ) -> Poll<std::io::Result<T>> {
         let polled = write(Pin::new(&mut self.stream), context);
-        let took_nothing = || Err(Error::new(ErrorKind::TimedOut, "the client took nothing for too long"));
+        let took_nothing =
+            || Err(Error::new(ErrorKind::TimedOut, "the client accepted no data for too long"));
         self.watch.watch(polled, context).map(|written| written.unwrap_or_else(took_nothing))
     }
 }
@@ -107,12 +109,12 @@ impl AsyncWrite for TimedStream {
 
 /// Whether a request's body was read, and why reading it failed.
 #[derive(Default)]
-pub(super) struct BodyFate {
+pub(super) struct BodyState {
     was_polled: AtomicBool,
     failure: Mutex<Option<S3Error>>,
 }
 
-impl BodyFate {
+impl BodyState {
     /// Whether there is a body and the service began to read it. If so, a client that waits for
     /// `100 Continue` got it.
     pub fn was_polled(&self) -> bool {
@@ -121,11 +123,11 @@ impl BodyFate {
 
     /// Takes the error that ended the body early.
     pub fn take_failure(&self) -> Option<S3Error> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.failure.lock().take()
     }
 
     fn fail(&self, failure: S3Error, error: StdError) -> StdError {
-        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
+        *self.failure.lock() = Some(failure);
         error
     }
 }
@@ -136,7 +138,7 @@ pub(super) struct TimedBody {
     body: Incoming,
     watch: WaitTimer,
     document: Option<S3Result<Document>>,
-    fate: Arc<BodyFate>,
+    state: Arc<BodyState>,
 }
 
 impl TimedBody {
@@ -144,9 +146,9 @@ impl TimedBody {
         body: Incoming,
         limit: Duration,
         document: Option<S3Result<Document>>,
-        fate: Arc<BodyFate>,
+        state: Arc<BodyState>,
     ) -> TimedBody {
-        TimedBody { body, watch: WaitTimer::new(limit), document, fate }
+        TimedBody { body, watch: WaitTimer::new(limit), document, state }
     }
 
     /// Adds a chunk to the checksums of a document, and verifies them after the last one.
@@ -160,7 +162,9 @@ impl TimedBody {
             return Ok(());
         }
         let verified = document.and_then(Document::finish);
-        verified.map_err(|failure| self.fate.fail(failure, StdError::from("the document is another")))
+        verified.map_err(|failure| {
+            self.state.fail(failure, StdError::from("the document does not match its checksum"))
+        })
     }
 }
 
@@ -174,7 +178,7 @@ impl Body for TimedBody {
     ) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
         let this = self.get_mut();
         if !this.body.is_end_stream() {
-            this.fate.was_polled.store(true, Relaxed);
+            this.state.was_polled.store(true, Relaxed);
         }
         let polled = Pin::new(&mut this.body).poll_frame(context);
         this.watch.watch(polled, context).map(|frame| match frame {
@@ -183,8 +187,8 @@ impl Body for TimedBody {
                 Err(error) => Some(Err(error)),
             },
             Some(None) => this.verify(None).err().map(Err),
-            Some(Some(Err(error))) => Some(Err(this.fate.fail(s3_error!(IncompleteBody), error.into()))),
-            None => Some(Err(this.fate.fail(s3_error!(RequestTimeout), ClientTimeout.into()))),
+            Some(Some(Err(error))) => Some(Err(this.state.fail(s3_error!(IncompleteBody), error.into()))),
+            None => Some(Err(this.state.fail(s3_error!(RequestTimeout), ClientTimeout.into()))),
         })
     }
 

@@ -1,93 +1,76 @@
 //! CopyObject, which shares the data of the source, and UploadPartCopy, which reads and writes
 //! them.
 
-use super::auth::{Authorized, Wants};
-use super::checksums::{Algorithm, Declared, Kept, Verifier, set_checksum};
+use super::auth::{Authorized, Need};
+use super::checksums::{Algorithm, Declaration, StoredChecksum, Verifier, set_checksum};
 use super::conditions::{Preconditions, condition};
 use super::get::pieces;
-use super::multipart::{finish_part, part_number, upload_id, wanted_checksum};
+use super::multipart::{finish_part, part_number, upload_id};
 use super::object_headers::{object_headers, refuse_customer_keys};
 use super::put::abort_write;
 use super::versions::{refuse_marker, strong_etag, version_field};
-use super::{Gateway, error, names, timestamp};
-use crate::sal::{Attributes, Finish, Object, PartOf};
+use super::{Gateway, OBJECT_BYTES_MAX, error, names, timestamp};
+use crate::sal::{Attributes, Finish, Object, PartId};
 use futures::TryStreamExt;
 use s3s::dto::{
-    CopyObjectInput, CopyObjectOutput, CopyObjectResult, CopyPartResult, CopySource, ETagCondition,
-    MetadataDirective, TaggingDirective, Timestamp, UploadPartCopyInput, UploadPartCopyOutput,
+    CopyObjectInput, CopyObjectOutput, CopyObjectResult, CopyPartResult, CopySource, MetadataDirective,
+    TaggingDirective, UploadPartCopyInput, UploadPartCopyOutput,
 };
-use s3s::{S3Request, S3Response, S3Result, s3_error};
+use s3s::{S3Request, S3Result, s3_error};
 use std::ops::Range;
 use std::pin::pin;
 
-/// Maximum size of an object that one request copies, in bytes.
-const SIZE_BYTES_MAX: u64 = 5 << 30;
-/// Maximum size of a part, in bytes.
-const PART_BYTES_MAX: u64 = 5 << 30;
-
 /// The source of a copy and its conditions.
 struct Source<'a> {
-    pub source: &'a CopySource,
-    pub expected_owner: Option<&'a str>,
-    pub if_match: Option<&'a ETagCondition>,
-    pub if_none_match: Option<&'a ETagCondition>,
-    pub if_modified_since: Option<&'a Timestamp>,
-    pub if_unmodified_since: Option<&'a Timestamp>,
+    source: &'a CopySource,
+    expected_owner: &'a Option<String>,
+    conditions: Preconditions<'a>,
 }
 
 macro_rules! source {
     ($input:expr) => {{
-        $crate::gateway::object_headers::refuse_customer_keys(
+        refuse_customer_keys(
             $input.copy_source_sse_customer_algorithm.is_some(),
             $input.copy_source_sse_customer_key.is_some(),
         )?;
-        $crate::gateway::copy::Source {
+        Source {
             source: &$input.copy_source,
-            expected_owner: $input.expected_source_bucket_owner.as_deref(),
-            if_match: $input.copy_source_if_match.as_ref(),
-            if_none_match: $input.copy_source_if_none_match.as_ref(),
-            if_modified_since: $input.copy_source_if_modified_since.as_ref(),
-            if_unmodified_since: $input.copy_source_if_unmodified_since.as_ref(),
+            expected_owner: &$input.expected_source_bucket_owner,
+            conditions: Preconditions {
+                if_match: $input.copy_source_if_match.as_ref(),
+                if_none_match: $input.copy_source_if_none_match.as_ref(),
+                if_modified_since: $input.copy_source_if_modified_since.as_ref(),
+                if_unmodified_since: $input.copy_source_if_unmodified_since.as_ref(),
+            },
         }
     }};
 }
 
 impl Gateway {
     /// Finds the source of a copy, and checks permissions and conditions.
-    async fn source<T>(&self, request: &S3Request<T>, wanted: Source<'_>) -> S3Result<(Authorized, Object)> {
-        let CopySource::Bucket { bucket, key, version_id } = wanted.source else {
+    async fn source<T>(&self, request: &S3Request<T>, from: Source<'_>) -> S3Result<(Authorized, Object)> {
+        let CopySource::Bucket { bucket, key, version_id } = from.source else {
             return Err(s3_error!(NotImplemented, "access points are not implemented"));
         };
         let (access, object, _) = self
-            .authorize_read(request, (bucket, wanted.expected_owner), (key, version_id.as_deref()), false)
+            .authorize_read(request, (bucket, from.expected_owner), (key, version_id.as_deref()), false)
             .await?;
         if object.marker && version_id.is_some() {
             return Err(s3_error!(InvalidRequest, "a delete marker cannot be copied"));
         }
         refuse_marker(&object, false)?;
-        let conditions = Preconditions {
-            if_match: wanted.if_match,
-            if_none_match: wanted.if_none_match,
-            if_modified_since: wanted.if_modified_since,
-            if_unmodified_since: wanted.if_unmodified_since,
-        };
-        conditions.check_source(&object)?;
+        from.conditions.check_source(&object)?;
         Ok((access, object))
     }
 
-    pub(super) async fn copy(
-        &self,
-        request: S3Request<CopyObjectInput>,
-    ) -> S3Result<S3Response<CopyObjectOutput>> {
+    pub(super) async fn copy(&self, request: S3Request<CopyObjectInput>) -> S3Result<CopyObjectOutput> {
         let input = &request.input;
         super::refuse([("annotations", input.annotation_directive.is_some())])?;
         refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let (from, source) = self.source(&request, source!(input)).await?;
-        if source.size_bytes > SIZE_BYTES_MAX {
-            return Err(s3_error!(InvalidRequest, "an object of more than 5 GiB is copied in parts"));
+        if source.size_bytes > OBJECT_BYTES_MAX {
+            return Err(s3_error!(InvalidRequest, "copy an object of more than 5 GiB in parts"));
         }
         let given = object_headers!(input).attributes()?;
         let replaces = match input.metadata_directive.as_ref().map(MetadataDirective::as_str) {
@@ -118,18 +101,17 @@ impl Gateway {
         }
         let mut attributes = attributes(&source.attributes, given, replaces, replaces_tags);
         let wanted = Algorithm::of_request(input.checksum_algorithm.as_ref())?;
-        let of_source = Kept::of(&source.attributes);
-        let kept = match (of_source.clone(), wanted) {
-            (Some(kept), Some(wanted)) if kept.algorithm != wanted => {
-                Some(self.sum(&from, &source, wanted).await?)
+        let of_source = StoredChecksum::of(&source.attributes);
+        let stored = match wanted {
+            Some(wanted) if of_source.as_ref().is_none_or(|stored| stored.algorithm != wanted) => {
+                Some(self.checksum_of(&from, &source, wanted).await?)
             }
-            (None, Some(wanted)) => Some(self.sum(&from, &source, wanted).await?),
-            (kept, _) => kept,
+            _ => of_source.clone(),
         };
-        if let Some(kept) = &kept {
-            kept.put(&mut attributes);
+        if let Some(stored) = &stored {
+            stored.store(&mut attributes);
         }
-        if kept == of_source {
+        if stored == of_source {
             let of_parts = source.attributes.get_key_value(names::PART_CHECKSUMS);
             attributes.extend(of_parts.map(|(name, value)| (name.clone(), value.clone())));
         }
@@ -140,37 +122,35 @@ impl Gateway {
         let mut result = CopyObjectResult {
             e_tag: Some(strong_etag(&source.etag)),
             last_modified: Some(timestamp(self.environment.unix_ms())),
-            checksum_type: kept.as_ref().map(Kept::put_type),
+            checksum_type: stored.as_ref().map(StoredChecksum::checksum_type),
             ..CopyObjectResult::default()
         };
-        set_checksum!(result, kept.as_ref());
-        Ok(S3Response::new(CopyObjectOutput {
+        set_checksum!(result, stored.as_ref());
+        Ok(CopyObjectOutput {
             copy_object_result: Some(result),
             copy_source_version_id: version_field(from.bucket.versioning, source.version),
             version_id: version_field(access.bucket.versioning, copied.version),
             ..CopyObjectOutput::default()
-        }))
+        })
     }
 
     pub(super) async fn copy_part(
         &self,
         request: S3Request<UploadPartCopyInput>,
-    ) -> S3Result<S3Response<UploadPartCopyOutput>> {
+    ) -> S3Result<UploadPartCopyOutput> {
         let input = &request.input;
         refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
-        let part = PartOf { upload: upload_id(&input.upload_id)?, number: part_number(input.part_number)? };
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
+        let part = PartId { upload: upload_id(&input.upload_id)?, number: part_number(input.part_number)? };
         let upload = self.sal.upload(&access.bucket, &input.key, part.upload).await.map_err(error::upload)?;
         let (from, source) = self.source(&request, source!(input)).await?;
         let range = source_range(&source, input.copy_source_range.as_deref())?;
         let size_bytes = range.end - range.start;
-        if size_bytes > PART_BYTES_MAX {
-            return Err(s3_error!(EntityTooLarge, "a part has 5 GiB at most"));
+        if size_bytes > OBJECT_BYTES_MAX {
+            return Err(s3_error!(EntityTooLarge, "a part can have at most 5 GiB"));
         }
-        let declared = Declared { len_bytes: i64::try_from(size_bytes).ok(), ..Declared::default() };
-        let wanted = wanted_checksum(&upload).map(|wanted| wanted.algorithm);
+        let declared = Declaration { len_bytes: i64::try_from(size_bytes).ok(), ..Declaration::default() };
+        let wanted = StoredChecksum::of(&upload.attributes).map(|stored| stored.algorithm);
         let mut verifier = Verifier::new(declared, wanted, &hyper::HeaderMap::new())?;
         let reader = self.sal.read(&from.bucket, &source, range, None).await.map_err(error::object)?;
         let writer = self.sal.write(&access.bucket, &input.key, Some(part), Some(size_bytes)).await;
@@ -194,17 +174,22 @@ impl Gateway {
             ..CopyPartResult::default()
         };
         set_checksum!(result, Some(&verified.checksum));
-        Ok(S3Response::new(UploadPartCopyOutput {
+        Ok(UploadPartCopyOutput {
             copy_part_result: Some(result),
             copy_source_version_id: version_field(from.bucket.versioning, source.version),
             ..UploadPartCopyOutput::default()
-        }))
+        })
     }
 
     /// Computes the checksum of an object by reading its data.
-    async fn sum(&self, access: &Authorized, object: &Object, algorithm: Algorithm) -> S3Result<Kept> {
+    async fn checksum_of(
+        &self,
+        access: &Authorized,
+        object: &Object,
+        algorithm: Algorithm,
+    ) -> S3Result<StoredChecksum> {
         let len_bytes = i64::try_from(object.size_bytes).ok();
-        let declared = Declared { algorithm: Some(algorithm), len_bytes, ..Declared::default() };
+        let declared = Declaration { algorithm: Some(algorithm), len_bytes, ..Declaration::default() };
         let mut verifier = Verifier::new(declared, None, &hyper::HeaderMap::new())?;
         let reader =
             self.sal.read(&access.bucket, object, object.all(), None).await.map_err(error::object)?;

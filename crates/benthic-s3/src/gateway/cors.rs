@@ -1,6 +1,6 @@
 //! Cross-origin resource sharing (CORS): the rules of a bucket, and the answers to browsers.
 
-use super::auth::Wants;
+use super::auth::Need;
 use super::{Gateway, names};
 use crate::sal::{Attributes, Sal};
 use bytes::Bytes;
@@ -14,7 +14,7 @@ use s3s::dto::{
     CORSConfiguration, CORSRule, DeleteBucketCorsInput, DeleteBucketCorsOutput, GetBucketCorsInput,
     GetBucketCorsOutput, PutBucketCorsInput, PutBucketCorsOutput,
 };
-use s3s::{S3Request, S3Response, S3Result, s3_error};
+use s3s::{S3Request, S3Result, s3_error};
 
 const RULES_MAX: usize = 100;
 const METHODS: [&str; 5] = ["GET", "PUT", "HEAD", "POST", "DELETE"];
@@ -28,7 +28,7 @@ fn rules(attributes: &Attributes) -> Vec<CORSRule> {
 
 fn check(rules: &[CORSRule]) -> S3Result<()> {
     if rules.is_empty() || rules.len() > RULES_MAX {
-        return Err(s3_error!(MalformedXML, "a bucket has 1 to {RULES_MAX} rules"));
+        return Err(s3_error!(MalformedXML, "a bucket must have 1 to {RULES_MAX} rules"));
     }
     for rule in rules {
         if let Some(method) = rule.allowed_methods.iter().find(|method| !METHODS.contains(&method.as_str())) {
@@ -39,10 +39,10 @@ fn check(rules: &[CORSRule]) -> S3Result<()> {
         }
         let patterns = rule.allowed_origins.iter().chain(rule.allowed_headers.iter().flatten());
         if patterns.clone().any(|pattern| pattern.matches('*').count() > 1) {
-            return Err(s3_error!(InvalidRequest, "a pattern has one wildcard at most"));
+            return Err(s3_error!(InvalidRequest, "a pattern can contain only one wildcard"));
         }
         if rule.allowed_origins.is_empty() || rule.allowed_methods.is_empty() {
-            return Err(s3_error!(MalformedXML, "a rule has an origin and a method at least"));
+            return Err(s3_error!(MalformedXML, "a rule needs at least one origin and one method"));
         }
     }
     Ok(())
@@ -59,12 +59,7 @@ fn fits(pattern: &str, text: &str) -> bool {
 }
 
 /// The headers that let a browser use an answer from another origin; `None` if no rule allows it.
-pub(super) fn allowed(
-    rules: &[CORSRule],
-    origin: &str,
-    method: &str,
-    headers: &[String],
-) -> Option<HeaderMap> {
+fn cors_headers(rules: &[CORSRule], origin: &str, method: &str, headers: &[String]) -> Option<HeaderMap> {
     let rule = rules.iter().find(|rule| {
         let header_fits = |header: &String| {
             let patterns = rule.allowed_headers.iter().flatten();
@@ -100,23 +95,23 @@ pub(super) fn allowed(
 }
 
 /// A cross-origin request, or the preflight of one.
-pub(super) struct Question {
+pub(super) struct CorsRequest {
     origin: String,
     method: String,
     headers: Vec<String>,
 }
 
-impl Question {
+impl CorsRequest {
     /// The origin, method and headers of a request; `None` if the request is not cross-origin.
-    pub fn of(method: &hyper::Method, headers: &HeaderMap) -> Option<Question> {
+    pub fn of(method: &hyper::Method, headers: &HeaderMap) -> Option<CorsRequest> {
         let text = |name: HeaderName| headers.get(name)?.to_str().ok().map(str::to_owned);
         let origin = text(ORIGIN)?;
         if method != hyper::Method::OPTIONS {
-            return Some(Question { origin, method: method.to_string(), headers: Vec::new() });
+            return Some(CorsRequest { origin, method: method.to_string(), headers: Vec::new() });
         }
         let headers = text(ACCESS_CONTROL_REQUEST_HEADERS).unwrap_or_default();
         let headers = headers.split(',').map(|header| header.trim().to_ascii_lowercase());
-        Some(Question {
+        Some(CorsRequest {
             origin,
             method: text(ACCESS_CONTROL_REQUEST_METHOD)?,
             headers: headers.filter(|header| !header.is_empty()).collect(),
@@ -126,34 +121,27 @@ impl Question {
     /// The headers that the bucket's rules allow.
     pub async fn answer(&self, sal: &dyn Sal, bucket: &str) -> Option<HeaderMap> {
         let bucket = sal.bucket(bucket).await.ok()?;
-        allowed(&rules(&bucket.attributes), &self.origin, &self.method, &self.headers)
+        cors_headers(&rules(&bucket.attributes), &self.origin, &self.method, &self.headers)
     }
 }
 
 impl Gateway {
-    pub(super) async fn cors(
-        &self,
-        request: S3Request<GetBucketCorsInput>,
-    ) -> S3Result<S3Response<GetBucketCorsOutput>> {
+    pub(super) async fn cors(&self, request: S3Request<GetBucketCorsInput>) -> S3Result<GetBucketCorsOutput> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let rules = rules(&access.bucket.attributes);
         if rules.is_empty() {
             return Err(s3_error!(NoSuchCORSConfiguration));
         }
-        Ok(S3Response::new(GetBucketCorsOutput { cors_rules: Some(rules) }))
+        Ok(GetBucketCorsOutput { cors_rules: Some(rules) })
     }
 
     pub(super) async fn set_cors(
         &self,
         request: S3Request<PutBucketCorsInput>,
-    ) -> S3Result<S3Response<PutBucketCorsOutput>> {
+    ) -> S3Result<PutBucketCorsOutput> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         check(&input.cors_configuration.cors_rules)?;
         let text =
             serde_json::to_vec(&input.cors_configuration).map_err(|error| s3_error!(error, InternalError))?;
@@ -163,22 +151,20 @@ impl Gateway {
             Ok(())
         };
         self.change_bucket(access.bucket, change).await?;
-        Ok(S3Response::new(PutBucketCorsOutput::default()))
+        Ok(PutBucketCorsOutput::default())
     }
 
     pub(super) async fn remove_cors(
         &self,
         request: S3Request<DeleteBucketCorsInput>,
-    ) -> S3Result<S3Response<DeleteBucketCorsOutput>> {
+    ) -> S3Result<DeleteBucketCorsOutput> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let change = |bucket: &mut crate::sal::Bucket| {
             bucket.attributes.remove(names::CORS);
             Ok(())
         };
         self.change_bucket(access.bucket, change).await?;
-        Ok(S3Response::new(DeleteBucketCorsOutput::default()))
+        Ok(DeleteBucketCorsOutput::default())
     }
 }

@@ -1,6 +1,6 @@
 //! DeleteObject, DeleteObjects.
 
-use super::auth::Wants;
+use super::auth::Need;
 use super::conditions::condition;
 use super::versions::version;
 use super::{Gateway, error, refuse};
@@ -9,25 +9,19 @@ use s3s::dto::{
     DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject, Error,
     ObjectIdentifier,
 };
-use s3s::{S3Request, S3Response, S3Result, s3_error};
+use s3s::{S3Request, S3Result, s3_error};
 
-/// Maximum number of objects in one request.
 const OBJECTS_MAX: usize = 1_000;
 
 impl Gateway {
-    pub(super) async fn delete(
-        &self,
-        request: S3Request<DeleteObjectInput>,
-    ) -> S3Result<S3Response<DeleteObjectOutput>> {
+    pub(super) async fn delete(&self, request: S3Request<DeleteObjectInput>) -> S3Result<DeleteObjectOutput> {
         let input = &request.input;
         refuse([
             ("a condition on the time of an object", input.if_match_last_modified_time.is_some()),
             ("a condition on the size of an object", input.if_match_size.is_some()),
             ("MFA delete", input.mfa.is_some()),
         ])?;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let delete = Delete {
             key: input.key.clone(),
             version: input.version_id.as_deref().map(version).transpose()?,
@@ -35,7 +29,7 @@ impl Gateway {
         };
         let deleted = self.sal.delete(&access.bucket, &delete).await.map_err(error::object)?;
         let versions = access.bucket.versioning != Versioning::Off;
-        let output = DeleteObjectOutput {
+        Ok(DeleteObjectOutput {
             delete_marker: deleted.marker.then_some(true),
             version_id: deleted
                 .version
@@ -43,28 +37,25 @@ impl Gateway {
                 .filter(|_| versions)
                 .map(|version| version.to_string()),
             request_charged: None,
-        };
-        Ok(S3Response::new(output))
+        })
     }
 
     pub(super) async fn delete_many(
         &self,
         request: S3Request<DeleteObjectsInput>,
-    ) -> S3Result<S3Response<DeleteObjectsOutput>> {
+    ) -> S3Result<DeleteObjectsOutput> {
         let input = &request.input;
         refuse([("MFA delete", input.mfa.is_some())])?;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let objects = &input.delete.objects;
         if objects.is_empty() || objects.len() > OBJECTS_MAX {
-            return Err(s3_error!(MalformedXML, "a request deletes 1 to {OBJECTS_MAX} objects"));
+            return Err(s3_error!(MalformedXML, "a request must name 1 to {OBJECTS_MAX} objects"));
         }
         let mut errors = Vec::new();
         let mut deletes = Vec::new();
         let mut named = Vec::new();
         for object in objects {
-            match wanted(object) {
+            match delete_of(object) {
                 Ok(delete) => {
                     deletes.push(delete);
                     named.push(object);
@@ -89,13 +80,11 @@ impl Gateway {
                 Err(failure) => errors.push(error_entry(object, &error::object(failure))),
             }
         }
-        let output =
-            DeleteObjectsOutput { deleted: Some(deleted), errors: Some(errors), request_charged: None };
-        Ok(S3Response::new(output))
+        Ok(DeleteObjectsOutput { deleted: Some(deleted), errors: Some(errors), request_charged: None })
     }
 }
 
-fn wanted(object: &ObjectIdentifier) -> S3Result<Delete> {
+fn delete_of(object: &ObjectIdentifier) -> S3Result<Delete> {
     refuse([
         ("a condition on the time of an object", object.last_modified_time.is_some()),
         ("a condition on the size of an object", object.size.is_some()),

@@ -24,7 +24,7 @@ pub(super) enum Subject {
 pub(super) fn s3_error(error: Error, subject: Subject) -> S3Error {
     let code = code(&error, subject);
     let is_clients_fault = is_clients_fault(&code);
-    let mut answer = coded(code);
+    let mut answer = with_code(code);
     if is_clients_fault {
         answer.set_message(error.to_string());
     } else {
@@ -50,7 +50,7 @@ pub(super) fn upload(error: Error) -> S3Error {
 }
 
 /// An error with this code and its HTTP status.
-fn coded(code: S3ErrorCode) -> S3Error {
+fn with_code(code: S3ErrorCode) -> S3Error {
     let status = match &code {
         S3ErrorCode::Custom(name) if *name == QUOTA_EXCEEDED => Some(StatusCode::FORBIDDEN),
         S3ErrorCode::Custom(name) if *name == STORE_FULL => Some(StatusCode::INSUFFICIENT_STORAGE),
@@ -85,21 +85,20 @@ fn is_clients_fault(code: &S3ErrorCode) -> bool {
     matches!(code, S3ErrorCode::InvalidArgument | S3ErrorCode::EntityTooLarge | S3ErrorCode::NotImplemented)
 }
 
-/// The client stopped sending a body.
 #[derive(Debug)]
 pub(super) struct ClientTimeout;
 
 impl fmt::Display for ClientTimeout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the client sent nothing for too long")
+        f.write_str("the client sent no data for too long")
     }
 }
 
 impl std::error::Error for ClientTimeout {}
 
 /// The error for a body whose signed checksum does not match.
-pub(super) fn other_payload() -> S3Error {
-    coded(S3ErrorCode::Custom(PAYLOAD_HASH_MISMATCH.into()))
+pub(super) fn payload_mismatch() -> S3Error {
+    with_code(S3ErrorCode::Custom(PAYLOAD_HASH_MISMATCH.into()))
 }
 
 /// Maps an error from reading the body of a request.
@@ -120,7 +119,7 @@ pub(super) fn body(error: StdError) -> S3Error {
     } else {
         underlying(&error)
     };
-    let mut answer = coded(code);
+    let mut answer = with_code(code);
     answer.set_source(error);
     answer
 }

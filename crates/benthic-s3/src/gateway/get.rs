@@ -1,6 +1,6 @@
 //! GetObject, HeadObject, GetObjectAttributes.
 
-use super::checksums::{Kept, Kind, of_part, set_checksum};
+use super::checksums::{Kind, StoredChecksum, of_part, set_checksum};
 use super::conditions::Preconditions;
 use super::object_headers::{metadata, refuse_customer_keys, text};
 use super::versions::{refuse_marker, strong_etag, version_field};
@@ -15,7 +15,7 @@ use s3s::dto::{
     GetObjectOutput, HeadObjectInput, HeadObjectOutput, ObjectAttributes, ObjectPart, StorageClass,
     StreamingBlob,
 };
-use s3s::{Body, S3Request, S3Response, S3Result, s3_error};
+use s3s::{Body, S3Request, S3Result, s3_error};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -24,7 +24,7 @@ use std::sync::atomic::Ordering::Relaxed;
 const PARTS_MAX: usize = 1_000;
 
 /// The requested piece of an object.
-struct Wanted {
+struct RequestedRange {
     range: Range<u64>,
     /// Value of the Content-Range header; absent if the whole object is requested.
     content_range: Option<String>,
@@ -32,21 +32,25 @@ struct Wanted {
     part: Option<(usize, usize)>,
 }
 
-impl Wanted {
+impl RequestedRange {
     /// The checksum to return: that of the whole object or of the requested part.
-    fn checksum(&self, object: &Object) -> Option<Kept> {
+    fn checksum(&self, object: &Object) -> Option<StoredChecksum> {
         match self.part {
             Some((index, count)) => of_part(&object.attributes, index, count),
-            None => Kept::of(&object.attributes).filter(|_| self.content_range.is_none()),
+            None => StoredChecksum::of(&object.attributes).filter(|_| self.content_range.is_none()),
         }
     }
 }
 
-fn wanted(object: &Object, range: Option<&s3s::dto::Range>, part: Option<i32>) -> S3Result<Wanted> {
+fn requested_range(
+    object: &Object,
+    range: Option<&s3s::dto::Range>,
+    part: Option<i32>,
+) -> S3Result<RequestedRange> {
     let size = object.size_bytes;
-    let all = Wanted { range: object.all(), content_range: None, part: None };
+    let all = RequestedRange { range: object.all(), content_range: None, part: None };
     let (range, part) = match (range, part) {
-        (Some(_), Some(_)) => return Err(s3_error!(InvalidRequest, "a range or a part, not both")),
+        (Some(_), Some(_)) => return Err(s3_error!(InvalidRequest, "request a range or a part, not both")),
         (None, None) => return Ok(all),
         (Some(_), None) if size == 0 && !matches!(range, Some(s3s::dto::Range::Int { .. })) => {
             return Ok(all);
@@ -60,10 +64,10 @@ fn wanted(object: &Object, range: Option<&s3s::dto::Range>, part: Option<i32>) -
         }
     };
     if range.is_empty() {
-        return Ok(Wanted { range, content_range: None, part });
+        return Ok(RequestedRange { range, content_range: None, part });
     }
     let content_range = Some(format!("bytes {}-{}/{size}", range.start, range.end - 1));
-    Ok(Wanted { range, content_range, part })
+    Ok(RequestedRange { range, content_range, part })
 }
 
 fn is_multipart(object: &Object) -> bool {
@@ -86,14 +90,14 @@ fn parts(object: &Object) -> Vec<Range<u64>> {
 
 /// Builds the fields that the outputs of GetObject and HeadObject share.
 macro_rules! object_output {
-    ($output:ident, $object:expr, $wanted:expr, $mode:expr, $with_checksum:expr) => {{
-        let (object, wanted, attributes) = (&$object, &$wanted, &$object.attributes);
-        let kept = wanted.checksum(object).filter(|_| $with_checksum);
+    ($output:ident, $object:expr, $requested:expr, $mode:expr, $with_checksum:expr) => {{
+        let (object, requested, attributes) = (&$object, &$requested, &$object.attributes);
+        let stored = requested.checksum(object).filter(|_| $with_checksum);
         let mut output = $output {
             accept_ranges: Some("bytes".to_owned()),
-            content_length: i64::try_from(wanted.range.end - wanted.range.start).ok(),
-            content_range: wanted.content_range.clone(),
-            parts_count: wanted.part.and_then(|(_, count)| i32::try_from(count).ok()),
+            content_length: i64::try_from(requested.range.end - requested.range.start).ok(),
+            content_range: requested.content_range.clone(),
+            parts_count: requested.part.and_then(|(_, count)| i32::try_from(count).ok()),
             e_tag: Some(strong_etag(&object.etag)),
             last_modified: Some(timestamp(object.modified_ms)),
             version_id: version_field($mode, object.version),
@@ -107,10 +111,10 @@ macro_rules! object_output {
             website_redirect_location: text(attributes, names::WEBSITE_REDIRECT),
             metadata: metadata(attributes),
             tag_count: tags::count(attributes),
-            checksum_type: kept.as_ref().map(Kept::put_type),
+            checksum_type: stored.as_ref().map(StoredChecksum::checksum_type),
             ..$output::default()
         };
-        set_checksum!(output, kept.as_ref());
+        set_checksum!(output, stored.as_ref());
         output
     }};
 }
@@ -135,12 +139,12 @@ macro_rules! override_headers {
 /// The common steps of GetObject and HeadObject: finds an object that the caller may read, checks
 /// the conditions, and determines the requested range.
 macro_rules! find_object {
-    ($self:expr, $request:expr, $reads:expr) => {{
+    ($self:expr, $request:expr, $from_start:expr) => {{
         let input = &$request.input;
         refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
-        let bucket = (input.bucket.as_str(), input.expected_bucket_owner.as_deref());
+        let bucket = (input.bucket.as_str(), &input.expected_bucket_owner);
         let object = (input.key.as_str(), input.version_id.as_deref());
-        let (access, object, prefetch) = $self.authorize_read(&$request, bucket, object, $reads).await?;
+        let (access, object, prefetch) = $self.authorize_read(&$request, bucket, object, $from_start).await?;
         refuse_marker(&object, input.version_id.is_some())?;
         let conditions = Preconditions {
             if_match: input.if_match.as_ref(),
@@ -157,90 +161,81 @@ macro_rules! find_object {
                 || input.response_content_language.is_some()
                 || input.response_expires.is_some())
         {
-            return Err(s3_error!(
-                InvalidRequest,
-                "only who signs a request may change headers of the answer"
-            ));
+            return Err(s3_error!(InvalidRequest, "only a signed request can override response headers"));
         }
-        let wanted = wanted(&object, input.range.as_ref(), input.part_number)?;
-        (access, object, prefetch, wanted)
+        let requested = requested_range(&object, input.range.as_ref(), input.part_number)?;
+        (access, object, prefetch, requested)
     }};
 }
 
 impl Gateway {
-    pub(super) async fn get(
-        &self,
-        request: S3Request<GetObjectInput>,
-    ) -> S3Result<S3Response<GetObjectOutput>> {
-        let reads = request.input.range.is_none() && request.input.part_number.is_none();
-        let (access, object, prefetch, wanted) = find_object!(self, request, reads);
+    pub(super) async fn get(&self, request: S3Request<GetObjectInput>) -> S3Result<GetObjectOutput> {
+        let from_start = request.input.range.is_none() && request.input.part_number.is_none();
+        let (access, object, prefetch, requested) = find_object!(self, request, from_start);
         let input = &request.input;
         let mut output = object_output!(
             GetObjectOutput,
             object,
-            wanted,
+            requested,
             access.bucket.versioning,
             input.checksum_mode.is_some()
         );
         let reader =
-            self.sal.read(&access.bucket, &object, wanted.range, prefetch).await.map_err(error::object)?;
+            self.sal.read(&access.bucket, &object, requested.range, prefetch).await.map_err(error::object)?;
         output.body = Some(self.body(reader));
-        Ok(S3Response::new(output))
+        Ok(output)
     }
 
-    pub(super) async fn head(
-        &self,
-        request: S3Request<HeadObjectInput>,
-    ) -> S3Result<S3Response<HeadObjectOutput>> {
-        let (access, object, _, wanted) = find_object!(self, request, false);
+    pub(super) async fn head(&self, request: S3Request<HeadObjectInput>) -> S3Result<HeadObjectOutput> {
+        let (access, object, _, requested) = find_object!(self, request, false);
         let input = &request.input;
         let mut output = object_output!(
             HeadObjectOutput,
             object,
-            wanted,
+            requested,
             access.bucket.versioning,
             input.checksum_mode.is_some()
         );
         override_headers!(output, input);
-        Ok(S3Response::new(output))
+        Ok(output)
     }
 
     pub(super) async fn attributes(
         &self,
         request: S3Request<GetObjectAttributesInput>,
-    ) -> S3Result<S3Response<GetObjectAttributesOutput>> {
+    ) -> S3Result<GetObjectAttributesOutput> {
         let input = &request.input;
         refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
-        let bucket = (input.bucket.as_str(), input.expected_bucket_owner.as_deref());
+        let bucket = (input.bucket.as_str(), &input.expected_bucket_owner);
         let object = (input.key.as_str(), input.version_id.as_deref());
         let (access, object, _) = self.authorize_read(&request, bucket, object, false).await?;
         refuse_marker(&object, input.version_id.is_some())?;
         // One header may name several attributes.
-        let names = || input.object_attributes.iter().flat_map(|asked| asked.as_str().split(','));
-        let asks = |name: &str| names().any(|asked| asked.trim() == name);
-        let kept = Kept::of(&object.attributes).filter(|_| asks(ObjectAttributes::CHECKSUM));
-        let checksum = kept.map(|kept| {
-            let mut checksum = Checksum { checksum_type: Some(kept.put_type()), ..Checksum::default() };
+        let names = || input.object_attributes.iter().flat_map(|header| header.as_str().split(','));
+        let requests = |name: &str| names().any(|attribute| attribute.trim() == name);
+        let stored = StoredChecksum::of(&object.attributes).filter(|_| requests(ObjectAttributes::CHECKSUM));
+        let checksum = stored.map(|stored| {
+            let mut checksum =
+                Checksum { checksum_type: Some(stored.checksum_type()), ..Checksum::default() };
             // The number of parts has its own field.
-            let value = kept.value.split('-').next().unwrap_or_default().to_owned();
-            set_checksum!(checksum, Some(&Kept { value, ..kept }));
+            let value = stored.value.split('-').next().unwrap_or_default().to_owned();
+            set_checksum!(checksum, Some(&StoredChecksum { value, ..stored }));
             checksum
         });
-        let object_parts = (asks(ObjectAttributes::OBJECT_PARTS) && is_multipart(&object))
+        let object_parts = (requests(ObjectAttributes::OBJECT_PARTS) && is_multipart(&object))
             .then(|| page_of_parts(&object, input.max_parts, input.part_number_marker));
-        let output = GetObjectAttributesOutput {
+        Ok(GetObjectAttributesOutput {
             checksum,
-            e_tag: asks(ObjectAttributes::ETAG).then(|| strong_etag(&object.etag)),
+            e_tag: requests(ObjectAttributes::ETAG).then(|| strong_etag(&object.etag)),
             last_modified: Some(timestamp(object.modified_ms)),
             object_parts,
-            object_size: asks(ObjectAttributes::OBJECT_SIZE)
+            object_size: requests(ObjectAttributes::OBJECT_SIZE)
                 .then(|| i64::try_from(object.size_bytes).unwrap_or(i64::MAX)),
-            storage_class: asks(ObjectAttributes::STORAGE_CLASS)
+            storage_class: requests(ObjectAttributes::STORAGE_CLASS)
                 .then(|| StorageClass::from_static(StorageClass::STANDARD)),
             version_id: version_field(access.bucket.versioning, object.version),
             ..GetObjectAttributesOutput::default()
-        };
-        Ok(S3Response::new(output))
+        })
     }
 
     /// Wraps a reader as the body of an answer, and counts the bytes.
@@ -253,7 +248,6 @@ impl Gateway {
     }
 }
 
-/// The pieces of a reader as a stream.
 pub(super) fn pieces(
     reader: Box<dyn Reader>,
 ) -> impl Stream<Item = Result<Bytes, benthic_core::Error>> + Send + 'static {
@@ -277,13 +271,14 @@ fn page_of_parts(object: &Object, max: Option<i32>, marker: Option<i32>) -> GetO
                 size: i64::try_from(range.end - range.start).ok(),
                 ..ObjectPart::default()
             };
-            let kept = of_part(&object.attributes, index, all.len());
-            set_checksum!(part, kept.as_ref());
+            let stored = of_part(&object.attributes, index, all.len());
+            set_checksum!(part, stored.as_ref());
             part
         })
         .collect();
     let end = marker.saturating_add(page.len());
-    let composite = Kept::of(&object.attributes).is_some_and(|kept| kept.kind == Kind::Composite);
+    let composite =
+        StoredChecksum::of(&object.attributes).is_some_and(|stored| stored.kind == Kind::Composite);
     GetObjectAttributesParts {
         is_truncated: Some(end < all.len()),
         max_parts: i32::try_from(max).ok(),

@@ -1,15 +1,15 @@
 //! The HTTP server: limits on connections and time, the health and metrics endpoints, CORS
 //! preflights, and the S3 service for everything else.
 
-use super::Gateway;
 use super::auth::{Access, Auth};
 use super::checksums::Document;
-use super::client_timeout::{BodyFate, TimedBody, TimedStream};
-use super::cors::Question;
+use super::client_timeout::{BodyState, TimedBody, TimedStream};
+use super::cors::CorsRequest;
 use super::identity::Identities;
 use super::metrics::Metrics;
 use super::post_form;
 use super::virtual_host::VirtualHosts;
+use super::{Gateway, OBJECT_BYTES_MAX};
 use crate::sal::Sal;
 use benthic_core::Environment;
 use benthic_core::{Action, Error, ErrorKind, Result};
@@ -23,7 +23,6 @@ use hyper_util::server::graceful::GracefulShutdown;
 use s3s::config::{S3Config, StaticConfigProvider};
 use s3s::service::{S3Service, S3ServiceBuilder};
 use s3s::{Body, HttpError};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -32,9 +31,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
-/// Maximum size of the head of a request, in bytes.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
-/// Maximum number of headers of a request.
 const HEADERS_MAX: usize = 128;
 /// Maximum size of an XML document from a client, in bytes. The largest legitimate one lists 1,000
 /// keys of 1,024 escaped bytes and is smaller.
@@ -42,8 +39,6 @@ const XML_BYTES_MAX: usize = 8 << 20;
 /// Maximum size of one signed chunk of a body, in bytes. The chunk stays in memory until its
 /// signature is verified.
 const SIGNED_PIECE_BYTES_MAX: usize = 16 << 20;
-/// Maximum size of an object in one request, and of a part, in bytes.
-const OBJECT_BYTES_MAX: u64 = 5 << 30;
 /// How long a stopping gateway waits for running requests.
 const STOP_TIMEOUT: Duration = Duration::from_secs(8);
 
@@ -56,13 +51,6 @@ pub struct Limits {
     pub idle_timeout: Duration,
     /// How long a client may send nothing of a body, or accept nothing of an answer.
     pub body_timeout: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        let seconds = Duration::from_secs;
-        Limits { connections_max: 1_024, idle_timeout: seconds(60), body_timeout: seconds(60) }
-    }
 }
 
 /// The HTTP server of a gateway.
@@ -111,7 +99,6 @@ impl Server {
         Ok(Server { service: builder.build(), sal, metrics, environment, hosts, limits })
     }
 
-    /// The server's counters.
     pub fn metrics(&self) -> Arc<Metrics> {
         Arc::clone(&self.metrics)
     }
@@ -141,7 +128,7 @@ impl Server {
                 accepted = listener.accept() => match accepted {
                     Ok(accepted) => accepted,
                     Err(error) => {
-                        tracing::warn!(%error, "a connection could not be accepted");
+                        tracing::warn!(%error, "cannot accept a connection");
                         // Probably out of file descriptors. Wait for other connections to end.
                         tokio::time::sleep(Duration::from_millis(50)).await;
                         continue;
@@ -150,42 +137,40 @@ impl Server {
             };
             let (server, tls, watcher) = (Arc::clone(&self), tls.clone(), graceful.watcher());
             tokio::spawn(async move {
-                let counted = Counted::new(&server.metrics.connections);
-                if let Err(error) = server.connection(stream, peer, tls, watcher).await {
+                let gauge_guard = GaugeGuard::new(&server.metrics.connections);
+                if let Err(error) = server.serve_connection(stream, tls, watcher).await {
                     tracing::debug!(%error, %peer, "a connection ended");
                 }
-                drop((counted, slot));
+                drop((gauge_guard, slot));
             });
         }
         drop(listener);
         if tokio::time::timeout(STOP_TIMEOUT, graceful.shutdown()).await.is_err() {
-            tracing::warn!("requests were still running and are given up");
+            tracing::warn!("the gateway stops although requests are still running");
         }
         Ok(())
     }
 
-    async fn connection(
+    async fn serve_connection(
         self: &Arc<Server>,
         stream: TcpStream,
-        peer: SocketAddr,
         tls: Option<TlsAcceptor>,
         watcher: hyper_util::server::graceful::Watcher,
     ) -> std::result::Result<(), Box<dyn std::error::Error + Send + Sync>> {
         stream.set_nodelay(true)?;
         let stream = TimedStream::new(stream, self.limits.body_timeout);
         match tls {
-            None => self.speak(stream, peer, watcher).await,
+            None => self.serve_stream(stream, watcher).await,
             Some(tls) => {
                 let stream = tokio::time::timeout(self.limits.idle_timeout, tls.accept(stream)).await??;
-                self.speak(stream, peer, watcher).await
+                self.serve_stream(stream, watcher).await
             }
         }
     }
 
-    async fn speak(
+    async fn serve_stream(
         self: &Arc<Server>,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        _peer: SocketAddr,
         watcher: hyper_util::server::graceful::Watcher,
     ) -> std::result::Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let server = Arc::clone(self);
@@ -205,9 +190,9 @@ impl Server {
 
     async fn answer(&self, request: Request<Incoming>) -> std::result::Result<Response<Body>, HttpError> {
         let begun_ms = self.environment.clock.monotonic_ms();
-        let counted = Counted::new(&self.metrics.in_flight);
+        let gauge_guard = GaugeGuard::new(&self.metrics.in_flight);
         let answered = self.route(request).await;
-        drop(counted);
+        drop(gauge_guard);
         let took = self.environment.clock.monotonic_ms().saturating_sub(begun_ms);
         let status = answered.as_ref().map_or(500, |answer| answer.status().as_u16());
         self.metrics.answer(status, Duration::from_millis(took));
@@ -225,25 +210,25 @@ impl Server {
             }
             _ => {}
         }
-        let question = Question::of(request.method(), request.headers());
-        let bucket = question.as_ref().and_then(|_| self.bucket_of(&request));
+        let cors_request = CorsRequest::of(request.method(), request.headers());
+        let bucket = cors_request.as_ref().and_then(|_| self.bucket_of(&request));
         if request.method() == Method::OPTIONS {
-            return Ok(self.preflight(question, bucket).await);
+            return Ok(self.preflight(cors_request, bucket).await);
         }
         let body_timeout = self.limits.body_timeout;
         let expects = request.headers().contains_key(EXPECT);
-        let fate = Arc::new(BodyFate::default());
+        let state = Arc::new(BodyState::default());
         let query = request.uri().query().unwrap_or_default();
         let is_bucket = query.is_empty() && self.is_bucket(&request);
         let document = Document::of(request.method(), query, is_bucket, request.headers());
         let is_form = post_form::is_form(request.method(), request.headers());
         let request = request.map(|body| {
-            Body::http_body_unsync(TimedBody::new(body, body_timeout, document, Arc::clone(&fate)))
+            Body::http_body_unsync(TimedBody::new(body, body_timeout, document, Arc::clone(&state)))
         });
         let mut answer = self.service.call(request).await?;
         // `s3s` reports a document that cannot be read as a server error. Return the actual cause.
         if answer.status().is_server_error()
-            && let Some(failure) = fate.take_failure()
+            && let Some(failure) = state.take_failure()
             && let Ok(failed) = failure.to_http_response()
         {
             answer = failed;
@@ -253,11 +238,11 @@ impl Server {
         }
         // The client waits for `100 Continue` and never got it. Close the connection, because some
         // clients (botocore) take the next answer on such a connection for a part of this one.
-        if expects && !fate.was_polled() {
+        if expects && !state.was_polled() {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        if let (Some(question), Some(bucket)) = (question, bucket)
-            && let Some(headers) = question.answer(self.sal.as_ref(), &bucket).await
+        if let (Some(cors_request), Some(bucket)) = (cors_request, bucket)
+            && let Some(headers) = cors_request.answer(self.sal.as_ref(), &bucket).await
         {
             answer.headers_mut().extend(headers);
         }
@@ -280,9 +265,9 @@ impl Server {
         answer
     }
 
-    async fn preflight(&self, question: Option<Question>, bucket: Option<String>) -> Response<Body> {
-        let headers: Option<HeaderMap> = match (question, bucket) {
-            (Some(question), Some(bucket)) => question.answer(self.sal.as_ref(), &bucket).await,
+    async fn preflight(&self, cors_request: Option<CorsRequest>, bucket: Option<String>) -> Response<Body> {
+        let headers: Option<HeaderMap> = match (cors_request, bucket) {
+            (Some(cors_request), Some(bucket)) => cors_request.answer(self.sal.as_ref(), &bucket).await,
             _ => None,
         };
         let mut answer = Response::new(Body::empty());
@@ -311,16 +296,16 @@ fn host_of(request: &Request<Incoming>) -> &str {
 }
 
 /// Increments a gauge during its lifetime.
-struct Counted<'a>(&'a AtomicU64);
+struct GaugeGuard<'a>(&'a AtomicU64);
 
-impl<'a> Counted<'a> {
-    fn new(gauge: &'a AtomicU64) -> Counted<'a> {
+impl<'a> GaugeGuard<'a> {
+    fn new(gauge: &'a AtomicU64) -> GaugeGuard<'a> {
         gauge.fetch_add(1, Relaxed);
-        Counted(gauge)
+        GaugeGuard(gauge)
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for GaugeGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
     }
@@ -336,11 +321,11 @@ pub fn tls(certificates: &std::path::Path, key: &std::path::Path) -> Result<TlsA
     use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
     let read = |path: &std::path::Path| {
         std::fs::read(path).map_err(|error| {
-            Error::io(Action::Admin, "cannot read a file of TLS", error).with("path", path.display())
+            Error::io(Action::Admin, "cannot read a TLS file", error).with("path", path.display())
         })
     };
     let wrong = |error: Box<dyn std::error::Error + Send + Sync>, path: &std::path::Path| {
-        Error::new(ErrorKind::InvalidArgument, "this is no file of TLS in PEM")
+        Error::new(ErrorKind::InvalidArgument, "invalid PEM file, or certificate and key do not match")
             .with("path", path.display())
             .with_source(error)
     };

@@ -8,19 +8,17 @@ use crate::sal::{RecordChange, RecordKind, Sal};
 use benthic_core::Environment;
 use benthic_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-/// Maximum length of the name of an account or a user, in bytes.
-pub const NAME_BYTES_MAX: usize = 64;
+const NAME_BYTES_MAX: usize = 64;
 /// Lifetime of a cached key, in milliseconds: a gateway may accept a key for this long after the
 /// key was removed or suspended.
-pub const KNOWN_MS: u64 = 10_000;
-/// Maximum number of cached keys.
-const KNOWN_MAX: usize = 10_000;
-/// Records per page.
+pub const KEY_CACHE_MS: u64 = 10_000;
+const KEY_CACHE_MAX: usize = 10_000;
 const PAGE: usize = 1_000;
 const ACCESS_KEY_LEN: usize = 20;
 const SECRET_LEN: usize = 40;
@@ -39,22 +37,17 @@ pub struct Account {
 /// A user, who acts for an account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
-    /// Version of the record's format.
     pub form: u32,
-    /// Milliseconds since 1970 (UTC).
     pub created_ms: u64,
 }
 
 /// An access key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Key {
-    /// Version of the record's format.
     pub form: u32,
-    /// Milliseconds since 1970 (UTC).
     pub created_ms: u64,
     pub account: String,
     pub user: String,
-    /// Whether the key is refused.
     pub suspended: bool,
     /// The secret, [sealed](Sealer::seal).
     pub sealed: String,
@@ -68,8 +61,7 @@ pub struct NewKey {
 
 /// A usable key and its secret.
 #[derive(Clone)]
-pub struct KnownKey {
-    /// The user that the key belongs to.
+pub struct UsableKey {
     pub caller: Caller,
     pub secret: s3s::auth::SecretKey,
 }
@@ -99,21 +91,20 @@ pub struct Identities {
     sealer: Option<Sealer>,
     environment: Environment,
     /// Cached keys and the time of their lookup. `None` stands for a key that must be refused.
-    known: Mutex<HashMap<String, (u64, Option<KnownKey>)>>,
+    key_cache: Mutex<HashMap<String, (u64, Option<UsableKey>)>>,
 }
 
-/// Current version of the records' format.
 const FORM: u32 = 1;
 
 impl Identities {
     /// Gives access to the accounts, users and keys of a store. Without a sealer, operations that
     /// need a secret fail.
     pub fn new(sal: Arc<dyn Sal>, sealer: Option<Sealer>, environment: Environment) -> Identities {
-        Identities { sal, sealer, environment, known: Mutex::new(HashMap::new()) }
+        Identities { sal, sealer, environment, key_cache: Mutex::new(HashMap::new()) }
     }
 
     fn sealer(&self) -> Result<&Sealer> {
-        self.sealer.as_ref().ok_or_else(|| Error::new(ErrorKind::Internal, "secrets take a sealing key"))
+        self.sealer.as_ref().ok_or_else(|| Error::new(ErrorKind::Internal, "no sealing key is loaded"))
     }
 
     /// Creates an account.
@@ -170,18 +161,10 @@ impl Identities {
         Ok(NewKey { access_key, secret })
     }
 
-    /// Reads an account.
-    ///
-    /// # Errors
-    /// `NotFound`.
     pub async fn account(&self, name: &str) -> Result<Account> {
         self.get(RecordKind::Account, name, "no such account").await
     }
 
-    /// Reads a user.
-    ///
-    /// # Errors
-    /// `NotFound`.
     pub async fn user(&self, account: &str, name: &str) -> Result<User> {
         self.get(RecordKind::User, &user_name(account, name), "no such user").await
     }
@@ -194,28 +177,16 @@ impl Identities {
         self.get(RecordKind::Key, access_key, "no such key").await
     }
 
-    /// All accounts, in the order of their names.
-    ///
-    /// # Errors
-    /// Those of the store.
     pub async fn accounts(&self) -> Result<Vec<(String, Account)>> {
         self.all(RecordKind::Account, "").await
     }
 
-    /// The users of an account, in the order of their names.
-    ///
-    /// # Errors
-    /// Those of the store.
     pub async fn users(&self, account: &str) -> Result<Vec<(String, User)>> {
         let prefix = user_name(account, "");
         let users = self.all(RecordKind::User, &prefix).await?;
         Ok(users.into_iter().map(|(name, user)| (name[prefix.len()..].to_owned(), user)).collect())
     }
 
-    /// All keys, in the order of their names.
-    ///
-    /// # Errors
-    /// Those of the store.
     pub async fn keys(&self) -> Result<Vec<(String, Key)>> {
         self.all(RecordKind::Key, "").await
     }
@@ -252,7 +223,7 @@ impl Identities {
         self.replace(RecordKind::User, &user_name(account, name), &found, None::<&User>).await
     }
 
-    /// Removes a key. Running gateways may accept it for another [`KNOWN_MS`].
+    /// Removes a key. Running gateways may accept it for another [`KEY_CACHE_MS`].
     ///
     /// # Errors
     /// `NotFound`.
@@ -261,7 +232,7 @@ impl Identities {
         self.replace(RecordKind::Key, access_key, &found, None::<&Key>).await
     }
 
-    /// Suspends an account, or ends the suspension. Running gateways notice within [`KNOWN_MS`].
+    /// Suspends an account, or ends the suspension. Running gateways notice within [`KEY_CACHE_MS`].
     ///
     /// # Errors
     /// `NotFound`, `Conflict`.
@@ -271,7 +242,7 @@ impl Identities {
         self.replace(RecordKind::Account, name, &found, Some(&new)).await
     }
 
-    /// Suspends a key, or ends the suspension. Running gateways notice within [`KNOWN_MS`].
+    /// Suspends a key, or ends the suspension. Running gateways notice within [`KEY_CACHE_MS`].
     ///
     /// # Errors
     /// `NotFound`, `Conflict`.
@@ -294,44 +265,40 @@ impl Identities {
     }
 
     /// Looks up a usable key; `None` if the key does not exist or if it or its account is
-    /// suspended. The answer comes from the cache if it is younger than [`KNOWN_MS`].
+    /// suspended. The answer comes from the cache if it is younger than [`KEY_CACHE_MS`].
     ///
     /// # Errors
     /// Those of the store; `PermissionDenied` if the secret was sealed with another key.
-    pub async fn known_key(&self, access_key: &str) -> Result<Option<KnownKey>> {
+    pub async fn look_up_key(&self, access_key: &str) -> Result<Option<UsableKey>> {
         if access_key.len() != ACCESS_KEY_LEN {
             return Ok(None);
         }
         let now_ms = self.environment.clock.monotonic_ms();
-        if let Some((looked_up_ms, known)) = self.lock().get(access_key)
-            && now_ms.saturating_sub(*looked_up_ms) < KNOWN_MS
+        if let Some((looked_up_ms, known)) = self.key_cache.lock().get(access_key)
+            && now_ms.saturating_sub(*looked_up_ms) < KEY_CACHE_MS
         {
             return Ok(known.clone());
         }
-        let known = match self.usable_key(access_key).await {
+        let known = match self.read_usable_key(access_key).await {
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument) => None,
             known => known?,
         };
-        let mut all = self.lock();
-        if all.len() >= KNOWN_MAX {
+        let mut all = self.key_cache.lock();
+        if all.len() >= KEY_CACHE_MAX {
             all.clear();
         }
         all.insert(access_key.to_owned(), (now_ms, known.clone()));
         Ok(known)
     }
 
-    async fn usable_key(&self, access_key: &str) -> Result<Option<KnownKey>> {
+    async fn read_usable_key(&self, access_key: &str) -> Result<Option<UsableKey>> {
         let key = self.key(access_key).await?;
         if key.suspended || self.account(&key.account).await?.suspended {
             return Ok(None);
         }
         let secret = self.sealer()?.open_secret(access_key, &key.sealed)?;
         let caller = Caller::User { account: key.account, user: key.user };
-        Ok(Some(KnownKey { caller, secret: secret.into() }))
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, (u64, Option<KnownKey>)>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        Ok(Some(UsableKey { caller, secret: secret.into() }))
     }
 
     fn draw(&self, prefix: &str, len: usize, letters: &[u8]) -> Result<String> {
@@ -384,13 +351,12 @@ impl Identities {
 
     async fn swap(&self, changes: &[RecordChange], explain: impl FnOnce(Error) -> Error) -> Result<()> {
         self.sal.swap_records(changes).await.map_err(explain)?;
-        self.lock().clear();
+        self.key_cache.lock().clear();
         Ok(())
     }
 }
 
-/// The name of a user's record.
-pub fn user_name(account: &str, user: &str) -> String {
+fn user_name(account: &str, user: &str) -> String {
     format!("{account}/{user}")
 }
 
@@ -399,16 +365,13 @@ fn check_name(name: &str) -> Result<()> {
     if !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.chars().all(fits) {
         return Ok(());
     }
-    Err(Error::new(
-        ErrorKind::InvalidArgument,
-        "a name is made of letters, digits and `-_.@+`, and has 64 of them at most",
-    )
-    .with("name", name))
+    Err(Error::new(ErrorKind::InvalidArgument, "a name must consist of 1 to 64 letters, digits and `-_.@+`")
+        .with("name", name))
 }
 
 fn exists(error: Error, what: &'static str, name: &str) -> Error {
     if error.kind() == ErrorKind::Conflict {
-        return Error::new(ErrorKind::AlreadyExists, format!("there is a {what} of this name"))
+        return Error::new(ErrorKind::AlreadyExists, format!("this {what} exists already"))
             .with("name", name);
     }
     error
@@ -422,7 +385,7 @@ fn change<T: Serialize>(
 ) -> Result<RecordChange> {
     let encode = |value: &T| {
         let text = serde_json::to_vec(value).map(Bytes::from);
-        text.map_err(|error| Error::new(ErrorKind::Internal, "a record cannot be written").with_source(error))
+        text.map_err(|error| Error::new(ErrorKind::Internal, "cannot encode a record").with_source(error))
     };
     let (expected, new) = (expected.map(encode).transpose()?, new.map(encode).transpose()?);
     Ok(RecordChange { kind, name: name.to_owned(), expected, new })
@@ -430,6 +393,6 @@ fn change<T: Serialize>(
 
 fn decode<T: DeserializeOwned>(value: &[u8], name: &str) -> Result<T> {
     serde_json::from_slice(value).map_err(|error| {
-        Error::new(ErrorKind::Corrupt, "a record cannot be read").with("name", name).with_source(error)
+        Error::new(ErrorKind::Corrupt, "cannot decode a record").with("name", name).with_source(error)
     })
 }

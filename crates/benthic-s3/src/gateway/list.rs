@@ -1,42 +1,50 @@
 //! ListObjects, ListObjectsV2, ListObjectVersions, ListMultipartUploads, ListParts.
 
-use super::auth::{Authorized, Wants};
-use super::checksums::{Kept, set_checksum};
-use super::multipart::{initiator, upload_id, wanted_checksum};
+use super::auth::{Authorized, Need};
+use super::checksums::{StoredChecksum, set_checksum};
+use super::multipart::{initiator, upload_id};
 use super::seal::{hex, unhex};
 use super::versions::strong_etag;
 use super::{Gateway, acl, error, timestamp};
-use crate::sal::{After, Entry, Id, List, ListedVersion, Part, What, Within};
+use crate::sal::{Entry, Id, KeyPosition, List, ListKind, ListPosition, ListedVersion, Part};
 use s3s::dto::{
-    ChecksumAlgorithm, ChecksumType, CommonPrefix, DeleteMarkerEntry, EncodingType,
-    ListMultipartUploadsInput, ListMultipartUploadsOutput, ListObjectVersionsInput, ListObjectVersionsOutput,
-    ListObjectsInput, ListObjectsOutput, ListObjectsV2Input, ListObjectsV2Output, ListPartsInput,
-    ListPartsOutput, MultipartUpload, Object, ObjectStorageClass, ObjectVersion, ObjectVersionStorageClass,
-    StorageClass,
+    ChecksumAlgorithm, CommonPrefix, DeleteMarkerEntry, EncodingType, ListMultipartUploadsInput,
+    ListMultipartUploadsOutput, ListObjectVersionsInput, ListObjectVersionsOutput, ListObjectsInput,
+    ListObjectsOutput, ListObjectsV2Input, ListObjectsV2Output, ListPartsInput, ListPartsOutput,
+    MultipartUpload, Object, ObjectStorageClass, ObjectVersion, ObjectVersionStorageClass, StorageClass,
 };
-use s3s::{S3Request, S3Response, S3Result, s3_error};
+use s3s::{S3Request, S3Result, s3_error};
 
-/// Maximum number of entries in a page.
 const ENTRIES_MAX: i32 = 1_000;
-/// Maximum number of parts in a page.
 const PARTS_MAX: i32 = 1_000;
 /// Maximum number of SAL pages per request, after which the client gets a shorter page.
 const PAGES_MAX: usize = 100;
 
-/// The parameters of a page.
 struct PageRequest<'a> {
-    what: What,
+    kind: ListKind,
     prefix: Option<&'a str>,
     delimiter: Option<&'a str>,
-    after: Option<After>,
+    after: Option<ListPosition>,
     entries_max: Option<i32>,
     encoding: Option<&'a EncodingType>,
 }
 
-/// A page of a listing.
+macro_rules! page_request {
+    ($input:expr, $kind:expr, $after:expr, $entries_max:ident) => {
+        PageRequest {
+            kind: $kind,
+            prefix: $input.prefix.as_deref(),
+            delimiter: $input.delimiter.as_deref(),
+            after: $after,
+            entries_max: $input.$entries_max,
+            encoding: $input.encoding_type.as_ref(),
+        }
+    };
+}
+
 struct Page {
     entries: Vec<Entry>,
-    next: Option<After>,
+    next: Option<ListPosition>,
     entries_max: i32,
     encodes: bool,
 }
@@ -102,7 +110,7 @@ impl Gateway {
     async fn page(&self, access: &Authorized, wanted: PageRequest<'_>) -> S3Result<Page> {
         let entries_max = wanted.entries_max.unwrap_or(ENTRIES_MAX);
         if entries_max < 0 {
-            return Err(s3_error!(InvalidArgument, "a page has no negative number of entries"));
+            return Err(s3_error!(InvalidArgument, "the page size must not be negative"));
         }
         let encodes = match wanted.encoding.map(EncodingType::as_str) {
             None => false,
@@ -119,7 +127,7 @@ impl Gateway {
         }
         for pages in 1.. {
             let list = List {
-                what: wanted.what,
+                kind: wanted.kind,
                 prefix: wanted.prefix.unwrap_or_default().to_owned(),
                 delimiter: wanted.delimiter.unwrap_or_default().to_owned(),
                 after: page.next.take(),
@@ -138,25 +146,15 @@ impl Gateway {
         Ok(page)
     }
 
-    pub(super) async fn list(
-        &self,
-        request: S3Request<ListObjectsInput>,
-    ) -> S3Result<S3Response<ListObjectsOutput>> {
+    pub(super) async fn list(&self, request: S3Request<ListObjectsInput>) -> S3Result<ListObjectsOutput> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::List)
-            .await?;
-        let wanted = PageRequest {
-            what: What::Objects,
-            prefix: input.prefix.as_deref(),
-            delimiter: input.delimiter.as_deref(),
-            after: behind(input.marker.as_deref()),
-            entries_max: input.max_keys,
-            encoding: input.encoding_type.as_ref(),
-        };
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::List).await?;
+        let after = position_after(input.marker.as_deref());
+        let wanted = page_request!(input, ListKind::Objects, after, max_keys);
         let page = self.page(&access, wanted).await?;
         let last = page.entries.last().map(|entry| page.encoded(entry.key()));
-        let output = ListObjectsOutput {
+        Ok(ListObjectsOutput {
             name: Some(input.bucket.clone()),
             prefix: Some(page.encoded(input.prefix.as_deref().unwrap_or_default())),
             marker: Some(page.encoded(input.marker.as_deref().unwrap_or_default())),
@@ -168,36 +166,27 @@ impl Gateway {
             next_marker: last.filter(|_| page.next.is_some()),
             encoding_type: input.encoding_type.clone(),
             request_charged: None,
-        };
-        Ok(S3Response::new(output))
+        })
     }
 
     pub(super) async fn list_v2(
         &self,
         request: S3Request<ListObjectsV2Input>,
-    ) -> S3Result<S3Response<ListObjectsV2Output>> {
+    ) -> S3Result<ListObjectsV2Output> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::List)
-            .await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::List).await?;
         let after =
             match input.continuation_token.as_deref() {
                 Some(token) => Some(parse_token(token).ok_or_else(|| {
                     s3_error!(InvalidArgument, "The continuation token provided is incorrect")
                 })?),
-                None => behind(input.start_after.as_deref()),
+                None => position_after(input.start_after.as_deref()),
             };
-        let wanted = PageRequest {
-            what: What::Objects,
-            prefix: input.prefix.as_deref(),
-            delimiter: input.delimiter.as_deref(),
-            after,
-            entries_max: input.max_keys,
-            encoding: input.encoding_type.as_ref(),
-        };
+        let wanted = page_request!(input, ListKind::Objects, after, max_keys);
         let page = self.page(&access, wanted).await?;
         let owner = input.fetch_owner.unwrap_or(false).then_some(access.bucket.owner.as_str());
-        let output = ListObjectsV2Output {
+        Ok(ListObjectsV2Output {
             name: Some(input.bucket.clone()),
             prefix: Some(page.encoded(input.prefix.as_deref().unwrap_or_default())),
             max_keys: Some(page.entries_max),
@@ -211,32 +200,24 @@ impl Gateway {
             encoding_type: input.encoding_type.clone(),
             start_after: page.encoded_opt(input.start_after.as_deref()),
             request_charged: None,
-        };
-        Ok(S3Response::new(output))
+        })
     }
 
     pub(super) async fn list_versions(
         &self,
         request: S3Request<ListObjectVersionsInput>,
-    ) -> S3Result<S3Response<ListObjectVersionsOutput>> {
+    ) -> S3Result<ListObjectVersionsOutput> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::List)
-            .await?;
-        let within = named(input.version_id_marker.as_deref()).map(|marker| {
-            let number = u64::from_str_radix(marker, 16).ok().map(Within::Version);
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::List).await?;
+        let within = non_empty(input.version_id_marker.as_deref()).map(|marker| {
+            let number = u64::from_str_radix(marker, 16).ok().map(KeyPosition::Version);
             number.ok_or_else(|| {
-                s3_error!(InvalidArgument, "version-id-marker is what a listing said, NextVersionIdMarker")
+                s3_error!(InvalidArgument, "version-id-marker must be the NextVersionIdMarker of a listing")
             })
         });
-        let wanted = PageRequest {
-            what: What::Versions,
-            prefix: input.prefix.as_deref(),
-            delimiter: input.delimiter.as_deref(),
-            after: behind_within(input.key_marker.as_deref(), within.transpose()?)?,
-            entries_max: input.max_keys,
-            encoding: input.encoding_type.as_ref(),
-        };
+        let after = position_within(input.key_marker.as_deref(), within.transpose()?)?;
+        let wanted = page_request!(input, ListKind::Versions, after, max_keys);
         let page = self.page(&access, wanted).await?;
         let mut versions = Vec::new();
         let mut markers = Vec::new();
@@ -265,19 +246,19 @@ impl Gateway {
         }
         // Not `next`: this listing cannot express a position between entries.
         let last = page.entries.last().filter(|_| page.next.is_some());
-        let place = last.map(|entry| entry.place(What::Versions));
-        let next_version = place.as_ref().and_then(|place| match place.within {
-            Some(Within::Version(number)) => Some(format!("{number:016x}")),
+        let position = last.map(|entry| entry.position(ListKind::Versions));
+        let next_version = position.as_ref().and_then(|position| match position.within {
+            Some(KeyPosition::Version(number)) => Some(format!("{number:016x}")),
             _ => None,
         });
-        let output = ListObjectVersionsOutput {
+        Ok(ListObjectVersionsOutput {
             name: Some(input.bucket.clone()),
             prefix: Some(page.encoded(input.prefix.as_deref().unwrap_or_default())),
             key_marker: Some(page.encoded(input.key_marker.as_deref().unwrap_or_default())),
             version_id_marker: Some(input.version_id_marker.clone().unwrap_or_default()),
             max_keys: Some(page.entries_max),
             is_truncated: Some(page.next.is_some()),
-            next_key_marker: place.map(|place| page.encoded(place.key)),
+            next_key_marker: position.map(|position| page.encoded(position.key)),
             next_version_id_marker: next_version,
             versions: Some(versions),
             delete_markers: Some(markers),
@@ -285,34 +266,25 @@ impl Gateway {
             delimiter: page.encoded_opt(input.delimiter.as_deref()),
             encoding_type: input.encoding_type.clone(),
             request_charged: None,
-        };
-        Ok(S3Response::new(output))
+        })
     }
 
     pub(super) async fn list_uploads(
         &self,
         request: S3Request<ListMultipartUploadsInput>,
-    ) -> S3Result<S3Response<ListMultipartUploadsOutput>> {
+    ) -> S3Result<ListMultipartUploadsOutput> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
-        let key_marker = named(input.key_marker.as_deref());
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
+        let key_marker = non_empty(input.key_marker.as_deref());
         // S3 ignores upload-id-marker without key-marker.
         let within =
-            named(input.upload_id_marker.as_deref()).filter(|_| key_marker.is_some()).map(|marker| {
+            non_empty(input.upload_id_marker.as_deref()).filter(|_| key_marker.is_some()).map(|marker| {
                 let id: Result<Id, _> = marker.parse();
-                id.map(Within::Upload)
-                    .map_err(|_| s3_error!(InvalidArgument, "upload-id-marker names no upload"))
+                id.map(KeyPosition::Upload)
+                    .map_err(|_| s3_error!(InvalidArgument, "upload-id-marker is not an upload id"))
             });
-        let wanted = PageRequest {
-            what: What::Uploads,
-            prefix: input.prefix.as_deref(),
-            delimiter: input.delimiter.as_deref(),
-            after: behind_within(key_marker, within.transpose()?)?,
-            entries_max: input.max_uploads,
-            encoding: input.encoding_type.as_ref(),
-        };
+        let after = position_within(key_marker, within.transpose()?)?;
+        let wanted = page_request!(input, ListKind::Uploads, after, max_uploads);
         let page = self.page(&access, wanted).await?;
         let uploads = page.entries.iter().filter_map(|entry| match entry {
             Entry::Upload(upload) => Some(MultipartUpload {
@@ -328,17 +300,17 @@ impl Gateway {
         });
         let uploads = Some(uploads.collect());
         let last = page.entries.last().filter(|_| page.next.is_some());
-        let place = last.map(|entry| entry.place(What::Uploads));
-        let next_upload = place.as_ref().and_then(|place| match place.within {
-            Some(Within::Upload(upload)) => Some(upload.to_string()),
+        let position = last.map(|entry| entry.position(ListKind::Uploads));
+        let next_upload = position.as_ref().and_then(|position| match position.within {
+            Some(KeyPosition::Upload(upload)) => Some(upload.to_string()),
             _ => None,
         });
-        let output = ListMultipartUploadsOutput {
+        Ok(ListMultipartUploadsOutput {
             bucket: Some(input.bucket.clone()),
             prefix: Some(page.encoded(input.prefix.as_deref().unwrap_or_default())),
             key_marker: Some(page.encoded(input.key_marker.as_deref().unwrap_or_default())),
             upload_id_marker: Some(input.upload_id_marker.clone().unwrap_or_default()),
-            next_key_marker: place.map(|place| page.encoded(place.key)),
+            next_key_marker: position.map(|position| page.encoded(position.key)),
             next_upload_id_marker: next_upload,
             max_uploads: Some(page.entries_max),
             is_truncated: Some(page.next.is_some()),
@@ -347,26 +319,20 @@ impl Gateway {
             delimiter: page.encoded_opt(input.delimiter.as_deref()),
             encoding_type: input.encoding_type.clone(),
             request_charged: None,
-        };
-        Ok(S3Response::new(output))
+        })
     }
 
-    pub(super) async fn list_parts(
-        &self,
-        request: S3Request<ListPartsInput>,
-    ) -> S3Result<S3Response<ListPartsOutput>> {
+    pub(super) async fn list_parts(&self, request: S3Request<ListPartsInput>) -> S3Result<ListPartsOutput> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let id = upload_id(&input.upload_id)?;
         let upload = self.sal.upload(&access.bucket, &input.key, id).await.map_err(error::upload)?;
         let marker = input.part_number_marker.unwrap_or(0);
         let after = u16::try_from(marker)
-            .map_err(|_| s3_error!(InvalidArgument, "part-number-marker is no number of a part"))?;
+            .map_err(|_| s3_error!(InvalidArgument, "part-number-marker is not a part number"))?;
         let max = input.max_parts.unwrap_or(PARTS_MAX);
         let wanted = usize::try_from(max.min(PARTS_MAX))
-            .map_err(|_| s3_error!(InvalidArgument, "a page has no negative number of parts"))?;
+            .map_err(|_| s3_error!(InvalidArgument, "the page size must not be negative"))?;
         let listed = self.sal.list_parts(&access.bucket, &input.key, id, after, wanted.max(1)).await;
         let (mut listed, mut more) = listed.map_err(error::upload)?;
         if wanted == 0 {
@@ -374,8 +340,8 @@ impl Gateway {
             more = false;
         }
         let next = listed.last().map(|(number, _)| i32::from(*number));
-        let checksum = wanted_checksum(&upload);
-        let output = ListPartsOutput {
+        let checksum = StoredChecksum::of(&upload.attributes);
+        Ok(ListPartsOutput {
             bucket: Some(input.bucket.clone()),
             key: Some(input.key.clone()),
             upload_id: Some(input.upload_id.clone()),
@@ -388,11 +354,11 @@ impl Gateway {
             initiator: Some(initiator(&access.bucket.owner)),
             storage_class: Some(StorageClass::from_static(StorageClass::STANDARD)),
             checksum_algorithm: checksum
-                .map(|wanted| ChecksumAlgorithm::from_static(wanted.algorithm.name())),
-            checksum_type: checksum.map(|wanted| ChecksumType::from_static(wanted.kind.name())),
+                .as_ref()
+                .map(|stored| ChecksumAlgorithm::from_static(stored.algorithm.name())),
+            checksum_type: checksum.as_ref().map(StoredChecksum::checksum_type),
             ..ListPartsOutput::default()
-        };
-        Ok(S3Response::new(output))
+        })
     }
 }
 
@@ -404,51 +370,51 @@ fn listed_part(number: u16, part: &Part) -> s3s::dto::Part {
         last_modified: Some(timestamp(part.modified_ms)),
         ..s3s::dto::Part::default()
     };
-    let kept = Kept::of(&part.attributes);
-    set_checksum!(listed, kept.as_ref());
+    let stored = StoredChecksum::of(&part.attributes);
+    set_checksum!(listed, stored.as_ref());
     listed
 }
 
-fn named(text: Option<&str>) -> Option<&str> {
+fn non_empty(text: Option<&str>) -> Option<&str> {
     text.filter(|text| !text.is_empty())
 }
 
-fn behind(key: Option<&str>) -> Option<After> {
-    named(key).map(|key| After { key: key.to_owned(), within: None })
+fn position_after(key: Option<&str>) -> Option<ListPosition> {
+    non_empty(key).map(|key| ListPosition { key: key.to_owned(), within: None })
 }
 
-fn behind_within(key: Option<&str>, within: Option<Within>) -> S3Result<Option<After>> {
-    match (named(key), within) {
+fn position_within(key: Option<&str>, within: Option<KeyPosition>) -> S3Result<Option<ListPosition>> {
+    match (non_empty(key), within) {
         (None, None) => Ok(None),
-        (None, Some(_)) => Err(s3_error!(InvalidArgument, "a marker of a version takes a key-marker")),
-        (Some(key), within) => Ok(Some(After { key: key.to_owned(), within })),
+        (None, Some(_)) => Err(s3_error!(InvalidArgument, "version-id-marker needs a key-marker")),
+        (Some(key), within) => Ok(Some(ListPosition { key: key.to_owned(), within })),
     }
 }
 
 /// The continuation token of a position, in hexadecimal: the length of the key (u32,
 /// little-endian), the key, and the position inside the key.
-fn token(after: &After) -> String {
+fn token(after: &ListPosition) -> String {
     let mut bytes = u32::try_from(after.key.len()).unwrap_or(u32::MAX).to_le_bytes().to_vec();
     bytes.extend_from_slice(after.key.as_bytes());
     match after.within {
         None => bytes.push(0),
-        Some(Within::Version(seq)) => bytes.extend([1, 0].into_iter().chain(seq.to_le_bytes())),
-        Some(Within::Upload(upload)) => bytes.extend([1, 1].into_iter().chain(upload.0)),
-        Some(Within::Hidden) => bytes.extend([1, 2]),
+        Some(KeyPosition::Version(seq)) => bytes.extend([1, 0].into_iter().chain(seq.to_le_bytes())),
+        Some(KeyPosition::Upload(upload)) => bytes.extend([1, 1].into_iter().chain(upload.0)),
+        Some(KeyPosition::Hidden) => bytes.extend([1, 2]),
     }
     hex(&bytes)
 }
 
-fn parse_token(token: &str) -> Option<After> {
+fn parse_token(token: &str) -> Option<ListPosition> {
     let bytes = unhex(token)?;
     let (len_bytes, rest) = bytes.split_first_chunk::<4>()?;
     let (key, rest) = rest.split_at_checked(u32::from_le_bytes(*len_bytes) as usize)?;
     let within = match rest {
         [0] => None,
-        [1, 0, seq @ ..] => Some(Within::Version(u64::from_le_bytes(seq.try_into().ok()?))),
-        [1, 1, upload @ ..] => Some(Within::Upload(Id(upload.try_into().ok()?))),
-        [1, 2] => Some(Within::Hidden),
+        [1, 0, seq @ ..] => Some(KeyPosition::Version(u64::from_le_bytes(seq.try_into().ok()?))),
+        [1, 1, upload @ ..] => Some(KeyPosition::Upload(Id(upload.try_into().ok()?))),
+        [1, 2] => Some(KeyPosition::Hidden),
         _ => return None,
     };
-    Some(After { key: String::from_utf8(key.to_vec()).ok()?, within })
+    Some(ListPosition { key: String::from_utf8(key.to_vec()).ok()?, within })
 }

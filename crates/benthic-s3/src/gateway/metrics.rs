@@ -1,10 +1,10 @@
 //! The gateway's counters, in the text format of Prometheus. Names of buckets and objects are never
 //! labels.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Upper bounds of the histogram's buckets, in milliseconds.
@@ -15,19 +15,14 @@ const BOUNDS_MS: [u64; 10] = [1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_0
 pub struct Metrics {
     operations: Mutex<BTreeMap<String, u64>>,
     answers: Mutex<BTreeMap<u16, u64>>,
-    /// Open connections.
     pub connections: AtomicU64,
-    /// Requests that are not answered yet.
     pub in_flight: AtomicU64,
-    /// Object bytes received from clients.
     pub received_bytes: AtomicU64,
-    /// Object bytes sent to clients.
     pub sent_bytes: AtomicU64,
     durations: [AtomicU64; BOUNDS_MS.len() + 1],
     duration_us_sum: AtomicU64,
     /// Data objects that garbage collection has removed.
     pub collected: AtomicU64,
-    /// Failed garbage collections.
     pub failed_collections: AtomicU64,
 }
 
@@ -35,7 +30,7 @@ impl Metrics {
     /// Counts an operation. The name comes from the protocol and never from the client, which
     /// limits the number of labels.
     pub fn operation(&self, name: &str) {
-        let mut operations = self.operations.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut operations = self.operations.lock();
         match operations.get_mut(name) {
             Some(count) => *count += 1,
             None => drop(operations.insert(name.to_owned(), 1)),
@@ -44,7 +39,7 @@ impl Metrics {
 
     /// Counts an answer and the time to its first byte.
     pub fn answer(&self, status: u16, took: Duration) {
-        *self.answers.lock().unwrap_or_else(PoisonError::into_inner).entry(status).or_default() += 1;
+        *self.answers.lock().entry(status).or_default() += 1;
         let took_ms = took.as_millis();
         let bucket =
             BOUNDS_MS.iter().position(|bound| took_ms <= u128::from(*bound)).unwrap_or(BOUNDS_MS.len());
@@ -55,12 +50,12 @@ impl Metrics {
     /// All counters in the text format.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        head(&mut text, "operations_total", "counter", "Operations of S3 that were begun");
-        for (name, count) in self.operations.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        head(&mut text, "operations_total", "counter", "S3 operations that were started");
+        for (name, count) in self.operations.lock().iter() {
             line(&mut text, "operations_total", &format!("{{operation=\"{name}\"}}"), count);
         }
         head(&mut text, "answers_total", "counter", "Answers by status");
-        for (status, count) in self.answers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for (status, count) in self.answers.lock().iter() {
             line(&mut text, "answers_total", &format!("{{status=\"{status}\"}}"), count);
         }
         let name = "first_byte_seconds";
@@ -75,12 +70,12 @@ impl Metrics {
         line(&mut text, "first_byte_seconds_sum", "", self.duration_us_sum.load(Relaxed) as f64 / 1e6);
         line(&mut text, "first_byte_seconds_count", "", count);
         for (name, kind, help, value) in [
-            ("connections", "gauge", "Connections that are open", &self.connections),
+            ("connections", "gauge", "Open connections", &self.connections),
             ("requests_in_flight", "gauge", "Requests that are not answered yet", &self.in_flight),
-            ("received_bytes_total", "counter", "Bytes of objects that came in", &self.received_bytes),
-            ("sent_bytes_total", "counter", "Bytes of objects that went out", &self.sent_bytes),
-            ("collected_total", "counter", "Data objects that were collected", &self.collected),
-            ("failed_collections_total", "counter", "Collections that failed", &self.failed_collections),
+            ("received_bytes_total", "counter", "Object bytes received from clients", &self.received_bytes),
+            ("sent_bytes_total", "counter", "Object bytes sent to clients", &self.sent_bytes),
+            ("collected_total", "counter", "Data objects that garbage collection removed", &self.collected),
+            ("failed_collections_total", "counter", "Failed garbage collections", &self.failed_collections),
         ] {
             head(&mut text, name, kind, help);
             line(&mut text, name, "", value.load(Relaxed));

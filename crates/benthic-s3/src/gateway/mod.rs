@@ -41,6 +41,8 @@ use s3s::{S3Result, s3_error};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
+/// Maximum size of an object in one request, and of a part, in bytes.
+const OBJECT_BYTES_MAX: u64 = 5 << 30;
 /// Attempts of a compare-and-swap that concurrent changes interrupt.
 const UPDATES_MAX: usize = 10;
 

@@ -1,9 +1,9 @@
 //! CreateMultipartUpload, UploadPart, CompleteMultipartUpload, AbortMultipartUpload.
 
-use super::auth::{Authorized, Wants};
+use super::auth::{Authorized, Need};
 use super::checksums::{
-    ALGORITHMS, Algorithm, Declared, Kept, Kind, Verified, Verifier, declared, etag, etag_of_parts, of_parts,
-    put_of_parts, set_checksum,
+    ALGORITHMS, Algorithm, Declaration, Digests, Kind, StoredChecksum, Verifier, declared_checksum, etag,
+    etag_of_parts, of_parts, set_checksum, store_part_checksums,
 };
 use super::conditions::condition;
 use super::object_headers::{object_headers, refuse_customer_keys};
@@ -11,14 +11,14 @@ use super::put::abort_write;
 use super::versions::{strong_etag, version_field};
 use super::{Gateway, error, names};
 use crate::sal::limits::PART_NUMBER_MAX;
-use crate::sal::{Attributes, Finish, Id, Part, PartOf, PartRef, Upload, VersionId, Writer};
+use crate::sal::{Attributes, Finish, Id, Part, PartId, PartRef, Upload, VersionId, Writer};
 use benthic_core::ErrorKind;
 use s3s::dto::{
-    AbortMultipartUploadInput, AbortMultipartUploadOutput, ChecksumAlgorithm, ChecksumType,
-    CompleteMultipartUploadInput, CompleteMultipartUploadOutput, CompletedPart, CreateMultipartUploadInput,
-    CreateMultipartUploadOutput, ETag, Initiator, UploadPartInput, UploadPartOutput,
+    AbortMultipartUploadInput, AbortMultipartUploadOutput, ChecksumAlgorithm, CompleteMultipartUploadInput,
+    CompleteMultipartUploadOutput, CompletedPart, CreateMultipartUploadInput, CreateMultipartUploadOutput,
+    ETag, Initiator, UploadPartInput, UploadPartOutput,
 };
-use s3s::{S3Request, S3Response, S3Result, s3_error};
+use s3s::{S3Request, S3Result, s3_error};
 use std::collections::BTreeMap;
 
 /// Minimum size of every part except the last, in bytes.
@@ -26,23 +26,10 @@ const PART_BYTES_MIN: u64 = 5 << 20;
 /// Parts per page that is read from the store.
 const PAGE: usize = 1_000;
 
-/// The checksum that was requested when the upload began.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct WantedChecksum {
-    pub algorithm: Algorithm,
-    pub kind: Kind,
-}
-
-pub(super) fn wanted_checksum(upload: &Upload) -> Option<WantedChecksum> {
-    let kept = Kept::of(&upload.attributes)?;
-    Some(WantedChecksum { algorithm: kept.algorithm, kind: kept.kind })
-}
-
 pub(super) fn upload_id(text: &str) -> S3Result<Id> {
     text.parse().map_err(|_| s3_error!(NoSuchUpload))
 }
 
-/// Checks the part number of a request.
 pub(super) fn part_number(number: i32) -> S3Result<u16> {
     let max = PART_NUMBER_MAX;
     let number = u16::try_from(number).ok().filter(|number| (1..=max).contains(number));
@@ -52,9 +39,9 @@ pub(super) fn part_number(number: i32) -> S3Result<u16> {
 }
 
 /// Completes the write of a verified part and returns its entity tag.
-pub(super) async fn finish_part(writer: Box<dyn Writer>, verified: &Verified) -> S3Result<ETag> {
+pub(super) async fn finish_part(writer: Box<dyn Writer>, verified: &Digests) -> S3Result<ETag> {
     let mut attributes = Attributes::new();
-    verified.checksum.put(&mut attributes);
+    verified.checksum.store(&mut attributes);
     let etag = etag(&verified.md5);
     let finish = Finish { etag: etag.clone(), attributes, ..Finish::default() };
     writer.finish(finish).await.map_err(error::upload)?;
@@ -69,70 +56,66 @@ impl Gateway {
     pub(super) async fn begin_upload(
         &self,
         request: S3Request<CreateMultipartUploadInput>,
-    ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
+    ) -> S3Result<CreateMultipartUploadOutput> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let mut attributes = object_headers!(input).attributes()?;
         let algorithm = Algorithm::of_request(input.checksum_algorithm.as_ref())?;
         let kind = input.checksum_type.as_ref().map(|kind| Kind::parse(kind.as_str())).transpose()?;
         let checksum = match (algorithm, kind) {
             (None, None) => None,
             (None, Some(_)) => {
-                return Err(s3_error!(InvalidRequest, "a checksum type takes a checksum algorithm"));
+                return Err(s3_error!(InvalidRequest, "a checksum type needs a checksum algorithm"));
             }
             (Some(algorithm), kind) => {
                 let kind = kind.unwrap_or(algorithm.kinds()[0]);
                 if !algorithm.kinds().contains(&kind) {
                     return Err(s3_error!(
                         InvalidRequest,
-                        "the checksum type {} is not for {}",
+                        "the checksum type {} is not possible for {}",
                         kind.name(),
                         algorithm.name()
                     ));
                 }
-                Some(Kept { algorithm, kind, value: String::new() })
+                Some(StoredChecksum { algorithm, kind, value: String::new() })
             }
         };
         if let Some(checksum) = &checksum {
-            checksum.put(&mut attributes);
+            checksum.store(&mut attributes);
         }
         let upload =
             self.sal.create_upload(&access.bucket, &input.key, attributes).await.map_err(error::bucket)?;
-        Ok(S3Response::new(CreateMultipartUploadOutput {
+        Ok(CreateMultipartUploadOutput {
             bucket: Some(input.bucket.clone()),
             key: Some(input.key.clone()),
             upload_id: Some(upload.to_string()),
             checksum_algorithm: checksum
                 .as_ref()
                 .map(|checksum| ChecksumAlgorithm::from_static(checksum.algorithm.name())),
-            checksum_type: checksum.as_ref().map(Kept::put_type),
+            checksum_type: checksum.as_ref().map(StoredChecksum::checksum_type),
             ..CreateMultipartUploadOutput::default()
-        }))
+        })
     }
 
     pub(super) async fn put_part(
         &self,
         mut request: S3Request<UploadPartInput>,
-    ) -> S3Result<S3Response<UploadPartOutput>> {
+    ) -> S3Result<UploadPartOutput> {
         let body = request.input.body.take();
         let input = &request.input;
         refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
-        let part = PartOf { upload: upload_id(&input.upload_id)?, number: part_number(input.part_number)? };
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
+        let part = PartId { upload: upload_id(&input.upload_id)?, number: part_number(input.part_number)? };
         let upload = self.sal.upload(&access.bucket, &input.key, part.upload).await.map_err(error::upload)?;
         let len_bytes = input.content_length.ok_or_else(|| s3_error!(MissingContentLength))?;
-        let declared = Declared {
+        let declared = Declaration {
             content_md5: input.content_md5.clone(),
-            checksum: declared!(input),
+            checksum: declared_checksum!(input),
             algorithm: Algorithm::of_request(input.checksum_algorithm.as_ref())?,
             trailers: request.trailing_headers.clone(),
             len_bytes: Some(len_bytes),
         };
-        let wanted = wanted_checksum(&upload).map(|wanted| wanted.algorithm);
+        let wanted = StoredChecksum::of(&upload.attributes).map(|stored| stored.algorithm);
         let verifier = Verifier::new(declared, wanted, &request.headers)?;
         let size_bytes = u64::try_from(len_bytes).map_err(|_| s3_error!(InvalidArgument))?;
         let writer = self.sal.write(&access.bucket, &input.key, Some(part), Some(size_bytes)).await;
@@ -144,58 +127,54 @@ impl Gateway {
         let etag = finish_part(writer, &verified).await?;
         let mut output = UploadPartOutput { e_tag: Some(etag), ..UploadPartOutput::default() };
         set_checksum!(output, Some(&verified.checksum));
-        Ok(S3Response::new(output))
+        Ok(output)
     }
 
     pub(super) async fn abort_upload(
         &self,
         request: S3Request<AbortMultipartUploadInput>,
-    ) -> S3Result<S3Response<AbortMultipartUploadOutput>> {
+    ) -> S3Result<AbortMultipartUploadOutput> {
         let input = &request.input;
         super::refuse([("a condition on the time of an upload", input.if_match_initiated_time.is_some())])?;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let upload = upload_id(&input.upload_id)?;
         self.sal.abort_upload(&access.bucket, &input.key, upload).await.map_err(error::upload)?;
-        Ok(S3Response::new(AbortMultipartUploadOutput::default()))
+        Ok(AbortMultipartUploadOutput::default())
     }
 
     pub(super) async fn complete(
         &self,
         request: S3Request<CompleteMultipartUploadInput>,
-    ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
+    ) -> S3Result<CompleteMultipartUploadOutput> {
         let input = &request.input;
         refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let id = upload_id(&input.upload_id)?;
         let named =
             input.multipart_upload.as_ref().and_then(|upload| upload.parts.as_deref()).unwrap_or_default();
         if named.is_empty() {
-            return Err(s3_error!(MalformedXML, "an object has one part at least"));
+            return Err(s3_error!(MalformedXML, "an object needs at least one part"));
         }
         let upload = match self.sal.upload(&access.bucket, &input.key, id).await {
             Err(failure) if failure.kind() == ErrorKind::NotFound => {
-                return self.completed_before(&access, input, id).await;
+                return self.repeat_completion(&access, input, id).await;
             }
             upload => upload.map_err(error::upload)?,
         };
-        let parts = chosen(named, &self.all_parts(&access, &input.key, id).await?)?;
+        let parts = select_parts(named, &self.all_parts(&access, &input.key, id).await?)?;
         let size_bytes: u64 = parts.iter().map(|(_, part)| part.size_bytes).sum();
         if input.mpu_object_size.is_some_and(|size| u64::try_from(size) != Ok(size_bytes)) {
-            return Err(s3_error!(InvalidRequest, "x-amz-mp-object-size is not the size of the parts"));
+            return Err(s3_error!(InvalidRequest, "x-amz-mp-object-size differs from the size of the parts"));
         }
         let etag = etag_of_parts(parts.iter().map(|(_, part)| part.etag.as_str()))?;
         let checksum = checksum(&upload, &parts, input)?;
-        let was_wanted = wanted_checksum(&upload).is_some();
+        let was_requested = StoredChecksum::of(&upload.attributes).is_some();
         let mut attributes: Attributes = upload.attributes;
         attributes.remove(names::CHECKSUM);
         if let Some(checksum) = &checksum {
-            checksum.put(&mut attributes);
-            if was_wanted {
-                put_of_parts(&mut attributes, checksum, &parts);
+            checksum.store(&mut attributes);
+            if was_requested {
+                store_part_checksums(&mut attributes, checksum, &parts);
             }
         }
         let condition = condition(input.if_match.as_ref(), input.if_none_match.as_ref())?;
@@ -210,26 +189,20 @@ impl Gateway {
             ErrorKind::NotFound if input.if_match.is_some() => error::object(failure),
             _ => error::upload(failure),
         })?;
-        Ok(S3Response::new(complete_output(&access, input, version, &etag, checksum.as_ref())))
+        Ok(complete_output(&access, input, version, &etag, checksum.as_ref()))
     }
 
     /// Answers a retry of a completion that has already succeeded.
-    async fn completed_before(
+    async fn repeat_completion(
         &self,
         access: &Authorized,
         input: &CompleteMultipartUploadInput,
         upload: Id,
-    ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
+    ) -> S3Result<CompleteMultipartUploadOutput> {
         match self.sal.object(&access.bucket, &input.key, None).await {
             Ok(object) if object.write == upload && !object.marker => {
-                let kept = Kept::of(&object.attributes);
-                Ok(S3Response::new(complete_output(
-                    access,
-                    input,
-                    object.version,
-                    &object.etag,
-                    kept.as_ref(),
-                )))
+                let stored = StoredChecksum::of(&object.attributes);
+                Ok(complete_output(access, input, object.version, &object.etag, stored.as_ref()))
             }
             Err(failure) if failure.kind() != ErrorKind::NotFound => Err(error::upload(failure)),
             _ => Err(s3_error!(NoSuchUpload)),
@@ -256,7 +229,7 @@ fn complete_output(
     input: &CompleteMultipartUploadInput,
     version: VersionId,
     etag: &str,
-    checksum: Option<&Kept>,
+    checksum: Option<&StoredChecksum>,
 ) -> CompleteMultipartUploadOutput {
     let mut output = CompleteMultipartUploadOutput {
         bucket: Some(input.bucket.clone()),
@@ -264,7 +237,7 @@ fn complete_output(
         location: Some(format!("/{}/{}", input.bucket, input.key)),
         e_tag: Some(strong_etag(etag)),
         version_id: version_field(access.bucket.versioning, version),
-        checksum_type: checksum.map(|kept| ChecksumType::from_static(kept.kind.name())),
+        checksum_type: checksum.map(StoredChecksum::checksum_type),
         ..CompleteMultipartUploadOutput::default()
     };
     set_checksum!(output, checksum);
@@ -272,7 +245,7 @@ fn complete_output(
 }
 
 /// The parts that the client names, in the order of their numbers.
-fn chosen(named: &[CompletedPart], all: &BTreeMap<u16, Part>) -> S3Result<Vec<(u16, Part)>> {
+fn select_parts(named: &[CompletedPart], all: &BTreeMap<u16, Part>) -> S3Result<Vec<(u16, Part)>> {
     // Check the order before any error about a single part.
     if !named.is_sorted_by(|one, next| one.part_number < next.part_number) {
         return Err(s3_error!(InvalidPartOrder));
@@ -285,10 +258,10 @@ fn chosen(named: &[CompletedPart], all: &BTreeMap<u16, Part>) -> S3Result<Vec<(u
         if named_part.e_tag.as_ref().is_none_or(|etag| etag.value() != part.etag) {
             return Err(s3_error!(InvalidPart));
         }
-        let declared = declared!(named_part);
-        let kept = Kept::of(&part.attributes);
+        let declared = declared_checksum!(named_part);
+        let stored = StoredChecksum::of(&part.attributes);
         if let Some((algorithm, value)) = declared
-            && kept.as_ref().and_then(|kept| kept.value_of(algorithm)) != Some(value)
+            && stored.as_ref().and_then(|stored| stored.value_of(algorithm)) != Some(value)
         {
             return Err(s3_error!(InvalidPart, "a part has another checksum"));
         }
@@ -305,35 +278,37 @@ fn checksum(
     upload: &Upload,
     parts: &[(u16, Part)],
     input: &CompleteMultipartUploadInput,
-) -> S3Result<Option<Kept>> {
-    let kept: Vec<(Option<Kept>, u64)> =
-        parts.iter().map(|(_, part)| (Kept::of(&part.attributes), part.size_bytes)).collect();
-    let wanted = wanted_checksum(upload);
+) -> S3Result<Option<StoredChecksum>> {
+    let stored: Vec<(Option<StoredChecksum>, u64)> =
+        parts.iter().map(|(_, part)| (StoredChecksum::of(&part.attributes), part.size_bytes)).collect();
     let kind = input.checksum_type.as_ref().map(|kind| Kind::parse(kind.as_str())).transpose()?;
-    let computed = match wanted {
-        Some(WantedChecksum { algorithm, kind: begun }) => {
+    let computed = match StoredChecksum::of(&upload.attributes) {
+        Some(StoredChecksum { algorithm, kind: begun, .. }) => {
             if kind.is_some_and(|kind| kind != begun) {
-                return Err(s3_error!(InvalidRequest, "the upload was begun with another checksum type"));
+                return Err(s3_error!(InvalidRequest, "the upload uses another checksum type"));
             }
-            Some(of_parts(algorithm, begun, &kept)?)
+            Some(of_parts(algorithm, begun, &stored)?)
         }
         // The client requested no checksum. Return one if all parts have checksums from which that
         // of the whole object follows.
         None => {
             let same = |algorithm: Algorithm| {
-                kept.iter().all(|(kept, _)| kept.as_ref().is_some_and(|kept| kept.algorithm == algorithm))
+                stored
+                    .iter()
+                    .all(|(stored, _)| stored.as_ref().is_some_and(|stored| stored.algorithm == algorithm))
             };
             let algorithm = ALGORITHMS.into_iter().find(|algorithm| same(*algorithm));
             let algorithm = algorithm.filter(|algorithm| algorithm.kinds().contains(&Kind::FullObject));
-            algorithm.map(|algorithm| of_parts(algorithm, Kind::FullObject, &kept)).transpose()?
+            algorithm.map(|algorithm| of_parts(algorithm, Kind::FullObject, &stored)).transpose()?
         }
     };
-    if let Some((algorithm, said)) = declared!(input) {
+    if let Some((algorithm, declared)) = declared_checksum!(input) {
         let found = computed.as_ref().and_then(|computed| computed.value_of(algorithm));
         // The client may omit the number of parts at the end of a composite checksum.
-        let same = found.is_some_and(|found| found == said || found.split('-').next() == Some(said.as_str()));
+        let same = found
+            .is_some_and(|found| found == declared || found.split('-').next() == Some(declared.as_str()));
         if !same {
-            return Err(s3_error!(BadDigest, "the checksum is not that of the object"));
+            return Err(s3_error!(BadDigest, "the checksum does not match the object"));
         }
     }
     Ok(computed)

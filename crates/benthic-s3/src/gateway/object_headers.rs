@@ -54,12 +54,7 @@ impl ObjectHeaders<'_> {
 macro_rules! object_headers {
     ($input:expr) => {{
         use $crate::gateway::names;
-        $crate::gateway::acl::refuse_grants([
-            &$input.grant_full_control,
-            &$input.grant_read,
-            &$input.grant_read_acp,
-            &$input.grant_write_acp,
-        ])?;
+        $crate::gateway::acl::refuse_grants!($input);
         $crate::gateway::refuse([
             ("encryption", $input.server_side_encryption.is_some()),
             ("encryption", $input.ssekms_key_id.is_some() || $input.ssekms_encryption_context.is_some()),
@@ -95,16 +90,14 @@ pub(super) use object_headers;
 pub(super) fn check_storage_class(class: Option<&str>) -> S3Result<()> {
     match class {
         None | Some("STANDARD") => Ok(()),
-        Some(_) => Err(s3_error!(InvalidStorageClass, "the storage class here is STANDARD")),
+        Some(_) => Err(s3_error!(InvalidStorageClass, "only the storage class STANDARD is implemented")),
     }
 }
 
-/// An attribute as text.
 pub(super) fn text(attributes: &Attributes, name: &str) -> Option<String> {
     attributes.get(name).map(|value| String::from_utf8_lossy(value).into_owned())
 }
 
-/// The user metadata among the attributes.
 pub(super) fn metadata(attributes: &Attributes) -> Option<Metadata> {
     let pairs = attributes.iter().filter_map(|(name, value)| {
         Some((name.strip_prefix(names::METADATA)?.to_owned(), String::from_utf8_lossy(value).into_owned()))

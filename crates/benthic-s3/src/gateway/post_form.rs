@@ -6,7 +6,6 @@ use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
 use hyper::{Method, Response, StatusCode};
 use s3s::Body;
 
-/// Whether a request is a form.
 pub(super) fn is_form(method: &Method, headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).map(|kind| kind.as_bytes()).unwrap_or_default();
     method == Method::POST && kind.starts_with(b"multipart/form-data")

@@ -1,7 +1,7 @@
 //! PutObject.
 
-use super::auth::Wants;
-use super::checksums::{Algorithm, Declared, Verified, Verifier, declared, etag, set_checksum};
+use super::auth::Need;
+use super::checksums::{Algorithm, Declaration, Digests, Verifier, declared_checksum, etag, set_checksum};
 use super::conditions::condition;
 use super::object_headers::object_headers;
 use super::versions::{strong_etag, version_field};
@@ -9,26 +9,21 @@ use super::{Gateway, error};
 use crate::sal::{Finish, Writer};
 use futures::StreamExt;
 use s3s::dto::{PutObjectInput, PutObjectOutput, StreamingBlob};
-use s3s::{S3Request, S3Response, S3Result, s3_error};
+use s3s::{S3Request, S3Result, s3_error};
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Gateway {
-    pub(super) async fn put(
-        &self,
-        mut request: S3Request<PutObjectInput>,
-    ) -> S3Result<S3Response<PutObjectOutput>> {
+    pub(super) async fn put(&self, mut request: S3Request<PutObjectInput>) -> S3Result<PutObjectOutput> {
         let body = request.input.body.take();
         let input = &request.input;
         super::refuse([("appending", input.write_offset_bytes.is_some())])?;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let mut attributes = object_headers!(input).attributes()?;
         let condition = condition(input.if_match.as_ref(), input.if_none_match.as_ref())?;
         let len_bytes = input.content_length.ok_or_else(|| s3_error!(MissingContentLength))?;
-        let declared = Declared {
+        let declared = Declaration {
             content_md5: input.content_md5.clone(),
-            checksum: declared!(input),
+            checksum: declared_checksum!(input),
             algorithm: Algorithm::of_request(input.checksum_algorithm.as_ref())?,
             trailers: request.trailing_headers.clone(),
             len_bytes: Some(len_bytes),
@@ -41,17 +36,17 @@ impl Gateway {
             Ok(verified) => verified,
             Err(failure) => return Err(abort_write(writer, failure).await),
         };
-        verified.checksum.put(&mut attributes);
+        verified.checksum.store(&mut attributes);
         let finish = Finish { etag: etag(&verified.md5), attributes, condition };
         let written = writer.finish(finish).await.map_err(error::object)?;
         let mut output = PutObjectOutput {
             e_tag: Some(strong_etag(&etag(&verified.md5))),
             version_id: version_field(access.bucket.versioning, written.version),
-            checksum_type: Some(verified.checksum.put_type()),
+            checksum_type: Some(verified.checksum.checksum_type()),
             ..PutObjectOutput::default()
         };
         set_checksum!(output, Some(&verified.checksum));
-        Ok(S3Response::new(output))
+        Ok(output)
     }
 
     /// Writes a body to its end and verifies its checksums.
@@ -60,7 +55,7 @@ impl Gateway {
         body: Option<StreamingBlob>,
         writer: &mut dyn Writer,
         mut verifier: Verifier,
-    ) -> S3Result<Verified> {
+    ) -> S3Result<Digests> {
         if let Some(mut body) = body {
             while let Some(data) = body.next().await {
                 let data = data.map_err(error::body)?;
@@ -76,7 +71,7 @@ impl Gateway {
 /// Abandons a write and returns the error that caused this.
 pub(super) async fn abort_write(writer: Box<dyn Writer>, failure: s3s::S3Error) -> s3s::S3Error {
     if let Err(error) = writer.abort().await {
-        tracing::debug!(%error, "a write that failed could not be given up; it will be collected");
+        tracing::debug!(%error, "cannot abandon a failed write; garbage collection will remove it");
     }
     failure
 }

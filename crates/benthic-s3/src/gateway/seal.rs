@@ -15,7 +15,7 @@ const NONCE_BYTES: usize = 24;
 /// Maximum size of a key file, with some room for blanks.
 const FILE_BYTES_MAX: u64 = 256;
 /// Permission bits of a file's group and of others.
-const OF_OTHERS: u32 = 0o077;
+const OTHERS_MODE: u32 = 0o077;
 
 /// Encrypts and decrypts ("seals" and "opens") secrets.
 pub struct Sealer {
@@ -32,7 +32,7 @@ impl Sealer {
     /// no key.
     pub fn open(path: &Path, create: bool, environment: Environment) -> Result<Sealer> {
         if create && !path.exists() {
-            make(path, &environment).map_err(|error| error.with("path", path.display()))?;
+            create_key(path, &environment).map_err(|error| error.with("path", path.display()))?;
         }
         let key = read(path).map_err(|error| error.with("path", path.display()))?;
         Ok(Sealer { cipher: XChaCha20Poly1305::new(&key.into()), environment })
@@ -50,7 +50,7 @@ impl Sealer {
         let sealed = self
             .cipher
             .encrypt(XNonce::from_slice(&nonce), payload)
-            .map_err(|_| Error::new(ErrorKind::Internal, "a secret could not be sealed"))?;
+            .map_err(|_| Error::new(ErrorKind::Internal, "cannot seal a secret"))?;
         Ok(format!("{}{}", hex(&nonce), hex(&sealed)))
     }
 
@@ -62,7 +62,7 @@ impl Sealer {
         let wrong = || {
             Error::new(
                 ErrorKind::PermissionDenied,
-                "a secret cannot be opened: it was sealed with another key; --sealing-key names the file",
+                "cannot open a secret: it was sealed with another key; name the right file with --sealing-key",
             )
             .with("name", name)
         };
@@ -74,10 +74,10 @@ impl Sealer {
     }
 }
 
-fn make(path: &Path, environment: &Environment) -> Result<()> {
+fn create_key(path: &Path, environment: &Environment) -> Result<()> {
     let io = |message| move |error| Error::io(Action::Admin, message, error);
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::create_dir_all(dir).map_err(io("cannot make the directory of the sealing key"))?;
+    fs::create_dir_all(dir).map_err(io("cannot create the directory of the sealing key"))?;
     let mut key = [0; KEY_BYTES];
     environment.random.fill(&mut key)?;
     // Write a temporary file and link it, so that two gateways that start at the same time use the
@@ -85,7 +85,7 @@ fn make(path: &Path, environment: &Environment) -> Result<()> {
     let mut draft = tempfile::Builder::new()
         .permissions(fs::Permissions::from_mode(0o600))
         .tempfile_in(dir)
-        .map_err(io("cannot make the file of the sealing key"))?;
+        .map_err(io("cannot create the sealing key file"))?;
     writeln!(draft, "{}", hex(&key)).map_err(io("cannot write the sealing key"))?;
     draft.as_file().sync_all().map_err(io("cannot write the sealing key"))?;
     match draft.persist_noclobber(path) {
@@ -93,7 +93,7 @@ fn make(path: &Path, environment: &Environment) -> Result<()> {
             fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(io("cannot write the sealing key"))
         }
         Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(Error::io(Action::Admin, "cannot make the file of the sealing key", error.error)),
+        Err(error) => Err(Error::io(Action::Admin, "cannot create the sealing key file", error.error)),
     }
 }
 
@@ -101,15 +101,15 @@ fn read(path: &Path) -> Result<[u8; KEY_BYTES]> {
     let missing = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound => Error::new(
             ErrorKind::NotFound,
-            "there is no sealing key here; `benthic s3 serve` makes one at its first start",
+            "the sealing key file does not exist; `benthic s3 serve` creates one at its first start",
         ),
         _ => Error::io(Action::Admin, "cannot read the sealing key", error),
     };
     let found = fs::metadata(path).map_err(missing)?;
-    if found.permissions().mode() & OF_OTHERS != 0 {
+    if found.permissions().mode() & OTHERS_MODE != 0 {
         return Err(Error::new(
             ErrorKind::PermissionDenied,
-            "others than its owner can read the sealing key; `chmod 600` the file",
+            "other users can read the sealing key; run `chmod 600` on the file",
         ));
     }
     if found.len() > FILE_BYTES_MAX {
@@ -120,15 +120,13 @@ fn read(path: &Path) -> Result<[u8; KEY_BYTES]> {
 }
 
 fn no_key() -> Error {
-    Error::new(ErrorKind::InvalidArgument, "this file has no sealing key, which is 64 hexadecimal digits")
+    Error::new(ErrorKind::InvalidArgument, "the sealing key file must contain 64 hexadecimal digits")
 }
 
-/// Encodes bytes in lower-case hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Decodes hexadecimal digits.
 pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
     if !text.is_ascii() || !text.len().is_multiple_of(2) {
         return None;

@@ -10,7 +10,7 @@ macro_rules! operations {
         impl S3 for Gateway {
             $(
                 async fn $name(&self, request: S3Request<dto::$input>) -> S3Result<S3Response<dto::$output>> {
-                    self.$method(request).await
+                    self.$method(request).await.map(S3Response::new)
                 }
             )*
         }

@@ -12,18 +12,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 type Read<T> = Box<dyn Fn(String) -> BoxFuture<'static, Result<T>> + Send + Sync>;
-type Found<T> = Result<T, Arc<Error>>;
-type SharedRead<T> = Shared<BoxFuture<'static, Found<T>>>;
+type ReadResult<T> = Result<T, Arc<Error>>;
+type SharedRead<T> = Shared<BoxFuture<'static, ReadResult<T>>>;
 
 /// Running and waiting reads, by the name of the record.
 pub struct SingleFlight<T> {
     read: Read<T>,
     by_name: Mutex<HashMap<String, Flight<T>>>,
-    seen: Mutex<HashMap<String, T>>,
+    last_read: Mutex<HashMap<String, T>>,
 }
 
 /// Maximum number of remembered values.
-const SEEN_MAX: usize = 10_000;
+const LAST_READ_MAX: usize = 10_000;
 
 struct Flight<T> {
     running: SharedRead<T>,
@@ -40,18 +40,17 @@ impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
         Arc::new(SingleFlight {
             read: Box::new(move |name| read(name).boxed()),
             by_name: Mutex::default(),
-            seen: Mutex::default(),
+            last_read: Mutex::default(),
         })
     }
 
-    /// Whether no read is running.
     pub fn is_idle(&self) -> bool {
         self.by_name.lock().is_empty()
     }
 
     /// The value that was read last, which may be stale.
-    pub fn seen(&self, name: &str) -> Option<T> {
-        self.seen.lock().get(name).cloned()
+    pub fn last_read(&self, name: &str) -> Option<T> {
+        self.last_read.lock().get(name).cloned()
     }
 
     /// Returns the record from a read that starts now or later.
@@ -92,22 +91,22 @@ impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
         }
     }
 
-    fn note(&self, name: &str, found: Option<&T>) {
-        let mut seen = self.seen.lock();
+    fn remember(&self, name: &str, found: Option<&T>) {
+        let mut last_read = self.last_read.lock();
         match found {
-            None => drop(seen.remove(name)),
+            None => drop(last_read.remove(name)),
             Some(found) => {
-                if seen.len() >= SEEN_MAX && !seen.contains_key(name) {
-                    seen.clear();
+                if last_read.len() >= LAST_READ_MAX && !last_read.contains_key(name) {
+                    last_read.clear();
                 }
-                seen.insert(name.to_owned(), found.clone());
+                last_read.insert(name.to_owned(), found.clone());
             }
         }
     }
 
-    async fn run(self: Arc<SingleFlight<T>>, name: String) -> Found<T> {
+    async fn run(self: Arc<SingleFlight<T>>, name: String) -> ReadResult<T> {
         let found = (self.read)(name.clone()).await.map_err(Arc::new);
-        self.note(&name, found.as_ref().ok());
+        self.remember(&name, found.as_ref().ok());
         let mut by_name = self.by_name.lock();
         if by_name.get(&name).is_some_and(|flight| flight.next.is_none()) {
             by_name.remove(&name);
@@ -117,7 +116,9 @@ impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
 }
 
 /// Runs a read in its own task, so that it completes even if all waiting requests are cancelled.
-fn spawn<T: Clone + Send + 'static>(read: impl Future<Output = Found<T>> + Send + 'static) -> SharedRead<T> {
+fn spawn<T: Clone + Send + 'static>(
+    read: impl Future<Output = ReadResult<T>> + Send + 'static,
+) -> SharedRead<T> {
     let task = tokio::spawn(read);
     let ended = |error| Arc::new(Error::new(ErrorKind::Internal, "a lookup ended early").with_source(error));
     async move { task.await.unwrap_or_else(|error| Err(ended(error))) }.boxed().shared()

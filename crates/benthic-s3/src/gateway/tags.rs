@@ -1,25 +1,20 @@
 //! Tags of objects and buckets.
 
-use super::auth::{Authorized, Wants};
+use super::auth::Need;
 use super::versions::version_field;
-use super::{Gateway, UPDATES_MAX, error, names};
-use crate::sal::{Attributes, Object};
-use benthic_core::ErrorKind;
+use super::{Gateway, names};
+use crate::sal::Attributes;
 use bytes::Bytes;
 use s3s::dto::{
     DeleteBucketTaggingInput, DeleteBucketTaggingOutput, DeleteObjectTaggingInput, DeleteObjectTaggingOutput,
     GetBucketTaggingInput, GetBucketTaggingOutput, GetObjectTaggingInput, GetObjectTaggingOutput,
     PutBucketTaggingInput, PutBucketTaggingOutput, PutObjectTaggingInput, PutObjectTaggingOutput, Tag,
 };
-use s3s::{S3Request, S3Response, S3Result, s3_error};
+use s3s::{S3Request, S3Result, s3_error};
 
-/// Maximum number of tags of an object.
 const OBJECT_TAGS_MAX: usize = 10;
-/// Maximum number of tags of a bucket.
 const BUCKET_TAGS_MAX: usize = 50;
-/// Maximum length of a tag's key, in characters.
 const KEY_CHARS_MAX: usize = 128;
-/// Maximum length of a tag's value, in characters.
 const VALUE_CHARS_MAX: usize = 256;
 
 type Pairs = Vec<(String, String)>;
@@ -28,22 +23,22 @@ type Pairs = Vec<(String, String)>;
 pub(super) fn parse(header: &str) -> S3Result<Pairs> {
     let pairs = url::form_urlencoded::parse(header.as_bytes());
     let pairs = pairs.map(|(key, value)| (key.into_owned(), value.into_owned())).collect();
-    checked(pairs, OBJECT_TAGS_MAX)
+    check_pairs(pairs, OBJECT_TAGS_MAX)
 }
 
 /// Checks the tags of a bucket from an XML document.
 pub(super) fn pairs(tags: &[Tag]) -> S3Result<Pairs> {
-    checked(unchecked(tags), BUCKET_TAGS_MAX)
+    check_pairs(to_pairs(tags), BUCKET_TAGS_MAX)
 }
 
-fn unchecked(tags: &[Tag]) -> Pairs {
+fn to_pairs(tags: &[Tag]) -> Pairs {
     let pair = |tag: &Tag| (tag.key.clone().unwrap_or_default(), tag.value.clone().unwrap_or_default());
     tags.iter().map(pair).collect()
 }
 
-fn checked(pairs: Pairs, max: usize) -> S3Result<Pairs> {
+fn check_pairs(pairs: Pairs, max: usize) -> S3Result<Pairs> {
     if pairs.len() > max {
-        return Err(s3_error!(InvalidTag, "there are {max} tags at most"));
+        return Err(s3_error!(InvalidTag, "at most {max} tags are allowed"));
     }
     for (index, (key, value)) in pairs.iter().enumerate() {
         if key.is_empty() || key.chars().count() > KEY_CHARS_MAX {
@@ -90,99 +85,72 @@ impl Gateway {
     pub(super) async fn object_tags(
         &self,
         request: S3Request<GetObjectTaggingInput>,
-    ) -> S3Result<S3Response<GetObjectTaggingOutput>> {
+    ) -> S3Result<GetObjectTaggingOutput> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
-        let object = self.visible(&access, &input.key, input.version_id.as_deref()).await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
+        let object = self.find_visible(&access, &input.key, input.version_id.as_deref()).await?;
         let version_id = version_field(access.bucket.versioning, object.version);
-        Ok(S3Response::new(GetObjectTaggingOutput { tag_set: tag_set(&object.attributes)?, version_id }))
+        Ok(GetObjectTaggingOutput { tag_set: tag_set(&object.attributes)?, version_id })
     }
 
     pub(super) async fn set_object_tags(
         &self,
         request: S3Request<PutObjectTaggingInput>,
-    ) -> S3Result<S3Response<PutObjectTaggingOutput>> {
+    ) -> S3Result<PutObjectTaggingOutput> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
-        let pairs = checked(unchecked(&input.tagging.tag_set), OBJECT_TAGS_MAX)?;
-        let object = self.tag(&access, &input.key, input.version_id.as_deref(), &pairs).await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
+        let pairs = check_pairs(to_pairs(&input.tagging.tag_set), OBJECT_TAGS_MAX)?;
+        let version = input.version_id.as_deref();
+        let change = |attributes: &mut Attributes| set(attributes, &pairs);
+        let object = self.change_attributes(&access, &input.key, version, change).await?;
         let version_id = version_field(access.bucket.versioning, object.version);
-        Ok(S3Response::new(PutObjectTaggingOutput { version_id }))
+        Ok(PutObjectTaggingOutput { version_id })
     }
 
     pub(super) async fn remove_object_tags(
         &self,
         request: S3Request<DeleteObjectTaggingInput>,
-    ) -> S3Result<S3Response<DeleteObjectTaggingOutput>> {
+    ) -> S3Result<DeleteObjectTaggingOutput> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
-        let object = self.tag(&access, &input.key, input.version_id.as_deref(), &Pairs::new()).await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
+        let version = input.version_id.as_deref();
+        let change = |attributes: &mut Attributes| set(attributes, &Pairs::new());
+        let object = self.change_attributes(&access, &input.key, version, change).await?;
         let version_id = version_field(access.bucket.versioning, object.version);
-        Ok(S3Response::new(DeleteObjectTaggingOutput { version_id }))
-    }
-
-    async fn tag(
-        &self,
-        access: &Authorized,
-        key: &str,
-        version: Option<&str>,
-        pairs: &Pairs,
-    ) -> S3Result<Object> {
-        for _ in 0..UPDATES_MAX {
-            let object = self.visible(access, key, version).await?;
-            let mut attributes = object.attributes.clone();
-            set(&mut attributes, pairs)?;
-            match self.sal.set_attributes(&access.bucket, &object, attributes).await {
-                Err(failure) if failure.kind() == ErrorKind::Conflict => {}
-                result => return result.map(|()| object).map_err(error::object),
-            }
-        }
-        Err(s3_error!(OperationAborted))
+        Ok(DeleteObjectTaggingOutput { version_id })
     }
 
     pub(super) async fn bucket_tags(
         &self,
         request: S3Request<GetBucketTaggingInput>,
-    ) -> S3Result<S3Response<GetBucketTaggingOutput>> {
+    ) -> S3Result<GetBucketTaggingOutput> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let tag_set = tag_set(&access.bucket.attributes)?;
         if tag_set.is_empty() {
             return Err(s3_error!(NoSuchTagSet));
         }
-        Ok(S3Response::new(GetBucketTaggingOutput { tag_set }))
+        Ok(GetBucketTaggingOutput { tag_set })
     }
 
     pub(super) async fn set_bucket_tags(
         &self,
         request: S3Request<PutBucketTaggingInput>,
-    ) -> S3Result<S3Response<PutBucketTaggingOutput>> {
+    ) -> S3Result<PutBucketTaggingOutput> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let pairs = pairs(&input.tagging.tag_set)?;
         self.change_bucket(access.bucket, |bucket| set(&mut bucket.attributes, &pairs)).await?;
-        Ok(S3Response::new(PutBucketTaggingOutput::default()))
+        Ok(PutBucketTaggingOutput::default())
     }
 
     pub(super) async fn remove_bucket_tags(
         &self,
         request: S3Request<DeleteBucketTaggingInput>,
-    ) -> S3Result<S3Response<DeleteBucketTaggingOutput>> {
+    ) -> S3Result<DeleteBucketTaggingOutput> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         self.change_bucket(access.bucket, |bucket| set(&mut bucket.attributes, &Pairs::new())).await?;
-        Ok(S3Response::new(DeleteBucketTaggingOutput::default()))
+        Ok(DeleteBucketTaggingOutput::default())
     }
 }

@@ -1,13 +1,13 @@
 //! Versions and entity tags of objects in requests and answers.
 
 use super::auth::Authorized;
-use super::{Gateway, error};
-use crate::sal::{Object, VersionId, Versioning};
+use super::{Gateway, UPDATES_MAX, error};
+use crate::sal::{Attributes, Object, VersionId, Versioning};
+use benthic_core::ErrorKind;
 use hyper::header::{HeaderMap, HeaderValue};
 use s3s::dto::ETag;
 use s3s::{S3Result, s3_error};
 
-/// Parses the version in a request.
 pub(super) fn version(text: &str) -> S3Result<VersionId> {
     text.parse().map_err(|_| s3_error!(InvalidArgument, "Invalid version id specified"))
 }
@@ -23,7 +23,7 @@ pub(super) fn strong_etag(etag: &str) -> ETag {
 
 impl Gateway {
     /// Finds an object for the owner of the bucket. A delete marker is an error.
-    pub(super) async fn visible(
+    pub(super) async fn find_visible(
         &self,
         access: &Authorized,
         key: &str,
@@ -35,6 +35,27 @@ impl Gateway {
         let object = found.map_err(|failure| error::s3_error(failure, subject))?;
         refuse_marker(&object, wanted.is_some())?;
         Ok(object)
+    }
+
+    /// Changes the attributes of an object, and retries if another process changes them at the same
+    /// time. Returns the object as it was before.
+    pub(super) async fn change_attributes(
+        &self,
+        access: &Authorized,
+        key: &str,
+        version: Option<&str>,
+        change: impl Fn(&mut Attributes) -> S3Result<()>,
+    ) -> S3Result<Object> {
+        for _ in 0..UPDATES_MAX {
+            let object = self.find_visible(access, key, version).await?;
+            let mut attributes = object.attributes.clone();
+            change(&mut attributes)?;
+            match self.sal.set_attributes(&access.bucket, &object, attributes).await {
+                Err(failure) if failure.kind() == ErrorKind::Conflict => {}
+                result => return result.map(|()| object).map_err(error::object),
+            }
+        }
+        Err(s3_error!(OperationAborted))
     }
 }
 

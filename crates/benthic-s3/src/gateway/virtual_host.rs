@@ -18,7 +18,7 @@ impl VirtualHosts {
     pub fn new(domains: &[String]) -> Result<VirtualHosts> {
         if !domains.is_empty() {
             MultiDomain::new(domains).map_err(|error| {
-                Error::new(ErrorKind::InvalidArgument, "this is no domain").with_source(error)
+                Error::new(ErrorKind::InvalidArgument, "the domain is not valid").with_source(error)
             })?;
         }
         Ok(VirtualHosts { domains: domains.iter().map(|domain| name(domain)).collect() })

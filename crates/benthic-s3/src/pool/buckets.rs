@@ -2,9 +2,9 @@
 
 use super::PoolSal;
 use super::directory::{
-    Limbo, Record, Swap, bucket_key, check_most, check_name, decode_bucket, limbo_key, name_in, owner_key,
+    Limbo, Record, Swap, bucket_key, check_at_most, check_name, decode_bucket, limbo_key, name_in, owner_key,
 };
-use super::shard_call::all;
+use super::shard_call::run_all;
 use crate::sal::limits::{BUCKET_ATTRIBUTES_BYTES_MAX, BUCKET_NAME_BYTES_MAX, SHARDS_MAX};
 use crate::sal::{Bucket, BucketCheck, Buckets, Id, NewBucket, Usage, Versioning};
 use async_trait::async_trait;
@@ -16,18 +16,17 @@ use bytes::Bytes;
 
 fn check_attributes(attributes: &crate::sal::Attributes) -> Result<()> {
     let len_bytes = attributes.iter().map(|(name, value)| name.len() + value.len()).sum();
-    check_most("the attributes of the bucket are too large", len_bytes, BUCKET_ATTRIBUTES_BYTES_MAX)
+    check_at_most("the attributes of the bucket are too large", len_bytes, BUCKET_ATTRIBUTES_BYTES_MAX)
 }
 
-fn form(bucket: &Bucket) -> Option<Bytes> {
+fn encode(bucket: &Bucket) -> Option<Bytes> {
     Some(Record::of(bucket).encode())
 }
 
 impl PoolSal {
-    /// Replaces a bucket's record and increments the revision.
     async fn swap_bucket(&self, old: &Bucket, mut new: Bucket) -> Result<Bucket> {
         new.revision = old.revision + 1;
-        let swap = Swap { key: bucket_key(&old.name), expected: form(old), new: form(&new) };
+        let swap = Swap { key: bucket_key(&old.name), expected: encode(old), new: encode(&new) };
         self.directory_swap(&[swap]).await?;
         Ok(new)
     }
@@ -35,7 +34,7 @@ impl PoolSal {
     async fn gate_all(&self, bucket: &Bucket, close: bool) -> Result<()> {
         let shards = self.shards(bucket.id, bucket.shards)?;
         let gate = Gate { revision: bucket.revision, close };
-        all(shards.iter().map(|shard| self.call(shard, "gate", &gate)).collect()).await.map(|_| ())
+        run_all(shards.iter().map(|shard| self.call(shard, "gate", &gate)).collect()).await.map(|_| ())
     }
 
     /// Deletes a bucket, or continues a deletion that another process left unfinished.
@@ -47,17 +46,18 @@ impl PoolSal {
         let deleting = Bucket { deleting_ms: Some(now_ms), ..bucket.clone() };
         let deleting = self.swap_bucket(&bucket, deleting).await.map_err(busy)?;
         if let Err(error) = self.gate_all(&deleting, true).await {
-            let kept = self.swap_bucket(&deleting, Bucket { deleting_ms: None, ..deleting.clone() }).await;
-            if let Ok(kept) = kept {
+            let restored =
+                self.swap_bucket(&deleting, Bucket { deleting_ms: None, ..deleting.clone() }).await;
+            if let Ok(restored) = restored {
                 // If a shard stays closed, the next writer that needs it opens it.
-                let _ = self.gate_all(&kept, false).await;
+                let _ = self.gate_all(&restored, false).await;
             }
             return Err(error.with("bucket", &bucket.name));
         }
         let limbo = Limbo { version: Version, shards: bucket.shards, free_at_ms: now_ms };
         let swaps = [
-            Swap { key: bucket_key(&bucket.name), expected: form(&deleting), new: None },
-            Swap { key: owner_key(&bucket.owner, &bucket.name), expected: Some(OWNED), new: None },
+            Swap { key: bucket_key(&bucket.name), expected: encode(&deleting), new: None },
+            Swap { key: owner_key(&bucket.owner, &bucket.name), expected: Some(OWNER_VALUE), new: None },
             Swap { key: limbo_key(bucket.id), expected: None, new: Some(limbo.encode()) },
         ];
         self.directory_swap(&swaps).await.map_err(busy)
@@ -66,15 +66,16 @@ impl PoolSal {
 
 /// The value of an owner entry. It is not empty because a comparison cannot tell an empty value
 /// from a missing one.
-const OWNED: Bytes = Bytes::from_static(&[1]);
+const OWNER_VALUE: Bytes = Bytes::from_static(&[1]);
 
 /// Bucket records per read operation. Even with the largest attributes they stay well below the
 /// size limit of an operation.
-const RECORDS_TOGETHER: usize = 64;
+const RECORDS_PER_READ: usize = 64;
 
 fn busy(error: Error) -> Error {
     if error.kind() == ErrorKind::Conflict {
-        return Error::new(ErrorKind::Busy, "somebody else changes the bucket").with_source(error);
+        return Error::new(ErrorKind::Busy, "another process is changing the bucket; try again later")
+            .with_source(error);
     }
     error
 }
@@ -93,7 +94,7 @@ impl Buckets for PoolSal {
         if !(1..=SHARDS_MAX).contains(&shards) {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
-                "a bucket has one shard at least, and not too many",
+                "the number of shards must be between 1 and shards_max",
             )
             .with("shards", shards)
             .with("shards_max", SHARDS_MAX));
@@ -112,28 +113,28 @@ impl Buckets for PoolSal {
         };
         let free_at_ms = bucket.created_ms.saturating_add(self.options.lease_ms);
         let limbo = Limbo { version: Version, shards, free_at_ms };
-        let taken = |error: Error| {
+        let already_exists = |error: Error| {
             if error.kind() == ErrorKind::Conflict {
-                return Error::new(ErrorKind::AlreadyExists, "there is a bucket of this name")
+                return Error::new(ErrorKind::AlreadyExists, "a bucket with this name exists already")
                     .with_source(error);
             }
             error
         };
         let name = Swap { key: bucket_key(&bucket.name), expected: None, new: None };
-        let in_the_making = Swap { key: limbo_key(bucket.id), expected: None, new: Some(limbo.encode()) };
-        self.directory_swap(&[name, in_the_making]).await.map_err(taken)?;
+        let limbo_entry = Swap { key: limbo_key(bucket.id), expected: None, new: Some(limbo.encode()) };
+        self.directory_swap(&[name, limbo_entry]).await.map_err(already_exists)?;
         let objects = self.shards(bucket.id, shards)?;
         let inits: Vec<Init> = (0..shards).map(|shard| Init { bucket: bucket.id.into(), shard }).collect();
         let calls = objects.iter().zip(&inits).map(|(object, init)| self.call(object, "init", init));
-        all(calls.collect()).await?;
+        run_all(calls.collect()).await?;
         let swaps = [
-            Swap { key: bucket_key(&bucket.name), expected: None, new: form(&bucket) },
-            Swap { key: owner_key(&bucket.owner, &bucket.name), expected: None, new: Some(OWNED) },
+            Swap { key: bucket_key(&bucket.name), expected: None, new: encode(&bucket) },
+            Swap { key: owner_key(&bucket.owner, &bucket.name), expected: None, new: Some(OWNER_VALUE) },
             Swap { key: limbo_key(bucket.id), expected: Some(limbo.encode()), new: None },
         ];
         match self.directory_swap(&swaps).await {
             Err(error) if error.kind() == ErrorKind::Conflict => match self.bucket(&bucket.name).await {
-                Ok(_) => Err(taken(error)),
+                Ok(_) => Err(already_exists(error)),
                 Err(_) => Err(error.with_kind(ErrorKind::Unavailable)),
             },
             result => result.map(|()| bucket),
@@ -183,7 +184,7 @@ impl Buckets for PoolSal {
         let names = page.entries.iter().map(|(key, _)| name_in(key, prefix.len()));
         let keys: Vec<Bytes> = names.map(|name| name.map(|name| bucket_key(&name))).collect::<Result<_>>()?;
         let mut buckets = Vec::new();
-        for keys in keys.chunks(RECORDS_TOGETHER) {
+        for keys in keys.chunks(RECORDS_PER_READ) {
             for (key, value) in self.directory_get(keys.to_vec()).await? {
                 buckets.push(decode_bucket(&key, &value)?);
             }
@@ -196,7 +197,7 @@ impl Buckets for PoolSal {
 
     async fn usage(&self, bucket: &Bucket) -> Result<Usage> {
         let shards = self.shards(bucket.id, bucket.shards)?;
-        let headers = all(shards.iter().map(|shard| self.header(shard)).collect()).await?;
+        let headers = run_all(shards.iter().map(|shard| self.header(shard)).collect()).await?;
         let mut usage = benthic_classes::bucket::state::Usage::default();
         headers.iter().for_each(|header| usage.add(&header.usage));
         Ok(Usage::from(&usage))

@@ -1,7 +1,7 @@
 //! The check of a bucket: compares all index entries with each other and with the data objects.
 
 use super::PoolSal;
-use super::shard_call::{all, omap_range};
+use super::shard_call::run_all;
 use crate::sal::{Bucket, BucketCheck, Id, VersionId};
 use benthic_classes::bucket::keys;
 use benthic_classes::bucket::state::{
@@ -22,24 +22,24 @@ struct Contents {
     parts: Vec<(Id, Part)>,
     groups: BTreeMap<Id, Vec<Chunks>>,
     tags: BTreeSet<(Id, Id)>,
-    may_be_there: Vec<Chunks>,
+    unconfirmed: Vec<Chunks>,
 }
 
 /// Findings and sums so far.
 #[derive(Default)]
-struct Found {
+struct CheckState {
     findings: Vec<String>,
     usage: Usage,
     /// Data objects of this bucket that the index names: their number per write.
     known: BTreeMap<Id, u32>,
 }
 
-impl Found {
+impl CheckState {
     fn report(&mut self, finding: String) {
         self.findings.push(finding);
     }
 
-    fn know(&mut self, chunks: Chunks) {
+    fn add_known(&mut self, chunks: Chunks) {
         let count = self.known.entry(chunks.write.into()).or_default();
         *count = chunks.count.max(*count);
     }
@@ -47,25 +47,25 @@ impl Found {
 
 impl PoolSal {
     pub(super) async fn check(&self, bucket: &Bucket) -> Result<BucketCheck> {
-        let mut found = Found::default();
+        let mut state = CheckState::default();
         // List the data objects before reading the index, so that objects of concurrent writers do
         // not look like orphans.
-        let there = self.data_objects(bucket).await?;
-        let data_objects = there.len() as u64;
+        let names = self.data_objects(bucket).await?;
+        let data_objects = names.len() as u64;
         for shard in self.shards(bucket.id, bucket.shards)? {
-            self.check_shard(bucket, &shard, &mut found).await?;
+            self.check_shard(bucket, &shard, &mut state).await?;
         }
-        for name in there {
+        for name in names {
             let chunk = name
                 .split_once('.')
                 .and_then(|(write, number)| Some((write.parse::<Id>().ok()?, number.parse::<u32>().ok()?)));
             let known = chunk
-                .is_some_and(|(write, number)| found.known.get(&write).is_some_and(|count| number < *count));
+                .is_some_and(|(write, number)| state.known.get(&write).is_some_and(|count| number < *count));
             if !known {
-                found.report(format!("nothing refers to a data object object={name}"));
+                state.report(format!("the index does not refer to a data object object={name}"));
             }
         }
-        Ok(BucketCheck { usage: (&found.usage).into(), data_objects, findings: found.findings })
+        Ok(BucketCheck { usage: (&state.usage).into(), data_objects, findings: state.findings })
     }
 
     async fn data_objects(&self, bucket: &Bucket) -> Result<Vec<String>> {
@@ -82,9 +82,9 @@ impl PoolSal {
         }
     }
 
-    async fn check_shard(&self, bucket: &Bucket, shard: &ObjectId, found: &mut Found) -> Result<()> {
+    async fn check_shard(&self, bucket: &Bucket, shard: &ObjectId, state: &mut CheckState) -> Result<()> {
         let header = self.header(shard).await?;
-        let mut contents = self.contents(shard, found).await?;
+        let mut contents = self.contents(shard, state).await?;
         let mut usage = Usage {
             uploads: contents.uploads.len() as u64,
             parts: contents.parts.len() as u64,
@@ -102,51 +102,51 @@ impl PoolSal {
                 _ => false,
             };
             if !fits || older.iter().any(|older| older.seq >= head.seq) {
-                found.report(format!("the versions of a key do not fit each other key={key:?}"));
+                state.report(format!("the versions of a key contradict each other key={key:?}"));
             }
             usage.objects += u64::from(!head.marker);
             for head in [head].into_iter().chain(older) {
                 usage.versions += u64::from(!head.marker);
                 usage.markers += u64::from(head.marker);
                 usage.bytes += head.size_bytes;
-                self.check_version(bucket, shard, &key, &head, &mut contents, found).await?;
+                self.check_version(bucket, shard, &key, &head, &mut contents, state).await?;
             }
         }
         for key in older.keys() {
-            found.report(format!("a key has versions and none is current key={key:?}"));
+            state.report(format!("a key has versions but no current version key={key:?}"));
         }
         for (upload, part) in &contents.parts {
             if !contents.uploads.contains(upload) {
-                found.report(format!("a part has no upload upload={upload}"));
+                state.report(format!("a part belongs to no upload upload={upload}"));
             }
             if let Some(segment) = part.segment {
-                found.know(segment.chunks());
-                self.check_data(bucket.id, &[segment], &format!("upload={upload}"), found).await?;
+                state.add_known(segment.chunks());
+                self.check_data(bucket.id, &[segment], &format!("upload={upload}"), state).await?;
             }
         }
         for body in &contents.bodies {
-            found.report(format!("a body has no version seq={body}"));
+            state.report(format!("a body has no version seq={body}"));
         }
         for (group, tag) in &contents.tags {
             if !contents.groups.contains_key(group) {
-                found.report(format!("a reference is to nothing group={group} tag={tag}"));
+                state.report(format!("a reference points to missing shared data group={group} tag={tag}"));
             }
         }
         for (group, data) in &contents.groups {
             if !contents.tags.iter().any(|(tagged, _)| tagged == group) {
-                found.report(format!("nothing refers to shared data group={group}"));
+                state.report(format!("shared data have no reference group={group}"));
             }
-            data.iter().for_each(|chunks| found.know(*chunks));
+            data.iter().for_each(|chunks| state.add_known(*chunks));
         }
-        contents.may_be_there.iter().for_each(|chunks| found.know(*chunks));
+        contents.unconfirmed.iter().for_each(|chunks| state.add_known(*chunks));
         if usage != header.usage {
             let counted = header.usage;
-            found.report(format!(
-                "the sums are wrong shard={} stored={counted:?} found={usage:?}",
+            state.report(format!(
+                "the usage sums are wrong shard={} stored={counted:?} found={usage:?}",
                 shard.name()
             ));
         }
-        found.usage.add(&usage);
+        state.usage.add(&usage);
         Ok(())
     }
 
@@ -157,9 +157,9 @@ impl PoolSal {
         key: &str,
         head: &Head,
         contents: &mut Contents,
-        found: &mut Found,
+        state: &mut CheckState,
     ) -> Result<()> {
-        let whose = format!("key={key:?} version={}", VersionId::from(head.version_ref()));
+        let context = format!("key={key:?} version={}", VersionId::from(head.version_ref()));
         let body: Option<Body> = match &head.body {
             _ if head.marker => return Ok(()),
             Some(body) => Some(body.clone()),
@@ -169,31 +169,37 @@ impl PoolSal {
             }
         };
         let Some(Body { manifest: Manifest { shared, segments }, .. }) = body else {
-            found.report(format!("the body of a version is missing {whose}"));
+            state.report(format!("the body of a version is missing {context}"));
             return Ok(());
         };
         if segments.iter().map(|segment| segment.len_bytes).sum::<u64>() != head.size_bytes {
-            found.report(format!("the data are not as long as the version says {whose}"));
+            state.report(format!("the data length differs from the size of the version {context}"));
         }
         let home = match shared {
             None => {
-                segments.iter().for_each(|segment| found.know(segment.chunks()));
+                segments.iter().for_each(|segment| state.add_known(segment.chunks()));
                 bucket.id
             }
             Some(group) => {
                 let tag = keys::tag(group.write, head.write);
                 let home = self.names.shard(group.bucket, group.shard)?;
                 if self.shard_value::<bool>(&home, tag).await?.is_none() {
-                    found.report(format!("shared data do not know of a reference {whose}"));
+                    state.report(format!("shared data lack the reference of a version {context}"));
                 }
                 group.bucket.into()
             }
         };
-        self.check_data(home, &segments, &whose, found).await
+        self.check_data(home, &segments, &context, state).await
     }
 
     /// Checks that data objects exist and have the right length.
-    async fn check_data(&self, home: Id, segments: &[Segment], whose: &str, found: &mut Found) -> Result<()> {
+    async fn check_data(
+        &self,
+        home: Id,
+        segments: &[Segment],
+        context: &str,
+        state: &mut CheckState,
+    ) -> Result<()> {
         let mut checks = Vec::new();
         for segment in segments {
             let chunk_bytes = u64::from(segment.chunk_bytes);
@@ -202,15 +208,15 @@ impl PoolSal {
                 checks.push(self.check_chunk(self.names.chunk(home, segment.write, number)?, len_bytes));
             }
         }
-        let wrong = all(checks).await?;
-        wrong.into_iter().flatten().for_each(|finding| found.report(format!("{finding} {whose}")));
+        let wrong = run_all(checks).await?;
+        wrong.into_iter().flatten().for_each(|finding| state.report(format!("{finding} {context}")));
         Ok(())
     }
 
     async fn check_chunk(&self, object: ObjectId, len_bytes: u64) -> Result<Option<String>> {
         match self.data.stat(&object).await {
             Ok((stat, _)) if stat.size_bytes == len_bytes => Ok(None),
-            Ok(_) => Ok(Some(format!("a data object is not as long as it must be object={}", object.name()))),
+            Ok(_) => Ok(Some(format!("a data object has the wrong length object={}", object.name()))),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 Ok(Some(format!("a data object is missing object={}", object.name())))
             }
@@ -218,24 +224,16 @@ impl PoolSal {
         }
     }
 
-    async fn contents(&self, shard: &ObjectId, found: &mut Found) -> Result<Contents> {
+    async fn contents(&self, shard: &ObjectId, state: &mut CheckState) -> Result<Contents> {
         let mut contents = Contents::default();
-        let mut after: Option<Bytes> = None;
-        loop {
-            let page = omap_range(self.index.as_ref(), shard, after, &[]).await?;
-            for (key, value) in &page.entries {
-                if contents.add(key, value)?.is_none() {
-                    found.report(format!(
-                        "a key of the index makes no sense shard={} key={key:?}",
-                        shard.name()
-                    ));
-                }
+        let visit = |key: &Bytes, value: &Bytes| {
+            if contents.add(key, value)?.is_none() {
+                state.report(format!("an index key is malformed shard={} key={key:?}", shard.name()));
             }
-            match page.entries.last() {
-                Some((last, _)) if page.more => after = Some(last.clone()),
-                _ => return Ok(contents),
-            }
-        }
+            Ok(())
+        };
+        self.for_each_entry(shard, &[], visit).await?;
+        Ok(contents)
     }
 }
 
@@ -279,12 +277,12 @@ impl Contents {
             keys::WRITE => {
                 let Some(write) = id(0) else { return Ok(None) };
                 if let Write::Intent(intent) = Write::from_stored(value)? {
-                    self.may_be_there.push(Chunks { write: write.into(), count: intent.chunks });
+                    self.unconfirmed.push(Chunks { write: write.into(), count: intent.chunks });
                 }
             }
             keys::GARBAGE => {
                 if let Garbage::Data(data) = Garbage::from_stored(value)? {
-                    self.may_be_there.extend(data);
+                    self.unconfirmed.extend(data);
                 }
             }
             _ if key == keys::HEADER => {}

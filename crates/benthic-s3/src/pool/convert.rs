@@ -26,59 +26,38 @@ impl From<codec::Id> for sal::Id {
     }
 }
 
-impl From<sal::VersionId> for wire::VersionRef {
-    fn from(version: sal::VersionId) -> wire::VersionRef {
-        match version {
-            sal::VersionId::Null => wire::VersionRef::Null,
-            sal::VersionId::Seq(seq) => wire::VersionRef::Seq(seq),
+/// Converts enums of the SAL and of the class that have the same variants, in both directions.
+macro_rules! same_variants {
+    ($($sal:ident = $wire:ident { $($variant:ident $(($value:ident))?),* })*) => {$(
+        impl From<sal::$sal> for wire::$wire {
+            fn from(value: sal::$sal) -> wire::$wire {
+                match value {
+                    $(sal::$sal::$variant $(($value))? => wire::$wire::$variant $(($value.into()))?,)*
+                }
+            }
         }
-    }
+
+        impl From<wire::$wire> for sal::$sal {
+            fn from(value: wire::$wire) -> sal::$sal {
+                match value {
+                    $(wire::$wire::$variant $(($value))? => sal::$sal::$variant $(($value.into()))?,)*
+                }
+            }
+        }
+    )*};
 }
 
-impl From<wire::VersionRef> for sal::VersionId {
-    fn from(version: wire::VersionRef) -> sal::VersionId {
-        match version {
-            wire::VersionRef::Null => sal::VersionId::Null,
-            wire::VersionRef::Seq(seq) => sal::VersionId::Seq(seq),
-        }
-    }
+same_variants! {
+    VersionId = VersionRef { Null, Seq(seq) }
+    Versioning = Mode { Off, Enabled, Suspended }
+    Condition = Condition { Always, Exists, Absent, Matches(etag), Differs(etag) }
+    ListKind = What { Objects, Versions, Uploads }
+    KeyPosition = Within { Version(seq), Upload(upload), Hidden }
 }
 
 impl From<&state::Outcome> for sal::VersionId {
     fn from(outcome: &state::Outcome) -> sal::VersionId {
         if outcome.null { sal::VersionId::Null } else { sal::VersionId::Seq(outcome.seq) }
-    }
-}
-
-impl From<sal::Versioning> for wire::Mode {
-    fn from(versioning: sal::Versioning) -> wire::Mode {
-        match versioning {
-            sal::Versioning::Off => wire::Mode::Off,
-            sal::Versioning::Enabled => wire::Mode::Enabled,
-            sal::Versioning::Suspended => wire::Mode::Suspended,
-        }
-    }
-}
-
-impl From<wire::Mode> for sal::Versioning {
-    fn from(mode: wire::Mode) -> sal::Versioning {
-        match mode {
-            wire::Mode::Off => sal::Versioning::Off,
-            wire::Mode::Enabled => sal::Versioning::Enabled,
-            wire::Mode::Suspended => sal::Versioning::Suspended,
-        }
-    }
-}
-
-impl From<sal::Condition> for wire::Condition {
-    fn from(condition: sal::Condition) -> wire::Condition {
-        match condition {
-            sal::Condition::Always => wire::Condition::Always,
-            sal::Condition::Exists => wire::Condition::Exists,
-            sal::Condition::Absent => wire::Condition::Absent,
-            sal::Condition::Matches(etag) => wire::Condition::Matches(etag),
-            sal::Condition::Differs(etag) => wire::Condition::Differs(etag),
-        }
     }
 }
 
@@ -115,32 +94,16 @@ impl From<&sal::PartRef> for wire::PartRef {
 
 impl From<&sal::List> for wire::List {
     fn from(list: &sal::List) -> wire::List {
-        let kind = match list.what {
-            sal::What::Objects => wire::ListKind::Objects,
-            sal::What::Versions => wire::ListKind::Versions,
-            sal::What::Uploads => wire::ListKind::Uploads,
-        };
-        let after = list.after.as_ref().map(|after| wire::ListPosition {
-            key: after.key.clone(),
-            within: after.within.map(|within| match within {
-                sal::Within::Version(seq) => wire::KeyPosition::Version(seq),
-                sal::Within::Upload(upload) => wire::KeyPosition::Upload(upload.into()),
-                sal::Within::Hidden => wire::KeyPosition::Hidden,
-            }),
-        });
-        let (prefix, delimiter) = (list.prefix.clone(), list.delimiter.clone());
-        wire::List { kind, prefix, delimiter, after, entries_max: list.entries_max }
+        let sal::List { kind, prefix, delimiter, after, entries_max } = list.clone();
+        let after =
+            after.map(|after| wire::ListPosition { key: after.key, within: after.within.map(Into::into) });
+        wire::List { kind: kind.into(), prefix, delimiter, after, entries_max }
     }
 }
 
-impl From<wire::ListPosition> for sal::After {
-    fn from(after: wire::ListPosition) -> sal::After {
-        let within = after.within.map(|within| match within {
-            wire::KeyPosition::Version(seq) => sal::Within::Version(seq),
-            wire::KeyPosition::Upload(upload) => sal::Within::Upload(upload.into()),
-            wire::KeyPosition::Hidden => sal::Within::Hidden,
-        });
-        sal::After { key: after.key, within }
+impl From<wire::ListPosition> for sal::ListPosition {
+    fn from(after: wire::ListPosition) -> sal::ListPosition {
+        sal::ListPosition { key: after.key, within: after.within.map(Into::into) }
     }
 }
 

@@ -10,7 +10,6 @@
 //! | `l` and an id | [Limbo]: shards without a bucket name |
 
 use super::PoolSal;
-use super::shard_call::omap_range;
 use crate::sal::limits::{RECORD_BYTES_MAX, RECORD_CHANGES_MAX, RECORD_NAME_BYTES_MAX};
 use crate::sal::{Attributes, Bucket, Id, Quota, RecordChange, RecordKind, Records};
 use async_trait::async_trait;
@@ -121,12 +120,12 @@ fn key(space: u8, name: &[u8]) -> Bytes {
 /// Checks a name: not empty, without NUL, and not too long.
 pub(super) fn check_name(name: &str, len_bytes_max: usize) -> Result<()> {
     if name.is_empty() || name.contains('\0') {
-        return Err(Error::new(ErrorKind::InvalidArgument, "a name is not empty and has no NUL"));
+        return Err(Error::new(ErrorKind::InvalidArgument, "a name must not be empty or contain NUL"));
     }
-    check_most("the name is too long", name.len(), len_bytes_max)
+    check_at_most("the name is too long", name.len(), len_bytes_max)
 }
 
-pub(super) fn check_most(message: &'static str, found: usize, max: usize) -> Result<()> {
+pub(super) fn check_at_most(message: &'static str, found: usize, max: usize) -> Result<()> {
     if found <= max {
         return Ok(());
     }
@@ -177,13 +176,12 @@ impl PoolSal {
         }
     }
 
-    /// Reads a page of the entries with this prefix.
     pub(super) async fn directory_page(
         &self,
         after: Option<Bytes>,
         prefix: &[u8],
     ) -> Result<benthic_core::OmapPage> {
-        omap_range(self.index.as_ref(), &self.names.directory()?, after, prefix).await
+        self.index_page(&self.names.directory()?, after, prefix).await
     }
 }
 
@@ -196,19 +194,22 @@ impl Records for PoolSal {
     }
 
     async fn swap_records(&self, changes: &[RecordChange]) -> Result<()> {
-        check_most("too many records change together", changes.len(), RECORD_CHANGES_MAX)?;
+        check_at_most("one change contains too many records", changes.len(), RECORD_CHANGES_MAX)?;
         let mut swaps: Vec<Swap> = Vec::new();
         for RecordChange { kind, name, expected, new } in changes {
             check_name(name, RECORD_NAME_BYTES_MAX)?;
             for value in expected.iter().chain(new) {
                 if value.is_empty() {
-                    return Err(Error::new(ErrorKind::InvalidArgument, "a record is not empty"));
+                    return Err(Error::new(ErrorKind::InvalidArgument, "a record must not be empty"));
                 }
-                check_most("the record is too large", value.len(), RECORD_BYTES_MAX)?;
+                check_at_most("the record is too large", value.len(), RECORD_BYTES_MAX)?;
             }
             let key = record_key(*kind, name);
             if swaps.iter().any(|swap| swap.key == key) {
-                return Err(Error::new(ErrorKind::InvalidArgument, "a record changes once in one change"));
+                return Err(Error::new(
+                    ErrorKind::InvalidArgument,
+                    "one change must not contain a record twice",
+                ));
             }
             swaps.push(Swap { key, expected: expected.clone(), new: new.clone() });
         }
@@ -234,7 +235,8 @@ impl Records for PoolSal {
 /// The name that a directory key contains from this position on.
 pub(super) fn name_in(key: &[u8], from: usize) -> Result<String> {
     let name = key.get(from..).and_then(|name| std::str::from_utf8(name).ok());
-    let name = name.ok_or_else(|| Error::new(ErrorKind::Corrupt, "a key of the directory is no name"))?;
+    let name =
+        name.ok_or_else(|| Error::new(ErrorKind::Corrupt, "a directory key contains no valid name"))?;
     Ok(name.to_owned())
 }
 

@@ -6,8 +6,8 @@
 
 use super::PoolSal;
 use super::directory::{BUCKET, LIMBO, Limbo, Swap, decode_bucket, limbo_key};
-use super::shard_call::{all, omap_range, remove_if_there, write_again};
-use crate::sal::{Bucket, Collected, Garbage, Id, Pending};
+use super::shard_call::{remove_if_exists, run_all, write_with_retries};
+use crate::sal::{Bucket, CollectionStats, Garbage, Id, PendingGarbage};
 use async_trait::async_trait;
 use benthic_classes::bucket::keys;
 use benthic_classes::bucket::state::{self, Chunks, Write};
@@ -26,7 +26,12 @@ enum Page {
 }
 
 impl PoolSal {
-    async fn collect_shard(&self, bucket: Id, shard: &ObjectId, collected: &mut Collected) -> Result<()> {
+    async fn collect_shard(
+        &self,
+        bucket: Id,
+        shard: &ObjectId,
+        collected: &mut CollectionStats,
+    ) -> Result<()> {
         self.expire(shard, collected).await?;
         let mut after = None;
         while let Page::More(last) = self.collect_page(bucket, shard, after, collected).await? {
@@ -36,11 +41,11 @@ impl PoolSal {
     }
 
     /// Turns expired intents into garbage, and removes expired outcomes.
-    async fn expire(&self, shard: &ObjectId, collected: &mut Collected) -> Result<()> {
+    async fn expire(&self, shard: &ObjectId, collected: &mut CollectionStats) -> Result<()> {
         let now_ms = self.now_ms();
         let mut after = None;
         loop {
-            let page = omap_range(self.index.as_ref(), shard, after, &[keys::WRITE]).await?;
+            let page = self.index_page(shard, after, &[keys::WRITE]).await?;
             let mut expired = Vec::new();
             for (key, value) in &page.entries {
                 let (expires_ms, count) = match Write::from_stored(value)? {
@@ -48,7 +53,7 @@ impl PoolSal {
                     Write::Outcome(outcome) => (outcome.expires_ms, &mut collected.forgotten_outcomes),
                 };
                 if expires_ms <= now_ms {
-                    expired.push(keys::id_at_end(key).ok_or_else(odd_key)?);
+                    expired.push(keys::id_at_end(key).ok_or_else(malformed_key)?);
                     *count += 1;
                 }
             }
@@ -69,14 +74,14 @@ impl PoolSal {
         bucket: Id,
         shard: &ObjectId,
         after: Option<Bytes>,
-        collected: &mut Collected,
+        collected: &mut CollectionStats,
     ) -> Result<Page> {
         let now_ms = self.now_ms();
-        let page = omap_range(self.index.as_ref(), shard, after, &[keys::GARBAGE]).await?;
+        let page = self.index_page(shard, after, &[keys::GARBAGE]).await?;
         let mut done = Vec::new();
         for (key, value) in &page.entries {
             // The entries are in the order of time. If one is not due, none of the following is.
-            if keys::garbage_free_at_ms(key).ok_or_else(odd_key)? > now_ms {
+            if keys::garbage_free_at_ms(key).ok_or_else(malformed_key)? > now_ms {
                 break;
             }
             match state::Garbage::from_stored(value)? {
@@ -91,7 +96,7 @@ impl PoolSal {
         let next = done.last().cloned().filter(|_| all && page.more);
         if !done.is_empty() {
             collected.entries += done.len() as u64;
-            write_again(self.index.as_ref(), shard, WriteOp::new().omap_remove(done)).await?;
+            write_with_retries(self.index.as_ref(), shard, WriteOp::new().omap_remove(done)).await?;
         }
         Ok(next.map_or(Page::Last, Page::More))
     }
@@ -106,16 +111,16 @@ impl PoolSal {
                 let objects: Vec<ObjectId> = (number..end)
                     .map(|number| self.names.chunk(bucket, chunks.write, number))
                     .collect::<Result<_>>()?;
-                let removals = objects.iter().map(|object| remove_if_there(self.data.as_ref(), object));
+                let removals = objects.iter().map(|object| remove_if_exists(self.data.as_ref(), object));
                 removed +=
-                    all(removals.collect()).await?.into_iter().filter(|removed| *removed).count() as u64;
+                    run_all(removals.collect()).await?.into_iter().filter(|removed| *removed).count() as u64;
                 number = end;
             }
         }
         Ok(removed)
     }
 
-    async fn collect_bucket(&self, bucket: Bucket, collected: &mut Collected) -> Result<()> {
+    async fn collect_bucket(&self, bucket: Bucket, collected: &mut CollectionStats) -> Result<()> {
         for shard in self.shards(bucket.id, bucket.shards)? {
             match self.collect_shard(bucket.id, &shard, collected).await {
                 // The bucket was deleted during the collection.
@@ -135,7 +140,7 @@ impl PoolSal {
     }
 
     /// Collects the shards of a bucket in limbo, and removes the shards that are empty.
-    async fn collect_limbo(&self, id: Id, limbo: Limbo, collected: &mut Collected) -> Result<()> {
+    async fn collect_limbo(&self, id: Id, limbo: Limbo, collected: &mut CollectionStats) -> Result<()> {
         // After this swap, a creator of the bucket that is still running cannot finish.
         let taken = Limbo { free_at_ms: 0, ..limbo };
         if !self.swap_limbo(id, limbo, Some(taken)).await? {
@@ -164,10 +169,10 @@ impl PoolSal {
 
     async fn abort_all(&self, shard: &ObjectId) -> Result<()> {
         loop {
-            let page = omap_range(self.index.as_ref(), shard, None, &[keys::UPLOAD]).await?;
+            let page = self.index_page(shard, None, &[keys::UPLOAD]).await?;
             for (key, _) in &page.entries {
                 let (name, _) = keys::unescape(&key[1..])?;
-                let upload = keys::id_at_end(key).ok_or_else(odd_key)?;
+                let upload = keys::id_at_end(key).ok_or_else(malformed_key)?;
                 match self.abort_in(shard, name, upload.into()).await {
                     Err(error) if error.kind() == ErrorKind::NotFound => {}
                     result => result?,
@@ -202,83 +207,65 @@ impl PoolSal {
     }
 
     async fn has_intents(&self, shard: &ObjectId) -> Result<bool> {
-        let mut pending = Pending::default();
+        let mut pending = PendingGarbage::default();
         self.count_writes(shard, &mut pending).await?;
         Ok(pending.writes > 0)
     }
 
-    async fn count_writes(&self, shard: &ObjectId, pending: &mut Pending) -> Result<()> {
-        let mut after = None;
-        loop {
-            let page = omap_range(self.index.as_ref(), shard, after, &[keys::WRITE]).await?;
-            for (_, value) in &page.entries {
-                match Write::from_stored(value)? {
-                    Write::Intent(_) => pending.writes += 1,
-                    Write::Outcome(_) => pending.outcomes += 1,
-                }
+    async fn count_writes(&self, shard: &ObjectId, pending: &mut PendingGarbage) -> Result<()> {
+        let count = |_: &Bytes, value: &Bytes| {
+            match Write::from_stored(value)? {
+                Write::Intent(_) => pending.writes += 1,
+                Write::Outcome(_) => pending.outcomes += 1,
             }
-            match page.entries.last() {
-                Some((last, _)) if page.more => after = Some(last.clone()),
-                _ => return Ok(()),
-            }
-        }
+            Ok(())
+        };
+        self.for_each_entry(shard, &[keys::WRITE], count).await
     }
 
-    async fn count_garbage(&self, shard: &ObjectId, pending: &mut Pending) -> Result<()> {
+    async fn count_garbage(&self, shard: &ObjectId, pending: &mut PendingGarbage) -> Result<()> {
         let now_ms = self.now_ms();
-        let mut after = None;
-        loop {
-            let page = omap_range(self.index.as_ref(), shard, after, &[keys::GARBAGE]).await?;
-            for (key, _) in &page.entries {
-                pending.entries += 1;
-                let due = keys::garbage_free_at_ms(key).ok_or_else(odd_key)? <= now_ms;
-                pending.due_entries += u64::from(due);
-            }
-            match page.entries.last() {
-                Some((last, _)) if page.more => after = Some(last.clone()),
-                _ => return Ok(()),
-            }
-        }
+        let count = |key: &Bytes, _: &Bytes| {
+            pending.entries += 1;
+            let due = keys::garbage_free_at_ms(key).ok_or_else(malformed_key)? <= now_ms;
+            pending.due_entries += u64::from(due);
+            Ok(())
+        };
+        self.for_each_entry(shard, &[keys::GARBAGE], count).await
     }
 
     async fn all_buckets(&self) -> Result<Vec<Bucket>> {
-        let mut buckets = Vec::new();
-        for (key, value) in self.all_entries(BUCKET).await? {
-            buckets.push(decode_bucket(&key, &value)?);
-        }
-        Ok(buckets)
+        let entries = self.all_entries(BUCKET).await?;
+        entries.iter().map(|(key, value)| decode_bucket(key, value)).collect()
     }
 
-    /// All limbo entries.
     async fn all_limbo(&self) -> Result<Vec<(Id, Limbo)>> {
         let entries = self.all_entries(LIMBO).await?;
         let decoded = entries.iter().map(|(key, value)| {
-            Ok((keys::id_at_end(key).ok_or_else(odd_key)?.into(), Limbo::from_stored(value)?))
+            Ok((keys::id_at_end(key).ok_or_else(malformed_key)?.into(), Limbo::from_stored(value)?))
         });
         decoded.collect()
     }
 
     async fn all_entries(&self, kind: u8) -> Result<Vec<(Bytes, Bytes)>> {
-        let mut entries: Vec<(Bytes, Bytes)> = Vec::new();
-        loop {
-            let after = entries.last().map(|(key, _)| key.clone());
-            let page = self.directory_page(after, &[kind]).await?;
-            entries.extend(page.entries);
-            if !page.more {
-                return Ok(entries);
-            }
-        }
+        let mut entries = Vec::new();
+        let push = |key: &Bytes, value: &Bytes| {
+            entries.push((key.clone(), value.clone()));
+            Ok(())
+        };
+        self.for_each_entry(&self.names.directory()?, &[kind], push).await?;
+        Ok(entries)
     }
 }
 
-fn odd_key() -> Error {
-    Error::new(ErrorKind::Corrupt, "a key of the index makes no sense")
+fn malformed_key() -> Error {
+    Error::new(ErrorKind::Corrupt, "an index key is malformed")
 }
 
 #[async_trait]
 impl Garbage for PoolSal {
-    async fn collect(&self) -> Result<Collected> {
-        let mut collected = Collected::default();
+    async fn collect(&self) -> Result<CollectionStats> {
+        let mut collected = CollectionStats::default();
         // An error in one bucket does not stop the collection of the others.
         let mut failed = None;
         for bucket in self.all_buckets().await? {
@@ -298,8 +285,8 @@ impl Garbage for PoolSal {
         failed.map_or(Ok(collected), Err)
     }
 
-    async fn pending(&self) -> Result<Pending> {
-        let mut pending = Pending::default();
+    async fn pending(&self) -> Result<PendingGarbage> {
+        let mut pending = PendingGarbage::default();
         let limbo = self.all_limbo().await?;
         pending.buckets = limbo.len() as u64;
         let buckets = self.all_buckets().await?;

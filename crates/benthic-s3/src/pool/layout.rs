@@ -28,8 +28,6 @@ pub fn shard_of(key: &str, shards: u32) -> u32 {
 /// Names of objects in the pools.
 #[derive(Clone)]
 pub struct Names {
-    /// Namespace of the index. The data of each bucket have their own namespace: this name, a dot
-    /// and the bucket's id.
     pub namespace: String,
 }
 
@@ -38,22 +36,18 @@ impl Names {
         ObjectId::in_namespace(self.namespace.clone(), name)
     }
 
-    /// The directory object.
     pub fn directory(&self) -> Result<ObjectId> {
         self.index("directory".to_owned())
     }
 
-    /// The index object of a shard.
     pub fn shard(&self, bucket: impl Into<Id>, shard: u32) -> Result<ObjectId> {
         self.index(format!("index.{}.{shard}", bucket.into()))
     }
 
-    /// The namespace of a bucket's data objects.
     pub fn data_namespace(&self, bucket: Id) -> String {
         format!("{}.{bucket}", self.namespace)
     }
 
-    /// A data object.
     pub fn chunk(&self, bucket: Id, write: impl Into<Id>, number: u32) -> Result<ObjectId> {
         ObjectId::in_namespace(self.data_namespace(bucket), format!("{}.{number}", write.into()))
     }

@@ -1,7 +1,7 @@
 //! Listings: reads a page from every shard and merges the pages in key order.
 
 use super::PoolSal;
-use crate::sal::{After, Bucket, Entry, List, Listed};
+use crate::sal::{Bucket, Entry, List, ListPage, ListPosition};
 use benthic_classes::bucket::wire;
 use benthic_core::{ObjectId, Result};
 use futures::future::try_join_all;
@@ -15,13 +15,13 @@ struct Cursor {
     shard: ObjectId,
     entries: VecDeque<Entry>,
     /// Where the shard's listing continues.
-    after: Option<After>,
+    after: Option<ListPosition>,
     at_end: bool,
     page_entries: u32,
 }
 
 impl PoolSal {
-    pub(super) async fn list_shards(&self, bucket: &Bucket, list: &List) -> Result<Listed> {
+    pub(super) async fn list_shards(&self, bucket: &Bucket, list: &List) -> Result<ListPage> {
         wire::List::from(list).check()?;
         let entries_max = list.entries_max as usize;
         // Request an equal share from each shard and some more. A shard that runs out is asked
@@ -33,20 +33,20 @@ impl PoolSal {
             let after = list.after.clone();
             cursors.push(Cursor { shard, entries: VecDeque::new(), after, at_end: false, page_entries });
         }
-        let mut listed = Listed { entries: Vec::new(), next: None };
+        let mut listed = ListPage { entries: Vec::new(), next: None };
         let mut empty_rounds = 0;
         loop {
             let starved = cursors.iter_mut().filter(|cursor| cursor.entries.is_empty() && !cursor.at_end);
             let fills = starved.map(|cursor| self.fill(cursor, list));
-            let asked = try_join_all(fills).await?.len();
+            let filled = try_join_all(fills).await?.len();
             let before = listed.entries.len();
             merge(&mut cursors, &mut listed.entries, entries_max);
             if listed.entries.len() >= entries_max {
                 let more = cursors.iter().any(|cursor| !cursor.at_end || !cursor.entries.is_empty());
-                listed.next = listed.entries.last().filter(|_| more).map(|last| last.place(list.what));
+                listed.next = listed.entries.last().filter(|_| more).map(|last| last.position(list.kind));
                 return Ok(listed);
             }
-            if asked == 0 && cursors.iter().all(|cursor| cursor.at_end) {
+            if filled == 0 && cursors.iter().all(|cursor| cursor.at_end) {
                 return Ok(listed);
             }
             empty_rounds = if listed.entries.len() > before { 0 } else { empty_rounds + 1 };
@@ -59,11 +59,11 @@ impl PoolSal {
 
     async fn fill(&self, cursor: &mut Cursor, list: &List) -> Result<()> {
         let input = List { after: cursor.after.take(), entries_max: cursor.page_entries, ..list.clone() };
-        let page: wire::ListOutput = self.ask(&cursor.shard, "list", &wire::List::from(&input)).await?;
+        let page: wire::ListOutput = self.call_read(&cursor.shard, "list", &wire::List::from(&input)).await?;
         cursor.page_entries = cursor.page_entries.saturating_mul(2).min(list.entries_max);
         cursor.entries = page.entries.into_iter().map(Entry::from).collect();
         cursor.at_end = page.next.is_none();
-        cursor.after = page.next.map(After::from);
+        cursor.after = page.next.map(ListPosition::from);
         Ok(())
     }
 }
@@ -85,8 +85,9 @@ fn pop_least(cursors: &mut [Cursor], out: &mut Vec<Entry>) -> bool {
     let filled = cursors.iter_mut().filter(|cursor| !cursor.entries.is_empty());
     let Some(least) = filled.min_by(|a, b| first(a).cmp(&first(b))) else { return false };
     let Some(entry) = least.entries.pop_front() else { return false };
-    let seen = matches!((&entry, out.last()), (Entry::Prefix(new), Some(Entry::Prefix(last))) if new == last);
-    if !seen {
+    let is_duplicate =
+        matches!((&entry, out.last()), (Entry::Prefix(new), Some(Entry::Prefix(last))) if new == last);
+    if !is_duplicate {
         out.push(entry);
     }
     true
@@ -94,7 +95,12 @@ fn pop_least(cursors: &mut [Cursor], out: &mut Vec<Entry>) -> bool {
 
 /// Ends a page although the next entry of some shards is unknown. The page ends at the smallest of
 /// the positions that these shards have reached.
-fn end_early(cursors: &mut [Cursor], out: &mut Vec<Entry>, entries_max: usize, list: &List) -> Option<After> {
+fn end_early(
+    cursors: &mut [Cursor],
+    out: &mut Vec<Entry>,
+    entries_max: usize,
+    list: &List,
+) -> Option<ListPosition> {
     let starved = cursors.iter().filter(|cursor| cursor.entries.is_empty() && !cursor.at_end);
     let reached = starved.filter_map(|cursor| cursor.after.clone()).min_by(|a, b| a.key.cmp(&b.key))?;
     let before = |cursors: &[Cursor]| {
@@ -103,11 +109,11 @@ fn end_early(cursors: &mut [Cursor], out: &mut Vec<Entry>, entries_max: usize, l
     };
     while out.len() < entries_max && before(cursors) && pop_least(cursors, out) {}
     match out.last() {
-        Some(last) if out.len() >= entries_max => Some(last.place(list.what)),
+        Some(last) if out.len() >= entries_max => Some(last.position(list.kind)),
         // That shard was still looking for an entry with this prefix, which the page contains
         // already.
         Some(Entry::Prefix(prefix)) if reached.key.starts_with(prefix.as_str()) => {
-            Some(After { key: prefix.clone(), within: None })
+            Some(ListPosition { key: prefix.clone(), within: None })
         }
         _ => Some(reached),
     }

@@ -1,10 +1,10 @@
-use super::{After, Cursor, Entry, List, end_early};
-use crate::sal::{What, Within};
+use super::{Cursor, Entry, List, ListPosition, end_early};
+use crate::sal::{KeyPosition, ListKind};
 use benthic_core::ObjectId;
 
-fn cursor(entries: &[&str], after: Option<After>) -> Cursor {
+fn cursor(entries: &[&str], after: Option<ListPosition>) -> Cursor {
     Cursor {
-        shard: ObjectId::new("shard").expect("it is a name"),
+        shard: ObjectId::new("shard").expect("a valid name"),
         entries: entries.iter().map(|prefix| Entry::Prefix((*prefix).to_owned())).collect(),
         at_end: after.is_none(),
         after,
@@ -13,16 +13,16 @@ fn cursor(entries: &[&str], after: Option<After>) -> Cursor {
 }
 
 #[test]
-fn a_page_that_ends_early_shows_a_prefix_once() {
+fn a_page_that_ends_early_lists_a_prefix_once() {
     let list = List {
-        what: What::Objects,
+        kind: ListKind::Objects,
         prefix: String::new(),
         delimiter: "/".into(),
         after: None,
         entries_max: 10,
     };
-    let hidden = |key: &str| Some(After { key: key.into(), within: Some(Within::Hidden) });
-    let behind = |prefix: &str| Some(After { key: prefix.into(), within: None });
+    let hidden = |key: &str| Some(ListPosition { key: key.into(), within: Some(KeyPosition::Hidden) });
+    let behind = |prefix: &str| Some(ListPosition { key: prefix.into(), within: None });
     // One shard still searches inside a prefix that another shard has returned: the search can
     // stop.
     let mut cursors = [cursor(&["a/", "b/"], None), cursor(&[], hidden("a/5"))];

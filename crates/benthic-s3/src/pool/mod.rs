@@ -23,8 +23,8 @@ mod writer;
 
 use benthic_core::{Environment, Pool, Result, WriteOp};
 use layout::Names;
-use prefetch::Guesses;
-use reserved_intents::Reserved;
+use prefetch::LocationCache;
+use reserved_intents::ReservedIntents;
 use std::sync::Arc;
 
 /// Default namespace of the index.
@@ -48,7 +48,6 @@ pub struct Options {
     pub writes_in_flight: usize,
     /// Pieces that one reader prefetches.
     pub reads_ahead: usize,
-    /// The clock and the source of randomness.
     pub environment: Environment,
 }
 
@@ -74,8 +73,8 @@ pub struct PoolSal {
     data: Arc<dyn Pool>,
     names: Names,
     options: Options,
-    reserved: Arc<Reserved>,
-    guesses: Arc<Guesses>,
+    reserved: Arc<ReservedIntents>,
+    locations: Arc<LocationCache>,
 }
 
 impl PoolSal {
@@ -87,14 +86,13 @@ impl PoolSal {
     pub async fn open(index: Arc<dyn Pool>, data: Arc<dyn Pool>, options: Options) -> Result<PoolSal> {
         let names = Names { namespace: options.namespace.clone() };
         index.write(&names.directory()?, WriteOp::new().create(false)).await?;
-        Ok(PoolSal { index, data, names, options, reserved: Arc::default(), guesses: Arc::default() })
+        Ok(PoolSal { index, data, names, options, reserved: Arc::default(), locations: Arc::default() })
     }
 
     fn now_ms(&self) -> u64 {
         self.options.environment.unix_ms()
     }
 
-    /// Time in milliseconds by the monotonic clock.
     fn monotonic_ms(&self) -> u64 {
         self.options.environment.clock.monotonic_ms()
     }

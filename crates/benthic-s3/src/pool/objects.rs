@@ -2,12 +2,12 @@
 
 use super::reader::{PoolReader, home, manifest};
 use super::reserved_intents::Intent;
-use super::shard_call::{CallFailure, done_anyway};
+use super::shard_call::{CallFailure, unknown_outcome};
 use super::writer::PoolWriter;
 use super::{PoolSal, layout};
 use crate::sal::{
-    Attributes, Bucket, Buckets, Delete, Deleted, Finish, Id, List, Listed, Object, Objects, PartOf,
-    Prefetch, Reader, VersionId, Versioning, Writer, Written,
+    Attributes, Bucket, Buckets, Delete, DeleteResult, Finish, Id, List, ListPage, Object, Objects, PartId,
+    Prefetch, Reader, VersionId, Versioning, WriteResult, Writer,
 };
 use async_trait::async_trait;
 use benthic_classes::bucket::state::{Body, Group, Head, Manifest, Release};
@@ -25,13 +25,13 @@ impl PoolSal {
         write: Id,
         manifest: Manifest,
         finish: Finish,
-    ) -> Result<Written> {
+    ) -> Result<WriteResult> {
         let size_bytes = manifest.size_bytes();
         let needs_intent = !manifest.segments.is_empty();
         let shard = self.shard_of(bucket, key)?;
-        self.guesses.forget(bucket.id, key);
+        self.locations.forget(bucket.id, key);
         let begun_ms = self.monotonic_ms();
-        let reserve = match needs_intent && self.reserved.is_wanted(&shard, begun_ms) {
+        let reserve = match needs_intent && self.reserved.should_reserve(&shard, begun_ms) {
             true => Some(Reserve {
                 write: Id::draw(&self.options.environment)?.into(),
                 expires_ms: self.now_ms().saturating_add(self.options.lease_ms),
@@ -55,11 +55,10 @@ impl PoolSal {
         if let Some(Reserve { write, .. }) = reserve {
             self.reserved.keep(&shard, Intent { write: write.into(), begun_ms });
         }
-        let version = self.written_version(bucket, &shard, write).await.map_err(done_anyway)?;
-        Ok(Written { version, size_bytes, write })
+        let version = self.written_version(bucket, &shard, write).await.map_err(unknown_outcome)?;
+        Ok(WriteResult { version, size_bytes, write })
     }
 
-    /// The version that a write created.
     pub(super) async fn written_version(
         &self,
         bucket: &Bucket,
@@ -71,7 +70,7 @@ impl PoolSal {
         }
         let outcome = self.outcome(shard, write).await?;
         let outcome = outcome.ok_or_else(|| {
-            Error::new(ErrorKind::Internal, "what a write did was forgotten at once; keep outcomes longer")
+            Error::new(ErrorKind::Internal, "the outcome of a write expired at once; increase outcome_ms")
         })?;
         Ok(VersionId::from(&outcome))
     }
@@ -84,7 +83,7 @@ impl PoolSal {
         if error.kind() != ErrorKind::Conflict {
             return error;
         }
-        match self.known_write(shard, write).await {
+        match self.stored_write(shard, write).await {
             // The attempt whose answer was lost may have succeeded, and its outcome may have been
             // swept since.
             Ok(None) if was_retried => error.with_kind(ErrorKind::OutcomeUnknown),
@@ -98,7 +97,7 @@ impl PoolSal {
     pub(super) async fn give_up(&self, shard: &ObjectId, write: Id) {
         let sweep = Sweep { now_ms: self.now_ms(), writes: vec![write.into()], given_up: true };
         if let Err(error) = self.call(shard, "sweep", &sweep).await {
-            tracing::debug!(%error, "a write could not be given up; it will be collected");
+            tracing::debug!(%error, "cannot abandon a write; garbage collection will remove it");
         }
     }
 
@@ -116,7 +115,7 @@ impl PoolSal {
         let objects = usage.versions.saturating_add(objects);
         let over = |max: Option<u64>, wanted| max.is_some_and(|max| wanted > max);
         if over(quota.objects_max, objects) || over(quota.bytes_max, bytes) {
-            return Err(Error::because(Reason::QuotaExceeded, "the bucket's quota does not allow it")
+            return Err(Error::because(Reason::QuotaExceeded, "the write would exceed the bucket's quota")
                 .with("bucket", &bucket.name)
                 .with("objects", objects)
                 .with("bytes", bytes));
@@ -135,7 +134,6 @@ impl PoolSal {
         self.call(&self.names.shard(group.bucket, group.shard)?, "share", &share).await
     }
 
-    /// Removes a reference.
     pub(super) async fn release(&self, release: &Release) -> Result<()> {
         let Release { group, tag } = *release;
         let free_at_ms = self.now_ms().saturating_add(self.options.grace_ms);
@@ -171,7 +169,7 @@ impl Objects for PoolSal {
     async fn object(&self, bucket: &Bucket, key: &str, version: Option<VersionId>) -> Result<Object> {
         wire::check_key(key)?;
         let get = Get { key: key.to_owned(), version: version.map(Into::into) };
-        let head: Head = self.ask(&self.shard_of(bucket, key)?, "get", &get).await?;
+        let head: Head = self.call_read(&self.shard_of(bucket, key)?, "get", &get).await?;
         Ok(object(key, head))
     }
 
@@ -197,7 +195,7 @@ impl Objects for PoolSal {
         &self,
         bucket: &Bucket,
         key: &str,
-        part: Option<PartOf>,
+        part: Option<PartId>,
         size_bytes: Option<u64>,
     ) -> Result<Box<dyn Writer>> {
         wire::check_key(key)?;
@@ -214,7 +212,7 @@ impl Objects for PoolSal {
         bucket: &Bucket,
         key: &str,
         finish: Finish,
-    ) -> Result<Written> {
+    ) -> Result<WriteResult> {
         wire::check_key(key)?;
         if source.marker {
             return Err(Error::new(ErrorKind::NotFound, "a delete marker cannot be copied"));
@@ -244,7 +242,7 @@ impl Objects for PoolSal {
             // If the lease expired before `share` stored the reference, collection has processed
             // the release already, so the reference must be removed here.
             if let Err(error) = self.release(&Release { group, tag: write.into() }).await {
-                tracing::warn!(%error, %write, "a reference of a copy that failed could not be taken away");
+                tracing::warn!(%error, %write, "cannot remove the reference of a failed copy");
             }
         }
         result
@@ -264,15 +262,15 @@ impl Objects for PoolSal {
             // The first attempt may have succeeded, and another gateway may have changed the
             // attributes since.
             let error = failure.into_error();
-            if was_retried { done_anyway(error) } else { error }
+            if was_retried { unknown_outcome(error) } else { error }
         })
     }
 
-    async fn delete(&self, bucket: &Bucket, delete: &Delete) -> Result<Deleted> {
+    async fn delete(&self, bucket: &Bucket, delete: &Delete) -> Result<DeleteResult> {
         wire::check_key(&delete.key)?;
         let write = Id::draw(&self.options.environment)?;
         let shard = self.shard_of(bucket, &delete.key)?;
-        self.guesses.forget(bucket.id, &delete.key);
+        self.locations.forget(bucket.id, &delete.key);
         let input = wire::Delete {
             times: self.times(),
             write: write.into(),
@@ -283,16 +281,16 @@ impl Objects for PoolSal {
         };
         self.call_open(bucket, &shard, "delete", &input).await.map_err(CallFailure::into_error)?;
         if delete.version.is_none() && bucket.versioning == Versioning::Off {
-            return Ok(Deleted::default());
+            return Ok(DeleteResult::default());
         }
-        let outcome = self.outcome(&shard, write).await.map_err(done_anyway)?;
-        Ok(outcome.map_or(Deleted::default(), |outcome| Deleted {
+        let outcome = self.outcome(&shard, write).await.map_err(unknown_outcome)?;
+        Ok(outcome.map_or(DeleteResult::default(), |outcome| DeleteResult {
             version: Some(VersionId::from(&outcome)),
             marker: outcome.marker,
         }))
     }
 
-    async fn list(&self, bucket: &Bucket, list: &List) -> Result<Listed> {
+    async fn list(&self, bucket: &Bucket, list: &List) -> Result<ListPage> {
         self.list_shards(bucket, list).await
     }
 }

@@ -17,45 +17,45 @@ use std::pin::pin;
 use std::sync::Arc;
 
 /// Maximum number of remembered objects. Beyond it, a new one replaces an arbitrary one.
-const GUESSES_MAX: usize = 10_000;
+const LOCATIONS_MAX: usize = 10_000;
 
 /// The last known data location of objects, by bucket and key.
 #[derive(Default)]
-pub(super) struct Guesses {
-    by_key: Mutex<HashMap<(Id, String), Guess>>,
+pub(super) struct LocationCache {
+    by_key: Mutex<HashMap<(Id, String), Location>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Guess {
+struct Location {
     /// The bucket under which the data were written.
     home: Id,
     piece: Piece,
 }
 
-impl Guesses {
-    fn get(&self, bucket: Id, key: &str) -> Option<Guess> {
+impl LocationCache {
+    fn get(&self, bucket: Id, key: &str) -> Option<Location> {
         self.by_key.lock().get(&(bucket, key.to_owned())).copied()
     }
 
     /// Forgets an object that is about to change.
     pub fn forget(&self, bucket: Id, key: &str) {
-        self.note(bucket, key, None);
+        self.remember(bucket, key, None);
     }
 
-    fn note(&self, bucket: Id, key: &str, seen: Option<Guess>) {
+    fn remember(&self, bucket: Id, key: &str, location: Option<Location>) {
         let key = (bucket, key.to_owned());
         let mut by_key = self.by_key.lock();
-        let Some(seen) = seen else {
+        let Some(location) = location else {
             by_key.remove(&key);
             return;
         };
-        if by_key.len() >= GUESSES_MAX
+        if by_key.len() >= LOCATIONS_MAX
             && !by_key.contains_key(&key)
             && let Some(any) = by_key.keys().next().cloned()
         {
             by_key.remove(&any);
         }
-        by_key.insert(key, seen);
+        by_key.insert(key, location);
     }
 }
 
@@ -65,33 +65,32 @@ impl PoolSal {
         bucket: &Bucket,
         key: &str,
     ) -> Result<(Object, Option<Prefetch>)> {
-        let guess = self.guesses.get(bucket.id, key);
-        let Some(guess) = guess else {
+        let Some(cached) = self.locations.get(bucket.id, key) else {
             let found = self.object(bucket, key, None).await;
-            self.guesses.note(bucket.id, key, guess_of(bucket, found.as_ref().ok()));
+            self.locations.remember(bucket.id, key, location_of(bucket, found.as_ref().ok()));
             return Ok((found?, None));
         };
-        let data_object = self.names.chunk(guess.home, guess.piece.write, guess.piece.chunk)?;
+        let data_object = self.names.chunk(cached.home, cached.piece.write, cached.piece.chunk)?;
         let look_up = pin!(async {
             let found = self.object(bucket, key, None).await;
-            let now = guess_of(bucket, found.as_ref().ok());
-            if now != Some(guess) {
-                self.guesses.note(bucket.id, key, now);
+            let now = location_of(bucket, found.as_ref().ok());
+            if now != Some(cached) {
+                self.locations.remember(bucket.id, key, now);
             }
-            (found, now == Some(guess))
+            (found, now == Some(cached))
         });
-        let fetch = read_piece(Arc::clone(&self.data), data_object, guess.piece).boxed();
+        let fetch = read_piece(Arc::clone(&self.data), data_object, cached.piece).boxed();
         let ((found, is_right), data) = match select(look_up, fetch).await {
             Either::Left((found, fetch)) => (found, fetch),
             Either::Right((data, look_up)) => (look_up.await, ready(data).boxed()),
         };
-        let Piece { write, len_bytes, .. } = guess.piece;
+        let Piece { write, len_bytes, .. } = cached.piece;
         Ok((found?, is_right.then_some(Prefetch { write, len_bytes, data })))
     }
 }
 
-fn guess_of(bucket: &Bucket, object: Option<&Object>) -> Option<Guess> {
+fn location_of(bucket: &Bucket, object: Option<&Object>) -> Option<Location> {
     let object = object?;
     let manifest = manifest(object).ok()?;
-    Some(Guess { home: home(bucket, manifest), piece: pieces(manifest, object.all()).next()? })
+    Some(Location { home: home(bucket, manifest), piece: pieces(manifest, object.all()).next()? })
 }

@@ -22,7 +22,6 @@ pub(super) struct PoolReader {
     names: Names,
     bucket: Id,
     pieces: Pieces,
-    /// A prefetch of the first piece, if there is one.
     prefetch: Option<Prefetch>,
     ahead: FuturesOrdered<BoxFuture<'static, Result<Bytes>>>,
     reads_ahead: usize,
@@ -96,7 +95,7 @@ impl Iterator for Pieces {
 /// `InvalidArgument` if the object comes from another driver.
 pub(super) fn manifest(object: &Object) -> Result<&Manifest> {
     let manifest = object.location.downcast_ref();
-    manifest.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "the object is of another driver"))
+    manifest.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "the object comes from another driver"))
 }
 
 /// The bucket under which the data of an object in `bucket` were written.
@@ -104,7 +103,6 @@ pub(super) fn home(bucket: &Bucket, manifest: &Manifest) -> Id {
     manifest.shared.map_or(bucket.id, |group| group.bucket.into())
 }
 
-/// The pieces in which a range of an object is read.
 pub(super) fn pieces(manifest: &Manifest, range: Range<u64>) -> Pieces {
     Pieces {
         segments: manifest.segments.clone().into_iter(),
@@ -149,7 +147,7 @@ impl PoolReader {
         if self.clock.monotonic_ms().saturating_sub(self.begun_ms) < self.grace_ms {
             return Error::new(ErrorKind::Corrupt, "data of the object are missing").with_source(error);
         }
-        Error::new(ErrorKind::Unavailable, "the version was removed while it was read for long; read anew")
+        Error::new(ErrorKind::Unavailable, "the version was removed during a long read; start the read again")
             .with("grace_ms", self.grace_ms)
             .with_source(error)
     }

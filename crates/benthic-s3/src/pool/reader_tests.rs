@@ -7,7 +7,7 @@ fn segment(number: u8, len_bytes: u64, chunk_bytes: u32) -> Segment {
 }
 
 #[test]
-fn pieces_are_those_bytes_and_no_others() {
+fn pieces_cover_exactly_the_range() {
     let manifest =
         Manifest { shared: None, segments: vec![segment(1, 10, 4), segment(2, 3, 8), segment(3, 9, 3)] };
     // Compute the location of every byte. A range must return the locations of its bytes.

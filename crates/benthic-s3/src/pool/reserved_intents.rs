@@ -11,17 +11,15 @@ use std::collections::HashMap;
 const SOON_MS: u64 = 10_000;
 /// Maximum number of intents per shard: about the number of concurrent writes to it.
 const INTENTS_MAX: usize = 64;
-/// Maximum number of remembered shards.
 const SHARDS_MAX: usize = 4_096;
 
-/// The reserved intents of this gateway.
 #[derive(Default)]
-pub(super) struct Reserved {
-    shards: Mutex<HashMap<ObjectId, OfShard>>,
+pub(super) struct ReservedIntents {
+    shards: Mutex<HashMap<ObjectId, ShardIntents>>,
 }
 
 #[derive(Default)]
-struct OfShard {
+struct ShardIntents {
     /// Time of the last write. All times here are those of the monotonic clock.
     written_ms: u64,
     intents: Vec<Intent>,
@@ -35,27 +33,26 @@ pub(super) struct Intent {
     pub begun_ms: u64,
 }
 
-impl Reserved {
+impl ReservedIntents {
     /// Whether a `put` at this time should store one more intent. Records the write.
-    pub fn is_wanted(&self, shard: &ObjectId, now_ms: u64) -> bool {
+    pub fn should_reserve(&self, shard: &ObjectId, now_ms: u64) -> bool {
         let mut shards = self.shards.lock();
         if shards.len() >= SHARDS_MAX && !shards.contains_key(shard) {
-            shards.retain(|_, of| now_ms.saturating_sub(of.written_ms) <= SOON_MS);
+            shards.retain(|_, state| now_ms.saturating_sub(state.written_ms) <= SOON_MS);
             if shards.len() >= SHARDS_MAX {
                 return false;
             }
         }
         let is_first = !shards.contains_key(shard);
-        let of = shards.entry(shard.clone()).or_default();
-        let is_soon = !is_first && now_ms.saturating_sub(of.written_ms) <= SOON_MS;
-        of.written_ms = now_ms;
-        is_soon && of.intents.len() < INTENTS_MAX
+        let state = shards.entry(shard.clone()).or_default();
+        let is_soon = !is_first && now_ms.saturating_sub(state.written_ms) <= SOON_MS;
+        state.written_ms = now_ms;
+        is_soon && state.intents.len() < INTENTS_MAX
     }
 
-    /// Keeps an intent that was stored.
     pub fn keep(&self, shard: &ObjectId, intent: Intent) {
-        if let Some(of) = self.shards.lock().get_mut(shard) {
-            of.intents.push(intent);
+        if let Some(state) = self.shards.lock().get_mut(shard) {
+            state.intents.push(intent);
         }
     }
 
@@ -76,7 +73,7 @@ impl Reserved {
 
 #[cfg(test)]
 mod tests {
-    use super::{INTENTS_MAX, Intent, Reserved, SHARDS_MAX, SOON_MS};
+    use super::{INTENTS_MAX, Intent, ReservedIntents, SHARDS_MAX, SOON_MS};
     use crate::sal::Id;
     use benthic_core::ObjectId;
 
@@ -85,19 +82,19 @@ mod tests {
     }
 
     #[test]
-    fn only_a_shard_that_is_written_often_has_some() {
-        let reserved = Reserved::default();
-        assert!(!reserved.is_wanted(&shard(0), 1));
-        assert!(reserved.is_wanted(&shard(0), 1 + SOON_MS));
-        assert!(!reserved.is_wanted(&shard(0), 2 + 2 * SOON_MS));
-        assert!(!reserved.is_wanted(&shard(1), 2 + 2 * SOON_MS));
+    fn only_a_frequently_written_shard_reserves_intents() {
+        let reserved = ReservedIntents::default();
+        assert!(!reserved.should_reserve(&shard(0), 1));
+        assert!(reserved.should_reserve(&shard(0), 1 + SOON_MS));
+        assert!(!reserved.should_reserve(&shard(0), 2 + 2 * SOON_MS));
+        assert!(!reserved.should_reserve(&shard(1), 2 + 2 * SOON_MS));
     }
 
     #[test]
-    fn an_intent_is_taken_once_and_not_when_it_is_old() {
-        let reserved = Reserved::default();
+    fn an_intent_is_taken_once_and_only_while_it_is_young() {
+        let reserved = ReservedIntents::default();
         assert!(reserved.take(&shard(0), 0, 100).is_none());
-        reserved.is_wanted(&shard(0), 1);
+        reserved.should_reserve(&shard(0), 1);
         for number in 0..2 {
             reserved.keep(&shard(0), Intent { write: Id([number; 16]), begun_ms: 1 });
         }
@@ -110,18 +107,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_has_a_limit() {
-        let reserved = Reserved::default();
+    fn the_number_of_reserved_intents_is_limited() {
+        let reserved = ReservedIntents::default();
         for number in 0..SHARDS_MAX + 10 {
-            reserved.is_wanted(&shard(number), 1);
+            reserved.should_reserve(&shard(number), 1);
         }
         assert_eq!(reserved.shards.lock().len(), SHARDS_MAX);
-        assert!(!reserved.is_wanted(&shard(SHARDS_MAX + 20), 2 + SOON_MS));
+        assert!(!reserved.should_reserve(&shard(SHARDS_MAX + 20), 2 + SOON_MS));
         assert_eq!(reserved.shards.lock().len(), 1);
         for _ in 0..INTENTS_MAX {
-            assert!(reserved.is_wanted(&shard(SHARDS_MAX + 20), 2 + SOON_MS));
+            assert!(reserved.should_reserve(&shard(SHARDS_MAX + 20), 2 + SOON_MS));
             reserved.keep(&shard(SHARDS_MAX + 20), Intent { write: Id([0; 16]), begun_ms: 1 });
         }
-        assert!(!reserved.is_wanted(&shard(SHARDS_MAX + 20), 2 + SOON_MS));
+        assert!(!reserved.should_reserve(&shard(SHARDS_MAX + 20), 2 + SOON_MS));
     }
 }

@@ -13,7 +13,6 @@ use futures::{StreamExt, TryStreamExt};
 /// Retries of a call whose answer was lost. The methods detect that they have already run.
 const RETRIES: usize = 2;
 
-/// Concurrent calls.
 const CALLS_IN_FLIGHT: usize = 16;
 
 /// A failed call of a write method.
@@ -68,7 +67,7 @@ impl PoolSal {
                 continue;
             }
             let was_retried = retries > 0;
-            let is_unknown = was_retried && !tells_the_outcome(error.kind());
+            let is_unknown = was_retried && !is_outcome_certain(error.kind());
             let error = if is_unknown { error.with_kind(ErrorKind::OutcomeUnknown) } else { error };
             return Err(CallFailure { error, was_retried });
         }
@@ -103,8 +102,12 @@ impl PoolSal {
         self.call_with_retries(shard, method, input).await
     }
 
-    /// Calls a read method.
-    pub(super) async fn ask<T: Wire>(&self, shard: &ObjectId, method: &str, input: &impl Wire) -> Result<T> {
+    pub(super) async fn call_read<T: Wire>(
+        &self,
+        shard: &ObjectId,
+        method: &str,
+        input: &impl Wire,
+    ) -> Result<T> {
         let output = self.index.exec(shard, wire::call(method, input)).await?;
         T::decode(&output).map_err(|_| {
             Error::new(ErrorKind::Internal, "the answer of the class `bucket` cannot be decoded")
@@ -119,24 +122,59 @@ impl PoolSal {
 
     pub(super) async fn header(&self, shard: &ObjectId) -> Result<Header> {
         let header = self.shard_value(shard, Bytes::from_static(keys::HEADER)).await?;
-        header.ok_or_else(|| Error::new(ErrorKind::NotFound, "this is no shard of a bucket"))
+        header.ok_or_else(|| Error::new(ErrorKind::NotFound, "the object is not a shard of a bucket"))
     }
 
     /// The stored intent or outcome of a write, if there is one.
-    pub(super) async fn known_write(&self, shard: &ObjectId, write: Id) -> Result<Option<Write>> {
+    pub(super) async fn stored_write(&self, shard: &ObjectId, write: Id) -> Result<Option<Write>> {
         self.shard_value(shard, keys::write(write.into())).await
     }
 
     /// The outcome of a write that was just acknowledged.
     pub(super) async fn outcome(&self, shard: &ObjectId, write: Id) -> Result<Option<Outcome>> {
-        let known = self.known_write(shard, write).await?;
+        let known = self.stored_write(shard, write).await?;
         Ok(known.and_then(|known| match known {
             Write::Outcome(outcome) => Some(outcome),
             Write::Intent(_) => None,
         }))
     }
 
-    /// The index objects of all shards of a bucket.
+    /// Reads a page of omap entries of an index object; an empty page if the object does not exist.
+    pub(super) async fn index_page(
+        &self,
+        object: &ObjectId,
+        after: Option<Bytes>,
+        prefix: &[u8],
+    ) -> Result<OmapPage> {
+        let prefix = Bytes::copy_from_slice(prefix);
+        let range = Fetch::omap_range(after, prefix, limits::OMAP_PAGE_ENTRIES_MAX);
+        match self.index.fetch(object, range).await {
+            Ok((page, _)) => Ok(page),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(OmapPage::default()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Calls `visit` with all omap entries of an index object that have this prefix, in key order.
+    pub(super) async fn for_each_entry(
+        &self,
+        object: &ObjectId,
+        prefix: &[u8],
+        mut visit: impl FnMut(&Bytes, &Bytes) -> Result<()>,
+    ) -> Result<()> {
+        let mut after = None;
+        loop {
+            let page = self.index_page(object, after, prefix).await?;
+            for (key, value) in &page.entries {
+                visit(key, value)?;
+            }
+            match page.entries.last() {
+                Some((last, _)) if page.more => after = Some(last.clone()),
+                _ => return Ok(()),
+            }
+        }
+    }
+
     pub(super) fn shards(&self, bucket: Id, shards: u32) -> Result<Vec<ObjectId>> {
         (0..shards).map(|shard| self.names.shard(bucket, shard)).collect()
     }
@@ -144,17 +182,17 @@ impl PoolSal {
 
 /// Whether the outcome is certain after a retry failed with this kind: the method first checks
 /// whether it has already run.
-fn tells_the_outcome(kind: ErrorKind) -> bool {
+fn is_outcome_certain(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Conflict | ErrorKind::NotFound | ErrorKind::Busy | ErrorKind::InvalidArgument)
 }
 
 /// Marks an error after an acknowledged call as an unknown outcome: the write itself has succeeded.
-pub(super) fn done_anyway(error: Error) -> Error {
+pub(super) fn unknown_outcome(error: Error) -> Error {
     error.with_kind(ErrorKind::OutcomeUnknown)
 }
 
 /// Performs an idempotent write, and retries if the answer was lost.
-pub(super) async fn write_again(pool: &dyn Pool, object: &ObjectId, op: WriteOp) -> Result<()> {
+pub(super) async fn write_with_retries(pool: &dyn Pool, object: &ObjectId, op: WriteOp) -> Result<()> {
     let mut retries = RETRIES;
     loop {
         match pool.write(object, op.clone()).await {
@@ -165,8 +203,8 @@ pub(super) async fn write_again(pool: &dyn Pool, object: &ObjectId, op: WriteOp)
 }
 
 /// Removes an object that may be gone already. Returns whether it existed, as far as known.
-pub(super) async fn remove_if_there(pool: &dyn Pool, object: &ObjectId) -> Result<bool> {
-    match write_again(pool, object, WriteOp::new().remove()).await {
+pub(super) async fn remove_if_exists(pool: &dyn Pool, object: &ObjectId) -> Result<bool> {
+    match write_with_retries(pool, object, WriteOp::new().remove()).await {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
@@ -174,22 +212,6 @@ pub(super) async fn remove_if_there(pool: &dyn Pool, object: &ObjectId) -> Resul
 }
 
 /// Runs the calls with limited concurrency. The results are in the order of the calls.
-pub(super) async fn all<T>(calls: Vec<impl Future<Output = Result<T>> + Send>) -> Result<Vec<T>> {
+pub(super) async fn run_all<T>(calls: Vec<impl Future<Output = Result<T>> + Send>) -> Result<Vec<T>> {
     futures::stream::iter(calls).buffered(CALLS_IN_FLIGHT).try_collect().await
-}
-
-/// Reads a page of omap entries with a prefix; an empty page if the object does not exist.
-pub(super) async fn omap_range(
-    pool: &dyn Pool,
-    object: &ObjectId,
-    after: Option<Bytes>,
-    prefix: &[u8],
-) -> Result<OmapPage> {
-    let prefix = Bytes::copy_from_slice(prefix);
-    let range = Fetch::omap_range(after, prefix, limits::OMAP_PAGE_ENTRIES_MAX);
-    match pool.fetch(object, range).await {
-        Ok((page, _)) => Ok(page),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(OmapPage::default()),
-        Err(error) => Err(error),
-    }
 }

@@ -1,7 +1,7 @@
 //! Multipart uploads.
 
 use super::PoolSal;
-use super::shard_call::{CallFailure, done_anyway, omap_range};
+use super::shard_call::{CallFailure, unknown_outcome};
 use crate::sal::{Attributes, Bucket, Finish, Id, Part, PartRef, Upload, Uploads, VersionId, Versioning};
 use async_trait::async_trait;
 use benthic_classes::bucket::keys;
@@ -26,7 +26,13 @@ impl PoolSal {
     }
 
     /// The version that a completed upload created, if it can still be determined.
-    async fn completed(&self, bucket: &Bucket, key: &str, shard: &ObjectId, upload: Id) -> Result<VersionId> {
+    async fn version_of(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        shard: &ObjectId,
+        upload: Id,
+    ) -> Result<VersionId> {
         if bucket.versioning != Versioning::Enabled {
             return Ok(VersionId::Null);
         }
@@ -35,7 +41,7 @@ impl PoolSal {
         }
         // The outcome is gone, so the class accepted this call because the object was the current
         // version. Another write may have replaced it since.
-        let head: Head = self.ask(shard, "get", &Get { key: key.to_owned(), version: None }).await?;
+        let head: Head = self.call_read(shard, "get", &Get { key: key.to_owned(), version: None }).await?;
         if Id::from(head.write) == upload {
             Ok(head.version_ref().into())
         } else {
@@ -74,8 +80,7 @@ impl Uploads for PoolSal {
         self.upload(bucket, key, upload).await?;
         let shard = self.shard_of(bucket, key)?;
         let prefix = keys::parts_prefix(upload.into());
-        let page =
-            omap_range(self.index.as_ref(), &shard, Some(keys::part(upload.into(), after)), &prefix).await?;
+        let page = self.index_page(&shard, Some(keys::part(upload.into(), after)), &prefix).await?;
         let more = page.more || page.entries.len() > parts_max;
         let parts = page.entries.iter().take(parts_max).map(|(key, value): &(Bytes, Bytes)| {
             let number = keys::part_number(key);
@@ -95,7 +100,7 @@ impl Uploads for PoolSal {
     ) -> Result<VersionId> {
         wire::check_key(key)?;
         let shard = self.shard_of(bucket, key)?;
-        self.guesses.forget(bucket.id, key);
+        self.locations.forget(bucket.id, key);
         let input = Complete {
             times: self.times(),
             upload: upload.into(),
@@ -107,8 +112,9 @@ impl Uploads for PoolSal {
             parts: parts.iter().map(Into::into).collect(),
         };
         self.call_open(bucket, &shard, "complete", &input).await.map_err(CallFailure::into_error)?;
-        let version = self.completed(bucket, key, &shard, upload).await;
-        version.map_err(|error| if error.kind() == ErrorKind::NotFound { error } else { done_anyway(error) })
+        let version = self.version_of(bucket, key, &shard, upload).await;
+        version
+            .map_err(|error| if error.kind() == ErrorKind::NotFound { error } else { unknown_outcome(error) })
     }
 
     async fn abort_upload(&self, bucket: &Bucket, key: &str, upload: Id) -> Result<()> {

@@ -1,9 +1,9 @@
 //! Writing: stores an intent, then writes data objects under a unique id, then makes them visible
 //! in one call.
 
-use super::shard_call::{CallFailure, write_again};
+use super::shard_call::{CallFailure, write_with_retries};
 use super::{PoolSal, layout};
-use crate::sal::{Bucket, Condition, Finish, Id, PartOf, VersionId, Writer, Written};
+use crate::sal::{Bucket, Condition, Finish, Id, PartId, VersionId, WriteResult, Writer};
 use async_trait::async_trait;
 use benthic_classes::bucket::state::{Chunks, Manifest, Segment};
 use benthic_classes::bucket::wire::{Begin, CHUNKS_MAX, PutPart};
@@ -21,14 +21,14 @@ pub(super) struct PoolWriter {
     sal: PoolSal,
     bucket: Bucket,
     key: String,
-    part: Option<PartOf>,
+    part: Option<PartId>,
     shard: ObjectId,
     write: Id,
     chunk_bytes: u32,
     size_bytes_known: Option<u64>,
     /// Expiry and number of data objects of the stored intent. `None` before the intent is stored.
     lease: Option<Lease>,
-    gathered: BytesMut,
+    buffer: BytesMut,
     chunks: u32,
     size_bytes: u64,
     in_flight: FuturesUnordered<BoxFuture<'static, Result<()>>>,
@@ -45,7 +45,7 @@ impl PoolWriter {
         sal: PoolSal,
         bucket: Bucket,
         key: &str,
-        part: Option<PartOf>,
+        part: Option<PartId>,
         size_bytes: Option<u64>,
     ) -> Result<PoolWriter> {
         Ok(PoolWriter {
@@ -56,7 +56,7 @@ impl PoolWriter {
             chunk_bytes: layout::chunk_bytes(size_bytes),
             size_bytes_known: size_bytes,
             lease: None,
-            gathered: BytesMut::new(),
+            buffer: BytesMut::new(),
             chunks: 0,
             size_bytes: 0,
             in_flight: FuturesUnordered::new(),
@@ -67,29 +67,29 @@ impl PoolWriter {
 
     /// Makes sure that the intent is stored, covers this many data objects, and does not expire
     /// soon.
-    async fn hold_lease(&mut self, chunks: u32) -> Result<()> {
+    async fn ensure_lease(&mut self, chunks: u32) -> Result<()> {
         let now_ms = self.sal.monotonic_ms();
         let lease_ms = self.sal.options.lease_ms;
         let known = self.size_bytes_known.map(|size| size.div_ceil(u64::from(self.chunk_bytes)));
         let known = known.and_then(|known| u32::try_from(known).ok());
-        let (method, wanted) = match &self.lease {
+        let (method, intent_chunks) = match &self.lease {
             None => {
-                let wanted = chunks.max(known.unwrap_or(CHUNKS_FIRST));
-                if wanted == 1
+                let intent_chunks = chunks.max(known.unwrap_or(CHUNKS_FIRST));
+                if intent_chunks == 1
                     && let Some(intent) = self.sal.reserved.take(&self.shard, now_ms, lease_ms / 4)
                 {
                     self.write = intent.write;
                     self.lease = Some(Lease { begun_ms: intent.begun_ms, chunks: 1 });
                     return Ok(());
                 }
-                ("begin", wanted)
+                ("begin", intent_chunks)
             }
             Some(lease) => {
                 let age_ms = now_ms.saturating_sub(lease.begun_ms);
                 if age_ms >= lease_ms {
                     return Err(Error::new(
                         ErrorKind::Unavailable,
-                        "the writer took longer than its lease and was given up; write anew",
+                        "the lease of the writer expired; start the write again",
                     )
                     .with("lease_ms", lease_ms));
                 }
@@ -104,21 +104,20 @@ impl PoolWriter {
                 ("renew", more)
             }
         };
-        let wanted = wanted.min(CHUNKS_MAX.max(chunks));
+        let intent_chunks = intent_chunks.min(CHUNKS_MAX.max(chunks));
         let expires_ms = self.sal.now_ms().saturating_add(lease_ms);
-        let begin = Begin { write: self.write.into(), expires_ms, chunks: wanted, shared: None };
+        let begin = Begin { write: self.write.into(), expires_ms, chunks: intent_chunks, shared: None };
         let result = self.sal.call_open(&self.bucket, &self.shard, method, &begin).await;
         result.map_err(CallFailure::into_error).map_err(|error| match error.kind() {
             ErrorKind::Conflict => error.with_kind(ErrorKind::Unavailable),
             _ => error,
         })?;
-        self.lease = Some(Lease { begun_ms: now_ms, chunks: wanted });
+        self.lease = Some(Lease { begun_ms: now_ms, chunks: intent_chunks });
         Ok(())
     }
 
-    /// Writes the next data object.
     async fn write_next(&mut self, data: Bytes) -> Result<()> {
-        self.hold_lease(self.chunks + 1).await?;
+        self.ensure_lease(self.chunks + 1).await?;
         while self.in_flight.len() >= self.sal.options.writes_in_flight.max(1) {
             self.in_flight.next().await.unwrap_or(Ok(()))?;
         }
@@ -142,8 +141,8 @@ impl PoolWriter {
     }
 
     async fn finish_data(&mut self) -> Result<Option<Segment>> {
-        if !self.gathered.is_empty() {
-            let data = self.gathered.split().freeze();
+        if !self.buffer.is_empty() {
+            let data = self.buffer.split().freeze();
             self.write_next(data).await?;
         }
         while let Some(result) = self.in_flight.next().await {
@@ -153,19 +152,19 @@ impl PoolWriter {
         Ok((len_bytes > 0).then_some(Segment { write: self.write.into(), len_bytes, chunk_bytes }))
     }
 
-    async fn try_finish(&mut self, finish: Finish) -> Result<Written> {
+    async fn try_finish(&mut self, finish: Finish) -> Result<WriteResult> {
         let segment = self.finish_data().await?;
         if self.size_bytes_known.is_none_or(|known| known < self.size_bytes) {
             self.sal.check_quota(&self.bucket, u64::from(self.part.is_none()), self.size_bytes).await?;
         }
-        let Some(PartOf { upload, number }) = self.part else {
+        let Some(PartId { upload, number }) = self.part else {
             let manifest = Manifest { shared: None, segments: segment.into_iter().collect() };
             return self.sal.put(&self.bucket, &self.key, self.write, manifest, finish).await;
         };
         if finish.condition != Condition::Always {
-            return Err(Error::new(ErrorKind::InvalidArgument, "a part is written without a condition"));
+            return Err(Error::new(ErrorKind::InvalidArgument, "the write of a part takes no condition"));
         }
-        self.hold_lease(self.chunks).await?;
+        self.ensure_lease(self.chunks).await?;
         let part = PutPart {
             times: self.sal.times(),
             upload: upload.into(),
@@ -179,7 +178,7 @@ impl PoolWriter {
         match self.sal.call_open(&self.bucket, &self.shard, "part", &part).await {
             Err(failure) => Err(self.sal.explain(&self.shard, self.write, failure).await),
             Ok(()) => {
-                Ok(Written { version: VersionId::Null, size_bytes: self.size_bytes, write: self.write })
+                Ok(WriteResult { version: VersionId::Null, size_bytes: self.size_bytes, write: self.write })
             }
         }
     }
@@ -197,7 +196,7 @@ impl PoolWriter {
     async fn remove_chunks(&mut self) {
         let chunks = [Chunks { write: self.write.into(), count: self.chunks }];
         if let Err(error) = self.sal.remove_data(self.bucket.id, &chunks).await {
-            tracing::warn!(%error, write = %self.write, "data of a write that was given up could not be removed");
+            tracing::warn!(%error, write = %self.write, "cannot remove the data of an abandoned write");
         }
     }
 }
@@ -205,7 +204,7 @@ impl PoolWriter {
 /// Writes a data object. Only this writer writes it, and always with the same data, so retries are
 /// safe.
 async fn write_chunk(pool: Arc<dyn Pool>, object: ObjectId, data: Bytes) -> Result<()> {
-    write_again(pool.as_ref(), &object, WriteOp::new().write_full(data)).await
+    write_with_retries(pool.as_ref(), &object, WriteOp::new().write_full(data)).await
 }
 
 #[async_trait]
@@ -213,28 +212,28 @@ impl Writer for PoolWriter {
     async fn write(&mut self, mut data: Bytes) -> Result<()> {
         // Renew the lease even if the data are only buffered: a writer that makes calls is alive.
         if self.lease.is_some() {
-            self.hold_lease(self.chunks).await?;
+            self.ensure_lease(self.chunks).await?;
         }
         while !data.is_empty() {
             let chunk_bytes = self.chunk_bytes as usize;
-            if self.gathered.is_empty() && data.len() >= chunk_bytes {
+            if self.buffer.is_empty() && data.len() >= chunk_bytes {
                 self.write_next(data.split_to(chunk_bytes)).await?;
                 continue;
             }
-            if self.gathered.is_empty() {
-                self.gathered.reserve(self.next_bytes());
+            if self.buffer.is_empty() {
+                self.buffer.reserve(self.next_bytes());
             }
-            let room = chunk_bytes - self.gathered.len();
-            self.gathered.extend_from_slice(&data.split_to(room.min(data.len())));
-            if self.gathered.len() == chunk_bytes {
-                let data = self.gathered.split().freeze();
+            let room = chunk_bytes - self.buffer.len();
+            self.buffer.extend_from_slice(&data.split_to(room.min(data.len())));
+            if self.buffer.len() == chunk_bytes {
+                let data = self.buffer.split().freeze();
                 self.write_next(data).await?;
             }
         }
         Ok(())
     }
 
-    async fn finish(mut self: Box<Self>, finish: Finish) -> Result<Written> {
+    async fn finish(mut self: Box<Self>, finish: Finish) -> Result<WriteResult> {
         let result = self.try_finish(finish).await;
         match result.as_ref().map_err(Error::kind) {
             Ok(_) | Err(ErrorKind::OutcomeUnknown) => {}

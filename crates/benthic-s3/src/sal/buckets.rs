@@ -12,14 +12,12 @@ pub struct Bucket {
     /// A bucket that is deleted and created again under the same name gets a new id.
     pub id: Id,
     pub owner: String,
-    /// Milliseconds since 1970 (UTC).
     pub created_ms: u64,
-    /// Number of index shards.
     pub shards: u32,
     /// Grows with every change of the record.
     pub revision: u64,
-    /// Start of the deletion, in milliseconds since 1970 (UTC), while the bucket is being deleted.
-    /// The deletion either finishes or is reverted.
+    /// Start of the deletion while the bucket is being deleted. The deletion either finishes or is
+    /// reverted.
     pub deleting_ms: Option<u64>,
     pub versioning: Versioning,
     pub quota: Quota,
@@ -47,13 +45,11 @@ pub struct Usage {
     pub objects: u64,
     /// Versions that are objects, including current ones.
     pub versions: u64,
-    /// Delete markers.
     pub markers: u64,
     /// Bytes of all versions. Data that several versions share count once per version.
     pub bytes: u64,
     /// Uploads that are neither completed nor aborted.
     pub uploads: u64,
-    /// Parts of these uploads.
     pub parts: u64,
     pub part_bytes: u64,
 }
@@ -84,7 +80,6 @@ pub struct NewBucket {
 /// The result of [`Buckets::check_bucket`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BucketCheck {
-    /// The recounted sums.
     pub usage: Usage,
     /// Number of data objects that were checked.
     pub data_objects: u64,
@@ -124,9 +119,6 @@ pub trait Buckets: Send + Sync {
     /// Lists at most `buckets_max` buckets of an owner in name order, starting after `after`. The
     /// flag says whether there are more. A bucket that is created or deleted during the call may or
     /// may not be listed.
-    ///
-    /// # Errors
-    /// Those of the store.
     async fn list_buckets(
         &self,
         owner: &str,

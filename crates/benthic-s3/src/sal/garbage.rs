@@ -5,14 +5,13 @@ use benthic_core::Result;
 
 /// What a collection did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Collected {
+pub struct CollectionStats {
     /// Writes that were abandoned because their leases had expired.
     pub expired_writes: u64,
     /// Outcomes of writes that were removed because their retention time had passed.
     pub forgotten_outcomes: u64,
     /// Garbage entries that were processed.
     pub entries: u64,
-    /// Data objects that were removed.
     pub data_objects: u64,
     /// Deleted or half-created buckets whose last remains were removed.
     pub buckets: u64,
@@ -20,12 +19,11 @@ pub struct Collected {
 
 /// What waits for collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pending {
+pub struct PendingGarbage {
     /// Writes that are not visible yet, whether they are in progress or abandoned.
     pub writes: u64,
     /// Outcomes that are kept so that a retried write can find them.
     pub outcomes: u64,
-    /// Garbage entries.
     pub entries: u64,
     /// Garbage entries that may be collected now.
     pub due_entries: u64,
@@ -41,11 +39,8 @@ pub trait Garbage: Send + Sync {
     ///
     /// # Errors
     /// Those of the store; a later collection continues.
-    async fn collect(&self) -> Result<Collected>;
+    async fn collect(&self) -> Result<CollectionStats>;
 
     /// Counts what waits for collection.
-    ///
-    /// # Errors
-    /// Those of the store.
-    async fn pending(&self) -> Result<Pending>;
+    async fn pending(&self) -> Result<PendingGarbage>;
 }

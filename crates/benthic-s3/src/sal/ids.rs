@@ -69,5 +69,5 @@ impl FromStr for VersionId {
 fn parse<T: fmt::Display>(text: &str, parsed: Option<T>) -> Result<T> {
     parsed
         .filter(|id| id.to_string() == text)
-        .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "this is no id of the store").with("id", text))
+        .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "the id is malformed").with("id", text))
 }

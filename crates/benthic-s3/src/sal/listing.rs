@@ -5,21 +5,21 @@ use super::{Id, VersionId};
 /// A request for one page of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct List {
-    pub what: What,
+    pub kind: ListKind,
     /// Only keys with this prefix are listed.
     pub prefix: String,
     /// Keys that are equal from the end of the prefix up to the first delimiter are listed as one
     /// entry. An empty delimiter lists every key on its own.
     pub delimiter: String,
     /// Where to continue; the start of the listing if absent.
-    pub after: Option<After>,
+    pub after: Option<ListPosition>,
     /// Entry limit, 1 to [`LIST_ENTRIES_MAX`](super::limits::LIST_ENTRIES_MAX).
     pub entries_max: u32,
 }
 
 /// The kind of entries to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum ListKind {
     /// Keys whose current version is an object.
     Objects,
     /// All versions, newest first.
@@ -31,34 +31,32 @@ pub enum What {
 /// The position after which a listing continues: after a key, or after one version or upload of a
 /// key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct After {
+pub struct ListPosition {
     /// If the key contains the delimiter, the listing skips all keys with the same common prefix,
-    /// unless `within` is [`Within::Hidden`].
+    /// unless `within` is [`KeyPosition::Hidden`].
     pub key: String,
     /// The last version or upload of the key that was listed; if absent, the whole key is skipped.
-    pub within: Option<Within>,
+    pub within: Option<KeyPosition>,
 }
 
 /// A position inside a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Within {
+pub enum KeyPosition {
     /// After the version with this sequence number, even if it is the null version.
     Version(u64),
     Upload(Id),
-    /// After the key, whose entries did not appear in the listing, and neither did the prefix that
-    /// it shares with other keys.
+    /// After the key. Neither the key nor a common prefix that contains it has appeared in the
+    /// listing.
     Hidden,
 }
 
 /// One page of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
-    /// After the key. Neither the key nor a common prefix that contains it has appeared in the
-    /// listing.
+pub struct ListPage {
     pub entries: Vec<Entry>,
     /// Where to continue; absent at the end of the listing. A page may be empty without being the
     /// last.
-    pub next: Option<After>,
+    pub next: Option<ListPosition>,
 }
 
 /// An entry of a page.
@@ -79,12 +77,9 @@ pub struct ListedVersion {
     pub version: VersionId,
     /// The sequence number, which the null version has too.
     pub seq: u64,
-    /// Whether this is a delete marker.
     pub marker: bool,
     pub size_bytes: u64,
-    /// Creation time in milliseconds since 1970 (UTC).
     pub modified_ms: u64,
-    /// Entity tag, without quotes.
     pub etag: String,
 }
 
@@ -93,7 +88,6 @@ pub struct ListedVersion {
 pub struct ListedUpload {
     pub key: String,
     pub upload: Id,
-    /// Milliseconds since 1970 (UTC).
     pub begun_ms: u64,
 }
 
@@ -108,12 +102,12 @@ impl Entry {
     }
 
     /// The position at which a listing continues after this entry.
-    pub fn place(&self, what: What) -> After {
+    pub fn position(&self, kind: ListKind) -> ListPosition {
         let within = match self {
-            Entry::Version(version) if what == What::Versions => Some(Within::Version(version.seq)),
-            Entry::Upload(upload) => Some(Within::Upload(upload.upload)),
+            Entry::Version(version) if kind == ListKind::Versions => Some(KeyPosition::Version(version.seq)),
+            Entry::Upload(upload) => Some(KeyPosition::Upload(upload.upload)),
             Entry::Version(_) | Entry::Prefix(_) => None,
         };
-        After { key: self.key().to_owned(), within }
+        ListPosition { key: self.key().to_owned(), within }
     }
 }

@@ -16,6 +16,8 @@
 //! - [`Usage`] is exact.
 //! - A failed call changed nothing, except with `OutcomeUnknown`.
 //!
+//! Times are in milliseconds since 1970 (UTC). Entity tags have no quotes.
+//!
 //! Later features (object lock, lifecycle, policies, encryption) can use [`Attributes`], which a
 //! driver stores without interpreting them.
 
@@ -29,11 +31,11 @@ mod records;
 mod uploads;
 
 pub use buckets::{Bucket, BucketCheck, Buckets, NewBucket, Quota, Usage, Versioning};
-pub use garbage::{Collected, Garbage, Pending};
+pub use garbage::{CollectionStats, Garbage, PendingGarbage};
 pub use ids::{Id, VersionId};
-pub use listing::{After, Entry, List, Listed, ListedUpload, ListedVersion, What, Within};
+pub use listing::{Entry, KeyPosition, List, ListKind, ListPage, ListPosition, ListedUpload, ListedVersion};
 pub use objects::{
-    Condition, Delete, Deleted, Finish, Object, Objects, PartOf, Prefetch, Reader, Writer, Written,
+    Condition, Delete, DeleteResult, Finish, Object, Objects, PartId, Prefetch, Reader, WriteResult, Writer,
 };
 pub use records::{RecordChange, RecordKind, Records};
 pub use uploads::{Part, PartRef, Upload, Uploads};

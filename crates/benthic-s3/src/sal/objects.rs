@@ -1,6 +1,6 @@
 //! Objects and their versions.
 
-use super::{Attributes, Bucket, Id, List, Listed, VersionId};
+use super::{Attributes, Bucket, Id, List, ListPage, VersionId};
 use async_trait::async_trait;
 use benthic_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
@@ -21,15 +21,12 @@ pub struct Object {
     /// Whether this is a delete marker, which has no data.
     pub marker: bool,
     pub size_bytes: u64,
-    /// Creation time in milliseconds since 1970 (UTC).
     pub modified_ms: u64,
-    /// Entity tag, without quotes.
     pub etag: String,
     /// Metadata, tags, access control and checksums.
     pub attributes: Attributes,
     /// Number of times the attributes were changed.
     pub revision: u32,
-    /// The write that created this version.
     pub write: Id,
     /// Sizes of the pieces in which the data were written: the non-empty parts of an upload, or a
     /// single piece.
@@ -53,9 +50,7 @@ pub struct Prefetch {
 pub enum Condition {
     #[default]
     Always,
-    /// The object exists.
     Exists,
-    /// The object does not exist.
     Absent,
     /// The object exists and has this entity tag.
     Matches(String),
@@ -66,7 +61,7 @@ pub enum Condition {
 /// The properties of a written object that are known only at the end of the write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Finish {
-    /// Entity tag, without quotes, at most 128 bytes.
+    /// Entity tag, at most 128 bytes.
     pub etag: String,
     /// At most 256 attributes of together at most 64 KiB.
     pub attributes: Attributes,
@@ -76,7 +71,7 @@ pub struct Finish {
 
 /// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct WriteResult {
     /// The null version if a part was written.
     pub version: VersionId,
     pub size_bytes: u64,
@@ -85,7 +80,7 @@ pub struct Written {
 
 /// The upload and the number of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PartOf {
+pub struct PartId {
     pub upload: Id,
     /// 1 to 10,000. A new part replaces an existing part with the same number.
     pub number: u16,
@@ -104,7 +99,7 @@ pub struct Delete {
 
 /// The result of a deletion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Deleted {
+pub struct DeleteResult {
     /// The removed version, or the delete marker that was created. Absent if there was nothing to
     /// delete, and in a bucket without versions.
     pub version: Option<VersionId>,
@@ -130,7 +125,7 @@ pub trait Writer: Send {
     /// and there is none, or if the bucket or the upload is gone; `Unavailable` if the lease
     /// expired; `LimitExceeded` over the bucket's quota. In all these cases none of the write
     /// becomes visible. `OutcomeUnknown`.
-    async fn finish(self: Box<Self>, finish: Finish) -> Result<Written>;
+    async fn finish(self: Box<Self>, finish: Finish) -> Result<WriteResult>;
 
     /// Abandons the write at once.
     ///
@@ -191,7 +186,7 @@ pub trait Objects: Send + Sync {
         &self,
         bucket: &Bucket,
         key: &str,
-        part: Option<PartOf>,
+        part: Option<PartId>,
         size_bytes: Option<u64>,
     ) -> Result<Box<dyn Writer>>;
 
@@ -205,7 +200,7 @@ pub trait Objects: Send + Sync {
         bucket: &Bucket,
         key: &str,
         finish: Finish,
-    ) -> Result<Written>;
+    ) -> Result<WriteResult>;
 
     /// Replaces the attributes of a version, if they have not changed since `object` was read.
     ///
@@ -219,11 +214,11 @@ pub trait Objects: Send + Sync {
     /// # Errors
     /// `Conflict` if the condition does not hold, `NotFound` if it requires an object and there is
     /// none.
-    async fn delete(&self, bucket: &Bucket, delete: &Delete) -> Result<Deleted>;
+    async fn delete(&self, bucket: &Bucket, delete: &Delete) -> Result<DeleteResult>;
 
     /// Deletes several objects or versions, each in its own operation. The results are in the order
     /// of `deletes`.
-    async fn delete_many(&self, bucket: &Bucket, deletes: &[Delete]) -> Vec<Result<Deleted>> {
+    async fn delete_many(&self, bucket: &Bucket, deletes: &[Delete]) -> Vec<Result<DeleteResult>> {
         let deletions: Vec<_> = deletes.iter().map(|delete| self.delete(bucket, delete)).collect();
         futures::stream::iter(deletions).buffered(DELETES_IN_FLIGHT).collect().await
     }
@@ -234,7 +229,7 @@ pub trait Objects: Send + Sync {
     ///
     /// # Errors
     /// `InvalidArgument`, `LimitExceeded`, `NotFound` if the bucket is gone.
-    async fn list(&self, bucket: &Bucket, list: &List) -> Result<Listed>;
+    async fn list(&self, bucket: &Bucket, list: &List) -> Result<ListPage>;
 }
 
 impl Object {

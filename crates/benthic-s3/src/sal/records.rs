@@ -8,7 +8,6 @@ use bytes::Bytes;
 /// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RecordKind {
-    /// An owner of buckets.
     Account,
     /// A user, who acts for an account.
     User,
@@ -46,9 +45,6 @@ pub trait Records: Send + Sync {
 
     /// Lists at most `records_max` records with this name prefix, in name order, starting after
     /// `after`. The flag says whether there are more.
-    ///
-    /// # Errors
-    /// Those of the store.
     async fn list_records(
         &self,
         kind: RecordKind,

@@ -7,7 +7,6 @@ use benthic_core::Result;
 /// An upload that is neither completed nor aborted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upload {
-    /// Milliseconds since 1970 (UTC).
     pub begun_ms: u64,
     /// Attributes of the object that the upload will create.
     pub attributes: Attributes,
@@ -16,14 +15,10 @@ pub struct Upload {
 /// A part of an upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The write that created the part.
     pub write: Id,
     pub size_bytes: u64,
-    /// Creation time in milliseconds since 1970 (UTC).
     pub modified_ms: u64,
-    /// Entity tag, without quotes.
     pub etag: String,
-    /// For example checksums.
     pub attributes: Attributes,
 }
 
@@ -31,7 +26,6 @@ pub struct Part {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartRef {
     pub number: u16,
-    /// The write that created the part.
     pub write: Id,
 }
 

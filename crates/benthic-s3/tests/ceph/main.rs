@@ -37,6 +37,6 @@ mod cluster {
 /// Crashes at some operations only. The order of operations is the same on all engines, and the
 /// memory engine tries each.
 #[test]
-fn a_gateway_dies_and_another_goes_on() {
+fn a_gateway_crashes_and_another_continues() {
     sal::crash::dies_everywhere(&POOLS, Versioning::Enabled, 19);
 }

@@ -68,4 +68,4 @@ def code_of():
 
 def pytest_collection_modifyitems(items):
     """Moves the test that needs the results of all others to the end."""
-    items.sort(key=lambda item: item.name == "test_the_table_is_of_this_run")
+    items.sort(key=lambda item: item.name == "test_the_table_matches_this_run")

@@ -12,7 +12,7 @@ import uuid
 import boto3
 import botocore.config
 import pytest
-from operations import note_answer
+from operations import record_operation
 
 PROGRAMS = pathlib.Path(__file__).parents[4] / "target" / "release"
 CEPH = pytest.param("ceph", marks=pytest.mark.ceph)
@@ -49,10 +49,10 @@ class Gateway:
         self.process = subprocess.Popen(self.command(args), stdout=subprocess.PIPE, stderr=log)
         line = self.process.stdout.readline()
         assert line, (self.dir / "gateway.log").read_text()
-        told = json.loads(line)
-        self.url = told["url"]
-        if told["access_key"]:
-            self.access_key, self.secret_key = told["access_key"], told["secret_key"]
+        started = json.loads(line)
+        self.url = started["url"]
+        if started["access_key"]:
+            self.access_key, self.secret_key = started["access_key"], started["secret_key"]
         return self
 
     def stop(self):
@@ -95,7 +95,7 @@ class Gateway:
         used = self.run("usage", bucket)[0]
         assert {name: used[name] for name in expected} == expected
 
-    def beside(self):
+    def start_another(self):
         """Starts another gateway on the same store."""
         dir = self.dir / f"beside-{uuid.uuid4().hex[:8]}"
         dir.mkdir()
@@ -110,7 +110,7 @@ class Gateway:
             retries={"max_attempts": 1, "mode": "standard"},
             **options,
         )
-        made = boto3.client(
+        client = boto3.client(
             "s3",
             endpoint_url=self.url,
             region_name="us-east-1",
@@ -119,8 +119,8 @@ class Gateway:
             config=config,
             verify=verify,
         )
-        made.meta.events.register("after-call.s3", note_answer)
-        return made
+        client.meta.events.register("after-call.s3", record_operation)
+        return client
 
     def environment(self):
         """Environment variables for third-party programs."""
@@ -138,7 +138,7 @@ def store_of(engine, dir):
     if engine == "file":
         return f"file:{dir}/store"
     conf = os.environ.get("BENTHIC_TEST_CEPH_CONF")
-    assert conf, "this test takes a real Ceph cluster; `make test` starts one"
+    assert conf, "this test needs a real Ceph cluster; `make test` starts one"
     return f"ceph:?conf={conf}"
 
 

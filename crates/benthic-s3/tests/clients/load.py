@@ -35,7 +35,7 @@ def number_of(data):
     unmixed.
     """
     number, size = map(int, STAMP.match(data).groups())
-    assert data == content(number, size), f"{len(data)} bytes are not those of the write {number}"
+    assert data == content(number, size), f"{len(data)} bytes differ from those of write {number}"
     return number
 
 
@@ -77,8 +77,8 @@ class Load:
         self.lock = threading.Lock()
         self.writes = {}
         self.history = {key: [Write(0, key, ended=-math.inf, deletes=True)] for key in self.keys}
-        self.over_uploads = set()
-        self.surprises = []
+        self.ended_uploads = set()
+        self.unexpected = []
         self.acknowledged = self.failed = 0
         self.progress = threading.Condition(self.lock)
         self.stopping = threading.Event()
@@ -100,13 +100,13 @@ class Load:
         """Waits until `count` more requests are acknowledged."""
         with self.progress:
             wanted = self.acknowledged + count
-            assert self.progress.wait_for(lambda: self.acknowledged >= wanted or self.surprises, timeout), "nothing goes on"
+            assert self.progress.wait_for(lambda: self.acknowledged >= wanted or self.unexpected, timeout), "the load makes no progress"
 
     def end(self):
         self.stopping.set()
         for thread in self.threads:
             thread.join()
-        assert not self.surprises, self.surprises
+        assert not self.unexpected, self.unexpected
 
     @contextlib.contextmanager
     def running(self):
@@ -152,7 +152,7 @@ class Load:
         not be listed.
         """
         uploads = client.list_multipart_uploads(Bucket=self.bucket).get("Uploads", [])
-        assert not self.over_uploads & {upload["UploadId"] for upload in uploads}
+        assert not self.ended_uploads & {upload["UploadId"] for upload in uploads}
         for upload in uploads:
             client.abort_multipart_upload(Bucket=self.bucket, Key=upload["Key"], UploadId=upload["UploadId"])
         for page in client.get_paginator("list_object_versions").paginate(Bucket=self.bucket):
@@ -173,21 +173,21 @@ class Load:
             except UNANSWERED as error:
                 self._count("failed")
                 if "connection" not in self.errors_allowed:
-                    self._surprise(error)
+                    self._report_unexpected(error)
                 self.stopping.wait(0.02)
             except Exception as error:
-                self._surprise(error)
+                self._report_unexpected(error)
 
     def _refused(self, response):
         code, status = response["Error"]["Code"], response["ResponseMetadata"]["HTTPStatusCode"]
         self._count("failed")
         # NoSuchKey is allowed: another thread may have deleted the source of a copy.
         if code != "NoSuchKey" and status not in self.errors_allowed:
-            self._surprise(response)
+            self._report_unexpected(response)
 
-    def _surprise(self, what):
+    def _report_unexpected(self, what):
         with self.progress:
-            self.surprises.append(what)
+            self.unexpected.append(what)
             self.progress.notify_all()
         self.stopping.set()
 
@@ -257,12 +257,12 @@ class Load:
         )
         assert answer["ETag"] == etag
         self._acknowledge(write, answer)
-        self.over_uploads.add(upload)
+        self.ended_uploads.add(upload)
 
     def _abort(self, rng, key):
         upload, *_ = self._parts(rng, key)
         self.client.abort_multipart_upload(Bucket=self.bucket, Key=key, UploadId=upload)
-        self.over_uploads.add(upload)
+        self.ended_uploads.add(upload)
 
     def _delete(self, rng, key):
         write = self._begin(key, deletes=True)
@@ -296,10 +296,10 @@ class Load:
             allowed = self._allowed(key, begun, ended)
         if write is None:
             deletes = [other for other in allowed if other.deletes]
-            assert deletes, f"{key} is not there, and one of these must be: {allowed}"
+            assert deletes, f"{key} does not exist, but one of these writes must be visible: {allowed}"
             # Any delete would do. Take the latest one.
             return max(deletes, key=lambda write: write.begun)
-        assert write.number in [other.number for other in allowed], f"{key} reads as {write}, and one of these must be: {allowed}"
+        assert write.number in [other.number for other in allowed], f"{key} reads as {write}, but one of these writes must be visible: {allowed}"
         write.etag, write.size = got["ETag"], got["ContentLength"]
         return write
 

@@ -37,7 +37,7 @@ NOTES = {
     "GetObjectAttributes": "parts with their checksums",
     "GetObjectAcl": "`private` and `public-read`",
     "ListBuckets": "the caller's own",
-    "ListObjectVersions": "`version-id-marker` is what a listing said",
+    "ListObjectVersions": "`version-id-marker` must come from a listing",
     "ListObjects": "prefix, delimiter, markers, `encoding-type=url`",
     "ListObjectsV2": "prefix, delimiter, markers, `encoding-type=url`",
     "PostObject": "forms with a policy",
@@ -51,13 +51,13 @@ NOTES = {
 record = collections.defaultdict(set)
 
 
-def note_answer(model, http_response, **_):
+def record_operation(model, http_response, **_):
     """Records an operation that botocore reports after a successful call."""
     if http_response.status_code < 300:
         record[model.name].add("boto3")
 
 
-def begun(gateway):
+def operation_counts(gateway):
     """How often each operation was begun, from the gateway's metrics."""
     with urllib.request.urlopen(f"{gateway.url}/-/metrics") as answer:
         found = re.findall(r'operations_total\{operation="(\w+)"\} (\d+)', answer.read().decode())
@@ -65,13 +65,13 @@ def begun(gateway):
 
 
 @contextlib.contextmanager
-def noted(gateway, client):
+def record_operations(gateway, client):
     """Records the operations of a client that does not report their names; skips them if the
     client failed.
     """
-    before = begun(gateway)
+    before = operation_counts(gateway)
     yield
-    for name in begun(gateway) - before:
+    for name in operation_counts(gateway) - before:
         record[name].add(client)
 
 
@@ -86,11 +86,11 @@ def all_operations():
 
 def table(recorded):
     names, there = all_operations()
-    lines = ["| operation | what of it | tested with |", "| --- | --- | --- |"]
+    lines = ["| operation | notes | tested with |", "| --- | --- | --- |"]
     row = lambda name: f"| {name} | {NOTES.get(name, '')} | {', '.join(recorded.get(name, []))} |".replace("|  |", "| |")
     lines += [row(name) for name in names if name in there]
     missing = ", ".join(name for name in names if name not in there)
-    text = f"These answer `NotImplemented` (501), and the tests ask for each: {missing}."
+    text = f"These operations answer `NotImplemented` (501), which the tests check for each: {missing}."
     return "\n".join(lines) + "\n\n" + textwrap.fill(text, 140) + "\n"
 
 

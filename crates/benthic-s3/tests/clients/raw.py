@@ -32,12 +32,12 @@ def signed(gateway, method, path, body=b"", headers=None, access_key=None, secre
 def request(gateway, method, path, body=b"", headers=None):
     """Sends a request; returns status, headers and body."""
     connection = http.client.HTTPConnection(urllib.parse.urlsplit(gateway.url).netloc, timeout=30)
-    before = operations.begun(gateway)
+    before = operations.operation_counts(gateway)
     connection.request(method, path, body=body, headers=headers or {})
     answer = connection.getresponse()
     text = answer.read()
     if answer.status < 300:
-        for name in operations.begun(gateway) - before:
+        for name in operations.operation_counts(gateway) - before:
             operations.record[name].add("HTTP")
     return answer.status, answer.headers, text
 
@@ -66,5 +66,5 @@ def head_text(gateway, method, path, headers):
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
-def nothing_is_there(s3, bucket):
+def is_empty(s3, bucket):
     return "Contents" not in s3.list_objects_v2(Bucket=bucket) and "Uploads" not in s3.list_multipart_uploads(Bucket=bucket)

@@ -24,7 +24,7 @@ def test_the_sealing_key_is_not_in_the_store(own_gateway):
     own_gateway.start()
 
 
-def test_keys_are_made_suspended_and_removed(gateway):
+def test_keys_are_created_suspended_and_removed(gateway):
     gateway.run("account", "create", "lab")
     gateway.run("user", "create", "lab/ada")
     key = gateway.run("key", "create", "lab/ada")[0]

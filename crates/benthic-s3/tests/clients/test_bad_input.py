@@ -9,10 +9,10 @@ import botocore.auth
 import botocore.awsrequest
 import botocore.credentials
 import pytest
-from raw import nothing_is_there, send, signed
+from raw import is_empty, send, signed
 
 
-def test_a_signed_request_is_taken(gateway, s3, bucket):
+def test_a_signed_request_is_accepted(gateway, s3, bucket):
     path = f"/{bucket}/a"
     assert send(gateway, "PUT", path, b"data", signed(gateway, "PUT", path, b"data"))[0] == 200
     assert s3.get_object(Bucket=bucket, Key="a")["Body"].read() == b"data"
@@ -27,11 +27,11 @@ def test_a_signed_request_is_taken(gateway, s3, bucket):
         ({"x-amz-copy-source": "/some/where"}, (403, "AccessDenied")),
     ],
 )
-def test_a_head_that_was_changed(gateway, s3, bucket, change, expected):
+def test_a_changed_head_is_refused(gateway, s3, bucket, change, expected):
     path = f"/{bucket}/a"
     answer = send(gateway, "PUT", path, b"data", signed(gateway, "PUT", path, b"data") | change)
     assert answer == expected if expected else answer[0] in (400, 403)
-    assert nothing_is_there(s3, bucket)
+    assert is_empty(s3, bucket)
 
 
 def test_wrong_keys(gateway, s3, bucket):
@@ -44,7 +44,7 @@ def test_wrong_keys(gateway, s3, bucket):
         assert send(gateway, "PUT", path, b"data", wrong) == (403, "InvalidAccessKeyId")
     assert send(gateway, "PUT", path, b"other", signed(gateway, "PUT", path, b"data"))[0] == 400
     assert send(gateway, "PUT", path + "b", b"data", signed(gateway, "PUT", path, b"data")) == (403, "SignatureDoesNotMatch")
-    assert nothing_is_there(s3, bucket)
+    assert is_empty(s3, bucket)
 
 
 def test_a_body_that_ends_too_early(gateway, s3, bucket):
@@ -56,7 +56,7 @@ def test_a_body_that_ends_too_early(gateway, s3, bucket):
         connection.sendall(("\r\n".join(lines) + "\r\n\r\n").encode() + b"data" * 500)
         connection.shutdown(socket.SHUT_WR)
         connection.recv(65_536)
-    assert nothing_is_there(s3, bucket)
+    assert is_empty(s3, bucket)
 
 
 def test_presigned_urls(gateway, s3, bucket):
@@ -93,7 +93,7 @@ def test_an_expired_url(gateway, s3, bucket):
     [("delete", b"<Delete><Object><Key>a</Key>"), ("delete", b"no xml"), ("delete", b"<Delete></Delete>"),
      ("uploads=&uploadId=x", b""), ("delete", b"<!DOCTYPE a [<!ENTITY b 'c'>]><Delete><Object><Key>&b;</Key></Object></Delete>")],
 )
-def test_documents_that_make_no_sense(gateway, s3, bucket, query, body):
+def test_malformed_documents_change_nothing(gateway, s3, bucket, query, body):
     s3.put_object(Bucket=bucket, Key="a", Body=b"data")
     path = f"/{bucket}?{query}"
     status, _ = send(gateway, "POST", path, body, signed(gateway, "POST", path, body))
@@ -106,7 +106,7 @@ def test_names_of_buckets(gateway):
         assert send(gateway, "PUT", f"/{name}", b"", signed(gateway, "PUT", f"/{name}")) == (400, "InvalidBucketName")
 
 
-def test_heads_have_a_limit(gateway, bucket):
+def test_headers_have_limits(gateway, bucket):
     assert send(gateway, "GET", f"/{bucket}", headers={"x-long": "x" * 100_000})[0] == 431
     assert send(gateway, "GET", f"/{bucket}", headers={f"x-{number}": "x" for number in range(200)})[0] == 431
 
@@ -121,11 +121,11 @@ def test_two_length_headers_and_none(gateway, s3, bucket):
             lines += [f"{name}: {value}" for name, value in head.items() if name.lower() != "content-length"]
             connection.sendall(("\r\n".join(lines) + "\r\n\r\n").encode() + b"data")
             assert b" 400 " in connection.recv(65_536).split(b"\r\n")[0]
-    assert nothing_is_there(s3, bucket)
+    assert is_empty(s3, bucket)
 
 
 @pytest.mark.parametrize("body, key", [(b"", "a"), (b"data", "x" * 1_025)])
-def test_who_waits_in_vain_to_go_on_is_hung_up_on(gateway, bucket, body, key):
+def test_a_connection_without_100_continue_is_closed(gateway, bucket, body, key):
     """The gateway must close such a connection, because botocore would misread the next answer on
     it.
     """

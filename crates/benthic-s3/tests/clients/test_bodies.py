@@ -8,7 +8,7 @@ import hmac
 import zlib
 
 import pytest
-from raw import connect, head_text, nothing_is_there, request, send, send_signed, signed
+from raw import connect, head_text, is_empty, request, send, send_signed, signed
 
 MIB = 1 << 20
 
@@ -40,7 +40,7 @@ def state(s3, bucket, upload):
 
 
 @pytest.mark.parametrize("operation", DOCUMENTS)
-def test_documents_that_are_none(gateway, s3, bucket, operation):
+def test_damaged_documents_change_nothing(gateway, s3, bucket, operation):
     s3.put_object(Bucket=bucket, Key="a", Body=b"data")
     upload = s3.create_multipart_upload(Bucket=bucket, Key="a")["UploadId"]
     etag = s3.upload_part(Bucket=bucket, Key="a", UploadId=upload, PartNumber=1, Body=b"x")["ETag"]
@@ -87,7 +87,7 @@ def trailing(body, trailer):
     return b"%x\r\n%s\r\n0\r\n%s\r\n\r\n" % (len(body), body, trailer)
 
 
-def put_in_pieces(gateway, path, encoded, length, headers=None):
+def put_chunked(gateway, path, encoded, length, headers=None):
     given = {
         "x-amz-content-sha256": "STREAMING-UNSIGNED-PAYLOAD-TRAILER", "x-amz-trailer": "x-amz-checksum-crc32",
         "x-amz-decoded-content-length": str(length), "Content-Encoding": "aws-chunked", **(headers or {}),
@@ -99,7 +99,7 @@ def crc32(data):
     return base64.b64encode(zlib.crc32(data).to_bytes(4, "big"))
 
 
-def test_checksums_behind_a_body(gateway, s3, bucket):
+def test_trailing_checksums(gateway, s3, bucket):
     path, body = f"/{bucket}/a", b"data" * 10_000
     right = b"x-amz-checksum-crc32:" + crc32(body)
     for encoded, length, code in [
@@ -120,15 +120,15 @@ def test_checksums_behind_a_body(gateway, s3, bucket):
         (body, len(body), None),
         (b"", len(body), None),
     ]:
-        status, found = put_in_pieces(gateway, path, encoded, length)
+        status, found = put_chunked(gateway, path, encoded, length)
         assert status == 400 and (code is None or found == code), (encoded[-60:], length, status, found)
-    assert put_in_pieces(gateway, path, trailing(body, right), "x")[0] == 400
-    assert nothing_is_there(s3, bucket)
-    assert put_in_pieces(gateway, path, trailing(body, right), len(body))[0] == 200
+    assert put_chunked(gateway, path, trailing(body, right), "x")[0] == 400
+    assert is_empty(s3, bucket)
+    assert put_chunked(gateway, path, trailing(body, right), len(body))[0] == 200
     assert s3.get_object(Bucket=bucket, Key="a", ChecksumMode="ENABLED")["ChecksumCRC32"] == crc32(body).decode()
 
 
-def put_signed_pieces(gateway, path, pieces, tamper=lambda number, piece: piece):
+def put_signed_chunks(gateway, path, pieces, tamper=lambda number, piece: piece):
     """Puts a body of individually signed chunks."""
     length = sum(map(len, pieces))
     head = signed(gateway, "PUT", path, headers={
@@ -149,7 +149,7 @@ def put_signed_pieces(gateway, path, pieces, tamper=lambda number, piece: piece)
     return send(gateway, "PUT", path, body, head)
 
 
-def test_pieces_that_are_signed(gateway, s3, bucket):
+def test_signed_chunks(gateway, s3, bucket):
     path, pieces = f"/{bucket}/a", [b"a" * 65_536, b"b" * 65_536, b"c" * 10]
     change = lambda old, new: lambda number, piece: piece.replace(old, new, 1)
     for tamper, expected in [
@@ -159,14 +159,14 @@ def test_pieces_that_are_signed(gateway, s3, bucket):
         (change(b"chunk-signature=", b"chunk-signature=0"), None),
         (change(b";chunk-signature=", b";other="), None),
     ]:
-        found = put_signed_pieces(gateway, path, pieces, tamper)
+        found = put_signed_chunks(gateway, path, pieces, tamper)
         assert found == expected if expected else found[0] in (400, 403), found
-    assert nothing_is_there(s3, bucket)
-    assert put_signed_pieces(gateway, path, pieces)[0] == 200
+    assert is_empty(s3, bucket)
+    assert put_signed_chunks(gateway, path, pieces)[0] == 200
     assert s3.get_object(Bucket=bucket, Key="a")["Body"].read() == b"".join(pieces)
 
 
-def test_parts_have_checks_too(gateway, s3, bucket, code_of):
+def test_checksums_of_parts_are_verified(gateway, s3, bucket, code_of):
     upload = s3.create_multipart_upload(Bucket=bucket, Key="a", ChecksumAlgorithm="CRC32")["UploadId"]
     put = lambda **given: s3.upload_part(Bucket=bucket, Key="a", UploadId=upload, PartNumber=1, Body=b"data", **given)
     assert code_of(put, ContentMD5="1B2M2Y8AsgTpgAmY7PhCfg==") == ("BadDigest", 400)
@@ -174,7 +174,7 @@ def test_parts_have_checks_too(gateway, s3, bucket, code_of):
     assert code_of(put, ChecksumCRC32="AAAA")[1] == 400
     path = f"/{bucket}/a?partNumber=1&uploadId={upload}"
     wrong = trailing(b"data", b"x-amz-checksum-crc32:" + crc32(b"other"))
-    assert put_in_pieces(gateway, path, wrong, 4) == (400, "BadDigest")
+    assert put_chunked(gateway, path, wrong, 4) == (400, "BadDigest")
     for number in ("0", "-1", "10001", "x", ""):
         path = f"/{bucket}/a?partNumber={number}&uploadId={upload}"
         assert send_signed(gateway, "PUT", path, b"data")[0] == 400
@@ -189,7 +189,7 @@ def test_parts_have_checks_too(gateway, s3, bucket, code_of):
     assert s3.get_object(Bucket=bucket, Key="a")["Body"].read() == b"data"
 
 
-def test_a_body_is_as_long_as_its_head_says(gateway, s3, bucket):
+def test_a_body_must_have_the_declared_length(gateway, s3, bucket):
     path, body = f"/{bucket}/a", b"data" * 10_000
     for sent in (0, 1, len(body) - 1):
         with connect(gateway) as stream:
@@ -208,4 +208,4 @@ def test_a_body_is_as_long_as_its_head_says(gateway, s3, bucket):
         assert b" 400 " in answer.split(b"\r\n")[0] and b"EntityTooLarge" in answer
     head = signed(gateway, "PUT", path, b"") | {"Transfer-Encoding": "chunked"}
     assert request(gateway, "PUT", path, None, head)[0] in (400, 411)
-    assert nothing_is_there(s3, bucket)
+    assert is_empty(s3, bucket)

@@ -22,7 +22,7 @@ def fetch(gateway, method, path, headers=None):
     return answer.status, answer.read(), answer.headers
 
 
-def test_a_bucket_is_made_and_deleted(s3, code_of):
+def test_a_bucket_is_created_and_deleted(s3, code_of):
     s3.create_bucket(Bucket="made-and-deleted")
     assert "made-and-deleted" in [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]]
     s3.head_bucket(Bucket="made-and-deleted")
@@ -54,7 +54,7 @@ def test_listings_page(s3, bucket, engine_of_listing, size):
     assert [prefix for page in found for prefix in prefixes(page)] == ["b/c/"]
 
 
-def test_listings_begin_where_they_are_told(s3, bucket, code_of):
+def test_listings_start_after_their_marker(s3, bucket, code_of):
     for key in "abc":
         s3.put_object(Bucket=bucket, Key=key, Body=b"1")
     assert names(s3.list_objects_v2(Bucket=bucket, StartAfter="a")) == ["b", "c"]
@@ -91,7 +91,7 @@ def test_versions(s3, bucket, code_of):
     assert code_of(s3.get_object, Bucket=bucket, Key="a", VersionId="none") == ("InvalidArgument", 400)
 
 
-def test_acls_open_what_they_say(gateway, s3, bucket, code_of):
+def test_acls_grant_access(gateway, s3, bucket, code_of):
     s3.put_object(Bucket=bucket, Key="open", Body=b"1", ACL="public-read")
     s3.put_object(Bucket=bucket, Key="closed", Body=b"2")
     assert fetch(gateway, "GET", f"/{bucket}/open")[:2] == (200, b"1")
@@ -112,7 +112,7 @@ def test_acls_open_what_they_say(gateway, s3, bucket, code_of):
     assert code_of(s3.put_bucket_acl, Bucket=bucket, ACL="public-read-write") == ("NotImplemented", 501)
 
 
-def test_accounts_see_their_own(gateway, s3, bucket, code_of):
+def test_accounts_see_only_their_own_buckets(gateway, s3, bucket, code_of):
     gateway.run("account", "create", f"other-{bucket}")
     gateway.run("user", "create", f"other-{bucket}/eve")
     key = gateway.run("key", "create", f"other-{bucket}/eve")[0]

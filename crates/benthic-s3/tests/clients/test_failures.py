@@ -19,7 +19,7 @@ from raw import request
 KILLS = 200 if LONG else 8
 
 
-def nothing_is_left(gateway, client, loads):
+def check_nothing_is_left(gateway, client, loads):
     """Deletes all objects and buckets and collects garbage; then the store must hold only the
     directory.
     """
@@ -70,10 +70,10 @@ def test_a_gateway_is_killed_under_load(engine, tmp_path, seed):
         check_all(gateway, client, *loads)
         gateway.check("versions", versions)
         print({"acknowledged": sum(load.acknowledged for load in loads), "failed": sum(load.failed for load in loads)})
-        nothing_is_left(gateway, client, loads)
+        check_nothing_is_left(gateway, client, loads)
 
 
-def test_all_is_collected_under_load(engine, tmp_path, seed):
+def test_everything_is_collected_under_load(engine, tmp_path, seed):
     """Collecting all garbage at once may fail running requests, but acknowledged writes stay."""
     if engine == "ceph" and not LONG:
         pytest.skip("takes minutes on a cluster")
@@ -89,7 +89,7 @@ def test_all_is_collected_under_load(engine, tmp_path, seed):
                     loads[0].wait(20)
                     gateway.run("gc", "run", "--all")
             check_all(gateway, client, *loads)
-        nothing_is_left(gateway, client, loads)
+        check_nothing_is_left(gateway, client, loads)
 
 
 def cluster(*args):
@@ -122,7 +122,7 @@ def test_an_osd_is_killed_under_load(tmp_path, seed):
         gateway.run("gc", "run", "--all")
         check_all(gateway, client, *loads)
         gateway.check("versions", versions)
-        nothing_is_left(gateway, client, loads)
+        check_nothing_is_left(gateway, client, loads)
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ def test_a_store_whose_directory_is_removed(tmp_path):
 
 @pytest.mark.ceph
 @pytest.mark.skipif(not LONG, reason="waits minutes for time-outs")
-def test_a_cluster_that_goes_away(tmp_path):
+def test_an_unreachable_cluster(tmp_path):
     """Requests fail with a clear error and leave nothing half done. All works again when the
     cluster is back.
     """

@@ -7,7 +7,7 @@ import re
 import uuid
 
 import pytest
-from raw import nothing_is_there, request
+from raw import is_empty, request
 
 
 def form(fields, data, name="picture.png"):
@@ -38,7 +38,7 @@ def policy(s3, bucket):
     return policy
 
 
-def test_a_form_makes_an_object(gateway, s3, bucket, policy):
+def test_a_form_creates_an_object(gateway, s3, bucket, policy):
     fields = policy(fields={"Content-Type": "text/x", "x-amz-meta-who": "ada", "Cache-Control": "max-age=5"})
     status, text, _ = post(gateway, bucket, fields, b"data" * 50_000)
     assert (status, text) == (204, b"")
@@ -53,7 +53,7 @@ def test_a_key_may_have_the_files_name(gateway, s3, bucket, policy):
     assert s3.get_object(Bucket=bucket, Key="dir/ü b.png")["Body"].read() == b"data"
 
 
-def test_what_a_form_is_answered(gateway, s3, bucket, policy):
+def test_answers_to_forms(gateway, s3, bucket, policy):
     status, text, _ = post(gateway, bucket, policy(fields={"success_action_status": "201"}))
     assert status == 201
     assert f"<Bucket>{bucket}</Bucket>".encode() in text and b"<Key>a</Key>" in text and b"<ETag>" in text
@@ -80,11 +80,11 @@ def test_what_a_form_is_answered(gateway, s3, bucket, policy):
         ({"key": None}, (400, None)),
     ],
 )
-def test_a_form_that_was_changed(gateway, s3, bucket, policy, change, expected):
+def test_a_changed_form_is_refused(gateway, s3, bucket, policy, change, expected):
     fields = {name: value for name, value in (policy() | change).items() if value is not None}
     status, code, _ = post(gateway, bucket, fields)
     assert (status, code) == expected if expected[1] else status in (400, 403), (status, code)
-    assert nothing_is_there(s3, bucket)
+    assert is_empty(s3, bucket)
 
 
 def test_conditions_of_a_policy(gateway, s3, bucket, policy):
@@ -94,7 +94,7 @@ def test_conditions_of_a_policy(gateway, s3, bucket, policy):
     images = policy(key="user/${filename}", conditions=[["starts-with", "$Content-Type", "image/"]])
     assert post(gateway, bucket, images | {"Content-Type": "text/html"})[:2] == (403, "AccessDenied")
     assert post(gateway, bucket, policy(expires=-60))[:2] == (403, "AccessDenied")
-    assert nothing_is_there(s3, bucket)
+    assert is_empty(s3, bucket)
     assert post(gateway, bucket, sizes, b"x" * 10)[0] == 204
     assert post(gateway, bucket, images | {"Content-Type": "image/gif"}, name="b")[0] == 204
     assert s3.head_object(Bucket=bucket, Key="user/b")["ContentType"] == "image/gif"
@@ -104,10 +104,10 @@ def test_a_policy_of_another_bucket(gateway, s3, bucket, policy):
     other = f"{bucket}-other"
     s3.create_bucket(Bucket=other)
     assert post(gateway, other, policy())[0] == 403
-    assert nothing_is_there(s3, other)
+    assert is_empty(s3, other)
 
 
-def test_forms_that_are_none(gateway, s3, bucket, policy):
+def test_malformed_forms_are_refused(gateway, s3, bucket, policy):
     fields = policy()
     body, headers = form(fields, b"data")
     for wrong in (body[: len(body) // 2], body[:-40], b"", b"no form", body.replace(b'name="file"', b'name="other"')):
@@ -116,11 +116,11 @@ def test_forms_that_are_none(gateway, s3, bucket, policy):
     assert request(gateway, "POST", f"/{bucket}", body, {"Content-Type": "multipart/form-data"})[0] == 400
     assert request(gateway, "POST", f"/{bucket}", body, {"Content-Type": "text/plain"})[0] in (400, 403, 405, 501)
     assert json.loads(base64.b64decode(fields["policy"]))["conditions"]
-    assert nothing_is_there(s3, bucket)
+    assert is_empty(s3, bucket)
 
 
 def test_a_form_without_a_policy(gateway, s3, bucket):
     assert post(gateway, bucket, {"key": "a"})[:2] == (403, "AccessDenied")
     s3.put_bucket_acl(Bucket=bucket, ACL="public-read")
     assert post(gateway, bucket, {"key": "a"})[:2] == (403, "AccessDenied")
-    assert nothing_is_there(s3, bucket)
+    assert is_empty(s3, bucket)

@@ -12,7 +12,7 @@ import boto3
 import botocore.config
 import pytest
 from gateway import running
-from raw import connect, head_text, nothing_is_there, request, send, signed
+from raw import connect, head_text, is_empty, request, send, signed
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_tls(certificate, tmp_path):
         assert s3.head_object(Bucket="secret", Key="a")["ContentLength"] == 400_000
 
 
-def test_tls_takes_files_that_make_sense(certificate, own_gateway):
+def test_invalid_tls_files_are_refused(certificate, own_gateway):
     cert, key = certificate
     assert "--tls-key" in refused(own_gateway, "--tls-cert", cert)
     for given in [(key, key), (cert, cert), (own_gateway.key_file, key), (cert, own_gateway.key_file), (cert, "missing")]:
@@ -101,7 +101,7 @@ def test_a_bucket_may_be_in_the_host(hosted):
 
 
 @pytest.fixture(scope="module")
-def hasty(tmp_path_factory):
+def short_timeout_gateway(tmp_path_factory):
     """A gateway with a client time-out of one second."""
     with running("file", tmp_path_factory.mktemp("hasty"), "--timeout", "1") as gateway:
         s3 = gateway.client()
@@ -109,26 +109,26 @@ def hasty(tmp_path_factory):
         yield gateway
 
 
-def test_who_sends_no_body_is_given_up(hasty):
-    s3 = hasty.client()
+def test_a_client_that_sends_no_body_times_out(short_timeout_gateway):
+    s3 = short_timeout_gateway.client()
     body = b"data" * 100_000
-    with connect(hasty) as stream:
-        head = signed(hasty, "PUT", "/slow/a", body) | {"Content-Length": str(len(body))}
-        stream.sendall(head_text(hasty, "PUT", "/slow/a", head) + body[:-1])
+    with connect(short_timeout_gateway) as stream:
+        head = signed(short_timeout_gateway, "PUT", "/slow/a", body) | {"Content-Length": str(len(body))}
+        stream.sendall(head_text(short_timeout_gateway, "PUT", "/slow/a", head) + body[:-1])
         answer = stream.recv(65_536)
         assert b" 400 " in answer.split(b"\r\n")[0] and b"<Code>RequestTimeout</Code>" in answer
         assert b"connection: close" in answer.lower() or stream.recv(1) == b""
-    assert nothing_is_there(s3, "slow")
+    assert is_empty(s3, "slow")
 
 
-def test_who_sends_slowly_is_waited_for(hasty):
+def test_a_slow_client_is_served(short_timeout_gateway):
     """A slow client is served as long as each byte arrives within the time-out."""
-    s3 = hasty.client()
+    s3 = short_timeout_gateway.client()
     body = b"data" * 100
-    with connect(hasty) as stream:
+    with connect(short_timeout_gateway) as stream:
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        head = signed(hasty, "PUT", "/slow/b", body) | {"Content-Length": str(len(body))}
-        stream.sendall(head_text(hasty, "PUT", "/slow/b", head))
+        head = signed(short_timeout_gateway, "PUT", "/slow/b", body) | {"Content-Length": str(len(body))}
+        stream.sendall(head_text(short_timeout_gateway, "PUT", "/slow/b", head))
         for start in range(len(body)):
             stream.sendall(body[start : start + 1])
         assert b" 200 " in stream.recv(65_536).split(b"\r\n")[0]
@@ -136,25 +136,25 @@ def test_who_sends_slowly_is_waited_for(hasty):
     s3.delete_object(Bucket="slow", Key="b")
 
 
-def test_who_sends_no_head_is_hung_up_on(hasty):
+def test_a_client_that_sends_no_head_is_disconnected(short_timeout_gateway):
     for begin in (b"", b"GET /slow HTTP/1.1\r\nHost: a\r\n"):
-        with connect(hasty) as stream:
+        with connect(short_timeout_gateway) as stream:
             stream.sendall(begin)
             assert b" 200 " not in stream.recv(1_000)
 
 
-def test_who_takes_nothing_is_hung_up_on(hasty):
+def test_a_client_that_accepts_nothing_is_disconnected(short_timeout_gateway):
     """The gateway closes the connection of a client that does not read, before it has sent
     everything.
     """
-    s3 = hasty.client()
+    s3 = short_timeout_gateway.client()
     size = 64 << 20
     s3.put_object(Bucket="slow", Key="large", Body=bytes(size))
-    with connect(hasty) as stream:
-        stream.sendall(head_text(hasty, "GET", "/slow/large", signed(hasty, "GET", "/slow/large")))
+    with connect(short_timeout_gateway) as stream:
+        stream.sendall(head_text(short_timeout_gateway, "GET", "/slow/large", signed(short_timeout_gateway, "GET", "/slow/large")))
         # Read nothing until the gateway's only connection is the one that reads the metrics.
         until = time.monotonic() + 60
-        while b"benthic_s3_connections 1\n" not in request(hasty, "GET", "/-/metrics")[2]:
+        while b"benthic_s3_connections 1\n" not in request(short_timeout_gateway, "GET", "/-/metrics")[2]:
             assert time.monotonic() < until
         taken = 0
         try:
@@ -200,7 +200,7 @@ def metrics_over(connection):
     return connection.getresponse().read()
 
 
-def test_options_of_a_file(tmp_path, certificate):
+def test_options_from_a_file(tmp_path, certificate):
     file = tmp_path / "s3.toml"
     file.write_text('region = "eu-central-1"\ntimeout = 7\ndomain = ["s3.test"]\nlisten = "192.0.2.1:1"\npool = "not this"\n')
     with running("file", tmp_path, "--config", str(file)) as gateway:
@@ -212,7 +212,7 @@ def test_options_of_a_file(tmp_path, certificate):
         assert client.get_bucket_location(Bucket="here")["LocationConstraint"] == "eu-central-1"
         assert request(gateway, "GET", "/a", headers={"Host": "here.s3.test"})[0] == 403
         for text, said in [
-            ("regoin = 1", "key=regoin"), ("region = ", "no TOML"), ("timeout = 0", "--timeout"), ("timeout = 1.5", "key=timeout"),
+            ("regoin = 1", "key=regoin"), ("region = ", "not valid TOML"), ("timeout = 0", "--timeout"), ("timeout = 1.5", "key=timeout"),
             ("timeout = [1]", "key=timeout"), ('config = "a"', "key=config"), ("[serve]\nregion = 'a'", "key=serve"),
             ("listen = 'nowhere'", "--listen"), ("json = true", "key=json"), ("#" * (2 << 20), "too large"),
         ]:

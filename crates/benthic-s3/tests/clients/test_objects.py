@@ -12,7 +12,7 @@ def names(page):
 
 
 @pytest.mark.parametrize("size", [0, 1, 4_096, 70_000, 5_000_000, 20_000_000])
-def test_what_is_written_is_read(s3, bucket, size):
+def test_objects_are_read_back(s3, bucket, size):
     data = (DATA * (size // len(DATA) + 1))[:size]
     put = s3.put_object(Bucket=bucket, Key="a", Body=data, ContentType="text/x", Metadata={"who": "ada"})
     assert put["ETag"] == f'"{hashlib.md5(data).hexdigest()}"'
@@ -122,7 +122,7 @@ def test_tags(s3, bucket, code_of):
 
 
 @pytest.mark.parametrize("algorithm", ["CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256"])
-def test_checksums_are_kept(s3, bucket, algorithm):
+def test_checksums_are_stored(s3, bucket, algorithm):
     field = f"Checksum{algorithm}"
     put = s3.put_object(Bucket=bucket, Key="a", Body=DATA, ChecksumAlgorithm=algorithm)
     head = s3.head_object(Bucket=bucket, Key="a", ChecksumMode="ENABLED")
@@ -149,7 +149,7 @@ def test_metadata_has_a_limit(s3, bucket, code_of):
     assert code_of(put, 2_048) == ("MetadataTooLarge", 400)
 
 
-def test_what_is_not_there_says_so(s3, bucket, code_of):
+def test_unimplemented_features_are_refused(s3, bucket, code_of):
     put = lambda **given: s3.put_object(Bucket=bucket, Key="a", Body=b"", **given)
     assert code_of(put, ServerSideEncryption="AES256") == ("NotImplemented", 501)
     assert code_of(put, StorageClass="GLACIER") == ("InvalidStorageClass", 400)

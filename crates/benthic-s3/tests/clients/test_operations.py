@@ -34,13 +34,13 @@ def example(shape, bucket):
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in THERE])
-def test_what_is_not_there_says_so(gateway, s3, bucket, code_of, name):
+def test_unimplemented_features_are_refused(gateway, s3, bucket, code_of, name):
     call = getattr(gateway.client(inject_host_prefix=False), botocore.xform_name(name))
     given = example(MODEL.operation_model(name).input_shape, bucket) | MORE.get(name, {})
     assert code_of(call, **given) == ("NotImplemented", 501)
 
 
-def test_the_table_is_of_this_run(request):
+def test_the_table_matches_this_run(request):
     """Runs last, and only if all tests ran that can run on this machine."""
     option = request.config.option
     files = {path.name for path in request.path.parent.glob("test_*.py")}
@@ -48,9 +48,9 @@ def test_the_table_is_of_this_run(request):
     if option.keyword or option.markexpr != "not ceph" or files != ran or request.session.testsfailed:
         pytest.skip("not all tests ran")
     if not subprocess.run(["rclone", "version"], capture_output=True, text=True, check=True).stdout.startswith(operations.RCLONE):
-        pytest.skip("the table is made with another version of rclone")
+        pytest.skip("another version of rclone created the table")
     recorded = operations.save()
-    assert not [name for name in THERE if name not in recorded], "each operation is tested with some client"
+    assert not [name for name in THERE if name not in recorded], "a client must test each operation"
     assert operations.PAGE.read_text() == operations.page(recorded), (
         f"the table is out of date; `{sys.executable} {operations.__file__}` makes it anew"
     )

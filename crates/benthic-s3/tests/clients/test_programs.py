@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from operations import noted
+from operations import record_operations
 
 HERE = pathlib.Path(__file__).parent
 # The Python environment of clients that need other versions of botocore and DuckDB than the tests.
@@ -18,7 +18,7 @@ def program(gateway, dir, name, *command):
 
     def run(*args):
         command_line = [*command, *args]
-        with noted(gateway, name):
+        with record_operations(gateway, name):
             done = subprocess.run(command_line, capture_output=True, env=gateway.environment(), cwd=dir, timeout=300, check=False)
             assert done.returncode == 0, done.stderr.decode()
         return done.stdout.decode()
@@ -66,7 +66,7 @@ def test_aws_copies_and_synchronises(aws, s3, bucket, tmp_path):
     assert [found["Key"] for found in s3.list_objects_v2(Bucket=bucket)["Contents"]] == ["three"]
 
 
-def test_aws_makes_and_removes_buckets(aws):
+def test_aws_creates_and_removes_buckets(aws):
     aws("s3", "mb", "s3://made-by-aws")
     assert "made-by-aws" in aws("s3", "ls")
     aws("s3", "rb", "s3://made-by-aws")
@@ -97,7 +97,7 @@ def test_rclone_copies_checks_and_synchronises(rclone, s3, bucket, tmp_path):
     assert "Contents" not in s3.list_objects_v2(Bucket=bucket)
 
 
-def test_rclone_notices_what_is_damaged(rclone, s3, bucket, tmp_path):
+def test_rclone_detects_damage(rclone, s3, bucket, tmp_path):
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree/a").write_bytes(b"right")
     s3.put_object(Bucket=bucket, Key="a", Body=b"wrong")
@@ -105,7 +105,7 @@ def test_rclone_notices_what_is_damaged(rclone, s3, bucket, tmp_path):
         rclone("check", "--checksum", "tree", f":s3:{bucket}")
 
 
-def test_rclone_makes_and_removes_buckets(rclone):
+def test_rclone_creates_and_removes_buckets(rclone):
     rclone("mkdir", ":s3:made-by-rclone")
     assert "made-by-rclone" in rclone("lsd", ":s3:")
     rclone("rmdir", ":s3:made-by-rclone")
@@ -113,7 +113,7 @@ def test_rclone_makes_and_removes_buckets(rclone):
 
 
 def test_pyarrow_reads_and_writes(gateway, bucket):
-    with noted(gateway, "pyarrow"):
+    with record_operations(gateway, "pyarrow"):
         read_and_write_with_pyarrow(gateway, bucket)
 
 
@@ -140,5 +140,5 @@ def read_and_write_with_pyarrow(gateway, bucket):
 
 @pytest.mark.parametrize("client", ["s3fs", "httpfs"])
 def test_clients_in_a_python_of_their_own(gateway, bucket, tmp_path, client):
-    assert OTHER_PYTHON.exists(), "`make s3-clients-env` makes the Python that they take"
+    assert OTHER_PYTHON.exists(), "`make s3-clients-env` creates the Python environment for these clients"
     program(gateway, tmp_path, client, str(OTHER_PYTHON), str(HERE / f"with_{client}.py"))(bucket)

@@ -15,7 +15,7 @@ ROUNDS = 100 if LONG else 6
 @pytest.fixture(scope="module")
 def two(gateway):
     """Two gateways on the same store."""
-    other = gateway.beside()
+    other = gateway.start_another()
     yield gateway, other
     other.stop()
 
@@ -25,7 +25,7 @@ def clients(two):
     return [gateway.client(max_pool_connections=20) for gateway in two]
 
 
-def at_once(clients, call, times=2):
+def call_concurrently(clients, call, times=2):
     """Calls a function at the same time through clients of both gateways; returns the results."""
     all_clients = clients * times
     barrier = threading.Barrier(len(all_clients))
@@ -38,7 +38,7 @@ def at_once(clients, call, times=2):
         return list(threads.map(begin, range(len(all_clients)), all_clients))
 
 
-def test_one_of_many_is_the_first(clients, bucket):
+def test_one_of_many_conditional_writes_wins(clients, bucket):
     def put(key, number, client):
         try:
             return client.put_object(Bucket=bucket, Key=key, Body=b"%d" % number, IfNoneMatch="*")
@@ -46,7 +46,7 @@ def test_one_of_many_is_the_first(clients, bucket):
             return error.response["ResponseMetadata"]["HTTPStatusCode"]
 
     for round in range(ROUNDS * 4):
-        answers = at_once(clients, lambda number, client: put(f"key {round}", number, client))
+        answers = call_concurrently(clients, lambda number, client: put(f"key {round}", number, client))
         winners = [number for number, answer in enumerate(answers) if answer not in (409, 412)]
         assert len(winners) == 1, answers
         for client in clients:
@@ -67,12 +67,12 @@ def test_no_update_is_lost(clients, bucket):
             except client.exceptions.ClientError as error:
                 assert error.response["ResponseMetadata"]["HTTPStatusCode"] in (409, 412)
 
-    at_once(clients, count)
+    call_concurrently(clients, count)
     for client in clients:
         assert int(client.get_object(Bucket=bucket, Key="count")["Body"].read()) == 4 * ROUNDS
 
 
-def test_a_bucket_is_made_once_and_deleted_once(clients):
+def test_a_bucket_is_created_once_and_deleted_once(clients):
     def make(_, client):
         try:
             client.create_bucket(Bucket="made-by-both")
@@ -90,11 +90,11 @@ def test_a_bucket_is_made_once_and_deleted_once(clients):
             return False
 
     for _ in range(ROUNDS):
-        assert sum(at_once(clients, make)) == 1
+        assert sum(call_concurrently(clients, make)) == 1
         for client in clients:
             client.put_object(Bucket="made-by-both", Key="a", Body=b"x")
             client.delete_object(Bucket="made-by-both", Key="a")
-        assert sum(at_once(clients, remove)) <= 1
+        assert sum(call_concurrently(clients, remove)) <= 1
         for client in clients:
             if "made-by-both" in [found["Name"] for found in client.list_buckets()["Buckets"]]:
                 client.delete_bucket(Bucket="made-by-both")
@@ -137,17 +137,17 @@ def is_refused(client):
     return False
 
 
-def test_one_goes_on_when_the_other_is_killed(engine, tmp_path, seed):
+def test_one_gateway_continues_when_the_other_is_killed(engine, tmp_path, seed):
     """On the embedded engine, the first gateway owns the directory, and the other one uses its
     socket.
     """
     with running(engine, tmp_path) as first:
-        other = first.beside()
-        one_goes_on([first, other], seed)
+        other = first.start_another()
+        one_continues([first, other], seed)
         other.stop()
 
 
-def one_goes_on(both, seed):
+def one_continues(both, seed):
     clients = [gateway.client(connect_timeout=5, max_pool_connections=20) for gateway in both]
     clients[0].create_bucket(Bucket="load")
     # A request that the surviving gateway sent to the dead owner may fail with an unknown outcome.

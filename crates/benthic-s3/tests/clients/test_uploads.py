@@ -45,7 +45,7 @@ def test_an_object_of_parts(s3, bucket):
     assert again["ETag"] == done["ETag"]
 
 
-def test_a_part_written_twice_is_the_last(s3, bucket):
+def test_the_last_write_of_a_part_wins(s3, bucket):
     upload = begin(s3, bucket)
     old = put(s3, bucket, upload, 1, b"old")
     new = put(s3, bucket, upload, 1, b"new")
@@ -55,7 +55,7 @@ def test_a_part_written_twice_is_the_last(s3, bucket):
     assert s3.get_object(Bucket=bucket, Key="a")["Body"].read() == b"new"
 
 
-def test_parts_that_do_not_fit(s3, bucket, code_of):
+def test_invalid_parts_are_refused(s3, bucket, code_of):
     upload = begin(s3, bucket)
     first, second = put(s3, bucket, upload, 1, b"small"), put(s3, bucket, upload, 2, b"end")
     done = lambda parts: complete(s3, bucket, upload, parts)
@@ -121,11 +121,11 @@ def test_checksums_of_parts(s3, bucket, algorithm, kind):
     else:
         assert done[field].endswith("-2")
     assert s3.head_object(Bucket=bucket, Key="a", ChecksumMode="ENABLED")[field] == done[field]
-    told = s3.get_object_attributes(Bucket=bucket, Key="a", ObjectAttributes=["ObjectParts"], MaxParts=1)["ObjectParts"]
-    assert (told["TotalPartsCount"], told["IsTruncated"]) == (2, True)
-    rest = {"MaxParts": 5, "PartNumberMarker": told["NextPartNumberMarker"]}
+    attributes = s3.get_object_attributes(Bucket=bucket, Key="a", ObjectAttributes=["ObjectParts"], MaxParts=1)["ObjectParts"]
+    assert (attributes["TotalPartsCount"], attributes["IsTruncated"]) == (2, True)
+    rest = {"MaxParts": 5, "PartNumberMarker": attributes["NextPartNumberMarker"]}
     more = s3.get_object_attributes(Bucket=bucket, Key="a", ObjectAttributes=["ObjectParts"], **rest)["ObjectParts"]
-    sums = [(part["PartNumber"], part["Size"], part[field]) for part in told["Parts"] + more["Parts"]]
+    sums = [(part["PartNumber"], part["Size"], part[field]) for part in attributes["Parts"] + more["Parts"]]
     assert sums == [(part["PartNumber"], size, part[field]) for part, size in zip(parts, (len(PART), 3))]
     for number, part in enumerate(parts, 1):
         for call in (s3.head_object, s3.get_object):

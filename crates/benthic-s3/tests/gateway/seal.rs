@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 #[test]
-fn a_secret_opens_with_its_key_and_name_only() {
+fn a_secret_opens_only_with_its_key_and_name() {
     let dir = tempfile::tempdir().unwrap();
     let open = |name: &str| Sealer::open(&dir.path().join(name), true, Environment::default()).unwrap();
     let sealer = open("a/key");
@@ -26,7 +26,7 @@ fn a_secret_opens_with_its_key_and_name_only() {
 }
 
 #[test]
-fn the_file_of_a_key_is_its_owners_alone() {
+fn only_the_owner_can_read_the_sealing_key_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("key");
     let open = |create| Sealer::open(&path, create, Environment::default()).map(|_| ());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_share_a_lookup_and_nobody_sees_the_past() {
+async fn requests_share_reads_and_see_no_stale_value() {
     let (now, reads) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let read = {
         let (now, reads) = (Arc::clone(&now), Arc::clone(&reads));
@@ -32,11 +32,11 @@ async fn many_share_a_lookup_and_nobody_sees_the_past() {
     join_all(clients).await.into_iter().for_each(|client| client.unwrap());
     assert!(reads.load(SeqCst) < 64 * 100 / 2, "{reads:?}");
     assert!(lookups.is_idle());
-    assert!(lookups.seen("b").is_some_and(|seen| seen <= now.load(SeqCst)));
+    assert!(lookups.last_read("b").is_some_and(|value| value <= now.load(SeqCst)));
 }
 
 #[tokio::test]
-async fn an_error_is_everybodys_own() {
+async fn every_request_gets_the_error() {
     let lookups = SingleFlight::<()>::new(async |name| {
         Err(Error::new(ErrorKind::NotFound, "not there").with("name", name))
     });

@@ -55,21 +55,21 @@ static EMBEDDED: LazyLock<Pools> = LazyLock::new(|| {
 });
 
 #[test]
-fn a_gateway_dies_anywhere_and_another_goes_on() {
+fn a_gateway_crashes_anywhere_and_another_continues() {
     sal::crash::dies_everywhere(&in_memory(), Versioning::Off, 1);
 }
 
 #[test]
-fn it_does_with_versions_too() {
+fn a_gateway_crashes_anywhere_with_versioning_and_another_continues() {
     sal::crash::dies_everywhere(&in_memory(), Versioning::Enabled, 1);
 }
 
 #[test]
-fn a_lost_answer_changes_nothing() {
-    sal::crash::a_lost_answer_changes_nothing(&in_memory(), 1);
+fn each_call_takes_effect_once_despite_a_lost_answer() {
+    sal::crash::each_call_takes_effect_once_despite_a_lost_answer(&in_memory(), 1);
 }
 
 #[test]
-fn a_collection_dies_anywhere_and_another_goes_on() {
+fn a_collection_crashes_anywhere_and_another_continues() {
     sal::crash::a_collection_dies_everywhere(&in_memory(), 1);
 }

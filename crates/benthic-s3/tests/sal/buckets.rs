@@ -1,4 +1,4 @@
-use super::faulty::{Fate, FaultyPool, Last};
+use super::faulty::{FaultPlan, FaultyPool, Last};
 use super::{Case, LEASE_MS, data, finish, kind, put};
 use benthic_core::{ErrorKind, Reason};
 use benthic_s3::sal::{Attributes, Bucket, NewBucket, Quota, Usage, Versioning, limits};
@@ -9,7 +9,7 @@ fn new(name: &str) -> NewBucket {
     NewBucket { name: name.into(), owner: "ada".into(), ..NewBucket::default() }
 }
 
-pub fn a_bucket_is_made_once(case: &Case) {
+pub fn a_bucket_is_created_once(case: &Case) {
     let attributes = Attributes::from([("acl".into(), Bytes::from("private"))]);
     let wanted = NewBucket { attributes: attributes.clone(), shards: Some(5), ..new("b") };
     let bucket = block_on(case.sal.create_bucket(wanted.clone())).unwrap();
@@ -73,7 +73,7 @@ pub fn a_bucket_with_objects_is_not_deleted(case: &Case) {
     assert_eq!(case.data_objects(&bucket), Vec::<String>::new());
 }
 
-pub fn a_deleted_bucket_is_gone_with_all_it_had(case: &Case) {
+pub fn deleting_a_bucket_removes_everything_in_it(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     case.put(&bucket, "k", &data(1, 1_000));
     case.delete(&bucket, "k", None);
@@ -94,7 +94,7 @@ pub fn a_deleted_bucket_is_gone_with_all_it_had(case: &Case) {
     assert_eq!(case.index_objects().len(), 1 + again.shards as usize);
 }
 
-pub fn an_owner_lists_their_buckets(case: &Case) {
+pub fn an_owner_lists_only_its_own_buckets(case: &Case) {
     for name in ["c", "a", "b", "d"] {
         case.bucket(name, Versioning::Off);
     }
@@ -113,35 +113,35 @@ pub fn an_owner_lists_their_buckets(case: &Case) {
 }
 
 /// Starts a deletion through a gateway that dies during it.
-fn half_deleted(case: &Case, bucket: &Bucket) {
+fn begin_deletion(case: &Case, bucket: &Bucket) {
     // The gateway opens the store, reads the record, writes the record, closes one shard, and dies.
-    let fate = Fate::new(4, Last::Refused);
-    let sal = case.on(&FaultyPool::pools(&case.pools, &fate)).unwrap();
+    let plan = FaultPlan::new(4, Last::Refused);
+    let sal = case.on(&FaultyPool::pools(&case.pools, &plan)).unwrap();
     assert_eq!(kind(block_on(sal.delete_bucket(&bucket.name))), ErrorKind::Unavailable);
     assert!(block_on(case.sal.bucket(&bucket.name)).unwrap().deleting_ms.is_some());
 }
 
-pub fn a_deletion_that_was_not_finished_is_finished(case: &Case) {
+pub fn an_interrupted_deletion_is_finished(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
-    half_deleted(case, &bucket);
+    begin_deletion(case, &bucket);
     block_on(case.sal.collect()).unwrap();
-    assert!(block_on(case.sal.bucket("b")).is_ok(), "whoever deletes has its lease's time");
+    assert!(block_on(case.sal.bucket("b")).is_ok(), "a deletion may take as long as a lease");
     case.clock.advance_ms(LEASE_MS);
     block_on(case.sal.collect()).unwrap();
     assert_eq!(kind(block_on(case.sal.bucket("b"))), ErrorKind::NotFound);
     case.finish(&[]);
     // A repeated delete call also finishes the deletion.
     let bucket = case.bucket("b", Versioning::Off);
-    half_deleted(case, &bucket);
+    begin_deletion(case, &bucket);
     block_on(case.sal.delete_bucket("b")).unwrap();
     case.finish(&[]);
     assert_eq!(case.index_objects(), ["directory"]);
 }
 
-pub fn a_deletion_that_is_taken_back_lets_writers_go_on(case: &Case) {
+pub fn writers_continue_after_a_reverted_deletion(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     let keys: Vec<String> = (0..30).map(|n| format!("k{n}")).collect();
-    half_deleted(case, &bucket);
+    begin_deletion(case, &bucket);
     // One shard is closed; the others still take writes.
     let results: Vec<_> =
         keys.iter().map(|key| put(case.sal.as_ref(), &bucket, key, b"1", finish(b"1"))).collect();
@@ -150,14 +150,18 @@ pub fn a_deletion_that_is_taken_back_lets_writers_go_on(case: &Case) {
     refused.for_each(|error| assert_eq!(error.kind(), ErrorKind::Busy, "{error}"));
     case.clock.advance_ms(LEASE_MS);
     block_on(case.sal.collect()).unwrap();
-    assert_eq!(block_on(case.sal.bucket("b")).unwrap().deleting_ms, None, "it is not empty");
+    assert_eq!(
+        block_on(case.sal.bucket("b")).unwrap().deleting_ms,
+        None,
+        "the deletion of a non-empty bucket is reverted"
+    );
     for key in &keys {
         case.put(&bucket, key, b"2");
     }
     case.finish(&[&bucket]);
 }
 
-pub fn usage_is_what_is_there(case: &Case) {
+pub fn usage_is_exact(case: &Case) {
     let bucket = case.bucket("b", Versioning::Enabled);
     let usage = || block_on(case.sal.usage(&bucket)).unwrap();
     assert_eq!(usage(), Usage::default());
@@ -173,7 +177,7 @@ pub fn usage_is_what_is_there(case: &Case) {
     case.finish(&[&bucket]);
 }
 
-pub fn a_quota_refuses_what_is_over_it(case: &Case) {
+pub fn a_write_over_the_quota_fails(case: &Case) {
     let quota = Quota { objects_max: Some(3), bytes_max: Some(100) };
     let bucket = block_on(case.sal.create_bucket(NewBucket { quota, ..new("b") })).unwrap();
     let try_put = |key: &str, len| put(case.sal.as_ref(), &bucket, key, &vec![0; len], finish(b""));

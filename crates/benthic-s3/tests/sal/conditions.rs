@@ -3,7 +3,7 @@ use benthic_core::ErrorKind;
 use benthic_s3::sal::{Condition, Delete, Finish, VersionId, Versioning};
 use futures::executor::block_on;
 
-pub fn a_condition_decides(case: &Case) {
+pub fn conditions_of_writes_hold(case: &Case) {
     use Condition::{Absent, Always, Differs, Exists, Matches};
     let ok: Result<(), ErrorKind> = Ok(());
     let (conflict, missing) = (Err(ErrorKind::Conflict), Err(ErrorKind::NotFound));
@@ -46,7 +46,7 @@ pub fn a_condition_decides(case: &Case) {
     case.finish(&[&bucket]);
 }
 
-pub fn a_deletion_has_conditions(case: &Case) {
+pub fn conditions_of_deletions_hold(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     let delete = |key: &str, condition, version| {
         let delete = Delete { key: key.into(), version, condition };
@@ -66,7 +66,7 @@ pub fn a_deletion_has_conditions(case: &Case) {
     case.finish(&[&bucket]);
 }
 
-pub fn of_many_writers_exactly_one_wins(case: &Case) {
+pub fn exactly_one_of_many_conditional_writers_wins(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     let race = |key: &str, size: usize, condition: Condition| {
         std::thread::scope(|scope| {
@@ -101,7 +101,7 @@ pub fn of_many_writers_exactly_one_wins(case: &Case) {
     case.finish(&[&bucket]);
 }
 
-pub fn the_last_writer_wins_and_nothing_is_mixed(case: &Case) {
+pub fn the_last_writer_wins_and_versions_do_not_mix(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     case.put(&bucket, "k", &[9; 5_000]);
     std::thread::scope(|scope| {
@@ -119,7 +119,7 @@ pub fn the_last_writer_wins_and_nothing_is_mixed(case: &Case) {
             for _ in 0..60 {
                 let object = block_on(sal.object(bucket, "k", None)).unwrap();
                 let data = read(sal.as_ref(), bucket, &object).unwrap();
-                assert_eq!(etag(&data), object.etag, "data and tag are of one writer");
+                assert_eq!(etag(&data), object.etag, "data and entity tag belong to one writer");
             }
         });
     });

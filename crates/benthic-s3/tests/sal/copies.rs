@@ -1,11 +1,11 @@
-use super::faulty::{Fate, FaultyPool};
+use super::faulty::{FaultPlan, FaultyPool};
 use super::{Case, data, finish, kind};
 use benthic_core::{ErrorKind, Result};
-use benthic_s3::sal::{Attributes, Bucket, Finish, Object, Versioning, Written};
+use benthic_s3::sal::{Attributes, Bucket, Finish, Object, Versioning, WriteResult};
 use bytes::Bytes;
 use futures::executor::block_on;
 
-fn copy(case: &Case, from: &Bucket, object: &Object, to: &Bucket, key: &str) -> Result<Written> {
+fn copy(case: &Case, from: &Bucket, object: &Object, to: &Bucket, key: &str) -> Result<WriteResult> {
     let finish = Finish { etag: object.etag.clone(), ..Finish::default() };
     block_on(case.sal.copy((from, object), to, key, finish))
 }
@@ -20,7 +20,7 @@ pub fn a_copy_outlives_its_source(case: &Case) {
         for key in &copies {
             let before = case.data_objects(&bucket).len();
             assert_eq!(copy(case, &bucket, &source, &bucket, key).unwrap().size_bytes, size as u64);
-            assert_eq!(case.data_objects(&bucket).len(), before, "no data are moved");
+            assert_eq!(case.data_objects(&bucket).len(), before, "a copy moves no data");
         }
         case.delete(&bucket, "k", None);
         case.finish(&[&bucket]);
@@ -29,12 +29,12 @@ pub fn a_copy_outlives_its_source(case: &Case) {
             case.delete(&bucket, key, None);
             case.finish(&[&bucket]);
             let there = !case.data_objects(&bucket).is_empty();
-            assert_eq!(there, at + 1 < copies.len() && size > 0, "with the last copy the data go");
+            assert_eq!(there, at + 1 < copies.len() && size > 0, "the data go with the last copy");
         }
     }
 }
 
-pub fn a_copy_of_a_copy_shares_too(case: &Case) {
+pub fn a_copy_of_a_copy_shares_the_data(case: &Case) {
     let one = case.bucket("one", Versioning::Off);
     let two = case.bucket("two", Versioning::Enabled);
     // Use an object of several parts, and so of several segments.
@@ -76,7 +76,7 @@ pub fn a_copy_onto_itself_changes_its_attributes(case: &Case) {
     assert_eq!(case.data_objects(&bucket).len(), 1);
 }
 
-pub fn a_copy_of_what_was_deleted_is_not_found(case: &Case) {
+pub fn copying_a_deleted_object_fails(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     case.put(&bucket, "k", b"1");
     let source = case.object(&bucket, "k");
@@ -97,7 +97,7 @@ pub fn a_copy_of_what_was_deleted_is_not_found(case: &Case) {
     assert_eq!(case.data_objects(&bucket), Vec::<String>::new());
 }
 
-pub fn a_copy_outlives_its_sources_bucket(case: &Case) {
+pub fn a_copy_outlives_the_bucket_of_its_source(case: &Case) {
     let one = case.bucket("one", Versioning::Off);
     let two = case.bucket("two", Versioning::Off);
     case.put(&one, "k", &data(1, 1_000));
@@ -117,7 +117,7 @@ pub fn a_copy_outlives_its_sources_bucket(case: &Case) {
     assert_eq!(case.index_objects().len(), 1 + two.shards as usize);
 }
 
-pub fn a_copy_that_was_too_late_leaves_nothing(case: &Case) {
+pub fn a_late_copy_leaves_nothing(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     case.put(&bucket, "k", b"1");
     let source = case.object(&bucket, "k");
@@ -126,10 +126,10 @@ pub fn a_copy_that_was_too_late_leaves_nothing(case: &Case) {
     let ahead = case.ahead_of(10 * super::LEASE_MS);
     for operation in 1..=3 {
         let ahead = std::sync::Arc::clone(&ahead);
-        let fate = Fate::interrupted(operation, move || {
+        let plan = FaultPlan::interrupted(operation, move || {
             block_on(ahead.collect()).unwrap();
         });
-        let sal = case.on(&FaultyPool::pools(&case.pools, &fate)).unwrap();
+        let sal = case.on(&FaultyPool::pools(&case.pools, &plan)).unwrap();
         let key = format!("copy{operation}");
         let result = block_on(sal.copy((&bucket, &source), &bucket, &key, finish(b"1")));
         // The copy is complete after its third operation.

@@ -1,11 +1,11 @@
 //! Crash tests: a gateway dies between any two operations of its work, and another gateway
 //! continues.
 
-use super::faulty::{Fate, FaultyPool, Last};
+use super::faulty::{FaultPlan, FaultyPool, Last};
 use super::{Case, Pools, data, etag, finish, put, put_part, read};
 use benthic_core::{ErrorKind, Result};
 use benthic_s3::sal::{
-    Bucket, Condition, Delete, Finish, NewBucket, Object, PartOf, PartRef, Sal, Versioning,
+    Bucket, Condition, Delete, Finish, NewBucket, Object, PartId, PartRef, Sal, Versioning,
 };
 use futures::executor::block_on;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ const MIB: usize = 1 << 20;
 
 /// The acknowledged state of a bucket, and the unacknowledged attempt.
 #[derive(Debug, Default)]
-struct Told {
+struct BucketState {
     bucket: Option<Bucket>,
     /// Entity tags of current objects; None for deleted objects.
     objects: BTreeMap<String, Option<String>>,
@@ -24,9 +24,9 @@ struct Told {
     deleting: bool,
 }
 
-impl Told {
+impl BucketState {
     /// Records an attempt, and its result once it is acknowledged.
-    fn tries<T>(
+    fn attempt<T>(
         &mut self,
         key: &str,
         becomes: Option<String>,
@@ -41,33 +41,33 @@ impl Told {
 }
 
 /// The whole life of a bucket on one gateway: all operations, from creation to deletion.
-fn live(sal: &dyn Sal, versioning: Versioning, told: &mut Told) -> Result<()> {
+fn run_bucket_life(sal: &dyn Sal, versioning: Versioning, state: &mut BucketState) -> Result<()> {
     let new = NewBucket { name: "b".into(), owner: "ada".into(), versioning, ..NewBucket::default() };
     let bucket = block_on(sal.create_bucket(new))?;
-    told.bucket = Some(bucket.clone());
+    state.bucket = Some(bucket.clone());
     // Write small, large (several data objects) and empty objects, both new and replaced ones.
     for (key, size) in [("k", 1_000), ("large", 5 * MIB), ("k", 2_000), ("empty", 0), ("k", 3_000)] {
         let data = data(size as u64, size);
-        told.tries(key, Some(etag(&data)), || put(sal, &bucket, key, &data, finish(&data)))?;
+        state.attempt(key, Some(etag(&data)), || put(sal, &bucket, key, &data, finish(&data)))?;
     }
     let large = block_on(sal.object(&bucket, "large", None))?;
     let copy = |key: &str, source: &Object| {
         let finish = Finish { etag: source.etag.clone(), ..Finish::default() };
         block_on(sal.copy((&bucket, source), &bucket, key, finish))
     };
-    told.tries("copy", Some(large.etag.clone()), || copy("copy", &large))?;
+    state.attempt("copy", Some(large.etag.clone()), || copy("copy", &large))?;
     let again = block_on(sal.object(&bucket, "copy", None))?;
-    told.tries("copy2", Some(large.etag.clone()), || copy("copy2", &again))?;
-    told.tries("large", Some(large.etag.clone()), || copy("large", &large))?;
+    state.attempt("copy2", Some(large.etag.clone()), || copy("copy2", &again))?;
+    state.attempt("large", Some(large.etag.clone()), || copy("large", &large))?;
     let delete = |key: &str, condition: Condition| {
         block_on(sal.delete(&bucket, &Delete { key: key.into(), version: None, condition }))
     };
-    told.tries("large", None, || delete("large", Condition::Exists))?;
-    told.tries("copy", None, || delete("copy", Condition::Always))?;
+    state.attempt("large", None, || delete("large", Condition::Exists))?;
+    state.attempt("copy", None, || delete("copy", Condition::Always))?;
     // Complete an upload with a replaced part and a dropped part, then abort another upload.
     let upload = block_on(sal.create_upload(&bucket, "k", Default::default()))?;
     let part = |upload, number, seed| {
-        let part = put_part(sal, &bucket, "k", PartOf { upload, number }, &data(seed, 1_000))?;
+        let part = put_part(sal, &bucket, "k", PartId { upload, number }, &data(seed, 1_000))?;
         Ok(PartRef { number, write: part.write })
     };
     part(upload, 1, 1)?;
@@ -75,20 +75,20 @@ fn live(sal: &dyn Sal, versioning: Versioning, told: &mut Told) -> Result<()> {
     part(upload, 2, 4)?;
     let whole = [data(2, 1_000), data(3, 1_000)].concat();
     let complete = || block_on(sal.complete_upload(&bucket, "k", upload, &parts, finish(&whole)));
-    told.tries("k", Some(etag(&whole)), complete)?;
+    state.attempt("k", Some(etag(&whole)), complete)?;
     let upload = block_on(sal.create_upload(&bucket, "k", Default::default()))?;
     part(upload, 1, 5)?;
     block_on(sal.abort_upload(&bucket, "k", upload))?;
     block_on(sal.collect())?;
     // Delete all versions, and then the bucket.
     let list = |after| {
-        let (what, prefix) = (benthic_s3::sal::What::Versions, String::new());
+        let (kind, prefix) = (benthic_s3::sal::ListKind::Versions, String::new());
         block_on(sal.list(
             &bucket,
-            &benthic_s3::sal::List { what, delimiter: prefix.clone(), prefix, after, entries_max: 5 },
+            &benthic_s3::sal::List { kind, delimiter: prefix.clone(), prefix, after, entries_max: 5 },
         ))
     };
-    told.deleting = true;
+    state.deleting = true;
     loop {
         let page = list(None)?;
         for entry in &page.entries {
@@ -107,13 +107,13 @@ fn live(sal: &dyn Sal, versioning: Versioning, told: &mut Told) -> Result<()> {
 
 /// Checks the state that another gateway finds after all leases have ended. A failed operation must
 /// have changed nothing, unless its outcome is unknown.
-fn repaired(case: &Case, told: &Told, failed: ErrorKind, context: &str) {
+fn check_repair(case: &Case, state: &BucketState, failed: ErrorKind, context: &str) {
     let found = block_on(case.sal.bucket("b"));
     let Ok(bucket) = found else {
-        assert!(told.bucket.is_none() || told.deleting, "{context}");
+        assert!(state.bucket.is_none() || state.deleting, "{context}");
         case.settle();
         assert_eq!(case.index_objects(), ["directory"], "{context}");
-        if let Some(bucket) = &told.bucket {
+        if let Some(bucket) = &state.bucket {
             assert_eq!(case.data_objects(bucket), Vec::<String>::new(), "{context}");
         }
         return;
@@ -122,21 +122,21 @@ fn repaired(case: &Case, told: &Told, failed: ErrorKind, context: &str) {
     assert_eq!(before.findings, Vec::<String>::new(), "{context}");
     case.settle();
     let Ok(bucket) = block_on(case.sal.bucket("b")) else {
-        assert!(told.deleting, "{context}");
+        assert!(state.deleting, "{context}");
         assert_eq!(case.index_objects(), ["directory"], "{context}");
         return;
     };
     case.check(&bucket);
-    for (key, wanted) in told.objects.iter().filter(|_| !told.deleting) {
+    for (key, wanted) in state.objects.iter().filter(|_| !state.deleting) {
         let object = block_on(case.sal.object(&bucket, key, None)).ok().filter(|object| !object.marker);
         let found = object.as_ref().map(|object| object.etag.clone());
-        let attempted = told.attempted.as_ref();
+        let attempted = state.attempted.as_ref();
         let attempted = attempted.filter(|(it, _)| it == key && failed == ErrorKind::OutcomeUnknown);
         let allowed = found == *wanted || attempted.is_some_and(|(_, becomes)| found == *becomes);
         assert!(allowed, "{context} key={key} found={found:?}");
         if let Some(object) = object {
             let data = read(case.sal.as_ref(), &bucket, &object).unwrap();
-            assert_eq!(etag(&data), object.etag, "{context}: data are of one writer");
+            assert_eq!(etag(&data), object.etag, "{context}: data belong to one writer");
         }
     }
     // The bucket must take writes, and its deletion must remove everything that it had.
@@ -156,38 +156,38 @@ pub fn dies_everywhere(pools: &Pools, versioning: Versioning, stride: usize) {
     for last in [Last::Refused, Last::Done, Last::Away] {
         for operations in (1..).step_by(stride) {
             let case = Case::new(pools, "crash");
-            let fate = Fate::new(operations, last);
-            let dying = case.on(&FaultyPool::pools(&case.pools, &fate)).unwrap();
-            let mut told = Told::default();
-            let outcome = live(dying.as_ref(), versioning, &mut told);
-            if fate.is_well() {
+            let plan = FaultPlan::new(operations, last);
+            let dying = case.on(&FaultyPool::pools(&case.pools, &plan)).unwrap();
+            let mut state = BucketState::default();
+            let outcome = run_bucket_life(dying.as_ref(), versioning, &mut state);
+            if plan.has_survived() {
                 outcome.unwrap();
                 assert!(operations > 70, "operations={operations}");
                 break;
             }
             let error = outcome.unwrap_err();
-            let context = format!("operations={operations} last={last:?} {told:?} {error}");
-            repaired(&case, &told, error.kind(), &context);
+            let context = format!("operations={operations} last={last:?} {state:?} {error}");
+            check_repair(&case, &state, error.kind(), &context);
         }
     }
 }
 
 /// Loses the answer of one operation; then everything works again. Each call must take effect
 /// exactly once.
-pub fn a_lost_answer_changes_nothing(pools: &Pools, stride: usize) {
+pub fn each_call_takes_effect_once_despite_a_lost_answer(pools: &Pools, stride: usize) {
     for operations in (1..).step_by(stride) {
         let case = Case::new(pools, "lost");
-        let fate = Fate::new(operations, Last::Unanswered);
-        let sal = case.on(&FaultyPool::pools(&case.pools, &fate)).unwrap();
-        let mut told = Told::default();
-        let outcome = live(sal.as_ref(), Versioning::Enabled, &mut told);
+        let plan = FaultPlan::new(operations, Last::Unanswered);
+        let sal = case.on(&FaultyPool::pools(&case.pools, &plan)).unwrap();
+        let mut state = BucketState::default();
+        let outcome = run_bucket_life(sal.as_ref(), Versioning::Enabled, &mut state);
         if let Err(error) = outcome {
-            panic!("operations={operations} {error} {told:?}");
+            panic!("operations={operations} {error} {state:?}");
         }
         assert_eq!(block_on(case.sal.bucket("b")).unwrap_err().kind(), ErrorKind::NotFound);
         case.settle();
         assert_eq!(case.index_objects(), ["directory"]);
-        if fate.is_well() {
+        if plan.has_survived() {
             assert!(operations > 70, "operations={operations}");
             break;
         }
@@ -223,7 +223,8 @@ fn leave_garbage(case: &Case) -> Bucket {
         if !create {
             case.bucket("half gone", Versioning::Off);
         }
-        let dying = case.on(&FaultyPool::pools(&case.pools, &Fate::new(operations, Last::Refused))).unwrap();
+        let dying =
+            case.on(&FaultyPool::pools(&case.pools, &FaultPlan::new(operations, Last::Refused))).unwrap();
         let new = NewBucket { name: "half made".into(), owner: "ada".into(), ..NewBucket::default() };
         let died = if create {
             block_on(dying.create_bucket(new)).map(|_| ())
@@ -241,15 +242,15 @@ pub fn a_collection_dies_everywhere(pools: &Pools, stride: usize) {
         for operations in (1..).step_by(stride) {
             let case = Case::new(pools, "collect");
             let kept = leave_garbage(&case);
-            let fate = Fate::new(operations, last);
-            let dying = case.on(&FaultyPool::pools(&case.pools, &fate)).unwrap();
+            let plan = FaultPlan::new(operations, last);
+            let dying = case.on(&FaultyPool::pools(&case.pools, &plan)).unwrap();
             let mut outcome = Ok(());
             for _ in 0..3 {
                 case.clock.advance_ms(super::GRACE_MS + super::LEASE_MS);
                 outcome = outcome.and_then(|()| block_on(dying.collect()).map(|_| ()));
             }
             let context = format!("operations={operations} last={last:?} {outcome:?}");
-            assert_eq!(outcome.is_ok(), fate.is_well(), "{context}");
+            assert_eq!(outcome.is_ok(), plan.has_survived(), "{context}");
             case.check(&kept);
             case.clock.advance_ms(super::GRACE_MS + super::LEASE_MS);
             for _ in 0..3 {
@@ -269,7 +270,7 @@ pub fn a_collection_dies_everywhere(pools: &Pools, stride: usize) {
             case.check(&kept);
             assert_eq!(case.data_objects(&kept), Vec::<String>::new(), "{context}");
             assert_eq!(case.index_objects().len(), 1 + kept.shards as usize, "{context}");
-            if fate.is_well() {
+            if plan.has_survived() {
                 assert!(operations > 70, "operations={operations}");
                 break;
             }

@@ -26,7 +26,7 @@ pub enum Last {
 }
 
 /// Progress of a gateway, and the point at which it dies or is interrupted.
-pub struct Fate {
+pub struct FaultPlan {
     done: AtomicU64,
     dies_after: u64,
     last: Last,
@@ -37,22 +37,22 @@ pub struct Fate {
 /// Number of a call, counted from 1, and the work of the other gateway right after it.
 type Interruption = (u64, Arc<dyn Fn() + Send + Sync>);
 
-impl Fate {
-    pub fn new(dies_after: u64, last: Last) -> Arc<Fate> {
+impl FaultPlan {
+    pub fn new(dies_after: u64, last: Last) -> Arc<FaultPlan> {
         let (done, calls) = (AtomicU64::new(0), AtomicU64::new(0));
-        Arc::new(Fate { done, dies_after, last, calls, interruption: None })
+        Arc::new(FaultPlan { done, dies_after, last, calls, interruption: None })
     }
 
     /// A gateway that does not die; another gateway interrupts it right after the call with this
     /// number.
-    pub fn interrupted(call: u64, interrupt: impl Fn() + Send + Sync + 'static) -> Arc<Fate> {
+    pub fn interrupted(call: u64, interrupt: impl Fn() + Send + Sync + 'static) -> Arc<FaultPlan> {
         let (done, calls) = (AtomicU64::new(0), AtomicU64::new(0));
         let interruption: Option<Interruption> = Some((call, Arc::new(interrupt)));
-        Arc::new(Fate { done, dies_after: u64::MAX, last: Last::Refused, calls, interruption })
+        Arc::new(FaultPlan { done, dies_after: u64::MAX, last: Last::Refused, calls, interruption })
     }
 
     /// Whether all operations were done before the point of death.
-    pub fn is_well(&self) -> bool {
+    pub fn has_survived(&self) -> bool {
         self.done.load(Ordering::SeqCst) <= self.dies_after
     }
 
@@ -92,14 +92,14 @@ enum Turn {
 /// A pool of such a gateway.
 pub struct FaultyPool {
     inner: Arc<dyn Pool>,
-    fate: Arc<Fate>,
+    plan: Arc<FaultPlan>,
 }
 
 impl FaultyPool {
-    /// Wraps both pools with a shared fate.
-    pub fn pools(pools: &Pools, fate: &Arc<Fate>) -> Pools {
+    /// Wraps both pools with a shared plan.
+    pub fn pools(pools: &Pools, plan: &Arc<FaultPlan>) -> Pools {
         let dying = |inner: &Arc<dyn Pool>| -> Arc<dyn Pool> {
-            Arc::new(FaultyPool { inner: Arc::clone(inner), fate: Arc::clone(fate) })
+            Arc::new(FaultyPool { inner: Arc::clone(inner), plan: Arc::clone(plan) })
         };
         Pools { index: dying(&pools.index), data: dying(&pools.data) }
     }
@@ -120,14 +120,14 @@ impl Pool for FaultyPool {
     }
 
     async fn read(&self, object: &ObjectId, op: ReadOp) -> Result<ReadReply> {
-        match (self.fate.turn(), self.fate.last) {
+        match (self.plan.turn(), self.plan.last) {
             (Turn::Works, _) | (Turn::Last, Last::Unanswered) => self.inner.read(object, op).await,
             _ => Err(FaultyPool::gone()),
         }
     }
 
     async fn write(&self, object: &ObjectId, op: WriteOp) -> Result<WriteReply> {
-        match self.fate.turn() {
+        match self.plan.turn() {
             Turn::Works => self.inner.write(object, op).await,
             Turn::Last => {
                 // The write happens, but its result is lost.
@@ -140,13 +140,13 @@ impl Pool for FaultyPool {
 
     async fn exec(&self, object: &ObjectId, call: ClassCall) -> Result<Bytes> {
         let reads = matches!(call.method.as_str(), "get" | "list");
-        match self.fate.turn() {
+        match self.plan.turn() {
             Turn::Works => {
                 let result = self.inner.exec(object, call).await;
-                self.fate.count_call();
+                self.plan.count_call();
                 result
             }
-            Turn::Last if reads && self.fate.last == Last::Unanswered => self.inner.exec(object, call).await,
+            Turn::Last if reads && self.plan.last == Last::Unanswered => self.inner.exec(object, call).await,
             Turn::Last => {
                 let _ = self.inner.exec(object, call).await;
                 Err(FaultyPool::lost())
@@ -156,7 +156,7 @@ impl Pool for FaultyPool {
     }
 
     async fn list(&self, request: ListRequest) -> Result<ListPage> {
-        match (self.fate.turn(), self.fate.last) {
+        match (self.plan.turn(), self.plan.last) {
             (Turn::Works, _) | (Turn::Last, Last::Unanswered) => self.inner.list(request).await,
             _ => Err(FaultyPool::gone()),
         }

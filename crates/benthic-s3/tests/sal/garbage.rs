@@ -1,10 +1,10 @@
-use super::faulty::{Fate, FaultyPool, Last};
+use super::faulty::{FaultPlan, FaultyPool, Last};
 use super::{Case, GRACE_MS, LEASE_MS, data, kind};
 use benthic_core::{ErrorKind, WriteOp};
-use benthic_s3::sal::{Collected, NewBucket, Versioning};
+use benthic_s3::sal::{CollectionStats, NewBucket, Versioning};
 use futures::executor::block_on;
 
-pub fn what_was_replaced_is_removed_after_its_time(case: &Case) {
+pub fn replaced_data_are_removed_after_the_grace_period(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     case.put(&bucket, "k", &data(1, 5 << 20));
     // Write through another gateway. It has not written to this shard before, so it reserves no
@@ -20,23 +20,23 @@ pub fn what_was_replaced_is_removed_after_its_time(case: &Case) {
     let collected = block_on(case.sal.collect()).unwrap();
     assert_eq!((collected.entries, collected.data_objects), (1, 2));
     assert_eq!(case.data_objects(&bucket).len(), 1);
-    assert_eq!(block_on(case.sal.collect()).unwrap(), Collected::default());
+    assert_eq!(block_on(case.sal.collect()).unwrap(), CollectionStats::default());
     case.finish(&[&bucket]);
 }
 
-pub fn a_shard_that_is_written_often_saves_a_call(case: &Case) {
+pub fn reserved_intents_save_a_call(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
-    let fate = Fate::new(u64::MAX, Last::Refused);
-    let sal = case.on(&FaultyPool::pools(&case.pools, &fate)).unwrap();
+    let plan = FaultPlan::new(u64::MAX, Last::Refused);
+    let sal = case.on(&FaultyPool::pools(&case.pools, &plan)).unwrap();
     let operations = |data: &[u8]| {
-        let before = fate.operations();
+        let before = plan.operations();
         super::put(sal.as_ref(), &bucket, "k", data, super::finish(data)).unwrap();
-        fate.operations() - before
+        plan.operations() - before
     };
     // The first two writes take three operations: intent, data, key. From the third write on, the
     // previous one has already stored the intent.
     assert_eq!([1, 2, 3, 4].map(|number| operations(&[number])), [3, 3, 2, 2]);
-    assert_eq!(operations(&data(1, 5 << 20)), 4, "that is not for a write of several data objects");
+    assert_eq!(operations(&data(1, 5 << 20)), 4, "a write of several data objects needs its own intent");
     // An intent that would expire soon is not used, and expires.
     case.clock.advance_ms(LEASE_MS / 4);
     assert_eq!([5, 6, 7].map(|number| operations(&[number])), [3, 3, 2]);
@@ -54,7 +54,7 @@ pub fn a_shard_that_is_written_often_saves_a_call(case: &Case) {
     assert_eq!(case.data_objects(&bucket).len(), 1);
 }
 
-pub fn outcomes_are_forgotten(case: &Case) {
+pub fn outcomes_expire(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     for n in 0..50 {
         case.put(&bucket, &format!("k{n}"), b"");
@@ -65,11 +65,11 @@ pub fn outcomes_are_forgotten(case: &Case) {
     case.finish(&[&bucket]);
 }
 
-pub fn a_bucket_that_was_not_finished_is_removed(case: &Case) {
+pub fn a_half_created_bucket_is_removed(case: &Case) {
     let new = || NewBucket { name: "b".into(), owner: "ada".into(), ..NewBucket::default() };
     // The gateway opens the store, records the bucket, creates a shard, and dies.
-    let fate = Fate::new(3, Last::Refused);
-    let dying = case.on(&FaultyPool::pools(&case.pools, &fate)).unwrap();
+    let plan = FaultPlan::new(3, Last::Refused);
+    let dying = case.on(&FaultyPool::pools(&case.pools, &plan)).unwrap();
     assert_eq!(kind(block_on(dying.create_bucket(new()))), ErrorKind::Unavailable);
     assert_eq!(case.index_objects().len(), 2);
     assert_eq!(kind(block_on(case.sal.bucket("b"))), ErrorKind::NotFound);
@@ -80,7 +80,7 @@ pub fn a_bucket_that_was_not_finished_is_removed(case: &Case) {
     assert_eq!(case.index_objects().len(), 1 + bucket.shards as usize);
 }
 
-pub fn clocks_that_differ_lose_nothing(case: &Case) {
+pub fn different_clocks_lose_no_data(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     case.put(&bucket, "k", b"old");
     // Write all data, then collect through a gateway whose clock is far ahead.
@@ -104,7 +104,7 @@ pub fn clocks_that_differ_lose_nothing(case: &Case) {
     assert_eq!(case.data_objects(&bucket).len(), 1);
 }
 
-pub fn what_is_damaged_does_not_keep_the_rest(case: &Case) {
+pub fn damage_in_one_bucket_does_not_stop_collection(case: &Case) {
     let buckets = ["a", "b"].map(|name| case.bucket(name, Versioning::Off));
     for bucket in &buckets {
         case.put(bucket, "k", b"old");

@@ -1,6 +1,6 @@
 use super::{Case, finish, kind, put};
 use benthic_core::ErrorKind;
-use benthic_s3::sal::{VersionId, Versioning, What, limits};
+use benthic_s3::sal::{ListKind, VersionId, Versioning, limits};
 use futures::executor::block_on;
 
 pub fn keys_are_data(case: &Case) {
@@ -51,7 +51,7 @@ pub fn keys_are_data(case: &Case) {
     keys.sort();
     assert_eq!(case.names(&bucket, "", "", 7), keys);
     let twice: Vec<_> = keys.iter().flat_map(|key| [key.clone(), key.clone()]).collect();
-    assert_eq!(super::names(&case.list_all(&bucket, What::Versions, "", "", 5)), twice);
+    assert_eq!(super::names(&case.list_all(&bucket, ListKind::Versions, "", "", 5)), twice);
     for key in &keys {
         assert_eq!(case.names(&bucket, key, "", 100).first(), Some(key), "a key begins with itself");
         let upload = case.upload(&bucket, key);

@@ -1,6 +1,6 @@
 use super::{Case, finish, kind, names, put};
 use benthic_core::ErrorKind;
-use benthic_s3::sal::{After, Bucket, Delete, Entry, List, NewBucket, Versioning, What, limits};
+use benthic_s3::sal::{Bucket, Delete, Entry, List, ListKind, ListPosition, NewBucket, Versioning, limits};
 use futures::executor::block_on;
 
 /// Writes empty objects from several threads.
@@ -36,7 +36,7 @@ fn expected(keys: &[String], prefix: &str, delimiter: &str) -> Vec<String> {
     entries
 }
 
-pub fn keys_come_in_the_order_of_their_bytes(case: &Case) {
+pub fn keys_are_listed_in_byte_order(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     assert_eq!(case.names(&bucket, "", "", 1), Vec::<String>::new());
     let mut keys = owned(&[
@@ -85,7 +85,7 @@ pub fn ten_thousand_keys_are_listed_by_pages(case: &Case) {
     assert_eq!(block_on(case.sal.usage(&bucket)).unwrap().objects, 10_000);
 }
 
-pub fn a_delimiter_makes_prefixes(case: &Case) {
+pub fn a_delimiter_groups_keys_by_prefix(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     let keys = owned(&[
         "a", "a/", "a//", "a//b", "a/b", "a/b/c", "a/b/d", "a0", "a\0", "a\0/x", "ab/c", "b/", "b/x/y", "/",
@@ -102,25 +102,25 @@ pub fn a_delimiter_makes_prefixes(case: &Case) {
             }
         }
     }
-    let entries = case.list_all(&bucket, What::Objects, "", "/", 10);
+    let entries = case.list_all(&bucket, ListKind::Objects, "", "/", 10);
     assert!(entries.contains(&Entry::Prefix("photos/".into())));
     assert!(matches!(entries.iter().find(|entry| entry.key() == "a"), Some(Entry::Version(_))));
     case.finish(&[&bucket]);
 }
 
-pub fn a_marker_skips_what_is_not_behind_it(case: &Case) {
+pub fn a_listing_starts_after_its_marker(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     let keys = owned(&["a", "b/1", "b/2", "b0", "c/1", "d"]);
     fill(case, &bucket, &keys);
     let list = |prefix: &str, delimiter: &str, after: &str| {
-        let after = Some(After { key: after.into(), within: None });
+        let after = Some(ListPosition { key: after.into(), within: None });
         let (prefix, delimiter) = (prefix.into(), delimiter.into());
-        let list = List { what: What::Objects, prefix, delimiter, after, entries_max: 100 };
+        let list = List { kind: ListKind::Objects, prefix, delimiter, after, entries_max: 100 };
         names(&block_on(case.sal.list(&bucket, &list)).unwrap().entries)
     };
     assert_eq!(list("", "", ""), keys);
     assert_eq!(list("", "", "a"), keys[1..]);
-    assert_eq!(list("", "", "a\0"), keys[1..], "it need not be there");
+    assert_eq!(list("", "", "a\0"), keys[1..], "the marker need not exist");
     assert_eq!(list("", "", "b/1"), keys[2..]);
     assert_eq!(list("", "", "zzz"), Vec::<String>::new());
     assert_eq!(list("b/", "", "a"), ["b/1", "b/2"]);
@@ -132,7 +132,7 @@ pub fn a_marker_skips_what_is_not_behind_it(case: &Case) {
     case.finish(&[&bucket]);
 }
 
-pub fn delete_markers_are_no_objects(case: &Case) {
+pub fn delete_markers_are_not_listed_as_objects(case: &Case) {
     let bucket = case.bucket("b", Versioning::Enabled);
     let keys: Vec<String> = (0..300).map(|n| format!("{}/{n:03}", n / 100)).collect();
     fill(case, &bucket, &keys);
@@ -144,14 +144,14 @@ pub fn delete_markers_are_no_objects(case: &Case) {
         keys.iter().enumerate().filter(|(n, _)| !deleted(*n)).map(|(_, key)| key.clone()).collect();
     for page in [7, 1_000] {
         assert_eq!(case.names(&bucket, "", "", page), left);
-        assert_eq!(case.names(&bucket, "", "/", page), ["0/", "2/"], "nothing is left in 1/");
+        assert_eq!(case.names(&bucket, "", "/", page), ["0/", "2/"], "1/ contains no objects");
     }
-    let versions = case.list_all(&bucket, What::Versions, "", "/", 2);
-    assert_eq!(names(&versions), ["0/", "1/", "2/"], "but its versions are");
+    let versions = case.list_all(&bucket, ListKind::Versions, "", "/", 2);
+    assert_eq!(names(&versions), ["0/", "1/", "2/"], "the versions in 1/ are listed");
     case.finish(&[&bucket]);
 }
 
-pub fn many_delete_markers_end_no_listing(case: &Case) {
+pub fn many_delete_markers_do_not_end_a_listing(case: &Case) {
     let new = NewBucket {
         name: "b".into(),
         owner: "ada".into(),
@@ -191,7 +191,7 @@ pub fn uploads_are_listed(case: &Case) {
     uploads.sort();
     for page in [1, 2, 100] {
         let found: Vec<_> = case
-            .list_all(&bucket, What::Uploads, "", "", page)
+            .list_all(&bucket, ListKind::Uploads, "", "", page)
             .into_iter()
             .map(|entry| match entry {
                 Entry::Upload(upload) => (upload.key, upload.upload),
@@ -199,7 +199,7 @@ pub fn uploads_are_listed(case: &Case) {
             })
             .collect();
         assert_eq!(found, uploads, "{page}");
-        assert_eq!(names(&case.list_all(&bucket, What::Uploads, "a", "/", page)), ["a", "a/"]);
+        assert_eq!(names(&case.list_all(&bucket, ListKind::Uploads, "a", "/", page)), ["a", "a/"]);
     }
     for (key, upload) in &uploads {
         block_on(case.sal.abort_upload(&bucket, key, *upload)).unwrap();
@@ -207,12 +207,12 @@ pub fn uploads_are_listed(case: &Case) {
     case.finish(&[&bucket]);
 }
 
-pub fn what_changes_meanwhile_does_not_disturb(case: &Case) {
+pub fn concurrent_changes_do_not_disturb_a_listing(case: &Case) {
     let bucket = case.bucket("b", Versioning::Enabled);
     let keys: Vec<String> = (0..60).map(|n| format!("k{n:02}")).collect();
     fill(case, &bucket, &keys);
     let mut list = List {
-        what: What::Versions,
+        kind: ListKind::Versions,
         prefix: String::new(),
         delimiter: String::new(),
         after: None,
@@ -237,7 +237,7 @@ pub fn what_changes_meanwhile_does_not_disturb(case: &Case) {
     }
     for key in &keys {
         let times = found.iter().filter(|found| *found == key).count();
-        assert_eq!(times, 1, "{key} was there all the time");
+        assert_eq!(times, 1, "{key} existed during the whole listing");
     }
     case.finish(&[&bucket]);
 }
@@ -245,7 +245,7 @@ pub fn what_changes_meanwhile_does_not_disturb(case: &Case) {
 pub fn pages_have_limits(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     let list = |prefix: String, delimiter: String, entries_max| {
-        let list = List { what: What::Objects, prefix, delimiter, after: None, entries_max };
+        let list = List { kind: ListKind::Objects, prefix, delimiter, after: None, entries_max };
         block_on(case.sal.list(&bucket, &list))
     };
     let text = |len| "p".repeat(len);
@@ -256,7 +256,8 @@ pub fn pages_have_limits(case: &Case) {
     assert_eq!(kind(list(text(0), text(1_025), 1)), ErrorKind::LimitExceeded);
     list(text(1_024), text(1_024), limits::LIST_ENTRIES_MAX).unwrap();
     let gone = Bucket { id: Default::default(), ..bucket.clone() };
-    let list = List { what: What::Objects, prefix: text(0), delimiter: text(0), after: None, entries_max: 1 };
+    let list =
+        List { kind: ListKind::Objects, prefix: text(0), delimiter: text(0), after: None, entries_max: 1 };
     assert_eq!(kind(block_on(case.sal.list(&gone, &list))), ErrorKind::NotFound);
     case.finish(&[&bucket]);
 }

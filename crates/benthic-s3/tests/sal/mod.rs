@@ -20,8 +20,8 @@ use benthic_core::{
     Clock, Environment, ErrorKind, ListRequest, ManualClock, Namespaces, ObjectId, Pool, Result, SystemRandom,
 };
 use benthic_s3::sal::{
-    Attributes, Bucket, Condition, Delete, Deleted, Entry, Finish, Id, List, ListedVersion, NewBucket,
-    Object, PartOf, PartRef, Pending, Reader, Sal, VersionId, Versioning, What, Written,
+    Attributes, Bucket, Condition, Delete, DeleteResult, Entry, Finish, Id, List, ListKind, ListedVersion,
+    NewBucket, Object, PartId, PartRef, PendingGarbage, Reader, Sal, VersionId, Versioning, WriteResult,
 };
 use benthic_s3::{Options, PoolSal};
 use benthic_testkit::random::Rng;
@@ -91,7 +91,7 @@ impl Case {
         block_on(self.sal.create_bucket(new)).unwrap()
     }
 
-    pub fn put(&self, bucket: &Bucket, key: &str, data: &[u8]) -> Written {
+    pub fn put(&self, bucket: &Bucket, key: &str, data: &[u8]) -> WriteResult {
         put(self.sal.as_ref(), bucket, key, data, finish(data)).unwrap()
     }
 
@@ -128,7 +128,7 @@ impl Case {
         }
     }
 
-    pub fn delete(&self, bucket: &Bucket, key: &str, version: Option<VersionId>) -> Deleted {
+    pub fn delete(&self, bucket: &Bucket, key: &str, version: Option<VersionId>) -> DeleteResult {
         let delete = Delete { key: key.into(), version, condition: Condition::Always };
         block_on(self.sal.delete(bucket, &delete)).unwrap()
     }
@@ -137,13 +137,13 @@ impl Case {
     pub fn list_all(
         &self,
         bucket: &Bucket,
-        what: What,
+        kind: ListKind,
         prefix: &str,
         delimiter: &str,
         page: u32,
     ) -> Vec<Entry> {
         let mut list =
-            List { what, prefix: prefix.into(), delimiter: delimiter.into(), after: None, entries_max: page };
+            List { kind, prefix: prefix.into(), delimiter: delimiter.into(), after: None, entries_max: page };
         let mut entries = Vec::new();
         loop {
             let listed = block_on(self.sal.list(bucket, &list)).unwrap();
@@ -158,7 +158,7 @@ impl Case {
 
     /// The names of all listed keys and prefixes.
     pub fn names(&self, bucket: &Bucket, prefix: &str, delimiter: &str, page: u32) -> Vec<String> {
-        names(&self.list_all(bucket, What::Objects, prefix, delimiter, page))
+        names(&self.list_all(bucket, ListKind::Objects, prefix, delimiter, page))
     }
 
     pub fn versions(&self, bucket: &Bucket) -> Vec<ListedVersion> {
@@ -166,7 +166,7 @@ impl Case {
             Entry::Version(version) => version,
             other => panic!("{other:?}"),
         };
-        self.list_all(bucket, What::Versions, "", "", 2).into_iter().map(version).collect()
+        self.list_all(bucket, ListKind::Versions, "", "", 2).into_iter().map(version).collect()
     }
 
     pub fn upload(&self, bucket: &Bucket, key: &str) -> Id {
@@ -185,8 +185,8 @@ impl Case {
         upload: Id,
         number: u16,
         data: &[u8],
-    ) -> Result<Written> {
-        put_part(self.sal.as_ref(), bucket, key, PartOf { upload, number }, data)
+    ) -> Result<WriteResult> {
+        put_part(self.sal.as_ref(), bucket, key, PartId { upload, number }, data)
     }
 
     pub fn complete(&self, bucket: &Bucket, key: &str, upload: Id, parts: &[PartRef]) -> Result<VersionId> {
@@ -206,7 +206,11 @@ impl Case {
             self.clock.advance_ms(GRACE_MS + LEASE_MS);
             block_on(self.sal.collect()).unwrap();
         }
-        assert_eq!(block_on(self.sal.pending()).unwrap(), Pending::default(), "nothing is left to collect");
+        assert_eq!(
+            block_on(self.sal.pending()).unwrap(),
+            PendingGarbage::default(),
+            "nothing is left to collect"
+        );
     }
 
     /// The final checks of every case.
@@ -265,7 +269,7 @@ pub fn finish(data: &[u8]) -> Finish {
     Finish { etag: etag(data), ..Finish::default() }
 }
 
-pub fn put(sal: &dyn Sal, bucket: &Bucket, key: &str, data: &[u8], finish: Finish) -> Result<Written> {
+pub fn put(sal: &dyn Sal, bucket: &Bucket, key: &str, data: &[u8], finish: Finish) -> Result<WriteResult> {
     block_on(async {
         let mut writer = sal.write(bucket, key, None, Some(data.len() as u64)).await?;
         writer.write(Bytes::copy_from_slice(data)).await?;
@@ -273,7 +277,7 @@ pub fn put(sal: &dyn Sal, bucket: &Bucket, key: &str, data: &[u8], finish: Finis
     })
 }
 
-pub fn put_part(sal: &dyn Sal, bucket: &Bucket, key: &str, part: PartOf, data: &[u8]) -> Result<Written> {
+pub fn put_part(sal: &dyn Sal, bucket: &Bucket, key: &str, part: PartId, data: &[u8]) -> Result<WriteResult> {
     block_on(async {
         let mut writer = sal.write(bucket, key, Some(part), None).await?;
         writer.write(Bytes::copy_from_slice(data)).await?;
@@ -303,7 +307,7 @@ pub fn data(seed: u64, len_bytes: usize) -> Vec<u8> {
 }
 
 pub fn kind<T>(result: Result<T>) -> ErrorKind {
-    result.err().map(|error| error.kind()).expect("it fails")
+    result.err().map(|error| error.kind()).expect("the call must fail")
 }
 
 /// Creates one `#[test]` for each case, on the pools that the function returns.
@@ -316,26 +320,26 @@ macro_rules! sal_suite {
                 names_and_values_have_limits
             }
             buckets {
-                a_bucket_is_made_once
+                a_bucket_is_created_once
                 a_bucket_changes_by_compare_and_swap
                 a_bucket_with_objects_is_not_deleted
-                a_deleted_bucket_is_gone_with_all_it_had
-                an_owner_lists_their_buckets
-                a_deletion_that_was_not_finished_is_finished
-                a_deletion_that_is_taken_back_lets_writers_go_on
-                usage_is_what_is_there
-                a_quota_refuses_what_is_over_it
+                deleting_a_bucket_removes_everything_in_it
+                an_owner_lists_only_its_own_buckets
+                an_interrupted_deletion_is_finished
+                writers_continue_after_a_reverted_deletion
+                usage_is_exact
+                a_write_over_the_quota_fails
             }
             objects {
-                data_of_every_size_come_back
-                a_range_is_those_bytes
-                what_is_fetched_ahead_is_of_the_version_that_is_found
-                an_object_is_replaced_whole
-                attributes_come_back_and_have_limits
+                data_of_every_size_are_read_back
+                a_range_returns_exactly_its_bytes
+                a_prefetch_belongs_to_the_version_that_is_found
+                an_object_is_replaced_as_a_whole
+                attributes_are_read_back_and_have_limits
                 attributes_change_by_compare_and_swap
-                what_was_not_finished_does_not_show
-                a_reader_goes_on_while_its_object_is_replaced
-                a_writer_that_lost_its_lease_fails
+                an_unfinished_write_is_invisible
+                a_reader_continues_while_its_object_is_replaced
+                a_writer_without_a_lease_fails
                 a_long_write_renews_its_lease
             }
             keys {
@@ -343,59 +347,59 @@ macro_rules! sal_suite {
                 keys_have_limits
             }
             conditions {
-                a_condition_decides
-                a_deletion_has_conditions
-                of_many_writers_exactly_one_wins
-                the_last_writer_wins_and_nothing_is_mixed
+                conditions_of_writes_hold
+                conditions_of_deletions_hold
+                exactly_one_of_many_conditional_writers_wins
+                the_last_writer_wins_and_versions_do_not_mix
             }
             listing {
-                keys_come_in_the_order_of_their_bytes
+                keys_are_listed_in_byte_order
                 ten_thousand_keys_are_listed_by_pages
-                a_delimiter_makes_prefixes
-                a_marker_skips_what_is_not_behind_it
-                delete_markers_are_no_objects
-                many_delete_markers_end_no_listing
+                a_delimiter_groups_keys_by_prefix
+                a_listing_starts_after_its_marker
+                delete_markers_are_not_listed_as_objects
+                many_delete_markers_do_not_end_a_listing
                 uploads_are_listed
-                what_changes_meanwhile_does_not_disturb
+                concurrent_changes_do_not_disturb_a_listing
                 pages_have_limits
             }
             versions {
                 versions_are_kept
                 a_delete_marker_hides_an_object
-                the_null_version_is_one
-                removing_the_current_version_shows_the_one_before
-                a_version_that_is_not_there_is_deleted_already
-                many_are_deleted_each_for_itself
+                a_key_has_one_null_version
+                removing_the_current_version_shows_the_previous_one
+                deleting_a_missing_version_succeeds
+                each_of_many_deletions_has_its_own_result
             }
             uploads {
                 parts_become_an_object
                 a_part_is_replaced
-                parts_that_are_missing_are_refused
-                completing_twice_is_completing_once
+                completing_with_missing_parts_fails
+                a_repeated_completion_changes_nothing
                 an_aborted_upload_is_gone
-                completing_or_aborting_wins
+                either_completion_or_abort_wins
                 parts_are_listed_by_pages
                 parts_have_limits
                 an_upload_has_conditions_and_versions
             }
             copies {
                 a_copy_outlives_its_source
-                a_copy_of_a_copy_shares_too
+                a_copy_of_a_copy_shares_the_data
                 a_copy_onto_itself_changes_its_attributes
-                a_copy_of_what_was_deleted_is_not_found
-                a_copy_outlives_its_sources_bucket
-                a_copy_that_was_too_late_leaves_nothing
+                copying_a_deleted_object_fails
+                a_copy_outlives_the_bucket_of_its_source
+                a_late_copy_leaves_nothing
             }
             garbage {
-                what_was_replaced_is_removed_after_its_time
-                a_shard_that_is_written_often_saves_a_call
-                outcomes_are_forgotten
-                a_bucket_that_was_not_finished_is_removed
-                clocks_that_differ_lose_nothing
-                what_is_damaged_does_not_keep_the_rest
+                replaced_data_are_removed_after_the_grace_period
+                reserved_intents_save_a_call
+                outcomes_expire
+                a_half_created_bucket_is_removed
+                different_clocks_lose_no_data
+                damage_in_one_bucket_does_not_stop_collection
             }
             model {
-                random_operations_do_what_the_oracle_does
+                random_operations_match_the_oracle
             }
         }
     };

@@ -81,11 +81,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 60)
 }
 
-pub fn random_operations_do_what_the_oracle_does(case: &Case) {
+pub fn random_operations_match_the_oracle(case: &Case) {
     let seed = seed::one();
     let case = std::panic::AssertUnwindSafe(case);
     let run = std::panic::catch_unwind(|| random_rounds(&case, seed));
-    assert!(run.is_ok(), "to run this again set {}={seed}", seed::VARIABLE);
+    assert!(run.is_ok(), "to repeat this run set {}={seed}", seed::VARIABLE);
 }
 
 fn random_rounds(case: &Case, seed: u64) {

@@ -6,7 +6,7 @@ use futures::executor::block_on;
 
 const MIB: usize = 1 << 20;
 
-pub fn data_of_every_size_come_back(case: &Case) {
+pub fn data_of_every_size_are_read_back(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     for (seed, size) in (0..).zip([0, 1, 1_000, 4 * MIB - 1, 4 * MIB, 4 * MIB + 1, 9 * MIB]) {
         let wanted = data(seed, size);
@@ -27,7 +27,7 @@ pub fn data_of_every_size_come_back(case: &Case) {
     case.finish(&[&bucket]);
 }
 
-pub fn a_range_is_those_bytes(case: &Case) {
+pub fn a_range_returns_exactly_its_bytes(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     let size = 9 * MIB;
     let wanted = data(1, size);
@@ -57,7 +57,7 @@ pub fn a_range_is_those_bytes(case: &Case) {
     case.finish(&[&bucket]);
 }
 
-pub fn what_is_fetched_ahead_is_of_the_version_that_is_found(case: &Case) {
+pub fn a_prefetch_belongs_to_the_version_that_is_found(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     let another = case.another();
     for (seed, size) in (0..).zip([1_000, 256 << 10, 9 * MIB, 300_000]) {
@@ -71,7 +71,7 @@ pub fn what_is_fetched_ahead_is_of_the_version_that_is_found(case: &Case) {
             let (object, prefetched_bytes, found) = case.get_with_prefetch(&bucket, "k").unwrap();
             assert!(found == wanted && object.etag == finish(&wanted).etag, "size={size}");
             let expected = is_known.then_some(size.min(256 << 10) as u64);
-            assert_eq!(prefetched_bytes, expected, "what is where it was is fetched at once");
+            assert_eq!(prefetched_bytes, expected, "an object at its known location is prefetched");
         }
     }
     // A copy shares the data objects of its source.
@@ -100,7 +100,7 @@ pub fn what_is_fetched_ahead_is_of_the_version_that_is_found(case: &Case) {
     case.finish(&[&bucket, &there]);
 }
 
-pub fn an_object_is_replaced_whole(case: &Case) {
+pub fn an_object_is_replaced_as_a_whole(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     for size in [5 * MIB, 10, 0, 6 * MIB] {
         let wanted = data(size as u64, size);
@@ -109,7 +109,7 @@ pub fn an_object_is_replaced_whole(case: &Case) {
     }
     assert_eq!(case.data_objects(&bucket).len(), 2 + 1 + 2);
     case.finish(&[&bucket]);
-    assert_eq!(case.data_objects(&bucket).len(), 2, "only what is current is left");
+    assert_eq!(case.data_objects(&bucket).len(), 2, "only current data are left");
     case.delete(&bucket, "k", None);
     assert!(case.is_missing(&bucket, "k", None));
     case.finish(&[&bucket]);
@@ -125,7 +125,7 @@ fn try_attributes(case: &Case, bucket: &Bucket, attributes: Attributes) -> benth
     put(case.sal.as_ref(), bucket, "k", b"x", finish).map(|_| ())
 }
 
-pub fn attributes_come_back_and_have_limits(case: &Case) {
+pub fn attributes_are_read_back_and_have_limits(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     let max = limits::ATTRIBUTES_BYTES_MAX;
     // The index entry holds small attributes; large ones are stored beside it.
@@ -167,7 +167,7 @@ pub fn attributes_change_by_compare_and_swap(case: &Case) {
     case.finish(&[&bucket]);
 }
 
-pub fn what_was_not_finished_does_not_show(case: &Case) {
+pub fn an_unfinished_write_is_invisible(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     case.put(&bucket, "k", b"old");
     let begin = || {
@@ -191,7 +191,7 @@ pub fn what_was_not_finished_does_not_show(case: &Case) {
     case.finish(&[&bucket]);
 }
 
-pub fn a_reader_goes_on_while_its_object_is_replaced(case: &Case) {
+pub fn a_reader_continues_while_its_object_is_replaced(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     let old = data(1, 30 * MIB);
     case.put(&bucket, "k", &old);
@@ -204,7 +204,7 @@ pub fn a_reader_goes_on_while_its_object_is_replaced(case: &Case) {
     while let Some(piece) = block_on(reader.next()).unwrap() {
         found.extend_from_slice(&piece);
     }
-    assert!(found == old, "it reads what it began to read");
+    assert!(found == old, "the reader returns the version that it began to read");
     // A reader that takes longer gets an error, never other data.
     let mut reader = block_on(case.sal.read(&bucket, &object, object.all(), None)).unwrap();
     block_on(reader.next()).unwrap();
@@ -212,7 +212,7 @@ pub fn a_reader_goes_on_while_its_object_is_replaced(case: &Case) {
     block_on(case.sal.collect()).unwrap();
     let error = loop {
         match block_on(reader.next()) {
-            Ok(piece) => assert!(piece.is_some(), "it does not end as if it were whole"),
+            Ok(piece) => assert!(piece.is_some(), "the reader does not end early without an error"),
             Err(error) => break error,
         }
     };
@@ -220,7 +220,7 @@ pub fn a_reader_goes_on_while_its_object_is_replaced(case: &Case) {
     case.finish(&[&bucket]);
 }
 
-pub fn a_writer_that_lost_its_lease_fails(case: &Case) {
+pub fn a_writer_without_a_lease_fails(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     // The writer notices the lost lease by its own clock.
     let mut writer = block_on(case.sal.write(&bucket, "k", None, Some(9 * MIB as u64))).unwrap();

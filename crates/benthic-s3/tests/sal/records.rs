@@ -23,7 +23,7 @@ pub fn records_change_by_compare_and_swap(case: &Case) {
     assert_eq!(kind(swap(change("ada", None, Some("2")))), ErrorKind::Conflict);
     assert_eq!(kind(swap(change("ada", Some("2"), None))), ErrorKind::Conflict);
     assert_eq!(record().unwrap(), "1");
-    assert_eq!(block_on(case.sal.record(RecordKind::Key, "ada")).unwrap(), None, "kinds are apart");
+    assert_eq!(block_on(case.sal.record(RecordKind::Key, "ada")).unwrap(), None, "kinds have separate names");
     swap(change("ada", Some("1"), Some("2"))).unwrap();
     assert_eq!(record().unwrap(), "2");
     swap(change("ada", Some("2"), None)).unwrap();

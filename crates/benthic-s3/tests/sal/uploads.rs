@@ -20,7 +20,7 @@ pub fn parts_become_an_object(case: &Case) {
         })
         .collect();
     written.sort_by_key(|(part, _)| part.number);
-    assert!(case.is_missing(&bucket, "k", None), "nothing shows before the end");
+    assert!(case.is_missing(&bucket, "k", None), "the object is invisible before completion");
     // Complete with all parts but one, which is dropped.
     written.retain(|(part, _)| part.number != 5);
     let named: Vec<PartRef> = written.iter().map(|(part, _)| *part).collect();
@@ -29,7 +29,7 @@ pub fn parts_become_an_object(case: &Case) {
     let object = case.object(&bucket, "k");
     assert_eq!((object.size_bytes, object.write), (wanted.len() as u64, upload));
     assert!(case.read(&bucket, &object) == wanted);
-    assert_eq!(object.part_bytes, [PART as u64, PART as u64 + 1, 100], "parts can be told apart");
+    assert_eq!(object.part_bytes, [PART as u64, PART as u64 + 1, 100], "the sizes of the parts are known");
     let usage = block_on(case.sal.usage(&bucket)).unwrap();
     assert_eq!(usage, Usage { objects: 1, versions: 1, bytes: wanted.len() as u64, ..Usage::default() });
     case.finish(&[&bucket]);
@@ -49,7 +49,7 @@ pub fn a_part_is_replaced(case: &Case) {
     assert_eq!(case.data_objects(&bucket).len(), 1);
 }
 
-pub fn parts_that_are_missing_are_refused(case: &Case) {
+pub fn completing_with_missing_parts_fails(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     let upload = case.upload(&bucket, "k");
     let one = case.put_part(&bucket, "k", upload, 1, b"1");
@@ -71,7 +71,7 @@ pub fn parts_that_are_missing_are_refused(case: &Case) {
     case.finish(&[&bucket]);
 }
 
-pub fn completing_twice_is_completing_once(case: &Case) {
+pub fn a_repeated_completion_changes_nothing(case: &Case) {
     let bucket = case.bucket("b", Versioning::Enabled);
     let upload = case.upload(&bucket, "k");
     let part = case.put_part(&bucket, "k", upload, 1, b"1");
@@ -100,7 +100,7 @@ pub fn an_aborted_upload_is_gone(case: &Case) {
     let upload = case.upload(&bucket, "k");
     let part = case.put_part(&bucket, "k", upload, 1, &data(1, PART));
     let mut late = {
-        let of = benthic_s3::sal::PartOf { upload, number: 2 };
+        let of = benthic_s3::sal::PartId { upload, number: 2 };
         block_on(case.sal.write(&bucket, "k", Some(of), None)).unwrap()
     };
     block_on(late.write(data(2, PART).into())).unwrap();
@@ -117,7 +117,7 @@ pub fn an_aborted_upload_is_gone(case: &Case) {
     case.finish(&[&bucket]);
 }
 
-pub fn completing_or_aborting_wins(case: &Case) {
+pub fn either_completion_or_abort_wins(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     for round in 0..8 {
         let key = format!("k{round}");
@@ -167,7 +167,7 @@ pub fn parts_have_limits(case: &Case) {
     let upload = case.upload(&bucket, "k");
     let put = |number, len| {
         let attributes = Attributes::from([("a".into(), Bytes::from(vec![0; len]))]);
-        let part = benthic_s3::sal::PartOf { upload, number };
+        let part = benthic_s3::sal::PartId { upload, number };
         block_on(async {
             let writer = case.sal.write(&bucket, "k", Some(part), None).await?;
             writer.finish(Finish { attributes, ..finish(b"") }).await

@@ -1,6 +1,6 @@
 use super::{Case, kind};
 use benthic_core::ErrorKind;
-use benthic_s3::sal::{Bucket, Delete, Deleted, VersionId, Versioning};
+use benthic_s3::sal::{Bucket, Delete, DeleteResult, VersionId, Versioning};
 use futures::executor::block_on;
 
 fn with_versioning(case: &Case, bucket: &Bucket, versioning: Versioning) -> Bucket {
@@ -13,7 +13,7 @@ fn history(case: &Case, bucket: &Bucket, key: &str) -> Vec<Option<Vec<u8>>> {
     let versions = case.versions(bucket).into_iter().filter(|version| version.key == key);
     let versions: Vec<_> = versions.collect();
     for (at, version) in versions.iter().enumerate() {
-        assert_eq!(version.current, at == 0, "the newest is the current one");
+        assert_eq!(version.current, at == 0, "the newest version is current");
     }
     let data = |version: VersionId| {
         let object = block_on(case.sal.object(bucket, key, Some(version))).unwrap();
@@ -61,14 +61,14 @@ pub fn a_delete_marker_hides_an_object(case: &Case) {
     for version in [case.object(&bucket, "k").version, deleted.version.unwrap()] {
         assert_eq!(
             case.delete(&bucket, "k", Some(version)),
-            Deleted { version: Some(version), marker: true }
+            DeleteResult { version: Some(version), marker: true }
         );
     }
     assert_eq!(case.get(&bucket, "k"), b"1");
     case.finish(&[&bucket]);
 }
 
-pub fn the_null_version_is_one(case: &Case) {
+pub fn a_key_has_one_null_version(case: &Case) {
     let off = case.bucket("b", Versioning::Off);
     assert_eq!(case.put(&off, "k", b"null 1").version, VersionId::Null);
     let enabled = with_versioning(case, &off, Versioning::Enabled);
@@ -83,12 +83,12 @@ pub fn the_null_version_is_one(case: &Case) {
     case.put(&enabled, "k", b"5");
     assert_eq!(history(case, &suspended, "k"), [some(b"5"), some(b"null 4"), some(b"2")]);
     let deleted = case.delete(&suspended, "k", None);
-    assert_eq!(deleted, Deleted { version: Some(VersionId::Null), marker: true });
+    assert_eq!(deleted, DeleteResult { version: Some(VersionId::Null), marker: true });
     assert_eq!(history(case, &suspended, "k"), [None, some(b"5"), some(b"2")]);
     case.put(&enabled, "k", b"6");
     assert_eq!(history(case, &suspended, "k"), [some(b"6"), None, some(b"5"), some(b"2")]);
     let deleted = case.delete(&suspended, "k", Some(VersionId::Null));
-    assert_eq!(deleted, Deleted { version: Some(VersionId::Null), marker: true });
+    assert_eq!(deleted, DeleteResult { version: Some(VersionId::Null), marker: true });
     assert_eq!(history(case, &suspended, "k"), [some(b"6"), some(b"5"), some(b"2")]);
     case.put(&suspended, "k", b"null 7");
     assert_eq!(history(case, &suspended, "k"), [some(b"null 7"), some(b"6"), some(b"5"), some(b"2")]);
@@ -99,7 +99,7 @@ pub fn the_null_version_is_one(case: &Case) {
     case.finish(&[&suspended]);
 }
 
-pub fn removing_the_current_version_shows_the_one_before(case: &Case) {
+pub fn removing_the_current_version_shows_the_previous_one(case: &Case) {
     let off = case.bucket("b", Versioning::Off);
     case.put(&off, "k", b"null");
     let bucket = with_versioning(case, &off, Versioning::Enabled);
@@ -107,7 +107,7 @@ pub fn removing_the_current_version_shows_the_one_before(case: &Case) {
     let two = case.put(&bucket, "k", b"2").version;
     case.delete(&bucket, "k", Some(one));
     assert_eq!(history(case, &bucket, "k"), [some(b"2"), some(b"null")]);
-    assert_eq!(case.delete(&bucket, "k", Some(two)), Deleted { version: Some(two), marker: false });
+    assert_eq!(case.delete(&bucket, "k", Some(two)), DeleteResult { version: Some(two), marker: false });
     assert_eq!(case.get(&bucket, "k"), b"null");
     assert_eq!(case.object(&bucket, "k").version, VersionId::Null);
     case.put(&bucket, "k", b"3");
@@ -120,20 +120,20 @@ pub fn removing_the_current_version_shows_the_one_before(case: &Case) {
     assert_eq!(case.data_objects(&bucket), Vec::<String>::new());
 }
 
-pub fn a_version_that_is_not_there_is_deleted_already(case: &Case) {
+pub fn deleting_a_missing_version_succeeds(case: &Case) {
     let bucket = case.bucket("b", Versioning::Enabled);
     let version = case.put(&bucket, "k", b"1").version;
     for missing in [VersionId::Null, VersionId::Seq(u64::MAX), VersionId::Seq(0)] {
-        assert_eq!(case.delete(&bucket, "k", Some(missing)), Deleted::default());
-        assert_eq!(case.delete(&bucket, "other", Some(missing)), Deleted::default());
+        assert_eq!(case.delete(&bucket, "k", Some(missing)), DeleteResult::default());
+        assert_eq!(case.delete(&bucket, "other", Some(missing)), DeleteResult::default());
     }
     case.delete(&bucket, "k", Some(version));
-    assert_eq!(case.delete(&bucket, "k", Some(version)), Deleted::default());
+    assert_eq!(case.delete(&bucket, "k", Some(version)), DeleteResult::default());
     assert_eq!(case.versions(&bucket), []);
     case.finish(&[&bucket]);
 }
 
-pub fn many_are_deleted_each_for_itself(case: &Case) {
+pub fn each_of_many_deletions_has_its_own_result(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     let keys: Vec<String> = (0..50).map(|n| format!("k{n:02}")).collect();
     for key in &keys {
