@@ -14,7 +14,6 @@ use tempfile::NamedTempFile;
 
 /// A file's content and modification time.
 pub struct Content {
-    /// The bytes of the file.
     pub data: Bytes,
     /// Modification time in nanoseconds since 1970 (UTC).
     pub modified_unix_ns: i64,
@@ -88,7 +87,7 @@ pub fn check_size(len_bytes: u64) -> Result<()> {
     }
     Err(Error::new(
         ErrorKind::LimitExceeded,
-        "an object holds at most 128 MiB; `benthic cp --stripe` spreads a file over several",
+        "an object holds at most 128 MiB; `benthic cp --stripe` spreads a file over several objects",
     )
     .with("len_bytes_max", limits::OBJECT_BYTES_MAX))
 }
@@ -103,7 +102,6 @@ pub fn modified_unix_ns(metadata: &Metadata) -> i64 {
 pub enum NewFile {
     /// A temporary file in the target's directory.
     Regular {
-        /// The file that receives the data.
         temporary: NamedTempFile,
         /// The path that [`NewFile::finish`] renames it to.
         target: PathBuf,
@@ -148,10 +146,11 @@ impl NewFile {
             .tempfile_in(parent)
             // The original error names the temporary file, which means nothing to the user.
             .map_err(|error| match error.kind() {
-                io::ErrorKind::PermissionDenied => {
-                    Error::new(ErrorKind::PermissionDenied, "no file may be created in this directory")
-                        .with("path", parent.display())
-                }
+                io::ErrorKind::PermissionDenied => Error::new(
+                    ErrorKind::PermissionDenied,
+                    "no permission to create a file in this directory",
+                )
+                .with("path", parent.display()),
                 kind => failed(kind.into()),
             })?;
         Ok(NewFile::Regular { temporary, target })
@@ -191,9 +190,10 @@ impl NewFile {
                 temporary.as_file().set_len(0).map_err(failed)?;
                 temporary.rewind().map_err(failed)
             }
-            NewFile::Special(_) => {
-                Err(Error::new(ErrorKind::Unsupported, "a device or pipe does not take data back"))
-            }
+            NewFile::Special(_) => Err(Error::new(
+                ErrorKind::Unsupported,
+                "cannot discard data that a device or pipe has received; write to a file",
+            )),
         }
     }
 

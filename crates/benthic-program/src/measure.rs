@@ -52,7 +52,7 @@ pub struct Latencies(Histogram<u64>);
 impl Default for Latencies {
     fn default() -> Latencies {
         let histogram = Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3);
-        Latencies(histogram.expect("the bounds are constants that the crate takes"))
+        Latencies(histogram.expect("the constant bounds are valid"))
     }
 }
 

@@ -1,7 +1,9 @@
 //! Store URIs, as people type them.
 
 use benthic_core::{Error, ErrorKind, Result};
-use std::{fmt, path::PathBuf, str::FromStr};
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
 
 /// The location of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,22 +37,28 @@ impl FromStr for StoreUri {
     fn from_str(text: &str) -> Result<StoreUri> {
         let invalid = |message: &str| Error::new(ErrorKind::InvalidArgument, message).with("store", text);
         match text.split_once(':') {
-            Some(("file", "")) => Err(invalid("file: wants a directory, such as file:./benthic-data")),
-            Some(("file", dir)) if dir.contains('\0') => Err(invalid("a directory contains no NUL")),
+            Some(("file", "")) => Err(invalid("file: needs a directory, such as file:./benthic-data")),
+            Some(("file", dir)) if dir.contains('\0') => {
+                Err(invalid("the name of a directory cannot contain NUL"))
+            }
             Some(("file", dir)) => Ok(StoreUri::File(PathBuf::from(dir))),
             Some(("mem", "")) => Ok(StoreUri::Mem),
             Some(("ceph", "")) => Ok(StoreUri::Ceph { conf: None, id: None, read_near: false }),
             Some(("ceph", query)) => {
-                let query = query
-                    .strip_prefix('?')
-                    .ok_or_else(|| invalid("after ceph: comes ?conf=FILE&id=client.x"))?;
+                let query = query.strip_prefix('?').ok_or_else(|| {
+                    invalid("the options of ceph: follow a '?', as in ceph:?conf=FILE&id=client.x")
+                })?;
                 let (mut conf, mut id, mut read_near) = (None, None, false);
                 for pair in query.split('&') {
                     match pair.split_once('=') {
                         Some(("conf", value)) if !value.is_empty() => conf = Some(PathBuf::from(value)),
                         Some(("id", value)) if !value.is_empty() => id = Some(value.to_owned()),
                         Some(("read", "near")) => read_near = true,
-                        _ => return Err(invalid("ceph: knows conf=FILE, id=client.x and read=near")),
+                        _ => {
+                            return Err(invalid(
+                                "the options of ceph: are conf=FILE, id=client.x and read=near",
+                            ));
+                        }
                     }
                 }
                 Ok(StoreUri::Ceph { conf, id, read_near })

@@ -19,5 +19,5 @@ pub struct CompletionsArgs {
 pub fn run(args: &CompletionsArgs, session: &Session) -> Outcome {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "benthic", &mut script);
-    session.out.exact(&script)
+    session.out.write_bytes(&script)
 }

@@ -134,7 +134,7 @@ async fn run_one(request: &Request, address: &ObjectAddress, session: &Session) 
     let mut fields = commands::address_fields(address);
     fields.insert("class".to_owned(), json!(request.call.class));
     fields.insert("method".to_owned(), json!(request.call.method));
-    session.out.returned(&result, "output", fields)
+    session.out.method_result(&result, "output", fields)
 }
 
 async fn run_all(

@@ -77,7 +77,7 @@ async fn print(pool: &dyn Pool, address: &ObjectAddress, session: &Session) -> O
     let mut download = Download::start(pool, &address.object).await?;
     while let Some(data) = download.next().await? {
         interrupt::check()?;
-        session.out.exact(&data)?;
+        session.out.write_bytes(&data)?;
     }
     Ok(())
 }

@@ -102,7 +102,7 @@ fn a_store_that_cannot_be_opened_says_why() {
     home.fails_with("invalid_argument", &["--store", "", "pool", "ls"]);
     assert_eq!(
         home.fails(3, &["pool", "ls"]),
-        "benthic: there is no store here; `benthic pool create POOL` makes one, --store names another \
+        "benthic: there is no store here; `benthic pool create POOL` creates one, --store selects another \
          store=file:./benthic-data\n"
     );
     let stderr =

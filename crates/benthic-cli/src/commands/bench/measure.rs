@@ -127,7 +127,7 @@ pub async fn measure(
                 let (operations, bytes) = (measured.borrow().latencies.count(), measured.borrow().bytes);
                 progress.advance(operations - seen_operations);
                 if second > 0 {
-                    progress.line(format!(
+                    progress.print_line(format!(
                         "{second:>4} s  {:>9} operations  {:>9.1} MiB/s  {operations:>10} in all",
                         operations - seen_operations,
                         units::mib_per_s(bytes - seen_bytes, 1.0),

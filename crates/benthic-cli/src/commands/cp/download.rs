@@ -140,7 +140,7 @@ async fn copy(pool: &dyn Pool, object: &ObjectId, path: &Path, options: Options)
 }
 
 async fn copy_once(pool: &dyn Pool, object: &ObjectId, path: &Path, options: Options) -> Result<Copied> {
-    let known = transfer::look(pool, object).await?;
+    let known = transfer::read_state(pool, object).await?;
     let size_bytes = known.stat.size_bytes;
     if is_there(pool, object, path, &known, options.checksum).await? {
         return Ok(Copied { unchanged: true, size_bytes });
@@ -195,7 +195,7 @@ async fn is_there(
             hasher.update(&local::read_file(&path)?.data);
             Ok(hasher.finish())
         });
-        return Ok(here.await? == transfer::xxh3_beside(pool, object, known.version).await?);
+        return Ok(here.await? == transfer::stored_xxh3(pool, object, known.version).await?);
     }
     let modified = local::modified_unix_ns(&metadata);
     Ok(known.source.as_ref().is_some_and(|source| source.modified_unix_ns == modified)
@@ -209,7 +209,7 @@ async fn is_source(pool: &dyn Pool, object: &ObjectId, known: &StoredObject, rea
     match &known.source {
         None => Ok(false),
         Some(source) if source.xxh3 == read => Ok(true),
-        Some(_) if transfer::xxh3_beside(pool, object, known.version).await? == read => Ok(false),
+        Some(_) if transfer::stored_xxh3(pool, object, known.version).await? == read => Ok(false),
         Some(source) => {
             Err(Error::new(ErrorKind::Corrupt, "what was read is not what is stored; copy it again")
                 .with("read", read)

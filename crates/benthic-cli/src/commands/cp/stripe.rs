@@ -201,7 +201,7 @@ async fn copy(from: &Target, to: &Target, args: &CpArgs, options: Options, sessi
     let object = named(from, None)?;
     let object_there = named(to, object.name().rsplit('/').next())?;
     let other = args.stripe.to_store.as_ref().filter(|uri| uri.as_str() != session.uri());
-    let other = other.map(|uri| session.beside(uri.clone()));
+    let other = other.map(|uri| session.for_store(uri.clone()));
     let there = other.as_ref().unwrap_or(session);
     if other.is_none() && (&from.pool, &object) == (&to.pool, &object_there) {
         return Err(Failure::Usage("source and destination are the same striped object".to_owned()));

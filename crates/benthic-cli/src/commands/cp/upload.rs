@@ -67,7 +67,7 @@ pub async fn copy_all(
 }
 
 async fn copy(pool: &dyn Pool, upload: &Upload, options: Options, memory: &Semaphore) -> Result<Copied> {
-    let known = match transfer::look(pool, &upload.object).await {
+    let known = match transfer::read_state(pool, &upload.object).await {
         Ok(known) => Some(known),
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         Err(error) => return Err(error),
@@ -86,7 +86,7 @@ async fn copy(pool: &dyn Pool, upload: &Upload, options: Options, memory: &Semap
     let path = upload.path.clone();
     let (data, source) = blocking(move || read(&path)).await?;
     if let Some(known) = known.filter(|known| options.checksum && known.stat.size_bytes == source.size_bytes)
-        && transfer::xxh3_beside(pool, &upload.object, known.version).await? == source.xxh3
+        && transfer::stored_xxh3(pool, &upload.object, known.version).await? == source.xxh3
     {
         return Ok(unchanged);
     }
@@ -108,7 +108,7 @@ fn read(path: &Path) -> Result<(Bytes, Source)> {
 /// Compares the stored data with the data read. If that fails, it removes the record of the source,
 /// so that the next run copies the file again.
 async fn check(pool: &dyn Pool, object: &ObjectId, version: u64, source: &Source) -> Result<()> {
-    let error = match transfer::xxh3_beside(pool, object, version).await {
+    let error = match transfer::stored_xxh3(pool, object, version).await {
         Ok(stored) if stored == source.xxh3 => return Ok(()),
         Ok(stored) => Error::new(ErrorKind::Corrupt, "what is stored is not what was read; copy it again")
             .with("stored", stored)

@@ -39,7 +39,7 @@ async fn a_copy_that_arrives_damaged_is_told_and_not_taken_for_done() {
     let pool = Arc::new(pool);
     assert_eq!(copy(Arc::clone(&pool) as Arc<dyn Pool>, "data.").await, Err(ErrorKind::Corrupt));
     let object = ObjectId::new("f").unwrap();
-    assert_eq!(transfer::look(&*pool, &object).await.unwrap().source, None);
+    assert_eq!(transfer::read_state(&*pool, &object).await.unwrap().source, None);
     assert_eq!(copy(Arc::clone(&pool) as Arc<dyn Pool>, "data.").await, Ok(true));
     assert_eq!(pool.sound.read_range(&object, 0, 10).await.unwrap(), "data.");
 }

@@ -83,7 +83,7 @@ async fn watch(args: HealthArgs, session: &Session) -> Outcome {
     loop {
         let report = watcher.look().await?;
         if redraws {
-            session.out.exact(CLEAR)?;
+            session.out.write_bytes(CLEAR)?;
         }
         show(&report, args.watch && !redraws, session)?;
         looked += 1;
