@@ -6,7 +6,6 @@ use benthic_program::session::Session;
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
-/// Arguments of `benthic completions`.
 #[derive(Args)]
 #[command(
     after_help = "Example:\n  benthic completions bash > ~/.local/share/bash-completion/completions/benthic"

@@ -17,11 +17,10 @@ use std::path::PathBuf;
 /// Attempts to read an object that another client writes during the read.
 const ATTEMPTS: usize = 5;
 
-/// Arguments of `benthic get`.
 #[derive(Args)]
 #[command(
-    after_help = "The file holds one version of the object. It appears under its name when it is complete \
-    and then replaces what had the name; a command that fails or is interrupted leaves nothing behind.\n\n\
+    after_help = "The file gets one version of the object. The command replaces an existing file only when the \
+    new one is complete. If it fails or is interrupted, it leaves nothing behind.\n\n\
     Examples:\n  benthic get photos/cat.jpg cat.jpg\n  benthic get logs:today/start - | head"
 )]
 pub struct GetArgs {

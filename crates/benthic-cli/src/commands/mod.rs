@@ -39,7 +39,6 @@ use serde_json::{Map, Value};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Runs a command.
 pub async fn run(command: Command, session: &Session) -> Outcome {
     match command {
         Command::Pool(command) => pool::run(command, session).await,
@@ -89,7 +88,7 @@ fn object_address(text: &str, instead: &str) -> Result<ObjectAddress> {
     if text.contains('/') || text.parse::<PoolAddress>().is_err() {
         return text.parse();
     }
-    let message = format!("this names a pool, and an object is POOL/OBJECT or POOL:NS/OBJECT; {instead}");
+    let message = format!("this is a pool; an object is POOL/OBJECT or POOL:NS/OBJECT; {instead}");
     Err(Error::new(ErrorKind::InvalidArgument, message).with("got", text))
 }
 
@@ -99,8 +98,8 @@ fn check_writable(namespace: &str) -> Result<()> {
     if !is_reserved_namespace(namespace) {
         return Ok(());
     }
-    let message = "objects of this namespace are parts of tables and the like, which have verbs of their own; \
-        `benthic table drop` removes a table, `benthic table append` adds to one";
+    let message = "objects of this namespace are parts of larger structures, such as tables; \
+        `benthic table drop` removes a table, `benthic table append` adds rows";
     Err(Error::new(ErrorKind::PermissionDenied, message).with("namespace", namespace))
 }
 
@@ -111,7 +110,7 @@ fn address_fields(address: &ObjectAddress) -> Map<String, Value> {
 
 /// Reads a value or method input from its command-line form: text, `-` for stdin, or `@FILE` if
 /// `files` allows it.
-async fn given(text: &str, files: bool) -> Outcome<Bytes> {
+async fn read_value(text: &str, files: bool) -> Outcome<Bytes> {
     match text.strip_prefix('@') {
         Some(path) if files => {
             let path = PathBuf::from(path);

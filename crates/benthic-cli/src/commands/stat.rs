@@ -9,11 +9,10 @@ use benthic_striped::{Striped, explain};
 use clap::Args;
 use serde_json::{Value, json};
 
-/// Arguments of `benthic stat`.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  benthic stat photos/cat.jpg\n  benthic stat --stripe data/run42.root")]
 pub struct StatArgs {
-    /// The object is striped: one of `benthic cp --stripe` or `rados --striper`
+    /// The object is striped (from `benthic cp --stripe` or `rados --striper`)
     #[arg(long)]
     stripe: bool,
     /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT

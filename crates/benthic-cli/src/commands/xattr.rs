@@ -12,10 +12,9 @@ use serde_json::{Value, json};
 pub const EXAMPLES: &str = "Examples:\n  benthic xattr set photos/cat.jpg colour black\n  \
     benthic xattr get photos/cat.jpg colour\n  benthic xattr ls photos/cat.jpg";
 
-/// The commands on attributes.
 #[derive(Subcommand)]
 pub enum XattrCommand {
-    /// Print the value of an attribute, as it is
+    /// Print the value of an attribute unchanged
     #[command(after_help = "Example:\n  benthic xattr get photos/cat.jpg colour")]
     Get {
         /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT
@@ -23,7 +22,7 @@ pub enum XattrCommand {
         /// The attribute
         name: String,
     },
-    /// Set an attribute; a missing object is created
+    /// Set an attribute, and create the object if it is missing
     #[command(after_help = "Examples:\n  benthic xattr set photos/cat.jpg colour black\n  \
         benthic xattr set photos/cat.jpg thumbnail - < small.jpg")]
     Set {
@@ -34,7 +33,7 @@ pub enum XattrCommand {
         /// The value, or - for stdin
         value: String,
     },
-    /// Remove an attribute; a missing one is no error
+    /// Remove an attribute; a missing attribute is no error
     #[command(after_help = "Example:\n  benthic xattr rm photos/cat.jpg colour")]
     Rm {
         /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT
@@ -42,7 +41,7 @@ pub enum XattrCommand {
         /// The attribute
         name: String,
     },
-    /// List the attributes of an object, with their values escaped
+    /// List the attributes of an object, with escaped values
     #[command(after_help = "Example:\n  benthic xattr ls photos/cat.jpg")]
     Ls {
         /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT
@@ -60,7 +59,7 @@ pub async fn run(command: XattrCommand, session: &Session) -> Outcome {
             session.out.value(&value, "value", fields)
         }
         XattrCommand::Set { object, name, value } => {
-            let value = commands::given(&value, false).await?;
+            let value = commands::read_value(&value, false).await?;
             write(session, &object, WriteOp::new().set_xattr(name, value)).await
         }
         XattrCommand::Rm { object, name } => write(session, &object, WriteOp::new().remove_xattr(name)).await,
