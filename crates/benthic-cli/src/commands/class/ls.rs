@@ -21,12 +21,11 @@ use std::time::Duration;
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 const QUESTIONS_AT_ONCE: usize = 64;
 
-/// Arguments of `benthic class ls`.
 #[derive(Args)]
 #[command(
-    after_help = "In a Ceph cluster every OSD is asked what it runs. Libraries beside Benthic's own are found in the \
-    OSDs' osd_class_dir if it is on this machine; --library names others. An OSD that does not answer, or runs something \
-    else than the others or this program, is a warning.\n\n\
+    after_help = "In a Ceph cluster, the command asks every OSD for its class libraries: Benthic's own, and those in the OSDs' \
+    osd_class_dir if that directory is on this machine; --library names others. It warns about OSDs that do not answer, \
+    and about builds that differ from each other or from this program.\n\n\
     Examples:\n  benthic class ls\n  benthic class ls --library mydigest_1"
 )]
 pub struct LsArgs {
@@ -37,10 +36,10 @@ pub struct LsArgs {
 
 pub async fn run(args: LsArgs, session: &Session) -> Outcome {
     if let Some(rados) = session.rados().await? {
-        return in_osds(args, &rados, session).await;
+        return list_osds(args, &rados, session).await;
     }
     if !args.library.is_empty() {
-        let message = "a library is what an OSD loads, and this store is no Ceph cluster";
+        let message = "only OSDs load class libraries, and this store is no Ceph cluster";
         return Err(Error::new(ErrorKind::Unsupported, message).with("store", session.uri()).into());
     }
     for class in &session.classes().await? {
@@ -57,15 +56,15 @@ fn summary(class: &ClassInfo) -> Value {
 /// Every OSD's description of one library, with the number of the OSD.
 pub type Answers = Vec<(i64, Result<Option<LibraryInfo>>)>;
 
-async fn in_osds(args: LsArgs, rados: &RadosStore, session: &Session) -> Outcome {
+async fn list_osds(args: LsArgs, rados: &RadosStore, session: &Session) -> Outcome {
     let named = !args.library.is_empty();
     let installed = async { if named { args.library } else { installed_here(session.uri()).await } };
     let (libraries, osds) = futures::join!(installed, osds(rados));
     let osds = osds?;
     for library in libraries {
         let answers = ask_osds(rados, &osds, &library).await;
-        let nobody_has_it = answers.iter().all(|(_, answer)| matches!(answer, Ok(None)));
-        if nobody_has_it && !named && library != CLASS_LIBRARY {
+        let is_missing = answers.iter().all(|(_, answer)| matches!(answer, Ok(None)));
+        if is_missing && !named && library != CLASS_LIBRARY {
             // An OSD could load this library, but it is not a Benthic class library.
             continue;
         }
@@ -134,7 +133,7 @@ fn warn(library: &str, answers: &Answers, session: &Session) {
     let without: Vec<i64> =
         answers.iter().filter(|(_, answer)| matches!(answer, Ok(None))).map(|(osd, _)| *osd).collect();
     if !without.is_empty() {
-        let how = "`benthic class install --print` tells how to install one";
+        let how = "`benthic class install --print` prints the steps to install it";
         session.out.warning(format_args!("{} does not have the library {library}; {how}", names(&without)));
     }
     for (osd, answer) in answers {
@@ -155,8 +154,8 @@ fn warn(library: &str, answers: &Answers, session: &Session) {
     if library == CLASS_LIBRARY && builds.keys().any(|build| *build != BUILD) {
         let builds: Vec<_> = builds.into_keys().collect();
         session.out.warning(format_args!(
-            "this program is build {BUILD}, and the OSDs run {library} build {}; install this build's and start the OSDs \
-             again",
+            "this program is build {BUILD}, and the OSDs run {library} build {}; install this build's library and \
+             restart the OSDs",
             builds.join(", ")
         ));
     }

@@ -21,7 +21,6 @@ pub const EXAMPLES: &str = "Examples:\n  benthic class ls\n  benthic class show 
 /// A placeholder object name for calls that do not depend on an object.
 const ANY_OBJECT: &str = "benthic.describe";
 
-/// The commands on classes.
 #[derive(Subcommand)]
 pub enum ClassCommand {
     /// List the classes; in a Ceph cluster, those that each OSD runs
@@ -32,9 +31,9 @@ pub enum ClassCommand {
         /// The class
         class: String,
     },
-    /// Make a project for a class of your own
+    /// Create a project for a new class
     New(new::NewArgs),
-    /// Put a library of classes where OSDs find it
+    /// Install a class library where OSDs find it
     Install(install::InstallArgs),
 }
 
@@ -64,7 +63,7 @@ async fn show(name: &str, session: &Session) -> Outcome {
 ///
 /// # Errors
 /// Those of the store; `Unavailable` if the object's OSD does not answer.
-pub async fn known(
+pub async fn classes_for_call(
     session: &Session,
     pool: &str,
     object: Option<&ObjectId>,
@@ -85,12 +84,12 @@ pub async fn known(
 
 fn find_class<'a>(classes: &'a [ClassInfo], name: &str) -> Result<&'a ClassInfo> {
     classes.iter().find(|class| class.name == name).ok_or_else(|| {
-        let meant = match nearest(name, classes.iter().map(|class| class.name.as_str())) {
+        let hint = match nearest(name, classes.iter().map(|class| class.name.as_str())) {
             Some(class) => format!("did you mean {class:?}?"),
-            None => "`benthic class ls` shows what is there;".to_owned(),
+            None => "`benthic class ls` lists the classes;".to_owned(),
         };
-        let own = "a class of your own runs in the OSDs of a Ceph cluster, after `benthic class install`";
-        Error::new(ErrorKind::Unsupported, format!("no such class; {meant} {own}")).with("class", name)
+        let custom = "custom classes run only in the OSDs of a Ceph cluster, after `benthic class install`";
+        Error::new(ErrorKind::Unsupported, format!("no such class; {hint} {custom}")).with("class", name)
     })
 }
 
@@ -103,7 +102,7 @@ pub fn find_method<'a>(classes: &'a [ClassInfo], call: &ClassCall) -> Result<&'a
     class.methods.iter().find(|method| method.name == call.method).ok_or_else(|| {
         let hint = match nearest(&call.method, class.methods.iter().map(|method| method.name.as_str())) {
             Some(method) => format!("did you mean {method:?}?"),
-            None => format!("`benthic class show {}` shows what is there", class.name),
+            None => format!("`benthic class show {}` lists the methods", class.name),
         };
         Error::new(ErrorKind::Unsupported, format!("no such method; {hint}"))
             .with("class", &call.class)
@@ -128,7 +127,7 @@ fn page(class: &ClassInfo) -> String {
             (true, true) => "reads and writes",
             (true, false) => "reads",
             (false, true) => "writes",
-            (false, false) => "touches nothing",
+            (false, false) => "neither reads nor writes",
         };
         page.push_str(&format!("\n\n{} ({flags}): {}", method.name, method.summary));
         page.push_str(&format!("\n  input:   {}\n  output:  {}", method.input, method.output));

@@ -1,6 +1,6 @@
 //! `benthic cluster cut|heal|at`, and the process that `cluster up` starts to connect the sites.
 
-use super::{ClusterDir, show, watched};
+use super::{ClusterDir, show, with_cluster};
 use benthic_ceph::local::{Cluster, wan};
 use benthic_core::{Action, Error, Result};
 use benthic_program::exit::{Failure, Outcome};
@@ -13,15 +13,15 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-pub const EXAMPLES: &str = "CEPH_CONF and BENTHIC_STORE are set for the command. Ceph knows by CEPH_CONF where the \
-    command runs, so that a store with read=near reads from the OSDs of its site.\n\nExamples:\n  \
+pub const EXAMPLES: &str = "The command gets the variables CEPH_CONF and BENTHIC_STORE. This configuration names the \
+    site, so a store with read=near reads from the OSDs of the site.\n\nExamples:\n  \
     benthic cluster at um -- benthic get photos/cat.jpg -\n  \
     benthic cluster at msu -- sh -c 'benthic --store \"$BENTHIC_STORE&read=near\" get photos/cat.jpg -'\n  \
     benthic cluster at wsu -- bash";
 
 pub async fn cut(site: String, place: ClusterDir, session: &Session) -> Outcome {
     let name = site.clone();
-    let changed = watched(place, move |cluster, _| cluster.cut(&name)).await?;
+    let changed = with_cluster(place, move |cluster, _| cluster.cut(&name)).await?;
     let text = if changed { "is cut off" } else { "was cut off already" };
     session
         .out
@@ -30,7 +30,7 @@ pub async fn cut(site: String, place: ClusterDir, session: &Session) -> Outcome 
 
 pub async fn heal(site: String, place: ClusterDir, session: &Session) -> Outcome {
     let name = site.clone();
-    let changed = watched(place, move |cluster, _| cluster.heal(&name)).await?;
+    let changed = with_cluster(place, move |cluster, _| cluster.heal(&name)).await?;
     let text = if changed { "is connected again" } else { "was not cut off" };
     session
         .out
