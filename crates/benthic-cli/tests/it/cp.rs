@@ -146,7 +146,7 @@ fn a_copy_that_makes_no_sense_is_refused() {
     for (args, parts) in [
         (["cp", "p/o", "p/new"], ["\"p/o\" is no file here", "p:/new", "./p/new"]),
         (["cp", "p/o", "p"], ["\"p\" begins with a pool", "POOL:/OBJECT", "./p"]),
-        (["cp", "d/f", "./h"], ["\"d/f\" is one here", "d:/f", "./d/f"]),
+        (["cp", "d/f", "./h"], ["\"d/f\" is a file here", "d:/f", "./d/f"]),
     ] {
         let stderr = home.fails(2, &args);
         assert!(parts.iter().all(|part| stderr.contains(part)), "{stderr}");

@@ -12,7 +12,7 @@ use std::fs::{self, Metadata};
 use std::path::{Component, Path, PathBuf};
 
 const LINK: &str = "a symbolic link to a directory";
-const SPECIAL: &str = "what is neither file nor directory";
+const SPECIAL: &str = "an entry that is neither file nor directory";
 
 /// A pool, a namespace in it, and a name or prefix of names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,9 +42,9 @@ impl Target {
     }
 }
 
-/// The kind of the sources, which all have the same kind.
+/// The sources, which are all of the same kind.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum Sources {
     Paths(Vec<PathBuf>),
     /// Objects or prefixes of object names.
     Objects(Vec<Target>),
@@ -60,24 +60,24 @@ pub(super) fn is_address(text: &str) -> bool {
     !is_path(text) && text.split('/').next().is_some_and(|pool| pool.contains(':'))
 }
 
-/// Determines the kind of the sources.
+/// Determines whether the sources are paths or objects.
 ///
 /// # Errors
 /// A usage error if some are paths and others are addresses.
-pub fn side(sources: &[String]) -> Result<Side, Failure> {
+pub fn classify(sources: &[String]) -> Result<Sources, Failure> {
     let (addresses, paths): (Vec<&String>, Vec<&String>) = sources
         .iter()
         .partition(|text| is_address(text) || !(is_path(text) || Path::new(text).symlink_metadata().is_ok()));
     match (paths.first(), addresses.first()) {
         (Some(path), Some(address)) => Err(Failure::Usage(format!(
-            "sources are all files or all objects; {path:?} is a file here and {address:?} is none; ./X is \
+            "the sources must be all files or all objects; {path:?} is a file here and {address:?} is not; ./X is \
              always a file, POOL:/X always an object"
         ))),
-        (_, None) => Ok(Side::Paths(paths.iter().map(PathBuf::from).collect())),
+        (_, None) => Ok(Sources::Paths(paths.iter().map(PathBuf::from).collect())),
         (None, _) => {
             let parsed: Result<Vec<Target>> = addresses.iter().map(|text| Target::parse(text)).collect();
-            Ok(Side::Objects(parsed.map_err(|error| {
-                error.with("hint", "neither a file that exists nor an address of the form POOL/OBJECT")
+            Ok(Sources::Objects(parsed.map_err(|error| {
+                error.with("hint", "this is neither an existing file nor an address of the form POOL/OBJECT")
             })?))
         }
     }
@@ -90,8 +90,8 @@ pub fn side(sources: &[String]) -> Result<Side, Failure> {
 pub fn target(source: &str, text: &str) -> Result<Target, Failure> {
     if is_path(text) {
         return Err(Failure::Usage(format!(
-            "source and destination are both files: {source:?} is one here, {text:?} is a path; {}",
-            ways_out(source)
+            "source and destination are both files: {source:?} is a file here, {text:?} is a path; {}",
+            disambiguate(source)
         )));
     }
     Ok(Target::parse(text)?)
@@ -109,13 +109,13 @@ pub fn check_path(source: &str, text: &str, pools: &[String]) -> Result<(), Fail
     }
     Err(Failure::Usage(format!(
         "source and destination are both objects: {source:?} is no file here, {text:?} begins with a pool; {}; \
-         from object to object it is `benthic get` and `benthic put`",
-        ways_out(text)
+         to copy from object to object, use `benthic get` and `benthic put`",
+        disambiguate(text)
     )))
 }
 
 /// A hint on how to write the intended path or address.
-fn ways_out(text: &str) -> String {
+fn disambiguate(text: &str) -> String {
     match text.split_once('/') {
         _ if is_path(text) || is_address(text) => {
             "POOL:/OBJECT is always an object, ./PATH always a file".to_owned()
@@ -152,20 +152,20 @@ pub struct Upload {
 #[derive(Clone, Debug)]
 pub struct Skipped {
     /// The kind of file, which is the reason to skip it.
-    pub what: &'static str,
+    pub kind: &'static str,
     pub path: PathBuf,
 }
 
 impl fmt::Display for Skipped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "skipped {} path={}", self.what, units::one_line_path(&self.path))
+        write!(f, "skipped {} path={}", self.kind, units::one_line_path(&self.path))
     }
 }
 
 /// Warns about skipped paths: prints the first of each kind, and the number of the others.
 pub fn warn_of_skipped(skipped: &[Skipped], out: &Output) {
     for kind in [LINK, SPECIAL] {
-        let mut of_kind = skipped.iter().filter(|skipped| skipped.what == kind);
+        let mut of_kind = skipped.iter().filter(|skipped| skipped.kind == kind);
         let Some(first) = of_kind.next() else { continue };
         let mut others = 0;
         for other in of_kind {
@@ -187,18 +187,17 @@ pub struct Plan {
     pub refused: Vec<(String, Error)>,
     pub skipped: Vec<Skipped>,
     names: HashSet<ObjectId>,
-    left_out: HashSet<PathBuf>,
+    excluded: HashSet<PathBuf>,
 }
 
 impl Plan {
-    /// The total size of the files to copy.
     pub fn total_bytes(&self) -> u64 {
         self.uploads.iter().map(|upload| upload.size_bytes).sum()
     }
 
     /// Excludes these files and directories without a report.
-    pub fn leave_out(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
-        self.left_out.extend(paths);
+    pub fn exclude(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
+        self.excluded.extend(paths);
     }
 
     /// Adds all files below a directory. Blocks.
@@ -230,8 +229,8 @@ impl Plan {
         self.refused.push((path.to_string_lossy().into_owned(), error));
     }
 
-    fn skip(&mut self, path: PathBuf, what: &'static str) {
-        self.skipped.push(Skipped { what, path });
+    fn skip(&mut self, path: PathBuf, kind: &'static str) {
+        self.skipped.push(Skipped { kind, path });
     }
 
     /// Adds all files below a directory. `relative` is the directory's path relative to the source.
@@ -244,7 +243,7 @@ impl Plan {
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
             let (path, relative) = (entry.path(), relative.join(entry.file_name()));
-            if self.left_out.contains(&path) {
+            if self.excluded.contains(&path) {
                 continue;
             }
             let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
@@ -263,11 +262,11 @@ impl Plan {
 }
 
 fn unreadable(error: std::io::Error) -> Error {
-    Error::io(benthic_core::Action::Admin, "cannot read this", error)
+    Error::io(benthic_core::Action::Admin, "cannot read this file or directory", error)
 }
 
 /// Plans the copy of files and, if `recursive`, of directories. Blocks.
-pub fn files(paths: &[PathBuf], target: &Target, recursive: bool) -> Plan {
+pub fn plan_files(paths: &[PathBuf], target: &Target, recursive: bool) -> Plan {
     let mut plan = Plan::default();
     for path in paths {
         match fs::metadata(path) {
@@ -275,7 +274,7 @@ pub fn files(paths: &[PathBuf], target: &Target, recursive: bool) -> Plan {
             Ok(metadata) if metadata.is_dir() && recursive => plan.add_directory(path, target),
             Ok(metadata) if metadata.is_dir() => plan.refuse(
                 path,
-                Error::new(ErrorKind::InvalidArgument, "this is a directory; -r copies what is in it"),
+                Error::new(ErrorKind::InvalidArgument, "this is a directory; -r copies its files"),
             ),
             Ok(metadata) if metadata.is_file() => {
                 let name = if target.is_directory() {
@@ -286,13 +285,10 @@ pub fn files(paths: &[PathBuf], target: &Target, recursive: bool) -> Plan {
                 };
                 plan.add(path, target, name, &metadata);
             }
-            Ok(_) => plan.refuse(
-                path,
-                Error::new(
-                    ErrorKind::InvalidArgument,
-                    "neither file nor directory; `benthic put` reads pipes",
-                ),
-            ),
+            Ok(_) => {
+                let message = "this is neither file nor directory; `benthic put` reads pipes";
+                plan.refuse(path, Error::new(ErrorKind::InvalidArgument, message));
+            }
         }
     }
     plan
@@ -324,7 +320,7 @@ pub fn local_path(directory: &Path, name: &str) -> Result<PathBuf> {
     if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
         return Err(Error::new(
             ErrorKind::InvalidArgument,
-            "the object's name is no path below the destination; fetch it with `benthic get`",
+            "the object's name is not a path inside the destination; fetch it with `benthic get`",
         )
         .with("name", name));
     }

@@ -73,16 +73,16 @@ async fn copy(pool: &dyn Pool, upload: &Upload, options: Options, memory: &Semap
         Err(error) => return Err(error),
     };
     let unchanged = Copied { unchanged: true, size_bytes: upload.size_bytes };
-    let noted = known.as_ref().and_then(|known| known.source.as_ref());
+    let recorded = known.as_ref().and_then(|known| known.source.as_ref());
     if !options.checksum
-        && noted.is_some_and(|source| {
+        && recorded.is_some_and(|source| {
             (source.size_bytes, source.modified_unix_ns) == (upload.size_bytes, upload.modified_unix_ns)
         })
     {
         return Ok(unchanged);
     }
     let wanted_kib = u32::try_from(upload.size_bytes / 1024 + 1).unwrap_or(MEMORY_KIB).min(MEMORY_KIB);
-    let _held = memory.acquire_many(wanted_kib).await;
+    let _memory = memory.acquire_many(wanted_kib).await;
     let path = upload.path.clone();
     let (data, source) = blocking(move || read(&path)).await?;
     if let Some(known) = known.filter(|known| options.checksum && known.stat.size_bytes == source.size_bytes)
@@ -110,12 +110,13 @@ fn read(path: &Path) -> Result<(Bytes, Source)> {
 async fn check(pool: &dyn Pool, object: &ObjectId, version: u64, source: &Source) -> Result<()> {
     let error = match transfer::stored_xxh3(pool, object, version).await {
         Ok(stored) if stored == source.xxh3 => return Ok(()),
-        Ok(stored) => Error::new(ErrorKind::Corrupt, "what is stored is not what was read; copy it again")
+        Ok(stored) => Error::new(ErrorKind::Corrupt, "the stored data differ from the file; copy it again")
             .with("stored", stored)
             .with("read", &source.xxh3),
-        Err(error) if error.kind() == ErrorKind::Conflict => {
-            Error::new(ErrorKind::Conflict, "somebody else wrote the object before it was checked")
-        }
+        Err(error) if error.kind() == ErrorKind::Conflict => Error::new(
+            ErrorKind::Conflict,
+            "another client wrote to the object before it was verified; copy it again",
+        ),
         Err(error) => error.with("while", "checking"),
     };
     let forget = WriteOp::new().assert_version(version).remove_xattr(SOURCE_XATTR);

@@ -102,11 +102,11 @@ impl Dataset {
     }
 }
 
-fn plan(roots: &[(&str, &Path)], left_out: &[&str], store: Option<&Path>) -> Plan {
+fn plan(roots: &[(&str, &Path)], excluded: &[&str], store: Option<&Path>) -> Plan {
     let mut plan = Plan::default();
     for (prefix, root) in roots {
-        plan.leave_out(left_out.iter().map(|name| root.join(name)));
-        plan.leave_out(store.and_then(|store| below(store, root)));
+        plan.exclude(excluded.iter().map(|name| root.join(name)));
+        plan.exclude(store.and_then(|store| below(store, root)));
         let target = Target { pool: String::new(), namespace: String::new(), prefix: (*prefix).to_owned() };
         plan.add_directory(root, &target);
     }
