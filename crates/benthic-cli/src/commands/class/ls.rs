@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// Time limit for one OSD to describe one library.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
-const QUESTIONS_AT_ONCE: usize = 64;
+const REQUESTS_AT_ONCE: usize = 64;
 
 #[derive(Args)]
 #[command(
@@ -95,12 +95,12 @@ async fn installed_here(uri: &str) -> Vec<String> {
 
 /// Asks each of these OSDs to describe a library. OSDs that do not answer cost 5 s per 64 of them.
 pub async fn ask_osds(rados: &RadosStore, osds: &[OsdTarget], library: &str) -> Answers {
-    let questions = osds.iter().map(|osd| async move {
+    let requests = osds.iter().map(|osd| async move {
         let answer = tokio::time::timeout(ANSWER_LIMIT, library_on(rados, osd, library)).await;
         let late = |_| Err(Error::new(ErrorKind::Unavailable, "it did not answer in time"));
         (osd.id, answer.unwrap_or_else(late))
     });
-    stream::iter(questions).buffered(QUESTIONS_AT_ONCE).collect().await
+    stream::iter(requests).buffered(REQUESTS_AT_ONCE).collect().await
 }
 
 /// Prints a line for each class in each version and build that OSDs run.

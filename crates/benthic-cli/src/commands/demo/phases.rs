@@ -141,8 +141,11 @@ fn md5sum_of(paths: &[PathBuf]) -> Result<Vec<String>> {
     })?;
     let lines: Vec<&[u8]> = run.stdout.split(|byte| *byte == 0).filter(|line| !line.is_empty()).collect();
     if !run.status.success() || lines.len() != paths.len() {
-        return Err(Error::new(ErrorKind::Unavailable, "md5sum could not read every file; did they change?")
-            .with("md5sum", String::from_utf8_lossy(&run.stderr).trim().escape_debug()));
+        return Err(Error::new(
+            ErrorKind::Unavailable,
+            "md5sum could not read every file; check whether they have changed",
+        )
+        .with("md5sum", String::from_utf8_lossy(&run.stderr).trim().escape_debug()));
     }
     Ok(lines
         .iter()

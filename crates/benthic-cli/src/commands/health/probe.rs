@@ -76,10 +76,10 @@ impl Prober {
             if read == written {
                 Ok(())
             } else if is_of_another(&read, &self.mark) {
-                let message = "another probe of a host of this name came between, again and again";
+                let message = "another probe from a host of this name interfered repeatedly";
                 Err(Error::new(ErrorKind::Busy, message))
             } else {
-                Err(Error::new(ErrorKind::Corrupt, "other bytes came back than were written"))
+                Err(Error::new(ErrorKind::Corrupt, "the bytes read differ from the bytes written"))
             }
         });
         let removed = limited(self.pool.remove(&self.object)).await;
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn another_probe_of_this_host_is_told_from_damage() {
+    async fn another_probe_of_this_host_is_distinguished_from_damage() {
         let store = MemStore::new(Options::default());
         store.create_pool("p").await.unwrap();
         let mut prober = Prober::new(store.open_pool("p").await.unwrap()).unwrap();
@@ -184,13 +184,13 @@ mod tests {
     }
 
     #[test]
-    fn what_other_probes_do_tells_nothing_of_the_cluster() {
+    fn interference_by_other_probes_is_no_symptom_of_the_cluster() {
         assert!(!is_of_cluster(ErrorKind::Busy) && !is_of_cluster(ErrorKind::PermissionDenied));
         assert!(is_of_cluster(ErrorKind::Unavailable) && is_of_cluster(ErrorKind::Corrupt));
     }
 
     #[tokio::test]
-    async fn a_pool_that_is_gone_is_no_outage() {
+    async fn a_removed_pool_is_no_outage() {
         let store = MemStore::new(Options::default());
         store.create_pool("p").await.unwrap();
         let mut prober = Prober::new(store.open_pool("p").await.unwrap()).unwrap();

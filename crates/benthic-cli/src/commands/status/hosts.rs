@@ -21,7 +21,7 @@ impl Hosts {
             !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._[]:".contains(&b))
         };
         if let Some(name) = named.iter().find(|name| !is_name(name)) {
-            let message = "no name of a host; give it without scheme, port and path";
+            let message = "this is not a host name; give it without scheme, port and path";
             return Err(Error::new(ErrorKind::InvalidArgument, message).with("host", name));
         }
         if named.is_empty() && !address.ip().is_loopback() {
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_given_are_answered() {
+    fn configured_names_are_accepted() {
         let named = ["Status.Example".to_owned()];
         let hosts = Hosts::new("127.0.0.1:8128".parse().unwrap(), &named).unwrap();
         assert!(allowed(&hosts, &["status.example"]) && allowed(&hosts, &["status.EXAMPLE:443"]));
