@@ -96,7 +96,7 @@ fn the_guide_leads_from_nothing_to_a_class_in_an_osd() {
 }
 
 #[test]
-fn every_osd_says_what_it_runs() {
+fn every_osd_lists_its_classes() {
     let home = Home::bare();
     let store = shared_store();
     home.ok(&["--store", &store, "pool", "create", "classes-ls"]);
@@ -130,7 +130,7 @@ fn every_osd_says_what_it_runs() {
 }
 
 #[test]
-fn a_cluster_that_does_not_answer_is_no_reason_to_wait() {
+fn print_does_not_wait_for_an_unreachable_cluster() {
     let home = Home::bare();
     let conf = home.file("ceph.conf", "[global]\nmon_host = v2:127.0.0.1:1/0\nauth_client_required = none\n");
     let store = format!("ceph:?conf={}", conf.display());

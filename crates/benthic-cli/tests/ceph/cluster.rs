@@ -250,7 +250,7 @@ fn an_interrupted_up_can_be_repeated() {
 }
 
 #[test]
-fn a_cluster_that_served_is_never_made_anew() {
+fn a_cluster_with_data_is_never_recreated() {
     let home = Home::bare();
     let _removed = Removed(&home, &[CLUSTER_DIR]);
     let mut up = up_on_its_way(&home);
@@ -270,7 +270,7 @@ fn a_cluster_that_served_is_never_made_anew() {
 }
 
 #[test]
-fn what_is_no_cluster_is_left_alone() {
+fn other_directories_are_left_alone() {
     let home = Home::bare();
     home.file("photos/cat.jpg", "meow");
     let dir = &["--dir", "photos"][..];

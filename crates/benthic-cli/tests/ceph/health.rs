@@ -91,7 +91,7 @@ fn is_well(report: &Value) -> bool {
 }
 
 #[test]
-fn a_cluster_is_told_as_it_is() {
+fn health_reports_the_state_of_a_cluster() {
     let home = Home::bare();
     let _removed = Removed(&home, &[CLUSTER_DIR]);
     home.ok(&["cluster", "up", "--osds", "3"]);
@@ -352,7 +352,7 @@ fn no_monitor(patient: &Patient<'_>) {
 }
 
 #[test]
-fn a_store_in_a_directory_has_tools_of_its_own() {
+fn health_refuses_a_store_in_a_directory() {
     let home = Home::with_pool();
     let error = home.fails(7, &["health"]);
     assert!(error.contains("benthic fsck") && error.contains("--store ceph:"), "{error}");

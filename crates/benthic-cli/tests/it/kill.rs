@@ -182,7 +182,7 @@ fn owners_and_clients_that_are_killed_together_lose_nothing() {
 
 /// A flush never succeeds if a killed owner lost buffered writes.
 #[test]
-fn a_flush_after_the_owner_was_killed_tells_of_lost_buffered_writes() {
+fn a_flush_reports_buffered_writes_that_a_killed_owner_lost() {
     let home = Home::with_pool();
     let (mut told, mut lost) = (0, 0);
     for round in 0..rounds(4) {

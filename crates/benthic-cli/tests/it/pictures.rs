@@ -54,7 +54,7 @@ fn a_pool_of_photographs_is_labelled_and_searched() {
 }
 
 #[test]
-fn what_is_no_picture_is_told_and_left_alone() {
+fn objects_that_are_no_pictures_are_reported_and_unchanged() {
     let home = Home::with_pool();
     let png = pixel([10, 40, 220]);
     home.file("cut.png", &png[..png.len() - 1]);

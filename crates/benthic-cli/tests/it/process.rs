@@ -68,7 +68,7 @@ fn verbose_logs_to_stderr_only() {
 }
 
 #[test]
-fn an_interrupted_copy_leaves_whole_objects_and_goes_on_later() {
+fn an_interrupted_copy_leaves_complete_objects_and_can_continue() {
     let home = Home::with_pool();
     let files = 2_000;
     for index in 0..files {
@@ -125,7 +125,7 @@ fn an_interrupted_benchmark_removes_its_objects() {
 }
 
 #[test]
-fn a_terminated_program_says_so_by_its_status() {
+fn sigterm_sets_the_exit_status() {
     let home = Home::with_pool();
     let mut command = home.command(&["bench", "write", "p", "--seconds", "600", "--size", "1KiB"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

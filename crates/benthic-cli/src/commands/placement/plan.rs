@@ -154,7 +154,7 @@ fn percent(part: u64, of: u64) -> u64 {
 
 fn latencies(before: &[Latency], after: &[Latency]) -> String {
     if before.is_empty() || after.is_empty() {
-        return "\n\nlatency: unknown, because the OSDs measure round trips only a minute after they start"
+        return "\n\nlatency: unknown, because the OSDs have not measured all round trips yet; this takes a minute after their start"
             .to_owned();
     }
     let mut text =
