@@ -27,11 +27,6 @@ pub struct Places {
 }
 
 impl Places {
-    /// Checks the arguments.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for more than 64 places, a duplicate or empty place, or a `--via` without
-    /// `{}`.
     pub fn check(&self) -> Result<()> {
         let mut sorted: Vec<&str> = self.from.iter().map(String::as_str).collect();
         sorted.sort_unstable();
@@ -50,19 +45,13 @@ impl Places {
         Ok(())
     }
 
-    /// Runs this program at all places concurrently and returns the last output line of each.
-    ///
-    /// # Errors
-    /// `Unavailable` with the program's error if it fails at any place. The other runs continue to
-    /// their end.
+    /// Runs this program at all places concurrently and returns the last output line of each. Fails
+    /// with the program's error if one run fails. The other runs continue to their end.
     pub async fn run_all(&self, session: &Session, args: impl Fn(&str) -> Vec<String>) -> Result<Vec<Value>> {
         try_join_all(self.from.iter().map(|place| self.run(place, session, args(place)))).await
     }
 
     /// Runs this program at one place and returns its last output line.
-    ///
-    /// # Errors
-    /// As [`run_all`](Places::run_all).
     pub async fn run(&self, place: &str, session: &Session, args: Vec<String>) -> Result<Value> {
         let (mut words, program, store) = match &self.via {
             Some(via) => {

@@ -157,9 +157,6 @@ impl NewFile {
     }
 
     /// Writes a whole file. It replaces an existing file when it is complete.
-    ///
-    /// # Errors
-    /// Those of [`NewFile::create`] and of the file system.
     pub fn write_whole(path: &Path, data: &[u8]) -> Result<()> {
         let mut file = NewFile::create(path)?;
         file.write(data)?;
@@ -167,9 +164,6 @@ impl NewFile {
     }
 
     /// Appends bytes.
-    ///
-    /// # Errors
-    /// Those of the file system.
     pub fn write(&mut self, data: &[u8]) -> Result<()> {
         match self {
             NewFile::Regular { temporary, .. } => temporary.write_all(data),
@@ -198,9 +192,6 @@ impl NewFile {
     }
 
     /// Sets the modification time if one is given, and renames the file to its target.
-    ///
-    /// # Errors
-    /// Those of the file system.
     pub fn finish(self, modified_unix_ns: Option<i64>) -> Result<()> {
         let NewFile::Regular { temporary, target } = self else { return Ok(()) };
         let failed = |error: io::Error, target: &Path| {

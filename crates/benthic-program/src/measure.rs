@@ -62,7 +62,6 @@ impl Latencies {
         self.0.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// The number of recorded operations.
     pub fn count(&self) -> u64 {
         self.0.len()
     }

@@ -25,7 +25,6 @@ pub enum StoreUri {
 }
 
 impl StoreUri {
-    /// Returns true for a Ceph cluster.
     pub fn is_cluster(&self) -> bool {
         matches!(self, StoreUri::Ceph { .. })
     }

@@ -76,7 +76,6 @@ async fn locate(session: &Session, text: &str) -> Outcome<(Arc<dyn Pool>, Object
     Ok((pool, address))
 }
 
-/// A handle for a striped object in the session's store.
 async fn striped(session: &Session, pool: Arc<dyn Pool>, object: ObjectId) -> Result<Striped> {
     let locks = Locks::of(&*session.store().await?);
     Ok(Striped { pool, object, locks, clock: Arc::new(SystemClock), is_interrupted: interrupt::is_set })

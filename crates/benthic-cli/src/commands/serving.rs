@@ -25,7 +25,6 @@ const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// Delay beyond the interval after which polling counts as stuck.
 const LATE_MS: u64 = 60_000;
 
-/// An HTTP response.
 pub type Answer = Response<Full<Bytes>>;
 
 /// Builds a response. `kind` is the media type of the body.
@@ -36,15 +35,11 @@ pub fn answer(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) ->
     answer
 }
 
-/// Builds a response with one line of plain text.
 pub fn line(status: StatusCode, text: &'static str) -> Answer {
     answer(status, "text/plain; charset=utf-8", text)
 }
 
 /// Listens on an address and returns the actual one. Port 0 selects a free port.
-///
-/// # Errors
-/// Those of the operating system.
 pub async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
     let listener = TcpListener::bind(address).await.map_err(|error| {
         Error::io(Action::Admin, "cannot listen on this address; choose another with --listen", error)

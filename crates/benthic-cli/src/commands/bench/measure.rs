@@ -67,7 +67,6 @@ impl Load {
 pub struct Measurement {
     /// Of the operations that succeeded.
     pub latencies: Latencies,
-    /// Bytes that the operations moved.
     pub bytes: u64,
     /// Number of operations started, including failed ones.
     pub started: u64,

@@ -21,7 +21,6 @@ use std::sync::Arc;
 pub const EXAMPLES: &str = "Examples:\n  benthic bench write scratch --size 64KiB --seconds 5 --keep\n  \
     benthic bench rand scratch --in-flight 32\n  benthic bench write scratch --from um,msu,wsu --store ceph:\n  benthic bench exec scratch --class digest --method md5";
 
-/// Namespace of the benchmarks' objects.
 const NAMESPACE: &str = "benthic-bench";
 /// Number of offsets into the payload at which objects begin, so that their contents differ.
 const PAYLOAD_SHIFTS: u64 = 4096;

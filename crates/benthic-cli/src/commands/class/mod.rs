@@ -60,9 +60,6 @@ async fn show(name: &str, session: &Session) -> Outcome {
 
 /// The classes that a call may refer to: those of the store, and the named class if an external
 /// library provides it. Without an object, it asks any OSD of the pool about the named class.
-///
-/// # Errors
-/// Those of the store; `Unavailable` if the object's OSD does not answer.
 pub async fn classes_for_call(
     session: &Session,
     pool: &str,
@@ -93,10 +90,7 @@ fn find_class<'a>(classes: &'a [ClassInfo], name: &str) -> Result<&'a ClassInfo>
     })
 }
 
-/// Finds the method that a call names.
-///
-/// # Errors
-/// `Unsupported` if none of these classes has it, with a similar name as a hint.
+/// Finds the method that a call names. If there is none, the error suggests a similar name.
 pub fn find_method<'a>(classes: &'a [ClassInfo], call: &ClassCall) -> Result<&'a MethodInfo> {
     let class = find_class(classes, &call.class)?;
     class.methods.iter().find(|method| method.name == call.method).ok_or_else(|| {

@@ -24,7 +24,6 @@ const ATTEMPTS: usize = 5;
 /// An object and its target file, or the reason why it has none.
 type CopyTask = (ObjectId, Result<PathBuf>);
 
-/// Copies objects to files and reports the result.
 pub async fn run(
     sources: Vec<Target>,
     destination: &str,

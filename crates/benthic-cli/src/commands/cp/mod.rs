@@ -78,17 +78,13 @@ pub struct CpArgs {
     destination: String,
 }
 
-/// Options of a copy.
 #[derive(Clone, Copy)]
 pub struct Options {
     pub jobs: usize,
-    /// Compare contents instead of size and time to find files that are already copied.
     pub checksum: bool,
-    /// Verify the stored data by its digest.
     pub check: bool,
 }
 
-/// A successful copy.
 pub struct Copied {
     /// True if the target already had the content.
     pub unchanged: bool,

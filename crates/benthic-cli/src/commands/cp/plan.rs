@@ -20,7 +20,6 @@ pub struct Target {
     pub pool: String,
     /// The namespace; empty for the default namespace.
     pub namespace: String,
-    /// An object name or a prefix of names.
     pub prefix: String,
 }
 
@@ -60,10 +59,7 @@ pub(super) fn is_address(text: &str) -> bool {
     !is_path(text) && text.split('/').next().is_some_and(|pool| pool.contains(':'))
 }
 
-/// Determines whether the sources are paths or objects.
-///
-/// # Errors
-/// A usage error if some are paths and others are addresses.
+/// Determines whether the sources are paths or objects. A mixture is a usage error.
 pub fn classify(sources: &[String]) -> Result<Sources, Failure> {
     let (addresses, paths): (Vec<&String>, Vec<&String>) = sources
         .iter()
@@ -83,10 +79,7 @@ pub fn classify(sources: &[String]) -> Result<Sources, Failure> {
     }
 }
 
-/// Parses the destination of files.
-///
-/// # Errors
-/// A usage error if it can only be a path.
+/// Parses the destination of files. A text that can only be a path is a usage error.
 pub fn target(source: &str, text: &str) -> Result<Target, Failure> {
     if is_path(text) {
         return Err(Failure::Usage(format!(
@@ -97,11 +90,8 @@ pub fn target(source: &str, text: &str) -> Result<Target, Failure> {
     Ok(Target::parse(text)?)
 }
 
-/// Checks that the destination of objects is a path and not ambiguous.
-///
-/// # Errors
-/// A usage error if it is an address, or if it begins with the name of a pool without being marked
-/// as a path.
+/// Checks that the destination of objects is a path. A text that begins with the name of a pool
+/// must be marked as a path.
 pub fn check_path(source: &str, text: &str, pools: &[String]) -> Result<(), Failure> {
     let pool = text.split('/').next().unwrap_or(text);
     if is_path(text) || !(is_address(text) || pools.iter().any(|name| name == pool)) {
@@ -137,18 +127,14 @@ pub fn explain_missing_pool(error: Error, sources: &[String]) -> Error {
     }
 }
 
-/// A file to copy to an object.
 #[derive(Clone, Debug)]
 pub struct Upload {
     pub path: PathBuf,
     pub object: ObjectId,
-    /// Size of the file when the plan was made.
     pub size_bytes: u64,
-    /// Modification time of the file when the plan was made, in nanoseconds since 1970 (UTC).
     pub modified_unix_ns: i64,
 }
 
-/// A path that is skipped.
 #[derive(Clone, Debug)]
 pub struct Skipped {
     /// The kind of file, which is the reason to skip it.
@@ -311,11 +297,7 @@ fn utf8_name(relative: &Path) -> Result<String> {
     })
 }
 
-/// The local path of an object below a directory.
-///
-/// # Errors
-/// `InvalidArgument` for a name that would lead outside the directory or is not a valid relative
-/// path.
+/// The local path of an object below a directory. Refuses names that lead outside the directory.
 pub fn local_path(directory: &Path, name: &str) -> Result<PathBuf> {
     if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
         return Err(Error::new(

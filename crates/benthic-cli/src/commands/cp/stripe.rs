@@ -24,7 +24,6 @@ use std::time::Duration;
 /// Default number of pieces in flight; the same as in `rados bench`.
 const JOBS_DEFAULT: usize = 16;
 
-/// Options of `benthic cp` for striped objects.
 #[derive(Args)]
 pub struct StripeArgs {
     /// Copy a file to a striped object, which consists of many objects; a striped object to a file; or one to another
@@ -53,7 +52,6 @@ impl StripeArgs {
     }
 }
 
-/// The parsed destination argument.
 enum Destination {
     Path(PathBuf),
     Object(Target),
@@ -99,7 +97,6 @@ pub async fn run(args: CpArgs, session: &Session) -> Outcome {
     }
 }
 
-/// Starts a progress bar.
 fn progress(total_bytes: u64) -> Box<dyn Fn(u64)> {
     let bar = Progress::bytes("copying", total_bytes);
     Box::new(move |bytes| bar.advance(bytes))

@@ -20,7 +20,6 @@ use tokio::sync::Semaphore;
 /// Memory limit in KiB. Each copy holds a whole file, so this allows four files of maximum size.
 const MEMORY_KIB: u32 = 4 * 128 * 1024;
 
-/// Copies the files of a plan and reports the result.
 pub async fn run(pool: Arc<dyn Pool>, plan: Plan, options: Options, session: &Session) -> Outcome {
     plan::warn_of_skipped(&plan.skipped, &session.out);
     let skipped = plan.skipped.len() as u64;

@@ -31,7 +31,6 @@ pub struct Dataset {
     pub skipped: Vec<Skipped>,
     /// Paths that cannot be read or stored, with the error of each.
     pub refused: Vec<(String, Error)>,
-    /// The origin of the files.
     pub description: String,
     /// The directory of the generated files. Dropping it removes them.
     _generated: Option<TempDir>,
@@ -118,7 +117,6 @@ fn below(store: &Path, root: &Path) -> Option<PathBuf> {
     store.strip_prefix(real_root).ok().map(|relative| root.join(relative))
 }
 
-/// The root of the clone that contains the current directory.
 fn clone_root() -> Option<PathBuf> {
     let here = std::env::current_dir().ok()?;
     here.ancestors().find(|directory| directory.join(".git").exists()).map(Path::to_owned)

@@ -31,8 +31,6 @@ use std::sync::Arc;
 /// Namespace of the objects that are not user data: the demo's mark, and the object of the
 /// published form.
 const NAMESPACE: &str = "benthic-demo";
-
-/// Number of round trips to measure.
 const ROUND_TRIPS: usize = 21;
 
 #[derive(Args)]
@@ -70,7 +68,6 @@ pub struct DemoArgs {
     object_size: Vec<u64>,
 }
 
-/// An object whose digests differ.
 #[derive(Serialize)]
 struct Mismatch {
     object: String,
@@ -79,7 +76,6 @@ struct Mismatch {
     expected: String,
 }
 
-/// All results of the demo.
 struct Findings {
     store: String,
     ceph: bool,

@@ -22,17 +22,14 @@ use std::sync::Arc;
 /// arguments.
 const FILES_A_RUN: usize = 256;
 
-/// The digest of each object.
 pub type Digests = HashMap<ObjectId, String>;
 
-/// The amount of work of a phase.
 #[derive(Clone, Copy, Serialize)]
 pub struct Sizes {
     pub objects: u64,
     pub bytes: u64,
 }
 
-/// The cost of one phase.
 #[derive(Serialize)]
 pub struct Phase {
     #[serde(rename = "phase")]
@@ -42,7 +39,6 @@ pub struct Phase {
     pub seconds: f64,
     /// Payload sent to the engine; `None` for phases without the engine.
     pub sent_bytes: Option<u64>,
-    /// Payload received from the engine.
     pub received_bytes: Option<u64>,
 }
 
@@ -116,7 +112,6 @@ where
     Ok((Phase::new(name, sizes, stopwatch, Some(&meter)), digests))
 }
 
-/// Computes the digests of the files with `md5sum`.
 pub async fn md5sum(uploads: &[Upload], sizes: Sizes) -> Outcome<(Phase, Digests)> {
     let progress = Progress::objects("md5sum");
     let stopwatch = start();

@@ -7,7 +7,6 @@ use super::published::Published;
 use benthic_program::units;
 use std::fmt::Display;
 
-/// Column heads of the table of phases.
 pub const PHASE_HEADS: [&str; 8] =
     ["", "objects", "bytes", "time", "objects/s", "MiB/s", "to the store", "from the store"];
 
@@ -18,7 +17,6 @@ pub fn setting(findings: &Findings) -> String {
     )
 }
 
-/// Explains the results of the phases on this engine.
 pub fn explain_phases(findings: &Findings) -> String {
     if !findings.ceph {
         return "In the embedded engine, code and data share one process, so a digest in storage saves no network \
@@ -42,7 +40,6 @@ pub fn explain_phases(findings: &Findings) -> String {
     )
 }
 
-/// Explains the measurements of the published form on this engine.
 pub fn explain_repetitions(findings: &Findings) -> String {
     const REPETITION: &str = "Every repetition is one stat, one read of the whole object, one MD5 and one attribute \
         write. In storage, all repetitions of a call are one operation, so each call commits the attribute once.";
@@ -60,7 +57,6 @@ pub fn explain_repetitions(findings: &Findings) -> String {
     )
 }
 
-/// A summary in about thirty lines.
 pub fn summary(findings: &Findings) -> String {
     let mut lines = vec![setting(findings), String::new(), line(&PHASE_HEADS)];
     lines.extend(findings.phases.iter().map(|phase| line(&phase_cells(phase))));
@@ -76,7 +72,6 @@ pub fn summary(findings: &Findings) -> String {
     lines.join("\n")
 }
 
-/// States whether all digests agree, and which objects differ.
 pub fn verdict(findings: &Findings) -> String {
     if findings.mismatches.is_empty() {
         let objects = findings.phases.first().map_or(0, |load| load.sizes.objects);
@@ -102,7 +97,6 @@ pub fn verdict(findings: &Findings) -> String {
     lines.join("\n")
 }
 
-/// The speed-up as a factor.
 pub fn gain(client_seconds: f64, storage_seconds: f64) -> String {
     format!("{:.1}x", client_seconds / storage_seconds.max(1e-9))
 }

@@ -38,7 +38,6 @@ impl Holder {
     }
 }
 
-/// The calls counted so far.
 #[derive(Default)]
 pub struct Calls {
     clock: SystemClock,

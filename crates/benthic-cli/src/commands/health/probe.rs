@@ -11,13 +11,11 @@ use std::time::Duration;
 /// --all` shows in it are left over from probes that were killed.
 const NAMESPACE: &str = "benthic.health";
 const SIZE_BYTES: usize = 4 * 1024;
-/// Time limit of each step.
 const STEP_LIMIT: Duration = Duration::from_secs(10);
 
 /// Attempts of a probe that another probe on this host interferes with.
 const ATTEMPTS: u32 = 3;
 
-/// Probes one pool.
 pub struct Prober {
     pool: Arc<dyn Pool>,
     object: ObjectId,
@@ -30,9 +28,6 @@ pub struct Prober {
 impl Prober {
     /// Creates a prober for this pool. All probes on this host use the same object, so a probe
     /// removes what an earlier one left when it was killed.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if the host name is not valid in an object name.
     pub fn new(pool: Arc<dyn Pool>) -> Result<Prober> {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let name = format!("benthic-health-probe.{}", host.trim());

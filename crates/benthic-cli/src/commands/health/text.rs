@@ -5,7 +5,6 @@ use benthic_ceph::health::snapshot::Library;
 use benthic_program::units;
 use std::fmt::Write;
 
-/// Number of items of a finding to show.
 const ITEMS_SHOWN: usize = 8;
 
 /// The report as text: the verdict, one line per number, and the findings.

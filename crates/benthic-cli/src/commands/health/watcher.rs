@@ -142,10 +142,7 @@ impl<'a> Watcher<'a> {
         self
     }
 
-    /// Polls the cluster once, and returns the report and an overview to show beside it.
-    ///
-    /// # Errors
-    /// As [`poll`](Watcher::poll).
+    /// Like [`poll`](Watcher::poll), and returns an overview to show beside the report.
     pub async fn poll_with_overview(&mut self) -> Result<(Report, Overview)> {
         let (snapshot, report) = self.observe().await?;
         let overview = overview(&snapshot, &report);
@@ -168,7 +165,6 @@ impl<'a> Watcher<'a> {
         self.calls.as_ref().map(Calls::text).unwrap_or_default()
     }
 
-    /// The readings of the fullest OSD so far.
     pub fn readings(&self) -> &[Reading] {
         &self.history
     }

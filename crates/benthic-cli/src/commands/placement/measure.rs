@@ -38,7 +38,6 @@ pub struct MeasureArgs {
     seconds: u32,
 }
 
-/// The results of one place.
 struct Measurement {
     place: String,
     small_read_ms: f64,

@@ -120,7 +120,6 @@ pub fn describe(plan: &Plan) -> String {
     text
 }
 
-/// Describes the effect of a new number of replicas.
 fn resized(plan: &Plan, resize: &Resize) -> String {
     let (old, new) = (plan.replicas as u64, resize.replicas as u64);
     let min_size = if resize.min_size == resize.old_min_size {

@@ -85,7 +85,6 @@ enum LostPart {
     Room,
 }
 
-/// All results of a simulation.
 struct Findings {
     shape: Shape,
     load: Load,

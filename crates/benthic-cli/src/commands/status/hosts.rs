@@ -13,9 +13,6 @@ pub struct Hosts(Option<Vec<String>>);
 impl Hosts {
     /// Accepts the given names. On loopback it also accepts localhost and the addresses. On other
     /// addresses it accepts any name if none is given.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for a name that no browser would send.
     pub fn new(address: SocketAddr, named: &[String]) -> Result<Hosts> {
         let is_name = |name: &String| {
             !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._[]:".contains(&b))

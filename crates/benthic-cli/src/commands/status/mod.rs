@@ -112,7 +112,6 @@ pub async fn run(command: StatusCommand, session: &Session) -> Outcome {
     Err(Failure::Interrupted)
 }
 
-/// The state behind the page.
 struct Board<'a> {
     watcher: Watcher<'a>,
     history: History,

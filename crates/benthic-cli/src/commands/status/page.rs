@@ -26,7 +26,6 @@ const HEADERS: [(&str, &str); 6] = [
     ("x-frame-options", "DENY"),
 ];
 
-/// The status page and its data.
 pub struct Page {
     json: Mutex<Bytes>,
     freshness: Freshness,
@@ -34,7 +33,6 @@ pub struct Page {
 }
 
 impl Page {
-    /// Creates a page for a cluster that is polled every `interval_s` seconds.
     pub fn new(interval_s: u64, hosts: Hosts) -> Page {
         Page { json: Mutex::default(), freshness: Freshness::new(interval_s), hosts }
     }
