@@ -161,6 +161,15 @@ pub fn object_fields(pool: &str, object: &ObjectId) -> Map<String, Value> {
     fields
 }
 
+/// The JSON of an object: the fields that identify it, and those of the JSON object `more`.
+pub fn object_json(pool: &str, object: &ObjectId, more: Value) -> Value {
+    let mut fields = object_fields(pool, object);
+    if let Value::Object(more) = more {
+        fields.extend(more);
+    }
+    Value::Object(fields)
+}
+
 /// Inserts bytes into a JSON object: as a string in `key` if they are UTF-8, otherwise in
 /// hexadecimal in `key_hex`.
 pub fn insert_bytes(fields: &mut Map<String, Value>, key: &str, data: &[u8]) {

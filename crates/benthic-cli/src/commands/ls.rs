@@ -4,13 +4,13 @@ use crate::{commands, jobs};
 use benthic_core::names::is_reserved_namespace;
 use benthic_core::{Error, ErrorKind, Namespaces, ObjectAddress, ObjectId, Pool, PoolAddress, Result, Stat};
 use benthic_program::exit::{Failure, Outcome};
-use benthic_program::output::object_fields;
+use benthic_program::output::object_json;
 use benthic_program::session::Session;
 use benthic_program::{interrupt, units};
 use benthic_striped::{StripedState, whole_of};
 use clap::Args;
 use futures::{StreamExt, TryStreamExt};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::sync::Arc;
 
 /// Concurrent requests for sizes and times.
@@ -77,16 +77,14 @@ pub async fn run(args: LsArgs, session: &Session) -> Outcome {
             Detail::None => shown,
         };
         session.out.result(line, || {
-            let mut fields = object_fields(&name, &object);
-            match detail {
+            let more = match detail {
                 Detail::Stat(stat) => {
-                    fields.insert("size_bytes".to_owned(), json!(stat.size_bytes));
-                    fields.insert("modified_unix_ns".to_owned(), json!(stat.modified_unix_ns));
+                    json!({ "size_bytes": stat.size_bytes, "modified_unix_ns": stat.modified_unix_ns })
                 }
-                Detail::State(state) => _ = fields.insert("state".to_owned(), json!(state)),
-                Detail::None => {}
-            }
-            Value::Object(fields)
+                Detail::State(state) => json!({ "state": state }),
+                Detail::None => json!({}),
+            };
+            object_json(&name, &object, more)
         })?;
     }
     Ok(())

@@ -107,6 +107,14 @@ fn address_fields(address: &ObjectAddress) -> Map<String, Value> {
     output::object_fields(&address.pool, &address.object)
 }
 
+/// Prints the JSON of an object that a command has processed. Text output omits it.
+fn print_json(session: &Session, address: &ObjectAddress, more: Value) -> Outcome {
+    if !session.out.is_json() {
+        return Ok(());
+    }
+    session.out.json_line(&output::object_json(&address.pool, &address.object, more))
+}
+
 /// Reads a value or method input from its command-line form: text, `-` for stdin, or `@FILE` if
 /// `files` allows it.
 async fn read_value(text: &str, files: bool) -> Outcome<Bytes> {

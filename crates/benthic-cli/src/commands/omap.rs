@@ -36,41 +36,33 @@ impl KeyForm {
     }
 }
 
+#[derive(Args)]
+pub struct KeyArgs {
+    /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT
+    object: String,
+    /// The key
+    key: String,
+    #[command(flatten)]
+    form: KeyForm,
+}
+
 #[derive(Subcommand)]
 pub enum OmapCommand {
     /// Print the value of a key unchanged
     #[command(after_help = "Example:\n  benthic omap get index/2026 cat.jpg")]
-    Get {
-        /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT
-        object: String,
-        /// The key
-        key: String,
-        #[command(flatten)]
-        form: KeyForm,
-    },
+    Get(KeyArgs),
     /// Set a key, and create the object if it is missing
     #[command(after_help = "Examples:\n  benthic omap set index/2026 cat.jpg 17\n  \
         benthic omap set index/2026 cat.jpg - < record")]
     Set {
-        /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT
-        object: String,
-        /// The key
-        key: String,
+        #[command(flatten)]
+        key: KeyArgs,
         /// The value, or - for stdin
         value: String,
-        #[command(flatten)]
-        form: KeyForm,
     },
     /// Remove a key; a missing key is no error
     #[command(after_help = "Example:\n  benthic omap rm index/2026 cat.jpg")]
-    Rm {
-        /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT
-        object: String,
-        /// The key
-        key: String,
-        #[command(flatten)]
-        form: KeyForm,
-    },
+    Rm(KeyArgs),
     /// List keys in order, with escaped values
     #[command(after_help = "Example:\n  benthic omap ls index/2026 --prefix cat")]
     Ls {
@@ -86,12 +78,12 @@ pub enum OmapCommand {
 
 pub async fn run(command: OmapCommand, session: &Session) -> Outcome {
     match command {
-        OmapCommand::Get { object, key, form } => get(session, &object, form.parse(&key)?).await,
-        OmapCommand::Set { object, key, value, form } => {
+        OmapCommand::Get(KeyArgs { object, key, form }) => get(session, &object, form.parse(&key)?).await,
+        OmapCommand::Set { key: KeyArgs { object, key, form }, value } => {
             let value = commands::read_value(&value, false).await?;
             xattr::write(session, &object, WriteOp::new().omap_set([(form.parse(&key)?, value)])).await
         }
-        OmapCommand::Rm { object, key, form } => {
+        OmapCommand::Rm(KeyArgs { object, key, form }) => {
             xattr::write(session, &object, WriteOp::new().omap_remove([form.parse(&key)?])).await
         }
         OmapCommand::Ls { object, prefix, form } => {

@@ -2,12 +2,11 @@
 
 use crate::commands;
 use benthic_program::exit::Outcome;
-use benthic_program::output::object_fields;
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
 use benthic_program::{local, transfer};
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::path::PathBuf;
 
 #[derive(Args)]
@@ -38,10 +37,5 @@ pub async fn run(args: PutArgs, session: &Session) -> Outcome {
     let pool = session.pool(&address.pool).await?;
     let size_bytes = data.len();
     transfer::upload(&*pool, &address.object, data, None).await?;
-    if session.out.is_json() {
-        let mut fields = object_fields(&address.pool, &address.object);
-        fields.insert("size_bytes".to_owned(), json!(size_bytes));
-        session.out.json_line(&Value::Object(fields))?;
-    }
-    Ok(())
+    commands::print_json(session, &address, json!({ "size_bytes": size_bytes }))
 }

@@ -9,7 +9,7 @@ use benthic_program::session::Session;
 use benthic_striped::lock::WAIT_DEFAULT_S;
 use benthic_striped::{explain, remove};
 use clap::Args;
-use serde_json::Value;
+use serde_json::json;
 use std::time::Duration;
 
 #[derive(Args)]
@@ -36,13 +36,13 @@ pub async fn run(args: RmArgs, session: &Session) -> Outcome {
         args.objects.iter().map(|text| address(text)).collect::<Result<_>>()?;
     if let [address] = addresses.as_slice() {
         remove(session, address, &args).await?;
-        return print_removed(session, address);
+        return commands::print_json(session, address, json!({}));
     }
     let mut failures = Failures::default();
     for address in &addresses {
         interrupt::check()?;
         match remove(session, address, &args).await {
-            Ok(()) => print_removed(session, address)?,
+            Ok(()) => commands::print_json(session, address, json!({}))?,
             Err(failure) if interrupt::is_set() => return Err(failure),
             Err(Failure::Error(error)) => failures.push(address.to_string(), error),
             Err(failure) => return Err(failure),
@@ -70,11 +70,4 @@ async fn remove(session: &Session, address: &ObjectAddress, args: &RmArgs) -> Ou
         Err(error) => Err(explain(error, pool, &object, "rm").await.into()),
         Ok(()) => Ok(()),
     }
-}
-
-fn print_removed(session: &Session, address: &ObjectAddress) -> Outcome {
-    if session.out.is_json() {
-        session.out.json_line(&Value::Object(commands::address_fields(address)))?;
-    }
-    Ok(())
 }

@@ -32,10 +32,10 @@ pub enum BenchCommand {
     Write(WriteArgs),
     /// Read the objects that `bench write --keep` left, each once
     #[command(after_help = "Example:\n  benthic bench seq scratch")]
-    Seq(ReadArgs),
+    Seq(Load),
     /// Read the objects that `bench write --keep` left, in random order
     #[command(after_help = "Example:\n  benthic bench rand scratch --count 10000")]
-    Rand(ReadArgs),
+    Rand(Load),
     /// Run a method beside temporary objects, one for each operation in flight
     #[command(after_help = "Example:\n  benthic bench exec scratch --class digest --method md5 --size 1MiB")]
     Exec(ExecArgs),
@@ -57,12 +57,6 @@ pub struct WriteArgs {
     /// Create the pool, and the store, if they do not exist
     #[arg(long)]
     create_pool: bool,
-}
-
-#[derive(Args)]
-pub struct ReadArgs {
-    #[command(flatten)]
-    load: Load,
 }
 
 #[derive(Args)]
@@ -92,8 +86,8 @@ pub async fn run(command: BenchCommand, session: &Session) -> Outcome {
     }
     match command {
         BenchCommand::Write(args) => write(args, session).await,
-        BenchCommand::Seq(args) => read("seq", &args.load, session).await,
-        BenchCommand::Rand(args) => read("rand", &args.load, session).await,
+        BenchCommand::Seq(load) => read("seq", &load, session).await,
+        BenchCommand::Rand(load) => read("rand", &load, session).await,
         BenchCommand::Exec(args) => exec(args, session).await,
     }
 }
@@ -102,7 +96,7 @@ impl BenchCommand {
     fn load(&self) -> &Load {
         match self {
             BenchCommand::Write(args) => &args.load,
-            BenchCommand::Seq(args) | BenchCommand::Rand(args) => &args.load,
+            BenchCommand::Seq(load) | BenchCommand::Rand(load) => load,
             BenchCommand::Exec(args) => &args.load,
         }
     }

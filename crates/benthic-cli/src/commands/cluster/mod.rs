@@ -30,6 +30,22 @@ pub struct ClusterDir {
     dir: PathBuf,
 }
 
+#[derive(Args)]
+pub struct DaemonArgs {
+    /// mon.a, mgr.a, osd.N or wan (the links between sites)
+    daemon: Daemon,
+    #[command(flatten)]
+    place: ClusterDir,
+}
+
+#[derive(Args)]
+pub struct SiteArgs {
+    /// The site
+    site: String,
+    #[command(flatten)]
+    place: ClusterDir,
+}
+
 #[derive(Subcommand)]
 pub enum ClusterCommand {
     /// Create a cluster or start a stopped one, and wait until it is healthy; for development and tests
@@ -63,43 +79,21 @@ pub enum ClusterCommand {
     Env(ClusterDir),
     /// Kill a daemon, as a crash would
     #[command(after_help = "Example:\n  benthic cluster kill osd.2")]
-    Kill {
-        /// mon.a, mgr.a, osd.N or wan (the links between sites)
-        daemon: Daemon,
-        #[command(flatten)]
-        place: ClusterDir,
-    },
+    Kill(DaemonArgs),
     /// Start a stopped daemon
     #[command(after_help = "Example:\n  benthic cluster start osd.2")]
-    Start {
-        /// mon.a, mgr.a, osd.N or wan (the links between sites)
-        daemon: Daemon,
-        #[command(flatten)]
-        place: ClusterDir,
-    },
+    Start(DaemonArgs),
     /// Cut a site off: drop all packets between it and the rest
     #[command(after_help = "Example:\n  benthic cluster cut msu")]
-    Cut {
-        /// The site
-        site: String,
-        #[command(flatten)]
-        place: ClusterDir,
-    },
+    Cut(SiteArgs),
     /// Reconnect a site that was cut off
     #[command(after_help = "Example:\n  benthic cluster heal msu")]
-    Heal {
-        /// The site
-        site: String,
-        #[command(flatten)]
-        place: ClusterDir,
-    },
+    Heal(SiteArgs),
     /// Run a command at a site, close to the site's OSDs
     #[command(after_help = sites::EXAMPLES)]
     At {
-        /// The site
-        site: String,
         #[command(flatten)]
-        place: ClusterDir,
+        site: SiteArgs,
         /// The command and its arguments
         #[arg(last = true, required = true, value_name = "COMMAND")]
         command: Vec<OsString>,
@@ -116,11 +110,11 @@ pub async fn run(command: ClusterCommand, session: &Session) -> Outcome {
         ClusterCommand::Down { remove, place } => down(remove, place, session).await,
         ClusterCommand::Logs { daemon, lines, place } => show::logs(daemon, lines, place, session).await,
         ClusterCommand::Env(place) => show::env(place, session).await,
-        ClusterCommand::Kill { daemon, place } => {
+        ClusterCommand::Kill(DaemonArgs { daemon, place }) => {
             with_cluster(place, move |cluster, progress| cluster.kill(daemon, progress)).await?;
             session.out.result(format_args!("{daemon} is killed"), || json!({ "killed": daemon.to_string() }))
         }
-        ClusterCommand::Start { daemon, place } => {
+        ClusterCommand::Start(DaemonArgs { daemon, place }) => {
             let started =
                 with_cluster(place, move |cluster, progress| cluster.start(daemon, progress)).await?;
             let text = if started { "is up" } else { "was up already" };
@@ -129,9 +123,9 @@ pub async fn run(command: ClusterCommand, session: &Session) -> Outcome {
                 || json!({ "daemon": daemon.to_string(), "started": started }),
             )
         }
-        ClusterCommand::Cut { site, place } => sites::cut(site, place, session).await,
-        ClusterCommand::Heal { site, place } => sites::heal(site, place, session).await,
-        ClusterCommand::At { site, place, command } => sites::at(site, place, command).await,
+        ClusterCommand::Cut(args) => sites::set_cut(args, true, session).await,
+        ClusterCommand::Heal(args) => sites::set_cut(args, false, session).await,
+        ClusterCommand::At { site, command } => sites::at(site, command).await,
         ClusterCommand::Wan(place) => sites::wan(place).await,
     }
 }

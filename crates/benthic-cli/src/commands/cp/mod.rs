@@ -10,13 +10,13 @@ use crate::commands;
 use crate::jobs::{self, Failures};
 use benthic_core::ObjectId;
 use benthic_program::exit::{Failure, Outcome};
-use benthic_program::output::object_fields;
+use benthic_program::output::object_json;
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
 use benthic_program::units;
 use clap::Args;
 use plan::Sources;
-use serde_json::{Value, json};
+use serde_json::json;
 use stripe::StripeArgs;
 
 #[derive(Args)]
@@ -123,11 +123,9 @@ impl<'a> Tally<'a> {
         if !self.session.out.is_json() {
             return Ok(());
         }
-        let mut fields = object_fields(&self.pool, object);
-        fields.insert("path".to_owned(), json!(path));
-        fields.insert("size_bytes".to_owned(), json!(copied.size_bytes));
-        fields.insert("status".to_owned(), json!(if copied.unchanged { "unchanged" } else { "copied" }));
-        self.session.out.json_line(&Value::Object(fields))?;
+        let status = if copied.unchanged { "unchanged" } else { "copied" };
+        let more = json!({ "path": path, "size_bytes": copied.size_bytes, "status": status });
+        self.session.out.json_line(&object_json(&self.pool, object, more))?;
         // A reader of this line may rely on the copy being durable.
         self.session.out.flush()
     }

@@ -5,7 +5,7 @@ use super::plan::{self, Sources, Target};
 use crate::commands;
 use benthic_core::{Error, ErrorKind, ObjectAddress, ObjectId, Result};
 use benthic_program::exit::{Failure, Outcome};
-use benthic_program::output::{Output, object_fields};
+use benthic_program::output::{Output, object_json};
 use benthic_program::progress::Progress;
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
@@ -16,7 +16,7 @@ use benthic_striped::read::{self, Checked, Copied, Options, Reading};
 use benthic_striped::write::{self, Source, SourceFile};
 use benthic_striped::{Head, Striped, StripedState};
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -269,13 +269,14 @@ fn print_result(session: &Session, at: &Striped, other: (&str, String), copied: 
         format!("copied {} in {}{kept}", units::size(size_bytes), units::count(pieces, "piece"))
     };
     session.out.result(text, || {
-        let mut fields = object_fields(at.pool.name(), &at.object);
-        fields.insert(other.0.to_owned(), json!(other.1));
-        fields.insert("size_bytes".to_owned(), json!(size_bytes));
-        fields.insert("status".to_owned(), json!(if unchanged { "unchanged" } else { "copied" }));
-        fields.insert("pieces".to_owned(), json!(pieces));
-        fields.insert("pieces_kept".to_owned(), json!(pieces_kept));
-        fields.insert("checked".to_owned(), json!(checked.name()));
-        Value::Object(fields)
+        let more = json!({
+            (other.0): other.1,
+            "size_bytes": size_bytes,
+            "status": if unchanged { "unchanged" } else { "copied" },
+            "pieces": pieces,
+            "pieces_kept": pieces_kept,
+            "checked": checked.name(),
+        });
+        object_json(at.pool.name(), &at.object, more)
     })
 }
