@@ -29,22 +29,16 @@ pub fn read_file(path: &Path) -> Result<Content> {
     let mut file = File::open(path).map_err(failed)?;
     let before = file.metadata().map_err(failed)?;
     if before.is_dir() {
-        return Err(Error::new(
-            ErrorKind::InvalidArgument,
-            "this is a directory; `benthic cp -r` copies directories",
-        )
-        .with("path", path.display()));
+        let message = "this is a directory; `benthic cp -r` copies directories";
+        return Err(Error::new(ErrorKind::InvalidArgument, message).with("path", path.display()));
     }
     check_size(before.len())?;
     let data = read_limited(&mut file, before.len()).map_err(|error| error.with("path", path.display()))?;
     let after = file.metadata().map_err(failed)?;
     let unchanged = (before.len(), modified_unix_ns(&before)) == (after.len(), modified_unix_ns(&after));
     if before.is_file() && !(unchanged && data.len() as u64 == before.len()) {
-        return Err(Error::new(
-            ErrorKind::Conflict,
-            "the file changed while it was read; repeat the command",
-        )
-        .with("path", path.display()));
+        let message = "the file changed while it was read; repeat the command";
+        return Err(Error::new(ErrorKind::Conflict, message).with("path", path.display()));
     }
     Ok(Content { data, modified_unix_ns: modified_unix_ns(&before) })
 }
@@ -146,11 +140,10 @@ impl NewFile {
             .tempfile_in(parent)
             // The original error names the temporary file, which means nothing to the user.
             .map_err(|error| match error.kind() {
-                io::ErrorKind::PermissionDenied => Error::new(
-                    ErrorKind::PermissionDenied,
-                    "no permission to create a file in this directory",
-                )
-                .with("path", parent.display()),
+                io::ErrorKind::PermissionDenied => {
+                    let message = "no permission to create a file in this directory";
+                    Error::new(ErrorKind::PermissionDenied, message).with("path", parent.display())
+                }
                 kind => failed(kind.into()),
             })?;
         Ok(NewFile::Regular { temporary, target })

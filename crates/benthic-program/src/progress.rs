@@ -32,6 +32,11 @@ impl Progress {
         Progress::new(ProgressBar::new_spinner(), label, "{spinner} {prefix}: {pos} rows {rate}")
     }
 
+    /// A spinner that shows only the message.
+    pub fn waiting() -> Progress {
+        Progress::new(ProgressBar::new_spinner(), "", "{spinner} {msg}")
+    }
+
     /// A bar over `total` steps.
     pub fn steps(label: &str, total: u64) -> Progress {
         Progress::new(ProgressBar::new(total), label, "{prefix} [{wide_bar}] {pos}/{len} {msg} {eta}")

@@ -130,11 +130,8 @@ async fn read(name: &'static str, load: &Load, session: &Session) -> Outcome {
     let labelled = listed.try_filter(|object| std::future::ready(is_labelled(object, &load.label)));
     let objects: Vec<ObjectId> = labelled.try_collect().await?;
     if objects.is_empty() {
-        return Err(Error::new(
-            ErrorKind::NotFound,
-            format!("nothing to read; `benthic bench write {} --keep` creates objects for this", load.pool),
-        )
-        .into());
+        let message = format!("nothing to read; `benthic bench write {} --keep` creates objects", load.pool);
+        return Err(Error::new(ErrorKind::NotFound, message).into());
     }
     let op = async |index: u64| {
         let at = if name == "rand" { Noise::new(index).below(objects.len() as u64) } else { index };
@@ -228,21 +225,15 @@ pub async fn remove(pool: &Arc<dyn Pool>, label: &str) -> Result<()> {
 
 fn size_of(object: &ObjectId) -> Result<u64> {
     object.name().split('-').next().and_then(|size| size.parse().ok()).ok_or_else(|| {
-        Error::new(
-            ErrorKind::InvalidArgument,
-            "`bench write` did not create this object; remove it or use another pool",
-        )
-        .with("object", object)
+        let message = "`bench write` did not create this object; remove it or use another pool";
+        Error::new(ErrorKind::InvalidArgument, message).with("object", object)
     })
 }
 
 fn payload(size_bytes: u64) -> Result<Bytes> {
     if size_bytes > limits::OPERATION_BYTES_MAX {
-        return Err(Error::new(
-            ErrorKind::LimitExceeded,
-            "the benchmark writes an object in one operation, which takes at most 64 MiB",
-        )
-        .with("size_bytes", size_bytes));
+        let message = "the benchmark writes an object in one operation, which takes at most 64 MiB";
+        return Err(Error::new(ErrorKind::LimitExceeded, message).with("size_bytes", size_bytes));
     }
     let len_bytes = usize::try_from(size_bytes + PAYLOAD_SHIFTS).unwrap_or(usize::MAX);
     Ok(Noise::new(size_bytes).bytes(len_bytes).into())

@@ -182,10 +182,8 @@ async fn cluster_settings(cluster: Option<PathBuf>, session: &Session) -> Result
         None => match session.uri().parse() {
             Ok(StoreUri::Ceph { conf, id, .. }) => (conf, id),
             _ => {
-                return Err(Error::new(
-                    ErrorKind::InvalidArgument,
-                    "no cluster; name one with --store ceph: or --cluster",
-                ));
+                let message = "no cluster; name one with --store ceph: or --cluster";
+                return Err(Error::new(ErrorKind::InvalidArgument, message));
             }
         },
     };

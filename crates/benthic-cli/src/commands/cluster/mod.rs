@@ -7,15 +7,14 @@ mod up;
 use benthic_ceph::local::{Cluster, Daemon};
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
+use benthic_program::progress::Progress;
 use benthic_program::session::Session;
 use benthic_program::store::{CLUSTER_DIR, blocking};
 use benthic_program::{interrupt, units};
 use clap::{Args, Subcommand};
-use indicatif::ProgressBar;
 use serde_json::json;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 pub const EXAMPLES: &str = "The cluster is a real Ceph cluster of plain processes, with all files in one directory. \
     It runs on the loopback interface, or at several sites with a delay between them. It is only for development and \
@@ -154,24 +153,12 @@ async fn with_cluster<T: Send + 'static>(
 /// Returns a callback that shows the current wait on a terminal, and fails after Ctrl-C to end the
 /// wait.
 fn progress() -> impl FnMut(&str) -> Result<()> {
-    let spinner = ProgressBar::new_spinner();
-    if !spinner.is_hidden() {
-        spinner.enable_steady_tick(Duration::from_millis(200));
-    }
-    let spinner = Spinner(spinner);
+    let spinner = Progress::waiting();
     move |step| {
         if interrupt::is_set() {
             return Err(Error::new(ErrorKind::Busy, "interrupted; repeat the command to continue"));
         }
-        spinner.0.set_message(format!("waiting: {}", units::one_line(step)));
+        spinner.set_message(&format!("waiting: {}", units::one_line(step)));
         Ok(())
-    }
-}
-
-struct Spinner(ProgressBar);
-
-impl Drop for Spinner {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
     }
 }

@@ -197,9 +197,8 @@ impl Plan {
             .and_then(|name| ObjectId::in_namespace(target.namespace.clone(), name));
         match object {
             Ok(object) if !self.names.insert(object.clone()) => {
-                let error = Error::new(ErrorKind::InvalidArgument, "another source has the same object name")
-                    .with("object", object.name());
-                self.refuse(path, error);
+                let error = invalid("another source has the same object name");
+                self.refuse(path, error.with("object", object.name()));
             }
             Ok(object) => self.uploads.push(Upload {
                 path: path.to_owned(),
@@ -247,6 +246,10 @@ impl Plan {
     }
 }
 
+fn invalid(message: &str) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message)
+}
+
 fn unreadable(error: std::io::Error) -> Error {
     Error::io(benthic_core::Action::Admin, "cannot read this file or directory", error)
 }
@@ -258,10 +261,9 @@ pub fn plan_files(paths: &[PathBuf], target: &Target, recursive: bool) -> Plan {
         match fs::metadata(path) {
             Err(error) => plan.refuse(path, unreadable(error)),
             Ok(metadata) if metadata.is_dir() && recursive => plan.add_directory(path, target),
-            Ok(metadata) if metadata.is_dir() => plan.refuse(
-                path,
-                Error::new(ErrorKind::InvalidArgument, "this is a directory; -r copies its files"),
-            ),
+            Ok(metadata) if metadata.is_dir() => {
+                plan.refuse(path, invalid("this is a directory; -r copies its files"));
+            }
             Ok(metadata) if metadata.is_file() => {
                 let name = if target.is_directory() {
                     utf8_name(Path::new(path.file_name().unwrap_or(OsStr::new(""))))
@@ -272,8 +274,7 @@ pub fn plan_files(paths: &[PathBuf], target: &Target, recursive: bool) -> Plan {
                 plan.add(path, target, name, &metadata);
             }
             Ok(_) => {
-                let message = "this is neither file nor directory; `benthic put` reads pipes";
-                plan.refuse(path, Error::new(ErrorKind::InvalidArgument, message));
+                plan.refuse(path, invalid("this is neither file nor directory; `benthic put` reads pipes"));
             }
         }
     }
@@ -289,22 +290,15 @@ fn utf8_name(relative: &Path) -> Result<String> {
             _ => None,
         })
         .collect();
-    parts.map(|parts| parts.join("/")).ok_or_else(|| {
-        Error::new(
-            ErrorKind::InvalidArgument,
-            "the file's name is not UTF-8; rename it, or store it with `benthic put`",
-        )
-    })
+    let message = "the file's name is not UTF-8; rename it, or store it with `benthic put`";
+    parts.map(|parts| parts.join("/")).ok_or_else(|| invalid(message))
 }
 
 /// The local path of an object below a directory. Refuses names that lead outside the directory.
 pub fn local_path(directory: &Path, name: &str) -> Result<PathBuf> {
     if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
-        return Err(Error::new(
-            ErrorKind::InvalidArgument,
-            "the object's name is not a path inside the destination; fetch it with `benthic get`",
-        )
-        .with("name", name));
+        let message = "the object's name is not a path inside the destination; fetch it with `benthic get`";
+        return Err(invalid(message).with("name", name));
     }
     Ok(directory.join(name))
 }

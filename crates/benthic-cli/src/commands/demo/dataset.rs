@@ -1,7 +1,7 @@
 //! The files of the demo: a directory of the user, or generated files together with those of a
 //! clone. All functions block.
 
-use crate::commands::cp::plan::{Plan, Skipped, Target, Upload};
+use crate::commands::cp::plan::{Plan, Target};
 use benthic_core::{Action, Error, ErrorKind, Result};
 use benthic_program::interrupt;
 use benthic_program::noise::Noise;
@@ -26,11 +26,7 @@ const UNICODE_NAMES: [&str; 6] =
 
 /// Files, and the objects to store them in.
 pub struct Dataset {
-    pub uploads: Vec<Upload>,
-    pub total_bytes: u64,
-    pub skipped: Vec<Skipped>,
-    /// Paths that cannot be read or stored, with the error of each.
-    pub refused: Vec<(String, Error)>,
+    pub plan: Plan,
     pub description: String,
     /// The directory of the generated files. Dropping it removes them.
     _generated: Option<TempDir>,
@@ -74,29 +70,17 @@ impl Dataset {
 
     /// The paths that are skipped or refused, with the reason.
     pub fn skipped_and_refused(&self) -> Vec<String> {
-        let refused = self.refused.iter().map(|(path, error)| format!("skipped {path}: {error}"));
-        self.skipped
-            .iter()
-            .map(ToString::to_string)
-            .chain(refused)
-            .map(|text| units::no_control(&text))
-            .collect()
+        let refused = self.plan.refused.iter().map(|(path, error)| format!("skipped {path}: {error}"));
+        let skipped = self.plan.skipped.iter().map(ToString::to_string);
+        skipped.chain(refused).map(|text| units::no_control(&text)).collect()
     }
 
     fn new(plan: Plan, description: String, generated: Option<TempDir>) -> Result<Dataset> {
         if plan.uploads.is_empty() {
-            return Err(
-                Error::new(ErrorKind::NotFound, "there are no files to copy").with("data", description)
-            );
+            let error = Error::new(ErrorKind::NotFound, "there are no files to copy");
+            return Err(error.with("data", description));
         }
-        Ok(Dataset {
-            total_bytes: plan.total_bytes(),
-            uploads: plan.uploads,
-            skipped: plan.skipped,
-            refused: plan.refused,
-            description,
-            _generated: generated,
-        })
+        Ok(Dataset { plan, description, _generated: generated })
     }
 }
 

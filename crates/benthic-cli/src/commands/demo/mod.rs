@@ -118,13 +118,14 @@ pub async fn run(args: DemoArgs, session: &Session) -> Outcome {
         }
         None => blocking(move || Dataset::generated(args.size, store_directory.as_deref())).await?,
     };
-    plan::warn_of_skipped(&dataset.skipped, &session.out);
-    for (path, error) in &dataset.refused {
+    plan::warn_of_skipped(&dataset.plan.skipped, &session.out);
+    for (path, error) in &dataset.plan.refused {
         session.out.warning(format_args!("skipped {}: {error}", units::one_line(path)));
     }
     let jobs = args.jobs.unwrap_or_else(jobs::default_jobs);
-    let objects: Arc<[ObjectId]> = dataset.uploads.iter().map(|upload| upload.object.clone()).collect();
-    let sizes = phases::Sizes { objects: objects.len() as u64, bytes: dataset.total_bytes };
+    let uploads = &dataset.plan.uploads;
+    let objects: Arc<[ObjectId]> = uploads.iter().map(|upload| upload.object.clone()).collect();
+    let sizes = phases::Sizes { objects: objects.len() as u64, bytes: dataset.plan.total_bytes() };
     say(&format!(
         "{}, {}: {}",
         units::count(sizes.objects, "file"),
@@ -132,7 +133,7 @@ pub async fn run(args: DemoArgs, session: &Session) -> Outcome {
         dataset.description
     ))?;
     say("loading …")?;
-    let load = phases::load(&pool, &dataset, jobs, session).await?;
+    let load = phases::load(&pool, uploads, sizes, jobs, session).await?;
     say("digesting beside the objects …")?;
     let store_digest = |pool: Arc<dyn Pool>, object: ObjectId| async move {
         client::store(&*pool, &object, Algorithm::Md5, 1).await
@@ -146,7 +147,7 @@ pub async fn run(args: DemoArgs, session: &Session) -> Outcome {
     let (client_phase, at_client) =
         phases::digest_all("digest at the client", &pool, &objects, jobs, sizes, hash_here).await?;
     say("running md5sum …")?;
-    let (md5sum_phase, by_md5sum) = phases::md5sum(&dataset.uploads, sizes).await?;
+    let (md5sum_phase, by_md5sum) = phases::md5sum(uploads, sizes).await?;
     let mut mismatches = compare(&args.pool, &objects, &in_storage, &at_client, &by_md5sum);
     let mut published = Vec::new();
     for size_bytes in args.object_size {
@@ -166,7 +167,7 @@ pub async fn run(args: DemoArgs, session: &Session) -> Outcome {
         pool: args.pool,
         jobs,
         data: dataset.description.clone(),
-        skipped: dataset.left_out(),
+        skipped: dataset.skipped_and_refused(),
         phases: vec![load, storage_phase, client_phase, md5sum_phase],
         repeat: args.repeat,
         published,

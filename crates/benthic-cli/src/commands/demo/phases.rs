@@ -1,6 +1,5 @@
 //! The four phases: load, digest in storage, digest at the client, and `md5sum` as the reference.
 
-use super::dataset::Dataset;
 use crate::commands::cp::plan::Upload;
 use crate::commands::cp::{Options, upload};
 use crate::jobs::{self, Failures};
@@ -56,14 +55,19 @@ impl Phase {
 
 /// Copies the files to objects as `cp` does, but without verification, because the digests verify
 /// more.
-pub async fn load(pool: &Arc<dyn Pool>, dataset: &Dataset, jobs: usize, session: &Session) -> Outcome<Phase> {
+pub async fn load(
+    pool: &Arc<dyn Pool>,
+    uploads: &[Upload],
+    sizes: Sizes,
+    jobs: usize,
+    session: &Session,
+) -> Outcome<Phase> {
     let meter = Arc::new(Meter::default());
-    let progress = Progress::bytes("loading", dataset.total_bytes);
+    let progress = Progress::bytes("loading", sizes.bytes);
     let options = Options { jobs, checksum: false, check: false };
     let stopwatch = start();
     let mut failures = Failures::default();
-    let uploads = dataset.uploads.clone();
-    upload::copy_all(meter.pool(Arc::clone(pool)), uploads, options, |upload, copied| {
+    upload::copy_all(meter.pool(Arc::clone(pool)), uploads.to_vec(), options, |upload, copied| {
         progress.advance(upload.size_bytes);
         if let Err(error) = copied {
             failures.push(upload.path.to_string_lossy(), error);
@@ -72,7 +76,6 @@ pub async fn load(pool: &Arc<dyn Pool>, dataset: &Dataset, jobs: usize, session:
     })
     .await?;
     drop(progress);
-    let sizes = Sizes { objects: dataset.uploads.len() as u64, bytes: dataset.total_bytes };
     failures.finish(&session.out, sizes.objects)?;
     Ok(Phase::new("load", sizes, stopwatch, Some(&meter)))
 }
