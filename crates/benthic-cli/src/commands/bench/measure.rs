@@ -3,10 +3,9 @@
 use crate::places::Places;
 use benthic_core::{Error, Result};
 use benthic_program::exit::Outcome;
-use benthic_program::interrupt;
 use benthic_program::measure::{Latencies, in_flight, seconds, start};
 use benthic_program::progress::Progress;
-use benthic_program::units;
+use benthic_program::{interrupt, units};
 use clap::Args;
 use std::cell::RefCell;
 use std::convert::Infallible;

@@ -3,9 +3,8 @@
 
 use crate::commands::cp::plan::{Plan, Target};
 use benthic_core::{Action, Error, ErrorKind, Result};
-use benthic_program::interrupt;
 use benthic_program::noise::Noise;
-use benthic_program::units;
+use benthic_program::{interrupt, units};
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
