@@ -2,6 +2,7 @@
 //! libraries it has, and warns about OSDs that do not answer or that run another build.
 
 use benthic_ceph::classes::{self, Settings};
+use benthic_ceph::health::snapshot::{Library, OsdBuild};
 use benthic_ceph::osds::{OsdTarget, library_on, osds};
 use benthic_ceph::{CLASS_LIBRARY, RadosStore};
 use benthic_core::{BUILD, ClassInfo, Error, ErrorKind, LibraryInfo, Result};
@@ -103,6 +104,22 @@ pub async fn ask_osds(rados: &RadosStore, osds: &[OsdTarget], library: &str) -> 
     stream::iter(requests).buffered(REQUESTS_AT_ONCE).collect().await
 }
 
+/// Groups the OSDs by their answer: the build of the library, no library, or no answer.
+pub fn group_by_build(name: &str, answers: &Answers) -> Library {
+    let mut library = Library { name: name.to_owned(), ..Library::default() };
+    let mut builds: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
+    for (osd, answer) in answers {
+        match answer {
+            Ok(Some(info)) => builds.entry(&info.build).or_default().push(*osd),
+            Ok(None) => library.without.push(*osd),
+            Err(_) => library.silent.push(*osd),
+        }
+    }
+    let build = |(build, osds): (&str, Vec<i64>)| OsdBuild { build: build.to_owned(), osds };
+    library.builds = builds.into_iter().map(build).collect();
+    library
+}
+
 /// Prints a line for each class in each version and build that OSDs run.
 fn list(library: &str, answers: &Answers, osds: usize, session: &Session) -> Outcome {
     let mut found: BTreeMap<(&str, u32, &str), (&ClassInfo, Vec<i64>)> = BTreeMap::new();
@@ -130,8 +147,7 @@ fn list(library: &str, answers: &Answers, osds: usize, session: &Session) -> Out
 }
 
 fn warn(library: &str, answers: &Answers, session: &Session) {
-    let without: Vec<i64> =
-        answers.iter().filter(|(_, answer)| matches!(answer, Ok(None))).map(|(osd, _)| *osd).collect();
+    let Library { builds, without, .. } = group_by_build(library, answers);
     if !without.is_empty() {
         let how = "`benthic class install --print` prints the steps to install it";
         session.out.warning(format_args!("{} does not have the library {library}; {how}", names(&without)));
@@ -141,18 +157,13 @@ fn warn(library: &str, answers: &Answers, session: &Session) {
             session.out.warning(format_args!("osd.{osd}: {}", error.message()));
         }
     }
-    let mut builds: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
-    for (osd, answer) in answers {
-        if let Ok(Some(info)) = answer {
-            builds.entry(&info.build).or_default().push(*osd);
-        }
-    }
     if builds.len() > 1 {
-        let each: Vec<_> = builds.iter().map(|(build, osds)| format!("{build} in {}", names(osds))).collect();
+        let in_osds = |found: &OsdBuild| format!("{} in {}", found.build, names(&found.osds));
+        let each: Vec<_> = builds.iter().map(in_osds).collect();
         session.out.warning(format_args!("the OSDs run different builds of {library}: {}", each.join(", ")));
     }
-    if library == CLASS_LIBRARY && builds.keys().any(|build| *build != BUILD) {
-        let builds: Vec<_> = builds.into_keys().collect();
+    if library == CLASS_LIBRARY && builds.iter().any(|found| found.build != BUILD) {
+        let builds: Vec<_> = builds.iter().map(|found| found.build.as_str()).collect();
         session.out.warning(format_args!(
             "this program is build {BUILD}, and the OSDs run {library} build {}; install this build's library and \
              restart the OSDs",

@@ -5,7 +5,7 @@ mod install;
 mod ls;
 mod new;
 
-pub use ls::{Answers, ask_osds};
+pub use ls::{ask_osds, group_by_build};
 
 use benthic_ceph::osds::osds;
 use benthic_core::{ClassCall, ClassInfo, Error, ErrorKind, MethodInfo, ObjectId, Result};

@@ -4,7 +4,7 @@
 use super::calls::{Calls, Holder};
 use super::probe::{self, Prober};
 use super::{PollArgs, cluster};
-use crate::commands::class::{Answers, ask_osds};
+use crate::commands::class::{ask_osds, group_by_build};
 use benthic_ceph::health::calls::LibrarySums;
 use benthic_ceph::health::gather::{ANSWER_LIMIT, Gatherer, snapshot_without_monitors};
 use benthic_ceph::health::growth::{self, Reading};
@@ -12,13 +12,12 @@ use benthic_ceph::health::judge::{is_moving, judge};
 use benthic_ceph::health::limits::Limits;
 use benthic_ceph::health::overview::{Overview, overview};
 use benthic_ceph::health::report::Report;
-use benthic_ceph::health::snapshot::{Library, Missing, OsdBuild, Probe, Snapshot};
+use benthic_ceph::health::snapshot::{Library, Missing, Probe, Snapshot};
 use benthic_ceph::osds::{OsdTarget, osds};
 use benthic_ceph::{CLASS_LIBRARY, RadosStore};
 use benthic_core::{Clock, Error, ErrorKind, LibraryInfo, Result, SystemClock};
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -329,7 +328,7 @@ async fn libraries(store: &RadosStore, unix_s: u64, change: String, retries: u32
     let up: Vec<_> = osds.into_iter().filter(|osd| osd.up).collect();
     for name in LIBRARIES {
         let answers = ask_osds(store, &up, name).await;
-        let library = library(name, &answers);
+        let library = group_by_build(name, &answers);
         // Without any placement group, there is no object to reach an OSD through, and no method to
         // call.
         if !library.silent.is_empty() && up.iter().any(|osd| osd.object.is_some()) {
@@ -353,19 +352,4 @@ async fn libraries(store: &RadosStore, unix_s: u64, change: String, retries: u32
         }
     }
     libraries
-}
-
-fn library(name: &str, answers: &Answers) -> Library {
-    let mut library = Library { name: name.to_owned(), ..Library::default() };
-    let mut builds: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
-    for (osd, answer) in answers {
-        match answer {
-            Ok(Some(info)) => builds.entry(&info.build).or_default().push(*osd),
-            Ok(None) => library.without.push(*osd),
-            Err(_) => library.silent.push(*osd),
-        }
-    }
-    let build = |(build, osds): (&str, Vec<i64>)| OsdBuild { build: build.to_owned(), osds };
-    library.builds = builds.into_iter().map(build).collect();
-    library
 }
