@@ -71,10 +71,7 @@ fn read_limited(from: &mut impl Read, expected_bytes: u64) -> Result<Bytes> {
     Ok(Bytes::from(data))
 }
 
-/// Checks that a file of this size fits into an object.
-///
-/// # Errors
-/// `LimitExceeded` if it does not.
+/// Fails with `LimitExceeded` if a file of this size does not fit into an object.
 pub fn check_size(len_bytes: u64) -> Result<()> {
     if len_bytes <= limits::OBJECT_BYTES_MAX {
         return Ok(());

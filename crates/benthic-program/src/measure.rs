@@ -33,9 +33,6 @@ pub fn median<T: PartialOrd + Default>(mut values: Vec<T>) -> T {
 }
 
 /// The median latency of `count` consecutive `stat` calls, in milliseconds.
-///
-/// # Errors
-/// Those of [`Pool::stat`].
 pub async fn round_trip_ms(pool: &dyn Pool, object: &ObjectId, count: usize) -> Result<f64> {
     let mut times_ms = Vec::with_capacity(count);
     for _ in 0..count {

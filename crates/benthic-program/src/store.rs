@@ -27,9 +27,6 @@ pub struct OpenStore {
 impl OpenStore {
     /// Closes the store. Afterwards all acknowledged writes are on disk, and other processes can
     /// own the directory.
-    ///
-    /// # Errors
-    /// Those of [`EmbeddedStore::close`].
     pub async fn close(&self) -> Result<()> {
         let Some(embedded) = self.embedded.clone() else { return Ok(()) };
         blocking(move || embedded.close()).await

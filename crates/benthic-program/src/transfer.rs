@@ -40,9 +40,6 @@ pub struct StoredObject {
 }
 
 /// Reads an object's state.
-///
-/// # Errors
-/// As [`Pool::read`].
 pub async fn read_state(pool: &dyn Pool, object: &ObjectId) -> Result<StoredObject> {
     let ((stat, xattrs), version) = pool.fetch(object, Fetch::stat().and(Fetch::list_xattrs())).await?;
     let source = xattrs.get(SOURCE_XATTR).and_then(|value| Source::parse(value));
@@ -154,9 +151,6 @@ impl<'a> Download<'a> {
     }
 
     /// Starts a download of the object's current version.
-    ///
-    /// # Errors
-    /// As [`Pool::read`].
     pub async fn start(pool: &'a dyn Pool, object: &'a ObjectId) -> Result<Download<'a>> {
         let (stat, version) = pool.stat(object).await?;
         Ok(Download::of_version(pool, object, version, stat.size_bytes))

@@ -1,7 +1,9 @@
 //! The placement of pools at sites: the test shows, checks, plans, applies and undoes placements on
 //! a cluster with three sites.
 
-use crate::support::{CLUSTER_DIR, Home, Removed, daemon, failed, printed, shared_store, status, wait_for};
+use crate::support::{
+    CLUSTER_DIR, ClusterCleanup, Home, daemon, failed, printed, shared_store, status, wait_for,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::fs;
@@ -91,7 +93,7 @@ impl Sites<'_> {
 #[test]
 fn the_primaries_of_a_pool_go_to_a_site_and_back() {
     let home = Home::bare();
-    let _removed = Removed(&home, &[CLUSTER_DIR]);
+    let _removed = ClusterCleanup(&home, &[CLUSTER_DIR]);
     home.ok(&["cluster", "up", "--sites", "um,msu,wsu", "--osds", "6"]);
     let conf = home.path("benthic-cluster").canonicalize().unwrap().join("ceph.conf");
     let conf = conf.to_str().unwrap().to_owned();

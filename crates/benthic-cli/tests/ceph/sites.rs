@@ -1,6 +1,6 @@
 //! A cluster with sites: near and far reads, the effect of a cut, and complete cleanup.
 
-use crate::support::{CLUSTER_DIR, Home, Removed, daemon, printed, status, wait_for};
+use crate::support::{CLUSTER_DIR, ClusterCleanup, Home, daemon, printed, status, wait_for};
 use benthic_core::{Stopwatch, SystemClock};
 use serde_json::Value;
 use std::fs;
@@ -62,7 +62,7 @@ fn left_over(fsid: &str, dir: &Path) -> Vec<String> {
 #[test]
 fn sites_are_apart_can_be_cut_off_and_leave_nothing() {
     let home = Home::bare();
-    let _removed = Removed(&home, &[CLUSTER_DIR]);
+    let _removed = ClusterCleanup(&home, &[CLUSTER_DIR]);
     let rtt = RTT_MS.to_string();
     let up =
         home.json(&["cluster", "up", "--sites", &SITES.join(","), "--rtt-ms", &rtt, "--osds", "3"]).remove(0);

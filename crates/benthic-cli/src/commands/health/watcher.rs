@@ -314,9 +314,8 @@ impl<'a> Watcher<'a> {
 async fn libraries(store: &RadosStore, unix_s: u64, change: String, retries: u32) -> Libraries {
     let (found, described, holders) = (Vec::new(), Vec::new(), Vec::new());
     let mut libraries = Libraries { unix_s, change, found, described, missing: None, holders, retries };
-    let missing = |why: String, hurts| {
-        Some(Missing { what: "libraries of classes in the OSDs".to_owned(), why, hurts })
-    };
+    let missing =
+        |why: String, hurts| Some(Missing { what: "class libraries in the OSDs".to_owned(), why, hurts });
     let osds = match osds(store).await {
         Ok(osds) => osds,
         Err(error) => {
