@@ -123,10 +123,7 @@ impl NewFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
             Err(error) => return Err(failed(error)),
         };
-        let parent = match target.parent() {
-            Some(parent) if parent != Path::new("") => parent,
-            _ => Path::new("."),
-        };
+        let parent = target.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
         if !parent.is_dir() {
             return Err(Error::new(ErrorKind::NotFound, "there is no such directory; create it first")
                 .with("path", parent.display()));

@@ -76,15 +76,11 @@ impl fmt::Display for StoreUri {
             StoreUri::File(dir) => write!(f, "file:{}", dir.display()),
             StoreUri::Mem => f.write_str("mem:"),
             StoreUri::Ceph { conf, id, read_near } => {
-                f.write_str("ceph:")?;
                 let conf = conf.as_ref().map(|conf| format!("conf={}", conf.display()));
                 let id = id.as_ref().map(|id| format!("id={id}"));
                 let near = read_near.then(|| "read=near".to_owned());
                 let query: Vec<String> = conf.into_iter().chain(id).chain(near).collect();
-                if !query.is_empty() {
-                    write!(f, "?{}", query.join("&"))?;
-                }
-                Ok(())
+                write!(f, "ceph:{}{}", if query.is_empty() { "" } else { "?" }, query.join("&"))
             }
         }
     }

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, Metadata};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 const LINK: &str = "a symbolic link to a directory";
 const SPECIAL: &str = "an entry that is neither file nor directory";
@@ -283,13 +283,7 @@ pub fn plan_files(paths: &[PathBuf], target: &Target, recursive: bool) -> Plan {
 
 /// Joins the components of a relative path with `/`.
 fn utf8_name(relative: &Path) -> Result<String> {
-    let parts: Option<Vec<&str>> = relative
-        .components()
-        .map(|part| match part {
-            Component::Normal(part) => part.to_str(),
-            _ => None,
-        })
-        .collect();
+    let parts: Option<Vec<&str>> = relative.iter().map(OsStr::to_str).collect();
     let message = "the file's name is not UTF-8; rename it, or store it with `benthic put`";
     parts.map(|parts| parts.join("/")).ok_or_else(|| invalid(message))
 }

@@ -57,7 +57,7 @@ static METHODS: [Method; 2] = [
     },
 ];
 
-/// Computes the digest and stores it. An OSD may run a method twice, so the method must be idempotent.
+/// Computes and stores the digest. An OSD may run a method twice, so it must be idempotent.
 fn keep(context: &mut MethodContext<'_>, _input: &[u8]) -> Result<Vec<u8>> {
     // Read first, then write: a method cannot read what it has changed.
     let digest = digest(context)?;
@@ -70,7 +70,7 @@ fn digest(context: &mut MethodContext<'_>) -> Result<String> {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     let mut offset_bytes = 0;
     while offset_bytes < size_bytes {
-        // Every call of the context also checks the deadline. A method that takes too long fails here.
+        // Every call of the context also checks the deadline, and fails after it.
         let piece = context.read(offset_bytes, PIECE_BYTES)?;
         if piece.is_empty() {
             break;
