@@ -10,7 +10,7 @@ use crate::table::Table;
 use benthic_core::names::check_pool_name;
 use benthic_core::{Error, ErrorKind, Meter, Result};
 use benthic_program::log_panics_of_workers;
-use benthic_program::store::{Opened, open};
+use benthic_program::store::{OpenStore, open};
 use benthic_sql::choice::Pushdown;
 use benthic_sql::session::{Settings, SqlSession};
 use benthic_table::ids::check_table_name;
@@ -26,7 +26,7 @@ pub struct Store {
 
 /// State that all handles of a store share.
 pub struct Shared {
-    opened: Opened,
+    opened: OpenStore,
     store: Arc<dyn benthic_core::Store>,
     meter: Arc<Meter>,
     sql: SqlSession,

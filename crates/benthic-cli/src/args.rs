@@ -48,15 +48,12 @@ pub fn suggest_verb(error: &mut clap::Error) {
     after_long_help = format!("{EXAMPLES}\n\n{}", exit::statuses_help())
 )]
 pub struct Cli {
-    /// Options of every command.
     #[command(flatten)]
     pub global: Global,
-    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// The commands.
 #[derive(Subcommand)]
 pub enum Command {
     /// Create, list and remove pools
@@ -80,23 +77,23 @@ pub enum Command {
     /// Work with the ordered keys and values of an object
     #[command(subcommand, after_help = omap::EXAMPLES)]
     Omap(omap::OmapCommand),
-    /// Run a method of a class beside one object, or beside all
+    /// Run a method of a class beside one object, or beside every object of a pool
     Exec(exec::ExecArgs),
-    /// Show the classes that run beside the objects
+    /// List, describe, create and install classes, which run beside the objects
     #[command(subcommand, after_help = class::EXAMPLES)]
     Class(class::ClassCommand),
     /// Run a Ceph cluster on this machine, for development and tests
     #[command(subcommand, after_help = cluster::EXAMPLES)]
     Cluster(cluster::ClusterCommand),
-    /// Show where pools of a Ceph cluster are, and bring their primaries to a site
+    /// Show where a Ceph cluster keeps its pools, and move their primaries to a site
     #[command(subcommand, after_help = placement::EXAMPLES)]
     Placement(placement::PlacementCommand),
-    /// Check and suggest how many placement groups pools of a Ceph cluster have
+    /// Check and suggest the number of placement groups of a Ceph cluster's pools
     #[command(subcommand, after_help = pgs::EXAMPLES)]
     Pgs(pgs::PgsCommand),
-    /// Tell how a Ceph cluster is, why, and what to do about it
+    /// Report the health of a Ceph cluster, the causes of problems, and the next steps
     Health(health::HealthArgs),
-    /// Serve how a Ceph cluster is to Prometheus
+    /// Serve the health of a Ceph cluster to Prometheus
     Exporter(exporter::ExporterArgs),
     /// Serve a status page of a Ceph cluster
     #[command(subcommand, after_help = status::EXAMPLES)]
@@ -104,19 +101,19 @@ pub enum Command {
     /// Measure throughput and latency
     #[command(subcommand, after_help = bench::EXAMPLES)]
     Bench(bench::BenchCommand),
-    /// Read everything and report damage
+    /// Verify all stored data and report damage
     Scrub(scrub::ScrubArgs),
     /// Check the store's own structures
     Fsck(fsck::FsckArgs),
     /// Query tables and Parquet objects with SQL
     #[command(after_help = other::SQL_EXAMPLES)]
-    Sql(other::HandedOver),
-    /// Create, fill, look at and remove tables
+    Sql(other::ProgramArgs),
+    /// Create, fill, inspect and remove tables
     #[command(after_help = other::TABLE_EXAMPLES)]
-    Table(other::HandedOver),
+    Table(other::ProgramArgs),
     /// Serve S3, and administer its accounts, keys and buckets
     #[command(after_help = other::S3_EXAMPLES)]
-    S3(other::HandedOver),
+    S3(other::ProgramArgs),
     /// Run the active-storage experiment on real files
     Demo(demo::DemoArgs),
     /// Print a completion script for a shell

@@ -8,8 +8,8 @@ use futures::stream::{self, BoxStream, Stream, StreamExt, TryStreamExt};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// Failures that are reported one by one. Further failures are only counted.
-const FAILURES_TOLD_MAX: usize = 1_000;
+/// Failures that are listed. Further failures are only counted.
+const FAILURES_LISTED_MAX: usize = 1_000;
 
 /// Default number of jobs: two per core, but 8 to 16. At least 8, because concurrent durable
 /// operations share a sync; at most 16, because each may hold an object in memory.
@@ -77,7 +77,7 @@ where
 /// Collects failures so that the command can report them at the end.
 #[derive(Default)]
 pub struct Failures {
-    told: Vec<(String, Error)>,
+    listed: Vec<(String, Error)>,
     count: u64,
 }
 
@@ -85,12 +85,11 @@ impl Failures {
     /// Adds a failure of `subject`, an object or a file.
     pub fn push(&mut self, subject: impl Into<String>, error: Error) {
         self.count += 1;
-        if self.told.len() < FAILURES_TOLD_MAX {
-            self.told.push((subject.into(), error));
+        if self.listed.len() < FAILURES_LISTED_MAX {
+            self.listed.push((subject.into(), error));
         }
     }
 
-    /// The number of failures.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -100,12 +99,12 @@ impl Failures {
         if self.count == 0 {
             return Ok(());
         }
-        for (subject, error) in &self.told {
+        for (subject, error) in &self.listed {
             out.error(error, Some(subject));
         }
-        let untold = self.count - self.told.len() as u64;
-        if untold > 0 {
-            out.warning(format_args!("more failures were not told, only counted failures={untold}"));
+        let unlisted = self.count - self.listed.len() as u64;
+        if unlisted > 0 {
+            out.warning(format_args!("there are more failures than the list shows failures={unlisted}"));
         }
         Err(Failure::Some { failed: self.count, of })
     }

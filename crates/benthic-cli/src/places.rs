@@ -16,54 +16,42 @@ use std::process::{Command, Stdio};
 /// Limit on places, each of which runs in a child process of its own.
 const PLACES_MAX: usize = 64;
 
-/// Where to run.
 #[derive(Args)]
 pub struct Places {
-    /// Run at these places, separated by commas: sites of the local cluster, unless --via reaches others
+    /// Run at these places, separated by commas: sites of the local cluster, or places that --via reaches
     #[arg(long, value_name = "SITE,…", value_delimiter = ',')]
     pub from: Vec<String>,
-    /// How to reach a place, such as 'ssh {}': the words before the command, with the place for {}
+    /// Words before a command that run it at a place, such as 'ssh {}'; {} stands for the place
     #[arg(long, value_name = "COMMAND", requires = "from")]
     pub via: Option<String>,
 }
 
 impl Places {
-    /// Checks the arguments.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for more than 64 places, a duplicate or empty place, or a `--via` without
-    /// `{}`.
     pub fn check(&self) -> Result<()> {
         let mut sorted: Vec<&str> = self.from.iter().map(String::as_str).collect();
         sorted.sort_unstable();
         let wrong = |message: &str| Err(Error::new(ErrorKind::InvalidArgument, message.to_owned()));
         if sorted.len() > PLACES_MAX {
-            return wrong("these are more than 64 places");
+            return wrong("too many places; name at most 64");
         }
         if sorted.windows(2).any(|pair| pair[0] == pair[1])
             || sorted.first().is_some_and(|place| place.is_empty())
         {
-            return wrong("--from names each place once, with commas between");
+            return wrong("--from lists each place once, separated by commas");
         }
         if self.via.as_ref().is_some_and(|via| !via.contains("{}")) {
-            return wrong("--via has {} where the place goes, such as 'ssh {}'");
+            return wrong("--via needs {} where the place goes, such as 'ssh {}'");
         }
         Ok(())
     }
 
-    /// Runs this program at all places concurrently and returns the last output line of each.
-    ///
-    /// # Errors
-    /// `Unavailable` with the program's error if it fails at any place. The other runs continue to
-    /// their end.
+    /// Runs this program at all places concurrently and returns the last output line of each. Fails
+    /// with the program's error if one run fails. The other runs continue to their end.
     pub async fn run_all(&self, session: &Session, args: impl Fn(&str) -> Vec<String>) -> Result<Vec<Value>> {
         try_join_all(self.from.iter().map(|place| self.run(place, session, args(place)))).await
     }
 
     /// Runs this program at one place and returns its last output line.
-    ///
-    /// # Errors
-    /// As [`run_all`](Places::run_all).
     pub async fn run(&self, place: &str, session: &Session, args: Vec<String>) -> Result<Value> {
         let (mut words, program, store) = match &self.via {
             Some(via) => {
@@ -95,7 +83,7 @@ fn at_site(site: &str, session: &Session) -> Result<(Vec<String>, String)> {
     let conf = conf.or_else(|| std::env::var_os("CEPH_CONF").map(PathBuf::from));
     let dir = conf.as_deref().and_then(Path::parent);
     let dir = dir.ok_or_else(|| {
-        unsupported("which cluster is it? name its configuration, or reach places with --via")
+        unsupported("the store does not name its configuration; use --store ceph:?conf=FILE, or reach places with --via")
     })?;
     let conf = Some(Cluster::open(dir)?.conf_at(site)?);
     let program = this_program()?;
@@ -105,7 +93,7 @@ fn at_site(site: &str, session: &Session) -> Result<(Vec<String>, String)> {
 
 fn this_program() -> Result<String> {
     let program = std::env::current_exe()
-        .map_err(|error| Error::io(Action::Admin, "cannot tell where this program is", error))?;
+        .map_err(|error| Error::io(Action::Admin, "cannot find the path of this program", error))?;
     Ok(program.to_string_lossy().into_owned())
 }
 
@@ -120,15 +108,16 @@ fn run(words: &[String]) -> Result<Value> {
     let last =
         |text: &[u8]| String::from_utf8_lossy(text).trim().lines().last().unwrap_or_default().to_owned();
     if !output.status.success() {
-        let said = last(&output.stderr);
-        let said = serde_json::from_str::<Value>(&said)
+        let line = last(&output.stderr);
+        let message = serde_json::from_str::<Value>(&line)
             .ok()
             .and_then(|value| Some(value.get("message").or(value.get("error"))?.as_str()?.to_owned()))
-            .unwrap_or(said);
-        return Err(unavailable(format!("it failed there: {said}")));
+            .unwrap_or(line);
+        return Err(unavailable(format!("the command failed at this place: {message}")));
     }
-    serde_json::from_str(&last(&output.stdout))
-        .map_err(|error| unavailable("it printed no result there".to_owned()).with_source(error))
+    serde_json::from_str(&last(&output.stdout)).map_err(|error| {
+        unavailable("the command printed no result at this place".to_owned()).with_source(error)
+    })
 }
 
 #[cfg(test)]
@@ -140,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_places_is_refused() {
+    fn invalid_places_are_refused() {
         assert!(places(&["um", "msu"], Some("ssh {}")).check().is_ok());
         for (from, via) in [(vec!["um", "um"], None), (vec!["", "um"], None), (vec!["um"], Some("ssh um"))] {
             assert!(places(&from, via).check().is_err(), "{from:?} {via:?}");

@@ -19,7 +19,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 #[derive(Args)]
 #[command(next_help_heading = "Options of every command")]
 pub struct Global {
-    /// The store: file:DIR, ceph: (a cluster; ceph:?conf=FILE&id=client.x&read=near), or mem: (gone with the process)
+    /// The store: file:DIR, ceph: (a cluster, with options ceph:?conf=FILE&id=client.x&read=near), or mem: (memory, lost at exit)
     #[arg(
         long,
         global = true,
@@ -28,10 +28,10 @@ pub struct Global {
         default_value = DEFAULT_URI
     )]
     pub store: String,
-    /// Print results and errors as JSON, one object a line
+    /// Print results and errors as JSON, one object per line
     #[arg(long, global = true)]
     pub json: bool,
-    /// Log to stderr; twice for more
+    /// Log to stderr; -vv logs more
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
 }

@@ -32,12 +32,7 @@ pub enum Failure {
     /// Invalid arguments that clap cannot detect.
     Usage(String),
     /// Some items of many failed. The command has listed each failure.
-    Some {
-        /// Number of items that failed.
-        failed: u64,
-        /// Number of all items.
-        of: u64,
-    },
+    Some { failed: u64, of: u64 },
     /// A cluster is not healthy, and the command has printed the reason. The exit status is
     /// [`DEGRADED`], [`AT_RISK`] or [`DOWN`].
     Verdict(u8),

@@ -77,7 +77,7 @@ mod tests {
     use super::{Bar, chart, escape};
 
     #[test]
-    fn names_cannot_break_out_of_the_page() {
+    fn names_are_escaped() {
         assert_eq!(escape("<a href=\"x\">&"), "&lt;a href=&quot;x&quot;&gt;&amp;");
         let bar = Bar { label: "<b>".to_owned(), length: 0.0, value: "0".to_owned(), class: "other" };
         let svg = chart(&[bar]);

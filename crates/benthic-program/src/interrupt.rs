@@ -11,7 +11,6 @@ use tokio::sync::watch;
 /// Time that a command has to stop by itself. A second signal ends the wait.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// The exit status for the signal that arrived; `OK` before the first signal.
 static STATUS: LazyLock<watch::Sender<u8>> = LazyLock::new(|| watch::Sender::new(exit::OK));
 
 /// The exit status for the signal that arrived; [`exit::OK`] before the first signal.
@@ -28,7 +27,7 @@ pub struct Hold(());
 
 impl Hold {
     /// Takes effect immediately.
-    #[expect(clippy::new_without_default, reason = "it is not a value but an act")]
+    #[expect(clippy::new_without_default, reason = "creating it has a side effect")]
     pub fn new() -> Hold {
         IS_HELD.store(true, Ordering::Relaxed);
         Hold(())

@@ -14,7 +14,6 @@ use tempfile::NamedTempFile;
 
 /// A file's content and modification time.
 pub struct Content {
-    /// The bytes of the file.
     pub data: Bytes,
     /// Modification time in nanoseconds since 1970 (UTC).
     pub modified_unix_ns: i64,
@@ -30,22 +29,16 @@ pub fn read_file(path: &Path) -> Result<Content> {
     let mut file = File::open(path).map_err(failed)?;
     let before = file.metadata().map_err(failed)?;
     if before.is_dir() {
-        return Err(Error::new(
-            ErrorKind::InvalidArgument,
-            "this is a directory; `benthic cp -r` copies directories",
-        )
-        .with("path", path.display()));
+        let message = "this is a directory; `benthic cp -r` copies directories";
+        return Err(Error::new(ErrorKind::InvalidArgument, message).with("path", path.display()));
     }
     check_size(before.len())?;
     let data = read_limited(&mut file, before.len()).map_err(|error| error.with("path", path.display()))?;
     let after = file.metadata().map_err(failed)?;
     let unchanged = (before.len(), modified_unix_ns(&before)) == (after.len(), modified_unix_ns(&after));
     if before.is_file() && !(unchanged && data.len() as u64 == before.len()) {
-        return Err(Error::new(
-            ErrorKind::Conflict,
-            "the file changed while it was read; repeat the command",
-        )
-        .with("path", path.display()));
+        let message = "the file changed while it was read; repeat the command";
+        return Err(Error::new(ErrorKind::Conflict, message).with("path", path.display()));
     }
     Ok(Content { data, modified_unix_ns: modified_unix_ns(&before) })
 }
@@ -78,17 +71,14 @@ fn read_limited(from: &mut impl Read, expected_bytes: u64) -> Result<Bytes> {
     Ok(Bytes::from(data))
 }
 
-/// Checks that a file of this size fits into an object.
-///
-/// # Errors
-/// `LimitExceeded` if it does not.
+/// Fails with `LimitExceeded` if a file of this size does not fit into an object.
 pub fn check_size(len_bytes: u64) -> Result<()> {
     if len_bytes <= limits::OBJECT_BYTES_MAX {
         return Ok(());
     }
     Err(Error::new(
         ErrorKind::LimitExceeded,
-        "an object holds at most 128 MiB; `benthic cp --stripe` spreads a file over several",
+        "an object holds at most 128 MiB; `benthic cp --stripe` spreads a file over several objects",
     )
     .with("len_bytes_max", limits::OBJECT_BYTES_MAX))
 }
@@ -103,7 +93,6 @@ pub fn modified_unix_ns(metadata: &Metadata) -> i64 {
 pub enum NewFile {
     /// A temporary file in the target's directory.
     Regular {
-        /// The file that receives the data.
         temporary: NamedTempFile,
         /// The path that [`NewFile::finish`] renames it to.
         target: PathBuf,
@@ -134,10 +123,7 @@ impl NewFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
             Err(error) => return Err(failed(error)),
         };
-        let parent = match target.parent() {
-            Some(parent) if parent != Path::new("") => parent,
-            _ => Path::new("."),
-        };
+        let parent = target.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
         if !parent.is_dir() {
             return Err(Error::new(ErrorKind::NotFound, "there is no such directory; create it first")
                 .with("path", parent.display()));
@@ -149,8 +135,8 @@ impl NewFile {
             // The original error names the temporary file, which means nothing to the user.
             .map_err(|error| match error.kind() {
                 io::ErrorKind::PermissionDenied => {
-                    Error::new(ErrorKind::PermissionDenied, "no file may be created in this directory")
-                        .with("path", parent.display())
+                    let message = "no permission to create a file in this directory";
+                    Error::new(ErrorKind::PermissionDenied, message).with("path", parent.display())
                 }
                 kind => failed(kind.into()),
             })?;
@@ -158,9 +144,6 @@ impl NewFile {
     }
 
     /// Writes a whole file. It replaces an existing file when it is complete.
-    ///
-    /// # Errors
-    /// Those of [`NewFile::create`] and of the file system.
     pub fn write_whole(path: &Path, data: &[u8]) -> Result<()> {
         let mut file = NewFile::create(path)?;
         file.write(data)?;
@@ -168,9 +151,6 @@ impl NewFile {
     }
 
     /// Appends bytes.
-    ///
-    /// # Errors
-    /// Those of the file system.
     pub fn write(&mut self, data: &[u8]) -> Result<()> {
         match self {
             NewFile::Regular { temporary, .. } => temporary.write_all(data),
@@ -191,16 +171,14 @@ impl NewFile {
                 temporary.as_file().set_len(0).map_err(failed)?;
                 temporary.rewind().map_err(failed)
             }
-            NewFile::Special(_) => {
-                Err(Error::new(ErrorKind::Unsupported, "a device or pipe does not take data back"))
-            }
+            NewFile::Special(_) => Err(Error::new(
+                ErrorKind::Unsupported,
+                "cannot discard data that a device or pipe has received; write to a file",
+            )),
         }
     }
 
     /// Sets the modification time if one is given, and renames the file to its target.
-    ///
-    /// # Errors
-    /// Those of the file system.
     pub fn finish(self, modified_unix_ns: Option<i64>) -> Result<()> {
         let NewFile::Regular { temporary, target } = self else { return Ok(()) };
         let failed = |error: io::Error, target: &Path| {

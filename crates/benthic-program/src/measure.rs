@@ -33,9 +33,6 @@ pub fn median<T: PartialOrd + Default>(mut values: Vec<T>) -> T {
 }
 
 /// The median latency of `count` consecutive `stat` calls, in milliseconds.
-///
-/// # Errors
-/// Those of [`Pool::stat`].
 pub async fn round_trip_ms(pool: &dyn Pool, object: &ObjectId, count: usize) -> Result<f64> {
     let mut times_ms = Vec::with_capacity(count);
     for _ in 0..count {
@@ -52,7 +49,7 @@ pub struct Latencies(Histogram<u64>);
 impl Default for Latencies {
     fn default() -> Latencies {
         let histogram = Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3);
-        Latencies(histogram.expect("the bounds are constants that the crate takes"))
+        Latencies(histogram.expect("the constant bounds are valid"))
     }
 }
 
@@ -62,7 +59,6 @@ impl Latencies {
         self.0.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// The number of recorded operations.
     pub fn count(&self) -> u64 {
         self.0.len()
     }

@@ -22,7 +22,6 @@ impl Output {
         Output { json, to_terminal: stdout.is_terminal(), stdout: Mutex::new(BufWriter::new(stdout)) }
     }
 
-    /// Returns true if results are JSON.
     pub fn is_json(&self) -> bool {
         self.json
     }
@@ -47,8 +46,8 @@ impl Output {
     }
 
     /// Writes bytes to stdout unchanged.
-    pub fn exact(&self, data: &[u8]) -> Outcome {
-        self.stdout.lock().unwrap_or_else(PoisonError::into_inner).write_all(data).map_err(lost)
+    pub fn write_bytes(&self, data: &[u8]) -> Outcome {
+        self.stdout.lock().unwrap_or_else(PoisonError::into_inner).write_all(data).map_err(stdout_error)
     }
 
     /// Prints a stored value. Text mode writes the bytes unchanged, and on a terminal ends them
@@ -58,7 +57,7 @@ impl Output {
     }
 
     /// Prints the result of a method. Like [`Output::value`], but text always ends with a line end.
-    pub fn returned(&self, data: &[u8], key: &str, fields: Map<String, Value>) -> Outcome {
+    pub fn method_result(&self, data: &[u8], key: &str, fields: Map<String, Value>) -> Outcome {
         let is_text = !data.is_empty() && std::str::from_utf8(data).is_ok();
         self.bytes(data, is_text || self.to_terminal, key, fields)
     }
@@ -68,19 +67,18 @@ impl Output {
             insert_bytes(&mut fields, key, data);
             return self.json_line(&Value::Object(fields));
         }
-        self.exact(data)?;
-        if end_line && !data.ends_with(b"\n") { self.exact(b"\n") } else { Ok(()) }
+        self.write_bytes(data)?;
+        if end_line && !data.ends_with(b"\n") { self.write_bytes(b"\n") } else { Ok(()) }
     }
 
-    /// Flushes stdout.
     pub fn flush(&self) -> Outcome {
-        self.stdout.lock().unwrap_or_else(PoisonError::into_inner).flush().map_err(lost)
+        self.stdout.lock().unwrap_or_else(PoisonError::into_inner).flush().map_err(stdout_error)
     }
 
     fn print(&self, text: std::fmt::Arguments<'_>) -> Outcome {
         let mut stdout = self.stdout.lock().unwrap_or_else(PoisonError::into_inner);
-        stdout.write_fmt(text).map_err(lost)?;
-        if self.to_terminal { stdout.flush().map_err(lost) } else { Ok(()) }
+        stdout.write_fmt(text).map_err(stdout_error)?;
+        if self.to_terminal { stdout.flush().map_err(stdout_error) } else { Ok(()) }
     }
 
     /// Prints the reason why the command failed.
@@ -108,14 +106,11 @@ impl Output {
         }
         match subject {
             _ if self.json => error_line(true, error, error.kind().row().name, fields),
-            Some(subject) => {
-                stderr_line(format_args!(
-                    "benthic: {}: {}",
-                    units::one_line(subject),
-                    told(error, Some(subject))
-                ));
+            Some(name) => {
+                let message = format_error(error, subject);
+                stderr_line(format_args!("benthic: {}: {message}", units::one_line(name)));
             }
-            None => stderr_line(format_args!("benthic: {}", told(error, None))),
+            None => stderr_line(format_args!("benthic: {}", format_error(error, None))),
         }
     }
 
@@ -131,7 +126,7 @@ impl Output {
 
 /// Formats an error for people. It omits the operation, which the user typed, and the subject,
 /// which the line starts with.
-fn told(error: &Error, subject: Option<&str>) -> String {
+fn format_error(error: &Error, subject: Option<&str>) -> String {
     let mut shown = Error::new(error.kind(), error.message());
     for (key, value) in error.context().filter(|(_, value)| Some(*value) != subject) {
         shown = shown.with(key, value);
@@ -153,7 +148,7 @@ pub fn error_line(as_json: bool, message: &dyn Display, kind: &str, mut fields: 
 }
 
 /// Prints a line to stderr. It ignores errors because there is no place left to report them.
-pub fn stderr_line(line: std::fmt::Arguments<'_>) {
+fn stderr_line(line: std::fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
@@ -166,6 +161,15 @@ pub fn object_fields(pool: &str, object: &ObjectId) -> Map<String, Value> {
     fields
 }
 
+/// The JSON of an object: the fields that identify it, and those of the JSON object `more`.
+pub fn object_json(pool: &str, object: &ObjectId, more: Value) -> Value {
+    let mut fields = object_fields(pool, object);
+    if let Value::Object(more) = more {
+        fields.extend(more);
+    }
+    Value::Object(fields)
+}
+
 /// Inserts bytes into a JSON object: as a string in `key` if they are UTF-8, otherwise in
 /// hexadecimal in `key_hex`.
 pub fn insert_bytes(fields: &mut Map<String, Value>, key: &str, data: &[u8]) {
@@ -175,7 +179,7 @@ pub fn insert_bytes(fields: &mut Map<String, Value>, key: &str, data: &[u8]) {
     };
 }
 
-fn lost(error: io::Error) -> Failure {
+fn stdout_error(error: io::Error) -> Failure {
     if error.kind() == io::ErrorKind::BrokenPipe {
         return Failure::ClosedPipe;
     }

@@ -12,33 +12,38 @@ pub struct Progress(ProgressBar);
 impl Progress {
     /// A bar over `total_bytes`. If that is 0, the total is unknown, and a spinner counts the
     /// bytes.
-    pub fn bytes(what: &str, total_bytes: u64) -> Progress {
+    pub fn bytes(label: &str, total_bytes: u64) -> Progress {
         if total_bytes == 0 {
             const TEMPLATE: &str = "{spinner} {prefix}: {binary_bytes} {binary_bytes_per_sec}";
-            return Progress::new(ProgressBar::new_spinner(), what, TEMPLATE);
+            return Progress::new(ProgressBar::new_spinner(), label, TEMPLATE);
         }
         const TEMPLATE: &str =
             "{prefix} [{wide_bar}] {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {eta}";
-        Progress::new(ProgressBar::new(total_bytes), what, TEMPLATE)
+        Progress::new(ProgressBar::new(total_bytes), label, TEMPLATE)
     }
 
     /// A spinner that counts objects of an unknown total.
-    pub fn objects(what: &str) -> Progress {
-        Progress::new(ProgressBar::new_spinner(), what, "{spinner} {prefix}: {pos} objects {rate}")
+    pub fn objects(label: &str) -> Progress {
+        Progress::new(ProgressBar::new_spinner(), label, "{spinner} {prefix}: {pos} objects {rate}")
     }
 
     /// A spinner that counts rows of an unknown total.
-    pub fn rows(what: &str) -> Progress {
-        Progress::new(ProgressBar::new_spinner(), what, "{spinner} {prefix}: {pos} rows {rate}")
+    pub fn rows(label: &str) -> Progress {
+        Progress::new(ProgressBar::new_spinner(), label, "{spinner} {prefix}: {pos} rows {rate}")
+    }
+
+    /// A spinner that shows only the message.
+    pub fn waiting() -> Progress {
+        Progress::new(ProgressBar::new_spinner(), "", "{spinner} {msg}")
     }
 
     /// A bar over `total` steps.
-    pub fn steps(what: &str, total: u64) -> Progress {
-        Progress::new(ProgressBar::new(total), what, "{prefix} [{wide_bar}] {pos}/{len} {msg} {eta}")
+    pub fn steps(label: &str, total: u64) -> Progress {
+        Progress::new(ProgressBar::new(total), label, "{prefix} [{wide_bar}] {pos}/{len} {msg} {eta}")
     }
 
-    fn new(bar: ProgressBar, what: &str, template: &str) -> Progress {
-        bar.set_prefix(what.to_owned());
+    fn new(bar: ProgressBar, label: &str, template: &str) -> Progress {
+        bar.set_prefix(label.to_owned());
         if let Ok(style) = ProgressStyle::with_template(template) {
             let rate = |state: &ProgressState, to: &mut dyn Write| {
                 // If the write fails, no terminal is left to show the rate.
@@ -58,18 +63,18 @@ impl Progress {
     }
 
     /// Sets the current step and the total, both of which may have changed.
-    pub fn reach(&self, step: u64, total: u64) {
+    pub fn set_position(&self, step: u64, total: u64) {
         self.0.set_length(total);
         self.0.set_position(step);
     }
 
     /// Sets the text that describes the current step.
-    pub fn say(&self, what: &str) {
-        self.0.set_message(what.to_owned());
+    pub fn set_message(&self, message: &str) {
+        self.0.set_message(message.to_owned());
     }
 
     /// Prints a line above the bar. Prints nothing without a terminal.
-    pub fn line(&self, line: String) {
+    pub fn print_line(&self, line: String) {
         self.0.println(line);
     }
 

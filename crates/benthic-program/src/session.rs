@@ -2,7 +2,7 @@
 //! use, so commands that need none work without one.
 
 use crate::output::Output;
-use crate::store::{DEFAULT_URI, Opened, nearest, open};
+use crate::store::{DEFAULT_URI, OpenStore, nearest, open};
 use crate::uri::StoreUri;
 use benthic_core::{ClassInfo, ClassRegistry, Error, ErrorKind, Pool, Result, Store};
 use benthic_rados::RadosStore;
@@ -14,10 +14,9 @@ use tokio::sync::OnceCell;
 pub struct Session {
     uri: String,
     classes: ClassRegistry,
-    opened: OnceCell<Opened>,
-    /// True if librados may have been used, by this session or by one [beside](Session::beside) it.
+    opened: OnceCell<OpenStore>,
+    /// True if librados may have been used, by this session or by [another one](Session::for_store).
     used_ceph: Arc<AtomicBool>,
-    /// The output for results and errors.
     pub out: Output,
 }
 
@@ -33,7 +32,7 @@ impl Session {
     }
 
     /// Creates a session for another store with the same classes.
-    pub fn beside(&self, uri: String) -> Session {
+    pub fn for_store(&self, uri: String) -> Session {
         let out = Output::new(self.out.is_json());
         let used_ceph = Arc::clone(&self.used_ceph);
         Session { used_ceph, ..Session::new(uri, out, self.classes.clone()) }
@@ -59,23 +58,23 @@ impl Session {
         Ok(Arc::clone(&self.open(true).await?.store))
     }
 
-    async fn open(&self, create: bool) -> Result<&Opened> {
+    async fn open(&self, create: bool) -> Result<&OpenStore> {
         let open = async || {
             // A failed connection may have started librados threads, too.
-            self.used_ceph.fetch_or(self.names_cluster()?, Ordering::Relaxed);
+            self.used_ceph.fetch_or(self.is_cluster()?, Ordering::Relaxed);
             open(&self.uri, create, self.classes.clone()).await
         };
         self.opened.get_or_try_init(open).await
     }
 
-    fn names_cluster(&self) -> Result<bool> {
+    fn is_cluster(&self) -> Result<bool> {
         self.uri.parse().map(|uri: StoreUri| uri.is_cluster())
     }
 
     /// The Ceph cluster behind the store; `None` for other stores.
     pub async fn rados(&self) -> Result<Option<Arc<RadosStore>>> {
         // Do not create a store in a directory that has none.
-        if self.names_cluster()? { Ok(self.open(false).await?.rados.clone()) } else { Ok(None) }
+        if self.is_cluster()? { Ok(self.open(false).await?.rados.clone()) } else { Ok(None) }
     }
 
     /// Opens a pool. If no pool has this name, the error suggests a similar one.
@@ -121,15 +120,10 @@ impl Session {
 }
 
 fn no_such_pool(name: &str, pools: &[String]) -> Error {
-    let nearest = nearest(name, pools.iter().map(String::as_str));
-    let message = match nearest {
-        Some(pool) => format!("no such pool; did you mean {pool:?}?"),
-        None if pools.is_empty() => format!("no such pool; `benthic pool create {name}` makes it"),
-        None => {
-            format!(
-                "no such pool; `benthic pool ls` shows what is there, `benthic pool create {name}` makes it"
-            )
-        }
+    let hint = match nearest(name, pools.iter().map(String::as_str)) {
+        Some(pool) => format!("did you mean {pool:?}?"),
+        None if pools.is_empty() => format!("`benthic pool create {name}` creates it"),
+        None => format!("`benthic pool ls` lists the pools, `benthic pool create {name}` creates this one"),
     };
-    Error::new(ErrorKind::NotFound, message).with("pool", name)
+    Error::new(ErrorKind::NotFound, format!("no such pool; {hint}")).with("pool", name)
 }

@@ -16,8 +16,7 @@ pub const DEFAULT_URI: &str = "file:./benthic-data";
 pub const CLUSTER_DIR: &str = "./benthic-cluster";
 
 /// An open store.
-pub struct Opened {
-    /// The store behind the common trait.
+pub struct OpenStore {
     pub store: Arc<dyn Store>,
     /// The same store if it must be closed.
     embedded: Option<Arc<EmbeddedStore>>,
@@ -25,16 +24,11 @@ pub struct Opened {
     pub(crate) rados: Option<Arc<RadosStore>>,
 }
 
-impl Opened {
+impl OpenStore {
     /// Closes the store. Afterwards all acknowledged writes are on disk, and other processes can
     /// own the directory.
-    ///
-    /// # Errors
-    /// Those of [`EmbeddedStore::close`].
     pub async fn close(&self) -> Result<()> {
-        let Some(embedded) = self.embedded.clone() else {
-            return Ok(());
-        };
+        let Some(embedded) = self.embedded.clone() else { return Ok(()) };
         blocking(move || embedded.close()).await
     }
 }
@@ -46,15 +40,17 @@ impl Opened {
 /// # Errors
 /// `InvalidArgument` for an invalid URI; `NotFound` if the store does not exist; those of the
 /// engines.
-pub async fn open(uri: &str, create: bool, classes: ClassRegistry) -> Result<Opened> {
+pub async fn open(uri: &str, create: bool, classes: ClassRegistry) -> Result<OpenStore> {
     let options = |classes| Options::default().with_classes(classes);
     match uri.parse()? {
-        StoreUri::Mem => Ok(Opened { store: MemStore::new(options(classes)), embedded: None, rados: None }),
+        StoreUri::Mem => {
+            Ok(OpenStore { store: MemStore::new(options(classes)), embedded: None, rados: None })
+        }
         StoreUri::File(dir) => {
             let store = blocking(move || EmbeddedStore::open(&dir, create, options(classes)))
                 .await
                 .map_err(|error| explain_open(error, uri, create))?;
-            Ok(Opened { store: Arc::clone(&store) as Arc<dyn Store>, embedded: Some(store), rados: None })
+            Ok(OpenStore { store: Arc::clone(&store) as Arc<dyn Store>, embedded: Some(store), rados: None })
         }
         StoreUri::Ceph { conf, id, read_near } => {
             let options = benthic_rados::Options {
@@ -66,7 +62,7 @@ pub async fn open(uri: &str, create: bool, classes: ClassRegistry) -> Result<Ope
             let store = blocking(move || RadosStore::connect(conf.as_deref(), id.as_deref(), options))
                 .await
                 .map_err(|error| error.with("store", uri))?;
-            Ok(Opened { store: Arc::clone(&store) as Arc<dyn Store>, embedded: None, rados: Some(store) })
+            Ok(OpenStore { store: Arc::clone(&store) as Arc<dyn Store>, embedded: None, rados: Some(store) })
         }
     }
 }
@@ -87,7 +83,7 @@ fn local_conf() -> Option<PathBuf> {
 /// `Unsupported` if one of the stores is not a directory; those of [`benthic_embedded::salvage`].
 pub async fn salvage(from: &str, into: &str) -> Result<Salvaged> {
     let (StoreUri::File(from), StoreUri::File(into)) = (from.parse()?, into.parse()?) else {
-        let message = "only a store in a directory is saved into another; a cluster repairs itself";
+        let message = "both stores must be directories, as file:DIR; a Ceph cluster repairs itself";
         return Err(Error::new(ErrorKind::Unsupported, message).with("store", from).with("into", into));
     };
     blocking(move || benthic_embedded::salvage(&from, &into, &Options::default())).await
@@ -99,7 +95,7 @@ fn explain_open(error: Error, uri: &str, create: bool) -> Error {
     }
     Error::new(
         ErrorKind::NotFound,
-        "there is no store here; `benthic pool create POOL` makes one, --store names another",
+        "there is no store here; `benthic pool create POOL` creates one, --store selects another",
     )
     .with("store", uri)
 }
@@ -131,7 +127,7 @@ mod tests {
     use strsim::levenshtein;
 
     #[test]
-    fn the_nearest_name_is_near() {
+    fn only_similar_names_are_suggested() {
         assert_eq!(levenshtein("kitten", "sitting"), 3);
         assert_eq!(levenshtein("", "abc"), 3);
         assert_eq!(nearest("dta", ["data", "logs"].into_iter()), Some("data"));

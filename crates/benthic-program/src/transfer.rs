@@ -16,7 +16,6 @@ const RANGE_BYTES: u64 = 8 * 1024 * 1024;
 /// A file's state when it was copied: the value of [`SOURCE_XATTR`], as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
-    /// Size of the file.
     pub size_bytes: u64,
     /// Modification time in nanoseconds since 1970 (UTC).
     pub modified_unix_ns: i64,
@@ -34,19 +33,14 @@ impl Source {
 
 /// The state of a stored object.
 pub struct StoredObject {
-    /// Size and modification time.
     pub stat: Stat,
-    /// Version of the object.
     pub version: u64,
     /// The source file; `None` if it is unknown, or if the object's size has changed since.
     pub source: Option<Source>,
 }
 
 /// Reads an object's state.
-///
-/// # Errors
-/// As [`Pool::read`].
-pub async fn look(pool: &dyn Pool, object: &ObjectId) -> Result<StoredObject> {
+pub async fn read_state(pool: &dyn Pool, object: &ObjectId) -> Result<StoredObject> {
     let ((stat, xattrs), version) = pool.fetch(object, Fetch::stat().and(Fetch::list_xattrs())).await?;
     let source = xattrs.get(SOURCE_XATTR).and_then(|value| Source::parse(value));
     let source = source.filter(|source| source.size_bytes == stat.size_bytes);
@@ -57,7 +51,7 @@ pub async fn look(pool: &dyn Pool, object: &ObjectId) -> Result<StoredObject> {
 ///
 /// # Errors
 /// `Conflict` if the object's version has changed; as [`Pool::read`].
-pub async fn xxh3_beside(pool: &dyn Pool, object: &ObjectId, version: u64) -> Result<String> {
+pub async fn stored_xxh3(pool: &dyn Pool, object: &ObjectId, version: u64) -> Result<String> {
     let digest = Fetch::exec(ClassCall::new("digest", "compute", "xxh3")).assert_version(version);
     let (digest, _) = pool.fetch(object, digest).await?;
     Ok(String::from_utf8_lossy(&digest).into_owned())
@@ -76,17 +70,14 @@ pub async fn xxh3_beside(pool: &dyn Pool, object: &ObjectId, version: u64) -> Re
 /// another client wrote to the object between two operations; as [`Pool::write`].
 pub async fn upload(pool: &dyn Pool, object: &ObjectId, data: Bytes, source: Option<&Source>) -> Result<u64> {
     benthic_core::op::check_object_size(data.len() as u64)?;
-    let note = match source {
-        Some(source) => Some(Bytes::from(serde_json::to_vec(source).map_err(|error| {
-            Error::new(ErrorKind::Internal, "cannot write the source attribute").with_source(error)
-        })?)),
-        None => None,
-    };
-    let noted = |op: WriteOp| match &note {
-        Some(note) => op.set_xattr(SOURCE_XATTR, note.clone()),
+    let record = source.map(serde_json::to_vec).transpose().map_err(|error| {
+        Error::new(ErrorKind::Internal, "cannot write the source attribute").with_source(error)
+    })?;
+    let with_record = |op: WriteOp| match &record {
+        Some(record) => op.set_xattr(SOURCE_XATTR, record.clone()),
         None => op.remove_xattr(SOURCE_XATTR),
     };
-    let whole = noted(WriteOp::new().write_full(data.clone()));
+    let whole = with_record(WriteOp::new().write_full(data.clone()));
     if whole.check().is_ok() {
         return pool.write(object, whole).await.map(|reply| reply.version);
     }
@@ -97,10 +88,10 @@ pub async fn upload(pool: &dyn Pool, object: &ObjectId, data: Bytes, source: Opt
     while !rest.is_empty() {
         let piece = rest.split_to(piece_bytes.min(rest.len()));
         let append = WriteOp::new().assert_version(version).append(piece);
-        let append = if rest.is_empty() { noted(append) } else { append };
+        let append = if rest.is_empty() { with_record(append) } else { append };
         match write_next(pool, object, append).await {
             Ok(next) => version = next,
-            Err(error) => return Err(take_back(pool, object, version, error).await),
+            Err(error) => return Err(remove_incomplete(pool, object, version, error).await),
         }
     }
     Ok(version)
@@ -114,11 +105,11 @@ async fn write_next(pool: &dyn Pool, object: &ObjectId, append: WriteOp) -> Resu
 }
 
 /// Removes an incomplete object, unless another client has written to it since.
-async fn take_back(pool: &dyn Pool, object: &ObjectId, version: u64, cause: Error) -> Error {
+async fn remove_incomplete(pool: &dyn Pool, object: &ObjectId, version: u64, cause: Error) -> Error {
     if cause.kind() == ErrorKind::Conflict {
         return Error::new(
             ErrorKind::Conflict,
-            "somebody else wrote the object meanwhile; look at it, then repeat",
+            "another client wrote to the object during the upload; check the object, then repeat the command",
         )
         .with_source(cause);
     }
@@ -160,9 +151,6 @@ impl<'a> Download<'a> {
     }
 
     /// Starts a download of the object's current version.
-    ///
-    /// # Errors
-    /// As [`Pool::read`].
     pub async fn start(pool: &'a dyn Pool, object: &'a ObjectId) -> Result<Download<'a>> {
         let (stat, version) = pool.stat(object).await?;
         Ok(Download::of_version(pool, object, version, stat.size_bytes))

@@ -1,4 +1,4 @@
-use super::{Download, SOURCE_XATTR, Source, look, upload};
+use super::{Download, SOURCE_XATTR, Source, read_state, upload};
 use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result, WriteOp, limits};
 use benthic_embedded::{MemStore, Options};
 use benthic_testkit::faulty::FaultyPool;
@@ -22,25 +22,25 @@ fn object() -> ObjectId {
 }
 
 #[test]
-fn data_that_needs_several_operations_arrives_whole_with_its_note() {
+fn a_large_upload_is_complete_and_records_its_source() {
     block_on(async {
         let pool = pool(|_, op, _| Ok(op)).await;
         let size_bytes = large().len() as u64;
         let source = Source { size_bytes, modified_unix_ns: -1, xxh3: "x".to_owned() };
         let version = upload(&pool, &object(), large(), Some(&source)).await.unwrap();
-        let known = look(&pool, &object()).await.unwrap();
+        let known = read_state(&pool, &object()).await.unwrap();
         assert_eq!((known.version, known.stat.size_bytes), (version, size_bytes));
         assert_eq!(known.source, Some(source));
         // A write without a source removes the record.
         upload(&pool, &object(), large(), None).await.unwrap();
-        assert_eq!(look(&pool, &object()).await.unwrap().source, None);
+        assert_eq!(read_state(&pool, &object()).await.unwrap().source, None);
         let missing = pool.inner.get_xattr(&object(), SOURCE_XATTR).await.unwrap_err();
         assert_eq!(missing.kind(), ErrorKind::NotFound);
     });
 }
 
 #[test]
-fn what_was_begun_is_removed_if_it_cannot_be_completed() {
+fn a_failed_upload_removes_the_incomplete_object() {
     block_on(async {
         let pool = pool(|number, op, _| match number {
             1 => Err(Error::new(ErrorKind::Unavailable, "gone for a moment")),
@@ -63,7 +63,7 @@ fn what_was_begun_is_removed_if_it_cannot_be_completed() {
 }
 
 #[test]
-fn what_somebody_else_wrote_meanwhile_is_theirs() {
+fn an_upload_keeps_the_data_of_a_concurrent_writer() {
     block_on(async {
         let pool = pool(|number, op, sound| {
             if number == 1 {
@@ -81,7 +81,7 @@ fn what_somebody_else_wrote_meanwhile_is_theirs() {
 }
 
 #[test]
-fn a_read_of_an_object_that_changes_is_refused() {
+fn a_download_fails_if_the_object_changes() {
     block_on(async {
         let pool = pool(|_, op, _| Ok(op)).await;
         upload(&pool, &object(), Bytes::from(vec![1; 9 * 1024 * 1024]), None).await.unwrap();

@@ -23,12 +23,12 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         .find_map(|(suffix, unit)| text.strip_suffix(suffix).map(|digits| (digits, *unit)))
         .unwrap_or((text, 1));
     digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)).ok_or_else(|| {
-        "a size is a number with nothing, B, K, KiB, M, MiB, G, GiB, T or TiB behind it".to_owned()
+        "a size is a number, optionally with B, K, KiB, M, MiB, G, GiB, T or TiB after it".to_owned()
     })
 }
 
 /// Formats a size: `1.5 MiB`.
-#[expect(clippy::cast_precision_loss, reason = "for the eye")]
+#[expect(clippy::cast_precision_loss, reason = "only for display")]
 pub fn size(len_bytes: u64) -> String {
     match SUFFIXES[..4].iter().rev().find(|(_, unit)| len_bytes >= *unit) {
         Some((suffix, unit)) => format!("{:.1} {suffix}", len_bytes as f64 / *unit as f64),
@@ -37,13 +37,13 @@ pub fn size(len_bytes: u64) -> String {
 }
 
 /// Throughput in MiB per second.
-#[expect(clippy::cast_precision_loss, reason = "for the eye")]
+#[expect(clippy::cast_precision_loss, reason = "only for display")]
 pub fn mib_per_s(len_bytes: u64, seconds: f64) -> f64 {
     len_bytes as f64 / (1024.0 * 1024.0) / seconds.max(1e-9)
 }
 
 /// A rate per second.
-#[expect(clippy::cast_precision_loss, reason = "for the eye")]
+#[expect(clippy::cast_precision_loss, reason = "only for display")]
 pub fn per_s(count: u64, seconds: f64) -> f64 {
     count as f64 / seconds.max(1e-9)
 }

@@ -15,7 +15,7 @@ fn sizes_parse_and_print() {
 }
 
 #[test]
-fn one_is_no_plural() {
+fn counts_have_the_right_plural() {
     assert_eq!((count(0, "pool"), count(1, "pool")), ("0 pools".to_owned(), "1 pool".to_owned()));
 }
 
@@ -28,7 +28,7 @@ fn times_are_utc() {
 }
 
 #[test]
-fn text_keeps_to_its_line() {
+fn escaped_text_fits_on_one_line() {
     assert_eq!(one_line("a\\b é"), "a\\\\b é");
     assert_eq!(no_control("a\\b\n"), "a\\b\\n");
     assert_eq!(one_line("a\nb\u{1b}[2J"), "a\\nb\\u{1b}[2J");
@@ -36,7 +36,7 @@ fn text_keeps_to_its_line() {
 }
 
 #[test]
-fn shells_get_words_as_they_are() {
+fn shell_words_are_quoted() {
     for (word, quoted) in [
         ("/usr/lib/libcls_x_1.so", "/usr/lib/libcls_x_1.so"),
         ("", "''"),
@@ -50,7 +50,7 @@ fn shells_get_words_as_they_are() {
 }
 
 #[test]
-fn hexadecimal_goes_both_ways() {
+fn hexadecimal_round_trips() {
     assert_eq!(hex(&[0, 171, 255]), "00abff");
     assert_eq!(parse_hex("00ABff"), Some(vec![0, 171, 255]));
     assert_eq!((parse_hex("0"), parse_hex("0g"), parse_hex("é")), (None, None, None));

@@ -1,7 +1,9 @@
 //! Store URIs, as people type them.
 
 use benthic_core::{Error, ErrorKind, Result};
-use std::{fmt, path::PathBuf, str::FromStr};
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
 
 /// The location of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +25,6 @@ pub enum StoreUri {
 }
 
 impl StoreUri {
-    /// Returns true for a Ceph cluster.
     pub fn is_cluster(&self) -> bool {
         matches!(self, StoreUri::Ceph { .. })
     }
@@ -35,22 +36,28 @@ impl FromStr for StoreUri {
     fn from_str(text: &str) -> Result<StoreUri> {
         let invalid = |message: &str| Error::new(ErrorKind::InvalidArgument, message).with("store", text);
         match text.split_once(':') {
-            Some(("file", "")) => Err(invalid("file: wants a directory, such as file:./benthic-data")),
-            Some(("file", dir)) if dir.contains('\0') => Err(invalid("a directory contains no NUL")),
+            Some(("file", "")) => Err(invalid("file: needs a directory, such as file:./benthic-data")),
+            Some(("file", dir)) if dir.contains('\0') => {
+                Err(invalid("the name of a directory cannot contain NUL"))
+            }
             Some(("file", dir)) => Ok(StoreUri::File(PathBuf::from(dir))),
             Some(("mem", "")) => Ok(StoreUri::Mem),
             Some(("ceph", "")) => Ok(StoreUri::Ceph { conf: None, id: None, read_near: false }),
             Some(("ceph", query)) => {
-                let query = query
-                    .strip_prefix('?')
-                    .ok_or_else(|| invalid("after ceph: comes ?conf=FILE&id=client.x"))?;
+                let query = query.strip_prefix('?').ok_or_else(|| {
+                    invalid("the options of ceph: follow a '?', as in ceph:?conf=FILE&id=client.x")
+                })?;
                 let (mut conf, mut id, mut read_near) = (None, None, false);
                 for pair in query.split('&') {
                     match pair.split_once('=') {
                         Some(("conf", value)) if !value.is_empty() => conf = Some(PathBuf::from(value)),
                         Some(("id", value)) if !value.is_empty() => id = Some(value.to_owned()),
                         Some(("read", "near")) => read_near = true,
-                        _ => return Err(invalid("ceph: knows conf=FILE, id=client.x and read=near")),
+                        _ => {
+                            return Err(invalid(
+                                "the options of ceph: are conf=FILE, id=client.x and read=near",
+                            ));
+                        }
                     }
                 }
                 Ok(StoreUri::Ceph { conf, id, read_near })
@@ -69,15 +76,11 @@ impl fmt::Display for StoreUri {
             StoreUri::File(dir) => write!(f, "file:{}", dir.display()),
             StoreUri::Mem => f.write_str("mem:"),
             StoreUri::Ceph { conf, id, read_near } => {
-                f.write_str("ceph:")?;
                 let conf = conf.as_ref().map(|conf| format!("conf={}", conf.display()));
                 let id = id.as_ref().map(|id| format!("id={id}"));
                 let near = read_near.then(|| "read=near".to_owned());
                 let query: Vec<String> = conf.into_iter().chain(id).chain(near).collect();
-                if !query.is_empty() {
-                    write!(f, "?{}", query.join("&"))?;
-                }
-                Ok(())
+                write!(f, "ceph:{}{}", if query.is_empty() { "" } else { "?" }, query.join("&"))
             }
         }
     }

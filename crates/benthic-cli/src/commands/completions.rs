@@ -6,7 +6,6 @@ use benthic_program::session::Session;
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
-/// Arguments of `benthic completions`.
 #[derive(Args)]
 #[command(
     after_help = "Example:\n  benthic completions bash > ~/.local/share/bash-completion/completions/benthic"
@@ -19,5 +18,5 @@ pub struct CompletionsArgs {
 pub fn run(args: &CompletionsArgs, session: &Session) -> Outcome {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "benthic", &mut script);
-    session.out.exact(&script)
+    session.out.write_bytes(&script)
 }

@@ -17,13 +17,12 @@ use clap::Args;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Arguments of `benthic exec`.
 #[derive(Args)]
 #[command(
-    after_help = "A method that writes returns nothing; if it keeps its result in an attribute, that is read \
-    back and printed. Text gets a line end if it has none; other bytes are printed as they are.\n\n\
-    With --all, every object is one line: name, tab, result. Failures are listed at the end, and the exit \
-    status is then 1.\n\n\
+    after_help = "A method that writes returns nothing. If it stores its result in an attribute, the command \
+    reads the attribute and prints it. Text always ends with a line end; other bytes are printed unchanged.\n\n\
+    With --all, the command prints one line for each object: name, tab, result. It lists failures at the end \
+    and then exits with status 1.\n\n\
     Examples:\n  benthic exec photos/cat.jpg digest sha256\n  \
     benthic exec photos/cat.jpg digest compute blake3\n  \
     benthic exec --all --prefix cats/ photos digest md5\n  benthic exec logs/today hello record @name.txt"
@@ -32,10 +31,10 @@ pub struct ExecArgs {
     /// Run beside every object of the pool
     #[arg(long)]
     all: bool,
-    /// With --all: only objects whose names begin with this
+    /// With --all: only objects whose names begin with PREFIX
     #[arg(long, value_name = "PREFIX", requires = "all", default_value = "", hide_default_value = true)]
     prefix: String,
-    /// With --all: calls at once
+    /// With --all: concurrent calls [default: two per core, 8 to 16]
     #[arg(long, value_name = "N", requires = "all")]
     jobs: Option<usize>,
     /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT; with --all: POOL or POOL:NAMESPACE
@@ -64,7 +63,7 @@ impl Target {
             (false, false) => {
                 "an object is POOL/OBJECT or POOL:NS/OBJECT; --all runs beside every object of a pool"
             }
-            (true, true) => "with --all the target is POOL or POOL:NS; --prefix chooses among its objects",
+            (true, true) => "with --all the target is POOL or POOL:NS; --prefix selects some of its objects",
         };
         Err(Error::new(ErrorKind::InvalidArgument, message).with("got", text))
     }
@@ -104,9 +103,9 @@ impl Request {
 
 pub async fn run(args: ExecArgs, session: &Session) -> Outcome {
     let target = Target::parse(&args.target, args.all)?;
-    let input = commands::given(&args.input, true).await?;
+    let input = commands::read_value(&args.input, true).await?;
     let (pool, object) = target.place();
-    let classes = class::known(session, pool, object, &args.class).await?;
+    let classes = class::classes_for_call(session, pool, object, &args.class).await?;
     let call = ClassCall { class: args.class, method: args.method, input };
     // The class may exist even if it is not listed: Ceph has classes of its own.
     let method = class::find_method(&classes, &call).ok();
@@ -134,7 +133,7 @@ async fn run_one(request: &Request, address: &ObjectAddress, session: &Session) 
     let mut fields = commands::address_fields(address);
     fields.insert("class".to_owned(), json!(request.call.class));
     fields.insert("method".to_owned(), json!(request.call.method));
-    session.out.returned(&result, "output", fields)
+    session.out.method_result(&result, "output", fields)
 }
 
 async fn run_all(
@@ -160,7 +159,7 @@ async fn run_all(
         objects += 1;
         progress.advance(1);
         match result {
-            Ok(result) => progress.suspend(|| tell(session, &address.pool, &object, &result)),
+            Ok(result) => progress.suspend(|| print_result(session, &address.pool, &object, &result)),
             // Stop: no other object has the class or method either.
             Err(error) if error.kind() == ErrorKind::Unsupported => Err(Failure::Error(error)),
             Err(error) => {
@@ -174,11 +173,11 @@ async fn run_all(
     if objects == 0 && ended.is_ok() {
         session.out.warning("no objects here");
     }
-    let told = session.out.flush().and(failures.finish(&session.out, objects));
-    ended.and(told)
+    let reported = session.out.flush().and(failures.finish(&session.out, objects));
+    ended.and(reported)
 }
 
-fn tell(session: &Session, pool: &str, object: &ObjectId, result: &Bytes) -> Outcome {
+fn print_result(session: &Session, pool: &str, object: &ObjectId, result: &Bytes) -> Outcome {
     let line = format!("{}\t{}", units::one_line(object.name()), units::one_line_bytes(result));
     session.out.result(line, || {
         let mut fields = object_fields(pool, object);

@@ -1,7 +1,7 @@
 //! `benthic exporter`: serves the health of a Ceph cluster to Prometheus. It polls the cluster at a
 //! fixed interval. Requests get the result of the last poll, so they put no load on the cluster.
 
-use crate::commands::health::LookArgs;
+use crate::commands::health::PollArgs;
 use crate::commands::health::watcher::Watcher;
 use crate::commands::serving::{self, Answer, Freshness};
 use benthic_ceph::health::metrics;
@@ -17,28 +17,28 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Arguments of `benthic exporter`.
 #[derive(Args)]
 #[command(
-    after_help = "GET /metrics has what `benthic health` saw at its last look, what pools hold and what clients do with them; \
-    /-/health is 200 while it looks. While no monitor answers that is told, also at the start, and it connects when one does. \
-    What Ceph's own exporter tells too has its names, the rest begins with benthic_. It speaks plain HTTP and knows no users: \
-    listen where only Prometheus comes. Rules for alerts are in docs/guide/health-alerts.yml.\n\n\
+    after_help = "GET /metrics returns the result of the last poll: the report of `benthic health`, the content of pools and \
+    the I/O of clients. GET /-/health returns 200 while polls succeed. While no monitor answers, also at the start, the \
+    metrics say so, and the exporter connects when one answers. Metrics that Ceph's own exporter has too have its names; \
+    all others begin with benthic_. The exporter speaks plain HTTP and has no users: listen where only Prometheus can \
+    connect. docs/guide/health-alerts.yml has alert rules.\n\n\
     Example:\n  benthic exporter --listen 127.0.0.1:9128 --probe-pool scratch --store ceph:"
 )]
 pub struct ExporterArgs {
-    /// Address and port; port 0 takes a free one
+    /// Address and port to listen on; port 0 selects a free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9128")]
     listen: SocketAddr,
-    /// Seconds between two looks at the cluster, whoever asks how often
+    /// Seconds between two polls of the cluster; requests cause no polls
     #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     interval: u64,
     #[command(flatten)]
-    look: LookArgs,
+    poll: PollArgs,
 }
 
 /// The metrics of the last poll.
-struct Seen {
+struct LastPoll {
     text: Mutex<Bytes>,
     freshness: Freshness,
 }
@@ -53,30 +53,30 @@ pub async fn run(args: ExporterArgs, session: &Session) -> Outcome {
 
 async fn export(args: ExporterArgs, session: &Session) -> Outcome {
     let (listener, address) = serving::listen(args.listen).await?;
-    let mut watcher = Watcher::new(args.look, session).with_pools().with_calls();
-    let seen = Arc::new(Seen { text: Mutex::default(), freshness: Freshness::new(args.interval) });
+    let mut watcher = Watcher::new(args.poll, session).with_pools().with_calls();
+    let last = Arc::new(LastPoll { text: Mutex::default(), freshness: Freshness::new(args.interval) });
     // Poll once before serving, so that invalid arguments or caps are reported at the start, if a
     // monitor answers.
-    seen.look(&mut watcher).await?;
+    last.poll(&mut watcher).await?;
     let url = format!("http://{address}/metrics");
     session.out.result(format_args!("serving {url}"), || json!({ "url": url }))?;
     session.out.flush()?;
-    let answering = Arc::clone(&seen);
+    let answering = Arc::clone(&last);
     tokio::spawn(serving::serve(listener, move |request| {
-        serving::reads_only(request, || answering.answer(request.uri().path()))
+        serving::answer_reads(request, || answering.answer(request.uri().path()))
     }));
     loop {
         tokio::time::sleep(Duration::from_secs(args.interval)).await;
-        if let Err(error) = seen.look(&mut watcher).await {
+        if let Err(error) = last.poll(&mut watcher).await {
             // The data of the last poll become stale. `/-/health` and the metrics show that.
             session.out.warning(&error);
         }
     }
 }
 
-impl Seen {
-    async fn look(&self, watcher: &mut Watcher<'_>) -> Result<()> {
-        let (report, overview) = watcher.look_around().await?;
+impl LastPoll {
+    async fn poll(&self, watcher: &mut Watcher<'_>) -> Result<()> {
+        let (report, overview) = watcher.poll_with_overview().await?;
         let text = metrics::text(&report, &overview) + &watcher.calls_text();
         *self.text.lock().unwrap_or_else(PoisonError::into_inner) = text.into();
         self.freshness.renew();
@@ -90,7 +90,7 @@ impl Seen {
                 serving::answer(StatusCode::OK, metrics::CONTENT_TYPE, text)
             }
             "/-/health" => self.freshness.answer(),
-            _ => serving::line(StatusCode::NOT_FOUND, "/metrics and /-/health are here\n"),
+            _ => serving::line(StatusCode::NOT_FOUND, "this server has only /metrics and /-/health\n"),
         }
     }
 }

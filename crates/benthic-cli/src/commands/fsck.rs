@@ -9,20 +9,20 @@ use benthic_program::units;
 use clap::Args;
 use serde_json::{Value, json};
 
-/// Arguments of `benthic fsck`.
 #[derive(Args)]
 #[command(
-    after_help = "Changes nothing. What it finds it explains, and the exit status is 12. `benthic scrub` \
-    checks the data as well.\n\nWith --repair, every object that is whole is copied into a new store, and what is \
-    lost is listed. The damaged store stays as it is, also if it does not open any more; look at the new one, then \
-    put it in its place. Stop whatever uses the damaged store first.\n\nExamples:\n  benthic fsck\n  \
+    after_help = "The check changes nothing. It explains each finding and then exits with status 12. `benthic \
+    scrub` also checks the data.\n\nWith --repair, the command copies every intact object into a new store and \
+    lists the lost ones. It does not change the damaged store, and it works even if that store no longer opens. \
+    First stop all programs that use the damaged store. Afterwards inspect the new store and put it in the place \
+    of the damaged one.\n\nExamples:\n  benthic fsck\n  \
     benthic fsck --repair --into file:./saved"
 )]
 pub struct FsckArgs {
-    /// Save what is whole
+    /// Copy the intact objects into a new store
     #[arg(long, requires = "into")]
     repair: bool,
-    /// The new store for what is whole, as file:DIR
+    /// With --repair: the new store, as file:DIR
     #[arg(long, value_name = "URI", requires = "repair")]
     into: Option<String>,
 }
@@ -32,7 +32,9 @@ pub async fn run(args: &FsckArgs, session: &Session) -> Outcome {
         return repair(into, session).await;
     }
     let store = session.store().await.map_err(|error| match error.kind() {
-        ErrorKind::Corrupt => error.with("next", "benthic fsck --repair --into file:DIR saves what is whole"),
+        ErrorKind::Corrupt => {
+            error.with("next", "benthic fsck --repair --into file:DIR saves the intact objects")
+        }
         _ => error,
     })?;
     let report = store.fsck().await?;
@@ -45,10 +47,7 @@ pub async fn run(args: &FsckArgs, session: &Session) -> Outcome {
             "findings": report.findings.iter().map(finding).collect::<Vec<_>>(),
         }))?;
     }
-    for finding in &report.findings {
-        let object = finding.object.as_deref().unwrap_or("store");
-        session.out.note(units::no_control(&format!("{object}: {}", finding.message)))?;
-    }
+    print_findings(&report.findings, session)?;
     session.out.note(format_args!(
         "{}, {}, {} of data, {} on the disk, {}",
         units::count(report.pools, "pool"),
@@ -60,17 +59,14 @@ pub async fn run(args: &FsckArgs, session: &Session) -> Outcome {
     if report.findings.is_empty() {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Corrupt, "the store is damaged; restore what is named above from a copy")
+    Err(Error::new(ErrorKind::Corrupt, "the store is damaged; restore the objects above from a backup")
         .with("findings", report.findings.len())
         .into())
 }
 
 async fn repair(into: &str, session: &Session) -> Outcome {
     let saved = salvage(session.uri(), into).await?;
-    for loss in &saved.lost {
-        let object = loss.object.as_deref().unwrap_or("store");
-        session.out.note(units::no_control(&format!("{object}: {}", loss.message)))?;
-    }
+    print_findings(&saved.lost, session)?;
     let text = format!(
         "{into}: {}, {}, {} of data saved; {} lost",
         units::count(saved.pools, "pool"),
@@ -91,8 +87,16 @@ async fn repair(into: &str, session: &Session) -> Outcome {
     if saved.lost.is_empty() {
         return Ok(());
     }
-    let message = "not everything could be saved; restore what is named above from a copy";
+    let message = "some objects are lost; restore the objects above from a backup";
     Err(Error::new(ErrorKind::Corrupt, message).with("lost", saved.lost.len()).into())
+}
+
+fn print_findings(findings: &[Finding], session: &Session) -> Outcome {
+    for finding in findings {
+        let object = finding.object.as_deref().unwrap_or("store");
+        session.out.note(units::no_control(&format!("{object}: {}", finding.message)))?;
+    }
+    Ok(())
 }
 
 fn finding(finding: &Finding) -> Value {

@@ -5,23 +5,21 @@ use benthic_core::{ErrorKind, ObjectAddress, Pool};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
 use benthic_program::local::NewFile;
-use benthic_program::output::object_fields;
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
 use benthic_program::transfer::Download;
 use benthic_striped::explain;
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::path::PathBuf;
 
 /// Attempts to read an object that another client writes during the read.
 const ATTEMPTS: usize = 5;
 
-/// Arguments of `benthic get`.
 #[derive(Args)]
 #[command(
-    after_help = "The file holds one version of the object. It appears under its name when it is complete \
-    and then replaces what had the name; a command that fails or is interrupted leaves nothing behind.\n\n\
+    after_help = "The file gets one version of the object. The command replaces an existing file only when the \
+    new one is complete. If it fails or is interrupted, it leaves nothing behind.\n\n\
     Examples:\n  benthic get photos/cat.jpg cat.jpg\n  benthic get logs:today/start - | head"
 )]
 pub struct GetArgs {
@@ -34,7 +32,8 @@ pub struct GetArgs {
 pub async fn run(args: GetArgs, session: &Session) -> Outcome {
     let (pool, address) = commands::locate(session, &args.object).await?;
     if args.file.as_os_str() == "-" {
-        return print(&*pool, &address, session).await;
+        fetch(&*pool, &address, |data| session.out.write_bytes(data)).await?;
+        return Ok(());
     }
     // Check the object before creating the file, because a missing object is the more likely
     // mistake.
@@ -45,7 +44,8 @@ pub async fn run(args: GetArgs, session: &Session) -> Outcome {
     let mut file = blocking(move || NewFile::create(&path)).await?;
     let mut attempt = 1;
     let size_bytes = loop {
-        match fetch(&*pool, &address, &mut file).await {
+        let fetched = fetch(&*pool, &address, |data| Ok(file.write(data)?)).await;
+        match fetched {
             Err(Failure::Error(error)) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS => {
                 file.restart()?;
                 attempt += 1;
@@ -54,30 +54,21 @@ pub async fn run(args: GetArgs, session: &Session) -> Outcome {
         }
     };
     blocking(move || file.finish(None)).await?;
-    if session.out.is_json() {
-        let mut fields = object_fields(&address.pool, &address.object);
-        fields.insert("size_bytes".to_owned(), json!(size_bytes));
-        session.out.json_line(&Value::Object(fields))?;
-    }
-    Ok(())
+    commands::print_json(session, &address, json!({ "size_bytes": size_bytes }))
 }
 
-async fn fetch(pool: &dyn Pool, address: &ObjectAddress, file: &mut NewFile) -> Outcome<u64> {
+/// Passes the data of an object to `write`, range by range, and returns its size.
+async fn fetch(
+    pool: &dyn Pool,
+    address: &ObjectAddress,
+    mut write: impl FnMut(&[u8]) -> Outcome,
+) -> Outcome<u64> {
     let mut download = Download::start(pool, &address.object).await?;
     let mut size_bytes = 0;
     while let Some(data) = download.next().await? {
         interrupt::check()?;
-        file.write(&data)?;
+        write(&data)?;
         size_bytes += data.len() as u64;
     }
     Ok(size_bytes)
-}
-
-async fn print(pool: &dyn Pool, address: &ObjectAddress, session: &Session) -> Outcome {
-    let mut download = Download::start(pool, &address.object).await?;
-    while let Some(data) = download.next().await? {
-        interrupt::check()?;
-        session.out.exact(&data)?;
-    }
-    Ok(())
 }

@@ -4,41 +4,40 @@ use crate::{commands, jobs};
 use benthic_core::names::is_reserved_namespace;
 use benthic_core::{Error, ErrorKind, Namespaces, ObjectAddress, ObjectId, Pool, PoolAddress, Result, Stat};
 use benthic_program::exit::{Failure, Outcome};
-use benthic_program::output::object_fields;
+use benthic_program::output::object_json;
 use benthic_program::session::Session;
 use benthic_program::{interrupt, units};
 use benthic_striped::{StripedState, striped_object_of};
 use clap::Args;
 use futures::{StreamExt, TryStreamExt};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::sync::Arc;
 
 /// Concurrent requests for sizes and times.
 const STATS_AT_ONCE: usize = 32;
 
-/// Arguments of `benthic ls`.
 #[derive(Args)]
 #[command(
-    after_help = "The order is the store's. Control characters in names are shown escaped; --json has names \
-    exactly.\n\n\
+    after_help = "The store determines the order. Control characters in names are escaped; --json prints exact \
+    names.\n\n\
     Examples:\n  benthic ls photos\n  benthic ls photos:2026 --prefix cats/ --long\n  benthic ls --stripe data"
 )]
 pub struct LsArgs {
     /// The pool, or POOL:NAMESPACE
     pool: String,
-    /// Only names that begin with this
+    /// Only names that begin with PREFIX
     #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
     prefix: String,
-    /// All namespaces but Benthic's own; objects are then shown with their pool and namespace
+    /// List all namespaces except Benthic's own, and show pool and namespace of each object
     #[arg(long)]
     all_namespaces: bool,
-    /// With --all-namespaces: those of tables and the like, too
+    /// With --all-namespaces: also list Benthic's own namespaces, such as those of tables
     #[arg(long, requires = "all_namespaces")]
     hidden: bool,
-    /// Striped objects only, by their names; with --long, instead of a size it says which are incomplete or damaged
+    /// List only striped objects, by their names; --long marks those that are incomplete or damaged
     #[arg(long)]
     stripe: bool,
-    /// Size and time, too
+    /// Also show size and time
     #[arg(short, long)]
     long: bool,
 }
@@ -47,7 +46,7 @@ pub async fn run(args: LsArgs, session: &Session) -> Outcome {
     let PoolAddress { pool: name, namespace } = address(&args.pool)?;
     if args.all_namespaces && !namespace.is_empty() {
         return Err(Failure::Usage(format!(
-            "--all-namespaces and a namespace contradict each other; leave one out got={:?}",
+            "--all-namespaces and a namespace exclude each other; leave one out got={:?}",
             args.pool
         )));
     }
@@ -59,35 +58,33 @@ pub async fn run(args: LsArgs, session: &Session) -> Outcome {
     let shown = listed.try_filter(|object| std::future::ready(!is_hidden(object))).try_filter_map(|object| {
         std::future::ready(if args.stripe { striped_object_of(object) } else { Ok(Some(object)) })
     });
-    let look = |object| look(session, Arc::clone(&pool), object, args.long, args.stripe);
-    let mut rows = shown.map(look).buffered(if args.long { STATS_AT_ONCE } else { 1 });
+    let look_up = |object| look_up(session, Arc::clone(&pool), object, args.long, args.stripe);
+    let mut rows = shown.map(look_up).buffered(if args.long { STATS_AT_ONCE } else { 1 });
     while let Some(row) = rows.next().await {
         interrupt::check()?;
         // The object was removed after it was listed.
-        let Some((object, found)) = row? else { continue };
+        let Some((object, detail)) = row? else { continue };
         let shown = if args.all_namespaces {
             units::one_line(&ObjectAddress { pool: name.clone(), object: object.clone() }.to_string())
         } else {
             units::one_line(object.name())
         };
-        let line = match found {
-            Found::Stat(stat) => {
+        let line = match detail {
+            Detail::Stat(stat) => {
                 format!("{:>12} {} {shown}", stat.size_bytes, units::utc(stat.modified_unix_ns))
             }
-            Found::Without(state) => format!("{:>12} {:20} {shown}", state.replace('_', " "), ""),
-            Found::Name => shown,
+            Detail::State(state) => format!("{:>12} {:20} {shown}", state.replace('_', " "), ""),
+            Detail::None => shown,
         };
         session.out.result(line, || {
-            let mut fields = object_fields(&name, &object);
-            match found {
-                Found::Stat(stat) => {
-                    fields.insert("size_bytes".to_owned(), json!(stat.size_bytes));
-                    fields.insert("modified_unix_ns".to_owned(), json!(stat.modified_unix_ns));
+            let more = match detail {
+                Detail::Stat(stat) => {
+                    json!({ "size_bytes": stat.size_bytes, "modified_unix_ns": stat.modified_unix_ns })
                 }
-                Found::Without(state) => _ = fields.insert("state".to_owned(), json!(state)),
-                Found::Name => {}
-            }
-            Value::Object(fields)
+                Detail::State(state) => json!({ "state": state }),
+                Detail::None => json!({}),
+            };
+            object_json(&name, &object, more)
         })?;
     }
     Ok(())
@@ -103,48 +100,47 @@ fn address(text: &str) -> Result<PoolAddress> {
         .with("got", text))
 }
 
-/// The information about an object that is shown beside its name.
+/// The information that `--long` shows beside an object's name.
 #[derive(Clone, Copy)]
-enum Found {
-    /// Nothing besides the name.
-    Name,
+enum Detail {
+    None,
     Stat(Stat),
-    /// The reason why a striped object has neither size nor time.
-    Without(&'static str),
+    /// The state of a striped object that has neither size nor time.
+    State(&'static str),
 }
 
 /// Looks up an object's size and time if `long`; for a striped object, those of its file. Returns
 /// `None` if the object no longer exists.
-async fn look(
+async fn look_up(
     session: &Session,
     pool: Arc<dyn Pool>,
     object: Result<ObjectId>,
     long: bool,
     is_striped: bool,
-) -> Result<Option<(ObjectId, Found)>> {
+) -> Result<Option<(ObjectId, Detail)>> {
     let object = object?;
     if !long {
-        return Ok(Some((object, Found::Name)));
+        return Ok(Some((object, Detail::None)));
     }
     if is_striped {
         let at = commands::striped(session, pool, object.clone()).await?;
-        let found = match at.read_head().await {
-            Err(error) if error.kind() == ErrorKind::Corrupt => Found::Without("damaged"),
+        let detail = match at.read_head().await {
+            Err(error) if error.kind() == ErrorKind::Corrupt => Detail::State("damaged"),
             head => match head? {
                 None => return Ok(None),
                 Some(head) => match (head.stat_of_file(), head.state) {
-                    (Some(stat), _) => Found::Stat(stat),
-                    (None, StripedState::Unfinished(_)) => Found::Without("incomplete"),
+                    (Some(stat), _) => Detail::Stat(stat),
+                    (None, StripedState::Unfinished(_)) => Detail::State("incomplete"),
                     // Another program is still writing or removing this striped object, or it is
                     // none.
-                    (None, _) => Found::Without("no_size"),
+                    (None, _) => Detail::State("no_size"),
                 },
             },
         };
-        return Ok(Some((object, found)));
+        return Ok(Some((object, detail)));
     }
     match pool.stat(&object).await {
-        Ok((stat, _)) => Ok(Some((object, Found::Stat(stat)))),
+        Ok((stat, _)) => Ok(Some((object, Detail::Stat(stat)))),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }

@@ -39,7 +39,6 @@ use serde_json::{Map, Value};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Runs a command.
 pub async fn run(command: Command, session: &Session) -> Outcome {
     match command {
         Command::Pool(command) => pool::run(command, session).await,
@@ -77,7 +76,6 @@ async fn locate(session: &Session, text: &str) -> Outcome<(Arc<dyn Pool>, Object
     Ok((pool, address))
 }
 
-/// A handle for a striped object in the session's store.
 async fn striped(session: &Session, pool: Arc<dyn Pool>, object: ObjectId) -> Result<Striped> {
     let locks = Locks::of(&*session.store().await?);
     Ok(Striped { pool, object, locks, clock: Arc::new(SystemClock), is_interrupted: interrupt::is_set })
@@ -89,7 +87,7 @@ fn object_address(text: &str, instead: &str) -> Result<ObjectAddress> {
     if text.contains('/') || text.parse::<PoolAddress>().is_err() {
         return text.parse();
     }
-    let message = format!("this names a pool, and an object is POOL/OBJECT or POOL:NS/OBJECT; {instead}");
+    let message = format!("this is a pool; an object is POOL/OBJECT or POOL:NS/OBJECT; {instead}");
     Err(Error::new(ErrorKind::InvalidArgument, message).with("got", text))
 }
 
@@ -99,8 +97,8 @@ fn check_writable(namespace: &str) -> Result<()> {
     if !is_reserved_namespace(namespace) {
         return Ok(());
     }
-    let message = "objects of this namespace are parts of tables and the like, which have verbs of their own; \
-        `benthic table drop` removes a table, `benthic table append` adds to one";
+    let message = "objects of this namespace are parts of larger structures, such as tables; \
+        `benthic table drop` removes a table, `benthic table append` adds rows";
     Err(Error::new(ErrorKind::PermissionDenied, message).with("namespace", namespace))
 }
 
@@ -109,9 +107,17 @@ fn address_fields(address: &ObjectAddress) -> Map<String, Value> {
     output::object_fields(&address.pool, &address.object)
 }
 
+/// Prints the JSON of an object that a command has processed. Text output omits it.
+fn print_json(session: &Session, address: &ObjectAddress, more: Value) -> Outcome {
+    if !session.out.is_json() {
+        return Ok(());
+    }
+    session.out.json_line(&output::object_json(&address.pool, &address.object, more))
+}
+
 /// Reads a value or method input from its command-line form: text, `-` for stdin, or `@FILE` if
 /// `files` allows it.
-async fn given(text: &str, files: bool) -> Outcome<Bytes> {
+async fn read_value(text: &str, files: bool) -> Outcome<Bytes> {
     match text.strip_prefix('@') {
         Some(path) if files => {
             let path = PathBuf::from(path);

@@ -13,10 +13,9 @@ use serde_json::Value;
 pub const EXAMPLES: &str = "Examples:\n  benthic omap set index/2026 cat.jpg 17\n  \
     benthic omap get index/2026 cat.jpg\n  benthic omap ls index/2026 --prefix cat";
 
-/// How keys are given.
 #[derive(Args)]
 pub struct KeyForm {
-    /// Keys are hexadecimal, given and shown
+    /// Read and print keys in hexadecimal
     #[arg(long)]
     hex: bool,
 }
@@ -37,48 +36,39 @@ impl KeyForm {
     }
 }
 
-/// The commands on the omap.
+#[derive(Args)]
+pub struct KeyArgs {
+    /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT
+    object: String,
+    /// The key
+    key: String,
+    #[command(flatten)]
+    form: KeyForm,
+}
+
 #[derive(Subcommand)]
 pub enum OmapCommand {
-    /// Print the value of a key, as it is
+    /// Print the value of a key unchanged
     #[command(after_help = "Example:\n  benthic omap get index/2026 cat.jpg")]
-    Get {
-        /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT
-        object: String,
-        /// The key
-        key: String,
-        #[command(flatten)]
-        form: KeyForm,
-    },
-    /// Set a key; a missing object is created
+    Get(KeyArgs),
+    /// Set a key, and create the object if it is missing
     #[command(after_help = "Examples:\n  benthic omap set index/2026 cat.jpg 17\n  \
         benthic omap set index/2026 cat.jpg - < record")]
     Set {
-        /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT
-        object: String,
-        /// The key
-        key: String,
+        #[command(flatten)]
+        key: KeyArgs,
         /// The value, or - for stdin
         value: String,
-        #[command(flatten)]
-        form: KeyForm,
     },
-    /// Remove a key; a missing one is no error
+    /// Remove a key; a missing key is no error
     #[command(after_help = "Example:\n  benthic omap rm index/2026 cat.jpg")]
-    Rm {
-        /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT
-        object: String,
-        /// The key
-        key: String,
-        #[command(flatten)]
-        form: KeyForm,
-    },
-    /// List keys in their order, with their values escaped
+    Rm(KeyArgs),
+    /// List keys in order, with escaped values
     #[command(after_help = "Example:\n  benthic omap ls index/2026 --prefix cat")]
     Ls {
         /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT
         object: String,
-        /// Only keys that begin with this
+        /// Only keys that begin with PREFIX
         #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
         prefix: String,
         #[command(flatten)]
@@ -88,12 +78,12 @@ pub enum OmapCommand {
 
 pub async fn run(command: OmapCommand, session: &Session) -> Outcome {
     match command {
-        OmapCommand::Get { object, key, form } => get(session, &object, form.parse(&key)?).await,
-        OmapCommand::Set { object, key, value, form } => {
-            let value = commands::given(&value, false).await?;
+        OmapCommand::Get(KeyArgs { object, key, form }) => get(session, &object, form.parse(&key)?).await,
+        OmapCommand::Set { key: KeyArgs { object, key, form }, value } => {
+            let value = commands::read_value(&value, false).await?;
             xattr::write(session, &object, WriteOp::new().omap_set([(form.parse(&key)?, value)])).await
         }
-        OmapCommand::Rm { object, key, form } => {
+        OmapCommand::Rm(KeyArgs { object, key, form }) => {
             xattr::write(session, &object, WriteOp::new().omap_remove([form.parse(&key)?])).await
         }
         OmapCommand::Ls { object, prefix, form } => {
@@ -107,7 +97,7 @@ async fn get(session: &Session, object: &str, key: Bytes) -> Outcome {
     let (pool, address) = commands::locate(session, object).await?;
     let (page, _) = pool.fetch(&address.object, Fetch::omap_get([key.clone()])).await?;
     let Some((_, value)) = page.entries.first() else {
-        return Err(Error::new(ErrorKind::NotFound, "no such key; `benthic omap ls` shows what is there")
+        return Err(Error::new(ErrorKind::NotFound, "no such key; `benthic omap ls` lists the keys")
             .with("key", units::one_line_bytes(&key))
             .with("object", &address)
             .into());

@@ -10,42 +10,37 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-pub const EXAMPLES: &str = "Each replica of a placement group costs its OSD memory and peering after a failure, and too few of them \
-    spread the data badly: 50 to 100 an OSD are right. Nothing is changed.\n\n\
+pub const EXAMPLES: &str = "Each replica of a placement group costs its OSD memory, and time for peering after a failure. Too few \
+    replicas spread the data unevenly. 50 to 100 per OSD are right. These commands change nothing.\n\n\
     Examples:\n  benthic pgs check --store ceph:\n  \
     benthic pgs suggest --share photos=80 --store ceph:";
 
-/// The commands on placement groups.
 #[derive(Subcommand)]
 pub enum PgsCommand {
-    /// Check how many placement groups pools have, and what the autoscaler is going to do
-    #[command(after_help = "What is found is listed, and the exit status is then 1.\n\nExample:\n  \
+    /// Check the number of placement groups of each pool, and show what the autoscaler would change
+    #[command(after_help = "The command lists its findings and then exits with status 1.\n\nExample:\n  \
         benthic pgs check --store ceph:")]
-    Check(CheckArgs),
+    Check,
     /// Suggest how many placement groups pools should have
     #[command(
-        after_help = "A pool's share of its OSDs is its share of their data, unless --share tells what it is going to be. Where \
-        OSDs have 50 to 100 replicas and a pool is within a factor of two, it stays as it is.\n\nExample:\n  \
+        after_help = "A pool gets a share of its OSDs' replicas that equals its share of their data. --share gives the expected \
+        share of a pool. If the OSDs have 50 to 100 replicas each and the number of a pool is within a factor of two, the \
+        number stays.\n\nExample:\n  \
         benthic pgs suggest --share photos=80 --store ceph:"
     )]
     Suggest(SuggestArgs),
 }
 
-/// Arguments of `benthic pgs check`.
-#[derive(Args)]
-pub struct CheckArgs {}
-
-/// Arguments of `benthic pgs suggest`.
 #[derive(Args)]
 pub struct SuggestArgs {
-    /// The share of the data that a pool is going to have, in per cent
+    /// The expected share of a pool in the data, in per cent
     #[arg(long, value_name = "POOL=PERCENT", value_parser = share)]
     share: Vec<(String, f64)>,
 }
 
 pub async fn run(command: PgsCommand, session: &Session) -> Outcome {
     match command {
-        PgsCommand::Check(_) => check(session).await,
+        PgsCommand::Check => check(session).await,
         PgsCommand::Suggest(args) => suggest(args, session).await,
     }
 }
@@ -62,7 +57,7 @@ async fn check(session: &Session) -> Outcome {
     let state = SizingInput::read(&*store).await?;
     let report = judge(&state, &BTreeMap::new())?;
     if let Err(error) = &state.autoscaler {
-        session.out.warning(format_args!("the autoscaler was not asked: {error}"));
+        session.out.warning(format_args!("cannot query the autoscaler: {error}"));
     }
     session.out.result(describe(&report), || json!(report))?;
     match report.findings.len() {
@@ -78,7 +73,7 @@ fn describe(report: &Report) -> String {
         let _ = writeln!(
             text,
             "  {:<28} {:>7} {:>9} {:>8} {:>9}  autoscaler",
-            "pool", "pg_num", "replicas", "of data", "of these"
+            "pool", "pg_num", "replicas", "of data", "of PGs"
         );
         for pool in &group.pools {
             let scaled = match &pool.autoscaler {
@@ -109,7 +104,7 @@ fn describe(report: &Report) -> String {
 
 fn summary(group: &Group) -> String {
     format!(
-        "{}: {:.0} replicas each ({} to {}, {:.0} to {:.0} are right); their logs take up to {} of an OSD",
+        "{}: {:.0} replicas each ({} to {}; {:.0} to {:.0} are right); the logs of PGs take up to {} per OSD",
         units::count(group.osds as u64, "OSD"),
         group.replicas_per_osd,
         group.least,

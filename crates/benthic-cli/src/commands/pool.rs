@@ -9,7 +9,6 @@ use serde_json::json;
 pub const EXAMPLES: &str =
     "Examples:\n  benthic pool create photos\n  benthic pool ls\n  benthic pool rm photos";
 
-/// The commands on pools.
 #[derive(Subcommand)]
 pub enum PoolCommand {
     /// Create a pool, and the store if there is none

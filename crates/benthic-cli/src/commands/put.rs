@@ -2,21 +2,19 @@
 
 use crate::commands;
 use benthic_program::exit::Outcome;
-use benthic_program::output::object_fields;
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
 use benthic_program::{local, transfer};
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::path::PathBuf;
 
-/// Arguments of `benthic put`.
 #[derive(Args)]
 #[command(
-    after_help = "A file of at most 128 MiB replaces the object; its attributes and keys stay. More than \
-    that is refused before anything is stored. Up to 64 MiB are stored by one atomic operation. Above, two \
-    operations or more follow each other, and a reader may see the object grow; if one of them fails, the \
-    object is removed.\n\n\
+    after_help = "The file replaces the object's data; attributes and keys stay. The command refuses a file of \
+    more than 128 MiB before it stores anything. It writes up to 64 MiB in one atomic operation. A larger file \
+    takes several operations, so a reader may see the object grow; if one of them fails, the command removes \
+    the object.\n\n\
     Examples:\n  benthic put photos/cat.jpg cat.jpg\n  date | benthic put logs:today/start -"
 )]
 pub struct PutArgs {
@@ -39,10 +37,5 @@ pub async fn run(args: PutArgs, session: &Session) -> Outcome {
     let pool = session.pool(&address.pool).await?;
     let size_bytes = data.len();
     transfer::upload(&*pool, &address.object, data, None).await?;
-    if session.out.is_json() {
-        let mut fields = object_fields(&address.pool, &address.object);
-        fields.insert("size_bytes".to_owned(), json!(size_bytes));
-        session.out.json_line(&Value::Object(fields))?;
-    }
-    Ok(())
+    commands::print_json(session, &address, json!({ "size_bytes": size_bytes }))
 }

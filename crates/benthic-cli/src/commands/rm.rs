@@ -9,21 +9,20 @@ use benthic_program::session::Session;
 use benthic_striped::lock::WAIT_DEFAULT_S;
 use benthic_striped::{explain, remove};
 use clap::Args;
-use serde_json::Value;
+use serde_json::json;
 use std::time::Duration;
 
-/// Arguments of `benthic rm`.
 #[derive(Args)]
 #[command(
-    after_help = "A missing object is an error; the others are removed all the same. A striped object that is \
-    incomplete, because a copy to it or its removal was interrupted, is removed too.\n\n\
+    after_help = "A missing object is an error, but the command still removes the others. It also removes \
+    incomplete striped objects, which an interrupted copy or removal left.\n\n\
     Examples:\n  benthic rm photos/cat.jpg photos/dog.jpg\n  benthic rm --stripe data/run42.root"
 )]
 pub struct RmArgs {
-    /// The objects are striped: those of `benthic cp --stripe` or `rados --striper`; all their pieces are removed
+    /// The objects are striped (from `benthic cp --stripe` or `rados --striper`): remove all their pieces
     #[arg(long)]
     stripe: bool,
-    /// With --stripe: how long others that work on the same striped object are waited for [default: 30]
+    /// With --stripe: seconds to wait for other clients that have locked the striped object [default: 30]
     #[arg(long, value_name = "SECONDS", requires = "stripe")]
     lock_wait: Option<u64>,
     /// The objects: POOL/OBJECT or POOL:NAMESPACE/OBJECT
@@ -37,13 +36,13 @@ pub async fn run(args: RmArgs, session: &Session) -> Outcome {
         args.objects.iter().map(|text| address(text)).collect::<Result<_>>()?;
     if let [address] = addresses.as_slice() {
         remove(session, address, &args).await?;
-        return tell(session, address);
+        return commands::print_json(session, address, json!({}));
     }
     let mut failures = Failures::default();
     for address in &addresses {
         interrupt::check()?;
         match remove(session, address, &args).await {
-            Ok(()) => tell(session, address)?,
+            Ok(()) => commands::print_json(session, address, json!({}))?,
             Err(failure) if interrupt::is_set() => return Err(failure),
             Err(Failure::Error(error)) => failures.push(address.to_string(), error),
             Err(failure) => return Err(failure),
@@ -71,11 +70,4 @@ async fn remove(session: &Session, address: &ObjectAddress, args: &RmArgs) -> Ou
         Err(error) => Err(explain(error, pool, &object, "rm").await.into()),
         Ok(()) => Ok(()),
     }
-}
-
-fn tell(session: &Session, address: &ObjectAddress) -> Outcome {
-    if session.out.is_json() {
-        session.out.json_line(&Value::Object(commands::address_fields(address)))?;
-    }
-    Ok(())
 }

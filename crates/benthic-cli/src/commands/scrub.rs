@@ -8,14 +8,13 @@ use benthic_program::{interrupt, units};
 use clap::Args;
 use serde_json::{Value, json};
 
-/// Arguments of `benthic scrub`.
 #[derive(Args)]
 #[command(
-    after_help = "Reads and verifies data, attributes and keys beside the objects. Damage is listed, and the \
-    exit status is 12.\n\nExamples:\n  benthic scrub\n  benthic scrub photos"
+    after_help = "The store reads and verifies data, attributes and keys beside the objects. The command lists \
+    damage and then exits with status 12.\n\nExamples:\n  benthic scrub\n  benthic scrub photos"
 )]
 pub struct ScrubArgs {
-    /// The pool; all pools if none is given
+    /// The pool [default: all pools]
     pool: Option<String>,
 }
 
@@ -31,7 +30,7 @@ pub async fn run(args: ScrubArgs, session: &Session) -> Outcome {
     if damages == 0 {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Corrupt, "stored data is damaged; write the objects above anew from a copy")
+    Err(Error::new(ErrorKind::Corrupt, "stored data are damaged; restore the objects above from a backup")
         .with("damages", damages)
         .into())
 }
@@ -60,7 +59,7 @@ async fn scrub(session: &Session, name: &str) -> Outcome<usize> {
         "{name}: {}, {} verified, {}",
         units::count(total.objects, "object"),
         units::size(total.bytes),
-        units::count(total.damage.len() as u64, "damage")
+        units::count(total.damage.len() as u64, "finding")
     );
     session.out.result(text, || {
         json!({

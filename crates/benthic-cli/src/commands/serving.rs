@@ -25,7 +25,6 @@ const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// Delay beyond the interval after which polling counts as stuck.
 const LATE_MS: u64 = 60_000;
 
-/// An HTTP response.
 pub type Answer = Response<Full<Bytes>>;
 
 /// Builds a response. `kind` is the media type of the body.
@@ -36,23 +35,19 @@ pub fn answer(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) ->
     answer
 }
 
-/// Builds a response with one line of plain text.
 pub fn line(status: StatusCode, text: &'static str) -> Answer {
     answer(status, "text/plain; charset=utf-8", text)
 }
 
 /// Listens on an address and returns the actual one. Port 0 selects a free port.
-///
-/// # Errors
-/// Those of the operating system.
 pub async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
     let listener = TcpListener::bind(address).await.map_err(|error| {
-        Error::io(Action::Admin, "cannot listen here; --listen names another address", error)
+        Error::io(Action::Admin, "cannot listen on this address; choose another with --listen", error)
             .with("address", address)
     })?;
     let address = listener
         .local_addr()
-        .map_err(|error| Error::io(Action::Admin, "cannot tell the address that is listened on", error))?;
+        .map_err(|error| Error::io(Action::Admin, "cannot read the listening address", error))?;
     Ok((listener, address))
 }
 
@@ -80,15 +75,23 @@ impl Freshness {
     pub fn answer(&self) -> Answer {
         let at_ms = *self.at_ms.lock().unwrap_or_else(PoisonError::into_inner);
         if self.clock.monotonic_ms().saturating_sub(at_ms) > self.interval_ms + LATE_MS {
-            return line(StatusCode::SERVICE_UNAVAILABLE, "the cluster was not looked at for too long\n");
+            return line(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the last successful poll of the cluster is too old\n",
+            );
         }
         line(StatusCode::OK, "ok\n")
     }
 }
 
 /// Answers GET and HEAD requests, and refuses others.
-pub fn reads_only<T>(request: &Request<T>, answer: impl FnOnce() -> Answer) -> Answer {
-    if [Method::GET, Method::HEAD].contains(request.method()) { answer() } else { refused() }
+pub fn answer_reads<T>(request: &Request<T>, answer: impl FnOnce() -> Answer) -> Answer {
+    if [Method::GET, Method::HEAD].contains(request.method()) {
+        return answer();
+    }
+    let mut refusal = line(StatusCode::METHOD_NOT_ALLOWED, "this server answers only GET and HEAD\n");
+    refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+    refusal
 }
 
 /// Serves requests of all methods until the task is dropped.
@@ -107,14 +110,14 @@ pub async fn serve(
         };
         let answer = Arc::clone(&answer);
         tokio::spawn(async move {
-            let spoken = tokio::time::timeout(CONNECTION_LIMIT, speak(stream, &*answer)).await;
-            tracing::debug!(?spoken, "a connection ended");
+            let ended = tokio::time::timeout(CONNECTION_LIMIT, serve_one(stream, &*answer)).await;
+            tracing::debug!(?ended, "a connection ended");
             drop(slot);
         });
     }
 }
 
-async fn speak(stream: TcpStream, answer: &impl Fn(&Request<Incoming>) -> Answer) -> hyper::Result<()> {
+async fn serve_one(stream: TcpStream, answer: &impl Fn(&Request<Incoming>) -> Answer) -> hyper::Result<()> {
     let service = service_fn(|request: Request<Incoming>| {
         let answer = answer(&request);
         async move { Ok::<_, Infallible>(answer) }
@@ -122,10 +125,4 @@ async fn speak(stream: TcpStream, answer: &impl Fn(&Request<Incoming>) -> Answer
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(CONNECTION_LIMIT).max_header_size(HEAD_BYTES_MAX);
     http.keep_alive(false).serve_connection(TokioIo::new(stream), service).await
-}
-
-fn refused() -> Answer {
-    let mut answer = line(StatusCode::METHOD_NOT_ALLOWED, "GET only\n");
-    answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-    answer
 }

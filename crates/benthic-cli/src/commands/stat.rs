@@ -3,17 +3,17 @@
 use crate::commands;
 use benthic_core::ObjectAddress;
 use benthic_program::exit::Outcome;
+use benthic_program::output::object_json;
 use benthic_program::session::Session;
 use benthic_program::units;
 use benthic_striped::{Striped, explain};
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 
-/// Arguments of `benthic stat`.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  benthic stat photos/cat.jpg\n  benthic stat --stripe data/run42.root")]
 pub struct StatArgs {
-    /// The object is striped: one of `benthic cp --stripe` or `rados --striper`
+    /// The object is striped (from `benthic cp --stripe` or `rados --striper`)
     #[arg(long)]
     stripe: bool,
     /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT
@@ -38,11 +38,12 @@ pub async fn run(args: StatArgs, session: &Session) -> Outcome {
         units::utc(stat.modified_unix_ns)
     );
     session.out.result(text, || {
-        let mut fields = commands::address_fields(&address);
-        fields.insert("size_bytes".to_owned(), json!(stat.size_bytes));
-        fields.insert("modified_unix_ns".to_owned(), json!(stat.modified_unix_ns));
-        fields.insert("version".to_owned(), json!(version));
-        Value::Object(fields)
+        let more = json!({
+            "size_bytes": stat.size_bytes,
+            "modified_unix_ns": stat.modified_unix_ns,
+            "version": version,
+        });
+        object_json(&address.pool, &address.object, more)
     })
 }
 
@@ -62,12 +63,13 @@ async fn stat_striped(at: &Striped, address: &ObjectAddress, session: &Session) 
         note.as_ref().map_or("none", |note| &note.xxh3),
     );
     session.out.result(text, || {
-        let mut fields = commands::address_fields(address);
-        fields.insert("size_bytes".to_owned(), json!(size_bytes));
-        fields.insert("modified_unix_ns".to_owned(), json!(modified_unix_ns));
-        fields.insert("pieces".to_owned(), json!(pieces));
-        fields.insert("layout".to_owned(), json!(layout));
-        fields.insert("xxh3".to_owned(), json!(note.map(|note| note.xxh3)));
-        Value::Object(fields)
+        let more = json!({
+            "size_bytes": size_bytes,
+            "modified_unix_ns": modified_unix_ns,
+            "pieces": pieces,
+            "layout": layout,
+            "xxh3": note.map(|note| note.xxh3),
+        });
+        object_json(&address.pool, &address.object, more)
     })
 }

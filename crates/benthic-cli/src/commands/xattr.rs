@@ -6,43 +6,38 @@ use benthic_program::exit::Outcome;
 use benthic_program::output::insert_bytes;
 use benthic_program::session::Session;
 use benthic_program::units;
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 pub const EXAMPLES: &str = "Examples:\n  benthic xattr set photos/cat.jpg colour black\n  \
     benthic xattr get photos/cat.jpg colour\n  benthic xattr ls photos/cat.jpg";
 
-/// The commands on attributes.
+#[derive(Args)]
+pub struct XattrArgs {
+    /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT
+    object: String,
+    /// The attribute
+    name: String,
+}
+
 #[derive(Subcommand)]
 pub enum XattrCommand {
-    /// Print the value of an attribute, as it is
+    /// Print the value of an attribute unchanged
     #[command(after_help = "Example:\n  benthic xattr get photos/cat.jpg colour")]
-    Get {
-        /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT
-        object: String,
-        /// The attribute
-        name: String,
-    },
-    /// Set an attribute; a missing object is created
+    Get(XattrArgs),
+    /// Set an attribute, and create the object if it is missing
     #[command(after_help = "Examples:\n  benthic xattr set photos/cat.jpg colour black\n  \
         benthic xattr set photos/cat.jpg thumbnail - < small.jpg")]
     Set {
-        /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT
-        object: String,
-        /// The attribute
-        name: String,
+        #[command(flatten)]
+        xattr: XattrArgs,
         /// The value, or - for stdin
         value: String,
     },
-    /// Remove an attribute; a missing one is no error
+    /// Remove an attribute; a missing attribute is no error
     #[command(after_help = "Example:\n  benthic xattr rm photos/cat.jpg colour")]
-    Rm {
-        /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT
-        object: String,
-        /// The attribute
-        name: String,
-    },
-    /// List the attributes of an object, with their values escaped
+    Rm(XattrArgs),
+    /// List the attributes of an object, with escaped values
     #[command(after_help = "Example:\n  benthic xattr ls photos/cat.jpg")]
     Ls {
         /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT
@@ -52,18 +47,20 @@ pub enum XattrCommand {
 
 pub async fn run(command: XattrCommand, session: &Session) -> Outcome {
     match command {
-        XattrCommand::Get { object, name } => {
+        XattrCommand::Get(XattrArgs { object, name }) => {
             let (pool, address) = commands::locate(session, &object).await?;
             let value = pool.get_xattr(&address.object, &name).await?;
             let mut fields = commands::address_fields(&address);
             fields.insert("name".to_owned(), json!(name));
             session.out.value(&value, "value", fields)
         }
-        XattrCommand::Set { object, name, value } => {
-            let value = commands::given(&value, false).await?;
+        XattrCommand::Set { xattr: XattrArgs { object, name }, value } => {
+            let value = commands::read_value(&value, false).await?;
             write(session, &object, WriteOp::new().set_xattr(name, value)).await
         }
-        XattrCommand::Rm { object, name } => write(session, &object, WriteOp::new().remove_xattr(name)).await,
+        XattrCommand::Rm(XattrArgs { object, name }) => {
+            write(session, &object, WriteOp::new().remove_xattr(name)).await
+        }
         XattrCommand::Ls { object } => {
             let (pool, address) = commands::locate(session, &object).await?;
             let (xattrs, _) = pool.fetch(&address.object, Fetch::list_xattrs()).await?;
@@ -87,8 +84,5 @@ pub async fn write(session: &Session, object: &str, op: WriteOp) -> Outcome {
     let (pool, address) = commands::locate(session, object).await?;
     commands::check_writable(address.object.namespace())?;
     pool.write(&address.object, op).await?;
-    if session.out.is_json() {
-        session.out.json_line(&Value::Object(commands::address_fields(&address)))?;
-    }
-    Ok(())
+    commands::print_json(session, &address, json!({}))
 }

@@ -1,6 +1,8 @@
 //! The program starts, damages, stops and removes a real Ceph cluster.
 
-use crate::support::{CLUSTER_DIR, Home, Removed, daemon, failed, keys, printed, status, tree, wait_for};
+use crate::support::{
+    CLUSTER_DIR, ClusterCleanup, Home, daemon, failed, keys, printed, status, tree, wait_for,
+};
 use benthic_core::{Stopwatch, SystemClock};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -29,7 +31,7 @@ fn session_id(pid: &str) -> String {
 #[test]
 fn a_cluster_lives_through_crashes_and_stops() {
     let home = Home::bare();
-    let _removed = Removed(&home, &[CLUSTER_DIR, "second"]);
+    let _removed = ClusterCleanup(&home, &[CLUSTER_DIR, "second"]);
     let mut processes = BTreeSet::new();
     let up = std::thread::scope(|scope| {
         let up = scope.spawn(|| home.json(&["cluster", "up", "--osds", "2"]).remove(0));
@@ -236,7 +238,7 @@ fn up_on_its_way(home: &Home) -> Child {
 #[test]
 fn an_interrupted_up_can_be_repeated() {
     let home = Home::bare();
-    let _removed = Removed(&home, &[CLUSTER_DIR]);
+    let _removed = ClusterCleanup(&home, &[CLUSTER_DIR]);
     let mut up = up_on_its_way(&home);
     assert!(home.fails(10, &["cluster", "down"]).contains("another command"));
     up.kill().unwrap();
@@ -250,9 +252,9 @@ fn an_interrupted_up_can_be_repeated() {
 }
 
 #[test]
-fn a_cluster_that_served_is_never_made_anew() {
+fn a_cluster_with_data_is_never_recreated() {
     let home = Home::bare();
-    let _removed = Removed(&home, &[CLUSTER_DIR]);
+    let _removed = ClusterCleanup(&home, &[CLUSTER_DIR]);
     let mut up = up_on_its_way(&home);
     // A cluster warning makes `up` wait for health. Meanwhile a client uses the cluster.
     let env = home.json(&["cluster", "env"]).remove(0);
@@ -270,7 +272,7 @@ fn a_cluster_that_served_is_never_made_anew() {
 }
 
 #[test]
-fn what_is_no_cluster_is_left_alone() {
+fn other_directories_are_left_alone() {
     let home = Home::bare();
     home.file("photos/cat.jpg", "meow");
     let dir = &["--dir", "photos"][..];

@@ -1,12 +1,12 @@
 //! The demo on real OSDs.
 
-use crate::support::{CLUSTER_DIR, Home, Removed, keys, shared_store};
+use crate::support::{CLUSTER_DIR, ClusterCleanup, Home, keys, shared_store};
 use std::fs;
 
 const QUICK: [&str; 6] = ["--size", "2MiB", "--repeat", "3", "--object-size", "0,4KiB"];
 
 #[test]
-fn the_demo_runs_in_osds_and_says_what_crossed_the_network() {
+fn the_demo_runs_in_osds_and_reports_network_traffic() {
     let home = Home::bare();
     let store = shared_store();
     let demo: Vec<&str> =
@@ -37,9 +37,9 @@ fn the_demo_runs_in_osds_and_says_what_crossed_the_network() {
 }
 
 #[test]
-fn without_its_class_the_demo_says_how_to_install_it() {
+fn without_its_class_the_demo_explains_the_installation() {
     let home = Home::bare();
-    let _removed = Removed(&home, &[CLUSTER_DIR]);
+    let _removed = ClusterCleanup(&home, &[CLUSTER_DIR]);
     home.ok(&["cluster", "up", "--osds", "1"]);
     // An OSD keeps a class that it has loaded, so it must restart.
     home.ok(&["cluster", "kill", "osd.0"]);

@@ -5,7 +5,7 @@
 //! number determines a version's content. A reader can therefore detect a wrong byte, a torn
 //! version, and a version older than the last one acknowledged before the read began.
 
-use crate::support::{CLUSTER_DIR, Home, Removed, printed, status, wait_for};
+use crate::support::{CLUSTER_DIR, ClusterCleanup, Home, printed, status, wait_for};
 use benthic_core::{ErrorKind, Fetch, ObjectId, Pool, Stopwatch, Store, SystemClock, WriteOp};
 use benthic_rados::{Options, RadosStore};
 use benthic_testkit::random::Rng;
@@ -215,7 +215,7 @@ impl Cluster<'_> {
 #[test]
 fn no_acknowledged_write_is_lost_when_osds_die_and_sites_are_cut() {
     let home = Home::bare();
-    let _removed = Removed(&home, &[CLUSTER_DIR]);
+    let _removed = ClusterCleanup(&home, &[CLUSTER_DIR]);
     let cluster = Cluster(&home);
     home.ok(&["cluster", "up", "--sites", "um,msu,wsu", "--rtt-ms", "1", "--osds", "3"]);
     let options = Options { pool_pgs: 8, ..Options::default() };

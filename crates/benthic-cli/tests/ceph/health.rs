@@ -2,7 +2,7 @@
 //! do not answer.
 
 use crate::support::{
-    CLUSTER_DIR, Home, Removed, Served, daemon, failed, json_lines, printed, status, wait_for,
+    CLUSTER_DIR, ClusterCleanup, Home, Server, daemon, failed, json_lines, printed, status, wait_for,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -22,13 +22,13 @@ const OF_THE_MACHINE: [&str; 5] = [
 ];
 
 /// A cluster in a test's directory, and its clients.
-struct Patient<'a> {
+struct TestCluster<'a> {
     home: &'a Home,
     conf: String,
     store: String,
 }
 
-impl Patient<'_> {
+impl TestCluster<'_> {
     fn run(&self, args: &[&str]) -> Output {
         self.home.run(&[&["--json", "--store", &self.store, "health"], args].concat())
     }
@@ -55,11 +55,11 @@ impl Patient<'_> {
         self.wait("a healthy verdict", &[], is_well)
     }
 
-    fn add_client(&self, name: &str, caps: &[&str]) -> Patient<'_> {
+    fn add_client(&self, name: &str, caps: &[&str]) -> TestCluster<'_> {
         let key = self.ceph(&[&["auth", "get-or-create", name], caps].concat());
         let keyring = self.conf.replace("ceph.conf", "keyring");
         fs::write(&keyring, fs::read_to_string(&keyring).unwrap() + "\n" + &key).unwrap();
-        Patient { store: format!("{}&id={name}", self.store), conf: self.conf.clone(), home: self.home }
+        TestCluster { store: format!("{}&id={name}", self.store), conf: self.conf.clone(), home: self.home }
     }
 }
 
@@ -91,32 +91,32 @@ fn is_well(report: &Value) -> bool {
 }
 
 #[test]
-fn a_cluster_is_told_as_it_is() {
+fn health_reports_the_state_of_a_cluster() {
     let home = Home::bare();
-    let _removed = Removed(&home, &[CLUSTER_DIR]);
+    let _removed = ClusterCleanup(&home, &[CLUSTER_DIR]);
     home.ok(&["cluster", "up", "--osds", "3"]);
     let conf = home.path("benthic-cluster").canonicalize().unwrap().join("ceph.conf");
     let conf = conf.to_str().unwrap().to_owned();
-    let patient = Patient { home: &home, store: format!("ceph:?conf={conf}"), conf };
+    let cluster = TestCluster { home: &home, store: format!("ceph:?conf={conf}"), conf };
 
-    healthy_with_hostile_names(&patient);
-    what_a_client_may_not_ask(&patient);
-    a_rule_that_repeats_an_osd(&patient);
-    a_pool_that_is_split(&patient);
-    work_under_noout(&patient);
-    osds_that_die(&patient);
-    looking_again(&patient);
-    exported(&patient);
-    a_manager_that_hangs_and_goes(&patient);
-    no_monitor(&patient);
+    healthy_with_hostile_names(&cluster);
+    missing_caps_are_reported(&cluster);
+    a_rule_that_repeats_an_osd(&cluster);
+    a_pool_that_is_split(&cluster);
+    work_under_noout(&cluster);
+    osds_that_die(&cluster);
+    watch_repeats_the_report(&cluster);
+    the_exporter_serves_metrics(&cluster);
+    a_lost_manager_is_reported(&cluster);
+    no_monitor(&cluster);
 }
 
-fn healthy_with_hostile_names(patient: &Patient<'_>) {
+fn healthy_with_hostile_names(cluster: &TestCluster<'_>) {
     for pool in HOSTILE_POOLS {
-        patient.ceph(&["osd", "pool", "create", "--", pool, "4"]);
+        cluster.ceph(&["osd", "pool", "create", "--", pool, "4"]);
     }
-    patient.wait_healthy();
-    let report = patient.wait("a healthy probe", &["--probe-pool", "test"], |report| {
+    cluster.wait_healthy();
+    let report = cluster.wait("a healthy probe", &["--probe-pool", "test"], |report| {
         // On a loaded machine, OSDs may take long to report their classes.
         is_well(report) && report["numbers"]["libraries"][0]["name"] == "benthic_1"
     });
@@ -130,26 +130,26 @@ fn healthy_with_hostile_names(patient: &Patient<'_>) {
     }
     assert!(numbers["probe"]["write_ms"].is_number() && numbers["probe"]["read_ms"].is_number(), "{report}");
     assert!(is(&report, "BenthicMonAlone", "info") && is(&report, "BenthicMgrAlone", "info"), "{report}");
-    let left = ["--store", &patient.store, "ls", "test", "--all-namespaces", "--hidden"];
-    assert_eq!(patient.home.ok(&left), "", "the probe leaves nothing");
+    let left = ["--store", &cluster.store, "ls", "test", "--all-namespaces", "--hidden"];
+    assert_eq!(cluster.home.ok(&left), "", "the probe leaves nothing");
     wait_for("a healthy page", || {
-        let page = patient.home.ok(&["--store", &patient.store, "health"]);
+        let page = cluster.home.ok(&["--store", &cluster.store, "health"]);
         page.starts_with("verdict       healthy: ") && page.contains("\nOSDs          3 up, 3 in, of 3\n")
     });
-    let error = patient.home.fails(3, &["--store", &patient.store, "health", "--probe-pool", "tset"]);
+    let error = cluster.home.fails(3, &["--store", &cluster.store, "health", "--probe-pool", "tset"]);
     assert!(error.contains("did you mean \"test\"?"), "{error}");
-    let notes = patient.home.file("notes", "milk\n");
-    let error = failed(&patient.run(&["--history", notes.to_str().unwrap()]), 6);
+    let notes = cluster.home.file("notes", "milk\n");
+    let error = failed(&cluster.run(&["--history", notes.to_str().unwrap()]), 6);
     assert!(error.contains("no history") && fs::read(notes).unwrap() == b"milk\n", "{error}");
-    let history = patient.home.path("history");
+    let history = cluster.home.path("history");
     for _ in 0..2 {
-        patient.look(&["--history", history.to_str().unwrap()]);
+        cluster.look(&["--history", history.to_str().unwrap()]);
     }
     assert_eq!(json_lines(&fs::read(history).unwrap()).len(), 1, "one reading an hour");
 }
 
-fn what_a_client_may_not_ask(patient: &Patient<'_>) {
-    let blind = patient.add_client("client.blind", &["mon", "allow r"]);
+fn missing_caps_are_reported(cluster: &TestCluster<'_>) {
+    let blind = cluster.add_client("client.blind", &["mon", "allow r"]);
     let report = blind.look(&[]);
     assert_eq!((&report["verdict"], &report["numbers"]["osds"][2]["up"]), (&json!("degraded"), &json!(true)));
     assert!(
@@ -158,17 +158,17 @@ fn what_a_client_may_not_ask(patient: &Patient<'_>) {
     );
     let probing = blind.look(&["--probe-pool", "test"]);
     assert!(is(&probing, "BenthicProbeRefused", "warning"), "{probing}");
-    let watching = patient.add_client("client.watching", &["mon", "allow r", "mgr", "allow r"]);
+    let watching = cluster.add_client("client.watching", &["mon", "allow r", "mgr", "allow r"]);
     no_alarm(&watching.look(&[]));
-    let nobody = patient.add_client("client.nobody", &["mon", "allow service osd r"]);
+    let nobody = cluster.add_client("client.nobody", &["mon", "allow service osd r"]);
     let error = failed(&nobody.run(&[]), 8);
     assert!(error.contains("mon 'allow r' mgr 'allow r'"), "{error}");
 }
 
-fn a_rule_that_repeats_an_osd(patient: &Patient<'_>) {
-    let (map, text) = (patient.home.path("crush"), patient.home.path("crush.txt"));
+fn a_rule_that_repeats_an_osd(cluster: &TestCluster<'_>) {
+    let (map, text) = (cluster.home.path("crush"), cluster.home.path("crush.txt"));
     let (map, text) = (map.to_str().unwrap(), text.to_str().unwrap());
-    patient.ceph(&["osd", "getcrushmap", "-o", map]);
+    cluster.ceph(&["osd", "getcrushmap", "-o", map]);
     let crushtool = |args: &[&str]| printed(&Command::new("crushtool").args(args).output().unwrap(), args);
     crushtool(&["-d", map, "-o", text]);
     let steps = "step take default\nstep choose firstn 1 type osd\nstep emit\nstep take default\n\
@@ -176,78 +176,79 @@ fn a_rule_that_repeats_an_osd(patient: &Patient<'_>) {
     let rule = format!("rule naive {{\nid 9\ntype replicated\nmin_size 1\nmax_size 10\n{steps}\n}}\n");
     fs::write(text, fs::read_to_string(text).unwrap() + &rule).unwrap();
     crushtool(&["-c", text, "-o", map]);
-    patient.ceph(&["osd", "setcrushmap", "-i", map]);
+    cluster.ceph(&["osd", "setcrushmap", "-i", map]);
     // No pool uses the rule yet.
-    let report = patient.look(&[]);
+    let report = cluster.look(&[]);
     assert!(is(&report, "BenthicRuleRepeatsOSD", "info"), "{report}");
-    patient.ceph(&["osd", "pool", "create", "fresh", "8", "8", "replicated", "naive"]);
-    patient.ceph(&["osd", "pool", "application", "enable", "fresh", "benthic"]);
-    let report = patient.wait("undersized placement groups", &[], |report| {
-        let told =
+    cluster.ceph(&["osd", "pool", "create", "fresh", "8", "8", "replicated", "naive"]);
+    cluster.ceph(&["osd", "pool", "application", "enable", "fresh", "benthic"]);
+    let report = cluster.wait("undersized placement groups", &[], |report| {
+        let is_reported =
             is(report, "BenthicRuleRepeatsOSD", "error") && is(report, "BenthicPGsDegraded", "warning");
         // New placement groups are inactive for a moment, and Ceph reports that.
         let settled =
             report["availability_percent"] == 100.0 && !report["checks"].to_string().contains("PG_");
-        told && settled && patient.run(&["--exit-status"]).status.code() == Some(21)
+        is_reported && settled && cluster.run(&["--exit-status"]).status.code() == Some(21)
     });
     assert_eq!(report["verdict"], "at_risk", "{report}");
-    patient.ceph(&["osd", "pool", "delete", "fresh", "fresh", "--yes-i-really-really-mean-it"]);
-    patient.ceph(&["osd", "crush", "rule", "rm", "naive"]);
-    wait_for("a healthy verdict", || patient.run(&["--exit-status"]).status.code() == Some(0));
+    cluster.ceph(&["osd", "pool", "delete", "fresh", "fresh", "--yes-i-really-really-mean-it"]);
+    cluster.ceph(&["osd", "crush", "rule", "rm", "naive"]);
+    wait_for("a healthy verdict", || cluster.run(&["--exit-status"]).status.code() == Some(0));
 }
 
 /// A planned change never causes an alarm.
-fn a_pool_that_is_split(patient: &Patient<'_>) {
+fn a_pool_that_is_split(cluster: &TestCluster<'_>) {
     let bench = ["bench", "write", "all", "--size", "64KiB", "--count", "200", "--keep"];
-    patient.home.ok(&[&["--store", &patient.store], &bench[..]].concat());
-    patient.ceph(&["osd", "pool", "set", "all", "pg_num", "16"]);
-    patient.wait("the pool to be split", &[], |report| {
+    cluster.home.ok(&[&["--store", &cluster.store], &bench[..]].concat());
+    cluster.ceph(&["osd", "pool", "set", "all", "pg_num", "16"]);
+    cluster.wait("the pool to be split", &[], |report| {
         no_alarm(report);
         let pool =
             report["numbers"]["pools"].as_array().unwrap().iter().find(|pool| pool["pool"] == "all").unwrap();
         pool["pgs"] == 16 && pool["pgs_taking_io"] == 16 && finding(report, "BenthicPgNumChanging").is_none()
     });
-    patient.ceph(&["osd", "set", "norebalance"]);
-    let report = patient.look(&[]);
+    cluster.ceph(&["osd", "set", "norebalance"]);
+    let report = cluster.look(&[]);
     no_alarm(&report);
     assert!(is(&report, "BenthicFlagsSet", "info") && report["ceph"] == "HEALTH_WARN", "{report}");
-    patient.ceph(&["osd", "unset", "norebalance"]);
-    patient.ceph(&["osd", "set-group", "nodown", "osd.1"]);
-    let report = patient.look(&[]);
+    cluster.ceph(&["osd", "unset", "norebalance"]);
+    cluster.ceph(&["osd", "set-group", "nodown", "osd.1"]);
+    let report = cluster.look(&[]);
     assert!(is(&report, "BenthicNodown", "warning") && report["verdict"] == "degraded", "{report}");
     assert_eq!(finding(&report, "BenthicNodown").unwrap()["which"], json!(["nodown on osd.1"]));
-    patient.ceph(&["osd", "unset-group", "nodown", "osd.1"]);
+    cluster.ceph(&["osd", "unset-group", "nodown", "osd.1"]);
 }
 
-fn work_under_noout(patient: &Patient<'_>) {
-    patient.ceph(&["osd", "set", "noout"]);
-    patient.home.ok(&["cluster", "kill", "osd.1"]);
-    let report = patient.wait("an OSD that is down", &[], |report| {
+fn work_under_noout(cluster: &TestCluster<'_>) {
+    cluster.ceph(&["osd", "set", "noout"]);
+    cluster.home.ok(&["cluster", "kill", "osd.1"]);
+    let report = cluster.wait("an OSD that is down", &[], |report| {
         no_alarm(report);
-        let told = is(report, "CephOSDDown", "info") && is(report, "BenthicPGsDegraded", "info");
-        told && report["availability_percent"] == 100.0
+        let is_reported = is(report, "CephOSDDown", "info") && is(report, "BenthicPGsDegraded", "info");
+        is_reported && report["availability_percent"] == 100.0
     });
     assert_eq!(finding(&report, "CephOSDDown").unwrap()["which"], json!(["osd.1"]));
-    patient.ceph(&["osd", "unset", "noout"]);
-    patient.wait("an alarm", &[], |report| {
-        let told = is(report, "CephOSDDownHigh", "error") && is(report, "BenthicPGsDegraded", "warning");
-        told && report["verdict"] == "at_risk" && report["availability_percent"] == 100.0
+    cluster.ceph(&["osd", "unset", "noout"]);
+    cluster.wait("an alarm", &[], |report| {
+        let is_reported =
+            is(report, "CephOSDDownHigh", "error") && is(report, "BenthicPGsDegraded", "warning");
+        is_reported && report["verdict"] == "at_risk" && report["availability_percent"] == 100.0
     });
 }
 
-fn osds_that_die(patient: &Patient<'_>) {
-    patient.home.ok(&["cluster", "kill", "osd.2"]);
-    let report = patient.wait("placement groups that take no I/O", &[], |report| report["verdict"] == "down");
+fn osds_that_die(cluster: &TestCluster<'_>) {
+    cluster.home.ok(&["cluster", "kill", "osd.2"]);
+    let report = cluster.wait("placement groups that take no I/O", &[], |report| report["verdict"] == "down");
     assert!(finding(&report, "CephPGsInactive").unwrap()["stops_io"] == true, "{report}");
     assert!(report["availability_percent"].as_f64().unwrap() < 100.0, "{report}");
-    let run = patient.run(&["--exit-status", "--probe-pool", "test"]);
+    let run = cluster.run(&["--exit-status", "--probe-pool", "test"]);
     assert_eq!((run.status.code(), run.stderr.as_slice()), (Some(22), &b""[..]));
     let report = json_lines(&run.stdout).remove(0);
     assert!(is(&report, "BenthicProbeFailed", "error"), "{report}");
     for osd in ["osd.1", "osd.2"] {
-        patient.home.ok(&["cluster", "start", osd]);
+        cluster.home.ok(&["cluster", "start", osd]);
     }
-    patient.wait("recovery", &[], |report| {
+    cluster.wait("recovery", &[], |report| {
         let settled = is_well(report);
         settled
             && report["numbers"]["pgs_by_state"]
@@ -258,16 +259,16 @@ fn osds_that_die(patient: &Patient<'_>) {
     });
 }
 
-fn looking_again(patient: &Patient<'_>) {
-    let run = patient.run(&["--watch", "--interval", "1", "--count", "2"]);
+fn watch_repeats_the_report(cluster: &TestCluster<'_>) {
+    let run = cluster.run(&["--watch", "--interval", "1", "--count", "2"]);
     let reports = json_lines(printed(&run, &["--watch"]).as_bytes());
     assert_eq!(reports.len(), 2);
     assert!(reports[0]["unix_s"].as_u64() < reports[1]["unix_s"].as_u64());
 }
 
-fn exported(patient: &Patient<'_>) {
-    let args = ["--store", &patient.store, "exporter", "--listen", "127.0.0.1:0"];
-    let exporter = Served::start(patient.home, &args);
+fn the_exporter_serves_metrics(cluster: &TestCluster<'_>) {
+    let args = ["--store", &cluster.store, "exporter", "--listen", "127.0.0.1:0"];
+    let exporter = Server::start(cluster.home, &args);
     assert!(exporter.url.ends_with("/metrics"), "{}", exporter.url);
     let ask = |head: &str| exporter.ask(head, "x");
     let answer = ask("GET /metrics");
@@ -294,26 +295,26 @@ fn exported(patient: &Patient<'_>) {
     assert_eq!(exporter.stop(Signal::TERM), Some(143));
 }
 
-fn a_manager_that_hangs_and_goes(patient: &Patient<'_>) {
-    let pid = daemon(&status(patient.home), "mgr.a")["pid"].as_u64().unwrap();
+fn a_lost_manager_is_reported(cluster: &TestCluster<'_>) {
+    let pid = daemon(&status(cluster.home), "mgr.a")["pid"].as_u64().unwrap();
     let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
     kill_process(pid, Signal::STOP).unwrap();
-    let report = patient.look(&[]);
+    let report = cluster.look(&[]);
     kill_process(pid, Signal::CONT).unwrap();
     // On a slow machine, the monitors may notice the failure first.
     assert!(is(&report, "BenthicMgrSilent", "error") || is(&report, "BenthicMgrDown", "error"), "{report}");
-    told_without_a_manager(&report);
-    patient.wait_healthy();
+    check_report_without_manager(&report);
+    cluster.wait_healthy();
 
-    patient.home.ok(&["cluster", "kill", "mgr.a"]);
-    let report = patient.wait("the monitors to notice", &[], |report| is(report, "BenthicMgrDown", "error"));
-    told_without_a_manager(&report);
-    assert_eq!(patient.run(&["--exit-status"]).status.code(), Some(21));
-    patient.home.ok(&["cluster", "start", "mgr.a"]);
-    patient.wait_healthy();
+    cluster.home.ok(&["cluster", "kill", "mgr.a"]);
+    let report = cluster.wait("the monitors to notice", &[], |report| is(report, "BenthicMgrDown", "error"));
+    check_report_without_manager(&report);
+    assert_eq!(cluster.run(&["--exit-status"]).status.code(), Some(21));
+    cluster.home.ok(&["cluster", "start", "mgr.a"]);
+    cluster.wait_healthy();
 }
 
-fn told_without_a_manager(report: &Value) {
+fn check_report_without_manager(report: &Value) {
     assert_eq!((&report["verdict"], &report["is_stale"]), (&json!("at_risk"), &json!(true)), "{report}");
     let numbers = &report["numbers"];
     assert_eq!((numbers["osds"].as_array().unwrap().len(), &numbers["monitors"]["a"]), (3, &json!(true)));
@@ -321,17 +322,17 @@ fn told_without_a_manager(report: &Value) {
     assert!(report["missing"][0]["what"].as_str().unwrap().contains("usage"), "{report}");
 }
 
-fn no_monitor(patient: &Patient<'_>) {
-    patient.home.ok(&["cluster", "kill", "mon.a"]);
-    let error = failed(&patient.run(&["--exit-status"]), 9);
+fn no_monitor(cluster: &TestCluster<'_>) {
+    cluster.home.ok(&["cluster", "kill", "mon.a"]);
+    let error = failed(&cluster.run(&["--exit-status"]), 9);
     assert!(error.contains("monitor"), "{error}");
 
     // `--watch` waits for the monitors instead of failing.
-    let watched = patient.run(&["--watch", "--count", "1", "--exit-status"]);
+    let watched = cluster.run(&["--watch", "--count", "1", "--exit-status"]);
     let report = json_lines(&watched.stdout).remove(0);
     assert!(watched.status.code() == Some(22) && is(&report, "BenthicMonNoAnswer", "error"), "{report}");
-    let args = ["--store", &patient.store, "exporter", "--listen", "127.0.0.1:0", "--interval", "1"];
-    let exporter = Served::start(patient.home, &[&args[..], &["--probe-pool", "gone"]].concat());
+    let args = ["--store", &cluster.store, "exporter", "--listen", "127.0.0.1:0", "--interval", "1"];
+    let exporter = Server::start(cluster.home, &[&args[..], &["--probe-pool", "gone"]].concat());
     let metrics = exporter.ask("GET /metrics", "x");
     assert!(metrics.contains("\nbenthic_health_verdict 3\n") && !metrics.contains("\nceph_"), "{metrics}");
     assert!(
@@ -339,7 +340,7 @@ fn no_monitor(patient: &Patient<'_>) {
         "{metrics}"
     );
     assert!(exporter.ask("GET /-/health", "x").ends_with("\r\n\r\nok\n"));
-    patient.home.ok(&["cluster", "start", "mon.a"]);
+    cluster.home.ok(&["cluster", "start", "mon.a"]);
     let mut metrics = String::new();
     wait_for("metrics of the cluster", || {
         metrics = exporter.ask("GET /metrics", "x");
@@ -352,7 +353,7 @@ fn no_monitor(patient: &Patient<'_>) {
 }
 
 #[test]
-fn a_store_in_a_directory_has_tools_of_its_own() {
+fn health_refuses_a_store_in_a_directory() {
     let home = Home::with_pool();
     let error = home.fails(7, &["health"]);
     assert!(error.contains("benthic fsck") && error.contains("--store ceph:"), "{error}");

@@ -1,7 +1,9 @@
 //! The placement of pools at sites: the test shows, checks, plans, applies and undoes placements on
 //! a cluster with three sites.
 
-use crate::support::{CLUSTER_DIR, Home, Removed, daemon, failed, printed, shared_store, status, wait_for};
+use crate::support::{
+    CLUSTER_DIR, ClusterCleanup, Home, daemon, failed, printed, shared_store, status, wait_for,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::fs;
@@ -91,7 +93,7 @@ impl Sites<'_> {
 #[test]
 fn the_primaries_of_a_pool_go_to_a_site_and_back() {
     let home = Home::bare();
-    let _removed = Removed(&home, &[CLUSTER_DIR]);
+    let _removed = ClusterCleanup(&home, &[CLUSTER_DIR]);
     home.ok(&["cluster", "up", "--sites", "um,msu,wsu", "--osds", "6"]);
     let conf = home.path("benthic-cluster").canonicalize().unwrap().join("ceph.conf");
     let conf = conf.to_str().unwrap().to_owned();
@@ -126,9 +128,9 @@ fn the_primaries_of_a_pool_go_to_a_site_and_back() {
     printed(&sites.run(&["lint"]), &["lint"]);
 
     placement_groups_are_counted(&sites);
-    what_each_site_sees_is_measured(&sites);
-    plans_that_cannot_be(&sites);
-    a_map_that_changed_is_not_touched(&sites);
+    each_site_is_measured(&sites);
+    impossible_plans_are_refused(&sites);
+    a_plan_for_a_changed_map_is_refused(&sites);
     applied_and_undone(&sites);
     more_and_fewer_replicas(&sites);
     rules_that_look_healthy(&sites);
@@ -171,7 +173,7 @@ fn placement_groups_are_counted(sites: &Sites<'_>) {
     assert_eq!(sites.crush_version(), before);
 }
 
-fn what_each_site_sees_is_measured(sites: &Sites<'_>) {
+fn each_site_is_measured(sites: &Sites<'_>) {
     let seen = sites.ok(&["measure", "--pool", "other", "--from", "um,wsu", "--seconds", "1"]);
     let places = seen["places"].as_array().unwrap();
     assert_eq!(places.iter().map(|place| &place["place"]).collect::<Vec<_>>(), ["um", "wsu"]);
@@ -210,7 +212,7 @@ fn what_each_site_sees_is_measured(sites: &Sites<'_>) {
     assert!(failed(&bench(&["seq", "other", "--from", "um,um"]), 6).contains("once"));
 }
 
-fn plans_that_cannot_be(sites: &Sites<'_>) {
+fn impossible_plans_are_refused(sites: &Sites<'_>) {
     let before = sites.crush();
     let refused = |status, pool, site, more: &[&str]| {
         sites.fails(status, &[&["plan", "--pool", pool, "--primary-site", site], more].concat())
@@ -233,7 +235,7 @@ fn plans_that_cannot_be(sites: &Sites<'_>) {
     assert_eq!(sites.crush(), before);
 }
 
-fn a_map_that_changed_is_not_touched(sites: &Sites<'_>) {
+fn a_plan_for_a_changed_map_is_refused(sites: &Sites<'_>) {
     let plan = ["plan", "--pool", "near", "--primary-site", "um"];
     sites.ok(&plan);
     assert!(sites.fails(4, &plan).contains("--out"), "a plan is not overwritten");
@@ -454,7 +456,7 @@ fn a_manager_that_does_not_answer(sites: &Sites<'_>) {
 }
 
 #[test]
-fn one_site_is_no_choice() {
+fn a_plan_needs_a_second_site() {
     let home = Home::bare();
     let store = shared_store();
     let pool = format!("one-site-{}", std::process::id());
@@ -472,7 +474,7 @@ fn one_site_is_no_choice() {
 
 /// A cluster of the size of CERN's, to which the published numbers refer.
 #[test]
-fn a_cluster_that_does_not_exist_is_simulated() {
+fn a_hypothetical_cluster_is_simulated() {
     let home = Home::bare();
     let shape =
         ["--rooms", "2", "--racks", "12", "--hosts", "48", "--osds-per-host", "24", "--pg-num", "38400"];

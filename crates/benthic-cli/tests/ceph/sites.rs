@@ -1,6 +1,6 @@
 //! A cluster with sites: near and far reads, the effect of a cut, and complete cleanup.
 
-use crate::support::{CLUSTER_DIR, Home, Removed, daemon, printed, status, wait_for};
+use crate::support::{CLUSTER_DIR, ClusterCleanup, Home, daemon, printed, status, wait_for};
 use benthic_core::{Stopwatch, SystemClock};
 use serde_json::Value;
 use std::fs;
@@ -62,7 +62,7 @@ fn left_over(fsid: &str, dir: &Path) -> Vec<String> {
 #[test]
 fn sites_are_apart_can_be_cut_off_and_leave_nothing() {
     let home = Home::bare();
-    let _removed = Removed(&home, &[CLUSTER_DIR]);
+    let _removed = ClusterCleanup(&home, &[CLUSTER_DIR]);
     let rtt = RTT_MS.to_string();
     let up =
         home.json(&["cluster", "up", "--sites", &SITES.join(","), "--rtt-ms", &rtt, "--osds", "3"]).remove(0);
@@ -82,7 +82,7 @@ fn sites_are_apart_can_be_cut_off_and_leave_nothing() {
     let conf = dir.join("ceph.conf").to_str().unwrap().to_owned();
     let store = format!("ceph:?conf={conf}");
     near_is_near(&home, &conf, &store);
-    what_runs_at_a_site(&home, &dir);
+    commands_run_at_a_site(&home, &dir);
     a_cut_site_is_down_until_it_is_healed(&home, &conf, &store);
 
     // The links can die and restart alone. A cut or heal in between takes effect.
@@ -160,7 +160,7 @@ fn near_is_near(home: &Home, conf: &str, store: &str) {
     assert!(here > 10 * there && here > 10, "{here} reads served at {site}, {there} by the primary");
 }
 
-fn what_runs_at_a_site(home: &Home, dir: &Path) {
+fn commands_run_at_a_site(home: &Home, dir: &Path) {
     let at = |command: &[&str]| home.run(&[&["cluster", "at", "msu", "--"][..], command].concat());
     let said = printed(&at(&["sh", "-c", "echo $CEPH_CONF; echo $BENTHIC_STORE"]), &["echo"]);
     let conf = dir.join("sites/msu.conf");
@@ -203,7 +203,7 @@ fn a_cut_site_is_down_until_it_is_healed(home: &Home, conf: &str, store: &str) {
 }
 
 #[test]
-fn sites_that_cannot_be_are_refused() {
+fn invalid_sites_are_refused() {
     let home = Home::bare();
     let refused = |status: i32, args: &[&str]| home.fails(status, &[&["cluster", "up"], args].concat());
     for name in ["Um", "default", "a23456789012345678", "u_m", "um,um", ""] {

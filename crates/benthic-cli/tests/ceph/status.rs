@@ -1,6 +1,6 @@
 //! The status page of a real cluster in a real browser.
 
-use crate::support::{CLUSTER_DIR, Home, Removed, Served, failed, printed, wait_for};
+use crate::support::{CLUSTER_DIR, ClusterCleanup, Home, Server, failed, printed, wait_for};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::fs;
@@ -20,9 +20,9 @@ const HOSTILE_POOLS: [&str; 3] = [
 const LOOK_MS: u32 = 5_000;
 
 #[test]
-fn people_see_how_a_cluster_is() {
+fn the_page_shows_the_state_of_a_cluster() {
     let home = Home::bare();
-    let _removed = Removed(&home, &[CLUSTER_DIR]);
+    let _removed = ClusterCleanup(&home, &[CLUSTER_DIR]);
     home.ok(&["cluster", "up", "--osds", "3"]);
     let conf = home.path("benthic-cluster").canonicalize().unwrap().join("ceph.conf");
     let conf = conf.to_str().unwrap();
@@ -38,24 +38,24 @@ fn people_see_how_a_cluster_is() {
     let serve = |interval_s: &str, more: &[&str]| {
         let args =
             ["--store", &store, "status", "serve", "--listen", "127.0.0.1:0", "--interval", interval_s];
-        Served::start(&home, &[&args[..], &["--history", &history], more].concat())
+        Server::start(&home, &[&args[..], &["--history", &history], more].concat())
     };
 
     let served = serve("1", &["--probe-pool", "scratch"]);
-    guarded(&served);
+    responses_are_protected(&served);
     // The manager reports new pools with a delay.
-    let seen = seen_when(&served, |seen| {
+    let seen = wait_for_status(&served, |seen| {
         let mut pools = seen["pools"].as_array().unwrap().iter();
         seen["io"].is_object() && pools.all(|pool| pool["stored_bytes"].is_number())
     });
     documented(&home, &seen);
     readable_with_hostile_names(&home, &served);
-    a_server_that_goes(&home, &served);
+    the_page_reports_a_lost_server(&home, &served);
     let calls = calls_are_counted(&home, &served, &store);
 
     home.ok(&["cluster", "kill", "osd.1"]);
-    let is_told = |seen: &Value| seen["report"]["findings"].to_string().contains("\"CephOSDDownHigh\"");
-    seen_when(&served, is_told);
+    let is_reported = |seen: &Value| seen["report"]["findings"].to_string().contains("\"CephOSDDownHigh\"");
+    wait_for_status(&served, is_reported);
     let page = looked_at(&home, &served.url, LOOK_MS);
     assert!(
         page.contains("CephOSDDownHigh") && page.contains("osd.1") && page.contains("2 of 3 up"),
@@ -66,7 +66,7 @@ fn people_see_how_a_cluster_is() {
     home.ok(&["cluster", "start", "osd.1"]);
     an_osd_that_starts_again_counts_on(&home, &served, &store, calls);
     assert_eq!(served.stop(Signal::INT), Some(130));
-    goes_on_after_a_restart(&home, &history, &serve);
+    the_history_survives_a_restart(&home, &history, &serve);
     starts_while_the_cluster_is_down(&home, &history, &serve);
 }
 
@@ -75,7 +75,7 @@ fn json_of(answer: &str) -> Value {
 }
 
 /// Waits until the served JSON meets the condition.
-fn seen_when(served: &Served, is_so: impl Fn(&Value) -> bool) -> Value {
+fn wait_for_status(served: &Server, is_so: impl Fn(&Value) -> bool) -> Value {
     let mut last = Value::Null;
     wait_for("the page to tell it", || {
         last = json_of(&served.ask("GET /status.json", "localhost"));
@@ -84,7 +84,7 @@ fn seen_when(served: &Served, is_so: impl Fn(&Value) -> bool) -> Value {
     last
 }
 
-fn guarded(served: &Served) {
+fn responses_are_protected(served: &Server) {
     let port = served.address().rsplit_once(':').unwrap().1;
     for host in ["localhost", &format!("localhost:{port}"), &format!("127.0.0.1:{port}"), "[::1]"] {
         assert!(served.ask("GET /", host).starts_with("HTTP/1.1 200 "), "{host}");
@@ -152,7 +152,7 @@ fn seen_store(home: &Home) -> String {
     format!("ceph:?conf={}", home.path("benthic-cluster/ceph.conf").display())
 }
 
-fn readable_with_hostile_names(home: &Home, served: &Served) {
+fn readable_with_hostile_names(home: &Home, served: &Server) {
     let mut page = String::new();
     // A loaded machine may have a slow disk at any moment.
     wait_for("a page that calls it healthy", || {
@@ -189,19 +189,19 @@ fn readable_with_hostile_names(home: &Home, served: &Served) {
 }
 
 /// The reported calls of `benthic_1`.
-fn told(seen: &Value) -> &Value {
+fn library_calls(seen: &Value) -> &Value {
     let libraries = seen["calls"].as_array().unwrap().iter();
     libraries.into_iter().find(|library| library["library"] == "benthic_1").unwrap_or(&Value::Null)
 }
 
 /// The reported calls of a class.
 fn of_class<'a>(seen: &'a Value, name: &str) -> &'a Value {
-    let classes = told(seen)["classes"].as_array().unwrap().iter();
+    let classes = library_calls(seen)["classes"].as_array().unwrap().iter();
     classes.into_iter().find(|class| class["class"] == name).unwrap()
 }
 
 fn is_counted_in_all(seen: &Value) -> bool {
-    told(seen)["osds"] == 3 && told(seen)["osds_not_seen"] == 0
+    library_calls(seen)["osds"] == 3 && library_calls(seen)["osds_not_seen"] == 0
 }
 
 fn digest(home: &Home, store: &str, call: usize) {
@@ -210,9 +210,9 @@ fn digest(home: &Home, store: &str, call: usize) {
 
 /// Makes calls that succeed and calls that fail, on objects of all OSDs. Returns the number of
 /// successful calls.
-fn calls_are_counted(home: &Home, served: &Served, store: &str) -> usize {
-    let seen = seen_when(served, is_counted_in_all);
-    for class in told(&seen)["classes"].as_array().unwrap() {
+fn calls_are_counted(home: &Home, served: &Server, store: &str) -> usize {
+    let seen = wait_for_status(served, is_counted_in_all);
+    for class in library_calls(&seen)["classes"].as_array().unwrap() {
         assert_eq!(
             (&class["calls"], &class["failures"], &class["busy_us"]),
             (&json!(0), &json!(0), &json!(0))
@@ -235,7 +235,7 @@ fn calls_are_counted(home: &Home, served: &Served, store: &str) -> usize {
             &["--store", store, "exec", &object, "hello", "errno", "already_exists"],
         );
     }
-    let seen = seen_when(served, |seen| {
+    let seen = wait_for_status(served, |seen| {
         of_class(seen, "digest")["calls"] == calls && of_class(seen, "hello")["calls"] == 5
     });
     let [digest, hello] = ["digest", "hello"].map(|class| of_class(&seen, class));
@@ -263,7 +263,7 @@ fn calls_are_counted(home: &Home, served: &Served, store: &str) -> usize {
 
 /// The counters of a restarted OSD's library begin at 0. The sums keep the earlier counts and never
 /// decrease.
-fn an_osd_that_starts_again_counts_on(home: &Home, served: &Served, store: &str, calls: usize) {
+fn an_osd_that_starts_again_counts_on(home: &Home, served: &Server, store: &str, calls: usize) {
     let not_less = |seen: &Value| {
         let digest = of_class(seen, "digest");
         assert!(digest["calls"].as_u64() >= Some(calls as u64), "{digest}");
@@ -271,7 +271,7 @@ fn an_osd_that_starts_again_counts_on(home: &Home, served: &Served, store: &str,
             assert!(digest[rate].as_f64().is_none_or(|rate| rate >= 0.0), "{digest}");
         }
     };
-    let seen = seen_when(served, |seen| {
+    let seen = wait_for_status(served, |seen| {
         not_less(seen);
         is_counted_in_all(seen)
     });
@@ -279,7 +279,7 @@ fn an_osd_that_starts_again_counts_on(home: &Home, served: &Served, store: &str,
     for call in 0..16 {
         digest(home, store, call);
     }
-    let seen = seen_when(served, |seen| {
+    let seen = wait_for_status(served, |seen| {
         not_less(seen);
         of_class(seen, "digest")["calls"] == calls + 16
     });
@@ -287,7 +287,7 @@ fn an_osd_that_starts_again_counts_on(home: &Home, served: &Served, store: &str,
 }
 
 /// A proxy that stops answering after its first response with numbers.
-fn a_server_that_goes(home: &Home, served: &Served) {
+fn the_page_reports_a_lost_server(home: &Home, served: &Server) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     let upstream = served.address().to_owned();
@@ -318,7 +318,7 @@ fn pass_on(mut client: TcpStream, upstream: &str, is_gone: &AtomicBool) {
     client.write_all(&answer).unwrap();
 }
 
-fn goes_on_after_a_restart(home: &Home, history: &str, serve: &impl Fn(&str, &[&str]) -> Served) {
+fn the_history_survives_a_restart(home: &Home, history: &str, serve: &impl Fn(&str, &[&str]) -> Server) {
     let observed_s = |seen: &Value| {
         let rows = seen["history"]["days"]["rows"].as_array().unwrap();
         rows.iter().map(|row| row[1].as_u64().unwrap()).sum::<u64>()
@@ -342,7 +342,7 @@ fn serve_args<'a>(store: &'a str, history: &'a str) -> [&'a str; 8] {
     ["--store", store, "status", "serve", "--listen", "127.0.0.1:0", "--history", history]
 }
 
-fn starts_while_the_cluster_is_down(home: &Home, history: &str, serve: &impl Fn(&str, &[&str]) -> Served) {
+fn starts_while_the_cluster_is_down(home: &Home, history: &str, serve: &impl Fn(&str, &[&str]) -> Server) {
     let kept = fs::read(history).unwrap();
     let fsid = serde_json::from_slice::<Value>(&kept).unwrap()["fsid"].as_str().unwrap().to_owned();
     let text = String::from_utf8(kept.clone()).unwrap();
@@ -358,7 +358,7 @@ fn starts_while_the_cluster_is_down(home: &Home, history: &str, serve: &impl Fn(
         failed(&home.run(&serve_args(&format!("ceph:?conf={conf}"), history)), 3);
     }
     let served = serve("1", &["--probe-pool", "scratch"]);
-    let beside = Served::start(
+    let beside = Server::start(
         home,
         &[&serve_args(&store, others.to_str().unwrap())[..], &["--interval", "1"]].concat(),
     );
@@ -367,7 +367,7 @@ fn starts_while_the_cluster_is_down(home: &Home, history: &str, serve: &impl Fn(
         days.map(|day| day[3].as_u64().unwrap()).sum::<u64>()
     };
     // The first sample counts as one second; the interval to the next one counts fully.
-    let seen = seen_when(&served, |seen| down_s(seen) > 1);
+    let seen = wait_for_status(&served, |seen| down_s(seen) > 1);
     let finding = &seen["report"]["findings"][0];
     assert_eq!(
         (&seen["report"]["verdict"], &finding["name"]),
@@ -378,12 +378,15 @@ fn starts_while_the_cluster_is_down(home: &Home, history: &str, serve: &impl Fn(
     assert!(served.ask("GET /-/health", "localhost").ends_with("\r\n\r\nok\n"));
     let page = looked_at(home, &served.url, LOOK_MS);
     assert!(page.contains(">Down<") && page.contains("BenthicMonNoAnswer"), "{page}");
-    assert!(page.contains("no client can connect") && !page.contains("could not be looked at"), "{page}");
+    assert!(
+        page.contains("no client can connect") && !page.contains("The last poll of the cluster failed"),
+        "{page}"
+    );
     assert_eq!(fs::read(history).unwrap(), kept, "nobody knows yet whose it is");
 
     home.ok(&["cluster", "start", "mon.a"]);
     home.ok(&["cluster", "start", "osd.1"]);
-    let seen = seen_when(&served, |seen| {
+    let seen = wait_for_status(&served, |seen| {
         seen["report"]["verdict"] == "healthy" && seen["report"]["numbers"]["probe"]["read_ms"].is_number()
     });
     assert_eq!((&seen["report"]["fsid"], &seen["error"]), (&json!(fsid), &Value::Null));
@@ -394,7 +397,7 @@ fn starts_while_the_cluster_is_down(home: &Home, history: &str, serve: &impl Fn(
         minutes(&seen["history"]["minutes"]["rows"]) >= minutes(&before["minutes"]),
         "it goes on with its history"
     );
-    seen_when(&beside, |seen| seen["report"]["fsid"] == fsid.as_str());
+    wait_for_status(&beside, |seen| seen["report"]["fsid"] == fsid.as_str());
     for server in [served, beside] {
         assert_eq!(server.stop(Signal::TERM), Some(143));
     }
@@ -430,7 +433,7 @@ fn browser(home: &Home, args: &[&str]) -> Vec<u8> {
 }
 
 #[test]
-fn a_store_in_a_directory_has_no_page() {
+fn the_page_refuses_a_store_in_a_directory() {
     let home = Home::with_pool();
     let error = home.fails(7, &["status", "serve", "--listen", "127.0.0.1:0"]);
     assert!(error.contains("--store ceph:"), "{error}");

@@ -58,7 +58,7 @@ impl Drop for Pool {
 }
 
 #[test]
-fn what_is_written_here_rados_reads() {
+fn rados_reads_striped_objects_of_benthic() {
     let pool = Pool::new("striped-ours");
     let data = pattern(11 * MIB + 7);
     pool.home.file("f", &data);
@@ -87,7 +87,7 @@ fn what_is_written_here_rados_reads() {
 }
 
 #[test]
-fn what_rados_wrote_is_read_here() {
+fn benthic_reads_striped_objects_of_rados() {
     let pool = Pool::new("striped-theirs");
     let data = pattern(9 * MIB + 1);
     pool.home.file("f", &data);
@@ -169,7 +169,7 @@ fn locks_are_those_of_libradosstriper() {
 }
 
 #[test]
-fn objects_that_rados_put_there_are_not_taken_for_pieces() {
+fn plain_objects_are_not_taken_for_pieces() {
     let pool = Pool::new("striped-others");
     pool.home.file("f", pattern(5 * MIB));
     let names = ["rbd_data.1.0000000000000000", "rbd_data.2.0000000000000001"];

@@ -33,9 +33,9 @@ pub fn shared_store() -> String {
 }
 
 /// Removes the clusters in these directories when dropped, however the test ends.
-pub struct Removed<'a>(pub &'a Home, pub &'static [&'static str]);
+pub struct ClusterCleanup<'a>(pub &'a Home, pub &'static [&'static str]);
 
-impl Drop for Removed<'_> {
+impl Drop for ClusterCleanup<'_> {
     fn drop(&mut self) {
         for dir in self.1 {
             let _ = self.0.command(&["cluster", "down", "--remove", "--dir", dir]).output();
@@ -62,21 +62,21 @@ pub fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 /// A command that serves HTTP until it is stopped.
-pub struct Served {
+pub struct Server {
     child: Child,
     /// The URL that the command prints.
     pub url: String,
 }
 
-impl Served {
+impl Server {
     #[track_caller]
-    pub fn start(home: &Home, args: &[&str]) -> Served {
+    pub fn start(home: &Home, args: &[&str]) -> Server {
         let args = [&["--json"], args].concat();
         let mut child = home.command(&args).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let url = serde_json::from_str::<Value>(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
-        Served { child, url: url["url"].as_str().unwrap().to_owned() }
+        Server { child, url: url["url"].as_str().unwrap().to_owned() }
     }
 
     /// Address and port.
@@ -100,7 +100,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -60,7 +60,7 @@ fn reads_need_what_a_write_kept() {
 }
 
 #[test]
-fn a_method_is_measured_beside_objects_of_its_own() {
+fn a_method_is_measured_beside_temporary_objects() {
     let home = Home::with_pool();
     let args = ["bench", "exec", "p", "--count", "30", "--size", "64KiB", "--in-flight", "3"];
     let result = home.json(&args).remove(0);
@@ -80,7 +80,7 @@ fn time_ends_a_benchmark() {
 }
 
 #[test]
-fn a_benchmark_that_makes_no_sense_is_refused() {
+fn contradictory_benchmarks_are_refused() {
     let home = Home::with_pool();
     home.fails(11, &["bench", "write", "p", "--size", "65MiB"]);
     home.fails(3, &["bench", "write", "other"]);

@@ -5,7 +5,7 @@ use serde_json::json;
 use std::fs;
 
 #[test]
-fn a_sound_store_is_found_sound() {
+fn checks_of_an_intact_store_find_nothing() {
     let home = Home::with_pool();
     home.file("f", pattern(200_000));
     home.ok(&["put", "p/o", "f"]);
@@ -26,7 +26,7 @@ fn a_sound_store_is_found_sound() {
 }
 
 #[test]
-fn a_flipped_bit_is_found_and_named() {
+fn scrub_names_the_object_with_a_flipped_bit() {
     let home = Home::with_pool();
     let content = pattern(300_000);
     home.file("f", &content);
@@ -61,7 +61,7 @@ fn a_flipped_bit_is_found_and_named() {
 }
 
 #[test]
-fn what_is_whole_is_saved_into_a_new_store() {
+fn repair_copies_intact_objects_into_a_new_store() {
     let home = Home::with_pool();
     let content = pattern(300_000);
     home.file("f", &content);

@@ -31,7 +31,7 @@ fn a_new_class_is_a_project_that_names_this_source_tree() {
 }
 
 #[test]
-fn a_class_may_have_the_name_of_anything_that_its_code_uses() {
+fn a_class_name_does_not_clash_with_identifiers_in_its_code() {
     let home = Home::bare();
     home.ok(&["class", "new", "class"]);
     // Reuses the workspace's build artifacts.
@@ -42,7 +42,7 @@ fn a_class_may_have_the_name_of_anything_that_its_code_uses() {
 }
 
 #[test]
-fn what_cannot_become_a_class_is_refused_and_nothing_is_made() {
+fn an_invalid_class_name_creates_nothing() {
     let home = Home::bare();
     for (name, why) in [
         ("lock", "Ceph has"),
@@ -61,7 +61,7 @@ fn what_cannot_become_a_class_is_refused_and_nothing_is_made() {
 }
 
 #[test]
-fn a_library_goes_into_a_class_directory_and_nothing_else_does() {
+fn only_class_libraries_can_be_installed() {
     let home = Home::bare();
     home.file("libcls_mine_1.so", LIBRARY);
     home.file("libcls_lock.so", LIBRARY);
@@ -86,7 +86,7 @@ fn a_library_goes_into_a_class_directory_and_nothing_else_does() {
 }
 
 #[test]
-fn print_without_a_cluster_tells_what_is_usual() {
+fn print_without_a_cluster_shows_the_default_settings() {
     let home = Home::bare();
     home.file("libcls_mine_1.so", LIBRARY);
     let text = home.ok(&["class", "install", "--print", "libcls_mine_1.so"]);
@@ -97,7 +97,7 @@ fn print_without_a_cluster_tells_what_is_usual() {
 }
 
 #[test]
-fn the_embedded_engine_says_that_it_loads_no_libraries() {
+fn the_embedded_engine_reports_that_it_loads_no_libraries() {
     let home = Home::with_pool();
     home.pipe(&["put", "p/o", "-"], b"data");
     assert!(home.fails(7, &["exec", "p/o", "mydigest", "sum"]).contains("in the OSDs of a Ceph cluster"));

@@ -20,7 +20,7 @@ fn statuses(home: &Home, args: &[&str]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_tree_becomes_objects_and_again_changes_nothing() {
+fn a_second_copy_of_a_directory_changes_nothing() {
     let home = Home::with_pool();
     home.file("d/a", "");
     home.file("d/sub/b", pattern(100_000));
@@ -49,7 +49,7 @@ fn a_tree_becomes_objects_and_again_changes_nothing() {
 }
 
 #[test]
-fn an_object_that_somebody_else_wrote_is_copied_again() {
+fn an_object_that_another_client_wrote_is_copied_again() {
     let home = Home::with_pool();
     home.file("f", "aaaa");
     home.file("g", "bbbb");
@@ -95,7 +95,7 @@ fn large_files_are_copied_in_several_operations() {
 }
 
 #[test]
-fn what_cannot_be_copied_is_told_and_the_others_are_copied() {
+fn failed_files_are_reported_and_the_others_are_copied() {
     let home = Home::with_pool();
     home.file("d/good", "x");
     home.file("d/long", "x");
@@ -114,7 +114,7 @@ fn what_cannot_be_copied_is_told_and_the_others_are_copied() {
 }
 
 #[test]
-fn what_is_passed_over_is_counted_and_listed_only_on_request() {
+fn skipped_files_are_counted_and_listed_only_on_request() {
     let home = Home::with_pool();
     home.file("d/f", "x");
     for index in 0..5 {
@@ -128,7 +128,7 @@ fn what_is_passed_over_is_counted_and_listed_only_on_request() {
 }
 
 #[test]
-fn a_copy_that_makes_no_sense_is_refused() {
+fn contradictory_copies_are_refused() {
     let home = Home::with_pool();
     home.file("d/f", "x");
     home.file("g", "x");
@@ -146,7 +146,7 @@ fn a_copy_that_makes_no_sense_is_refused() {
     for (args, parts) in [
         (["cp", "p/o", "p/new"], ["\"p/o\" is no file here", "p:/new", "./p/new"]),
         (["cp", "p/o", "p"], ["\"p\" begins with a pool", "POOL:/OBJECT", "./p"]),
-        (["cp", "d/f", "./h"], ["\"d/f\" is one here", "d:/f", "./d/f"]),
+        (["cp", "d/f", "./h"], ["\"d/f\" is a file here", "d:/f", "./d/f"]),
     ] {
         let stderr = home.fails(2, &args);
         assert!(parts.iter().all(|part| stderr.contains(part)), "{stderr}");

@@ -4,7 +4,7 @@ use crate::support::{Home, pattern, tree};
 use std::fs;
 
 #[test]
-fn a_tree_comes_back_as_it_was() {
+fn a_directory_survives_a_round_trip() {
     let home = Home::with_pool();
     for (name, size_bytes) in [("a", 0), ("sub/b", 100_000), ("sub/deep/c", 9_000_000), ("sub/ü", 1)] {
         home.file(&format!("d/{name}"), pattern(size_bytes));
@@ -61,7 +61,7 @@ fn no_object_is_written_outside_the_destination() {
 }
 
 #[test]
-fn a_changed_object_comes_back_as_it_is_now() {
+fn a_download_ignores_a_stale_source_record() {
     let home = Home::with_pool();
     home.file("f", "aaaa");
     home.ok(&["cp", "f", "p/f"]);
@@ -75,7 +75,7 @@ fn a_changed_object_comes_back_as_it_is_now() {
 }
 
 #[test]
-fn what_is_not_there_fails() {
+fn missing_objects_fail() {
     let home = Home::with_pool();
     home.file("f", "x");
     home.ok(&["put", "p/o", "f"]);

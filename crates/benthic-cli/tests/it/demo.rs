@@ -43,7 +43,7 @@ fn generated_files_agree_with_md5sum_and_the_report_stands_alone() {
 }
 
 #[test]
-fn a_directory_of_ones_own_is_used_without_the_store_in_it() {
+fn a_data_directory_is_used_without_the_store_in_it() {
     let home = Home::bare();
     home.file("a", "abc");
     home.file("sub/new\nline", "x");
@@ -80,7 +80,7 @@ fn a_directory_of_ones_own_is_used_without_the_store_in_it() {
 }
 
 #[test]
-fn a_clone_is_taken_without_what_a_build_made() {
+fn a_clone_is_used_without_build_output() {
     let home = Home::bare();
     for name in [".git/HEAD", "target/release/big", "README.md", "src/lib.rs"] {
         home.file(name, "x");
@@ -95,7 +95,7 @@ fn a_clone_is_taken_without_what_a_build_made() {
 }
 
 #[test]
-fn a_pool_of_somebody_else_is_not_removed() {
+fn a_pool_that_the_demo_did_not_create_is_not_removed() {
     let home = Home::bare();
     home.file("f", "x");
     home.ok(&["pool", "create", "mine"]);
@@ -110,7 +110,7 @@ fn a_pool_of_somebody_else_is_not_removed() {
 }
 
 #[test]
-fn a_digest_that_differs_is_told() {
+fn a_wrong_digest_is_reported() {
     let home = Home::bare();
     home.file("data/f", "abc");
     // A system whose md5sum prints a wrong digest.

@@ -39,7 +39,7 @@ fn a_method_prints_its_output_or_the_attribute_that_it_keeps() {
 }
 
 #[test]
-fn a_method_that_cannot_run_says_why() {
+fn a_call_that_cannot_run_explains_the_reason() {
     let home = home_with_abc();
     assert!(home.fails(7, &["exec", "p/abc", "nothing", "md5"]).contains("benthic class ls"));
     assert!(home.fails(7, &["exec", "p/abc", "digest", "nothing"]).contains("benthic class show"));
@@ -72,7 +72,7 @@ fn only_text_gets_a_line_end() {
 }
 
 #[test]
-fn a_method_that_panics_is_told_once() {
+fn a_panic_of_a_method_is_reported_once() {
     let home = home_with_abc();
     let stderr = home.fails(13, &["exec", "p/abc", "hello", "panic"]);
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
@@ -140,7 +140,7 @@ fn classes_are_listed_and_shown() {
 }
 
 #[test]
-fn what_the_class_page_says_works() {
+fn the_examples_of_a_class_work() {
     let home = home_with_abc();
     home.ok(&["exec", "p/abc", "digest", "md5"]);
     for method in home.json(&["class", "show", "digest"])[0]["methods"].as_array().unwrap() {

@@ -28,7 +28,7 @@ fn sorted(listing: &str) -> Vec<&str> {
 }
 
 #[test]
-fn a_listing_of_all_namespaces_leaves_them_out_unless_asked() {
+fn a_listing_of_all_namespaces_hides_reserved_ones_by_default() {
     let home = home();
     assert_eq!(home.ok(&["ls", "p"]), "plain\n");
     assert_eq!(sorted(&home.ok(&["ls", "p", "--all-namespaces"])), ["p/plain", "p:ns/own"]);
@@ -42,7 +42,7 @@ fn a_listing_of_all_namespaces_leaves_them_out_unless_asked() {
 }
 
 #[test]
-fn nothing_is_written_there_by_tools_for_single_objects() {
+fn single_object_commands_cannot_write_to_reserved_namespaces() {
     let home = home();
     let part = format!("p:{RESERVED}/d/part");
     let before = home.json(&["stat", &part]);

@@ -46,10 +46,10 @@ fn every_file_that_was_reported_as_copied_is_there() {
         std::thread::park_timeout(moment(round));
         copy.kill().unwrap();
         copy.wait().unwrap();
-        let told = reader.join().unwrap();
+        let lines = reader.join().unwrap();
         let store = EmbeddedStore::open(&home.path("benthic-data"), false, options()).unwrap();
         let pool = block_on(store.open_pool("p")).unwrap();
-        for line in &told {
+        for line in &lines {
             // The kill may have truncated the last line.
             let Ok(line) = serde_json::from_str::<serde_json::Value>(line) else { continue };
             let name = line["object"].as_str().unwrap();
@@ -136,8 +136,8 @@ fn owners_and_clients_that_are_killed_together_lose_nothing() {
                 let mut copy = home.command(&["--json", "cp", "-r", "--jobs", "4", "d", &to]);
                 let mut copy = copy.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
                 let lines = BufReader::new(copy.stdout.take().unwrap()).lines();
-                let told = std::thread::spawn(move || lines.map_while(Result::ok).collect::<Vec<String>>());
-                (copy, told)
+                let output = std::thread::spawn(move || lines.map_while(Result::ok).collect::<Vec<String>>());
+                (copy, output)
             })
             .collect();
         // Kills all but one, in a different order each time, so that the owner dies first, last or
@@ -160,8 +160,8 @@ fn owners_and_clients_that_are_killed_together_lose_nothing() {
         assert!(expected, "round {round}: {status}: {complaints}");
         let store = EmbeddedStore::open(&home.path("benthic-data"), false, options()).unwrap();
         let pool = block_on(store.open_pool("p")).unwrap();
-        for (_, told) in programs {
-            for line in told.join().unwrap() {
+        for (_, output) in programs {
+            for line in output.join().unwrap() {
                 // The kill may have truncated the last line. Failures are lines too.
                 let Ok(line) = serde_json::from_str::<serde_json::Value>(&line) else { continue };
                 let Some(name) = line["object"].as_str().filter(|_| line["error"].is_null()) else {
@@ -182,9 +182,9 @@ fn owners_and_clients_that_are_killed_together_lose_nothing() {
 
 /// A flush never succeeds if a killed owner lost buffered writes.
 #[test]
-fn a_flush_after_the_owner_was_killed_tells_of_lost_buffered_writes() {
+fn a_flush_reports_buffered_writes_that_a_killed_owner_lost() {
     let home = Home::with_pool();
-    let (mut told, mut lost) = (0, 0);
+    let (mut failures, mut lost) = (0, 0);
     for round in 0..rounds(4) {
         let args =
             ["bench", "write", "p", "--seconds", "600", "--size", "1KiB", "--buffered", "--in-flight", "1"];
@@ -207,7 +207,7 @@ fn a_flush_after_the_owner_was_killed_tells_of_lost_buffered_writes() {
             Ok(()) => assert_eq!(there, 50, "round {round}: lost without a word"),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
-                told += 1;
+                failures += 1;
                 lost += 50 - there;
             }
         }
@@ -216,7 +216,7 @@ fn a_flush_after_the_owner_was_killed_tells_of_lost_buffered_writes() {
         block_on(store.flush()).unwrap();
         store.close().unwrap();
     }
-    assert!(told > 0, "some round killed the owner before the flush: lost={lost}");
+    assert!(failures > 0, "some round killed the owner before the flush: lost={lost}");
 }
 
 fn options() -> Options {

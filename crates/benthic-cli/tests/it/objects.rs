@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 const MIB: u64 = 1024 * 1024;
 
 #[test]
-fn bytes_go_in_and_come_back() {
+fn stored_bytes_are_read_back() {
     let home = Home::with_pool();
     for (name, size_bytes) in [("empty", 0), ("one", 1), ("odd", 100_003), ("ranges", 9 * 1024 * 1024 + 1)] {
         let content = pattern(size_bytes);
@@ -108,7 +108,7 @@ fn a_file_is_replaced_whole_or_not_at_all() {
 }
 
 #[test]
-fn a_listing_shows_what_is_asked_for() {
+fn a_listing_obeys_its_options() {
     let home = Home::with_pool();
     home.file("f", "four");
     for object in ["p/a", "p/b/1", "p/b/2", "p:ns/c", "p/line\nend"] {
@@ -149,7 +149,7 @@ fn a_long_listing_has_every_object_once() {
 }
 
 #[test]
-fn stat_tells_size_time_and_version() {
+fn stat_shows_size_time_and_version() {
     let home = Home::with_pool();
     home.file("f", "four");
     home.ok(&["put", "p/o", "f"]);
@@ -170,7 +170,7 @@ fn stat_tells_size_time_and_version() {
 }
 
 #[test]
-fn rm_removes_what_it_can_and_tells_the_rest() {
+fn rm_removes_existing_objects_and_reports_missing_ones() {
     let home = Home::with_pool();
     home.file("f", "");
     for object in ["p/a", "p/b", "p/c"] {

@@ -11,7 +11,7 @@ fn run(dir: &Path, args: &[&str]) -> Output {
 }
 
 #[test]
-fn the_program_for_queries_gets_the_arguments() {
+fn separate_programs_get_the_arguments() {
     let dir = TempDir::new().unwrap();
     fs::copy(env!("CARGO_BIN_EXE_benthic"), dir.path().join("benthic")).unwrap();
     let missing = run(dir.path(), &["sql", "--object", "p/o", "SELECT 1"]);

@@ -54,19 +54,19 @@ fn a_pool_of_photographs_is_labelled_and_searched() {
 }
 
 #[test]
-fn what_is_no_picture_is_told_and_left_alone() {
+fn objects_that_are_no_pictures_are_reported_and_unchanged() {
     let home = Home::with_pool();
     let png = pixel([10, 40, 220]);
     home.file("cut.png", &png[..png.len() - 1]);
-    let told = home.fails(6, &["exec", "p/cut", "picture", "put", "@cut.png"]);
-    assert!(told.contains("cut off"), "{told}");
+    let error = home.fails(6, &["exec", "p/cut", "picture", "put", "@cut.png"]);
+    assert!(error.contains("cut off"), "{error}");
     home.fails(3, &["stat", "p/cut"]);
     home.file("sea.png", png);
     home.file("notes.txt", "no picture");
     home.ok(&["put", "p/sea", "sea.png"]);
     home.ok(&["put", "p/notes", "notes.txt"]);
-    let told = home.fails(1, &["exec", "--all", "p", "picture", "index"]);
-    assert!(told.contains("p/notes") && !told.contains("p/sea"), "{told}");
+    let error = home.fails(1, &["exec", "--all", "p", "picture", "index"]);
+    assert!(error.contains("p/notes") && !error.contains("p/sea"), "{error}");
     assert_eq!(home.ok(&["exec", "p/sea", "picture", "match", "format"]), "format=png\n");
     assert_eq!(home.ok(&["omap", "ls", "p/notes"]), "");
 }

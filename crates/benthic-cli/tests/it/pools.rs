@@ -4,7 +4,7 @@ use crate::support::{Home, keys};
 use serde_json::json;
 
 #[test]
-fn pools_come_and_go() {
+fn pools_are_created_listed_and_removed() {
     let home = Home::bare();
     assert_eq!(home.ok(&["pool", "create", "photos"]), "created pool photos\n");
     home.ok(&["pool", "create", "logs"]);
@@ -17,7 +17,7 @@ fn pools_come_and_go() {
 }
 
 #[test]
-fn a_bad_pool_name_makes_no_store() {
+fn an_invalid_pool_name_creates_no_store() {
     let home = Home::bare();
     for name in ["a/b", "a:b", ".a", "a\nb", ""] {
         home.fails(6, &["pool", "create", name]);
@@ -28,7 +28,7 @@ fn a_bad_pool_name_makes_no_store() {
 }
 
 #[test]
-fn nothing_but_pool_create_makes_a_store() {
+fn only_pool_create_creates_a_store() {
     let home = Home::bare();
     home.file("f", "data");
     for args in [
@@ -60,7 +60,7 @@ fn nothing_but_pool_create_makes_a_store() {
 }
 
 #[test]
-fn an_unknown_pool_is_not_made_but_guessed() {
+fn an_unknown_pool_is_not_created_and_a_similar_one_is_suggested() {
     let home = Home::bare();
     home.ok(&["pool", "create", "photos"]);
     home.file("f", "data");
@@ -92,7 +92,7 @@ fn a_store_is_named_by_option_or_environment() {
 }
 
 #[test]
-fn a_store_that_cannot_be_opened_says_why() {
+fn a_store_that_cannot_be_opened_explains_the_reason() {
     let home = Home::bare();
     let error = home.fails_with("invalid_argument", &["--store", "ceph:?x=1", "pool", "ls"]);
     assert_eq!(keys(&error), ["context", "kind", "message"]);
@@ -102,7 +102,7 @@ fn a_store_that_cannot_be_opened_says_why() {
     home.fails_with("invalid_argument", &["--store", "", "pool", "ls"]);
     assert_eq!(
         home.fails(3, &["pool", "ls"]),
-        "benthic: there is no store here; `benthic pool create POOL` makes one, --store names another \
+        "benthic: there is no store here; `benthic pool create POOL` creates one, --store selects another \
          store=file:./benthic-data\n"
     );
     let stderr =
@@ -116,7 +116,7 @@ fn a_store_that_cannot_be_opened_says_why() {
 }
 
 #[test]
-fn a_store_that_may_not_be_written_says_what_to_check() {
+fn an_unwritable_store_suggests_what_to_check() {
     use std::fs::{copy, set_permissions};
     use std::os::unix::fs::PermissionsExt;
     let home = Home::with_pool();

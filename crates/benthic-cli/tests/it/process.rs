@@ -68,7 +68,7 @@ fn verbose_logs_to_stderr_only() {
 }
 
 #[test]
-fn an_interrupted_copy_leaves_whole_objects_and_goes_on_later() {
+fn an_interrupted_copy_leaves_complete_objects_and_can_continue() {
     let home = Home::with_pool();
     let files = 2_000;
     for index in 0..files {
@@ -79,14 +79,14 @@ fn an_interrupted_copy_leaves_whole_objects_and_goes_on_later() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let first = lines.next().unwrap().unwrap();
     interrupt(&child);
-    let told: Vec<String> = std::iter::once(first).chain(lines.map(Result::unwrap)).collect();
+    let reported: Vec<String> = std::iter::once(first).chain(lines.map(Result::unwrap)).collect();
     let run = child.wait_with_output().unwrap();
     assert_eq!(run.status.code(), Some(130));
     assert_eq!(json_lines(&run.stderr).pop().unwrap()["error"]["kind"], "interrupted");
-    assert!(told.len() < files, "it was interrupted");
+    assert!(reported.len() < files, "it was interrupted");
     // Every reported line has an object, and the next run copies only the rest.
     let listed = home.ok(&["ls", "p"]).lines().count();
-    assert!(listed >= told.len());
+    assert!(listed >= reported.len());
     let run = home.ok(&["cp", "-r", "d", "p"]);
     assert!(run.starts_with(&format!("copied {} ", files - listed)), "{run}, {listed} were there");
 }
@@ -125,7 +125,7 @@ fn an_interrupted_benchmark_removes_its_objects() {
 }
 
 #[test]
-fn a_terminated_program_says_so_by_its_status() {
+fn sigterm_sets_the_exit_status() {
     let home = Home::with_pool();
     let mut command = home.command(&["bench", "write", "p", "--seconds", "600", "--size", "1KiB"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -103,7 +103,7 @@ fn killed_copy(home: &Home) {
 }
 
 #[test]
-fn a_killed_copy_is_not_seen_and_goes_on() {
+fn a_killed_copy_is_invisible_and_can_continue() {
     let home = Home::with_pool();
     let data = pattern(1500 * UNIT);
     home.file("f", &data);
@@ -121,7 +121,7 @@ fn a_killed_copy_is_not_seen_and_goes_on() {
 }
 
 #[test]
-fn what_a_killed_copy_left_is_removed() {
+fn the_remains_of_a_killed_copy_can_be_removed() {
     let home = Home::with_pool();
     home.file("f", pattern(1500 * UNIT));
     killed_copy(&home);
@@ -131,7 +131,7 @@ fn what_a_killed_copy_left_is_removed() {
 }
 
 #[test]
-fn a_download_goes_on_where_it_was_killed() {
+fn a_killed_download_can_continue() {
     let home = Home::with_pool();
     let data = pattern(5 * UNIT + 9);
     home.file("f", &data);
@@ -147,7 +147,7 @@ fn a_download_goes_on_where_it_was_killed() {
 }
 
 #[test]
-fn two_downloads_do_not_fill_one_file() {
+fn concurrent_downloads_to_one_file_are_refused() {
     let home = Home::with_pool();
     home.file("f", pattern(3 * UNIT));
     cp(&home, &SMALL, &["f", "p/f"]);
@@ -163,7 +163,7 @@ fn two_downloads_do_not_fill_one_file() {
 }
 
 #[test]
-fn damage_is_found_and_named() {
+fn damaged_pieces_are_named() {
     let home = Home::with_pool();
     let data = pattern(4 * UNIT);
     home.file("f", &data);
@@ -204,7 +204,7 @@ fn of_another_program(home: &Home, name: &str, pieces: &[&[u8]]) {
 }
 
 #[test]
-fn what_another_program_wrote_has_no_checksum_and_that_is_said() {
+fn objects_of_another_program_have_no_checksum() {
     let home = Home::with_pool();
     let data = pattern(2 * UNIT + 3);
     of_another_program(&home, "f", &[&data[..UNIT], &data[UNIT..2 * UNIT], &data[2 * UNIT..]]);
@@ -328,7 +328,7 @@ fn copies_between_pools_and_stores_keep_the_layout() {
 }
 
 #[test]
-fn others_that_hold_the_lock_are_respected() {
+fn other_lock_holders_are_respected() {
     let home = Home::with_pool();
     home.file("f", pattern(3 * UNIT));
     home.file("g", pattern(UNIT));
@@ -353,7 +353,7 @@ fn others_that_hold_the_lock_are_respected() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_and_changes_nothing() {
+fn contradictory_stripe_options_are_refused() {
     let home = Home::with_pool();
     home.file("f", "x");
     home.file("g", "x");
@@ -395,7 +395,7 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn single_object_verbs_say_that_an_object_is_striped() {
+fn single_object_commands_suggest_stripe() {
     let home = Home::with_pool();
     File::create(home.path("huge")).unwrap().set_len(128 * 1024 * 1024 + 1).unwrap();
     assert!(home.fails(1, &["cp", "huge", "p/huge"]).contains("cp --stripe"));

@@ -63,7 +63,7 @@ pub async fn print(
             let table = pretty_format_batches_with_schema(schema, &batches);
             format!("{}\n", table.map_err(|error| failed(error.into()))?)
         };
-        out.exact(text.as_bytes())?;
+        out.write_bytes(text.as_bytes())?;
         return Ok(batches.iter().map(RecordBatch::num_rows).sum());
     }
     let mut encoder = Encoder::new(format, schema).map_err(failed)?;
@@ -71,10 +71,10 @@ pub async fn print(
     while let Some(batch) = rows.next().await.map_err(failed)? {
         count += batch.num_rows();
         let text = encoder.encode(&batch).map_err(failed)?;
-        rows.suspend(|| out.exact(&text).and_then(|()| out.flush()))?;
+        rows.suspend(|| out.write_bytes(&text).and_then(|()| out.flush()))?;
     }
     drop(rows);
-    out.exact(&encoder.finish().map_err(failed)?)?;
+    out.write_bytes(&encoder.finish().map_err(failed)?)?;
     Ok(count)
 }
 
@@ -111,8 +111,8 @@ impl Watched<'_> {
             let (done, objects) = (self.work.done_objects(), self.work.objects());
             if objects > 0 {
                 let bar = self.bar.get_or_insert_with(|| Progress::steps("reading objects", objects));
-                bar.reach(done, objects);
-                bar.say(&units::size(self.work.moved_bytes()));
+                bar.set_position(done, objects);
+                bar.set_message(&units::size(self.work.moved_bytes()));
             }
         }
     }

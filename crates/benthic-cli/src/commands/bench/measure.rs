@@ -3,10 +3,9 @@
 use crate::places::Places;
 use benthic_core::{Error, Result};
 use benthic_program::exit::Outcome;
-use benthic_program::interrupt;
 use benthic_program::measure::{Latencies, in_flight, seconds, start};
 use benthic_program::progress::Progress;
-use benthic_program::units;
+use benthic_program::{interrupt, units};
 use clap::Args;
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -17,24 +16,22 @@ use std::time::Duration;
 /// Number of errors after which the measurement stops.
 const ERRORS_MAX: u64 = 100;
 
-/// What is asked of the store, and for how long.
 #[derive(Args)]
 pub struct Load {
     /// The pool; the objects are in its namespace benthic-bench
     pub pool: String,
-    /// How long to measure
+    /// Seconds to measure
     #[arg(long, value_name = "S", default_value = "10", value_parser = clap::value_parser!(u32).range(1..))]
     seconds: u32,
-    /// How many operations to measure, however long they take
+    /// Measure this number of operations instead of a time
     #[arg(long, value_name = "N", conflicts_with = "seconds")]
     count: Option<u64>,
-    /// Operations at once
+    /// Operations in flight
     #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u16).range(1..))]
     in_flight: u16,
-    /// Write objects, or read only those, whose names have this in them: apart from what others write
+    /// Put this label into the names of written objects, and read only objects with this label
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true, value_parser = label)]
     pub label: String,
-    /// Where it runs.
     #[command(flatten)]
     pub places: Places,
 }
@@ -49,7 +46,6 @@ fn label(text: &str) -> std::result::Result<String, String> {
 }
 
 impl Load {
-    /// Number of operations in flight.
     pub fn in_flight(&self) -> usize {
         self.in_flight.into()
     }
@@ -67,14 +63,12 @@ impl Load {
 
 /// The result of a measurement.
 #[derive(Default)]
-pub struct Measured {
-    /// Latencies of the operations that succeeded.
+pub struct Measurement {
+    /// Of the operations that succeeded.
     pub latencies: Latencies,
-    /// Bytes that the operations moved.
     pub bytes: u64,
     /// Number of operations started, including failed ones.
     pub started: u64,
-    /// Number of operations that failed.
     pub errors: u64,
     pub first_error: Option<Error>,
     /// Time from the first start to the last end, including `finish`.
@@ -84,12 +78,12 @@ pub struct Measured {
 /// Runs `op` with 0, 1, 2, … until the time or count is reached. `op` returns the number of bytes
 /// moved, or `None` if it has no operation with this number.
 pub async fn measure(
-    what: &'static str,
+    name: &'static str,
     load: &Load,
     op: impl AsyncFn(u64) -> Result<Option<u64>>,
     finish: impl AsyncFnOnce() -> Result<()>,
-) -> Outcome<Measured> {
-    let measured = RefCell::new(Measured::default());
+) -> Outcome<Measurement> {
+    let measured = RefCell::new(Measurement::default());
     let stopwatch = start();
     let is_over = |started| {
         let is_done = match load.count {
@@ -117,7 +111,7 @@ pub async fn measure(
     };
     let workers = std::iter::repeat_n((), load.in_flight());
     let mut running = pin!(in_flight(workers, is_over, operation));
-    let progress = Progress::objects(what);
+    let progress = Progress::objects(name);
     let mut every_second = tokio::time::interval(Duration::from_secs(1));
     let (mut second, mut seen_operations, mut seen_bytes) = (0, 0, 0);
     let started = loop {
@@ -127,8 +121,8 @@ pub async fn measure(
                 let (operations, bytes) = (measured.borrow().latencies.count(), measured.borrow().bytes);
                 progress.advance(operations - seen_operations);
                 if second > 0 {
-                    progress.line(format!(
-                        "{second:>4} s  {:>9} operations  {:>9.1} MiB/s  {operations:>10} in all",
+                    progress.print_line(format!(
+                        "{second:>4} s  {:>9} operations  {:>9.1} MiB/s  {operations:>10} in total",
                         operations - seen_operations,
                         units::mib_per_s(bytes - seen_bytes, 1.0),
                     ));
@@ -138,5 +132,5 @@ pub async fn measure(
         }
     };
     finish().await?;
-    Ok(Measured { started, seconds: seconds(stopwatch), ..measured.take() })
+    Ok(Measurement { started, seconds: seconds(stopwatch), ..measured.take() })
 }

@@ -14,36 +14,33 @@ use benthic_program::units;
 use bytes::Bytes;
 use clap::{Args, Subcommand};
 use futures::stream::{self, StreamExt, TryStreamExt};
-use measure::{Load, Measured, measure};
+use measure::{Load, Measurement, measure};
 use serde_json::json;
 use std::sync::Arc;
 
 pub const EXAMPLES: &str = "Examples:\n  benthic bench write scratch --size 64KiB --seconds 5 --keep\n  \
     benthic bench rand scratch --in-flight 32\n  benthic bench write scratch --from um,msu,wsu --store ceph:\n  benthic bench exec scratch --class digest --method md5";
 
-/// Namespace of the benchmarks' objects.
 const NAMESPACE: &str = "benthic-bench";
 /// Number of offsets into the payload at which objects begin, so that their contents differ.
 const PAYLOAD_SHIFTS: u64 = 4096;
 
-/// The benchmarks.
 #[derive(Subcommand)]
 pub enum BenchCommand {
-    /// Write new objects, then remove them unless they are to be kept
+    /// Write new objects, then remove them unless --keep is given
     #[command(after_help = "Example:\n  benthic bench write scratch --size 64KiB --in-flight 32 --keep")]
     Write(WriteArgs),
     /// Read the objects that `bench write --keep` left, each once
     #[command(after_help = "Example:\n  benthic bench seq scratch")]
-    Seq(ReadArgs),
+    Seq(Load),
     /// Read the objects that `bench write --keep` left, in random order
     #[command(after_help = "Example:\n  benthic bench rand scratch --count 10000")]
-    Rand(ReadArgs),
-    /// Run a method beside objects that are made for it, one for each operation in flight
+    Rand(Load),
+    /// Run a method beside temporary objects, one for each operation in flight
     #[command(after_help = "Example:\n  benthic bench exec scratch --class digest --method md5 --size 1MiB")]
     Exec(ExecArgs),
 }
 
-/// Arguments of `benthic bench write`.
 #[derive(Args)]
 pub struct WriteArgs {
     #[command(flatten)]
@@ -51,10 +48,10 @@ pub struct WriteArgs {
     /// Size of an object, at most 64MiB
     #[arg(long, default_value = "4MiB", value_parser = units::parse_size)]
     size: u64,
-    /// Let the store acknowledge before it is durable; the flush at the end counts
+    /// Write buffered: the store acknowledges before the data are durable; the time of the final flush counts
     #[arg(long)]
     buffered: bool,
-    /// Leave the objects, for `bench seq` and `bench rand`
+    /// Keep the objects, for `bench seq` and `bench rand`
     #[arg(long)]
     keep: bool,
     /// Create the pool, and the store, if they do not exist
@@ -62,14 +59,6 @@ pub struct WriteArgs {
     create_pool: bool,
 }
 
-/// Arguments of `benthic bench seq` and `rand`.
-#[derive(Args)]
-pub struct ReadArgs {
-    #[command(flatten)]
-    load: Load,
-}
-
-/// Arguments of `benthic bench exec`.
 #[derive(Args)]
 pub struct ExecArgs {
     #[command(flatten)]
@@ -80,7 +69,7 @@ pub struct ExecArgs {
     /// The method
     #[arg(long, default_value = "md5")]
     method: String,
-    /// Its input
+    /// The input of the method
     #[arg(long, default_value = "", hide_default_value = true)]
     input: String,
     /// Size of an object, at most 64MiB
@@ -97,8 +86,8 @@ pub async fn run(command: BenchCommand, session: &Session) -> Outcome {
     }
     match command {
         BenchCommand::Write(args) => write(args, session).await,
-        BenchCommand::Seq(args) => read("seq", &args.load, session).await,
-        BenchCommand::Rand(args) => read("rand", &args.load, session).await,
+        BenchCommand::Seq(load) => read("seq", &load, session).await,
+        BenchCommand::Rand(load) => read("rand", &load, session).await,
         BenchCommand::Exec(args) => exec(args, session).await,
     }
 }
@@ -107,7 +96,7 @@ impl BenchCommand {
     fn load(&self) -> &Load {
         match self {
             BenchCommand::Write(args) => &args.load,
-            BenchCommand::Seq(args) | BenchCommand::Rand(args) => &args.load,
+            BenchCommand::Seq(load) | BenchCommand::Rand(load) => load,
             BenchCommand::Exec(args) => &args.load,
         }
     }
@@ -127,42 +116,43 @@ async fn write(args: WriteArgs, session: &Session) -> Outcome {
     let measured =
         measure("write", &args.load, op, async || if args.buffered { store.flush().await } else { Ok(()) })
             .await?;
-    let cleared =
-        if args.keep { Ok(()) } else { clear(&*pool, args.size, &args.load.label, measured.started).await };
-    let told = tell("write", &args.load, &measured, session, args.size, args.buffered);
-    cleared?;
-    told
+    let label = &args.load.label;
+    let removed =
+        if args.keep { Ok(()) } else { remove_temporary(&*pool, args.size, label, measured.started).await };
+    let printed = print_result("write", &args.load, &measured, session, args.size, args.buffered);
+    removed?;
+    printed
 }
 
-async fn read(what: &'static str, load: &Load, session: &Session) -> Outcome {
+async fn read(name: &'static str, load: &Load, session: &Session) -> Outcome {
     let pool = session.pool(&load.pool).await?;
     let listed = jobs::objects(Arc::clone(&pool), Namespaces::One(NAMESPACE.to_owned()), String::new());
     let labelled = listed.try_filter(|object| std::future::ready(is_labelled(object, &load.label)));
     let objects: Vec<ObjectId> = labelled.try_collect().await?;
     if objects.is_empty() {
-        return Err(Error::new(
-            ErrorKind::NotFound,
-            format!("nothing to read; `benthic bench write {} --keep` leaves objects for this", load.pool),
-        )
-        .into());
+        let message = format!("nothing to read; `benthic bench write {} --keep` creates objects", load.pool);
+        return Err(Error::new(ErrorKind::NotFound, message).into());
     }
     let op = async |index: u64| {
-        let at = if what == "rand" { Noise::new(index).below(objects.len() as u64) } else { index };
+        let at = if name == "rand" { Noise::new(index).below(objects.len() as u64) } else { index };
         let Some(object) = usize::try_from(at).ok().and_then(|at| objects.get(at)) else {
             return Ok(None);
         };
         let size_bytes = size_of(object)?;
         let data = pool.read_range(object, 0, size_bytes).await?;
         if data.len() as u64 != size_bytes {
-            return Err(Error::new(ErrorKind::Corrupt, "the object has another length than was written")
-                .with("object", object)
-                .with("len_bytes", data.len()));
+            return Err(Error::new(
+                ErrorKind::Corrupt,
+                "the object has another length than `bench write` gave it",
+            )
+            .with("object", object)
+            .with("len_bytes", data.len()));
         }
         Ok(Some(size_bytes))
     };
-    let measured = measure(what, load, op, async || Ok(())).await?;
+    let measured = measure(name, load, op, async || Ok(())).await?;
     let size_bytes = measured.bytes.checked_div(measured.latencies.count()).unwrap_or(0);
-    tell(what, load, &measured, session, size_bytes, false)
+    print_result(name, load, &measured, session, size_bytes, false)
 }
 
 async fn exec(args: ExecArgs, session: &Session) -> Outcome {
@@ -186,20 +176,20 @@ async fn exec(args: ExecArgs, session: &Session) -> Outcome {
         Err(error) => Err(class::explain(error, &classes, &call).into()),
     };
     for object in &objects {
-        gone(pool.remove(object).await)?;
+        ignore_missing(pool.remove(object).await)?;
     }
     let measured = measured?;
-    tell("exec", &args.load, &measured, session, args.size, false)
+    print_result("exec", &args.load, &measured, session, args.size, false)
 }
 
 /// Removes the objects of a write benchmark that need not be kept, also after a signal.
-async fn clear(pool: &dyn Pool, size_bytes: u64, label: &str, count: u64) -> Result<()> {
+async fn remove_temporary(pool: &dyn Pool, size_bytes: u64, label: &str, count: u64) -> Result<()> {
     let removals = stream::iter(0..count)
-        .map(async |index| gone(pool.remove(&object(size_bytes, "temp", label, index)?).await));
+        .map(async |index| ignore_missing(pool.remove(&object(size_bytes, "temp", label, index)?).await));
     removals.buffer_unordered(64).try_collect().await
 }
 
-fn gone(removed: Result<()>) -> Result<()> {
+fn ignore_missing(removed: Result<()>) -> Result<()> {
     match removed {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         _ => Ok(()),
@@ -228,26 +218,22 @@ fn is_labelled(object: &ObjectId, label: &str) -> bool {
 pub async fn remove(pool: &Arc<dyn Pool>, label: &str) -> Result<()> {
     let listed = jobs::objects(Arc::clone(pool), Namespaces::One(NAMESPACE.to_owned()), String::new());
     let labelled = listed.try_filter(|object| std::future::ready(is_labelled(object, label)));
-    labelled.try_for_each_concurrent(64, |object| async move { gone(pool.remove(&object).await) }).await
+    labelled
+        .try_for_each_concurrent(64, |object| async move { ignore_missing(pool.remove(&object).await) })
+        .await
 }
 
 fn size_of(object: &ObjectId) -> Result<u64> {
     object.name().split('-').next().and_then(|size| size.parse().ok()).ok_or_else(|| {
-        Error::new(
-            ErrorKind::InvalidArgument,
-            "this object is not of `bench write`; remove it or use another pool",
-        )
-        .with("object", object)
+        let message = "`bench write` did not create this object; remove it or use another pool";
+        Error::new(ErrorKind::InvalidArgument, message).with("object", object)
     })
 }
 
 fn payload(size_bytes: u64) -> Result<Bytes> {
     if size_bytes > limits::OPERATION_BYTES_MAX {
-        return Err(Error::new(
-            ErrorKind::LimitExceeded,
-            "an object is written by one operation, of 64 MiB at most",
-        )
-        .with("size_bytes", size_bytes));
+        let message = "the benchmark writes an object in one operation, which takes at most 64 MiB";
+        return Err(Error::new(ErrorKind::LimitExceeded, message).with("size_bytes", size_bytes));
     }
     let len_bytes = usize::try_from(size_bytes + PAYLOAD_SHIFTS).unwrap_or(usize::MAX);
     Ok(Noise::new(size_bytes).bytes(len_bytes).into())
@@ -259,10 +245,10 @@ fn piece(payload: &Bytes, index: u64, size_bytes: u64) -> Bytes {
     payload.slice(start as usize..(start + size_bytes) as usize)
 }
 
-fn tell(
-    what: &str,
+fn print_result(
+    name: &str,
     load: &Load,
-    measured: &Measured,
+    measured: &Measurement,
     session: &Session,
     size_bytes: u64,
     buffered: bool,
@@ -274,7 +260,7 @@ fn tell(
     let [p50, p95, p99] = [0.5, 0.95, 0.99].map(|quantile| latencies.quantile_ms(quantile));
     let (average, max) = (latencies.mean_ms(), latencies.max_ms());
     let text = format!(
-        "{what}: {} of {} in {:.3} s, {} in flight{}\n\
+        "{name}: {} of {} in {:.3} s, {} in flight{}\n\
          throughput  {mib_per_s:.1} MiB/s\n\
          iops        {operations_per_s:.1}\n\
          latency_ms  avg {average:.3}  p50 {p50:.3}  p95 {p95:.3}  p99 {p99:.3}  max {max:.3}\n\
@@ -288,7 +274,7 @@ fn tell(
     );
     session.out.result(text, || {
         json!({
-            "bench": what,
+            "bench": name,
             "pool": load.pool,
             "size_bytes": size_bytes,
             "in_flight": load.in_flight(),

@@ -32,7 +32,7 @@ pub async fn run(command: &BenchCommand, session: &Session) -> Outcome {
             of("latency_ms_p99")
         );
     }
-    let _ = write!(text, "\n{:<16} {mib_per_s:>12.1} {operations_per_s:>14.1}", "together");
+    let _ = write!(text, "\n{:<16} {mib_per_s:>12.1} {operations_per_s:>14.1}", "total");
     session.out.result(text, || {
         let places = rows.iter().map(|(place, value)| {
             let mut value = (*value).clone();
@@ -52,8 +52,8 @@ fn args(command: &BenchCommand, place: &str) -> Vec<String> {
     let load = command.load();
     let own = || format!("{}{}", load.label, place.replace(|c: char| !c.is_ascii_alphanumeric(), ""));
     let mut args = vec!["bench".to_owned()];
-    let mut add = |what: &str, label: &str, more: Vec<String>| {
-        args.push(what.to_owned());
+    let mut add = |name: &str, label: &str, more: Vec<String>| {
+        args.push(name.to_owned());
         args.extend(load.args(label));
         args.extend(more);
     };

@@ -17,19 +17,18 @@ use std::path::{Path, PathBuf};
 /// Directory in which `make` builds the library of a class project.
 const BUILD_DIR: &str = "target/release";
 
-/// Arguments of `benthic class install`.
 #[derive(Args)]
 #[command(
-    after_help = "A running OSD loads a new library when it is called first; it goes on with one that it has loaded.\n\n\
+    after_help = "A running OSD loads a new library at the first call of one of its classes, and keeps it until the OSD restarts.\n\n\
     Examples:\n  benthic class install --cluster\n  \
     benthic class install target/release/libcls_mydigest_1.so --cluster /tmp/c\n  \
     benthic class install --print\n  \
     benthic class install libcls_mydigest_1.so --class-dir /usr/lib/x86_64-linux-gnu/rados-classes"
 )]
 pub struct InstallArgs {
-    /// The library; if not given, that of the project in this directory
+    /// The library [default: that of the project in this directory]
     file: Option<PathBuf>,
-    /// Install it in the cluster of `benthic cluster up` in this directory
+    /// Install it in the local cluster in DIR, which `benthic cluster up` created
     #[arg(
         long,
         value_name = "DIR",
@@ -38,10 +37,10 @@ pub struct InstallArgs {
         required_unless_present_any = ["class_dir", "print"]
     )]
     cluster: Option<PathBuf>,
-    /// Install it in this directory, the osd_class_dir of OSDs on this machine
+    /// Install it in DIR, the osd_class_dir of OSDs on this machine
     #[arg(long, value_name = "DIR", conflicts_with = "cluster")]
     class_dir: Option<PathBuf>,
-    /// Install nothing; tell what to do on the hosts and with the settings of a cluster
+    /// Install nothing; print the steps for the hosts and the settings of a cluster
     #[arg(long, conflicts_with = "class_dir")]
     print: bool,
 }
@@ -49,7 +48,7 @@ pub struct InstallArgs {
 pub async fn run(args: InstallArgs, session: &Session) -> Outcome {
     let library = match args.file {
         Some(file) => file,
-        None => built_here()?,
+        None => find_built_library()?,
     };
     let name = classes::library_name(&library)?.to_owned();
     if args.print {
@@ -59,7 +58,12 @@ pub async fn run(args: InstallArgs, session: &Session) -> Outcome {
         let class_dir = match (args.class_dir, args.cluster) {
             (Some(class_dir), _) => class_dir,
             (None, Some(cluster)) => Cluster::open(&cluster)?.class_dir(),
-            (None, None) => return Err(Error::new(ErrorKind::InvalidArgument, "no place to install it")),
+            (None, None) => {
+                return Err(Error::new(
+                    ErrorKind::InvalidArgument,
+                    "no directory to install into; use --cluster or --class-dir",
+                ));
+            }
         };
         let installed = classes::install(&library, &class_dir)?;
         let older = classes::running_older(&installed)?;
@@ -73,8 +77,8 @@ pub async fn run(args: InstallArgs, session: &Session) -> Outcome {
     if !older.is_empty() {
         let pids: Vec<String> = older.iter().map(ToString::to_string).collect();
         session.out.warning(format_args!(
-            "running OSDs go on with the older file of this name that they have loaded (pid {}): start them again, or \
-             build it as the next version, {}",
+            "running OSDs still use an older file of this name (pid {}); restart them, or build the library as the \
+             next version, {}",
             pids.join(", "),
             next_version(&name)
         ));
@@ -83,20 +87,18 @@ pub async fn run(args: InstallArgs, session: &Session) -> Outcome {
 }
 
 /// The library of the project in the current directory, if it is built.
-fn built_here() -> Result<PathBuf> {
+fn find_built_library() -> Result<PathBuf> {
     let missing = |message: &str| Err(Error::new(ErrorKind::NotFound, message).with("dir", "."));
     let manifest = fs::read_to_string("Cargo.toml").unwrap_or_default();
-    let Some(name) = library_of(&manifest) else {
-        return missing(
-            "no project of a class here; `benthic class new` makes one, or name a libcls_NAME.so",
-        );
+    let Some(name) = library_in_manifest(&manifest) else {
+        return missing("no class project here; `benthic class new` creates one, or name a libcls_NAME.so");
     };
     let library = Path::new(BUILD_DIR).join(format!("lib{name}.so"));
     if library.exists() { Ok(library) } else { missing("the library is not built yet; run `make`") }
 }
 
 /// The library name in a manifest, `cls_NAME`.
-fn library_of(manifest: &str) -> Option<&str> {
+fn library_in_manifest(manifest: &str) -> Option<&str> {
     let section = manifest.split("\n[").find(|section| section.starts_with("lib]"))?;
     let value = section.lines().find_map(|line| line.strip_prefix("name = \""))?;
     value.split('"').next().filter(|name| name.starts_with("cls_"))
@@ -113,11 +115,11 @@ fn next_version(name: &str) -> String {
 async fn print(library: &Path, name: &str, cluster: Option<PathBuf>, session: &Session) -> Outcome {
     let file = library.to_owned();
     blocking(move || classes::read_library(&file).map(drop)).await?;
-    let settings = match present(cluster, session).await {
+    let settings = match cluster_settings(cluster, session).await {
         Ok(settings) => settings,
         Err(error) => {
             session.out.warning(format_args!(
-                "the cluster does not tell its settings, so Debian's and Ceph's usual ones are shown: {error}"
+                "cannot read the settings of the cluster, so the defaults of Debian and Ceph are shown: {error}"
             ));
             Settings::usual()
         }
@@ -155,35 +157,33 @@ fn instructions(library: &Path, name: &str, class_dir: &Path, commands: &[String
          ssh HOST {rename}\n"
     );
     let see = format!(
-        "See what every OSD has; those that had not loaded it do:\n\n  benthic class ls --library {name}"
+        "Check every OSD. An OSD without the library loads it now:\n\n  benthic class ls --library {name}"
     );
     if commands.is_empty() {
         return format!(
-            "1. {copy}\n   The OSDs may load it, and clients may call it, as the settings are.\n\n2. {see}"
+            "1. {copy}\n   The present settings allow OSDs to load it and clients to call it.\n\n2. {see}"
         );
     }
     format!(
         "1. {copy}\n\
-         2. Allow the OSDs to load it, and clients to call it. The name of the next version is there too, so that it will \
-         need no restart:\n\n  {}\n\n\
-         3. Start the OSDs again, host after host: they read these settings only then. Where ceph.conf on a host has them, \
-         that file counts, so change it there.\n\n\
+         2. Allow the OSDs to load it, and clients to call it. The lists include the next version, so that it will need \
+         no restart:\n\n  {}\n\n\
+         3. Restart the OSDs, one host after the other; they read these settings only at the start. If ceph.conf on a \
+         host has these settings, change them there, because that file takes precedence.\n\n\
          4. {see}",
         commands.join("\n  ")
     )
 }
 
 /// The settings of the cluster that `--cluster` or the store's URI names.
-async fn present(cluster: Option<PathBuf>, session: &Session) -> Result<Settings> {
+async fn cluster_settings(cluster: Option<PathBuf>, session: &Session) -> Result<Settings> {
     let (conf, id) = match cluster {
         Some(dir) => (Some(blocking(move || Ok(Cluster::open(&dir)?.conf())).await?), None),
         None => match session.uri().parse() {
             Ok(StoreUri::Ceph { conf, id, .. }) => (conf, id),
             _ => {
-                return Err(Error::new(
-                    ErrorKind::InvalidArgument,
-                    "no cluster is named; --store ceph: or --cluster names one",
-                ));
+                let message = "no cluster; name one with --store ceph: or --cluster";
+                return Err(Error::new(ErrorKind::InvalidArgument, message));
             }
         },
     };
@@ -202,16 +202,16 @@ fn with_names(list: &str, names: &[&str]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{instructions, library_of, next_version, with_names};
+    use super::{instructions, library_in_manifest, next_version, with_names};
     use std::path::Path;
 
     #[test]
     fn a_manifest_names_its_library() {
         let new = include_str!("template/manifest.toml");
-        assert_eq!(library_of(new), Some("cls_{name}_1"));
-        assert_eq!(library_of("[package]\nname = \"cls_x_1\"\n\n[dependencies]\n"), None);
-        assert_eq!(library_of("[package]\n\n[lib]\nname = \"x\"\n"), None);
-        assert_eq!(library_of(""), None);
+        assert_eq!(library_in_manifest(new), Some("cls_{name}_1"));
+        assert_eq!(library_in_manifest("[package]\nname = \"cls_x_1\"\n\n[dependencies]\n"), None);
+        assert_eq!(library_in_manifest("[package]\n\n[lib]\nname = \"x\"\n"), None);
+        assert_eq!(library_in_manifest(""), None);
     }
 
     #[test]
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn shells_get_paths_as_they_are() {
+    fn instructions_quote_paths() {
         let text = instructions(Path::new("my lib/libcls_x_1.so"), "x_1", Path::new("/a b"), &[]);
         assert!(text.contains("scp 'my lib/libcls_x_1.so' HOST:'/a b/.libcls_x_1.so.new'\n"), "{text}");
         let rename = r"ssh HOST 'mv '\''/a b/.libcls_x_1.so.new'\'' '\''/a b/libcls_x_1.so'\'''";

@@ -2,6 +2,7 @@
 //! libraries it has, and warns about OSDs that do not answer or that run another build.
 
 use benthic_ceph::classes::{self, Settings};
+use benthic_ceph::health::snapshot::{Library, OsdBuild};
 use benthic_ceph::osds::{OsdTarget, library_on, osds};
 use benthic_ceph::{CLASS_LIBRARY, RadosStore};
 use benthic_core::{BUILD, ClassInfo, Error, ErrorKind, LibraryInfo, Result};
@@ -19,14 +20,13 @@ use std::time::Duration;
 
 /// Time limit for one OSD to describe one library.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
-const QUESTIONS_AT_ONCE: usize = 64;
+const REQUESTS_AT_ONCE: usize = 64;
 
-/// Arguments of `benthic class ls`.
 #[derive(Args)]
 #[command(
-    after_help = "In a Ceph cluster every OSD is asked what it runs. Libraries beside Benthic's own are found in the \
-    OSDs' osd_class_dir if it is on this machine; --library names others. An OSD that does not answer, or runs something \
-    else than the others or this program, is a warning.\n\n\
+    after_help = "In a Ceph cluster, the command asks every OSD for its class libraries: Benthic's own, and those in the OSDs' \
+    osd_class_dir if that directory is on this machine; --library names others. It warns about OSDs that do not answer, \
+    and about builds that differ from each other or from this program.\n\n\
     Examples:\n  benthic class ls\n  benthic class ls --library mydigest_1"
 )]
 pub struct LsArgs {
@@ -37,10 +37,10 @@ pub struct LsArgs {
 
 pub async fn run(args: LsArgs, session: &Session) -> Outcome {
     if let Some(rados) = session.rados().await? {
-        return in_osds(args, &rados, session).await;
+        return list_osds(args, &rados, session).await;
     }
     if !args.library.is_empty() {
-        let message = "a library is what an OSD loads, and this store is no Ceph cluster";
+        let message = "only OSDs load class libraries, and this store is no Ceph cluster";
         return Err(Error::new(ErrorKind::Unsupported, message).with("store", session.uri()).into());
     }
     for class in &session.classes().await? {
@@ -57,15 +57,15 @@ fn summary(class: &ClassInfo) -> Value {
 /// Every OSD's description of one library, with the number of the OSD.
 pub type Answers = Vec<(i64, Result<Option<LibraryInfo>>)>;
 
-async fn in_osds(args: LsArgs, rados: &RadosStore, session: &Session) -> Outcome {
+async fn list_osds(args: LsArgs, rados: &RadosStore, session: &Session) -> Outcome {
     let named = !args.library.is_empty();
     let installed = async { if named { args.library } else { installed_here(session.uri()).await } };
     let (libraries, osds) = futures::join!(installed, osds(rados));
     let osds = osds?;
     for library in libraries {
         let answers = ask_osds(rados, &osds, &library).await;
-        let nobody_has_it = answers.iter().all(|(_, answer)| matches!(answer, Ok(None)));
-        if nobody_has_it && !named && library != CLASS_LIBRARY {
+        let is_missing = answers.iter().all(|(_, answer)| matches!(answer, Ok(None)));
+        if is_missing && !named && library != CLASS_LIBRARY {
             // An OSD could load this library, but it is not a Benthic class library.
             continue;
         }
@@ -96,12 +96,28 @@ async fn installed_here(uri: &str) -> Vec<String> {
 
 /// Asks each of these OSDs to describe a library. OSDs that do not answer cost 5 s per 64 of them.
 pub async fn ask_osds(rados: &RadosStore, osds: &[OsdTarget], library: &str) -> Answers {
-    let questions = osds.iter().map(|osd| async move {
+    let requests = osds.iter().map(|osd| async move {
         let answer = tokio::time::timeout(ANSWER_LIMIT, library_on(rados, osd, library)).await;
         let late = |_| Err(Error::new(ErrorKind::Unavailable, "it did not answer in time"));
         (osd.id, answer.unwrap_or_else(late))
     });
-    stream::iter(questions).buffered(QUESTIONS_AT_ONCE).collect().await
+    stream::iter(requests).buffered(REQUESTS_AT_ONCE).collect().await
+}
+
+/// Groups the OSDs by their answer: the build of the library, no library, or no answer.
+pub fn group_by_build(name: &str, answers: &Answers) -> Library {
+    let mut library = Library { name: name.to_owned(), ..Library::default() };
+    let mut builds: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
+    for (osd, answer) in answers {
+        match answer {
+            Ok(Some(info)) => builds.entry(&info.build).or_default().push(*osd),
+            Ok(None) => library.without.push(*osd),
+            Err(_) => library.silent.push(*osd),
+        }
+    }
+    let build = |(build, osds): (&str, Vec<i64>)| OsdBuild { build: build.to_owned(), osds };
+    library.builds = builds.into_iter().map(build).collect();
+    library
 }
 
 /// Prints a line for each class in each version and build that OSDs run.
@@ -131,10 +147,9 @@ fn list(library: &str, answers: &Answers, osds: usize, session: &Session) -> Out
 }
 
 fn warn(library: &str, answers: &Answers, session: &Session) {
-    let without: Vec<i64> =
-        answers.iter().filter(|(_, answer)| matches!(answer, Ok(None))).map(|(osd, _)| *osd).collect();
+    let Library { builds, without, .. } = group_by_build(library, answers);
     if !without.is_empty() {
-        let how = "`benthic class install --print` tells how to install one";
+        let how = "`benthic class install --print` prints the steps to install it";
         session.out.warning(format_args!("{} does not have the library {library}; {how}", names(&without)));
     }
     for (osd, answer) in answers {
@@ -142,21 +157,16 @@ fn warn(library: &str, answers: &Answers, session: &Session) {
             session.out.warning(format_args!("osd.{osd}: {}", error.message()));
         }
     }
-    let mut builds: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
-    for (osd, answer) in answers {
-        if let Ok(Some(info)) = answer {
-            builds.entry(&info.build).or_default().push(*osd);
-        }
-    }
     if builds.len() > 1 {
-        let each: Vec<_> = builds.iter().map(|(build, osds)| format!("{build} in {}", names(osds))).collect();
+        let in_osds = |found: &OsdBuild| format!("{} in {}", found.build, names(&found.osds));
+        let each: Vec<_> = builds.iter().map(in_osds).collect();
         session.out.warning(format_args!("the OSDs run different builds of {library}: {}", each.join(", ")));
     }
-    if library == CLASS_LIBRARY && builds.keys().any(|build| *build != BUILD) {
-        let builds: Vec<_> = builds.into_keys().collect();
+    if library == CLASS_LIBRARY && builds.iter().any(|found| found.build != BUILD) {
+        let builds: Vec<_> = builds.iter().map(|found| found.build.as_str()).collect();
         session.out.warning(format_args!(
-            "this program is build {BUILD}, and the OSDs run {library} build {}; install this build's and start the OSDs \
-             again",
+            "this program is build {BUILD}, and the OSDs run {library} build {}; install this build's library and \
+             restart the OSDs",
             builds.join(", ")
         ));
     }

@@ -5,7 +5,7 @@ mod install;
 mod ls;
 mod new;
 
-pub use ls::{Answers, ask_osds};
+pub use ls::{ask_osds, group_by_build};
 
 use benthic_ceph::osds::osds;
 use benthic_core::{ClassCall, ClassInfo, Error, ErrorKind, MethodInfo, ObjectId, Result};
@@ -21,7 +21,6 @@ pub const EXAMPLES: &str = "Examples:\n  benthic class ls\n  benthic class show 
 /// A placeholder object name for calls that do not depend on an object.
 const ANY_OBJECT: &str = "benthic.describe";
 
-/// The commands on classes.
 #[derive(Subcommand)]
 pub enum ClassCommand {
     /// List the classes; in a Ceph cluster, those that each OSD runs
@@ -32,9 +31,9 @@ pub enum ClassCommand {
         /// The class
         class: String,
     },
-    /// Make a project for a class of your own
+    /// Create a project for a new class
     New(new::NewArgs),
-    /// Put a library of classes where OSDs find it
+    /// Install a class library where OSDs find it
     Install(install::InstallArgs),
 }
 
@@ -61,10 +60,7 @@ async fn show(name: &str, session: &Session) -> Outcome {
 
 /// The classes that a call may refer to: those of the store, and the named class if an external
 /// library provides it. Without an object, it asks any OSD of the pool about the named class.
-///
-/// # Errors
-/// Those of the store; `Unavailable` if the object's OSD does not answer.
-pub async fn known(
+pub async fn classes_for_call(
     session: &Session,
     pool: &str,
     object: Option<&ObjectId>,
@@ -85,25 +81,22 @@ pub async fn known(
 
 fn find_class<'a>(classes: &'a [ClassInfo], name: &str) -> Result<&'a ClassInfo> {
     classes.iter().find(|class| class.name == name).ok_or_else(|| {
-        let meant = match nearest(name, classes.iter().map(|class| class.name.as_str())) {
+        let hint = match nearest(name, classes.iter().map(|class| class.name.as_str())) {
             Some(class) => format!("did you mean {class:?}?"),
-            None => "`benthic class ls` shows what is there;".to_owned(),
+            None => "`benthic class ls` lists the classes;".to_owned(),
         };
-        let own = "a class of your own runs in the OSDs of a Ceph cluster, after `benthic class install`";
-        Error::new(ErrorKind::Unsupported, format!("no such class; {meant} {own}")).with("class", name)
+        let custom = "custom classes run only in the OSDs of a Ceph cluster, after `benthic class install`";
+        Error::new(ErrorKind::Unsupported, format!("no such class; {hint} {custom}")).with("class", name)
     })
 }
 
-/// Finds the method that a call names.
-///
-/// # Errors
-/// `Unsupported` if none of these classes has it, with a similar name as a hint.
+/// Finds the method that a call names. If there is none, the error suggests a similar name.
 pub fn find_method<'a>(classes: &'a [ClassInfo], call: &ClassCall) -> Result<&'a MethodInfo> {
     let class = find_class(classes, &call.class)?;
     class.methods.iter().find(|method| method.name == call.method).ok_or_else(|| {
         let hint = match nearest(&call.method, class.methods.iter().map(|method| method.name.as_str())) {
             Some(method) => format!("did you mean {method:?}?"),
-            None => format!("`benthic class show {}` shows what is there", class.name),
+            None => format!("`benthic class show {}` lists the methods", class.name),
         };
         Error::new(ErrorKind::Unsupported, format!("no such method; {hint}"))
             .with("class", &call.class)
@@ -128,7 +121,7 @@ fn page(class: &ClassInfo) -> String {
             (true, true) => "reads and writes",
             (true, false) => "reads",
             (false, true) => "writes",
-            (false, false) => "touches nothing",
+            (false, false) => "neither reads nor writes",
         };
         page.push_str(&format!("\n\n{} ({flags}): {}", method.name, method.summary));
         page.push_str(&format!("\n  input:   {}\n  output:  {}", method.input, method.output));

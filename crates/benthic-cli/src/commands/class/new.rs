@@ -25,7 +25,6 @@ const FILES: [(&str, &str); 6] = [
     ("src/tests.rs", include_str!("template/tests.rs")),
 ];
 
-/// Arguments of `benthic class new`.
 #[derive(Args)]
 #[command(
     after_help = "The project has a class with a method that reads and one that writes, and tests that run it in \
@@ -33,9 +32,9 @@ const FILES: [(&str, &str); 6] = [
     Example:\n  benthic class new mydigest && cd mydigest && make && benthic class install --cluster ../benthic-cluster"
 )]
 pub struct NewArgs {
-    /// Name of the class, and of the directory to make: lower-case letters, digits and _
+    /// Name of the class and of the new directory: lower-case letters, digits and _
     name: String,
-    /// Benthic's source tree; the one that this program was built from if not given
+    /// Benthic's source tree [default: the one that this program was built from]
     #[arg(long, value_name = "DIR")]
     benthic: Option<PathBuf>,
 }
@@ -43,11 +42,11 @@ pub struct NewArgs {
 pub async fn run(args: NewArgs, session: &Session) -> Outcome {
     check_name(&args.name)?;
     let name = args.name.clone();
-    let dir = blocking(move || make(&args.name, args.benthic.as_deref())).await?;
+    let dir = blocking(move || create_project(&args.name, args.benthic.as_deref())).await?;
     session.out.result(
         format_args!(
-            "made {name}: the code is in {name}/src/lib.rs\nnext: cd {name}; `make test` tests it, `make` builds it, \
-             `benthic class install` brings it into OSDs"
+            "created {name}: the code is in {name}/src/lib.rs\nnext: cd {name}; `make test` tests it, `make` builds it, \
+             `benthic class install` installs it in OSDs"
         ),
         || json!({ "class": name, "dir": dir }),
     )
@@ -74,35 +73,32 @@ fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-fn make(name: &str, tree: Option<&Path>) -> Result<PathBuf> {
+fn create_project(name: &str, tree: Option<&Path>) -> Result<PathBuf> {
     let tree = find_tree(tree)?;
     let dir = PathBuf::from(name);
-    let cannot = |what: &'static str, path: &Path, error| {
-        Error::io(Action::Admin, what, error).with("path", path.display())
+    let failed = |message: &'static str, path: &Path, error| {
+        Error::io(Action::Admin, message, error).with("path", path.display())
     };
     match fs::read_dir(&dir).map(|mut entries| entries.next().is_none()) {
         Ok(true) => {}
         Ok(false) => {
-            return Err(Error::new(
-                ErrorKind::AlreadyExists,
-                "there is a directory of this name with files in it",
-            )
-            .with("path", dir.display()));
+            let message = "the directory exists and is not empty; choose another name";
+            return Err(Error::new(ErrorKind::AlreadyExists, message).with("path", dir.display()));
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => return Err(cannot("the directory cannot be read", &dir, error)),
+        Err(error) => return Err(failed("cannot read the directory", &dir, error)),
     }
     let src = dir.join("src");
-    fs::create_dir_all(&src).map_err(|error| cannot("the directory cannot be made", &src, error))?;
+    fs::create_dir_all(&src).map_err(|error| failed("cannot create the directory", &src, error))?;
     for (file, template) in FILES {
         let path = dir.join(file);
         let text = template.replace("{name}", name).replace("{tree}", &tree.display().to_string());
-        fs::write(&path, text).map_err(|error| cannot("a file cannot be written", &path, error))?;
+        fs::write(&path, text).map_err(|error| failed("cannot write the file", &path, error))?;
     }
     // Use the same versions of the same crates, which this machine already has.
     let lock = dir.join("Cargo.lock");
     fs::copy(tree.join("Cargo.lock"), &lock)
-        .map_err(|error| cannot("a file cannot be written", &lock, error))?;
+        .map_err(|error| failed("cannot write the file", &lock, error))?;
     Ok(std::path::absolute(&dir).unwrap_or(dir))
 }
 
@@ -112,10 +108,12 @@ fn find_tree(given: Option<&Path>) -> Result<PathBuf> {
         fs::canonicalize(tree).ok().filter(|tree| tree.join("crates/benthic-cls/Cargo.toml").exists());
     let message = match (found, given) {
         (Some(tree), _) if tree.to_str().is_some_and(|path| !path.contains(['"', '\\'])) => return Ok(tree),
-        (Some(_), _) => "a manifest cannot hold this path; move Benthic's source tree to one without quotes",
+        (Some(_), _) => {
+            "a manifest cannot hold this path; move Benthic's source tree to a path without quotes and backslashes"
+        }
         (None, Some(_)) => "this is not Benthic's source tree",
         (None, None) => {
-            "the source tree that this program was built from is gone; name another with --benthic DIR"
+            "the source tree that this program was built from is gone; name one with --benthic DIR"
         }
     };
     Err(Error::new(ErrorKind::InvalidArgument, message).with("tree", tree.display()))
@@ -126,7 +124,7 @@ mod tests {
     use super::check_name;
 
     #[test]
-    fn a_class_has_a_name_that_neither_ceph_nor_benthic_has() {
+    fn invalid_and_taken_class_names_are_refused() {
         for name in ["mydigest", "my_digest", "x", "sha3_256bit", &"x".repeat(62)] {
             assert!(check_name(name).is_ok(), "{name}");
         }

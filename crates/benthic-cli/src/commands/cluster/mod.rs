@@ -7,22 +7,21 @@ mod up;
 use benthic_ceph::local::{Cluster, Daemon};
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
+use benthic_program::progress::Progress;
 use benthic_program::session::Session;
 use benthic_program::store::{CLUSTER_DIR, blocking};
 use benthic_program::{interrupt, units};
 use clap::{Args, Subcommand};
-use indicatif::ProgressBar;
 use serde_json::json;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
-pub const EXAMPLES: &str = "A real Ceph cluster as plain processes in one directory: on the loopback interface, or \
-    at several sites with a delay between them. For development and tests: nothing protects it from the loss of this \
-    machine. The daemons run on when the command has ended.\n\nExamples:\n  benthic cluster up\n  eval \"$(benthic cluster env)\"\n  \
+pub const EXAMPLES: &str = "The cluster is a real Ceph cluster of plain processes, with all files in one directory. \
+    It runs on the loopback interface, or at several sites with a delay between them. It is only for development and \
+    tests, because its data do not survive the loss of this machine. The daemons continue to run after the command \
+    ends.\n\nExamples:\n  benthic cluster up\n  eval \"$(benthic cluster env)\"\n  \
     benthic cluster status\n  benthic cluster down";
 
-/// Where the cluster is.
 #[derive(Args)]
 pub struct ClusterDir {
     /// Directory of the cluster
@@ -30,16 +29,31 @@ pub struct ClusterDir {
     dir: PathBuf,
 }
 
-/// The commands on a local cluster.
+#[derive(Args)]
+pub struct DaemonArgs {
+    /// mon.a, mgr.a, osd.N or wan (the links between sites)
+    daemon: Daemon,
+    #[command(flatten)]
+    place: ClusterDir,
+}
+
+#[derive(Args)]
+pub struct SiteArgs {
+    /// The site
+    site: String,
+    #[command(flatten)]
+    place: ClusterDir,
+}
+
 #[derive(Subcommand)]
 pub enum ClusterCommand {
-    /// Make a cluster, or start one that was stopped, and wait until it is healthy; for development and tests
+    /// Create a cluster or start a stopped one, and wait until it is healthy; for development and tests
     #[command(after_help = up::EXAMPLES)]
     Up(up::UpArgs),
     /// Show health, daemons, pools and usage
     #[command(after_help = "Example:\n  benthic cluster status --json")]
     Status(ClusterDir),
-    /// Stop the daemons; the data stay
+    /// Stop the daemons and keep the data
     #[command(after_help = "Examples:\n  benthic cluster down\n  benthic cluster down --remove")]
     Down {
         /// Remove the cluster with all its data
@@ -51,61 +65,39 @@ pub enum ClusterCommand {
     /// Show the end of the daemons' logs
     #[command(after_help = "Examples:\n  benthic cluster logs\n  benthic cluster logs osd.0 --lines 100")]
     Logs {
-        /// mon.a, mgr.a, osd.N or wan (the links between sites); all if none is given
+        /// mon.a, mgr.a, osd.N or wan (the links between sites) [default: all]
         daemon: Option<Daemon>,
-        /// How many lines of each
+        /// Number of lines of each log
         #[arg(long, value_name = "N", default_value_t = 20)]
         lines: usize,
         #[command(flatten)]
         place: ClusterDir,
     },
-    /// Print the shell's variables for clients of the cluster
+    /// Print shell variables for clients of the cluster
     #[command(after_help = "Example:\n  eval \"$(benthic cluster env)\"")]
     Env(ClusterDir),
-    /// End a daemon as a crash would
+    /// Kill a daemon, as a crash would
     #[command(after_help = "Example:\n  benthic cluster kill osd.2")]
-    Kill {
-        /// mon.a, mgr.a, osd.N or wan (the links between sites)
-        daemon: Daemon,
-        #[command(flatten)]
-        place: ClusterDir,
-    },
-    /// Start a daemon that does not run
+    Kill(DaemonArgs),
+    /// Start a stopped daemon
     #[command(after_help = "Example:\n  benthic cluster start osd.2")]
-    Start {
-        /// mon.a, mgr.a, osd.N or wan (the links between sites)
-        daemon: Daemon,
-        #[command(flatten)]
-        place: ClusterDir,
-    },
-    /// Cut a site off: packets between it and everything else are lost
+    Start(DaemonArgs),
+    /// Cut a site off: drop all packets between it and the rest
     #[command(after_help = "Example:\n  benthic cluster cut msu")]
-    Cut {
-        /// The site
-        site: String,
-        #[command(flatten)]
-        place: ClusterDir,
-    },
-    /// Connect a site again that was cut off
+    Cut(SiteArgs),
+    /// Reconnect a site that was cut off
     #[command(after_help = "Example:\n  benthic cluster heal msu")]
-    Heal {
-        /// The site
-        site: String,
-        #[command(flatten)]
-        place: ClusterDir,
-    },
-    /// Run a command at a site, where the site's OSDs are near
+    Heal(SiteArgs),
+    /// Run a command at a site, close to the site's OSDs
     #[command(after_help = sites::EXAMPLES)]
     At {
-        /// The site
-        site: String,
         #[command(flatten)]
-        place: ClusterDir,
+        site: SiteArgs,
         /// The command and its arguments
         #[arg(last = true, required = true, value_name = "COMMAND")]
         command: Vec<OsString>,
     },
-    /// Be the links between the sites; `cluster up` starts it
+    /// Simulate the links between the sites; `cluster up` starts this command
     #[command(hide = true, after_help = "Example:\n  benthic cluster wan --dir /tmp/c")]
     Wan(ClusterDir),
 }
@@ -117,67 +109,56 @@ pub async fn run(command: ClusterCommand, session: &Session) -> Outcome {
         ClusterCommand::Down { remove, place } => down(remove, place, session).await,
         ClusterCommand::Logs { daemon, lines, place } => show::logs(daemon, lines, place, session).await,
         ClusterCommand::Env(place) => show::env(place, session).await,
-        ClusterCommand::Kill { daemon, place } => {
-            watched(place, move |cluster, watch| cluster.kill(daemon, watch)).await?;
+        ClusterCommand::Kill(DaemonArgs { daemon, place }) => {
+            with_cluster(place, move |cluster, progress| cluster.kill(daemon, progress)).await?;
             session.out.result(format_args!("{daemon} is killed"), || json!({ "killed": daemon.to_string() }))
         }
-        ClusterCommand::Start { daemon, place } => {
-            let started = watched(place, move |cluster, watch| cluster.start(daemon, watch)).await?;
+        ClusterCommand::Start(DaemonArgs { daemon, place }) => {
+            let started =
+                with_cluster(place, move |cluster, progress| cluster.start(daemon, progress)).await?;
             let text = if started { "is up" } else { "was up already" };
             session.out.result(
                 format_args!("{daemon} {text}"),
                 || json!({ "daemon": daemon.to_string(), "started": started }),
             )
         }
-        ClusterCommand::Cut { site, place } => sites::cut(site, place, session).await,
-        ClusterCommand::Heal { site, place } => sites::heal(site, place, session).await,
-        ClusterCommand::At { site, place, command } => sites::at(site, place, command).await,
+        ClusterCommand::Cut(args) => sites::set_cut(args, true, session).await,
+        ClusterCommand::Heal(args) => sites::set_cut(args, false, session).await,
+        ClusterCommand::At { site, command } => sites::at(site, command).await,
         ClusterCommand::Wan(place) => sites::wan(place).await,
     }
 }
 
 async fn down(remove: bool, place: ClusterDir, session: &Session) -> Outcome {
     if !remove {
-        let ran = watched(place, |cluster, watch| cluster.down(watch)).await?;
+        let ran = with_cluster(place, |cluster, progress| cluster.down(progress)).await?;
         let text = if ran { "the cluster is down; its data stay" } else { "the cluster was down already" };
         return session.out.result(text, || json!({ "stopped": ran, "removed": false }));
     }
     let dir = place.dir.clone();
-    let gone = blocking(move || Cluster::open(&place.dir)?.remove(&mut watch())).await?;
+    let gone = blocking(move || Cluster::open(&place.dir)?.remove(&mut progress())).await?;
     let text = if gone { "the cluster is removed" } else { "the cluster is removed; other files stay in" };
     session
         .out
         .result(format_args!("{text} {}", dir.display()), || json!({ "stopped": true, "removed": true }))
 }
 
-async fn watched<T: Send + 'static>(
+async fn with_cluster<T: Send + 'static>(
     place: ClusterDir,
     work: impl FnOnce(&Cluster, &mut dyn FnMut(&str) -> Result<()>) -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    blocking(move || work(&Cluster::open(&place.dir)?, &mut watch())).await
+    blocking(move || work(&Cluster::open(&place.dir)?, &mut progress())).await
 }
 
 /// Returns a callback that shows the current wait on a terminal, and fails after Ctrl-C to end the
 /// wait.
-fn watch() -> impl FnMut(&str) -> Result<()> {
-    let spinner = ProgressBar::new_spinner();
-    if !spinner.is_hidden() {
-        spinner.enable_steady_tick(Duration::from_millis(200));
-    }
-    let spinner = Spinner(spinner);
-    move |what| {
+fn progress() -> impl FnMut(&str) -> Result<()> {
+    let spinner = Progress::waiting();
+    move |step| {
         if interrupt::is_set() {
-            return Err(Error::new(ErrorKind::Busy, "interrupted; the same command can be repeated"));
+            return Err(Error::new(ErrorKind::Busy, "interrupted; repeat the command to continue"));
         }
-        spinner.0.set_message(format!("waiting: {}", units::one_line(what)));
+        spinner.set_message(&format!("waiting: {}", units::one_line(step)));
         Ok(())
-    }
-}
-
-struct Spinner(ProgressBar);
-
-impl Drop for Spinner {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
     }
 }

@@ -1,6 +1,6 @@
 //! `benthic cluster cut|heal|at`, and the process that `cluster up` starts to connect the sites.
 
-use super::{ClusterDir, show, watched};
+use super::{ClusterDir, SiteArgs, show, with_cluster};
 use benthic_ceph::local::{Cluster, wan};
 use benthic_core::{Action, Error, Result};
 use benthic_program::exit::{Failure, Outcome};
@@ -13,39 +13,40 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-pub const EXAMPLES: &str = "CEPH_CONF and BENTHIC_STORE are set for the command. Ceph knows by CEPH_CONF where the \
-    command runs, so that a store with read=near reads from the OSDs of its site.\n\nExamples:\n  \
+pub const EXAMPLES: &str = "The command gets the variables CEPH_CONF and BENTHIC_STORE. This configuration names the \
+    site, so a store with read=near reads from the OSDs of the site.\n\nExamples:\n  \
     benthic cluster at um -- benthic get photos/cat.jpg -\n  \
     benthic cluster at msu -- sh -c 'benthic --store \"$BENTHIC_STORE&read=near\" get photos/cat.jpg -'\n  \
     benthic cluster at wsu -- bash";
 
-pub async fn cut(site: String, place: ClusterDir, session: &Session) -> Outcome {
+/// Cuts a site off, or reconnects it.
+pub async fn set_cut(args: SiteArgs, cut: bool, session: &Session) -> Outcome {
+    let SiteArgs { site, place } = args;
     let name = site.clone();
-    let changed = watched(place, move |cluster, _| cluster.cut(&name)).await?;
-    let text = if changed { "is cut off" } else { "was cut off already" };
-    session
-        .out
-        .result(format_args!("{site} {text}"), || json!({ "site": site, "cut": true, "changed": changed }))
-}
-
-pub async fn heal(site: String, place: ClusterDir, session: &Session) -> Outcome {
-    let name = site.clone();
-    let changed = watched(place, move |cluster, _| cluster.heal(&name)).await?;
-    let text = if changed { "is connected again" } else { "was not cut off" };
-    session
-        .out
-        .result(format_args!("{site} {text}"), || json!({ "site": site, "cut": false, "changed": changed }))
+    let changed = with_cluster(place, move |cluster, _| match cut {
+        true => cluster.cut(&name),
+        false => cluster.heal(&name),
+    })
+    .await?;
+    let text = match (cut, changed) {
+        (true, true) => "is cut off",
+        (true, false) => "was cut off already",
+        (false, true) => "is connected again",
+        (false, false) => "was not cut off",
+    };
+    let value = || json!({ "site": site, "cut": cut, "changed": changed });
+    session.out.result(format_args!("{site} {text}"), value)
 }
 
 /// Replaces this process with the command, which so inherits its input, output, signals and exit
 /// status.
-pub async fn at(site: String, place: ClusterDir, command: Vec<OsString>) -> Outcome {
-    blocking(move || Err(become_command(&site, &place, &command)?)).await?
+pub async fn at(site: SiteArgs, command: Vec<OsString>) -> Outcome {
+    blocking(move || Err(become_command(&site, &command)?)).await?
 }
 
 /// Returns only if the command cannot be run.
-fn become_command(site: &str, place: &ClusterDir, command: &[OsString]) -> Result<Error> {
-    let conf = Cluster::open(&place.dir)?.enter(site)?;
+fn become_command(site: &SiteArgs, command: &[OsString]) -> Result<Error> {
+    let conf = Cluster::open(&site.place.dir)?.enter(&site.site)?;
     let (program, args) = command.split_first().map_or((None, command), |(first, rest)| (Some(first), rest));
     let program = program.cloned().unwrap_or_default();
     let store = show::store_uri(&conf);

@@ -1,9 +1,9 @@
 //! `benthic cluster up`: creates a local cluster or starts a stopped one.
 
-use super::{ClusterDir, watch};
+use super::{ClusterDir, progress};
 use benthic_ceph::local::{Cluster, Daemon, MBIT_PER_S_MAX, OSDS_MAX, Plan, RTT_MS_MAX, Started};
 use benthic_core::{Stopwatch, SystemClock};
-use benthic_program::exit::{Failure, Outcome};
+use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
 use benthic_program::units;
@@ -11,7 +11,7 @@ use clap::Args;
 use serde_json::json;
 use std::path::PathBuf;
 
-pub const EXAMPLES: &str = "The cluster is for development and tests: nothing protects it from the loss of this \
+pub const EXAMPLES: &str = "The cluster is only for development and tests: its data do not survive the loss of this \
     machine.\n\nExamples:\n  \
     benthic cluster up\n  \
     benthic cluster up --osds 1 --dir /tmp/c\n  \
@@ -25,19 +25,19 @@ const LIBRARY_OF_TABLES: &str = "libcls_table_1.so";
 
 #[derive(Args)]
 pub struct UpArgs {
-    /// Number of OSDs of a new cluster; 3 if not given, or 2 for each site if that is more
+    /// Number of OSDs of a new cluster [default: 3, or 2 per site if that is more]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(OSDS_MAX)))]
     osds: Option<u32>,
     /// Sites of a new cluster, each in a network namespace; needs root
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     sites: Vec<String>,
-    /// Milliseconds that a round trip takes between two sites, or from here to one; 10 if not given
+    /// Round-trip time in milliseconds between two sites, or between a site and this machine [default: 10]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(0..=i64::from(RTT_MS_MAX)))]
     rtt_ms: Option<u32>,
-    /// Megabits per second that each site, and this machine, receives at most; 0 for no limit, which is the default
+    /// Limit in Mbit/s on what each site, and this machine, receives; 0 for no limit [default: no limit]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=i64::from(MBIT_PER_S_MAX)))]
     mbit_per_s: Option<u32>,
-    /// Libraries of classes to install; libcls_benthic_1.so and libcls_table_1.so beside this program if not given
+    /// Class libraries to install [default: libcls_benthic_1.so and libcls_table_1.so beside this program]
     #[arg(long, value_name = "FILE,…", value_delimiter = ',')]
     classes: Vec<PathBuf>,
     #[command(flatten)]
@@ -58,7 +58,7 @@ pub async fn run(args: UpArgs, session: &Session) -> Outcome {
         classes: classes.clone(),
     };
     let (status, started, older) = blocking(move || {
-        let (cluster, started) = Cluster::up_as(&args.place.dir, &plan, &mut watch())?;
+        let (cluster, started) = Cluster::up_as(&args.place.dir, &plan, &mut progress())?;
         let mut older = Vec::new();
         for library in &plan.classes {
             let of_library = cluster.running_older(library)?;
@@ -68,14 +68,14 @@ pub async fn run(args: UpArgs, session: &Session) -> Outcome {
     })
     .await?;
     let seconds = began.elapsed().as_secs_f64();
-    let (word, what) = match started {
+    let (word, text) = match started {
         Started::Created => ("created", "a new cluster is up"),
         Started::Resumed => ("resumed", "the cluster is up again"),
         Started::Already => ("already", "the cluster was up already"),
     };
     let older: Vec<String> = older.iter().map(Daemon::to_string).collect();
     session.out.result(
-        format_args!("{what}: {} with {} daemons, {seconds:.1} s", status.health, status.daemons.len()),
+        format_args!("{text}: {} with {} daemons, {seconds:.1} s", status.health, status.daemons.len()),
         || {
             json!({
                 "up": word, "health": status.health, "dir": status.dir, "seconds": seconds,
@@ -86,15 +86,17 @@ pub async fn run(args: UpArgs, session: &Session) -> Outcome {
     for check in &status.checks {
         session.out.note(units::one_line(&format!("  {check}")))?;
     }
-    say_classes(&classes, &older, session)?;
-    session.out.note("for development and tests: nothing protects it from the loss of this machine")?;
-    session.out.note("`eval \"$(benthic cluster env)\"` points benthic, ceph and rados to it (--dir as here)")
+    print_classes(&classes, &older, session)?;
+    session.out.note("only for development and tests: its data do not survive the loss of this machine")?;
+    session
+        .out
+        .note("`eval \"$(benthic cluster env)\"` points benthic, ceph and rados to it (with the same --dir)")
 }
 
-fn say_classes(libraries: &[PathBuf], older: &[String], session: &Session) -> Outcome {
+fn print_classes(libraries: &[PathBuf], older: &[String], session: &Session) -> Outcome {
     if libraries.is_empty() {
         let message = format!(
-            "no classes installed: there is no {LIBRARY} beside this program; `make ceph` builds it, --classes names another"
+            "no classes installed: there is no {LIBRARY} beside this program; `make ceph` builds it, --classes selects another"
         );
         return session.out.note(message);
     }
@@ -102,12 +104,12 @@ fn say_classes(libraries: &[PathBuf], older: &[String], session: &Session) -> Ou
     session.out.note(format_args!("classes installed: {}", paths.join(", ")))?;
     if let Some(first) = older.first() {
         session.out.warning(format_args!(
-            "{} run an older build of these classes until they are started again: `benthic cluster kill {first}`, \
-             `benthic cluster start {first}`",
+            "{} run an older build of these classes until they restart: `benthic cluster kill {first}`, `benthic \
+             cluster start {first}`",
             older.join(", ")
         ));
     }
-    Ok::<(), Failure>(())
+    Ok(())
 }
 
 /// The path of a library in this program's directory, or in cargo's `deps` below it.

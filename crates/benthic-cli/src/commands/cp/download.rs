@@ -22,9 +22,8 @@ use std::sync::Arc;
 const ATTEMPTS: usize = 5;
 
 /// An object and its target file, or the reason why it has none.
-type Wanted = (ObjectId, Result<PathBuf>);
+type CopyTask = (ObjectId, Result<PathBuf>);
 
-/// Copies objects to files and reports the result.
 pub async fn run(
     sources: Vec<Target>,
     destination: &str,
@@ -46,18 +45,14 @@ pub async fn run(
     let mut ended = Ok(());
     for (pool, source) in opened {
         tally.pool.clone_from(&source.pool);
-        let wanted = wanted(Arc::clone(&pool), &source, Path::new(destination), into_directory, recursive)?;
-        let wanted = wanted.map_ok(|(object, path)| {
+        let tasks =
+            list_tasks(Arc::clone(&pool), &source, Path::new(destination), into_directory, recursive)?;
+        let tasks = tasks.map_ok(|(object, path)| {
             let twice = several && path.as_ref().is_ok_and(|path| !taken.insert(path.clone()));
-            let twice = twice.then(|| {
-                Err(Error::new(
-                    ErrorKind::InvalidArgument,
-                    "another source has the same place in the destination",
-                ))
-            });
-            (object, twice.unwrap_or(path))
+            let message = "another source has the same path in the destination";
+            (object, if twice { Err(Error::new(ErrorKind::InvalidArgument, message)) } else { path })
         });
-        let job = |(object, path): Wanted| {
+        let job = |(object, path): CopyTask| {
             let pool = Arc::clone(&pool);
             async move {
                 let copied = match path {
@@ -68,7 +63,7 @@ pub async fn run(
             }
         };
         let mut found = false;
-        ended = jobs::run(wanted, options.jobs, job, |(object, copied)| {
+        ended = jobs::run(tasks, options.jobs, job, |(object, copied)| {
             found = true;
             progress.advance(1);
             match copied {
@@ -87,7 +82,7 @@ pub async fn run(
             break;
         }
         if !found {
-            let error = Error::new(ErrorKind::NotFound, "no objects here; `benthic ls` shows what is there");
+            let error = Error::new(ErrorKind::NotFound, "no objects here; `benthic ls` lists the objects");
             tally.failures.push(format!("{}/{}", source.pool, source.below()), error);
         }
     }
@@ -95,13 +90,13 @@ pub async fn run(
     tally.finish(0, ended)
 }
 
-fn wanted(
+fn list_tasks(
     pool: Arc<dyn Pool>,
     source: &Target,
     destination: &Path,
     into_directory: bool,
     recursive: bool,
-) -> Outcome<BoxStream<'static, Result<Wanted>>> {
+) -> Outcome<BoxStream<'static, Result<CopyTask>>> {
     let destination = destination.to_owned();
     if recursive {
         let prefix = source.below();
@@ -140,9 +135,9 @@ async fn copy(pool: &dyn Pool, object: &ObjectId, path: &Path, options: Options)
 }
 
 async fn copy_once(pool: &dyn Pool, object: &ObjectId, path: &Path, options: Options) -> Result<Copied> {
-    let known = transfer::look(pool, object).await?;
+    let known = transfer::read_state(pool, object).await?;
     let size_bytes = known.stat.size_bytes;
-    if is_there(pool, object, path, &known, options.checksum).await? {
+    if is_copied(pool, object, path, &known, options.checksum).await? {
         return Ok(Copied { unchanged: true, size_bytes });
     }
     let target = path.to_owned();
@@ -177,7 +172,7 @@ async fn copy_once(pool: &dyn Pool, object: &ObjectId, path: &Path, options: Opt
 }
 
 /// Returns whether the file is already a copy of the object.
-async fn is_there(
+async fn is_copied(
     pool: &dyn Pool,
     object: &ObjectId,
     path: &Path,
@@ -195,7 +190,7 @@ async fn is_there(
             hasher.update(&local::read_file(&path)?.data);
             Ok(hasher.finish())
         });
-        return Ok(here.await? == transfer::xxh3_beside(pool, object, known.version).await?);
+        return Ok(here.await? == transfer::stored_xxh3(pool, object, known.version).await?);
     }
     let modified = local::modified_unix_ns(&metadata);
     Ok(known.source.as_ref().is_some_and(|source| source.modified_unix_ns == modified)
@@ -209,11 +204,12 @@ async fn is_source(pool: &dyn Pool, object: &ObjectId, known: &StoredObject, rea
     match &known.source {
         None => Ok(false),
         Some(source) if source.xxh3 == read => Ok(true),
-        Some(_) if transfer::xxh3_beside(pool, object, known.version).await? == read => Ok(false),
-        Some(source) => {
-            Err(Error::new(ErrorKind::Corrupt, "what was read is not what is stored; copy it again")
-                .with("read", read)
-                .with("copied", &source.xxh3))
-        }
+        Some(_) if transfer::stored_xxh3(pool, object, known.version).await? == read => Ok(false),
+        Some(source) => Err(Error::new(
+            ErrorKind::Corrupt,
+            "the data read differ from the stored data; copy the object again",
+        )
+        .with("read", read)
+        .with("copied", &source.xxh3)),
     }
 }

@@ -10,40 +10,41 @@ use crate::commands;
 use crate::jobs::{self, Failures};
 use benthic_core::ObjectId;
 use benthic_program::exit::{Failure, Outcome};
-use benthic_program::output::object_fields;
+use benthic_program::output::object_json;
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
 use benthic_program::units;
 use clap::Args;
-use plan::Side;
-use serde_json::{Value, json};
+use plan::Sources;
+use serde_json::json;
 use stripe::StripeArgs;
 
-/// Arguments of `benthic cp`.
 #[derive(Args)]
 #[command(after_help = "\
-What is a path and what an address: /x, ./x and ../x are paths. A ':' before the first '/' makes an address \
-(POOL:NAMESPACE/OBJECT, or POOL:/OBJECT in the default namespace). Other sources are paths if such a file \
-exists, else addresses. The destination is an address if the sources are paths, else a path; if that \
-begins with the name of a pool, it has to be written as ./x.
+Paths and addresses: /x, ./x and ../x are paths. An argument with a ':' before the first '/' is an address \
+(POOL:NAMESPACE/OBJECT, or POOL:/OBJECT in the default namespace). Any other source is a path if such a file \
+exists, and an address otherwise. The destination is an address if the sources are paths, and a path \
+otherwise; write it as ./x if it begins with the name of a pool.
 
 Names: one file goes to POOL/NAME, or to POOL/PREFIX/ under its own name. With -r, the files of a directory \
-go to POOL/PREFIX/ under their paths relative to it, with '/' between the parts; empty directories are not \
-kept. Back, POOL/PREFIX with -r means all objects below PREFIX/. Symbolic links to files are followed; links \
-to directories that are met within a directory, and what is neither file nor directory, are skipped.
+go to POOL/PREFIX/ under their paths relative to the directory, with '/' between the parts; empty \
+directories are not copied. In the other direction, POOL/PREFIX with -r means all objects below PREFIX/. The \
+command follows symbolic links to files. Inside a directory it skips links to directories, and everything \
+that is neither file nor directory.
 
-Again: every object made from a file has the attribute benthic.source with the file's size, modification \
-time and XXH3 digest. A file whose size and time are the same is not copied again; --checksum compares the \
-contents instead. What was copied is checked: the digest is computed again, beside the object.
+Repeated copies: every object that was copied from a file has the attribute benthic.source with the file's \
+size, modification time and XXH3 digest. The command does not copy a file again if size and time are the \
+same; --checksum compares the contents instead. After a copy, the store computes the digest of the object, \
+and the command compares it.
 
 Large files: --stripe spreads one file over many objects, NAME.0000000000000000 and so on, in the layout of \
-libradosstriper: what it writes, `rados --striper` reads, and the other way round. It also copies such a \
-striped object to a file, or to another pool (POOL/NAME POOL2/NAME), which with --to-store is one of another \
-store. A copy that fails or is killed leaves a striped object that nobody reads; the same command goes on \
-with it, and `benthic rm --stripe` removes it. What had the name before is gone once the copy begins. A \
-fetched file appears under its name when it is complete; until then it is .NAME.benthic-part.
+libradosstriper; `rados --striper` can read and write these striped objects. --stripe also copies a striped \
+object to a file or to another pool (POOL/NAME POOL2/NAME); with --to-store, the pool is in another store. A \
+copy that fails or is killed leaves an incomplete striped object, which readers ignore. Repeat the command \
+to continue, or remove the object with `benthic rm --stripe`. The old content of the destination is lost \
+when a copy begins. A download is named .NAME.benthic-part until it is complete.
 
-With --json there is a line for every file as soon as it is stored durably. Failures are listed at the end.
+With --json, the command prints a line for each file as soon as it is durable. It lists failures at the end.
 
 Examples:
   benthic cp cat.jpg photos/cats/
@@ -55,13 +56,13 @@ pub struct CpArgs {
     /// Copy directories, or all objects below a prefix
     #[arg(short, long)]
     recursive: bool,
-    /// Copies at once; with --stripe, objects at once [default: two a core, 8 to 16; with --stripe 16]
+    /// Concurrent copies; with --stripe, concurrent objects [default: two per core, 8 to 16; with --stripe 16]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
-    /// Compare contents, not size and time, to find what is copied already
+    /// Compare contents instead of size and time to find files that are already copied
     #[arg(long)]
     checksum: bool,
-    /// Do not check what was copied
+    /// Do not verify the copies
     #[arg(long)]
     no_check: bool,
     /// Create the pool of the destination, and the store, if they do not exist
@@ -72,23 +73,18 @@ pub struct CpArgs {
     /// Files, directories, or objects
     #[arg(required = true, value_name = "SRC")]
     sources: Vec<String>,
-    /// Where they go
+    /// The destination
     #[arg(value_name = "DST")]
     destination: String,
 }
 
-/// Options of a copy.
 #[derive(Clone, Copy)]
 pub struct Options {
-    /// Number of concurrent copies.
     pub jobs: usize,
-    /// Compare contents instead of size and time to find files that are already copied.
     pub checksum: bool,
-    /// Verify the stored data by its digest.
     pub check: bool,
 }
 
-/// A successful copy.
 pub struct Copied {
     /// True if the target already had the content.
     pub unchanged: bool,
@@ -127,17 +123,15 @@ impl<'a> Tally<'a> {
         if !self.session.out.is_json() {
             return Ok(());
         }
-        let mut fields = object_fields(&self.pool, object);
-        fields.insert("path".to_owned(), json!(path));
-        fields.insert("size_bytes".to_owned(), json!(copied.size_bytes));
-        fields.insert("status".to_owned(), json!(if copied.unchanged { "unchanged" } else { "copied" }));
-        self.session.out.json_line(&Value::Object(fields))?;
+        let status = if copied.unchanged { "unchanged" } else { "copied" };
+        let more = json!({ "path": path, "size_bytes": copied.size_bytes, "status": status });
+        self.session.out.json_line(&object_json(&self.pool, object, more))?;
         // A reader of this line may rely on the copy being durable.
         self.session.out.flush()
     }
 
     fn finish(self, skipped: u64, ended: Outcome) -> Outcome {
-        let told = self.session.out.note(format_args!(
+        let summary = self.session.out.note(format_args!(
             "copied {} ({}), unchanged {}, skipped {skipped}, failed {}",
             self.copied,
             units::size(self.copied_bytes),
@@ -145,8 +139,8 @@ impl<'a> Tally<'a> {
             self.failures.count()
         ));
         let of = self.copied + self.unchanged + self.failures.count();
-        let told = told.and(self.session.out.flush()).and(self.failures.finish(&self.session.out, of));
-        ended.and(told)
+        let reported = summary.and(self.session.out.flush()).and(self.failures.finish(&self.session.out, of));
+        ended.and(reported)
     }
 }
 
@@ -159,8 +153,8 @@ pub async fn run(args: CpArgs, session: &Session) -> Outcome {
         checksum: args.checksum,
         check: !args.no_check,
     };
-    match plan::side(&args.sources)? {
-        Side::Paths(paths) => {
+    match plan::classify(&args.sources)? {
+        Sources::Paths(paths) => {
             let target = plan::target(&args.sources[0], &args.destination)?;
             commands::check_writable(&target.namespace)?;
             if paths.len() > 1 && !target.is_directory() {
@@ -174,12 +168,14 @@ pub async fn run(args: CpArgs, session: &Session) -> Outcome {
                 .await
                 .map_err(|error| plan::explain_missing_pool(error, &args.sources))?;
             let recursive = args.recursive;
-            let plan = blocking(move || Ok(plan::files(&paths, &target, recursive))).await?;
+            let plan = blocking(move || Ok(plan::plan_files(&paths, &target, recursive))).await?;
             upload::run(pool, plan, options, session).await
         }
-        Side::Objects(sources) => {
+        Sources::Objects(sources) => {
             if args.create_pool {
-                return Err(Failure::Usage("--create-pool is for copies to a pool".to_owned()));
+                return Err(Failure::Usage(
+                    "--create-pool works only for copies from files to a pool".to_owned(),
+                ));
             }
             let pools = session.store().await?.list_pools().await?;
             plan::check_path(&args.sources[0], &args.destination, &pools)?;

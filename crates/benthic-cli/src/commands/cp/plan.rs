@@ -9,10 +9,10 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, Metadata};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 const LINK: &str = "a symbolic link to a directory";
-const SPECIAL: &str = "what is neither file nor directory";
+const SPECIAL: &str = "an entry that is neither file nor directory";
 
 /// A pool, a namespace in it, and a name or prefix of names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +20,6 @@ pub struct Target {
     pub pool: String,
     /// The namespace; empty for the default namespace.
     pub namespace: String,
-    /// An object name or a prefix of names.
     pub prefix: String,
 }
 
@@ -42,9 +41,9 @@ impl Target {
     }
 }
 
-/// The kind of the sources, which all have the same kind.
+/// The sources, which are all of the same kind.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum Sources {
     Paths(Vec<PathBuf>),
     /// Objects or prefixes of object names.
     Objects(Vec<Target>),
@@ -60,48 +59,39 @@ pub(super) fn is_address(text: &str) -> bool {
     !is_path(text) && text.split('/').next().is_some_and(|pool| pool.contains(':'))
 }
 
-/// Determines the kind of the sources.
-///
-/// # Errors
-/// A usage error if some are paths and others are addresses.
-pub fn side(sources: &[String]) -> Result<Side, Failure> {
+/// Determines whether the sources are paths or objects. A mixture is a usage error.
+pub fn classify(sources: &[String]) -> Result<Sources, Failure> {
     let (addresses, paths): (Vec<&String>, Vec<&String>) = sources
         .iter()
         .partition(|text| is_address(text) || !(is_path(text) || Path::new(text).symlink_metadata().is_ok()));
     match (paths.first(), addresses.first()) {
         (Some(path), Some(address)) => Err(Failure::Usage(format!(
-            "sources are all files or all objects; {path:?} is a file here and {address:?} is none; ./X is \
+            "the sources must be all files or all objects; {path:?} is a file here and {address:?} is not; ./X is \
              always a file, POOL:/X always an object"
         ))),
-        (_, None) => Ok(Side::Paths(paths.iter().map(PathBuf::from).collect())),
+        (_, None) => Ok(Sources::Paths(paths.iter().map(PathBuf::from).collect())),
         (None, _) => {
             let parsed: Result<Vec<Target>> = addresses.iter().map(|text| Target::parse(text)).collect();
-            Ok(Side::Objects(parsed.map_err(|error| {
-                error.with("hint", "neither a file that exists nor an address of the form POOL/OBJECT")
+            Ok(Sources::Objects(parsed.map_err(|error| {
+                error.with("hint", "this is neither an existing file nor an address of the form POOL/OBJECT")
             })?))
         }
     }
 }
 
-/// Parses the destination of files.
-///
-/// # Errors
-/// A usage error if it can only be a path.
+/// Parses the destination of files. A text that can only be a path is a usage error.
 pub fn target(source: &str, text: &str) -> Result<Target, Failure> {
     if is_path(text) {
         return Err(Failure::Usage(format!(
-            "source and destination are both files: {source:?} is one here, {text:?} is a path; {}",
-            ways_out(source)
+            "source and destination are both files: {source:?} is a file here, {text:?} is a path; {}",
+            disambiguate(source)
         )));
     }
     Ok(Target::parse(text)?)
 }
 
-/// Checks that the destination of objects is a path and not ambiguous.
-///
-/// # Errors
-/// A usage error if it is an address, or if it begins with the name of a pool without being marked
-/// as a path.
+/// Checks that the destination of objects is a path. A text that begins with the name of a pool
+/// must be marked as a path.
 pub fn check_path(source: &str, text: &str, pools: &[String]) -> Result<(), Failure> {
     let pool = text.split('/').next().unwrap_or(text);
     if is_path(text) || !(is_address(text) || pools.iter().any(|name| name == pool)) {
@@ -109,13 +99,13 @@ pub fn check_path(source: &str, text: &str, pools: &[String]) -> Result<(), Fail
     }
     Err(Failure::Usage(format!(
         "source and destination are both objects: {source:?} is no file here, {text:?} begins with a pool; {}; \
-         from object to object it is `benthic get` and `benthic put`",
-        ways_out(text)
+         to copy from object to object, use `benthic get` and `benthic put`",
+        disambiguate(text)
     )))
 }
 
 /// A hint on how to write the intended path or address.
-fn ways_out(text: &str) -> String {
+fn disambiguate(text: &str) -> String {
     match text.split_once('/') {
         _ if is_path(text) || is_address(text) => {
             "POOL:/OBJECT is always an object, ./PATH always a file".to_owned()
@@ -137,35 +127,31 @@ pub fn explain_missing_pool(error: Error, sources: &[String]) -> Error {
     }
 }
 
-/// A file to copy to an object.
 #[derive(Clone, Debug)]
 pub struct Upload {
     pub path: PathBuf,
     pub object: ObjectId,
-    /// Size of the file when the plan was made.
     pub size_bytes: u64,
-    /// Modification time of the file when the plan was made, in nanoseconds since 1970 (UTC).
     pub modified_unix_ns: i64,
 }
 
-/// A path that is skipped.
 #[derive(Clone, Debug)]
 pub struct Skipped {
     /// The kind of file, which is the reason to skip it.
-    pub what: &'static str,
+    pub kind: &'static str,
     pub path: PathBuf,
 }
 
 impl fmt::Display for Skipped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "skipped {} path={}", self.what, units::one_line_path(&self.path))
+        write!(f, "skipped {} path={}", self.kind, units::one_line_path(&self.path))
     }
 }
 
 /// Warns about skipped paths: prints the first of each kind, and the number of the others.
 pub fn warn_of_skipped(skipped: &[Skipped], out: &Output) {
     for kind in [LINK, SPECIAL] {
-        let mut of_kind = skipped.iter().filter(|skipped| skipped.what == kind);
+        let mut of_kind = skipped.iter().filter(|skipped| skipped.kind == kind);
         let Some(first) = of_kind.next() else { continue };
         let mut others = 0;
         for other in of_kind {
@@ -187,18 +173,17 @@ pub struct Plan {
     pub refused: Vec<(String, Error)>,
     pub skipped: Vec<Skipped>,
     names: HashSet<ObjectId>,
-    left_out: HashSet<PathBuf>,
+    excluded: HashSet<PathBuf>,
 }
 
 impl Plan {
-    /// The total size of the files to copy.
     pub fn total_bytes(&self) -> u64 {
         self.uploads.iter().map(|upload| upload.size_bytes).sum()
     }
 
     /// Excludes these files and directories without a report.
-    pub fn leave_out(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
-        self.left_out.extend(paths);
+    pub fn exclude(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
+        self.excluded.extend(paths);
     }
 
     /// Adds all files below a directory. Blocks.
@@ -212,9 +197,8 @@ impl Plan {
             .and_then(|name| ObjectId::in_namespace(target.namespace.clone(), name));
         match object {
             Ok(object) if !self.names.insert(object.clone()) => {
-                let error = Error::new(ErrorKind::InvalidArgument, "another source has the same object name")
-                    .with("object", object.name());
-                self.refuse(path, error);
+                let error = invalid("another source has the same object name");
+                self.refuse(path, error.with("object", object.name()));
             }
             Ok(object) => self.uploads.push(Upload {
                 path: path.to_owned(),
@@ -230,8 +214,8 @@ impl Plan {
         self.refused.push((path.to_string_lossy().into_owned(), error));
     }
 
-    fn skip(&mut self, path: PathBuf, what: &'static str) {
-        self.skipped.push(Skipped { what, path });
+    fn skip(&mut self, path: PathBuf, kind: &'static str) {
+        self.skipped.push(Skipped { kind, path });
     }
 
     /// Adds all files below a directory. `relative` is the directory's path relative to the source.
@@ -244,7 +228,7 @@ impl Plan {
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
             let (path, relative) = (entry.path(), relative.join(entry.file_name()));
-            if self.left_out.contains(&path) {
+            if self.excluded.contains(&path) {
                 continue;
             }
             let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
@@ -262,21 +246,24 @@ impl Plan {
     }
 }
 
+fn invalid(message: &str) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message)
+}
+
 fn unreadable(error: std::io::Error) -> Error {
-    Error::io(benthic_core::Action::Admin, "cannot read this", error)
+    Error::io(benthic_core::Action::Admin, "cannot read this file or directory", error)
 }
 
 /// Plans the copy of files and, if `recursive`, of directories. Blocks.
-pub fn files(paths: &[PathBuf], target: &Target, recursive: bool) -> Plan {
+pub fn plan_files(paths: &[PathBuf], target: &Target, recursive: bool) -> Plan {
     let mut plan = Plan::default();
     for path in paths {
         match fs::metadata(path) {
             Err(error) => plan.refuse(path, unreadable(error)),
             Ok(metadata) if metadata.is_dir() && recursive => plan.add_directory(path, target),
-            Ok(metadata) if metadata.is_dir() => plan.refuse(
-                path,
-                Error::new(ErrorKind::InvalidArgument, "this is a directory; -r copies what is in it"),
-            ),
+            Ok(metadata) if metadata.is_dir() => {
+                plan.refuse(path, invalid("this is a directory; -r copies its files"));
+            }
             Ok(metadata) if metadata.is_file() => {
                 let name = if target.is_directory() {
                     utf8_name(Path::new(path.file_name().unwrap_or(OsStr::new(""))))
@@ -286,13 +273,9 @@ pub fn files(paths: &[PathBuf], target: &Target, recursive: bool) -> Plan {
                 };
                 plan.add(path, target, name, &metadata);
             }
-            Ok(_) => plan.refuse(
-                path,
-                Error::new(
-                    ErrorKind::InvalidArgument,
-                    "neither file nor directory; `benthic put` reads pipes",
-                ),
-            ),
+            Ok(_) => {
+                plan.refuse(path, invalid("this is neither file nor directory; `benthic put` reads pipes"));
+            }
         }
     }
     plan
@@ -300,33 +283,16 @@ pub fn files(paths: &[PathBuf], target: &Target, recursive: bool) -> Plan {
 
 /// Joins the components of a relative path with `/`.
 fn utf8_name(relative: &Path) -> Result<String> {
-    let parts: Option<Vec<&str>> = relative
-        .components()
-        .map(|part| match part {
-            Component::Normal(part) => part.to_str(),
-            _ => None,
-        })
-        .collect();
-    parts.map(|parts| parts.join("/")).ok_or_else(|| {
-        Error::new(
-            ErrorKind::InvalidArgument,
-            "the file's name is not UTF-8; rename it, or store it with `benthic put`",
-        )
-    })
+    let parts: Option<Vec<&str>> = relative.iter().map(OsStr::to_str).collect();
+    let message = "the file's name is not UTF-8; rename it, or store it with `benthic put`";
+    parts.map(|parts| parts.join("/")).ok_or_else(|| invalid(message))
 }
 
-/// The local path of an object below a directory.
-///
-/// # Errors
-/// `InvalidArgument` for a name that would lead outside the directory or is not a valid relative
-/// path.
+/// The local path of an object below a directory. Refuses names that lead outside the directory.
 pub fn local_path(directory: &Path, name: &str) -> Result<PathBuf> {
     if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
-        return Err(Error::new(
-            ErrorKind::InvalidArgument,
-            "the object's name is no path below the destination; fetch it with `benthic get`",
-        )
-        .with("name", name));
+        let message = "the object's name is not a path inside the destination; fetch it with `benthic get`";
+        return Err(invalid(message).with("name", name));
     }
     Ok(directory.join(name))
 }

@@ -1,4 +1,4 @@
-use super::{Side, Target, check_path, files, is_address, is_path, local_path, side, target};
+use super::{Sources, Target, check_path, classify, is_address, is_path, local_path, plan_files, target};
 use benthic_core::ErrorKind;
 use std::ffi::OsStr;
 use std::fs;
@@ -12,7 +12,7 @@ fn to(text: &str) -> Target {
 }
 
 #[test]
-fn paths_and_addresses_are_told_apart() {
+fn paths_and_addresses_are_distinguished() {
     for text in ["/x", "./x", "../x", ".", "..", "./a:b/c"] {
         assert!(is_path(text) && !is_address(text), "{text}");
     }
@@ -25,9 +25,12 @@ fn paths_and_addresses_are_told_apart() {
     let here = tempfile::tempdir().unwrap();
     let file = here.path().join("f").to_str().unwrap().to_owned();
     fs::write(&file, "").unwrap();
-    assert_eq!(side(slice::from_ref(&file)).unwrap(), Side::Paths(vec![PathBuf::from(&file)]));
-    assert_eq!(side(&["no-such-pool/x".to_owned()]).unwrap(), Side::Objects(vec![to("no-such-pool/x")]));
-    assert!(side(&[file, "p:/x".to_owned()]).is_err(), "mixed");
+    assert_eq!(classify(slice::from_ref(&file)).unwrap(), Sources::Paths(vec![PathBuf::from(&file)]));
+    assert_eq!(
+        classify(&["no-such-pool/x".to_owned()]).unwrap(),
+        Sources::Objects(vec![to("no-such-pool/x")])
+    );
+    assert!(classify(&[file, "p:/x".to_owned()]).is_err(), "mixed");
     assert!(target("f", "./x").is_err(), "two paths");
     let pools = ["p".to_owned()];
     for text in ["p", "p/", "p/x", "p:ns", "other:/x"] {
@@ -39,14 +42,14 @@ fn paths_and_addresses_are_told_apart() {
 }
 
 #[test]
-fn files_get_their_names() {
+fn objects_are_named_after_their_files() {
     let here = tempfile::tempdir().unwrap();
     let (root, file) = (here.path(), here.path().join("d/e/f.txt"));
     fs::create_dir_all(root.join("d/e/empty")).unwrap();
     fs::write(&file, "data").unwrap();
     fs::write(root.join("d/g"), "").unwrap();
     let names = |paths: &[PathBuf], text: &str, recursive: bool| -> Vec<String> {
-        let plan = files(paths, &to(text), recursive);
+        let plan = plan_files(paths, &to(text), recursive);
         assert!(plan.refused.is_empty(), "{:?}", plan.refused);
         plan.uploads.iter().map(|upload| upload.object.to_string()).collect()
     };
@@ -59,7 +62,7 @@ fn files_get_their_names() {
 }
 
 #[test]
-fn what_cannot_be_copied_is_named_and_the_rest_goes_on() {
+fn a_plan_lists_refused_and_skipped_paths() {
     let here = tempfile::tempdir().unwrap();
     let root = here.path();
     fs::create_dir_all(root.join("sub")).unwrap();
@@ -71,7 +74,7 @@ fn what_cannot_be_copied_is_named_and_the_rest_goes_on() {
     symlink(root.join("nowhere"), root.join("dangling")).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(root.join("socket")).unwrap();
 
-    let plan = files(&[root.to_owned(), root.join("sub")], &to("p"), true);
+    let plan = plan_files(&[root.to_owned(), root.join("sub")], &to("p"), true);
     let names: Vec<&str> = plan.uploads.iter().map(|upload| upload.object.name()).collect();
     assert_eq!(names, ["sub/a", "to-file", "a"]);
     let mut refused: Vec<(&str, ErrorKind)> =
@@ -87,9 +90,9 @@ fn what_cannot_be_copied_is_named_and_the_rest_goes_on() {
     );
     assert_eq!(plan.skipped.len(), 2, "{:?}", plan.skipped);
 
-    let twice = files(&[root.join("sub/a"), root.join("sub/a")], &to("p"), false);
+    let twice = plan_files(&[root.join("sub/a"), root.join("sub/a")], &to("p"), false);
     assert_eq!((twice.uploads.len(), twice.refused.len()), (1, 1));
-    let directory = files(&[root.join("sub")], &to("p"), false);
+    let directory = plan_files(&[root.join("sub")], &to("p"), false);
     assert_eq!((directory.uploads.len(), directory.refused.len()), (0, 1));
 }
 

@@ -1,11 +1,11 @@
 //! `benthic cp --stripe`: copies one file to or from many objects.
 
 use super::CpArgs;
-use super::plan::{self, Side, Target};
+use super::plan::{self, Sources, Target};
 use crate::commands;
 use benthic_core::{Error, ErrorKind, ObjectAddress, ObjectId, Result};
 use benthic_program::exit::{Failure, Outcome};
-use benthic_program::output::{Output, object_fields};
+use benthic_program::output::{Output, object_json};
 use benthic_program::progress::Progress;
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
@@ -16,7 +16,7 @@ use benthic_striped::read::{self, CopyResult, Options, StripedReader, Verificati
 use benthic_striped::write::{self, Source, SourceFile};
 use benthic_striped::{Head, Striped, StripedState};
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,25 +24,24 @@ use std::time::Duration;
 /// Default number of pieces in flight; the same as in `rados bench`.
 const JOBS_DEFAULT: usize = 16;
 
-/// Options of `benthic cp` for striped objects.
 #[derive(Args)]
 pub struct StripeArgs {
-    /// Copy one file to many objects that make a striped object, such a one to a file, or one to another
+    /// Copy a file to a striped object, which consists of many objects; a striped object to a file; or one to another
     #[arg(long, conflicts_with = "recursive")]
     pub stripe: bool,
-    /// With --stripe: bytes that are together in an object, a multiple of 64 KiB [default: all of the object]
+    /// With --stripe: size of the units of the file that go to the objects in turn, a multiple of 64 KiB [default: the object size]
     #[arg(long, value_name = "SIZE", requires = "stripe", value_parser = units::parse_size)]
     stripe_unit: Option<u64>,
-    /// With --stripe: objects that get a unit in turns [default: 1]
+    /// With --stripe: number of objects that get units in turn [default: 1]
     #[arg(long, value_name = "N", requires = "stripe")]
     stripe_count: Option<u64>,
     /// With --stripe: size of the objects, at most 32 MiB [default: 4 MiB, more for files over 16 GiB]
     #[arg(long, value_name = "SIZE", requires = "stripe", value_parser = units::parse_size)]
     object_size: Option<u64>,
-    /// With --stripe: the store of the destination, if it is another one
+    /// With --stripe: the store of the destination [default: that of the source]
     #[arg(long, value_name = "URI", requires = "stripe")]
     to_store: Option<String>,
-    /// With --stripe: how long others that work on the same striped object are waited for [default: 30]
+    /// With --stripe: seconds to wait for other clients that have locked the striped object [default: 30]
     #[arg(long, value_name = "SECONDS", requires = "stripe")]
     lock_wait: Option<u64>,
 }
@@ -53,7 +52,6 @@ impl StripeArgs {
     }
 }
 
-/// The parsed destination argument.
 enum Destination {
     Path(PathBuf),
     Object(Target),
@@ -70,24 +68,24 @@ pub async fn run(args: CpArgs, session: &Session) -> Outcome {
         lock_wait: Duration::from_secs(args.stripe.lock_wait.unwrap_or(WAIT_DEFAULT_S)),
         progress,
     };
-    match plan::side(&args.sources)? {
-        Side::Paths(paths) => {
+    match plan::classify(&args.sources)? {
+        Sources::Paths(paths) => {
             if args.stripe.to_store.is_some() {
                 return Err(Failure::Usage(
-                    "--to-store is for copies from object to object; --store names the store of a file's copy".to_owned(),
+                    "--to-store works only for copies from object to object; for a file, --store names the destination's store".to_owned(),
                 ));
             }
             let Some(path) = paths.first() else { return Ok(()) };
             upload(path, source, &args, options, session).await
         }
-        Side::Objects(sources) => {
+        Sources::Objects(sources) => {
             let Some(from) = sources.first() else { return Ok(()) };
             if from.is_directory() {
                 return Err(Failure::Usage(format!("name a striped object got={source:?}")));
             }
             if args.stripe.has_layout() {
                 return Err(Failure::Usage(
-                    "a striped object keeps its layout; for another one, fetch it to a file and store that"
+                    "a copy keeps the layout of the striped object; to change it, copy to a file and copy that back"
                         .to_owned(),
                 ));
             }
@@ -99,7 +97,6 @@ pub async fn run(args: CpArgs, session: &Session) -> Outcome {
     }
 }
 
-/// Starts a progress bar.
 fn progress(total_bytes: u64) -> Box<dyn Fn(u64)> {
     let bar = Progress::bytes("copying", total_bytes);
     Box::new(move |bytes| bar.advance(bytes))
@@ -129,7 +126,7 @@ async fn upload(path: &Path, source: &str, args: &CpArgs, options: Options, sess
     let target = plan::target(source, &args.destination)?;
     commands::check_writable(&target.namespace)?;
     let name = path.file_name().and_then(|name| name.to_str());
-    let object = named(&target, name)?;
+    let object = target_object(&target, name)?;
     let path_to_open = path.to_owned();
     let file = blocking(move || SourceFile::open(&path_to_open)).await?;
     let StripeArgs { object_size, stripe_unit, stripe_count, .. } = args.stripe;
@@ -140,7 +137,7 @@ async fn upload(path: &Path, source: &str, args: &CpArgs, options: Options, sess
         .map_err(|error| plan::explain_missing_pool(error, &args.sources))?;
     let to = commands::striped(session, pool, object).await?;
     let stored = store(Source::File(file), &to, layout, options, session).await?;
-    tell(session, &to, ("path", path.to_string_lossy().into_owned()), &stored)
+    print_result(session, &to, ("path", path.to_string_lossy().into_owned()), &stored)
 }
 
 /// Stores the source. If that leaves an incomplete striped object, warns about it.
@@ -165,8 +162,8 @@ async fn store(
     {
         let address = address(to);
         session.out.warning(format_args!(
-            "{address} is incomplete, and nobody reads it: the same command goes on, `benthic rm --stripe {address}` \
-             removes it"
+            "{address} is incomplete, and readers ignore it; repeat the command to continue, or remove it with \
+             `benthic rm --stripe {address}`"
         ));
     }
     stored
@@ -180,9 +177,9 @@ async fn download(
     session: &Session,
 ) -> Outcome {
     if args.create_pool {
-        return Err(Failure::Usage("--create-pool is for copies to a pool".to_owned()));
+        return Err(Failure::Usage("--create-pool works only for copies to a pool".to_owned()));
     }
-    let object = named(from, None)?;
+    let object = target_object(from, None)?;
     let is_directory = args.destination.ends_with('/') || path.is_dir();
     let path = if is_directory {
         plan::local_path(&path, object.name().rsplit('/').next().unwrap_or_default())?
@@ -193,15 +190,15 @@ async fn download(
     let from = commands::striped(session, pool, object).await?;
     let fetched = read::fetch(from.clone(), &path, options).await?;
     warn_of_no_digest(&session.out, &fetched);
-    tell(session, &from, ("path", path.to_string_lossy().into_owned()), &fetched)
+    print_result(session, &from, ("path", path.to_string_lossy().into_owned()), &fetched)
 }
 
 async fn copy(from: &Target, to: &Target, args: &CpArgs, options: Options, session: &Session) -> Outcome {
     commands::check_writable(&to.namespace)?;
-    let object = named(from, None)?;
-    let object_there = named(to, object.name().rsplit('/').next())?;
+    let object = target_object(from, None)?;
+    let object_there = target_object(to, object.name().rsplit('/').next())?;
     let other = args.stripe.to_store.as_ref().filter(|uri| uri.as_str() != session.uri());
-    let other = other.map(|uri| session.beside(uri.clone()));
+    let other = other.map(|uri| session.for_store(uri.clone()));
     let there = other.as_ref().unwrap_or(session);
     if other.is_none() && (&from.pool, &object) == (&to.pool, &object_there) {
         return Err(Failure::Usage("source and destination are the same striped object".to_owned()));
@@ -226,7 +223,7 @@ async fn copy(from: &Target, to: &Target, args: &CpArgs, options: Options, sessi
     let (to, copied) = copied?;
     closed?;
     warn_of_no_digest(&session.out, &copied);
-    tell(session, &to, ("from", address(&from)), &copied)
+    print_result(session, &to, ("from", address(&from)), &copied)
 }
 
 /// Checks that Benthic can write pieces of this layout.
@@ -234,13 +231,12 @@ fn check_layout(reader: &StripedReader) -> Result<Layout> {
     if reader.layout.object_size <= PIECE_BYTES_MAX {
         return Ok(reader.layout);
     }
-    let message =
-        "its objects are larger than 32 MiB; fetch it to a file, and store that with another layout";
+    let message = "the objects of the source are larger than 32 MiB; copy it to a file, and copy that with another layout";
     Err(Error::new(ErrorKind::Unsupported, message).with("layout", reader.layout))
 }
 
 /// The object that a target names. If the target is a prefix, `name` is appended.
-fn named(target: &Target, name: Option<&str>) -> Outcome<ObjectId> {
+fn target_object(target: &Target, name: Option<&str>) -> Outcome<ObjectId> {
     let name = match name {
         Some(name) if target.is_directory() => target.prefix.clone() + name,
         None if target.is_directory() => {
@@ -259,27 +255,28 @@ fn address(at: &Striped) -> String {
 fn warn_of_no_digest(out: &Output, copied: &CopyResult) {
     if copied.checked == Verification::Lengths {
         out.warning(
-            "there is no checksum, because another program wrote this; every piece is as long as it should be",
+            "there is no checksum, because another program wrote the source; only the lengths of the pieces were checked",
         );
     }
 }
 
-fn tell(session: &Session, at: &Striped, other: (&str, String), copied: &CopyResult) -> Outcome {
+fn print_result(session: &Session, at: &Striped, other: (&str, String), copied: &CopyResult) -> Outcome {
     let CopyResult { size_bytes, pieces, pieces_kept, unchanged, checked } = *copied;
     let text = if unchanged {
         format!("unchanged: {}", units::size(size_bytes))
     } else {
-        let kept = if pieces_kept > 0 { format!(", {pieces_kept} were there") } else { String::new() };
+        let kept = if pieces_kept > 0 { format!(", {pieces_kept} unchanged") } else { String::new() };
         format!("copied {} in {}{kept}", units::size(size_bytes), units::count(pieces, "piece"))
     };
     session.out.result(text, || {
-        let mut fields = object_fields(at.pool.name(), &at.object);
-        fields.insert(other.0.to_owned(), json!(other.1));
-        fields.insert("size_bytes".to_owned(), json!(size_bytes));
-        fields.insert("status".to_owned(), json!(if unchanged { "unchanged" } else { "copied" }));
-        fields.insert("pieces".to_owned(), json!(pieces));
-        fields.insert("pieces_kept".to_owned(), json!(pieces_kept));
-        fields.insert("checked".to_owned(), json!(checked.name()));
-        Value::Object(fields)
+        let more = json!({
+            (other.0): other.1,
+            "size_bytes": size_bytes,
+            "status": if unchanged { "unchanged" } else { "copied" },
+            "pieces": pieces,
+            "pieces_kept": pieces_kept,
+            "checked": checked.name(),
+        });
+        object_json(at.pool.name(), &at.object, more)
     })
 }

@@ -20,7 +20,6 @@ use tokio::sync::Semaphore;
 /// Memory limit in KiB. Each copy holds a whole file, so this allows four files of maximum size.
 const MEMORY_KIB: u32 = 4 * 128 * 1024;
 
-/// Copies the files of a plan and reports the result.
 pub async fn run(pool: Arc<dyn Pool>, plan: Plan, options: Options, session: &Session) -> Outcome {
     plan::warn_of_skipped(&plan.skipped, &session.out);
     let skipped = plan.skipped.len() as u64;
@@ -67,26 +66,26 @@ pub async fn copy_all(
 }
 
 async fn copy(pool: &dyn Pool, upload: &Upload, options: Options, memory: &Semaphore) -> Result<Copied> {
-    let known = match transfer::look(pool, &upload.object).await {
+    let known = match transfer::read_state(pool, &upload.object).await {
         Ok(known) => Some(known),
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         Err(error) => return Err(error),
     };
     let unchanged = Copied { unchanged: true, size_bytes: upload.size_bytes };
-    let noted = known.as_ref().and_then(|known| known.source.as_ref());
+    let recorded = known.as_ref().and_then(|known| known.source.as_ref());
     if !options.checksum
-        && noted.is_some_and(|source| {
+        && recorded.is_some_and(|source| {
             (source.size_bytes, source.modified_unix_ns) == (upload.size_bytes, upload.modified_unix_ns)
         })
     {
         return Ok(unchanged);
     }
     let wanted_kib = u32::try_from(upload.size_bytes / 1024 + 1).unwrap_or(MEMORY_KIB).min(MEMORY_KIB);
-    let _held = memory.acquire_many(wanted_kib).await;
+    let _memory = memory.acquire_many(wanted_kib).await;
     let path = upload.path.clone();
     let (data, source) = blocking(move || read(&path)).await?;
     if let Some(known) = known.filter(|known| options.checksum && known.stat.size_bytes == source.size_bytes)
-        && transfer::xxh3_beside(pool, &upload.object, known.version).await? == source.xxh3
+        && transfer::stored_xxh3(pool, &upload.object, known.version).await? == source.xxh3
     {
         return Ok(unchanged);
     }
@@ -108,14 +107,15 @@ fn read(path: &Path) -> Result<(Bytes, Source)> {
 /// Compares the stored data with the data read. If that fails, it removes the record of the source,
 /// so that the next run copies the file again.
 async fn check(pool: &dyn Pool, object: &ObjectId, version: u64, source: &Source) -> Result<()> {
-    let error = match transfer::xxh3_beside(pool, object, version).await {
+    let error = match transfer::stored_xxh3(pool, object, version).await {
         Ok(stored) if stored == source.xxh3 => return Ok(()),
-        Ok(stored) => Error::new(ErrorKind::Corrupt, "what is stored is not what was read; copy it again")
+        Ok(stored) => Error::new(ErrorKind::Corrupt, "the stored data differ from the file; copy it again")
             .with("stored", stored)
             .with("read", &source.xxh3),
-        Err(error) if error.kind() == ErrorKind::Conflict => {
-            Error::new(ErrorKind::Conflict, "somebody else wrote the object before it was checked")
-        }
+        Err(error) if error.kind() == ErrorKind::Conflict => Error::new(
+            ErrorKind::Conflict,
+            "another client wrote to the object before it was verified; copy it again",
+        ),
         Err(error) => error.with("while", "checking"),
     };
     let forget = WriteOp::new().assert_version(version).remove_xattr(SOURCE_XATTR);

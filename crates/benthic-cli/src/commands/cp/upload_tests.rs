@@ -11,7 +11,7 @@ async fn copy(pool: Arc<dyn Pool>, content: &str) -> Result<bool, ErrorKind> {
     let here = tempfile::tempdir().unwrap();
     std::fs::write(here.path().join("f"), content).unwrap();
     let target = Target { pool: "p".to_owned(), namespace: String::new(), prefix: String::new() };
-    let plan = plan::files(&[here.path().join("f")], &target, false);
+    let plan = plan::plan_files(&[here.path().join("f")], &target, false);
     let options = Options { jobs: 1, checksum: false, check: true };
     let mut copied = Vec::new();
     let done = |_, result: benthic_core::Result<super::Copied>| {
@@ -23,7 +23,7 @@ async fn copy(pool: Arc<dyn Pool>, content: &str) -> Result<bool, ErrorKind> {
 }
 
 #[tokio::test]
-async fn a_copy_that_arrives_damaged_is_told_and_not_taken_for_done() {
+async fn a_damaged_copy_is_reported_and_copied_again() {
     let store = MemStore::new(StoreOptions::default().with_classes(benthic_classes::registry()));
     let pool = FaultyPool::create(store, |number, mut op, _| {
         if number == 0 {
@@ -39,7 +39,7 @@ async fn a_copy_that_arrives_damaged_is_told_and_not_taken_for_done() {
     let pool = Arc::new(pool);
     assert_eq!(copy(Arc::clone(&pool) as Arc<dyn Pool>, "data.").await, Err(ErrorKind::Corrupt));
     let object = ObjectId::new("f").unwrap();
-    assert_eq!(transfer::look(&*pool, &object).await.unwrap().source, None);
+    assert_eq!(transfer::read_state(&*pool, &object).await.unwrap().source, None);
     assert_eq!(copy(Arc::clone(&pool) as Arc<dyn Pool>, "data.").await, Ok(true));
     assert_eq!(pool.inner.read_range(&object, 0, 10).await.unwrap(), "data.");
 }

@@ -1,11 +1,10 @@
 //! The files of the demo: a directory of the user, or generated files together with those of a
 //! clone. All functions block.
 
-use crate::commands::cp::plan::{Plan, Skipped, Target, Upload};
+use crate::commands::cp::plan::{Plan, Target};
 use benthic_core::{Action, Error, ErrorKind, Result};
-use benthic_program::interrupt;
 use benthic_program::noise::Noise;
-use benthic_program::units;
+use benthic_program::{interrupt, units};
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -15,7 +14,7 @@ const MIB: u64 = 1024 * KIB;
 /// Largest generated file.
 const GENERATED_BYTES_MAX: u64 = 64 * MIB;
 /// Directories that builds, tools or a running cluster create. They do not belong to a clone.
-const NOT_OF_THE_CLONE: [&str; 4] = [".git", ".venv", "target", "benthic-cluster"];
+const EXCLUDED_FROM_CLONE: [&str; 4] = [".git", ".venv", "target", "benthic-cluster"];
 /// Block sizes of storage systems, where mistakes are likely. Each gets a file just below, at and
 /// just above it.
 const EDGES: [u64; 4] = [4 * KIB, 64 * KIB, MIB, 8 * MIB];
@@ -26,13 +25,7 @@ const UNICODE_NAMES: [&str; 6] =
 
 /// Files, and the objects to store them in.
 pub struct Dataset {
-    pub uploads: Vec<Upload>,
-    pub total_bytes: u64,
-    /// Paths that are skipped.
-    pub skipped: Vec<Skipped>,
-    /// Paths that cannot be read or stored, with the error of each.
-    pub refused: Vec<(String, Error)>,
-    /// The origin of the files.
+    pub plan: Plan,
     pub description: String,
     /// The directory of the generated files. Dropping it removes them.
     _generated: Option<TempDir>,
@@ -70,43 +63,31 @@ impl Dataset {
             description =
                 format!("generated files and those of the clone in {}", units::one_line_path(clone));
         }
-        let plan = plan(&roots, &NOT_OF_THE_CLONE, store);
+        let plan = plan(&roots, &EXCLUDED_FROM_CLONE, store);
         Dataset::new(plan, description, Some(generated))
     }
 
     /// The paths that are skipped or refused, with the reason.
-    pub fn left_out(&self) -> Vec<String> {
-        let refused = self.refused.iter().map(|(path, error)| format!("skipped {path}: {error}"));
-        self.skipped
-            .iter()
-            .map(ToString::to_string)
-            .chain(refused)
-            .map(|text| units::no_control(&text))
-            .collect()
+    pub fn skipped_and_refused(&self) -> Vec<String> {
+        let refused = self.plan.refused.iter().map(|(path, error)| format!("skipped {path}: {error}"));
+        let skipped = self.plan.skipped.iter().map(ToString::to_string);
+        skipped.chain(refused).map(|text| units::no_control(&text)).collect()
     }
 
     fn new(plan: Plan, description: String, generated: Option<TempDir>) -> Result<Dataset> {
         if plan.uploads.is_empty() {
-            return Err(
-                Error::new(ErrorKind::NotFound, "there are no files to work on").with("data", description)
-            );
+            let error = Error::new(ErrorKind::NotFound, "there are no files to copy");
+            return Err(error.with("data", description));
         }
-        Ok(Dataset {
-            total_bytes: plan.total_bytes(),
-            uploads: plan.uploads,
-            skipped: plan.skipped,
-            refused: plan.refused,
-            description,
-            _generated: generated,
-        })
+        Ok(Dataset { plan, description, _generated: generated })
     }
 }
 
-fn plan(roots: &[(&str, &Path)], left_out: &[&str], store: Option<&Path>) -> Plan {
+fn plan(roots: &[(&str, &Path)], excluded: &[&str], store: Option<&Path>) -> Plan {
     let mut plan = Plan::default();
     for (prefix, root) in roots {
-        plan.leave_out(left_out.iter().map(|name| root.join(name)));
-        plan.leave_out(store.and_then(|store| below(store, root)));
+        plan.exclude(excluded.iter().map(|name| root.join(name)));
+        plan.exclude(store.and_then(|store| below(store, root)));
         let target = Target { pool: String::new(), namespace: String::new(), prefix: (*prefix).to_owned() };
         plan.add_directory(root, &target);
     }
@@ -119,7 +100,6 @@ fn below(store: &Path, root: &Path) -> Option<PathBuf> {
     store.strip_prefix(real_root).ok().map(|relative| root.join(relative))
 }
 
-/// The root of the clone that contains the current directory.
 fn clone_root() -> Option<PathBuf> {
     let here = std::env::current_dir().ok()?;
     here.ancestors().find(|directory| directory.join(".git").exists()).map(Path::to_owned)
@@ -129,9 +109,9 @@ fn clone_root() -> Option<PathBuf> {
 /// bytes in large files, a quarter in medium and a quarter in small ones.
 fn generated_files(total_bytes: u64) -> Vec<(String, u64)> {
     let edges = EDGES.iter().flat_map(|edge| [edge - 1, *edge, edge + 1]);
-    let telling = ODD_SIZES.into_iter().chain(edges).filter(|size_bytes| *size_bytes <= total_bytes / 8);
+    let special = ODD_SIZES.into_iter().chain(edges).filter(|size_bytes| *size_bytes <= total_bytes / 8);
     let mut files: Vec<(String, u64)> =
-        telling.enumerate().map(|(index, size)| (format!("edges/{index:02}-{size}"), size)).collect();
+        special.enumerate().map(|(index, size)| (format!("edges/{index:02}-{size}"), size)).collect();
     files.extend((0..).zip(UNICODE_NAMES).map(|(index, name)| (format!("names/{name}"), 100 * index)));
     let largest = GENERATED_BYTES_MAX.min(total_bytes / 8).max(1);
     if largest == GENERATED_BYTES_MAX {
@@ -162,7 +142,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn generated_files_have_the_size_asked_for_and_distinct_names() {
+    fn generated_files_have_the_requested_size_and_distinct_names() {
         for total_bytes in [MIB, 100 * MIB, 1024 * MIB] {
             let files = generated_files(total_bytes);
             let sum: u64 = files.iter().map(|(_, size_bytes)| size_bytes).sum();

@@ -14,11 +14,10 @@ use benthic_classes::digest::{Algorithm, client};
 use benthic_core::{Error, ErrorKind, ListRequest, Namespaces, ObjectAddress, ObjectId, Pool, Result, names};
 use benthic_program::exit::Outcome;
 use benthic_program::local::NewFile;
-use benthic_program::measure;
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
-use benthic_program::units;
 use benthic_program::uri::StoreUri;
+use benthic_program::{measure, units};
 use clap::Args;
 use dataset::Dataset;
 use phases::{Digests, Phase};
@@ -31,47 +30,43 @@ use std::sync::Arc;
 /// Namespace of the objects that are not user data: the demo's mark, and the object of the
 /// published form.
 const NAMESPACE: &str = "benthic-demo";
-
-/// Number of round trips to measure.
 const ROUND_TRIPS: usize = 21;
 
-/// Arguments of `benthic demo`.
 #[derive(Args)]
 #[command(after_help = "\
-Without --data the files are generated, in sizes from 0 bytes to 64 MiB, the same in every run; run inside a \
-clone of a repository, its files are taken, too. The pool is made by the demo and made anew in the next run; \
-a pool that somebody else made is refused. It stays afterwards: look around with `benthic ls benthic-demo`, \
-remove it with `benthic pool rm benthic-demo`. If any digest differs, the exit status is 12.
+Without --data, the demo generates files of 0 bytes to 64 MiB, the same in every run. Inside a clone of a \
+repository it also uses the files of the clone. The demo creates its pool, and recreates it at the next run; it \
+refuses a pool that it did not create. The pool stays afterwards: list it with `benthic ls benthic-demo`, remove \
+it with `benthic pool rm benthic-demo`. If any digest differs, the exit status is 12.
 
 Examples:
   benthic demo
   benthic demo --data ~/Pictures --report pictures.html
   benthic demo --store ceph: --size 256MiB")]
 pub struct DemoArgs {
-    /// Use the files of this directory
+    /// Use the files of DIR
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Where the report goes
+    /// The file for the HTML report
     #[arg(long, value_name = "FILE", default_value = "benthic-demo.html")]
     report: PathBuf,
-    /// How much to generate
+    /// Total size of the generated files
     #[arg(long, default_value = "1GiB", value_parser = units::parse_size, conflicts_with = "data")]
     size: u64,
     /// The pool
     #[arg(long, value_name = "NAME", default_value = "benthic-demo")]
     pool: String,
-    /// Objects at once [default: two a core, 8 to 16]
+    /// Concurrent objects [default: two per core, 8 to 16]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
-    /// The published form: repetitions
+    /// Repetitions of the experiment in its published form, which uses one object
     #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
-    /// The published form: sizes of the object
+    /// Sizes of the object in the published form
     #[arg(long, value_delimiter = ',', default_value = "4KiB,64KiB,1MiB", value_parser = units::parse_size)]
     object_size: Vec<u64>,
 }
 
-/// An object whose digests differ.
 #[derive(Serialize)]
 struct Mismatch {
     object: String,
@@ -80,7 +75,6 @@ struct Mismatch {
     expected: String,
 }
 
-/// All results of the demo.
 struct Findings {
     store: String,
     ceph: bool,
@@ -100,7 +94,7 @@ pub async fn run(args: DemoArgs, session: &Session) -> Outcome {
     names::check_pool_name(&args.pool)?;
     published::check_sizes(&args.object_size)?;
     if let Some(directory) = args.data.as_ref().filter(|directory| !directory.is_dir()) {
-        return Err(Error::new(ErrorKind::NotFound, "--data wants a directory that exists")
+        return Err(Error::new(ErrorKind::NotFound, "--data needs an existing directory")
             .with("path", directory.display())
             .into());
     }
@@ -112,24 +106,25 @@ pub async fn run(args: DemoArgs, session: &Session) -> Outcome {
         StoreUri::Mem => (false, None),
         StoreUri::Ceph { .. } => (true, None),
     };
-    let pool = own_pool(session, &args.pool).await?;
+    let pool = create_pool(session, &args.pool).await?;
     let round_trip_ms = check_store(&*pool).await?;
-    let say = |what: &str| session.out.note(what).and_then(|()| session.out.flush());
+    let say = |step: &str| session.out.note(step).and_then(|()| session.out.flush());
 
-    say(if args.data.is_some() { "looking at the files …" } else { "generating files …" })?;
+    say(if args.data.is_some() { "listing the files …" } else { "generating files …" })?;
     let dataset = match args.data {
         Some(directory) => {
             blocking(move || Dataset::of_directory(&directory, store_directory.as_deref())).await?
         }
         None => blocking(move || Dataset::generated(args.size, store_directory.as_deref())).await?,
     };
-    plan::warn_of_skipped(&dataset.skipped, &session.out);
-    for (path, error) in &dataset.refused {
+    plan::warn_of_skipped(&dataset.plan.skipped, &session.out);
+    for (path, error) in &dataset.plan.refused {
         session.out.warning(format_args!("skipped {}: {error}", units::one_line(path)));
     }
     let jobs = args.jobs.unwrap_or_else(jobs::default_jobs);
-    let objects: Arc<[ObjectId]> = dataset.uploads.iter().map(|upload| upload.object.clone()).collect();
-    let sizes = phases::Sizes { objects: objects.len() as u64, bytes: dataset.total_bytes };
+    let uploads = &dataset.plan.uploads;
+    let objects: Arc<[ObjectId]> = uploads.iter().map(|upload| upload.object.clone()).collect();
+    let sizes = phases::Sizes { objects: objects.len() as u64, bytes: dataset.plan.total_bytes() };
     say(&format!(
         "{}, {}: {}",
         units::count(sizes.objects, "file"),
@@ -137,22 +132,22 @@ pub async fn run(args: DemoArgs, session: &Session) -> Outcome {
         dataset.description
     ))?;
     say("loading …")?;
-    let load = phases::load(&pool, &dataset, jobs, session).await?;
+    let load = phases::load(&pool, uploads, sizes, jobs, session).await?;
     say("digesting beside the objects …")?;
-    let kept = |pool: Arc<dyn Pool>, object: ObjectId| async move {
+    let store_digest = |pool: Arc<dyn Pool>, object: ObjectId| async move {
         client::store(&*pool, &object, Algorithm::Md5, 1).await
     };
-    let (there, in_storage) =
-        phases::digest_all("digest in storage", &pool, &objects, jobs, sizes, kept).await?;
+    let (storage_phase, in_storage) =
+        phases::digest_all("digest in storage", &pool, &objects, jobs, sizes, store_digest).await?;
     say("digesting at the client …")?;
-    let read = |pool: Arc<dyn Pool>, object: ObjectId| async move {
+    let hash_in_client = |pool: Arc<dyn Pool>, object: ObjectId| async move {
         client::hash_in_client(&*pool, &object, Algorithm::Md5).await
     };
-    let (here, at_client) =
-        phases::digest_all("digest at the client", &pool, &objects, jobs, sizes, read).await?;
-    say("asking md5sum …")?;
-    let (sums, by_system) = phases::md5sum(&dataset.uploads, sizes).await?;
-    let mut mismatches = compare(&args.pool, &objects, &in_storage, &at_client, &by_system);
+    let (client_phase, at_client) =
+        phases::digest_all("digest at the client", &pool, &objects, jobs, sizes, hash_in_client).await?;
+    say("running md5sum …")?;
+    let (md5sum_phase, by_md5sum) = phases::md5sum(uploads, sizes).await?;
+    let mut mismatches = compare(&args.pool, &objects, &in_storage, &at_client, &by_md5sum);
     let mut published = Vec::new();
     for size_bytes in args.object_size {
         say(&format!(
@@ -171,18 +166,18 @@ pub async fn run(args: DemoArgs, session: &Session) -> Outcome {
         pool: args.pool,
         jobs,
         data: dataset.description.clone(),
-        skipped: dataset.left_out(),
-        phases: vec![load, there, here, sums],
+        skipped: dataset.skipped_and_refused(),
+        phases: vec![load, storage_phase, client_phase, md5sum_phase],
         repeat: args.repeat,
         published,
         mismatches,
     };
     let page = report::page(&findings);
     blocking(move || NewFile::write_whole(&report_path, page.as_bytes())).await?;
-    tell(&findings, &args.report.display().to_string(), session)
+    print_findings(&findings, &args.report.display().to_string(), session)
 }
 
-fn tell(findings: &Findings, report: &str, session: &Session) -> Outcome {
+fn print_findings(findings: &Findings, report: &str, session: &Session) -> Outcome {
     session.out.result(format_args!("\n{}\n\nreport: {report}", text::summary(findings)), || {
         json!({
             "store": findings.store,
@@ -200,29 +195,29 @@ fn tell(findings: &Findings, report: &str, session: &Session) -> Outcome {
         return Ok(());
     }
     let message = if findings.ceph {
-        "digests differ; `ceph osd deep-scrub all` and `ceph health detail` tell whether stored data is damaged"
+        "digests differ; `ceph osd deep-scrub all` and `ceph health detail` show whether stored data are damaged"
     } else {
-        "digests differ; `benthic scrub` tells whether stored data is damaged"
+        "digests differ; `benthic scrub` shows whether stored data are damaged"
     };
     Err(Error::new(ErrorKind::Corrupt, message).with("objects", findings.mismatches.len()).into())
 }
 
 /// Removes and recreates the demo's pool. It refuses a pool that is not empty and lacks the demo's
 /// mark, because somebody else made that pool.
-async fn own_pool(session: &Session, name: &str) -> Outcome<Arc<dyn Pool>> {
+async fn create_pool(session: &Session, name: &str) -> Outcome<Arc<dyn Pool>> {
     let store = session.store_or_create().await?;
     let mark = mark()?;
     match store.open_pool(name).await {
         Ok(pool) => {
-            let marked = match pool.stat(&mark).await {
+            let is_marked = match pool.stat(&mark).await {
                 Ok(_) => true,
                 Err(error) if error.kind() == ErrorKind::NotFound => false,
                 Err(error) => return Err(error.into()),
             };
-            if !marked && !is_empty(&*pool).await? {
+            if !is_marked && !is_empty(&*pool).await? {
                 return Err(Error::new(
                     ErrorKind::AlreadyExists,
-                    "the pool was not made by the demo, which would remove it; name another with --pool",
+                    "the demo did not create this pool and would remove it; name another with --pool",
                 )
                 .with("pool", name)
                 .into());
@@ -249,8 +244,8 @@ async fn check_store(pool: &dyn Pool) -> Result<f64> {
     client::compute(pool, &mark, Algorithm::Md5, 1).await.map_err(|error| match error.kind() {
         ErrorKind::Unsupported => Error::new(
             ErrorKind::Unsupported,
-            "the store does not have the class digest; on Ceph, `make ceph` builds the library of classes and \
-             `benthic class install` puts it where the OSDs look for it",
+            "the store does not have the class digest; on Ceph, `make ceph` builds the class library and `benthic \
+             class install` installs it",
         )
         .with_source(error),
         _ => error,
@@ -277,7 +272,7 @@ fn compare(
     objects: &[ObjectId],
     in_storage: &Digests,
     at_client: &Digests,
-    by_system: &Digests,
+    by_md5sum: &Digests,
 ) -> Vec<Mismatch> {
     let digest = |digests: &Digests, object| digests.get(object).cloned().unwrap_or_default();
     objects
@@ -286,7 +281,7 @@ fn compare(
             object: ObjectAddress { pool: pool.to_owned(), object: object.clone() }.to_string(),
             in_storage: digest(in_storage, object),
             at_client: digest(at_client, object),
-            expected: digest(by_system, object),
+            expected: digest(by_md5sum, object),
         })
         .filter(|row| row.in_storage != row.expected || row.at_client != row.expected)
         .collect()

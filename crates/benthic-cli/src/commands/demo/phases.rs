@@ -1,6 +1,5 @@
 //! The four phases: load, digest in storage, digest at the client, and `md5sum` as the reference.
 
-use super::dataset::Dataset;
 use crate::commands::cp::plan::Upload;
 use crate::commands::cp::{Options, upload};
 use crate::jobs::{self, Failures};
@@ -22,17 +21,14 @@ use std::sync::Arc;
 /// arguments.
 const FILES_A_RUN: usize = 256;
 
-/// The digest of each object.
 pub type Digests = HashMap<ObjectId, String>;
 
-/// The amount of work of a phase.
 #[derive(Clone, Copy, Serialize)]
 pub struct Sizes {
     pub objects: u64,
     pub bytes: u64,
 }
 
-/// The cost of one phase.
 #[derive(Serialize)]
 pub struct Phase {
     #[serde(rename = "phase")]
@@ -42,7 +38,6 @@ pub struct Phase {
     pub seconds: f64,
     /// Payload sent to the engine; `None` for phases without the engine.
     pub sent_bytes: Option<u64>,
-    /// Payload received from the engine.
     pub received_bytes: Option<u64>,
 }
 
@@ -60,14 +55,19 @@ impl Phase {
 
 /// Copies the files to objects as `cp` does, but without verification, because the digests verify
 /// more.
-pub async fn load(pool: &Arc<dyn Pool>, dataset: &Dataset, jobs: usize, session: &Session) -> Outcome<Phase> {
+pub async fn load(
+    pool: &Arc<dyn Pool>,
+    uploads: &[Upload],
+    sizes: Sizes,
+    jobs: usize,
+    session: &Session,
+) -> Outcome<Phase> {
     let meter = Arc::new(Meter::default());
-    let progress = Progress::bytes("loading", dataset.total_bytes);
+    let progress = Progress::bytes("loading", sizes.bytes);
     let options = Options { jobs, checksum: false, check: false };
     let stopwatch = start();
     let mut failures = Failures::default();
-    let uploads = dataset.uploads.clone();
-    upload::copy_all(meter.pool(Arc::clone(pool)), uploads, options, |upload, copied| {
+    upload::copy_all(meter.pool(Arc::clone(pool)), uploads.to_vec(), options, |upload, copied| {
         progress.advance(upload.size_bytes);
         if let Err(error) = copied {
             failures.push(upload.path.to_string_lossy(), error);
@@ -76,7 +76,6 @@ pub async fn load(pool: &Arc<dyn Pool>, dataset: &Dataset, jobs: usize, session:
     })
     .await?;
     drop(progress);
-    let sizes = Sizes { objects: dataset.uploads.len() as u64, bytes: dataset.total_bytes };
     failures.finish(&session.out, sizes.objects)?;
     Ok(Phase::new("load", sizes, stopwatch, Some(&meter)))
 }
@@ -116,7 +115,6 @@ where
     Ok((Phase::new(name, sizes, stopwatch, Some(&meter)), digests))
 }
 
-/// Computes the digests of the files with `md5sum`.
 pub async fn md5sum(uploads: &[Upload], sizes: Sizes) -> Outcome<(Phase, Digests)> {
     let progress = Progress::objects("md5sum");
     let stopwatch = start();
@@ -141,8 +139,11 @@ fn md5sum_of(paths: &[PathBuf]) -> Result<Vec<String>> {
     })?;
     let lines: Vec<&[u8]> = run.stdout.split(|byte| *byte == 0).filter(|line| !line.is_empty()).collect();
     if !run.status.success() || lines.len() != paths.len() {
-        return Err(Error::new(ErrorKind::Unavailable, "md5sum could not read every file; did they change?")
-            .with("md5sum", String::from_utf8_lossy(&run.stderr).trim().escape_debug()));
+        return Err(Error::new(
+            ErrorKind::Unavailable,
+            "md5sum could not read every file; check whether they have changed",
+        )
+        .with("md5sum", String::from_utf8_lossy(&run.stderr).trim().escape_debug()));
     }
     Ok(lines
         .iter()

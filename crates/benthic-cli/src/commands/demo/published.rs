@@ -17,7 +17,6 @@ use std::sync::Arc;
 /// Bytes that one call may hash, so that it ends well before a method's deadline on slow machines,
 /// too.
 const CALL_BYTES_MAX: u64 = 256 * 1024 * 1024;
-/// Largest number of repetitions in one call.
 const CALL_REPEAT_MAX: u64 = 10_000;
 
 /// The three measurements for one object size.
@@ -38,7 +37,6 @@ pub struct Published {
     pub buffered: Option<Run>,
 }
 
-/// The cost of all repetitions.
 #[derive(Serialize)]
 pub struct Run {
     pub seconds: f64,
@@ -145,7 +143,6 @@ async fn at_client(
     Ok((Run::new(stopwatch, &meter), digest))
 }
 
-/// Runs one repetition at the client.
 async fn once(pool: &dyn Pool, object: &ObjectId, buffered: bool) -> Result<String> {
     let (stat, _) = pool.stat(object).await?;
     let digest = md5(&pool.read_range(object, 0, stat.size_bytes).await?);

@@ -7,7 +7,6 @@ use benthic_core::BUILD;
 use benthic_program::html::{Bar, chart, escape, list, page as html_page, table};
 use benthic_program::units;
 
-/// The whole page.
 pub fn page(findings: &Findings) -> String {
     let load = findings.phases.first();
     let (objects, bytes) = load.map_or((0, 0), |load| (load.sizes.objects, load.sizes.bytes));
@@ -25,7 +24,7 @@ pub fn page(findings: &Findings) -> String {
     let skipped = if findings.skipped.is_empty() {
         String::new()
     } else {
-        format!("<h2>Left out</h2>{}", list(findings.skipped.iter().cloned()))
+        format!("<h2>Skipped files</h2>{}", list(findings.skipped.iter().cloned()))
     };
     let body = format!(
         "<h1>Code beside the data: the active-storage experiment</h1>\n\
@@ -43,7 +42,7 @@ pub fn page(findings: &Findings) -> String {
         chart(&throughput(findings)),
         if findings.ceph { "network" } else { "engine's boundary" },
         chart(&crossings(findings)),
-        escape(&text::what_it_means(findings)),
+        escape(&text::explain_phases(findings)),
         published(findings),
     );
     html_page("Benthic: the active-storage experiment", &body)
@@ -102,7 +101,7 @@ fn published(findings: &Findings) -> String {
         "<h2>The published form: one object, {} times stat + read + MD5 + set attribute</h2>\n\
          {table}\n<p>{}</p>\n{charts}",
         findings.repeat,
-        escape(&text::what_is_repeated(findings))
+        escape(&text::explain_repetitions(findings))
     )
 }
 

@@ -7,11 +7,9 @@ use super::published::Published;
 use benthic_program::units;
 use std::fmt::Display;
 
-/// Column heads of the table of phases.
 pub const PHASE_HEADS: [&str; 8] =
     ["", "objects", "bytes", "time", "objects/s", "MiB/s", "to the store", "from the store"];
 
-/// The environment of the demo.
 pub fn setting(findings: &Findings) -> String {
     format!(
         "store {}, pool {}, {} jobs, one round trip to the store {:.2} ms",
@@ -19,73 +17,70 @@ pub fn setting(findings: &Findings) -> String {
     )
 }
 
-/// Explains the results of the phases on this engine.
-pub fn what_it_means(findings: &Findings) -> String {
+pub fn explain_phases(findings: &Findings) -> String {
     if !findings.ceph {
-        return "On the embedded engine code and data share one process, so digesting in storage saves no network: \
-            both rows read the same bytes from the same disk. The row in storage comes first, with colder caches, \
-            and also keeps every digest durably as an attribute; the client's row keeps nothing. On a Ceph cluster \
-            all bytes \"from the store\" would cross the network, while a digest in storage moves 32 characters, \
-            and each object would be digested by the machine that has it."
+        return "In the embedded engine, code and data share one process, so a digest in storage saves no network \
+            traffic: both rows read the same bytes from the same disk. The digest in storage runs first, with colder \
+            caches, and also stores every digest durably as an attribute; the client stores nothing. On a Ceph \
+            cluster, all bytes \"from the store\" would cross the network. A digest in storage would transfer 32 \
+            characters, and the machine that stores an object would compute its digest."
             .to_owned();
     }
     let crossed = |index| findings.phases.get(index).and_then(Phase::crossed_both_ways).unwrap_or(0);
     let (in_storage, at_client) = (crossed(1), crossed(2));
     format!(
-        "Each object was digested by the OSD that has it. That took {} over the network, both ways; digesting at the \
-         client took {}: {} times as much. (Payload: data, attributes, and what methods take and return.) The row in \
-         storage also keeps every digest, replicated, as an attribute; the client's row keeps nothing. Where OSDs \
-         and client share one machine, its cores do all the work and no network is in the way: the rates say little there.",
+        "Each object was digested by the OSD that stores it. That transferred {} over the network in both directions; \
+        the digests at the client transferred {}, {} times as much. (This counts payload: data, attributes, and input \
+        and output of methods.) The OSDs also stored every digest, replicated, as an attribute; the client stored \
+        nothing. If the OSDs and the client share one machine, its cores do all the work and there is no real \
+        network, so the rates say little.",
         units::size(in_storage),
         units::size(at_client),
         at_client / in_storage.max(1)
     )
 }
 
-/// Explains the measurements of the published form on this engine.
-pub fn what_is_repeated(findings: &Findings) -> String {
-    const WHAT: &str = "Every repetition is one stat, one read of the whole object, one MD5, one attribute set. In \
-        storage the repetitions of a call are one operation, so the attribute is committed once a call.";
+pub fn explain_repetitions(findings: &Findings) -> String {
+    const REPETITION: &str = "Every repetition is one stat, one read of the whole object, one MD5 and one attribute \
+        write. In storage, all repetitions of a call are one operation, so each call commits the attribute once.";
     if findings.ceph {
         return format!(
-            "{WHAT} The client waits for three round trips each time, the last one for the commit on every replica, \
-             and all that it reads crosses the network. One round trip is {:.2} ms here; the farther the cluster, the \
-             greater the gain.",
+            "{REPETITION} The client waits for three round trips each time, the last one for the commit on every \
+             replica, and all data that it reads cross the network. One round trip takes {:.2} ms here; the gain grows \
+             with the distance to the cluster.",
             findings.round_trip_ms
         );
     }
     format!(
-        "{WHAT} The client commits it every time: durable waits for the disk each time, buffered waits once, at the \
-         end. The gain against durable is mostly that waiting; the gain against buffered is not."
+        "{REPETITION} The client commits it every time: \"durable\" waits for the disk each time, \"buffered\" waits \
+         once, at the end. Most of the gain over \"durable\" is this wait; the gain over \"buffered\" is not."
     )
 }
 
-/// A summary in about thirty lines.
 pub fn summary(findings: &Findings) -> String {
     let mut lines = vec![setting(findings), String::new(), line(&PHASE_HEADS)];
     lines.extend(findings.phases.iter().map(|phase| line(&phase_cells(phase))));
     lines.extend([String::new(), verdict(findings), String::new()]);
-    lines.extend(wrap(&what_it_means(findings)));
+    lines.extend(wrap(&explain_phases(findings)));
     lines.extend([
         String::new(),
         format!("One object, {} times stat + read + MD5 + set attribute:", findings.repeat),
     ]);
     lines.extend(findings.published.iter().map(published_line));
     lines.push(String::new());
-    lines.extend(wrap(&what_is_repeated(findings)));
+    lines.extend(wrap(&explain_repetitions(findings)));
     lines.join("\n")
 }
 
-/// States whether all digests agree, and which objects differ.
 pub fn verdict(findings: &Findings) -> String {
     if findings.mismatches.is_empty() {
         let objects = findings.phases.first().map_or(0, |load| load.sizes.objects);
-        let left_out = match findings.skipped.len() {
+        let skipped = match findings.skipped.len() {
             0 => String::new(),
             skipped => format!(" Skipped: {skipped}."),
         };
         return format!(
-            "{}: the digest kept in storage, the client's and md5sum's are the same.{left_out}",
+            "{}: the digests of the storage, the client and md5sum are the same.{skipped}",
             units::count(objects, "object")
         );
     }
@@ -102,7 +97,6 @@ pub fn verdict(findings: &Findings) -> String {
     lines.join("\n")
 }
 
-/// The speed-up as a factor.
 pub fn gain(client_seconds: f64, storage_seconds: f64) -> String {
     format!("{:.1}x", client_seconds / storage_seconds.max(1e-9))
 }

@@ -10,11 +10,11 @@ use std::time::Duration;
 /// Number of cluster polls per poll of the OSDs. A request costs an OSD an entry in the log of a
 /// placement group, like a small write. So the OSDs are polled at every fourth cluster poll, and
 /// sooner only if some have not answered.
-const LOOKS_APART: u32 = 4;
+const POLLS_APART: u32 = 4;
 /// Time limit for all OSDs together in one poll. OSDs that have not answered by then are asked
 /// again at the next poll.
 const ANSWERS_LIMIT: Duration = Duration::from_secs(5);
-const QUESTIONS_AT_ONCE: usize = 64;
+const REQUESTS_AT_ONCE: usize = 64;
 /// Seconds without an answer after which an OSD counts as lost. The monitors notice a hanging OSD,
 /// and OSDs that wait for it, sooner than that.
 const LOST_S: u64 = 60;
@@ -38,28 +38,27 @@ impl Holder {
     }
 }
 
-/// The calls counted so far.
 #[derive(Default)]
 pub struct Calls {
     clock: SystemClock,
     tally: Tally,
     /// Cluster polls left until the OSDs are polled again.
-    looks_left: u32,
+    polls_left: u32,
     /// Start of the time in which some OSD has not answered.
     lost_since_unix_s: Option<u64>,
 }
 
 impl Calls {
     /// Polls each of these OSDs through its object, if a poll is due.
-    pub async fn look(&mut self, store: &RadosStore, now_unix_s: u64, holders: &mut [Holder]) {
-        if self.looks_left > 0 && self.tally.is_whole() {
-            self.looks_left -= 1;
+    pub async fn poll(&mut self, store: &RadosStore, now_unix_s: u64, holders: &mut [Holder]) {
+        if self.polls_left > 0 && self.tally.is_whole() {
+            self.polls_left -= 1;
             return;
         }
-        self.looks_left = LOOKS_APART - 1;
+        self.polls_left = POLLS_APART - 1;
         let now_ms = self.clock.monotonic_ms();
         let mut libraries: Vec<Answers> = Vec::new();
-        let mut asked = Vec::new();
+        let mut requests = Vec::new();
         for holder in holders {
             let name = holder.library;
             let index = libraries.iter().position(|known| known.library == name).unwrap_or_else(|| {
@@ -69,12 +68,12 @@ impl Calls {
             if holder.counts != Some(false) {
                 // Count it as not seen until it answers.
                 libraries[index].osds_not_seen += 1;
-                asked.push((index, holder));
+                requests.push((index, holder));
             } else {
                 libraries[index].osds_not_counting += 1;
             }
         }
-        let questions = asked.into_iter().map(|(index, holder)| async move {
+        let requests = requests.into_iter().map(|(index, holder)| async move {
             let answer = store.calls_at(&holder.pool, &holder.object, holder.library).await;
             let counts = answer.as_ref().ok().map(Option::is_some);
             // A library that counts does not stop counting. If it seems to, another OSD now answers
@@ -82,7 +81,7 @@ impl Calls {
             holder.counts = holder.counts.or(counts);
             (index, answer, holder.counts)
         });
-        let answers = stream::iter(questions).buffer_unordered(QUESTIONS_AT_ONCE);
+        let answers = stream::iter(requests).buffer_unordered(REQUESTS_AT_ONCE);
         let mut answers = answers.take_until(Box::pin(tokio::time::sleep(ANSWERS_LIMIT)));
         while let Some((index, answer, counts)) = answers.next().await {
             let library = &mut libraries[index];
@@ -104,7 +103,6 @@ impl Calls {
         self.lost_since_unix_s.is_some_and(|since| now_unix_s.saturating_sub(since) >= LOST_S)
     }
 
-    /// The sums for the status page.
     pub fn sums(&self) -> Vec<LibrarySums> {
         self.tally.sums()
     }

@@ -11,13 +11,11 @@ use std::time::Duration;
 /// --all` shows in it are left over from probes that were killed.
 const NAMESPACE: &str = "benthic.health";
 const SIZE_BYTES: usize = 4 * 1024;
-/// Time limit of each step.
 const STEP_LIMIT: Duration = Duration::from_secs(10);
 
 /// Attempts of a probe that another probe on this host interferes with.
 const ATTEMPTS: u32 = 3;
 
-/// Probes one pool.
 pub struct Prober {
     pool: Arc<dyn Pool>,
     object: ObjectId,
@@ -30,9 +28,6 @@ pub struct Prober {
 impl Prober {
     /// Creates a prober for this pool. All probes on this host use the same object, so a probe
     /// removes what an earlier one left when it was killed.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if the host name is not valid in an object name.
     pub fn new(pool: Arc<dyn Pool>) -> Result<Prober> {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let name = format!("benthic-health-probe.{}", host.trim());
@@ -76,10 +71,10 @@ impl Prober {
             if read == written {
                 Ok(())
             } else if is_of_another(&read, &self.mark) {
-                let message = "another probe of a host of this name came between, again and again";
+                let message = "another probe from a host of this name interfered repeatedly";
                 Err(Error::new(ErrorKind::Busy, message))
             } else {
-                Err(Error::new(ErrorKind::Corrupt, "other bytes came back than were written"))
+                Err(Error::new(ErrorKind::Corrupt, "the bytes read differ from the bytes written"))
             }
         });
         let removed = limited(self.pool.remove(&self.object)).await;
@@ -163,7 +158,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn another_probe_of_this_host_is_told_from_damage() {
+    async fn another_probe_of_this_host_is_distinguished_from_damage() {
         let store = MemStore::new(Options::default());
         store.create_pool("p").await.unwrap();
         let mut prober = Prober::new(store.open_pool("p").await.unwrap()).unwrap();
@@ -184,13 +179,13 @@ mod tests {
     }
 
     #[test]
-    fn what_other_probes_do_tells_nothing_of_the_cluster() {
+    fn interference_by_other_probes_is_no_symptom_of_the_cluster() {
         assert!(!is_of_cluster(ErrorKind::Busy) && !is_of_cluster(ErrorKind::PermissionDenied));
         assert!(is_of_cluster(ErrorKind::Unavailable) && is_of_cluster(ErrorKind::Corrupt));
     }
 
     #[tokio::test]
-    async fn a_pool_that_is_gone_is_no_outage() {
+    async fn a_removed_pool_is_no_outage() {
         let store = MemStore::new(Options::default());
         store.create_pool("p").await.unwrap();
         let mut prober = Prober::new(store.open_pool("p").await.unwrap()).unwrap();

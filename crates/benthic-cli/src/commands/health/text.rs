@@ -5,8 +5,7 @@ use benthic_ceph::health::snapshot::Library;
 use benthic_program::units;
 use std::fmt::Write;
 
-/// Number of items of a finding to show.
-const WHICH_SHOWN: usize = 8;
+const ITEMS_SHOWN: usize = 8;
 
 /// The report as text: the verdict, one line per number, and the findings.
 pub fn page(report: &Report) -> String {
@@ -57,10 +56,10 @@ fn verdict(report: &Report) -> String {
 }
 
 fn monitors(numbers: &Numbers) -> String {
-    let within: Vec<&str> =
-        numbers.monitors.iter().filter(|(_, within)| **within).map(|(name, _)| name.as_str()).collect();
-    let mut text =
-        format!("{} of {} in quorum ({})", within.len(), numbers.monitors.len(), within.join(", "));
+    let monitors = &numbers.monitors;
+    let quorum: Vec<&str> =
+        monitors.iter().filter(|(_, is_in)| **is_in).map(|(name, _)| name.as_str()).collect();
+    let mut text = format!("{} of {} in quorum ({})", quorum.len(), monitors.len(), quorum.join(", "));
     if let Some(skew_ms) = numbers.clock_skew_ms_max {
         let _ = write!(text, ", clocks within {skew_ms:.1} ms");
     }
@@ -81,8 +80,8 @@ fn manager(numbers: &Numbers) -> String {
 
 fn osds(numbers: &Numbers) -> String {
     let up = numbers.osds.iter().filter(|osd| osd.up).count();
-    let within = numbers.osds.iter().filter(|osd| osd.takes_data).count();
-    format!("{up} up, {within} in, of {}", numbers.osds.len())
+    let taking_data = numbers.osds.iter().filter(|osd| osd.takes_data).count();
+    format!("{up} up, {taking_data} in, of {}", numbers.osds.len())
 }
 
 fn pgs(report: &Report) -> String {
@@ -91,7 +90,7 @@ fn pgs(report: &Report) -> String {
     let mut states: Vec<(&String, &u64)> = numbers.pgs_by_state.iter().collect();
     states.sort_by(|a, b| b.1.cmp(a.1));
     let states: Vec<String> = states.into_iter().map(|(state, count)| format!("{count} {state}")).collect();
-    let stale = if report.is_stale { " (old: no manager answers)" } else { "" };
+    let stale = if report.is_stale { " (stale: no manager answers)" } else { "" };
     format!("{all}: {}{stale}", states.join(", "))
 }
 
@@ -116,12 +115,10 @@ fn space(numbers: &Numbers) -> String {
         let _ = write!(text, "; the fullest is osd.{osd} at {percent:.1}%");
         match (numbers.growth, numbers.full_in_days) {
             (_, Some(days)) => {
-                let _ = write!(text, ", full in {days:.1} days if it goes on so");
+                let _ = write!(text, ", full in {days:.1} days at this rate");
             }
             ("not_growing", _) => text.push_str(", which does not grow"),
-            _ => text.push_str(
-                ", when it is full is not known: that takes readings an hour apart (--history FILE)",
-            ),
+            _ => text.push_str("; a prediction needs readings an hour apart (--history FILE)"),
         }
     }
     text
@@ -145,7 +142,7 @@ fn latency(numbers: &Numbers) -> String {
 fn scrubs(numbers: &Numbers) -> String {
     match (numbers.scrubbed_days_ago_max, numbers.deep_scrubbed_days_ago_max) {
         (Some(shallow), Some(deep)) => {
-            format!("the oldest {shallow:.1} days ago, of all bytes {deep:.1} days ago")
+            format!("the oldest {shallow:.1} days ago, the oldest deep one {deep:.1} days ago")
         }
         _ => "not known".to_owned(),
     }
@@ -194,12 +191,12 @@ fn describe(finding: &Finding) -> String {
         finding.name,
         units::no_control(&finding.what)
     );
-    let unsaid: Vec<&str> =
+    let unnamed: Vec<&str> =
         finding.which.iter().map(String::as_str).filter(|which| !finding.what.contains(which)).collect();
-    if !unsaid.is_empty() {
-        let shown = unsaid[..unsaid.len().min(WHICH_SHOWN)].join(", ");
-        let more = if unsaid.len() > WHICH_SHOWN { ", …" } else { "" };
-        let _ = writeln!(text, "  which: {}{more}", units::no_control(&shown));
+    if !unnamed.is_empty() {
+        let shown = unnamed[..unnamed.len().min(ITEMS_SHOWN)].join(", ");
+        let more = if unnamed.len() > ITEMS_SHOWN { ", …" } else { "" };
+        let _ = writeln!(text, "  affected: {}{more}", units::no_control(&shown));
     }
     let _ = writeln!(text, "  next: {}", units::no_control(&finding.next));
     text

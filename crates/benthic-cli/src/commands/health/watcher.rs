@@ -3,8 +3,8 @@
 
 use super::calls::{Calls, Holder};
 use super::probe::{self, Prober};
-use super::{LookArgs, cluster};
-use crate::commands::class::{Answers, ask_osds};
+use super::{PollArgs, cluster};
+use crate::commands::class::{ask_osds, group_by_build};
 use benthic_ceph::health::calls::LibrarySums;
 use benthic_ceph::health::gather::{ANSWER_LIMIT, Gatherer, snapshot_without_monitors};
 use benthic_ceph::health::growth::{self, Reading};
@@ -12,13 +12,12 @@ use benthic_ceph::health::judge::{is_moving, judge};
 use benthic_ceph::health::limits::Limits;
 use benthic_ceph::health::overview::{Overview, overview};
 use benthic_ceph::health::report::Report;
-use benthic_ceph::health::snapshot::{Library, Missing, OsdBuild, Probe, Snapshot};
+use benthic_ceph::health::snapshot::{Library, Missing, Probe, Snapshot};
 use benthic_ceph::osds::{OsdTarget, osds};
 use benthic_ceph::{CLASS_LIBRARY, RadosStore};
 use benthic_core::{Clock, Error, ErrorKind, LibraryInfo, Result, SystemClock};
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -29,20 +28,20 @@ const LIBRARIES: [&str; 2] = [CLASS_LIBRARY, "table_1"];
 /// How long the OSDs' libraries are cached. An OSD loads a library when it starts or when a class
 /// is first called, so polling every time is not necessary; and finding an object in each OSD is
 /// expensive for the monitors.
-const LIBRARIES_HOLD_S: u64 = 3_600;
+const LIBRARIES_VALID_S: u64 = 3_600;
 /// Initial retry delay if some OSDs could not be asked. It doubles at each retry, up to
 /// [`RETRY_S_MAX`], and restarts when an OSD goes up or down.
 const RETRY_S: u64 = 30;
 const RETRY_S_MAX: u64 = 600;
 /// Maximum retry delay if no OSD answers.
-const RETRY_S_MAX_HURT: u64 = 60;
+const RETRY_S_MAX_SILENT: u64 = 60;
 
 /// Polls one cluster, also while it is unreachable.
 pub struct Watcher<'a> {
     session: &'a Session,
     /// A connection attempt in progress.
     attempt: Option<Attempt<'a>>,
-    has_looked: bool,
+    has_polled: bool,
     gatherer: Gatherer,
     clock: SystemClock,
     probe_pool: Option<String>,
@@ -78,11 +77,11 @@ struct Libraries {
 
 impl Libraries {
     /// The time in seconds for which the cache entry is valid.
-    fn hold_s(&self, is_lost: bool) -> u64 {
+    fn valid_s(&self, is_lost: bool) -> u64 {
         let retry_s = RETRY_S << self.retries.min(10);
         match &self.missing {
-            Some(missing) if missing.hurts => retry_s.min(RETRY_S_MAX_HURT),
-            None if !is_lost => LIBRARIES_HOLD_S,
+            Some(missing) if missing.hurts => retry_s.min(RETRY_S_MAX_SILENT),
+            None if !is_lost => LIBRARIES_VALID_S,
             _ => retry_s.min(RETRY_S_MAX),
         }
     }
@@ -90,11 +89,11 @@ impl Libraries {
 
 impl<'a> Watcher<'a> {
     /// Creates a watcher for the cluster of this session. It does not connect yet.
-    pub fn new(args: LookArgs, session: &'a Session) -> Watcher<'a> {
+    pub fn new(args: PollArgs, session: &'a Session) -> Watcher<'a> {
         Watcher {
             session,
             attempt: None,
-            has_looked: false,
+            has_polled: false,
             gatherer: Gatherer::default(),
             clock: SystemClock,
             probe_pool: args.probe_pool,
@@ -115,8 +114,8 @@ impl<'a> Watcher<'a> {
     /// part of the report. The first poll also fails if the pool of the probe cannot be opened or
     /// the history cannot be read. In later polls the former is part of the report, and the latter
     /// a warning.
-    pub async fn look(&mut self) -> Result<Report> {
-        let (snapshot, report) = self.see().await?;
+    pub async fn poll(&mut self) -> Result<Report> {
+        let (snapshot, report) = self.observe().await?;
         self.keep_reading(snapshot).await;
         Ok(report)
     }
@@ -142,12 +141,9 @@ impl<'a> Watcher<'a> {
         self
     }
 
-    /// Polls the cluster once, and returns the report and an overview to show beside it.
-    ///
-    /// # Errors
-    /// As [`look`](Watcher::look).
-    pub async fn look_around(&mut self) -> Result<(Report, Overview)> {
-        let (snapshot, report) = self.see().await?;
+    /// Like [`poll`](Watcher::poll), and returns an overview to show beside the report.
+    pub async fn poll_with_overview(&mut self) -> Result<(Report, Overview)> {
+        let (snapshot, report) = self.observe().await?;
         let overview = overview(&snapshot, &report);
         self.keep_reading(snapshot).await;
         Ok((report, overview))
@@ -168,30 +164,29 @@ impl<'a> Watcher<'a> {
         self.calls.as_ref().map(Calls::text).unwrap_or_default()
     }
 
-    /// The readings of the fullest OSD so far.
     pub fn readings(&self) -> &[Reading] {
         &self.history
     }
 
     /// Prepends readings of an earlier run.
-    pub fn go_on_from(&mut self, mut readings: Vec<Reading>) {
+    pub fn prepend_readings(&mut self, mut readings: Vec<Reading>) {
         readings.append(&mut self.history);
         readings.into_iter().for_each(|reading| growth::keep(&mut self.history, reading));
     }
 
-    async fn see(&mut self) -> Result<(Snapshot, Report)> {
+    async fn observe(&mut self) -> Result<(Snapshot, Report)> {
         let now_unix_s = self.clock.unix_ns() / 1_000_000_000;
         let mut snapshot = match self.connect().await {
             Ok(store) => self.ask(&store, now_unix_s).await?,
             Err(error) if error.kind() == ErrorKind::Unavailable => {
-                if !self.has_looked {
+                if !self.has_polled {
                     self.session.out.warning(&error);
                 }
                 snapshot_without_monitors(now_unix_s, &error)
             }
             Err(error) => return Err(error),
         };
-        self.has_looked = true;
+        self.has_polled = true;
         snapshot.limits = blocking(|| Ok(Limits::read())).await.ok();
         snapshot.history.clone_from(&self.history);
         let report = judge(&snapshot);
@@ -204,7 +199,7 @@ impl<'a> Watcher<'a> {
         match timeout(ANSWER_LIMIT, self.connected()).await {
             Ok(connected) => connected,
             Err(_) => {
-                let message = "no monitor answered in time; is the cluster up, and mon_host in the configuration right?";
+                let message = "no monitor answered in time; check that the cluster is up and mon_host in the configuration is right";
                 Err(Error::new(ErrorKind::Unavailable, message).with("limit_s", ANSWER_LIMIT.as_secs()))
             }
         }
@@ -240,7 +235,7 @@ impl<'a> Watcher<'a> {
         if self.prober.is_none() {
             match self.session.pool(pool).await.and_then(Prober::new) {
                 Ok(prober) => self.prober = Some(prober),
-                Err(error) if self.has_looked || error.kind() == ErrorKind::Unavailable => {
+                Err(error) if self.has_polled || error.kind() == ErrorKind::Unavailable => {
                     return Ok(Some(probe::not_opened(pool, &error)));
                 }
                 Err(error) => return Err(error),
@@ -258,15 +253,15 @@ impl<'a> Watcher<'a> {
         let is_lost = self.calls.as_ref().is_some_and(|calls| calls.is_lost(now_unix_s));
         let known = self.libraries.as_ref().filter(|known| known.change == change);
         let is_due =
-            known.is_none_or(|known| now_unix_s.saturating_sub(known.unix_s) >= known.hold_s(is_lost));
+            known.is_none_or(|known| now_unix_s.saturating_sub(known.unix_s) >= known.valid_s(is_lost));
         if is_due {
-            let in_vain = known.filter(|known| known.missing.is_some() || is_lost);
-            let retries = in_vain.map_or(0, |known| known.retries + 1);
+            let failed = known.filter(|known| known.missing.is_some() || is_lost);
+            let retries = failed.map_or(0, |known| known.retries + 1);
             self.libraries = Some(libraries(store, now_unix_s, change, retries).await);
         }
         if let Some(known) = &mut self.libraries {
             if let Some(calls) = &mut self.calls {
-                calls.look(store, now_unix_s, &mut known.holders).await;
+                calls.poll(store, now_unix_s, &mut known.holders).await;
             }
             snapshot.libraries = Some(known.found.clone());
             snapshot.missing.extend(known.missing.clone());
@@ -278,11 +273,11 @@ impl<'a> Watcher<'a> {
             let fsid = fsid.to_owned();
             match blocking(move || growth::read(&file, &fsid)).await {
                 Ok(history) => self.history = history,
-                Err(error) if self.has_looked => {
+                Err(error) if self.has_polled => {
                     // The first poll reached no monitor. Leave the file unchanged.
                     self.file = None;
                     let out = &self.session.out;
-                    out.warning(format_args!("{error}; nothing is kept there until the next start"));
+                    out.warning(format_args!("{error}; readings are not kept there until the next start"));
                 }
                 Err(error) => return Err(error),
             }
@@ -319,9 +314,8 @@ impl<'a> Watcher<'a> {
 async fn libraries(store: &RadosStore, unix_s: u64, change: String, retries: u32) -> Libraries {
     let (found, described, holders) = (Vec::new(), Vec::new(), Vec::new());
     let mut libraries = Libraries { unix_s, change, found, described, missing: None, holders, retries };
-    let missing = |why: String, hurts| {
-        Some(Missing { what: "libraries of classes in the OSDs".to_owned(), why, hurts })
-    };
+    let missing =
+        |why: String, hurts| Some(Missing { what: "class libraries in the OSDs".to_owned(), why, hurts });
     let osds = match osds(store).await {
         Ok(osds) => osds,
         Err(error) => {
@@ -333,7 +327,7 @@ async fn libraries(store: &RadosStore, unix_s: u64, change: String, retries: u32
     let up: Vec<_> = osds.into_iter().filter(|osd| osd.up).collect();
     for name in LIBRARIES {
         let answers = ask_osds(store, &up, name).await;
-        let library = library(name, &answers);
+        let library = group_by_build(name, &answers);
         // Without any placement group, there is no object to reach an OSD through, and no method to
         // call.
         if !library.silent.is_empty() && up.iter().any(|osd| osd.object.is_some()) {
@@ -357,19 +351,4 @@ async fn libraries(store: &RadosStore, unix_s: u64, change: String, retries: u32
         }
     }
     libraries
-}
-
-fn library(name: &str, answers: &Answers) -> Library {
-    let mut library = Library { name: name.to_owned(), ..Library::default() };
-    let mut builds: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
-    for (osd, answer) in answers {
-        match answer {
-            Ok(Some(info)) => builds.entry(&info.build).or_default().push(*osd),
-            Ok(None) => library.without.push(*osd),
-            Err(_) => library.silent.push(*osd),
-        }
-    }
-    let build = |(build, osds): (&str, Vec<i64>)| OsdBuild { build: build.to_owned(), osds };
-    library.builds = builds.into_iter().map(build).collect();
-    library
 }

@@ -6,12 +6,10 @@ use benthic_ceph::placement::apply::movement;
 use benthic_ceph::placement::plan::Plan;
 use benthic_core::{Error, ErrorKind, Stopwatch, SystemClock};
 use benthic_program::exit::{Failure, Outcome};
-use benthic_program::interrupt;
-use benthic_program::local;
 use benthic_program::progress::Progress;
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
-use benthic_program::units;
+use benthic_program::{interrupt, local, units};
 use clap::Args;
 use serde_json::json;
 use std::path::PathBuf;
@@ -22,40 +20,24 @@ const TICK: Duration = Duration::from_secs(2);
 /// Time that placement groups may refuse reads and writes while they peer.
 const INACTIVE_LIMIT: Duration = Duration::from_secs(60);
 
-/// Arguments of `benthic placement apply`.
-#[derive(Args)]
-#[command(
-    after_help = "Fails, and changes nothing, if the cluster is another than when the plan was made. Interrupted, the data go \
-    on moving: the same command waits again, and `benthic placement undo PLAN` goes back.\n\n\
-    Example:\n  benthic placement apply photos-at-um.plan.json --store ceph:"
-)]
-pub struct ApplyArgs {
-    #[command(flatten)]
-    planned: Planned,
-}
+pub const APPLY_HELP: &str = "The command fails and changes nothing if the cluster has changed since the plan was made. If it \
+    is interrupted, the data continue to move: repeat the command to wait again, or revert the plan with `benthic \
+    placement undo PLAN`.\n\nExample:\n  benthic placement apply photos-at-um.plan.json --store ceph:";
 
-/// Arguments of `benthic placement undo`.
-#[derive(Args)]
-#[command(
-    after_help = "Removes from the CRUSH map what apply added, unless another pool uses it by now.\n\n\
-    Example:\n  benthic placement undo photos-at-um.plan.json --store ceph:"
-)]
-pub struct UndoArgs {
-    #[command(flatten)]
-    planned: Planned,
-}
+pub const UNDO_HELP: &str = "The command also removes the additions of apply from the CRUSH map, unless another pool uses \
+    them now.\n\nExample:\n  benthic placement undo photos-at-um.plan.json --store ceph:";
 
-/// A plan, and how fast it is to go.
+/// Arguments of `apply` and `undo`.
 #[derive(Args)]
-struct Planned {
+pub struct PlanFile {
     /// The file that `benthic placement plan` wrote
     plan: PathBuf,
-    /// Placement groups that each OSD copies at once meanwhile (osd_max_backfills of all OSDs)
+    /// Placement groups that each OSD copies at once during the move (osd_max_backfills of all OSDs)
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=64))]
     backfills: u32,
 }
 
-impl Planned {
+impl PlanFile {
     async fn read(&self) -> Outcome<Plan> {
         let path = self.plan.clone();
         let read = blocking(move || local::read_file(&path)).await?;
@@ -63,45 +45,43 @@ impl Planned {
     }
 }
 
-pub async fn run(args: ApplyArgs, session: &Session) -> Outcome {
-    let planned = args.planned;
-    let plan = planned.read().await?;
+pub async fn apply(args: PlanFile, session: &Session) -> Outcome {
+    let plan = args.read().await?;
     let store = cluster(session).await?;
     session.out.note(plan::describe(&plan))?;
-    plan.begin(&*store, planned.backfills).await?;
-    let seconds = arrive(&store, &plan, session).await?;
+    plan.begin(&*store, args.backfills).await?;
+    let seconds = wait_for_move(&store, &plan, session).await?;
     plan.finish(&*store).await?;
-    tell("applied", &plan, seconds, session)
+    print_outcome("applied", &plan, seconds, session)
 }
 
-pub async fn undo(args: UndoArgs, session: &Session) -> Outcome {
-    let planned = args.planned;
-    let plan = planned.read().await?;
+pub async fn undo(args: PlanFile, session: &Session) -> Outcome {
+    let plan = args.read().await?;
     let store = cluster(session).await?;
-    plan.begin_undo(&*store, planned.backfills).await?;
-    let seconds = arrive(&store, &plan, session).await?;
+    plan.begin_undo(&*store, args.backfills).await?;
+    let seconds = wait_for_move(&store, &plan, session).await?;
     plan.finish_undo(&*store).await?;
-    tell("undone", &plan, seconds, session)
+    print_outcome("undone", &plan, seconds, session)
 }
 
-fn tell(what: &str, plan: &Plan, seconds: f64, session: &Session) -> Outcome {
+fn print_outcome(outcome: &str, plan: &Plan, seconds: f64, session: &Session) -> Outcome {
     session.out.result(
         format_args!(
-            "{what}: {} of {} are where their rule has them, after {seconds:.0} s",
+            "{outcome}: {} of {} have reached the OSDs of their rule, after {seconds:.0} s",
             units::count(plan.pgs.into(), "placement group"),
             units::one_line(&plan.pool)
         ),
-        || json!({ "outcome": what, "pool": plan.pool, "pgs": plan.pgs, "seconds": seconds }),
+        || json!({ "outcome": outcome, "pool": plan.pool, "pgs": plan.pgs, "seconds": seconds }),
     )
 }
 
 /// Waits until all placement groups have reached their new OSDs, and returns the seconds. This may
 /// take days, so it has no time limit. It ends early only after Ctrl-C, or when placement groups
 /// refuse reads and writes for too long.
-async fn arrive(store: &RadosStore, plan: &Plan, session: &Session) -> Outcome<f64> {
+async fn wait_for_move(store: &RadosStore, plan: &Plan, session: &Session) -> Outcome<f64> {
     let began = Stopwatch::start(&SystemClock);
     let bar = Progress::steps("placement groups", plan.pgs.into());
-    let (mut served, mut shown) = (Stopwatch::start(&SystemClock), 0);
+    let (mut last_active, mut shown) = (Stopwatch::start(&SystemClock), 0);
     loop {
         let movement = movement(store, plan.pool_id).await?;
         bar.advance(movement.arrived.saturating_sub(shown) as u64);
@@ -110,11 +90,11 @@ async fn arrive(store: &RadosStore, plan: &Plan, session: &Session) -> Outcome<f
             return Ok(began.elapsed().as_secs_f64());
         }
         if movement.inactive == 0 {
-            served = Stopwatch::start(&SystemClock);
+            last_active = Stopwatch::start(&SystemClock);
         }
-        if served.elapsed() > INACTIVE_LIMIT {
-            let message = "placement groups take no reads and writes; `ceph health detail` tells why, and `benthic placement \
-                undo PLAN` goes back";
+        if last_active.elapsed() > INACTIVE_LIMIT {
+            let message = "placement groups take no reads and writes; `ceph health detail` shows the reason, and `benthic \
+                placement undo PLAN` reverts the plan";
             return Err(Error::new(ErrorKind::Unavailable, message)
                 .with("pool", &plan.pool)
                 .with("inactive", movement.inactive)
@@ -123,7 +103,7 @@ async fn arrive(store: &RadosStore, plan: &Plan, session: &Session) -> Outcome<f
         tokio::select! {
             () = tokio::time::sleep(TICK) => {}
             () = interrupt::wait() => {
-                session.out.warning("the data go on moving; the same command waits again");
+                session.out.warning("the data continue to move; repeat the command to wait again");
                 return Err(Failure::Interrupted);
             }
         }

@@ -8,19 +8,13 @@ use benthic_ceph::placement::snapshot::Snapshot;
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
-use clap::Args;
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// Arguments of `benthic placement lint`.
-#[derive(Args)]
-#[command(
-    after_help = "Each rule is tried with Ceph's crushtool on 1,024 inputs. What is found is listed, and the exit status is \
-    then 1.\n\nExample:\n  benthic placement lint --store ceph:"
-)]
-pub struct LintArgs {}
+pub const HELP: &str = "Ceph's crushtool tests each rule with 1,024 inputs. The command lists its findings and then exits with \
+    status 1.\n\nExample:\n  benthic placement lint --store ceph:";
 
-pub async fn run(_: LintArgs, session: &Session) -> Outcome {
+pub async fn run(session: &Session) -> Outcome {
     let store = cluster(session).await?;
     let snapshot = Snapshot::read(&*store).await?;
     let preview = Preview::read(&*store).await?;
@@ -31,7 +25,7 @@ pub async fn run(_: LintArgs, session: &Session) -> Outcome {
     }
     let wrong = findings.iter().map(|finding| &finding.rule).collect::<BTreeSet<_>>().len();
     if wrong == 0 {
-        session.out.note(format_args!("{rules} rules, nothing found"))?;
+        session.out.note(format_args!("{rules} rules, no findings"))?;
         return Ok(());
     }
     Err(Failure::Some { failed: wrong as u64, of: rules as u64 })

@@ -20,11 +20,10 @@ const LARGE: &str = "4MiB";
 const SMALL_COUNT: u32 = 256;
 const LARGE_COUNT: u32 = 16;
 
-/// Arguments of `benthic placement measure`.
 #[derive(Args)]
 #[command(
-    after_help = "At one place after the other, with one operation in flight: reads and writes of objects of 4 KiB and 4 MiB, in the \
-    pool's namespace benthic-bench, which are removed at the end.\n\nExamples:\n  \
+    after_help = "The command measures at one place after the other, with one operation in flight: reads and writes of objects \
+    of 4 KiB and 4 MiB in the pool's namespace benthic-bench. It removes the objects at the end.\n\nExamples:\n  \
     benthic placement measure --pool photos --from um,msu,wsu\n  \
     benthic placement measure --pool photos --from alpha,beta --via 'ssh {}' --store 'ceph:?read=near'"
 )]
@@ -34,13 +33,12 @@ pub struct MeasureArgs {
     pool: String,
     #[command(flatten)]
     places: Places,
-    /// How long each of the four measurements takes at a place
+    /// Seconds for each of the four measurements at a place
     #[arg(long, value_name = "S", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=3_600))]
     seconds: u32,
 }
 
-/// The results of one place.
-struct Seen {
+struct Measurement {
     place: String,
     small_read_ms: f64,
     small_write_ms: f64,
@@ -51,7 +49,7 @@ struct Seen {
 pub async fn run(args: MeasureArgs, session: &Session) -> Outcome {
     args.places.check()?;
     if args.places.from.is_empty() {
-        let message = "--from names the places to measure from, such as --from um,msu";
+        let message = "name the places to measure from, such as --from um,msu";
         return Err(Error::new(ErrorKind::InvalidArgument, message).into());
     }
     // Check first that the store is a Ceph cluster and the pool exists.
@@ -60,23 +58,23 @@ pub async fn run(args: MeasureArgs, session: &Session) -> Outcome {
     let label = format!("measure{}x", std::process::id());
     let measured = measure(&args, &label, session).await;
     let removed = bench::remove(&pool, &label).await;
-    let seen = measured?;
+    let rows = measured?;
     removed?;
-    session.out.result(table(&args.pool, &seen), || {
-        let places = seen.iter().map(|seen| {
+    session.out.result(table(&args.pool, &rows), || {
+        let places = rows.iter().map(|row| {
             json!({
-                "place": seen.place,
-                "read_4_kib_ms": seen.small_read_ms,
-                "write_4_kib_ms": seen.small_write_ms,
-                "read_4_mib_mib_per_s": seen.large_read_mib_per_s,
-                "write_4_mib_mib_per_s": seen.large_write_mib_per_s,
+                "place": row.place,
+                "read_4_kib_ms": row.small_read_ms,
+                "write_4_kib_ms": row.small_write_ms,
+                "read_4_mib_mib_per_s": row.large_read_mib_per_s,
+                "write_4_mib_mib_per_s": row.large_write_mib_per_s,
             })
         });
         json!({ "pool": args.pool, "places": places.collect::<Vec<_>>() })
     })
 }
 
-async fn measure(args: &MeasureArgs, label: &str, session: &Session) -> Result<Vec<Seen>> {
+async fn measure(args: &MeasureArgs, label: &str, session: &Session) -> Result<Vec<Measurement>> {
     let (pool, seconds) = (args.pool.as_str(), args.seconds.to_string());
     let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
     // All places read the same objects, so any place can write them.
@@ -88,11 +86,11 @@ async fn measure(args: &MeasureArgs, label: &str, session: &Session) -> Result<V
     let progress = Progress::objects("measuring");
     let mut all = Vec::new();
     for place in &args.places.from {
-        let bench = async |what: &str, size: &str| -> Result<Value> {
+        let bench = async |name: &str, size: &str| -> Result<Value> {
             let label = format!("{label}{size}");
             let mut args_of =
-                vec!["bench", what, pool, "--in-flight", "1", "--seconds", &seconds, "--label", &label];
-            if what == "write" {
+                vec!["bench", name, pool, "--in-flight", "1", "--seconds", &seconds, "--label", &label];
+            if name == "write" {
                 args_of.extend(["--size", size]);
             }
             let found = args.places.run(place, session, words(&args_of)).await;
@@ -100,7 +98,7 @@ async fn measure(args: &MeasureArgs, label: &str, session: &Session) -> Result<V
             found
         };
         let number = |found: &Value, name: &str| found[name].as_f64().unwrap_or(f64::NAN);
-        all.push(Seen {
+        all.push(Measurement {
             small_read_ms: number(&bench("rand", SMALL).await?, "latency_ms_p50"),
             small_write_ms: number(&bench("write", SMALL).await?, "latency_ms_p50"),
             large_read_mib_per_s: number(&bench("rand", LARGE).await?, "mib_per_s"),
@@ -111,7 +109,7 @@ async fn measure(args: &MeasureArgs, label: &str, session: &Session) -> Result<V
     Ok(all)
 }
 
-fn table(pool: &str, seen: &[Seen]) -> String {
+fn table(pool: &str, rows: &[Measurement]) -> String {
     let mut text = format!(
         "{}, one operation in flight\n  {:<16} {:>14} {:>14} {:>16} {:>16}",
         units::one_line(pool),
@@ -121,15 +119,15 @@ fn table(pool: &str, seen: &[Seen]) -> String {
         "read 4 MiB",
         "write 4 MiB"
     );
-    for seen in seen {
+    for row in rows {
         let _ = write!(
             text,
             "\n  {:<16} {:>11.3} ms {:>11.3} ms {:>10.1} MiB/s {:>10.1} MiB/s",
-            seen.place,
-            seen.small_read_ms,
-            seen.small_write_ms,
-            seen.large_read_mib_per_s,
-            seen.large_write_mib_per_s
+            row.place,
+            row.small_read_ms,
+            row.small_write_ms,
+            row.large_read_mib_per_s,
+            row.large_write_mib_per_s
         );
     }
     text

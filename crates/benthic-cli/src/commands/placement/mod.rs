@@ -15,38 +15,40 @@ use benthic_program::session::Session;
 use clap::Subcommand;
 use std::sync::Arc;
 
-pub const EXAMPLES: &str = "A read goes to the primary of its object's placement group, a write to the primary and from there to the \
-    replicas. Which site the primaries are at decides what is near. Nothing but apply and undo changes the cluster.\n\n\
+pub const EXAMPLES: &str = "A read goes to the primary of the object's placement group, a write to the primary and from there to the \
+    replicas. So clients at the site of the primaries have the lowest latency. Only apply and undo change the cluster.\n\n\
     Examples:\n  benthic placement show --store ceph:\n  \
     benthic placement plan --pool photos --primary-site um --store ceph:\n  \
     benthic placement apply photos-at-um.plan.json --store ceph:\n  \
     benthic placement undo photos-at-um.plan.json --store ceph:";
 
-/// The commands on the placement of pools.
 #[derive(Subcommand)]
 pub enum PlacementCommand {
-    /// Show the sites, and where primaries and replicas of pools really are
+    /// Show the sites, and the actual places of primaries and replicas of pools
     Show(show::ShowArgs),
-    /// Look for rules and placements that are wrong though the cluster calls itself healthy
-    Lint(lint::LintArgs),
-    /// Plan to bring the primaries of a pool to a site, or to have more or fewer replicas: what moves, and what it costs
+    /// Find faulty CRUSH rules and placements, even if the cluster reports HEALTH_OK
+    #[command(after_help = lint::HELP)]
+    Lint,
+    /// Plan a move of a pool's primaries to a site, or another number of replicas, and show which data move
     Plan(plan::PlanArgs),
     /// Apply a plan: change the pool's rule and replicas, and wait until its data have moved
-    Apply(apply::ApplyArgs),
+    #[command(after_help = apply::APPLY_HELP)]
+    Apply(apply::PlanFile),
     /// Undo a plan: give the pool its old rule and replicas back, and wait until its data are back
-    Undo(apply::UndoArgs),
+    #[command(after_help = apply::UNDO_HELP)]
+    Undo(apply::PlanFile),
     /// Measure reads and writes of a pool from several sites
     Measure(measure::MeasureArgs),
-    /// Tell how a cluster that does not exist would spread its data, what moves and what failing disks take
+    /// Predict how a hypothetical cluster spreads its data, what a change moves, and what failed disks lose
     Simulate(simulate::SimulateArgs),
 }
 
 pub async fn run(command: PlacementCommand, session: &Session) -> Outcome {
     match command {
         PlacementCommand::Show(args) => show::run(args, session).await,
-        PlacementCommand::Lint(args) => lint::run(args, session).await,
+        PlacementCommand::Lint => lint::run(session).await,
         PlacementCommand::Plan(args) => plan::run(args, session).await,
-        PlacementCommand::Apply(args) => apply::run(args, session).await,
+        PlacementCommand::Apply(args) => apply::apply(args, session).await,
         PlacementCommand::Undo(args) => apply::undo(args, session).await,
         PlacementCommand::Measure(args) => measure::run(args, session).await,
         PlacementCommand::Simulate(args) => simulate::run(args, session).await,

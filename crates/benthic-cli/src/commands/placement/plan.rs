@@ -17,11 +17,10 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Arguments of `benthic placement plan`.
 #[derive(Args)]
 #[command(
-    after_help = "The plan is shown and written to a file, and nothing is changed. Keep the file after it was applied: undo \
-    takes it.\n\nExamples:\n  benthic placement plan --pool photos --primary-site um --store ceph:\n  \
+    after_help = "The command shows the plan and writes it to a file; it does not change the cluster. Keep the file after \
+    apply, because undo needs it.\n\nExamples:\n  benthic placement plan --pool photos --primary-site um --store ceph:\n  \
     benthic placement plan --pool photos --primary-site um --replicas 4 --store ceph:\n  \
     benthic placement plan --pool photos --primary-site rack7 --domain rack --out plan.json --store ceph:"
 )]
@@ -29,13 +28,13 @@ pub struct PlanArgs {
     /// The pool
     #[arg(long)]
     pool: String,
-    /// Where its primaries are to be: a bucket of the CRUSH tree
+    /// The site for the primaries: a bucket of the CRUSH tree
     #[arg(long, value_name = "SITE")]
     primary_site: String,
-    /// The type of bucket that sites are, such as datacenter, rack or host
+    /// The bucket type of sites, such as datacenter, rack or host
     #[arg(long, value_name = "TYPE")]
     domain: Option<String>,
-    /// Replicas that the pool is to have, primaries included [default: as many as it has]
+    /// The new number of replicas, primary included [default: unchanged]
     #[arg(long, value_name = "N")]
     replicas: Option<usize>,
     /// The plan's file, which must not exist [default: POOL-at-SITE.plan.json]
@@ -57,7 +56,7 @@ pub async fn run(args: PlanArgs, session: &Session) -> Outcome {
     let content = format!("{:#}\n", json!(plan));
     blocking(move || write_new(&kept, &content)).await?;
     let shown = units::one_line_path(&file);
-    let next = format!("`benthic placement apply {shown}` applies it; nothing was changed");
+    let next = format!("nothing was changed; `benthic placement apply {shown}` applies the plan");
     session
         .out
         .result(format_args!("{}\n\n{next}", describe(&plan)), || json!({ "file": file, "plan": plan }))
@@ -73,21 +72,20 @@ fn write_new(file: &Path, content: &str) -> Result<()> {
         .map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => Error::new(
                 ErrorKind::AlreadyExists,
-                "there is a plan of this name, which may be needed to undo it; name another file with --out",
+                "the file exists, and undo may need the plan in it; name another file with --out",
             ),
-            _ => Error::io(Action::Admin, "the plan cannot be written", error),
+            _ => Error::io(Action::Admin, "cannot write the plan", error),
         })
         .map_err(|error| error.with("file", file.display()))
 }
 
-/// Describes the effect of a plan.
 pub fn describe(plan: &Plan) -> String {
     let effect = &plan.effect;
     let replicas = plan.pgs as usize * plan.new_replicas();
     let rule = if plan.new_rule == plan.old_rule {
-        "which the pool has".to_owned()
+        "as before".to_owned()
     } else {
-        format!("{}in place of {}", if plan.adds_rule { "" } else { "there already, " }, plan.old_rule)
+        format!("{}in place of {}", if plan.adds_rule { "new, " } else { "already present, " }, plan.old_rule)
     };
     let mut text = format!(
         "primaries of {} go to {}, the other replicas to the other sites{}\n\nrule {}, {rule}:",
@@ -122,7 +120,6 @@ pub fn describe(plan: &Plan) -> String {
     text
 }
 
-/// Describes the effect of a new number of replicas.
 fn resized(plan: &Plan, resize: &Resize) -> String {
     let (old, new) = (plan.replicas as u64, resize.replicas as u64);
     let min_size = if resize.min_size == resize.old_min_size {
@@ -156,10 +153,11 @@ fn percent(part: u64, of: u64) -> u64 {
 
 fn latencies(before: &[Latency], after: &[Latency]) -> String {
     if before.is_empty() || after.is_empty() {
-        return "\n\nlatency: the OSDs have not measured all round trips yet; they tell a minute after they start".to_owned();
+        return "\n\nlatency: unknown, because the OSDs have not measured all round trips yet; this takes a minute after their start"
+            .to_owned();
     }
     let mut text =
-        format!("\n\nwhat the network adds, in ms\n  {:<18} {:>19} {:>19}", "client at", "reads", "writes");
+        format!("\n\nlatency of the network, in ms\n  {:<18} {:>19} {:>19}", "client at", "reads", "writes");
     for (before, after) in before.iter().zip(after) {
         let change = |before: f64, after: f64| format!("{before:.1} -> {after:.1}");
         let _ = write!(

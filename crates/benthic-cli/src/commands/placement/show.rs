@@ -10,18 +10,17 @@ use clap::Args;
 use serde_json::json;
 use std::fmt::Write;
 
-/// Arguments of `benthic placement show`.
 #[derive(Args)]
 #[command(
-    after_help = "A site is a bucket of the CRUSH tree: of the highest type of which the pool's root has several, unless \
-    --domain names a type.\n\nExamples:\n  benthic placement show --store ceph:\n  \
+    after_help = "A site is a bucket of the CRUSH tree. Its type is --domain, or the highest type of which the pool's root has \
+    several buckets.\n\nExamples:\n  benthic placement show --store ceph:\n  \
     benthic placement show --pool photos --domain rack --store ceph:"
 )]
 pub struct ShowArgs {
     /// Only this pool
     #[arg(long)]
     pool: Option<String>,
-    /// The type of bucket that sites are, such as datacenter, rack or host
+    /// The bucket type of sites, such as datacenter, rack or host
     #[arg(long, value_name = "TYPE")]
     domain: Option<String>,
 }
@@ -50,14 +49,14 @@ fn describe(spread: &Spread) -> String {
         table(&spread.domain, &spread.sites)
     );
     let pgs = |count: usize| units::count(count as u64, "placement group");
-    for (count, what) in [
-        (spread.repeating, "name an OSD twice: `benthic placement lint` tells why"),
+    for (count, problem) in [
+        (spread.repeating, "contain an OSD twice; `benthic placement lint` shows the reason"),
         (spread.undersized, "have fewer OSDs than replicas"),
         (spread.doubled_at_a_site, "have several replicas at one site"),
-        (spread.unclean, "are not active and clean: `ceph -s` tells more"),
+        (spread.unclean, "are not active and clean; `ceph -s` shows more"),
     ] {
         if count > 0 {
-            let _ = write!(text, "\n  {} {what}", pgs(count));
+            let _ = write!(text, "\n  {} {problem}", pgs(count));
         }
     }
     text

@@ -17,56 +17,55 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Arguments of `benthic placement simulate`.
 #[derive(Args)]
 #[command(
-    after_help = "No cluster is asked: a CRUSH map of this shape is written, and Ceph's crushtool computes where a pool that has the \
-    cluster to itself would be. All OSDs are alike, and the balancer has done nothing. A disk recovers at --rate, reading and \
-    writing together; nothing is done before the busiest one is.\n\nExamples:\n  \
+    after_help = "The command needs no cluster. It generates a CRUSH map of this shape, and Ceph's crushtool computes the placement \
+    of a single pool that fills the cluster. All OSDs are alike, and no balancer runs. A disk recovers at --rate, reads and \
+    writes together; recovery ends when the busiest disk is done.\n\nExamples:\n  \
     benthic placement simulate --hosts 48 --osds-per-host 24 --racks 12 --rooms 2 --pg-num 38400\n  \
     benthic placement simulate --hosts 10 --osds-per-host 12 --add-host --lose host --report growth.html"
 )]
 pub struct SimulateArgs {
-    /// Hosts
+    /// Number of hosts
     #[arg(long, value_name = "N")]
     hosts: u32,
-    /// OSDs of each host
+    /// Number of OSDs per host
     #[arg(long, value_name = "N")]
     osds_per_host: u32,
-    /// Racks, over which the hosts are spread [default: one]
+    /// Number of racks, over which the hosts are spread [default: 1]
     #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true)]
     racks: u32,
-    /// Rooms, over which the racks are spread [default: one]
+    /// Number of rooms, over which the racks are spread [default: 1]
     #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true)]
     rooms: u32,
-    /// Placement groups [default: a power of two with about 100 replicas an OSD]
+    /// Number of placement groups [default: a power of two with about 100 replicas per OSD]
     #[arg(long, value_name = "N")]
     pg_num: Option<u32>,
-    /// Replicas of each
+    /// Number of replicas of each placement group
     #[arg(long, value_name = "N", default_value_t = 3)]
     replicas: u8,
-    /// No two replicas share one of these [default: racks if there are enough, else hosts]
+    /// The failure domain: no two replicas share one [default: rack if there are enough, otherwise host]
     #[arg(long, value_name = "TYPE")]
     domain: Option<Domain>,
     /// Size of an OSD
     #[arg(long, value_name = "SIZE", default_value = "10TiB", value_parser = units::parse_size)]
     osd_size: u64,
-    /// How much of all OSDs together is used, in per cent
+    /// Used share of all OSDs together, in per cent
     #[arg(long, value_name = "PERCENT", default_value_t = 60, value_parser = clap::value_parser!(u8).range(0..=100))]
     fill: u8,
-    /// What a disk reads and writes for recovery in a second
+    /// Bytes that a disk reads and writes for recovery per second
     #[arg(long, value_name = "SIZE", default_value = "50MiB", value_parser = units::parse_size)]
     rate: u64,
-    /// Add a host, or several
+    /// Simulate the addition of N hosts
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1")]
     add_host: Option<u32>,
-    /// Lose one of these for good; may be given several times, each by itself
+    /// Simulate the permanent loss of one of these; repeat the option for separate simulations
     #[arg(long, value_name = "TYPE")]
-    lose: Vec<Lost>,
-    /// Tell what up to so many disks take that fail at once
+    lose: Vec<LostPart>,
+    /// Compute the losses if up to N disks fail at once
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     failures: u32,
-    /// Write a page with charts, too
+    /// Also write an HTML page with charts
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 }
@@ -79,14 +78,13 @@ enum Domain {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Lost {
+enum LostPart {
     Osd,
     Host,
     Rack,
     Room,
 }
 
-/// All results of a simulation.
 struct Findings {
     shape: Shape,
     load: Load,
@@ -141,10 +139,10 @@ fn simulate(args: &SimulateArgs) -> Result<Findings> {
     }
     for lost in &args.lose {
         let (level, what) = match lost {
-            Lost::Osd => (Level::Osd, "an OSD lost"),
-            Lost::Host => (Level::Host, "a host lost"),
-            Lost::Rack => (Level::Rack, "a rack lost"),
-            Lost::Room => (Level::Room, "a room lost"),
+            LostPart::Osd => (Level::Osd, "an OSD lost"),
+            LostPart::Host => (Level::Host, "a host lost"),
+            LostPart::Rack => (Level::Rack, "a rack lost"),
+            LostPart::Room => (Level::Room, "a room lost"),
         };
         changes.push((what.to_owned(), simulation.change(Change::Lose(level))?));
     }
@@ -156,30 +154,30 @@ fn simulate(args: &SimulateArgs) -> Result<Findings> {
 
 fn usual_pg_num(shape: &Shape, replicas: u8) -> u32 {
     let osds = u64::from(shape.hosts) * u64::from(shape.osds_per_host);
-    let wanted = (osds.saturating_mul(100) / u64::from(replicas.max(1))).clamp(1, 1 << 20);
-    let below = 1_u32 << wanted.ilog2();
-    if wanted * 2 > u64::from(below) * 3 { below * 2 } else { below }
+    let target = (osds.saturating_mul(100) / u64::from(replicas.max(1))).clamp(1, 1 << 20);
+    let below = 1_u32 << target.ilog2();
+    if target * 2 > u64::from(below) * 3 { below * 2 } else { below }
 }
 
 fn describe(findings: &Findings) -> String {
-    let mut text = format!("{}\n{}", cluster(findings), spread(findings));
+    let mut text = format!("{}\n{}", describe_shape(findings), describe_spread(findings));
     for (bin, osds) in bins(&findings.distribution) {
         let width = osds * 40 / bins(&findings.distribution).iter().map(|(_, osds)| *osds).max().unwrap_or(1);
         let _ = write!(text, "\n  {bin:>9} replicas {osds:>6} OSDs {}", "#".repeat(width as usize));
     }
     for (what, movement) in &findings.changes {
-        let _ = write!(text, "\n{what}: {}", moved(movement));
+        let _ = write!(text, "\n{what}: {}", describe_movement(movement));
     }
     if !findings.losses.is_empty() {
-        text.push_str("\ndisks that fail at once, before anything is recovered:");
+        text.push_str("\ndisks that fail at once, before any recovery:");
     }
     for loss in &findings.losses {
-        let _ = write!(text, "\n  {}", lost(loss));
+        let _ = write!(text, "\n  {}", describe_loss(loss));
     }
     text
 }
 
-fn cluster(Findings { shape, load, .. }: &Findings) -> String {
+fn describe_shape(Findings { shape, load, .. }: &Findings) -> String {
     let count = |number: u32, noun| units::count(u64::from(number), noun);
     format!(
         "{} of {} each in {} and {}: {} of {}, {} full; {} with {} in different {}s",
@@ -196,11 +194,11 @@ fn cluster(Findings { shape, load, .. }: &Findings) -> String {
     )
 }
 
-fn spread(findings: &Findings) -> String {
+fn describe_spread(findings: &Findings) -> String {
     let found = &findings.distribution;
     let mut text = format!(
-        "{:.1} replicas an OSD, standard deviation {:.1}, {} to {}; the fullest OSD is {} full. It takes no more ({}) when all together \
-         are {} full.",
+        "{:.1} replicas per OSD, standard deviation {:.1}, {} to {}; the fullest OSD is {} full. It reaches its limit ({}) when all OSDs \
+         together are {} full.",
         found.mean,
         found.deviation,
         found.least,
@@ -215,10 +213,10 @@ fn spread(findings: &Findings) -> String {
     text
 }
 
-fn moved(movement: &Movement) -> String {
+fn describe_movement(movement: &Movement) -> String {
     let after = &movement.after;
     let mut text = format!(
-        "{} of the replicas move (at least {} would have to), {} of {}; {} until the busiest disk has read and written {}. Then the \
+        "{} of the replicas move (the minimum is {}), {} of {}; {} until the busiest disk has read and written {}. Then the \
          fullest OSD is {} full",
         percent(movement.moved_share),
         percent(movement.ideal_share),
@@ -229,7 +227,7 @@ fn moved(movement: &Movement) -> String {
         percent(after.fullest_fill),
     );
     if after.fullest_fill > FULL_RATIO {
-        text.push_str(", MORE THAN IT TAKES");
+        text.push_str(", MORE THAN ITS LIMIT");
     }
     if after.incomplete > 0 {
         let _ = write!(text, ", and {} FEWER REPLICAS THAN THEY SHOULD", has(after.incomplete));
@@ -237,9 +235,9 @@ fn moved(movement: &Movement) -> String {
     text + "."
 }
 
-fn lost(loss: &Loss) -> String {
+fn describe_loss(loss: &Loss) -> String {
     format!(
-        "{} disks: the chance that a placement group is gone is {}; {:.2e} placement groups on average",
+        "{} disks: the chance to lose a placement group is {}; {:.2e} lost placement groups on average",
         loss.failed_osds,
         percent(loss.chance),
         loss.pgs_lost
@@ -254,7 +252,7 @@ fn pgs(count: usize) -> String {
     units::count(count as u64, "placement group")
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "for the eye")]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "only for display")]
 fn bytes(size_bytes: f64) -> String {
     units::size(size_bytes as u64)
 }
@@ -316,29 +314,29 @@ fn page(findings: &Findings) -> String {
     let fill = [
         ("all OSDs together", findings.load.fill, "storage"),
         ("the fullest OSD", findings.distribution.fullest_fill, "client"),
-        ("all together, when the fullest takes no more", findings.distribution.full_at_fill, "other"),
+        ("all together, when the fullest is at its limit", findings.distribution.full_at_fill, "other"),
     ];
     let fill = fill.map(|(label, share, class)| bar(label.to_owned(), share, percent(share), class));
     let mut body = format!(
         "<h1>A simulated cluster</h1>\n<p>{}</p>\n<h2>Spread</h2>\n<p>{}</p>\n{}\n<h2>Fill</h2>\n{}\n",
-        html::escape(&cluster(findings)),
-        html::escape(&spread(findings)),
+        html::escape(&describe_shape(findings)),
+        html::escape(&describe_spread(findings)),
         html::chart(&osds),
         html::chart(&fill)
     );
     for (what, movement) in &findings.changes {
         let bars = [
             bar("moves".to_owned(), movement.moved_share, percent(movement.moved_share), "client"),
-            bar("would have to".to_owned(), movement.ideal_share, percent(movement.ideal_share), "storage"),
+            bar("minimum".to_owned(), movement.ideal_share, percent(movement.ideal_share), "storage"),
         ];
-        let (what, moved) = (html::escape(what), html::escape(&moved(movement)));
+        let (what, moved) = (html::escape(what), html::escape(&describe_movement(movement)));
         let _ = write!(body, "<h2>{what}</h2>\n<p>{moved}</p>\n{}\n", html::chart(&bars));
     }
     if !findings.losses.is_empty() {
         let rows = findings.losses.iter().map(|loss| {
             vec![loss.failed_osds.to_string(), percent(loss.chance), format!("{:.2e}", loss.pgs_lost)]
         });
-        let heads = ["disks", "chance that a placement group is gone", "placement groups gone, on average"];
+        let heads = ["disks", "chance to lose a placement group", "lost placement groups, on average"];
         let _ = write!(body, "<h2>Disks that fail at once</h2>\n{}\n", html::table(&heads, rows));
     }
     html::page("A simulated cluster", &body)

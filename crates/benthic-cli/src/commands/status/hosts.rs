@@ -13,15 +13,12 @@ pub struct Hosts(Option<Vec<String>>);
 impl Hosts {
     /// Accepts the given names. On loopback it also accepts localhost and the addresses. On other
     /// addresses it accepts any name if none is given.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for a name that no browser would send.
     pub fn new(address: SocketAddr, named: &[String]) -> Result<Hosts> {
         let is_name = |name: &String| {
             !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._[]:".contains(&b))
         };
         if let Some(name) = named.iter().find(|name| !is_name(name)) {
-            let message = "no name of a host; give it without scheme, port and path";
+            let message = "this is not a host name; give it without scheme, port and path";
             return Err(Error::new(ErrorKind::InvalidArgument, message).with("host", name));
         }
         if named.is_empty() && !address.ip().is_loopback() {
@@ -95,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_given_are_answered() {
+    fn configured_names_are_accepted() {
         let named = ["Status.Example".to_owned()];
         let hosts = Hosts::new("127.0.0.1:8128".parse().unwrap(), &named).unwrap();
         assert!(allowed(&hosts, &["status.example"]) && allowed(&hosts, &["status.EXAMPLE:443"]));

@@ -4,7 +4,7 @@
 mod hosts;
 mod page;
 
-use crate::commands::health::LookArgs;
+use crate::commands::health::PollArgs;
 use crate::commands::health::watcher::Watcher;
 use crate::commands::serving;
 use benthic_ceph::health::history::{self, History, Sample};
@@ -27,38 +27,36 @@ pub const EXAMPLES: &str = "Example:\n  benthic status serve --store ceph:";
 /// Minimum interval between writes of the history. It is also written at the end.
 const SAVE_MS: u64 = 60_000;
 
-/// The commands on the status page.
 #[derive(Subcommand)]
 pub enum StatusCommand {
-    /// Serve a page for people on how a cluster is, what is wrong, and how it was
+    /// Serve a page with the state of a cluster, its problems and its history
     Serve(ServeArgs),
 }
 
-/// Arguments of `benthic status serve`.
 #[derive(Args)]
 #[command(
-    after_help = "The page is at /, what it shows as JSON at /status.json, and /-/health is 200 while the cluster is looked at. \
-    It needs nothing else, no internet either, and changes nothing in the cluster; only --probe-pool writes, one object of 4 KiB \
-    that is removed again. It speaks plain HTTP and knows no users: on other addresses than loopback whoever can connect can \
-    read. The client's caps need mon 'allow r' and mgr 'allow r'. While no monitor answers the page says so, also at the start, \
-    and it connects when one does.\n\n\
+    after_help = "The page is at /, its data are at /status.json, and /-/health returns 200 while polls succeed. The server needs no \
+    other service and no internet. It changes nothing in the cluster; only --probe-pool writes one object of 4 KiB and \
+    removes it. The server speaks plain HTTP and has no users: on addresses other than loopback, everybody who can connect \
+    can read the page. The client needs the caps mon 'allow r' and mgr 'allow r'. While no monitor answers, also at the \
+    start, the page says so, and the server connects when one answers.\n\n\
     Examples:\n  benthic status serve --store ceph:\n  \
     benthic status serve --probe-pool scratch --history /var/lib/benthic/status --store ceph:"
 )]
 pub struct ServeArgs {
-    /// Address and port; port 0 takes a free one
+    /// Address and port to listen on; port 0 selects a free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8128")]
     listen: SocketAddr,
-    /// A name that the page is asked for by, behind a proxy; on loopback no others are answered but localhost and the address
+    /// Additional Host header to accept, for example behind a proxy; on loopback, the defaults are localhost and the addresses
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
-    /// Seconds between two looks at the cluster, whoever asks how often
+    /// Seconds between two polls of the cluster; requests cause no polls
     #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     interval: u64,
-    /// Write, read and remove a small object in this pool at each look, and show how long that takes
+    /// Write, read and remove a small object in this pool at each poll, and show the latency
     #[arg(long, value_name = "POOL")]
     probe_pool: Option<String>,
-    /// Keep what was seen in this file, so that the next start goes on with it; made if it is not there
+    /// Save the history in this file, so that the next start continues it; a missing file is created
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
 }
@@ -67,8 +65,8 @@ pub async fn run(command: StatusCommand, session: &Session) -> Outcome {
     let StatusCommand::Serve(args) = command;
     let (listener, address) = serving::listen(args.listen).await?;
     let hosts = Hosts::new(address, &args.host)?;
-    let look = LookArgs { probe_pool: args.probe_pool, history: None };
-    let watcher = Watcher::new(look, session).with_pools().with_calls().hourly();
+    let poll = PollArgs { probe_pool: args.probe_pool, history: None };
+    let watcher = Watcher::new(poll, session).with_pools().with_calls().hourly();
     let page = Arc::new(Page::new(args.interval, hosts));
     let mut board = Board {
         watcher,
@@ -83,7 +81,7 @@ pub async fn run(command: StatusCommand, session: &Session) -> Outcome {
     // Poll once before serving, so that invalid arguments, caps or files are reported at the start,
     // if a monitor answers.
     tokio::select! {
-        looked = board.look(&page, session) => looked?,
+        polled = board.poll(&page, session) => polled?,
         () = interrupt::wait() => return Err(Failure::Interrupted),
     }
     let url = format!("http://{address}/");
@@ -96,13 +94,13 @@ pub async fn run(command: StatusCommand, session: &Session) -> Outcome {
             () = tokio::time::sleep(Duration::from_secs(args.interval)) => {}
             () = interrupt::wait() => break,
         }
-        let looked = tokio::select! {
-            looked = board.look(&page, session) => looked,
+        let polled = tokio::select! {
+            polled = board.poll(&page, session) => polled,
             () = interrupt::wait() => break,
         };
-        if let Err(error) = looked {
+        if let Err(error) = polled {
             session.out.warning(&error);
-            board.missed(&page, error.message());
+            board.show_failure(&page, error.message());
         }
         if let Err(error) = board.save(SAVE_MS).await {
             // A failed write does not affect the page.
@@ -114,7 +112,6 @@ pub async fn run(command: StatusCommand, session: &Session) -> Outcome {
     Err(Failure::Interrupted)
 }
 
-/// The state behind the page.
 struct Board<'a> {
     watcher: Watcher<'a>,
     history: History,
@@ -129,16 +126,18 @@ struct Board<'a> {
 }
 
 impl Board<'_> {
-    async fn look(&mut self, page: &Page, session: &Session) -> Result<()> {
-        let (report, overview) = self.watcher.look_around().await?;
+    async fn poll(&mut self, page: &Page, session: &Session) -> Result<()> {
+        let (report, overview) = self.watcher.poll_with_overview().await?;
         if self.fsid.is_empty() && !report.fsid.is_empty() {
-            if let Err(error) = self.go_on(&report.fsid).await {
+            if let Err(error) = self.read_history(&report.fsid).await {
                 if self.last.is_null() {
                     return Err(error);
                 }
                 // The first poll reached no monitor. Leave the file unchanged.
                 self.file = None;
-                session.out.warning(format_args!("{error}; nothing is kept there until the next start"));
+                session
+                    .out
+                    .warning(format_args!("{error}; the history is not saved there until the next start"));
             }
             // Set this only after reading the file, so that a file that was not read is never
             // overwritten.
@@ -165,12 +164,12 @@ impl Board<'_> {
     }
 
     /// Continues the history that the file has of this cluster.
-    async fn go_on(&mut self, fsid: &str) -> Result<()> {
+    async fn read_history(&mut self, fsid: &str) -> Result<()> {
         if let Some(file) = self.file.clone() {
             let fsid = fsid.to_owned();
             let (history, readings) = blocking(move || history::read(&file, &fsid)).await?;
             self.history.go_on_from(history);
-            self.watcher.go_on_from(readings);
+            self.watcher.prepend_readings(readings);
         }
         Ok(())
     }
@@ -192,10 +191,10 @@ impl Board<'_> {
     }
 
     /// Shows on the page that the poll failed, so that its data are stale.
-    fn missed(&mut self, page: &Page, why: &str) {
+    fn show_failure(&mut self, page: &Page, why: &str) {
         self.history.missed();
         self.last["error"] = json!(why);
-        page.tell(self.last.to_string());
+        page.replace_data(self.last.to_string());
     }
 
     /// Writes the history unless the last attempt was less than `apart_ms` ago.

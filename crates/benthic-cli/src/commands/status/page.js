@@ -1,29 +1,29 @@
-// Fills the page with what status.json tells, again and again. Names come from the cluster, where they may be anything: text
-// is only ever put in as text.
+// Polls status.json and fills the page with its data. Names from the cluster may contain anything, so text is only ever
+// inserted as text.
 'use strict';
 (() => {
   const SVG = 'http://www.w3.org/2000/svg';
   const ANSWER_LIMIT_MS = 10000;
   const VERDICTS = {
-    healthy: { word: 'Healthy', tone: 'ok', says: 'All is well, or only what somebody planned goes on.' },
-    degraded: { word: 'Degraded', tone: 'warn', says: 'It works, with less than it should have: look at it in working hours.' },
-    at_risk: { word: 'At risk', tone: 'bad', says: 'It works, and the next failure may stop it or lose data: look at it now.' },
+    healthy: { word: 'Healthy', tone: 'ok', says: 'There is no problem, or only planned work goes on.' },
+    degraded: { word: 'Degraded', tone: 'warn', says: 'The cluster works, but a part is missing: look at it in working hours.' },
+    at_risk: { word: 'At risk', tone: 'bad', says: 'The cluster works, but the next failure may stop it or lose data: look at it now.' },
     down: { word: 'Down', tone: 'bad', says: 'Some reads or writes wait or fail.' },
   };
   const SEVERITIES = { error: ['error', 'bad'], warning: ['warning', 'warn'], info: ['note', 'note'] };
-  // A tick, a line, a sign and a cross: the colour is not all that tells.
+  // A tick, a line, an exclamation mark and a cross, so that the verdict does not depend on colour.
   const SIGNS = { healthy: 'M5 13l5 5L20 7', degraded: 'M4 12h16', at_risk: 'M12 4v10M12 19v.5', down: 'M5 5l14 14M19 5L5 19' };
   const SPANS = [['minutes', '6 hours'], ['hours', '7 days']];
 
   let data = null;
-  let seenAt = 0; // when the data were made, on the clock of performance.now()
+  let seenAt = 0; // time of the data, on the clock of performance.now()
   let failure = null;
   let span = 'minutes';
   const opened = new Map();
 
   // ---- text and elements ----
 
-  // Characters that are not seen, or that turn others around, are spelled out.
+  // Escapes invisible characters and those that change the direction of text.
   const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
   const shown = (text) => String(text).replace(UNSEEN, (c) => '\\u{' + c.charCodeAt(0).toString(16) + '}');
 
@@ -39,12 +39,12 @@
   }
   const el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
   const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
-  // What stands between backticks is a command.
+  // Text between backticks is a command.
   const prose = (text) => String(text).split('`').map((part, index) => (index % 2 ? el('code', {}, part) : part));
   const byId = (id) => document.getElementById(id);
   const put = (id, ...children) => byId(id).replaceChildren(...children.flat(9).filter((child) => child));
 
-  // Stays open or closed while what is in it changes; made only when it is seen.
+  // A fold that stays open or closed while its content changes. The content is created when the fold is first opened.
   function fold(key, summary, isOpen, content) {
     const head = el('summary', { 'data-key': key }, summary);
     const node = el('details', {}, head);
@@ -85,7 +85,7 @@
   const rate = (value) => bytes(value) + '/s';
   const operations = (value) => (value > 0 && value < 10 ? value.toFixed(1) : count(value)) + '/s';
   const ms = (value) => (known(value) ? (value < 10 ? value.toFixed(1) : Math.round(value)) + ' ms' : '?');
-  // Rounded down: what was not quite 100 is not told as 100.
+  // Rounded down, so that 100% means exactly 100%.
   const percent = (value) => (known(value) ? String(Math.floor(value * 100) / 100) + '%' : 'not known');
   function time(seconds) {
     if (seconds < 90) return Math.round(seconds) + ' s';
@@ -134,9 +134,9 @@
     const alarms = report.findings.filter((one) => one.severity !== 'info').map(finding);
     const notes = report.findings.filter((one) => one.severity === 'info');
     put('wrong',
-      alarms.length ? alarms : el('p', {}, 'Nothing is wrong.'),
-      notes.length ? fold('notes', several(notes.length, 'note') + ': good to know, no harm', false, () => notes.map(finding)) : null,
-      report.missing.length ? fold('missing', several(report.missing.length, 'thing') + ' could not be seen', false, () =>
+      alarms.length ? alarms : el('p', {}, 'There are no problems.'),
+      notes.length ? fold('notes', several(notes.length, 'note') + ': information, no problem', false, () => notes.map(finding)) : null,
+      report.missing.length ? fold('missing', several(report.missing.length, 'request') + ' failed', false, () =>
         el('ul', {}, report.missing.map((one) => el('li', {}, prose(one.what + ': ' + one.why))))) : null);
   }
 
@@ -149,9 +149,9 @@
     const up = all.osds.filter((osd) => osd.up).length, within = all.osds.filter((osd) => osd.in).length;
     const monitors = Object.values(all.monitors), quorum = monitors.filter((one) => one).length;
     const fullest = known(all.fullest_osd) ? 'the fullest, osd.' + all.fullest_osd + ', is at ' + all.fullest_percent.toFixed(1) + '%' : null;
-    const full = known(all.full_in_days) ? 'full in ' + time(all.full_in_days * 86400) + ' if it goes on so'
-      : all.growth === 'not_growing' ? 'does not grow' : 'when it is full is not known yet';
-    const old = report.is_stale ? 'old: no manager answers' : null;
+    const full = known(all.full_in_days) ? 'full in ' + time(all.full_in_days * 86400) + ' at this rate'
+      : all.growth === 'not_growing' ? 'does not grow' : 'no prediction yet';
+    const old = report.is_stale ? 'stale: no manager answers' : null;
     const probe = all.probe;
     put('numbers',
       tile('Availability', percent(report.availability_percent), all.pgs === null ? null : count(all.pgs_taking_io) + ' of ' + several(all.pgs, 'PG') + ' take I/O',
@@ -208,11 +208,11 @@
       return [utcDay(start), percent(day.availability_percent_mean), percent(day.availability_percent_min), time(day.down_s), time(day.observed_s)];
     });
     put('days',
-      el('p', {}, el('b', {}, total), ' over ' + time(observed) + ' that were observed in the last 90 days', down > 0 ? '; down for ' + time(down) : '', '.'),
+      el('p', {}, el('b', {}, total), ' over the observed ' + time(observed) + ' of the last 90 days', down > 0 ? '; down for ' + time(down) : '', '.'),
       el('figure', {}, picture),
       el('div', { class: 'row soft small' }, el('span', {}, utcDay(all[0])), el('span', {}, 'today (UTC)')),
-      el('p', { class: 'soft small' }, 'A mark below a day: less than 99.99%, or down; a long one: less than 99%, or down for 5 minutes. Grey: nobody looked. ' +
-        '100% is when Ceph calls itself healthy, else it is the share of placement groups that take I/O.'),
+      el('p', { class: 'soft small' }, 'A short mark below a day: less than 99.99%, or down. A long mark: less than 99%, or down for 5 minutes. Grey: no polls. ' +
+        'Availability is 100% while Ceph reports HEALTH_OK, otherwise the share of placement groups that take I/O.'),
       lines.length ? fold('days', 'Day by day', false, () => el('div', { class: 'scroll', tabindex: 0 },
         table([['Day (UTC)'], ['Availability'], ['Least'], ['Down'], ['Observed']], lines, 'cards'))) : null);
   }
@@ -287,7 +287,7 @@
       return button;
     }));
     const box = byId('charts'), whole = box.clientWidth || 320;
-    // As many columns as the style sheet makes.
+    // The number of columns must match the style sheet.
     const columns = Math.max(1, Math.floor((whole + 20) / 420));
     const width = Math.floor((whole - 20 * (columns - 1)) / columns);
     const probed = rowsOf(span).some((row) => known(row.probe_write_ms) || known(row.probe_read_ms));
@@ -330,14 +330,14 @@
 
   function tree() {
     const osds = new Map(data.report.numbers.osds.map((osd) => [osd.osd, osd]));
-    put('tree', data.places.length ? data.places.map((root, index) => place(root, 'tree/' + index + ':' + root.name, 0, osds)) : el('p', { class: 'soft' }, 'The CRUSH tree could not be seen.'));
+    put('tree', data.places.length ? data.places.map((root, index) => place(root, 'tree/' + index + ':' + root.name, 0, osds)) : el('p', { class: 'soft' }, 'The CRUSH tree could not be read.'));
   }
 
   const takesIo = (state) => /\bactive\b/.test(state) && !/\b(stale|laggy)\b/.test(state);
   function pgs() {
     const all = data.report.numbers, total = all.pgs;
     const states = Object.entries(all.pgs_by_state).sort((a, b) => b[1] - a[1]);
-    const old = data.report.is_stale ? el('p', { class: 'soft small' }, 'These are the manager\u2019s last word, which is old.') : null;
+    const old = data.report.is_stale ? el('p', { class: 'soft small' }, 'This is the manager\u2019s last report, which is stale.') : null;
     put('pgs', old, states.length ? table([['State', 'text'], ['Takes I/O'], ['Placement groups'], ['Share', 'wide']], states.map(([state, number]) => [
       state, el('span', { class: takesIo(state) ? 'ok' : 'bad' }, el('span', { class: 'state' }, takesIo(state) ? 'yes' : 'no')),
       count(number), bar(share(number, total), sharePercent(share(number, total)), takesIo(state) ? (state === 'active+clean' ? 'ok' : 'warn') : 'bad')]), 'cards')
@@ -371,8 +371,8 @@
       return calls ? calls.classes.find((sums) => sums.class === one.class) : undefined;
     };
     put('classes',
-      libraries.length ? libraries.map(library) : el('p', { class: 'soft' }, 'No OSD is known to have a library of Benthic\u2019s classes.'),
-      data.classes.length ? table([['Class', 'text'], ['Library'], ['Calls'], ['Failures'], ['Time'], ['What it is for', 'text']],
+      libraries.length ? libraries.map(library) : el('p', { class: 'soft' }, 'No OSD is known to have a class library of Benthic.'),
+      data.classes.length ? table([['Class', 'text'], ['Library'], ['Calls'], ['Failures'], ['Time'], ['Purpose', 'text']],
         data.classes.map((one) => [one.class, one.library + (one.version === 1 ? '' : ', version ' + one.version), ...called(sums(one)), one.summary]), 'cards') : null,
       data.classes.length ? fold('classes', 'Method by method', false, () =>
         table([['Method', 'text'], ['Calls'], ['Failures'], ['Time'], ['A call takes']],
@@ -380,17 +380,17 @@
             const own = (sums(one) || { methods: [] }).methods.find((method) => method.method === name);
             return [one.class + ' ' + name, ...called(own), own && own.calls ? ms(own.busy_us / 1000 / own.calls) : '\u2013'];
           })), 'cards')) : null,
-      el('p', { class: 'soft small' }, 'Calls since this server looked first, and how many came in a second between the last two times that it asked, every fourth look. Every answer but success is a failure, ' +
-        'also that somebody else has a lock. Time is what they took of a second of one OSD\u2019s thread, in all OSDs together.'));
+      el('p', { class: 'soft small' }, 'Calls since the first poll of this server, and calls per second between the last two polls of the counters, which are every fourth poll. Every answer except success is a failure, ' +
+        'including that another client holds a lock. Time is the share of one OSD thread that the calls took, summed over all OSDs.'));
   }
 
-  // Whether the OSDs that have a library tell of calls.
+  // Describes which OSDs with a library count calls.
   function counting(calls) {
     if (!calls) return el('p', { class: 'soft' }, 'calls are not counted');
     const told = [
       calls.osds ? 'calls are counted in ' + several(calls.osds, 'OSD') + ' for ' + time(Math.max(0, data.unix_s - calls.since_unix_s)) : null,
-      calls.osds_not_counting ? 'not counted in ' + several(calls.osds_not_counting, 'OSD') + ', where its build is older' : null,
-      calls.osds_not_seen ? several(calls.osds_not_seen, 'OSD') + ' did not tell' : null,
+      calls.osds_not_counting ? 'not counted in ' + several(calls.osds_not_counting, 'OSD') + ' with an older build' : null,
+      calls.osds_not_seen ? several(calls.osds_not_seen, 'OSD') + ' did not answer' : null,
     ].filter((text) => text);
     return el('p', { class: 'soft' }, told.join('; ') || 'calls are not counted');
   }
@@ -405,7 +405,7 @@
 
   // ---- the page as a whole ----
 
-  // What had the focus has it again, though it was made anew.
+  // Restores the focus after the focused element was replaced.
   function keepFocus(make) {
     const key = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.key : null;
     make();
@@ -415,7 +415,7 @@
   function render() {
     byId('all').hidden = false;
     keepFocus(() => [verdict, wrong, numbers, days, charts, tree, pgs, pools, classes].forEach((part) => part()));
-    byId('made').replaceChildren('benthic ' + shown(data.benthic) + ', a look every ' + time(data.interval_s));
+    byId('made').replaceChildren('benthic ' + shown(data.benthic) + ', polls every ' + time(data.interval_s));
     age();
   }
 
@@ -423,11 +423,11 @@
     const seconds = data ? Math.max(0, (performance.now() - seenAt) / 1000) : 0;
     let what = '';
     if (failure) what = shown(failure);
-    else if (data && data.error) what = 'The cluster could not be looked at: ' + shown(data.error) + '.';
-    else if (data && seconds > 2 * data.interval_s + 30) what = 'These numbers are old.';
-    // Only the reason is read aloud, and not again each second.
+    else if (data && data.error) what = 'The last poll of the cluster failed: ' + shown(data.error) + '.';
+    else if (data && seconds > 2 * data.interval_s + 30) what = 'These data are stale.';
+    // A screen reader reads only the reason, and only when it changes.
     if (byId('old-what').textContent !== what) byId('old-what').textContent = what;
-    byId('old-since').textContent = data ? 'What is below was last seen ' + time(seconds) + ' ago.' : '';
+    byId('old-since').textContent = data ? 'The state below was last seen ' + time(seconds) + ' ago.' : '';
     byId('old').hidden = !what;
     byId('all').classList.toggle('stale', what !== '');
     if (data) byId('age').textContent = 'seen ' + time(seconds) + ' ago';
@@ -437,7 +437,7 @@
     const response = await fetch('status.json', { cache: 'no-store', signal: AbortSignal.timeout(ANSWER_LIMIT_MS) });
     if (!response.ok) throw new Error('status ' + response.status);
     const answer = await response.json();
-    // By the server's clock: this machine's may be wrong.
+    // Use the server's clock, because this machine's may be wrong.
     const madeAgo = Date.parse(response.headers.get('date')) / 1000 - answer.unix_s;
     seenAt = performance.now() - 1000 * (madeAgo > 0 ? madeAgo : 0);
     const isNew = !data || data.unix_s !== answer.unix_s || data.error !== answer.error;
@@ -459,7 +459,7 @@
       failure = (isRead ? 'This page cannot show what the server answers: ' : 'The status server does not answer: ') + why + '.';
       age();
     }
-    // A server that is gone is noticed soon, however seldom it looks.
+    // Poll at least every 15 s, so that the page notices soon that the server is gone.
     timer = setTimeout(poll, 1000 * (data ? Math.min(15, data.interval_s) : 5));
   }
 

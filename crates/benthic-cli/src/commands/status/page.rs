@@ -26,7 +26,6 @@ const HEADERS: [(&str, &str); 6] = [
     ("x-frame-options", "DENY"),
 ];
 
-/// The status page and its data.
 pub struct Page {
     json: Mutex<Bytes>,
     freshness: Freshness,
@@ -34,28 +33,27 @@ pub struct Page {
 }
 
 impl Page {
-    /// Creates a page for a cluster that is polled every `interval_s` seconds.
     pub fn new(interval_s: u64, hosts: Hosts) -> Page {
         Page { json: Mutex::default(), freshness: Freshness::new(interval_s), hosts }
     }
 
     /// Shows the result of a new poll.
     pub fn show(&self, json: String) {
-        self.tell(json);
+        self.replace_data(json);
         self.freshness.renew();
     }
 
     /// Replaces the data without marking them as fresh, for a poll that failed.
-    pub fn tell(&self, json: String) {
+    pub fn replace_data(&self, json: String) {
         *self.json.lock().unwrap_or_else(PoisonError::into_inner) = json.into();
     }
 
     /// Answers a request. Every response has the security headers.
     pub fn answer<T>(&self, request: &Request<T>) -> Answer {
         let mut answer = if self.hosts.allow(request) {
-            serving::reads_only(request, || self.at(request.uri().path()))
+            serving::answer_reads(request, || self.at(request.uri().path()))
         } else {
-            let message = "this server is not called so; `benthic status serve --host NAME` makes it answer to a name\n";
+            let message = "this server does not accept this Host header; `benthic status serve --host NAME` adds a name\n";
             serving::line(StatusCode::MISDIRECTED_REQUEST, message)
         };
         let headers =
@@ -73,7 +71,12 @@ impl Page {
                 ("application/json", self.json.lock().unwrap_or_else(PoisonError::into_inner).clone())
             }
             "/-/health" => return self.freshness.answer(),
-            _ => return serving::line(StatusCode::NOT_FOUND, "/, /status.json and /-/health are here\n"),
+            _ => {
+                return serving::line(
+                    StatusCode::NOT_FOUND,
+                    "this server has only /, /status.json and /-/health\n",
+                );
+            }
         };
         serving::answer(StatusCode::OK, kind, body)
     }
@@ -86,7 +89,7 @@ mod tests {
     use hyper::{Request, StatusCode};
 
     #[test]
-    fn nothing_of_the_page_is_elsewhere() {
+    fn the_page_loads_nothing_from_elsewhere() {
         for text in [HTML, STYLE, SCRIPT] {
             // The SVG namespace is a name, not an address to load from.
             let text = text.replace("http://www.w3.org/2000/svg", "");
@@ -97,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_never_makes_html_of_text() {
+    fn the_page_never_turns_text_into_html() {
         for way in [
             "innerHTML",
             "outerHTML",
@@ -112,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn every_answer_is_guarded() {
+    fn every_response_has_security_headers() {
         let page = Page::new(15, Hosts::new("127.0.0.1:1".parse().unwrap(), &[]).unwrap());
         page.show("{}".to_owned());
         let ask = |method: &str, path: &str, host: &str| {

@@ -5,13 +5,13 @@ mod tests;
 
 use benthic_core::{Class, Method, MethodContext, MethodFlags, MethodResult, Result};
 
-/// Where `keep` leaves the digest.
+/// The attribute in which `keep` stores the digest.
 const SUM_XATTR: &str = "{name}.sum";
 
-/// How much is read at once. A method has a bound on its memory, and an object may be large.
+/// Size of one read. The memory of a method is limited, and an object may be large.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// The class. It has no state: a method starts from the object and its input, each time.
+/// The class. It has no state: each call of a method starts from the object and the input.
 pub struct Digest;
 
 impl Class for Digest {
@@ -35,7 +35,7 @@ impl Class for Digest {
 static METHODS: [Method; 2] = [
     Method {
         name: "sum",
-        // A method that reads is called only if the object is there.
+        // A method that reads is called only if the object exists.
         flags: MethodFlags::READ,
         run: |context, _input| Ok(digest(context)?.into_bytes()),
         result: MethodResult::Output,
@@ -48,18 +48,18 @@ static METHODS: [Method; 2] = [
         name: "keep",
         flags: MethodFlags::READ_WRITE,
         run: keep,
-        // A method that writes returns nothing: what it has to say it stores, and the caller reads it back.
+        // A method that writes returns nothing. It stores its result, and the caller reads it back.
         result: MethodResult::Xattr(SUM_XATTR),
-        summary: "computes the digest and keeps it as an attribute of the object",
+        summary: "computes the digest and stores it as an attribute of the object",
         input: "nothing",
         output: "the digest in lower-case hex",
         examples: &[""],
     },
 ];
 
-/// An OSD may run a method more than once, so doing it twice must do no harm.
+/// Computes and stores the digest. An OSD may run a method twice, so it must be idempotent.
 fn keep(context: &mut MethodContext<'_>, _input: &[u8]) -> Result<Vec<u8>> {
-    // First read, then write: what a method changed it may not read any more.
+    // Read first, then write: a method cannot read what it has changed.
     let digest = digest(context)?;
     context.set_xattr(SUM_XATTR, digest)?;
     Ok(Vec::new())
@@ -70,7 +70,7 @@ fn digest(context: &mut MethodContext<'_>) -> Result<String> {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     let mut offset_bytes = 0;
     while offset_bytes < size_bytes {
-        // Every call of the context also looks at the clock: a method that takes too long ends here, with an error.
+        // Every call of the context also checks the deadline, and fails after it.
         let piece = context.read(offset_bytes, PIECE_BYTES)?;
         if piece.is_empty() {
             break;
@@ -83,6 +83,6 @@ fn digest(context: &mut MethodContext<'_>) -> Result<String> {
     Ok(format!("{hash:016x}"))
 }
 
-// ceph-osd finds the classes by what this exports; there is no ceph-osd around the tests.
+// Exports the symbols by which ceph-osd finds the class. Tests run without ceph-osd.
 #[cfg(not(test))]
 benthic_cls::export!("{name}_1", benthic_core::ClassRegistry::new().with(Digest));

@@ -4,7 +4,7 @@ use benthic_embedded::{MemStore, Options};
 use futures::executor::block_on;
 use std::sync::Arc;
 
-/// A pool in memory, whose objects the class runs beside. It does what an OSD does, without Ceph.
+/// A pool in memory, which runs the class beside its objects as an OSD does, but without Ceph.
 fn pool() -> Arc<dyn Pool> {
     let classes = benthic_core::ClassRegistry::new().with(Digest);
     let store = MemStore::new(Options::default().with_classes(classes));

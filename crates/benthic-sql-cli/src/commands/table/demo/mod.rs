@@ -82,7 +82,7 @@ pub async fn run(args: DemoArgs, session: &Session) -> Outcome {
     let progress = Progress::steps("running queries", runs);
     let measured = experiment::measure(&store, &queries, rounds, |query, _| {
         progress.advance(1);
-        progress.say(&query.name);
+        progress.set_message(&query.name);
         stopped()
     });
     let measured = measured.await.map_err(interrupted_or)?;
