@@ -24,13 +24,10 @@ const NAME_BYTES_MAX: usize = 256;
 /// All metrics of calls, in the order of the output. The values are sums over OSDs: there is one
 /// sample per method, however many OSDs there are.
 pub static METRICS: [Metric; 4] = [
-    counter(
-        "benthic_class_calls_total",
-        "Calls of a method of a class, in all OSDs that count, since the exporter began",
-    ),
-    counter("benthic_class_failures_total", "Of them, those whose answer was an error, refusals among them"),
-    counter("benthic_class_busy_seconds_total", "How long threads of OSDs were in the method"),
-    metric("benthic_class_counting_osds", "OSDs that told what they counted when they were asked last"),
+    counter("benthic_class_calls_total", "Calls of a class method in all OSDs since the exporter started"),
+    counter("benthic_class_failures_total", "Calls that returned an error, including refusals"),
+    counter("benthic_class_busy_seconds_total", "Time that OSD threads spent in the method"),
+    metric("benthic_class_counting_osds", "OSDs that reported their counters at the last poll"),
 ];
 
 /// The answers of all OSDs that have a library, from one poll.

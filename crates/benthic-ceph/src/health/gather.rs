@@ -21,10 +21,11 @@ const SILENCE_S: u64 = 60;
 /// about 3 KB in the answer.
 pub const PGS_MAX: u64 = 50_000;
 /// The part of the snapshot that is missing without monitors.
-const OF_MONITORS: &str = "all that the monitors know";
+const OF_MONITORS: &str = "the monitors' data";
 /// The part of the snapshot that is missing without a manager.
-const OF_MANAGER: &str = "placement groups one by one, usage and latency of OSDs";
-const MANAGER_UNKNOWN: &str = "no monitor tells whether there is a manager";
+const OF_MANAGER: &str = "single placement groups, usage and latency of OSDs";
+const MANAGER_UNKNOWN: &str = "no monitor reports whether there is a manager";
+const SINGLE_PGS: &str = "single placement groups";
 
 /// Reads snapshots of one cluster, repeatedly if needed. It caches the results of expensive
 /// queries.
@@ -79,10 +80,9 @@ impl Gatherer {
         round.snapshot.tree = round.monitors("the CRUSH tree", prefix("osd tree")).await;
         round.snapshot.versions = round.monitors("the daemons' versions", prefix("versions")).await;
         if self.asks_pools {
-            let stored: Option<Df> = round.monitors("what pools hold", prefix("df")).await;
+            let stored: Option<Df> = round.monitors("usage of pools", prefix("df")).await;
             round.snapshot.stored = stored.map(|stored| stored.pools);
-            round.snapshot.pool_io =
-                round.monitors("what clients do with pools", prefix("osd pool stats")).await;
+            round.snapshot.pool_io = round.monitors("client I/O of pools", prefix("osd pool stats")).await;
         }
         self.try_rules(&mut round).await;
         Ok(round.snapshot)
@@ -118,7 +118,6 @@ impl Gatherer {
     /// Tests the rules with Ceph's tools, which takes long on a large map. So it happens only after
     /// a change of the map, the pools or the OSDs.
     async fn try_rules(&mut self, round: &mut Round<'_>) {
-        const WHAT: &str = "what CRUSH rules choose";
         let Some(map) = &round.snapshot.map else { return };
         let pools: Vec<_> =
             map.pools.iter().map(|pool| (pool.id, &pool.name, pool.size, pool.crush_rule)).collect();
@@ -129,7 +128,7 @@ impl Gatherer {
             match rules(round.client, map.clone()).await {
                 Ok(findings) => self.rules = Some((key, findings)),
                 // Without Ceph's tools on this machine, the rest of the snapshot is still useful.
-                Err(error) => round.miss(WHAT, one_line(&error), false),
+                Err(error) => round.miss("the test of the CRUSH rules", one_line(&error), false),
             }
         }
         round.snapshot.rules = self.rules.as_ref().map(|(_, findings)| findings.clone());
@@ -146,7 +145,7 @@ impl Round<'_> {
                 Ok(None)
             }
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                let message = "the monitors refuse to tell how the cluster is; the client's caps need `mon 'allow r' mgr 'allow r'`";
+                let message = "the monitors refused the status query; the client's caps need `mon 'allow r' mgr 'allow r'`";
                 Err(Error::new(ErrorKind::PermissionDenied, message).with_source(error))
             }
             Err(error) => Err(error),
@@ -178,19 +177,18 @@ impl Round<'_> {
         let pgs = self.snapshot.digest.as_ref().map_or(0, |digest| digest.num_pgs);
         if pgs <= PGS_MAX {
             let question = json!({ "prefix": "pg dump", "dumpcontents": ["pgs"] });
-            let answer: Option<PgDump> = self.of_manager("placement groups one by one", question).await?;
+            let answer: Option<PgDump> = self.of_manager(SINGLE_PGS, question).await?;
             match answer {
                 Some(pgs) if pgs.pg_ready => self.snapshot.pgs = Some(pgs.pg_stats),
                 Some(_) => {
-                    let why =
-                        "the manager has just started and has not heard of all yet; look again in a minute";
-                    self.miss("placement groups one by one", why, false);
+                    let why = "the manager has just started and lacks reports of some OSDs; check again in a minute";
+                    self.miss(SINGLE_PGS, why, false);
                 }
                 None => {}
             }
         } else {
-            let why = format!("there are more than {PGS_MAX}; the sums are told");
-            self.miss("placement groups one by one, and how long ago they were scrubbed", why, false);
+            let why = format!("there are more than {PGS_MAX}; the report has their sums");
+            self.miss("single placement groups and their last scrubs", why, false);
         }
         let usages: Option<OsdDf> = self.of_manager("usage of OSDs", prefix("osd df")).await?;
         self.snapshot.usage = usages.map(|usages| usages.nodes);
@@ -214,15 +212,15 @@ impl Round<'_> {
         }
     }
 
-    fn miss(&mut self, what: &str, why: impl Into<String>, hurts: bool) {
-        self.snapshot.missing.push(Missing { what: what.to_owned(), why: why.into(), hurts });
+    fn miss(&mut self, what: &str, why: impl Into<String>, is_problem: bool) {
+        self.snapshot.missing.push(Missing { what: what.to_owned(), why: why.into(), is_problem });
     }
 }
 
 /// The snapshot of a cluster that is unreachable because no monitor answers. It equals a snapshot
 /// of a connected cluster whose monitors have stopped answering.
 pub fn snapshot_without_monitors(now_unix_s: u64, error: &Error) -> Snapshot {
-    let missing = |(what, why): (&str, String)| Missing { what: what.to_owned(), why, hurts: true };
+    let missing = |(what, why): (&str, String)| Missing { what: what.to_owned(), why, is_problem: true };
     let missing = [(OF_MONITORS, one_line(error)), (OF_MANAGER, MANAGER_UNKNOWN.to_owned())].map(missing);
     Snapshot { now_unix_s, missing: missing.into(), ..Snapshot::default() }
 }
@@ -231,7 +229,7 @@ pub fn snapshot_without_monitors(now_unix_s: u64, error: &Error) -> Snapshot {
 fn absent(manager: &Manager, is_known: bool) -> Option<&'static str> {
     match (is_known, manager.available) {
         (false, _) => Some(MANAGER_UNKNOWN),
-        (true, false) => Some("no manager is active; start one, and look into its log if it does not stay"),
+        (true, false) => Some("no manager is active; start one, and check its log if it stops again"),
         (true, true) => None,
     }
 }

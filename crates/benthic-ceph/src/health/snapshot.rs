@@ -63,9 +63,10 @@ pub struct Missing {
     pub what: String,
     /// The reason, and the next step where there is one.
     pub why: String,
-    /// True if the cluster or the permissions of this client are the reason. False if the part is
+    /// Whether the cluster or the permissions of this client are the reason. Otherwise the part is
     /// optional.
-    pub hurts: bool,
+    #[serde(rename = "hurts")]
+    pub is_problem: bool,
 }
 
 /// A class library, and its builds in the OSDs.

@@ -372,7 +372,7 @@ fn without_a_manager_what_the_monitors_know_is_told_and_what_is_old_is_called_so
     snapshot.missing.push(Missing {
         what: "placement groups one by one".to_owned(),
         why: "no manager is active".to_owned(),
-        hurts: true,
+        is_problem: true,
     });
     let report = judge(&snapshot);
     finds(&report, "BenthicMgrDown", Severity::Error);
@@ -397,7 +397,8 @@ fn a_manager_that_hangs_is_told_from_one_that_is_not_there() {
 #[test]
 fn what_only_this_machine_lacks_does_not_hurt_the_cluster() {
     let mut snapshot = recorded("healthy");
-    let missing = |hurts| Missing { what: "rules".to_owned(), why: "no crushtool".to_owned(), hurts };
+    let missing =
+        |is_problem| Missing { what: "rules".to_owned(), why: "no crushtool".to_owned(), is_problem };
     snapshot.missing = vec![missing(false)];
     finds(&judge(&snapshot), "BenthicNotSeen", Severity::Info);
     snapshot.missing.push(missing(true));

@@ -81,7 +81,7 @@ impl Libraries {
     fn hold_s(&self, is_lost: bool) -> u64 {
         let retry_s = RETRY_S << self.retries.min(10);
         match &self.missing {
-            Some(missing) if missing.hurts => retry_s.min(RETRY_S_MAX_HURT),
+            Some(missing) if missing.is_problem => retry_s.min(RETRY_S_MAX_HURT),
             None if !is_lost => LIBRARIES_HOLD_S,
             _ => retry_s.min(RETRY_S_MAX),
         }
@@ -319,8 +319,8 @@ impl<'a> Watcher<'a> {
 async fn libraries(store: &RadosStore, unix_s: u64, change: String, retries: u32) -> Libraries {
     let (found, described, holders) = (Vec::new(), Vec::new(), Vec::new());
     let mut libraries = Libraries { unix_s, change, found, described, missing: None, holders, retries };
-    let missing = |why: String, hurts| {
-        Some(Missing { what: "libraries of classes in the OSDs".to_owned(), why, hurts })
+    let missing = |why: String, is_problem| {
+        Some(Missing { what: "libraries of classes in the OSDs".to_owned(), why, is_problem })
     };
     let osds = match osds(store).await {
         Ok(osds) => osds,
@@ -344,9 +344,9 @@ async fn libraries(store: &RadosStore, unix_s: u64, change: String, retries: u32
             let is_dead = |answer: &Result<_>| {
                 answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable)
             };
-            let hurts = answers.iter().all(|(_, answer)| is_dead(answer));
+            let is_problem = answers.iter().all(|(_, answer)| is_dead(answer));
             libraries.missing =
-                missing(format!("{} of {} OSDs: {why}", library.silent.len(), up.len()), hurts);
+                missing(format!("{} of {} OSDs: {why}", library.silent.len(), up.len()), is_problem);
         }
         let has_it = |osd: &&OsdTarget| library.builds.iter().any(|build| build.osds.contains(&osd.id));
         libraries.holders.extend(up.iter().filter(has_it).filter_map(|osd| Holder::new(osd, name)));
