@@ -140,7 +140,7 @@ pub fn write(file: &Path, fsid: &str, history: &[Reading], reading: Reading) -> 
 }
 
 fn no_history(file: &Path) -> Error {
-    let message = "this is no history of `benthic health`; name another file, which it makes";
+    let message = "this is no history of `benthic health`; name another file, or one that does not exist yet";
     Error::new(ErrorKind::InvalidArgument, message).with("file", file.display())
 }
 

@@ -63,7 +63,7 @@ fn a_time_that_nobody_looked_at_is_not_observed() {
     history.add(&well(DAY_0_UNIX_S + 30), 15);
     // The machine sleeps for half a day, then polls fail, then the clock is set back.
     history.add(&well(DAY_0_UNIX_S + 43_200), 15);
-    history.missed();
+    history.record_gap();
     history.add(&well(DAY_0_UNIX_S + 43_220), 15);
     history.add(&well(DAY_0_UNIX_S + 100), 15);
     assert_eq!(column(&history, DAY_0_UNIX_S + 43_220, "days", "observed_s"), [json!(1 + 15 + 1 + 1 + 1)]);
@@ -81,11 +81,11 @@ fn what_was_seen_before_the_file_could_be_read_is_added_to_it() {
         let run = if step > 10 { &mut since } else { &mut earlier };
         run.add(&sample, 15);
         if step == 11 {
-            all.missed();
+            all.record_gap();
         }
         all.add(&sample, 15);
     }
-    since.go_on_from(earlier);
+    since.merge_earlier(earlier);
     assert_eq!(since, all);
     // The next poll belongs to the same run.
     since.add(&well(DAY_0_UNIX_S + 315), 15);
@@ -100,7 +100,7 @@ fn what_was_seen_before_the_file_could_be_read_is_added_to_it() {
         history.add(&well(minute), 60);
         history.add(&well(minute + 59), 60);
     }
-    one.go_on_from(other);
+    one.merge_earlier(other);
     assert_eq!(column(&one, minute, "minutes", "observed_s"), [json!(2), json!(59)]);
 }
 

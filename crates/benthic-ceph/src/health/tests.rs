@@ -370,7 +370,7 @@ fn data_that_move_and_a_pool_that_is_split_are_information() {
 fn without_a_manager_what_the_monitors_know_is_told_and_what_is_old_is_called_so() {
     let mut snapshot = recorded("no-manager");
     snapshot.missing.push(Missing {
-        what: "placement groups one by one".to_owned(),
+        what: "single placement groups".to_owned(),
         why: "no manager is active".to_owned(),
         is_problem: true,
     });

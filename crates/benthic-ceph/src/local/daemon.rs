@@ -109,7 +109,7 @@ impl FromStr for Daemon {
         .ok_or_else(|| {
             Error::new(
                 ErrorKind::InvalidArgument,
-                "no such daemon; they are mon.a, mgr.a, osd.0, osd.1, …, and wan",
+                "no such daemon; the daemons are mon.a, mgr.a, osd.0, osd.1, …, and wan",
             )
             .with("daemon", format_args!("{text:?}"))
         })

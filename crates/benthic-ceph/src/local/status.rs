@@ -115,7 +115,7 @@ fn missing(status: &cluster_state::Status, cut_off_osds: u64) -> Option<String> 
     let all = status.osdmap.num_osds.saturating_sub(cut_off_osds);
     let pgs = status.pgmap.num_pgs;
     let clean = |state: &&StateCount| {
-        let has = |wanted| state.state_name.split('+').any(|word| word == wanted);
+        let has = |flag| state.state_name.split('+').any(|word| word == flag);
         has("active") && has("clean")
     };
     let clean: u64 = status.pgmap.pgs_by_state.iter().filter(clean).map(|state| state.count).sum();
@@ -143,19 +143,18 @@ pub fn usage(json: &str) -> Result<(u64, u64, Vec<PoolStatus>)> {
 
 /// Parses the JSON of `ceph osd dump` and `ceph mgr dump`: the daemons that the monitor considers
 /// running, each with a number that changes when the daemon restarts.
-pub fn lives(osd_dump: &str, mgr_dump: &str) -> Result<Vec<(Daemon, u64)>> {
+pub fn incarnations(osd_dump: &str, mgr_dump: &str) -> Result<Vec<(Daemon, u64)>> {
     let (map, manager): (OsdMap, Manager) = (parse(osd_dump)?, parse(mgr_dump)?);
-    let life = |osd: &Osd| Some((Daemon::Osd(u32::try_from(osd.id).ok()?), osd.up_from));
-    let mut lives: Vec<_> = map.osds.iter().filter(|osd| osd.is_up()).filter_map(life).collect();
+    let of_osd = |osd: &Osd| Some((Daemon::Osd(u32::try_from(osd.id).ok()?), osd.up_from));
+    let mut running: Vec<_> = map.osds.iter().filter(|osd| osd.is_up()).filter_map(of_osd).collect();
     if manager.available {
-        lives.push((Daemon::Mgr, manager.active_gid));
+        running.push((Daemon::Mgr, manager.active_gid));
     }
-    Ok(lives)
+    Ok(running)
 }
 
 fn parse<T: DeserializeOwned>(json: &str) -> Result<T> {
     serde_json::from_str(json).map_err(|error| {
-        Error::new(ErrorKind::Internal, "what a program of Ceph's printed is not understood")
-            .with_source(error)
+        Error::new(ErrorKind::Internal, "cannot parse the output of a Ceph program").with_source(error)
     })
 }

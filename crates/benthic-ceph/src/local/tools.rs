@@ -64,13 +64,13 @@ pub fn command(program: &str, conf: &Path) -> Command {
 
 /// A command that ignores the cluster named in the environment.
 pub fn bare(program: &str) -> Command {
-    let mut command = plain(program);
+    let mut command = with_environment(program);
     command.env_remove("CEPH_ARGS").env_remove("CEPH_CONF");
     command
 }
 
 /// A command that finds its cluster as Ceph's programs do.
-pub fn plain(program: &str) -> Command {
+pub fn with_environment(program: &str) -> Command {
     let mut command = Command::new(program);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
@@ -108,9 +108,9 @@ pub fn run_with(
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it did not say why").trim();
-    Err(Error::new(ErrorKind::Unavailable, format!("a program failed: {said}"))
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let last = stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it printed no error").trim();
+    Err(Error::new(ErrorKind::Unavailable, format!("a program failed: {last}"))
         .with("command", name(command))
         .with("status", output.status.code().unwrap_or(-1)))
 }
@@ -144,7 +144,7 @@ pub fn pid(raw: u32) -> Option<Pid> {
 }
 
 fn cannot_run(command: &Command, error: std::io::Error) -> Error {
-    Error::io(Action::Admin, "cannot run a program; `make ceph` installs what a cluster needs", error)
+    Error::io(Action::Admin, "cannot run a program; `make ceph` installs the programs for clusters", error)
         .with_kind(ErrorKind::Unavailable)
         .with("command", name(command))
 }

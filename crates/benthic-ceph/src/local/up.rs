@@ -74,14 +74,14 @@ impl Cluster {
         layout::make(dir)?;
         let dir = layout::resolve(dir)?;
         if Marker::read(&dir)?.is_none() && !layout::is_unused(&dir)? {
-            let message = "the directory holds something else than a cluster; name another with --dir";
+            let message = "the directory contains something else, not a cluster; name another with --dir";
             return Err(Error::new(ErrorKind::InvalidArgument, message).with("dir", dir.display()));
         }
         let _lock = layout::lock(&dir)?;
         let (mut cluster, started) = match Marker::read(&dir)? {
             Some(marker) if marker.complete => {
                 let mut cluster = Cluster { dir, marker };
-                cluster.take_over(plan)?;
+                cluster.reconfigure(plan)?;
                 cluster.install(&plan.classes)?;
                 let running = daemon::running(&cluster.conf())?;
                 let stopped = |daemon: &Daemon| running.iter().all(|(found, _)| found != daemon);
@@ -131,7 +131,7 @@ impl Cluster {
 
     /// Applies the changeable settings of a plan. Fails if the other settings differ from the
     /// cluster's.
-    fn take_over(&mut self, plan: &Plan) -> Result<()> {
+    fn reconfigure(&mut self, plan: &Plan) -> Result<()> {
         let have = &self.marker;
         let names = have.sites.as_ref().map_or(&[][..], |sites| &sites.names);
         let differs = if plan.osds.is_some_and(|osds| osds != have.osds) {
@@ -144,7 +144,7 @@ impl Cluster {
             format!("has the sites {}", names.join(", "))
         };
         let message =
-            format!("the cluster here {differs}; `benthic cluster down --remove` makes room for another");
+            format!("the cluster here {differs}; `benthic cluster down --remove` removes it with its data");
         Err(Error::new(ErrorKind::InvalidArgument, message).with("dir", self.dir.display()))
     }
 
@@ -209,7 +209,7 @@ impl Plan {
         }
         sites::check_names(&self.sites)?;
         if (self.osds() as usize) < self.sites.len() {
-            return invalid("each site needs an OSD; use more --osds, or fewer --sites");
+            return invalid("each site needs an OSD; use more --osds or fewer --sites");
         }
         sites::require()
     }

@@ -169,7 +169,7 @@ impl Board<'_> {
         if let Some(file) = self.file.clone() {
             let fsid = fsid.to_owned();
             let (history, readings) = blocking(move || history::read(&file, &fsid)).await?;
-            self.history.go_on_from(history);
+            self.history.merge_earlier(history);
             self.watcher.go_on_from(readings);
         }
         Ok(())
@@ -193,7 +193,7 @@ impl Board<'_> {
 
     /// Shows on the page that the poll failed, so that its data are stale.
     fn missed(&mut self, page: &Page, why: &str) {
-        self.history.missed();
+        self.history.record_gap();
         self.last["error"] = json!(why);
         page.tell(self.last.to_string());
     }
