@@ -83,13 +83,13 @@ pub async fn library_on(
     };
     let (pool, name) = match &osd.object {
         Some((pool, name)) => (pool, name),
-        None if osd.up => return Err(unavailable("it leads no placement group of a replicated pool")),
-        None => return Err(unavailable("it is down")),
+        None if osd.up => return Err(unavailable("the OSD leads no placement group of a replicated pool")),
+        None => return Err(unavailable("the OSD is down")),
     };
     let described = client.library_at(pool, name, library).await?;
     // If the OSD went down meanwhile, the next OSD of the placement group answered.
     if primary(client, pool, name).await? != Some(osd.id) {
-        return Err(unavailable("it went down, or lost its placement groups"));
+        return Err(unavailable("the OSD went down or lost its placement groups"));
     }
     Ok(described)
 }

@@ -120,7 +120,7 @@ impl Sites {
         self.sites.iter().position(|site| site.name == name).ok_or_else(|| {
             let names: Vec<&str> = self.sites.iter().map(|site| site.name.as_str()).collect();
             let message = format!(
-                "no such site; of type {} there are {}; --domain takes another type",
+                "no such site; the sites of type {} are {}; --domain selects another type",
                 self.domain,
                 names.join(", ")
             );
@@ -136,8 +136,7 @@ impl CrushMap {
     /// `Unsupported` for anything else.
     pub fn parse(dump: &[u8]) -> Result<CrushMap> {
         serde_json::from_slice(dump).map_err(|error| {
-            Error::new(ErrorKind::Unsupported, "the dump of the CRUSH map is not understood")
-                .with_source(error)
+            Error::new(ErrorKind::Unsupported, "cannot parse the dump of the CRUSH map").with_source(error)
         })
     }
 
@@ -228,22 +227,18 @@ impl CrushMap {
             let several = sites.clone().find(|sites| sites.sites.len() > 1);
             let any = || sites.clone().find(|sites| !sites.sites.is_empty());
             return several.or_else(any).ok_or_else(|| {
-                Error::new(
-                    ErrorKind::InvalidArgument,
-                    "the root has no buckets with OSDs; `ceph osd tree` shows it",
-                )
-                .with("root", &root.name)
+                let message = "the root has no buckets with OSDs; `ceph osd tree` shows it";
+                Error::new(ErrorKind::InvalidArgument, message).with("root", &root.name)
             });
         };
         let kind = self.types.iter().find(|kind| kind.name == domain && kind.type_id > OSD_TYPE);
         let sites = kind.map(|kind| self.sites_of_type(root, kind));
         sites.filter(|sites| !sites.sites.is_empty()).ok_or_else(|| {
-            Error::new(
-                ErrorKind::InvalidArgument,
-                "no bucket with OSDs below the root is of this type; `ceph osd tree` shows all",
-            )
-            .with("domain", format_args!("{domain:?}"))
-            .with("root", &root.name)
+            let message =
+                "no bucket with OSDs below the root has this type; `ceph osd tree` shows all buckets";
+            Error::new(ErrorKind::InvalidArgument, message)
+                .with("domain", format_args!("{domain:?}"))
+                .with("root", &root.name)
         })
     }
 

@@ -38,7 +38,7 @@ impl Snapshot {
                 return Ok(Snapshot { map, crush: CrushMap::parse(&dump)?, pgs });
             }
         }
-        Err(Error::new(ErrorKind::Busy, "somebody is changing the CRUSH map; try again when that is done"))
+        Err(Error::new(ErrorKind::Busy, "the CRUSH map keeps changing; try again later"))
     }
 
     /// Finds a pool by name.
@@ -47,7 +47,7 @@ impl Snapshot {
     /// `NotFound` if there is no such pool.
     pub fn pool(&self, name: &str) -> Result<&Pool> {
         self.map.pools.iter().find(|pool| pool.name == name).ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, "no such pool; `benthic pool ls` shows what is there")
+            Error::new(ErrorKind::NotFound, "no such pool; `benthic pool ls` lists the pools")
                 .with("pool", name)
         })
     }
@@ -91,7 +91,7 @@ pub(super) async fn read_pgs(client: &dyn ClusterClient) -> Result<Vec<Pg>> {
 pub(super) fn check_complete(dump: PgDump) -> Result<Vec<Pg>> {
     if !dump.pg_ready {
         let message =
-            "the manager has just started and has not heard of all placement groups; try again in a minute";
+            "the manager has just started and lacks reports of some placement groups; try again in a minute";
         return Err(Error::new(ErrorKind::Unavailable, message));
     }
     Ok(dump.pg_stats)
