@@ -67,7 +67,10 @@ fn output((result, status): (std::result::Result<Vec<u8>, i32>, String)) -> Resu
 /// output.
 fn check_manager_output(output: Vec<u8>) -> Result<Vec<u8>> {
     if output.is_empty() {
-        return Err(Error::new(ErrorKind::Unavailable, "the manager's answer is empty: it may have ended"));
+        return Err(Error::new(
+            ErrorKind::Unavailable,
+            "the manager sent an empty answer: it may have ended",
+        ));
     }
     Ok(output)
 }
@@ -91,7 +94,7 @@ mod tests {
     use benthic_core::error::errno;
 
     #[test]
-    fn a_manager_that_hangs_is_told_from_monitors_that_do() {
+    fn errors_distinguish_a_hanging_manager_from_hanging_monitors() {
         let late = output((Err(errno::ETIMEDOUT), String::new())).unwrap_err();
         assert!(late.message().contains("no monitor"), "{late}");
         let late = of_manager(late);

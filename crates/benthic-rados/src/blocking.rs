@@ -72,7 +72,7 @@ pub(crate) struct Progress(Mutex<Stage>);
 #[derive(Default, PartialEq)]
 enum Stage {
     #[default]
-    Looking,
+    Reading,
     Changing,
     GivenUp,
 }
@@ -87,7 +87,7 @@ impl Progress {
     pub fn begin_change(&self) -> Result<()> {
         let mut stage = self.0.lock();
         if *stage == Stage::GivenUp {
-            return Err(Error::new(ErrorKind::Unavailable, "the caller waits no longer"));
+            return Err(Error::new(ErrorKind::Unavailable, "the caller no longer waits"));
         }
         *stage = Stage::Changing;
         Ok(())
@@ -95,7 +95,7 @@ impl Progress {
 
     /// Turns `Unavailable` into `OutcomeUnknown` if the change has begun: without an answer, its
     /// outcome is unknown.
-    pub fn judge(&self, error: Error) -> Error {
+    pub fn classify(&self, error: Error) -> Error {
         if error.kind() == ErrorKind::Unavailable && *self.0.lock() == Stage::Changing {
             return outcome_unknown();
         }
@@ -105,9 +105,9 @@ impl Progress {
     fn give_up(&self) -> Error {
         match std::mem::replace(&mut *self.0.lock(), Stage::GivenUp) {
             Stage::Changing => outcome_unknown(),
-            Stage::Looking | Stage::GivenUp => Error::new(
+            Stage::Reading | Stage::GivenUp => Error::new(
                 ErrorKind::Unavailable,
-                "the cluster did not answer in time; `ceph -s` says how it is",
+                "the cluster did not answer in time; `ceph -s` shows its state",
             ),
         }
     }
@@ -116,16 +116,13 @@ impl Progress {
 fn outcome_unknown() -> Error {
     Error::new(
         ErrorKind::OutcomeUnknown,
-        "no monitor answered in time, and the change may have happened; look before it is repeated",
+        "no monitor answered in time, and the change may have happened; check before you repeat it",
     )
 }
 
 fn all_stuck() -> Error {
-    Error::new(
-        ErrorKind::Unavailable,
-        "all threads wait for a cluster that does not answer; `ceph -s` says how it is",
-    )
-    .with("threads", THREADS)
+    let message = "all threads wait for a cluster that does not answer; `ceph -s` shows its state";
+    Error::new(ErrorKind::Unavailable, message).with("threads", THREADS)
 }
 
 impl Blocking {
@@ -140,10 +137,9 @@ impl Blocking {
         let blocking = Blocking(Arc::clone(&shared));
         let spawn = |name: String, body: fn(&Shared)| {
             let shared = Arc::clone(&shared);
-            std::thread::Builder::new()
-                .name(name)
-                .spawn(move || body(&shared))
-                .map_err(|error| Error::new(ErrorKind::Unavailable, "no thread").with_source(error))
+            std::thread::Builder::new().name(name).spawn(move || body(&shared)).map_err(|error| {
+                Error::new(ErrorKind::Unavailable, "cannot start a thread").with_source(error)
+            })
         };
         spawn("rados-watch".to_owned(), watch)?;
         for index in 0..THREADS {
@@ -190,8 +186,8 @@ impl Blocking {
             return Err(all_stuck());
         }
         if jobs.queue.len() >= QUEUE_JOBS_MAX {
-            return Err(Error::new(ErrorKind::Busy, "too many listings and pool commands at once")
-                .with("jobs_max", QUEUE_JOBS_MAX));
+            let message = "too many listings and pool commands at once; try again later";
+            return Err(Error::new(ErrorKind::Busy, message).with("jobs_max", QUEUE_JOBS_MAX));
         }
         jobs.queue.push_back(job);
         drop(jobs);
@@ -294,16 +290,16 @@ mod tests {
     use benthic_core::{Error, ErrorKind};
 
     #[test]
-    fn a_change_that_began_has_an_unknown_outcome_when_nobody_answers() {
+    fn an_unanswered_change_has_an_unknown_outcome() {
         let late = || Error::new(ErrorKind::Unavailable, "no answer");
-        let looking = Progress::default();
-        assert_eq!(looking.judge(late()).kind(), ErrorKind::Unavailable);
-        assert_eq!(looking.give_up().kind(), ErrorKind::Unavailable);
-        assert!(looking.begin_change().is_err(), "its caller was told that nothing happened");
+        let reading = Progress::default();
+        assert_eq!(reading.classify(late()).kind(), ErrorKind::Unavailable);
+        assert_eq!(reading.give_up().kind(), ErrorKind::Unavailable);
+        assert!(reading.begin_change().is_err(), "its caller has the answer that nothing happened");
 
         let changing = Progress::default();
         changing.begin_change().unwrap();
-        assert_eq!(changing.judge(late()).kind(), ErrorKind::OutcomeUnknown);
+        assert_eq!(changing.classify(late()).kind(), ErrorKind::OutcomeUnknown);
         assert_eq!(changing.give_up().kind(), ErrorKind::OutcomeUnknown);
     }
 }

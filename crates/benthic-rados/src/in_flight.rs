@@ -100,8 +100,8 @@ impl InFlight {
         receiver.await.map_err(|_| {
             Error::new(
                 ErrorKind::Unavailable,
-                "not sent: too many operations are in flight, and the OSDs do not answer; `ceph health detail` says what \
-                 is down",
+                "the operation was not sent: too many are in flight, and the OSDs do not answer; `ceph health detail` shows \
+                 which are down",
             )
         })
     }

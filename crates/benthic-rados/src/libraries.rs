@@ -221,7 +221,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn the_question_is_the_one_that_libraries_answer() {
+    fn the_query_has_the_name_in_the_contract() {
         assert_eq!(DESCRIBE.to_str().unwrap(), benthic_core::DESCRIBE);
     }
 
@@ -237,14 +237,14 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_holds_until_it_is_invalidated_and_serves_meanwhile() {
+    fn an_invalidated_entry_serves_until_it_is_refreshed() {
         let libraries = libraries();
         assert!(libraries.begin_refresh("c", Some("m")));
         libraries.insert("c", None);
         assert!(!libraries.begin_refresh("c", Some("m")), "a miss is remembered");
         libraries.invalidate("c");
         assert!(libraries.begin_refresh("c", Some("m")));
-        assert!(!libraries.begin_refresh("c", Some("m")), "one asks again, not all");
+        assert!(!libraries.begin_refresh("c", Some("m")), "only one caller refreshes the entry");
         libraries.insert("c", Some(found()));
         assert!(!libraries.begin_refresh("c", Some("m")) && !libraries.begin_refresh("c", None));
         assert!(libraries.begin_refresh("c", Some("new")), "a later build may have it");

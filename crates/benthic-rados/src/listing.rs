@@ -192,7 +192,10 @@ impl Position {
             Some(Position { hash: u32::from_le_bytes(*hash), last })
         };
         decoded().ok_or_else(|| {
-            Error::new(ErrorKind::InvalidArgument, "the token is not one of this pool's listings")
+            Error::new(
+                ErrorKind::InvalidArgument,
+                "the token is not from a listing of this engine; list again without it",
+            )
         })
     }
 }

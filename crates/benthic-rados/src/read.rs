@@ -172,7 +172,7 @@ fn step_output(step: &ReadStep, output: Option<StepOutput>) -> Result<ReadOutput
         }
         (_, Some(StepOutput::Exec(output))) => ReadOutput::Exec(output.into()),
         (_, Some(StepOutput::Xattrs(_)) | None) => {
-            return Err(Error::new(ErrorKind::Internal, "librados gave no output of a step"));
+            return Err(Error::new(ErrorKind::Internal, "librados returned no output for a step"));
         }
     })
 }
@@ -248,11 +248,9 @@ impl<'a> Range<'a> {
             page.entries.push((key.into(), value.into()));
         }
         if page.entries.is_empty() && page.more && got_any {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                "Ceph's C interface cannot list so many omap keys that are equal up to a NUL byte; get them by name",
-            )
-            .with("entries_max", limits::OMAP_PAGE_ENTRIES_MAX));
+            let message = "Ceph's C interface cannot list so many omap keys that are equal up to a NUL byte; get them by name";
+            return Err(Error::new(ErrorKind::Unsupported, message)
+                .with("entries_max", limits::OMAP_PAGE_ENTRIES_MAX));
         }
         Ok(page)
     }

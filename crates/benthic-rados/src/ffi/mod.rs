@@ -144,7 +144,7 @@ fn api() -> Result<&'static Api> {
     loaded.as_ref().map_err(|reason| {
         Error::new(
             ErrorKind::Unsupported,
-            "librados cannot be opened; install Ceph's client library (Debian: apt-get install librados2)",
+            "cannot open librados; install Ceph's client library (Debian: apt-get install librados2)",
         )
         .with_source(reason.clone())
     })

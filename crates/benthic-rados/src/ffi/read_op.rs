@@ -184,7 +184,7 @@ impl ReadOp {
     /// Reads a range. The length must not be 0: librados would read to the end, into an empty
     /// buffer.
     pub fn read(&mut self, offset_bytes: u64, len_bytes: usize) {
-        assert!(len_bytes > 0, "a read of 0 bytes reads to the end");
+        assert!(len_bytes > 0, "librados would read to the end");
         let buffer = Vec::with_capacity(len_bytes);
         let (api, handle) = (self.api, self.handle);
         let (result, output) = self.buffer(RawOutput::Data { buffer, len: 0 });

@@ -102,7 +102,7 @@ impl WriteOp {
 
     /// Zeroes a range. The length must not be 0: an OSD would abort.
     pub fn zero(&mut self, offset_bytes: u64, len_bytes: u64) {
-        assert!(len_bytes > 0, "a zero of 0 bytes ends an OSD");
+        assert!(len_bytes > 0, "an OSD aborts when it zeroes 0 bytes");
         unsafe { (self.api.write_op_zero)(self.handle, offset_bytes, len_bytes) }
     }
 
