@@ -34,13 +34,13 @@ pub struct SizingInput {
     /// Bytes that each pool occupies on all of its OSDs together.
     pub used_bytes: BTreeMap<i64, u64>,
     /// The autoscaler's plans, or the error of reading them.
-    pub autoscaler: Result<Vec<Scaled>>,
+    pub autoscaler: Result<Vec<AutoscalerPlan>>,
     pub settings: Settings,
 }
 
 /// The autoscaler's plan for a pool.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-pub struct Scaled {
+pub struct AutoscalerPlan {
     /// The pool's name.
     #[serde(rename(deserialize = "pool_name"))]
     pub pool: String,
@@ -114,7 +114,7 @@ pub struct PoolShare {
     /// The number of placement groups that the pool should have.
     pub suggested: u32,
     /// The autoscaler's plan for the pool.
-    pub autoscaler: Option<Scaled>,
+    pub autoscaler: Option<AutoscalerPlan>,
 }
 
 /// A deviation from the recommended state.

@@ -1,4 +1,6 @@
-use super::{Check, REPLICAS_PER_OSD, Report, Scaled, Settings, SizingInput, fitting, is_near, judge};
+use super::{
+    AutoscalerPlan, Check, REPLICAS_PER_OSD, Report, Settings, SizingInput, fitting, is_near, judge,
+};
 use crate::cluster_state::{Df, OsdMap, Pg, parse};
 use crate::placement::crush::CrushMap;
 use crate::placement::snapshot::Snapshot;
@@ -88,7 +90,7 @@ fn much_data_in_few_placement_groups_is_found() {
 #[test]
 fn plans_of_the_autoscaler_are_reported() {
     let mut state = state(&[("a", 128)]);
-    let scaled = |mode: &str, would_adjust| Scaled {
+    let scaled = |mode: &str, would_adjust| AutoscalerPlan {
         pool: "a".to_owned(),
         pg_num: 32,
         would_adjust,

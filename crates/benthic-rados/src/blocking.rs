@@ -31,7 +31,7 @@ struct Shared {
 #[derive(Default)]
 struct Jobs {
     queue: VecDeque<Job>,
-    running: Vec<Running>,
+    running: Vec<RunningJob>,
     /// Number of jobs started so far; numbers the next one.
     started: u64,
     closed: bool,
@@ -44,7 +44,7 @@ struct Job {
 
 /// A job on a thread. `caller` is `None` once the job is late and the watchdog has answered the
 /// caller.
-struct Running {
+struct RunningJob {
     number: u64,
     caller: Option<Caller>,
 }
@@ -57,7 +57,7 @@ struct Caller {
 }
 
 /// A job whose caller gets a time-out error. `run` is set if the job never started.
-struct Late {
+struct LateJob {
     caller: Caller,
     error: Error,
     run: Option<Run>,
@@ -212,19 +212,19 @@ impl Jobs {
     }
 
     /// Removes the callers and jobs that are past their deadline, and returns the next deadline.
-    fn late(&mut self, now: Duration) -> (Vec<Late>, Option<Duration>) {
+    fn late(&mut self, now: Duration) -> (Vec<LateJob>, Option<Duration>) {
         let mut late = Vec::new();
         for running in &mut self.running {
             if let Some(caller) = running.caller.take_if(|caller| caller.deadline <= now) {
                 let error = caller.progress.give_up();
-                late.push(Late { caller, error, run: None });
+                late.push(LateJob { caller, error, run: None });
             }
         }
         let stuck = self.stuck();
         let (over, queue): (Vec<_>, Vec<_>) =
             self.queue.drain(..).partition(|job| stuck || job.caller.deadline <= now);
         self.queue = queue.into();
-        late.extend(over.into_iter().map(|Job { run, caller }| Late {
+        late.extend(over.into_iter().map(|Job { run, caller }| LateJob {
             caller,
             error: all_stuck(),
             run: Some(run),
@@ -244,7 +244,7 @@ fn watch(shared: &Shared) {
             // Not under the lock: answering wakes tasks, and a job may hold the last handle of the
             // store, whose drop takes the lock.
             drop(jobs);
-            for Late { caller, error, run } in late {
+            for LateJob { caller, error, run } in late {
                 (caller.give_up)(error);
                 drop(run);
             }
@@ -272,7 +272,7 @@ fn work(shared: &Shared) {
         jobs.started += 1;
         let number = jobs.started;
         let progress = Arc::clone(&job.caller.progress);
-        jobs.running.push(Running { number, caller: Some(job.caller) });
+        jobs.running.push(RunningJob { number, caller: Some(job.caller) });
         drop(jobs);
         // A panic drops the job's sender, so the caller gets an error.
         let _ = catch_unwind(AssertUnwindSafe(|| (job.run)(&progress)));

@@ -45,7 +45,7 @@ struct CachedClass {
     /// `None` if no OSD has reported a library with the class.
     found: Option<Arc<LibraryClass>>,
     /// Monotonic time of the last query; `None` if the entry is stale whatever its age.
-    asked_at: Option<Duration>,
+    refreshed_at: Option<Duration>,
 }
 
 /// A class and the library that holds it.
@@ -103,12 +103,12 @@ impl Libraries {
         let mut cache = self.cache.lock();
         let Some(cached) = cache.get_mut(class) else { return true };
         let lacks = |found: &Arc<LibraryClass>| method.is_some_and(|method| found.method(method).is_none());
-        if cached.asked_at.is_some_and(|asked_at| now.saturating_sub(asked_at) < CACHE_TTL)
+        if cached.refreshed_at.is_some_and(|refreshed_at| now.saturating_sub(refreshed_at) < CACHE_TTL)
             && !cached.found.as_ref().is_some_and(lacks)
         {
             return false;
         }
-        cached.asked_at = Some(now);
+        cached.refreshed_at = Some(now);
         true
     }
 
@@ -122,7 +122,7 @@ impl Libraries {
             cache.clear();
         }
         let cached = cache.entry(class.to_owned()).or_default();
-        cached.asked_at = Some(now);
+        cached.refreshed_at = Some(now);
         // An OSD without the library does not invalidate the answer of another OSD.
         if let Some(found) = found {
             cached.found = Some(Arc::new(found));
@@ -133,7 +133,7 @@ impl Libraries {
     /// refreshes the entry. Until then the entry serves calls that are in progress.
     pub fn invalidate(&self, class: &str) {
         if let Some(cached) = self.cache.lock().get_mut(class) {
-            cached.asked_at = None;
+            cached.refreshed_at = None;
         }
     }
 }

@@ -9,7 +9,7 @@
 //! another process.
 
 use crate::errors;
-use crate::ffi::{Cursor, IoCtx, Listed};
+use crate::ffi::{Cursor, IoCtx, ListedObject};
 use benthic_core::{
     Action, Clock, Error, ErrorKind, ListPage, ListRequest, ListToken, Namespaces, ObjectId, Result,
     Stopwatch, limits, names,
@@ -120,7 +120,7 @@ impl Listing {
         Ok(page)
     }
 
-    fn take(&self, page: &mut ListPage, object: &Listed) {
+    fn take(&self, page: &mut ListPage, object: &ListedObject) {
         // The name alone does not find an object that has a locator. A name that is not UTF-8 has
         // no `ObjectId`.
         if !object.locator.is_empty() || object.namespace == ALL_NAMESPACES.as_bytes() {
@@ -142,7 +142,7 @@ fn list<'a>(
     from: &Cursor<'_>,
     to: &Cursor<'_>,
     objects_max: usize,
-) -> Result<(Vec<Listed>, Cursor<'a>)> {
+) -> Result<(Vec<ListedObject>, Cursor<'a>)> {
     context.list(from, to, objects_max).map_err(|number| errors::of_operation(number, Action::Read))
 }
 

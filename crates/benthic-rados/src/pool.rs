@@ -96,7 +96,8 @@ impl RadosPool {
         self.find_libraries(object, methods.clone()).await?;
         for call in methods {
             if self.flags(call)?.is_some_and(|flags| flags.contains(MethodFlags::WRITE)) {
-                let message = "a write method does not run in a read operation; use exec or a write operation";
+                let message =
+                    "a write method does not run in a read operation; use exec or a write operation";
                 return Err(Error::new(ErrorKind::InvalidArgument, message)
                     .with("class", &call.class)
                     .with("method", &call.method));

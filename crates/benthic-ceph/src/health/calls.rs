@@ -46,7 +46,7 @@ pub struct Answers {
 #[derive(Default)]
 pub struct Tally {
     began: Option<Moment>,
-    looked_ms: u64,
+    polled_ms: u64,
     libraries: BTreeMap<String, Library>,
 }
 
@@ -69,7 +69,7 @@ struct Library {
 
 /// The counters of a process at the last poll that saw it.
 struct Process {
-    seen_ms: u64,
+    polled_ms: u64,
     counts: Vec<Count>,
 }
 
@@ -148,21 +148,21 @@ impl Tally {
     /// Adds the answers of one poll. `now_ms` is a monotonic time.
     pub fn add(&mut self, now_unix_s: u64, now_ms: u64, answers: Vec<Answers>) {
         let began_ms = self.began.get_or_insert(Moment { unix_s: now_unix_s, ms: now_ms }).ms;
-        let look =
-            Look { now_ms, watched_ms: now_ms - began_ms, since_ms: now_ms.saturating_sub(self.looked_ms) };
-        self.looked_ms = now_ms;
+        let poll =
+            Poll { now_ms, watched_ms: now_ms - began_ms, since_ms: now_ms.saturating_sub(self.polled_ms) };
+        self.polled_ms = now_ms;
         for library in self.libraries.values_mut() {
             (library.osds, library.osds_not_counting, library.osds_not_seen) = (0, 0, 0);
             library.sums.iter_mut().for_each(|sum| sum.lately = None);
-            library.processes.retain(|_, process| now_ms - process.seen_ms < FORGET_MS);
+            library.processes.retain(|_, process| now_ms - process.polled_ms < FORGET_MS);
         }
         for answers in answers {
-            self.libraries.entry(answers.library.clone()).or_default().add(&look, answers);
+            self.libraries.entry(answers.library.clone()).or_default().add(&poll, answers);
         }
     }
 
     /// Whether every OSD answered for itself at the last poll.
-    pub fn is_whole(&self) -> bool {
+    pub fn covers_all_osds(&self) -> bool {
         self.libraries.values().all(|library| library.osds_not_seen == 0)
     }
 
@@ -199,7 +199,7 @@ impl Tally {
     }
 }
 
-struct Look {
+struct Poll {
     now_ms: u64,
     /// Time since the first poll.
     watched_ms: u64,
@@ -208,7 +208,7 @@ struct Look {
 }
 
 impl Library {
-    fn add(&mut self, look: &Look, answers: Answers) {
+    fn add(&mut self, poll: &Poll, answers: Answers) {
         self.osds_not_counting += answers.osds_not_counting;
         self.osds_not_seen += answers.osds_not_seen;
         for counted in answers.counted {
@@ -217,20 +217,20 @@ impl Library {
                 continue;
             }
             let counts = self.counts(&counted);
-            let is_new = counted.loaded_ms_ago < look.watched_ms.min(FORGET_MS);
+            let is_new = counted.loaded_ms_ago < poll.watched_ms.min(FORGET_MS);
             let (before, over_ms) = match self.processes.get(&counted.process) {
                 // This process already answered in place of another OSD, whose placement group it
                 // now leads.
-                Some(known) if known.seen_ms == look.now_ms => {
+                Some(known) if known.polled_ms == poll.now_ms => {
                     self.osds_not_seen += 1;
                     continue;
                 }
-                Some(known) => (known.counts.clone(), Some(look.now_ms - known.seen_ms)),
+                Some(known) => (known.counts.clone(), Some(poll.now_ms - known.polled_ms)),
                 None if self.processes.len() >= PROCESSES_MAX => {
                     self.osds_not_seen += 1;
                     continue;
                 }
-                None if is_new => (Vec::new(), Some(counted.loaded_ms_ago.max(look.since_ms))),
+                None if is_new => (Vec::new(), Some(counted.loaded_ms_ago.max(poll.since_ms))),
                 // Calls before the first poll do not count: their time is unknown.
                 None => (counts.clone(), None),
             };
@@ -239,7 +239,7 @@ impl Library {
                 let grown = now.since(before.get(place).copied().unwrap_or_default());
                 self.sums[place].add(grown, over_ms);
             }
-            self.processes.insert(counted.process, Process { seen_ms: look.now_ms, counts });
+            self.processes.insert(counted.process, Process { polled_ms: poll.now_ms, counts });
         }
     }
 

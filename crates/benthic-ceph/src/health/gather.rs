@@ -35,7 +35,7 @@ pub struct Gatherer {
     silent: Option<(u64, u64, String)>,
     /// Cached faults of the CRUSH rules, and the state of the cluster that they depend on.
     rules: Option<(String, Vec<lint::Finding>)>,
-    asks_pools: bool,
+    reads_pools: bool,
 }
 
 /// The state of one run of [`Gatherer::read`].
@@ -50,7 +50,7 @@ impl Gatherer {
     /// Also reads the usage and the client I/O of each pool. The verdict needs neither.
     #[must_use]
     pub fn with_pools(mut self) -> Gatherer {
-        self.asks_pools = true;
+        self.reads_pools = true;
         self
     }
 
@@ -69,29 +69,30 @@ impl Gatherer {
             round.snapshot.digest = Some(status.pgmap);
         }
         let health = json!({ "prefix": "health", "detail": "detail" });
-        round.snapshot.health = round.monitors("Ceph's own checks", health).await;
-        round.snapshot.quorum = round.monitors("the quorum", prefix("quorum_status")).await;
-        round.snapshot.clocks = round.monitors("the monitors' clocks", prefix("time-sync-status")).await;
-        round.snapshot.manager = round.monitors("the manager", prefix("mgr stat")).await;
-        self.ask_manager(&mut round).await;
+        round.snapshot.health = round.ask_monitors("Ceph's own checks", health).await;
+        round.snapshot.quorum = round.ask_monitors("the quorum", prefix("quorum_status")).await;
+        round.snapshot.clocks = round.ask_monitors("the monitors' clocks", prefix("time-sync-status")).await;
+        round.snapshot.manager = round.ask_monitors("the manager", prefix("mgr stat")).await;
+        self.read_manager_data(&mut round).await;
         // Read the OSD map after the manager's data. An older map might still show an OSD as up
         // that the placement groups already miss.
-        round.snapshot.map = round.monitors("pools and OSDs", prefix("osd dump")).await;
-        round.snapshot.tree = round.monitors("the CRUSH tree", prefix("osd tree")).await;
-        round.snapshot.versions = round.monitors("the daemons' versions", prefix("versions")).await;
-        if self.asks_pools {
-            let stored: Option<Df> = round.monitors("usage of pools", prefix("df")).await;
+        round.snapshot.map = round.ask_monitors("pools and OSDs", prefix("osd dump")).await;
+        round.snapshot.tree = round.ask_monitors("the CRUSH tree", prefix("osd tree")).await;
+        round.snapshot.versions = round.ask_monitors("the daemons' versions", prefix("versions")).await;
+        if self.reads_pools {
+            let stored: Option<Df> = round.ask_monitors("usage of pools", prefix("df")).await;
             round.snapshot.stored = stored.map(|stored| stored.pools);
-            round.snapshot.pool_io = round.monitors("client I/O of pools", prefix("osd pool stats")).await;
+            round.snapshot.pool_io =
+                round.ask_monitors("client I/O of pools", prefix("osd pool stats")).await;
         }
-        self.try_rules(&mut round).await;
+        self.test_rules(&mut round).await;
         Ok(round.snapshot)
     }
 
-    async fn ask_manager(&mut self, round: &mut Round<'_>) {
+    async fn read_manager_data(&mut self, round: &mut Round<'_>) {
         let manager = round.snapshot.manager.clone().unwrap_or_default();
         let epoch = manager.epoch;
-        if let Some(why) = absent(&manager, round.snapshot.manager.is_some()) {
+        if let Some(why) = why_no_manager(&manager, round.snapshot.manager.is_some()) {
             return round.miss(OF_MANAGER, why, true);
         }
         // A query without an answer occupies a thread until its time limit. Do not query the same
@@ -105,7 +106,7 @@ impl Gatherer {
             return round.miss(OF_MANAGER, why, true);
         }
         self.silent = None;
-        if let Err(error) = round.manager().await {
+        if let Err(error) = round.read_manager().await {
             let why = one_line(&error);
             if error.kind() == ErrorKind::Unavailable {
                 self.silent = Some((epoch, now_unix_s, why.clone()));
@@ -117,7 +118,7 @@ impl Gatherer {
 
     /// Tests the rules with Ceph's tools, which takes long on a large map. So it happens only after
     /// a change of the map, the pools or the OSDs.
-    async fn try_rules(&mut self, round: &mut Round<'_>) {
+    async fn test_rules(&mut self, round: &mut Round<'_>) {
         let Some(map) = &round.snapshot.map else { return };
         let pools: Vec<_> =
             map.pools.iter().map(|pool| (pool.id, &pool.name, pool.size, pool.crush_rule)).collect();
@@ -152,7 +153,7 @@ impl Round<'_> {
         }
     }
 
-    async fn monitors<T: DeserializeOwned>(&mut self, what: &str, question: Value) -> Option<T> {
+    async fn ask_monitors<T: DeserializeOwned>(&mut self, what: &str, question: Value) -> Option<T> {
         if self.monitors_silent {
             return None;
         }
@@ -173,11 +174,11 @@ impl Round<'_> {
     }
 
     /// Reads the data that only the manager has.
-    async fn manager(&mut self) -> Result<()> {
+    async fn read_manager(&mut self) -> Result<()> {
         let pgs = self.snapshot.digest.as_ref().map_or(0, |digest| digest.num_pgs);
         if pgs <= PGS_MAX {
             let question = json!({ "prefix": "pg dump", "dumpcontents": ["pgs"] });
-            let answer: Option<PgDump> = self.of_manager(SINGLE_PGS, question).await?;
+            let answer: Option<PgDump> = self.ask_manager(SINGLE_PGS, question).await?;
             match answer {
                 Some(pgs) if pgs.pg_ready => self.snapshot.pgs = Some(pgs.pg_stats),
                 Some(_) => {
@@ -190,15 +191,15 @@ impl Round<'_> {
             let why = format!("there are more than {PGS_MAX}; the report has their sums");
             self.miss("single placement groups and their last scrubs", why, false);
         }
-        let usages: Option<OsdDf> = self.of_manager("usage of OSDs", prefix("osd df")).await?;
+        let usages: Option<OsdDf> = self.ask_manager("usage of OSDs", prefix("osd df")).await?;
         self.snapshot.usage = usages.map(|usages| usages.nodes);
-        let latencies: Option<OsdPerf> = self.of_manager("latency of OSDs", prefix("osd perf")).await?;
+        let latencies: Option<OsdPerf> = self.ask_manager("latency of OSDs", prefix("osd perf")).await?;
         self.snapshot.latencies = latencies.map(OsdPerf::of_osds);
         Ok(())
     }
 
-    async fn of_manager<T: DeserializeOwned>(&mut self, what: &str, question: Value) -> Result<Option<T>> {
-        let answer = with_timeout(self.client.ask_manager(in_json(question))).await.map_err(of_manager)?;
+    async fn ask_manager<T: DeserializeOwned>(&mut self, what: &str, question: Value) -> Result<Option<T>> {
+        let answer = with_timeout(self.client.ask_manager(in_json(question))).await.map_err(manager_error)?;
         Ok(self.parse(what, &answer))
     }
 
@@ -226,7 +227,7 @@ pub fn snapshot_without_monitors(now_unix_s: u64, error: &Error) -> Snapshot {
 }
 
 /// The reason not to query the manager; `None` if it can be queried.
-fn absent(manager: &Manager, is_known: bool) -> Option<&'static str> {
+fn why_no_manager(manager: &Manager, is_known: bool) -> Option<&'static str> {
     match (is_known, manager.available) {
         (false, _) => Some(MANAGER_UNKNOWN),
         (true, false) => Some("no manager is active; start one, and check its log if it stops again"),
@@ -254,7 +255,7 @@ async fn with_timeout<T>(question: impl Future<Output = Result<T>>) -> Result<T>
     }
 }
 
-fn of_manager(error: Error) -> Error {
+fn manager_error(error: Error) -> Error {
     if error.kind() != ErrorKind::Unavailable {
         return error;
     }

@@ -33,7 +33,7 @@ fn column(history: &History, now_unix_s: u64, tier: &str, name: &str) -> Vec<Val
 }
 
 #[test]
-fn what_was_seen_is_told_by_the_minute_the_hour_and_the_day() {
+fn samples_fill_minutes_hours_and_days() {
     let mut history = History::default();
     for step in 0..=8 {
         let bad = (4..6).contains(&step);
@@ -57,7 +57,7 @@ fn what_was_seen_is_told_by_the_minute_the_hour_and_the_day() {
 }
 
 #[test]
-fn a_time_that_nobody_looked_at_is_not_observed() {
+fn a_gap_between_polls_is_unobserved() {
     let mut history = History::default();
     history.add(&well(DAY_0_UNIX_S + 15), 15);
     history.add(&well(DAY_0_UNIX_S + 30), 15);
@@ -70,7 +70,7 @@ fn a_time_that_nobody_looked_at_is_not_observed() {
 }
 
 #[test]
-fn what_was_seen_before_the_file_could_be_read_is_added_to_it() {
+fn samples_from_before_the_file_was_read_are_merged() {
     let [mut earlier, mut since, mut all] = [History::default(), History::default(), History::default()];
     for step in 0..=20 {
         let sample = if step > 10 {
@@ -105,7 +105,7 @@ fn what_was_seen_before_the_file_could_be_read_is_added_to_it() {
 }
 
 #[test]
-fn what_is_not_known_is_no_number() {
+fn unknown_values_are_null() {
     let mut history = History::default();
     history.add(&Sample { io: None, ..seen(DAY_0_UNIX_S + 5, Verdict::Down, None) }, 15);
     history.add(&Sample { io: None, ..seen(DAY_0_UNIX_S + 20, Verdict::Down, Some(f64::NAN)) }, 15);
@@ -116,7 +116,7 @@ fn what_is_not_known_is_no_number() {
 }
 
 #[test]
-fn a_history_stays_bounded_also_where_clocks_were_wrong() {
+fn a_history_stays_bounded_with_wrong_clocks() {
     let mut history = History::default();
     // An hour between polls fills 60 slots of a minute.
     for hour in 0..24 * 100 {
@@ -150,7 +150,7 @@ fn full() -> (History, Vec<Reading>) {
 }
 
 #[test]
-fn a_file_keeps_all_of_it() {
+fn a_file_round_trips_the_history() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("history");
     assert_eq!(read(&file, FSID).unwrap(), (History::default(), Vec::new()));
@@ -165,7 +165,7 @@ fn a_file_keeps_all_of_it() {
 }
 
 #[test]
-fn a_file_that_is_something_else_is_refused_and_stays() {
+fn a_file_of_another_kind_is_refused_and_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("notes");
     for (bytes, next) in [
@@ -187,7 +187,7 @@ fn a_file_that_is_something_else_is_refused_and_stays() {
 
 /// Any damage to a file either makes the read fail or leaves a usable history.
 #[test]
-fn no_damage_is_more_than_an_error() {
+fn a_damaged_file_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("history");
     let mut history = History::default();

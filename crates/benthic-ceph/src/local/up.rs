@@ -35,13 +35,13 @@ pub struct Plan {
 
 /// The work that [`Cluster::up`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Started {
+pub enum UpOutcome {
     /// It created a new cluster.
     Created,
     /// It started stopped daemons of an existing cluster.
     Resumed,
     /// All daemons were running already.
-    Already,
+    AlreadyRunning,
 }
 
 impl Cluster {
@@ -50,7 +50,7 @@ impl Cluster {
     ///
     /// # Errors
     /// As [`up_as`](Cluster::up_as).
-    pub fn up(dir: &Path, osds: Option<u32>, watch: &mut Watch<'_>) -> Result<(Cluster, Started)> {
+    pub fn up(dir: &Path, osds: Option<u32>, watch: &mut Watch<'_>) -> Result<(Cluster, UpOutcome)> {
         Cluster::up_as(dir, &Plan { osds, ..Plan::default() }, watch)
     }
 
@@ -63,7 +63,7 @@ impl Cluster {
     /// took too long; `PermissionDenied` for sites without root; `InvalidArgument` if the directory
     /// holds something else, its cluster differs from the plan, or the plan is impossible; `Busy`
     /// while another command changes the cluster.
-    pub fn up_as(dir: &Path, plan: &Plan, watch: &mut Watch<'_>) -> Result<(Cluster, Started)> {
+    pub fn up_as(dir: &Path, plan: &Plan, watch: &mut Watch<'_>) -> Result<(Cluster, UpOutcome)> {
         plan.check()?;
         tools::require(!plan.sites.is_empty())?;
         layout::check_path(dir)?;
@@ -87,14 +87,14 @@ impl Cluster {
                 let stopped = |daemon: &Daemon| running.iter().all(|(found, _)| found != daemon);
                 let stopped: Vec<Daemon> = cluster.daemons().into_iter().filter(stopped).collect();
                 if stopped.is_empty() {
-                    return Ok((cluster, Started::Already));
+                    return Ok((cluster, UpOutcome::AlreadyRunning));
                 }
                 cluster.start_all(&stopped, watch)?;
-                (cluster, Started::Resumed)
+                (cluster, UpOutcome::Resumed)
             }
-            unfinished => (Cluster::make(dir, unfinished, plan, watch)?, Started::Created),
+            unfinished => (Cluster::make(dir, unfinished, plan, watch)?, UpOutcome::Created),
         };
-        cluster.wait_ready(started == Started::Created, watch)?;
+        cluster.wait_ready(started == UpOutcome::Created, watch)?;
         Ok((cluster, started))
     }
 

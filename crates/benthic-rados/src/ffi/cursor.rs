@@ -17,7 +17,7 @@ impl Drop for Cursor<'_> {
 }
 
 /// One object in a listing.
-pub(crate) struct Listed {
+pub(crate) struct ListedObject {
     pub namespace: Vec<u8>,
     pub name: Vec<u8>,
     /// The key that places the object instead of its name; mostly empty.
@@ -67,7 +67,7 @@ impl IoCtx {
         from: &Cursor<'_>,
         to: &Cursor<'_>,
         objects_max: usize,
-    ) -> std::result::Result<(Vec<Listed>, Cursor<'_>), i32> {
+    ) -> std::result::Result<(Vec<ListedObject>, Cursor<'_>), i32> {
         let none = ListItem {
             name_len: 0,
             name: null(),
@@ -90,7 +90,7 @@ impl IoCtx {
                 &mut next.handle,
             );
             let count = check(result)? as usize;
-            let listed = items[..count].iter().map(|item| Listed {
+            let listed = items[..count].iter().map(|item| ListedObject {
                 namespace: copy(item.namespace, item.namespace_len),
                 name: copy(item.name, item.name_len),
                 locator: copy(item.locator, item.locator_len),

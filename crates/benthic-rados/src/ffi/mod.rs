@@ -17,7 +17,7 @@ mod read_op;
 mod write_op;
 
 pub(crate) use cluster::{Cluster, Daemons};
-pub(crate) use cursor::{Cursor, Listed};
+pub(crate) use cursor::{Cursor, ListedObject};
 pub(crate) use read_op::{ReadBuffers, ReadOp, StepOutput};
 pub(crate) use write_op::{MethodCode, WriteOp};
 

@@ -165,7 +165,7 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 #[test]
-fn every_call_ends_whatever_the_cluster_does() {
+fn every_call_ends_in_any_state_of_the_cluster() {
     let own = Own::up();
     // Creating a pool may take longer than the time-out of the other connections.
     let patient = RadosStore::connect(Some(&own.conf), None, options()).unwrap();

@@ -108,7 +108,7 @@ fn pools<'a>(scene: &Scene<'a>) -> BTreeMap<i64, &'a Pool> {
 
 /// Placement groups that take I/O with fewer replicas than they should have.
 fn degraded(scene: &Scene<'_>) -> Option<Finding> {
-    let less = || scene.groups.all().filter(|group| group.takes_io() && group.has_less());
+    let less = || scene.groups.all().filter(|group| group.takes_io() && group.is_degraded());
     let all = GroupSet::of(less());
     if all.count == 0 {
         return None;
@@ -187,7 +187,7 @@ fn last_copies(scene: &Scene<'_>) -> Option<Finding> {
             needed(pool).is_some_and(|needed| pool.size > needed && pg.holders().len() == needed)
         })
     };
-    let last = scene.groups.all().filter(|group| group.takes_io() && group.has_less()).filter(is_last);
+    let last = scene.groups.all().filter(|group| group.takes_io() && group.is_degraded()).filter(is_last);
     let last = GroupSet::of(last);
     // An OSD that just came back still has its copies: the manager's data are merely older. This
     // does not hold for an OSD that is down and out.
@@ -203,7 +203,7 @@ fn last_copies(scene: &Scene<'_>) -> Option<Finding> {
 fn moving(scene: &Scene<'_>) -> Option<Finding> {
     let is_moving = |group: &&Group<'_>| {
         group.takes_io()
-            && !group.has_less()
+            && !group.is_degraded()
             && !group.has(&["clean"])
             && (group.is_moving() || group.has(&["remapped"]))
     };

@@ -176,7 +176,7 @@ impl<'a> Watcher<'a> {
     /// Prepends readings of an earlier run.
     pub fn go_on_from(&mut self, mut readings: Vec<Reading>) {
         readings.append(&mut self.history);
-        readings.into_iter().for_each(|reading| growth::keep(&mut self.history, reading));
+        readings.into_iter().for_each(|reading| growth::append(&mut self.history, reading));
     }
 
     async fn see(&mut self) -> Result<(Snapshot, Report)> {
@@ -300,15 +300,15 @@ impl<'a> Watcher<'a> {
             return;
         };
         let Some(file) = self.file.clone() else {
-            if !(self.is_hourly && growth::is_soon(&self.history, reading)) {
-                growth::keep(&mut self.history, reading);
+            if !(self.is_hourly && growth::is_too_early(&self.history, reading)) {
+                growth::append(&mut self.history, reading);
             }
             return;
         };
         let history = self.history.clone();
         let fsid = snapshot.fsid;
         match blocking(move || growth::write(&file, &fsid, &history, reading)).await {
-            Ok(true) => growth::keep(&mut self.history, reading),
+            Ok(true) => growth::append(&mut self.history, reading),
             Ok(false) => {}
             // A failed write does not prevent the report.
             Err(error) => self.session.out.warning(&error),
