@@ -18,7 +18,6 @@ const SEARCH_LIMIT: Duration = Duration::from_secs(10);
 pub struct OsdTarget {
     /// N of `osd.N`.
     pub id: i64,
-    /// Whether the monitors consider it up.
     pub up: bool,
     /// A pool and the name of an object that this OSD would lead. `None` if the OSD is down, or if
     /// no such name was found because it leads no placement group of a replicated pool.

@@ -41,7 +41,6 @@ pub struct SizingInput {
 /// The autoscaler's plan for a pool.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct AutoscalerPlan {
-    /// The pool's name.
     #[serde(rename(deserialize = "pool_name"))]
     pub pool: String,
     /// The number of placement groups that it aims for.
@@ -87,9 +86,7 @@ pub struct Group {
     pub osds: usize,
     /// Mean number of placement group replicas per OSD.
     pub replicas_per_osd: f64,
-    /// Replicas on the OSD with the fewest.
     pub least: usize,
-    /// Replicas on the OSD with the most.
     pub most: usize,
     /// The highest number of replicas per weight of an OSD, as a multiple of the mean.
     pub uneven: f64,
@@ -101,7 +98,6 @@ pub struct Group {
 /// A pool and its shares within its group.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PoolShare {
-    /// The pool's name.
     pub pool: String,
     pub pg_num: u32,
     /// Replicas or chunks of each placement group.
@@ -113,7 +109,6 @@ pub struct PoolShare {
     pub replica_share: f64,
     /// The number of placement groups that the pool should have.
     pub suggested: u32,
-    /// The autoscaler's plan for the pool.
     pub autoscaler: Option<AutoscalerPlan>,
 }
 
@@ -121,7 +116,6 @@ pub struct PoolShare {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
     pub check: Check,
-    /// The affected pools.
     pub pools: Vec<String>,
     /// The deviation and the next step.
     pub message: String,

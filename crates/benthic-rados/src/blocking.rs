@@ -22,9 +22,7 @@ pub(crate) struct Blocking(Arc<Shared>);
 struct Shared {
     clock: Arc<dyn Clock>,
     jobs: Mutex<Jobs>,
-    /// Wakes a worker thread for a job.
     work: Condvar,
-    /// Wakes the watchdog thread.
     watch: Condvar,
 }
 

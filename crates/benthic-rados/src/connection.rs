@@ -208,7 +208,6 @@ pub(crate) fn command(shared: &Shared, command: &Value) -> Result<(Vec<u8>, Stri
     Ok((output, status))
 }
 
-/// Runs a monitor command and parses its JSON output.
 pub(crate) fn ask<T: for<'de> Deserialize<'de>>(shared: &Shared, question: &Value) -> Result<T> {
     let (answer, _) = command(shared, question)?;
     serde_json::from_slice(&answer).map_err(|error| {

@@ -110,7 +110,6 @@ pub(crate) fn of_command(number: i32, status: &str) -> Error {
     if status.is_empty() { error } else { error.with("status", format_args!("{status:?}")) }
 }
 
-/// The error of a failed connection.
 pub(crate) fn of_connect(number: i32, id: &str) -> Error {
     let (kind, message) = match number {
         errno::ETIMEDOUT => (
@@ -131,7 +130,6 @@ pub(crate) fn of_connect(number: i32, id: &str) -> Error {
     Error::new(kind, message).with("id", id).with("errno", number)
 }
 
-/// The error of a missing pool.
 pub(crate) fn no_such_pool(name: &str) -> Error {
     Error::new(ErrorKind::NotFound, "no such pool").with("pool", name)
 }

@@ -59,7 +59,6 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// Records that the operation timed out.
     pub fn timed_out(&mut self) {
         self.timed_out = true;
     }

@@ -26,7 +26,6 @@ use std::time::Duration;
 /// [`benthic_core::DESCRIBE`] as a C string for librados.
 pub(crate) const DESCRIBE: &CStr = c"benthic.describe";
 
-/// Limit of cached classes.
 const CLASSES_MAX: usize = 1_024;
 /// Limit of an answer; libraries' answers are much shorter.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
@@ -48,7 +47,6 @@ struct CachedClass {
     refreshed_at: Option<Duration>,
 }
 
-/// A class and the library that holds it.
 pub(crate) struct LibraryClass {
     pub library: String,
     pub class: ClassInfo,

@@ -19,7 +19,6 @@ use std::time::Duration;
 /// The name by which librados selects all namespaces.
 pub(crate) const ALL_NAMESPACES: &str = "\u{1}";
 
-/// The number of hash values.
 const HASHES: usize = 1 << 32;
 
 /// Limit of round trips per page, so that a rare prefix cannot occupy a thread for long. Each round
@@ -42,7 +41,6 @@ struct Position {
     last: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-/// The request for one page.
 pub(crate) struct Listing {
     request: ListRequest,
     objects_max: usize,

@@ -38,7 +38,6 @@ impl RadosPool {
         &self.shared
     }
 
-    /// Whether the called class is compiled into this build.
     pub fn is_of_this_build(&self, call: &ClassCall) -> bool {
         self.shared.class_names.contains(&call.class)
     }

@@ -70,7 +70,6 @@ impl<'a> Plan<'a> {
         Ok(Plan { op, guards, sent })
     }
 
-    /// Builds the librados operation.
     pub fn build(&self, context: &IoCtx) -> ffi::ReadOp {
         let mut built = ffi::ReadOp::new(context);
         // A version guard alone can return EOVERFLOW for a missing object.
@@ -107,7 +106,6 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// The class call of a step, if it is one.
 pub(crate) fn call(step: &ReadStep) -> Option<&ClassCall> {
     match step {
         ReadStep::Exec(call) => Some(call),

@@ -41,7 +41,6 @@ impl RadosStore {
         &self.shared
     }
 
-    /// The I/O context of a namespace of a pool.
     pub(crate) async fn namespace(&self, pool: &str, namespace: &str) -> Result<Arc<IoCtx>> {
         let (name, namespace) = (pool.to_owned(), c_string(namespace)?);
         self.run(move |shared| shared.open_context(pool_id(shared, &name)?, &namespace))
@@ -66,7 +65,6 @@ impl RadosStore {
         self.shared.blocking.run(self.shared.options.mon_timeout(), job).await
     }
 
-    /// Runs a job that creates or removes a pool.
     async fn change(
         &self,
         name: &str,

@@ -10,16 +10,13 @@ const REPLICATED: u32 = 1;
 /// `osd dump`.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct OsdMap {
-    /// The cluster's identity.
     #[serde(default)]
     pub fsid: String,
     /// The version of the CRUSH map, which grows with every change.
     #[serde(default)]
     pub crush_version: u64,
-    /// Flags of the cluster, such as `noout`.
     #[serde(default)]
     pub flags_set: Vec<String>,
-    /// Time of the last change.
     #[serde(default)]
     pub modified: String,
     /// Time when an OSD last went up or down.
@@ -68,18 +65,15 @@ pub struct Pool {
     /// A placement group with fewer replicas or chunks takes no I/O.
     #[serde(default)]
     pub min_size: usize,
-    /// The number of the pool's rule.
     #[serde(default)]
     pub crush_rule: i64,
     /// The present number of placement groups.
     pub pg_num: u32,
-    /// The target of `pg_num`.
     #[serde(default)]
     pub pg_num_target: Option<u32>,
     /// The number of placement groups that CRUSH places separately (`pgp_num`).
     #[serde(default)]
     pub pg_placement_num: Option<u32>,
-    /// The target of `pg_placement_num`.
     #[serde(default)]
     pub pg_placement_num_target: Option<u32>,
     /// `on` if the autoscaler may change the number of placement groups.
@@ -88,7 +82,6 @@ pub struct Pool {
     /// Flags of the pool, separated by commas.
     #[serde(default)]
     pub flags_names: String,
-    /// The name of an erasure-coded pool's profile.
     #[serde(default)]
     pub erasure_code_profile: String,
     #[serde(default)]
@@ -152,7 +145,6 @@ impl Osd {
 /// `osd tree`.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Tree {
-    /// OSDs and buckets.
     pub nodes: Vec<Node>,
 }
 
@@ -168,7 +160,6 @@ pub struct Node {
     /// The device class of an OSD, such as `ssd`.
     #[serde(default)]
     pub device_class: Option<String>,
-    /// The numbers of the nodes in a bucket.
     #[serde(default)]
     pub children: Vec<i32>,
 }

@@ -38,7 +38,6 @@ pub struct Answers {
     pub counted: Vec<LibraryCalls>,
     /// OSDs whose build of the library does not count calls.
     pub osds_not_counting: usize,
-    /// OSDs that did not answer.
     pub osds_not_seen: usize,
 }
 
@@ -115,10 +114,8 @@ pub struct LibrarySums {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClassSums {
     pub class: String,
-    /// Sums over all methods of the class.
     #[serde(flatten)]
     pub sums: Sums,
-    /// Methods, by name.
     pub methods: Vec<MethodSums>,
 }
 
@@ -136,7 +133,6 @@ pub struct Sums {
     pub calls: u64,
     /// Calls that returned an error.
     pub failures: u64,
-    /// Time spent in the method.
     pub busy_us: u64,
     pub calls_per_s: Option<f64>,
     pub failures_per_s: Option<f64>,
@@ -166,7 +162,6 @@ impl Tally {
         self.libraries.values().all(|library| library.osds_not_seen == 0)
     }
 
-    /// The sums, by library.
     pub fn sums(&self) -> Vec<LibrarySums> {
         let since_unix_s = self.began.map_or(0, |began| began.unix_s);
         let sums_of = |(name, library): (&String, &Library)| LibrarySums {
@@ -203,7 +198,6 @@ struct Poll {
     now_ms: u64,
     /// Time since the first poll.
     watched_ms: u64,
-    /// Time since the previous poll.
     since_ms: u64,
 }
 

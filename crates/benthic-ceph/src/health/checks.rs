@@ -5,14 +5,10 @@ use super::report::Severity;
 
 /// A Ceph health check that has an alert in ceph-mixin.
 pub struct CephCheck {
-    /// Ceph's code of the check.
     pub code: &'static str,
-    /// The name of the alert.
     pub alert: &'static str,
     pub severity: Severity,
-    /// Whether reads or writes wait or fail.
     pub stops_io: bool,
-    /// The next step for the operator.
     pub next: &'static str,
 }
 

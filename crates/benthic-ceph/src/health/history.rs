@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Identifies a history file.
 const FORMAT: &str = "benthic status history";
 const VERSION: u32 = 1;
 /// Size limit of a history file: all slots and readings, with room to spare.
@@ -47,11 +46,8 @@ pub struct Sample {
     pub verdict: Verdict,
     /// As in [`Report`].
     pub availability_percent: Option<f64>,
-    /// Client I/O.
     pub io: Option<Io>,
-    /// The latency of the probe's write.
     pub probe_write_ms: Option<f64>,
-    /// The latency of the probe's read.
     pub probe_read_ms: Option<f64>,
 }
 
@@ -304,7 +300,6 @@ fn slot(slots: &mut Vec<Slot>, start_unix_s: u64, slots_max: usize) -> &mut Slot
     &mut slots[index]
 }
 
-/// The content of a history file.
 #[derive(Serialize, Deserialize)]
 struct File {
     format: String,

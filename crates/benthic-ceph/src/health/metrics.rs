@@ -92,7 +92,6 @@ pub(super) struct Text {
 }
 
 impl Text {
-    /// Creates an empty text for these metrics, in their order.
     pub fn new(metrics: &'static [Metric]) -> Text {
         Text { metrics, samples: Vec::new() }
     }

@@ -27,7 +27,6 @@ pub enum Daemon {
 }
 
 impl Daemon {
-    /// The program of the daemon.
     pub(super) fn program(self) -> &'static str {
         match self {
             Daemon::Wan => "benthic",
@@ -47,7 +46,6 @@ impl Daemon {
         ["-c".to_owned(), conf.display().to_string(), "-i".to_owned(), id]
     }
 
-    /// The pid of the daemon, if it runs.
     pub(super) fn pid(self, conf: &Path) -> Result<Option<u32>> {
         Ok(running(conf)?.into_iter().find(|(daemon, _)| *daemon == self).map(|(_, pid)| pid))
     }

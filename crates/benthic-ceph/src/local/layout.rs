@@ -20,7 +20,6 @@ use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
 const MARKER: &str = "benthic-cluster.json";
-/// The temporary name of a new marker.
 const NEW_MARKER: &str = "benthic-cluster.json.new";
 const LOCK: &str = "lock";
 const SITES: &str = "sites";
@@ -39,11 +38,8 @@ const OSD_BYTES: u64 = 20 << 30;
 /// The description of the cluster in its directory.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Marker {
-    /// The version of this file.
     pub format: u32,
-    /// The cluster's identity.
     pub fsid: String,
-    /// The monitor's port.
     pub mon_port: u16,
     pub osds: u32,
     /// The sites of the daemons, if there are several.

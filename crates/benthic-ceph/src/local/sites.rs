@@ -102,7 +102,6 @@ impl Sites {
         address(self.block, site.map_or(1, |site| site as u8 + 2))
     }
 
-    /// The network namespace of a site.
     pub fn namespace(&self, site: usize, fsid: &str) -> Namespace {
         Namespace { name: format!("benthic-{}-{}", short_id(fsid), self.names[site]) }
     }
@@ -114,7 +113,6 @@ impl Sites {
         format!("root=default datacenter={name} host={name}_1")
     }
 
-    /// Whether each replica is at a different site.
     pub fn spread_replicas(&self) -> bool {
         self.names.len() >= SITES_FOR_REPLICAS
     }

@@ -13,16 +13,13 @@ use std::path::PathBuf;
 #[derive(Debug, Serialize)]
 pub struct Status {
     pub dir: PathBuf,
-    /// The cluster's identity.
     pub fsid: String,
     /// `HEALTH_OK`, `HEALTH_WARN` or `HEALTH_ERR`; `DOWN` without a monitor, `UNKNOWN` if it does
     /// not answer.
     pub health: String,
-    /// The problems, one line each.
     pub checks: Vec<String>,
     /// The sites; empty if there is only one place.
     pub sites: Vec<SiteStatus>,
-    /// Round-trip time between two sites.
     pub rtt_ms: Option<u32>,
     /// Limit of the rate at which each site receives; `None` for no limit.
     pub mbit_per_s: Option<u32>,
@@ -49,7 +46,6 @@ pub struct SiteStatus {
 pub struct DaemonStatus {
     /// The name, such as `osd.0`.
     pub name: String,
-    /// The site of the daemon, if the cluster has sites.
     pub site: Option<String>,
     /// `None` if the daemon does not run.
     pub pid: Option<u32>,
@@ -88,9 +84,7 @@ impl DaemonStatus {
 /// Whether a cluster serves, and the results of Ceph's health checks.
 #[derive(Debug)]
 pub struct Readiness {
-    /// The health status, such as `HEALTH_OK`.
     pub status: String,
-    /// The problems, one line each.
     pub checks: Vec<String>,
     /// The condition that keeps the cluster from serving; `None` if it serves.
     pub missing: Option<String>,

@@ -183,7 +183,6 @@ impl Cluster {
 }
 
 impl Plan {
-    /// The number of OSDs of a new cluster.
     fn osds(&self) -> u32 {
         let by_sites = (self.sites.len() as u32).saturating_mul(OSDS_PER_SITE);
         self.osds.unwrap_or(by_sites.clamp(OSDS_DEFAULT, OSDS_MAX))

@@ -154,7 +154,6 @@ impl Cluster {
         Ok(!running.is_empty())
     }
 
-    /// Waits until killed daemons are gone.
     pub(super) fn wait_killed(&self, daemons: &[Daemon], watch: &mut Watch<'_>) -> Result<()> {
         let gone = self.wait_gone(daemons, KILL_LIMIT, watch)?;
         if gone { Ok(()) } else { Err(late("daemons to end", KILL_LIMIT)) }

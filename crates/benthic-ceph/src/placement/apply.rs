@@ -23,7 +23,6 @@ pub struct Movement {
 }
 
 impl Movement {
-    /// Whether all placement groups have arrived.
     pub fn is_over(&self) -> bool {
         self.arrived == self.pgs
     }

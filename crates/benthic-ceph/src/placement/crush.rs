@@ -19,7 +19,6 @@ pub struct CrushMap {
     /// All buckets. A `~` in the name marks the shadow of a bucket for one device class.
     pub buckets: Vec<Bucket>,
     pub rules: Vec<Rule>,
-    /// The parameters of the placement algorithm.
     pub tunables: Value,
     /// Weights with which a balancer overrides those of the buckets.
     pub choose_args: BTreeMap<String, Value>,
@@ -31,7 +30,6 @@ pub struct Device {
     pub id: i32,
     /// `osd.N`.
     pub name: String,
-    /// The device class, if it has one.
     pub class: Option<String>,
 }
 
@@ -90,7 +88,6 @@ pub struct Step {
 /// A site: a failure domain with the OSDs in it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Site {
-    /// The name of the bucket.
     pub name: String,
     pub osds: BTreeSet<i32>,
     /// The sum of the OSDs' weights, usually their size in TiB.
@@ -140,17 +137,14 @@ impl CrushMap {
         })
     }
 
-    /// Finds a bucket by name.
     pub fn bucket(&self, name: &str) -> Option<&Bucket> {
         self.buckets.iter().find(|bucket| bucket.name == name)
     }
 
-    /// Finds a rule by number.
     pub fn rule(&self, id: i64) -> Option<&Rule> {
         self.rules.iter().find(|rule| rule.rule_id == id)
     }
 
-    /// Finds a rule by name.
     pub fn rule_named(&self, name: &str) -> Option<&Rule> {
         self.rules.iter().find(|rule| rule.rule_name == name)
     }

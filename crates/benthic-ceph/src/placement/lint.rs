@@ -31,9 +31,7 @@ pub enum Check {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     pub check: Check,
-    /// The rule's name.
     pub rule: String,
-    /// The pools that use the rule.
     pub pools: Vec<String>,
     /// The fault and the next step.
     pub message: String,

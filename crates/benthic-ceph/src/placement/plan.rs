@@ -36,16 +36,12 @@ pub struct Request {
 /// made from, so that a change of the cluster is detected.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The version of this structure.
     pub format: u32,
-    /// The cluster's identity.
     pub fsid: String,
-    /// The pool's name.
     pub pool: String,
     pub pool_id: i64,
     /// Replicas when the plan is made.
     pub replicas: usize,
-    /// The change of the number of replicas, if there is one.
     #[serde(default)]
     pub resize: Option<Resize>,
     pub pgs: u32,
@@ -54,7 +50,6 @@ pub struct Plan {
     /// The pool's present rule, which `undo` restores.
     pub old_rule: String,
     pub new_rule: String,
-    /// The steps of the new rule.
     pub steps: Vec<String>,
     /// Whether the plan adds the rule to the CRUSH map. If not, the map already has it.
     pub adds_rule: bool,
@@ -84,15 +79,12 @@ pub struct Effect {
     pub primaries_moving: usize,
     /// Replicas that are copied to another OSD.
     pub replicas_moving: usize,
-    /// Bytes that are copied.
     pub bytes_moving: u64,
     /// Bytes of all replicas afterwards.
     pub bytes: u64,
     /// Network latency of client operations before; empty if the OSDs have not measured it.
     pub latency_before: Vec<Latency>,
-    /// Network latency of client operations afterwards.
     pub latency_after: Vec<Latency>,
-    /// Warnings to show before the plan is applied.
     pub warnings: Vec<String>,
 }
 
@@ -211,7 +203,6 @@ impl Plan {
         self.resize.as_ref().map_or(self.replicas, |resize| resize.replicas)
     }
 
-    /// The plan's additions to the CRUSH map.
     pub(super) fn addition(&self) -> Addition {
         Addition {
             root: self.adds_root_of.clone().map(|below| (self.other_root.clone(), below)),

@@ -242,7 +242,6 @@ impl Resize {
         })
     }
 
-    /// Warnings to show before the change.
     pub(super) fn warnings(&self, snapshot: &Snapshot) -> Vec<String> {
         let mut warnings = Vec::new();
         let stays = if self.min_size == self.old_min_size { "stays" } else { "becomes" };

@@ -31,7 +31,6 @@ pub enum Level {
 }
 
 impl Level {
-    /// The name of the CRUSH type.
     pub fn name(self) -> &'static str {
         match self {
             Level::Osd => "osd",
@@ -60,7 +59,6 @@ pub struct Load {
     pub replicas: usize,
     /// The failure domain: no two replicas are in the same bucket of this level.
     pub domain: Level,
-    /// The size of an OSD.
     pub osd_bytes: f64,
     /// The used share of all OSDs together.
     pub fill: f64,
@@ -80,13 +78,9 @@ pub enum Change {
 /// The distribution of placement group replicas over OSDs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Distribution {
-    /// Mean number of replicas per OSD.
     pub mean: f64,
-    /// Standard deviation of the number of replicas per OSD.
     pub deviation: f64,
-    /// Replicas on the OSD with the fewest.
     pub least: u32,
-    /// Replicas on the OSD with the most.
     pub most: u32,
     /// The used share of the fullest OSD.
     pub fullest_fill: f64,
@@ -102,7 +96,6 @@ pub struct Distribution {
 /// The data movement that a change causes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Movement {
-    /// OSDs that are added or lost.
     pub osds_changed: u32,
     /// Replicas that move to another OSD.
     pub moved: u64,
@@ -110,13 +103,11 @@ pub struct Movement {
     pub moved_share: f64,
     /// The smallest share that must move to make all OSDs equally full again.
     pub ideal_share: f64,
-    /// Bytes of the moved replicas.
     pub moved_bytes: f64,
     /// Bytes that the busiest disk reads and writes for the movement.
     pub busiest_osd_bytes: f64,
     /// Duration of the movement, which the busiest disk determines.
     pub hours: f64,
-    /// The distribution after the movement.
     pub after: Distribution,
 }
 
@@ -157,7 +148,6 @@ impl Simulation {
         Ok(simulation)
     }
 
-    /// The distribution of the replicas.
     pub fn distribution(&self) -> Distribution {
         self.spread(&self.before, 0..self.shape.osds())
     }
@@ -266,7 +256,6 @@ impl Shape {
         self.hosts * self.osds_per_host
     }
 
-    /// The number of buckets of a level.
     pub fn count(&self, level: Level) -> u32 {
         match level {
             Level::Osd => self.osds(),

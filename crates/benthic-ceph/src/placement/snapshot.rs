@@ -14,10 +14,8 @@ const ATTEMPTS: u32 = 5;
 /// A snapshot of a cluster's placement.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// Pools and OSDs.
     pub map: OsdMap,
     pub crush: CrushMap,
-    /// The present placement.
     pub pgs: Vec<Pg>,
 }
 
@@ -52,7 +50,6 @@ impl Snapshot {
         })
     }
 
-    /// The placement groups of a pool.
     pub fn pgs_of(&self, pool: &Pool) -> impl Iterator<Item = &Pg> {
         let id = pool.id;
         self.pgs.iter().filter(move |pg| pg.pool() == Some(id))

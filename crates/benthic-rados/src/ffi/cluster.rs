@@ -11,11 +11,9 @@ pub(crate) struct Cluster {
     pub(super) handle: Handle,
 }
 
-/// The daemons that run a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Daemons {
     Monitors,
-    /// The active manager.
     Manager,
 }
 
@@ -57,7 +55,6 @@ impl Cluster {
             .map(|_| ())
     }
 
-    /// Changes a setting of the client.
     pub fn set_conf(&self, key: &CStr, value: &CStr) -> std::result::Result<(), i32> {
         // SAFETY: the handle is live and the strings end in NUL.
         check(unsafe { (self.api.conf_set)(self.handle, key.as_ptr(), value.as_ptr()) }).map(|_| ())
@@ -92,7 +89,6 @@ impl Cluster {
         }
     }
 
-    /// Waits for the cluster's newest map.
     pub fn wait_for_map(&self) -> std::result::Result<(), i32> {
         // SAFETY: the handle is live.
         check(unsafe { (self.api.wait_for_latest_osdmap)(self.handle) }).map(|_| ())

@@ -3,7 +3,6 @@
 use super::{Handle, IoCtx, ListItem, check, copy};
 use std::ptr::null;
 
-/// A position in the order of a pool's objects.
 pub(crate) struct Cursor<'a> {
     io: &'a IoCtx,
     handle: Handle,
@@ -16,7 +15,6 @@ impl Drop for Cursor<'_> {
     }
 }
 
-/// One object in a listing.
 pub(crate) struct ListedObject {
     pub namespace: Vec<u8>,
     pub name: Vec<u8>,
@@ -104,7 +102,6 @@ impl IoCtx {
 
 #[expect(clippy::undocumented_unsafe_blocks, reason = "as above")]
 impl Cursor<'_> {
-    /// Whether the cursor is at the end.
     pub fn is_end(&self) -> bool {
         unsafe { (self.io.cluster.api.object_list_is_end)(self.io.handle, self.handle) != 0 }
     }

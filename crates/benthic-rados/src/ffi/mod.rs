@@ -155,7 +155,6 @@ thread_local! {
     static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A pool and one of its namespaces.
 pub(crate) struct IoCtx {
     cluster: Arc<Cluster>,
     handle: Handle,
@@ -168,7 +167,6 @@ unsafe impl Send for IoCtx {}
 unsafe impl Sync for IoCtx {}
 
 impl IoCtx {
-    /// Opens a namespace of a pool.
     pub fn open(
         cluster: &Arc<Cluster>,
         pool_id: i64,
@@ -235,7 +233,6 @@ impl Drop for IoCtx {
     }
 }
 
-/// The answer to an operation.
 pub(crate) struct Completed<T> {
     /// 0 or more, or a negative errno.
     pub result: i32,

@@ -35,7 +35,6 @@ impl Drop for ReadBuffer {
     }
 }
 
-/// The output of one step of a read operation.
 pub(crate) enum StepOutput {
     Data(Vec<u8>),
     Stat { size_bytes: u64, modified_unix_s: i64 },
@@ -121,7 +120,6 @@ impl ReadBuffer {
     }
 }
 
-/// A read operation under construction.
 pub(crate) struct ReadOp {
     api: &'static Api,
     pub(super) handle: Handle,
@@ -146,7 +144,6 @@ impl ReadOp {
         ReadOp { api, handle: unsafe { (api.create_read_op)() }, buffers: Vec::new(), permit: None }
     }
 
-    /// Holds the operation's permit until the operation completes.
     pub fn keep(mut self, permit: Permit) -> Self {
         self.permit = Some(permit);
         self
