@@ -118,17 +118,12 @@ fn write_and_rename(content: &[u8], temporary: &Path, installed: &Path) -> std::
 pub fn running_older(installed: &Path) -> Result<Vec<u32>> {
     // The kernel shows this name for a mapped file whose name now belongs to another file.
     let replaced = format!("{} (deleted)", installed.display());
-    let cannot = |error| Error::io(Action::Admin, "cannot read /proc", error);
-    let mut pids = Vec::new();
-    for entry in fs::read_dir("/proc").map_err(cannot)? {
-        let name = entry.map_err(cannot)?.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+    let mut pids = tools::pids()?;
+    pids.retain(|pid| {
         // The file is empty or unreadable if the process has ended or belongs to another user.
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-        if maps.lines().any(|line| line.ends_with(&replaced)) {
-            pids.push(pid);
-        }
-    }
+        maps.lines().any(|line| line.ends_with(&replaced))
+    });
     pids.sort_unstable();
     Ok(pids)
 }

@@ -4,7 +4,7 @@
 use crate::blocking::Progress;
 use crate::connection::Shared;
 use crate::errors::{self, c_string};
-use crate::ffi::Daemons;
+use crate::ffi::{Daemons, ErrnoResult};
 use crate::store::RadosStore;
 use benthic_core::{Error, ErrorKind, Result};
 use serde_json::Value;
@@ -59,7 +59,7 @@ fn prefix(command: &Value) -> String {
 }
 
 /// The output of a command, or the error of its errno and status line.
-fn output((result, status): (std::result::Result<Vec<u8>, i32>, String)) -> Result<Vec<u8>> {
+fn output((result, status): (ErrnoResult<Vec<u8>>, String)) -> Result<Vec<u8>> {
     result.map_err(|number| errors::of_command(number, &status))
 }
 

@@ -3,7 +3,7 @@
 
 use crate::blocking::Blocking;
 use crate::errors::{self, c_string, no_such_pool};
-use crate::ffi::{Cluster, Daemons, IoCtx};
+use crate::ffi::{Cluster, Daemons, ErrnoResult, IoCtx};
 use crate::in_flight::InFlight;
 use crate::libraries::Libraries;
 use benthic_core::error::errno;
@@ -130,7 +130,7 @@ impl Shared {
 
 /// Connects on a separate thread, and abandons the thread after `limit`. The inner error is an
 /// errno.
-fn connect_within(limit: Duration, cluster: Cluster) -> Result<std::result::Result<Cluster, i32>> {
+fn connect_within(limit: Duration, cluster: Cluster) -> Result<ErrnoResult<Cluster>> {
     static CONNECTING: AtomicUsize = AtomicUsize::new(0);
     let taken = CONNECTING.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |connecting| {
         (connecting < CONNECTING_MAX).then_some(connecting + 1)

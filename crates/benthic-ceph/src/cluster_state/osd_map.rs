@@ -51,6 +51,15 @@ pub struct OsdMap {
     pub erasure_code_profiles: BTreeMap<String, BTreeMap<String, String>>,
 }
 
+impl OsdMap {
+    /// The number of placement groups of a pool in [`pg_upmap_items`](OsdMap::pg_upmap_items).
+    pub fn upmaps_of(&self, pool: &Pool) -> usize {
+        let prefix = format!("{}.", pool.id);
+        let is_of_pool = |item: &&Value| item["pgid"].as_str().is_some_and(|pgid| pgid.starts_with(&prefix));
+        self.pg_upmap_items.iter().filter(is_of_pool).count()
+    }
+}
+
 /// A pool.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Pool {

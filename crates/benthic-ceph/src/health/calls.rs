@@ -59,7 +59,7 @@ struct Moment {
 struct Library {
     /// Class and method, and their index in `sums` and in the counters of each process.
     places: BTreeMap<(String, String), usize>,
-    sums: Vec<Sum>,
+    sums: Vec<Sums>,
     processes: HashMap<String, Process>,
     osds: usize,
     osds_not_counting: usize,
@@ -77,20 +77,6 @@ struct Count {
     calls: u64,
     failures: u64,
     busy_us: u64,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Sum {
-    total: Count,
-    /// `None` if no process has a known growth between the last two polls.
-    lately: Option<Rate>,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Rate {
-    calls_per_s: f64,
-    failures_per_s: f64,
-    busy_share: f64,
 }
 
 /// The call counters of a library's classes.
@@ -149,7 +135,7 @@ impl Tally {
         self.polled_ms = now_ms;
         for library in self.libraries.values_mut() {
             (library.osds, library.osds_not_counting, library.osds_not_seen) = (0, 0, 0);
-            library.sums.iter_mut().for_each(|sum| sum.lately = None);
+            library.sums.iter_mut().for_each(Sums::clear_rates);
             library.processes.retain(|_, process| now_ms - process.polled_ms < FORGET_MS);
         }
         for answers in answers {
@@ -231,7 +217,7 @@ impl Library {
             self.osds += 1;
             for (place, now) in counts.iter().enumerate() {
                 let grown = now.since(before.get(place).copied().unwrap_or_default());
-                self.sums[place].add(grown, over_ms);
+                self.sums[place] = self.sums[place].and(&grown.over(over_ms));
             }
             self.processes.insert(counted.process, Process { polled_ms: poll.now_ms, counts });
         }
@@ -250,7 +236,7 @@ impl Library {
                 }
                 let place = *self.places.entry(key).or_insert(next);
                 if place == next {
-                    self.sums.push(Sum::default());
+                    self.sums.push(Sums::default());
                     counts.push(Count::default());
                 }
                 counts[place] = Count::of(method);
@@ -265,7 +251,7 @@ impl Library {
             if classes.last().is_none_or(|last| last.class != *class) {
                 classes.push(ClassSums { class: class.clone(), sums: Sums::default(), methods: Vec::new() });
             }
-            let sums = self.sums[*place].sums();
+            let sums = self.sums[*place];
             if let Some(last) = classes.last_mut() {
                 last.sums = last.sums.and(&sums);
                 last.methods.push(MethodSums { method: method.clone(), sums });
@@ -287,35 +273,26 @@ impl Count {
             busy_us: self.busy_us.saturating_sub(before.busy_us),
         }
     }
-}
 
-impl Sum {
-    fn add(&mut self, grown: Count, over_ms: Option<u64>) {
-        self.total.calls = self.total.calls.saturating_add(grown.calls);
-        self.total.failures = self.total.failures.saturating_add(grown.failures);
-        self.total.busy_us = self.total.busy_us.saturating_add(grown.busy_us);
-        if let Some(over_ms) = over_ms {
-            let over_s = over_ms.max(1) as f64 / 1_000.0;
-            let rate = self.lately.get_or_insert_default();
-            rate.calls_per_s += grown.calls as f64 / over_s;
-            rate.failures_per_s += grown.failures as f64 / over_s;
-            rate.busy_share += grown.busy_us as f64 / 1e6 / over_s;
-        }
-    }
-
-    fn sums(&self) -> Sums {
+    /// The count with its rates over a time, if the time is known.
+    fn over(self, over_ms: Option<u64>) -> Sums {
+        let over_s = over_ms.map(|over_ms| over_ms.max(1) as f64 / 1_000.0);
         Sums {
-            calls: self.total.calls,
-            failures: self.total.failures,
-            busy_us: self.total.busy_us,
-            calls_per_s: self.lately.map(|rate| rate.calls_per_s),
-            failures_per_s: self.lately.map(|rate| rate.failures_per_s),
-            busy_share: self.lately.map(|rate| rate.busy_share),
+            calls: self.calls,
+            failures: self.failures,
+            busy_us: self.busy_us,
+            calls_per_s: over_s.map(|over_s| self.calls as f64 / over_s),
+            failures_per_s: over_s.map(|over_s| self.failures as f64 / over_s),
+            busy_share: over_s.map(|over_s| self.busy_us as f64 / 1e6 / over_s),
         }
     }
 }
 
 impl Sums {
+    fn clear_rates(&mut self) {
+        (self.calls_per_s, self.failures_per_s, self.busy_share) = (None, None, None);
+    }
+
     fn and(&self, other: &Sums) -> Sums {
         let both = |one: Option<f64>, other: Option<f64>| match (one, other) {
             (Some(one), Some(other)) => Some(one + other),

@@ -116,13 +116,8 @@ impl FromStr for Daemon {
 
 /// All running daemons of the cluster with this configuration, with their pids.
 pub fn running(conf: &Path) -> Result<Vec<(Daemon, u32)>> {
-    let cannot = |error| Error::io(Action::Admin, "cannot read /proc", error);
-    let mut found = Vec::new();
-    for entry in fs::read_dir("/proc").map_err(cannot)? {
-        let name = entry.map_err(cannot)?.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
-        found.extend(read(pid, conf).map(|daemon| (daemon, pid)));
-    }
+    let of_cluster = |pid| Some((read(pid, conf)?, pid));
+    let mut found: Vec<_> = tools::pids()?.into_iter().filter_map(of_cluster).collect();
     found.sort_unstable();
     Ok(found)
 }

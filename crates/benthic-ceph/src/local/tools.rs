@@ -3,6 +3,7 @@
 use benthic_core::{Action, Error, ErrorKind, Result};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::ffi::OsStr;
+use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -136,6 +137,17 @@ fn wait(child: Child, limit: Duration) -> Result<Output> {
         let _ = pidfd_send_signal(handle, Signal::KILL);
     }
     Err(error)
+}
+
+/// The pids of this machine's processes, as `/proc` lists them.
+pub fn pids() -> Result<Vec<u32>> {
+    let cannot = |error| Error::io(Action::Admin, "cannot read /proc", error);
+    let mut pids = Vec::new();
+    for entry in fs::read_dir("/proc").map_err(cannot)? {
+        let name = entry.map_err(cannot)?.file_name();
+        pids.extend(name.to_str().and_then(|name| name.parse::<u32>().ok()));
+    }
+    Ok(pids)
 }
 
 /// Converts a pid to the type of the kernel's calls.

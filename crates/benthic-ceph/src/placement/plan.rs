@@ -67,7 +67,7 @@ pub struct Plan {
 }
 
 /// The effect of a plan.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
     /// The share of each site before.
     pub before: Vec<SiteShare>,
@@ -146,10 +146,7 @@ impl Plan {
             latency_after: round_trips.latencies(&sites, &after),
             bytes: bytes.values().sum::<u64>() * replicas as u64,
             warnings,
-            pgs_moving: 0,
-            primaries_moving: 0,
-            replicas_moving: 0,
-            bytes_moving: 0,
+            ..Effect::default()
         };
         for (pgid, new) in &after {
             let old = before.get(pgid).map_or(&[][..], Vec::as_slice);
@@ -343,10 +340,7 @@ pub(super) fn warnings(snapshot: &Snapshot, pool: &Pool, sites: &Sites, after: &
             ));
         }
     }
-    let moved = snapshot.map.pg_upmap_items.iter();
-    let of_pool = format!("{}.", pool.id);
-    let upmaps =
-        moved.filter(|item| item["pgid"].as_str().is_some_and(|pgid| pgid.starts_with(&of_pool))).count();
+    let upmaps = snapshot.map.upmaps_of(pool);
     if upmaps > 0 {
         warnings.push(format!(
             "the balancer placed {upmaps} of the placement groups itself; it will do so again, so other replicas may move"

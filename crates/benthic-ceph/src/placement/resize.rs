@@ -145,10 +145,7 @@ pub(super) fn predict(
     let osds = snapshot.map.osds.iter().filter(|osd| osd.weight < 1.0);
     let reduced: Vec<(i32, f64)> = osds.map(|osd| (osd.id, osd.weight)).collect();
     let chosen = preview.try_compiled(compiled, pool, replicas, &reduced)?;
-    let of_pool = format!("{}.", pool.id);
-    let moved = snapshot.map.pg_upmap_items.iter();
-    let moved = moved.filter(|item| item["pgid"].as_str().is_some_and(|pgid| pgid.starts_with(&of_pool)));
-    extend(then, &chosen, pool, moved.count())
+    extend(then, &chosen, pool, snapshot.map.upmaps_of(pool))
 }
 
 /// Extends the placement of each placement group by the further OSDs that the rule chooses. `moved`

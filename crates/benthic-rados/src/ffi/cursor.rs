@@ -1,6 +1,6 @@
 //! Cursors: positions in the order of a pool's objects, and listings that start at one.
 
-use super::{Handle, IoCtx, ListItem, check, copy};
+use super::{ErrnoResult, Handle, IoCtx, ListItem, check, copy};
 use std::ptr::null;
 
 pub(crate) struct Cursor<'a> {
@@ -65,7 +65,7 @@ impl IoCtx {
         from: &Cursor<'_>,
         to: &Cursor<'_>,
         objects_max: usize,
-    ) -> std::result::Result<(Vec<ListedObject>, Cursor<'_>), i32> {
+    ) -> ErrnoResult<(Vec<ListedObject>, Cursor<'_>)> {
         let none = ListItem {
             name_len: 0,
             name: null(),

@@ -30,6 +30,9 @@ use std::ffi::{CStr, c_char, c_int, c_uchar, c_void};
 use std::ptr::null_mut;
 use std::sync::{Arc, OnceLock};
 
+/// The result of a librados call. The error is a positive errno.
+pub(crate) type ErrnoResult<T> = std::result::Result<T, i32>;
+
 type Handle = *mut c_void;
 type Callback = extern "C" fn(Handle, *mut c_void);
 
@@ -167,11 +170,7 @@ unsafe impl Send for IoCtx {}
 unsafe impl Sync for IoCtx {}
 
 impl IoCtx {
-    pub fn open(
-        cluster: &Arc<Cluster>,
-        pool_id: i64,
-        namespace: &CStr,
-    ) -> std::result::Result<Arc<IoCtx>, i32> {
+    pub fn open(cluster: &Arc<Cluster>, pool_id: i64, namespace: &CStr) -> ErrnoResult<Arc<IoCtx>> {
         let mut handle = null_mut();
         // SAFETY: the cluster lives as long as the context, which holds it.
         unsafe {
@@ -325,7 +324,7 @@ pub(crate) enum Operator {
     Le = 6,
 }
 
-fn check(result: c_int) -> std::result::Result<c_int, i32> {
+fn check(result: c_int) -> ErrnoResult<c_int> {
     if result < 0 { Err(result.saturating_neg()) } else { Ok(result) }
 }
 

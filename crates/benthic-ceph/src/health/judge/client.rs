@@ -12,11 +12,7 @@ const THREADS_NEEDED: u64 = 256;
 const FILES_NEEDED: u64 = 256;
 
 pub(super) fn findings(scene: &Scene<'_>) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    findings.extend(probe(scene));
-    findings.extend(limits(scene));
-    findings.extend(missing(scene));
-    findings
+    [probe(scene), limits(scene), missing(scene)].into_iter().flatten().collect()
 }
 
 fn probe(scene: &Scene<'_>) -> Option<Finding> {

@@ -158,17 +158,12 @@ fn slow_disks(scene: &Scene<'_>) -> Option<Finding> {
 /// warns after a week (`mon_warn_older_version_delay`); from then on it is a warning.
 fn versions(scene: &Scene<'_>) -> Option<Finding> {
     let versions = scene.snapshot.versions.as_ref()?;
-    let all: BTreeSet<&String> = versions
-        .iter()
-        .filter(|(kind, _)| *kind != "overall")
-        .flat_map(|(_, counts)| counts.keys())
-        .collect();
+    let by_kind = || versions.iter().filter(|(kind, _)| *kind != "overall");
+    let all: BTreeSet<&String> = by_kind().flat_map(|(_, counts)| counts.keys()).collect();
     if all.len() < 2 {
         return None;
     }
-    let each: Vec<String> = versions
-        .iter()
-        .filter(|(kind, _)| *kind != "overall")
+    let each: Vec<String> = by_kind()
         .flat_map(|(kind, counts)| counts.iter().map(move |(version, count)| (kind, version, count)))
         .map(|(kind, version, count)| format!("{count} {kind} {}", number(version)))
         .collect();

@@ -38,14 +38,8 @@ impl<'a> GroupSet<'a> {
 }
 
 pub(super) fn findings(scene: &Scene<'_>) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    findings.extend(inactive(scene));
-    findings.extend(degraded(scene));
-    findings.extend(last_copies(scene));
-    findings.extend(moving(scene));
-    findings.extend(damaged(scene));
-    findings.extend(unfound(scene));
-    findings
+    let others = [degraded(scene), last_copies(scene), moving(scene), damaged(scene), unfound(scene)];
+    inactive(scene).into_iter().chain(others.into_iter().flatten()).collect()
 }
 
 fn inactive(scene: &Scene<'_>) -> Vec<Finding> {
