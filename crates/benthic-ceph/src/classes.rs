@@ -28,11 +28,9 @@ pub fn library_name(library: &Path) -> Result<&str> {
     let file_name = library.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let name = file_name.strip_prefix("libcls_").and_then(|rest| rest.strip_suffix(".so"));
     name.filter(|name| is_library_name(name)).ok_or_else(|| {
-        Error::new(
-            ErrorKind::InvalidArgument,
-            "this is not the file name of a class library, or it is one of Ceph's own; name it libcls_NAME.so, with \
-             lower-case letters, digits and _ in NAME",
-        )
+        let message = "this is not the file name of a class library, or it is one of Ceph's own; name it libcls_NAME.so, with \
+             lower-case letters, digits and _ in NAME";
+        Error::new(ErrorKind::InvalidArgument, message)
         .with("file", library.display())
     })
 }

@@ -67,10 +67,8 @@ fn output((result, status): (ErrnoResult<Vec<u8>>, String)) -> Result<Vec<u8>> {
 /// output.
 fn check_manager_output(output: Vec<u8>) -> Result<Vec<u8>> {
     if output.is_empty() {
-        return Err(Error::new(
-            ErrorKind::Unavailable,
-            "the manager sent an empty answer: it may have ended",
-        ));
+        let message = "the manager sent an empty answer: it may have ended";
+        return Err(Error::new(ErrorKind::Unavailable, message));
     }
     Ok(output)
 }

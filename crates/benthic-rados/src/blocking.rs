@@ -112,10 +112,8 @@ impl Progress {
 }
 
 fn outcome_unknown() -> Error {
-    Error::new(
-        ErrorKind::OutcomeUnknown,
-        "no monitor answered in time, and the change may have happened; check before you repeat it",
-    )
+    let message = "no monitor answered in time, and the change may have happened; check before you repeat it";
+    Error::new(ErrorKind::OutcomeUnknown, message)
 }
 
 fn all_stuck() -> Error {

@@ -79,13 +79,9 @@ pub(crate) fn of_method(number: i32, call: &ClassCall) -> Error {
 
 /// The error of an operation with a method call that an OSD refused before it ran any step.
 pub(crate) fn of_refused_method(call: &ClassCall) -> Error {
-    Error::new(
-        ErrorKind::PermissionDenied,
-        "the client may not call methods; its OSD caps need x, as in `allow rwx pool=POOL` (or the OSDs may not load the \
-         class: see osd_class_load_list)",
-    )
-    .with("class", &call.class)
-    .with("method", &call.method)
+    let message = "the client may not call methods; its OSD caps need x, as in `allow rwx pool=POOL` (or the OSDs may not load the \
+         class: see osd_class_load_list)";
+    Error::new(ErrorKind::PermissionDenied, message).with("class", &call.class).with("method", &call.method)
 }
 
 /// The error of a monitor command. It includes the monitors' status line, if there is one.

@@ -97,11 +97,9 @@ impl InFlight {
             receiver
         };
         receiver.await.map_err(|_| {
-            Error::new(
-                ErrorKind::Unavailable,
-                "the operation was not sent: too many are in flight, and the OSDs do not answer; `ceph health detail` shows \
-                 which are down",
-            )
+            let message = "the operation was not sent: too many are in flight, and the OSDs do not answer; `ceph health detail` shows \
+                 which are down";
+            Error::new(ErrorKind::Unavailable, message)
         })
     }
 

@@ -190,10 +190,8 @@ impl Position {
             Some(Position { hash: u32::from_le_bytes(*hash), last })
         };
         decoded().ok_or_else(|| {
-            Error::new(
-                ErrorKind::InvalidArgument,
-                "the token is not from a listing of this engine; list again without it",
-            )
+            let message = "the token is not from a listing of this engine; list again without it";
+            Error::new(ErrorKind::InvalidArgument, message)
         })
     }
 }

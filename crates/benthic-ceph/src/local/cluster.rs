@@ -45,11 +45,9 @@ impl Cluster {
     /// `NotFound` if there is none.
     pub fn open(dir: &Path) -> Result<Cluster> {
         let none = || {
-            Error::new(
-                ErrorKind::NotFound,
-                "no cluster here; create one with `benthic cluster up`, or name another directory with --dir",
-            )
-            .with("dir", dir.display())
+            let message =
+                "no cluster here; create one with `benthic cluster up`, or name another directory with --dir";
+            Error::new(ErrorKind::NotFound, message).with("dir", dir.display())
         };
         if !dir.is_dir() {
             return Err(none());

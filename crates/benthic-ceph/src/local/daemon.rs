@@ -105,11 +105,8 @@ impl FromStr for Daemon {
         }
         .filter(|daemon| daemon.to_string() == text)
         .ok_or_else(|| {
-            Error::new(
-                ErrorKind::InvalidArgument,
-                "no such daemon; the daemons are mon.a, mgr.a, osd.0, osd.1, …, and wan",
-            )
-            .with("daemon", format_args!("{text:?}"))
+            let message = "no such daemon; the daemons are mon.a, mgr.a, osd.0, osd.1, …, and wan";
+            Error::new(ErrorKind::InvalidArgument, message).with("daemon", format_args!("{text:?}"))
         })
     }
 }

@@ -186,11 +186,8 @@ pub fn join(thread: ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
 }
 
 fn late(what: &str, limit: Duration) -> Error {
-    Error::new(
-        ErrorKind::Unavailable,
-        format!("waited too long for {what}; `benthic cluster logs` may show the cause"),
-    )
-    .with("limit_s", limit.as_secs())
+    let message = format!("waited too long for {what}; `benthic cluster logs` may show the cause");
+    Error::new(ErrorKind::Unavailable, message).with("limit_s", limit.as_secs())
 }
 
 #[expect(clippy::disallowed_methods, reason = "Ceph's daemons signal nobody; each wait asks its watch first")]

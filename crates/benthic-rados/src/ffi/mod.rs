@@ -145,11 +145,9 @@ fn api() -> Result<&'static Api> {
         api
     });
     loaded.as_ref().map_err(|reason| {
-        Error::new(
-            ErrorKind::Unsupported,
-            "cannot open librados; install Ceph's client library (Debian: apt-get install librados2)",
-        )
-        .with_source(reason.clone())
+        let message =
+            "cannot open librados; install Ceph's client library (Debian: apt-get install librados2)";
+        Error::new(ErrorKind::Unsupported, message).with_source(reason.clone())
     })
 }
 
