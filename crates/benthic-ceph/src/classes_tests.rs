@@ -94,5 +94,5 @@ fn an_identical_file_is_not_written_again() {
     assert_eq!(fs::metadata(&installed).unwrap().permissions().mode() & 0o777, 0o644, "OSDs can read it");
     fs::write(&library, [LIBRARY, b"new"].concat()).unwrap();
     assert_ne!(inode(&install(&library, classes.path()).unwrap()), first);
-    assert_eq!(running_older(&installed).unwrap(), Vec::<u32>::new(), "nobody had loaded it");
+    assert_eq!(running_older(&installed).unwrap(), Vec::<u32>::new(), "no process had loaded it");
 }

@@ -112,9 +112,9 @@ fn plans_of_the_autoscaler_are_reported() {
 fn requested_shares_replace_the_present_ones() {
     let mut state = state(&[("a", 32), ("b", 32), ("c", 32)]);
     state.used_bytes = [(1, 0), (2, 30 << 30), (3, 10 << 30)].into();
-    let shares = |asked: &[(&str, f64)]| {
-        let asked = asked.iter().map(|(name, share)| ((*name).to_owned(), *share)).collect();
-        judge(&state, &asked).map(|report| {
+    let shares = |requested: &[(&str, f64)]| {
+        let requested = requested.iter().map(|(name, share)| ((*name).to_owned(), *share)).collect();
+        judge(&state, &requested).map(|report| {
             let pools = &report.groups[0].pools;
             pools.iter().map(|pool| format!("{:.3}", pool.data_share)).collect::<Vec<_>>()
         })

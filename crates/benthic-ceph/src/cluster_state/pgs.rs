@@ -24,8 +24,6 @@ pub struct PgMapDigest {
     pub bytes_total: u64,
     /// Raw space in use.
     pub bytes_used: u64,
-    /// Free raw space.
-    pub bytes_avail: u64,
     #[serde(flatten)]
     pub io: Io,
     #[serde(flatten)]

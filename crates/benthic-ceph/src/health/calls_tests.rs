@@ -38,7 +38,11 @@ fn poll(tally: &mut Tally, now_ms: u64, counted: Vec<LibraryCalls>) -> Sums {
 fn calls_count_from_the_first_poll_in_all_osds() {
     let mut tally = Tally::default();
     let first = poll(&mut tally, 1_000, vec![process("a", HOUR_MS, 500, 50), process("b", HOUR_MS, 7, 0)]);
-    assert_eq!((first.calls, first.failures, first.calls_per_s), (0, 0, None), "nothing is known of before");
+    assert_eq!(
+        (first.calls, first.failures, first.calls_per_s),
+        (0, 0, None),
+        "calls before the first poll do not count"
+    );
     let second = poll(&mut tally, 11_000, vec![process("a", HOUR_MS, 530, 55), process("b", HOUR_MS, 17, 0)]);
     assert_eq!((second.calls, second.failures, second.busy_us), (40, 5, 40_000));
     assert_eq!((second.calls_per_s, second.failures_per_s), (Some(4.0), Some(0.5)));
@@ -54,7 +58,7 @@ fn a_restart_of_an_osd_lowers_no_sum() {
     poll(&mut tally, 0, vec![process("a", HOUR_MS, 100, 0)]);
     assert_eq!(poll(&mut tally, 10_000, vec![process("a", HOUR_MS, 110, 0)]).calls, 10);
     let gone = poll(&mut tally, 20_000, vec![]);
-    assert_eq!((gone.calls, gone.calls_per_s), (10, None), "nobody told anything");
+    assert_eq!((gone.calls, gone.calls_per_s), (10, None), "no process answered");
     // The process restarted 15 s ago and has had thirty calls since.
     let back = poll(&mut tally, 30_000, vec![process("a2", 15_000, 30, 3)]);
     assert_eq!((back.calls, back.failures, back.calls_per_s), (40, 3, Some(2.0)));

@@ -130,7 +130,7 @@ fn metrics_have_client_io_and_recovery() {
         "benthic_recovery_bytes_per_second 0",
         "benthic_recovery_objects_per_second 3",
     ] {
-        assert!(text.lines().any(|told| told == line), "{line} in {text}");
+        assert!(text.lines().any(|found| found == line), "{line} in {text}");
     }
     // A value without an answer is absent from the output.
     assert!(!text.contains("ceph_pool_stored{pool_id=\"2\"}"), "{text}");

@@ -56,8 +56,8 @@ fn found<'a>(report: &'a Report, name: &str) -> Option<&'a Finding> {
 
 #[track_caller]
 fn finds(report: &Report, name: &str, severity: Severity) {
-    let told: Vec<_> = report.findings.iter().map(|finding| (&finding.name, finding.severity)).collect();
-    let finding = found(report, name).unwrap_or_else(|| panic!("{name} is not among {told:?}"));
+    let all: Vec<_> = report.findings.iter().map(|finding| (&finding.name, finding.severity)).collect();
+    let finding = found(report, name).unwrap_or_else(|| panic!("{name} is not among {all:?}"));
     assert_eq!(finding.severity, severity, "{finding:?}");
     assert!(
         !finding.what.is_empty() && !finding.next.is_empty() && !finding.what.contains('\n'),
@@ -382,7 +382,7 @@ fn without_a_manager_the_report_has_the_monitors_data_and_is_stale() {
     assert!(numbers.osds.len() == 3 && numbers.osds.iter().all(|osd| osd.up));
     assert!(numbers.pgs.unwrap() > 0 && numbers.pools.iter().all(|pool| pool.pgs_taking_io.is_none()));
     assert!(numbers.fullest_osd.is_none() && numbers.scrubbed_days_ago_max.is_none());
-    assert!(found(&report, "MGR_DOWN").is_none(), "it is told once");
+    assert!(found(&report, "MGR_DOWN").is_none(), "the report repeats the check");
 }
 
 #[test]
@@ -565,19 +565,19 @@ fn flags_that_stop_io_or_hide_failures_are_no_planned_work() {
     }
     finds(&with("nodown"), "BenthicNodown", Severity::Warning);
     let (node, osd, class) = ("nodown on vm", "nodown on osd.1", "nodown on ssd");
-    for told in [node, osd, class] {
+    for flagged in [node, osd, class] {
         let mut snapshot = recorded("healthy");
         let map = snapshot.map.as_mut().unwrap();
         let flags = vec!["noout".to_owned(), "nodown".to_owned()];
-        match told {
-            _ if told == node => drop(map.crush_node_flags.insert("vm".to_owned(), flags)),
-            _ if told == osd => map.osds[1].state.extend(flags),
+        match flagged {
+            _ if flagged == node => drop(map.crush_node_flags.insert("vm".to_owned(), flags)),
+            _ if flagged == osd => map.osds[1].state.extend(flags),
             _ => drop(map.device_class_flags.insert("ssd".to_owned(), flags)),
         }
         let report = judge(&snapshot);
         finds(&report, "BenthicNodown", Severity::Warning);
         finds(&report, "BenthicFlagsSet", Severity::Info);
-        assert_eq!(found(&report, "BenthicNodown").unwrap().which, [told]);
+        assert_eq!(found(&report, "BenthicNodown").unwrap().which, [flagged]);
     }
     assert_eq!(with("pauserd").verdict, Verdict::Down);
 }
@@ -705,7 +705,7 @@ fn metrics_are_prometheus_text_with_any_pool_names() {
             let name = rest.split(' ').nth(1).unwrap();
             assert!(METRICS.iter().any(|metric| metric.name == name), "{line}");
             if rest.starts_with("HELP") {
-                assert!(!seen.contains(&name), "{name} stands together");
+                assert!(!seen.contains(&name), "samples of {name} are not adjacent");
                 seen.push(name);
             }
             continue;

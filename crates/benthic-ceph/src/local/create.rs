@@ -23,7 +23,7 @@ const ADMIN: &str = "client.admin";
 ///
 /// OSDs load the libraries in `classes` when they start.
 pub fn create(cluster: &Cluster, classes: &[PathBuf], watch: &mut Watch<'_>) -> Result<()> {
-    watch("keys")?;
+    watch("the keys")?;
     layout::fill(&cluster.dir, &cluster.marker)?;
     cluster.install(classes)?;
     make_keys(cluster)?;
@@ -34,7 +34,7 @@ pub fn create(cluster: &Cluster, classes: &[PathBuf], watch: &mut Watch<'_>) -> 
     thread::scope(|scope| {
         let mut threads = Vec::new();
         for number in 0..cluster.marker.osds {
-            watch(&format!("creating osd.{number}"))?;
+            watch(&format!("the monitor to register osd.{number}"))?;
             let uuid = register(cluster, number)?;
             // This OSD formats its disk while the monitor registers the next OSD.
             threads.push(scope.spawn(move || make_osd(cluster, number, &uuid)));

@@ -171,7 +171,9 @@ impl Cluster {
             let running = daemon::running(&self.conf())?;
             match running.iter().find(|(found, _)| daemons.contains(found)) {
                 Some((daemon, _)) => watch(&format!("{daemon} to end"))?,
-                None if daemons.contains(&Daemon::Wan) && self.has_device() => watch("wan's devices to go")?,
+                None if daemons.contains(&Daemon::Wan) && self.has_device() => {
+                    watch("wan's devices to disappear")?
+                }
                 None => return Ok(true),
             }
             pause();
@@ -190,7 +192,10 @@ fn late(what: &str, limit: Duration) -> Error {
     Error::new(ErrorKind::Unavailable, message).with("limit_s", limit.as_secs())
 }
 
-#[expect(clippy::disallowed_methods, reason = "Ceph's daemons signal nobody; each wait asks its watch first")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "Ceph's daemons send no signal to wait for; each wait calls its watch first"
+)]
 fn pause() {
     thread::sleep(TICK);
 }

@@ -254,10 +254,3 @@ impl CrushMap {
         Sites { domain: kind.name.clone(), sites }
     }
 }
-
-impl Bucket {
-    /// The weight of an item, in 1/65536.
-    pub fn weight_of(&self, id: i32) -> Option<u32> {
-        self.items.iter().find(|item| item.id == id).map(|item| item.weight)
-    }
-}
