@@ -171,9 +171,7 @@ impl Cluster {
             let running = daemon::running(&self.conf())?;
             match running.iter().find(|(found, _)| daemons.contains(found)) {
                 Some((daemon, _)) => watch(&format!("{daemon} to end"))?,
-                None if daemons.contains(&Daemon::Wan) && self.has_device() => {
-                    watch("wan's devices to disappear")?
-                }
+                None if daemons.contains(&Daemon::Wan) && self.has_device() => watch("the links' removal")?,
                 None => return Ok(true),
             }
             pause();
@@ -194,7 +192,7 @@ fn late(what: &str, limit: Duration) -> Error {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "Ceph's daemons send no signal to wait for; each wait calls its watch first"
+    reason = "daemons send no signal to wait for; each wait calls its watch first"
 )]
 fn pause() {
     thread::sleep(TICK);

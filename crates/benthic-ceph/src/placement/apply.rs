@@ -215,10 +215,7 @@ impl Plan {
     /// does not matter for an undo.
     fn pool<'a>(&self, snapshot: &'a Snapshot) -> Result<&'a Pool> {
         if snapshot.map.fsid != self.fsid {
-            return Err(self.changed(
-                "the plan is for another cluster, or the cluster was recreated",
-                &snapshot.map.fsid,
-            ));
+            return Err(self.changed("the cluster's fsid has changed", &snapshot.map.fsid));
         }
         let pool = snapshot.map.pools.iter().find(|pool| pool.id == self.pool_id);
         match pool {

@@ -22,7 +22,7 @@ fn probe(scene: &Scene<'_>) -> Option<Finding> {
         let what = format!("the probe in pool {pool} failed ({}): {}", error.step, error.message);
         let which = [pool.clone()];
         return Some(if error.of_cluster {
-            let next = "look at the placement groups of the pool: `ceph pg ls-by-pool POOL`";
+            let next = "check the pool's placement groups: `ceph pg ls-by-pool POOL`";
             let finding = Finding::new("BenthicProbeFailed", Severity::Error, what, next).of(which);
             if error.step == "remove" { finding } else { finding.stops_io() }
         } else {

@@ -99,15 +99,14 @@ fn pools(scene: &Scene<'_>) -> Vec<Finding> {
         Some(profile) if !pool.is_replicated() => profile.get("k").and_then(|k| k.parse().ok()).unwrap_or(0),
         _ => 1,
     };
-    let unsafe_min_size =
-        names(&|pool| pool.size > least(pool) && pool.min_size > 0 && pool.min_size <= least(pool));
-    if !unsafe_min_size.is_empty() {
+    let exposed = names(&|pool| pool.size > least(pool) && pool.min_size > 0 && pool.min_size <= least(pool));
+    if !exposed.is_empty() {
         let what = format!(
             "{} a min_size that accepts writes without redundancy: the next failure loses acknowledged writes",
-            have(&unsafe_min_size)
+            have(&exposed)
         );
         let next = "`ceph osd pool set POOL min_size N`: 2 for replicas, k + 1 for an erasure code";
-        findings.push(Finding::new("BenthicPoolMinSize", Severity::Warning, what, next).of(unsafe_min_size));
+        findings.push(Finding::new("BenthicPoolMinSize", Severity::Warning, what, next).of(exposed));
     }
     let resizing = names(&Pool::is_resizing);
     if !resizing.is_empty() {
