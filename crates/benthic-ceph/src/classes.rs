@@ -146,7 +146,6 @@ const USUAL_LIST: &str = "cephfs hello journal lock log numops otp rbd refcount 
                           queue 2pc_queue fifo";
 
 impl Settings {
-    /// The default settings of Debian's packages.
     pub fn debian_default() -> Settings {
         Settings {
             class_dir: format!("/usr/lib/{}-linux-gnu/rados-classes", std::env::consts::ARCH).into(),

@@ -32,7 +32,6 @@ impl RadosStore {
         Ok(Arc::new(RadosStore { shared: Arc::new(shared) }))
     }
 
-    /// The clock with which the store measures time.
     pub fn clock(&self) -> &dyn Clock {
         &*self.shared.options.clock
     }

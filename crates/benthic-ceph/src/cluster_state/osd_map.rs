@@ -76,7 +76,6 @@ pub struct Pool {
     pub min_size: usize,
     #[serde(default)]
     pub crush_rule: i64,
-    /// The present number of placement groups.
     pub pg_num: u32,
     #[serde(default)]
     pub pg_num_target: Option<u32>,
@@ -98,12 +97,10 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Whether the pool is replicated, not erasure-coded.
     pub fn is_replicated(&self) -> bool {
         self.kind == REPLICATED
     }
 
-    /// Whether the number of placement groups is changing.
     pub fn is_resizing(&self) -> bool {
         let differs = |now: Option<u32>, target: Option<u32>| {
             now.zip(target).is_some_and(|(now, target)| now != target)
@@ -135,7 +132,6 @@ pub struct Osd {
 }
 
 impl Osd {
-    /// Whether the monitors consider the OSD up.
     pub fn is_up(&self) -> bool {
         self.up == 1
     }

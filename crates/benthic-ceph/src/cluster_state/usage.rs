@@ -114,7 +114,6 @@ pub struct OsdPerf {
 }
 
 impl OsdPerf {
-    /// The latencies of all OSDs.
     pub fn of_osds(self) -> Vec<OsdLatency> {
         match self.osdstats {
             Some(inner) => inner.osd_perf_infos,

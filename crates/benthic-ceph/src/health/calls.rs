@@ -117,7 +117,6 @@ pub struct MethodSums {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Sums {
     pub calls: u64,
-    /// Calls that returned an error.
     pub failures: u64,
     pub busy_us: u64,
     pub calls_per_s: Option<f64>,
@@ -161,7 +160,6 @@ impl Tally {
         self.libraries.iter().map(sums_of).collect()
     }
 
-    /// The sums in Prometheus' text format.
     pub fn text(&self) -> String {
         let mut text = Text::new(&METRICS);
         for library in &self.sums() {

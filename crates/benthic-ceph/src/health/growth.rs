@@ -31,7 +31,6 @@ pub struct Reading {
 pub enum Growth {
     /// There are too few readings, or they are too close together.
     Unknown,
-    /// Usage does not grow.
     None,
     /// Days until the OSD is full, if the trend continues.
     Days(f64),

@@ -109,7 +109,6 @@ impl Series {
     }
 }
 
-/// The observations of a minute, an hour or a day.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Slot {
     start_unix_s: u64,
@@ -219,7 +218,6 @@ fn round_mean(series: &Series) -> Option<f64> {
 pub struct History {
     /// In the order of [`TIERS`]; each tier is sorted by time.
     tiers: [Vec<Slot>; TIERS.len()],
-    /// Time of this run's last poll.
     last_unix_s: Option<u64>,
 }
 

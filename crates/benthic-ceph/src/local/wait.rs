@@ -190,10 +190,7 @@ fn late(what: &str, limit: Duration) -> Error {
     Error::new(ErrorKind::Unavailable, message).with("limit_s", limit.as_secs())
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "daemons send no signal to wait for; each wait calls its watch first"
-)]
+#[expect(clippy::disallowed_methods, reason = "daemons send no signal; each wait calls its watch first")]
 fn pause() {
     thread::sleep(TICK);
 }
