@@ -28,11 +28,9 @@ pub fn library_name(library: &Path) -> Result<&str> {
     let file_name = library.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let name = file_name.strip_prefix("libcls_").and_then(|rest| rest.strip_suffix(".so"));
     name.filter(|name| is_library_name(name)).ok_or_else(|| {
-        Error::new(
-            ErrorKind::InvalidArgument,
-            "not the file name of a library of classes, or one of Ceph's own; call it libcls_NAME.so, with lower-case \
-             letters, digits and _ in NAME",
-        )
+        let message = "this is not the file name of a class library, or it is one of Ceph's own; name it libcls_NAME.so, with \
+             lower-case letters, digits and _ in NAME";
+        Error::new(ErrorKind::InvalidArgument, message)
         .with("file", library.display())
     })
 }
@@ -85,7 +83,8 @@ pub fn read_library(library: &Path) -> Result<Vec<u8>> {
     }
     Err(Error::new(
         ErrorKind::InvalidArgument,
-        "ceph-osd would find no classes in it; if it was built without Ceph's headers, `make ceph` and build again",
+        "ceph-osd would find no classes in this file; if it was built without Ceph's headers, run `make ceph` and build it \
+         again",
     )
     .with("file", library.display()))
 }
@@ -117,17 +116,12 @@ fn write_and_rename(content: &[u8], temporary: &Path, installed: &Path) -> std::
 pub fn running_older(installed: &Path) -> Result<Vec<u32>> {
     // The kernel shows this name for a mapped file whose name now belongs to another file.
     let replaced = format!("{} (deleted)", installed.display());
-    let cannot = |error| Error::io(Action::Admin, "cannot read /proc", error);
-    let mut pids = Vec::new();
-    for entry in fs::read_dir("/proc").map_err(cannot)? {
-        let name = entry.map_err(cannot)?.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+    let mut pids = tools::pids()?;
+    pids.retain(|pid| {
         // The file is empty or unreadable if the process has ended or belongs to another user.
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-        if maps.lines().any(|line| line.ends_with(&replaced)) {
-            pids.push(pid);
-        }
-    }
+        maps.lines().any(|line| line.ends_with(&replaced))
+    });
     pids.sort_unstable();
     Ok(pids)
 }
@@ -152,8 +146,7 @@ const USUAL_LIST: &str = "cephfs hello journal lock log numops otp rbd refcount 
                           queue 2pc_queue fifo";
 
 impl Settings {
-    /// The default settings of Debian's packages.
-    pub fn usual() -> Settings {
+    pub fn debian_default() -> Settings {
         Settings {
             class_dir: format!("/usr/lib/{}-linux-gnu/rados-classes", std::env::consts::ARCH).into(),
             load_list: USUAL_LIST.to_owned(),
@@ -166,12 +159,12 @@ impl Settings {
     ///
     /// # Errors
     /// `Unavailable` if there is no `ceph` program, no monitor answers, or no OSD is up.
-    pub fn ask(conf: Option<&Path>, id: Option<&str>) -> Result<Settings> {
+    pub fn read(conf: Option<&Path>, id: Option<&str>) -> Result<Settings> {
         let ask = |words: &[&str]| {
             let mut command = match conf {
                 Some(conf) => tools::command("ceph", conf),
                 // Keep CEPH_CONF and CEPH_ARGS from the environment, as librados does.
-                None => tools::plain("ceph"),
+                None => tools::with_environment("ceph"),
             };
             if let Some(id) = id {
                 let full = if id.contains('.') { id.to_owned() } else { format!("client.{id}") };
@@ -180,16 +173,16 @@ impl Settings {
             command.args(["--connect-timeout", "10", "-f", "json"]).args(words);
             tools::run(&mut command, QUESTION_LIMIT)
         };
-        let strange = |error| {
-            Error::new(ErrorKind::Unavailable, "the answer of `ceph` is not understood").with_source(error)
+        let unparsable = |error| {
+            Error::new(ErrorKind::Unavailable, "cannot parse the answer of `ceph`").with_source(error)
         };
-        let map: OsdMap = serde_json::from_str(&ask(&["osd", "dump"])?).map_err(strange)?;
+        let map: OsdMap = serde_json::from_str(&ask(&["osd", "dump"])?).map_err(unparsable)?;
         let up =
             map.osds.iter().find(|osd| osd.is_up()).ok_or_else(|| {
                 Error::new(ErrorKind::Unavailable, "no OSD is up; `ceph osd tree` shows them")
             })?;
         let shown = ask(&["tell", &format!("osd.{}", up.id), "config", "show"])?;
-        serde_json::from_str(&shown).map_err(strange)
+        serde_json::from_str(&shown).map_err(unparsable)
     }
 }
 

@@ -36,7 +36,7 @@ fn a_library_is_installed_beside_others_and_replaced_whole() {
 }
 
 #[test]
-fn an_older_file_is_seen_by_whatever_path_it_was_installed() {
+fn a_running_older_file_is_found_by_any_path() {
     let build = tempfile::tempdir().unwrap();
     let classes = tempfile::tempdir().unwrap();
     let link = build.path().join("link");
@@ -58,7 +58,7 @@ fn an_older_file_is_seen_by_whatever_path_it_was_installed() {
 }
 
 #[test]
-fn what_ceph_osd_would_not_load_or_ceph_needs_is_refused() {
+fn files_without_classes_and_names_of_ceph_are_refused() {
     let build = tempfile::tempdir().unwrap();
     let classes = tempfile::tempdir().unwrap();
     for name in
@@ -81,7 +81,7 @@ fn what_ceph_osd_would_not_load_or_ceph_needs_is_refused() {
 }
 
 #[test]
-fn the_same_content_is_not_written_again() {
+fn an_identical_file_is_not_written_again() {
     let build = tempfile::tempdir().unwrap();
     let classes = tempfile::tempdir().unwrap();
     let library = build.path().join("libcls_mydigest_1.so");
@@ -94,5 +94,5 @@ fn the_same_content_is_not_written_again() {
     assert_eq!(fs::metadata(&installed).unwrap().permissions().mode() & 0o777, 0o644, "OSDs can read it");
     fs::write(&library, [LIBRARY, b"new"].concat()).unwrap();
     assert_ne!(inode(&install(&library, classes.path()).unwrap()), first);
-    assert_eq!(running_older(&installed).unwrap(), Vec::<u32>::new(), "nobody had loaded it");
+    assert_eq!(running_older(&installed).unwrap(), Vec::<u32>::new(), "no process had loaded it");
 }

@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 /// sends.
 #[async_trait]
 pub trait ClusterClient: Send + Sync {
-    /// The clock of the connection.
     fn clock(&self) -> &dyn Clock;
 
     /// Sends the monitors a query, which changes nothing.

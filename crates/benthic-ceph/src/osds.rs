@@ -18,7 +18,6 @@ const SEARCH_LIMIT: Duration = Duration::from_secs(10);
 pub struct OsdTarget {
     /// N of `osd.N`.
     pub id: i64,
-    /// Whether the monitors consider it up.
     pub up: bool,
     /// A pool and the name of an object that this OSD would lead. `None` if the OSD is down, or if
     /// no such name was found because it leads no placement group of a replicated pool.
@@ -83,13 +82,13 @@ pub async fn library_on(
     };
     let (pool, name) = match &osd.object {
         Some((pool, name)) => (pool, name),
-        None if osd.up => return Err(unavailable("it leads no placement group of a replicated pool")),
-        None => return Err(unavailable("it is down")),
+        None if osd.up => return Err(unavailable("the OSD leads no placement group of a replicated pool")),
+        None => return Err(unavailable("the OSD is down")),
     };
     let described = client.library_at(pool, name, library).await?;
     // If the OSD went down meanwhile, the next OSD of the placement group answered.
     if primary(client, pool, name).await? != Some(osd.id) {
-        return Err(unavailable("it went down, or lost its placement groups"));
+        return Err(unavailable("the OSD went down or lost its placement groups"));
     }
     Ok(described)
 }

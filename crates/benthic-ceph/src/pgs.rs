@@ -34,14 +34,13 @@ pub struct SizingInput {
     /// Bytes that each pool occupies on all of its OSDs together.
     pub used_bytes: BTreeMap<i64, u64>,
     /// The autoscaler's plans, or the error of reading them.
-    pub autoscaler: Result<Vec<Scaled>>,
+    pub autoscaler: Result<Vec<AutoscalerPlan>>,
     pub settings: Settings,
 }
 
 /// The autoscaler's plan for a pool.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-pub struct Scaled {
-    /// The pool's name.
+pub struct AutoscalerPlan {
     #[serde(rename(deserialize = "pool_name"))]
     pub pool: String,
     /// The number of placement groups that it aims for.
@@ -87,9 +86,7 @@ pub struct Group {
     pub osds: usize,
     /// Mean number of placement group replicas per OSD.
     pub replicas_per_osd: f64,
-    /// Replicas on the OSD with the fewest.
     pub least: usize,
-    /// Replicas on the OSD with the most.
     pub most: usize,
     /// The highest number of replicas per weight of an OSD, as a multiple of the mean.
     pub uneven: f64,
@@ -101,7 +98,6 @@ pub struct Group {
 /// A pool and its shares within its group.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PoolShare {
-    /// The pool's name.
     pub pool: String,
     pub pg_num: u32,
     /// Replicas or chunks of each placement group.
@@ -113,15 +109,13 @@ pub struct PoolShare {
     pub replica_share: f64,
     /// The number of placement groups that the pool should have.
     pub suggested: u32,
-    /// The autoscaler's plan for the pool.
-    pub autoscaler: Option<Scaled>,
+    pub autoscaler: Option<AutoscalerPlan>,
 }
 
 /// A deviation from the recommended state.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
     pub check: Check,
-    /// The affected pools.
     pub pools: Vec<String>,
     /// The deviation and the next step.
     pub message: String,
@@ -179,14 +173,14 @@ impl SizingInput {
     }
 }
 
-/// Builds the report. `asked` maps pools to the shares of the data (0 to 1) that they will have.
+/// Builds the report. `requested` maps pools to the shares of the data (0 to 1) that they will have.
 /// The other pools divide the rest in proportion to their present data.
 ///
 /// # Errors
-/// `NotFound` if a pool in `asked` does not exist; `InvalidArgument` if the requested shares of
+/// `NotFound` if a pool in `requested` does not exist; `InvalidArgument` if the requested shares of
 /// pools with the same OSDs exceed 1.
-pub fn judge(input: &SizingInput, asked: &BTreeMap<String, f64>) -> Result<Report> {
-    for name in asked.keys() {
+pub fn judge(input: &SizingInput, requested: &BTreeMap<String, f64>) -> Result<Report> {
+    for name in requested.keys() {
         input.snapshot.pool(name)?;
     }
     let mut groups: BTreeMap<BTreeMap<i32, u32>, Vec<&Pool>> = BTreeMap::new();
@@ -195,7 +189,7 @@ pub fn judge(input: &SizingInput, asked: &BTreeMap<String, f64>) -> Result<Repor
     }
     let mut report = Report { groups: Vec::new(), findings: Vec::new() };
     for (osds, pools) in &groups {
-        let group = group(input, osds, pools, asked)?;
+        let group = group(input, osds, pools, requested)?;
         report.findings.extend(findings(&group, &input.settings));
         report.groups.push(group);
     }
@@ -222,7 +216,7 @@ fn group(
     input: &SizingInput,
     osds: &BTreeMap<i32, u32>,
     pools: &[&Pool],
-    asked: &BTreeMap<String, f64>,
+    requested: &BTreeMap<String, f64>,
 ) -> Result<Group> {
     // Count the replicas of all pools: pools of other groups may use some of these OSDs too.
     let mut on_osd: BTreeMap<i32, usize> = osds.keys().map(|osd| (*osd, 0)).collect();
@@ -236,8 +230,8 @@ fn group(
         let shared = theirs.keys().filter(|osd| osds.contains_key(osd)).count();
         (pool.pg_num as usize * pool.size * shared) as f64 / theirs.len().max(1) as f64
     };
-    let wanted: f64 = input.snapshot.map.pools.iter().map(here).sum();
-    let replicas_per_osd = wanted / on_osd.len().max(1) as f64;
+    let replicas: f64 = input.snapshot.map.pools.iter().map(here).sum();
+    let replicas_per_osd = replicas / on_osd.len().max(1) as f64;
     let is_fair = (REPLICAS_PER_OSD.0..=REPLICAS_PER_OSD.1).contains(&replicas_per_osd);
     let (least, most) =
         (on_osd.values().min().copied().unwrap_or(0), on_osd.values().max().copied().unwrap_or(0));
@@ -246,7 +240,7 @@ fn group(
         scaled.iter().find(|scaled| scaled.pool == pool.name).cloned()
     };
     let own: usize = pools.iter().map(|pool| pool.pg_num as usize * pool.size).sum();
-    let shares = shares(input, pools, asked)?;
+    let shares = shares(input, pools, requested)?;
     let pools = pools.iter().zip(shares).map(|(pool, data_share)| {
         let fitting = fitting(on_osd.len(), data_share, pool.size);
         let stays = on_osd.is_empty() || (is_fair && is_near(pool.pg_num, fitting));
@@ -283,8 +277,8 @@ fn uneven(on_osd: &BTreeMap<i32, usize>, weights: &BTreeMap<i32, u32>) -> f64 {
 }
 
 /// The share of the data of each pool. The shares add up to 1.
-fn shares(input: &SizingInput, pools: &[&Pool], asked: &BTreeMap<String, f64>) -> Result<Vec<f64>> {
-    let given = |pool: &Pool| asked.get(&pool.name).copied();
+fn shares(input: &SizingInput, pools: &[&Pool], requested: &BTreeMap<String, f64>) -> Result<Vec<f64>> {
+    let given = |pool: &Pool| requested.get(&pool.name).copied();
     let sum: f64 = pools.iter().filter_map(|pool| given(pool)).sum();
     if sum > 1.0 + 1e-9 {
         let names: Vec<&str> =
@@ -333,36 +327,36 @@ fn findings(group: &Group, settings: &Settings) -> Vec<Finding> {
     let per_osd = group.replicas_per_osd;
     if group.most as u64 > settings.replicas_per_osd_max {
         let message = format!(
-            "an OSD has {} replicas of placement groups, and the cluster allows {} (mon_max_pg_per_osd): new pools are refused, and \
+            "an OSD has {} placement group replicas, but the limit is {} (mon_max_pg_per_osd): the monitors refuse new pools, and \
              placement groups may stay inactive after a failure",
             group.most, settings.replicas_per_osd_max
         );
         add(Check::Limit, all(), message);
     } else if per_osd > many {
         let message = format!(
-            "{per_osd:.0} replicas an OSD, and {many:.0} are enough: more take memory and make failures last longer; \
-             `benthic pgs suggest` tells which pools have too many"
+            "{per_osd:.0} replicas per OSD, but {many:.0} are enough: more take memory and slow down recovery; \
+             `benthic pgs suggest` shows which pools have too many"
         );
         add(Check::Many, all(), message);
     }
     if per_osd < few && group.osds > 0 {
         let message = format!(
-            "{per_osd:.0} replicas an OSD, and {few:.0} to {many:.0} spread the data well; `benthic pgs suggest` tells which pools \
+            "{per_osd:.0} replicas per OSD, but {few:.0} to {many:.0} spread the data well; `benthic pgs suggest` shows which pools \
              have too few"
         );
         add(Check::Few, all(), message);
     }
     if group.uneven > UNEVEN_RATIO {
         let message = format!(
-            "an OSD has {:.1} times the replicas that it should have for its size: it is full first; `ceph balancer on` evens this out",
+            "an OSD has {:.1} times the replicas for its size: it will be full first; `ceph balancer on` evens this out",
             group.uneven
         );
         add(Check::Uneven, all(), message);
     }
     if group.recovery_bytes > settings.memory_target_bytes {
         let message = format!(
-            "the logs of {} placement groups take up to {} MiB of an OSD's memory, more than osd_memory_target ({} MiB); fewer placement \
-             groups, or a lower osd_min_pg_log_entries",
+            "the logs of {} placement groups take up to {} MiB of an OSD's memory, more than osd_memory_target ({} MiB); use fewer \
+             placement groups or a lower osd_min_pg_log_entries",
             group.most,
             group.recovery_bytes >> 20,
             settings.memory_target_bytes >> 20
@@ -373,7 +367,7 @@ fn findings(group: &Group, settings: &Settings) -> Vec<Finding> {
         let name = || vec![pool.pool.clone()];
         if !pool.pg_num.is_power_of_two() {
             let message = format!(
-                "{} placement groups: some are twice as large as others; {} would be a power of two",
+                "{} placement groups: some are twice as large as others; use a power of two, such as {}",
                 pool.pg_num,
                 pool.pg_num.next_power_of_two()
             );
@@ -382,8 +376,8 @@ fn findings(group: &Group, settings: &Settings) -> Vec<Finding> {
         let is_large = pool.data_share >= SHARE_MIN && group.pools.len() > 1;
         if is_large && pool.replica_share * SHARE_RATIO < pool.data_share {
             let message = format!(
-                "{:.0}% of the data in {:.0}% of the replicas: its placement groups are large, and OSDs fill unevenly; \
-                 {} would fit",
+                "{:.0}% of the data are in {:.0}% of the replicas: the pool's placement groups are large, and OSDs fill \
+                 unevenly; use {}",
                 pool.data_share * 100.0,
                 pool.replica_share * 100.0,
                 pool.suggested
@@ -394,8 +388,8 @@ fn findings(group: &Group, settings: &Settings) -> Vec<Finding> {
             pool.autoscaler.as_ref().filter(|scaled| scaled.would_adjust && scaled.mode == "on")
         {
             let message = format!(
-                "the autoscaler is going to change {} placement groups to {}, for it sees {:.1}% of the space used; with \
-                 pg_autoscale_mode `warn` it asks first",
+                "the autoscaler will change {} placement groups to {}, because the pool uses {:.1}% of the space; with \
+                 pg_autoscale_mode `warn` it only warns",
                 pool.pg_num,
                 scaled.pg_num,
                 scaled.share * 100.0

@@ -1,4 +1,6 @@
-use super::{Check, REPLICAS_PER_OSD, Report, Scaled, Settings, SizingInput, fitting, is_near, judge};
+use super::{
+    AutoscalerPlan, Check, REPLICAS_PER_OSD, Report, Settings, SizingInput, fitting, is_near, judge,
+};
 use crate::cluster_state::{Df, OsdMap, Pg, parse};
 use crate::placement::crush::CrushMap;
 use crate::placement::snapshot::Snapshot;
@@ -44,7 +46,7 @@ fn judged(state: &SizingInput) -> (Report, Vec<Check>) {
 }
 
 #[test]
-fn what_is_well_is_left_alone() {
+fn a_good_number_of_placement_groups_has_no_findings() {
     let (report, checks) = judged(&state(&[("a", 128), ("b", 32)]));
     assert_eq!(checks, []);
     let [group] = &report.groups[..] else { panic!("{report:?}") };
@@ -56,7 +58,7 @@ fn what_is_well_is_left_alone() {
 }
 
 #[test]
-fn too_few_too_many_and_crooked_numbers_are_told() {
+fn too_few_too_many_and_uneven_numbers_are_found() {
     assert_eq!(judged(&state(&[("a", 8)])).1, [Check::Few]);
     assert_eq!(judged(&state(&[("a", 256)])).1, [Check::Many]);
     assert_eq!(judged(&state(&[("a", 512)])).1, [Check::Limit]);
@@ -73,7 +75,7 @@ fn too_few_too_many_and_crooked_numbers_are_told() {
 }
 
 #[test]
-fn much_data_in_few_placement_groups_is_told() {
+fn much_data_in_few_placement_groups_is_found() {
     let mut state = state(&[("large", 8), ("small", 128)]);
     state.used_bytes = [(1, 90 << 30), (2, 10 << 30)].into();
     let (report, checks) = judged(&state);
@@ -86,9 +88,9 @@ fn much_data_in_few_placement_groups_is_told() {
 }
 
 #[test]
-fn what_the_autoscaler_is_going_to_do_is_told() {
+fn plans_of_the_autoscaler_are_reported() {
     let mut state = state(&[("a", 128)]);
-    let scaled = |mode: &str, would_adjust| Scaled {
+    let scaled = |mode: &str, would_adjust| AutoscalerPlan {
         pool: "a".to_owned(),
         pg_num: 32,
         would_adjust,
@@ -107,12 +109,12 @@ fn what_the_autoscaler_is_going_to_do_is_told() {
 }
 
 #[test]
-fn shares_can_be_asked_for() {
+fn requested_shares_replace_the_present_ones() {
     let mut state = state(&[("a", 32), ("b", 32), ("c", 32)]);
     state.used_bytes = [(1, 0), (2, 30 << 30), (3, 10 << 30)].into();
-    let shares = |asked: &[(&str, f64)]| {
-        let asked = asked.iter().map(|(name, share)| ((*name).to_owned(), *share)).collect();
-        judge(&state, &asked).map(|report| {
+    let shares = |requested: &[(&str, f64)]| {
+        let requested = requested.iter().map(|(name, share)| ((*name).to_owned(), *share)).collect();
+        judge(&state, &requested).map(|report| {
             let pools = &report.groups[0].pools;
             pools.iter().map(|pool| format!("{:.3}", pool.data_share)).collect::<Vec<_>>()
         })
@@ -181,7 +183,7 @@ fn suggestions_are_powers_of_two_that_fit() {
 }
 
 #[test]
-fn what_pools_use_is_read() {
+fn the_usage_of_pools_is_parsed() {
     let usage = br#"{"stats":{},"pools":[{"name":"a","id":3,"stats":{"bytes_used":7}},{"name":"b","id":4,"stats":{}}]}"#;
     assert_eq!(parse::<Df>(usage).unwrap().used_bytes(), [(3, 7)].into());
     assert_eq!(parse::<Df>(b"nonsense").unwrap_err().kind(), ErrorKind::Unsupported);

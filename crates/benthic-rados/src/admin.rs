@@ -4,7 +4,7 @@
 use crate::blocking::Progress;
 use crate::connection::Shared;
 use crate::errors::{self, c_string};
-use crate::ffi::Daemons;
+use crate::ffi::{Daemons, ErrnoResult};
 use crate::store::RadosStore;
 use benthic_core::{Error, ErrorKind, Result};
 use serde_json::Value;
@@ -59,7 +59,7 @@ fn prefix(command: &Value) -> String {
 }
 
 /// The output of a command, or the error of its errno and status line.
-fn output((result, status): (std::result::Result<Vec<u8>, i32>, String)) -> Result<Vec<u8>> {
+fn output((result, status): (ErrnoResult<Vec<u8>>, String)) -> Result<Vec<u8>> {
     result.map_err(|number| errors::of_command(number, &status))
 }
 
@@ -67,7 +67,8 @@ fn output((result, status): (std::result::Result<Vec<u8>, i32>, String)) -> Resu
 /// output.
 fn check_manager_output(output: Vec<u8>) -> Result<Vec<u8>> {
     if output.is_empty() {
-        return Err(Error::new(ErrorKind::Unavailable, "the manager's answer is empty: it may have ended"));
+        let message = "the manager sent an empty answer: it may have ended";
+        return Err(Error::new(ErrorKind::Unavailable, message));
     }
     Ok(output)
 }
@@ -91,7 +92,7 @@ mod tests {
     use benthic_core::error::errno;
 
     #[test]
-    fn a_manager_that_hangs_is_told_from_monitors_that_do() {
+    fn errors_distinguish_a_hanging_manager_from_hanging_monitors() {
         let late = output((Err(errno::ETIMEDOUT), String::new())).unwrap_err();
         assert!(late.message().contains("no monitor"), "{late}");
         let late = of_manager(late);

@@ -22,16 +22,14 @@ pub(crate) struct Blocking(Arc<Shared>);
 struct Shared {
     clock: Arc<dyn Clock>,
     jobs: Mutex<Jobs>,
-    /// Wakes a worker thread for a job.
     work: Condvar,
-    /// Wakes the watchdog thread.
     watch: Condvar,
 }
 
 #[derive(Default)]
 struct Jobs {
     queue: VecDeque<Job>,
-    running: Vec<Running>,
+    running: Vec<RunningJob>,
     /// Number of jobs started so far; numbers the next one.
     started: u64,
     closed: bool,
@@ -44,7 +42,7 @@ struct Job {
 
 /// A job on a thread. `caller` is `None` once the job is late and the watchdog has answered the
 /// caller.
-struct Running {
+struct RunningJob {
     number: u64,
     caller: Option<Caller>,
 }
@@ -57,7 +55,7 @@ struct Caller {
 }
 
 /// A job whose caller gets a time-out error. `run` is set if the job never started.
-struct Late {
+struct LateJob {
     caller: Caller,
     error: Error,
     run: Option<Run>,
@@ -72,7 +70,7 @@ pub(crate) struct Progress(Mutex<Stage>);
 #[derive(Default, PartialEq)]
 enum Stage {
     #[default]
-    Looking,
+    Reading,
     Changing,
     GivenUp,
 }
@@ -87,7 +85,7 @@ impl Progress {
     pub fn begin_change(&self) -> Result<()> {
         let mut stage = self.0.lock();
         if *stage == Stage::GivenUp {
-            return Err(Error::new(ErrorKind::Unavailable, "the caller waits no longer"));
+            return Err(Error::new(ErrorKind::Unavailable, "the caller no longer waits"));
         }
         *stage = Stage::Changing;
         Ok(())
@@ -95,7 +93,7 @@ impl Progress {
 
     /// Turns `Unavailable` into `OutcomeUnknown` if the change has begun: without an answer, its
     /// outcome is unknown.
-    pub fn judge(&self, error: Error) -> Error {
+    pub fn classify(&self, error: Error) -> Error {
         if error.kind() == ErrorKind::Unavailable && *self.0.lock() == Stage::Changing {
             return outcome_unknown();
         }
@@ -105,27 +103,22 @@ impl Progress {
     fn give_up(&self) -> Error {
         match std::mem::replace(&mut *self.0.lock(), Stage::GivenUp) {
             Stage::Changing => outcome_unknown(),
-            Stage::Looking | Stage::GivenUp => Error::new(
+            Stage::Reading | Stage::GivenUp => Error::new(
                 ErrorKind::Unavailable,
-                "the cluster did not answer in time; `ceph -s` says how it is",
+                "the cluster did not answer in time; `ceph -s` shows its state",
             ),
         }
     }
 }
 
 fn outcome_unknown() -> Error {
-    Error::new(
-        ErrorKind::OutcomeUnknown,
-        "no monitor answered in time, and the change may have happened; look before it is repeated",
-    )
+    let message = "no monitor answered in time, and the change may have happened; check before you repeat it";
+    Error::new(ErrorKind::OutcomeUnknown, message)
 }
 
 fn all_stuck() -> Error {
-    Error::new(
-        ErrorKind::Unavailable,
-        "all threads wait for a cluster that does not answer; `ceph -s` says how it is",
-    )
-    .with("threads", THREADS)
+    let message = "all threads wait for a cluster that does not answer; `ceph -s` shows its state";
+    Error::new(ErrorKind::Unavailable, message).with("threads", THREADS)
 }
 
 impl Blocking {
@@ -140,10 +133,9 @@ impl Blocking {
         let blocking = Blocking(Arc::clone(&shared));
         let spawn = |name: String, body: fn(&Shared)| {
             let shared = Arc::clone(&shared);
-            std::thread::Builder::new()
-                .name(name)
-                .spawn(move || body(&shared))
-                .map_err(|error| Error::new(ErrorKind::Unavailable, "no thread").with_source(error))
+            std::thread::Builder::new().name(name).spawn(move || body(&shared)).map_err(|error| {
+                Error::new(ErrorKind::Unavailable, "cannot start a thread").with_source(error)
+            })
         };
         spawn("rados-watch".to_owned(), watch)?;
         for index in 0..THREADS {
@@ -190,8 +182,8 @@ impl Blocking {
             return Err(all_stuck());
         }
         if jobs.queue.len() >= QUEUE_JOBS_MAX {
-            return Err(Error::new(ErrorKind::Busy, "too many listings and pool commands at once")
-                .with("jobs_max", QUEUE_JOBS_MAX));
+            let message = "too many listings and pool commands at once; try again later";
+            return Err(Error::new(ErrorKind::Busy, message).with("jobs_max", QUEUE_JOBS_MAX));
         }
         jobs.queue.push_back(job);
         drop(jobs);
@@ -216,19 +208,19 @@ impl Jobs {
     }
 
     /// Removes the callers and jobs that are past their deadline, and returns the next deadline.
-    fn late(&mut self, now: Duration) -> (Vec<Late>, Option<Duration>) {
+    fn late(&mut self, now: Duration) -> (Vec<LateJob>, Option<Duration>) {
         let mut late = Vec::new();
         for running in &mut self.running {
             if let Some(caller) = running.caller.take_if(|caller| caller.deadline <= now) {
                 let error = caller.progress.give_up();
-                late.push(Late { caller, error, run: None });
+                late.push(LateJob { caller, error, run: None });
             }
         }
         let stuck = self.stuck();
         let (over, queue): (Vec<_>, Vec<_>) =
             self.queue.drain(..).partition(|job| stuck || job.caller.deadline <= now);
         self.queue = queue.into();
-        late.extend(over.into_iter().map(|Job { run, caller }| Late {
+        late.extend(over.into_iter().map(|Job { run, caller }| LateJob {
             caller,
             error: all_stuck(),
             run: Some(run),
@@ -248,7 +240,7 @@ fn watch(shared: &Shared) {
             // Not under the lock: answering wakes tasks, and a job may hold the last handle of the
             // store, whose drop takes the lock.
             drop(jobs);
-            for Late { caller, error, run } in late {
+            for LateJob { caller, error, run } in late {
                 (caller.give_up)(error);
                 drop(run);
             }
@@ -276,7 +268,7 @@ fn work(shared: &Shared) {
         jobs.started += 1;
         let number = jobs.started;
         let progress = Arc::clone(&job.caller.progress);
-        jobs.running.push(Running { number, caller: Some(job.caller) });
+        jobs.running.push(RunningJob { number, caller: Some(job.caller) });
         drop(jobs);
         // A panic drops the job's sender, so the caller gets an error.
         let _ = catch_unwind(AssertUnwindSafe(|| (job.run)(&progress)));
@@ -294,16 +286,16 @@ mod tests {
     use benthic_core::{Error, ErrorKind};
 
     #[test]
-    fn a_change_that_began_has_an_unknown_outcome_when_nobody_answers() {
+    fn an_unanswered_change_has_an_unknown_outcome() {
         let late = || Error::new(ErrorKind::Unavailable, "no answer");
-        let looking = Progress::default();
-        assert_eq!(looking.judge(late()).kind(), ErrorKind::Unavailable);
-        assert_eq!(looking.give_up().kind(), ErrorKind::Unavailable);
-        assert!(looking.begin_change().is_err(), "its caller was told that nothing happened");
+        let reading = Progress::default();
+        assert_eq!(reading.classify(late()).kind(), ErrorKind::Unavailable);
+        assert_eq!(reading.give_up().kind(), ErrorKind::Unavailable);
+        assert!(reading.begin_change().is_err(), "its caller has the answer that nothing happened");
 
         let changing = Progress::default();
         changing.begin_change().unwrap();
-        assert_eq!(changing.judge(late()).kind(), ErrorKind::OutcomeUnknown);
+        assert_eq!(changing.classify(late()).kind(), ErrorKind::OutcomeUnknown);
         assert_eq!(changing.give_up().kind(), ErrorKind::OutcomeUnknown);
     }
 }

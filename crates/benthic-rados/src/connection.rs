@@ -3,7 +3,7 @@
 
 use crate::blocking::Blocking;
 use crate::errors::{self, c_string, no_such_pool};
-use crate::ffi::{Cluster, Daemons, IoCtx};
+use crate::ffi::{Cluster, Daemons, ErrnoResult, IoCtx};
 use crate::in_flight::InFlight;
 use crate::libraries::Libraries;
 use benthic_core::error::errno;
@@ -98,7 +98,7 @@ impl Shared {
         }
         // librados' own time-out usually fires first; then no thread is left behind.
         let limit = options.mon_timeout() + Duration::from_secs(1);
-        let cluster = within(limit, cluster)?.map_err(failed)?;
+        let cluster = connect_within(limit, cluster)?.map_err(failed)?;
         let class_names = options.classes.describe().into_iter().map(|class| class.name).collect();
         let clock = || Arc::clone(&options.clock);
         Ok(Shared {
@@ -130,17 +130,14 @@ impl Shared {
 
 /// Connects on a separate thread, and abandons the thread after `limit`. The inner error is an
 /// errno.
-fn within(limit: Duration, cluster: Cluster) -> Result<std::result::Result<Cluster, i32>> {
+fn connect_within(limit: Duration, cluster: Cluster) -> Result<ErrnoResult<Cluster>> {
     static CONNECTING: AtomicUsize = AtomicUsize::new(0);
     let taken = CONNECTING.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |connecting| {
         (connecting < CONNECTING_MAX).then_some(connecting + 1)
     });
     if taken.is_err() {
-        return Err(Error::new(
-            ErrorKind::Unavailable,
-            "too many connections are waiting for monitors that do not answer",
-        )
-        .with("connections_max", CONNECTING_MAX));
+        let message = "too many connections wait for monitors that do not answer; try again later";
+        return Err(Error::new(ErrorKind::Unavailable, message).with("connections_max", CONNECTING_MAX));
     }
     let (sender, receiver) = mpsc::channel();
     let connect = move || {
@@ -151,7 +148,7 @@ fn within(limit: Duration, cluster: Cluster) -> Result<std::result::Result<Clust
     };
     std::thread::Builder::new().name("rados-connect".to_owned()).spawn(connect).map_err(|error| {
         CONNECTING.fetch_sub(1, Ordering::Relaxed);
-        Error::new(ErrorKind::Unavailable, "no thread").with_source(error)
+        Error::new(ErrorKind::Unavailable, "cannot start a thread").with_source(error)
     })?;
     Ok(receiver.recv_timeout(limit).unwrap_or(Err(errno::ETIMEDOUT)))
 }
@@ -176,12 +173,12 @@ fn no_conf(number: i32, conf: Option<&Path>) -> Error {
     let (kind, message) = match number {
         errno::ENOENT => (
             ErrorKind::NotFound,
-            "no Ceph configuration; name one with ceph:?conf=FILE, or put it at /etc/ceph/ceph.conf",
+            "there is no Ceph configuration; name one with ceph:?conf=FILE, or put it at /etc/ceph/ceph.conf",
         ),
         errno::EACCES | errno::EPERM => {
-            (ErrorKind::PermissionDenied, "the Ceph configuration is not readable")
+            (ErrorKind::PermissionDenied, "this user may not read the Ceph configuration")
         }
-        _ => (ErrorKind::InvalidArgument, "the Ceph configuration cannot be used"),
+        _ => (ErrorKind::InvalidArgument, "librados cannot parse the Ceph configuration"),
     };
     let error = Error::new(kind, message).with("errno", number);
     match conf {
@@ -211,10 +208,9 @@ pub(crate) fn command(shared: &Shared, command: &Value) -> Result<(Vec<u8>, Stri
     Ok((output, status))
 }
 
-/// Runs a monitor command and parses its JSON output.
 pub(crate) fn ask<T: for<'de> Deserialize<'de>>(shared: &Shared, question: &Value) -> Result<T> {
     let (answer, _) = command(shared, question)?;
     serde_json::from_slice(&answer).map_err(|error| {
-        Error::new(ErrorKind::Internal, "the monitors' answer is not understood").with_source(error)
+        Error::new(ErrorKind::Internal, "cannot parse the monitors' answer").with_source(error)
     })
 }

@@ -30,11 +30,11 @@ pub(crate) fn of_operation(number: i32, action: Action) -> Error {
         (ErrorKind::NotFound, _) => "no such object, or the pool is gone",
         (ErrorKind::AlreadyExists, _) => "the object is there already",
         (ErrorKind::Conflict, errno::ERANGE | errno::EOVERFLOW) => "the object has another version",
-        (ErrorKind::Conflict, _) => "an attribute or omap value compares otherwise",
+        (ErrorKind::Conflict, _) => "a guard on an attribute or omap value does not hold",
         (ErrorKind::Unsupported, _) => {
-            "the pool cannot do this: an erasure-coded pool has no omap, and without allow_ec_overwrites takes only whole \
-             objects and appends of whole stripes; use a replicated pool, or `ceph osd pool set POOL allow_ec_overwrites \
-             true`"
+            "the pool does not support this: an erasure-coded pool has no omap, and without allow_ec_overwrites it accepts \
+             only whole objects and appends of whole stripes; use a replicated pool, or `ceph osd pool set POOL \
+             allow_ec_overwrites true`"
         }
         (ErrorKind::PermissionDenied, _) => {
             "the client may not do this; its OSD caps need r to read and w to write, as in `allow rwx pool=POOL`"
@@ -42,11 +42,11 @@ pub(crate) fn of_operation(number: i32, action: Action) -> Error {
         (ErrorKind::LimitExceeded, errno::ENOSPC) => "the cluster is full; remove objects or add OSDs",
         (ErrorKind::LimitExceeded, errno::EDQUOT) => "the pool is full; remove objects or raise its quota",
         (ErrorKind::LimitExceeded, _) => "the object or the operation would be too large",
-        (ErrorKind::Corrupt, _) => "the OSD cannot read the object; `ceph health detail` says more",
+        (ErrorKind::Corrupt, _) => "the OSD cannot read the object; `ceph health detail` shows the damage",
         (ErrorKind::Unavailable, errno::ESHUTDOWN) => "the cluster has blocked this client; connect again",
-        (ErrorKind::Unavailable, _) => "no OSD answered in time; `ceph health detail` says what is down",
+        (ErrorKind::Unavailable, _) => "no OSD answered in time; `ceph health detail` shows which are down",
         (ErrorKind::OutcomeUnknown, _) => {
-            "no OSD answered in time, and the change may have happened; read to find out before repeating it"
+            "no OSD answered in time, and the change may have happened; read the object before you repeat the change"
         }
         _ => "the cluster refused the operation",
     };
@@ -68,10 +68,10 @@ pub(crate) fn lost(_: oneshot::Canceled) -> Error {
 pub(crate) fn of_method(number: i32, call: &ClassCall) -> Error {
     let kind = ErrorKind::from_errno(number, Action::Exec);
     let message = match kind {
-        ErrorKind::Unsupported => "the OSDs have no such class or method, or the method refuses this",
-        ErrorKind::ClassFailed => {
-            "the method failed, or did what it had not declared; the OSD's log says more"
+        ErrorKind::Unsupported => {
+            "the OSDs have no such class or method, or the method does not support this"
         }
+        ErrorKind::ClassFailed => "the method failed or violated its flags; the OSD's log shows the reason",
         _ => "the method returned an error",
     };
     Error::new(kind, message).with("class", &call.class).with("method", &call.method).with("errno", number)
@@ -79,13 +79,9 @@ pub(crate) fn of_method(number: i32, call: &ClassCall) -> Error {
 
 /// The error of an operation with a method call that an OSD refused before it ran any step.
 pub(crate) fn of_refused_method(call: &ClassCall) -> Error {
-    Error::new(
-        ErrorKind::PermissionDenied,
-        "the client may not call methods; its OSD caps need x, as in `allow rwx pool=POOL` (or the OSDs may not load the \
-         class: see osd_class_load_list)",
-    )
-    .with("class", &call.class)
-    .with("method", &call.method)
+    let message = "the client may not call methods; its OSD caps need x, as in `allow rwx pool=POOL` (or the OSDs may not load the \
+         class: see osd_class_load_list)";
+    Error::new(ErrorKind::PermissionDenied, message).with("class", &call.class).with("method", &call.method)
 }
 
 /// The error of a monitor command. It includes the monitors' status line, if there is one.
@@ -95,22 +91,21 @@ pub(crate) fn of_command(number: i32, status: &str) -> Error {
         // For an old `prior_version` of a CRUSH map the monitors return EPERM, as for missing caps;
         // only the text differs.
         errno::EPERM if status.contains("prior_version") => {
-            (ErrorKind::Conflict, "the CRUSH map has changed meanwhile")
+            (ErrorKind::Conflict, "the CRUSH map has changed; read it again")
         }
         errno::EPERM | errno::EACCES => {
             (ErrorKind::PermissionDenied, "the monitors refused; the client's mon caps need `allow rw`")
         }
         errno::ERANGE => (
             ErrorKind::LimitExceeded,
-            "the pool's placement groups would be too many for the OSDs; remove pools or add OSDs",
+            "the pool has too many placement groups for the OSDs; remove pools or add OSDs",
         ),
-        _ => (ErrorKind::from_errno(number, Action::Admin), "the monitors refused"),
+        _ => (ErrorKind::from_errno(number, Action::Admin), "the monitors refused the command"),
     };
     let error = Error::new(kind, message).with("errno", number);
     if status.is_empty() { error } else { error.with("status", format_args!("{status:?}")) }
 }
 
-/// The error of a failed connection.
 pub(crate) fn of_connect(number: i32, id: &str) -> Error {
     let (kind, message) = match number {
         errno::ETIMEDOUT => (
@@ -119,19 +114,18 @@ pub(crate) fn of_connect(number: i32, id: &str) -> Error {
         ),
         errno::ENOENT => (
             ErrorKind::NotFound,
-            "no monitors or no key for this client; the configuration needs mon_host, and a keyring with its key",
+            "the configuration has no monitors or no key for this client; it needs mon_host and a keyring with the key",
         ),
         errno::EPERM | errno::EACCES => (
             ErrorKind::PermissionDenied,
             "the cluster does not accept this client; check its id, and its key in the keyring",
         ),
-        errno::EINVAL => (ErrorKind::InvalidArgument, "the configuration or the keyring cannot be used"),
-        _ => (ErrorKind::Unavailable, "the cluster cannot be reached"),
+        errno::EINVAL => (ErrorKind::InvalidArgument, "the configuration or the keyring is invalid"),
+        _ => (ErrorKind::Unavailable, "the cluster is unreachable"),
     };
     Error::new(kind, message).with("id", id).with("errno", number)
 }
 
-/// The error of a missing pool.
 pub(crate) fn no_such_pool(name: &str) -> Error {
     Error::new(ErrorKind::NotFound, "no such pool").with("pool", name)
 }
@@ -143,7 +137,7 @@ mod tests {
     use benthic_core::{Action, ErrorKind, Reason};
 
     #[test]
-    fn a_full_cluster_and_a_full_pool_have_the_reason_of_a_full_store() {
+    fn a_full_cluster_or_pool_has_the_reason_store_full() {
         for number in [errno::ENOSPC, errno::EDQUOT] {
             let error = of_operation(number, Action::Write);
             assert_eq!((error.kind(), error.reason()), (ErrorKind::LimitExceeded, Some(Reason::StoreFull)));

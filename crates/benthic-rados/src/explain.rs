@@ -38,18 +38,18 @@ impl RadosPool {
         let (class, method) = self.wire_names(call)?;
         Ok(if self.has(context, object, &class, &method).await? {
             if self.is_erasure_coded().await {
-                "in an erasure-coded pool methods cannot read data and have no omap; use a replicated pool, or read the \
-                 object and compute here"
+                "methods in an erasure-coded pool cannot read data and have no omap; use a replicated pool, or read the \
+                 object and compute in the client"
             } else {
                 "the method does not support this"
             }
         } else if !self.is_of_this_build(call) {
             "the OSDs have no such class or method; a class is a library in their osd_class_dir"
         } else if self.has(context, object, &class, DESCRIBE).await? {
-            "the OSDs have this class in another build without this method; `benthic class install` installs this build's, \
-             and an OSD loads a file of the same name only when it starts"
+            "the OSDs have another build of this class, without this method; run `benthic class install`, then restart the \
+             OSDs: an OSD loads a file of the same name only when it starts"
         } else {
-            "the OSDs do not have Benthic's classes; `benthic class install` puts them into their osd_class_dir"
+            "the OSDs do not have Benthic's classes; `benthic class install` installs them in the OSDs' osd_class_dir"
         })
     }
 

@@ -29,12 +29,12 @@ pub(crate) struct InFlight {
 struct Admission {
     operations: usize,
     bytes: u64,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingOperation>,
     /// Length of the queue at which `enter` removes cancelled entries.
     sweep_at: usize,
 }
 
-struct Waiting {
+struct WaitingOperation {
     bytes: u64,
     since: Duration,
     sender: oneshot::Sender<Permit>,
@@ -59,7 +59,6 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// Records that the operation timed out.
     pub fn timed_out(&mut self) {
         self.timed_out = true;
     }
@@ -94,15 +93,13 @@ impl InFlight {
                 admission.sweep_at = OPERATIONS_MAX.max(2 * admission.waiting.len());
             }
             let (sender, receiver) = oneshot::channel();
-            admission.waiting.push_back(Waiting { bytes, since: self.clock.monotonic(), sender });
+            admission.waiting.push_back(WaitingOperation { bytes, since: self.clock.monotonic(), sender });
             receiver
         };
         receiver.await.map_err(|_| {
-            Error::new(
-                ErrorKind::Unavailable,
-                "not sent: too many operations are in flight, and the OSDs do not answer; `ceph health detail` says what \
-                 is down",
-            )
+            let message = "the operation was not sent: too many are in flight, and the OSDs do not answer; `ceph health detail` shows \
+                 which are down";
+            Error::new(ErrorKind::Unavailable, message)
         })
     }
 
@@ -124,7 +121,8 @@ impl InFlight {
             }
             // Every sent operation ends within its time-out. So an operation that waits behind a
             // dead OSD fails here and needs no timer of its own.
-            let over = |waiting: &Waiting| timed_out && now.saturating_sub(waiting.since) >= self.timeout;
+            let over =
+                |waiting: &WaitingOperation| timed_out && now.saturating_sub(waiting.since) >= self.timeout;
             while admission.waiting.front().is_some_and(|first| over(first) || first.sender.is_canceled()) {
                 gone.extend(admission.waiting.pop_front());
             }

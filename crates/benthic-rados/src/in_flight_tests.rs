@@ -22,7 +22,7 @@ fn operations_over_the_limit_wait_for_room() {
 }
 
 #[test]
-fn bytes_over_the_limit_wait_and_nobody_overtakes() {
+fn bytes_over_the_limit_wait_in_order() {
     let room = in_flight(HOUR);
     let half = block_on(room.enter(BYTES_MAX / 2)).unwrap();
     let mut large = Box::pin(room.enter(BYTES_MAX));
@@ -37,7 +37,7 @@ fn bytes_over_the_limit_wait_and_nobody_overtakes() {
 }
 
 #[test]
-fn who_went_away_leaves_the_room_to_others() {
+fn a_cancelled_operation_frees_its_room() {
     let room = in_flight(HOUR);
     let all = block_on(room.enter(BYTES_MAX)).unwrap();
     let mut gone = Box::pin(room.enter(BYTES_MAX));
@@ -54,7 +54,7 @@ fn who_went_away_leaves_the_room_to_others() {
 }
 
 #[test]
-fn those_who_went_away_do_not_pile_up() {
+fn cancelled_operations_do_not_accumulate() {
     let room = in_flight(HOUR);
     let all = block_on(room.enter(BYTES_MAX)).unwrap();
     let mut first = Box::pin(room.enter(1));
@@ -68,7 +68,7 @@ fn those_who_went_away_do_not_pile_up() {
 }
 
 #[test]
-fn a_time_out_ends_the_wait_of_who_waited_as_long() {
+fn a_time_out_ends_equally_long_waits() {
     for (timeout, ends) in [(Duration::ZERO, true), (HOUR, false)] {
         let room = in_flight(timeout);
         let mut all = block_on(room.enter(BYTES_MAX)).unwrap();

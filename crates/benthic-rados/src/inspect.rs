@@ -57,7 +57,7 @@ mod tests {
     use super::CALLS;
 
     #[test]
-    fn the_question_is_the_one_that_libraries_answer() {
+    fn the_query_has_the_name_in_the_contract() {
         assert_eq!(CALLS.to_str().unwrap(), benthic_core::CALLS);
     }
 }

@@ -26,7 +26,6 @@ use std::time::Duration;
 /// [`benthic_core::DESCRIBE`] as a C string for librados.
 pub(crate) const DESCRIBE: &CStr = c"benthic.describe";
 
-/// Limit of cached classes.
 const CLASSES_MAX: usize = 1_024;
 /// Limit of an answer; libraries' answers are much shorter.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
@@ -45,10 +44,9 @@ struct CachedClass {
     /// `None` if no OSD has reported a library with the class.
     found: Option<Arc<LibraryClass>>,
     /// Monotonic time of the last query; `None` if the entry is stale whatever its age.
-    asked_at: Option<Duration>,
+    refreshed_at: Option<Duration>,
 }
 
-/// A class and the library that holds it.
 pub(crate) struct LibraryClass {
     pub library: String,
     pub class: ClassInfo,
@@ -103,12 +101,12 @@ impl Libraries {
         let mut cache = self.cache.lock();
         let Some(cached) = cache.get_mut(class) else { return true };
         let lacks = |found: &Arc<LibraryClass>| method.is_some_and(|method| found.method(method).is_none());
-        if cached.asked_at.is_some_and(|asked_at| now.saturating_sub(asked_at) < CACHE_TTL)
+        if cached.refreshed_at.is_some_and(|refreshed_at| now.saturating_sub(refreshed_at) < CACHE_TTL)
             && !cached.found.as_ref().is_some_and(lacks)
         {
             return false;
         }
-        cached.asked_at = Some(now);
+        cached.refreshed_at = Some(now);
         true
     }
 
@@ -122,7 +120,7 @@ impl Libraries {
             cache.clear();
         }
         let cached = cache.entry(class.to_owned()).or_default();
-        cached.asked_at = Some(now);
+        cached.refreshed_at = Some(now);
         // An OSD without the library does not invalidate the answer of another OSD.
         if let Some(found) = found {
             cached.found = Some(Arc::new(found));
@@ -133,7 +131,7 @@ impl Libraries {
     /// refreshes the entry. Until then the entry serves calls that are in progress.
     pub fn invalidate(&self, class: &str) {
         if let Some(cached) = self.cache.lock().get_mut(class) {
-            cached.asked_at = None;
+            cached.refreshed_at = None;
         }
     }
 }
@@ -221,7 +219,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn the_question_is_the_one_that_libraries_answer() {
+    fn the_query_has_the_name_in_the_contract() {
         assert_eq!(DESCRIBE.to_str().unwrap(), benthic_core::DESCRIBE);
     }
 
@@ -237,14 +235,14 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_holds_until_it_is_invalidated_and_serves_meanwhile() {
+    fn an_invalidated_entry_serves_until_it_is_refreshed() {
         let libraries = libraries();
         assert!(libraries.begin_refresh("c", Some("m")));
         libraries.insert("c", None);
         assert!(!libraries.begin_refresh("c", Some("m")), "a miss is remembered");
         libraries.invalidate("c");
         assert!(libraries.begin_refresh("c", Some("m")));
-        assert!(!libraries.begin_refresh("c", Some("m")), "one asks again, not all");
+        assert!(!libraries.begin_refresh("c", Some("m")), "only one caller refreshes the entry");
         libraries.insert("c", Some(found()));
         assert!(!libraries.begin_refresh("c", Some("m")) && !libraries.begin_refresh("c", None));
         assert!(libraries.begin_refresh("c", Some("new")), "a later build may have it");

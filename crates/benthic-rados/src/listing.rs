@@ -9,7 +9,7 @@
 //! another process.
 
 use crate::errors;
-use crate::ffi::{Cursor, IoCtx, Listed};
+use crate::ffi::{Cursor, IoCtx, ListedObject};
 use benthic_core::{
     Action, Clock, Error, ErrorKind, ListPage, ListRequest, ListToken, Namespaces, ObjectId, Result,
     Stopwatch, limits, names,
@@ -19,7 +19,6 @@ use std::time::Duration;
 /// The name by which librados selects all namespaces.
 pub(crate) const ALL_NAMESPACES: &str = "\u{1}";
 
-/// The number of hash values.
 const HASHES: usize = 1 << 32;
 
 /// Limit of round trips per page, so that a rare prefix cannot occupy a thread for long. Each round
@@ -42,7 +41,6 @@ struct Position {
     last: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-/// The request for one page.
 pub(crate) struct Listing {
     request: ListRequest,
     objects_max: usize,
@@ -120,7 +118,7 @@ impl Listing {
         Ok(page)
     }
 
-    fn take(&self, page: &mut ListPage, object: &Listed) {
+    fn take(&self, page: &mut ListPage, object: &ListedObject) {
         // The name alone does not find an object that has a locator. A name that is not UTF-8 has
         // no `ObjectId`.
         if !object.locator.is_empty() || object.namespace == ALL_NAMESPACES.as_bytes() {
@@ -142,7 +140,7 @@ fn list<'a>(
     from: &Cursor<'_>,
     to: &Cursor<'_>,
     objects_max: usize,
-) -> Result<(Vec<Listed>, Cursor<'a>)> {
+) -> Result<(Vec<ListedObject>, Cursor<'a>)> {
     context.list(from, to, objects_max).map_err(|number| errors::of_operation(number, Action::Read))
 }
 
@@ -192,7 +190,8 @@ impl Position {
             Some(Position { hash: u32::from_le_bytes(*hash), last })
         };
         decoded().ok_or_else(|| {
-            Error::new(ErrorKind::InvalidArgument, "the token is not one of this pool's listings")
+            let message = "the token is not from a listing of this engine; list again without it";
+            Error::new(ErrorKind::InvalidArgument, message)
         })
     }
 }

@@ -38,7 +38,6 @@ impl RadosPool {
         &self.shared
     }
 
-    /// Whether the called class is compiled into this build.
     pub fn is_of_this_build(&self, call: &ClassCall) -> bool {
         self.shared.class_names.contains(&call.class)
     }
@@ -46,10 +45,8 @@ impl RadosPool {
     /// The I/O context of a namespace, through which the objects in it are addressed.
     async fn context(&self, namespace: &str) -> Result<Arc<IoCtx>> {
         if namespace == ALL_NAMESPACES {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                "Ceph keeps this namespace for itself; use another name",
-            ));
+            let message = "Ceph reserves this namespace; use another name";
+            return Err(Error::new(ErrorKind::Unsupported, message));
         }
         if let Some(context) = self.contexts.lock().get(namespace) {
             return Ok(Arc::clone(context));
@@ -98,12 +95,11 @@ impl RadosPool {
         self.find_libraries(object, methods.clone()).await?;
         for call in methods {
             if self.flags(call)?.is_some_and(|flags| flags.contains(MethodFlags::WRITE)) {
-                return Err(Error::new(
-                    ErrorKind::InvalidArgument,
-                    "a write method does not run in a read operation; use exec or a write operation",
-                )
-                .with("class", &call.class)
-                .with("method", &call.method));
+                let message =
+                    "a write method does not run in a read operation; use exec or a write operation";
+                return Err(Error::new(ErrorKind::InvalidArgument, message)
+                    .with("class", &call.class)
+                    .with("method", &call.method));
             }
         }
         self.send_read(object, op, len_bytes, false).await

@@ -15,7 +15,7 @@ use std::ffi::CString;
 pub(crate) struct Plan<'a> {
     op: &'a ReadOp,
     guards: Vec<PlannedGuard<'a>>,
-    sent: Vec<Sent<'a>>,
+    sent: Vec<SentStep<'a>>,
 }
 
 enum PlannedGuard<'a> {
@@ -23,7 +23,7 @@ enum PlannedGuard<'a> {
     Other(&'a Guard),
 }
 
-enum Sent<'a> {
+enum SentStep<'a> {
     Step(&'a ReadStep),
     /// Reads all attributes, for all steps that need any: within an operation, the C interface
     /// cannot read a single one.
@@ -54,23 +54,22 @@ impl<'a> Plan<'a> {
                 ReadStep::Read { len_bytes: 0, .. } => {}
                 ReadStep::GetXattr { .. } | ReadStep::ListXattrs => {
                     if !std::mem::replace(&mut xattrs, true) {
-                        sent.push(Sent::Xattrs);
+                        sent.push(SentStep::Xattrs);
                     }
                 }
                 ReadStep::Exec(call) => {
                     let (class, method) = wire_names(call)?;
-                    sent.push(Sent::Exec(call, class, method));
+                    sent.push(SentStep::Exec(call, class, method));
                 }
-                step => sent.push(Sent::Step(step)),
+                step => sent.push(SentStep::Step(step)),
             }
         }
         if sent.is_empty() {
-            sent.push(Sent::Stat);
+            sent.push(SentStep::Stat);
         }
         Ok(Plan { op, guards, sent })
     }
 
-    /// Builds the librados operation.
     pub fn build(&self, context: &IoCtx) -> ffi::ReadOp {
         let mut built = ffi::ReadOp::new(context);
         // A version guard alone can return EOVERFLOW for a missing object.
@@ -89,25 +88,24 @@ impl<'a> Plan<'a> {
         }
         for sent in &self.sent {
             match sent {
-                Sent::Xattrs => built.xattrs(),
-                Sent::Exec(call, class, method) => built.exec(class, method, &call.input),
-                Sent::Step(ReadStep::Read { offset_bytes, len_bytes }) => {
+                SentStep::Xattrs => built.xattrs(),
+                SentStep::Exec(call, class, method) => built.exec(class, method, &call.input),
+                SentStep::Step(ReadStep::Read { offset_bytes, len_bytes }) => {
                     // `check` bounds the length.
                     built.read(*offset_bytes, usize::try_from(*len_bytes).unwrap_or(usize::MAX));
                 }
-                Sent::Step(ReadStep::OmapGet { keys }) => built.omap_get(keys.iter().map(|key| &key[..])),
-                Sent::Step(ReadStep::OmapRange { after, prefix, entries_max }) => {
+                SentStep::Step(ReadStep::OmapGet { keys }) => built.omap_get(keys.iter().map(|key| &key[..])),
+                SentStep::Step(ReadStep::OmapRange { after, prefix, entries_max }) => {
                     let range = Range::new(after.as_deref(), prefix, *entries_max);
                     built.omap_range(&up_to_nul(range.after), &up_to_nul(prefix), range.request_max());
                 }
-                Sent::Stat | Sent::Step(_) => built.stat(),
+                SentStep::Stat | SentStep::Step(_) => built.stat(),
             }
         }
         built
     }
 }
 
-/// The class call of a step, if it is one.
 pub(crate) fn call(step: &ReadStep) -> Option<&ClassCall> {
     match step {
         ReadStep::Exec(call) => Some(call),
@@ -172,7 +170,7 @@ fn step_output(step: &ReadStep, output: Option<StepOutput>) -> Result<ReadOutput
         }
         (_, Some(StepOutput::Exec(output))) => ReadOutput::Exec(output.into()),
         (_, Some(StepOutput::Xattrs(_)) | None) => {
-            return Err(Error::new(ErrorKind::Internal, "librados gave no output of a step"));
+            return Err(Error::new(ErrorKind::Internal, "librados returned no output for a step"));
         }
     })
 }
@@ -188,7 +186,7 @@ fn failure(plan: &Plan<'_>, completed: &Completed<ReadBuffers>, may_change: bool
     let action = if may_change { Action::Write } else { Action::Read };
     let mut refused_call = None;
     for (sent, result) in plan.sent.iter().zip(completed.buffers.results()) {
-        let Sent::Exec(call, ..) = sent else { continue };
+        let SentStep::Exec(call, ..) = sent else { continue };
         if result == completed.result {
             return errors::of_method(number, call);
         }
@@ -248,11 +246,9 @@ impl<'a> Range<'a> {
             page.entries.push((key.into(), value.into()));
         }
         if page.entries.is_empty() && page.more && got_any {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                "Ceph's C interface cannot list so many omap keys that are equal up to a NUL byte; get them by name",
-            )
-            .with("entries_max", limits::OMAP_PAGE_ENTRIES_MAX));
+            let message = "Ceph's C interface cannot list so many omap keys that are equal up to a NUL byte; get them by name";
+            return Err(Error::new(ErrorKind::Unsupported, message)
+                .with("entries_max", limits::OMAP_PAGE_ENTRIES_MAX));
         }
         Ok(page)
     }

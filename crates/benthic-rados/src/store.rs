@@ -32,7 +32,6 @@ impl RadosStore {
         Ok(Arc::new(RadosStore { shared: Arc::new(shared) }))
     }
 
-    /// The clock with which the store measures time.
     pub fn clock(&self) -> &dyn Clock {
         &*self.shared.options.clock
     }
@@ -41,7 +40,6 @@ impl RadosStore {
         &self.shared
     }
 
-    /// The I/O context of a namespace of a pool.
     pub(crate) async fn namespace(&self, pool: &str, namespace: &str) -> Result<Arc<IoCtx>> {
         let (name, namespace) = (pool.to_owned(), c_string(namespace)?);
         self.run(move |shared| shared.open_context(pool_id(shared, &name)?, &namespace))
@@ -62,11 +60,10 @@ impl RadosStore {
         job: impl FnOnce(&Shared, &Progress) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let shared = Arc::clone(&self.shared);
-        let job = move |progress: &Progress| job(&shared, progress).map_err(|error| progress.judge(error));
+        let job = move |progress: &Progress| job(&shared, progress).map_err(|error| progress.classify(error));
         self.shared.blocking.run(self.shared.options.mon_timeout(), job).await
     }
 
-    /// Runs a job that creates or removes a pool.
     async fn change(
         &self,
         name: &str,
@@ -107,9 +104,9 @@ impl Store for RadosStore {
     /// operations on a pool that no longer exists then fail with `NotFound`, as they do if the pool
     /// is removed after the open.
     async fn open_pool(&self, name: &str) -> Result<Arc<dyn Pool>> {
-        let wanted = name.to_owned();
+        let pool = name.to_owned();
         let open = move |shared: &Shared| {
-            let id = pool_id(shared, &wanted)?;
+            let id = pool_id(shared, &pool)?;
             Ok((id, shared.open_context(id, c"")?))
         };
         let opened = self.run(open).await;
@@ -134,7 +131,7 @@ impl Store for RadosStore {
 fn create_pool(shared: &Shared, progress: &Progress, name: &str) -> Result<()> {
     // The monitors report success for the creation of an existing pool.
     match pool_id(shared, name) {
-        Ok(_) => return there_already(shared, progress, name),
+        Ok(_) => return refuse_existing(shared, progress, name),
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
@@ -145,7 +142,7 @@ fn create_pool(shared: &Shared, progress: &Progress, name: &str) -> Result<()> {
     });
     let (_, status) = command(shared, &create)?;
     if status.contains("already exists") {
-        return there_already(shared, progress, name);
+        return refuse_existing(shared, progress, name);
     }
     enable_application(shared, name)?;
     wait_for_map(shared)
@@ -153,7 +150,7 @@ fn create_pool(shared: &Shared, progress: &Progress, name: &str) -> Result<()> {
 
 /// Refuses to create an existing pool. If an earlier creation stopped before the pool had an
 /// application, finishes that creation first.
-fn there_already(shared: &Shared, progress: &Progress, name: &str) -> Result<()> {
+fn refuse_existing(shared: &Shared, progress: &Progress, name: &str) -> Result<()> {
     let question = json!({ "prefix": "osd pool application get", "pool": name, "format": "json" });
     let applications: Map<String, Value> = ask(shared, &question)?;
     if applications.is_empty() {

@@ -24,6 +24,6 @@ use serde::de::DeserializeOwned;
 /// `Unsupported` for an answer of another form.
 pub(crate) fn parse<T: DeserializeOwned>(answer: &[u8]) -> Result<T> {
     serde_json::from_slice(answer).map_err(|error| {
-        Error::new(ErrorKind::Unsupported, "the cluster's answer is not understood").with_source(error)
+        Error::new(ErrorKind::Unsupported, "cannot parse the cluster's answer").with_source(error)
     })
 }

@@ -8,9 +8,7 @@ use std::collections::BTreeMap;
 /// `status`: the monitors' summary of the cluster.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Status {
-    /// The cluster's identity.
     pub fsid: String,
-    /// Ceph's own health checks, without details.
     #[serde(default)]
     pub health: Health,
     #[serde(default)]
@@ -27,7 +25,6 @@ pub struct Status {
 #[serde(default)]
 pub struct OsdCounts {
     pub num_osds: u64,
-    /// OSDs that are up.
     pub num_up_osds: u64,
 }
 
@@ -48,10 +45,8 @@ pub struct Check {
     /// `HEALTH_WARN` or `HEALTH_ERR`.
     pub severity: String,
     pub summary: Summary,
-    /// The lines below the summary.
     #[serde(default)]
     pub detail: Vec<Message>,
-    /// Whether an operator muted it.
     #[serde(default)]
     pub muted: bool,
 }
@@ -59,7 +54,6 @@ pub struct Check {
 /// A health check in one line.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Summary {
-    /// The text for operators.
     pub message: String,
     /// The number of affected daemons, placement groups and so on.
     #[serde(default)]
@@ -69,7 +63,6 @@ pub struct Summary {
 /// A line of a health check.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Message {
-    /// The text for operators.
     pub message: String,
 }
 

@@ -10,16 +10,13 @@ const REPLICATED: u32 = 1;
 /// `osd dump`.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct OsdMap {
-    /// The cluster's identity.
     #[serde(default)]
     pub fsid: String,
     /// The version of the CRUSH map, which grows with every change.
     #[serde(default)]
     pub crush_version: u64,
-    /// Flags of the cluster, such as `noout`.
     #[serde(default)]
     pub flags_set: Vec<String>,
-    /// Time of the last change.
     #[serde(default)]
     pub modified: String,
     /// Time when an OSD last went up or down.
@@ -54,6 +51,15 @@ pub struct OsdMap {
     pub erasure_code_profiles: BTreeMap<String, BTreeMap<String, String>>,
 }
 
+impl OsdMap {
+    /// The number of placement groups of a pool in [`pg_upmap_items`](OsdMap::pg_upmap_items).
+    pub fn upmaps_of(&self, pool: &Pool) -> usize {
+        let prefix = format!("{}.", pool.id);
+        let is_of_pool = |item: &&Value| item["pgid"].as_str().is_some_and(|pgid| pgid.starts_with(&prefix));
+        self.pg_upmap_items.iter().filter(is_of_pool).count()
+    }
+}
+
 /// A pool.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Pool {
@@ -68,18 +74,14 @@ pub struct Pool {
     /// A placement group with fewer replicas or chunks takes no I/O.
     #[serde(default)]
     pub min_size: usize,
-    /// The number of the pool's rule.
     #[serde(default)]
     pub crush_rule: i64,
-    /// The present number of placement groups.
     pub pg_num: u32,
-    /// The target of `pg_num`.
     #[serde(default)]
     pub pg_num_target: Option<u32>,
     /// The number of placement groups that CRUSH places separately (`pgp_num`).
     #[serde(default)]
     pub pg_placement_num: Option<u32>,
-    /// The target of `pg_placement_num`.
     #[serde(default)]
     pub pg_placement_num_target: Option<u32>,
     /// `on` if the autoscaler may change the number of placement groups.
@@ -88,7 +90,6 @@ pub struct Pool {
     /// Flags of the pool, separated by commas.
     #[serde(default)]
     pub flags_names: String,
-    /// The name of an erasure-coded pool's profile.
     #[serde(default)]
     pub erasure_code_profile: String,
     #[serde(default)]
@@ -96,12 +97,10 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Whether the pool is replicated, not erasure-coded.
     pub fn is_replicated(&self) -> bool {
         self.kind == REPLICATED
     }
 
-    /// Whether the number of placement groups is changing.
     pub fn is_resizing(&self) -> bool {
         let differs = |now: Option<u32>, target: Option<u32>| {
             now.zip(target).is_some_and(|(now, target)| now != target)
@@ -133,7 +132,6 @@ pub struct Osd {
 }
 
 impl Osd {
-    /// Whether the monitors consider the OSD up.
     pub fn is_up(&self) -> bool {
         self.up == 1
     }
@@ -152,7 +150,6 @@ impl Osd {
 /// `osd tree`.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Tree {
-    /// OSDs and buckets.
     pub nodes: Vec<Node>,
 }
 
@@ -168,7 +165,6 @@ pub struct Node {
     /// The device class of an OSD, such as `ssd`.
     #[serde(default)]
     pub device_class: Option<String>,
-    /// The numbers of the nodes in a bucket.
     #[serde(default)]
     pub children: Vec<i32>,
 }

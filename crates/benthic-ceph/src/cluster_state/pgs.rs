@@ -24,12 +24,8 @@ pub struct PgMapDigest {
     pub bytes_total: u64,
     /// Raw space in use.
     pub bytes_used: u64,
-    /// Free raw space.
-    pub bytes_avail: u64,
-    /// Client I/O.
     #[serde(flatten)]
     pub io: Io,
-    /// Recovery and backfill.
     #[serde(flatten)]
     pub recovery: Recovery,
 }
@@ -65,16 +61,12 @@ pub struct Pg {
     /// The OSDs that serve the placement group.
     #[serde(default)]
     pub acting: Vec<i32>,
-    /// The OSD that answers clients.
     #[serde(default)]
     pub acting_primary: Option<i32>,
-    /// Sums over its objects.
     #[serde(default)]
     pub stat_sum: PgSums,
-    /// Time of the last change of the state.
     #[serde(default)]
     pub last_change: String,
-    /// Time of the last scrub.
     #[serde(default)]
     pub last_scrub_stamp: String,
     /// Time of the last deep scrub, which reads all bytes.
@@ -83,7 +75,6 @@ pub struct Pg {
 }
 
 impl Pg {
-    /// The number of the pool.
     pub fn pool(&self) -> Option<i64> {
         self.pgid.split_once('.')?.0.parse().ok()
     }
@@ -98,7 +89,6 @@ impl Pg {
         distinct(&self.up)
     }
 
-    /// The OSD that answers clients.
     pub fn primary(&self) -> Option<i32> {
         self.acting_primary.or(self.acting.first().copied())
     }

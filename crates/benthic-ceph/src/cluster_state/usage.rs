@@ -50,10 +50,8 @@ pub struct PoolStats {
 #[derive(Clone, Debug, Deserialize)]
 pub struct PoolIo {
     pub pool_id: i64,
-    /// Client I/O.
     #[serde(default)]
     pub client_io_rate: Io,
-    /// Recovery and backfill.
     #[serde(default)]
     pub recovery_rate: Recovery,
 }
@@ -116,7 +114,6 @@ pub struct OsdPerf {
 }
 
 impl OsdPerf {
-    /// The latencies of all OSDs.
     pub fn of_osds(self) -> Vec<OsdLatency> {
         match self.osdstats {
             Some(inner) => inner.osd_perf_infos,

@@ -24,13 +24,10 @@ const NAME_BYTES_MAX: usize = 256;
 /// All metrics of calls, in the order of the output. The values are sums over OSDs: there is one
 /// sample per method, however many OSDs there are.
 pub static METRICS: [Metric; 4] = [
-    counter(
-        "benthic_class_calls_total",
-        "Calls of a method of a class, in all OSDs that count, since the exporter began",
-    ),
-    counter("benthic_class_failures_total", "Of them, those whose answer was an error, refusals among them"),
-    counter("benthic_class_busy_seconds_total", "How long threads of OSDs were in the method"),
-    metric("benthic_class_counting_osds", "OSDs that told what they counted when they were asked last"),
+    counter("benthic_class_calls_total", "Calls of a class method in all OSDs since the exporter started"),
+    counter("benthic_class_failures_total", "Calls that returned an error, including refusals"),
+    counter("benthic_class_busy_seconds_total", "Time that OSD threads spent in the method"),
+    metric("benthic_class_counting_osds", "OSDs that reported their counters at the last poll"),
 ];
 
 /// The answers of all OSDs that have a library, from one poll.
@@ -41,7 +38,6 @@ pub struct Answers {
     pub counted: Vec<LibraryCalls>,
     /// OSDs whose build of the library does not count calls.
     pub osds_not_counting: usize,
-    /// OSDs that did not answer.
     pub osds_not_seen: usize,
 }
 
@@ -49,7 +45,7 @@ pub struct Answers {
 #[derive(Default)]
 pub struct Tally {
     began: Option<Moment>,
-    looked_ms: u64,
+    polled_ms: u64,
     libraries: BTreeMap<String, Library>,
 }
 
@@ -63,7 +59,7 @@ struct Moment {
 struct Library {
     /// Class and method, and their index in `sums` and in the counters of each process.
     places: BTreeMap<(String, String), usize>,
-    sums: Vec<Sum>,
+    sums: Vec<Sums>,
     processes: HashMap<String, Process>,
     osds: usize,
     osds_not_counting: usize,
@@ -72,7 +68,7 @@ struct Library {
 
 /// The counters of a process at the last poll that saw it.
 struct Process {
-    seen_ms: u64,
+    polled_ms: u64,
     counts: Vec<Count>,
 }
 
@@ -81,20 +77,6 @@ struct Count {
     calls: u64,
     failures: u64,
     busy_us: u64,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Sum {
-    total: Count,
-    /// `None` if no process has a known growth between the last two polls.
-    lately: Option<Rate>,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Rate {
-    calls_per_s: f64,
-    failures_per_s: f64,
-    busy_share: f64,
 }
 
 /// The call counters of a library's classes.
@@ -118,10 +100,8 @@ pub struct LibrarySums {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClassSums {
     pub class: String,
-    /// Sums over all methods of the class.
     #[serde(flatten)]
     pub sums: Sums,
-    /// Methods, by name.
     pub methods: Vec<MethodSums>,
 }
 
@@ -137,9 +117,7 @@ pub struct MethodSums {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Sums {
     pub calls: u64,
-    /// Calls that returned an error.
     pub failures: u64,
-    /// Time spent in the method.
     pub busy_us: u64,
     pub calls_per_s: Option<f64>,
     pub failures_per_s: Option<f64>,
@@ -151,25 +129,24 @@ impl Tally {
     /// Adds the answers of one poll. `now_ms` is a monotonic time.
     pub fn add(&mut self, now_unix_s: u64, now_ms: u64, answers: Vec<Answers>) {
         let began_ms = self.began.get_or_insert(Moment { unix_s: now_unix_s, ms: now_ms }).ms;
-        let look =
-            Look { now_ms, watched_ms: now_ms - began_ms, since_ms: now_ms.saturating_sub(self.looked_ms) };
-        self.looked_ms = now_ms;
+        let poll =
+            Poll { now_ms, watched_ms: now_ms - began_ms, since_ms: now_ms.saturating_sub(self.polled_ms) };
+        self.polled_ms = now_ms;
         for library in self.libraries.values_mut() {
             (library.osds, library.osds_not_counting, library.osds_not_seen) = (0, 0, 0);
-            library.sums.iter_mut().for_each(|sum| sum.lately = None);
-            library.processes.retain(|_, process| now_ms - process.seen_ms < FORGET_MS);
+            library.sums.iter_mut().for_each(Sums::clear_rates);
+            library.processes.retain(|_, process| now_ms - process.polled_ms < FORGET_MS);
         }
         for answers in answers {
-            self.libraries.entry(answers.library.clone()).or_default().add(&look, answers);
+            self.libraries.entry(answers.library.clone()).or_default().add(&poll, answers);
         }
     }
 
     /// Whether every OSD answered for itself at the last poll.
-    pub fn is_whole(&self) -> bool {
+    pub fn covers_all_osds(&self) -> bool {
         self.libraries.values().all(|library| library.osds_not_seen == 0)
     }
 
-    /// The sums, by library.
     pub fn sums(&self) -> Vec<LibrarySums> {
         let since_unix_s = self.began.map_or(0, |began| began.unix_s);
         let sums_of = |(name, library): (&String, &Library)| LibrarySums {
@@ -183,7 +160,6 @@ impl Tally {
         self.libraries.iter().map(sums_of).collect()
     }
 
-    /// The sums in Prometheus' text format.
     pub fn text(&self) -> String {
         let mut text = Text::new(&METRICS);
         for library in &self.sums() {
@@ -202,16 +178,15 @@ impl Tally {
     }
 }
 
-struct Look {
+struct Poll {
     now_ms: u64,
     /// Time since the first poll.
     watched_ms: u64,
-    /// Time since the previous poll.
     since_ms: u64,
 }
 
 impl Library {
-    fn add(&mut self, look: &Look, answers: Answers) {
+    fn add(&mut self, poll: &Poll, answers: Answers) {
         self.osds_not_counting += answers.osds_not_counting;
         self.osds_not_seen += answers.osds_not_seen;
         for counted in answers.counted {
@@ -220,29 +195,29 @@ impl Library {
                 continue;
             }
             let counts = self.counts(&counted);
-            let is_new = counted.loaded_ms_ago < look.watched_ms.min(FORGET_MS);
+            let is_new = counted.loaded_ms_ago < poll.watched_ms.min(FORGET_MS);
             let (before, over_ms) = match self.processes.get(&counted.process) {
                 // This process already answered in place of another OSD, whose placement group it
                 // now leads.
-                Some(known) if known.seen_ms == look.now_ms => {
+                Some(known) if known.polled_ms == poll.now_ms => {
                     self.osds_not_seen += 1;
                     continue;
                 }
-                Some(known) => (known.counts.clone(), Some(look.now_ms - known.seen_ms)),
+                Some(known) => (known.counts.clone(), Some(poll.now_ms - known.polled_ms)),
                 None if self.processes.len() >= PROCESSES_MAX => {
                     self.osds_not_seen += 1;
                     continue;
                 }
-                None if is_new => (Vec::new(), Some(counted.loaded_ms_ago.max(look.since_ms))),
+                None if is_new => (Vec::new(), Some(counted.loaded_ms_ago.max(poll.since_ms))),
                 // Calls before the first poll do not count: their time is unknown.
                 None => (counts.clone(), None),
             };
             self.osds += 1;
             for (place, now) in counts.iter().enumerate() {
                 let grown = now.since(before.get(place).copied().unwrap_or_default());
-                self.sums[place].add(grown, over_ms);
+                self.sums[place] = self.sums[place].and(&grown.over(over_ms));
             }
-            self.processes.insert(counted.process, Process { seen_ms: look.now_ms, counts });
+            self.processes.insert(counted.process, Process { polled_ms: poll.now_ms, counts });
         }
     }
 
@@ -259,7 +234,7 @@ impl Library {
                 }
                 let place = *self.places.entry(key).or_insert(next);
                 if place == next {
-                    self.sums.push(Sum::default());
+                    self.sums.push(Sums::default());
                     counts.push(Count::default());
                 }
                 counts[place] = Count::of(method);
@@ -274,7 +249,7 @@ impl Library {
             if classes.last().is_none_or(|last| last.class != *class) {
                 classes.push(ClassSums { class: class.clone(), sums: Sums::default(), methods: Vec::new() });
             }
-            let sums = self.sums[*place].sums();
+            let sums = self.sums[*place];
             if let Some(last) = classes.last_mut() {
                 last.sums = last.sums.and(&sums);
                 last.methods.push(MethodSums { method: method.clone(), sums });
@@ -296,35 +271,26 @@ impl Count {
             busy_us: self.busy_us.saturating_sub(before.busy_us),
         }
     }
-}
 
-impl Sum {
-    fn add(&mut self, grown: Count, over_ms: Option<u64>) {
-        self.total.calls = self.total.calls.saturating_add(grown.calls);
-        self.total.failures = self.total.failures.saturating_add(grown.failures);
-        self.total.busy_us = self.total.busy_us.saturating_add(grown.busy_us);
-        if let Some(over_ms) = over_ms {
-            let over_s = over_ms.max(1) as f64 / 1_000.0;
-            let rate = self.lately.get_or_insert_default();
-            rate.calls_per_s += grown.calls as f64 / over_s;
-            rate.failures_per_s += grown.failures as f64 / over_s;
-            rate.busy_share += grown.busy_us as f64 / 1e6 / over_s;
-        }
-    }
-
-    fn sums(&self) -> Sums {
+    /// The count with its rates over a time, if the time is known.
+    fn over(self, over_ms: Option<u64>) -> Sums {
+        let over_s = over_ms.map(|over_ms| over_ms.max(1) as f64 / 1_000.0);
         Sums {
-            calls: self.total.calls,
-            failures: self.total.failures,
-            busy_us: self.total.busy_us,
-            calls_per_s: self.lately.map(|rate| rate.calls_per_s),
-            failures_per_s: self.lately.map(|rate| rate.failures_per_s),
-            busy_share: self.lately.map(|rate| rate.busy_share),
+            calls: self.calls,
+            failures: self.failures,
+            busy_us: self.busy_us,
+            calls_per_s: over_s.map(|over_s| self.calls as f64 / over_s),
+            failures_per_s: over_s.map(|over_s| self.failures as f64 / over_s),
+            busy_share: over_s.map(|over_s| self.busy_us as f64 / 1e6 / over_s),
         }
     }
 }
 
 impl Sums {
+    fn clear_rates(&mut self) {
+        (self.calls_per_s, self.failures_per_s, self.busy_share) = (None, None, None);
+    }
+
     fn and(&self, other: &Sums) -> Sums {
         let both = |one: Option<f64>, other: Option<f64>| match (one, other) {
             (Some(one), Some(other)) => Some(one + other),

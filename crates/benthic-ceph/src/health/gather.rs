@@ -21,10 +21,11 @@ const SILENCE_S: u64 = 60;
 /// about 3 KB in the answer.
 pub const PGS_MAX: u64 = 50_000;
 /// The part of the snapshot that is missing without monitors.
-const OF_MONITORS: &str = "all that the monitors know";
+const OF_MONITORS: &str = "the monitors' data";
 /// The part of the snapshot that is missing without a manager.
-const OF_MANAGER: &str = "placement groups one by one, usage and latency of OSDs";
-const MANAGER_UNKNOWN: &str = "no monitor tells whether there is a manager";
+const OF_MANAGER: &str = "single placement groups, usage and latency of OSDs";
+const MANAGER_UNKNOWN: &str = "no monitor reports whether there is a manager";
+const SINGLE_PGS: &str = "single placement groups";
 
 /// Reads snapshots of one cluster, repeatedly if needed. It caches the results of expensive
 /// queries.
@@ -34,7 +35,7 @@ pub struct Gatherer {
     silent: Option<(u64, u64, String)>,
     /// Cached faults of the CRUSH rules, and the state of the cluster that they depend on.
     rules: Option<(String, Vec<lint::Finding>)>,
-    asks_pools: bool,
+    reads_pools: bool,
 }
 
 /// The state of one run of [`Gatherer::read`].
@@ -49,7 +50,7 @@ impl Gatherer {
     /// Also reads the usage and the client I/O of each pool. The verdict needs neither.
     #[must_use]
     pub fn with_pools(mut self) -> Gatherer {
-        self.asks_pools = true;
+        self.reads_pools = true;
         self
     }
 
@@ -68,30 +69,30 @@ impl Gatherer {
             round.snapshot.digest = Some(status.pgmap);
         }
         let health = json!({ "prefix": "health", "detail": "detail" });
-        round.snapshot.health = round.monitors("Ceph's own checks", health).await;
-        round.snapshot.quorum = round.monitors("the quorum", prefix("quorum_status")).await;
-        round.snapshot.clocks = round.monitors("the monitors' clocks", prefix("time-sync-status")).await;
-        round.snapshot.manager = round.monitors("the manager", prefix("mgr stat")).await;
-        self.ask_manager(&mut round).await;
+        round.snapshot.health = round.ask_monitors("Ceph's own checks", health).await;
+        round.snapshot.quorum = round.ask_monitors("the quorum", prefix("quorum_status")).await;
+        round.snapshot.clocks = round.ask_monitors("the monitors' clocks", prefix("time-sync-status")).await;
+        round.snapshot.manager = round.ask_monitors("the manager", prefix("mgr stat")).await;
+        self.read_manager_data(&mut round).await;
         // Read the OSD map after the manager's data. An older map might still show an OSD as up
         // that the placement groups already miss.
-        round.snapshot.map = round.monitors("pools and OSDs", prefix("osd dump")).await;
-        round.snapshot.tree = round.monitors("the CRUSH tree", prefix("osd tree")).await;
-        round.snapshot.versions = round.monitors("the daemons' versions", prefix("versions")).await;
-        if self.asks_pools {
-            let stored: Option<Df> = round.monitors("what pools hold", prefix("df")).await;
+        round.snapshot.map = round.ask_monitors("pools and OSDs", prefix("osd dump")).await;
+        round.snapshot.tree = round.ask_monitors("the CRUSH tree", prefix("osd tree")).await;
+        round.snapshot.versions = round.ask_monitors("the daemons' versions", prefix("versions")).await;
+        if self.reads_pools {
+            let stored: Option<Df> = round.ask_monitors("usage of pools", prefix("df")).await;
             round.snapshot.stored = stored.map(|stored| stored.pools);
             round.snapshot.pool_io =
-                round.monitors("what clients do with pools", prefix("osd pool stats")).await;
+                round.ask_monitors("client I/O of pools", prefix("osd pool stats")).await;
         }
-        self.try_rules(&mut round).await;
+        self.test_rules(&mut round).await;
         Ok(round.snapshot)
     }
 
-    async fn ask_manager(&mut self, round: &mut Round<'_>) {
+    async fn read_manager_data(&mut self, round: &mut Round<'_>) {
         let manager = round.snapshot.manager.clone().unwrap_or_default();
         let epoch = manager.epoch;
-        if let Some(why) = absent(&manager, round.snapshot.manager.is_some()) {
+        if let Some(why) = why_no_manager(&manager, round.snapshot.manager.is_some()) {
             return round.miss(OF_MANAGER, why, true);
         }
         // A query without an answer occupies a thread until its time limit. Do not query the same
@@ -105,7 +106,7 @@ impl Gatherer {
             return round.miss(OF_MANAGER, why, true);
         }
         self.silent = None;
-        if let Err(error) = round.manager().await {
+        if let Err(error) = round.read_manager().await {
             let why = one_line(&error);
             if error.kind() == ErrorKind::Unavailable {
                 self.silent = Some((epoch, now_unix_s, why.clone()));
@@ -117,8 +118,7 @@ impl Gatherer {
 
     /// Tests the rules with Ceph's tools, which takes long on a large map. So it happens only after
     /// a change of the map, the pools or the OSDs.
-    async fn try_rules(&mut self, round: &mut Round<'_>) {
-        const WHAT: &str = "what CRUSH rules choose";
+    async fn test_rules(&mut self, round: &mut Round<'_>) {
         let Some(map) = &round.snapshot.map else { return };
         let pools: Vec<_> =
             map.pools.iter().map(|pool| (pool.id, &pool.name, pool.size, pool.crush_rule)).collect();
@@ -129,7 +129,7 @@ impl Gatherer {
             match rules(round.client, map.clone()).await {
                 Ok(findings) => self.rules = Some((key, findings)),
                 // Without Ceph's tools on this machine, the rest of the snapshot is still useful.
-                Err(error) => round.miss(WHAT, one_line(&error), false),
+                Err(error) => round.miss("the test of the CRUSH rules", one_line(&error), false),
             }
         }
         round.snapshot.rules = self.rules.as_ref().map(|(_, findings)| findings.clone());
@@ -146,14 +146,14 @@ impl Round<'_> {
                 Ok(None)
             }
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                let message = "the monitors refuse to tell how the cluster is; the client's caps need `mon 'allow r' mgr 'allow r'`";
+                let message = "the monitors refused the status query; the client's caps need `mon 'allow r' mgr 'allow r'`";
                 Err(Error::new(ErrorKind::PermissionDenied, message).with_source(error))
             }
             Err(error) => Err(error),
         }
     }
 
-    async fn monitors<T: DeserializeOwned>(&mut self, what: &str, question: Value) -> Option<T> {
+    async fn ask_monitors<T: DeserializeOwned>(&mut self, what: &str, question: Value) -> Option<T> {
         if self.monitors_silent {
             return None;
         }
@@ -174,33 +174,32 @@ impl Round<'_> {
     }
 
     /// Reads the data that only the manager has.
-    async fn manager(&mut self) -> Result<()> {
+    async fn read_manager(&mut self) -> Result<()> {
         let pgs = self.snapshot.digest.as_ref().map_or(0, |digest| digest.num_pgs);
         if pgs <= PGS_MAX {
             let question = json!({ "prefix": "pg dump", "dumpcontents": ["pgs"] });
-            let answer: Option<PgDump> = self.of_manager("placement groups one by one", question).await?;
+            let answer: Option<PgDump> = self.ask_manager(SINGLE_PGS, question).await?;
             match answer {
                 Some(pgs) if pgs.pg_ready => self.snapshot.pgs = Some(pgs.pg_stats),
                 Some(_) => {
-                    let why =
-                        "the manager has just started and has not heard of all yet; look again in a minute";
-                    self.miss("placement groups one by one", why, false);
+                    let why = "the manager has just started and lacks reports of some OSDs; check again in a minute";
+                    self.miss(SINGLE_PGS, why, false);
                 }
                 None => {}
             }
         } else {
-            let why = format!("there are more than {PGS_MAX}; the sums are told");
-            self.miss("placement groups one by one, and how long ago they were scrubbed", why, false);
+            let why = format!("there are more than {PGS_MAX}; the report has their sums");
+            self.miss("single placement groups and their last scrubs", why, false);
         }
-        let usages: Option<OsdDf> = self.of_manager("usage of OSDs", prefix("osd df")).await?;
+        let usages: Option<OsdDf> = self.ask_manager("usage of OSDs", prefix("osd df")).await?;
         self.snapshot.usage = usages.map(|usages| usages.nodes);
-        let latencies: Option<OsdPerf> = self.of_manager("latency of OSDs", prefix("osd perf")).await?;
+        let latencies: Option<OsdPerf> = self.ask_manager("latency of OSDs", prefix("osd perf")).await?;
         self.snapshot.latencies = latencies.map(OsdPerf::of_osds);
         Ok(())
     }
 
-    async fn of_manager<T: DeserializeOwned>(&mut self, what: &str, question: Value) -> Result<Option<T>> {
-        let answer = with_timeout(self.client.ask_manager(in_json(question))).await.map_err(of_manager)?;
+    async fn ask_manager<T: DeserializeOwned>(&mut self, what: &str, question: Value) -> Result<Option<T>> {
+        let answer = with_timeout(self.client.ask_manager(in_json(question))).await.map_err(manager_error)?;
         Ok(self.parse(what, &answer))
     }
 
@@ -214,24 +213,24 @@ impl Round<'_> {
         }
     }
 
-    fn miss(&mut self, what: &str, why: impl Into<String>, hurts: bool) {
-        self.snapshot.missing.push(Missing { what: what.to_owned(), why: why.into(), hurts });
+    fn miss(&mut self, what: &str, why: impl Into<String>, is_problem: bool) {
+        self.snapshot.missing.push(Missing { what: what.to_owned(), why: why.into(), is_problem });
     }
 }
 
 /// The snapshot of a cluster that is unreachable because no monitor answers. It equals a snapshot
 /// of a connected cluster whose monitors have stopped answering.
 pub fn snapshot_without_monitors(now_unix_s: u64, error: &Error) -> Snapshot {
-    let missing = |(what, why): (&str, String)| Missing { what: what.to_owned(), why, hurts: true };
+    let missing = |(what, why): (&str, String)| Missing { what: what.to_owned(), why, is_problem: true };
     let missing = [(OF_MONITORS, one_line(error)), (OF_MANAGER, MANAGER_UNKNOWN.to_owned())].map(missing);
     Snapshot { now_unix_s, missing: missing.into(), ..Snapshot::default() }
 }
 
 /// The reason not to query the manager; `None` if it can be queried.
-fn absent(manager: &Manager, is_known: bool) -> Option<&'static str> {
+fn why_no_manager(manager: &Manager, is_known: bool) -> Option<&'static str> {
     match (is_known, manager.available) {
         (false, _) => Some(MANAGER_UNKNOWN),
-        (true, false) => Some("no manager is active; start one, and look into its log if it does not stay"),
+        (true, false) => Some("no manager is active; start one, and check its log if it stops again"),
         (true, true) => None,
     }
 }
@@ -256,7 +255,7 @@ async fn with_timeout<T>(question: impl Future<Output = Result<T>>) -> Result<T>
     }
 }
 
-fn of_manager(error: Error) -> Error {
+fn manager_error(error: Error) -> Error {
     if error.kind() != ErrorKind::Unavailable {
         return error;
     }

@@ -31,7 +31,6 @@ pub struct Reading {
 pub enum Growth {
     /// There are too few readings, or they are too close together.
     Unknown,
-    /// Usage does not grow.
     None,
     /// Days until the OSD is full, if the trend continues.
     Days(f64),
@@ -67,13 +66,13 @@ pub fn growth(history: &[Reading], now: Reading, full: f64) -> Growth {
 }
 
 /// Whether the last reading is less than an hour older than `reading`.
-pub fn is_soon(history: &[Reading], reading: Reading) -> bool {
+pub fn is_too_early(history: &[Reading], reading: Reading) -> bool {
     history.last().is_some_and(|last| reading.unix_s < last.unix_s.saturating_add(APART_S_MIN))
 }
 
 /// Appends a reading to an in-memory history and thins the history out if it exceeds
 /// [`READINGS_MAX`].
-pub fn keep(history: &mut Vec<Reading>, reading: Reading) {
+pub fn append(history: &mut Vec<Reading>, reading: Reading) {
     history.push(reading);
     if history.len() > READINGS_MAX {
         // Drop every second reading, so that the history keeps its time span.
@@ -122,7 +121,7 @@ pub fn read(file: &Path, fsid: &str) -> Result<Vec<Reading>> {
 /// # Errors
 /// Errors of the file system.
 pub fn write(file: &Path, fsid: &str, history: &[Reading], reading: Reading) -> Result<bool> {
-    if is_soon(history, reading) {
+    if is_too_early(history, reading) {
         return Ok(false);
     }
     let latest = &history[history.len().saturating_sub(READINGS_MAX - 1)..];
@@ -140,13 +139,13 @@ pub fn write(file: &Path, fsid: &str, history: &[Reading], reading: Reading) -> 
 }
 
 fn no_history(file: &Path) -> Error {
-    let message = "this is no history of `benthic health`; name another file, which it makes";
+    let message = "this is no history of `benthic health`; name another file, or one that does not exist yet";
     Error::new(ErrorKind::InvalidArgument, message).with("file", file.display())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Growth, READINGS_MAX, Reading, growth, keep, read, write};
+    use super::{Growth, READINGS_MAX, Reading, append, growth, read, write};
     use benthic_core::ErrorKind;
 
     const HOUR_S: u64 = 3_600;
@@ -156,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_through_the_readings_tells_when_an_osd_is_full() {
+    fn linear_growth_predicts_when_an_osd_is_full() {
         let history = [at(0, 0.50), at(24, 0.51), at(48, 0.52)];
         let Growth::Days(days) = growth(&history, at(72, 0.53), 0.95) else { panic!("it grows") };
         assert!((days - 42.0).abs() < 0.01, "{days}");
@@ -165,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn without_time_between_readings_nothing_is_claimed() {
+    fn readings_too_close_together_predict_nothing() {
         assert_eq!(growth(&[], at(1, 0.5), 0.95), Growth::Unknown);
         let minute = Reading { unix_s: at(1, 0.4).unix_s - 60, ..at(0, 0.4) };
         assert_eq!(growth(&[minute], at(1, 0.5), 0.95), Growth::Unknown);
@@ -190,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_something_else_is_refused_and_stays() {
+    fn a_file_of_another_kind_is_refused_and_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("notes");
         std::fs::write(&file, "milk\n").unwrap();
@@ -205,7 +204,7 @@ mod tests {
     fn readings_of_one_run_stay_bounded_and_keep_their_span() {
         let mut history = Vec::new();
         for hour in 0..5_000 {
-            keep(&mut history, at(hour, 0.5));
+            append(&mut history, at(hour, 0.5));
         }
         assert!(history.len() <= READINGS_MAX && history[0] == at(0, 0.5));
     }

@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Identifies a history file.
 const FORMAT: &str = "benthic status history";
 const VERSION: u32 = 1;
 /// Size limit of a history file: all slots and readings, with room to spare.
@@ -47,11 +46,8 @@ pub struct Sample {
     pub verdict: Verdict,
     /// As in [`Report`].
     pub availability_percent: Option<f64>,
-    /// Client I/O.
     pub io: Option<Io>,
-    /// The latency of the probe's write.
     pub probe_write_ms: Option<f64>,
-    /// The latency of the probe's read.
     pub probe_read_ms: Option<f64>,
 }
 
@@ -113,7 +109,6 @@ impl Series {
     }
 }
 
-/// The observations of a minute, an hour or a day.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Slot {
     start_unix_s: u64,
@@ -223,13 +218,12 @@ fn round_mean(series: &Series) -> Option<f64> {
 pub struct History {
     /// In the order of [`TIERS`]; each tier is sorted by time.
     tiers: [Vec<Slot>; TIERS.len()],
-    /// Time of this run's last poll.
     last_unix_s: Option<u64>,
 }
 
 impl History {
     /// Adds a sample for the time since the last poll. The first sample of a run, and the first
-    /// after [`missed`](History::missed), counts for one second. `interval_s` is the time between
+    /// after [`record_gap`](History::record_gap), counts for one second. `interval_s` is the time between
     /// two polls.
     pub fn add(&mut self, sample: &Sample, interval_s: u64) {
         let now_unix_s = sample.unix_s;
@@ -250,18 +244,18 @@ impl History {
     }
 
     /// Merges the history of an earlier run into this one. On overlap, the earlier data win.
-    pub fn go_on_from(&mut self, earlier: History) {
+    pub fn merge_earlier(&mut self, earlier: History) {
         for (((width_s, slots_max, _), slots), earlier) in
             TIERS.into_iter().zip(&mut self.tiers).zip(earlier.tiers)
         {
-            for seen in std::mem::replace(slots, earlier) {
-                slot(slots, seen.start_unix_s, slots_max).join(&seen, width_s);
+            for own in std::mem::replace(slots, earlier) {
+                slot(slots, own.start_unix_s, slots_max).join(&own, width_s);
             }
         }
     }
 
     /// Records a failed poll: the time until the next sample counts as unobserved.
-    pub fn missed(&mut self) {
+    pub fn record_gap(&mut self) {
         self.last_unix_s = None;
     }
 
@@ -304,7 +298,6 @@ fn slot(slots: &mut Vec<Slot>, start_unix_s: u64, slots_max: usize) -> &mut Slot
     &mut slots[index]
 }
 
-/// The content of a history file.
 #[derive(Serialize, Deserialize)]
 struct File {
     format: String,
@@ -331,8 +324,7 @@ pub fn read(file: &Path, fsid: &str) -> Result<(History, Vec<Reading>)> {
 
 fn parse(bytes: &[u8], fsid: &str) -> Result<(History, Vec<Reading>)> {
     let damaged = || {
-        let message = "this is no history of `benthic status serve`, or it is damaged; move it away, or name another file: a \
-            new one is made";
+        let message = "this is no history of `benthic status serve`, or it is damaged; move it away or name another file";
         Error::new(ErrorKind::InvalidArgument, message)
     };
     #[derive(Deserialize)]
@@ -345,7 +337,8 @@ fn parse(bytes: &[u8], fsid: &str) -> Result<(History, Vec<Reading>)> {
         return Err(damaged());
     }
     if head.version != VERSION {
-        let message = "another version of `benthic` wrote this history; use that one, or name another file";
+        let message =
+            "another version of `benthic` wrote this history; use that version or name another file";
         return Err(Error::new(ErrorKind::InvalidArgument, message).with("version", head.version));
     }
     let content: File = serde_json::from_slice(bytes).map_err(|error| damaged().with_source(error))?;

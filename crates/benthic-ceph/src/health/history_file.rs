@@ -18,11 +18,11 @@ pub fn read(file: &Path, size_bytes_max: u64) -> Result<Option<Vec<u8>>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(cannot(error)),
         Ok(metadata) if !metadata.is_file() => {
-            let message = "this is no file; name another one, which is made if it is not there";
+            let message = "this is not a regular file; name another one, or one that does not exist yet";
             return Err(Error::new(ErrorKind::InvalidArgument, message).with("file", file.display()));
         }
         Ok(metadata) if metadata.len() > size_bytes_max => {
-            let message = "the history is larger than any that is written here; name another file";
+            let message = "the history file is too large; name another file";
             return Err(Error::new(ErrorKind::LimitExceeded, message)
                 .with("file", file.display())
                 .with("size_bytes_max", size_bytes_max));

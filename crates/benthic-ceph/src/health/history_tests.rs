@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 const DAY_0_UNIX_S: u64 = 20_000 * 86_400;
 const FSID: &str = "a";
 
-fn seen(unix_s: u64, verdict: Verdict, availability_percent: Option<f64>) -> Sample {
+fn sample_with(unix_s: u64, verdict: Verdict, availability_percent: Option<f64>) -> Sample {
     let io = Io { read_bytes_per_s: 1_000, write_bytes_per_s: 10, read_ops_per_s: 4, write_ops_per_s: 2 };
     Sample {
         unix_s,
@@ -21,8 +21,8 @@ fn seen(unix_s: u64, verdict: Verdict, availability_percent: Option<f64>) -> Sam
     }
 }
 
-fn well(unix_s: u64) -> Sample {
-    seen(unix_s, Verdict::Healthy, Some(100.0))
+fn healthy(unix_s: u64) -> Sample {
+    sample_with(unix_s, Verdict::Healthy, Some(100.0))
 }
 
 /// A column of the rows of a tier.
@@ -33,14 +33,14 @@ fn column(history: &History, now_unix_s: u64, tier: &str, name: &str) -> Vec<Val
 }
 
 #[test]
-fn what_was_seen_is_told_by_the_minute_the_hour_and_the_day() {
+fn samples_fill_minutes_hours_and_days() {
     let mut history = History::default();
     for step in 0..=8 {
         let bad = (4..6).contains(&step);
         let sample = if bad {
-            seen(DAY_0_UNIX_S + 15 * step, Verdict::Down, Some(50.0))
+            sample_with(DAY_0_UNIX_S + 15 * step, Verdict::Down, Some(50.0))
         } else {
-            well(DAY_0_UNIX_S + 15 * step)
+            healthy(DAY_0_UNIX_S + 15 * step)
         };
         history.add(&sample, 15);
     }
@@ -57,38 +57,38 @@ fn what_was_seen_is_told_by_the_minute_the_hour_and_the_day() {
 }
 
 #[test]
-fn a_time_that_nobody_looked_at_is_not_observed() {
+fn a_gap_between_polls_is_unobserved() {
     let mut history = History::default();
-    history.add(&well(DAY_0_UNIX_S + 15), 15);
-    history.add(&well(DAY_0_UNIX_S + 30), 15);
+    history.add(&healthy(DAY_0_UNIX_S + 15), 15);
+    history.add(&healthy(DAY_0_UNIX_S + 30), 15);
     // The machine sleeps for half a day, then polls fail, then the clock is set back.
-    history.add(&well(DAY_0_UNIX_S + 43_200), 15);
-    history.missed();
-    history.add(&well(DAY_0_UNIX_S + 43_220), 15);
-    history.add(&well(DAY_0_UNIX_S + 100), 15);
+    history.add(&healthy(DAY_0_UNIX_S + 43_200), 15);
+    history.record_gap();
+    history.add(&healthy(DAY_0_UNIX_S + 43_220), 15);
+    history.add(&healthy(DAY_0_UNIX_S + 100), 15);
     assert_eq!(column(&history, DAY_0_UNIX_S + 43_220, "days", "observed_s"), [json!(1 + 15 + 1 + 1 + 1)]);
 }
 
 #[test]
-fn what_was_seen_before_the_file_could_be_read_is_added_to_it() {
+fn samples_from_before_the_file_was_read_are_merged() {
     let [mut earlier, mut since, mut all] = [History::default(), History::default(), History::default()];
     for step in 0..=20 {
         let sample = if step > 10 {
-            Sample { io: None, ..seen(DAY_0_UNIX_S + 15 * step, Verdict::Down, None) }
+            Sample { io: None, ..sample_with(DAY_0_UNIX_S + 15 * step, Verdict::Down, None) }
         } else {
-            well(DAY_0_UNIX_S + 15 * step)
+            healthy(DAY_0_UNIX_S + 15 * step)
         };
         let run = if step > 10 { &mut since } else { &mut earlier };
         run.add(&sample, 15);
         if step == 11 {
-            all.missed();
+            all.record_gap();
         }
         all.add(&sample, 15);
     }
-    since.go_on_from(earlier);
+    since.merge_earlier(earlier);
     assert_eq!(since, all);
     // The next poll belongs to the same run.
-    since.add(&well(DAY_0_UNIX_S + 315), 15);
+    since.add(&healthy(DAY_0_UNIX_S + 315), 15);
     let now_unix_s = DAY_0_UNIX_S + 315;
     let of = |name| column(&since, now_unix_s, "hours", name);
     assert_eq!(of("observed_s"), [json!(1), json!(150 + 1 + 135 + 15)]);
@@ -97,18 +97,18 @@ fn what_was_seen_before_the_file_could_be_read_is_added_to_it() {
     let minute = DAY_0_UNIX_S + 60;
     let [mut one, mut other] = [History::default(), History::default()];
     for history in [&mut one, &mut other] {
-        history.add(&well(minute), 60);
-        history.add(&well(minute + 59), 60);
+        history.add(&healthy(minute), 60);
+        history.add(&healthy(minute + 59), 60);
     }
-    one.go_on_from(other);
+    one.merge_earlier(other);
     assert_eq!(column(&one, minute, "minutes", "observed_s"), [json!(2), json!(59)]);
 }
 
 #[test]
-fn what_is_not_known_is_no_number() {
+fn unknown_values_are_null() {
     let mut history = History::default();
-    history.add(&Sample { io: None, ..seen(DAY_0_UNIX_S + 5, Verdict::Down, None) }, 15);
-    history.add(&Sample { io: None, ..seen(DAY_0_UNIX_S + 20, Verdict::Down, Some(f64::NAN)) }, 15);
+    history.add(&Sample { io: None, ..sample_with(DAY_0_UNIX_S + 5, Verdict::Down, None) }, 15);
+    history.add(&Sample { io: None, ..sample_with(DAY_0_UNIX_S + 20, Verdict::Down, Some(f64::NAN)) }, 15);
     let now_unix_s = DAY_0_UNIX_S + 20;
     assert_eq!(column(&history, now_unix_s, "days", "availability_percent_mean"), [Value::Null]);
     assert_eq!(column(&history, now_unix_s, "days", "read_ops_per_s"), [Value::Null]);
@@ -116,22 +116,22 @@ fn what_is_not_known_is_no_number() {
 }
 
 #[test]
-fn a_history_stays_bounded_also_where_clocks_were_wrong() {
+fn a_history_stays_bounded_with_wrong_clocks() {
     let mut history = History::default();
     // An hour between polls fills 60 slots of a minute.
     for hour in 0..24 * 100 {
-        history.add(&well(DAY_0_UNIX_S + 3_600 * hour), 3_600);
+        history.add(&healthy(DAY_0_UNIX_S + 3_600 * hour), 3_600);
     }
     let lens = |history: &History| history.tiers.each_ref().map(Vec::len);
     assert_eq!(lens(&history), TIERS.map(|(_, slots_max, _)| slots_max));
     // The clock is years ahead for a while, then right again.
     let ahead_unix_s = DAY_0_UNIX_S + 20 * 365 * 86_400;
     for minute in 0..600 {
-        history.add(&well(ahead_unix_s + 60 * minute), 60);
+        history.add(&healthy(ahead_unix_s + 60 * minute), 60);
     }
     let now_unix_s = DAY_0_UNIX_S + 100 * 86_400;
     for minute in 0..600 {
-        history.add(&well(now_unix_s + 60 * minute), 60);
+        history.add(&healthy(now_unix_s + 60 * minute), 60);
     }
     assert_eq!(lens(&history), TIERS.map(|(_, slots_max, _)| slots_max));
     let days = column(&history, now_unix_s + 600 * 60, "days", "start_unix_s");
@@ -143,14 +143,14 @@ fn a_history_stays_bounded_also_where_clocks_were_wrong() {
 fn full() -> (History, Vec<Reading>) {
     let mut history = History::default();
     for hour in 0..24 * 91 {
-        history.add(&well(DAY_0_UNIX_S + 3_600 * hour), 3_600);
+        history.add(&healthy(DAY_0_UNIX_S + 3_600 * hour), 3_600);
     }
     let reading = |hour: usize| Reading { unix_s: DAY_0_UNIX_S + hour as u64, osd: 1_000, used: 0.25 };
     (history, (0..READINGS_MAX).map(reading).collect())
 }
 
 #[test]
-fn a_file_keeps_all_of_it() {
+fn a_file_round_trips_the_history() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("history");
     assert_eq!(read(&file, FSID).unwrap(), (History::default(), Vec::new()));
@@ -165,7 +165,7 @@ fn a_file_keeps_all_of_it() {
 }
 
 #[test]
-fn a_file_that_is_something_else_is_refused_and_stays() {
+fn a_file_of_another_kind_is_refused_and_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("notes");
     for (bytes, next) in [
@@ -187,11 +187,11 @@ fn a_file_that_is_something_else_is_refused_and_stays() {
 
 /// Any damage to a file either makes the read fail or leaves a usable history.
 #[test]
-fn no_damage_is_more_than_an_error() {
+fn a_damaged_file_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("history");
     let mut history = History::default();
-    history.add(&well(DAY_0_UNIX_S + 30), 15);
+    history.add(&healthy(DAY_0_UNIX_S + 30), 15);
     write(&file, FSID, history, vec![Reading { unix_s: 1, osd: 1, used: 0.5 }]).unwrap();
     let whole = std::fs::read(&file).unwrap();
     let mut refused = 0;
@@ -201,7 +201,7 @@ fn no_damage_is_more_than_an_error() {
             bytes[at] = change;
             match parse(&bytes, FSID) {
                 Ok((mut history, _)) => {
-                    history.add(&well(DAY_0_UNIX_S + 45), 15);
+                    history.add(&healthy(DAY_0_UNIX_S + 45), 15);
                     let _ = history.json(u64::MAX / 2);
                 }
                 Err(_) => refused += 1,

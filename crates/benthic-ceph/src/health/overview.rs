@@ -31,20 +31,15 @@ pub struct BucketOverview {
     #[serde(rename = "type")]
     pub kind: String,
     pub osds: usize,
-    /// OSDs that are up.
     pub osds_up: usize,
     /// OSDs that are in: CRUSH places data on them.
     pub osds_in: usize,
-    /// The known space of the OSDs.
     pub total_bytes: u64,
-    /// The known used space of the OSDs.
     pub used_bytes: u64,
     /// Whether the bucket is already listed under another root. If so, its contents are not
     /// repeated.
     pub is_repeated: bool,
-    /// The buckets directly below it.
     pub places: Vec<BucketOverview>,
-    /// The OSDs directly below it.
     pub own_osds: Vec<OwnOsd>,
 }
 
@@ -61,7 +56,6 @@ pub struct OwnOsd {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PoolOverview {
     pub id: i64,
-    /// The pool's name.
     pub pool: String,
     /// Replicas, or chunks of an erasure code.
     pub size: usize,
@@ -70,14 +64,11 @@ pub struct PoolOverview {
     /// Data chunks of the erasure code; `None` for a replicated pool.
     pub data_chunks: Option<usize>,
     pub pgs: u64,
-    /// Placement groups that take I/O.
     pub pgs_taking_io: Option<u64>,
     /// Bytes that clients stored, without replication.
     pub stored_bytes: Option<u64>,
     pub objects: Option<u64>,
-    /// Client I/O.
     pub io: Option<Io>,
-    /// Recovery and backfill.
     pub recovery: Option<Recovery>,
     /// How many primaries each site holds. The sites are the buckets of the highest level below the
     /// first root that has more than one bucket. Empty if there are no sites, or if the snapshot
@@ -189,7 +180,6 @@ impl<'a> Tree<'a> {
         BTreeMap::new()
     }
 
-    /// The OSDs below a node.
     fn below(&self, node: &Node) -> BTreeSet<i32> {
         let mut ahead = vec![node.id];
         let mut met = BTreeSet::new();

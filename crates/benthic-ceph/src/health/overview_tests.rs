@@ -70,7 +70,7 @@ fn shown(snapshot: &Snapshot) -> Overview {
 }
 
 #[test]
-fn the_tree_has_what_is_below_each_place() {
+fn the_tree_has_the_osds_below_each_bucket() {
     let shown = shown(&two_sites());
     let names = |places: &[BucketOverview]| places.iter().map(|place| place.name.clone()).collect::<Vec<_>>();
     assert_eq!(names(&shown.places), ["default", "both"]);
@@ -85,7 +85,7 @@ fn the_tree_has_what_is_below_each_place() {
 }
 
 #[test]
-fn pools_have_what_they_hold_and_where_they_are_led() {
+fn pools_have_their_usage_and_primaries_by_site() {
     let shown = shown(&two_sites());
     let (a, b) = (&shown.pools[0], &shown.pools[1]);
     assert_eq!((a.stored_bytes, a.objects, a.data_chunks), (Some(5), Some(2), None));
@@ -99,7 +99,7 @@ fn pools_have_what_they_hold_and_where_they_are_led() {
 }
 
 #[test]
-fn rates_that_are_old_are_none() {
+fn stale_rates_are_none() {
     let mut snapshot = two_sites();
     snapshot.manager.as_mut().unwrap().available = false;
     let shown = shown(&snapshot);
@@ -110,7 +110,7 @@ fn rates_that_are_old_are_none() {
 }
 
 #[test]
-fn metrics_tell_what_clients_do_and_what_is_made_anew() {
+fn metrics_have_client_io_and_recovery() {
     let mut snapshot = two_sites();
     snapshot.map.as_mut().unwrap().pools[0].name = "a\"b".to_owned();
     let text = metrics::text(&judge(&snapshot), &shown(&snapshot));
@@ -130,7 +130,7 @@ fn metrics_tell_what_clients_do_and_what_is_made_anew() {
         "benthic_recovery_bytes_per_second 0",
         "benthic_recovery_objects_per_second 3",
     ] {
-        assert!(text.lines().any(|told| told == line), "{line} in {text}");
+        assert!(text.lines().any(|found| found == line), "{line} in {text}");
     }
     // A value without an answer is absent from the output.
     assert!(!text.contains("ceph_pool_stored{pool_id=\"2\"}"), "{text}");

@@ -23,7 +23,6 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// All verdicts, the best first.
     pub const ALL: [Verdict; 4] = [Verdict::Healthy, Verdict::Degraded, Verdict::AtRisk, Verdict::Down];
 
     /// The verdict in words.
@@ -73,7 +72,6 @@ pub struct Finding {
     pub check: Option<String>,
     /// The fault, in one line.
     pub what: String,
-    /// The next step for the operator.
     pub next: String,
     /// How many OSDs, pools and so on are affected.
     pub count: u64,
@@ -82,7 +80,6 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Creates a finding about one item.
     pub fn new(
         name: impl Into<String>,
         severity: Severity,
@@ -110,7 +107,6 @@ impl Finding {
         self
     }
 
-    /// Sets the number of affected items.
     #[must_use]
     pub fn count(mut self, count: u64) -> Finding {
         self.count = count;
@@ -147,7 +143,6 @@ impl Finding {
 pub struct Report {
     /// The cluster's identity; empty if no monitor answered.
     pub fsid: String,
-    /// Time of the snapshot.
     pub unix_s: u64,
     /// The verdict of the worst finding.
     pub verdict: Verdict,
@@ -176,7 +171,6 @@ pub struct Numbers {
     pub clock_skew_ms_max: Option<f64>,
     /// The active manager.
     pub manager: Option<String>,
-    /// Standby managers.
     pub managers_standby: u64,
     pub osds: Vec<OsdNumbers>,
     pub pgs: Option<u64>,
@@ -195,7 +189,6 @@ pub struct Numbers {
     /// Raw space in use.
     pub used_bytes: Option<u64>,
     pub fullest_osd: Option<i32>,
-    /// How full the fullest OSD is.
     pub fullest_percent: Option<f64>,
     /// Days until the fullest OSD is full, if the trend continues.
     pub full_in_days: Option<f64>,
@@ -211,11 +204,8 @@ pub struct Numbers {
     pub deep_scrubbed_days_ago_max: Option<f64>,
     /// How many daemons run each version.
     pub versions: BTreeMap<String, u64>,
-    /// Class libraries.
     pub libraries: Vec<Library>,
-    /// The result of a small write and read.
     pub probe: Option<Probe>,
-    /// The limits of this process.
     pub client: Option<Limits>,
 }
 
@@ -241,7 +231,6 @@ pub struct OsdNumbers {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PoolNumbers {
     pub id: i64,
-    /// The pool's name.
     pub pool: String,
     pub pgs: u64,
     /// Placement groups that take I/O; `None` if the snapshot has only sums.

@@ -17,26 +17,18 @@ pub struct Snapshot {
     pub now_unix_s: u64,
     /// The cluster's identity; empty if no monitor answered.
     pub fsid: String,
-    /// Ceph's own health checks.
     pub health: Option<Health>,
     /// The manager's last report to the monitors.
     pub digest: Option<PgMapDigest>,
     pub quorum: Option<Quorum>,
-    /// The clocks of the monitors.
     pub clocks: Option<Clocks>,
-    /// The manager, as the monitors see it.
     pub manager: Option<Manager>,
     /// The error, if the manager was queried and did not answer.
     pub manager_silent: Option<String>,
-    /// Pools and OSDs.
     pub map: Option<OsdMap>,
-    /// The CRUSH tree with the OSDs.
     pub tree: Option<Tree>,
-    /// The versions that daemons run.
     pub versions: Option<Versions>,
-    /// The usage of OSDs.
     pub usage: Option<Vec<OsdUsage>>,
-    /// The latencies of OSDs.
     pub latencies: Option<Vec<OsdLatency>>,
     pub pgs: Option<Vec<Pg>>,
     /// The usage of pools, if requested.
@@ -45,15 +37,12 @@ pub struct Snapshot {
     pub pool_io: Option<Vec<PoolIo>>,
     /// Faults of CRUSH rules, except those that the placement groups show themselves.
     pub rules: Option<Vec<lint::Finding>>,
-    /// Class libraries in the OSDs.
     pub libraries: Option<Vec<Library>>,
     /// The result of a small write and read; `None` if no probe was requested.
     pub probe: Option<Probe>,
-    /// The limits of this process.
     pub limits: Option<Limits>,
     /// Earlier readings of the fullest OSD, oldest first.
     pub history: Vec<Reading>,
-    /// The parts that could not be read.
     pub missing: Vec<Missing>,
 }
 
@@ -63,9 +52,10 @@ pub struct Missing {
     pub what: String,
     /// The reason, and the next step where there is one.
     pub why: String,
-    /// True if the cluster or the permissions of this client are the reason. False if the part is
+    /// Whether the cluster or the permissions of this client are the reason. Otherwise the part is
     /// optional.
-    pub hurts: bool,
+    #[serde(rename = "hurts")]
+    pub is_problem: bool,
 }
 
 /// A class library, and its builds in the OSDs.
@@ -73,7 +63,6 @@ pub struct Missing {
 pub struct Library {
     /// NAME of `libcls_NAME.so`.
     pub name: String,
-    /// The builds that OSDs run.
     pub builds: Vec<OsdBuild>,
     /// OSDs that do not have the library.
     pub without: Vec<i64>,
@@ -93,9 +82,7 @@ pub struct OsdBuild {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Probe {
     pub pool: String,
-    /// The latency of the write.
     pub write_ms: Option<f64>,
-    /// The latency of the read.
     pub read_ms: Option<f64>,
     pub error: Option<ProbeError>,
 }

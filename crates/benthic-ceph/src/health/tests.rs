@@ -56,8 +56,8 @@ fn found<'a>(report: &'a Report, name: &str) -> Option<&'a Finding> {
 
 #[track_caller]
 fn finds(report: &Report, name: &str, severity: Severity) {
-    let told: Vec<_> = report.findings.iter().map(|finding| (&finding.name, finding.severity)).collect();
-    let finding = found(report, name).unwrap_or_else(|| panic!("{name} is not among {told:?}"));
+    let all: Vec<_> = report.findings.iter().map(|finding| (&finding.name, finding.severity)).collect();
+    let finding = found(report, name).unwrap_or_else(|| panic!("{name} is not among {all:?}"));
     assert_eq!(finding.severity, severity, "{finding:?}");
     assert!(
         !finding.what.is_empty() && !finding.next.is_empty() && !finding.what.contains('\n'),
@@ -72,7 +72,7 @@ fn only_information(report: &Report) {
 }
 
 #[test]
-fn a_healthy_cluster_is_healthy_whatever_its_pools_are_called() {
+fn a_healthy_cluster_is_healthy_with_any_pool_names() {
     let report = judge(&recorded("healthy"));
     only_information(&report);
     assert_eq!((report.availability_percent, report.ceph.as_deref()), (Some(100.0), Some("HEALTH_OK")));
@@ -114,7 +114,7 @@ fn a_rule_that_repeats_an_osd_is_a_risk_though_ceph_is_healthy() {
 }
 
 #[test]
-fn an_osd_that_is_down_is_told_with_what_it_stops() {
+fn an_osd_that_is_down_is_reported_with_its_inactive_placement_groups() {
     let mut snapshot = recorded("down");
     let report = judge(&snapshot);
     finds(&report, "CephOSDDownHigh", Severity::Error);
@@ -169,7 +169,7 @@ fn osd(id: i32, up: u8, takes_data: u8) -> Osd {
 }
 
 #[test]
-fn work_on_a_rack_is_planned_where_noout_is_set_for_what_is_down() {
+fn work_on_a_rack_is_planned_if_noout_covers_its_osds() {
     let mut snapshot = recorded("healthy");
     let node = |id: i32, name: &str, kind: &str, children: &[i32]| {
         let node = json!({ "id": id, "name": name, "type": kind, "children": children });
@@ -212,7 +212,7 @@ fn work_on_a_rack_is_planned_where_noout_is_set_for_what_is_down() {
 }
 
 #[test]
-fn an_osd_that_was_taken_out_of_service_is_no_reason_to_worry() {
+fn an_osd_that_is_down_and_out_is_information() {
     let mut snapshot = recorded("healthy");
     snapshot.map.as_mut().unwrap().osds.push(osd(9, 0, 0));
     only_information(&judge(&snapshot));
@@ -233,7 +233,7 @@ fn an_osd_that_was_taken_out_of_service_is_no_reason_to_worry() {
 }
 
 #[test]
-fn sums_of_placement_groups_tell_a_change_from_an_outage() {
+fn sums_of_placement_groups_distinguish_a_change_from_an_outage() {
     let stamp = "2026-11-23T07:40:00.000000+0000";
     let never = "0.000000";
     let with = |state: &str, seconds: u64, change: fn(&mut OsdMap, &str)| {
@@ -281,7 +281,7 @@ fn sums_of_placement_groups_tell_a_change_from_an_outage() {
 }
 
 #[test]
-fn what_was_done_after_now_by_another_clock_was_done_just_now() {
+fn a_time_stamp_in_the_future_has_age_zero() {
     let mut snapshot = recorded("healthy");
     snapshot.now_unix_s = 1;
     let numbers = judge(&snapshot).numbers;
@@ -289,7 +289,7 @@ fn what_was_done_after_now_by_another_clock_was_done_just_now() {
 }
 
 #[test]
-fn what_somebody_muted_is_information_unless_io_stops() {
+fn a_muted_check_is_information_unless_io_stops() {
     let mut snapshot = recorded("down");
     for code in ["OSD_DOWN", "PG_DEGRADED", "PG_AVAILABILITY"] {
         snapshot.health.as_mut().unwrap().checks.get_mut(code).unwrap().muted = true;
@@ -301,7 +301,7 @@ fn what_somebody_muted_is_information_unless_io_stops() {
 }
 
 #[test]
-fn placement_groups_that_peer_after_a_change_are_no_outage_until_they_stay_so() {
+fn peering_after_a_change_is_no_outage_until_it_lasts() {
     let mut snapshot = recorded("out");
     let check = snapshot.health.as_ref().unwrap().checks.contains_key("PG_AVAILABILITY");
     assert!(check, "Ceph itself tells an outage here");
@@ -367,12 +367,12 @@ fn data_that_move_and_a_pool_that_is_split_are_information() {
 }
 
 #[test]
-fn without_a_manager_what_the_monitors_know_is_told_and_what_is_old_is_called_so() {
+fn without_a_manager_the_report_has_the_monitors_data_and_is_stale() {
     let mut snapshot = recorded("no-manager");
     snapshot.missing.push(Missing {
-        what: "placement groups one by one".to_owned(),
+        what: "single placement groups".to_owned(),
         why: "no manager is active".to_owned(),
-        hurts: true,
+        is_problem: true,
     });
     let report = judge(&snapshot);
     finds(&report, "BenthicMgrDown", Severity::Error);
@@ -382,11 +382,11 @@ fn without_a_manager_what_the_monitors_know_is_told_and_what_is_old_is_called_so
     assert!(numbers.osds.len() == 3 && numbers.osds.iter().all(|osd| osd.up));
     assert!(numbers.pgs.unwrap() > 0 && numbers.pools.iter().all(|pool| pool.pgs_taking_io.is_none()));
     assert!(numbers.fullest_osd.is_none() && numbers.scrubbed_days_ago_max.is_none());
-    assert!(found(&report, "MGR_DOWN").is_none(), "it is told once");
+    assert!(found(&report, "MGR_DOWN").is_none(), "the report repeats the check");
 }
 
 #[test]
-fn a_manager_that_hangs_is_told_from_one_that_is_not_there() {
+fn a_hanging_manager_has_a_finding_of_its_own() {
     let mut snapshot = recorded("healthy");
     snapshot.manager_silent = Some("the manager does not answer".to_owned());
     let report = judge(&snapshot);
@@ -395,9 +395,10 @@ fn a_manager_that_hangs_is_told_from_one_that_is_not_there() {
 }
 
 #[test]
-fn what_only_this_machine_lacks_does_not_hurt_the_cluster() {
+fn a_missing_optional_part_is_information() {
     let mut snapshot = recorded("healthy");
-    let missing = |hurts| Missing { what: "rules".to_owned(), why: "no crushtool".to_owned(), hurts };
+    let missing =
+        |is_problem| Missing { what: "rules".to_owned(), why: "no crushtool".to_owned(), is_problem };
     snapshot.missing = vec![missing(false)];
     finds(&judge(&snapshot), "BenthicNotSeen", Severity::Info);
     snapshot.missing.push(missing(true));
@@ -405,7 +406,7 @@ fn what_only_this_machine_lacks_does_not_hurt_the_cluster() {
 }
 
 #[test]
-fn monitors_out_of_quorum_are_a_risk_where_none_is_to_spare() {
+fn monitors_out_of_quorum_are_a_risk_if_no_other_may_fail() {
     let mut snapshot = recorded("healthy");
     let mon = snapshot.quorum.as_ref().unwrap().monmap.mons[0].clone();
     let grow = |snapshot: &mut Snapshot, names: &[&str], within: usize| {
@@ -432,7 +433,7 @@ fn monitors_out_of_quorum_are_a_risk_where_none_is_to_spare() {
 }
 
 #[test]
-fn clocks_that_differ_are_told_once() {
+fn clock_skew_is_reported_once() {
     let mut snapshot = recorded("healthy");
     let skew = |skew_s, health: &str| Skew { skew_s, health: health.to_owned() };
     let clocks = snapshot.clocks.as_mut().unwrap();
@@ -449,7 +450,7 @@ fn clocks_that_differ_are_told_once() {
 }
 
 #[test]
-fn pools_that_a_single_failure_hurts_are_told() {
+fn pools_without_redundancy_are_reported() {
     let mut snapshot = recorded("healthy");
     let pools = &mut snapshot.map.as_mut().unwrap().pools;
     pools[1].size = 1;
@@ -500,7 +501,7 @@ fn the_last_copy_is_a_risk() {
 }
 
 #[test]
-fn daemons_and_classes_that_differ_are_told_though_ceph_is_healthy() {
+fn different_versions_and_builds_are_reported_though_ceph_is_healthy() {
     let mut snapshot = recorded("healthy");
     let old = "ceph version 16.2.11 (3cf40e2dca667f68c6ce3ff5cd94f01e711af894) pacific (stable)";
     snapshot.versions.as_mut().unwrap().get_mut("osd").unwrap().insert(old.to_owned(), 1);
@@ -529,7 +530,7 @@ fn daemons_and_classes_that_differ_are_told_though_ceph_is_healthy() {
 }
 
 #[test]
-fn lost_and_damaged_objects_are_told() {
+fn lost_and_damaged_objects_are_reported() {
     let mut snapshot = recorded("healthy");
     snapshot.digest.as_mut().unwrap().unfound_objects = 3;
     set_check(&mut snapshot, "OBJECT_UNFOUND", "HEALTH_WARN", "3/90 objects unfound (3.333%)");
@@ -551,7 +552,7 @@ fn lost_and_damaged_objects_are_told() {
 }
 
 #[test]
-fn flags_that_stop_or_blind_are_more_than_planned_work() {
+fn flags_that_stop_io_or_hide_failures_are_no_planned_work() {
     let with = |flag: &str| {
         let mut snapshot = recorded("healthy");
         snapshot.map.as_mut().unwrap().flags_set.push(flag.to_owned());
@@ -564,25 +565,25 @@ fn flags_that_stop_or_blind_are_more_than_planned_work() {
     }
     finds(&with("nodown"), "BenthicNodown", Severity::Warning);
     let (node, osd, class) = ("nodown on vm", "nodown on osd.1", "nodown on ssd");
-    for told in [node, osd, class] {
+    for flagged in [node, osd, class] {
         let mut snapshot = recorded("healthy");
         let map = snapshot.map.as_mut().unwrap();
         let flags = vec!["noout".to_owned(), "nodown".to_owned()];
-        match told {
-            _ if told == node => drop(map.crush_node_flags.insert("vm".to_owned(), flags)),
-            _ if told == osd => map.osds[1].state.extend(flags),
+        match flagged {
+            _ if flagged == node => drop(map.crush_node_flags.insert("vm".to_owned(), flags)),
+            _ if flagged == osd => map.osds[1].state.extend(flags),
             _ => drop(map.device_class_flags.insert("ssd".to_owned(), flags)),
         }
         let report = judge(&snapshot);
         finds(&report, "BenthicNodown", Severity::Warning);
         finds(&report, "BenthicFlagsSet", Severity::Info);
-        assert_eq!(found(&report, "BenthicNodown").unwrap().which, [told]);
+        assert_eq!(found(&report, "BenthicNodown").unwrap().which, [flagged]);
     }
     assert_eq!(with("pauserd").verdict, Verdict::Down);
 }
 
 #[test]
-fn an_osd_that_fills_is_told_before_it_is_full() {
+fn a_filling_osd_is_reported_before_it_is_full() {
     let mut snapshot = recorded("healthy");
     let used = |usage: &mut crate::cluster_state::OsdUsage, share: u64| {
         usage.used_kib = usage.total_kib / 100 * share
@@ -609,7 +610,7 @@ fn an_osd_that_fills_is_told_before_it_is_full() {
 }
 
 #[test]
-fn a_probe_tells_an_outage_from_a_lack_of_caps() {
+fn a_probe_distinguishes_an_outage_from_missing_caps() {
     let with = |write_ms, error: Option<(&str, bool)>| {
         let mut snapshot = recorded("healthy");
         let error = error.map(|(step, of_cluster)| ProbeError {
@@ -629,7 +630,7 @@ fn a_probe_tells_an_outage_from_a_lack_of_caps() {
 }
 
 #[test]
-fn limits_that_a_client_of_all_osds_would_meet_are_told() {
+fn limits_too_low_for_all_osds_are_reported() {
     let with = |open_files_max, threads_max| {
         let mut snapshot = recorded("healthy");
         snapshot.limits = Some(Limits { open_files_max, threads_max, threads: 500 });
@@ -642,14 +643,14 @@ fn limits_that_a_client_of_all_osds_would_meet_are_told() {
 }
 
 #[test]
-fn disks_that_are_slow_are_told() {
+fn slow_disks_are_reported() {
     let mut snapshot = recorded("healthy");
     snapshot.latencies.as_mut().unwrap()[0].stats.commit_latency_ms = 3_000;
     finds(&judge(&snapshot), "BenthicOSDSlowDisk", Severity::Warning);
 }
 
 #[test]
-fn every_check_of_cephs_is_told_by_the_name_of_its_alert_or_by_its_own() {
+fn every_ceph_check_has_the_name_of_its_alert_or_its_code() {
     for known in &checks::CEPH_CHECKS {
         let mut snapshot = recorded("healthy");
         set_check(&mut snapshot, known.code, "HEALTH_WARN", "5 slow ops, oldest one blocked for 33 sec");
@@ -681,7 +682,7 @@ fn every_check_of_cephs_is_told_by_the_name_of_its_alert_or_by_its_own() {
 }
 
 #[test]
-fn the_worst_comes_first() {
+fn findings_are_sorted_by_severity() {
     let report = judge(&recorded("down"));
     let verdicts: Vec<Verdict> = report.findings.iter().map(Finding::verdict).collect();
     assert!(verdicts.is_sorted_by(|a, b| a >= b), "{verdicts:?}");
@@ -694,7 +695,7 @@ fn exported(snapshot: &Snapshot) -> String {
 }
 
 #[test]
-fn metrics_are_prometheus_text_whatever_pools_are_called() {
+fn metrics_are_prometheus_text_with_any_pool_names() {
     let mut snapshot = recorded("down");
     snapshot.probe = Some(Probe { pool: "p".to_owned(), write_ms: Some(2.0), read_ms: None, error: None });
     let text = exported(&snapshot);
@@ -704,7 +705,7 @@ fn metrics_are_prometheus_text_whatever_pools_are_called() {
             let name = rest.split(' ').nth(1).unwrap();
             assert!(METRICS.iter().any(|metric| metric.name == name), "{line}");
             if rest.starts_with("HELP") {
-                assert!(!seen.contains(&name), "{name} stands together");
+                assert!(!seen.contains(&name), "samples of {name} are not adjacent");
                 seen.push(name);
             }
             continue;
@@ -727,7 +728,7 @@ fn metrics_are_prometheus_text_whatever_pools_are_called() {
 }
 
 #[test]
-fn a_cluster_that_cannot_be_connected_to_is_down() {
+fn an_unreachable_cluster_is_down() {
     let error = Error::new(ErrorKind::Unavailable, "no monitor answers; is the cluster up?");
     let report = judge(&gather::snapshot_without_monitors(7, &error));
     finds(&report, "BenthicMonNoAnswer", Severity::Error);
@@ -738,7 +739,7 @@ fn a_cluster_that_cannot_be_connected_to_is_down() {
 }
 
 #[test]
-fn times_of_ceph_are_understood() {
+fn time_stamps_of_ceph_are_parsed() {
     let snapshot = recorded("healthy");
     let map = snapshot.map.unwrap();
     assert!(timestamp::unix_s(&map.last_up_change).is_some(), "{}", map.last_up_change);

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_none() {
+    fn invalid_time_stamps_are_none() {
         for text in
             ["", "0.000000", "now", "2026-11-23", "2026-13-23T07:24:34", "2026-11-23T07:24", "é-1-1T00:00:00"]
         {

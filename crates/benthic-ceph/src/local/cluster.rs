@@ -45,11 +45,9 @@ impl Cluster {
     /// `NotFound` if there is none.
     pub fn open(dir: &Path) -> Result<Cluster> {
         let none = || {
-            Error::new(
-                ErrorKind::NotFound,
-                "no cluster here; `benthic cluster up` makes one, --dir names another",
-            )
-            .with("dir", dir.display())
+            let message =
+                "no cluster here; create one with `benthic cluster up`, or name another directory with --dir";
+            Error::new(ErrorKind::NotFound, message).with("dir", dir.display())
         };
         if !dir.is_dir() {
             return Err(none());
@@ -89,7 +87,8 @@ impl Cluster {
         self.check(daemon)?;
         let _lock = layout::lock(&self.dir)?;
         if !daemon.signal(&self.conf(), Signal::KILL)? {
-            return Err(Error::new(ErrorKind::NotFound, "the daemon does not run").with("daemon", daemon));
+            let message = "the daemon does not run; `benthic cluster status` shows the daemons that run";
+            return Err(Error::new(ErrorKind::NotFound, message).with("daemon", daemon));
         }
         self.wait_killed(&[daemon], watch)
     }
@@ -132,7 +131,7 @@ impl Cluster {
         };
         let mut checks = health.checks;
         if !self.marker.complete {
-            checks.push("it was never complete; `benthic cluster up` makes it anew".to_owned());
+            checks.push("the creation was never completed; `benthic cluster up` repeats it".to_owned());
         }
         let answers = health.status.starts_with("HEALTH_");
         let usage = answers.then(|| self.ask(&["df"]).and_then(|json| status::usage(&json)));
@@ -231,11 +230,8 @@ impl Cluster {
         }
         let alone = self.marker.sites.is_none();
         if daemon == Daemon::Mon && alone && !layout::port_is_free(self.marker.mon_port) {
-            return Err(Error::new(
-                ErrorKind::Busy,
-                "another program has the monitor's port; stop that first",
-            )
-            .with("port", self.marker.mon_port));
+            let message = "another program uses the monitor's port; stop that program first";
+            return Err(Error::new(ErrorKind::Busy, message).with("port", self.marker.mon_port));
         }
         let mut command = tools::bare(daemon.program());
         self.prepare(daemon, &mut command)?;
@@ -247,7 +243,7 @@ impl Cluster {
     pub(super) fn prepare(&self, daemon: Daemon, command: &mut Command) -> Result<()> {
         let stderr = self.log(daemon, "stderr");
         let file = File::create(&stderr).map_err(|error| {
-            Error::io(Action::Write, "cannot make a log", error).with("file", stderr.display())
+            Error::io(Action::Write, "cannot create a log", error).with("file", stderr.display())
         })?;
         command.args(daemon.args(&self.conf())).stdout(Stdio::null()).stderr(file).current_dir(&self.dir);
         Ok(())
@@ -265,7 +261,7 @@ impl Cluster {
             .flat_map(|text| text.lines())
             .map(|line| line.chars().take(TAIL_COLUMNS).collect())
             .collect();
-        let message = format!("{}; {daemon} wrote last:\n{}\n", error.message(), last.join("\n"));
+        let message = format!("{}; last lines of {daemon}:\n{}\n", error.message(), last.join("\n"));
         let explained = Error::new(error.kind(), message).with_op(error.op()).with("daemon", daemon);
         error.context().fold(explained, |explained, (key, value)| explained.with(key, value))
     }

@@ -23,7 +23,7 @@ const ADMIN: &str = "client.admin";
 ///
 /// OSDs load the libraries in `classes` when they start.
 pub fn create(cluster: &Cluster, classes: &[PathBuf], watch: &mut Watch<'_>) -> Result<()> {
-    watch("keys")?;
+    watch("the keys")?;
     layout::fill(&cluster.dir, &cluster.marker)?;
     cluster.install(classes)?;
     make_keys(cluster)?;
@@ -32,16 +32,16 @@ pub fn create(cluster: &Cluster, classes: &[PathBuf], watch: &mut Watch<'_>) -> 
     cluster.start_all(&first.collect::<Vec<_>>(), watch)?;
     cluster.launch(Daemon::Mgr)?;
     thread::scope(|scope| {
-        let mut made = Vec::new();
+        let mut threads = Vec::new();
         for number in 0..cluster.marker.osds {
-            watch(&format!("making osd.{number}"))?;
+            watch(&format!("the monitor to register osd.{number}"))?;
             let uuid = register(cluster, number)?;
             // This OSD formats its disk while the monitor registers the next OSD.
-            made.push(scope.spawn(move || make_osd(cluster, number, &uuid)));
+            threads.push(scope.spawn(move || make_osd(cluster, number, &uuid)));
         }
-        for (number, osd) in made.into_iter().enumerate() {
+        for (number, thread) in threads.into_iter().enumerate() {
             watch(&format!("osd.{number} to format its disk"))?;
-            join(osd)?;
+            join(thread)?;
         }
         Ok(())
     })
@@ -56,7 +56,7 @@ fn make_keys(cluster: &Cluster) -> Result<()> {
         .create_new(true)
         .mode(0o600)
         .open(&path)
-        .map_err(|error| Error::io(Action::Write, "cannot make the keyring", error))?;
+        .map_err(|error| Error::io(Action::Write, "cannot create the keyring", error))?;
     let mut keys = vec![
         ("mon.".to_owned(), &["mon", "allow *"][..]),
         (ADMIN.to_owned(), &["mon", "allow *", "osd", "allow *", "mgr", "allow *", "mds", "allow *"]),

@@ -27,7 +27,6 @@ pub enum Daemon {
 }
 
 impl Daemon {
-    /// The program of the daemon.
     pub(super) fn program(self) -> &'static str {
         match self {
             Daemon::Wan => "benthic",
@@ -47,7 +46,6 @@ impl Daemon {
         ["-c".to_owned(), conf.display().to_string(), "-i".to_owned(), id]
     }
 
-    /// The pid of the daemon, if it runs.
     pub(super) fn pid(self, conf: &Path) -> Result<Option<u32>> {
         Ok(running(conf)?.into_iter().find(|(daemon, _)| *daemon == self).map(|(_, pid)| pid))
     }
@@ -107,24 +105,16 @@ impl FromStr for Daemon {
         }
         .filter(|daemon| daemon.to_string() == text)
         .ok_or_else(|| {
-            Error::new(
-                ErrorKind::InvalidArgument,
-                "no such daemon; they are mon.a, mgr.a, osd.0, osd.1, …, and wan",
-            )
-            .with("daemon", format_args!("{text:?}"))
+            let message = "no such daemon; the daemons are mon.a, mgr.a, osd.0, osd.1, …, and wan";
+            Error::new(ErrorKind::InvalidArgument, message).with("daemon", format_args!("{text:?}"))
         })
     }
 }
 
 /// All running daemons of the cluster with this configuration, with their pids.
 pub fn running(conf: &Path) -> Result<Vec<(Daemon, u32)>> {
-    let cannot = |error| Error::io(Action::Admin, "cannot read /proc", error);
-    let mut found = Vec::new();
-    for entry in fs::read_dir("/proc").map_err(cannot)? {
-        let name = entry.map_err(cannot)?.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
-        found.extend(read(pid, conf).map(|daemon| (daemon, pid)));
-    }
+    let of_cluster = |pid| Some((read(pid, conf)?, pid));
+    let mut found: Vec<_> = tools::pids()?.into_iter().filter_map(of_cluster).collect();
     found.sort_unstable();
     Ok(found)
 }

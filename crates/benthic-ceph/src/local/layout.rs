@@ -20,7 +20,6 @@ use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
 const MARKER: &str = "benthic-cluster.json";
-/// The temporary name of a new marker.
 const NEW_MARKER: &str = "benthic-cluster.json.new";
 const LOCK: &str = "lock";
 const SITES: &str = "sites";
@@ -39,11 +38,8 @@ const OSD_BYTES: u64 = 20 << 30;
 /// The description of the cluster in its directory.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Marker {
-    /// The version of this file.
     pub format: u32,
-    /// The cluster's identity.
     pub fsid: String,
-    /// The monitor's port.
     pub mon_port: u16,
     pub osds: u32,
     /// The sites of the daemons, if there are several.
@@ -92,10 +88,10 @@ impl Marker {
         };
         let broken = |message: &str| Error::new(ErrorKind::Corrupt, message).with("file", path.display());
         let marker: Marker = serde_json::from_slice(&text)
-            .map_err(|error| broken("the cluster's marker cannot be read").with_source(error))?;
+            .map_err(|error| broken("cannot parse the cluster's marker").with_source(error))?;
         if marker.format != 1 {
             return Err(
-                broken("the cluster was made by another version of benthic").with("format", marker.format)
+                broken("another version of benthic created the cluster").with("format", marker.format)
             );
         }
         Ok(Some(marker))
@@ -117,8 +113,8 @@ impl Marker {
 pub fn resolve(dir: &Path) -> Result<PathBuf> {
     let real = fs::canonicalize(dir).map_err(|error| cannot("open", dir, error))?;
     if !real.is_dir() {
-        return Err(Error::new(ErrorKind::InvalidArgument, "this is no directory; name another with --dir")
-            .with("dir", dir.display()));
+        let message = "this is not a directory; name another with --dir";
+        return Err(Error::new(ErrorKind::InvalidArgument, message).with("dir", dir.display()));
     }
     check_path(&real)?;
     Ok(real)
@@ -142,7 +138,7 @@ pub fn check_path(dir: &Path) -> Result<()> {
 /// Creates the directory if it does not exist.
 pub fn make(dir: &Path) -> Result<()> {
     // The directory holds keys, so it is private.
-    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| cannot("make", dir, error))
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| cannot("create", dir, error))
 }
 
 /// Whether a directory is empty, apart from a lock and a temporary marker.
@@ -162,7 +158,7 @@ pub fn lock(dir: &Path) -> Result<File> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {
-            Err(Error::new(ErrorKind::Busy, "another command works on this cluster; wait for it")
+            Err(Error::new(ErrorKind::Busy, "another command is changing this cluster; wait for it")
                 .with("dir", dir.display()))
         }
         Err(TryLockError::Error(error)) => Err(cannot("lock", &path, error)),
@@ -207,7 +203,7 @@ pub fn fill(dir: &Path, marker: &Marker) -> Result<()> {
     let system = system_classes()?;
     for class in fs::read_dir(&system).map_err(|error| cannot("read", &system, error))?.flatten() {
         let link = class_dir(dir).join(class.file_name());
-        symlink(class.path(), &link).map_err(|error| cannot("make", &link, error))?;
+        symlink(class.path(), &link).map_err(|error| cannot("create", &link, error))?;
     }
     let write =
         |path: &Path, text: String| fs::write(path, text).map_err(|error| cannot("write", path, error));
@@ -253,7 +249,7 @@ fn configuration(dir: &Path, marker: &Marker) -> String {
     let places = places(marker);
     let dir = dir.display();
     format!(
-        "# Made by benthic, for development and tests.
+        "# Written by benthic, for development and tests.
 [global]
 fsid = {fsid}
 mon_host = {mon}
@@ -270,8 +266,8 @@ admin_socket = {dir}/run/$name.asok
 pid_file =
 crash_dir = {dir}/run
 
-# One machine: replicas are on different OSDs, not hosts, unless there are sites enough (0 is osd, 8 datacenter), and one
-# OSD may report another.
+# One machine: replicas are on different OSDs (0), or on different datacenters (8) if there are enough sites. A single
+# OSD may report a failed one.
 osd_crush_chooseleaf_type = {replicas_by}
 mon_osd_reporter_subtree_level = osd
 mon_osd_min_down_reporters = 1
@@ -286,10 +282,10 @@ mon_max_pg_per_osd = 2000
 mon_allow_pool_delete = true
 mon_allow_pool_size_one = true
 mon_warn_on_pool_no_redundancy = false
-# Neither the longest round trip there may be nor a machine that stalls is a reason for a warning.
+# Neither the longest configurable round trip nor a busy machine causes a warning.
 mon_warn_on_slow_ping_time = 5000
 
-# The disk is shared with everything else here.
+# The cluster shares the disk with other programs.
 mon_data_avail_warn = 2
 mon_data_avail_crit = 1
 bluestore_block_size = {OSD_BYTES}

@@ -23,4 +23,4 @@ pub use cluster::{Cluster, OSDS_DEFAULT, OSDS_MAX, Watch};
 pub use daemon::Daemon;
 pub use sites::{MBIT_PER_S_MAX, RTT_MS_DEFAULT, RTT_MS_MAX, SITES_MAX};
 pub use status::{DaemonStatus, PoolStatus, SiteStatus, Status};
-pub use up::{Plan, Started};
+pub use up::{Plan, UpOutcome};

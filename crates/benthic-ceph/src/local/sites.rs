@@ -58,18 +58,19 @@ impl Sites {
         // The search starts at a different block for each cluster: a stopped cluster has no
         // interface, but needs its addresses when it starts again.
         let start = fsid.bytes().fold(0_u16, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
-        let taken = taken_blocks()?;
+        let used = used_addresses()?;
         let block = (0..BLOCKS)
             .map(|step| start.wrapping_add(step) % BLOCKS)
-            .find(|block| !taken.iter().any(|taken| taken.has(*block)))
+            .find(|block| !used.iter().any(|used| used.is_in(*block)))
             .ok_or_else(|| Error::new(ErrorKind::Busy, "all addresses of 198.18.0.0/15 are in use here"))?;
         Ok(Sites { names: names.to_vec(), rtt_ms, mbit_per_s, cut: Vec::new(), block })
     }
 
     /// Fails if an interface of this machine that is not the cluster's has the cluster's addresses.
     pub fn check_block(&self) -> Result<()> {
-        if taken_blocks()?.iter().any(|taken| taken.has(self.block)) {
-            let message = "another interface of this machine has the cluster's addresses; remove that first";
+        if used_addresses()?.iter().any(|used| used.is_in(self.block)) {
+            let message =
+                "another interface of this machine uses the cluster's addresses; remove that interface first";
             return Err(Error::new(ErrorKind::Busy, message)
                 .with("addresses", format_args!("{}/24", address(self.block, 0))));
         }
@@ -82,7 +83,7 @@ impl Sites {
     /// `NotFound` if there is no site with this name.
     pub fn find(&self, name: &str) -> Result<usize> {
         self.names.iter().position(|site| site == name).ok_or_else(|| {
-            let message = format!("no such site; the cluster's are {}", self.names.join(", "));
+            let message = format!("no such site; the cluster's sites are {}", self.names.join(", "));
             Error::new(ErrorKind::NotFound, message).with("site", format_args!("{name:?}"))
         })
     }
@@ -101,7 +102,6 @@ impl Sites {
         address(self.block, site.map_or(1, |site| site as u8 + 2))
     }
 
-    /// The network namespace of a site.
     pub fn namespace(&self, site: usize, fsid: &str) -> Namespace {
         Namespace { name: format!("benthic-{}-{}", short_id(fsid), self.names[site]) }
     }
@@ -113,7 +113,6 @@ impl Sites {
         format!("root=default datacenter={name} host={name}_1")
     }
 
-    /// Whether each replica is at a different site.
     pub fn spread_replicas(&self) -> bool {
         self.names.len() >= SITES_FOR_REPLICAS
     }
@@ -145,7 +144,7 @@ pub fn check_names(names: &[String]) -> Result<()> {
     }
     if let Some(name) = names.iter().find(wrong) {
         return invalid(
-            "a site's name is a-z, 0-9 and -, begins with a letter, has at most 16 characters, and is not default",
+            "a site's name has at most 16 characters of a-z, 0-9 and -, begins with a letter, and is not `default`",
             name,
         );
     }
@@ -161,39 +160,39 @@ fn address(block: u16, last: u8) -> Ipv4Addr {
 }
 
 /// An address of an interface, with the prefix length of its network.
-struct Taken {
+struct UsedAddress {
     address: Ipv4Addr,
     prefix_bits: u32,
 }
 
-impl Taken {
-    fn has(&self, block: u16) -> bool {
+impl UsedAddress {
+    fn is_in(&self, block: u16) -> bool {
         let host_bits = 32 - self.prefix_bits.min(24);
         let differ = u64::from(self.address.to_bits() ^ address(block, 0).to_bits());
         differ >> host_bits == 0
     }
 }
 
-fn taken_blocks() -> Result<Vec<Taken>> {
+fn used_addresses() -> Result<Vec<UsedAddress>> {
     let mut command = tools::bare("ip");
     let json = tools::run(command.args(["-json", "-4", "address", "show"]), QUESTION_LIMIT)?;
     let interfaces: Vec<Value> = serde_json::from_str(&json).map_err(|error| {
-        Error::new(ErrorKind::Internal, "what `ip` printed is no JSON").with_source(error)
+        Error::new(ErrorKind::Internal, "the output of `ip` is not JSON").with_source(error)
     })?;
     let addresses =
         interfaces.iter().flat_map(|interface| interface["addr_info"].as_array().into_iter().flatten());
-    let taken = |info: &Value| {
+    let used = |info: &Value| {
         let address = info["local"].as_str()?.parse().ok()?;
-        Some(Taken { address, prefix_bits: info["prefixlen"].as_u64()?.try_into().ok()? })
+        Some(UsedAddress { address, prefix_bits: info["prefixlen"].as_u64()?.try_into().ok()? })
     };
-    Ok(addresses.filter_map(taken).collect())
+    Ok(addresses.filter_map(used).collect())
 }
 
 /// Fails if this machine or this user cannot create sites.
 pub fn require() -> Result<()> {
     let unavailable = |message: &str| Error::new(ErrorKind::Unavailable, message);
     if !rustix::process::geteuid().is_root() {
-        let message = "sites are network namespaces, which only root can make; run it with sudo";
+        let message = "sites are network namespaces, which only root can create; run the command with sudo";
         return Err(Error::new(ErrorKind::PermissionDenied, message));
     }
     File::open("/proc/self/ns/net")
@@ -224,7 +223,7 @@ impl Namespace {
                 std::io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
                 _ => ErrorKind::Unavailable,
             };
-            Error::io(Action::Admin, "cannot go to the site; `benthic cluster up` makes its network", error)
+            Error::io(Action::Admin, "cannot enter the site; `benthic cluster up` creates its network", error)
                 .with_kind(kind)
                 .with("namespace", self)
         })
@@ -285,7 +284,7 @@ fn ip(args: &[&str]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Sites, Taken, address, check_names};
+    use super::{Sites, UsedAddress, address, check_names};
     use crate::local::Daemon;
 
     fn check(names: &[&str]) -> bool {
@@ -293,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_sites_fit_everywhere() {
+    fn site_names_are_short_plain_and_distinct() {
         assert!(check(&["um", "msu", "wsu"]) && check(&["far-away-2"]) && check(&["a234567890123456"]));
         for wrong in ["", "a2345678901234567", "Um", "2um", "-um", "u_m", "u m", "ü", "default", "u/m"] {
             assert!(!check(&[wrong]), "{wrong:?}");
@@ -315,9 +314,10 @@ mod tests {
     }
 
     #[test]
-    fn taken_addresses_are_seen() {
-        let taken = |last, prefix_bits| Taken { address: address(7, last), prefix_bits };
-        assert!(taken(0, 24).has(7) && taken(200, 32).has(7) && !taken(0, 24).has(8) && !taken(0, 24).has(6));
-        assert!(taken(0, 15).has(511) && taken(0, 0).has(0) && !taken(0, 16).has(511));
+    fn a_used_address_occupies_its_block() {
+        let used = |last, prefix_bits| UsedAddress { address: address(7, last), prefix_bits };
+        assert!(used(0, 24).is_in(7) && used(200, 32).is_in(7));
+        assert!(!used(0, 24).is_in(8) && !used(0, 24).is_in(6));
+        assert!(used(0, 15).is_in(511) && used(0, 0).is_in(0) && !used(0, 16).is_in(511));
     }
 }

@@ -13,16 +13,13 @@ use std::path::PathBuf;
 #[derive(Debug, Serialize)]
 pub struct Status {
     pub dir: PathBuf,
-    /// The cluster's identity.
     pub fsid: String,
     /// `HEALTH_OK`, `HEALTH_WARN` or `HEALTH_ERR`; `DOWN` without a monitor, `UNKNOWN` if it does
     /// not answer.
     pub health: String,
-    /// The problems, one line each.
     pub checks: Vec<String>,
     /// The sites; empty if there is only one place.
     pub sites: Vec<SiteStatus>,
-    /// Round-trip time between two sites.
     pub rtt_ms: Option<u32>,
     /// Limit of the rate at which each site receives; `None` for no limit.
     pub mbit_per_s: Option<u32>,
@@ -49,7 +46,6 @@ pub struct SiteStatus {
 pub struct DaemonStatus {
     /// The name, such as `osd.0`.
     pub name: String,
-    /// The site of the daemon, if the cluster has sites.
     pub site: Option<String>,
     /// `None` if the daemon does not run.
     pub pid: Option<u32>,
@@ -88,9 +84,7 @@ impl DaemonStatus {
 /// Whether a cluster serves, and the results of Ceph's health checks.
 #[derive(Debug)]
 pub struct Readiness {
-    /// The health status, such as `HEALTH_OK`.
     pub status: String,
-    /// The problems, one line each.
     pub checks: Vec<String>,
     /// The condition that keeps the cluster from serving; `None` if it serves.
     pub missing: Option<String>,
@@ -115,7 +109,7 @@ fn missing(status: &cluster_state::Status, cut_off_osds: u64) -> Option<String> 
     let all = status.osdmap.num_osds.saturating_sub(cut_off_osds);
     let pgs = status.pgmap.num_pgs;
     let clean = |state: &&StateCount| {
-        let has = |wanted| state.state_name.split('+').any(|word| word == wanted);
+        let has = |flag| state.state_name.split('+').any(|word| word == flag);
         has("active") && has("clean")
     };
     let clean: u64 = status.pgmap.pgs_by_state.iter().filter(clean).map(|state| state.count).sum();
@@ -143,19 +137,18 @@ pub fn usage(json: &str) -> Result<(u64, u64, Vec<PoolStatus>)> {
 
 /// Parses the JSON of `ceph osd dump` and `ceph mgr dump`: the daemons that the monitor considers
 /// running, each with a number that changes when the daemon restarts.
-pub fn lives(osd_dump: &str, mgr_dump: &str) -> Result<Vec<(Daemon, u64)>> {
+pub fn incarnations(osd_dump: &str, mgr_dump: &str) -> Result<Vec<(Daemon, u64)>> {
     let (map, manager): (OsdMap, Manager) = (parse(osd_dump)?, parse(mgr_dump)?);
-    let life = |osd: &Osd| Some((Daemon::Osd(u32::try_from(osd.id).ok()?), osd.up_from));
-    let mut lives: Vec<_> = map.osds.iter().filter(|osd| osd.is_up()).filter_map(life).collect();
+    let of_osd = |osd: &Osd| Some((Daemon::Osd(u32::try_from(osd.id).ok()?), osd.up_from));
+    let mut running: Vec<_> = map.osds.iter().filter(|osd| osd.is_up()).filter_map(of_osd).collect();
     if manager.available {
-        lives.push((Daemon::Mgr, manager.active_gid));
+        running.push((Daemon::Mgr, manager.active_gid));
     }
-    Ok(lives)
+    Ok(running)
 }
 
 fn parse<T: DeserializeOwned>(json: &str) -> Result<T> {
     serde_json::from_str(json).map_err(|error| {
-        Error::new(ErrorKind::Internal, "what a program of Ceph's printed is not understood")
-            .with_source(error)
+        Error::new(ErrorKind::Internal, "cannot parse the output of a Ceph program").with_source(error)
     })
 }

@@ -3,6 +3,7 @@
 use benthic_core::{Action, Error, ErrorKind, Result};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::ffi::OsStr;
+use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -64,13 +65,13 @@ pub fn command(program: &str, conf: &Path) -> Command {
 
 /// A command that ignores the cluster named in the environment.
 pub fn bare(program: &str) -> Command {
-    let mut command = plain(program);
+    let mut command = with_environment(program);
     command.env_remove("CEPH_ARGS").env_remove("CEPH_CONF");
     command
 }
 
 /// A command that finds its cluster as Ceph's programs do.
-pub fn plain(program: &str) -> Command {
+pub fn with_environment(program: &str) -> Command {
     let mut command = Command::new(program);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
@@ -108,9 +109,9 @@ pub fn run_with(
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it did not say why").trim();
-    Err(Error::new(ErrorKind::Unavailable, format!("a program failed: {said}"))
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let last = stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it printed no error").trim();
+    Err(Error::new(ErrorKind::Unavailable, format!("a program failed: {last}"))
         .with("command", name(command))
         .with("status", output.status.code().unwrap_or(-1)))
 }
@@ -138,13 +139,24 @@ fn wait(child: Child, limit: Duration) -> Result<Output> {
     Err(error)
 }
 
+/// The pids of this machine's processes, as `/proc` lists them.
+pub fn pids() -> Result<Vec<u32>> {
+    let cannot = |error| Error::io(Action::Admin, "cannot read /proc", error);
+    let mut pids = Vec::new();
+    for entry in fs::read_dir("/proc").map_err(cannot)? {
+        let name = entry.map_err(cannot)?.file_name();
+        pids.extend(name.to_str().and_then(|name| name.parse::<u32>().ok()));
+    }
+    Ok(pids)
+}
+
 /// Converts a pid to the type of the kernel's calls.
 pub fn pid(raw: u32) -> Option<Pid> {
     i32::try_from(raw).ok().and_then(Pid::from_raw)
 }
 
 fn cannot_run(command: &Command, error: std::io::Error) -> Error {
-    Error::io(Action::Admin, "cannot run a program; `make ceph` installs what a cluster needs", error)
+    Error::io(Action::Admin, "cannot run a program; `make ceph` installs the programs for clusters", error)
         .with_kind(ErrorKind::Unavailable)
         .with("command", name(command))
 }

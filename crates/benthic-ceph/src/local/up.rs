@@ -35,13 +35,13 @@ pub struct Plan {
 
 /// The work that [`Cluster::up`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Started {
+pub enum UpOutcome {
     /// It created a new cluster.
     Created,
     /// It started stopped daemons of an existing cluster.
     Resumed,
     /// All daemons were running already.
-    Already,
+    AlreadyRunning,
 }
 
 impl Cluster {
@@ -50,7 +50,7 @@ impl Cluster {
     ///
     /// # Errors
     /// As [`up_as`](Cluster::up_as).
-    pub fn up(dir: &Path, osds: Option<u32>, watch: &mut Watch<'_>) -> Result<(Cluster, Started)> {
+    pub fn up(dir: &Path, osds: Option<u32>, watch: &mut Watch<'_>) -> Result<(Cluster, UpOutcome)> {
         Cluster::up_as(dir, &Plan { osds, ..Plan::default() }, watch)
     }
 
@@ -63,7 +63,7 @@ impl Cluster {
     /// took too long; `PermissionDenied` for sites without root; `InvalidArgument` if the directory
     /// holds something else, its cluster differs from the plan, or the plan is impossible; `Busy`
     /// while another command changes the cluster.
-    pub fn up_as(dir: &Path, plan: &Plan, watch: &mut Watch<'_>) -> Result<(Cluster, Started)> {
+    pub fn up_as(dir: &Path, plan: &Plan, watch: &mut Watch<'_>) -> Result<(Cluster, UpOutcome)> {
         plan.check()?;
         tools::require(!plan.sites.is_empty())?;
         layout::check_path(dir)?;
@@ -74,27 +74,27 @@ impl Cluster {
         layout::make(dir)?;
         let dir = layout::resolve(dir)?;
         if Marker::read(&dir)?.is_none() && !layout::is_unused(&dir)? {
-            let message = "the directory holds something else than a cluster; name another with --dir";
+            let message = "the directory contains something else, not a cluster; name another with --dir";
             return Err(Error::new(ErrorKind::InvalidArgument, message).with("dir", dir.display()));
         }
         let _lock = layout::lock(&dir)?;
         let (mut cluster, started) = match Marker::read(&dir)? {
             Some(marker) if marker.complete => {
                 let mut cluster = Cluster { dir, marker };
-                cluster.take_over(plan)?;
+                cluster.reconfigure(plan)?;
                 cluster.install(&plan.classes)?;
                 let running = daemon::running(&cluster.conf())?;
                 let stopped = |daemon: &Daemon| running.iter().all(|(found, _)| found != daemon);
                 let stopped: Vec<Daemon> = cluster.daemons().into_iter().filter(stopped).collect();
                 if stopped.is_empty() {
-                    return Ok((cluster, Started::Already));
+                    return Ok((cluster, UpOutcome::AlreadyRunning));
                 }
                 cluster.start_all(&stopped, watch)?;
-                (cluster, Started::Resumed)
+                (cluster, UpOutcome::Resumed)
             }
-            unfinished => (Cluster::make(dir, unfinished, plan, watch)?, Started::Created),
+            unfinished => (Cluster::make(dir, unfinished, plan, watch)?, UpOutcome::Created),
         };
-        cluster.wait_ready(started == Started::Created, watch)?;
+        cluster.wait_ready(started == UpOutcome::Created, watch)?;
         Ok((cluster, started))
     }
 
@@ -131,7 +131,7 @@ impl Cluster {
 
     /// Applies the changeable settings of a plan. Fails if the other settings differ from the
     /// cluster's.
-    fn take_over(&mut self, plan: &Plan) -> Result<()> {
+    fn reconfigure(&mut self, plan: &Plan) -> Result<()> {
         let have = &self.marker;
         let names = have.sites.as_ref().map_or(&[][..], |sites| &sites.names);
         let differs = if plan.osds.is_some_and(|osds| osds != have.osds) {
@@ -144,7 +144,7 @@ impl Cluster {
             format!("has the sites {}", names.join(", "))
         };
         let message =
-            format!("the cluster here {differs}; `benthic cluster down --remove` makes room for another");
+            format!("the cluster here {differs}; `benthic cluster down --remove` removes it with its data");
         Err(Error::new(ErrorKind::InvalidArgument, message).with("dir", self.dir.display()))
     }
 
@@ -183,7 +183,6 @@ impl Cluster {
 }
 
 impl Plan {
-    /// The number of OSDs of a new cluster.
     fn osds(&self) -> u32 {
         let by_sites = (self.sites.len() as u32).saturating_mul(OSDS_PER_SITE);
         self.osds.unwrap_or(by_sites.clamp(OSDS_DEFAULT, OSDS_MAX))
@@ -209,7 +208,7 @@ impl Plan {
         }
         sites::check_names(&self.sites)?;
         if (self.osds() as usize) < self.sites.len() {
-            return invalid("each site needs an OSD; use more --osds, or fewer --sites");
+            return invalid("each site needs an OSD; use more --osds or fewer --sites");
         }
         sites::require()
     }

@@ -30,7 +30,9 @@ impl Cluster {
         if daemons.contains(&Daemon::Mon) {
             watch("the monitor")?;
             self.launch(Daemon::Mon)?;
-            self.wait_for("the monitor", &[Daemon::Mon], START_LIMIT, watch, || self.lives().map(|_| true))?;
+            self.wait_for("the monitor", &[Daemon::Mon], START_LIMIT, watch, || {
+                self.incarnations().map(|_| true)
+            })?;
         } else if Daemon::Mon.pid(&self.conf())?.is_none() {
             let message = "the monitor does not run; `benthic cluster start mon.a` starts it";
             return Err(Error::new(ErrorKind::Unavailable, message));
@@ -39,7 +41,7 @@ impl Cluster {
         let others: Vec<Daemon> = daemons.iter().copied().filter(is_other).collect();
         // The monitor may not have noticed that a daemon was gone. Only a changed number proves
         // that the daemon has restarted.
-        let before = self.lives()?;
+        let before = self.incarnations()?;
         thread::scope(|scope| {
             let launched: Vec<_> = others.iter().map(|daemon| scope.spawn(|| self.launch(*daemon))).collect();
             launched.into_iter().try_for_each(join)
@@ -48,15 +50,15 @@ impl Cluster {
         let others: Vec<Daemon> = others.into_iter().filter(|daemon| !self.is_cut_off(*daemon)).collect();
         let names: Vec<String> = others.iter().map(Daemon::to_string).collect();
         self.wait_for(&names.join(", "), &others, START_LIMIT, watch, || {
-            let now = self.lives()?;
+            let now = self.incarnations()?;
             let is_back =
-                |daemon: &Daemon| now.iter().any(|life| life.0 == *daemon && !before.contains(life));
+                |daemon: &Daemon| now.iter().any(|found| found.0 == *daemon && !before.contains(found));
             Ok(others.iter().all(is_back))
         })
     }
 
-    fn lives(&self) -> Result<Vec<(Daemon, u64)>> {
-        status::lives(&self.ask(&["osd", "dump"])?, &self.ask(&["mgr", "dump"])?)
+    fn incarnations(&self) -> Result<Vec<(Daemon, u64)>> {
+        status::incarnations(&self.ask(&["osd", "dump"])?, &self.ask(&["mgr", "dump"])?)
     }
 
     /// Waits until the cluster serves and reports `HEALTH_OK`. Without `want_ok`, it stops waiting
@@ -152,7 +154,6 @@ impl Cluster {
         Ok(!running.is_empty())
     }
 
-    /// Waits until killed daemons are gone.
     pub(super) fn wait_killed(&self, daemons: &[Daemon], watch: &mut Watch<'_>) -> Result<()> {
         let gone = self.wait_gone(daemons, KILL_LIMIT, watch)?;
         if gone { Ok(()) } else { Err(late("daemons to end", KILL_LIMIT)) }
@@ -170,7 +171,7 @@ impl Cluster {
             let running = daemon::running(&self.conf())?;
             match running.iter().find(|(found, _)| daemons.contains(found)) {
                 Some((daemon, _)) => watch(&format!("{daemon} to end"))?,
-                None if daemons.contains(&Daemon::Wan) && self.has_device() => watch("wan's devices to go")?,
+                None if daemons.contains(&Daemon::Wan) && self.has_device() => watch("the links' removal")?,
                 None => return Ok(true),
             }
             pause();
@@ -185,14 +186,11 @@ pub fn join(thread: ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
 }
 
 fn late(what: &str, limit: Duration) -> Error {
-    Error::new(
-        ErrorKind::Unavailable,
-        format!("waited too long for {what}; `benthic cluster logs` may tell why"),
-    )
-    .with("limit_s", limit.as_secs())
+    let message = format!("waited too long for {what}; `benthic cluster logs` may show the cause");
+    Error::new(ErrorKind::Unavailable, message).with("limit_s", limit.as_secs())
 }
 
-#[expect(clippy::disallowed_methods, reason = "Ceph's daemons signal nobody; each wait asks its watch first")]
+#[expect(clippy::disallowed_methods, reason = "daemons send no signal; each wait calls its watch first")]
 fn pause() {
     thread::sleep(TICK);
 }

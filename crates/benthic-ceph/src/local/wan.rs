@@ -112,7 +112,7 @@ pub fn run(dir: &Path) -> Result<()> {
     // Remove the socket of an earlier process.
     let _ = fs::remove_file(&socket);
     let listener = UnixListener::bind(&socket)
-        .map_err(|error| Error::io(Action::Admin, "cannot listen to commands", error))?;
+        .map_err(|error| Error::io(Action::Admin, "cannot listen for commands", error))?;
 
     let (failed, failure) = mpsc::channel();
     for (end, packets) in queues.into_iter().enumerate() {
@@ -141,7 +141,7 @@ pub(super) fn device_name(fsid: &str) -> String {
 
 /// Creates a device in the namespace of this thread. The device exists as long as the process.
 fn open(name: &str, address: Ipv4Addr, mtu_bytes: usize) -> Result<Tun> {
-    let made = || {
+    let create = || {
         let device = Tun::create_named(Interface::new(name)?)?;
         device.set_mtu(mtu_bytes)?;
         let mut in_network = AddAddressV4::new(address);
@@ -150,7 +150,8 @@ fn open(name: &str, address: Ipv4Addr, mtu_bytes: usize) -> Result<Tun> {
         device.set_state(DeviceState::Up)?;
         Ok(device)
     };
-    made().map_err(|error| Error::io(Action::Admin, "cannot make a TUN device", error).with("device", name))
+    create()
+        .map_err(|error| Error::io(Action::Admin, "cannot create a TUN device", error).with("device", name))
 }
 
 impl Wan {
@@ -247,7 +248,7 @@ fn control(listener: &UnixListener, dir: &Path, wan: &Wan) -> Error {
     loop {
         let mut stream = match listener.accept() {
             Ok((stream, _)) => stream,
-            Err(error) => return Error::io(Action::Admin, "cannot listen to commands", error),
+            Err(error) => return Error::io(Action::Admin, "cannot listen for commands", error),
         };
         // A client that went away does not need the answer.
         let _ = match apply() {
@@ -263,11 +264,11 @@ fn control(listener: &UnixListener, dir: &Path, wan: &Wan) -> Error {
 /// `Unavailable` if the links are down or do not answer.
 pub fn reload(dir: &Path) -> Result<()> {
     let mut answer = Vec::new();
-    let asked = UnixStream::connect(socket(dir)).and_then(|mut stream| {
+    let received = UnixStream::connect(socket(dir)).and_then(|mut stream| {
         stream.set_read_timeout(Some(ANSWER_LIMIT))?;
         stream.read_to_end(&mut answer)
     });
-    match asked {
+    match received {
         Ok(_) if answer == DONE => Ok(()),
         Ok(_) => {
             let message = format!("the links refused: {}", String::from_utf8_lossy(&answer));
@@ -283,7 +284,7 @@ pub fn reload(dir: &Path) -> Result<()> {
 
 /// The error for a cluster without sites.
 pub fn no_sites() -> Error {
-    let message = "the cluster has no sites; `benthic cluster up --sites um,msu,wsu` makes one that has";
+    let message = "the cluster has no sites; `benthic cluster up --sites um,msu,wsu` creates one with sites";
     Error::new(ErrorKind::InvalidArgument, message)
 }
 

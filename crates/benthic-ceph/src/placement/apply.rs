@@ -23,7 +23,6 @@ pub struct Movement {
 }
 
 impl Movement {
-    /// Whether all placement groups have arrived.
     pub fn is_over(&self) -> bool {
         self.arrived == self.pgs
     }
@@ -48,7 +47,7 @@ impl Plan {
             return self.raise_min_size(client, pool, min_size).await;
         }
         if rule != self.old_rule && !has_rule {
-            return Err(self.changed("the pool has got another rule", rule));
+            return Err(self.changed("the pool's rule has changed", rule));
         }
         // Whether an interrupted run has already changed the first of the two settings, rule and
         // replicas.
@@ -62,8 +61,8 @@ impl Plan {
         if !(is_same || is_begun && has_rule) {
             let found = snapshot.map.crush_version;
             if is_begun {
-                let message = "the CRUSH map has changed since half of the plan was applied; `benthic placement undo PLAN` goes \
-                    back, and then another plan can be made";
+                let message = "the CRUSH map has changed since half of the plan was applied; run `benthic placement undo PLAN`, \
+                    then make another plan";
                 return Err(Error::new(ErrorKind::Conflict, message)
                     .with("pool", &self.pool)
                     .with("found", found));
@@ -81,7 +80,8 @@ impl Plan {
         }
         set_backfills(client, Some(&max_backfills.to_string())).await?;
         let changed = self.change(client, pool, &self.new_rule, self.new_replicas(), min_size).await;
-        changed.map_err(|error| error.with("next", "repeat it, or `benthic placement undo PLAN` goes back"))
+        changed
+            .map_err(|error| error.with("next", "repeat it, or go back with `benthic placement undo PLAN`"))
     }
 
     /// Starts moving the data back: restores the pool's rule and number of replicas. [`movement`]
@@ -97,10 +97,11 @@ impl Plan {
             return Ok(());
         }
         if rule != self.new_rule && rule != self.old_rule {
-            return Err(self.changed("the pool has got a third rule since", rule));
+            return Err(self.changed("the pool's rule was replaced by a third one", rule));
         }
         if snapshot.crush.rule_named(&self.old_rule).is_none() {
-            let message = "the rule that the pool had is gone; `ceph osd pool set POOL crush_rule RULE` gives it another";
+            let message =
+                "the pool's old rule no longer exists; `ceph osd pool set POOL crush_rule RULE` sets another";
             return Err(Error::new(ErrorKind::NotFound, message).with("rule", &self.old_rule));
         }
         set_backfills(client, Some(&max_backfills.to_string())).await?;
@@ -214,7 +215,7 @@ impl Plan {
     /// does not matter for an undo.
     fn pool<'a>(&self, snapshot: &'a Snapshot) -> Result<&'a Pool> {
         if snapshot.map.fsid != self.fsid {
-            return Err(self.changed("this is another cluster", &snapshot.map.fsid));
+            return Err(self.changed("the cluster's fsid has changed", &snapshot.map.fsid));
         }
         let pool = snapshot.map.pools.iter().find(|pool| pool.id == self.pool_id);
         match pool {
@@ -225,13 +226,13 @@ impl Plan {
                 Err(self.changed("the pool's number of replicas has changed", pool.size))
             }
             Some(pool) => Ok(pool),
-            None => Err(self.changed("the pool is gone", self.pool_id)),
+            None => Err(self.changed("the pool was removed", self.pool_id)),
         }
     }
 
     fn changed(&self, what: &str, found: impl std::fmt::Display) -> Error {
         let message = format!(
-            "{what} since the plan was made, and nothing was done; `benthic placement plan` makes another"
+            "{what} since the plan was made; nothing was changed; `benthic placement plan` makes another plan"
         );
         Error::new(ErrorKind::Conflict, message).with("pool", &self.pool).with("found", found)
     }
@@ -242,11 +243,11 @@ impl Plan {
 /// # Errors
 /// As [`Preview::read`] and [`ClusterClient::ask_manager`].
 pub async fn movement(client: &dyn ClusterClient, pool_id: i64) -> Result<Movement> {
-    let wanted = Preview::read(client).await?.mappings(None)?;
+    let mappings = Preview::read(client).await?.mappings(None)?;
     let pgs = read_pgs(client).await?;
     let of_pool = || pgs.iter().filter(|pg| pg.pool() == Some(pool_id));
     let arrived = of_pool().filter(|pg| {
-        let there = Some(&pg.acting) == wanted.get(&pg.pgid) && pg.up == pg.acting;
+        let there = Some(&pg.acting) == mappings.get(&pg.pgid) && pg.up == pg.acting;
         there && !has_duplicates(&pg.acting) && pg.state.starts_with("active+clean")
     });
     Ok(Movement {
@@ -275,7 +276,7 @@ async fn set_map(client: &dyn ClusterClient, map: Vec<u8>, version: u64) -> Resu
         if error.kind() != ErrorKind::Conflict {
             return error;
         }
-        let message = "somebody changed the CRUSH map at the same time, and nothing was done; repeat it";
+        let message = "the CRUSH map changed at the same time, and nothing was done; repeat the command";
         Error::new(ErrorKind::Conflict, message).with_source(error)
     })
 }

@@ -19,7 +19,6 @@ pub struct CrushMap {
     /// All buckets. A `~` in the name marks the shadow of a bucket for one device class.
     pub buckets: Vec<Bucket>,
     pub rules: Vec<Rule>,
-    /// The parameters of the placement algorithm.
     pub tunables: Value,
     /// Weights with which a balancer overrides those of the buckets.
     pub choose_args: BTreeMap<String, Value>,
@@ -31,7 +30,6 @@ pub struct Device {
     pub id: i32,
     /// `osd.N`.
     pub name: String,
-    /// The device class, if it has one.
     pub class: Option<String>,
 }
 
@@ -90,7 +88,6 @@ pub struct Step {
 /// A site: a failure domain with the OSDs in it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Site {
-    /// The name of the bucket.
     pub name: String,
     pub osds: BTreeSet<i32>,
     /// The sum of the OSDs' weights, usually their size in TiB.
@@ -120,7 +117,7 @@ impl Sites {
         self.sites.iter().position(|site| site.name == name).ok_or_else(|| {
             let names: Vec<&str> = self.sites.iter().map(|site| site.name.as_str()).collect();
             let message = format!(
-                "no such site; of type {} there are {}; --domain takes another type",
+                "no such site; the sites of type {} are {}; --domain selects another type",
                 self.domain,
                 names.join(", ")
             );
@@ -136,22 +133,18 @@ impl CrushMap {
     /// `Unsupported` for anything else.
     pub fn parse(dump: &[u8]) -> Result<CrushMap> {
         serde_json::from_slice(dump).map_err(|error| {
-            Error::new(ErrorKind::Unsupported, "the dump of the CRUSH map is not understood")
-                .with_source(error)
+            Error::new(ErrorKind::Unsupported, "cannot parse the dump of the CRUSH map").with_source(error)
         })
     }
 
-    /// Finds a bucket by name.
     pub fn bucket(&self, name: &str) -> Option<&Bucket> {
         self.buckets.iter().find(|bucket| bucket.name == name)
     }
 
-    /// Finds a rule by number.
     pub fn rule(&self, id: i64) -> Option<&Rule> {
         self.rules.iter().find(|rule| rule.rule_id == id)
     }
 
-    /// Finds a rule by name.
     pub fn rule_named(&self, name: &str) -> Option<&Rule> {
         self.rules.iter().find(|rule| rule.rule_name == name)
     }
@@ -228,22 +221,18 @@ impl CrushMap {
             let several = sites.clone().find(|sites| sites.sites.len() > 1);
             let any = || sites.clone().find(|sites| !sites.sites.is_empty());
             return several.or_else(any).ok_or_else(|| {
-                Error::new(
-                    ErrorKind::InvalidArgument,
-                    "the root has no buckets with OSDs; `ceph osd tree` shows it",
-                )
-                .with("root", &root.name)
+                let message = "the root has no buckets with OSDs; `ceph osd tree` shows it";
+                Error::new(ErrorKind::InvalidArgument, message).with("root", &root.name)
             });
         };
         let kind = self.types.iter().find(|kind| kind.name == domain && kind.type_id > OSD_TYPE);
         let sites = kind.map(|kind| self.sites_of_type(root, kind));
         sites.filter(|sites| !sites.sites.is_empty()).ok_or_else(|| {
-            Error::new(
-                ErrorKind::InvalidArgument,
-                "no bucket with OSDs below the root is of this type; `ceph osd tree` shows all",
-            )
-            .with("domain", format_args!("{domain:?}"))
-            .with("root", &root.name)
+            let message =
+                "no bucket with OSDs below the root has this type; `ceph osd tree` shows all buckets";
+            Error::new(ErrorKind::InvalidArgument, message)
+                .with("domain", format_args!("{domain:?}"))
+                .with("root", &root.name)
         })
     }
 
@@ -263,12 +252,5 @@ impl CrushMap {
         sites.retain(|site| !site.osds.is_empty());
         sites.sort_by(|a, b| a.name.cmp(&b.name));
         Sites { domain: kind.name.clone(), sites }
-    }
-}
-
-impl Bucket {
-    /// The weight of an item, in 1/65536.
-    pub fn weight_of(&self, id: i32) -> Option<u32> {
-        self.items.iter().find(|item| item.id == id).map(|item| item.weight)
     }
 }

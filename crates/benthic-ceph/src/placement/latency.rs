@@ -18,7 +18,6 @@ pub struct RoundTrips(BTreeMap<(usize, usize), f64>);
 /// Network latency of a client's operation, averaged over the placement groups of a pool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// The client's site.
     pub site: String,
     /// One round trip from the client to the primary.
     pub read_ms: f64,

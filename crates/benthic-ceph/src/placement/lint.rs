@@ -31,9 +31,7 @@ pub enum Check {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     pub check: Check,
-    /// The rule's name.
     pub rule: String,
-    /// The pools that use the rule.
     pub pools: Vec<String>,
     /// The fault and the next step.
     pub message: String,
@@ -68,8 +66,8 @@ pub fn lint(snapshot: &Snapshot, preview: &Preview) -> Result<Vec<Finding>> {
                 findings.push(finding(
                     Check::RepeatsOsd,
                     format!(
-                        "with {replicas} replicas, {} of placement groups have two of them on one OSD, which health does not \
-                         tell; what the rule takes must be separate trees: `benthic placement plan` makes such a rule",
+                        "with {replicas} replicas, {} of placement groups have two of them on one OSD, which Ceph's health status \
+                         does not show; the rule must take separate trees: `benthic placement plan` makes such a rule",
                         share(repeating)
                     ),
                 ));
@@ -79,8 +77,8 @@ pub fn lint(snapshot: &Snapshot, preview: &Preview) -> Result<Vec<Finding>> {
                 findings.push(finding(
                     Check::TooFewOsds,
                     format!(
-                        "{} of placement groups would have fewer OSDs than {replicas} replicas; there are too few of what \
-                         the rule spreads them over: add some, or take a smaller failure domain",
+                        "{} of placement groups would have fewer OSDs than {replicas} replicas; the failure domain has too few \
+                         buckets: add some, or use a smaller failure domain",
                         share(short)
                     ),
                 ));
@@ -113,7 +111,7 @@ fn undersized(snapshot: &Snapshot, pool: &Pool) -> Option<String> {
     let short = snapshot.pgs_of(pool).filter(|pg| pg.holders().len() < pool.size).count();
     (short > 0).then(|| {
         format!(
-            "{short} of {} placement groups of {} have fewer than {} OSDs now; `benthic placement show --pool {}` tells where",
+            "{short} of {} placement groups of {} have fewer than {} OSDs now; `benthic placement show --pool {}` shows where",
             snapshot.pgs_of(pool).count(),
             pool.name,
             pool.size,
@@ -125,11 +123,11 @@ fn undersized(snapshot: &Snapshot, pool: &Pool) -> Option<String> {
 /// Finds rules of pools whose trees overlap without being the same.
 fn overlaps(snapshot: &Snapshot) -> Vec<Finding> {
     let crush = &snapshot.crush;
-    let used = |rule: i64| {
+    let pools_of = |rule: i64| {
         let pools = snapshot.map.pools.iter().filter(move |pool| pool.crush_rule == rule);
         pools.map(|pool| pool.name.clone()).collect::<Vec<_>>()
     };
-    let rules: Vec<_> = crush.rules.iter().filter(|rule| !used(rule.rule_id).is_empty()).collect();
+    let rules: Vec<_> = crush.rules.iter().filter(|rule| !pools_of(rule.rule_id).is_empty()).collect();
     let mut findings = Vec::new();
     for (at, rule) in rules.iter().enumerate() {
         // The autoscaler considers only the first bucket that a rule takes.
@@ -142,10 +140,10 @@ fn overlaps(snapshot: &Snapshot) -> Vec<Finding> {
             findings.push(Finding {
                 check: Check::OverlappingRoots,
                 rule: rule.rule_name.clone(),
-                pools: used(rule.rule_id),
+                pools: pools_of(rule.rule_id),
                 message: format!(
-                    "it takes OSDs that {} takes too, from another bucket: the autoscaler leaves such pools alone, so choose \
-                     their pg_num by hand",
+                    "this rule and {} take some of the same OSDs from different buckets: the autoscaler ignores such pools, so \
+                     choose their pg_num by hand",
                     other.rule_name
                 ),
             });

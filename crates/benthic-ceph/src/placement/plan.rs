@@ -36,16 +36,12 @@ pub struct Request {
 /// made from, so that a change of the cluster is detected.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The version of this structure.
     pub format: u32,
-    /// The cluster's identity.
     pub fsid: String,
-    /// The pool's name.
     pub pool: String,
     pub pool_id: i64,
     /// Replicas when the plan is made.
     pub replicas: usize,
-    /// The change of the number of replicas, if there is one.
     #[serde(default)]
     pub resize: Option<Resize>,
     pub pgs: u32,
@@ -54,7 +50,6 @@ pub struct Plan {
     /// The pool's present rule, which `undo` restores.
     pub old_rule: String,
     pub new_rule: String,
-    /// The steps of the new rule.
     pub steps: Vec<String>,
     /// Whether the plan adds the rule to the CRUSH map. If not, the map already has it.
     pub adds_rule: bool,
@@ -72,7 +67,7 @@ pub struct Plan {
 }
 
 /// The effect of a plan.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
     /// The share of each site before.
     pub before: Vec<SiteShare>,
@@ -84,15 +79,12 @@ pub struct Effect {
     pub primaries_moving: usize,
     /// Replicas that are copied to another OSD.
     pub replicas_moving: usize,
-    /// Bytes that are copied.
     pub bytes_moving: u64,
     /// Bytes of all replicas afterwards.
     pub bytes: u64,
     /// Network latency of client operations before; empty if the OSDs have not measured it.
     pub latency_before: Vec<Latency>,
-    /// Network latency of client operations afterwards.
     pub latency_after: Vec<Latency>,
-    /// Warnings to show before the plan is applied.
     pub warnings: Vec<String>,
 }
 
@@ -121,7 +113,7 @@ impl Plan {
         }
         if addition.rule == old_rule.rule_name && replicas == pool.size {
             let message =
-                "the pool's primaries are at this site already; `benthic placement show` tells where";
+                "the pool's primaries are at this site already; `benthic placement show` shows them";
             return Err(Error::new(ErrorKind::AlreadyExists, message)
                 .with("pool", &pool.name)
                 .with("site", &request.primary_site));
@@ -131,7 +123,7 @@ impl Plan {
         if replicas != pool.size {
             Limits::read(client).await?.check(&snapshot, pool, replicas)?;
         }
-        let (before, after) = foresee(&snapshot, &mut preview, pool, &addition, replicas)?;
+        let (before, after) = predict(&snapshot, &mut preview, pool, &addition, replicas)?;
         let bytes = bytes_of(client, pool).await?;
         let round_trips = RoundTrips::read(client, &sites).await?;
         let mut warnings = warnings(&snapshot, pool, &sites, &after);
@@ -154,10 +146,7 @@ impl Plan {
             latency_after: round_trips.latencies(&sites, &after),
             bytes: bytes.values().sum::<u64>() * replicas as u64,
             warnings,
-            pgs_moving: 0,
-            primaries_moving: 0,
-            replicas_moving: 0,
-            bytes_moving: 0,
+            ..Effect::default()
         };
         for (pgid, new) in &after {
             let old = before.get(pgid).map_or(&[][..], Vec::as_slice);
@@ -196,10 +185,10 @@ impl Plan {
     pub fn parse(json: &[u8]) -> Result<Plan> {
         let invalid = |message: &str| Error::new(ErrorKind::InvalidArgument, message);
         let value: Value = serde_json::from_slice(json).map_err(|error| {
-            invalid("this is no plan; `benthic placement plan` makes one").with_source(error)
+            invalid("this file is no plan; `benthic placement plan` makes one").with_source(error)
         })?;
         if !value["format"].as_u64().is_some_and(|format| (1..=u64::from(FORMAT)).contains(&format)) {
-            return Err(invalid("this is no plan, or one of another version of benthic")
+            return Err(invalid("this file is no plan, or another version of benthic wrote it")
                 .with("format", &value["format"]));
         }
         serde_json::from_value(value)
@@ -211,7 +200,6 @@ impl Plan {
         self.resize.as_ref().map_or(self.replicas, |resize| resize.replicas)
     }
 
-    /// The plan's additions to the CRUSH map.
     pub(super) fn addition(&self) -> Addition {
         Addition {
             root: self.adds_root_of.clone().map(|below| (self.other_root.clone(), below)),
@@ -223,7 +211,7 @@ impl Plan {
 
 /// The error for a pool whose rule is not in the CRUSH map. The monitors prevent this.
 pub(super) fn no_rule(pool: &Pool) -> Error {
-    Error::new(ErrorKind::NotFound, "the CRUSH map has no rule of the pool's number")
+    Error::new(ErrorKind::NotFound, "the CRUSH map does not have the pool's rule")
         .with("pool", &pool.name)
         .with("rule", pool.crush_rule)
 }
@@ -232,12 +220,12 @@ fn check_pool(snapshot: &Snapshot, pool: &Pool) -> Result<()> {
     let unsupported =
         |message: &str| Err(Error::new(ErrorKind::Unsupported, message).with("pool", &pool.name));
     if !pool.is_replicated() {
-        return unsupported("an erasure-coded pool reads chunks at several sites whichever its primary is");
+        return unsupported("an erasure-coded pool always reads chunks at several sites");
     }
     if !snapshot.crush.choose_args.is_empty() {
         return unsupported(
-            "a balancer replaced weights of the CRUSH map, which its text only has rounded; `ceph balancer mode upmap` \
-             and `ceph osd crush weight-set rm-compat` go back to the map's own",
+            "a balancer replaced weights of the CRUSH map; `ceph balancer mode upmap` and `ceph osd crush weight-set \
+             rm-compat` restore the map's own weights",
         );
     }
     Ok(())
@@ -272,7 +260,7 @@ pub(super) fn compile(
         None => Ok(compiled),
         Some(what) => Err(Error::new(
             ErrorKind::Internal,
-            format!("the compiled CRUSH map would change {what}; nothing was changed"),
+            format!("the compiled CRUSH map would also change {what}; nothing was changed"),
         )),
     }
 }
@@ -286,7 +274,7 @@ pub(super) fn new_map(snapshot: &Snapshot, preview: &mut Preview, addition: &Add
 }
 
 /// Predicts the placement of a pool's placement groups before and after a plan.
-fn foresee(
+fn predict(
     snapshot: &Snapshot,
     preview: &mut Preview,
     pool: &Pool,
@@ -315,11 +303,11 @@ fn foresee(
     let mut then = preview.mappings(Some(&compiled))?;
     then.retain(|pgid, _| is_of(pgid));
     if replicas != pool.size {
-        then = resize::foresee(snapshot, preview, &compiled, pool, replicas, then)?;
+        then = resize::predict(snapshot, preview, &compiled, pool, replicas, then)?;
     }
     let bad = then.iter().find(|(_, osds)| osds.len() < replicas || has_duplicates(osds));
     if let Some((pgid, osds)) = bad {
-        let message = "CRUSH would not find an OSD for every replica; the sites may be too unequal or have too few hosts";
+        let message = "CRUSH would not find an OSD for every replica; the sites may differ too much in size or have too few hosts";
         return Err(Error::new(ErrorKind::LimitExceeded, message)
             .with("pg", pgid)
             .with("osds", format_args!("{osds:?}"))
@@ -345,25 +333,22 @@ pub(super) fn warnings(snapshot: &Snapshot, pool: &Pool, sites: &Sites, after: &
             (here as f64 / replicas.max(1) as f64, site.weight / weight.max(f64::MIN_POSITIVE));
         if data > 1.2 * space {
             warnings.push(format!(
-                "{} will hold {:.0}% of the data with {:.0}% of the space: it is full first",
+                "{} will hold {:.0}% of the data with {:.0}% of the space: it will be full first",
                 site.name,
                 data * 100.0,
                 space * 100.0
             ));
         }
     }
-    let moved = snapshot.map.pg_upmap_items.iter();
-    let of_pool = format!("{}.", pool.id);
-    let upmaps =
-        moved.filter(|item| item["pgid"].as_str().is_some_and(|pgid| pgid.starts_with(&of_pool))).count();
+    let upmaps = snapshot.map.upmaps_of(pool);
     if upmaps > 0 {
         warnings.push(format!(
-            "the balancer placed {upmaps} of the placement groups itself; it will do so anew, so other replicas may move"
+            "the balancer placed {upmaps} of the placement groups itself; it will do so again, so other replicas may move"
         ));
     }
     if pool.pg_autoscale_mode == "on" {
         warnings.push(
-            "the autoscaler leaves pools alone whose rules take overlapping roots: choose pg_num by hand"
+            "the autoscaler ignores pools whose rules take overlapping roots: choose pg_num by hand"
                 .to_owned(),
         );
     }

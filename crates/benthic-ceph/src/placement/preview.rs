@@ -37,14 +37,14 @@ impl Preview {
     /// # Errors
     /// As [`ClusterClient::ask_monitors`]; `Unavailable` if Ceph's tools are not installed.
     pub async fn read(client: &dyn ClusterClient) -> Result<Preview> {
-        tools::require_helpers(&PROGRAMS, "what a rule does is computed by Ceph's own tools")?;
+        tools::require_helpers(&PROGRAMS, "benthic needs Ceph's own tools to compute the effect of a rule")?;
         let osdmap = client.ask_monitors(json!({ "prefix": "osd getmap" })).await?;
         let crush = client.ask_monitors(json!({ "prefix": "osd getcrushmap" })).await?;
         Preview::new(&osdmap, &crush)
     }
 
     pub(super) fn new(osdmap: &[u8], crush: &[u8]) -> Result<Preview> {
-        let dir = TempDir::new().map_err(|error| cannot("make a directory", Path::new("TMPDIR"), error))?;
+        let dir = TempDir::new().map_err(|error| cannot("create a directory", Path::new("TMPDIR"), error))?;
         let preview = Preview { dir, files: 0 };
         write(&preview.osdmap(), osdmap)?;
         write(&preview.crush(), crush)?;
@@ -209,7 +209,7 @@ mod tests {
     use super::{osds, parse_mappings};
 
     #[test]
-    fn what_the_tools_print_is_read() {
+    fn the_output_of_the_tools_is_parsed() {
         let dump =
             "pool 2 pg_num 2\n2.0\t[2,1,3]\t2\n2.1f\t[3,3]\t3\n#osd\tcount\tfirst\nosd.0\t1\t0\nsize 3\t1\n";
         let mappings = parse_mappings(dump);

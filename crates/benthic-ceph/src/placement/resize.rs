@@ -57,16 +57,15 @@ pub(super) struct Space {
 ///
 /// # Errors
 /// `InvalidArgument` for fewer than two; `LimitExceeded` for more than Ceph supports.
-pub(super) fn target_replicas(pool: &Pool, asked: Option<usize>) -> Result<usize> {
-    match asked {
+pub(super) fn target_replicas(pool: &Pool, requested: Option<usize>) -> Result<usize> {
+    match requested {
         None => Ok(pool.size),
         Some(count @ ..2) => {
-            let message =
-                "one replica has no copy: a disk that is lost takes data with it; ask for two or more";
+            let message = "one replica has no copy: a failed disk loses data; request two or more";
             Err(Error::new(ErrorKind::InvalidArgument, message).with("replicas", count))
         }
         Some(count) if count > REPLICAS_MAX => {
-            Err(Error::new(ErrorKind::LimitExceeded, "Ceph gives a pool fewer replicas")
+            Err(Error::new(ErrorKind::LimitExceeded, "Ceph does not support so many replicas; request fewer")
                 .with("replicas", count)
                 .with("replicas_max", REPLICAS_MAX))
         }
@@ -90,12 +89,12 @@ impl Limits {
     /// `LimitExceeded`; `Unsupported` if the pool forbids the change or has one replica.
     pub(super) fn check(&self, snapshot: &Snapshot, pool: &Pool, replicas: usize) -> Result<()> {
         if pool.flags_names.split(',').any(|flag| flag == "nosizechange") {
-            let message = "the pool's flag nosizechange forbids another number of replicas; `ceph osd pool set POOL \
+            let message = "the pool's flag nosizechange forbids a change of the replicas; `ceph osd pool set POOL \
                 nosizechange false` allows it";
             return Err(Error::new(ErrorKind::Unsupported, message).with("pool", &pool.name));
         }
         if pool.size < 2 {
-            let message = "from one replica there is a way to more, and none back: `ceph osd pool set POOL size 2` comes first";
+            let message = "the pool has one replica, so the plan could not be undone; run `ceph osd pool set POOL size 2` first";
             return Err(Error::new(ErrorKind::Unsupported, message).with("pool", &pool.name));
         }
         let (fewer, more) = (pool.size.min(replicas), pool.size.max(replicas));
@@ -103,8 +102,8 @@ impl Limits {
         // exist.
         let min_size = if self.min_size == 0 { more - more / 2 } else { self.min_size.min(more) };
         if min_size > fewer {
-            let message = "with so many replicas at once Ceph asks for more copies than there are at first, and I/O would \
-                stop; go there in two plans";
+            let message = "Ceph would at first require more copies than exist, and I/O would stop; change the replicas in \
+                two plans";
             return Err(Error::new(ErrorKind::LimitExceeded, message)
                 .with("replicas", fewer)
                 .with("min_size", min_size));
@@ -115,8 +114,8 @@ impl Limits {
         let osds = snapshot.map.osds.iter().filter(|osd| osd.weight > 0.0).count() as u64;
         let max = self.pgs_per_osd.saturating_mul(osds.max(OSDS_MIN));
         if replicas > pool.size && all > max {
-            let message = "the monitors would refuse so many replicas of placement groups; `benthic pgs suggest` tells which \
-                pools have too many, more OSDs or a higher mon_max_pg_per_osd allow them";
+            let message = "the monitors would refuse so many placement group replicas; `benthic pgs suggest` shows which \
+                pools have too many; more OSDs or a higher mon_max_pg_per_osd allow them";
             return Err(Error::new(ErrorKind::LimitExceeded, message)
                 .with("pg_replicas", all)
                 .with("pg_replicas_max", max)
@@ -131,7 +130,7 @@ impl Limits {
 ///
 /// # Errors
 /// As [`Preview::try_compiled`]; `Unavailable` if the rule does not predict the placement.
-pub(super) fn foresee(
+pub(super) fn predict(
     snapshot: &Snapshot,
     preview: &mut Preview,
     compiled: &[u8],
@@ -146,10 +145,7 @@ pub(super) fn foresee(
     let osds = snapshot.map.osds.iter().filter(|osd| osd.weight < 1.0);
     let reduced: Vec<(i32, f64)> = osds.map(|osd| (osd.id, osd.weight)).collect();
     let chosen = preview.try_compiled(compiled, pool, replicas, &reduced)?;
-    let of_pool = format!("{}.", pool.id);
-    let moved = snapshot.map.pg_upmap_items.iter();
-    let moved = moved.filter(|item| item["pgid"].as_str().is_some_and(|pgid| pgid.starts_with(&of_pool)));
-    extend(then, &chosen, pool, moved.count())
+    extend(then, &chosen, pool, snapshot.map.upmaps_of(pool))
 }
 
 /// Extends the placement of each placement group by the further OSDs that the rule chooses. `moved`
@@ -170,7 +166,7 @@ pub(super) fn extend(mut then: Mappings, chosen: &Mapping, pool: &Pool, moved: u
         }
     }
     if unlike > moved {
-        let message = "the pool is changing: where more replicas would be cannot be told; wait until `ceph -s` shows its \
+        let message = "the pool is changing, so the new replicas cannot be predicted; wait until `ceph -s` shows its \
             placement groups active and clean, and pg_num and pgp_num are equal";
         return Err(Error::new(ErrorKind::Unavailable, message).with("pool", &pool.name).with("pgs", unlike));
     }
@@ -225,7 +221,7 @@ impl Resize {
         let fullest = shares.max_by(|(_, a), (_, b)| a.total_cmp(b)).unwrap_or((-1, 0.0));
         let max = snapshot.map.backfillfull_ratio;
         if replicas > pool.size && max > 0.0 && fullest.1 > max {
-            let message = "an OSD would be too full to take the new replicas; add OSDs, let the balancer even them out, or \
+            let message = "an OSD would be too full for the new replicas; add OSDs, let the balancer even out the usage, or \
                 remove data";
             return Err(Error::new(ErrorKind::LimitExceeded, message)
                 .with("osd", fullest.0)
@@ -243,17 +239,16 @@ impl Resize {
         })
     }
 
-    /// Warnings to show before the change.
     pub(super) fn warnings(&self, snapshot: &Snapshot) -> Vec<String> {
         let mut warnings = Vec::new();
         let stays = if self.min_size == self.old_min_size { "stays" } else { "becomes" };
         if self.min_size == 1 {
             warnings.push(format!(
-                "min_size {stays} 1: a write is acknowledged with one copy; `ceph osd pool set POOL min_size 2` asks for two"
+                "min_size {stays} 1: a write is acknowledged with one copy; `ceph osd pool set POOL min_size 2` requires two"
             ));
         } else if self.min_size == self.replicas {
             warnings.push(format!(
-                "min_size {stays} {}, as many as there are replicas: what is on an OSD that is down takes no I/O",
+                "min_size {stays} {}, the number of replicas: placement groups with an OSD that is down take no I/O",
                 self.min_size
             ));
         }

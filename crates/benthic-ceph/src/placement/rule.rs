@@ -30,13 +30,13 @@ pub fn site_first(
     let others: Vec<String> =
         sites.sites.iter().map(|site| site.name.clone()).filter(|name| name != primary).collect();
     if others.is_empty() {
-        let message = "there is only one site, so all primaries are there; --domain takes another type of bucket for sites";
+        let message = "there is only one site, so all primaries are there; --domain selects another bucket type as sites";
         return Err(Error::new(ErrorKind::InvalidArgument, message)
             .with("domain", &sites.domain)
             .with("site", primary));
     }
     if replicas < 2 {
-        let message = "a pool with one replica has nothing for other sites; --replicas gives it more";
+        let message = "a pool with one replica has none for other sites; --replicas sets a higher number";
         return Err(Error::new(ErrorKind::InvalidArgument, message).with("replicas", replicas));
     }
     let leaf = leaf(crush, sites);
@@ -75,7 +75,7 @@ pub fn site_first(
     if let Some(there) = crush.rule_named(&rule)
         && step_texts(there) != steps
     {
-        let message = "the CRUSH map has a rule of this name that does something else; rename it with `ceph osd crush rule rename`";
+        let message = "the CRUSH map has another rule with this name; rename that rule with `ceph osd crush rule rename`";
         return Err(Error::new(ErrorKind::AlreadyExists, message).with("rule", rule));
     }
     Ok(Addition { root: (!has_root).then_some((root, others)), rule, steps })
@@ -137,7 +137,7 @@ fn has_root(crush: &CrushMap, root: &str, others: &[String]) -> Result<bool> {
     if below == others {
         return Ok(true);
     }
-    let message = "the CRUSH map has this root with other sites below it; `ceph osd crush link SITE root=ROOT` adds one";
+    let message = "the CRUSH map has this root with other sites below it; `ceph osd crush link SITE root=ROOT` adds a site";
     Err(Error::new(ErrorKind::AlreadyExists, message)
         .with("root", root)
         .with("has", below.join(","))

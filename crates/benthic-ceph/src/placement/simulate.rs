@@ -31,7 +31,6 @@ pub enum Level {
 }
 
 impl Level {
-    /// The name of the CRUSH type.
     pub fn name(self) -> &'static str {
         match self {
             Level::Osd => "osd",
@@ -60,7 +59,6 @@ pub struct Load {
     pub replicas: usize,
     /// The failure domain: no two replicas are in the same bucket of this level.
     pub domain: Level,
-    /// The size of an OSD.
     pub osd_bytes: f64,
     /// The used share of all OSDs together.
     pub fill: f64,
@@ -80,13 +78,9 @@ pub enum Change {
 /// The distribution of placement group replicas over OSDs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Distribution {
-    /// Mean number of replicas per OSD.
     pub mean: f64,
-    /// Standard deviation of the number of replicas per OSD.
     pub deviation: f64,
-    /// Replicas on the OSD with the fewest.
     pub least: u32,
-    /// Replicas on the OSD with the most.
     pub most: u32,
     /// The used share of the fullest OSD.
     pub fullest_fill: f64,
@@ -102,7 +96,6 @@ pub struct Distribution {
 /// The data movement that a change causes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Movement {
-    /// OSDs that are added or lost.
     pub osds_changed: u32,
     /// Replicas that move to another OSD.
     pub moved: u64,
@@ -110,13 +103,11 @@ pub struct Movement {
     pub moved_share: f64,
     /// The smallest share that must move to make all OSDs equally full again.
     pub ideal_share: f64,
-    /// Bytes of the moved replicas.
     pub moved_bytes: f64,
     /// Bytes that the busiest disk reads and writes for the movement.
     pub busiest_osd_bytes: f64,
     /// Duration of the movement, which the busiest disk determines.
     pub hours: f64,
-    /// The distribution after the movement.
     pub after: Distribution,
 }
 
@@ -147,9 +138,9 @@ impl Simulation {
     /// if Ceph's tools are not installed or fail.
     pub fn new(shape: Shape, load: Load) -> Result<Simulation> {
         check(&shape, &load)?;
-        tools::require_helpers(&PROGRAMS[..1], "what CRUSH does is computed by Ceph's own tool")?;
+        tools::require_helpers(&PROGRAMS[..1], "benthic needs Ceph's own tool to simulate CRUSH")?;
         let dir = TempDir::new().map_err(|error| {
-            Error::io(Action::Admin, "cannot make a directory for temporary files", error)
+            Error::io(Action::Admin, "cannot create a directory for temporary files", error)
                 .with_kind(ErrorKind::Unavailable)
         })?;
         let mut simulation = Simulation { shape, load, before: Mapping::new(), dir };
@@ -157,7 +148,6 @@ impl Simulation {
         Ok(simulation)
     }
 
-    /// The distribution of the replicas.
     pub fn distribution(&self) -> Distribution {
         self.spread(&self.before, 0..self.shape.osds())
     }
@@ -179,7 +169,7 @@ impl Simulation {
             Change::Lose(level) => {
                 let lost = 0..self.shape.osds_of_first(level);
                 if lost.end == osds {
-                    let message = "that would be all of the cluster";
+                    let message = "the loss would be all of the cluster; name a smaller level";
                     return Err(invalid(message).with("lost", level.name()));
                 }
                 (self.map(&self.shape, self.shape.hosts, lost.clone())?, lost.clone(), lost.end..osds)
@@ -266,7 +256,6 @@ impl Shape {
         self.hosts * self.osds_per_host
     }
 
-    /// The number of buckets of a level.
     pub fn count(&self, level: Level) -> u32 {
         match level {
             Level::Osd => self.osds(),
@@ -290,18 +279,18 @@ impl Shape {
     }
 
     fn room_of(&self, rack: u32) -> u32 {
-        dealt(rack, self.racks, self.rooms)
+        group_of(rack, self.racks, self.rooms)
     }
 
     /// The rack of a host. Hosts beyond the shape's own go to the racks with the fewest hosts, in
     /// turn.
     fn rack_of(&self, host: u32) -> u32 {
         if host < self.hosts {
-            return dealt(host, self.hosts, self.racks);
+            return group_of(host, self.hosts, self.racks);
         }
         let mut sizes = vec![0_u32; self.racks as usize];
         for host in 0..self.hosts {
-            sizes[dealt(host, self.hosts, self.racks) as usize] += 1;
+            sizes[group_of(host, self.hosts, self.racks) as usize] += 1;
         }
         let mut order: Vec<u32> = (0..self.racks).collect();
         order.sort_by_key(|rack| (sizes[*rack as usize], *rack));
@@ -310,7 +299,7 @@ impl Shape {
 }
 
 /// The group of an item when neighbouring items form groups whose sizes differ by at most one.
-fn dealt(item: u32, items: u32, groups: u32) -> u32 {
+fn group_of(item: u32, items: u32, groups: u32) -> u32 {
     u32::try_from(u64::from(item) * u64::from(groups) / u64::from(items)).unwrap_or(0)
 }
 
@@ -349,27 +338,27 @@ fn moves(before: &Mapping, after: &Mapping, lost: &std::ops::Range<u32>, osds: u
 fn check(shape: &Shape, load: &Load) -> Result<()> {
     let Shape { rooms, racks, hosts, osds_per_host } = *shape;
     if rooms == 0 || osds_per_host == 0 || racks < rooms || hosts < racks {
-        let message = "there is at least one room, as many racks as rooms, as many hosts as racks, and an OSD in each host";
+        let message =
+            "use at least one room, as many racks as rooms, as many hosts as racks, and an OSD in each host";
         return Err(invalid(message).with("rooms", rooms).with("racks", racks).with("hosts", hosts));
     }
     if hosts.checked_mul(osds_per_host).is_none_or(|osds| osds > OSDS_MAX) {
-        return Err(invalid(format!("at most {OSDS_MAX} OSDs are simulated"))
+        return Err(invalid(format!("the simulation is limited to {OSDS_MAX} OSDs; use fewer"))
             .with("hosts", hosts)
             .with("osds_per_host", osds_per_host));
     }
     if !(1..=PGS_MAX).contains(&load.pg_num) || !(1..=REPLICAS_MAX).contains(&load.replicas) {
-        let message =
-            format!("there are 1 to {PGS_MAX} placement groups with 1 to {REPLICAS_MAX} replicas each");
+        let message = format!("use 1 to {PGS_MAX} placement groups with 1 to {REPLICAS_MAX} replicas each");
         return Err(invalid(message).with("pg_num", load.pg_num).with("replicas", load.replicas));
     }
     if load.domain == Level::Osd || (shape.count(load.domain) as usize) < load.replicas {
         let (count, name) = (shape.count(load.domain), load.domain.name());
         let message =
-            format!("{} replicas cannot all be in different {name}s; name another --domain", load.replicas);
+            format!("{} replicas cannot all be in different {name}s; use another --domain", load.replicas);
         return Err(invalid(message).with(name, count));
     }
     if !(load.osd_bytes >= 1.0 && load.rate_bytes_per_s >= 1.0 && (0.0..=1.0).contains(&load.fill)) {
-        return Err(invalid("an OSD has a size and a rate, and its fill is between 0 and 1"));
+        return Err(invalid("an OSD needs a size and a rate of at least 1, and a fill from 0 to 1"));
     }
     Ok(())
 }

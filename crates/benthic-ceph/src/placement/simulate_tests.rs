@@ -10,7 +10,7 @@ fn load() -> Load {
 }
 
 #[test]
-fn buckets_are_dealt_out_evenly_and_the_first_are_the_first_osds() {
+fn buckets_are_even_and_the_first_have_the_lowest_osds() {
     let shape = shape();
     let racks: Vec<u32> = (0..13).map(|host| shape.rack_of(host)).collect();
     assert_eq!(racks, [0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 1, 2], "hosts more go where there are fewest");
@@ -33,7 +33,7 @@ fn a_bucket_keeps_its_number_when_hosts_are_added() {
 }
 
 #[test]
-fn what_moves_is_read_from_the_first_replica_that_is_left() {
+fn a_moved_replica_is_copied_from_the_first_surviving_one() {
     let before = vec![vec![0, 1, 2], vec![1, 2, 3], vec![2, 3, 4]];
     // OSD 0 is lost: its replica is copied from OSD 1. Another replica moves and is copied from its
     // primary.
@@ -46,7 +46,7 @@ fn what_moves_is_read_from_the_first_replica_that_is_left() {
 
 /// Compares with all ways in which `failed` of a few disks can fail.
 #[test]
-fn the_chance_that_all_disks_of_a_placement_group_fail() {
+fn the_probability_of_loss_follows_from_the_failed_disks() {
     const OSDS: u32 = 9;
     for (held, failed) in [(1_u32, 1), (2, 2), (2, 4), (3, 3), (3, 5), (3, 2), (3, 9)] {
         let group = (1_u32 << held) - 1;
@@ -59,7 +59,7 @@ fn the_chance_that_all_disks_of_a_placement_group_fail() {
 }
 
 #[test]
-fn clusters_that_cannot_be_are_refused() {
+fn impossible_clusters_are_refused() {
     let refused = |shape: Shape, load: Load| {
         assert_eq!(
             check(&shape, &load).unwrap_err().kind(),

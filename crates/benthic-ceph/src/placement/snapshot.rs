@@ -14,10 +14,8 @@ const ATTEMPTS: u32 = 5;
 /// A snapshot of a cluster's placement.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// Pools and OSDs.
     pub map: OsdMap,
     pub crush: CrushMap,
-    /// The present placement.
     pub pgs: Vec<Pg>,
 }
 
@@ -38,7 +36,7 @@ impl Snapshot {
                 return Ok(Snapshot { map, crush: CrushMap::parse(&dump)?, pgs });
             }
         }
-        Err(Error::new(ErrorKind::Busy, "somebody is changing the CRUSH map; try again when that is done"))
+        Err(Error::new(ErrorKind::Busy, "the CRUSH map keeps changing; try again later"))
     }
 
     /// Finds a pool by name.
@@ -47,12 +45,11 @@ impl Snapshot {
     /// `NotFound` if there is no such pool.
     pub fn pool(&self, name: &str) -> Result<&Pool> {
         self.map.pools.iter().find(|pool| pool.name == name).ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, "no such pool; `benthic pool ls` shows what is there")
+            Error::new(ErrorKind::NotFound, "no such pool; `benthic pool ls` lists the pools")
                 .with("pool", name)
         })
     }
 
-    /// The placement groups of a pool.
     pub fn pgs_of(&self, pool: &Pool) -> impl Iterator<Item = &Pg> {
         let id = pool.id;
         self.pgs.iter().filter(move |pg| pg.pool() == Some(id))
@@ -91,7 +88,7 @@ pub(super) async fn read_pgs(client: &dyn ClusterClient) -> Result<Vec<Pg>> {
 pub(super) fn check_complete(dump: PgDump) -> Result<Vec<Pg>> {
     if !dump.pg_ready {
         let message =
-            "the manager has just started and has not heard of all placement groups; try again in a minute";
+            "the manager has just started and lacks reports of some placement groups; try again in a minute";
         return Err(Error::new(ErrorKind::Unavailable, message));
     }
     Ok(dump.pg_stats)

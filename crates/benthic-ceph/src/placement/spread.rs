@@ -9,9 +9,7 @@ use serde::{Deserialize, Serialize};
 /// The placement of a pool.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// The pool's name.
     pub pool: String,
-    /// The rule's name.
     pub rule: String,
     /// Replicas, or chunks, that each placement group should have.
     pub replicas: usize,
@@ -26,17 +24,14 @@ pub struct Spread {
     pub repeating: usize,
     /// Placement groups with two or more OSDs at the same site.
     pub doubled_at_a_site: usize,
-    /// Placement groups that are not active and clean.
     pub unclean: usize,
 }
 
 /// The share of a pool at one site.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SiteShare {
-    /// The site's name.
     pub site: String,
     pub osds: usize,
-    /// OSDs that are up and in.
     pub osds_serving: usize,
     /// The sum of the OSDs' CRUSH weights.
     pub weight: f64,

@@ -30,7 +30,7 @@ fn sites(crush: &CrushMap, domain: Option<&str>) -> Sites {
 }
 
 #[test]
-fn sites_are_the_highest_buckets_of_which_there_are_several() {
+fn sites_are_the_highest_level_with_several_buckets() {
     let crush = crush();
     let found = sites(&crush, None);
     assert_eq!(found.domain, "datacenter");
@@ -47,7 +47,7 @@ fn sites_are_the_highest_buckets_of_which_there_are_several() {
 }
 
 #[test]
-fn the_spread_of_a_pool_is_where_its_placement_groups_are() {
+fn the_spread_counts_primaries_and_replicas_by_site() {
     let snapshot = snapshot();
     let found = spread(&snapshot, snapshot.pool("near").unwrap(), None).unwrap();
     assert_eq!((found.pgs, found.replicas, found.rule.as_str()), (32, 3, "replicated_rule"));
@@ -61,7 +61,7 @@ fn the_spread_of_a_pool_is_where_its_placement_groups_are() {
 }
 
 #[test]
-fn placement_groups_that_only_look_whole_are_seen() {
+fn a_repeated_osd_makes_a_placement_group_undersized() {
     let mut snapshot = snapshot();
     for (at, acting) in [vec![0, 0, 1], vec![0, 1], vec![0, 3, 1]].into_iter().enumerate() {
         let pg = snapshot.pgs.iter_mut().filter(|pg| pg.pgid.starts_with("2.")).nth(at).unwrap();
@@ -98,7 +98,7 @@ fn a_rule_puts_the_primary_first_and_spreads_the_rest() {
 }
 
 #[test]
-fn what_cannot_be_placed_is_refused() {
+fn impossible_placements_are_refused() {
     let crush = crush();
     let all = sites(&crush, None);
     let refused = |site: &str, replicas, class| site_first(&crush, &all, site, replicas, class).unwrap_err();
@@ -119,7 +119,7 @@ fn what_cannot_be_placed_is_refused() {
 }
 
 #[test]
-fn the_network_adds_what_osds_measured() {
+fn latencies_are_sums_of_measured_round_trips() {
     let crush = crush();
     let sites = sites(&crush, None);
     let round_trips = RoundTrips::parse(PINGS, &sites).unwrap();
@@ -136,24 +136,24 @@ fn the_network_adds_what_osds_measured() {
 }
 
 #[test]
-fn a_site_that_will_be_full_first_is_told() {
+fn a_plan_warns_of_a_site_that_will_be_full_first() {
     let mut snapshot = snapshot();
     let after = Mappings::from([("2.0".to_owned(), vec![0, 1, 2]), ("2.1".to_owned(), vec![3, 4, 5])]);
     let mut sites = sites(&snapshot.crush, None);
-    let told = |snapshot: &Snapshot, sites: &Sites| {
+    let warnings_of = |snapshot: &Snapshot, sites: &Sites| {
         warnings(snapshot, snapshot.pool("near").unwrap(), sites, &after)
     };
-    assert_eq!(told(&snapshot, &sites), Vec::<String>::new());
+    assert_eq!(warnings_of(&snapshot, &sites), Vec::<String>::new());
     sites.sites[1].weight /= 4.0;
-    let warned = told(&snapshot, &sites);
-    assert_eq!(warned, ["um will hold 33% of the data with 11% of the space: it is full first"]);
+    let warned = warnings_of(&snapshot, &sites);
+    assert_eq!(warned, ["um will hold 33% of the data with 11% of the space: it will be full first"]);
     snapshot.map.pg_upmap_items =
         vec![serde_json::json!({ "pgid": "2.0" }), serde_json::json!({ "pgid": "22.0" })];
-    assert!(told(&snapshot, &sites)[1].contains("placed 1 of the placement groups"));
+    assert!(warnings_of(&snapshot, &sites)[1].contains("placed 1 of the placement groups"));
 }
 
 #[test]
-fn what_is_no_plan_is_refused() {
+fn a_file_that_is_no_plan_is_refused() {
     for text in
         ["", "{}", "[]", "{\"format\":0}", "{\"format\":1}", "{\"format\":2}", "{\"format\":3}", "\u{0}"]
     {
@@ -168,7 +168,7 @@ fn refused<T: std::fmt::Debug>(result: benthic_core::Result<T>, kind: ErrorKind,
 }
 
 #[test]
-fn a_number_of_replicas_is_more_than_one_and_no_more_than_ceph_has() {
+fn the_number_of_replicas_has_bounds() {
     let snapshot = snapshot();
     let pool = snapshot.pool("near").unwrap();
     assert_eq!((target_replicas(pool, None).unwrap(), target_replicas(pool, Some(2)).unwrap()), (3, 2));
@@ -181,7 +181,7 @@ fn a_number_of_replicas_is_more_than_one_and_no_more_than_ceph_has() {
 }
 
 #[test]
-fn what_the_monitors_would_refuse_is_told_before() {
+fn a_plan_respects_the_limits_of_the_monitors() {
     let mut snapshot = snapshot();
     let check = |snapshot: &Snapshot, pgs_per_osd, min_size, replicas| {
         Limits { pgs_per_osd, min_size }.check(snapshot, snapshot.pool("near").unwrap(), replicas)
@@ -203,7 +203,7 @@ fn what_the_monitors_would_refuse_is_told_before() {
 }
 
 #[test]
-fn new_replicas_come_after_those_that_there_are() {
+fn new_replicas_follow_the_existing_ones() {
     let snapshot = snapshot();
     let pool = snapshot.pool("near").unwrap();
     let then = |osds: &[&[i32]]| -> Mappings {
@@ -257,7 +257,7 @@ fn more_replicas_need_space_on_each_osd() {
 }
 
 #[test]
-fn a_plan_holds_for_the_replicas_that_it_knows_and_older_plans_for_theirs() {
+fn a_plan_applies_only_to_its_numbers_of_replicas() {
     let mut snapshot = snapshot();
     let effect = serde_json::json!({ "before": [], "after": [], "pgs_moving": 0, "primaries_moving": 0, "replicas_moving": 0,
         "bytes_moving": 0, "bytes": 0, "latency_before": [], "latency_after": [], "warnings": [] });

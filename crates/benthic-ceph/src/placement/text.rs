@@ -13,7 +13,6 @@ use std::fmt::Write;
 pub struct Addition {
     /// A new root and the buckets below it, if one is needed.
     pub root: Option<(String, Vec<String>)>,
-    /// The rule's name.
     pub rule: String,
     /// The steps of the rule, without the word `step`.
     pub steps: Vec<String>,

@@ -12,7 +12,7 @@ fn addition() -> Addition {
 }
 
 #[test]
-fn weights_are_those_of_the_map_again() {
+fn exact_weights_survive_the_text() {
     assert!(TEXT.contains("item osd.0 weight 0.019\n"), "the text is what crushtool printed");
     let exact = with_exact_weights(TEXT, &crush());
     assert!(exact.contains("\titem osd.0 weight 0.019489288\n"), "{exact}");
@@ -29,7 +29,7 @@ fn weights_are_those_of_the_map_again() {
 }
 
 #[test]
-fn what_is_added_is_all_that_is_removed() {
+fn removal_undoes_the_addition() {
     let added = add(TEXT, &crush(), &addition());
     let rule =
         "rule benthic-um-first {\n\tid 1\n\ttype replicated\n\tmin_size 1\n\tmax_size 10\n\tstep take um\n";
@@ -42,7 +42,7 @@ fn what_is_added_is_all_that_is_removed() {
 }
 
 #[test]
-fn a_rule_does_something_else_in_a_copy() {
+fn a_copy_of_the_map_has_other_steps_for_a_rule() {
     let changed = with_steps(TEXT, "replicated_rule", &["take um".to_owned(), "emit".to_owned()]);
     assert!(changed.contains(
         "\tid 0\n\ttype replicated\n\tmin_size 1\n\tmax_size 10\n\tstep take um\n\tstep emit\n}\n"
@@ -52,7 +52,7 @@ fn a_rule_does_something_else_in_a_copy() {
 }
 
 #[test]
-fn a_map_that_changes_more_than_it_should_is_seen() {
+fn unexpected_changes_of_a_map_are_detected() {
     let old = crush();
     let mut new = old.clone();
     assert_eq!(difference(&old, &new, &[]), None);

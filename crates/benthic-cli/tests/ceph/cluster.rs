@@ -167,7 +167,7 @@ fn a_cluster_lives_through_crashes_and_stops() {
     let error = home.fails(9, &["cluster", "start", "osd.0"]);
     let log = fs::read_to_string(home.path("benthic-cluster/log/osd.0.log")).unwrap();
     let last: String = log.lines().last().unwrap().chars().take(200).collect();
-    assert!(error.contains("osd.0 wrote last:") && error.contains(&last), "{last}\n{error}");
+    assert!(error.contains("last lines of osd.0:") && error.contains(&last), "{last}\n{error}");
     fs::rename(home.path("benthic-cluster/osd.away"), home.path("benthic-cluster/osd.0")).unwrap();
     home.ok(&["cluster", "start", "osd.0"]);
 

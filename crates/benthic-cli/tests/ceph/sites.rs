@@ -170,7 +170,7 @@ fn commands_run_at_a_site(home: &Home, dir: &Path) {
     assert_eq!(at(&["no-such-program"]).status.code(), Some(3));
     for verb in [&["at", "mars", "--", "true"][..], &["cut", "mars"], &["heal", "mars"]] {
         let error = home.fails(3, &[&["cluster"], verb].concat());
-        assert!(error.contains("the cluster's are um, msu, wsu"), "{error}");
+        assert!(error.contains("the cluster's sites are um, msu, wsu"), "{error}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! The connection to a cluster.
 
-use super::{Api, Handle, IN_CALLBACK, api, check, copy};
+use super::{Api, ErrnoResult, Handle, IN_CALLBACK, api, check, copy};
 use benthic_core::Result;
 use std::ffi::CStr;
 use std::ptr::{null, null_mut};
@@ -11,11 +11,9 @@ pub(crate) struct Cluster {
     pub(super) handle: Handle,
 }
 
-/// The daemons that run a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Daemons {
     Monitors,
-    /// The active manager.
     Manager,
 }
 
@@ -42,7 +40,7 @@ impl Closing {
 
 impl Cluster {
     /// Creates a client with the name `client.x`, not yet connected. The inner error is an errno.
-    pub fn create(name: &CStr) -> Result<std::result::Result<Cluster, i32>> {
+    pub fn create(name: &CStr) -> Result<ErrnoResult<Cluster>> {
         let api = api()?;
         let mut handle = null_mut();
         // SAFETY: the out pointer is valid and the strings end in NUL.
@@ -51,33 +49,32 @@ impl Cluster {
     }
 
     /// Reads a configuration file, or without `path` the files that Ceph's programs read.
-    pub fn read_conf(&self, path: Option<&CStr>) -> std::result::Result<(), i32> {
+    pub fn read_conf(&self, path: Option<&CStr>) -> ErrnoResult<()> {
         // SAFETY: the handle is live; a null path means the default files.
         check(unsafe { (self.api.conf_read_file)(self.handle, path.map_or(null(), CStr::as_ptr)) })
             .map(|_| ())
     }
 
-    /// Changes a setting of the client.
-    pub fn set_conf(&self, key: &CStr, value: &CStr) -> std::result::Result<(), i32> {
+    pub fn set_conf(&self, key: &CStr, value: &CStr) -> ErrnoResult<()> {
         // SAFETY: the handle is live and the strings end in NUL.
         check(unsafe { (self.api.conf_set)(self.handle, key.as_ptr(), value.as_ptr()) }).map(|_| ())
     }
 
     /// Connects; blocks for at most `client_mount_timeout`.
-    pub fn connect(&self) -> std::result::Result<(), i32> {
+    pub fn connect(&self) -> ErrnoResult<()> {
         // SAFETY: the handle is live.
         check(unsafe { (self.api.connect)(self.handle) }).map(|_| ())
     }
 
     /// The id of a pool in the client's map.
-    pub fn pool_id(&self, name: &CStr) -> std::result::Result<i64, i32> {
+    pub fn pool_id(&self, name: &CStr) -> ErrnoResult<i64> {
         // SAFETY: the handle is live and the string ends in NUL.
         let id = unsafe { (self.api.pool_lookup)(self.handle, name.as_ptr()) };
         if id < 0 { Err(i32::try_from(-id).unwrap_or(i32::MAX)) } else { Ok(id) }
     }
 
     /// The names of all pools in the client's map.
-    pub fn pools(&self) -> std::result::Result<Vec<Vec<u8>>, i32> {
+    pub fn pools(&self) -> ErrnoResult<Vec<Vec<u8>>> {
         let mut buffer = vec![0_u8; 64 * 1024];
         loop {
             // SAFETY: the buffer has the stated length.
@@ -92,19 +89,13 @@ impl Cluster {
         }
     }
 
-    /// Waits for the cluster's newest map.
-    pub fn wait_for_map(&self) -> std::result::Result<(), i32> {
+    pub fn wait_for_map(&self) -> ErrnoResult<()> {
         // SAFETY: the handle is live.
         check(unsafe { (self.api.wait_for_latest_osdmap)(self.handle) }).map(|_| ())
     }
 
     /// Runs a command and returns its result, with the output, and its status line.
-    pub fn command(
-        &self,
-        at: Daemons,
-        command: &CStr,
-        input: &[u8],
-    ) -> (std::result::Result<Vec<u8>, i32>, String) {
+    pub fn command(&self, at: Daemons, command: &CStr, input: &[u8]) -> (ErrnoResult<Vec<u8>>, String) {
         let run = match at {
             Daemons::Monitors => self.api.mon_command,
             Daemons::Manager => self.api.mgr_command,

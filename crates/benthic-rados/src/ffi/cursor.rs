@@ -1,9 +1,8 @@
 //! Cursors: positions in the order of a pool's objects, and listings that start at one.
 
-use super::{Handle, IoCtx, ListItem, check, copy};
+use super::{ErrnoResult, Handle, IoCtx, ListItem, check, copy};
 use std::ptr::null;
 
-/// A position in the order of a pool's objects.
 pub(crate) struct Cursor<'a> {
     io: &'a IoCtx,
     handle: Handle,
@@ -16,8 +15,7 @@ impl Drop for Cursor<'_> {
     }
 }
 
-/// One object in a listing.
-pub(crate) struct Listed {
+pub(crate) struct ListedObject {
     pub namespace: Vec<u8>,
     pub name: Vec<u8>,
     /// The key that places the object instead of its name; mostly empty.
@@ -67,7 +65,7 @@ impl IoCtx {
         from: &Cursor<'_>,
         to: &Cursor<'_>,
         objects_max: usize,
-    ) -> std::result::Result<(Vec<Listed>, Cursor<'_>), i32> {
+    ) -> ErrnoResult<(Vec<ListedObject>, Cursor<'_>)> {
         let none = ListItem {
             name_len: 0,
             name: null(),
@@ -90,7 +88,7 @@ impl IoCtx {
                 &mut next.handle,
             );
             let count = check(result)? as usize;
-            let listed = items[..count].iter().map(|item| Listed {
+            let listed = items[..count].iter().map(|item| ListedObject {
                 namespace: copy(item.namespace, item.namespace_len),
                 name: copy(item.name, item.name_len),
                 locator: copy(item.locator, item.locator_len),
@@ -104,7 +102,6 @@ impl IoCtx {
 
 #[expect(clippy::undocumented_unsafe_blocks, reason = "as above")]
 impl Cursor<'_> {
-    /// Whether the cursor is at the end.
     pub fn is_end(&self) -> bool {
         unsafe { (self.io.cluster.api.object_list_is_end)(self.io.handle, self.handle) != 0 }
     }

@@ -17,7 +17,7 @@ mod read_op;
 mod write_op;
 
 pub(crate) use cluster::{Cluster, Daemons};
-pub(crate) use cursor::{Cursor, Listed};
+pub(crate) use cursor::{Cursor, ListedObject};
 pub(crate) use read_op::{ReadBuffers, ReadOp, StepOutput};
 pub(crate) use write_op::{MethodCode, WriteOp};
 
@@ -29,6 +29,9 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_void};
 use std::ptr::null_mut;
 use std::sync::{Arc, OnceLock};
+
+/// The result of a librados call. The error is a positive errno.
+pub(crate) type ErrnoResult<T> = std::result::Result<T, i32>;
 
 type Handle = *mut c_void;
 type Callback = extern "C" fn(Handle, *mut c_void);
@@ -142,11 +145,9 @@ fn api() -> Result<&'static Api> {
         api
     });
     loaded.as_ref().map_err(|reason| {
-        Error::new(
-            ErrorKind::Unsupported,
-            "librados cannot be opened; install Ceph's client library (Debian: apt-get install librados2)",
-        )
-        .with_source(reason.clone())
+        let message =
+            "cannot open librados; install Ceph's client library (Debian: apt-get install librados2)";
+        Error::new(ErrorKind::Unsupported, message).with_source(reason.clone())
     })
 }
 
@@ -155,7 +156,6 @@ thread_local! {
     static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A pool and one of its namespaces.
 pub(crate) struct IoCtx {
     cluster: Arc<Cluster>,
     handle: Handle,
@@ -168,12 +168,7 @@ unsafe impl Send for IoCtx {}
 unsafe impl Sync for IoCtx {}
 
 impl IoCtx {
-    /// Opens a namespace of a pool.
-    pub fn open(
-        cluster: &Arc<Cluster>,
-        pool_id: i64,
-        namespace: &CStr,
-    ) -> std::result::Result<Arc<IoCtx>, i32> {
+    pub fn open(cluster: &Arc<Cluster>, pool_id: i64, namespace: &CStr) -> ErrnoResult<Arc<IoCtx>> {
         let mut handle = null_mut();
         // SAFETY: the cluster lives as long as the context, which holds it.
         unsafe {
@@ -235,7 +230,6 @@ impl Drop for IoCtx {
     }
 }
 
-/// The answer to an operation.
 pub(crate) struct Completed<T> {
     /// 0 or more, or a negative errno.
     pub result: i32,
@@ -328,7 +322,7 @@ pub(crate) enum Operator {
     Le = 6,
 }
 
-fn check(result: c_int) -> std::result::Result<c_int, i32> {
+fn check(result: c_int) -> ErrnoResult<c_int> {
     if result < 0 { Err(result.saturating_neg()) } else { Ok(result) }
 }
 

@@ -35,7 +35,6 @@ impl Drop for ReadBuffer {
     }
 }
 
-/// The output of one step of a read operation.
 pub(crate) enum StepOutput {
     Data(Vec<u8>),
     Stat { size_bytes: u64, modified_unix_s: i64 },
@@ -121,7 +120,6 @@ impl ReadBuffer {
     }
 }
 
-/// A read operation under construction.
 pub(crate) struct ReadOp {
     api: &'static Api,
     pub(super) handle: Handle,
@@ -146,7 +144,6 @@ impl ReadOp {
         ReadOp { api, handle: unsafe { (api.create_read_op)() }, buffers: Vec::new(), permit: None }
     }
 
-    /// Holds the operation's permit until the operation completes.
     pub fn keep(mut self, permit: Permit) -> Self {
         self.permit = Some(permit);
         self
@@ -184,7 +181,7 @@ impl ReadOp {
     /// Reads a range. The length must not be 0: librados would read to the end, into an empty
     /// buffer.
     pub fn read(&mut self, offset_bytes: u64, len_bytes: usize) {
-        assert!(len_bytes > 0, "a read of 0 bytes reads to the end");
+        assert!(len_bytes > 0, "librados would read to the end");
         let buffer = Vec::with_capacity(len_bytes);
         let (api, handle) = (self.api, self.handle);
         let (result, output) = self.buffer(RawOutput::Data { buffer, len: 0 });

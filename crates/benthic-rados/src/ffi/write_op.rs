@@ -10,13 +10,11 @@ use std::ptr::{null, null_mut};
 pub(crate) struct MethodCode(Option<Box<c_int>>);
 
 impl MethodCode {
-    /// The method's own result.
     pub fn get(&self) -> i32 {
         self.0.as_deref().copied().unwrap_or(0)
     }
 }
 
-/// A write operation under construction.
 pub(crate) struct WriteOp {
     api: &'static Api,
     pub(super) handle: Handle,
@@ -42,7 +40,6 @@ impl WriteOp {
         WriteOp { api, handle, method_code: MethodCode::default(), permit: None }
     }
 
-    /// Holds the operation's permit until the operation completes.
     pub fn keep(mut self, permit: Permit) -> Self {
         self.permit = Some(permit);
         self
@@ -102,7 +99,7 @@ impl WriteOp {
 
     /// Zeroes a range. The length must not be 0: an OSD would abort.
     pub fn zero(&mut self, offset_bytes: u64, len_bytes: u64) {
-        assert!(len_bytes > 0, "a zero of 0 bytes ends an OSD");
+        assert!(len_bytes > 0, "an OSD aborts when it zeroes 0 bytes");
         unsafe { (self.api.write_op_zero)(self.handle, offset_bytes, len_bytes) }
     }
 

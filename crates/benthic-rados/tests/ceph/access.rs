@@ -34,7 +34,7 @@ fn a_missing_configuration_is_not_found() {
 }
 
 #[test]
-fn a_cluster_that_is_not_there_is_unavailable_in_time() {
+fn an_unreachable_cluster_is_unavailable_in_time() {
     // Nothing listens on the discard port.
     let conf = scratch("nobody.conf", "[global]\nmon_host = v2:127.0.0.1:9/0\nauth_client_required = none\n");
     let started = Stopwatch::start(&SystemClock);
@@ -44,7 +44,7 @@ fn a_cluster_that_is_not_there_is_unavailable_in_time() {
 }
 
 #[test]
-fn a_wrong_key_is_refused_and_never_told() {
+fn a_wrong_key_is_refused_and_never_printed() {
     let wrong = "AQBXU4Bm5mYQLBAAxxDnEdl5lgw3yV+5TFjyHg==";
     let conf = conf_with_keyring("wrong", &format!("[client.admin]\n\tkey = {wrong}\n"));
     let error = RadosStore::connect(Some(&conf), None, impatient()).err().unwrap();
@@ -54,7 +54,7 @@ fn a_wrong_key_is_refused_and_never_told() {
 }
 
 #[test]
-fn a_client_without_a_key_is_told_so() {
+fn errors_report_a_missing_key() {
     let empty = conf_with_keyring("empty", "");
     let error = RadosStore::connect(Some(&empty), Some("nobody"), impatient()).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
@@ -67,7 +67,7 @@ fn a_client_without_a_key_is_told_so() {
 }
 
 #[test]
-fn what_the_caps_lack_is_named() {
+fn errors_name_the_missing_caps() {
     let own = OwnPool::new("caps");
     block_on(own.pool.write_full(&id("o"), "data")).unwrap();
     let pool_caps = |caps: &str| format!("allow {caps} pool={}", own.pool.name());
@@ -104,6 +104,6 @@ fn what_the_caps_lack_is_named() {
 }
 
 #[test]
-fn a_pool_that_is_not_there_is_not_found() {
+fn a_missing_pool_is_not_found() {
     assert_eq!(kind(block_on(connect().open_pool("no-such-pool")).map(|_| ())), Some(ErrorKind::NotFound));
 }

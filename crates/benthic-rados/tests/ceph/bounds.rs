@@ -8,7 +8,7 @@ use futures::FutureExt;
 use futures::future::try_join_all;
 
 #[test]
-fn what_is_over_a_limit_is_refused_before_anything_is_written() {
+fn operations_over_a_limit_are_refused_before_anything_is_written() {
     let own = OwnPool::new("over");
     let most = bytes::Bytes::from(vec![1_u8; OPERATION_BYTES_MAX as usize + 1]);
     let refused = |object: &str, op: WriteOp| {
@@ -40,14 +40,14 @@ fn what_is_over_a_limit_is_refused_before_anything_is_written() {
 /// frees its space. `outage.rs` checks that the others wait, which requires an OSD that does not
 /// answer.
 #[test]
-fn more_bytes_than_may_be_in_flight_are_all_read() {
+fn reads_over_the_in_flight_limit_all_complete() {
     let own = OwnPool::new("bytes");
     let data = bytes::Bytes::from(vec![4_u8; 4 << 20]);
     let objects: Vec<_> = (0..4).map(|index| id(&index.to_string())).collect();
     block_on(try_join_all(objects.iter().map(|object| own.pool.write_full(object, data.clone())))).unwrap();
     // 40 reads of 32 MiB reserve five times the limit.
-    let asked = objects.iter().cycle().take(40);
-    let mut reads: Vec<_> = asked.map(|object| own.pool.read_range(object, 0, 32 << 20)).collect();
+    let requested = objects.iter().cycle().take(40);
+    let mut reads: Vec<_> = requested.map(|object| own.pool.read_range(object, 0, 32 << 20)).collect();
     for read in reads.split_off(20) {
         // The read is dropped while in flight or queued.
         let _ = read.now_or_never();

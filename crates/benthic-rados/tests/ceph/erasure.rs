@@ -71,7 +71,7 @@ fn whole_objects_attributes_and_full_stripes_work_in_an_erasure_coded_pool() {
 }
 
 #[test]
-fn what_an_erasure_coded_pool_cannot_do_is_unsupported_and_changes_nothing() {
+fn operations_that_an_erasure_coded_pool_lacks_are_unsupported_and_change_nothing() {
     let own = Erasure::new("refuses", false);
     block_on(own.pool.write_full(&id("o"), "data")).unwrap();
     for op in [

@@ -24,7 +24,7 @@ fn time_outs_end_every_operation_with_the_right_kind() {
     let pool = block_on(store.open_pool(own.pool.name())).unwrap();
     // The new pool setting takes a moment to reach the OSD.
     let stuck = || kind(block_on(pool.write(&id("o"), WriteOp::new().create(false))));
-    assert!((0..100).any(|_| stuck() == Some(ErrorKind::OutcomeUnknown)), "the pool goes on");
+    assert!((0..100).any(|_| stuck() == Some(ErrorKind::OutcomeUnknown)), "the pool still takes I/O");
 
     let started = Stopwatch::start(&SystemClock);
     let call = |method: &str| ClassCall { class: "hello".into(), method: method.into(), input: "".into() };
@@ -45,7 +45,11 @@ fn time_outs_end_every_operation_with_the_right_kind() {
     assert_eq!(kind(list), Some(ErrorKind::Unavailable));
     assert_eq!(kind(record), Some(ErrorKind::OutcomeUnknown));
     assert_eq!(kind(say), Some(ErrorKind::Unavailable));
-    assert_eq!(kind(native), Some(ErrorKind::OutcomeUnknown), "nobody knows whether it writes");
+    assert_eq!(
+        kind(native),
+        Some(ErrorKind::OutcomeUnknown),
+        "the client does not know whether the method writes"
+    );
     assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
 }
 
@@ -93,7 +97,7 @@ fn dropped_futures_harm_nothing() {
 
 /// The last handle may be dropped while operations are in flight, even inside a librados callback.
 #[test]
-fn a_store_may_go_before_its_operations() {
+fn operations_outlive_their_store() {
     let own = OwnPool::new("gone");
     for round in 0..20 {
         let store = connect();
@@ -130,7 +134,7 @@ fn native_classes_are_called_by_their_names() {
 
 /// `lock` is Benthic's class. `ceph.lock` is Ceph's, which other Ceph programs use.
 #[test]
-fn a_class_of_ceph_that_has_the_name_of_ours_has_a_prefix() {
+fn the_prefix_selects_the_class_of_ceph() {
     let own = OwnPool::new("prefix");
     let string =
         |text: &str| [&u32::try_from(text.len()).unwrap().to_le_bytes()[..], text.as_bytes()].concat();
@@ -160,7 +164,7 @@ fn a_class_of_ceph_that_has_the_name_of_ours_has_a_prefix() {
 
 /// A token is a position in the cluster's order and independent of the client.
 #[test]
-fn a_listing_goes_on_in_another_client() {
+fn a_listing_continues_in_another_client() {
     let own = OwnPool::new("tokens");
     let objects = (0..300)
         .map(|index| ObjectId::in_namespace(["", "a", "b"][index % 3], format!("object {index}")).unwrap());
@@ -227,7 +231,7 @@ fn omap_keys_with_nul_bytes_are_listed_or_refused_never_lost() {
 }
 
 #[test]
-fn the_namespace_that_means_all_is_nobodys() {
+fn the_namespace_that_selects_all_is_unsupported() {
     let own = OwnPool::new("all");
     let object = ObjectId::in_namespace("\u{1}", "o").unwrap();
     assert_eq!(kind(block_on(own.pool.write_full(&object, "x"))), Some(ErrorKind::Unsupported));
@@ -256,7 +260,7 @@ fn a_full_pool_refuses_and_does_not_hang() {
 
 /// The state after an interrupted pool creation.
 #[test]
-fn creating_a_pool_again_gives_it_the_application_that_it_lacks() {
+fn a_repeated_pool_creation_adds_the_missing_application() {
     let own = OwnPool::new("application");
     let name = own.pool.name();
     ceph(&["osd", "pool", "application", "disable", name, "benthic", "--yes-i-really-mean-it"]);
@@ -271,7 +275,7 @@ fn creating_a_pool_again_gives_it_the_application_that_it_lacks() {
 }
 
 #[test]
-fn pool_removal_that_the_monitors_refuse_says_what_allows_it() {
+fn a_refused_pool_removal_names_the_setting_that_allows_it() {
     let own = OwnPool::new("kept");
     ceph(&["osd", "pool", "set", own.pool.name(), "nodelete", "true"]);
     let error = block_on(own.store.remove_pool(own.pool.name())).err().unwrap();

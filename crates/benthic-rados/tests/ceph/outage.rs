@@ -144,10 +144,14 @@ fn a_process_with_a_stuck_thread_ends() {
 }
 
 /// Runs a call that must fail within [`SOON`].
-fn fails<T: Debug>(what: &str, wanted: ErrorKind, call: impl FnOnce() -> benthic_core::Result<T>) -> String {
+fn fails<T: Debug>(
+    what: &str,
+    expected: ErrorKind,
+    call: impl FnOnce() -> benthic_core::Result<T>,
+) -> String {
     let started = Stopwatch::start(&SystemClock);
     let error = call().err().unwrap_or_else(|| panic!("{what} succeeded"));
-    assert_eq!(error.kind(), wanted, "{what}: {error}");
+    assert_eq!(error.kind(), expected, "{what}: {error}");
     assert!(started.elapsed() < SOON, "{what} took {:?}", started.elapsed());
     error.to_string()
 }
@@ -161,7 +165,7 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 #[test]
-fn every_call_ends_whatever_the_cluster_does() {
+fn every_call_ends_in_any_state_of_the_cluster() {
     let own = Own::up();
     // Creating a pool may take longer than the time-out of the other connections.
     let patient = RadosStore::connect(Some(&own.conf), None, options()).unwrap();
@@ -175,7 +179,7 @@ fn every_call_ends_whatever_the_cluster_does() {
     classes_that_are_not_installed_are_unsupported(&*pool);
     a_full_cluster_refuses_writes_and_takes_removals(&own, &*pool);
     stopped_osds_time_out(&own, &*pool);
-    what_is_over_the_limits_waits_without_a_thread(&own, &patient);
+    operations_over_the_limits_wait_without_a_thread(&own, &patient);
     a_stopped_monitor_times_out(&own, &store, &*pool);
     a_killed_monitor_times_out(&own, &store, &*pool);
 }
@@ -233,7 +237,7 @@ fn stopped_osds_time_out(own: &Own, pool: &dyn Pool) {
 }
 
 /// Uses the connection `patient`, whose time-out no operation reaches.
-fn what_is_over_the_limits_waits_without_a_thread(own: &Own, patient: &RadosStore) {
+fn operations_over_the_limits_wait_without_a_thread(own: &Own, patient: &RadosStore) {
     let pool = block_on(patient.open_pool("p")).unwrap();
     let (o, sent, unsent) = (id("o"), id("sent"), id("unsent"));
     let stopped = own.stop(Daemon::Osd(0));
@@ -304,7 +308,7 @@ fn a_stopped_monitor_times_out(own: &Own, store: &Arc<RadosStore>, pool: &dyn Po
     assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
     drop(stopped);
     // The store itself works again.
-    eventually("a store that goes on", || match kind(block_on(store.create_pool("again"))) {
+    eventually("a store that works again", || match kind(block_on(store.create_pool("again"))) {
         None | Some(ErrorKind::AlreadyExists) => true,
         Some(other) => {
             assert!(matches!(other, ErrorKind::Unavailable | ErrorKind::OutcomeUnknown), "{other:?}");

@@ -53,7 +53,7 @@ fn nothing(_: &mut MethodContext<'_>, _: &[u8]) -> Result<Vec<u8>> {
 }
 
 #[test]
-fn a_class_that_the_osds_have_in_another_version_is_unsupported_and_says_so() {
+fn a_class_with_another_version_in_the_osds_is_unsupported() {
     let own = OwnPool::new("versions");
     block_on(own.pool.write_full(&id("o"), "data")).unwrap();
     let options = Options { classes: benthic_classes::registry().with(Later), ..options() };

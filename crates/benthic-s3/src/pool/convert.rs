@@ -51,8 +51,8 @@ same_variants! {
     VersionId = VersionRef { Null, Seq(seq) }
     Versioning = Mode { Off, Enabled, Suspended }
     Condition = Condition { Always, Exists, Absent, Matches(etag), Differs(etag) }
-    ListKind = What { Objects, Versions, Uploads }
-    KeyPosition = Within { Version(seq), Upload(upload), Hidden }
+    ListKind = ListKind { Objects, Versions, Uploads }
+    KeyPosition = KeyPosition { Version(seq), Upload(upload), Hidden }
 }
 
 impl From<&state::Outcome> for sal::VersionId {

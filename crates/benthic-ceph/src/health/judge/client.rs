@@ -12,11 +12,7 @@ const THREADS_NEEDED: u64 = 256;
 const FILES_NEEDED: u64 = 256;
 
 pub(super) fn findings(scene: &Scene<'_>) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    findings.extend(probe(scene));
-    findings.extend(limits(scene));
-    findings.extend(unseen(scene));
-    findings
+    [probe(scene), limits(scene), missing(scene)].into_iter().flatten().collect()
 }
 
 fn probe(scene: &Scene<'_>) -> Option<Finding> {
@@ -26,11 +22,11 @@ fn probe(scene: &Scene<'_>) -> Option<Finding> {
         let what = format!("the probe in pool {pool} failed ({}): {}", error.step, error.message);
         let which = [pool.clone()];
         return Some(if error.of_cluster {
-            let next = "look at the placement groups of the pool: `ceph pg ls-by-pool POOL`";
+            let next = "check the pool's placement groups: `ceph pg ls-by-pool POOL`";
             let finding = Finding::new("BenthicProbeFailed", Severity::Error, what, next).of(which);
             if error.step == "remove" { finding } else { finding.stops_io() }
         } else {
-            let next = "give the client OSD caps `allow rwx pool=POOL`, or leave --probe-pool out; hosts of one name take a pool each";
+            let next = "give the client the OSD caps `allow rwx pool=POOL`, or omit --probe-pool; hosts with the same name need separate pools";
             Finding::new("BenthicProbeRefused", Severity::Warning, what, next).of(which)
         });
     }
@@ -39,7 +35,8 @@ fn probe(scene: &Scene<'_>) -> Option<Finding> {
         return None;
     }
     let what = format!("a write or read of 4 KiB in pool {pool} took {slowest:.0} ms");
-    let next = "`ceph osd perf` shows slow disks, `ceph health detail` slow operations and networks";
+    let next =
+        "`ceph osd perf` shows slow disks, and `ceph health detail` shows slow operations and networks";
     Some(Finding::new("BenthicProbeSlow", Severity::Warning, what, next).of([pool.clone()]))
 }
 
@@ -50,25 +47,25 @@ fn limits(scene: &Scene<'_>) -> Option<Finding> {
     let needed = 2 * osds + FILES_NEEDED;
     let mut low = Vec::new();
     if let Some(max) = limits.open_files_max.filter(|max| *max < needed) {
-        low.push(format!("{max} open files, and a client of {osds} OSDs may need {needed}"));
+        low.push(format!("{max} open files, but a client of {osds} OSDs may need {needed}"));
     }
     if let Some(max) = limits.threads_max.filter(|max| *max < limits.threads.saturating_add(THREADS_NEEDED)) {
         low.push(format!("{max} threads, of which {} are in use", limits.threads));
     }
-    let what = format!("clients that this user starts here may have {}", low.join("; "));
-    let next = "raise `ulimit -n` and `ulimit -u`, or LimitNOFILE and LimitNPROC of the service";
+    let what = format!("this user's limits here are too low for a client: {}", low.join("; "));
+    let next = "raise `ulimit -n` and `ulimit -u`, or the service's LimitNOFILE and LimitNPROC";
     (!low.is_empty()).then(|| Finding::new("BenthicClientLimits", Severity::Warning, what, next).of(low))
 }
 
-fn unseen(scene: &Scene<'_>) -> Option<Finding> {
+fn missing(scene: &Scene<'_>) -> Option<Finding> {
     let missing = &scene.snapshot.missing;
     if missing.is_empty() || scene.snapshot.fsid.is_empty() {
         return None;
     }
     let severity =
-        if missing.iter().any(|missing| missing.hurts) { Severity::Warning } else { Severity::Info };
-    let which: Vec<String> = missing.iter().map(|missing| missing.what.clone()).collect();
-    let what = format!("not seen: {}", which.join("; "));
-    let next = missing.iter().map(|missing| missing.why.as_str()).collect::<Vec<_>>().join("; ");
+        if missing.iter().any(|part| part.is_problem) { Severity::Warning } else { Severity::Info };
+    let which: Vec<String> = missing.iter().map(|part| part.what.clone()).collect();
+    let what = format!("this report lacks: {}", which.join("; "));
+    let next = missing.iter().map(|part| part.why.as_str()).collect::<Vec<_>>().join("; ");
     Some(Finding::new("BenthicNotSeen", severity, what, next).of(which))
 }

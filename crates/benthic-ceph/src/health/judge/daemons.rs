@@ -26,8 +26,8 @@ pub(super) fn findings(scene: &Scene<'_>) -> Vec<Finding> {
 
 fn monitors(scene: &Scene<'_>) -> Vec<Finding> {
     if scene.snapshot.fsid.is_empty() {
-        let what = "no monitor answers: nothing is known, and no client can connect";
-        let next = "look at the network and at the monitors' logs; more than half of them must run";
+        let what = "no monitor answers: the cluster's state is unknown, and no client can connect";
+        let next = "check the network and the monitors' logs; more than half of the monitors must run";
         return vec![Finding::new("BenthicMonNoAnswer", Severity::Error, what, next).stops_io()];
     }
     let Some(quorum) = &scene.snapshot.quorum else { return Vec::new() };
@@ -38,18 +38,18 @@ fn monitors(scene: &Scene<'_>) -> Vec<Finding> {
         .map(|name| format!("mon.{name}"))
         .collect();
     if all.len() == 1 {
-        let what = "there is one monitor: the cluster stops with it";
-        let next = "a cluster that matters has three or five";
+        let what = "the cluster has only one monitor: if it stops, the cluster stops";
+        let next = "use three or five monitors in production";
         return vec![Finding::new("BenthicMonAlone", Severity::Info, what, next)];
     }
     if absent.is_empty() {
         return Vec::new();
     }
     let down = absent.join(", ");
-    let next = "start them, and look into their logs if they do not join";
+    let next = "start them; if they do not join, check their logs";
     let needed = all.len() / 2 + 1;
     let finding = if all.len() - absent.len() <= needed {
-        let what = format!("{down} out of quorum: the next monitor that is lost stops the cluster");
+        let what = format!("{down} out of quorum: the loss of another monitor stops the cluster");
         Finding::new("CephMonDownQuorumAtRisk", Severity::Error, what, next)
     } else {
         Finding::new("CephMonDown", Severity::Warning, format!("{down} out of quorum"), next)
@@ -81,25 +81,25 @@ fn clocks(scene: &Scene<'_>) -> Option<Finding> {
         off.join(", "),
         1_000.0 * clock_skew_s(scene).unwrap_or_default()
     );
-    let next = "look at chrony or ntpd on the monitors' hosts";
+    let next = "check chrony or ntpd on the monitors' hosts";
     let finding = Finding::new("CephMonClockSkew", Severity::Warning, what, next).of(off);
     Some(finding.check("MON_CLOCK_SKEW"))
 }
 
 fn manager(scene: &Scene<'_>) -> Option<Finding> {
     let manager = scene.snapshot.manager.as_ref()?;
-    let stale = "what is told of placement groups, usage and latency is old or missing";
+    let stale = "the data on placement groups, usage and latency are stale or missing";
     if !manager.available {
         let what = format!("no manager is active: {stale}");
-        let next = "start a manager, and look into its log if it does not stay";
+        let next = "start a manager; if it stops again, check its log";
         return Some(Finding::new("BenthicMgrDown", Severity::Error, what, next).check("MGR_DOWN"));
     }
     if scene.snapshot.manager_silent.is_some() {
         let what = format!("mgr.{} does not answer: {stale}", manager.active_name);
-        let next = "`ceph mgr fail` lets another one take over; look into the log of this one";
+        let next = "`ceph mgr fail` lets another manager take over; check the log of this one";
         return Some(Finding::new("BenthicMgrSilent", Severity::Error, what, next));
     }
-    let what = "no manager stands by: statistics stop with the one that runs";
+    let what = "there is no standby manager: if the active one stops, statistics stop";
     let next = "start a second manager on another host";
     (manager.num_standby == 0).then(|| Finding::new("BenthicMgrAlone", Severity::Info, what, next))
 }
@@ -110,16 +110,16 @@ fn osds(scene: &Scene<'_>) -> Vec<Finding> {
     let (down, all) = (&scene.down.osds, map.osds.len());
     if !down.is_empty() {
         let names = osd_names(down);
-        let told = format!("{} of {} down", several(down.len() as u64, "OSD"), all);
-        let next = "look at the hosts and the OSDs' logs; `ceph osd tree down` shows where they are";
+        let what = format!("{} of {} down", several(down.len() as u64, "OSD"), all);
+        let next = "check the hosts and the OSDs' logs; `ceph osd tree down` shows where the OSDs are";
         let finding = if scene.down.planned {
-            let what = format!("{told}, and noout is set: taken for planned work");
-            let next = "start them again and `ceph osd unset noout` when the work is done";
+            let what = format!("{what} while noout is set: this counts as planned work");
+            let next = "when the work is done, start the OSDs and run `ceph osd unset noout`";
             Finding::new("CephOSDDown", Severity::Info, what, next)
         } else if 100 * down.len() >= DOWN_PERCENT_HIGH * all {
-            Finding::new("CephOSDDownHigh", Severity::Error, told, next)
+            Finding::new("CephOSDDownHigh", Severity::Error, what, next)
         } else {
-            Finding::new("CephOSDDown", Severity::Warning, told, next)
+            Finding::new("CephOSDDown", Severity::Warning, what, next)
         };
         findings.push(finding.check("OSD_DOWN").of(names));
     }
@@ -127,7 +127,7 @@ fn osds(scene: &Scene<'_>) -> Vec<Finding> {
         map.osds.iter().filter(|osd| !osd.is_up() && !osd.is_in()).map(|osd| osd.id).collect();
     if !out.is_empty() {
         let what =
-            format!("{} down and out: their data are made anew elsewhere", several(out.len() as u64, "OSD"));
+            format!("{} down and out: Ceph rebuilds their data elsewhere", several(out.len() as u64, "OSD"));
         let next = "replace them, or remove them with `ceph osd purge`";
         findings.push(Finding::new("BenthicOSDOut", Severity::Info, what, next).of(osd_names(&out)));
     }
@@ -149,7 +149,7 @@ fn slow_disks(scene: &Scene<'_>) -> Option<Finding> {
             count => format!("{count} OSDs take"),
         }
     );
-    let next = "look at the disks (iostat, SMART values); `ceph osd perf` shows all";
+    let next = "check the disks (iostat, SMART values); `ceph osd perf` shows all";
     (!slow.is_empty())
         .then(|| Finding::new("BenthicOSDSlowDisk", Severity::Warning, what, next).of(osd_names(&slow)))
 }
@@ -158,22 +158,17 @@ fn slow_disks(scene: &Scene<'_>) -> Option<Finding> {
 /// warns after a week (`mon_warn_older_version_delay`); from then on it is a warning.
 fn versions(scene: &Scene<'_>) -> Option<Finding> {
     let versions = scene.snapshot.versions.as_ref()?;
-    let all: BTreeSet<&String> = versions
-        .iter()
-        .filter(|(kind, _)| *kind != "overall")
-        .flat_map(|(_, counts)| counts.keys())
-        .collect();
+    let by_kind = || versions.iter().filter(|(kind, _)| *kind != "overall");
+    let all: BTreeSet<&String> = by_kind().flat_map(|(_, counts)| counts.keys()).collect();
     if all.len() < 2 {
         return None;
     }
-    let each: Vec<String> = versions
-        .iter()
-        .filter(|(kind, _)| *kind != "overall")
+    let each: Vec<String> = by_kind()
         .flat_map(|(kind, counts)| counts.iter().map(move |(version, count)| (kind, version, count)))
         .map(|(kind, version, count)| format!("{count} {kind} {}", number(version)))
         .collect();
     let what = format!("daemons run {} versions: {}", all.len(), each.join(", "));
-    let next = "finish the upgrade; `ceph versions` counts them, `ceph tell osd.N version` asks one";
+    let next = "finish the upgrade; `ceph versions` counts the versions, `ceph tell osd.N version` shows that of one OSD";
     let finding = |severity| Finding::new("BenthicVersionsDiffer", severity, what, next).of(each);
     Some(match scene.check("DAEMON_OLD_VERSION") {
         Some(_) => finding(Severity::Warning).check("DAEMON_OLD_VERSION"),
@@ -192,18 +187,18 @@ fn library(library: &Library) -> Option<Finding> {
         let each = library.builds.iter().map(|build| format!("{} in {}", build.build, ids(&build.osds)));
         let each: Vec<String> = each.collect();
         let what =
-            format!("OSDs run different builds of {name}, and may answer differently: {}", each.join("; "));
-        let next = "`benthic class install` puts one build everywhere; an OSD loads it when it starts";
+            format!("OSDs run different builds of {name} and may answer differently: {}", each.join("; "));
+        let next = "`benthic class install` installs one build; an OSD loads it when it starts";
         return Some(Finding::new("BenthicClassBuildsDiffer", Severity::Warning, what, next).of(each));
     }
     if library.builds.is_empty() || library.without.is_empty() {
         return None;
     }
     let what = format!(
-        "{name} is not in {}: calls fail, or run on the client, for objects there",
+        "the library {name} is not in {}: calls to objects there fail or run on the client",
         ids(&library.without)
     );
-    let next = "`benthic class install --print` tells how to install it there";
+    let next = "`benthic class install --print` prints the commands that install it";
     let which = library.without.iter().map(|osd| format!("osd.{osd}"));
     Some(Finding::new("BenthicClassMissing", Severity::Warning, what, next).of(which))
 }

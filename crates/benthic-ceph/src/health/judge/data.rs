@@ -53,16 +53,16 @@ fn flags(scene: &Scene<'_>) -> Vec<Finding> {
         let nodes = map.crush_node_flags.iter().chain(&map.device_class_flags);
         let nodes = nodes.map(|(node, flags)| (node.clone(), flags));
         let osds = map.osds.iter().map(|osd| (format!("osd.{}", osd.id), &osd.state));
-        let told = |(node, flags): (String, &Vec<String>)| -> Vec<String> {
+        let of_node = |(node, flags): (String, &Vec<String>)| -> Vec<String> {
             let flags = flags.iter().filter(|flag| of.contains(&flag.as_str()));
             flags.map(|flag| format!("{flag} on {node}")).collect()
         };
-        nodes.chain(osds).flat_map(told).collect()
+        nodes.chain(osds).flat_map(of_node).collect()
     };
     for (blind, check) in [(set(&[BLIND_FLAG]), "OSDMAP_FLAGS"), (of_some(&[BLIND_FLAG]), "OSD_FLAGS")] {
         if !blind.is_empty() {
             let what = format!(
-                "{} set: an OSD there that dies is not noticed, and clients wait for it",
+                "{} set: Ceph does not detect failed OSDs, and clients wait for them",
                 shorten(&blind)
             );
             let next = "`ceph osd unset nodown`, or `ceph osd unset-group nodown NODE`";
@@ -73,8 +73,8 @@ fn flags(scene: &Scene<'_>) -> Vec<Finding> {
     let mut planned = set(&PLANNED_FLAGS);
     planned.extend(of_some(&PLANNED_FLAGS));
     if !planned.is_empty() {
-        let what = format!("{} set: somebody is at work on the cluster", shorten(&planned));
-        let next = "`ceph osd unset FLAG` when the work is done";
+        let what = format!("{} set: an operator is working on the cluster", shorten(&planned));
+        let next = "when the work is done, run `ceph osd unset FLAG`";
         findings.push(
             Finding::new("BenthicFlagsSet", Severity::Info, what, next).check("OSDMAP_FLAGS").of(planned),
         );
@@ -90,8 +90,8 @@ fn pools(scene: &Scene<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let single = names(&|pool| pool.is_replicated() && pool.size == 1);
     if !single.is_empty() {
-        let what = format!("{} one replica only: a disk that is lost takes data with it", have(&single));
-        let next = "`ceph osd pool set POOL size 3`, unless the data can be made again";
+        let what = format!("{} only one replica: a failed disk loses data", have(&single));
+        let next = "`ceph osd pool set POOL size 3`, unless the data can be reproduced";
         let finding = Finding::new("BenthicPoolOneReplica", Severity::Error, what, next).of(single);
         findings.push(finding.check("POOL_NO_REDUNDANCY"));
     }
@@ -99,19 +99,19 @@ fn pools(scene: &Scene<'_>) -> Vec<Finding> {
         Some(profile) if !pool.is_replicated() => profile.get("k").and_then(|k| k.parse().ok()).unwrap_or(0),
         _ => 1,
     };
-    let brave = names(&|pool| pool.size > least(pool) && pool.min_size > 0 && pool.min_size <= least(pool));
-    if !brave.is_empty() {
+    let exposed = names(&|pool| pool.size > least(pool) && pool.min_size > 0 && pool.min_size <= least(pool));
+    if !exposed.is_empty() {
         let what = format!(
-            "{} a min_size that takes writes with nothing to spare: the next failure loses what was acknowledged",
-            have(&brave)
+            "{} a min_size that accepts writes without redundancy: the next failure loses acknowledged writes",
+            have(&exposed)
         );
         let next = "`ceph osd pool set POOL min_size N`: 2 for replicas, k + 1 for an erasure code";
-        findings.push(Finding::new("BenthicPoolMinSize", Severity::Warning, what, next).of(brave));
+        findings.push(Finding::new("BenthicPoolMinSize", Severity::Warning, what, next).of(exposed));
     }
     let resizing = names(&Pool::is_resizing);
     if !resizing.is_empty() {
-        let what = format!("{} their number of placement groups changed", have(&resizing));
-        let next = "nothing; `ceph osd pool get POOL pg_num` shows where it is";
+        let what = format!("{} a number of placement groups that is changing", have(&resizing));
+        let next = "wait; `ceph osd pool get POOL pg_num` shows the present number";
         findings.push(Finding::new("BenthicPgNumChanging", Severity::Info, what, next).of(resizing));
     }
     findings
@@ -142,7 +142,7 @@ fn rules(scene: &Scene<'_>) -> Vec<Finding> {
         let severity = if found.pools.is_empty() { Severity::Info } else { severity };
         let pools = if found.pools.is_empty() { "no pool".to_owned() } else { shorten(&found.pools) };
         let what = format!("rule {} ({pools}): {}", found.rule, found.message);
-        let next = "`benthic placement lint` shows all; `ceph osd pool set POOL crush_rule RULE` gives a pool another rule";
+        let next = "`benthic placement lint` shows all faults; `ceph osd pool set POOL crush_rule RULE` gives a pool another rule";
         Some(Finding::new(name, severity, what, next).of(found.pools.clone()))
     };
     scene.snapshot.rules.iter().flatten().filter_map(finding).collect()
@@ -172,11 +172,11 @@ fn full_soon(scene: &Scene<'_>) -> Option<Finding> {
     }
     let severity = if days <= FULL_DAYS_SOON { Severity::Warning } else { Severity::Info };
     let what = format!(
-        "osd.{} is the fullest at {:.1}% and takes no writes in {days:.1} days if it goes on so; then all pools on it stop",
+        "osd.{} is the fullest with {:.1}%; at this growth it rejects writes in {days:.1} days, and all pools on it stop",
         now.osd,
         100.0 * now.used
     );
-    let next = "add OSDs, remove data, or let the balancer even them out (`ceph balancer status`)";
+    let next = "add OSDs, remove data, or let the balancer even out the usage (`ceph balancer status`)";
     let which = [format!("osd.{}", now.osd)];
     Some(Finding::new("BenthicOSDFullSoon", severity, what, next).of(which))
 }

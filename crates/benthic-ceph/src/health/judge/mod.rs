@@ -56,7 +56,7 @@ pub fn judge(snapshot: &Snapshot) -> Report {
     findings.extend(data::findings(&scene));
     findings.extend(client::findings(&scene));
     findings.extend(others(&scene));
-    findings.iter_mut().for_each(|finding| heed_mute(&scene, finding));
+    findings.iter_mut().for_each(|finding| apply_mute(&scene, finding));
     let key = |finding: &Finding| (finding.verdict(), finding.severity);
     findings.sort_by(|a, b| key(b).cmp(&key(a)).then_with(|| a.name.cmp(&b.name)));
     let verdict = findings.iter().map(Finding::verdict).max().unwrap_or(Verdict::Healthy);
@@ -82,7 +82,7 @@ pub fn is_moving(snapshot: &Snapshot) -> bool {
 
 /// Lowers a finding to information if an operator muted the corresponding Ceph health check, unless
 /// clients wait because of it.
-fn heed_mute(scene: &Scene<'_>, finding: &mut Finding) {
+fn apply_mute(scene: &Scene<'_>, finding: &mut Finding) {
     let check = finding.check.as_ref().and_then(|code| scene.check(code));
     if check.is_some_and(|check| check.muted) && finding.severity > Severity::Info && !finding.stops_io {
         finding.severity = Severity::Info;
@@ -123,7 +123,7 @@ fn others(scene: &Scene<'_>) -> Vec<Finding> {
             None if check.severity == "HEALTH_ERR" => Severity::Error,
             None => Severity::Warning,
         };
-        let next = known.map_or("`ceph health detail` says more", |known| known.next);
+        let next = known.map_or(checks::DETAIL, |known| known.next);
         let name = known.map_or(code.as_str(), |known| known.alert);
         let muted = if check.muted { " (muted)" } else { "" };
         let what = format!("{}{muted}", check.summary.message);

@@ -38,14 +38,8 @@ impl<'a> GroupSet<'a> {
 }
 
 pub(super) fn findings(scene: &Scene<'_>) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    findings.extend(inactive(scene));
-    findings.extend(degraded(scene));
-    findings.extend(last_copies(scene));
-    findings.extend(moving(scene));
-    findings.extend(damaged(scene));
-    findings.extend(unfound(scene));
-    findings
+    let others = [degraded(scene), last_copies(scene), moving(scene), damaged(scene), unfound(scene)];
+    inactive(scene).into_iter().chain(others.into_iter().flatten()).collect()
 }
 
 fn inactive(scene: &Scene<'_>) -> Vec<Finding> {
@@ -67,25 +61,22 @@ fn inactive(scene: &Scene<'_>) -> Vec<Finding> {
     let is_sure = not_taking().all(is_passing);
     let mut findings = Vec::new();
     if stuck.count > 0 {
-        let what = format!("{} without reads and writes", stuck.summary());
-        let next = "bring the OSDs back that are down (`ceph osd tree down`); `ceph pg PG query` tells what a group waits for";
+        let what = format!("{} without I/O: reads and writes wait", stuck.summary());
+        let next = "bring the OSDs that are down back (`ceph osd tree down`); `ceph pg PG query` shows why a group is inactive";
         let finding = Finding::new("CephPGsInactive", Severity::Error, what, next);
         findings.push(stuck.finding(finding).stops_io().check("PG_AVAILABILITY"));
     } else if passing.count > 0 {
         let (severity, what, next) = if is_sure {
             (
                 Severity::Info,
-                format!("{} peering: without I/O for a moment", passing.summary()),
-                "nothing; this is what a change of OSDs or pools looks like for some seconds",
+                format!("{} peering: no I/O for a moment", passing.summary()),
+                "wait; peering takes some seconds after a change of OSDs or pools",
             )
         } else {
             (
                 Severity::Warning,
-                format!(
-                    "{} peering: without I/O since OSDs or pools changed, or a shorter time",
-                    passing.summary()
-                ),
-                "look again in a minute; of so many placement groups only sums are known",
+                format!("{} peering: no I/O, at most since OSDs or pools last changed", passing.summary()),
+                "check again in a minute; a cluster of this size reports only sums of placement groups",
             )
         };
         findings.push(passing.finding(Finding::new("BenthicPGsPeering", severity, what, next)));
@@ -111,7 +102,7 @@ fn pools<'a>(scene: &Scene<'a>) -> BTreeMap<i64, &'a Pool> {
 
 /// Placement groups that take I/O with fewer replicas than they should have.
 fn degraded(scene: &Scene<'_>) -> Option<Finding> {
-    let less = || scene.groups.all().filter(|group| group.takes_io() && group.has_less());
+    let less = || scene.groups.all().filter(|group| group.takes_io() && group.is_degraded());
     let all = GroupSet::of(less());
     if all.count == 0 {
         return None;
@@ -136,7 +127,7 @@ fn degraded(scene: &Scene<'_>) -> Option<Finding> {
         (
             Severity::Info,
             format!("{} with too few OSDs while noout is set{missing}", all.summary()),
-            "start the OSDs again and `ceph osd unset noout` when the work is done",
+            "when the work is done, start the OSDs and run `ceph osd unset noout`",
         )
     } else if scene.all_up() && on_its_way && !stands_still {
         // An OSD that is down and out has probably failed: an operator who removes an OSD on
@@ -144,32 +135,32 @@ fn degraded(scene: &Scene<'_>) -> Option<Finding> {
         let severity = if scene.none_down() { Severity::Info } else { Severity::Warning };
         (
             severity,
-            format!("{} being made whole, with all OSDs up that data are to be on{missing}", all.summary()),
-            "nothing; `benthic health --watch` shows how it goes on",
+            format!("{} recovering, and all OSDs that are in are up{missing}", all.summary()),
+            "wait; `benthic health --watch` shows the progress",
         )
     } else if scene.all_up() && stands_still {
         (
             Severity::Warning,
-            format!("{} not made whole because norecover or nobackfill is set{missing}", all.summary()),
+            format!("{} not recovering because norecover or nobackfill is set{missing}", all.summary()),
             "`ceph osd unset norecover` and `ceph osd unset nobackfill`",
         )
     } else if scene.all_up() && silent {
         (
             Severity::Warning,
             format!("{} with too few OSDs, though Ceph calls itself healthy", all.summary()),
-            "`benthic placement lint` looks for a rule that finds too few OSDs, or one of them twice",
+            "`benthic placement lint` finds rules that choose too few OSDs, or the same OSD twice",
         )
     } else if scene.all_up() {
         (
             Severity::Warning,
             format!("{} with too few OSDs though all are up{missing}", all.summary()),
-            "`benthic placement lint` looks for a rule that finds too few OSDs",
+            "`benthic placement lint` finds rules that choose too few OSDs",
         )
     } else {
         (
             Severity::Warning,
             format!("{} with too few OSDs{missing}", all.summary()),
-            "bring the OSDs back that are down, or let Ceph make the data anew elsewhere",
+            "bring the OSDs that are down back, or let Ceph rebuild the data elsewhere",
         )
     };
     let finding = all.finding(Finding::new("BenthicPGsDegraded", severity, what, next));
@@ -190,7 +181,7 @@ fn last_copies(scene: &Scene<'_>) -> Option<Finding> {
             needed(pool).is_some_and(|needed| pool.size > needed && pg.holders().len() == needed)
         })
     };
-    let last = scene.groups.all().filter(|group| group.takes_io() && group.has_less()).filter(is_last);
+    let last = scene.groups.all().filter(|group| group.takes_io() && group.is_degraded()).filter(is_last);
     let last = GroupSet::of(last);
     // An OSD that just came back still has its copies: the manager's data are merely older. This
     // does not hold for an OSD that is down and out.
@@ -198,15 +189,15 @@ fn last_copies(scene: &Scene<'_>) -> Option<Finding> {
         return None;
     }
     let severity = if scene.down.planned { Severity::Warning } else { Severity::Error };
-    let what = format!("{} with one copy left: the next OSD that is lost takes data with it", last.summary());
-    let next = "bring the OSDs back that are down, before anything else";
+    let what = format!("{} with one copy left: the next OSD failure loses data", last.summary());
+    let next = "bring the OSDs that are down back before anything else";
     Some(last.finding(Finding::new("BenthicPGsLastCopy", severity, what, next)))
 }
 
 fn moving(scene: &Scene<'_>) -> Option<Finding> {
     let is_moving = |group: &&Group<'_>| {
         group.takes_io()
-            && !group.has_less()
+            && !group.is_degraded()
             && !group.has(&["clean"])
             && (group.is_moving() || group.has(&["remapped"]))
     };
@@ -216,7 +207,7 @@ fn moving(scene: &Scene<'_>) -> Option<Finding> {
     }
     let misplaced = scene.snapshot.digest.as_ref().map_or(0, |digest| digest.misplaced_objects);
     let what = format!("{} moving to other OSDs, {} to go", moving.summary(), several(misplaced, "replica"));
-    let next = "nothing; every replica is there until its new one is";
+    let next = "wait; each old replica stays until the new one is complete";
     Some(moving.finding(Finding::new("BenthicPGsMoving", Severity::Info, what, next)))
 }
 
@@ -230,11 +221,10 @@ fn damaged(scene: &Scene<'_>) -> Option<Finding> {
         return None;
     }
     let what = match damaged.count {
-        0 => "scrub has found replicas that differ".to_owned(),
-        _ => format!("scrub has found replicas that differ in {}", damaged.summary()),
+        0 => "scrub found replicas that differ".to_owned(),
+        _ => format!("scrub found replicas that differ in {}", damaged.summary()),
     };
-    let next =
-        "`rados list-inconsistent-obj PG` tells which, `ceph pg repair PG` takes the replicas that are whole";
+    let next = "`rados list-inconsistent-obj PG` lists the objects; `ceph pg repair PG` restores them from intact replicas";
     let finding = damaged.finding(Finding::new("CephPGsDamaged", Severity::Error, what, next));
     Some(finding.check(check.unwrap_or("PG_DAMAGED")))
 }
@@ -247,10 +237,10 @@ fn unfound(scene: &Scene<'_>) -> Option<Finding> {
     }
     let count = objects.max(1);
     let what = format!(
-        "no OSD that is up has the latest version of {}: whoever reads waits",
+        "no OSD that is up has the latest version of {}: their readers wait",
         several(count, "object")
     );
-    let next = "bring back the OSDs that were up last; `ceph pg PG list_unfound` names the objects";
+    let next = "bring back the OSDs that went down last; `ceph pg PG list_unfound` names the objects";
     let finding = Finding::new("CephObjectMissing", Severity::Error, what, next).count(count);
     Some(finding.stops_io().check("OBJECT_UNFOUND"))
 }

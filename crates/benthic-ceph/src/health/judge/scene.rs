@@ -13,14 +13,14 @@ pub struct Scene<'a> {
     pub snapshot: &'a Snapshot,
     pub map: Option<&'a OsdMap>,
     pub groups: Groups<'a>,
-    pub down: Down,
+    pub down: DownOsds,
     /// Whether an OSD changed state so recently that the manager's data may be older.
     pub is_settling: bool,
 }
 
 /// OSDs that are down but in.
 #[derive(Default)]
-pub struct Down {
+pub struct DownOsds {
     pub osds: Vec<i32>,
     /// Whether the outage is planned: `noout` covers all of these OSDs, and they share a parent in
     /// the CRUSH tree or are below nodes for which `noout` was set.
@@ -54,7 +54,7 @@ impl Group<'_> {
             && !self.has(&["down", "incomplete", "stale"])
     }
 
-    pub fn has_less(&self) -> bool {
+    pub fn is_degraded(&self) -> bool {
         self.has(&["degraded", "undersized"])
     }
 
@@ -167,7 +167,7 @@ fn is_settling(snapshot: &Snapshot) -> bool {
     lately(&map.last_up_change) || lately(&map.last_in_change)
 }
 
-fn down(map: &OsdMap, tree: Option<&Tree>) -> Down {
+fn down(map: &OsdMap, tree: Option<&Tree>) -> DownOsds {
     let parents: BTreeMap<i32, (i32, &str)> = tree
         .into_iter()
         .flat_map(|tree| &tree.nodes)
@@ -199,7 +199,7 @@ fn down(map: &OsdMap, tree: Option<&Tree>) -> Down {
     let gone: Vec<_> = map.osds.iter().filter(|osd| !osd.is_up() && osd.is_in()).collect();
     let places: BTreeSet<_> = gone.iter().map(|osd| parents.get(&osd.id).map(|(id, _)| *id)).collect();
     let in_one_place = gone.len() == 1 || (places.len() == 1 && !places.contains(&None));
-    Down {
+    DownOsds {
         // An operator who sets `noout` for a host, a rack or a site names the OSDs that will be
         // down.
         planned: !gone.is_empty()

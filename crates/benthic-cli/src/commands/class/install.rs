@@ -121,7 +121,7 @@ async fn print(library: &Path, name: &str, cluster: Option<PathBuf>, session: &S
             session.out.warning(format_args!(
                 "cannot read the settings of the cluster, so the defaults of Debian and Ceph are shown: {error}"
             ));
-            Settings::usual()
+            Settings::debian_default()
         }
     };
     let next = next_version(name);
@@ -187,7 +187,7 @@ async fn cluster_settings(cluster: Option<PathBuf>, session: &Session) -> Result
             }
         },
     };
-    blocking(move || Settings::ask(conf.as_deref(), id.as_deref())).await
+    blocking(move || Settings::read(conf.as_deref(), id.as_deref())).await
 }
 
 /// Appends library names to a list; `None` if the list already allows the first.

@@ -82,7 +82,7 @@ async fn installed_here(uri: &str) -> Vec<String> {
     let Ok(StoreUri::Ceph { conf, id, .. }) = uri.parse() else { return libraries };
     // If no monitor answers, or the OSDs run on another machine, there is nothing to find.
     let class_dir =
-        blocking(move || Settings::ask(conf.as_deref(), id.as_deref()).map(|settings| settings.class_dir));
+        blocking(move || Settings::read(conf.as_deref(), id.as_deref()).map(|settings| settings.class_dir));
     let Ok(class_dir) = class_dir.await else { return libraries };
     let entries = fs::read_dir(class_dir).into_iter().flatten().flatten();
     let mut others: Vec<String> = entries

@@ -1,7 +1,7 @@
 //! `benthic cluster up`: creates a local cluster or starts a stopped one.
 
 use super::{ClusterDir, progress};
-use benthic_ceph::local::{Cluster, Daemon, MBIT_PER_S_MAX, OSDS_MAX, Plan, RTT_MS_MAX, Started};
+use benthic_ceph::local::{Cluster, Daemon, MBIT_PER_S_MAX, OSDS_MAX, Plan, RTT_MS_MAX, UpOutcome};
 use benthic_core::{Stopwatch, SystemClock};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
@@ -69,9 +69,9 @@ pub async fn run(args: UpArgs, session: &Session) -> Outcome {
     .await?;
     let seconds = began.elapsed().as_secs_f64();
     let (word, text) = match started {
-        Started::Created => ("created", "a new cluster is up"),
-        Started::Resumed => ("resumed", "the cluster is up again"),
-        Started::Already => ("already", "the cluster was up already"),
+        UpOutcome::Created => ("created", "a new cluster is up"),
+        UpOutcome::Resumed => ("resumed", "the cluster is up again"),
+        UpOutcome::AlreadyRunning => ("already", "the cluster was up already"),
     };
     let older: Vec<String> = older.iter().map(Daemon::to_string).collect();
     session.out.result(

@@ -51,7 +51,7 @@ pub struct Calls {
 impl Calls {
     /// Polls each of these OSDs through its object, if a poll is due.
     pub async fn poll(&mut self, store: &RadosStore, now_unix_s: u64, holders: &mut [Holder]) {
-        if self.polls_left > 0 && self.tally.is_whole() {
+        if self.polls_left > 0 && self.tally.covers_all_osds() {
             self.polls_left -= 1;
             return;
         }
@@ -94,7 +94,7 @@ impl Calls {
         }
         self.tally.add(now_unix_s, now_ms, libraries);
         let since = self.lost_since_unix_s.unwrap_or(now_unix_s);
-        self.lost_since_unix_s = (!self.tally.is_whole()).then_some(since);
+        self.lost_since_unix_s = (!self.tally.covers_all_osds()).then_some(since);
     }
 
     /// Returns true if some OSD has not answered for long, so that the caller must find another

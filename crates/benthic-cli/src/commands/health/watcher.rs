@@ -80,7 +80,7 @@ impl Libraries {
     fn valid_s(&self, is_lost: bool) -> u64 {
         let retry_s = RETRY_S << self.retries.min(10);
         match &self.missing {
-            Some(missing) if missing.hurts => retry_s.min(RETRY_S_MAX_SILENT),
+            Some(missing) if missing.is_problem => retry_s.min(RETRY_S_MAX_SILENT),
             None if !is_lost => LIBRARIES_VALID_S,
             _ => retry_s.min(RETRY_S_MAX),
         }
@@ -171,7 +171,7 @@ impl<'a> Watcher<'a> {
     /// Prepends readings of an earlier run.
     pub fn prepend_readings(&mut self, mut readings: Vec<Reading>) {
         readings.append(&mut self.history);
-        readings.into_iter().for_each(|reading| growth::keep(&mut self.history, reading));
+        readings.into_iter().for_each(|reading| growth::append(&mut self.history, reading));
     }
 
     async fn observe(&mut self) -> Result<(Snapshot, Report)> {
@@ -295,15 +295,15 @@ impl<'a> Watcher<'a> {
             return;
         };
         let Some(file) = self.file.clone() else {
-            if !(self.is_hourly && growth::is_soon(&self.history, reading)) {
-                growth::keep(&mut self.history, reading);
+            if !(self.is_hourly && growth::is_too_early(&self.history, reading)) {
+                growth::append(&mut self.history, reading);
             }
             return;
         };
         let history = self.history.clone();
         let fsid = snapshot.fsid;
         match blocking(move || growth::write(&file, &fsid, &history, reading)).await {
-            Ok(true) => growth::keep(&mut self.history, reading),
+            Ok(true) => growth::append(&mut self.history, reading),
             Ok(false) => {}
             // A failed write does not prevent the report.
             Err(error) => self.session.out.warning(&error),
@@ -314,8 +314,9 @@ impl<'a> Watcher<'a> {
 async fn libraries(store: &RadosStore, unix_s: u64, change: String, retries: u32) -> Libraries {
     let (found, described, holders) = (Vec::new(), Vec::new(), Vec::new());
     let mut libraries = Libraries { unix_s, change, found, described, missing: None, holders, retries };
-    let missing =
-        |why: String, hurts| Some(Missing { what: "class libraries in the OSDs".to_owned(), why, hurts });
+    let missing = |why: String, is_problem| {
+        Some(Missing { what: "class libraries in the OSDs".to_owned(), why, is_problem })
+    };
     let osds = match osds(store).await {
         Ok(osds) => osds,
         Err(error) => {
@@ -338,9 +339,9 @@ async fn libraries(store: &RadosStore, unix_s: u64, change: String, retries: u32
             let is_dead = |answer: &Result<_>| {
                 answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable)
             };
-            let hurts = answers.iter().all(|(_, answer)| is_dead(answer));
+            let is_problem = answers.iter().all(|(_, answer)| is_dead(answer));
             libraries.missing =
-                missing(format!("{} of {} OSDs: {why}", library.silent.len(), up.len()), hurts);
+                missing(format!("{} of {} OSDs: {why}", library.silent.len(), up.len()), is_problem);
         }
         let has_it = |osd: &&OsdTarget| library.builds.iter().any(|build| build.osds.contains(&osd.id));
         libraries.holders.extend(up.iter().filter(has_it).filter_map(|osd| Holder::new(osd, name)));

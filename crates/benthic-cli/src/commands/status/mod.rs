@@ -168,7 +168,7 @@ impl Board<'_> {
         if let Some(file) = self.file.clone() {
             let fsid = fsid.to_owned();
             let (history, readings) = blocking(move || history::read(&file, &fsid)).await?;
-            self.history.go_on_from(history);
+            self.history.merge_earlier(history);
             self.watcher.prepend_readings(readings);
         }
         Ok(())
@@ -192,7 +192,7 @@ impl Board<'_> {
 
     /// Shows on the page that the poll failed, so that its data are stale.
     fn show_failure(&mut self, page: &Page, why: &str) {
-        self.history.missed();
+        self.history.record_gap();
         self.last["error"] = json!(why);
         page.replace_data(self.last.to_string());
     }
