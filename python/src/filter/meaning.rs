@@ -112,10 +112,10 @@ impl<'a> Reader<'a> {
         (operator, left, right): (Operator, &Expression, &Expression),
     ) -> Option<Expr> {
         if let Some(value) = &right.literal {
-            return self.comparison(left, operator, value).map(Comparison::to_expr);
+            return self.comparison(left, operator, value).map(Comparison::into_expr);
         }
         if let Some(value) = &left.literal {
-            return self.comparison(right, operator.swap()?, value).map(Comparison::to_expr);
+            return self.comparison(right, operator.swap()?, value).map(Comparison::into_expr);
         }
         let (left, right) = (self.column(left)?, self.column(right)?);
         let may_be = left.data_type() == right.data_type() && !left.data_type().is_floating();
@@ -163,7 +163,7 @@ impl<'a> Reader<'a> {
 }
 
 impl Comparison<'_> {
-    fn to_expr(self) -> Expr {
+    fn into_expr(self) -> Expr {
         let Comparison { column, operator, value } = self;
         let name = named(column);
         match value {
