@@ -111,7 +111,7 @@ pub enum Command {
     /// Query tables and Parquet objects with SQL
     #[command(after_help = other::SQL_EXAMPLES)]
     Sql(other::HandedOver),
-    /// Create, fill, look at and remove tables
+    /// Create, load, inspect and remove tables
     #[command(after_help = other::TABLE_EXAMPLES)]
     Table(other::HandedOver),
     /// Serve S3, and administer its accounts, keys and buckets

@@ -71,7 +71,7 @@ impl Directory {
         let sum: u64 = pages.iter().map(|page| u64::from(page.rows)).sum();
         let in_order = pages.is_sorted_by(|one, next| one.from <= next.from);
         if !reader.is_empty() || !in_order || sum != u64::from(rows) || rows > i32::MAX as u32 {
-            return Err(corrupt("its pages are not those of all rows"));
+            return Err(corrupt("its pages do not cover all rows in order"));
         }
         Ok(Directory { columns, rows, distinct, stamp, pages })
     }
@@ -160,7 +160,7 @@ fn page_of(reader: &mut Reader<'_>) -> Result<Page> {
     let rows = reader.number()?;
     let len_bytes = reader.number()? as usize;
     if rows == 0 || len_bytes > KEY_BYTES_MAX {
-        return Err(corrupt("a page without rows, or a key that is too long"));
+        return Err(corrupt("a page has no rows, or a key is too long"));
     }
     Ok(Page { from: reader.bytes(len_bytes)?.to_vec(), rows })
 }

@@ -85,7 +85,10 @@ impl Keys {
     pub fn of(columns: &[ArrayRef]) -> Result<Keys> {
         let rows = columns.first().map_or(0, |column| column.len());
         if columns.iter().any(|column| column.len() != rows) {
-            return Err(Error::new(ErrorKind::InvalidArgument, "the columns of a key have several lengths"));
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "the columns of a key have different lengths",
+            ));
         }
         let columns: Vec<Values> = columns.iter().map(Values::of).collect::<Result<_>>()?;
         let mut keys =
@@ -142,7 +145,7 @@ enum Values {
 impl Values {
     fn of(column: &ArrayRef) -> Result<Values> {
         let kind = Kind::of(column.data_type()).ok_or_else(|| {
-            let message = "columns of this type cannot be indexed; index others";
+            let message = "columns of this type cannot be indexed; choose others";
             Error::new(ErrorKind::Unsupported, message).with("type", column.data_type())
         })?;
         Ok(match kind {

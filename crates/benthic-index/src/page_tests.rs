@@ -38,7 +38,7 @@ fn what_is_not_in_order_or_not_there_is_damaged() {
     assert!(is_damaged(&good, 5), "a row behind the last");
     assert!(is_damaged(&page(&[(b"b", &[(0, 1)]), (b"a", &[(1, 2)])]), 6), "keys that go down");
     assert!(is_damaged(&page(&[(b"b", &[(0, 1)]), (b"b", &[(1, 2)])]), 6), "a key twice");
-    assert!(is_damaged(&page(&[(b"b", &[])]), 6), "a key without rows");
+    assert!(is_damaged(&page(&[(b"b", &[])]), 6), "a key has no rows");
     assert!(is_damaged(&page(&[]), 6), "nothing at all");
     assert!(is_damaged(&page(&[(&[1; 600], &[(0, 1)])]), 6), "a key that is too long");
     assert!((4..good.len()).any(|len| is_damaged(&good[..len], 6)));

@@ -52,7 +52,7 @@ impl Probe {
     /// `LimitExceeded` for too many ranges; `InvalidArgument` for more columns than the index has.
     pub fn new(index: &Definition, columns: &[Ranges]) -> Result<Probe> {
         if columns.is_empty() || columns.len() > index.columns.len() {
-            return Err(Error::new(ErrorKind::InvalidArgument, "the index has not so many columns")
+            return Err(Error::new(ErrorKind::InvalidArgument, "the index has fewer columns")
                 .with("columns", columns.len()));
         }
         let range = |(low, high): (Vec<u8>, Vec<u8>)| KeyRange { low: low.into(), high: high.into() };

@@ -313,7 +313,7 @@ fn objects(scan: &FileScanConfig) -> Result<Vec<Arc<DataObject>>> {
     let mut seen = HashSet::new();
     for file in scan.file_groups.iter().flat_map(|group| group.iter()) {
         let Some(object) = file.extensions.get_arc::<DataObject>() else {
-            return internal_err!("a file of the scan is no object");
+            return internal_err!("a file of the scan is not an object");
         };
         if seen.insert(Arc::as_ptr(&object)) {
             objects.push(object);

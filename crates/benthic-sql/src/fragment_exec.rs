@@ -310,7 +310,7 @@ impl Run {
         };
         counters.bytes_moved.add(filtered.envelope.len() + output.len());
         let Ok(reply) = Reply::decode(output) else {
-            return self.refuse(&counters.refused_unsupported, object, "its reply is of another build");
+            return self.refuse(&counters.refused_unsupported, object, "the reply comes from another build");
         };
         counters.bytes_read_there.add(reply.read_bytes as usize);
         counters.time_there.add_duration(Duration::from_micros(reply.plan_us + reply.run_us));
@@ -334,8 +334,8 @@ impl Run {
                 static WARNED: AtomicBool = AtomicBool::new(false);
                 if !WARNED.swap(true, Ordering::Relaxed) {
                     tracing::warn!(
-                        "nothing runs beside the objects, which is slower: their OSDs have the class of another build of this \
-                         program; install libcls_table_1.so with `benthic class install` and start the OSDs again"
+                        "all fragments run in the client, which is slower: the OSDs have the class of another build of this \
+                         program; install libcls_table_1.so with `benthic class install` and restart the OSDs"
                     );
                 }
                 counters.refused_unsupported.add(1);
@@ -347,7 +347,7 @@ impl Run {
             }
         }
         let Some(batches) = batches(&reply, &self.schema)? else {
-            return self.refuse(&counters.refused_unsupported, object, "its rows have another schema");
+            return self.refuse(&counters.refused_unsupported, object, "the reply has another schema");
         };
         counters.pushed.add(1);
         if filtered.probe.is_some() {
@@ -363,7 +363,7 @@ impl Run {
             ErrorKind::Unsupported => {
                 static WARNED: AtomicBool = AtomicBool::new(false);
                 if !WARNED.swap(true, Ordering::Relaxed) {
-                    tracing::warn!("nothing runs beside the objects, which is slower: {error}");
+                    tracing::warn!("all fragments run in the client, which is slower: {error}");
                 }
                 self.counters.refused_unsupported.add(1);
                 self.choice.stop_pushing();
@@ -376,7 +376,7 @@ impl Run {
                 Ok(Pushed::Refused)
             }
             ErrorKind::ClassFailed => {
-                tracing::warn!("the fragment failed beside its object and runs here: {error}");
+                tracing::warn!("the fragment failed beside its object and runs in the client: {error}");
                 self.counters.refused_failed.add(1);
                 self.choice.stop_pushing();
                 Ok(Pushed::Refused)
@@ -386,7 +386,7 @@ impl Run {
     }
 
     fn refuse(&self, reason: &Count, object: &DataObject, why: &str) -> Result<Pushed> {
-        tracing::info!("the fragment is refused beside its object and runs here: {why} object={object:?}");
+        tracing::info!("the OSD refused the fragment, which runs in the client: {why} object={object:?}");
         reason.add(1);
         self.choice.stop_pushing();
         Ok(Pushed::Refused)

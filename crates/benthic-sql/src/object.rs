@@ -256,7 +256,7 @@ impl DataObject {
         }
         if found.rows.as_ref().is_some_and(|rows| u64::from(rows.of()) != entry.rows) {
             let message =
-                "an index is of other rows; `benthic table index POOL/TABLE --rebuild` makes it anew";
+                "an index does not match its rows; `benthic table index POOL/TABLE --rebuild` rebuilds it";
             return Err(self.corrupt(message));
         }
         Ok((found, moved_bytes))
@@ -308,7 +308,7 @@ impl DataObject {
     pub async fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         // A damaged footer may point anywhere.
         if ranges.iter().any(|range| range.start > range.end || range.end > self.size_bytes) {
-            return Err(self.corrupt("the footer points behind the end of the object"));
+            return Err(self.corrupt("the footer points beyond the end of the object"));
         }
         let merged = fragment::merge_ranges(ranges, GAP_BYTES_MAX);
         let steps: Vec<Range<u64>> = merged.iter().flat_map(steps).collect();
@@ -383,7 +383,7 @@ impl DataObject {
     }
 
     fn no_parquet(&self) -> Error {
-        self.corrupt("not a good Parquet file")
+        self.corrupt("not a valid Parquet file")
     }
 
     fn corrupt(&self, message: &str) -> Error {

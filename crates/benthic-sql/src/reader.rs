@@ -31,7 +31,7 @@ impl ParquetFileReaderFactory for Readers {
         metrics: &ExecutionPlanMetricsSet,
     ) -> datafusion::common::Result<Box<dyn AsyncFileReader + Send>> {
         let object = file.extensions.get_arc::<DataObject>();
-        let object = object.ok_or_else(|| internal_datafusion_err!("a file of the scan is no object"))?;
+        let object = object.ok_or_else(|| internal_datafusion_err!("a file of the scan is not an object"))?;
         let metrics = ParquetFileMetrics::new(partition, file.object_meta.location.as_ref(), metrics);
         Ok(Box::new(Reader { object, metrics, wanted_bytes: self.wanted_bytes.clone() }))
     }

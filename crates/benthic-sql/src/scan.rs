@@ -108,7 +108,7 @@ impl ObjectSource {
     fn with_any(&self, source: &Arc<dyn FileSource>) -> Result<Arc<dyn FileSource>> {
         match source.downcast_ref::<ParquetSource>() {
             Some(parquet) => Ok(Arc::new(self.with(parquet.clone()))),
-            None => internal_err!("a source of Parquet files became another"),
+            None => internal_err!("a source of Parquet files changed its type"),
         }
     }
 }
@@ -218,7 +218,7 @@ struct Named {
 impl Morselizer for Named {
     fn plan_file(&self, file: PartitionedFile) -> Result<Box<dyn MorselPlanner>> {
         let object = file.extensions.get_arc::<DataObject>();
-        let object = object.ok_or_else(|| internal_datafusion_err!("a file of the scan is no object"))?;
+        let object = object.ok_or_else(|| internal_datafusion_err!("a file of the scan is not an object"))?;
         if let Some(look_up) = self.look_up.clone().filter(|look_up| look_up.index_use.is_worth_it()) {
             return Ok(Box::new(LookupPlanner { files: Arc::clone(&self.files), file, object, look_up }));
         }
@@ -341,6 +341,6 @@ pub fn in_object(object: &DataObject, error: &DataFusionError) -> DataFusionErro
 }
 
 fn gave_up(object: &DataObject) -> DataFusionError {
-    let error = Error::new(ErrorKind::Corrupt, "the object cannot be read: the Parquet reader gave up");
+    let error = Error::new(ErrorKind::Corrupt, "the object cannot be read: the Parquet reader panicked");
     external(object.add_context(error))
 }

@@ -377,11 +377,11 @@ async fn run(context: &SessionContext, plan: LogicalPlan) -> Result<SendableReco
 fn instead_for_tables(verb: &str) -> &str {
     match verb {
         "INSERT" => "`benthic table append POOL/TABLE FILE` adds rows",
-        "CREATE" | "CREATE EXTERNAL TABLE" => "`benthic table create POOL/TABLE FILE` makes a table",
+        "CREATE" | "CREATE EXTERNAL TABLE" => "`benthic table create POOL/TABLE FILE` creates a table",
         "DROP" => "`benthic table drop POOL/TABLE` removes a table",
         "ALTER" => "`benthic table alter POOL/TABLE` changes columns",
         "COPY" => "`benthic sql --output csv 'SELECT …' > FILE` writes rows to a file",
-        _ => "`benthic table` has the verbs that change tables",
+        _ => "`benthic table` has commands that change tables",
     }
 }
 
@@ -401,6 +401,6 @@ fn only_reads(statement: &Statement, instead: fn(&str) -> &str) -> Result<()> {
             other => other.to_string().split_whitespace().next().unwrap_or("this").to_uppercase(),
         },
     };
-    let message = format!("{verb} is not for queries, which only read; {}", instead(&verb));
+    let message = format!("{verb} is not allowed: queries only read; {}", instead(&verb));
     Err(Error::new(ErrorKind::Unsupported, message))
 }

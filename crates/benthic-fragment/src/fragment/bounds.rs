@@ -43,7 +43,7 @@ const PAGE_BYTES: u64 = 64;
 const ENCODINGS: [i64; 4] = [0, 2, 3, 8];
 
 fn corrupt(why: Malformed) -> ParquetError {
-    ParquetError::General(format!("not a Parquet file that is read beside objects: {why}"))
+    ParquetError::General(format!("the Parquet file cannot be read beside objects: {why}"))
 }
 
 /// An error after which the client reads the object itself.
@@ -83,14 +83,14 @@ fn tree(children: &[i64]) -> std::result::Result<(), Malformed> {
     for (place, count) in children.iter().enumerate() {
         if place > 0 {
             while open.pop_if(|left| *left == 0).is_some() {}
-            *open.last_mut().ok_or("a schema of several trees")? -= 1;
+            *open.last_mut().ok_or("the schema has several roots")? -= 1;
         }
         if *count < 0 || *count > children.len() as i64 || open.len() >= SCHEMA_DEPTH_MAX {
-            return Err("a schema that is too deep, or is no tree");
+            return Err("the schema is too deep, or is not a tree");
         }
         open.push(*count);
     }
-    if open.iter().any(|left| *left != 0) { Err("a schema that is cut") } else { Ok(()) }
+    if open.iter().any(|left| *left != 0) { Err("the schema is truncated") } else { Ok(()) }
 }
 
 /// Checks a decoded footer against the columns that the plan may read. Removes the writer's hint
@@ -109,7 +109,7 @@ pub fn metadata(metadata: ParquetMetaData, wanted: &Schema) -> Result<ParquetMet
             .filter(|(_, node)| node.name() == field.name());
         let Some((root, node)) = same.next() else { continue };
         if same.next().is_some() || !node.is_primitive() {
-            return Err(refusal("a column that is nested, or is there twice"));
+            return Err(refusal("a column that is nested or occurs twice"));
         }
         let leaf = (0..columns.num_columns()).find(|leaf| columns.get_column_root_idx(*leaf) == root);
         let leaf = leaf.ok_or_else(|| corrupt("a column has no values"))?;
@@ -234,7 +234,7 @@ fn page(data: &[u8]) -> Result<(u64, &[u8])> {
     let (Some(uncompressed_bytes), Some(compressed_bytes), true) =
         (size(uncompressed_bytes), size(compressed_bytes), kind.is_some_and(|kind| kinds == [kind]))
     else {
-        return Err(corrupt("a page of no kind or no size"));
+        return Err(corrupt("a page has no kind or no size"));
     };
     let dictionary_values = size(Some(dictionary_values)).filter(|values| *values <= uncompressed_bytes);
     let views_bytes =
@@ -242,7 +242,7 @@ fn page(data: &[u8]) -> Result<(u64, &[u8])> {
     let body = usize::try_from(compressed_bytes).ok().and_then(|len| body.get(len..));
     Ok((
         PAGE_BYTES + uncompressed_bytes.max(compressed_bytes) + views_bytes,
-        body.ok_or_else(|| corrupt("a page is cut"))?,
+        body.ok_or_else(|| corrupt("a page is truncated"))?,
     ))
 }
 

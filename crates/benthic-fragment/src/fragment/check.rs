@@ -99,21 +99,21 @@ fn check(envelope: &[u8]) -> Result<Checked, Stop> {
     if envelope.len() > ENVELOPE_BYTES_MAX {
         return Err(unsupported("the plan is too large"));
     }
-    let envelope =
-        Envelope::decode(envelope).map_err(|error| unsupported(format!("no envelope: {error}")))?;
+    let envelope = Envelope::decode(envelope)
+        .map_err(|error| unsupported(format!("the envelope cannot be decoded: {error}")))?;
     if envelope.build != BUILD {
         let message = "the plan comes from another build".to_owned();
         return Err(Stop::Answer(Status::OtherBuild, message));
     }
     if !(1..=BATCH_ROWS_MAX).contains(&envelope.batch_rows) || envelope.output_bytes_max > OUTPUT_BYTES_MAX {
-        return Err(unsupported("the batch or the answer would be too large"));
+        return Err(unsupported("the batch or the reply would be too large"));
     }
     if let Some(probe) = &envelope.probe {
         probe.check().map_err(unsupported)?;
     }
     // Prost limits messages to 100 levels, so the recursive walk below cannot overflow the stack.
     let mut plan = PhysicalPlanNode::decode(envelope.plan.as_ref())
-        .map_err(|error| unsupported(format!("no plan: {error}")))?;
+        .map_err(|error| unsupported(format!("the plan cannot be decoded: {error}")))?;
     Walk::default().plan(&mut plan, 0)?;
     Ok(Checked { envelope, plan })
 }
@@ -184,14 +184,14 @@ impl Walk {
     fn scan(&mut self, scan: &mut ParquetScanExecNode, depth: usize) -> Result<(), Stop> {
         let conf = scan.base_conf.as_ref().ok_or_else(|| unsupported("a scan is empty"))?;
         if conf.object_store_url != OBJECT_URL || !conf.file_groups.is_empty() {
-            return Err(unsupported("a scan is of something else than the object"));
+            return Err(unsupported("a scan names files other than the object"));
         }
         if !conf.projection.is_empty()
             || !conf.table_partition_cols.is_empty()
             || !conf.output_ordering.is_empty()
             || conf.output_partitioning.is_some()
         {
-            return Err(unsupported("a scan asks for what does not run beside objects"));
+            return Err(unsupported("a scan has options that do not run beside objects"));
         }
         let schema = conf.schema.as_ref().ok_or_else(|| unsupported("a scan has no schema"))?;
         columns(schema)?;
@@ -246,7 +246,7 @@ impl Walk {
         }
         for expr in &aggregate.aggr_expr {
             let Some(ExprType::AggregateExpr(aggregate)) = &expr.expr_type else {
-                return Err(unsupported("an aggregate has an expression that is none"));
+                return Err(unsupported("an aggregate contains another expression"));
             };
             let Some(AggregateFunction::UserDefinedAggrFunction(name)) = &aggregate.aggregate_function else {
                 return Err(unsupported("an aggregate has no function"));
@@ -277,7 +277,7 @@ impl Walk {
             Some(ExprType::Literal(literal)) => {
                 self.literal_bytes += scalar(literal.value.as_ref())?;
                 if self.literal_bytes > LITERAL_BYTES_MAX {
-                    return Err(unsupported("literals that are too long"));
+                    return Err(unsupported("literals are too long"));
                 }
                 Ok(())
             }
@@ -312,7 +312,7 @@ impl Walk {
                 self.string_maker()?;
                 self.case_depth += 1;
                 if self.case_depth > CASE_DEPTH_MAX {
-                    return Err(unsupported("cases that are nested too deep"));
+                    return Err(unsupported("cases are nested too deeply"));
                 }
                 self.exprs(case.expr.as_deref(), depth)?;
                 for arm in &case.when_then_expr {
@@ -335,10 +335,10 @@ impl Walk {
                 self.patterns += 1;
                 let pattern = like.pattern.as_ref().and_then(|pattern| pattern.expr_type.as_ref());
                 let Some(ExprType::Literal(pattern)) = pattern else {
-                    return Err(unsupported("a pattern that is not the same for all rows"));
+                    return Err(unsupported("a pattern is not the same for all rows"));
                 };
                 if self.patterns > PATTERNS_MAX || scalar(pattern.value.as_ref())? > PATTERN_BYTES_MAX {
-                    return Err(unsupported("patterns that are too many or too long"));
+                    return Err(unsupported("patterns are too many or too long"));
                 }
                 self.exprs(like.expr.as_deref(), depth)
             }

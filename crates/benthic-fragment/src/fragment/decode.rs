@@ -118,7 +118,7 @@ impl Decoder<'_> {
             .collect::<Result<Vec<_>>>()?;
         match source.try_pushdown_projection(&ProjectionExprs::new(exprs))? {
             Some(projected) => Ok(projected),
-            None => not_impl_err!("the scan does not take the projection"),
+            None => not_impl_err!("the scan does not accept the projection"),
         }
     }
 

@@ -178,7 +178,7 @@ impl Output {
         }
         let batch_bytes = columns_bytes(batch);
         if batch_bytes > BATCH_BYTES_MAX {
-            return Err(Stop::Answer(Status::TooLarge, "the answer has too many columns".to_owned()));
+            return Err(Stop::Answer(Status::TooLarge, "the reply has too many columns".to_owned()));
         }
         self.rows += batch.num_rows() as u64;
         if self.small_bytes + batch_bytes > SMALL_BYTES_MAX {
@@ -205,7 +205,7 @@ impl Output {
         if self.writer.get_ref().len() as u64 > self.len_bytes_max {
             return Err(Stop::Answer(
                 Status::TooLarge,
-                "the answer is larger than the client wants it".to_owned(),
+                "the reply is larger than the client allows".to_owned(),
             ));
         }
         Ok(())

@@ -140,7 +140,7 @@ impl Reader {
             || sorted.windows(2).any(|pair| pair[1].start < pair[0].end)
         {
             return Err(failure(
-                "the footer points behind the end of the object, or twice at the same bytes",
+                "the footer points beyond the end of the object, or twice at the same bytes",
             ));
         }
         if ranges.iter().map(|range| range.end - range.start).sum::<u64>() > bounds::FETCH_BYTES_MAX {
@@ -148,7 +148,7 @@ impl Reader {
         }
         let (answer, answered) = oneshot::channel();
         self.queue.wants.lock().push(Want { ranges, answer });
-        answered.await.map_err(|_| failure("the read was given up"))
+        answered.await.map_err(|_| failure("the read was abandoned"))
     }
 
     async fn fetch_one(&self, range: Range<u64>) -> Result<Bytes> {

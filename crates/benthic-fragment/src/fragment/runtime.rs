@@ -79,7 +79,7 @@ impl ObjectStoreRegistry for OneObject {
         if url.as_str() == OBJECT_URL {
             return Ok(Arc::new(InMemory::new()));
         }
-        not_impl_err!("a fragment reads its object and nothing else")
+        not_impl_err!("a fragment can only read its object")
     }
 }
 

@@ -69,11 +69,11 @@ impl Cursor<'_> {
                 delta => last.checked_add(delta).ok_or("a field has no number")?,
             };
             if id <= last {
-                return Err("fields that are not in order");
+                return Err("fields are not in order");
             }
             last = id;
             let field = structure.fields.iter().find(|field| field.0 == id);
-            let (_, kind) = field.ok_or("a field that is not known")?;
+            let (_, kind) = field.ok_or("a field is unknown")?;
             match (kind, head & 0x0f) {
                 // The type code contains the value.
                 (Kind::Bool, 1 | 2) => {}
@@ -82,7 +82,7 @@ impl Cursor<'_> {
                     visit(structure, Seen::Number(id, value))?;
                 }
                 (kind, found) if found == kind.code() => self.value(kind, visit)?,
-                _ => return Err("a field of another type"),
+                _ => return Err("a field has another type"),
             }
         }
     }
@@ -105,10 +105,10 @@ impl Cursor<'_> {
                 // Some writers encode an empty list without an element type.
                 let fits = head & 0x0f == kind.code() || (matches!(kind, Kind::Bool) && head & 0x0f == 2);
                 if !fits && head != 0 {
-                    return Err("a list of another type");
+                    return Err("a list has another type");
                 }
                 if count > self.rest.len() as u64 {
-                    return Err("a list promises more than it has");
+                    return Err("a list is longer than its data");
                 }
                 (0..count).try_for_each(|_| self.value(kind, visit))
             }
@@ -129,14 +129,14 @@ impl Cursor<'_> {
     }
 
     fn byte(&mut self) -> Result<u8, Malformed> {
-        let (byte, rest) = self.rest.split_first().ok_or("a structure is cut")?;
+        let (byte, rest) = self.rest.split_first().ok_or("a structure is truncated")?;
         self.rest = rest;
         Ok(*byte)
     }
 
     fn advance(&mut self, len_bytes: u64) -> Result<(), Malformed> {
-        let len_bytes = usize::try_from(len_bytes).map_err(|_| "a structure is cut")?;
-        self.rest = self.rest.get(len_bytes..).ok_or("a structure is cut")?;
+        let len_bytes = usize::try_from(len_bytes).map_err(|_| "a structure is truncated")?;
+        self.rest = self.rest.get(len_bytes..).ok_or("a structure is truncated")?;
         Ok(())
     }
 

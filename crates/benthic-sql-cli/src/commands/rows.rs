@@ -28,11 +28,11 @@ use tokio::time::timeout;
 /// How rows are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// A table for people; all of it is in memory
+    /// A table for people; it needs memory for all rows
     Table,
-    /// Comma-separated values with a line of names
+    /// Comma-separated values with a header line
     Csv,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
     /// A stream of Arrow IPC
     Arrow,

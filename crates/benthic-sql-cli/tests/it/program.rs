@@ -116,7 +116,7 @@ fn what_writes_is_refused_by_its_verb() {
         ("EXPLAIN INSERT INTO object SELECT * FROM object", "INSERT"),
     ] {
         let error = fails(&home, 7, &[sql]);
-        assert!(error.contains(&format!("{verb} is not for queries")), "{sql}: {error}");
+        assert!(error.contains(&format!("{verb} is not allowed: queries only read")), "{sql}: {error}");
     }
     assert!(!home.path("x.csv").exists());
 }

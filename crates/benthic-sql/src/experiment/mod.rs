@@ -89,7 +89,7 @@ pub async fn measure(
                 watch(query, way)?;
                 let (run, seen) = run(store, &query.sql, way.in_store(&**store)).await?;
                 if before.is_some_and(|before| before != seen) {
-                    let message = "two ways to run a query gave different rows";
+                    let message = "two pushdown modes returned different rows";
                     return Err(Error::new(ErrorKind::Internal, message).with("sql", &query.sql));
                 }
                 before = Some(seen);

@@ -28,15 +28,15 @@ impl Csv {
         let missing = |message: &str| Err(Error::new(ErrorKind::InvalidArgument, message));
         if text.sample.is_empty() {
             return missing(match text.is_whole {
-                true => "the file is empty; the first line of CSV names the columns",
-                false => "the first line is too long to be the names of columns",
+                true => "the file is empty; the first line of CSV must name the columns",
+                false => "the first line is too long; it must name the columns",
             });
         }
         // Without an explicit null text, an empty value is null.
         let null = match null {
             "" => None,
             null => Some(Regex::new(&format!(r"\A{}\z", regex::escape(null))).map_err(|source| {
-                Error::new(ErrorKind::InvalidArgument, "this cannot stand for null").with_source(source)
+                Error::new(ErrorKind::InvalidArgument, "this text cannot represent null").with_source(source)
             })?),
         };
         // The sample may end within a row.
@@ -69,7 +69,7 @@ impl Reader for Csv {
                 Err(_) => field.data_type().clone(),
             };
             if matches!(data_type, DataType::Binary | DataType::FixedSizeBinary(_)) || data_type.is_nested() {
-                let message = "CSV has no form for values of this type; load them from another format";
+                let message = "CSV cannot represent values of this type; load them from another format";
                 return Err(Error::new(ErrorKind::Unsupported, message)
                     .with("column", field.name())
                     .with("type", crate::syntax::show_type(&data_type)));

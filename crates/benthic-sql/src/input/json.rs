@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 /// Maximum length of a line.
 const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
-const UNREADABLE: &str = "a line is no JSON object of the table's columns";
+const UNREADABLE: &str = "a line is not a JSON object with the table's columns";
 
 pub(super) struct Json {
     text: Text,
@@ -44,8 +44,7 @@ impl Json {
             }
             let wrong = |error: serde_json::Error| {
                 if text.trim_ascii_start().starts_with(b"[") {
-                    let message =
-                        "this is an array, and JSON lines are an object a line; `jq -c '.[]'` makes them";
+                    let message = "this is an array, but JSON lines have one object per line; convert it with `jq -c '.[]'`";
                     return Error::new(ErrorKind::InvalidArgument, message).with("line", line);
                 }
                 Error::new(ErrorKind::InvalidArgument, UNREADABLE).with("line", line).with_source(error)
@@ -193,7 +192,7 @@ impl Lines {
 }
 
 fn too_long() -> Error {
-    Error::new(ErrorKind::LimitExceeded, "a line is too long; JSON lines are an object a line")
+    Error::new(ErrorKind::LimitExceeded, "a line is too long; JSON lines have one object per line")
         .with("len_bytes_max", LINE_BYTES_MAX)
 }
 

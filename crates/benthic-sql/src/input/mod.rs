@@ -167,8 +167,8 @@ fn directory() -> Error {
 
 fn unknown_format(is_stdin: bool) -> Error {
     let message = match is_stdin {
-        true => "what comes by stdin needs --format parquet, csv, tsv, json or arrow",
-        false => "the file's name tells no format; --format parquet, csv, tsv, json or arrow does",
+        true => "stdin has no file name; give --format parquet, csv, tsv, json or arrow",
+        false => "the file name does not tell the format; give --format parquet, csv, tsv, json or arrow",
     };
     Error::new(ErrorKind::InvalidArgument, message)
 }
@@ -177,6 +177,6 @@ fn unknown_format(is_stdin: bool) -> Error {
 /// file name to errors.
 fn catch_panic<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let outcome = catch_unwind(AssertUnwindSafe(work));
-    let gave_up = |_| Error::new(ErrorKind::InvalidArgument, "the file is damaged; its reader gave up");
+    let gave_up = |_| Error::new(ErrorKind::InvalidArgument, "the file is damaged; its reader panicked");
     outcome.map_err(gave_up).flatten().map_err(|error| error.with("path", name))
 }

@@ -20,7 +20,7 @@ impl Parquet {
     pub(super) fn open(file: File) -> Result<Parquet> {
         let size_bytes = file.metadata().map_err(unreadable)?.len();
         let failed = |error: ::parquet::errors::ParquetError| {
-            format_error("this is no Parquet file, or a damaged one", error.into())
+            format_error("this is not a Parquet file, or it is damaged", error.into())
         };
         let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(failed)?;
         let schema = SchemaRef::clone(builder.schema());

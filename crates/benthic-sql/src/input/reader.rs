@@ -45,7 +45,8 @@ impl Raw {
         match self {
             Raw::File(file) if file.metadata().map_err(unreadable)?.is_file() => Ok(file),
             piped => {
-                let failed = |error| Error::io(Action::Admin, "cannot keep what comes by a pipe", error);
+                let failed =
+                    |error| Error::io(Action::Admin, "cannot copy the pipe to a temporary file", error);
                 let mut file = tempfile::tempfile().map_err(failed)?;
                 io::copy(&mut piped.stream(), &mut file).map_err(failed)?;
                 file.seek(SeekFrom::Start(0)).map_err(failed)?;

@@ -69,7 +69,7 @@ pub(super) struct Metered {
 impl Read for Metered {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         if self.meter.bytes.load(Ordering::Relaxed) > READ_BYTES_MAX {
-            let message = "a few rows are too large; is a quote not closed?";
+            let message = "a few rows are too large; check for a quote that is not closed";
             let error = Error::new(ErrorKind::LimitExceeded, message).with("len_bytes_max", READ_BYTES_MAX);
             return Err(io::Error::other(error));
         }

@@ -30,7 +30,7 @@ pub fn parse_partitioning(text: &str) -> Result<PartitionBy> {
             let column = lexer.name()?;
             lexer.expect(',')?;
             let buckets = lexer.take().parse();
-            let buckets = buckets.map_err(|_| lexer.error("a hash wants the number of its buckets"))?;
+            let buckets = buckets.map_err(|_| lexer.error("the number of buckets is missing or invalid"))?;
             lexer.expect(')')?;
             PartitionBy::Hash { column, buckets }
         }
@@ -61,8 +61,7 @@ fn ranges(lexer: &mut Lexer<'_>) -> Result<Ranges> {
     let mut bounds = Vec::new();
     loop {
         let bound = lexer.take().parse();
-        bounds
-            .push(bound.map_err(|_| lexer.error("a range is day, month, year or bounds that are integers"))?);
+        bounds.push(bound.map_err(|_| lexer.error("a range needs day, month, year or integer bounds"))?);
         if !lexer.sign(',') {
             return Ok(Ranges::Bounds(bounds));
         }

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 /// Arguments of `benthic table append`.
 #[derive(Args)]
 #[command(after_help = "\
-Columns are matched by name; a missing one is null, a smaller type is widened. All files are one snapshot: if \
-one of them is wrong, nothing is added.
+Columns match by name. A missing column is null, and a smaller type is widened. All files become one snapshot: if one \
+file is invalid, no rows are added.
 
 Examples:
   benthic table append lake/trips today.parquet

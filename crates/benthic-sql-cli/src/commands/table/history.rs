@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// Arguments of `benthic table history`.
 #[derive(Args)]
 #[command(
-    after_help = "A line a snapshot, oldest first: id, time, operation, rows, objects, size. Snapshots stay until \
+    after_help = "Prints one line per snapshot, oldest first: id, time, operation, rows, objects, size. Snapshots stay until \
     `benthic table vacuum` removes them.\n\n\
     Example:\n  benthic table history lake/trips"
 )]

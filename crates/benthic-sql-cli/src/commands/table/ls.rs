@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 /// Arguments of `benthic table ls`.
 #[derive(Args)]
 #[command(after_help = "\
-With --long: rows, objects, size, time of the newest snapshot, state. A table that is 'dropping' is gone but for its \
-name; drop it again. Damaged ones are listed as such, and told on stderr.
+--long prints rows, objects, size, time of the newest snapshot, and state. Of a table in the state 'dropping', only the \
+name is left; drop it again. A damaged table has the state 'damaged', and its error is printed on stderr.
 
 Examples:
   benthic table ls
@@ -22,7 +22,7 @@ Examples:
 pub struct LsArgs {
     /// The pool; all pools if none is given
     pool: Option<String>,
-    /// Rows, objects, size, time and state, too
+    /// Also print rows, objects, size, time and state
     #[arg(short, long)]
     long: bool,
 }

@@ -44,15 +44,15 @@ pub enum TableCommand {
     History(history::HistoryArgs),
     /// Change the columns of a table
     Alter(alter::AlterArgs),
-    /// Add an index to a table, make its pages, or drop it
+    /// Add, build, rebuild or drop an index of a table
     Index(index::IndexArgs),
     /// Read a whole table, and check its lists, objects and indexes
     Fsck(fsck::FsckArgs),
     /// Remove a table with all its rows
     Drop(drop::DropArgs),
-    /// Remove old snapshots of a table, and what interrupted loads left
+    /// Remove old snapshots of a table, and the remains of interrupted loads
     Vacuum(vacuum::VacuumArgs),
-    /// Run the table experiment: queries beside the objects and here, over data of TPC-H, with a report
+    /// Run the table experiment: TPC-H queries beside the objects and in the client, with a report
     Demo(demo::DemoArgs),
 }
 

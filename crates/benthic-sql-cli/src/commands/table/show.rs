@@ -14,14 +14,14 @@ use serde_json::{Value, json};
 /// Arguments of `benthic table show`.
 #[derive(Args)]
 #[command(
-    after_help = "Columns are shown as --schema of `benthic table create` takes them, each behind its number, which \
-    stays when the column is renamed.\n\n\
+    after_help = "Each column is printed after its number, in the syntax of --schema of `benthic table create`. The \
+    number stays the same when the column is renamed.\n\n\
     Examples:\n  benthic table show lake/trips\n  benthic table show lake/trips --snapshot 3"
 )]
 pub struct ShowArgs {
     /// The table: POOL/TABLE
     table: TableAddress,
-    /// This snapshot instead of the newest
+    /// Show this snapshot instead of the newest
     #[arg(long, value_name = "ID")]
     snapshot: Option<u64>,
 }
@@ -58,7 +58,7 @@ fn page(address: &TableAddress, head: &Head, snapshot: &Snapshot) -> String {
         ("sorted by", if sort.is_empty() { "nothing".to_owned() } else { sort }),
         ("indexes", if indexes.is_empty() { "none".to_owned() } else { indexes }),
         ("object size", units::size(head.object_bytes_target)),
-        ("writers at work", grouped(head.intents.len() as u64)),
+        ("active writers", grouped(head.intents.len() as u64)),
     ];
     let mut text = line(address);
     for (name, value) in rows {

@@ -23,27 +23,27 @@ const OBJECT_BYTES: u64 = 32 * 1024 * 1024;
 /// Arguments of `benthic table demo`.
 #[derive(Args)]
 #[command(after_help = "\
-Queries that take from 0.001% to all rows of the table lineitem run beside the objects wherever these take them, \
-here, and as it seems better during the query; then two that add up. All ways must give the same rows. On a store \
-without a cluster there is nothing but here.
+Queries that select from 0.001% to all rows of the table lineitem, and two aggregations, run in three modes: beside the \
+objects that accept them, in the client (\"here\"), and in the faster place, measured during the query (\"auto\"). All \
+modes must return the same rows. Without a cluster, all queries run in the client.
 
-The tables of TPC-H are generated into a pool of their own, which stays: look around with `benthic table ls`, \
-remove it with `benthic pool rm`. The next run with the same scale takes them as they are.
+The command generates the tables of TPC-H into a pool of their own and keeps them: list them with `benthic table ls`, \
+remove the pool with `benthic pool rm`. The next run with the same scale uses them again.
 
 Examples:
   benthic table demo
   benthic --store ceph: table demo --scale 1 --rounds 7 --report tables.html")]
 pub struct DemoArgs {
-    /// How much data: 1 is about a gigabyte of text, with 6 million rows in lineitem
+    /// Amount of data: 1 is about a gigabyte of text, with 6 million rows in lineitem
     #[arg(long, value_name = "NUMBER", default_value = "0.1", value_parser = parse_scale)]
     scale: f64,
-    /// How often every query runs in every way
+    /// Number of runs of each query in each mode
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
     rounds: u16,
-    /// The pool; benthic-tpch-SCALE if it is not said
+    /// The pool; by default benthic-tpch-SCALE
     #[arg(long, value_name = "NAME")]
     pool: Option<String>,
-    /// Where the report goes
+    /// File to write the report to
     #[arg(long, value_name = "FILE", default_value = "benthic-tables.html")]
     report: PathBuf,
 }
@@ -112,7 +112,7 @@ async fn take(pool: &Arc<dyn Pool>, scale: f64) -> Result<()> {
     let mark = ObjectId::new(MARK)?;
     let message = match pool.read_range(&mark, 0, 32).await {
         Ok(found) if found == scale.to_string().as_bytes() => return Ok(()),
-        Ok(_) => "the pool has the demo's tables at another scale; give that one, or another --pool",
+        Ok(_) => "the pool has the demo's tables at another scale; give that scale, or another --pool",
         Err(error) if error.kind() == ErrorKind::NotFound => {
             if Table::list(Arc::clone(pool)).await?.is_empty() {
                 let op = WriteOp::new().create(true).write_full(scale.to_string());

@@ -81,7 +81,7 @@ pub fn page(findings: &Findings) -> String {
     let lineitem = &findings.lineitem;
     let where_it_ran = match findings.is_ceph {
         true => "a Ceph cluster",
-        false => "a store of this machine, where beside the objects is here",
+        false => "a store on this machine, where all queries run in the client",
     };
     let seconds = bars(
         findings,
@@ -101,11 +101,11 @@ pub fn page(findings: &Findings) -> String {
     );
     let body = format!(
         "<h1>SQL beside the objects: the table experiment</h1>\n\
-         <p>TPC-H at scale {}: lineitem has {} in {}, {} of Parquet. Each query runs beside the objects wherever they \
-         take it, here on the bytes that it needs, and as it seems better during the query; medians of {}, in turns. \
-         All ways gave the same rows.</p>\n<p class=soft>{}, {where_it_ran}; benthic {}</p>\n\
-         <h2>Time</h2>\n{seconds}\n<h2>Bytes that moved</h2>\n<p>Of objects and answers to the client, and of \
-         fragments to the objects.</p>\n{moved}\n<h2>All of it</h2>\n{}\n<h2>The queries</h2>\n{}",
+         <p>TPC-H at scale {}: lineitem has {} in {}, {} of Parquet. Each query runs beside the objects that accept \
+         it, in the client (here) on the bytes that it needs, and in the faster place (auto); medians of {}, in turns. \
+         All modes returned the same rows.</p>\n<p class=soft>{}, {where_it_ran}; benthic {}</p>\n\
+         <h2>Time</h2>\n{seconds}\n<h2>Bytes that moved</h2>\n<p>Objects and replies to the client, and \
+         fragments to the objects.</p>\n{moved}\n<h2>All results</h2>\n{}\n<h2>The queries</h2>\n{}",
         findings.scale,
         count(lineitem.rows(), "row"),
         count(lineitem.objects(), "object"),
