@@ -104,7 +104,7 @@ impl Ranges for MethodObject<'_, '_> {
         self.context.omap_get(keys)
     }
 
-    fn go_on(&mut self) -> Result<()> {
+    fn check_deadline(&mut self) -> Result<()> {
         self.context.check_deadline()
     }
 

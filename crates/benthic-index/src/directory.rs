@@ -108,7 +108,7 @@ impl Directory {
         let mut pages = BTreeSet::new();
         let mut rows_min = 0;
         for range in &probe.ranges {
-            let Some(among) = self.among(&range.low, &range.high) else { continue };
+            let Some(among) = self.page_range(&range.low, &range.high) else { continue };
             // All rows of the pages between the first and the last match.
             let inner = self.pages[*among.start()..=*among.end()].iter().skip(1).rev().skip(1);
             rows_min += inner.map(|page| u64::from(page.rows)).sum::<u64>();
@@ -121,7 +121,7 @@ impl Directory {
     }
 
     /// The pages that may contain keys of a range.
-    fn among(&self, low: &[u8], high: &[u8]) -> Option<RangeInclusive<usize>> {
+    fn page_range(&self, low: &[u8], high: &[u8]) -> Option<RangeInclusive<usize>> {
         let end = self.pages.partition_point(|page| is_within(&page.from, high)).checked_sub(1)?;
         // The last key of a page may also be the first key of the next page.
         let start = self.pages.partition_point(|page| *page.from < *low).saturating_sub(1);
@@ -142,7 +142,7 @@ impl Directory {
             let key = probe.page_key(number);
             page::read(&key, &value, self.stamp, self.rows, |key, runs| {
                 // Once there are too many rows, only check the rest of the page.
-                if probe.wants(key) && self.are_few(count) && found.len() <= RUNS_MAX {
+                if probe.contains(key) && self.are_few(count) && found.len() <= RUNS_MAX {
                     count += runs.iter().map(|run| u64::from(run.end - run.start)).sum::<u64>();
                     found.extend_from_slice(runs);
                 }
@@ -171,7 +171,7 @@ impl Definition {
     ///
     /// # Errors
     /// Errors of [`Directory::decode`].
-    pub fn is_there(&self, entry: Option<&Bytes>) -> Result<bool> {
+    pub fn matches_entry(&self, entry: Option<&Bytes>) -> Result<bool> {
         match entry {
             None => Ok(false),
             Some(value) => {

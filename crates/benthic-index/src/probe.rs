@@ -40,7 +40,7 @@ pub struct KeyRange {
 }
 
 impl KeyRange {
-    pub(crate) fn has(&self, key: &[u8]) -> bool {
+    pub(crate) fn contains(&self, key: &[u8]) -> bool {
         *key >= *self.low && is_within(key, &self.high)
     }
 }
@@ -89,8 +89,8 @@ impl Probe {
     }
 
     /// Whether the key is in one of the ranges.
-    pub fn wants(&self, key: &[u8]) -> bool {
+    pub fn contains(&self, key: &[u8]) -> bool {
         let after = self.ranges.partition_point(|range| *range.low <= *key);
-        after > 0 && self.ranges[after - 1].has(key)
+        after > 0 && self.ranges[after - 1].contains(key)
     }
 }

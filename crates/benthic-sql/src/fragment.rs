@@ -208,11 +208,11 @@ fn climb(plan: &Plan) -> Result<Option<Fragment>> {
     let Some(fragment) = climb(input)? else {
         return Ok(None);
     };
-    above(plan, fragment)
+    add_node(plan, fragment)
 }
 
 /// Adds a node on top of the fragment.
-fn above(plan: &Plan, mut fragment: Fragment) -> Result<Option<Fragment>> {
+fn add_node(plan: &Plan, mut fragment: Fragment) -> Result<Option<Fragment>> {
     let fewest = |limit: Option<usize>, fetch: Option<usize>| limit.into_iter().chain(fetch).min();
     if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
         if *aggregate.mode() != AggregateMode::Partial || fragment.limit.is_some() {

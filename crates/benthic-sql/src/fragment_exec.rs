@@ -252,9 +252,9 @@ impl Run {
     fn batches_of(self: Arc<Run>, object: Arc<DataObject>) -> Batches {
         stream::once(async move {
             let filtered = self.filter.current(&self.fragment)?;
-            if filtered.prunes.as_ref().is_some_and(|filter| object.is_left_out_by(filter)) {
+            if filtered.prunes.as_ref().is_some_and(|filter| object.is_pruned_by(filter)) {
                 self.counters.left_out.add(1);
-                object.done();
+                object.mark_done();
                 return Ok(stream::empty().boxed());
             }
             let mut start = self.clock.monotonic();
@@ -278,10 +278,10 @@ impl Run {
                     }
                     Step::Push => match self.push(&object, &filtered, start).await? {
                         Pushed::Rows(batches) => {
-                            object.done();
+                            object.mark_done();
                             return Ok(stream::iter(batches).map(Ok).boxed());
                         }
-                        Pushed::Busy => self.choice.busy(object.size_bytes(), self.since(start)),
+                        Pushed::Busy => self.choice.next_when_busy(object.size_bytes(), self.since(start)),
                         Pushed::Refused => Step::Pull,
                     },
                 };
@@ -403,10 +403,10 @@ impl Run {
         loop {
             match tokio::time::timeout(TRY_FOR, rows.next()).await {
                 Ok(first) => {
-                    self.choice.note_rows_here();
+                    self.choice.end_trial_pull();
                     return Ok(Some(stream::iter(first).chain(rows).boxed()));
                 }
-                Err(_) if self.choice.gives_up(object.size_bytes(), self.since(start)) => {
+                Err(_) if self.choice.give_up_if_slow(object.size_bytes(), self.since(start)) => {
                     self.counters.given_up.add(1);
                     return Ok(None);
                 }

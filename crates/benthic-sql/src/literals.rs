@@ -35,10 +35,10 @@ impl AnalyzerRule for ExactDecimals {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let plan = rewritten(plan, &|expr, schema| {
+        let plan = rewrite_exprs(plan, &|expr, schema| {
             let mut changed = false;
-            for alike in alike(expr) {
-                changed |= make_decimals(alike, schema);
+            for group in coerced_groups(expr) {
+                changed |= make_decimals(group, schema);
             }
             changed
         });
@@ -50,7 +50,7 @@ impl AnalyzerRule for ExactDecimals {
 const OF_ONE_TYPE: [&str; 6] = ["coalesce", "greatest", "ifnull", "least", "nullif", "nvl"];
 
 /// The groups of subexpressions that are coerced to one type.
-fn alike(expr: &mut Expr) -> Vec<Vec<&mut Expr>> {
+fn coerced_groups(expr: &mut Expr) -> Vec<Vec<&mut Expr>> {
     match expr {
         Expr::BinaryExpr(binary) if binary.op.supports_propagation() => {
             vec![vec![binary.left.as_mut(), binary.right.as_mut()]]
@@ -79,9 +79,9 @@ fn alike(expr: &mut Expr) -> Vec<Vec<&mut Expr>> {
 }
 
 /// If a group contains decimals, turns its float literals into decimals.
-fn make_decimals(alike: Vec<&mut Expr>, schema: &DFSchema) -> bool {
+fn make_decimals(group: Vec<&mut Expr>, schema: &DFSchema) -> bool {
     let (literals, others): (Vec<_>, Vec<_>) =
-        alike.into_iter().partition(|expr| matches!(expr, Expr::Literal(..)));
+        group.into_iter().partition(|expr| matches!(expr, Expr::Literal(..)));
     let mut widest = None;
     for other in &others {
         match other.get_type(schema) {
@@ -141,7 +141,7 @@ impl OptimizerRule for BothZeros {
     }
 
     fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        rewritten(plan, &|expr, _| {
+        rewrite_exprs(plan, &|expr, _| {
             let Expr::InList(list) = expr else {
                 return false;
             };
@@ -163,7 +163,7 @@ fn other_zero(expr: &Expr) -> Option<Expr> {
 }
 
 /// Applies `rewrite` to every expression of the plan. It returns whether it changed the expression.
-fn rewritten(
+fn rewrite_exprs(
     plan: LogicalPlan,
     rewrite: &impl Fn(&mut Expr, &DFSchema) -> bool,
 ) -> Result<Transformed<LogicalPlan>> {

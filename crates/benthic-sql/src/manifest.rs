@@ -29,7 +29,7 @@ pub struct Facts {
 }
 
 /// The objects that remain after pruning.
-pub struct Kept {
+pub struct RemainingObjects {
     pub entries: Vec<FileEntry>,
     /// The facts about the entries, one row each and in the same order. They may also contain
     /// objects after the last entry.
@@ -37,23 +37,23 @@ pub struct Kept {
     pub pruned_objects: usize,
 }
 
-impl Kept {
+impl RemainingObjects {
     /// Reads the file lists, with their statistics of these columns, and prunes them.
     ///
     /// # Errors
     /// Errors of [`Snapshot::files`].
-    pub async fn of(
+    pub async fn load(
         snapshot: &Snapshot,
         columns: &[&str],
         predicate: Option<&PruningPredicate>,
-    ) -> Result<Kept> {
+    ) -> Result<RemainingObjects> {
         let named =
             |name: &&str| snapshot.schema().by_name(name).map(|column| ((*name).to_owned(), column.clone()));
         let known: benthic_core::Result<_> = columns.iter().map(named).collect();
         let known = Arc::new(known.map_err(external)?);
         let partitioning = Arc::new(snapshot.partitioning().clone());
         let mut lists = snapshot.files(columns).map_err(external)?;
-        let mut kept = Kept { entries: Vec::new(), facts: Vec::new(), pruned_objects: 0 };
+        let mut kept = RemainingObjects { entries: Vec::new(), facts: Vec::new(), pruned_objects: 0 };
         while let Some(rows) = lists.try_next().await.map_err(external)? {
             let before = rows.num_rows();
             let mut facts =

@@ -36,7 +36,7 @@ const OPERATIONS_AT_ONCE: usize = 4;
 /// Caches of a session: the footers of table objects, which are immutable, and the directories of
 /// their indexes, which can become stale. A lookup detects a stale directory.
 #[derive(Clone)]
-pub struct Footers {
+pub struct MetadataCache {
     footers: Arc<Cache<(Id, TableObject), Arc<ParquetMetaData>, DecodedBytes>>,
     directories: Arc<Cache<DirectoryKey, Bytes, EntryBytes>>,
 }
@@ -63,7 +63,7 @@ impl Weighter<(Id, TableObject), Arc<ParquetMetaData>> for DecodedBytes {
     }
 }
 
-impl Footers {
+impl MetadataCache {
     /// Maximum memory of all cached footers.
     const BYTES_MAX: u64 = 64 * 1024 * 1024;
     /// Typical size of a footer, to size the cache's hash table.
@@ -74,24 +74,25 @@ impl Footers {
     const DIRECTORY_BYTES_USUAL: u64 = 1024;
 }
 
-impl Default for Footers {
-    fn default() -> Footers {
-        let items = (Footers::BYTES_MAX / Footers::BYTES_USUAL) as usize;
-        let directories = (Footers::DIRECTORIES_BYTES_MAX / Footers::DIRECTORY_BYTES_USUAL) as usize;
-        Footers {
-            footers: Arc::new(Cache::with_weighter(items, Footers::BYTES_MAX, DecodedBytes)),
+impl Default for MetadataCache {
+    fn default() -> MetadataCache {
+        let items = (MetadataCache::BYTES_MAX / MetadataCache::BYTES_USUAL) as usize;
+        let directories =
+            (MetadataCache::DIRECTORIES_BYTES_MAX / MetadataCache::DIRECTORY_BYTES_USUAL) as usize;
+        MetadataCache {
+            footers: Arc::new(Cache::with_weighter(items, MetadataCache::BYTES_MAX, DecodedBytes)),
             directories: Arc::new(Cache::with_weighter(
                 directories,
-                Footers::DIRECTORIES_BYTES_MAX,
+                MetadataCache::DIRECTORIES_BYTES_MAX,
                 EntryBytes,
             )),
         }
     }
 }
 
-impl fmt::Debug for Footers {
+impl fmt::Debug for MetadataCache {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Footers({}, {})", self.footers.len(), self.directories.len())
+        write!(formatter, "MetadataCache({}, {})", self.footers.len(), self.directories.len())
     }
 }
 
@@ -99,7 +100,7 @@ impl fmt::Debug for Footers {
 #[derive(Clone, Debug, Default)]
 pub struct Reading {
     /// Cached footers, which outlive the query.
-    pub footers: Footers,
+    pub footers: MetadataCache,
     pub work: Arc<Work>,
 }
 
@@ -107,14 +108,14 @@ pub struct Reading {
 /// exists.
 pub struct DataObject {
     size_bytes: u64,
-    of: Of,
+    origin: Origin,
     work: Arc<Work>,
     is_done: AtomicBool,
 }
 
-enum Of {
+enum Origin {
     /// An object that the user named, in the version that it had when it was opened.
-    Itself {
+    Object {
         pool: Arc<dyn Pool>,
         address: ObjectAddress,
         version: u64,
@@ -126,15 +127,15 @@ enum Of {
         entry: FileEntry,
         is_read_by_name: bool,
         facts: (Arc<Facts>, usize),
-        footers: Footers,
+        footers: MetadataCache,
     },
 }
 
 impl fmt::Debug for DataObject {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.of {
-            Of::Itself { address, .. } => write!(formatter, "{address}"),
-            Of::Table { snapshot, entry, .. } => {
+        match &self.origin {
+            Origin::Object { address, .. } => write!(formatter, "{address}"),
+            Origin::Table { snapshot, entry, .. } => {
                 write!(formatter, "{} {}", snapshot.table().address(), entry.object)
             }
         }
@@ -149,10 +150,10 @@ impl DataObject {
     pub async fn open(pool: Arc<dyn Pool>, address: ObjectAddress) -> Result<DataObject> {
         let (stat, version) =
             pool.stat(&address.object).await.map_err(|error| error.with("object", &address))?;
-        let of = Of::Itself { pool, address, version, footer: OnceCell::new() };
+        let origin = Origin::Object { pool, address, version, footer: OnceCell::new() };
         Ok(DataObject {
             size_bytes: stat.size_bytes,
-            of,
+            origin,
             work: Arc::default(),
             is_done: AtomicBool::new(false),
         })
@@ -167,14 +168,15 @@ impl DataObject {
         facts: (Arc<Facts>, usize),
         reading: &Reading,
     ) -> DataObject {
-        let of = Of::Table { snapshot, entry, is_read_by_name, facts, footers: reading.footers.clone() };
+        let origin =
+            Origin::Table { snapshot, entry, is_read_by_name, facts, footers: reading.footers.clone() };
         let work = Arc::clone(&reading.work);
-        DataObject { size_bytes: entry.bytes, of, work, is_done: AtomicBool::new(false) }
+        DataObject { size_bytes: entry.bytes, origin, work, is_done: AtomicBool::new(false) }
     }
 
     /// Marks the object as done for the query's progress. If several readers share the object, the
     /// first one to finish marks it.
-    pub fn done(&self) {
+    pub fn mark_done(&self) {
         if !self.is_done.swap(true, Ordering::Relaxed) {
             self.work.object_is_done();
         }
@@ -188,15 +190,15 @@ impl DataObject {
     /// Whether a reader can find the object's columns by name. If not, it must map columns by
     /// number.
     pub fn is_read_by_name(&self) -> bool {
-        match &self.of {
-            Of::Itself { .. } => true,
-            Of::Table { is_read_by_name, .. } => *is_read_by_name,
+        match &self.origin {
+            Origin::Object { .. } => true,
+            Origin::Table { is_read_by_name, .. } => *is_read_by_name,
         }
     }
 
     /// Whether the file list's statistics prove that no row of the object matches the filter.
-    pub fn is_left_out_by(&self, filter: &PruningPredicate) -> bool {
-        let Of::Table { facts: (facts, row), .. } = &self.of else {
+    pub fn is_pruned_by(&self, filter: &PruningPredicate) -> bool {
+        let Origin::Table { facts: (facts, row), .. } = &self.origin else {
             return false;
         };
         filter.prune(&facts.row(*row)).is_ok_and(|keep| keep == [false])
@@ -204,9 +206,9 @@ impl DataObject {
 
     /// Adds the object and its table to an error.
     pub fn add_context(&self, error: Error) -> Error {
-        match &self.of {
-            Of::Itself { address, .. } => error.with("object", address),
-            Of::Table { snapshot, entry, .. } => {
+        match &self.origin {
+            Origin::Object { address, .. } => error.with("object", address),
+            Origin::Table { snapshot, entry, .. } => {
                 error.with("table", snapshot.table().address()).with("object", entry.object)
             }
         }
@@ -218,9 +220,9 @@ impl DataObject {
     /// # Errors
     /// `Corrupt` if this is not a Parquet file; errors of [`read`](DataObject::read).
     pub async fn footer(&self) -> Result<Arc<ParquetMetaData>> {
-        match &self.of {
-            Of::Itself { footer, .. } => footer.get_or_try_init(|| self.read_footer()).await.cloned(),
-            Of::Table { snapshot, entry, footers, .. } => {
+        match &self.origin {
+            Origin::Object { footer, .. } => footer.get_or_try_init(|| self.read_footer()).await.cloned(),
+            Origin::Table { snapshot, entry, footers, .. } => {
                 let key = (snapshot.table().id(), entry.object);
                 footers.footers.get_or_insert_async(&key, self.read_footer()).await
             }
@@ -233,7 +235,7 @@ impl DataObject {
     /// `Corrupt` if the pages are damaged; `NotFound` if the snapshot was removed; errors of the
     /// pool.
     pub async fn look_up(&self, probe: &Probe) -> Result<(LookupResult, u64)> {
-        let Of::Table { snapshot, entry, footers, .. } = &self.of else {
+        let Origin::Table { snapshot, entry, footers, .. } = &self.origin else {
             return Ok(Default::default());
         };
         let remembered = (snapshot.table().id(), entry.object, probe.index);
@@ -336,8 +338,8 @@ impl DataObject {
     }
 
     async fn fetch<T: 'static>(&self, fetch: Fetch<T>) -> Result<T> {
-        match &self.of {
-            Of::Itself { pool, address, version, .. } => {
+        match &self.origin {
+            Origin::Object { pool, address, version, .. } => {
                 match pool.fetch(&address.object, fetch.assert_version(*version)).await {
                     Ok((output, _)) => Ok(output),
                     Err(error) if error.kind() == ErrorKind::Conflict => {
@@ -347,7 +349,7 @@ impl DataObject {
                     Err(error) => Err(self.add_context(error)),
                 }
             }
-            Of::Table { snapshot, entry, .. } => {
+            Origin::Table { snapshot, entry, .. } => {
                 let table = snapshot.table();
                 match table.pool().fetch(&entry.object.object_id(table.id())?, fetch).await {
                     Ok((output, _)) => Ok(output),

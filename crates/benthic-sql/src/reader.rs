@@ -56,7 +56,7 @@ impl Drop for Reader {
         let scanned_bytes = self.metrics.bytes_scanned.value();
         self.metrics.scan_efficiency_ratio.add_part(scanned_bytes);
         self.metrics.scan_efficiency_ratio.set_total(self.object.size_bytes() as usize);
-        self.object.done();
+        self.object.mark_done();
     }
 }
 

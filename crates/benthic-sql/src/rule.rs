@@ -67,7 +67,7 @@ impl PhysicalOptimizerRule for KeepNanRows {
             let Some(scan) = scan_of_objects(&plan) else {
                 return Ok(Transformed::no(plan));
             };
-            let prunes = |expr: &Arc<dyn PhysicalExpr>| bounds_say_all(expr, scan.file_schema());
+            let prunes = |expr: &Arc<dyn PhysicalExpr>| can_prune(expr, scan.file_schema());
             if scan.file_source().filter().as_ref().is_none_or(prunes) {
                 return Ok(Transformed::no(plan));
             }
@@ -91,7 +91,7 @@ impl PhysicalOptimizerRule for KeepNanRows {
     }
 }
 
-fn bounds_say_all(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
+fn can_prune(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
     let is_float =
         |index: usize| schema.fields().get(index).is_none_or(|field| has_floats(field.data_type()));
     !collect_columns(expr).iter().any(|column| is_float(column.index()))

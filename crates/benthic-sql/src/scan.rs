@@ -53,12 +53,12 @@ pub struct IndexUse {
     pub pages: Count,
     /// Bytes that the client read for lookups.
     moved: Count,
-    tries: Arc<AtomicUsize>,
-    helped: Arc<AtomicUsize>,
+    lookups: Arc<AtomicUsize>,
+    useful_lookups: Arc<AtomicUsize>,
 }
 
 /// Number of lookups after which useless ones stop.
-const TRIES_MIN: usize = 8;
+const LOOKUPS_MIN: usize = 8;
 
 impl IndexUse {
     /// Adds the counters to a node's metrics. `moved` counts the bytes that the client reads.
@@ -69,18 +69,18 @@ impl IndexUse {
             rows: count("rows_by_index"),
             pages: count("index_pages"),
             moved,
-            tries: Arc::default(),
-            helped: Arc::default(),
+            lookups: Arc::default(),
+            useful_lookups: Arc::default(),
         }
     }
 
     /// Records a lookup. `rows` is the number of selected rows if the index helped.
     pub fn add(&self, rows: Option<u64>, pages: u64, moved_bytes: u64) {
-        self.tries.fetch_add(1, Ordering::Relaxed);
+        self.lookups.fetch_add(1, Ordering::Relaxed);
         self.pages.add(pages as usize);
         self.moved.add(moved_bytes as usize);
         if let Some(rows) = rows {
-            self.helped.fetch_add(1, Ordering::Relaxed);
+            self.useful_lookups.fetch_add(1, Ordering::Relaxed);
             self.rows.add(rows as usize);
             self.left_out.add(usize::from(rows == 0));
         }
@@ -88,9 +88,9 @@ impl IndexUse {
 
     /// Whether the next lookup probably helps. Lookups do not help if too many rows match or if
     /// objects have no index pages.
-    fn is_worth_it(&self) -> bool {
-        let tries = self.tries.load(Ordering::Relaxed);
-        tries < TRIES_MIN || self.helped.load(Ordering::Relaxed) * TRIES_MIN >= tries
+    fn is_useful(&self) -> bool {
+        let lookups = self.lookups.load(Ordering::Relaxed);
+        lookups < LOOKUPS_MIN || self.useful_lookups.load(Ordering::Relaxed) * LOOKUPS_MIN >= lookups
     }
 }
 
@@ -219,7 +219,7 @@ impl Morselizer for Named {
     fn plan_file(&self, file: PartitionedFile) -> Result<Box<dyn MorselPlanner>> {
         let object = file.extensions.get_arc::<DataObject>();
         let object = object.ok_or_else(|| internal_datafusion_err!("a file of the scan is not an object"))?;
-        if let Some(look_up) = self.look_up.clone().filter(|look_up| look_up.index_use.is_worth_it()) {
+        if let Some(look_up) = self.look_up.clone().filter(|look_up| look_up.index_use.is_useful()) {
             return Ok(Box::new(LookupPlanner { files: Arc::clone(&self.files), file, object, look_up }));
         }
         plan_file(&self.files, file, object)
@@ -253,7 +253,7 @@ impl MorselPlanner for LookupPlanner {
             index_use.add(found.rows.as_ref().map(Rows::count), found.pages, moved_bytes);
             match found.rows {
                 Some(rows) if rows.is_empty() => {
-                    object.done();
+                    object.mark_done();
                     return Ok(Box::new(EmptyPlanner) as Box<dyn MorselPlanner>);
                 }
                 Some(rows) => drop(file.extensions.insert(selection(&rows))),
@@ -322,7 +322,7 @@ impl Morsel for NamedMorsel {
         let named = move |batch: std::thread::Result<Result<RecordBatch>>| match batch {
             Ok(Ok(batch)) => Ok(batch),
             Ok(Err(error)) => Err(in_object(&object, &error)),
-            Err(_) => Err(gave_up(&object)),
+            Err(_) => Err(reader_panicked(&object)),
         };
         batches.map(named).boxed()
     }
@@ -331,7 +331,7 @@ impl Morsel for NamedMorsel {
 fn catch_panic<T>(object: &DataObject, work: impl FnOnce() -> Result<T>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(outcome) => outcome.map_err(|error| in_object(object, &error)),
-        Err(_) => Err(gave_up(object)),
+        Err(_) => Err(reader_panicked(object)),
     }
 }
 
@@ -340,7 +340,7 @@ pub fn in_object(object: &DataObject, error: &DataFusionError) -> DataFusionErro
     external(object.add_context(from_datafusion(error)))
 }
 
-fn gave_up(object: &DataObject) -> DataFusionError {
+fn reader_panicked(object: &DataObject) -> DataFusionError {
     let error = Error::new(ErrorKind::Corrupt, "the object cannot be read: the Parquet reader panicked");
     external(object.add_context(error))
 }

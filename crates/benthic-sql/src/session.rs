@@ -7,7 +7,7 @@
 use crate::choice::Pushdown;
 use crate::errors::from_datafusion;
 use crate::literals;
-use crate::object::{Footers, Reading};
+use crate::object::{MetadataCache, Reading};
 use crate::objects::Objects;
 use crate::relations::without_pool;
 use crate::rule::{FragmentPushdown, IndexLookup, KeepNanRows};
@@ -88,13 +88,13 @@ pub struct Selection {
 pub struct SqlSession {
     store: Arc<dyn Store>,
     settings: Settings,
-    footers: Footers,
+    footers: MetadataCache,
 }
 
 impl SqlSession {
     /// A session with empty caches.
     pub fn new(store: Arc<dyn Store>, settings: Settings) -> SqlSession {
-        SqlSession { store, settings, footers: Footers::default() }
+        SqlSession { store, settings, footers: MetadataCache::default() }
     }
 
     /// A session with other settings that shares this session's caches.

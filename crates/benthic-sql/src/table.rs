@@ -5,7 +5,7 @@
 
 use crate::columns::{ByNumber, same_by_name, schema_in_queries};
 use crate::errors::external;
-use crate::manifest::Kept;
+use crate::manifest::RemainingObjects;
 use crate::object::{DataObject, Reading};
 use crate::objects::{file, source};
 use crate::probe::Indexes;
@@ -66,7 +66,12 @@ impl TableRows {
     }
 
     /// The objects that remain after pruning with these filters.
-    async fn kept(&self, session: &dyn Session, read: &[usize], filters: &[Expr]) -> Result<Kept> {
+    async fn prune(
+        &self,
+        session: &dyn Session,
+        read: &[usize],
+        filters: &[Expr],
+    ) -> Result<RemainingObjects> {
         let predicate = match conjunction(filters.iter().cloned()) {
             Some(filter) if self.pruning => {
                 let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
@@ -80,10 +85,10 @@ impl TableRows {
         if self.pruning && self.snapshot.objects().saturating_mul(read.len() as u64) <= FACTS_MAX {
             columns.extend(read.iter().map(|column| self.schema.field(*column).name().as_str()));
         }
-        Kept::of(&self.snapshot, &Vec::from_iter(columns), predicate.as_deref()).await
+        RemainingObjects::load(&self.snapshot, &Vec::from_iter(columns), predicate.as_deref()).await
     }
 
-    fn objects(&self, kept: &Kept) -> Result<Vec<Arc<DataObject>>> {
+    fn objects(&self, kept: &RemainingObjects) -> Result<Vec<Arc<DataObject>>> {
         let mut by_name = HashMap::new();
         let mut objects = Vec::with_capacity(kept.entries.len());
         let facts = kept.facts.iter().flat_map(|facts| (0..facts.objects()).map(move |row| (facts, row)));
@@ -141,7 +146,7 @@ impl TableProvider for TableRows {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let all = || (0..self.schema.fields().len()).collect();
         let read = projection.cloned().unwrap_or_else(all);
-        let mut kept = self.kept(session, &read, filters).await?;
+        let mut kept = self.prune(session, &read, filters).await?;
         let mut statistics = kept.statistics(&self.schema)?;
         if let Some(limit) = limit.filter(|_| filters.is_empty()) {
             kept.limit(limit as u64);

@@ -10,7 +10,7 @@ use super::format::{
     COLUMN_CHUNK, DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, FILE_METADATA, PAGE_HEADER, ROW_GROUP,
     SCHEMA_ELEMENT,
 };
-use super::thrift::{self, Malformed, Seen, Structure};
+use super::thrift::{self, Event, Malformed, Structure};
 use arrow::datatypes::{DataType, Schema};
 use parquet::arrow::parquet_to_arrow_schema;
 use parquet::basic::{Compression, ConvertedType, Type};
@@ -55,12 +55,12 @@ pub fn refusal(why: &str) -> ParquetError {
 pub fn footer(bytes: &[u8]) -> Result<()> {
     let (mut row_groups, mut chunks) = (0, 0);
     let mut children: Vec<i64> = Vec::new();
-    thrift::walk(bytes, &FILE_METADATA, &mut |structure, seen| {
-        match seen {
-            Seen::Begin if ptr::eq(structure, &SCHEMA_ELEMENT) => children.push(0),
-            Seen::Begin if ptr::eq(structure, &ROW_GROUP) => row_groups += 1,
-            Seen::Begin if ptr::eq(structure, &COLUMN_CHUNK) => chunks += 1,
-            Seen::Number(5, count) if ptr::eq(structure, &SCHEMA_ELEMENT) => {
+    thrift::walk(bytes, &FILE_METADATA, &mut |structure, event| {
+        match event {
+            Event::Begin if ptr::eq(structure, &SCHEMA_ELEMENT) => children.push(0),
+            Event::Begin if ptr::eq(structure, &ROW_GROUP) => row_groups += 1,
+            Event::Begin if ptr::eq(structure, &COLUMN_CHUNK) => chunks += 1,
+            Event::Number(5, count) if ptr::eq(structure, &SCHEMA_ELEMENT) => {
                 if let Some(last) = children.last_mut() {
                     *last = count;
                 }
@@ -212,19 +212,19 @@ pub fn chunks(chunks: &[bytes::Bytes]) -> Result<()> {
 fn page(data: &[u8]) -> Result<(u64, &[u8])> {
     let (mut uncompressed_bytes, mut compressed_bytes, mut dictionary_values) = (None, None, 0);
     let (mut kind, mut kinds) = (None, Vec::new());
-    let body = thrift::walk(data, &PAGE_HEADER, &mut |structure: &'static Structure, seen| {
+    let body = thrift::walk(data, &PAGE_HEADER, &mut |structure: &'static Structure, event| {
         let in_page = |page: &'static Structure| ptr::eq(structure, page);
-        match seen {
-            Seen::Begin if in_page(&DATA_PAGE) => kinds.push(0),
-            Seen::Begin if in_page(&DICTIONARY_PAGE) => kinds.push(2),
-            Seen::Begin if in_page(&DATA_PAGE_V2) => kinds.push(3),
-            Seen::Number(1, value) if in_page(&PAGE_HEADER) => kind = Some(value),
-            Seen::Number(2, value) if in_page(&PAGE_HEADER) => uncompressed_bytes = Some(value),
-            Seen::Number(3, value) if in_page(&PAGE_HEADER) => compressed_bytes = Some(value),
-            Seen::Number(1, value) if in_page(&DICTIONARY_PAGE) => dictionary_values = value,
-            Seen::Number(2..=4, value) if in_page(&DATA_PAGE) => encoding(value)?,
-            Seen::Number(2, value) if in_page(&DICTIONARY_PAGE) => encoding(value)?,
-            Seen::Number(4, value) if in_page(&DATA_PAGE_V2) => encoding(value)?,
+        match event {
+            Event::Begin if in_page(&DATA_PAGE) => kinds.push(0),
+            Event::Begin if in_page(&DICTIONARY_PAGE) => kinds.push(2),
+            Event::Begin if in_page(&DATA_PAGE_V2) => kinds.push(3),
+            Event::Number(1, value) if in_page(&PAGE_HEADER) => kind = Some(value),
+            Event::Number(2, value) if in_page(&PAGE_HEADER) => uncompressed_bytes = Some(value),
+            Event::Number(3, value) if in_page(&PAGE_HEADER) => compressed_bytes = Some(value),
+            Event::Number(1, value) if in_page(&DICTIONARY_PAGE) => dictionary_values = value,
+            Event::Number(2..=4, value) if in_page(&DATA_PAGE) => encoding(value)?,
+            Event::Number(2, value) if in_page(&DICTIONARY_PAGE) => encoding(value)?,
+            Event::Number(4, value) if in_page(&DATA_PAGE_V2) => encoding(value)?,
             _ => {}
         }
         Ok(())

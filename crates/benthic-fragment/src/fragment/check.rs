@@ -195,7 +195,7 @@ impl Walk {
         }
         let schema = conf.schema.as_ref().ok_or_else(|| unsupported("a scan has no schema"))?;
         columns(schema)?;
-        if schema.columns.iter().any(|field| copies(field.arrow_type.as_deref())) {
+        if schema.columns.iter().any(|field| owns_bytes(field.arrow_type.as_deref())) {
             return Err(unsupported("a scan copies its strings; it must give views"));
         }
         // With this option the scan itself would filter rows by its predicate, without a filter
@@ -360,7 +360,7 @@ impl Walk {
     }
 
     fn cast(&mut self, to: Option<&ArrowType>) -> Result<(), Stop> {
-        if text(to) {
+        if is_text(to) {
             self.string_maker()?;
         }
         plain(to)
@@ -410,14 +410,14 @@ fn plain(arrow_type: Option<&ArrowType>) -> Result<(), Stop> {
 }
 
 /// Strings and binaries that own their bytes, so that a dictionary value is copied into every row.
-fn copies(arrow_type: Option<&ArrowType>) -> bool {
+fn owns_bytes(arrow_type: Option<&ArrowType>) -> bool {
     use ArrowTypeEnum as T;
     matches!(kind(arrow_type), Some(T::Utf8(_) | T::LargeUtf8(_) | T::Binary(_) | T::LargeBinary(_)))
 }
 
-fn text(arrow_type: Option<&ArrowType>) -> bool {
+fn is_text(arrow_type: Option<&ArrowType>) -> bool {
     use ArrowTypeEnum as T;
-    copies(arrow_type) || matches!(kind(arrow_type), Some(T::Utf8View(_) | T::BinaryView(_)))
+    owns_bytes(arrow_type) || matches!(kind(arrow_type), Some(T::Utf8View(_) | T::BinaryView(_)))
 }
 
 /// Checks a literal and returns the length of its string in bytes.

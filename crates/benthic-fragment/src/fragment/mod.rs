@@ -89,15 +89,15 @@ fn try_run(ranges: &mut dyn Ranges, envelope: &[u8]) -> Result<Reply, Stop> {
 
     let start = ranges.monotonic();
     drive(stream, &queue, ranges, &mut output)?;
-    let done = queue.done();
+    let totals = queue.totals();
     Ok(Reply {
         status: Status::Ok.into(),
         message: String::new(),
         rows: output.rows,
         ipc: output.finish()?,
-        read_bytes: done.read_bytes,
-        reads: done.reads,
-        read_us: done.read_us,
+        read_bytes: totals.read_bytes,
+        reads: totals.reads,
+        read_us: totals.read_us,
         plan_us,
         run_us: elapsed_us(ranges, start),
         reserved_bytes_max: runtime.reserved_bytes_max(),
@@ -118,7 +118,7 @@ fn drive(
     let waker = Waker::from(Arc::clone(&woken));
     let mut context = Context::from_waker(&waker);
     loop {
-        ranges.go_on()?;
+        ranges.check_deadline()?;
         match stream.as_mut().poll_next(&mut context) {
             Poll::Ready(Some(batch)) => output.write(&batch?)?,
             Poll::Ready(None) => return Ok(()),

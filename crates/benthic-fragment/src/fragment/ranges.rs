@@ -33,7 +33,7 @@ pub trait Ranges {
     ///
     /// # Errors
     /// `LimitExceeded` after the deadline.
-    fn go_on(&mut self) -> Result<()>;
+    fn check_deadline(&mut self) -> Result<()>;
 
     /// Time since a fixed moment, to measure the durations in a [`Reply`](super::Reply).
     fn monotonic(&self) -> Duration {

@@ -29,7 +29,7 @@ pub struct Structure {
 }
 
 /// An event of the walk.
-pub enum Seen {
+pub enum Event {
     /// The walk enters the structure.
     Begin,
     /// The number and the value of an integer field.
@@ -37,7 +37,7 @@ pub enum Seen {
 }
 
 /// Callback for the events. Its first argument is the structure that contains the event.
-pub type Visit<'v> = dyn FnMut(&'static Structure, Seen) -> Result<(), Malformed> + 'v;
+pub type Visit<'v> = dyn FnMut(&'static Structure, Event) -> Result<(), Malformed> + 'v;
 
 /// Walks over one structure and returns the bytes after it.
 pub fn walk<'a>(
@@ -56,7 +56,7 @@ struct Cursor<'a> {
 
 impl Cursor<'_> {
     fn structure(&mut self, structure: &'static Structure, visit: &mut Visit<'_>) -> Result<(), Malformed> {
-        visit(structure, Seen::Begin)?;
+        visit(structure, Event::Begin)?;
         let mut last = 0_i16;
         loop {
             let head = self.byte()?;
@@ -79,7 +79,7 @@ impl Cursor<'_> {
                 (Kind::Bool, 1 | 2) => {}
                 (Kind::I8 | Kind::I16 | Kind::I32 | Kind::I64, found) if found == kind.code() => {
                     let value = self.number(kind)?;
-                    visit(structure, Seen::Number(id, value))?;
+                    visit(structure, Event::Number(id, value))?;
                 }
                 (kind, found) if found == kind.code() => self.value(kind, visit)?,
                 _ => return Err("a field has another type"),

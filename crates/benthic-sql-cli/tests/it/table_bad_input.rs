@@ -71,7 +71,7 @@ fn a_file_that_cannot_be_read() {
 }
 
 #[test]
-fn csv_that_is_none() {
+fn invalid_csv_is_refused() {
     let home = home();
     for (content, words) in [
         (&b""[..], &["must name the columns"][..]),
@@ -119,7 +119,7 @@ fn a_csv_value_beyond_the_rows_that_its_type_was_guessed_from() {
 }
 
 #[test]
-fn json_that_is_none() {
+fn invalid_json_is_refused() {
     let home = home();
     for (content, words) in [
         ("{\"id\": 2}\n{\"id\": 3\n", &["line=2"][..]),
@@ -156,7 +156,7 @@ fn a_json_column_that_comes_late_is_not_lost() {
 }
 
 #[test]
-fn parquet_and_arrow_that_are_none() {
+fn invalid_parquet_and_arrow_are_refused() {
     let home = home();
     let rows = trips(0..20_000);
     let whole = [("parquet", parquet(&rows)), ("arrow", arrow_file(&rows)), ("arrows", arrow_stream(&rows))];

@@ -45,7 +45,7 @@ fn an_index_is_made_shown_used_and_dropped() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_index_commands_are_refused() {
     let home = home();
     for (status, args, word) in [
         (6, &["index", "lake/t", "ID"][..], "did you mean \"id\""),

@@ -100,7 +100,7 @@ impl Reader for Csv {
             let batch = reader
                 .next()?
                 .map_err(|error| explain(error, &wanted))
-                .and_then(|batch| exactly(&batch, &wanted, line));
+                .and_then(|batch| convert_batch(&batch, &wanted, line));
             line += batch.as_ref().map_or(0, RecordBatch::num_rows);
             Some(batch.map(|rows| Batch { rows, read_bytes: meter.take() }))
         })))
@@ -114,7 +114,7 @@ fn is_read_as_text(data_type: &DataType) -> bool {
 
 /// Converts a batch to the wanted types. `line` is the line of its first row, if every earlier row
 /// is one line.
-fn exactly(batch: &RecordBatch, wanted: &SchemaRef, line: usize) -> Result<RecordBatch> {
+fn convert_batch(batch: &RecordBatch, wanted: &SchemaRef, line: usize) -> Result<RecordBatch> {
     let mut columns = Vec::with_capacity(batch.num_columns());
     for (column, field) in batch.columns().iter().zip(wanted.fields()) {
         let values = exact::values(column, field.data_type());

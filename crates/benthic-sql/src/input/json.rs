@@ -138,13 +138,15 @@ impl Lines {
         let rows = match self.decode(&self.text) {
             Ok(rows) => rows,
             // One of the lines fails alone, so find it.
-            Err(error) => return Err(self.blame(&ends).unwrap_or_else(|| error.with("line", self.first))),
+            Err(error) => {
+                return Err(self.find_bad_line(&ends).unwrap_or_else(|| error.with("line", self.first)));
+            }
         };
         self.first += ends.len();
         Ok(Some(Batch { rows, read_bytes: self.meter.take() }))
     }
 
-    fn blame(&self, ends: &[usize]) -> Option<Error> {
+    fn find_bad_line(&self, ends: &[usize]) -> Option<Error> {
         let mut start = 0;
         for (line, end) in (self.first..).zip(ends) {
             if let Err(error) = self.decode(&self.text[start..*end]) {

@@ -1,6 +1,6 @@
 //! `benthic table alter`: changes the columns of a table.
 
-use super::{TableAddress, insert_held, line};
+use super::{TableAddress, insert_size, line};
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::session::Session;
@@ -83,7 +83,7 @@ pub async fn run(args: AlterArgs, session: &Session) -> Outcome {
     let columns = super::count(snapshot.schema().columns().len() as u64, "column");
     session.out.result(format_args!("{}: {columns}, snapshot {}", line(&args.table), snapshot.id()), || {
         let mut fields = args.table.fields();
-        insert_held(&mut fields, &snapshot);
+        insert_size(&mut fields, &snapshot);
         Value::Object(fields)
     })
 }

@@ -1,7 +1,7 @@
 //! `benthic table append`: adds the rows of files to a table.
 
 use super::load::{self, InputArgs};
-use super::{TableAddress, count, held, insert_held, line};
+use super::{TableAddress, count, describe_size, insert_size, line};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::session::Session;
 use clap::Args;
@@ -36,11 +36,11 @@ pub async fn run(args: AppendArgs, session: &Session) -> Outcome {
     let loaded = load::load(&table, inputs, args.add_columns, &args.table).await?;
     let added = count(loaded.rows, "row");
     session.out.result(
-        format_args!("{}: {added} added, {}", line(&args.table), held(&loaded.snapshot)),
+        format_args!("{}: {added} added, {}", line(&args.table), describe_size(&loaded.snapshot)),
         || {
             let mut fields = args.table.fields();
             fields.insert("rows_added".to_owned(), json!(loaded.rows));
-            insert_held(&mut fields, &loaded.snapshot);
+            insert_size(&mut fields, &loaded.snapshot);
             Value::Object(fields)
         },
     )

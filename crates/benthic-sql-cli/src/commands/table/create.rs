@@ -1,7 +1,7 @@
 //! `benthic table create`: creates a table, and loads files into it.
 
 use super::load::{self, InputArgs, Inputs};
-use super::{TableAddress, held, insert_held, line};
+use super::{TableAddress, describe_size, insert_size, line};
 use benthic_core::{Environment, Error, Result};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::session::Session;
@@ -71,9 +71,9 @@ pub async fn run(args: CreateArgs, session: &Session) -> Outcome {
         true => fill(&table, inputs, &args.table).await?,
         false => table.snapshot(At::Current).await?,
     };
-    session.out.result(format_args!("{}: {}", line(&args.table), held(&snapshot)), || {
+    session.out.result(format_args!("{}: {}", line(&args.table), describe_size(&snapshot)), || {
         let mut fields = args.table.fields();
-        insert_held(&mut fields, &snapshot);
+        insert_size(&mut fields, &snapshot);
         Value::Object(fields)
     })
 }
@@ -99,7 +99,7 @@ async fn fill(table: &Table, inputs: Inputs, address: &TableAddress) -> Outcome<
         Ok(loaded) => return Ok(loaded.snapshot),
         Err(failure) => failure,
     };
-    match take_back(table).await {
+    match remove_empty(table).await {
         Ok(()) => Err(failure),
         Err(error) => {
             tracing::warn!(%error, "the empty table remains; `benthic table drop {address}` removes it");
@@ -109,7 +109,7 @@ async fn fill(table: &Table, inputs: Inputs, address: &TableAddress) -> Outcome<
 }
 
 /// Removes the table, unless another writer has already written to it.
-async fn take_back(table: &Table) -> Result<()> {
+async fn remove_empty(table: &Table) -> Result<()> {
     let head = table.head().await?;
     if head.snapshots.len() > 1 || !head.intents.is_empty() {
         return Err(Error::new(benthic_core::ErrorKind::Conflict, "another writer already uses the table"));

@@ -1,7 +1,7 @@
 //! `benthic table fsck`: verifies a whole table, and rebuilds damaged indexes.
 
 use super::index::watch;
-use super::{TableAddress, count, held, insert_held, line};
+use super::{TableAddress, count, describe_size, insert_size, line};
 use benthic_core::{Error, ErrorKind};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
@@ -42,8 +42,12 @@ pub async fn run(args: FsckArgs, session: &Session) -> Outcome {
     for finding in &findings {
         session.out.note(units::no_control(&finding.to_string()))?;
     }
-    let mut text =
-        format!("{}: {}, {}", line(&args.table), held(&snapshot), count(findings.len() as u64, "finding"));
+    let mut text = format!(
+        "{}: {}, {}",
+        line(&args.table),
+        describe_size(&snapshot),
+        count(findings.len() as u64, "finding")
+    );
     if repaired > 0 {
         text += &format!(", {} rebuilt", count(repaired as u64, "index part"));
     }
@@ -52,7 +56,7 @@ pub async fn run(args: FsckArgs, session: &Session) -> Outcome {
     }
     session.out.result(text, || {
         let mut fields = args.table.fields();
-        insert_held(&mut fields, &snapshot);
+        insert_size(&mut fields, &snapshot);
         fields.insert("findings".to_owned(), findings.iter().map(finding).collect());
         fields.insert("parts_repaired".to_owned(), json!(repaired));
         fields.insert("parts_missing".to_owned(), json!(unindexed));

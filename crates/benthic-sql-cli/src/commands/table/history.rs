@@ -1,6 +1,6 @@
 //! `benthic table history`: lists the snapshots of a table.
 
-use super::{TableAddress, grouped, insert_held, time};
+use super::{TableAddress, grouped, insert_size, time};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::units;
@@ -32,7 +32,7 @@ pub async fn run(args: HistoryArgs, session: &Session) -> Outcome {
         );
         session.out.result(text, || {
             let mut fields = args.table.fields();
-            insert_held(&mut fields, &snapshot);
+            insert_size(&mut fields, &snapshot);
             fields.insert("operation".to_owned(), json!(snapshot.operation().name()));
             fields.insert("time_unix_ms".to_owned(), json!(snapshot.time_ms()));
             Value::Object(fields)

@@ -38,9 +38,9 @@ pub async fn run(args: LsArgs, session: &Session) -> Outcome {
         for TableEntry { name, head } in Table::list(session.pool(&pool).await?).await? {
             let address = TableAddress { pool: pool.clone(), table: name };
             match head.and_then(|head| Summary::of(&head)) {
-                Ok(summary) => tell(session, &address, &summary, args.long)?,
+                Ok(summary) => print_summary(session, &address, &summary, args.long)?,
                 Err(error) => {
-                    tell_damaged(session, &address, &error, args.long)?;
+                    print_damaged(session, &address, &error, args.long)?;
                     // The program reports the last error when it exits. Print the earlier ones
                     // here.
                     if let Some(before) = failed.replace(error) {
@@ -95,7 +95,7 @@ impl Summary {
     }
 }
 
-fn tell(session: &Session, address: &TableAddress, summary: &Summary, long: bool) -> Outcome {
+fn print_summary(session: &Session, address: &TableAddress, summary: &Summary, long: bool) -> Outcome {
     let text = match long {
         true => format!(
             "{:>15} {:>9} {:>11} {} {:<8} {}",
@@ -121,7 +121,7 @@ fn tell(session: &Session, address: &TableAddress, summary: &Summary, long: bool
     })
 }
 
-fn tell_damaged(session: &Session, address: &TableAddress, error: &Error, long: bool) -> Outcome {
+fn print_damaged(session: &Session, address: &TableAddress, error: &Error, long: bool) -> Outcome {
     let text = match long {
         true => format!("{:>15} {:>9} {:>11} {:<20} {:<8} {}", "-", "-", "-", "-", "damaged", line(address)),
         false => line(address),

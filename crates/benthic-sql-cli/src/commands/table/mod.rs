@@ -129,7 +129,7 @@ impl TableAddress {
 }
 
 /// The size of a snapshot as text: `1,200,000 rows in 4 objects, 88.2 MiB, snapshot 2`.
-fn held(snapshot: &Snapshot) -> String {
+fn describe_size(snapshot: &Snapshot) -> String {
     format!(
         "{} in {}, {}, snapshot {}",
         count(snapshot.rows(), "row"),
@@ -140,7 +140,7 @@ fn held(snapshot: &Snapshot) -> String {
 }
 
 /// Adds the size of a snapshot to JSON fields.
-fn insert_held(fields: &mut Map<String, Value>, snapshot: &Snapshot) {
+fn insert_size(fields: &mut Map<String, Value>, snapshot: &Snapshot) {
     fields.insert("snapshot".to_owned(), json!(snapshot.id()));
     fields.insert("rows".to_owned(), json!(snapshot.rows()));
     fields.insert("objects".to_owned(), json!(snapshot.objects()));

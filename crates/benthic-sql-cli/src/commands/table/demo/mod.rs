@@ -11,7 +11,7 @@ use benthic_program::progress::Progress;
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
 use benthic_program::units;
-use benthic_sql::experiment::{self, Measured, tpch};
+use benthic_sql::experiment::{self, QueryRuns, tpch};
 use benthic_table::{At, Snapshot, Table, drop_table};
 use clap::Args;
 use std::path::PathBuf;
@@ -62,7 +62,7 @@ struct Findings {
     pool: String,
     scale: f64,
     lineitem: Snapshot,
-    measured: Vec<Measured>,
+    measured: Vec<QueryRuns>,
 }
 
 pub async fn run(args: DemoArgs, session: &Session) -> Outcome {
@@ -72,7 +72,7 @@ pub async fn run(args: DemoArgs, session: &Session) -> Outcome {
     // Check this first, so that a bad path fails before minutes of work.
     let report_path = blocking(move || NewFile::create(&report_path).map(|_| report_path)).await?;
     let pool = session.pool_or_create(&pool_name, true).await?;
-    take(&pool, args.scale).await?;
+    claim_pool(&pool, args.scale).await?;
     let lineitem = tables(session, &pool, args.scale).await?;
 
     let store = session.store().await?;
@@ -83,7 +83,7 @@ pub async fn run(args: DemoArgs, session: &Session) -> Outcome {
     let measured = experiment::measure(&store, &queries, rounds, |query, _| {
         progress.advance(1);
         progress.say(&query.name);
-        stopped()
+        check_interrupt()
     });
     let measured = measured.await.map_err(interrupted_or)?;
     drop(progress);
@@ -108,7 +108,7 @@ const MARK: &str = "benthic-tpch";
 
 /// Claims the pool for the demo at this scale, or checks the earlier claim. Incomplete tables in a
 /// claimed pool will be dropped.
-async fn take(pool: &Arc<dyn Pool>, scale: f64) -> Result<()> {
+async fn claim_pool(pool: &Arc<dyn Pool>, scale: f64) -> Result<()> {
     let mark = ObjectId::new(MARK)?;
     let message = match pool.read_range(&mark, 0, 32).await {
         Ok(found) if found == scale.to_string().as_bytes() => return Ok(()),
@@ -129,13 +129,13 @@ async fn take(pool: &Arc<dyn Pool>, scale: f64) -> Result<()> {
 async fn tables(session: &Session, pool: &Arc<dyn Pool>, scale: f64) -> Outcome<Snapshot> {
     let mut last = None;
     for (name, rows) in tpch::tables(scale) {
-        let snapshot = match whole(pool, name).await? {
+        let snapshot = match find_loaded(pool, name).await? {
             Some(snapshot) => snapshot,
             None => {
                 let progress = Progress::rows(&format!("generating {name}"));
                 let loaded = tpch::load(pool, name, rows, OBJECT_BYTES, |rows| {
                     progress.advance(rows);
-                    stopped()
+                    check_interrupt()
                 });
                 let snapshot = loaded.await.map_err(interrupted_or)?;
                 drop(progress);
@@ -154,7 +154,7 @@ async fn tables(session: &Session, pool: &Arc<dyn Pool>, scale: f64) -> Outcome<
 }
 
 /// A table that an earlier run loaded completely. Drops the remains of an interrupted load.
-async fn whole(pool: &Arc<dyn Pool>, name: &str) -> Result<Option<Snapshot>> {
+async fn find_loaded(pool: &Arc<dyn Pool>, name: &str) -> Result<Option<Snapshot>> {
     let opened = Table::open_snapshot(Arc::clone(pool), name, At::Current, Environment::default()).await;
     match opened {
         Ok(snapshot) if snapshot.rows() > 0 => Ok(Some(snapshot)),
@@ -168,7 +168,7 @@ async fn whole(pool: &Arc<dyn Pool>, name: &str) -> Result<Option<Snapshot>> {
 }
 
 /// Fails after a signal.
-fn stopped() -> Result<()> {
+fn check_interrupt() -> Result<()> {
     match interrupt::is_set() {
         true => Err(Error::new(ErrorKind::Unavailable, "interrupted")),
         false => Ok(()),

@@ -7,7 +7,7 @@ use benthic_program::html::{self, Bar, escape};
 use benthic_program::measure::median;
 use benthic_program::units;
 use benthic_sql::choice::Pushdown;
-use benthic_sql::experiment::{Measured, WAYS};
+use benthic_sql::experiment::{QueryRuns, WAYS};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -20,15 +20,15 @@ fn way(way: Pushdown) -> (&'static str, &'static str) {
     }
 }
 
-fn times(measured: &Measured) -> [Duration; WAYS.len()] {
+fn times(measured: &QueryRuns) -> [Duration; WAYS.len()] {
     measured.runs.each_ref().map(|runs| median(runs.iter().map(|run| run.time).collect()))
 }
 
-fn moved_bytes(measured: &Measured) -> [u64; WAYS.len()] {
+fn moved_bytes(measured: &QueryRuns) -> [u64; WAYS.len()] {
     measured.runs.each_ref().map(|runs| median(runs.iter().map(|run| run.moved_bytes).collect()))
 }
 
-fn rows(measured: &Measured) -> u64 {
+fn rows(measured: &QueryRuns) -> u64 {
     measured.runs.iter().flatten().next().map_or(0, |run| run.rows)
 }
 
@@ -127,8 +127,8 @@ pub fn page(findings: &Findings) -> String {
 /// One bar chart per query, each with its own scale, because only the modes are compared.
 fn bars(
     findings: &Findings,
-    of: impl Fn(&Measured) -> [f64; WAYS.len()],
-    told: impl Fn(f64) -> String,
+    of: impl Fn(&QueryRuns) -> [f64; WAYS.len()],
+    format_value: impl Fn(f64) -> String,
 ) -> String {
     let mut charts = String::new();
     for measured in &findings.measured {
@@ -137,7 +137,7 @@ fn bars(
             .zip(of(measured))
             .map(|(pushdown, length)| {
                 let (label, class) = way(pushdown);
-                Bar { label: label.to_owned(), length, value: told(length), class }
+                Bar { label: label.to_owned(), length, value: format_value(length), class }
             })
             .collect();
         let name = escape(&measured.query.name);
