@@ -81,7 +81,6 @@ fn scan(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     Ok(reply.encode_to_vec())
 }
 
-/// The object that a method runs on.
 struct MethodObject<'a, 'b> {
     context: &'a mut MethodContext<'b>,
     size_bytes: u64,

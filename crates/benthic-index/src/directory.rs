@@ -35,16 +35,13 @@ pub enum Found {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directory {
     pub columns: Vec<u32>,
-    /// Number of rows of the object.
     pub rows: u32,
-    /// Number of distinct keys.
     pub distinct: u32,
     /// Identifies the pages that were written together.
     pub(crate) stamp: u32,
     pub(crate) pages: Vec<Page>,
 }
 
-/// Page metadata in the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Page {
     /// Lower bound of this page's keys and upper bound of the previous page's keys, both inclusive.
@@ -92,7 +89,6 @@ impl Directory {
         frame(key, &body)
     }
 
-    /// Number of pages.
     pub fn pages(&self) -> u16 {
         // At most `PAGES_MAX`.
         self.pages.len() as u16

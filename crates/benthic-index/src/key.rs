@@ -33,9 +33,7 @@ pub enum Kind {
     /// Floating-point numbers. Zero and minus zero are equal. All NaNs are one value above all
     /// others.
     Float,
-    /// 128-bit decimals with this scale.
     Decimal128(i8),
-    /// 256-bit decimals with this scale.
     Decimal256(i8),
     Date,
     Time(TimeUnit),
@@ -100,17 +98,14 @@ impl Keys {
         Ok(keys)
     }
 
-    /// Number of rows.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The key of one row.
     pub fn get(&self, row: usize) -> &[u8] {
         let start = if row == 0 { 0 } else { self.ends[row - 1] };
         &self.bytes[start..self.ends[row]]

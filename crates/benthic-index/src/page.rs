@@ -33,7 +33,6 @@ pub fn frame(key: &[u8], body: &[u8]) -> Bytes {
     Bytes::from([&[VERSION], crc.as_slice(), body].concat())
 }
 
-/// Verifies the frame of a value and returns the body.
 pub(crate) fn body<'v>(key: &[u8], value: &'v [u8]) -> Result<&'v [u8]> {
     let (frame, body) = value.split_at_checked(FRAME_BYTES).ok_or_else(|| corrupt("it is too short"))?;
     if frame[0] != VERSION {
@@ -58,7 +57,6 @@ pub(crate) fn push_number(mut number: u64, to: &mut Vec<u8>) {
     to.push(number as u8);
 }
 
-/// The unread rest of a body.
 pub(crate) struct Reader<'b>(pub &'b [u8]);
 
 impl<'b> Reader<'b> {
@@ -130,7 +128,6 @@ pub(crate) fn push_group(before: &[u8], key: &[u8], runs: &Runs, body: &mut Vec<
     body.extend(&runs.bytes);
 }
 
-/// Totals of a page.
 pub(crate) struct Summary {
     pub first: Vec<u8>,
     pub rows: u64,

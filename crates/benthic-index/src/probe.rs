@@ -78,17 +78,14 @@ impl Probe {
         }
     }
 
-    /// Omap key of the index's directory.
     pub fn directory_key(&self) -> Bytes {
         page::directory_key(self.index)
     }
 
-    /// Omap key of a page.
     pub fn page_key(&self, page: u16) -> Bytes {
         page::page_key(self.index, page)
     }
 
-    /// Whether the key is in one of the ranges.
     pub fn contains(&self, key: &[u8]) -> bool {
         let after = self.ranges.partition_point(|range| *range.low <= *key);
         after > 0 && self.ranges[after - 1].contains(key)

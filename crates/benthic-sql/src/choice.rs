@@ -19,7 +19,6 @@ pub enum Pushdown {
     Auto,
     /// Push every fragment that the objects accept.
     Always,
-    /// Pull every object.
     Never,
 }
 
@@ -48,13 +47,10 @@ const RETRIES: u32 = 8;
 /// The next step for an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Push the fragment.
     Push,
-    /// Pull the object.
     Pull,
     /// Pull the object, but push it if [`Choice::give_up_if_slow`] before the first rows arrive.
     TryPull,
-    /// Retry the push after this time.
     Wait(Duration),
 }
 
@@ -111,7 +107,6 @@ impl Choice {
         Choice { pushdown, is_far, measured: Mutex::default() }
     }
 
-    /// The next step for a new object.
     pub fn next(&self, size_bytes: u64) -> Step {
         let mut measured = self.measured.lock();
         if measured.is_refused || self.pushdown == Pushdown::Never {
@@ -178,7 +173,6 @@ impl Choice {
         }
     }
 
-    /// Records a pushed fragment.
     pub fn add_pushed(&self, size_bytes: u64, time: Duration) {
         self.measured.lock().pushed.add(size_bytes, time);
     }
@@ -201,7 +195,6 @@ impl Choice {
         self.measured.lock().is_trying_pull = false;
     }
 
-    /// Records a pulled object.
     pub fn add_pulled(&self, size_bytes: u64, time: Duration) {
         let mut measured = self.measured.lock();
         measured.pulled.add(size_bytes, time);

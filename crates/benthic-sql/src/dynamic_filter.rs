@@ -25,7 +25,6 @@ pub struct DynamicFilter {
 }
 
 impl DynamicFilter {
-    /// Starts with the unfiltered fragment.
     pub fn new(fragment: &Fragment, envelope: Bytes, compress: bool) -> DynamicFilter {
         let now = FilteredFragment {
             envelope: envelope.clone(),

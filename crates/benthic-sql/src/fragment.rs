@@ -50,12 +50,10 @@ pub struct Fragment {
     /// Maximum number of rows from all objects together.
     pub limit: Option<usize>,
     pub objects: Vec<Arc<DataObject>>,
-    /// Number of the table's objects that the manifest's statistics excluded.
     pub pruned_objects: usize,
     /// Dynamic filter that nodes above fill in while they run. Its columns are those of the
     /// objects.
     pub dynamic: Option<Expr>,
-    /// Columns of the objects.
     pub schema: SchemaRef,
     /// The static predicate of the scan.
     fixed: Option<Expr>,
@@ -76,7 +74,6 @@ pub struct FilteredFragment {
     pub filter: Option<Expr>,
     /// The plan with the filter, if the filter can be sent.
     pub plan: Option<Plan>,
-    /// The encoded request.
     pub envelope: Bytes,
     /// Prunes objects with the manifest's statistics.
     pub prunes: Option<Arc<PruningPredicate>>,
@@ -110,7 +107,6 @@ impl Fragment {
         conjunction_opt(all).and_then(|filter| self.indexes.probe(&filter)).map(Arc::new)
     }
 
-    /// A description of the index lookup for `EXPLAIN`.
     pub fn describe_probe(&self) -> Option<String> {
         self.probe.as_ref().map(|probe| self.indexes.describe(probe))
     }
@@ -211,7 +207,6 @@ fn climb(plan: &Plan) -> Result<Option<Fragment>> {
     add_node(plan, fragment)
 }
 
-/// Adds a node on top of the fragment.
 fn add_node(plan: &Plan, mut fragment: Fragment) -> Result<Option<Fragment>> {
     let fewest = |limit: Option<usize>, fetch: Option<usize>| limit.into_iter().chain(fetch).min();
     if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {

@@ -172,7 +172,6 @@ impl ExecutionPlan for FragmentExec {
     }
 }
 
-/// Truncates the stream after this many rows.
 fn first(batches: Batches, rows: usize) -> Batches {
     batches
         .scan(rows, |left, batch| {
@@ -188,7 +187,6 @@ fn first(batches: Batches, rows: usize) -> Batches {
         .boxed()
 }
 
-/// The metrics in `EXPLAIN ANALYZE`.
 struct Counters {
     pushed: Count,
     pulled: Count,
@@ -230,14 +228,12 @@ impl Counters {
     }
 }
 
-/// Result of pushing a fragment.
 enum Pushed {
     Rows(Vec<RecordBatch>),
     Busy,
     Refused,
 }
 
-/// One execution of one partition.
 struct Run {
     fragment: Arc<Fragment>,
     filter: Arc<DynamicFilter>,
@@ -291,7 +287,6 @@ impl Run {
         .boxed()
     }
 
-    /// Time since an earlier moment of the clock.
     fn since(&self, start: Duration) -> Duration {
         self.clock.monotonic().saturating_sub(start)
     }
@@ -357,7 +352,6 @@ impl Run {
         Ok(Pushed::Rows(batches))
     }
 
-    /// Decides what follows from an error of the call.
     fn on_error(&self, error: Error) -> Result<Pushed> {
         match error.kind() {
             ErrorKind::Unsupported => {

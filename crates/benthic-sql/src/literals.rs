@@ -46,7 +46,6 @@ impl AnalyzerRule for ExactDecimals {
     }
 }
 
-/// Functions that coerce all their arguments to one type.
 const OF_ONE_TYPE: [&str; 6] = ["coalesce", "greatest", "ifnull", "least", "nullif", "nvl"];
 
 /// The groups of subexpressions that are coerced to one type.

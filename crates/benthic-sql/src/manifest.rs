@@ -139,12 +139,10 @@ impl RemainingObjects {
 }
 
 impl Facts {
-    /// Number of objects.
     pub fn objects(&self) -> usize {
         self.rows.num_rows()
     }
 
-    /// The facts about one object.
     pub fn row(&self, row: usize) -> Facts {
         Facts {
             columns: Arc::clone(&self.columns),

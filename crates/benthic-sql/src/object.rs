@@ -26,9 +26,7 @@ const FOOTER_GUESS_BYTES: u64 = 64 * 1024;
 /// Maximum gap between two ranges for which one merged step is cheaper than two. Over a network,
 /// round trips cost more than bytes.
 const GAP_BYTES_MAX: u64 = 64 * 1024;
-/// Maximum bytes per step of a read operation.
 const STEP_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// Maximum steps per read operation.
 const STEPS_MAX: usize = 4;
 /// Maximum concurrent read operations per request.
 const OPERATIONS_AT_ONCE: usize = 4;
@@ -53,7 +51,6 @@ impl Weighter<DirectoryKey, Bytes> for EntryBytes {
     }
 }
 
-/// Weighs a footer by its size in memory.
 #[derive(Clone)]
 struct DecodedBytes;
 
@@ -64,13 +61,10 @@ impl Weighter<(Id, TableObject), Arc<ParquetMetaData>> for DecodedBytes {
 }
 
 impl MetadataCache {
-    /// Maximum memory of all cached footers.
     const BYTES_MAX: u64 = 64 * 1024 * 1024;
     /// Typical size of a footer, to size the cache's hash table.
     const BYTES_USUAL: u64 = 16 * 1024;
-    /// Maximum memory of all cached directories.
     const DIRECTORIES_BYTES_MAX: u64 = 16 * 1024 * 1024;
-    /// Typical size of a directory.
     const DIRECTORY_BYTES_USUAL: u64 = 1024;
 }
 
@@ -121,7 +115,6 @@ enum Origin {
         version: u64,
         footer: OnceCell<Arc<ParquetMetaData>>,
     },
-    /// An immutable object of a table's snapshot.
     Table {
         snapshot: Snapshot,
         entry: FileEntry,
@@ -182,7 +175,6 @@ impl DataObject {
         }
     }
 
-    /// Size of the object.
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
@@ -204,7 +196,6 @@ impl DataObject {
         filter.prune(&facts.row(*row)).is_ok_and(|keep| keep == [false])
     }
 
-    /// Adds the object and its table to an error.
     pub fn add_context(&self, error: Error) -> Error {
         match &self.origin {
             Origin::Object { address, .. } => error.with("object", address),
@@ -393,7 +384,6 @@ impl DataObject {
     }
 }
 
-/// Splits a range into steps of at most [`STEP_BYTES_MAX`].
 fn steps(range: &Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let end = range.end;
     let starts = (range.start..end).step_by(STEP_BYTES_MAX as usize);

@@ -18,7 +18,6 @@ use std::sync::Arc;
 /// Creates readers for scan files that are [`DataObject`]s.
 #[derive(Debug, Default)]
 pub struct Readers {
-    /// Counts the requested bytes.
     pub wanted_bytes: Count,
 }
 

@@ -103,7 +103,6 @@ pub struct FragmentPushdown {
     pub pushdown: Pushdown,
     /// Knows the round trip time to the objects.
     pub work: Arc<Work>,
-    /// Clock that measures fragments.
     pub clock: Arc<dyn Clock>,
 }
 

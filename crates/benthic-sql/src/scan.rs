@@ -33,7 +33,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[derive(Clone)]
 pub struct ObjectSource {
     pub parquet: ParquetSource,
-    /// Number of the table's objects that the manifest's statistics excluded.
     pub pruned_objects: usize,
     pub indexes: Arc<Indexes>,
     /// Index lookup to do before an object is read.
@@ -47,11 +46,8 @@ pub struct ObjectSource {
 pub struct IndexUse {
     /// Objects in which no row can match.
     pub left_out: Count,
-    /// Rows that the index selected in the other objects.
     pub rows: Count,
-    /// Index pages that were read.
     pub pages: Count,
-    /// Bytes that the client read for lookups.
     moved: Count,
     lookups: Arc<AtomicUsize>,
     useful_lookups: Arc<AtomicUsize>,
@@ -95,12 +91,10 @@ impl IndexUse {
 }
 
 impl ObjectSource {
-    /// A source without indexes.
     pub fn plain(parquet: ParquetSource) -> ObjectSource {
         ObjectSource { parquet, pruned_objects: 0, indexes: Arc::default(), probe: None, index_use: None }
     }
 
-    /// This source over another Parquet source.
     pub fn with(&self, parquet: ParquetSource) -> ObjectSource {
         ObjectSource { parquet, ..self.clone() }
     }
@@ -235,7 +229,6 @@ fn plan_file(
     Ok(Box::new(Planner { planner, object }))
 }
 
-/// Looks up in the index which rows of an object to read.
 #[derive(Debug)]
 struct LookupPlanner {
     files: Arc<dyn Morselizer>,

@@ -37,7 +37,6 @@ const CATALOG: &str = "benthic";
 /// The schema of tables without a pool.
 const NO_POOL: &str = "public";
 const INFORMATION: &str = "information_schema";
-/// The query that `SHOW TABLES` runs.
 const TABLES: &str = "SELECT table_schema AS pool, table_name AS \"table\" FROM information_schema.tables \
     WHERE table_type = 'BASE TABLE' ORDER BY pool, \"table\"";
 
@@ -48,9 +47,7 @@ const CAPITALS_NEED_QUOTES: &str = "names with capital letters need double quote
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub pushdown: Pushdown,
-    /// Whether to exclude objects with the manifest's statistics.
     pub pruning: bool,
-    /// Whether to select rows with the table's indexes.
     pub index: bool,
     /// Number of partitions that run concurrently, at least 1.
     pub partitions: usize,
@@ -92,7 +89,6 @@ pub struct SqlSession {
 }
 
 impl SqlSession {
-    /// A session with empty caches.
     pub fn new(store: Arc<dyn Store>, settings: Settings) -> SqlSession {
         SqlSession { store, settings, footers: MetadataCache::default() }
     }
@@ -385,7 +381,6 @@ fn instead_for_tables(verb: &str) -> &str {
     }
 }
 
-/// Refuses statements that write, by their verb.
 fn only_reads(statement: &Statement, instead: fn(&str) -> &str) -> Result<()> {
     let verb = match statement {
         Statement::Explain(explain) => return only_reads(&explain.statement, instead),

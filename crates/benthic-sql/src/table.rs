@@ -46,26 +46,22 @@ pub struct TableRows {
 }
 
 impl TableRows {
-    /// A table without pruning and indexes.
     pub fn new(snapshot: Snapshot, reading: Reading) -> TableRows {
         let schema = Arc::new(schema_in_queries(snapshot.schema().arrow()));
         TableRows { snapshot, schema, reading, pruning: false, indexes: Arc::default() }
     }
 
-    /// Sets whether the manifest's statistics exclude objects.
     #[must_use]
     pub fn with_pruning(self, pruning: bool) -> TableRows {
         TableRows { pruning, ..self }
     }
 
-    /// Sets whether the table's indexes select rows.
     #[must_use]
     pub fn with_index(mut self, index: bool) -> TableRows {
         self.indexes = Arc::new(if index { Indexes::of(&self.snapshot) } else { Indexes::default() });
         self
     }
 
-    /// The objects that remain after pruning with these filters.
     async fn prune(
         &self,
         session: &dyn Session,

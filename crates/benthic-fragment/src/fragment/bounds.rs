@@ -35,7 +35,6 @@ pub const FETCH_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const FIXED_BYTES_MAX: i32 = 16;
 /// Memory of a dictionary value in addition to its bytes: one view.
 const VIEW_BYTES: u64 = 16;
-/// Minimum memory of a page.
 const PAGE_BYTES: u64 = 64;
 
 /// `PLAIN`, `PLAIN_DICTIONARY`, `RLE`, `RLE_DICTIONARY`. Delta encodings of strings are refused
@@ -143,7 +142,6 @@ pub fn metadata(metadata: ParquetMetaData, wanted: &Schema) -> Result<ParquetMet
     Ok(ParquetMetaDataBuilder::new(file).set_row_groups(row_groups).build())
 }
 
-/// Whether the column's values have a small, fixed size.
 fn plain(column: &ColumnDescriptor) -> bool {
     match column.physical_type() {
         Type::BYTE_ARRAY | Type::INT96 => false,

@@ -22,7 +22,6 @@ use prost::Message;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-/// Maximum number of plan nodes and expressions in a plan.
 const NODES_MAX: usize = 1_024;
 /// Maximum number of expressions that can create strings. All their results may be in memory at
 /// once.
@@ -44,7 +43,6 @@ const DEPTH_MAX: usize = 64;
 const COLUMNS_MAX: usize = 10_000;
 const BATCH_ROWS_MAX: u32 = 8_192;
 const OUTPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// Maximum number of checked plans in the cache.
 const CACHED_MAX: usize = 32;
 /// Larger envelopes are not cached, to limit the cache's memory.
 const CACHED_ENVELOPE_BYTES_MAX: usize = 64 * 1024;

@@ -190,7 +190,6 @@ impl Output {
         if self.small_bytes >= SMALL_BYTES_MAX { self.send_small() } else { Ok(()) }
     }
 
-    /// Sends the pending small batches as one batch.
     fn send_small(&mut self) -> Result<(), Stop> {
         if self.small.is_empty() {
             return Ok(());

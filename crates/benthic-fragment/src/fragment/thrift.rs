@@ -30,7 +30,6 @@ pub struct Structure {
 
 /// An event of the walk.
 pub enum Event {
-    /// The walk enters the structure.
     Begin,
     /// The number and the value of an integer field.
     Number(i16, i64),

@@ -133,7 +133,6 @@ impl Lines {
         Ok(Lines { editor, history })
     }
 
-    /// Reads the next line on a blocking thread.
     async fn next(mut self, prompt: &'static str) -> Outcome<(Lines, Typed)> {
         let (lines, line) = blocking(move || {
             let line = self.editor.readline(prompt);

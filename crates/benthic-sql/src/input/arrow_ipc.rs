@@ -21,12 +21,10 @@ const DAMAGED: &str = "this is not an Arrow file or stream, or it is damaged";
 const FILE_START: [u8; 8] = *b"ARROW1\0\0";
 const ALIGNMENT_BYTES_MAX: usize = 4096;
 const CONTINUATION: [u8; 4] = [0xff; 4];
-/// Maximum size of a message's metadata.
 const HEAD_BYTES_MAX: u32 = 64 * 1024 * 1024;
 /// Maximum size of a message's body, which is in memory as a whole.
 const BODY_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 
-/// Decodes messages to batches.
 pub(super) struct ArrowIpc {
     from: Box<dyn Read + Send>,
     /// Whether the input is a file, which marks the end of its messages.
@@ -35,7 +33,6 @@ pub(super) struct ArrowIpc {
     decoder: FileDecoder,
 }
 
-/// A message with its frame.
 struct Message {
     bytes: Vec<u8>,
     /// Length of everything before the body.

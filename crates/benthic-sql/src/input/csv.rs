@@ -22,7 +22,6 @@ pub(super) struct Csv {
 }
 
 impl Csv {
-    /// Opens a text and reads its sample.
     pub(super) fn open(raw: Raw, delimiter: u8, null: &str) -> Result<Csv> {
         let text = Text::open(raw.stream()).map_err(unreadable)?;
         let missing = |message: &str| Err(Error::new(ErrorKind::InvalidArgument, message));

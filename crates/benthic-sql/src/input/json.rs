@@ -18,7 +18,6 @@ use std::fmt;
 use std::io::{BufRead, BufReader, Read};
 use std::sync::Arc;
 
-/// Maximum length of a line.
 const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const UNREADABLE: &str = "a line is not a JSON object with the table's columns";
 
@@ -105,7 +104,6 @@ impl Reader for Json {
     }
 }
 
-/// Decodes lines to batches.
 struct Lines {
     from: BufReader<Metered>,
     meter: Arc<Meter>,
@@ -216,7 +214,6 @@ fn normalize_field(field: &FieldRef) -> Field {
     Field::new(field.name(), data_type(field.data_type()), true)
 }
 
-/// The member names of an object, in order.
 struct Names(Vec<String>);
 
 impl<'de> Deserialize<'de> for Names {

@@ -33,16 +33,13 @@ pub enum Format {
     Parquet,
     /// Comma-separated values. The first line contains the column names.
     Csv,
-    /// Tab-separated values, otherwise like CSV.
     Tsv,
     /// JSON lines: one object per line.
     Json,
-    /// Arrow IPC, file or stream.
     Arrow,
 }
 
 impl Format {
-    /// The format for a file name's extension.
     pub fn of(path: &Path) -> Option<Format> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
         Some(match extension.as_str() {

@@ -7,7 +7,6 @@ use benthic_core::Result;
 use benthic_table::TableSchema;
 use std::fs::File;
 
-/// A Parquet file, which is read row group by row group.
 pub(super) struct Parquet {
     schema: SchemaRef,
     batches: ParquetRecordBatchReader,

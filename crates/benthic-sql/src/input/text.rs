@@ -13,7 +13,6 @@ pub(super) const SAMPLE_ROWS: usize = 10_000;
 /// row is too large.
 const READ_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// A text and a sample of its beginning.
 pub(super) struct Text {
     /// The beginning of the text, in whole lines.
     pub sample: Vec<u8>,
@@ -47,7 +46,6 @@ impl Text {
     }
 }
 
-/// Counts bytes read.
 #[derive(Default)]
 pub(super) struct Meter {
     bytes: AtomicU64,

@@ -9,10 +9,14 @@ use benthic_table::{Partitioning, Ranges, TableSchema};
 pub enum PartitionBy {
     /// No partitioning: rows stay in the order of arrival.
     Rows,
-    /// By the hash of a column.
-    Hash { column: String, buckets: u32 },
-    /// By ranges of a column.
-    Range { column: String, ranges: Ranges },
+    Hash {
+        column: String,
+        buckets: u32,
+    },
+    Range {
+        column: String,
+        ranges: Ranges,
+    },
 }
 
 /// Parses `rows`, `hash(COLUMN, BUCKETS)`, `range(COLUMN, day|month|year)` or `range(COLUMN, BOUND,

@@ -14,7 +14,6 @@ const KNOWN: &str = "a type is bool, int8 to int64, uint8 to uint64, float16 to 
     time(UNIT), timestamp(UNIT) or timestamp(UNIT, 'ZONE') with ms, us or ns, decimal(PRECISION, SCALE), list(TYPE), \
     list(TYPE, LENGTH), struct(NAME TYPE, …) or map(TYPE, TYPE)";
 
-/// The types without arguments, with their common aliases.
 const PLAIN: [(&str, &[&str], DataType); 15] = [
     ("bool", &["boolean"], DataType::Boolean),
     ("int8", &["tinyint"], DataType::Int8),

@@ -53,12 +53,10 @@ pub struct Inputs {
 }
 
 impl InputArgs {
-    /// Whether no files were named.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
 
-    /// The first file.
     pub fn first(&self) -> Option<&Path> {
         self.files.first().map(PathBuf::as_path)
     }
@@ -115,9 +113,7 @@ async fn read<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'stat
 
 /// The result of a load.
 pub struct Loaded {
-    /// Number of rows in the files.
     pub rows: u64,
-    /// The snapshot that contains the rows.
     pub snapshot: Snapshot,
 }
 

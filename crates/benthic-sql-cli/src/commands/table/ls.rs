@@ -62,7 +62,6 @@ fn only_pool(text: &str) -> Result<String> {
     Err(Error::new(benthic_core::ErrorKind::InvalidArgument, message).with("got", text))
 }
 
-/// Summary of a table's head, for one line of output.
 struct Summary {
     state: &'static str,
     id: String,

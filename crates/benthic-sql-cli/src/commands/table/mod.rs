@@ -119,7 +119,6 @@ impl TableAddress {
         }
     }
 
-    /// Fields that name the table in JSON.
     fn fields(&self) -> Map<String, Value> {
         let mut fields = Map::new();
         fields.insert("pool".to_owned(), json!(self.pool));
@@ -139,7 +138,6 @@ fn describe_size(snapshot: &Snapshot) -> String {
     )
 }
 
-/// Adds the size of a snapshot to JSON fields.
 fn insert_size(fields: &mut Map<String, Value>, snapshot: &Snapshot) {
     fields.insert("snapshot".to_owned(), json!(snapshot.id()));
     fields.insert("rows".to_owned(), json!(snapshot.rows()));

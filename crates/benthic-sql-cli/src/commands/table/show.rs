@@ -75,7 +75,6 @@ fn sorted_by(head: &Head, schema: &TableSchema) -> Vec<String> {
     head.sort.iter().filter_map(|id| schema.by_id(*id)).map(|column| column.name.clone()).collect()
 }
 
-/// The column names of each index of the snapshot.
 fn indexes_of(snapshot: &Snapshot) -> Vec<Vec<String>> {
     let name = |id: &u32| snapshot.schema().by_id(*id).map(|column| column.name.clone());
     snapshot.indexes().map(|index| index.columns.iter().filter_map(name).collect()).collect()

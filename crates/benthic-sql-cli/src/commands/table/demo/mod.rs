@@ -55,7 +55,6 @@ fn parse_scale(text: &str) -> std::result::Result<f64, String> {
     }
 }
 
-/// The results of the experiment.
 struct Findings {
     store: String,
     is_ceph: bool,
@@ -167,7 +166,6 @@ async fn find_loaded(pool: &Arc<dyn Pool>, name: &str) -> Result<Option<Snapshot
     }
 }
 
-/// Fails after a signal.
 fn check_interrupt() -> Result<()> {
     match interrupt::is_set() {
         true => Err(Error::new(ErrorKind::Unavailable, "interrupted")),
