@@ -94,11 +94,6 @@ impl Directory {
         self.pages.len() as u16
     }
 
-    /// Whether the pages belong to an index over exactly these columns.
-    pub fn is_of(&self, columns: &[u32]) -> bool {
-        self.columns == columns
-    }
-
     /// The pages that a probe must read, in ascending order, or `None` if a full scan is better.
     pub fn pages_of(&self, probe: &Probe) -> Option<Vec<u16>> {
         let mut pages = BTreeSet::new();
@@ -168,12 +163,8 @@ impl Definition {
     /// # Errors
     /// Errors of [`Directory::decode`].
     pub fn matches_entry(&self, entry: Option<&Bytes>) -> Result<bool> {
-        match entry {
-            None => Ok(false),
-            Some(value) => {
-                let key = page::directory_key(self.number);
-                Ok(Directory::decode(&key, value)?.is_of(&self.columns))
-            }
-        }
+        let Some(value) = entry else { return Ok(false) };
+        let key = page::directory_key(self.number);
+        Ok(Directory::decode(&key, value)?.columns == self.columns)
     }
 }

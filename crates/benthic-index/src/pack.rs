@@ -151,7 +151,7 @@ pub fn check(index: &Definition, columns: &[ArrayRef], entries: &HashMap<Bytes, 
     let entry = |key: &Bytes| entries.get(key).ok_or_else(|| corrupt("it is missing"));
     let key = directory_key(index.number);
     let directory = Directory::decode(&key, entry(&key)?)?;
-    if !directory.is_of(&index.columns) || directory.rows as usize != keys.len() {
+    if directory.columns != index.columns || directory.rows as usize != keys.len() {
         return Err(corrupt("it covers other rows or columns"));
     }
     let mut seen = vec![false; keys.len()];

@@ -196,7 +196,6 @@ impl Choice {
     }
 
     pub fn add_pulled(&self, size_bytes: u64, time: Duration) {
-        let mut measured = self.measured.lock();
-        measured.pulled.add(size_bytes, time);
+        self.measured.lock().pulled.add(size_bytes, time);
     }
 }

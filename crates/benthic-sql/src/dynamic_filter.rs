@@ -26,11 +26,7 @@ pub struct DynamicFilter {
 
 impl DynamicFilter {
     pub fn new(fragment: &Fragment, envelope: Bytes, compress: bool) -> DynamicFilter {
-        let now = FilteredFragment {
-            envelope: envelope.clone(),
-            probe: fragment.probe.clone(),
-            ..FilteredFragment::default()
-        };
+        let now = unfiltered(fragment, &envelope);
         DynamicFilter { envelope, compress, last: Mutex::new((0, Arc::new(now))) }
     }
 
@@ -54,12 +50,7 @@ impl DynamicFilter {
         let snapshot = snapshot_physical_expr(Arc::clone(dynamic))?;
         let parts = split_conjunction(&snapshot).into_iter().filter(|part| is_simple(part)).cloned();
         let Some(filter) = conjunction_opt(parts) else {
-            let probe = fragment.probe.clone();
-            return Ok(FilteredFragment {
-                envelope: self.envelope.clone(),
-                probe,
-                ..FilteredFragment::default()
-            });
+            return Ok(unfiltered(fragment, &self.envelope));
         };
         let probe = fragment.probe_with(&filter).or_else(|| fragment.probe.clone());
         let prunes = PruningPredicateBuilder::new()
@@ -74,6 +65,11 @@ impl DynamicFilter {
         };
         Ok(FilteredFragment { filter: Some(filter), plan, envelope, prunes, probe })
     }
+}
+
+fn unfiltered(fragment: &Fragment, envelope: &Bytes) -> FilteredFragment {
+    let (envelope, probe) = (envelope.clone(), fragment.probe.clone());
+    FilteredFragment { envelope, probe, ..FilteredFragment::default() }
 }
 
 /// Whether a part of a filter can be sent and can prune. Literals are useless, and a lookup in a

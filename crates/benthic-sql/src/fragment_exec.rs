@@ -315,11 +315,7 @@ impl Run {
                 counters.refused_busy.add(1);
                 return Ok(Pushed::Busy);
             }
-            Ok(Status::TooLarge) => {
-                counters.refused_too_large.add(1);
-                self.choice.note_too_large();
-                return Ok(Pushed::Refused);
-            }
+            Ok(Status::TooLarge) => return Ok(self.refuse_too_large()),
             // Run it in the client. It fails there too, with the usual message and error kind.
             Ok(Status::Failed) => {
                 counters.refused_failed.add(1);
@@ -333,9 +329,7 @@ impl Run {
                          program; install libcls_table_1.so with `benthic class install` and restart the OSDs"
                     );
                 }
-                counters.refused_unsupported.add(1);
-                self.choice.stop_pushing();
-                return Ok(Pushed::Refused);
+                return Ok(self.refuse_all(&counters.refused_unsupported));
             }
             Ok(Status::Unsupported) | Err(_) => {
                 return self.refuse(&counters.refused_unsupported, object, &reply.message);
@@ -359,21 +353,13 @@ impl Run {
                 if !WARNED.swap(true, Ordering::Relaxed) {
                     tracing::warn!("all fragments run in the client, which is slower: {error}");
                 }
-                self.counters.refused_unsupported.add(1);
-                self.choice.stop_pushing();
-                Ok(Pushed::Refused)
+                Ok(self.refuse_all(&self.counters.refused_unsupported))
             }
             // The call exceeded its time or memory.
-            ErrorKind::LimitExceeded => {
-                self.counters.refused_too_large.add(1);
-                self.choice.note_too_large();
-                Ok(Pushed::Refused)
-            }
+            ErrorKind::LimitExceeded => Ok(self.refuse_too_large()),
             ErrorKind::ClassFailed => {
                 tracing::warn!("the fragment failed beside its object and runs in the client: {error}");
-                self.counters.refused_failed.add(1);
-                self.choice.stop_pushing();
-                Ok(Pushed::Refused)
+                Ok(self.refuse_all(&self.counters.refused_failed))
             }
             _ => Err(external(error)),
         }
@@ -381,9 +367,20 @@ impl Run {
 
     fn refuse(&self, reason: &Count, object: &DataObject, why: &str) -> Result<Pushed> {
         tracing::info!("the OSD refused the fragment, which runs in the client: {why} object={object:?}");
+        Ok(self.refuse_all(reason))
+    }
+
+    /// Counts the refusal, and stops pushing.
+    fn refuse_all(&self, reason: &Count) -> Pushed {
         reason.add(1);
         self.choice.stop_pushing();
-        Ok(Pushed::Refused)
+        Pushed::Refused
+    }
+
+    fn refuse_too_large(&self) -> Pushed {
+        self.counters.refused_too_large.add(1);
+        self.choice.note_too_large();
+        Pushed::Refused
     }
 
     /// Pulls the object, but returns `None` if the first rows take too long.

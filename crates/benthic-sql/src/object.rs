@@ -60,26 +60,19 @@ impl Weighter<(Id, TableObject), Arc<ParquetMetaData>> for DecodedBytes {
     }
 }
 
-impl MetadataCache {
-    const BYTES_MAX: u64 = 64 * 1024 * 1024;
-    /// Typical size of a footer, to size the cache's hash table.
-    const BYTES_USUAL: u64 = 16 * 1024;
-    const DIRECTORIES_BYTES_MAX: u64 = 16 * 1024 * 1024;
-    const DIRECTORY_BYTES_USUAL: u64 = 1024;
-}
+const FOOTERS_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Typical size of a footer, to size the cache's hash table.
+const FOOTER_BYTES_USUAL: u64 = 16 * 1024;
+const DIRECTORIES_BYTES_MAX: u64 = 16 * 1024 * 1024;
+const DIRECTORY_BYTES_USUAL: u64 = 1024;
 
 impl Default for MetadataCache {
     fn default() -> MetadataCache {
-        let items = (MetadataCache::BYTES_MAX / MetadataCache::BYTES_USUAL) as usize;
-        let directories =
-            (MetadataCache::DIRECTORIES_BYTES_MAX / MetadataCache::DIRECTORY_BYTES_USUAL) as usize;
+        let footers = (FOOTERS_BYTES_MAX / FOOTER_BYTES_USUAL) as usize;
+        let directories = (DIRECTORIES_BYTES_MAX / DIRECTORY_BYTES_USUAL) as usize;
         MetadataCache {
-            footers: Arc::new(Cache::with_weighter(items, MetadataCache::BYTES_MAX, DecodedBytes)),
-            directories: Arc::new(Cache::with_weighter(
-                directories,
-                MetadataCache::DIRECTORIES_BYTES_MAX,
-                EntryBytes,
-            )),
+            footers: Arc::new(Cache::with_weighter(footers, FOOTERS_BYTES_MAX, DecodedBytes)),
+            directories: Arc::new(Cache::with_weighter(directories, DIRECTORIES_BYTES_MAX, EntryBytes)),
         }
     }
 }

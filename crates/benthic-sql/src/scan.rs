@@ -127,11 +127,8 @@ impl FileSource for ObjectSource {
             let index_use = self.index_use.clone();
             let index_use = index_use.unwrap_or_else(|| {
                 let metrics = self.parquet.metrics();
-                IndexUse::new(
-                    metrics,
-                    partition,
-                    MetricBuilder::new(metrics).counter("index_bytes", partition),
-                )
+                let moved = MetricBuilder::new(metrics).counter("index_bytes", partition);
+                IndexUse::new(metrics, partition, moved)
             });
             Lookup { probe: Arc::clone(probe), index_use }
         });

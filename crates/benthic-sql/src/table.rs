@@ -89,24 +89,12 @@ impl TableRows {
         let mut objects = Vec::with_capacity(kept.entries.len());
         let facts = kept.facts.iter().flat_map(|facts| (0..facts.objects()).map(move |row| (facts, row)));
         for (entry, (facts, row)) in kept.entries.iter().zip(facts) {
-            let is_read_by_name = match by_name.get(&entry.schema) {
-                Some(known) => *known,
-                None => {
-                    let file = self.snapshot.schema_of(entry.schema);
-                    let file = file.map_err(external)?;
-                    let same = same_by_name(file, self.snapshot.schema());
-                    by_name.insert(entry.schema, same);
-                    same
-                }
-            };
-            let facts = (Arc::clone(facts), row);
-            objects.push(Arc::new(DataObject::of_table(
-                self.snapshot.clone(),
-                *entry,
-                is_read_by_name,
-                facts,
-                &self.reading,
-            )));
+            let file = self.snapshot.schema_of(entry.schema).map_err(external)?;
+            let same = || same_by_name(file, self.snapshot.schema());
+            let is_read_by_name = *by_name.entry(entry.schema).or_insert_with(same);
+            let (snapshot, facts) = (self.snapshot.clone(), (Arc::clone(facts), row));
+            let object = DataObject::of_table(snapshot, *entry, is_read_by_name, facts, &self.reading);
+            objects.push(Arc::new(object));
         }
         Ok(objects)
     }

@@ -109,10 +109,8 @@ impl Decoder<'_> {
             .projections
             .iter()
             .map(|projection| {
-                let expr = projection
-                    .expr
-                    .as_ref()
-                    .ok_or_else(|| internal_datafusion_err!("a projection has no expression"))?;
+                let expr = projection.expr.as_ref();
+                let expr = expr.ok_or_else(|| internal_datafusion_err!("a projection has no expression"))?;
                 Ok(ProjectionExpr::new(self.decode_expr(expr, schema)?, projection.alias.clone()))
             })
             .collect::<Result<Vec<_>>>()?;

@@ -125,10 +125,8 @@ fn drive(
             Poll::Pending => {
                 let served = queue.serve(ranges)?;
                 if !served && !woken.0.swap(false, Ordering::Relaxed) {
-                    return Err(Stop::Fail(Error::new(
-                        ErrorKind::Internal,
-                        "the plan waits for something that is not its object",
-                    )));
+                    let message = "the plan waits for something that is not its object";
+                    return Err(Error::new(ErrorKind::Internal, message).into());
                 }
             }
         }
@@ -202,10 +200,8 @@ impl Output {
         self.small_bytes = 0;
         self.writer.write(&batch).map_err(DataFusionError::from)?;
         if self.writer.get_ref().len() as u64 > self.len_bytes_max {
-            return Err(Stop::Answer(
-                Status::TooLarge,
-                "the reply is larger than the client allows".to_owned(),
-            ));
+            let message = "the reply is larger than the client allows".to_owned();
+            return Err(Stop::Answer(Status::TooLarge, message));
         }
         Ok(())
     }

@@ -86,11 +86,9 @@ impl Source {
             let reader: Box<dyn Reader> = match format {
                 Format::Parquet => Box::new(parquet::Parquet::open(raw.seekable()?)?),
                 Format::Arrow => Box::new(arrow_ipc::ArrowIpc::open(raw)?),
-                Format::Csv => {
-                    Box::new(csv::Csv::open(raw, options.delimiter.unwrap_or(b','), &options.null)?)
-                }
-                Format::Tsv => {
-                    Box::new(csv::Csv::open(raw, options.delimiter.unwrap_or(b'\t'), &options.null)?)
+                Format::Csv | Format::Tsv => {
+                    let usual = if format == Format::Csv { b',' } else { b'\t' };
+                    Box::new(csv::Csv::open(raw, options.delimiter.unwrap_or(usual), &options.null)?)
                 }
                 Format::Json => Box::new(json::Json::open(raw)?),
             };

@@ -1,6 +1,6 @@
 //! `benthic table alter`: changes the columns of a table.
 
-use super::{TableAddress, insert_size, line};
+use super::{TableAddress, line};
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::session::Session;
@@ -82,8 +82,6 @@ pub async fn run(args: AlterArgs, session: &Session) -> Outcome {
     let snapshot = args.table.open(session).await?.alter(&changes).await?;
     let columns = super::count(snapshot.schema().columns().len() as u64, "column");
     session.out.result(format_args!("{}: {columns}, snapshot {}", line(&args.table), snapshot.id()), || {
-        let mut fields = args.table.fields();
-        insert_size(&mut fields, &snapshot);
-        Value::Object(fields)
+        Value::Object(args.table.size_fields(&snapshot))
     })
 }

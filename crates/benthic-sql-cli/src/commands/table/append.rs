@@ -1,7 +1,7 @@
 //! `benthic table append`: adds the rows of files to a table.
 
 use super::load::{self, InputArgs};
-use super::{TableAddress, count, describe_size, insert_size, line};
+use super::{TableAddress, count, describe_size, line};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::session::Session;
 use clap::Args;
@@ -38,9 +38,8 @@ pub async fn run(args: AppendArgs, session: &Session) -> Outcome {
     session.out.result(
         format_args!("{}: {added} added, {}", line(&args.table), describe_size(&loaded.snapshot)),
         || {
-            let mut fields = args.table.fields();
+            let mut fields = args.table.size_fields(&loaded.snapshot);
             fields.insert("rows_added".to_owned(), json!(loaded.rows));
-            insert_size(&mut fields, &loaded.snapshot);
             Value::Object(fields)
         },
     )

@@ -1,7 +1,7 @@
 //! `benthic table create`: creates a table, and loads files into it.
 
 use super::load::{self, InputArgs, Inputs};
-use super::{TableAddress, describe_size, insert_size, line};
+use super::{TableAddress, describe_size, line};
 use benthic_core::{Environment, Error, Result};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::session::Session;
@@ -72,9 +72,7 @@ pub async fn run(args: CreateArgs, session: &Session) -> Outcome {
         false => table.snapshot(At::Current).await?,
     };
     session.out.result(format_args!("{}: {}", line(&args.table), describe_size(&snapshot)), || {
-        let mut fields = args.table.fields();
-        insert_size(&mut fields, &snapshot);
-        Value::Object(fields)
+        Value::Object(args.table.size_fields(&snapshot))
     })
 }
 

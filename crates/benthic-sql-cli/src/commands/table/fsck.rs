@@ -1,7 +1,7 @@
 //! `benthic table fsck`: verifies a whole table, and rebuilds damaged indexes.
 
 use super::index::watch;
-use super::{TableAddress, count, describe_size, insert_size, line};
+use super::{TableAddress, count, describe_size, line};
 use benthic_core::{Error, ErrorKind};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
@@ -55,8 +55,7 @@ pub async fn run(args: FsckArgs, session: &Session) -> Outcome {
         text += &format!(", {} not built yet", count(unindexed as u64, "index part"));
     }
     session.out.result(text, || {
-        let mut fields = args.table.fields();
-        insert_size(&mut fields, &snapshot);
+        let mut fields = args.table.size_fields(&snapshot);
         fields.insert("findings".to_owned(), findings.iter().map(finding).collect());
         fields.insert("parts_repaired".to_owned(), json!(repaired));
         fields.insert("parts_missing".to_owned(), json!(unindexed));

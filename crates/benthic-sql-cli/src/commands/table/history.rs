@@ -1,6 +1,6 @@
 //! `benthic table history`: lists the snapshots of a table.
 
-use super::{TableAddress, grouped, insert_size, time};
+use super::{TableAddress, grouped, time};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::units;
@@ -31,8 +31,7 @@ pub async fn run(args: HistoryArgs, session: &Session) -> Outcome {
             units::size(snapshot.data_bytes())
         );
         session.out.result(text, || {
-            let mut fields = args.table.fields();
-            insert_size(&mut fields, &snapshot);
+            let mut fields = args.table.size_fields(&snapshot);
             fields.insert("operation".to_owned(), json!(snapshot.operation().name()));
             fields.insert("time_unix_ms".to_owned(), json!(snapshot.time_ms()));
             Value::Object(fields)

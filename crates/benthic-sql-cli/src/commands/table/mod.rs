@@ -125,6 +125,16 @@ impl TableAddress {
         fields.insert("table".to_owned(), json!(self.table));
         fields
     }
+
+    /// JSON fields of the table's name and the size of a snapshot.
+    fn size_fields(&self, snapshot: &Snapshot) -> Map<String, Value> {
+        let mut fields = self.fields();
+        fields.insert("snapshot".to_owned(), json!(snapshot.id()));
+        fields.insert("rows".to_owned(), json!(snapshot.rows()));
+        fields.insert("objects".to_owned(), json!(snapshot.objects()));
+        fields.insert("size_bytes".to_owned(), json!(snapshot.data_bytes()));
+        fields
+    }
 }
 
 /// The size of a snapshot as text: `1,200,000 rows in 4 objects, 88.2 MiB, snapshot 2`.
@@ -136,13 +146,6 @@ fn describe_size(snapshot: &Snapshot) -> String {
         units::size(snapshot.data_bytes()),
         snapshot.id()
     )
-}
-
-fn insert_size(fields: &mut Map<String, Value>, snapshot: &Snapshot) {
-    fields.insert("snapshot".to_owned(), json!(snapshot.id()));
-    fields.insert("rows".to_owned(), json!(snapshot.rows()));
-    fields.insert("objects".to_owned(), json!(snapshot.objects()));
-    fields.insert("size_bytes".to_owned(), json!(snapshot.data_bytes()));
 }
 
 /// A number and a noun: `1 row`, `1,200,000 rows`.

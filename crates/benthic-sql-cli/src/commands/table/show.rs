@@ -1,6 +1,6 @@
 //! `benthic table show`: prints the size, partitioning and columns of a snapshot.
 
-use super::{TableAddress, count, grouped, insert_size, line, time};
+use super::{TableAddress, count, grouped, line, time};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::units;
@@ -82,9 +82,8 @@ fn indexes_of(snapshot: &Snapshot) -> Vec<Vec<String>> {
 
 fn value(address: &TableAddress, head: &Head, snapshot: &Snapshot) -> Value {
     let schema = snapshot.schema();
-    let mut fields = address.fields();
+    let mut fields = address.size_fields(snapshot);
     fields.insert("id".to_owned(), json!(head.id.to_string()));
-    insert_size(&mut fields, snapshot);
     fields.insert("operation".to_owned(), json!(snapshot.operation().name()));
     fields.insert("time_unix_ms".to_owned(), json!(snapshot.time_ms()));
     fields.insert("partition_by".to_owned(), json!(show_partitioning(&head.partitioning, schema)));
