@@ -36,9 +36,7 @@ impl DynamicFilter {
     /// Errors of evaluating the filter's state.
     pub fn current(&self, fragment: &Fragment) -> Result<Arc<FilteredFragment>> {
         let mut last = self.last.lock();
-        let Some(dynamic) = &fragment.dynamic else {
-            return Ok(Arc::clone(&last.1));
-        };
+        let Some(dynamic) = &fragment.dynamic else { return Ok(Arc::clone(&last.1)) };
         let generation = snapshot_generation(dynamic);
         if generation != last.0 {
             *last = (generation, Arc::new(self.build(fragment, dynamic)?));

@@ -138,9 +138,7 @@ impl Fragment {
     ) -> Result<Plan> {
         let plan = filtered.plan.as_ref().unwrap_or(&self.plan);
         let on_object = Arc::clone(plan).transform_up(|plan| {
-            let Some(scan) = scan_of_objects(&plan) else {
-                return Ok(Transformed::no(plan));
-            };
+            let Some(scan) = scan_of_objects(&plan) else { return Ok(Transformed::no(plan)) };
             let mut source = parquet_of(scan)?.clone();
             source = source.with_parquet_file_reader_factory(Arc::<Readers>::clone(readers));
             if let Some(predicate) =
@@ -188,9 +186,7 @@ fn climb(plan: &Plan) -> Result<Option<Fragment>> {
     if let Some(scan) = scan_of_objects(plan) {
         return leaf(scan).map(Some);
     }
-    let [input] = plan.children()[..] else {
-        return Ok(None);
-    };
+    let [input] = plan.children()[..] else { return Ok(None) };
     let hands_on = plan.is::<CooperativeExec>()
         || plan.downcast_ref::<RepartitionExec>().is_some_and(|repartition| {
             matches!(repartition.partitioning(), Partitioning::RoundRobinBatch(_))
@@ -201,9 +197,7 @@ fn climb(plan: &Plan) -> Result<Option<Fragment>> {
     if !can_push_down(plan) {
         return Ok(None);
     }
-    let Some(fragment) = climb(input)? else {
-        return Ok(None);
-    };
+    let Some(fragment) = climb(input)? else { return Ok(None) };
     add_node(plan, fragment)
 }
 

@@ -94,9 +94,7 @@ fn make_decimals(group: Vec<&mut Expr>, schema: &DFSchema) -> bool {
             Ok(_) => {}
         }
     }
-    let Some((whole_digits, digits)) = widest else {
-        return false;
-    };
+    let Some((whole_digits, digits)) = widest else { return false };
     let mut changed = false;
     for literal in literals {
         changed |= make_decimal(literal, whole_digits, digits);
@@ -106,16 +104,12 @@ fn make_decimals(group: Vec<&mut Expr>, schema: &DFSchema) -> bool {
 
 /// Turns a float literal into a decimal, unless the two types would have no common type.
 fn make_decimal(literal: &mut Expr, whole_digits: u8, scale: i8) -> bool {
-    let Expr::Literal(ScalarValue::Float64(Some(value)), _) = literal else {
-        return false;
-    };
+    let Expr::Literal(ScalarValue::Float64(Some(value)), _) = literal else { return false };
     // The shortest text that parses to this float. It equals the written text if that had at most
     // 15 digits.
     let text = value.to_string();
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
-    let Ok(scale) = usize::try_from(scale) else {
-        return false;
-    };
+    let Ok(scale) = usize::try_from(scale) else { return false };
     let whole_digits = whole.trim_start_matches('-').len().max(usize::from(whole_digits));
     if whole_digits + fraction.len().max(scale) > DECIMAL_DIGITS_MAX {
         return false;
@@ -141,9 +135,7 @@ impl OptimizerRule for BothZeros {
 
     fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         rewrite_exprs(plan, &|expr, _| {
-            let Expr::InList(list) = expr else {
-                return false;
-            };
+            let Expr::InList(list) = expr else { return false };
             let missing = list.list.iter().filter_map(other_zero).find(|zero| !list.list.contains(zero));
             let changed = missing.is_some();
             list.list.extend(missing);

@@ -164,9 +164,7 @@ impl Facts {
     fn bounds(&self, kind: &str, name: &Name) -> Option<ArrayRef> {
         let column = self.columns.get(name.name())?;
         let bounds = self.of(kind, column)?;
-        let Some(nans) = self.numbers("nans", column) else {
-            return Some(bounds);
-        };
+        let Some(nans) = self.numbers("nans", column) else { return Some(bounds) };
         let has_nan = gt(&nans, &UInt64Array::new_scalar(0)).ok()?;
         nullif(&bounds, &has_nan).ok()
     }

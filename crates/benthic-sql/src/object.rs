@@ -183,9 +183,7 @@ impl DataObject {
 
     /// Whether the file list's statistics prove that no row of the object matches the filter.
     pub fn is_pruned_by(&self, filter: &PruningPredicate) -> bool {
-        let Origin::Table { facts: (facts, row), .. } = &self.origin else {
-            return false;
-        };
+        let Origin::Table { facts: (facts, row), .. } = &self.origin else { return false };
         filter.prune(&facts.row(*row)).is_ok_and(|keep| keep == [false])
     }
 

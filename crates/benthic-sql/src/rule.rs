@@ -64,9 +64,7 @@ pub struct KeepNanRows;
 impl PhysicalOptimizerRule for KeepNanRows {
     fn optimize(&self, plan: Plan, _: &ConfigOptions) -> Result<Plan> {
         let kept = plan.transform_up(|plan| {
-            let Some(scan) = scan_of_objects(&plan) else {
-                return Ok(Transformed::no(plan));
-            };
+            let Some(scan) = scan_of_objects(&plan) else { return Ok(Transformed::no(plan)) };
             let prunes = |expr: &Arc<dyn PhysicalExpr>| can_prune(expr, scan.file_schema());
             if scan.file_source().filter().as_ref().is_none_or(prunes) {
                 return Ok(Transformed::no(plan));
@@ -117,9 +115,7 @@ impl PhysicalOptimizerRule for FragmentPushdown {
             clock: Arc::clone(&self.clock),
         };
         let replaced = plan.transform_down(|plan| {
-            let Some(fragment) = Fragment::of(&plan)? else {
-                return Ok(Transformed::no(plan));
-            };
+            let Some(fragment) = Fragment::of(&plan)? else { return Ok(Transformed::no(plan)) };
             match fragment.envelope(options.compress) {
                 Ok(envelope) => {
                     let groups = fragment.objects.len().clamp(1, partitions(&plan));

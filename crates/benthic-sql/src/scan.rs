@@ -274,9 +274,7 @@ struct Planner {
 impl MorselPlanner for Planner {
     fn plan(self: Box<Self>) -> Result<Option<MorselPlan>> {
         let Planner { planner, object } = *self;
-        let Some(mut plan) = catch_panic(&object, || planner.plan())? else {
-            return Ok(None);
-        };
+        let Some(mut plan) = catch_panic(&object, || planner.plan())? else { return Ok(None) };
         let named = |planner| -> Box<dyn MorselPlanner> {
             Box::new(Planner { planner, object: Arc::clone(&object) })
         };

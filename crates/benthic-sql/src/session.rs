@@ -178,7 +178,8 @@ impl SqlSession {
             }
         }
         let unknown = without_pool(&context, &statement, &names);
-        match plan(&context, statement).await {
+        let planned = context.state().statement_to_plan(statement).await;
+        match planned {
             Ok(plan) => run(&context, plan).await,
             Err(error) => Err(self.explain(&error, unknown.first()).await),
         }
@@ -290,8 +291,8 @@ pub async fn query(objects: Objects, settings: &Settings, sql: &str) -> Result<S
     register(&context, NO_POOL, OBJECT_TABLE, Arc::new(objects))?;
     let statement = parse(&context.state(), sql)?;
     only_reads(&statement, |_| "`benthic put POOL/OBJECT FILE` writes an object")?;
-    let plan = plan(&context, statement).await.map_err(|error| from_datafusion(&error))?;
-    run(&context, plan).await
+    let plan = context.state().statement_to_plan(statement).await;
+    run(&context, plan.map_err(|error| from_datafusion(&error))?).await
 }
 
 fn register(context: &SessionContext, pool: &str, name: &str, table: Arc<dyn TableProvider>) -> Result<()> {
@@ -352,10 +353,6 @@ fn context(settings: &Settings, work: &Arc<Work>) -> Result<SessionContext> {
 fn parse(state: &SessionState, sql: &str) -> Result<Statement> {
     let dialect = state.config_options().sql_parser.dialect;
     state.sql_to_statement(sql, &dialect).map_err(|error| from_datafusion(&error))
-}
-
-async fn plan(context: &SessionContext, statement: Statement) -> Result<LogicalPlan, DataFusionError> {
-    context.state().statement_to_plan(statement).await
 }
 
 async fn run(context: &SessionContext, plan: LogicalPlan) -> Result<SendableRecordBatchStream> {

@@ -168,6 +168,7 @@ fn becomes(found: &DataType, wanted: &DataType) -> bool {
 }
 
 fn row_group(group: &RowGroupMetaData, read: &[usize]) -> Result<()> {
+    use Compression::{LZ4_RAW, SNAPPY, UNCOMPRESSED};
     if !(0..=ROWS_MAX).contains(&group.num_rows()) {
         return Err(corrupt("a row group of too many rows"));
     }
@@ -176,13 +177,9 @@ fn row_group(group: &RowGroupMetaData, read: &[usize]) -> Result<()> {
         if chunk.num_values() != group.num_rows() {
             return Err(corrupt("a column has more or fewer values than there are rows"));
         }
-        if !matches!(
-            chunk.compression(),
-            Compression::UNCOMPRESSED | Compression::SNAPPY | Compression::LZ4_RAW
-        ) {
-            return Err(refusal(
-                "a compression other than Snappy and LZ4_RAW, whose results have a known size",
-            ));
+        if !matches!(chunk.compression(), UNCOMPRESSED | SNAPPY | LZ4_RAW) {
+            let why = "a compression other than Snappy and LZ4_RAW, whose results have a known size";
+            return Err(refusal(why));
         }
     }
     Ok(())

@@ -346,9 +346,8 @@ impl Walk {
                 }
                 // `btrim` searches its list of characters for every character of the string.
                 if call.name == "btrim" && call.args.len() != 1 {
-                    return Err(unsupported(
-                        "trimming other characters than blanks does not run beside objects",
-                    ));
+                    let message = "trimming other characters than blanks does not run beside objects";
+                    return Err(unsupported(message));
                 }
                 self.string_maker()?;
                 self.exprs(&call.args, depth)

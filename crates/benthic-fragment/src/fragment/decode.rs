@@ -102,9 +102,7 @@ impl Decoder<'_> {
         conf: &FileScanExecConf,
         schema: &Schema,
     ) -> Result<Arc<dyn FileSource>> {
-        let Some(projections) = &conf.projection_exprs else {
-            return Ok(source);
-        };
+        let Some(projections) = &conf.projection_exprs else { return Ok(source) };
         let exprs = projections
             .projections
             .iter()

@@ -2,7 +2,7 @@
 
 use super::load::{self, InputArgs, Inputs};
 use super::{TableAddress, describe_size, line};
-use benthic_core::{Environment, Error, Result};
+use benthic_core::{Environment, Error, ErrorKind, Result};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::session::Session;
 use benthic_program::units::parse_size;
@@ -49,9 +49,8 @@ pub struct CreateArgs {
 
 pub async fn run(args: CreateArgs, session: &Session) -> Outcome {
     if args.input.is_empty() && args.schema.is_none() {
-        return Err(Failure::Usage(
-            "the columns are unknown; name a file, or give --schema 'NAME TYPE, ...'".to_owned(),
-        ));
+        let message = "the columns are unknown; name a file, or give --schema 'NAME TYPE, ...'";
+        return Err(Failure::Usage(message.to_owned()));
     }
     let has_files = !args.input.is_empty();
     let first = args.input.first().filter(|_| args.schema.is_none()).map(|path| path.display().to_string());
@@ -110,7 +109,7 @@ async fn fill(table: &Table, inputs: Inputs, address: &TableAddress) -> Outcome<
 async fn remove_empty(table: &Table) -> Result<()> {
     let head = table.head().await?;
     if head.snapshots.len() > 1 || !head.intents.is_empty() {
-        return Err(Error::new(benthic_core::ErrorKind::Conflict, "another writer already uses the table"));
+        return Err(Error::new(ErrorKind::Conflict, "another writer already uses the table"));
     }
-    drop_table(Arc::clone(table.pool()), table.name(), false, &Environment::default()).await.map(|_| ())
+    drop_table(Arc::clone(table.pool()), table.name(), false, &Environment::default()).await.map(drop)
 }

@@ -36,22 +36,14 @@ pub async fn run(args: ShowArgs, session: &Session) -> Outcome {
 fn page(address: &TableAddress, head: &Head, snapshot: &Snapshot) -> String {
     let schema = snapshot.schema();
     let newest = head.snapshots.last().map_or(0, |newest| newest.id);
+    let (operation, time) = (snapshot.operation().name(), time(snapshot.time_ms()));
     let sort = sorted_by(head, schema).join(", ");
     let indexes: Vec<String> =
         indexes_of(snapshot).into_iter().map(|columns| format!("({})", columns.join(", "))).collect();
     let indexes = indexes.join(", ");
     let rows = [
         ("id", head.id.to_string()),
-        (
-            "snapshot",
-            format!(
-                "{} of {}, {}, {}",
-                snapshot.id(),
-                newest,
-                snapshot.operation().name(),
-                time(snapshot.time_ms())
-            ),
-        ),
+        ("snapshot", format!("{} of {newest}, {operation}, {time}", snapshot.id())),
         ("rows", grouped(snapshot.rows())),
         ("objects", format!("{}, {}", grouped(snapshot.objects()), units::size(snapshot.data_bytes()))),
         ("partitioned by", show_partitioning(&head.partitioning, schema)),

@@ -139,11 +139,8 @@ async fn tables(session: &Session, pool: &Arc<dyn Pool>, scale: f64) -> Outcome<
                 let snapshot = loaded.await.map_err(interrupted_or)?;
                 drop(progress);
                 let size = units::size(snapshot.data_bytes());
-                session.out.note(format_args!(
-                    "{}: {}, {size}",
-                    line(name),
-                    count(snapshot.rows(), "row")
-                ))?;
+                let rows = count(snapshot.rows(), "row");
+                session.out.note(format_args!("{}: {rows}, {size}", line(name)))?;
                 snapshot
             }
         };

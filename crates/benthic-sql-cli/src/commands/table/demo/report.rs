@@ -37,18 +37,12 @@ pub fn text(findings: &Findings) -> String {
     let mut text =
         format!("{:26} {:>10}  time beside, here, auto          moved beside, here, auto", "query", "rows");
     for measured in &findings.measured {
-        let times = times(measured).map(|time| format!("{:.3} s", time.as_secs_f64()));
-        let moved = moved_bytes(measured).map(units::size);
+        let [beside, here, auto] = times(measured).map(|time| format!("{:.3} s", time.as_secs_f64()));
+        let [moved_beside, moved_here, moved_auto] = moved_bytes(measured).map(units::size);
         text.push_str(&format!(
-            "\n{:26} {:>10}  {:>9} {:>9} {:>9}   {:>10} {:>10} {:>10}",
+            "\n{:26} {:>10}  {beside:>9} {here:>9} {auto:>9}   {moved_beside:>10} {moved_here:>10} {moved_auto:>10}",
             measured.query.name,
             rows(measured),
-            times[0],
-            times[1],
-            times[2],
-            moved[0],
-            moved[1],
-            moved[2],
         ));
     }
     text
