@@ -26,7 +26,7 @@ pub struct DynamicFilter {
 
 impl DynamicFilter {
     pub fn new(fragment: &Fragment, envelope: Bytes, compress: bool) -> DynamicFilter {
-        let now = unfiltered(fragment, &envelope);
+        let now = unfiltered_fragment(fragment, &envelope);
         DynamicFilter { envelope, compress, last: Mutex::new((0, Arc::new(now))) }
     }
 
@@ -48,7 +48,7 @@ impl DynamicFilter {
         let snapshot = snapshot_physical_expr(Arc::clone(dynamic))?;
         let parts = split_conjunction(&snapshot).into_iter().filter(|part| is_simple(part)).cloned();
         let Some(filter) = conjunction_opt(parts) else {
-            return Ok(unfiltered(fragment, &self.envelope));
+            return Ok(unfiltered_fragment(fragment, &self.envelope));
         };
         let probe = fragment.probe_with(&filter).or_else(|| fragment.probe.clone());
         let prunes = PruningPredicateBuilder::new()
@@ -65,7 +65,7 @@ impl DynamicFilter {
     }
 }
 
-fn unfiltered(fragment: &Fragment, envelope: &Bytes) -> FilteredFragment {
+fn unfiltered_fragment(fragment: &Fragment, envelope: &Bytes) -> FilteredFragment {
     let (envelope, probe) = (envelope.clone(), fragment.probe.clone());
     FilteredFragment { envelope, probe, ..FilteredFragment::default() }
 }
