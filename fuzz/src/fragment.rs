@@ -74,7 +74,7 @@ impl Ranges for ObjectWithDeadline {
         self.0.read(ranges)
     }
 
-    fn go_on(&mut self) -> Result<()> {
+    fn check_deadline(&mut self) -> Result<()> {
         if SystemClock.monotonic() > self.1 {
             return Err(Error::new(ErrorKind::LimitExceeded, "the deadline has passed"));
         }

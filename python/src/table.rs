@@ -185,7 +185,7 @@ impl Table {
             let table = self.opened()?;
             let head = table.head().await?;
             if head.snapshots.len() > 1 || !head.intents.is_empty() {
-                return Err(Error::new(ErrorKind::Conflict, "another client has changed the table already"));
+                return Err(Error::new(ErrorKind::Conflict, "another writer already uses the table"));
             }
             let pool = Arc::clone(table.pool());
             drop_table(pool, table.name(), false, &Environment::default()).await.map(|_| ())

@@ -108,7 +108,7 @@ pub enum Command {
     /// Query tables and Parquet objects with SQL
     #[command(after_help = other::SQL_EXAMPLES)]
     Sql(other::ProgramArgs),
-    /// Create, fill, inspect and remove tables
+    /// Create, load, inspect and remove tables
     #[command(after_help = other::TABLE_EXAMPLES)]
     Table(other::ProgramArgs),
     /// Serve S3, and administer its accounts, keys and buckets

@@ -68,7 +68,7 @@ impl Drop for RunPermit {
 fn scan(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     let size_bytes = context.stat()?.size_bytes;
     let reply = match RunPermit::try_acquire() {
-        None => Reply::without_rows(Status::Busy, "as many fragments run there as may at once"),
+        None => Reply::without_rows(Status::Busy, "the process already runs its maximum of fragments"),
         Some(_permit) => match fragment::run(&mut MethodObject { context, size_bytes }, input) {
             // The call exceeded its time or memory. A client that fetches the object has more of
             // both.
@@ -81,7 +81,6 @@ fn scan(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     Ok(reply.encode_to_vec())
 }
 
-/// The object that a method runs on.
 struct MethodObject<'a, 'b> {
     context: &'a mut MethodContext<'b>,
     size_bytes: u64,
@@ -104,7 +103,7 @@ impl Ranges for MethodObject<'_, '_> {
         self.context.omap_get(keys)
     }
 
-    fn go_on(&mut self) -> Result<()> {
+    fn check_deadline(&mut self) -> Result<()> {
         self.context.check_deadline()
     }
 
@@ -118,7 +117,7 @@ impl MethodObject<'_, '_> {
         let len_bytes = range.end - range.start;
         let data = self.context.read(range.start, len_bytes)?;
         if data.len() as u64 != len_bytes {
-            return Err(Error::new(ErrorKind::Corrupt, "the object ends before what its footer promises")
+            return Err(Error::new(ErrorKind::Corrupt, "the object is shorter than its footer says")
                 .with("offset_bytes", range.start)
                 .with("len_bytes", len_bytes));
         }

@@ -22,7 +22,7 @@ fn memory_bytes(of: &str) -> u64 {
 }
 
 #[test]
-fn what_would_take_much_memory_does_not() {
+fn hostile_objects_need_little_memory() {
     let envelope = Envelope::new(encode(&plan()).unwrap()).to_bytes();
     let warm = run(&mut Object(file(strings(1_000, 100), properties()).into()), &envelope).unwrap();
     assert_eq!(warm.status, i32::from(Status::Ok), "{}", warm.message);

@@ -35,16 +35,13 @@ pub enum Found {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directory {
     pub columns: Vec<u32>,
-    /// Number of rows of the object.
     pub rows: u32,
-    /// Number of distinct keys.
     pub distinct: u32,
     /// Identifies the pages that were written together.
     pub(crate) stamp: u32,
     pub(crate) pages: Vec<Page>,
 }
 
-/// Page metadata in the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Page {
     /// Lower bound of this page's keys and upper bound of the previous page's keys, both inclusive.
@@ -71,7 +68,7 @@ impl Directory {
         let sum: u64 = pages.iter().map(|page| u64::from(page.rows)).sum();
         let in_order = pages.is_sorted_by(|one, next| one.from <= next.from);
         if !reader.is_empty() || !in_order || sum != u64::from(rows) || rows > i32::MAX as u32 {
-            return Err(corrupt("its pages are not those of all rows"));
+            return Err(corrupt("its pages do not cover all rows in order"));
         }
         Ok(Directory { columns, rows, distinct, stamp, pages })
     }
@@ -92,15 +89,9 @@ impl Directory {
         frame(key, &body)
     }
 
-    /// Number of pages.
     pub fn pages(&self) -> u16 {
         // At most `PAGES_MAX`.
         self.pages.len() as u16
-    }
-
-    /// Whether the pages belong to an index over exactly these columns.
-    pub fn is_of(&self, columns: &[u32]) -> bool {
-        self.columns == columns
     }
 
     /// The pages that a probe must read, in ascending order, or `None` if a full scan is better.
@@ -108,7 +99,7 @@ impl Directory {
         let mut pages = BTreeSet::new();
         let mut rows_min = 0;
         for range in &probe.ranges {
-            let Some(among) = self.among(&range.low, &range.high) else { continue };
+            let Some(among) = self.page_range(&range.low, &range.high) else { continue };
             // All rows of the pages between the first and the last match.
             let inner = self.pages[*among.start()..=*among.end()].iter().skip(1).rev().skip(1);
             rows_min += inner.map(|page| u64::from(page.rows)).sum::<u64>();
@@ -121,7 +112,7 @@ impl Directory {
     }
 
     /// The pages that may contain keys of a range.
-    fn among(&self, low: &[u8], high: &[u8]) -> Option<RangeInclusive<usize>> {
+    fn page_range(&self, low: &[u8], high: &[u8]) -> Option<RangeInclusive<usize>> {
         let end = self.pages.partition_point(|page| is_within(&page.from, high)).checked_sub(1)?;
         // The last key of a page may also be the first key of the next page.
         let start = self.pages.partition_point(|page| *page.from < *low).saturating_sub(1);
@@ -142,7 +133,7 @@ impl Directory {
             let key = probe.page_key(number);
             page::read(&key, &value, self.stamp, self.rows, |key, runs| {
                 // Once there are too many rows, only check the rest of the page.
-                if probe.wants(key) && self.are_few(count) && found.len() <= RUNS_MAX {
+                if probe.contains(key) && self.are_few(count) && found.len() <= RUNS_MAX {
                     count += runs.iter().map(|run| u64::from(run.end - run.start)).sum::<u64>();
                     found.extend_from_slice(runs);
                 }
@@ -160,7 +151,7 @@ fn page_of(reader: &mut Reader<'_>) -> Result<Page> {
     let rows = reader.number()?;
     let len_bytes = reader.number()? as usize;
     if rows == 0 || len_bytes > KEY_BYTES_MAX {
-        return Err(corrupt("a page without rows, or a key that is too long"));
+        return Err(corrupt("a page has no rows, or a key is too long"));
     }
     Ok(Page { from: reader.bytes(len_bytes)?.to_vec(), rows })
 }
@@ -171,13 +162,9 @@ impl Definition {
     ///
     /// # Errors
     /// Errors of [`Directory::decode`].
-    pub fn is_there(&self, entry: Option<&Bytes>) -> Result<bool> {
-        match entry {
-            None => Ok(false),
-            Some(value) => {
-                let key = page::directory_key(self.number);
-                Ok(Directory::decode(&key, value)?.is_of(&self.columns))
-            }
-        }
+    pub fn matches_entry(&self, entry: Option<&Bytes>) -> Result<bool> {
+        let Some(value) = entry else { return Ok(false) };
+        let key = page::directory_key(self.number);
+        Ok(Directory::decode(&key, value)?.columns == self.columns)
     }
 }

@@ -33,9 +33,7 @@ pub enum Kind {
     /// Floating-point numbers. Zero and minus zero are equal. All NaNs are one value above all
     /// others.
     Float,
-    /// 128-bit decimals with this scale.
     Decimal128(i8),
-    /// 256-bit decimals with this scale.
     Decimal256(i8),
     Date,
     Time(TimeUnit),
@@ -85,7 +83,10 @@ impl Keys {
     pub fn of(columns: &[ArrayRef]) -> Result<Keys> {
         let rows = columns.first().map_or(0, |column| column.len());
         if columns.iter().any(|column| column.len() != rows) {
-            return Err(Error::new(ErrorKind::InvalidArgument, "the columns of a key have several lengths"));
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "the columns of a key have different lengths",
+            ));
         }
         let columns: Vec<Values> = columns.iter().map(Values::of).collect::<Result<_>>()?;
         let mut keys =
@@ -97,17 +98,14 @@ impl Keys {
         Ok(keys)
     }
 
-    /// Number of rows.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The key of one row.
     pub fn get(&self, row: usize) -> &[u8] {
         let start = if row == 0 { 0 } else { self.ends[row - 1] };
         &self.bytes[start..self.ends[row]]
@@ -142,7 +140,7 @@ enum Values {
 impl Values {
     fn of(column: &ArrayRef) -> Result<Values> {
         let kind = Kind::of(column.data_type()).ok_or_else(|| {
-            let message = "columns of this type cannot be indexed; index others";
+            let message = "columns of this type cannot be indexed; choose others";
             Error::new(ErrorKind::Unsupported, message).with("type", column.data_type())
         })?;
         Ok(match kind {

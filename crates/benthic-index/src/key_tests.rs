@@ -66,7 +66,7 @@ proptest! {
     }
 
     #[test]
-    fn keys_of_texts_never_turn_their_order_round(
+    fn keys_of_strings_keep_the_order_of_truncated_values(
         start in prop::collection::vec(prop::sample::select(vec![0_u8, 1, 255]), 0..70),
         ends in prop::collection::vec(prop::collection::vec(prop::sample::select(vec![0_u8, 1, 255]), 0..4), 2..=2),
     ) {

@@ -15,7 +15,6 @@ pub struct LookupResult {
     /// The rows that may match. `None` if the object has no pages of this index, or if a full scan
     /// is better.
     pub rows: Option<Rows>,
-    /// Number of pages that were read.
     pub pages: u64,
 }
 
@@ -25,7 +24,6 @@ pub enum LookupStep {
     /// Read the entries with these keys, add them to [`ReadEntries`] and call [`Probe::look_up`]
     /// again.
     Read(Vec<Bytes>),
-    /// The lookup is complete.
     Done(LookupResult),
 }
 

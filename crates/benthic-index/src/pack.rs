@@ -151,8 +151,8 @@ pub fn check(index: &Definition, columns: &[ArrayRef], entries: &HashMap<Bytes, 
     let entry = |key: &Bytes| entries.get(key).ok_or_else(|| corrupt("it is missing"));
     let key = directory_key(index.number);
     let directory = Directory::decode(&key, entry(&key)?)?;
-    if !directory.is_of(&index.columns) || directory.rows as usize != keys.len() {
-        return Err(corrupt("it is of other rows or columns"));
+    if directory.columns != index.columns || directory.rows as usize != keys.len() {
+        return Err(corrupt("it covers other rows or columns"));
     }
     let mut seen = vec![false; keys.len()];
     let (mut last, mut distinct): (Vec<u8>, u32) = (Vec::new(), 0);
@@ -165,16 +165,16 @@ pub fn check(index: &Definition, columns: &[ArrayRef], entries: &HashMap<Bytes, 
             last = key.to_vec();
             for row in runs.iter().cloned().flatten().map(|row| row as usize) {
                 if std::mem::replace(&mut seen[row], true) {
-                    return Err(corrupt("a row that is there twice"));
+                    return Err(corrupt("a row occurs twice"));
                 }
                 if keys.get(row) != key {
-                    return Err(corrupt("a row with another key"));
+                    return Err(corrupt("a row has another key"));
                 }
             }
             Ok(())
         })?;
         if summary.rows != u64::from(page.rows) || summary.first < page.from || from_last > page.from {
-            return Err(corrupt("it is not what its directory says"));
+            return Err(corrupt("it does not match its directory"));
         }
     }
     if seen.contains(&false) || distinct != directory.distinct {

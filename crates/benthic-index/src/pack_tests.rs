@@ -89,7 +89,7 @@ fn look_ups_hold_over_many_pages() {
 }
 
 #[test]
-fn one_value_in_all_rows_and_sorted_values_take_little() {
+fn pages_of_few_distinct_values_are_small() {
     let one = packed(&numbers((0..1_000_000).map(|_| Some(1))));
     assert!(one.values().map(Bytes::len).sum::<usize>() < 200);
     // Two keys alternate, so there are no runs. A key does not fit into one page and is split.
@@ -108,7 +108,7 @@ fn large_objects_have_larger_pages_and_no_more_of_them() {
 }
 
 #[test]
-fn what_would_be_too_large_is_refused() {
+fn pack_refuses_an_index_that_would_be_too_large() {
     let text =
         |row: u32| format!("{:064}", row.wrapping_mul(2_654_435_761)).chars().rev().collect::<String>();
     let column: ArrayRef = Arc::new(StringArray::from_iter_values((0..150_000).map(text)));
@@ -118,7 +118,7 @@ fn what_would_be_too_large_is_refused() {
 }
 
 #[test]
-fn the_check_finds_what_is_wrong() {
+fn check_detects_missing_swapped_and_foreign_pages() {
     let rows = 50_000;
     let column = numbers((0..rows).map(|row| Some(row * 7 % 1_013)));
     let entries = packed(&column);

@@ -23,7 +23,7 @@ pub fn page_key(index: u32, page: u16) -> Bytes {
 
 pub(crate) fn corrupt(what: &str) -> Error {
     let message =
-        format!("an index page is damaged: {what}; `benthic table index POOL/TABLE --rebuild` makes it anew");
+        format!("an index page is damaged: {what}; `benthic table index POOL/TABLE --rebuild` rebuilds it");
     Error::new(ErrorKind::Corrupt, message)
 }
 
@@ -33,11 +33,10 @@ pub fn frame(key: &[u8], body: &[u8]) -> Bytes {
     Bytes::from([&[VERSION], crc.as_slice(), body].concat())
 }
 
-/// Verifies the frame of a value and returns the body.
 pub(crate) fn body<'v>(key: &[u8], value: &'v [u8]) -> Result<&'v [u8]> {
     let (frame, body) = value.split_at_checked(FRAME_BYTES).ok_or_else(|| corrupt("it is too short"))?;
     if frame[0] != VERSION {
-        let message = "an index has a format that is newer than this build; use a newer one";
+        let message = "the index has a newer format than this build can read; use a newer build";
         return Err(Error::new(ErrorKind::Unsupported, message).with("format", frame[0]));
     }
     match checksum(key, body).to_le_bytes() == frame[1..] {
@@ -58,7 +57,6 @@ pub(crate) fn push_number(mut number: u64, to: &mut Vec<u8>) {
     to.push(number as u8);
 }
 
-/// The unread rest of a body.
 pub(crate) struct Reader<'b>(pub &'b [u8]);
 
 impl<'b> Reader<'b> {
@@ -67,13 +65,13 @@ impl<'b> Reader<'b> {
     }
 
     pub(crate) fn bytes(&mut self, len_bytes: usize) -> Result<&'b [u8]> {
-        let (bytes, rest) = self.0.split_at_checked(len_bytes).ok_or_else(|| corrupt("it is cut"))?;
+        let (bytes, rest) = self.0.split_at_checked(len_bytes).ok_or_else(|| corrupt("it is truncated"))?;
         self.0 = rest;
         Ok(bytes)
     }
 
     pub(crate) fn word<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let (bytes, rest) = self.0.split_first_chunk().ok_or_else(|| corrupt("it is cut"))?;
+        let (bytes, rest) = self.0.split_first_chunk().ok_or_else(|| corrupt("it is truncated"))?;
         self.0 = rest;
         Ok(*bytes)
     }
@@ -130,7 +128,6 @@ pub(crate) fn push_group(before: &[u8], key: &[u8], runs: &Runs, body: &mut Vec<
     body.extend(&runs.bytes);
 }
 
-/// Totals of a page.
 pub(crate) struct Summary {
     pub first: Vec<u8>,
     pub rows: u64,
@@ -150,7 +147,7 @@ pub(crate) fn read(
 ) -> Result<Summary> {
     let mut reader = Reader(body(key, value)?);
     if u32::from_le_bytes(reader.word()?) != stamp {
-        return Err(corrupt("it is of other pages"));
+        return Err(corrupt("it was not written with its directory"));
     }
     let (mut first, mut last, mut runs) = (None, Vec::new(), Vec::new());
     let mut count = 0;
@@ -177,7 +174,7 @@ fn read_runs(reader: &mut Reader<'_>, rows: u32, runs: &mut Vec<Range<u32>>) -> 
     runs.clear();
     let count = reader.number()?;
     if count == 0 {
-        return Err(corrupt("a key without rows"));
+        return Err(corrupt("a key has no rows"));
     }
     let (mut end, mut total) = (0_u32, 0);
     for place in 0..count {
@@ -186,7 +183,7 @@ fn read_runs(reader: &mut Reader<'_>, rows: u32, runs: &mut Vec<Range<u32>>) -> 
         let gap = number >> 1;
         let start = u64::from(end) + u64::from(gap);
         if (place > 0 && gap == 0) || start + len > u64::from(rows) {
-            return Err(corrupt("a row that is not there, or twice"));
+            return Err(corrupt("a row does not exist or occurs twice"));
         }
         // `start + len` is at most `rows`.
         end = (start + len) as u32;

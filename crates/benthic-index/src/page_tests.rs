@@ -32,13 +32,13 @@ fn is_damaged(bytes: &[u8], rows: u32) -> bool {
 }
 
 #[test]
-fn what_is_not_in_order_or_not_there_is_damaged() {
+fn pages_with_wrong_order_or_missing_rows_are_damaged() {
     let good = page(&[(b"a", &[(0, 2), (5, 6)]), (b"ab", &[(2, 5)])]);
     assert!(!is_damaged(&good, 6));
     assert!(is_damaged(&good, 5), "a row behind the last");
     assert!(is_damaged(&page(&[(b"b", &[(0, 1)]), (b"a", &[(1, 2)])]), 6), "keys that go down");
     assert!(is_damaged(&page(&[(b"b", &[(0, 1)]), (b"b", &[(1, 2)])]), 6), "a key twice");
-    assert!(is_damaged(&page(&[(b"b", &[])]), 6), "a key without rows");
+    assert!(is_damaged(&page(&[(b"b", &[])]), 6), "a key has no rows");
     assert!(is_damaged(&page(&[]), 6), "nothing at all");
     assert!(is_damaged(&page(&[(&[1; 600], &[(0, 1)])]), 6), "a key that is too long");
     assert!((4..good.len()).any(|len| is_damaged(&good[..len], 6)));
@@ -47,7 +47,7 @@ fn what_is_not_in_order_or_not_there_is_damaged() {
 }
 
 #[test]
-fn a_value_is_of_its_key_and_version() {
+fn a_value_is_bound_to_its_key_and_version() {
     let (key, other) = (page_key(1, 2), page_key(1, 3));
     let value = frame(&key, b"body");
     assert_eq!(body(&key, &value).unwrap(), b"body");

@@ -40,7 +40,7 @@ pub struct KeyRange {
 }
 
 impl KeyRange {
-    pub(crate) fn has(&self, key: &[u8]) -> bool {
+    pub(crate) fn contains(&self, key: &[u8]) -> bool {
         *key >= *self.low && is_within(key, &self.high)
     }
 }
@@ -52,7 +52,7 @@ impl Probe {
     /// `LimitExceeded` for too many ranges; `InvalidArgument` for more columns than the index has.
     pub fn new(index: &Definition, columns: &[Ranges]) -> Result<Probe> {
         if columns.is_empty() || columns.len() > index.columns.len() {
-            return Err(Error::new(ErrorKind::InvalidArgument, "the index has not so many columns")
+            return Err(Error::new(ErrorKind::InvalidArgument, "the index has fewer columns")
                 .with("columns", columns.len()));
         }
         let range = |(low, high): (Vec<u8>, Vec<u8>)| KeyRange { low: low.into(), high: high.into() };
@@ -78,19 +78,16 @@ impl Probe {
         }
     }
 
-    /// Omap key of the index's directory.
     pub fn directory_key(&self) -> Bytes {
         page::directory_key(self.index)
     }
 
-    /// Omap key of a page.
     pub fn page_key(&self, page: u16) -> Bytes {
         page::page_key(self.index, page)
     }
 
-    /// Whether the key is in one of the ranges.
-    pub fn wants(&self, key: &[u8]) -> bool {
+    pub fn contains(&self, key: &[u8]) -> bool {
         let after = self.ranges.partition_point(|range| *range.low <= *key);
-        after > 0 && self.ranges[after - 1].has(key)
+        after > 0 && self.ranges[after - 1].contains(key)
     }
 }

@@ -61,7 +61,6 @@ impl Ranges {
         Ranges { ranges, are_points: false }
     }
 
-    /// The intersection.
     #[must_use]
     pub fn and(&self, other: &Ranges) -> Ranges {
         let mut both = Vec::new();
@@ -77,7 +76,6 @@ impl Ranges {
         Ranges { ranges: both, are_points: self.are_points || other.are_points }
     }
 
-    /// The union.
     #[must_use]
     pub fn or(&self, other: &Ranges) -> Ranges {
         let mut all: Vec<_> = self.ranges.iter().chain(&other.ranges).cloned().collect();
@@ -96,12 +94,10 @@ impl Ranges {
         Ranges { ranges: merged, are_points: self.are_points && other.are_points }
     }
 
-    /// Number of ranges.
     pub fn len(&self) -> usize {
         self.ranges.len()
     }
 
-    /// Whether the ranges contain no value.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }

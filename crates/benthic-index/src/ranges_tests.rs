@@ -70,18 +70,18 @@ fn index(columns: u32) -> Definition {
 
 proptest! {
     #[test]
-    fn ranges_have_the_keys_of_what_holds(condition in conditions()) {
+    fn ranges_contain_exactly_the_keys_that_satisfy_the_condition(condition in conditions()) {
         let probe = Probe::new(&index(1), &[condition.ranges()]).unwrap();
         prop_assert_eq!(probe.check(), Ok(()));
         for value in [None].into_iter().chain((-7..7).map(Some)) {
             let column: ArrayRef = Arc::new(Int64Array::from(vec![value]));
             let keys = Keys::of(&[column]).unwrap();
-            prop_assert_eq!(probe.wants(keys.get(0)), condition.holds(value), "{:?}", value);
+            prop_assert_eq!(probe.contains(keys.get(0)), condition.holds(value), "{:?}", value);
         }
     }
 
     #[test]
-    fn points_go_on_with_the_next_column(
+    fn point_ranges_combine_with_the_next_column(
         firsts in prop::collection::vec(-3_i64..3, 1..4),
         condition in conditions(),
     ) {
@@ -93,20 +93,20 @@ proptest! {
         for (first, second) in (-4_i64..4).flat_map(|first| (-7_i64..7).map(move |second| (first, second))) {
             let keys = Keys::of(&[number(first), number(second)]).unwrap();
             let expected = firsts.contains(&first) && condition.holds(Some(second));
-            prop_assert_eq!(probe.wants(keys.get(0)), expected, "{} {}", first, second);
+            prop_assert_eq!(probe.contains(keys.get(0)), expected, "{} {}", first, second);
         }
     }
 }
 
 #[test]
-fn beginnings_are_no_points_and_find_cut_texts() {
+fn prefix_ranges_are_not_points_and_match_truncated_strings() {
     let start = "x".repeat(80);
     let ranges = Ranges::prefix(start.as_bytes());
     assert!(!ranges.are_points());
     let probe = Probe::new(&index(1), &[ranges]).unwrap();
     for (text, is_wanted) in [(format!("{start}yz"), true), ("x".to_owned(), false), (String::new(), false)] {
         let column: ArrayRef = Arc::new(StringArray::from(vec![text]));
-        assert_eq!(probe.wants(Keys::of(&[column]).unwrap().get(0)), is_wanted);
+        assert_eq!(probe.contains(Keys::of(&[column]).unwrap().get(0)), is_wanted);
     }
 }
 
@@ -118,7 +118,7 @@ fn nan_is_in_every_range_of_floats() {
     for (value, is_wanted) in
         [(0.5, true), (1.0, true), (1.5, false), (f64::INFINITY, false), (-f64::NAN, true)]
     {
-        assert_eq!(probe.wants(Keys::of(&[float(value)]).unwrap().get(0)), is_wanted, "{value}");
+        assert_eq!(probe.contains(Keys::of(&[float(value)]).unwrap().get(0)), is_wanted, "{value}");
     }
 }
 

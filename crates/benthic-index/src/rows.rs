@@ -24,12 +24,10 @@ impl Rows {
         Rows { ranges: merged, of }
     }
 
-    /// The ranges, in ascending order.
     pub fn ranges(&self) -> &[Range<u32>] {
         &self.ranges
     }
 
-    /// Number of rows in the set.
     pub fn count(&self) -> u64 {
         self.ranges.iter().map(|range| u64::from(range.end - range.start)).sum()
     }
@@ -39,7 +37,6 @@ impl Rows {
         self.of
     }
 
-    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }

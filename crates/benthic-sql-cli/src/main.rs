@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 use commands::{sql, table};
 use std::process::ExitCode;
 
-/// Tables and SQL; on a cluster, what can run beside the objects runs there.
+/// Tables and SQL; on a cluster, parts of queries run beside the objects.
 #[derive(Parser)]
 #[command(
     name = "benthic-sql",
@@ -29,7 +29,7 @@ struct Cli {
 enum Command {
     /// Query tables and Parquet objects with SQL
     Sql(sql::SqlArgs),
-    /// Create, fill, look at and remove tables
+    /// Create, load, inspect and remove tables
     #[command(subcommand, after_help = table::EXAMPLES)]
     Table(table::TableCommand),
 }

@@ -19,7 +19,6 @@ pub enum Pushdown {
     Auto,
     /// Push every fragment that the objects accept.
     Always,
-    /// Pull every object.
     Never,
 }
 
@@ -48,13 +47,10 @@ const RETRIES: u32 = 8;
 /// The next step for an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Push the fragment.
     Push,
-    /// Pull the object.
     Pull,
-    /// Pull the object, but push it if [`Choice::gives_up`] before the first rows arrive.
+    /// Pull the object, but push it if [`Choice::give_up_if_slow`] before the first rows arrive.
     TryPull,
-    /// Retry the push after this time.
     Wait(Duration),
 }
 
@@ -68,9 +64,9 @@ pub struct Choice {
 
 #[derive(Debug, Default)]
 struct Measurements {
-    refused: bool,
-    asked: u64,
-    tries_here: bool,
+    is_refused: bool,
+    requests: u64,
+    is_trying_pull: bool,
     pushed: Speed,
     pulled: Speed,
 }
@@ -111,13 +107,12 @@ impl Choice {
         Choice { pushdown, is_far, measured: Mutex::default() }
     }
 
-    /// The next step for a new object.
     pub fn next(&self, size_bytes: u64) -> Step {
         let mut measured = self.measured.lock();
-        if measured.refused || self.pushdown == Pushdown::Never {
+        if measured.is_refused || self.pushdown == Pushdown::Never {
             return Step::Pull;
         }
-        measured.asked += 1;
+        measured.requests += 1;
         let Some(pushed) = measured.pushed.of(size_bytes).filter(|_| self.pushdown == Pushdown::Auto) else {
             return Step::Push;
         };
@@ -128,7 +123,7 @@ impl Choice {
             Some(_) => slower.as_secs_f64() > FAR_SLOWER * faster.as_secs_f64(),
         };
         let tries =
-            measured.asked.is_multiple_of(if is_far_slower { TRY_AGAIN * TRY_AGAIN } else { TRY_AGAIN });
+            measured.requests.is_multiple_of(if is_far_slower { TRY_AGAIN * TRY_AGAIN } else { TRY_AGAIN });
         match pulled {
             Some(pulled) if pulled < pushed && !tries => Step::Pull,
             Some(pulled) if pulled < pushed => Step::Push,
@@ -138,15 +133,15 @@ impl Choice {
     }
 
     /// The next step for an object whose OSD has been busy for the time `waited`.
-    pub fn busy(&self, size_bytes: u64, waited: Duration) -> Step {
+    pub fn next_when_busy(&self, size_bytes: u64, waited: Duration) -> Step {
         let mut measured = self.measured.lock();
         let pushed = measured.pushed.of(size_bytes);
         let wait = Step::Wait((pushed.unwrap_or_default() / RETRIES).clamp(WAIT_MIN, WAIT_MAX));
         let timeout = match measured.pulled.of(size_bytes) {
-            _ if measured.refused => return Step::Pull,
+            _ if measured.is_refused => return Step::Pull,
             _ if self.pushdown == Pushdown::Always => BUSY_TIMEOUT,
             Some(pulled) => pulled,
-            None if measured.tries_here => BUSY_TIMEOUT,
+            None if measured.is_trying_pull => BUSY_TIMEOUT,
             // One trial pull shows whether waiting is worthwhile. Often only this query's own
             // fragments keep the OSD busy.
             None => {
@@ -156,7 +151,7 @@ impl Choice {
                     (true, Some(pushed)) => GIVE_UP_AFTER * pushed,
                 };
                 if waited >= first {
-                    measured.tries_here = true;
+                    measured.is_trying_pull = true;
                     return Step::TryPull;
                 }
                 BUSY_TIMEOUT
@@ -167,7 +162,7 @@ impl Choice {
 
     /// Stops pushing: the objects do not accept this fragment.
     pub fn stop_pushing(&self) {
-        self.measured.lock().refused = true;
+        self.measured.lock().is_refused = true;
     }
 
     /// Records that a reply was too large. `Auto` then stops pushing: the work was wasted, and the
@@ -178,32 +173,29 @@ impl Choice {
         }
     }
 
-    /// Records a pushed fragment.
     pub fn add_pushed(&self, size_bytes: u64, time: Duration) {
         self.measured.lock().pushed.add(size_bytes, time);
     }
 
     /// Whether to abandon a trial pull that has no rows after `time`. If so, pulling counts as far
     /// slower.
-    pub fn gives_up(&self, size_bytes: u64, time: Duration) -> bool {
+    pub fn give_up_if_slow(&self, size_bytes: u64, time: Duration) -> bool {
         let mut measured = self.measured.lock();
-        let gives_up = measured.pushed.of(size_bytes).is_some_and(|pushed| time > GIVE_UP_AFTER * pushed);
-        if gives_up {
+        let is_too_slow = measured.pushed.of(size_bytes).is_some_and(|pushed| time > GIVE_UP_AFTER * pushed);
+        if is_too_slow {
             measured.pulled.add(size_bytes, time.mul_f64(FAR_SLOWER));
-            measured.tries_here = false;
+            measured.is_trying_pull = false;
         }
-        gives_up
+        is_too_slow
     }
 
     /// Ends a trial pull that has its first rows. Its further time also depends on how fast the
     /// caller takes the rows.
-    pub fn note_rows_here(&self) {
-        self.measured.lock().tries_here = false;
+    pub fn end_trial_pull(&self) {
+        self.measured.lock().is_trying_pull = false;
     }
 
-    /// Records a pulled object.
     pub fn add_pulled(&self, size_bytes: u64, time: Duration) {
-        let mut measured = self.measured.lock();
-        measured.pulled.add(size_bytes, time);
+        self.measured.lock().pulled.add(size_bytes, time);
     }
 }

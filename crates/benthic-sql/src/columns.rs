@@ -20,7 +20,7 @@ pub struct ByNumber(pub TableSchema);
 
 impl PhysicalExprAdapterFactory for ByNumber {
     fn create(&self, logical: SchemaRef, file: SchemaRef) -> Result<Arc<dyn PhysicalExprAdapter>> {
-        let fields: Vec<Field> = file.fields().iter().map(|field| self.as_now(field)).collect();
+        let fields: Vec<Field> = file.fields().iter().map(|field| self.with_current_name(field)).collect();
         let by_name = DefaultPhysicalExprAdapter::new(logical, Arc::new(Schema::new(fields)));
         Ok(Arc::new(Adapter { by_name, file }))
     }
@@ -28,7 +28,7 @@ impl PhysicalExprAdapterFactory for ByNumber {
 
 impl ByNumber {
     /// The field under the current name of its column, or under a name that no column has.
-    fn as_now(&self, field: &Field) -> Field {
+    fn with_current_name(&self, field: &Field) -> Field {
         let id = field.metadata().get(FIELD_ID_KEY).and_then(|id| id.parse().ok());
         let renamed = id.map(|id: u32| match self.0.by_id(id) {
             Some(column) => column.name.clone(),

@@ -25,13 +25,8 @@ pub struct DynamicFilter {
 }
 
 impl DynamicFilter {
-    /// Starts with the unfiltered fragment.
     pub fn new(fragment: &Fragment, envelope: Bytes, compress: bool) -> DynamicFilter {
-        let now = FilteredFragment {
-            envelope: envelope.clone(),
-            probe: fragment.probe.clone(),
-            ..FilteredFragment::default()
-        };
+        let now = unfiltered_fragment(fragment, &envelope);
         DynamicFilter { envelope, compress, last: Mutex::new((0, Arc::new(now))) }
     }
 
@@ -41,9 +36,7 @@ impl DynamicFilter {
     /// Errors of evaluating the filter's state.
     pub fn current(&self, fragment: &Fragment) -> Result<Arc<FilteredFragment>> {
         let mut last = self.last.lock();
-        let Some(dynamic) = &fragment.dynamic else {
-            return Ok(Arc::clone(&last.1));
-        };
+        let Some(dynamic) = &fragment.dynamic else { return Ok(Arc::clone(&last.1)) };
         let generation = snapshot_generation(dynamic);
         if generation != last.0 {
             *last = (generation, Arc::new(self.build(fragment, dynamic)?));
@@ -55,12 +48,7 @@ impl DynamicFilter {
         let snapshot = snapshot_physical_expr(Arc::clone(dynamic))?;
         let parts = split_conjunction(&snapshot).into_iter().filter(|part| is_simple(part)).cloned();
         let Some(filter) = conjunction_opt(parts) else {
-            let probe = fragment.probe.clone();
-            return Ok(FilteredFragment {
-                envelope: self.envelope.clone(),
-                probe,
-                ..FilteredFragment::default()
-            });
+            return Ok(unfiltered_fragment(fragment, &self.envelope));
         };
         let probe = fragment.probe_with(&filter).or_else(|| fragment.probe.clone());
         let prunes = PruningPredicateBuilder::new()
@@ -75,6 +63,11 @@ impl DynamicFilter {
         };
         Ok(FilteredFragment { filter: Some(filter), plan, envelope, prunes, probe })
     }
+}
+
+fn unfiltered_fragment(fragment: &Fragment, envelope: &Bytes) -> FilteredFragment {
+    let (envelope, probe) = (envelope.clone(), fragment.probe.clone());
+    FilteredFragment { envelope, probe, ..FilteredFragment::default() }
 }
 
 /// Whether a part of a filter can be sent and can prune. Literals are useless, and a lookup in a

@@ -50,12 +50,10 @@ pub struct Fragment {
     /// Maximum number of rows from all objects together.
     pub limit: Option<usize>,
     pub objects: Vec<Arc<DataObject>>,
-    /// Number of the table's objects that the manifest's statistics excluded.
     pub pruned_objects: usize,
     /// Dynamic filter that nodes above fill in while they run. Its columns are those of the
     /// objects.
     pub dynamic: Option<Expr>,
-    /// Columns of the objects.
     pub schema: SchemaRef,
     /// The static predicate of the scan.
     fixed: Option<Expr>,
@@ -76,7 +74,6 @@ pub struct FilteredFragment {
     pub filter: Option<Expr>,
     /// The plan with the filter, if the filter can be sent.
     pub plan: Option<Plan>,
-    /// The encoded request.
     pub envelope: Bytes,
     /// Prunes objects with the manifest's statistics.
     pub prunes: Option<Arc<PruningPredicate>>,
@@ -110,7 +107,6 @@ impl Fragment {
         conjunction_opt(all).and_then(|filter| self.indexes.probe(&filter)).map(Arc::new)
     }
 
-    /// A description of the index lookup for `EXPLAIN`.
     pub fn describe_probe(&self) -> Option<String> {
         self.probe.as_ref().map(|probe| self.indexes.describe(probe))
     }
@@ -142,9 +138,7 @@ impl Fragment {
     ) -> Result<Plan> {
         let plan = filtered.plan.as_ref().unwrap_or(&self.plan);
         let on_object = Arc::clone(plan).transform_up(|plan| {
-            let Some(scan) = scan_of_objects(&plan) else {
-                return Ok(Transformed::no(plan));
-            };
+            let Some(scan) = scan_of_objects(&plan) else { return Ok(Transformed::no(plan)) };
             let mut source = parquet_of(scan)?.clone();
             source = source.with_parquet_file_reader_factory(Arc::<Readers>::clone(readers));
             if let Some(predicate) =
@@ -192,9 +186,7 @@ fn climb(plan: &Plan) -> Result<Option<Fragment>> {
     if let Some(scan) = scan_of_objects(plan) {
         return leaf(scan).map(Some);
     }
-    let [input] = plan.children()[..] else {
-        return Ok(None);
-    };
+    let [input] = plan.children()[..] else { return Ok(None) };
     let hands_on = plan.is::<CooperativeExec>()
         || plan.downcast_ref::<RepartitionExec>().is_some_and(|repartition| {
             matches!(repartition.partitioning(), Partitioning::RoundRobinBatch(_))
@@ -205,14 +197,11 @@ fn climb(plan: &Plan) -> Result<Option<Fragment>> {
     if !can_push_down(plan) {
         return Ok(None);
     }
-    let Some(fragment) = climb(input)? else {
-        return Ok(None);
-    };
-    above(plan, fragment)
+    let Some(fragment) = climb(input)? else { return Ok(None) };
+    add_node(plan, fragment)
 }
 
-/// Adds a node on top of the fragment.
-fn above(plan: &Plan, mut fragment: Fragment) -> Result<Option<Fragment>> {
+fn add_node(plan: &Plan, mut fragment: Fragment) -> Result<Option<Fragment>> {
     let fewest = |limit: Option<usize>, fetch: Option<usize>| limit.into_iter().chain(fetch).min();
     if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
         if *aggregate.mode() != AggregateMode::Partial || fragment.limit.is_some() {
@@ -313,7 +302,7 @@ fn objects(scan: &FileScanConfig) -> Result<Vec<Arc<DataObject>>> {
     let mut seen = HashSet::new();
     for file in scan.file_groups.iter().flat_map(|group| group.iter()) {
         let Some(object) = file.extensions.get_arc::<DataObject>() else {
-            return internal_err!("a file of the scan is no object");
+            return internal_err!("a file of the scan is not an object");
         };
         if seen.insert(Arc::as_ptr(&object)) {
             objects.push(object);

@@ -172,7 +172,6 @@ impl ExecutionPlan for FragmentExec {
     }
 }
 
-/// Truncates the stream after this many rows.
 fn first(batches: Batches, rows: usize) -> Batches {
     batches
         .scan(rows, |left, batch| {
@@ -188,7 +187,6 @@ fn first(batches: Batches, rows: usize) -> Batches {
         .boxed()
 }
 
-/// The metrics in `EXPLAIN ANALYZE`.
 struct Counters {
     pushed: Count,
     pulled: Count,
@@ -230,14 +228,12 @@ impl Counters {
     }
 }
 
-/// Result of pushing a fragment.
 enum Pushed {
     Rows(Vec<RecordBatch>),
     Busy,
     Refused,
 }
 
-/// One execution of one partition.
 struct Run {
     fragment: Arc<Fragment>,
     filter: Arc<DynamicFilter>,
@@ -252,9 +248,9 @@ impl Run {
     fn batches_of(self: Arc<Run>, object: Arc<DataObject>) -> Batches {
         stream::once(async move {
             let filtered = self.filter.current(&self.fragment)?;
-            if filtered.prunes.as_ref().is_some_and(|filter| object.is_left_out_by(filter)) {
+            if filtered.prunes.as_ref().is_some_and(|filter| object.is_pruned_by(filter)) {
                 self.counters.left_out.add(1);
-                object.done();
+                object.mark_done();
                 return Ok(stream::empty().boxed());
             }
             let mut start = self.clock.monotonic();
@@ -278,10 +274,10 @@ impl Run {
                     }
                     Step::Push => match self.push(&object, &filtered, start).await? {
                         Pushed::Rows(batches) => {
-                            object.done();
+                            object.mark_done();
                             return Ok(stream::iter(batches).map(Ok).boxed());
                         }
-                        Pushed::Busy => self.choice.busy(object.size_bytes(), self.since(start)),
+                        Pushed::Busy => self.choice.next_when_busy(object.size_bytes(), self.since(start)),
                         Pushed::Refused => Step::Pull,
                     },
                 };
@@ -291,7 +287,6 @@ impl Run {
         .boxed()
     }
 
-    /// Time since an earlier moment of the clock.
     fn since(&self, start: Duration) -> Duration {
         self.clock.monotonic().saturating_sub(start)
     }
@@ -310,7 +305,7 @@ impl Run {
         };
         counters.bytes_moved.add(filtered.envelope.len() + output.len());
         let Ok(reply) = Reply::decode(output) else {
-            return self.refuse(&counters.refused_unsupported, object, "its reply is of another build");
+            return self.refuse(&counters.refused_unsupported, object, "the reply comes from another build");
         };
         counters.bytes_read_there.add(reply.read_bytes as usize);
         counters.time_there.add_duration(Duration::from_micros(reply.plan_us + reply.run_us));
@@ -320,11 +315,7 @@ impl Run {
                 counters.refused_busy.add(1);
                 return Ok(Pushed::Busy);
             }
-            Ok(Status::TooLarge) => {
-                counters.refused_too_large.add(1);
-                self.choice.note_too_large();
-                return Ok(Pushed::Refused);
-            }
+            Ok(Status::TooLarge) => return Ok(self.refuse_too_large()),
             // Run it in the client. It fails there too, with the usual message and error kind.
             Ok(Status::Failed) => {
                 counters.refused_failed.add(1);
@@ -334,20 +325,18 @@ impl Run {
                 static WARNED: AtomicBool = AtomicBool::new(false);
                 if !WARNED.swap(true, Ordering::Relaxed) {
                     tracing::warn!(
-                        "nothing runs beside the objects, which is slower: their OSDs have the class of another build of this \
-                         program; install libcls_table_1.so with `benthic class install` and start the OSDs again"
+                        "all fragments run in the client, which is slower: the OSDs have the class of another build of this \
+                         program; install libcls_table_1.so with `benthic class install` and restart the OSDs"
                     );
                 }
-                counters.refused_unsupported.add(1);
-                self.choice.stop_pushing();
-                return Ok(Pushed::Refused);
+                return Ok(self.refuse_all(&counters.refused_unsupported));
             }
             Ok(Status::Unsupported) | Err(_) => {
                 return self.refuse(&counters.refused_unsupported, object, &reply.message);
             }
         }
         let Some(batches) = batches(&reply, &self.schema)? else {
-            return self.refuse(&counters.refused_unsupported, object, "its rows have another schema");
+            return self.refuse(&counters.refused_unsupported, object, "the reply has another schema");
         };
         counters.pushed.add(1);
         if filtered.probe.is_some() {
@@ -357,39 +346,41 @@ impl Run {
         Ok(Pushed::Rows(batches))
     }
 
-    /// Decides what follows from an error of the call.
     fn on_error(&self, error: Error) -> Result<Pushed> {
         match error.kind() {
             ErrorKind::Unsupported => {
                 static WARNED: AtomicBool = AtomicBool::new(false);
                 if !WARNED.swap(true, Ordering::Relaxed) {
-                    tracing::warn!("nothing runs beside the objects, which is slower: {error}");
+                    tracing::warn!("all fragments run in the client, which is slower: {error}");
                 }
-                self.counters.refused_unsupported.add(1);
-                self.choice.stop_pushing();
-                Ok(Pushed::Refused)
+                Ok(self.refuse_all(&self.counters.refused_unsupported))
             }
             // The call exceeded its time or memory.
-            ErrorKind::LimitExceeded => {
-                self.counters.refused_too_large.add(1);
-                self.choice.note_too_large();
-                Ok(Pushed::Refused)
-            }
+            ErrorKind::LimitExceeded => Ok(self.refuse_too_large()),
             ErrorKind::ClassFailed => {
-                tracing::warn!("the fragment failed beside its object and runs here: {error}");
-                self.counters.refused_failed.add(1);
-                self.choice.stop_pushing();
-                Ok(Pushed::Refused)
+                tracing::warn!("the fragment failed beside its object and runs in the client: {error}");
+                Ok(self.refuse_all(&self.counters.refused_failed))
             }
             _ => Err(external(error)),
         }
     }
 
     fn refuse(&self, reason: &Count, object: &DataObject, why: &str) -> Result<Pushed> {
-        tracing::info!("the fragment is refused beside its object and runs here: {why} object={object:?}");
+        tracing::info!("the OSD refused the fragment, which runs in the client: {why} object={object:?}");
+        Ok(self.refuse_all(reason))
+    }
+
+    /// Counts the refusal, and stops pushing.
+    fn refuse_all(&self, reason: &Count) -> Pushed {
         reason.add(1);
         self.choice.stop_pushing();
-        Ok(Pushed::Refused)
+        Pushed::Refused
+    }
+
+    fn refuse_too_large(&self) -> Pushed {
+        self.counters.refused_too_large.add(1);
+        self.choice.note_too_large();
+        Pushed::Refused
     }
 
     /// Pulls the object, but returns `None` if the first rows take too long.
@@ -403,10 +394,10 @@ impl Run {
         loop {
             match tokio::time::timeout(TRY_FOR, rows.next()).await {
                 Ok(first) => {
-                    self.choice.note_rows_here();
+                    self.choice.end_trial_pull();
                     return Ok(Some(stream::iter(first).chain(rows).boxed()));
                 }
-                Err(_) if self.choice.gives_up(object.size_bytes(), self.since(start)) => {
+                Err(_) if self.choice.give_up_if_slow(object.size_bytes(), self.since(start)) => {
                     self.counters.given_up.add(1);
                     return Ok(None);
                 }

@@ -35,10 +35,10 @@ impl AnalyzerRule for ExactDecimals {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let plan = rewritten(plan, &|expr, schema| {
+        let plan = rewrite_exprs(plan, &|expr, schema| {
             let mut changed = false;
-            for alike in alike(expr) {
-                changed |= make_decimals(alike, schema);
+            for group in coerced_groups(expr) {
+                changed |= make_decimals(group, schema);
             }
             changed
         });
@@ -46,11 +46,10 @@ impl AnalyzerRule for ExactDecimals {
     }
 }
 
-/// Functions that coerce all their arguments to one type.
 const OF_ONE_TYPE: [&str; 6] = ["coalesce", "greatest", "ifnull", "least", "nullif", "nvl"];
 
 /// The groups of subexpressions that are coerced to one type.
-fn alike(expr: &mut Expr) -> Vec<Vec<&mut Expr>> {
+fn coerced_groups(expr: &mut Expr) -> Vec<Vec<&mut Expr>> {
     match expr {
         Expr::BinaryExpr(binary) if binary.op.supports_propagation() => {
             vec![vec![binary.left.as_mut(), binary.right.as_mut()]]
@@ -79,9 +78,9 @@ fn alike(expr: &mut Expr) -> Vec<Vec<&mut Expr>> {
 }
 
 /// If a group contains decimals, turns its float literals into decimals.
-fn make_decimals(alike: Vec<&mut Expr>, schema: &DFSchema) -> bool {
+fn make_decimals(group: Vec<&mut Expr>, schema: &DFSchema) -> bool {
     let (literals, others): (Vec<_>, Vec<_>) =
-        alike.into_iter().partition(|expr| matches!(expr, Expr::Literal(..)));
+        group.into_iter().partition(|expr| matches!(expr, Expr::Literal(..)));
     let mut widest = None;
     for other in &others {
         match other.get_type(schema) {
@@ -95,9 +94,7 @@ fn make_decimals(alike: Vec<&mut Expr>, schema: &DFSchema) -> bool {
             Ok(_) => {}
         }
     }
-    let Some((whole_digits, digits)) = widest else {
-        return false;
-    };
+    let Some((whole_digits, digits)) = widest else { return false };
     let mut changed = false;
     for literal in literals {
         changed |= make_decimal(literal, whole_digits, digits);
@@ -107,16 +104,12 @@ fn make_decimals(alike: Vec<&mut Expr>, schema: &DFSchema) -> bool {
 
 /// Turns a float literal into a decimal, unless the two types would have no common type.
 fn make_decimal(literal: &mut Expr, whole_digits: u8, scale: i8) -> bool {
-    let Expr::Literal(ScalarValue::Float64(Some(value)), _) = literal else {
-        return false;
-    };
+    let Expr::Literal(ScalarValue::Float64(Some(value)), _) = literal else { return false };
     // The shortest text that parses to this float. It equals the written text if that had at most
     // 15 digits.
     let text = value.to_string();
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
-    let Ok(scale) = usize::try_from(scale) else {
-        return false;
-    };
+    let Ok(scale) = usize::try_from(scale) else { return false };
     let whole_digits = whole.trim_start_matches('-').len().max(usize::from(whole_digits));
     if whole_digits + fraction.len().max(scale) > DECIMAL_DIGITS_MAX {
         return false;
@@ -141,10 +134,8 @@ impl OptimizerRule for BothZeros {
     }
 
     fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        rewritten(plan, &|expr, _| {
-            let Expr::InList(list) = expr else {
-                return false;
-            };
+        rewrite_exprs(plan, &|expr, _| {
+            let Expr::InList(list) = expr else { return false };
             let missing = list.list.iter().filter_map(other_zero).find(|zero| !list.list.contains(zero));
             let changed = missing.is_some();
             list.list.extend(missing);
@@ -163,7 +154,7 @@ fn other_zero(expr: &Expr) -> Option<Expr> {
 }
 
 /// Applies `rewrite` to every expression of the plan. It returns whether it changed the expression.
-fn rewritten(
+fn rewrite_exprs(
     plan: LogicalPlan,
     rewrite: &impl Fn(&mut Expr, &DFSchema) -> bool,
 ) -> Result<Transformed<LogicalPlan>> {

@@ -29,7 +29,7 @@ pub struct Facts {
 }
 
 /// The objects that remain after pruning.
-pub struct Kept {
+pub struct RemainingObjects {
     pub entries: Vec<FileEntry>,
     /// The facts about the entries, one row each and in the same order. They may also contain
     /// objects after the last entry.
@@ -37,23 +37,23 @@ pub struct Kept {
     pub pruned_objects: usize,
 }
 
-impl Kept {
+impl RemainingObjects {
     /// Reads the file lists, with their statistics of these columns, and prunes them.
     ///
     /// # Errors
     /// Errors of [`Snapshot::files`].
-    pub async fn of(
+    pub async fn load(
         snapshot: &Snapshot,
         columns: &[&str],
         predicate: Option<&PruningPredicate>,
-    ) -> Result<Kept> {
+    ) -> Result<RemainingObjects> {
         let named =
             |name: &&str| snapshot.schema().by_name(name).map(|column| ((*name).to_owned(), column.clone()));
         let known: benthic_core::Result<_> = columns.iter().map(named).collect();
         let known = Arc::new(known.map_err(external)?);
         let partitioning = Arc::new(snapshot.partitioning().clone());
         let mut lists = snapshot.files(columns).map_err(external)?;
-        let mut kept = Kept { entries: Vec::new(), facts: Vec::new(), pruned_objects: 0 };
+        let mut kept = RemainingObjects { entries: Vec::new(), facts: Vec::new(), pruned_objects: 0 };
         while let Some(rows) = lists.try_next().await.map_err(external)? {
             let before = rows.num_rows();
             let mut facts =
@@ -139,12 +139,10 @@ impl Kept {
 }
 
 impl Facts {
-    /// Number of objects.
     pub fn objects(&self) -> usize {
         self.rows.num_rows()
     }
 
-    /// The facts about one object.
     pub fn row(&self, row: usize) -> Facts {
         Facts {
             columns: Arc::clone(&self.columns),
@@ -166,9 +164,7 @@ impl Facts {
     fn bounds(&self, kind: &str, name: &Name) -> Option<ArrayRef> {
         let column = self.columns.get(name.name())?;
         let bounds = self.of(kind, column)?;
-        let Some(nans) = self.numbers("nans", column) else {
-            return Some(bounds);
-        };
+        let Some(nans) = self.numbers("nans", column) else { return Some(bounds) };
         let has_nan = gt(&nans, &UInt64Array::new_scalar(0)).ok()?;
         nullif(&bounds, &has_nan).ok()
     }

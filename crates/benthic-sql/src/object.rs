@@ -26,9 +26,7 @@ const FOOTER_GUESS_BYTES: u64 = 64 * 1024;
 /// Maximum gap between two ranges for which one merged step is cheaper than two. Over a network,
 /// round trips cost more than bytes.
 const GAP_BYTES_MAX: u64 = 64 * 1024;
-/// Maximum bytes per step of a read operation.
 const STEP_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// Maximum steps per read operation.
 const STEPS_MAX: usize = 4;
 /// Maximum concurrent read operations per request.
 const OPERATIONS_AT_ONCE: usize = 4;
@@ -36,7 +34,7 @@ const OPERATIONS_AT_ONCE: usize = 4;
 /// Caches of a session: the footers of table objects, which are immutable, and the directories of
 /// their indexes, which can become stale. A lookup detects a stale directory.
 #[derive(Clone)]
-pub struct Footers {
+pub struct MetadataCache {
     footers: Arc<Cache<(Id, TableObject), Arc<ParquetMetaData>, DecodedBytes>>,
     directories: Arc<Cache<DirectoryKey, Bytes, EntryBytes>>,
 }
@@ -53,7 +51,6 @@ impl Weighter<DirectoryKey, Bytes> for EntryBytes {
     }
 }
 
-/// Weighs a footer by its size in memory.
 #[derive(Clone)]
 struct DecodedBytes;
 
@@ -63,35 +60,26 @@ impl Weighter<(Id, TableObject), Arc<ParquetMetaData>> for DecodedBytes {
     }
 }
 
-impl Footers {
-    /// Maximum memory of all cached footers.
-    const BYTES_MAX: u64 = 64 * 1024 * 1024;
-    /// Typical size of a footer, to size the cache's hash table.
-    const BYTES_USUAL: u64 = 16 * 1024;
-    /// Maximum memory of all cached directories.
-    const DIRECTORIES_BYTES_MAX: u64 = 16 * 1024 * 1024;
-    /// Typical size of a directory.
-    const DIRECTORY_BYTES_USUAL: u64 = 1024;
-}
+const FOOTERS_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Typical size of a footer, to size the cache's hash table.
+const FOOTER_BYTES_USUAL: u64 = 16 * 1024;
+const DIRECTORIES_BYTES_MAX: u64 = 16 * 1024 * 1024;
+const DIRECTORY_BYTES_USUAL: u64 = 1024;
 
-impl Default for Footers {
-    fn default() -> Footers {
-        let items = (Footers::BYTES_MAX / Footers::BYTES_USUAL) as usize;
-        let directories = (Footers::DIRECTORIES_BYTES_MAX / Footers::DIRECTORY_BYTES_USUAL) as usize;
-        Footers {
-            footers: Arc::new(Cache::with_weighter(items, Footers::BYTES_MAX, DecodedBytes)),
-            directories: Arc::new(Cache::with_weighter(
-                directories,
-                Footers::DIRECTORIES_BYTES_MAX,
-                EntryBytes,
-            )),
+impl Default for MetadataCache {
+    fn default() -> MetadataCache {
+        let footers = (FOOTERS_BYTES_MAX / FOOTER_BYTES_USUAL) as usize;
+        let directories = (DIRECTORIES_BYTES_MAX / DIRECTORY_BYTES_USUAL) as usize;
+        MetadataCache {
+            footers: Arc::new(Cache::with_weighter(footers, FOOTERS_BYTES_MAX, DecodedBytes)),
+            directories: Arc::new(Cache::with_weighter(directories, DIRECTORIES_BYTES_MAX, EntryBytes)),
         }
     }
 }
 
-impl fmt::Debug for Footers {
+impl fmt::Debug for MetadataCache {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Footers({}, {})", self.footers.len(), self.directories.len())
+        write!(formatter, "MetadataCache({}, {})", self.footers.len(), self.directories.len())
     }
 }
 
@@ -99,7 +87,7 @@ impl fmt::Debug for Footers {
 #[derive(Clone, Debug, Default)]
 pub struct Reading {
     /// Cached footers, which outlive the query.
-    pub footers: Footers,
+    pub footers: MetadataCache,
     pub work: Arc<Work>,
 }
 
@@ -107,34 +95,33 @@ pub struct Reading {
 /// exists.
 pub struct DataObject {
     size_bytes: u64,
-    of: Of,
+    origin: Origin,
     work: Arc<Work>,
     is_done: AtomicBool,
 }
 
-enum Of {
+enum Origin {
     /// An object that the user named, in the version that it had when it was opened.
-    Itself {
+    Object {
         pool: Arc<dyn Pool>,
         address: ObjectAddress,
         version: u64,
         footer: OnceCell<Arc<ParquetMetaData>>,
     },
-    /// An immutable object of a table's snapshot.
     Table {
         snapshot: Snapshot,
         entry: FileEntry,
         is_read_by_name: bool,
         facts: (Arc<Facts>, usize),
-        footers: Footers,
+        footers: MetadataCache,
     },
 }
 
 impl fmt::Debug for DataObject {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.of {
-            Of::Itself { address, .. } => write!(formatter, "{address}"),
-            Of::Table { snapshot, entry, .. } => {
+        match &self.origin {
+            Origin::Object { address, .. } => write!(formatter, "{address}"),
+            Origin::Table { snapshot, entry, .. } => {
                 write!(formatter, "{} {}", snapshot.table().address(), entry.object)
             }
         }
@@ -149,10 +136,10 @@ impl DataObject {
     pub async fn open(pool: Arc<dyn Pool>, address: ObjectAddress) -> Result<DataObject> {
         let (stat, version) =
             pool.stat(&address.object).await.map_err(|error| error.with("object", &address))?;
-        let of = Of::Itself { pool, address, version, footer: OnceCell::new() };
+        let origin = Origin::Object { pool, address, version, footer: OnceCell::new() };
         Ok(DataObject {
             size_bytes: stat.size_bytes,
-            of,
+            origin,
             work: Arc::default(),
             is_done: AtomicBool::new(false),
         })
@@ -167,20 +154,20 @@ impl DataObject {
         facts: (Arc<Facts>, usize),
         reading: &Reading,
     ) -> DataObject {
-        let of = Of::Table { snapshot, entry, is_read_by_name, facts, footers: reading.footers.clone() };
+        let origin =
+            Origin::Table { snapshot, entry, is_read_by_name, facts, footers: reading.footers.clone() };
         let work = Arc::clone(&reading.work);
-        DataObject { size_bytes: entry.bytes, of, work, is_done: AtomicBool::new(false) }
+        DataObject { size_bytes: entry.bytes, origin, work, is_done: AtomicBool::new(false) }
     }
 
     /// Marks the object as done for the query's progress. If several readers share the object, the
     /// first one to finish marks it.
-    pub fn done(&self) {
+    pub fn mark_done(&self) {
         if !self.is_done.swap(true, Ordering::Relaxed) {
             self.work.object_is_done();
         }
     }
 
-    /// Size of the object.
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
@@ -188,25 +175,22 @@ impl DataObject {
     /// Whether a reader can find the object's columns by name. If not, it must map columns by
     /// number.
     pub fn is_read_by_name(&self) -> bool {
-        match &self.of {
-            Of::Itself { .. } => true,
-            Of::Table { is_read_by_name, .. } => *is_read_by_name,
+        match &self.origin {
+            Origin::Object { .. } => true,
+            Origin::Table { is_read_by_name, .. } => *is_read_by_name,
         }
     }
 
     /// Whether the file list's statistics prove that no row of the object matches the filter.
-    pub fn is_left_out_by(&self, filter: &PruningPredicate) -> bool {
-        let Of::Table { facts: (facts, row), .. } = &self.of else {
-            return false;
-        };
+    pub fn is_pruned_by(&self, filter: &PruningPredicate) -> bool {
+        let Origin::Table { facts: (facts, row), .. } = &self.origin else { return false };
         filter.prune(&facts.row(*row)).is_ok_and(|keep| keep == [false])
     }
 
-    /// Adds the object and its table to an error.
     pub fn add_context(&self, error: Error) -> Error {
-        match &self.of {
-            Of::Itself { address, .. } => error.with("object", address),
-            Of::Table { snapshot, entry, .. } => {
+        match &self.origin {
+            Origin::Object { address, .. } => error.with("object", address),
+            Origin::Table { snapshot, entry, .. } => {
                 error.with("table", snapshot.table().address()).with("object", entry.object)
             }
         }
@@ -218,9 +202,9 @@ impl DataObject {
     /// # Errors
     /// `Corrupt` if this is not a Parquet file; errors of [`read`](DataObject::read).
     pub async fn footer(&self) -> Result<Arc<ParquetMetaData>> {
-        match &self.of {
-            Of::Itself { footer, .. } => footer.get_or_try_init(|| self.read_footer()).await.cloned(),
-            Of::Table { snapshot, entry, footers, .. } => {
+        match &self.origin {
+            Origin::Object { footer, .. } => footer.get_or_try_init(|| self.read_footer()).await.cloned(),
+            Origin::Table { snapshot, entry, footers, .. } => {
                 let key = (snapshot.table().id(), entry.object);
                 footers.footers.get_or_insert_async(&key, self.read_footer()).await
             }
@@ -233,7 +217,7 @@ impl DataObject {
     /// `Corrupt` if the pages are damaged; `NotFound` if the snapshot was removed; errors of the
     /// pool.
     pub async fn look_up(&self, probe: &Probe) -> Result<(LookupResult, u64)> {
-        let Of::Table { snapshot, entry, footers, .. } = &self.of else {
+        let Origin::Table { snapshot, entry, footers, .. } = &self.origin else {
             return Ok(Default::default());
         };
         let remembered = (snapshot.table().id(), entry.object, probe.index);
@@ -256,7 +240,7 @@ impl DataObject {
         }
         if found.rows.as_ref().is_some_and(|rows| u64::from(rows.of()) != entry.rows) {
             let message =
-                "an index is of other rows; `benthic table index POOL/TABLE --rebuild` makes it anew";
+                "an index does not match its rows; `benthic table index POOL/TABLE --rebuild` rebuilds it";
             return Err(self.corrupt(message));
         }
         Ok((found, moved_bytes))
@@ -308,7 +292,7 @@ impl DataObject {
     pub async fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         // A damaged footer may point anywhere.
         if ranges.iter().any(|range| range.start > range.end || range.end > self.size_bytes) {
-            return Err(self.corrupt("the footer points behind the end of the object"));
+            return Err(self.corrupt("the footer points beyond the end of the object"));
         }
         let merged = fragment::merge_ranges(ranges, GAP_BYTES_MAX);
         let steps: Vec<Range<u64>> = merged.iter().flat_map(steps).collect();
@@ -336,8 +320,8 @@ impl DataObject {
     }
 
     async fn fetch<T: 'static>(&self, fetch: Fetch<T>) -> Result<T> {
-        match &self.of {
-            Of::Itself { pool, address, version, .. } => {
+        match &self.origin {
+            Origin::Object { pool, address, version, .. } => {
                 match pool.fetch(&address.object, fetch.assert_version(*version)).await {
                     Ok((output, _)) => Ok(output),
                     Err(error) if error.kind() == ErrorKind::Conflict => {
@@ -347,7 +331,7 @@ impl DataObject {
                     Err(error) => Err(self.add_context(error)),
                 }
             }
-            Of::Table { snapshot, entry, .. } => {
+            Origin::Table { snapshot, entry, .. } => {
                 let table = snapshot.table();
                 match table.pool().fetch(&entry.object.object_id(table.id())?, fetch).await {
                     Ok((output, _)) => Ok(output),
@@ -383,7 +367,7 @@ impl DataObject {
     }
 
     fn no_parquet(&self) -> Error {
-        self.corrupt("not a good Parquet file")
+        self.corrupt("not a valid Parquet file")
     }
 
     fn corrupt(&self, message: &str) -> Error {
@@ -391,7 +375,6 @@ impl DataObject {
     }
 }
 
-/// Splits a range into steps of at most [`STEP_BYTES_MAX`].
 fn steps(range: &Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let end = range.end;
     let starts = (range.start..end).step_by(STEP_BYTES_MAX as usize);

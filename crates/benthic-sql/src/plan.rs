@@ -62,7 +62,7 @@ pub fn project(source: &ParquetSource, projection: &ProjectionExprs) -> Result<P
     let projected = source.try_pushdown_projection(projection)?;
     match projected.as_ref().and_then(|source| source.downcast_ref::<ParquetSource>()) {
         Some(projected) => Ok(projected.clone()),
-        None => internal_err!("the scan does not take its own projection"),
+        None => internal_err!("the scan does not accept its own projection"),
     }
 }
 

@@ -23,7 +23,6 @@ pub struct Indexes {
 type ColumnRanges = HashMap<String, Ranges>;
 
 impl Indexes {
-    /// The indexes of a snapshot.
     pub fn of(snapshot: &Snapshot) -> Indexes {
         let mut indexes = Indexes::default();
         for index in snapshot.indexes() {
@@ -64,7 +63,6 @@ impl Indexes {
         self.indexes.iter().filter_map(probe).max_by_key(|(bounds, _)| *bounds).map(|(_, probe)| probe)
     }
 
-    /// A description of a probe for `EXPLAIN`.
     pub fn describe(&self, probe: &Probe) -> String {
         let names = self
             .indexes

@@ -18,7 +18,6 @@ use std::sync::Arc;
 /// Creates readers for scan files that are [`DataObject`]s.
 #[derive(Debug, Default)]
 pub struct Readers {
-    /// Counts the requested bytes.
     pub wanted_bytes: Count,
 }
 
@@ -31,7 +30,7 @@ impl ParquetFileReaderFactory for Readers {
         metrics: &ExecutionPlanMetricsSet,
     ) -> datafusion::common::Result<Box<dyn AsyncFileReader + Send>> {
         let object = file.extensions.get_arc::<DataObject>();
-        let object = object.ok_or_else(|| internal_datafusion_err!("a file of the scan is no object"))?;
+        let object = object.ok_or_else(|| internal_datafusion_err!("a file of the scan is not an object"))?;
         let metrics = ParquetFileMetrics::new(partition, file.object_meta.location.as_ref(), metrics);
         Ok(Box::new(Reader { object, metrics, wanted_bytes: self.wanted_bytes.clone() }))
     }
@@ -56,7 +55,7 @@ impl Drop for Reader {
         let scanned_bytes = self.metrics.bytes_scanned.value();
         self.metrics.scan_efficiency_ratio.add_part(scanned_bytes);
         self.metrics.scan_efficiency_ratio.set_total(self.object.size_bytes() as usize);
-        self.object.done();
+        self.object.mark_done();
     }
 }
 

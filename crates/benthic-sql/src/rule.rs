@@ -64,10 +64,8 @@ pub struct KeepNanRows;
 impl PhysicalOptimizerRule for KeepNanRows {
     fn optimize(&self, plan: Plan, _: &ConfigOptions) -> Result<Plan> {
         let kept = plan.transform_up(|plan| {
-            let Some(scan) = scan_of_objects(&plan) else {
-                return Ok(Transformed::no(plan));
-            };
-            let prunes = |expr: &Arc<dyn PhysicalExpr>| bounds_say_all(expr, scan.file_schema());
+            let Some(scan) = scan_of_objects(&plan) else { return Ok(Transformed::no(plan)) };
+            let prunes = |expr: &Arc<dyn PhysicalExpr>| can_prune(expr, scan.file_schema());
             if scan.file_source().filter().as_ref().is_none_or(prunes) {
                 return Ok(Transformed::no(plan));
             }
@@ -91,7 +89,7 @@ impl PhysicalOptimizerRule for KeepNanRows {
     }
 }
 
-fn bounds_say_all(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
+fn can_prune(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
     let is_float =
         |index: usize| schema.fields().get(index).is_none_or(|field| has_floats(field.data_type()));
     !collect_columns(expr).iter().any(|column| is_float(column.index()))
@@ -103,7 +101,6 @@ pub struct FragmentPushdown {
     pub pushdown: Pushdown,
     /// Knows the round trip time to the objects.
     pub work: Arc<Work>,
-    /// Clock that measures fragments.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -118,9 +115,7 @@ impl PhysicalOptimizerRule for FragmentPushdown {
             clock: Arc::clone(&self.clock),
         };
         let replaced = plan.transform_down(|plan| {
-            let Some(fragment) = Fragment::of(&plan)? else {
-                return Ok(Transformed::no(plan));
-            };
+            let Some(fragment) = Fragment::of(&plan)? else { return Ok(Transformed::no(plan)) };
             match fragment.envelope(options.compress) {
                 Ok(envelope) => {
                     let groups = fragment.objects.len().clamp(1, partitions(&plan));

@@ -33,7 +33,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[derive(Clone)]
 pub struct ObjectSource {
     pub parquet: ParquetSource,
-    /// Number of the table's objects that the manifest's statistics excluded.
     pub pruned_objects: usize,
     pub indexes: Arc<Indexes>,
     /// Index lookup to do before an object is read.
@@ -47,18 +46,15 @@ pub struct ObjectSource {
 pub struct IndexUse {
     /// Objects in which no row can match.
     pub left_out: Count,
-    /// Rows that the index selected in the other objects.
     pub rows: Count,
-    /// Index pages that were read.
     pub pages: Count,
-    /// Bytes that the client read for lookups.
     moved: Count,
-    tries: Arc<AtomicUsize>,
-    helped: Arc<AtomicUsize>,
+    lookups: Arc<AtomicUsize>,
+    useful_lookups: Arc<AtomicUsize>,
 }
 
 /// Number of lookups after which useless ones stop.
-const TRIES_MIN: usize = 8;
+const LOOKUPS_MIN: usize = 8;
 
 impl IndexUse {
     /// Adds the counters to a node's metrics. `moved` counts the bytes that the client reads.
@@ -69,18 +65,18 @@ impl IndexUse {
             rows: count("rows_by_index"),
             pages: count("index_pages"),
             moved,
-            tries: Arc::default(),
-            helped: Arc::default(),
+            lookups: Arc::default(),
+            useful_lookups: Arc::default(),
         }
     }
 
     /// Records a lookup. `rows` is the number of selected rows if the index helped.
     pub fn add(&self, rows: Option<u64>, pages: u64, moved_bytes: u64) {
-        self.tries.fetch_add(1, Ordering::Relaxed);
+        self.lookups.fetch_add(1, Ordering::Relaxed);
         self.pages.add(pages as usize);
         self.moved.add(moved_bytes as usize);
         if let Some(rows) = rows {
-            self.helped.fetch_add(1, Ordering::Relaxed);
+            self.useful_lookups.fetch_add(1, Ordering::Relaxed);
             self.rows.add(rows as usize);
             self.left_out.add(usize::from(rows == 0));
         }
@@ -88,19 +84,17 @@ impl IndexUse {
 
     /// Whether the next lookup probably helps. Lookups do not help if too many rows match or if
     /// objects have no index pages.
-    fn is_worth_it(&self) -> bool {
-        let tries = self.tries.load(Ordering::Relaxed);
-        tries < TRIES_MIN || self.helped.load(Ordering::Relaxed) * TRIES_MIN >= tries
+    fn is_useful(&self) -> bool {
+        let lookups = self.lookups.load(Ordering::Relaxed);
+        lookups < LOOKUPS_MIN || self.useful_lookups.load(Ordering::Relaxed) * LOOKUPS_MIN >= lookups
     }
 }
 
 impl ObjectSource {
-    /// A source without indexes.
     pub fn plain(parquet: ParquetSource) -> ObjectSource {
         ObjectSource { parquet, pruned_objects: 0, indexes: Arc::default(), probe: None, index_use: None }
     }
 
-    /// This source over another Parquet source.
     pub fn with(&self, parquet: ParquetSource) -> ObjectSource {
         ObjectSource { parquet, ..self.clone() }
     }
@@ -108,7 +102,7 @@ impl ObjectSource {
     fn with_any(&self, source: &Arc<dyn FileSource>) -> Result<Arc<dyn FileSource>> {
         match source.downcast_ref::<ParquetSource>() {
             Some(parquet) => Ok(Arc::new(self.with(parquet.clone()))),
-            None => internal_err!("a source of Parquet files became another"),
+            None => internal_err!("a source of Parquet files changed its type"),
         }
     }
 }
@@ -133,11 +127,8 @@ impl FileSource for ObjectSource {
             let index_use = self.index_use.clone();
             let index_use = index_use.unwrap_or_else(|| {
                 let metrics = self.parquet.metrics();
-                IndexUse::new(
-                    metrics,
-                    partition,
-                    MetricBuilder::new(metrics).counter("index_bytes", partition),
-                )
+                let moved = MetricBuilder::new(metrics).counter("index_bytes", partition);
+                IndexUse::new(metrics, partition, moved)
             });
             Lookup { probe: Arc::clone(probe), index_use }
         });
@@ -218,8 +209,8 @@ struct Named {
 impl Morselizer for Named {
     fn plan_file(&self, file: PartitionedFile) -> Result<Box<dyn MorselPlanner>> {
         let object = file.extensions.get_arc::<DataObject>();
-        let object = object.ok_or_else(|| internal_datafusion_err!("a file of the scan is no object"))?;
-        if let Some(look_up) = self.look_up.clone().filter(|look_up| look_up.index_use.is_worth_it()) {
+        let object = object.ok_or_else(|| internal_datafusion_err!("a file of the scan is not an object"))?;
+        if let Some(look_up) = self.look_up.clone().filter(|look_up| look_up.index_use.is_useful()) {
             return Ok(Box::new(LookupPlanner { files: Arc::clone(&self.files), file, object, look_up }));
         }
         plan_file(&self.files, file, object)
@@ -235,7 +226,6 @@ fn plan_file(
     Ok(Box::new(Planner { planner, object }))
 }
 
-/// Looks up in the index which rows of an object to read.
 #[derive(Debug)]
 struct LookupPlanner {
     files: Arc<dyn Morselizer>,
@@ -253,7 +243,7 @@ impl MorselPlanner for LookupPlanner {
             index_use.add(found.rows.as_ref().map(Rows::count), found.pages, moved_bytes);
             match found.rows {
                 Some(rows) if rows.is_empty() => {
-                    object.done();
+                    object.mark_done();
                     return Ok(Box::new(EmptyPlanner) as Box<dyn MorselPlanner>);
                 }
                 Some(rows) => drop(file.extensions.insert(selection(&rows))),
@@ -284,9 +274,7 @@ struct Planner {
 impl MorselPlanner for Planner {
     fn plan(self: Box<Self>) -> Result<Option<MorselPlan>> {
         let Planner { planner, object } = *self;
-        let Some(mut plan) = catch_panic(&object, || planner.plan())? else {
-            return Ok(None);
-        };
+        let Some(mut plan) = catch_panic(&object, || planner.plan())? else { return Ok(None) };
         let named = |planner| -> Box<dyn MorselPlanner> {
             Box::new(Planner { planner, object: Arc::clone(&object) })
         };
@@ -322,7 +310,7 @@ impl Morsel for NamedMorsel {
         let named = move |batch: std::thread::Result<Result<RecordBatch>>| match batch {
             Ok(Ok(batch)) => Ok(batch),
             Ok(Err(error)) => Err(in_object(&object, &error)),
-            Err(_) => Err(gave_up(&object)),
+            Err(_) => Err(reader_panicked(&object)),
         };
         batches.map(named).boxed()
     }
@@ -331,7 +319,7 @@ impl Morsel for NamedMorsel {
 fn catch_panic<T>(object: &DataObject, work: impl FnOnce() -> Result<T>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(outcome) => outcome.map_err(|error| in_object(object, &error)),
-        Err(_) => Err(gave_up(object)),
+        Err(_) => Err(reader_panicked(object)),
     }
 }
 
@@ -340,7 +328,7 @@ pub fn in_object(object: &DataObject, error: &DataFusionError) -> DataFusionErro
     external(object.add_context(from_datafusion(error)))
 }
 
-fn gave_up(object: &DataObject) -> DataFusionError {
-    let error = Error::new(ErrorKind::Corrupt, "the object cannot be read: the Parquet reader gave up");
+fn reader_panicked(object: &DataObject) -> DataFusionError {
+    let error = Error::new(ErrorKind::Corrupt, "the object cannot be read: the Parquet reader panicked");
     external(object.add_context(error))
 }

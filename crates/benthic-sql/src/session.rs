@@ -7,7 +7,7 @@
 use crate::choice::Pushdown;
 use crate::errors::from_datafusion;
 use crate::literals;
-use crate::object::{Footers, Reading};
+use crate::object::{MetadataCache, Reading};
 use crate::objects::Objects;
 use crate::relations::without_pool;
 use crate::rule::{FragmentPushdown, IndexLookup, KeepNanRows};
@@ -38,7 +38,6 @@ const CATALOG: &str = "benthic";
 /// The schema of tables without a pool.
 const NO_POOL: &str = "public";
 const INFORMATION: &str = "information_schema";
-/// The query that `SHOW TABLES` runs.
 const TABLES: &str = "SELECT table_schema AS pool, table_name AS \"table\" FROM information_schema.tables \
     WHERE table_type = 'BASE TABLE' ORDER BY pool, \"table\"";
 
@@ -49,9 +48,7 @@ const CAPITALS_NEED_QUOTES: &str = "names with capital letters need double quote
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub pushdown: Pushdown,
-    /// Whether to exclude objects with the manifest's statistics.
     pub pruning: bool,
-    /// Whether to select rows with the table's indexes.
     pub index: bool,
     /// Number of partitions that run concurrently, at least 1.
     pub partitions: usize,
@@ -93,13 +90,12 @@ pub type StartingQuery<'a> = BoxFuture<'a, Result<SendableRecordBatchStream>>;
 pub struct SqlSession {
     store: Arc<dyn Store>,
     settings: Settings,
-    footers: Footers,
+    footers: MetadataCache,
 }
 
 impl SqlSession {
-    /// A session with empty caches.
     pub fn new(store: Arc<dyn Store>, settings: Settings) -> SqlSession {
-        SqlSession { store, settings, footers: Footers::default() }
+        SqlSession { store, settings, footers: MetadataCache::default() }
     }
 
     /// A session with other settings that shares this session's caches.
@@ -195,7 +191,8 @@ impl SqlSession {
             }
         }
         let unknown = without_pool(&context, &statement, &names);
-        match plan(&context, statement).await {
+        let planned = context.state().statement_to_plan(statement).await;
+        match planned {
             Ok(plan) => run(&context, plan).await,
             Err(error) => Err(self.explain(&error, unknown.first()).await),
         }
@@ -319,8 +316,8 @@ async fn start_query(objects: Objects, settings: &Settings, sql: &str) -> Result
     register(&context, NO_POOL, OBJECT_TABLE, Arc::new(objects))?;
     let statement = parse(&context.state(), sql)?;
     only_reads(&statement, |_| "`benthic put POOL/OBJECT FILE` writes an object")?;
-    let plan = plan(&context, statement).await.map_err(|error| from_datafusion(&error))?;
-    run(&context, plan).await
+    let plan = context.state().statement_to_plan(statement).await;
+    run(&context, plan.map_err(|error| from_datafusion(&error))?).await
 }
 
 fn register(context: &SessionContext, pool: &str, name: &str, table: Arc<dyn TableProvider>) -> Result<()> {
@@ -383,10 +380,6 @@ fn parse(state: &SessionState, sql: &str) -> Result<Statement> {
     state.sql_to_statement(sql, &dialect).map_err(|error| from_datafusion(&error))
 }
 
-async fn plan(context: &SessionContext, statement: Statement) -> Result<LogicalPlan, DataFusionError> {
-    context.state().statement_to_plan(statement).await
-}
-
 async fn run(context: &SessionContext, plan: LogicalPlan) -> Result<SendableRecordBatchStream> {
     let rows = async {
         // A read-only statement may contain a part that writes.
@@ -402,15 +395,14 @@ async fn run(context: &SessionContext, plan: LogicalPlan) -> Result<SendableReco
 fn instead_for_tables(verb: &str) -> &str {
     match verb {
         "INSERT" => "`benthic table append POOL/TABLE FILE` adds rows",
-        "CREATE" | "CREATE EXTERNAL TABLE" => "`benthic table create POOL/TABLE FILE` makes a table",
+        "CREATE" | "CREATE EXTERNAL TABLE" => "`benthic table create POOL/TABLE FILE` creates a table",
         "DROP" => "`benthic table drop POOL/TABLE` removes a table",
         "ALTER" => "`benthic table alter POOL/TABLE` changes columns",
         "COPY" => "`benthic sql --output csv 'SELECT …' > FILE` writes rows to a file",
-        _ => "`benthic table` has the verbs that change tables",
+        _ => "`benthic table` has commands that change tables",
     }
 }
 
-/// Refuses statements that write, by their verb.
 fn only_reads(statement: &Statement, instead: fn(&str) -> &str) -> Result<()> {
     let verb = match statement {
         Statement::Explain(explain) => return only_reads(&explain.statement, instead),
@@ -426,6 +418,6 @@ fn only_reads(statement: &Statement, instead: fn(&str) -> &str) -> Result<()> {
             other => other.to_string().split_whitespace().next().unwrap_or("this").to_uppercase(),
         },
     };
-    let message = format!("{verb} is not for queries, which only read; {}", instead(&verb));
+    let message = format!("{verb} is not allowed: queries only read; {}", instead(&verb));
     Err(Error::new(ErrorKind::Unsupported, message))
 }

@@ -5,7 +5,7 @@
 
 use crate::columns::{ByNumber, same_by_name, schema_in_queries};
 use crate::errors::external;
-use crate::manifest::Kept;
+use crate::manifest::RemainingObjects;
 use crate::object::{DataObject, Reading};
 use crate::objects::{file, source};
 use crate::probe::Indexes;
@@ -46,27 +46,28 @@ pub struct TableRows {
 }
 
 impl TableRows {
-    /// A table without pruning and indexes.
     pub fn new(snapshot: Snapshot, reading: Reading) -> TableRows {
         let schema = Arc::new(schema_in_queries(snapshot.schema().arrow()));
         TableRows { snapshot, schema, reading, pruning: false, indexes: Arc::default() }
     }
 
-    /// Sets whether the manifest's statistics exclude objects.
     #[must_use]
     pub fn with_pruning(self, pruning: bool) -> TableRows {
         TableRows { pruning, ..self }
     }
 
-    /// Sets whether the table's indexes select rows.
     #[must_use]
     pub fn with_index(mut self, index: bool) -> TableRows {
         self.indexes = Arc::new(if index { Indexes::of(&self.snapshot) } else { Indexes::default() });
         self
     }
 
-    /// The objects that remain after pruning with these filters.
-    async fn kept(&self, session: &dyn Session, read: &[usize], filters: &[Expr]) -> Result<Kept> {
+    async fn prune(
+        &self,
+        session: &dyn Session,
+        read: &[usize],
+        filters: &[Expr],
+    ) -> Result<RemainingObjects> {
         let predicate = match conjunction(filters.iter().cloned()) {
             Some(filter) if self.pruning => {
                 let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
@@ -80,32 +81,20 @@ impl TableRows {
         if self.pruning && self.snapshot.objects().saturating_mul(read.len() as u64) <= FACTS_MAX {
             columns.extend(read.iter().map(|column| self.schema.field(*column).name().as_str()));
         }
-        Kept::of(&self.snapshot, &Vec::from_iter(columns), predicate.as_deref()).await
+        RemainingObjects::load(&self.snapshot, &Vec::from_iter(columns), predicate.as_deref()).await
     }
 
-    fn objects(&self, kept: &Kept) -> Result<Vec<Arc<DataObject>>> {
+    fn objects(&self, kept: &RemainingObjects) -> Result<Vec<Arc<DataObject>>> {
         let mut by_name = HashMap::new();
         let mut objects = Vec::with_capacity(kept.entries.len());
         let facts = kept.facts.iter().flat_map(|facts| (0..facts.objects()).map(move |row| (facts, row)));
         for (entry, (facts, row)) in kept.entries.iter().zip(facts) {
-            let is_read_by_name = match by_name.get(&entry.schema) {
-                Some(known) => *known,
-                None => {
-                    let file = self.snapshot.schema_of(entry.schema);
-                    let file = file.map_err(external)?;
-                    let same = same_by_name(file, self.snapshot.schema());
-                    by_name.insert(entry.schema, same);
-                    same
-                }
-            };
-            let facts = (Arc::clone(facts), row);
-            objects.push(Arc::new(DataObject::of_table(
-                self.snapshot.clone(),
-                *entry,
-                is_read_by_name,
-                facts,
-                &self.reading,
-            )));
+            let file = self.snapshot.schema_of(entry.schema).map_err(external)?;
+            let same = || same_by_name(file, self.snapshot.schema());
+            let is_read_by_name = *by_name.entry(entry.schema).or_insert_with(same);
+            let (snapshot, facts) = (self.snapshot.clone(), (Arc::clone(facts), row));
+            let object = DataObject::of_table(snapshot, *entry, is_read_by_name, facts, &self.reading);
+            objects.push(Arc::new(object));
         }
         Ok(objects)
     }
@@ -141,7 +130,7 @@ impl TableProvider for TableRows {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let all = || (0..self.schema.fields().len()).collect();
         let read = projection.cloned().unwrap_or_else(all);
-        let mut kept = self.kept(session, &read, filters).await?;
+        let mut kept = self.prune(session, &read, filters).await?;
         let mut statistics = kept.statistics(&self.schema)?;
         if let Some(limit) = limit.filter(|_| filters.is_empty()) {
             kept.limit(limit as u64);

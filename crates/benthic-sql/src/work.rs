@@ -19,7 +19,6 @@ impl Work {
         self.objects.load(Ordering::Relaxed)
     }
 
-    /// Number of objects that are done.
     pub fn done_objects(&self) -> u64 {
         self.done_objects.load(Ordering::Relaxed)
     }
@@ -44,17 +43,14 @@ impl Work {
         let _ = self.round_trip_us.fetch_update(Ordering::Relaxed, Ordering::Relaxed, shorter);
     }
 
-    /// Adds objects to read.
     pub fn add_objects(&self, objects: u64) {
         self.objects.fetch_add(objects, Ordering::Relaxed);
     }
 
-    /// Records that an object is done.
     pub fn object_is_done(&self) {
         self.done_objects.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Adds transferred bytes.
     pub fn add_moved(&self, len_bytes: u64) {
         self.moved_bytes.fetch_add(len_bytes, Ordering::Relaxed);
     }

@@ -147,7 +147,7 @@ impl Snapshot {
             let directories = self.index_entries(entry, keys).await?;
             // Rebuild an index whose directory cannot be read.
             wanted.retain(|index| {
-                !index.is_there(directories.get(&directory_key(index.number))).unwrap_or(false)
+                !index.matches_entry(directories.get(&directory_key(index.number))).unwrap_or(false)
             });
         }
         let mut built = IndexBuildResult { bytes: entry.bytes, ..IndexBuildResult::default() };

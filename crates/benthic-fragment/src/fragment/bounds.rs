@@ -10,7 +10,7 @@ use super::format::{
     COLUMN_CHUNK, DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, FILE_METADATA, PAGE_HEADER, ROW_GROUP,
     SCHEMA_ELEMENT,
 };
-use super::thrift::{self, Malformed, Seen, Structure};
+use super::thrift::{self, Event, Malformed, Structure};
 use arrow::datatypes::{DataType, Schema};
 use parquet::arrow::parquet_to_arrow_schema;
 use parquet::basic::{Compression, ConvertedType, Type};
@@ -35,7 +35,6 @@ pub const FETCH_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const FIXED_BYTES_MAX: i32 = 16;
 /// Memory of a dictionary value in addition to its bytes: one view.
 const VIEW_BYTES: u64 = 16;
-/// Minimum memory of a page.
 const PAGE_BYTES: u64 = 64;
 
 /// `PLAIN`, `PLAIN_DICTIONARY`, `RLE`, `RLE_DICTIONARY`. Delta encodings of strings are refused
@@ -43,7 +42,7 @@ const PAGE_BYTES: u64 = 64;
 const ENCODINGS: [i64; 4] = [0, 2, 3, 8];
 
 fn corrupt(why: Malformed) -> ParquetError {
-    ParquetError::General(format!("not a Parquet file that is read beside objects: {why}"))
+    ParquetError::General(format!("the Parquet file cannot be read beside objects: {why}"))
 }
 
 /// An error after which the client reads the object itself.
@@ -55,12 +54,12 @@ pub fn refusal(why: &str) -> ParquetError {
 pub fn footer(bytes: &[u8]) -> Result<()> {
     let (mut row_groups, mut chunks) = (0, 0);
     let mut children: Vec<i64> = Vec::new();
-    thrift::walk(bytes, &FILE_METADATA, &mut |structure, seen| {
-        match seen {
-            Seen::Begin if ptr::eq(structure, &SCHEMA_ELEMENT) => children.push(0),
-            Seen::Begin if ptr::eq(structure, &ROW_GROUP) => row_groups += 1,
-            Seen::Begin if ptr::eq(structure, &COLUMN_CHUNK) => chunks += 1,
-            Seen::Number(5, count) if ptr::eq(structure, &SCHEMA_ELEMENT) => {
+    thrift::walk(bytes, &FILE_METADATA, &mut |structure, event| {
+        match event {
+            Event::Begin if ptr::eq(structure, &SCHEMA_ELEMENT) => children.push(0),
+            Event::Begin if ptr::eq(structure, &ROW_GROUP) => row_groups += 1,
+            Event::Begin if ptr::eq(structure, &COLUMN_CHUNK) => chunks += 1,
+            Event::Number(5, count) if ptr::eq(structure, &SCHEMA_ELEMENT) => {
                 if let Some(last) = children.last_mut() {
                     *last = count;
                 }
@@ -83,14 +82,14 @@ fn tree(children: &[i64]) -> std::result::Result<(), Malformed> {
     for (place, count) in children.iter().enumerate() {
         if place > 0 {
             while open.pop_if(|left| *left == 0).is_some() {}
-            *open.last_mut().ok_or("a schema of several trees")? -= 1;
+            *open.last_mut().ok_or("the schema has several roots")? -= 1;
         }
         if *count < 0 || *count > children.len() as i64 || open.len() >= SCHEMA_DEPTH_MAX {
-            return Err("a schema that is too deep, or is no tree");
+            return Err("the schema is too deep, or is not a tree");
         }
         open.push(*count);
     }
-    if open.iter().any(|left| *left != 0) { Err("a schema that is cut") } else { Ok(()) }
+    if open.iter().any(|left| *left != 0) { Err("the schema is truncated") } else { Ok(()) }
 }
 
 /// Checks a decoded footer against the columns that the plan may read. Removes the writer's hint
@@ -109,7 +108,7 @@ pub fn metadata(metadata: ParquetMetaData, wanted: &Schema) -> Result<ParquetMet
             .filter(|(_, node)| node.name() == field.name());
         let Some((root, node)) = same.next() else { continue };
         if same.next().is_some() || !node.is_primitive() {
-            return Err(refusal("a column that is nested, or is there twice"));
+            return Err(refusal("a column that is nested or occurs twice"));
         }
         let leaf = (0..columns.num_columns()).find(|leaf| columns.get_column_root_idx(*leaf) == root);
         let leaf = leaf.ok_or_else(|| corrupt("a column has no values"))?;
@@ -143,7 +142,6 @@ pub fn metadata(metadata: ParquetMetaData, wanted: &Schema) -> Result<ParquetMet
     Ok(ParquetMetaDataBuilder::new(file).set_row_groups(row_groups).build())
 }
 
-/// Whether the column's values have a small, fixed size.
 fn plain(column: &ColumnDescriptor) -> bool {
     match column.physical_type() {
         Type::BYTE_ARRAY | Type::INT96 => false,
@@ -170,6 +168,7 @@ fn becomes(found: &DataType, wanted: &DataType) -> bool {
 }
 
 fn row_group(group: &RowGroupMetaData, read: &[usize]) -> Result<()> {
+    use Compression::{LZ4_RAW, SNAPPY, UNCOMPRESSED};
     if !(0..=ROWS_MAX).contains(&group.num_rows()) {
         return Err(corrupt("a row group of too many rows"));
     }
@@ -178,13 +177,9 @@ fn row_group(group: &RowGroupMetaData, read: &[usize]) -> Result<()> {
         if chunk.num_values() != group.num_rows() {
             return Err(corrupt("a column has more or fewer values than there are rows"));
         }
-        if !matches!(
-            chunk.compression(),
-            Compression::UNCOMPRESSED | Compression::SNAPPY | Compression::LZ4_RAW
-        ) {
-            return Err(refusal(
-                "a compression other than Snappy and LZ4_RAW, whose results have a known size",
-            ));
+        if !matches!(chunk.compression(), UNCOMPRESSED | SNAPPY | LZ4_RAW) {
+            let why = "a compression other than Snappy and LZ4_RAW, whose results have a known size";
+            return Err(refusal(why));
         }
     }
     Ok(())
@@ -212,19 +207,19 @@ pub fn chunks(chunks: &[bytes::Bytes]) -> Result<()> {
 fn page(data: &[u8]) -> Result<(u64, &[u8])> {
     let (mut uncompressed_bytes, mut compressed_bytes, mut dictionary_values) = (None, None, 0);
     let (mut kind, mut kinds) = (None, Vec::new());
-    let body = thrift::walk(data, &PAGE_HEADER, &mut |structure: &'static Structure, seen| {
+    let body = thrift::walk(data, &PAGE_HEADER, &mut |structure: &'static Structure, event| {
         let in_page = |page: &'static Structure| ptr::eq(structure, page);
-        match seen {
-            Seen::Begin if in_page(&DATA_PAGE) => kinds.push(0),
-            Seen::Begin if in_page(&DICTIONARY_PAGE) => kinds.push(2),
-            Seen::Begin if in_page(&DATA_PAGE_V2) => kinds.push(3),
-            Seen::Number(1, value) if in_page(&PAGE_HEADER) => kind = Some(value),
-            Seen::Number(2, value) if in_page(&PAGE_HEADER) => uncompressed_bytes = Some(value),
-            Seen::Number(3, value) if in_page(&PAGE_HEADER) => compressed_bytes = Some(value),
-            Seen::Number(1, value) if in_page(&DICTIONARY_PAGE) => dictionary_values = value,
-            Seen::Number(2..=4, value) if in_page(&DATA_PAGE) => encoding(value)?,
-            Seen::Number(2, value) if in_page(&DICTIONARY_PAGE) => encoding(value)?,
-            Seen::Number(4, value) if in_page(&DATA_PAGE_V2) => encoding(value)?,
+        match event {
+            Event::Begin if in_page(&DATA_PAGE) => kinds.push(0),
+            Event::Begin if in_page(&DICTIONARY_PAGE) => kinds.push(2),
+            Event::Begin if in_page(&DATA_PAGE_V2) => kinds.push(3),
+            Event::Number(1, value) if in_page(&PAGE_HEADER) => kind = Some(value),
+            Event::Number(2, value) if in_page(&PAGE_HEADER) => uncompressed_bytes = Some(value),
+            Event::Number(3, value) if in_page(&PAGE_HEADER) => compressed_bytes = Some(value),
+            Event::Number(1, value) if in_page(&DICTIONARY_PAGE) => dictionary_values = value,
+            Event::Number(2..=4, value) if in_page(&DATA_PAGE) => encoding(value)?,
+            Event::Number(2, value) if in_page(&DICTIONARY_PAGE) => encoding(value)?,
+            Event::Number(4, value) if in_page(&DATA_PAGE_V2) => encoding(value)?,
             _ => {}
         }
         Ok(())
@@ -234,7 +229,7 @@ fn page(data: &[u8]) -> Result<(u64, &[u8])> {
     let (Some(uncompressed_bytes), Some(compressed_bytes), true) =
         (size(uncompressed_bytes), size(compressed_bytes), kind.is_some_and(|kind| kinds == [kind]))
     else {
-        return Err(corrupt("a page of no kind or no size"));
+        return Err(corrupt("a page has no kind or no size"));
     };
     let dictionary_values = size(Some(dictionary_values)).filter(|values| *values <= uncompressed_bytes);
     let views_bytes =
@@ -242,7 +237,7 @@ fn page(data: &[u8]) -> Result<(u64, &[u8])> {
     let body = usize::try_from(compressed_bytes).ok().and_then(|len| body.get(len..));
     Ok((
         PAGE_BYTES + uncompressed_bytes.max(compressed_bytes) + views_bytes,
-        body.ok_or_else(|| corrupt("a page is cut"))?,
+        body.ok_or_else(|| corrupt("a page is truncated"))?,
     ))
 }
 

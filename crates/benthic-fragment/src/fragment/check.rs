@@ -22,7 +22,6 @@ use prost::Message;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-/// Maximum number of plan nodes and expressions in a plan.
 const NODES_MAX: usize = 1_024;
 /// Maximum number of expressions that can create strings. All their results may be in memory at
 /// once.
@@ -44,7 +43,6 @@ const DEPTH_MAX: usize = 64;
 const COLUMNS_MAX: usize = 10_000;
 const BATCH_ROWS_MAX: u32 = 8_192;
 const OUTPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// Maximum number of checked plans in the cache.
 const CACHED_MAX: usize = 32;
 /// Larger envelopes are not cached, to limit the cache's memory.
 const CACHED_ENVELOPE_BYTES_MAX: usize = 64 * 1024;
@@ -99,21 +97,21 @@ fn check(envelope: &[u8]) -> Result<Checked, Stop> {
     if envelope.len() > ENVELOPE_BYTES_MAX {
         return Err(unsupported("the plan is too large"));
     }
-    let envelope =
-        Envelope::decode(envelope).map_err(|error| unsupported(format!("no envelope: {error}")))?;
+    let envelope = Envelope::decode(envelope)
+        .map_err(|error| unsupported(format!("the envelope cannot be decoded: {error}")))?;
     if envelope.build != BUILD {
         let message = "the plan comes from another build".to_owned();
         return Err(Stop::Answer(Status::OtherBuild, message));
     }
     if !(1..=BATCH_ROWS_MAX).contains(&envelope.batch_rows) || envelope.output_bytes_max > OUTPUT_BYTES_MAX {
-        return Err(unsupported("the batch or the answer would be too large"));
+        return Err(unsupported("the batch or the reply would be too large"));
     }
     if let Some(probe) = &envelope.probe {
         probe.check().map_err(unsupported)?;
     }
     // Prost limits messages to 100 levels, so the recursive walk below cannot overflow the stack.
     let mut plan = PhysicalPlanNode::decode(envelope.plan.as_ref())
-        .map_err(|error| unsupported(format!("no plan: {error}")))?;
+        .map_err(|error| unsupported(format!("the plan cannot be decoded: {error}")))?;
     Walk::default().plan(&mut plan, 0)?;
     Ok(Checked { envelope, plan })
 }
@@ -184,18 +182,18 @@ impl Walk {
     fn scan(&mut self, scan: &mut ParquetScanExecNode, depth: usize) -> Result<(), Stop> {
         let conf = scan.base_conf.as_ref().ok_or_else(|| unsupported("a scan is empty"))?;
         if conf.object_store_url != OBJECT_URL || !conf.file_groups.is_empty() {
-            return Err(unsupported("a scan is of something else than the object"));
+            return Err(unsupported("a scan names files other than the object"));
         }
         if !conf.projection.is_empty()
             || !conf.table_partition_cols.is_empty()
             || !conf.output_ordering.is_empty()
             || conf.output_partitioning.is_some()
         {
-            return Err(unsupported("a scan asks for what does not run beside objects"));
+            return Err(unsupported("a scan has options that do not run beside objects"));
         }
         let schema = conf.schema.as_ref().ok_or_else(|| unsupported("a scan has no schema"))?;
         columns(schema)?;
-        if schema.columns.iter().any(|field| copies(field.arrow_type.as_deref())) {
+        if schema.columns.iter().any(|field| owns_bytes(field.arrow_type.as_deref())) {
             return Err(unsupported("a scan copies its strings; it must give views"));
         }
         // With this option the scan itself would filter rows by its predicate, without a filter
@@ -246,7 +244,7 @@ impl Walk {
         }
         for expr in &aggregate.aggr_expr {
             let Some(ExprType::AggregateExpr(aggregate)) = &expr.expr_type else {
-                return Err(unsupported("an aggregate has an expression that is none"));
+                return Err(unsupported("an aggregate contains another expression"));
             };
             let Some(AggregateFunction::UserDefinedAggrFunction(name)) = &aggregate.aggregate_function else {
                 return Err(unsupported("an aggregate has no function"));
@@ -277,7 +275,7 @@ impl Walk {
             Some(ExprType::Literal(literal)) => {
                 self.literal_bytes += scalar(literal.value.as_ref())?;
                 if self.literal_bytes > LITERAL_BYTES_MAX {
-                    return Err(unsupported("literals that are too long"));
+                    return Err(unsupported("literals are too long"));
                 }
                 Ok(())
             }
@@ -312,7 +310,7 @@ impl Walk {
                 self.string_maker()?;
                 self.case_depth += 1;
                 if self.case_depth > CASE_DEPTH_MAX {
-                    return Err(unsupported("cases that are nested too deep"));
+                    return Err(unsupported("cases are nested too deeply"));
                 }
                 self.exprs(case.expr.as_deref(), depth)?;
                 for arm in &case.when_then_expr {
@@ -335,10 +333,10 @@ impl Walk {
                 self.patterns += 1;
                 let pattern = like.pattern.as_ref().and_then(|pattern| pattern.expr_type.as_ref());
                 let Some(ExprType::Literal(pattern)) = pattern else {
-                    return Err(unsupported("a pattern that is not the same for all rows"));
+                    return Err(unsupported("a pattern is not the same for all rows"));
                 };
                 if self.patterns > PATTERNS_MAX || scalar(pattern.value.as_ref())? > PATTERN_BYTES_MAX {
-                    return Err(unsupported("patterns that are too many or too long"));
+                    return Err(unsupported("patterns are too many or too long"));
                 }
                 self.exprs(like.expr.as_deref(), depth)
             }
@@ -348,9 +346,8 @@ impl Walk {
                 }
                 // `btrim` searches its list of characters for every character of the string.
                 if call.name == "btrim" && call.args.len() != 1 {
-                    return Err(unsupported(
-                        "trimming other characters than blanks does not run beside objects",
-                    ));
+                    let message = "trimming other characters than blanks does not run beside objects";
+                    return Err(unsupported(message));
                 }
                 self.string_maker()?;
                 self.exprs(&call.args, depth)
@@ -360,7 +357,7 @@ impl Walk {
     }
 
     fn cast(&mut self, to: Option<&ArrowType>) -> Result<(), Stop> {
-        if text(to) {
+        if is_text(to) {
             self.string_maker()?;
         }
         plain(to)
@@ -410,14 +407,14 @@ fn plain(arrow_type: Option<&ArrowType>) -> Result<(), Stop> {
 }
 
 /// Strings and binaries that own their bytes, so that a dictionary value is copied into every row.
-fn copies(arrow_type: Option<&ArrowType>) -> bool {
+fn owns_bytes(arrow_type: Option<&ArrowType>) -> bool {
     use ArrowTypeEnum as T;
     matches!(kind(arrow_type), Some(T::Utf8(_) | T::LargeUtf8(_) | T::Binary(_) | T::LargeBinary(_)))
 }
 
-fn text(arrow_type: Option<&ArrowType>) -> bool {
+fn is_text(arrow_type: Option<&ArrowType>) -> bool {
     use ArrowTypeEnum as T;
-    copies(arrow_type) || matches!(kind(arrow_type), Some(T::Utf8View(_) | T::BinaryView(_)))
+    owns_bytes(arrow_type) || matches!(kind(arrow_type), Some(T::Utf8View(_) | T::BinaryView(_)))
 }
 
 /// Checks a literal and returns the length of its string in bytes.

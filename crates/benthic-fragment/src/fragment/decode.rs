@@ -102,23 +102,19 @@ impl Decoder<'_> {
         conf: &FileScanExecConf,
         schema: &Schema,
     ) -> Result<Arc<dyn FileSource>> {
-        let Some(projections) = &conf.projection_exprs else {
-            return Ok(source);
-        };
+        let Some(projections) = &conf.projection_exprs else { return Ok(source) };
         let exprs = projections
             .projections
             .iter()
             .map(|projection| {
-                let expr = projection
-                    .expr
-                    .as_ref()
-                    .ok_or_else(|| internal_datafusion_err!("a projection has no expression"))?;
+                let expr = projection.expr.as_ref();
+                let expr = expr.ok_or_else(|| internal_datafusion_err!("a projection has no expression"))?;
                 Ok(ProjectionExpr::new(self.decode_expr(expr, schema)?, projection.alias.clone()))
             })
             .collect::<Result<Vec<_>>>()?;
         match source.try_pushdown_projection(&ProjectionExprs::new(exprs))? {
             Some(projected) => Ok(projected),
-            None => not_impl_err!("the scan does not take the projection"),
+            None => not_impl_err!("the scan does not accept the projection"),
         }
     }
 

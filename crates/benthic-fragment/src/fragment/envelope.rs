@@ -41,7 +41,6 @@ pub struct Envelope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum Status {
-    /// The rows are in the reply.
     Ok = 0,
     /// The reply or its memory exceeds a limit. Run the fragment in the client.
     TooLarge = 1,
@@ -51,7 +50,6 @@ pub enum Status {
     Failed = 3,
     /// The process already runs its maximum of fragments. Run the fragment in the client, or retry.
     Busy = 4,
-    /// Another build encoded the plan.
     OtherBuild = 5,
 }
 
@@ -69,10 +67,8 @@ pub struct Reply {
     pub ipc: Bytes,
     #[prost(uint64, tag = "4")]
     pub rows: u64,
-    /// Bytes read from the object.
     #[prost(uint64, tag = "5")]
     pub read_bytes: u64,
-    /// Number of reads of the object.
     #[prost(uint64, tag = "6")]
     pub reads: u64,
     /// Time to check and decode the plan.
@@ -81,7 +77,6 @@ pub struct Reply {
     /// Time to run the plan, reads included.
     #[prost(uint64, tag = "8")]
     pub run_us: u64,
-    /// Time spent in reads.
     #[prost(uint64, tag = "9")]
     pub read_us: u64,
     /// Peak memory that the operators reserved, without the Parquet reader's own memory.
@@ -115,7 +110,6 @@ impl Envelope {
         }
     }
 
-    /// The encoded envelope.
     pub fn to_bytes(&self) -> Bytes {
         Bytes::from(self.encode_to_vec())
     }

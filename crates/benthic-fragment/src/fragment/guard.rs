@@ -75,7 +75,6 @@ impl ExecutionPlan for Guard {
 
 struct Parts {
     input: SendableRecordBatchStream,
-    /// The rest of a batch that was split.
     rest: Option<RecordBatch>,
     paused: bool,
 }
@@ -130,7 +129,6 @@ fn rows_that_fit(batch: &RecordBatch) -> Result<usize> {
     Ok(batch.num_rows())
 }
 
-/// Adds the length of each string or binary of a column to the total of its row.
 fn add_lengths(column: &ArrayRef, row_bytes: &mut Vec<u64>) {
     let mut add = |lengths: &mut dyn Iterator<Item = u64>| {
         row_bytes.resize(column.len(), 0);

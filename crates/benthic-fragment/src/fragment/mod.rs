@@ -89,15 +89,15 @@ fn try_run(ranges: &mut dyn Ranges, envelope: &[u8]) -> Result<Reply, Stop> {
 
     let start = ranges.monotonic();
     drive(stream, &queue, ranges, &mut output)?;
-    let done = queue.done();
+    let totals = queue.totals();
     Ok(Reply {
         status: Status::Ok.into(),
         message: String::new(),
         rows: output.rows,
         ipc: output.finish()?,
-        read_bytes: done.read_bytes,
-        reads: done.reads,
-        read_us: done.read_us,
+        read_bytes: totals.read_bytes,
+        reads: totals.reads,
+        read_us: totals.read_us,
         plan_us,
         run_us: elapsed_us(ranges, start),
         reserved_bytes_max: runtime.reserved_bytes_max(),
@@ -118,17 +118,15 @@ fn drive(
     let waker = Waker::from(Arc::clone(&woken));
     let mut context = Context::from_waker(&waker);
     loop {
-        ranges.go_on()?;
+        ranges.check_deadline()?;
         match stream.as_mut().poll_next(&mut context) {
             Poll::Ready(Some(batch)) => output.write(&batch?)?,
             Poll::Ready(None) => return Ok(()),
             Poll::Pending => {
                 let served = queue.serve(ranges)?;
                 if !served && !woken.0.swap(false, Ordering::Relaxed) {
-                    return Err(Stop::Fail(Error::new(
-                        ErrorKind::Internal,
-                        "the plan waits for something that is not its object",
-                    )));
+                    let message = "the plan waits for something that is not its object";
+                    return Err(Error::new(ErrorKind::Internal, message).into());
                 }
             }
         }
@@ -178,7 +176,7 @@ impl Output {
         }
         let batch_bytes = columns_bytes(batch);
         if batch_bytes > BATCH_BYTES_MAX {
-            return Err(Stop::Answer(Status::TooLarge, "the answer has too many columns".to_owned()));
+            return Err(Stop::Answer(Status::TooLarge, "the reply has too many columns".to_owned()));
         }
         self.rows += batch.num_rows() as u64;
         if self.small_bytes + batch_bytes > SMALL_BYTES_MAX {
@@ -190,7 +188,6 @@ impl Output {
         if self.small_bytes >= SMALL_BYTES_MAX { self.send_small() } else { Ok(()) }
     }
 
-    /// Sends the pending small batches as one batch.
     fn send_small(&mut self) -> Result<(), Stop> {
         if self.small.is_empty() {
             return Ok(());
@@ -203,10 +200,8 @@ impl Output {
         self.small_bytes = 0;
         self.writer.write(&batch).map_err(DataFusionError::from)?;
         if self.writer.get_ref().len() as u64 > self.len_bytes_max {
-            return Err(Stop::Answer(
-                Status::TooLarge,
-                "the answer is larger than the client wants it".to_owned(),
-            ));
+            let message = "the reply is larger than the client allows".to_owned();
+            return Err(Stop::Answer(Status::TooLarge, message));
         }
         Ok(())
     }

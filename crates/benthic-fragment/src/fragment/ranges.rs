@@ -7,7 +7,6 @@ use std::time::Duration;
 
 /// Reads of one object. The caller of [`run`](super::run) implements this trait.
 pub trait Ranges {
-    /// Size of the object.
     fn size_bytes(&self) -> u64;
 
     /// Maximum gap between two ranges for which one merged read is cheaper than two reads.
@@ -33,7 +32,7 @@ pub trait Ranges {
     ///
     /// # Errors
     /// `LimitExceeded` after the deadline.
-    fn go_on(&mut self) -> Result<()>;
+    fn check_deadline(&mut self) -> Result<()>;
 
     /// Time since a fixed moment, to measure the durations in a [`Reply`](super::Reply).
     fn monotonic(&self) -> Duration {

@@ -29,27 +29,27 @@ const FOOTER_GUESS_BYTES: u64 = 32 * 1024;
 #[derive(Debug)]
 pub struct Queue {
     size_bytes: u64,
-    wants: Mutex<Vec<Want>>,
-    done: Mutex<Done>,
+    pending: Mutex<Vec<PendingRead>>,
+    totals: Mutex<ReadTotals>,
 }
 
 /// Totals of the served reads.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Done {
+pub struct ReadTotals {
     pub reads: u64,
     pub read_bytes: u64,
     pub read_us: u64,
 }
 
 #[derive(Debug)]
-struct Want {
+struct PendingRead {
     ranges: Vec<Range<u64>>,
     answer: oneshot::Sender<Vec<Bytes>>,
 }
 
 impl Queue {
     pub fn new(size_bytes: u64) -> Queue {
-        Queue { size_bytes, wants: Mutex::default(), done: Mutex::default() }
+        Queue { size_bytes, pending: Mutex::default(), totals: Mutex::default() }
     }
 
     pub fn size_bytes(&self) -> u64 {
@@ -58,25 +58,25 @@ impl Queue {
 
     /// Serves all pending reads. Returns whether there were any.
     pub fn serve(&self, ranges: &mut dyn Ranges) -> benthic_core::Result<bool> {
-        let wants = std::mem::take(&mut *self.wants.lock());
-        let served = !wants.is_empty();
+        let pending = std::mem::take(&mut *self.pending.lock());
+        let served = !pending.is_empty();
         let start = ranges.monotonic();
-        for want in wants {
-            let merged = merge_ranges(&want.ranges, ranges.gap_bytes_max());
+        for read in pending {
+            let merged = merge_ranges(&read.ranges, ranges.gap_bytes_max());
             let data = ranges.read(&merged)?;
-            let mut done = self.done.lock();
-            done.reads += data.len() as u64;
-            done.read_bytes += data.iter().map(|data| data.len() as u64).sum::<u64>();
-            drop(done);
+            let mut totals = self.totals.lock();
+            totals.reads += data.len() as u64;
+            totals.read_bytes += data.iter().map(|data| data.len() as u64).sum::<u64>();
+            drop(totals);
             // The receiver may be gone, for example after a limit was reached.
-            let _ = want.answer.send(split_ranges(&want.ranges, &merged, &data));
+            let _ = read.answer.send(split_ranges(&read.ranges, &merged, &data));
         }
-        self.done.lock().read_us += elapsed_us(ranges, start);
+        self.totals.lock().read_us += elapsed_us(ranges, start);
         Ok(served)
     }
 
-    pub fn done(&self) -> Done {
-        *self.done.lock()
+    pub fn totals(&self) -> ReadTotals {
+        *self.totals.lock()
     }
 }
 
@@ -140,15 +140,15 @@ impl Reader {
             || sorted.windows(2).any(|pair| pair[1].start < pair[0].end)
         {
             return Err(failure(
-                "the footer points behind the end of the object, or twice at the same bytes",
+                "the footer points beyond the end of the object, or twice at the same bytes",
             ));
         }
         if ranges.iter().map(|range| range.end - range.start).sum::<u64>() > bounds::FETCH_BYTES_MAX {
             return Err(bounds::refusal("a row group whose columns are too large"));
         }
         let (answer, answered) = oneshot::channel();
-        self.queue.wants.lock().push(Want { ranges, answer });
-        answered.await.map_err(|_| failure("the read was given up"))
+        self.queue.pending.lock().push(PendingRead { ranges, answer });
+        answered.await.map_err(|_| failure("the read was abandoned"))
     }
 
     async fn fetch_one(&self, range: Range<u64>) -> Result<Bytes> {

@@ -10,7 +10,7 @@ use datafusion_execution::config::SessionConfig;
 use datafusion_execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion_execution::memory_pool::{GreedyMemoryPool, MemoryLimit, MemoryPool, MemoryReservation};
 use datafusion_execution::object_store::ObjectStoreRegistry;
-use datafusion_execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion_execution::runtime_env::RuntimeEnvBuilder;
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use std::collections::HashMap;
@@ -34,7 +34,11 @@ pub struct Runtime {
 impl Runtime {
     pub fn new(envelope: &Envelope) -> Result<Runtime, Stop> {
         let pool = Arc::new(Pool { inner: GreedyMemoryPool::new(POOL_BYTES_MAX), most: AtomicU64::new(0) });
-        let runtime = environment(Arc::clone(&pool) as Arc<dyn MemoryPool>)?;
+        let runtime = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::clone(&pool) as Arc<dyn MemoryPool>)
+            .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))
+            .with_object_store_registry(Arc::new(OneObject))
+            .build_arc()?;
         let task = TaskContext::new(
             None,
             String::new(),
@@ -57,14 +61,6 @@ impl Runtime {
     }
 }
 
-fn environment(pool: Arc<dyn MemoryPool>) -> Result<Arc<RuntimeEnv>> {
-    RuntimeEnvBuilder::new()
-        .with_memory_pool(pool)
-        .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))
-        .with_object_store_registry(Arc::new(OneObject))
-        .build_arc()
-}
-
 /// An object store registry that contains only the object's address. The store is empty because the
 /// scan reads through its own reader.
 #[derive(Debug)]
@@ -79,7 +75,7 @@ impl ObjectStoreRegistry for OneObject {
         if url.as_str() == OBJECT_URL {
             return Ok(Arc::new(InMemory::new()));
         }
-        not_impl_err!("a fragment reads its object and nothing else")
+        not_impl_err!("a fragment can only read its object")
     }
 }
 

@@ -5,11 +5,9 @@ use benthic_core::Error;
 use datafusion_common::DataFusionError;
 use parquet::errors::ParquetError;
 
-/// Why a fragment stopped without rows.
 pub(super) enum Stop {
     /// The reply gives the reason, and the client can run the fragment itself.
     Answer(Status, String),
-    /// The whole call fails.
     Fail(Error),
 }
 

@@ -29,15 +29,14 @@ pub struct Structure {
 }
 
 /// An event of the walk.
-pub enum Seen {
-    /// The walk enters the structure.
+pub enum Event {
     Begin,
     /// The number and the value of an integer field.
     Number(i16, i64),
 }
 
 /// Callback for the events. Its first argument is the structure that contains the event.
-pub type Visit<'v> = dyn FnMut(&'static Structure, Seen) -> Result<(), Malformed> + 'v;
+pub type Visit<'v> = dyn FnMut(&'static Structure, Event) -> Result<(), Malformed> + 'v;
 
 /// Walks over one structure and returns the bytes after it.
 pub fn walk<'a>(
@@ -56,7 +55,7 @@ struct Cursor<'a> {
 
 impl Cursor<'_> {
     fn structure(&mut self, structure: &'static Structure, visit: &mut Visit<'_>) -> Result<(), Malformed> {
-        visit(structure, Seen::Begin)?;
+        visit(structure, Event::Begin)?;
         let mut last = 0_i16;
         loop {
             let head = self.byte()?;
@@ -69,20 +68,20 @@ impl Cursor<'_> {
                 delta => last.checked_add(delta).ok_or("a field has no number")?,
             };
             if id <= last {
-                return Err("fields that are not in order");
+                return Err("fields are not in order");
             }
             last = id;
             let field = structure.fields.iter().find(|field| field.0 == id);
-            let (_, kind) = field.ok_or("a field that is not known")?;
+            let (_, kind) = field.ok_or("a field is unknown")?;
             match (kind, head & 0x0f) {
                 // The type code contains the value.
                 (Kind::Bool, 1 | 2) => {}
                 (Kind::I8 | Kind::I16 | Kind::I32 | Kind::I64, found) if found == kind.code() => {
                     let value = self.number(kind)?;
-                    visit(structure, Seen::Number(id, value))?;
+                    visit(structure, Event::Number(id, value))?;
                 }
                 (kind, found) if found == kind.code() => self.value(kind, visit)?,
-                _ => return Err("a field of another type"),
+                _ => return Err("a field has another type"),
             }
         }
     }
@@ -105,10 +104,10 @@ impl Cursor<'_> {
                 // Some writers encode an empty list without an element type.
                 let fits = head & 0x0f == kind.code() || (matches!(kind, Kind::Bool) && head & 0x0f == 2);
                 if !fits && head != 0 {
-                    return Err("a list of another type");
+                    return Err("a list has another type");
                 }
                 if count > self.rest.len() as u64 {
-                    return Err("a list promises more than it has");
+                    return Err("a list is longer than its data");
                 }
                 (0..count).try_for_each(|_| self.value(kind, visit))
             }
@@ -129,14 +128,14 @@ impl Cursor<'_> {
     }
 
     fn byte(&mut self) -> Result<u8, Malformed> {
-        let (byte, rest) = self.rest.split_first().ok_or("a structure is cut")?;
+        let (byte, rest) = self.rest.split_first().ok_or("a structure is truncated")?;
         self.rest = rest;
         Ok(*byte)
     }
 
     fn advance(&mut self, len_bytes: u64) -> Result<(), Malformed> {
-        let len_bytes = usize::try_from(len_bytes).map_err(|_| "a structure is cut")?;
-        self.rest = self.rest.get(len_bytes..).ok_or("a structure is cut")?;
+        let len_bytes = usize::try_from(len_bytes).map_err(|_| "a structure is truncated")?;
+        self.rest = self.rest.get(len_bytes..).ok_or("a structure is truncated")?;
         Ok(())
     }
 

@@ -152,13 +152,9 @@ pub fn refused() -> Vec<Hostile> {
         ("repartition", plan(PhysicalPlanType::Repartition(Box::new(repartition))), "a node of the plan"),
         ("extension", plan(PhysicalPlanType::Extension(Default::default())), "a node of the plan"),
         ("no node", Envelope::new(Bytes::new()), "a node of the plan"),
-        ("file scan", file_at("file:///"), "something else than the object"),
-        ("scan without address", file_at(""), "something else than the object"),
-        (
-            "other file of the object's address",
-            file_at("benthic://object/"),
-            "something else than the object",
-        ),
+        ("file scan", file_at("file:///"), "files other than the object"),
+        ("scan without address", file_at(""), "files other than the object"),
+        ("other file of the object's address", file_at("benthic://object/"), "files other than the object"),
         ("unknown function", predicate(call("read_file", None)), "a function"),
         ("function that makes much", predicate(call("repeat", None)), "a function"),
         ("function with a payload", predicate(call("abs", Some(vec![1, 2, 3]))), "a function"),
@@ -166,8 +162,8 @@ pub fn refused() -> Vec<Hostile> {
         ("unknown operator", predicate(operands("Explode", 2)), "an operator"),
         ("many operands", predicate(operands("And", 1_000)), "too deep"),
         ("very many operands", predicate(operands("And", 60_000)), "too many nodes"),
-        ("nested deeply", nested_nots(2_000), "no plan"),
-        ("nested plans", nested_filters(80), "no plan"),
+        ("nested deeply", nested_nots(2_000), "the plan cannot be decoded"),
+        ("nested plans", nested_filters(80), "the plan cannot be decoded"),
         ("nested literal", Envelope::new(encode(&list).unwrap()), "a literal"),
         (
             "final aggregate",
@@ -213,7 +209,7 @@ pub fn refused() -> Vec<Hostile> {
             }),
             "a scan computes",
         ),
-        ("a long literal", long_literal(), "literals that are too long"),
+        ("a long literal", long_literal(), "literals are too long"),
         (
             "a scan that filters",
             scan_with(|scan| {
@@ -234,13 +230,17 @@ pub fn refused() -> Vec<Hostile> {
         ("a long pattern", predicate(like(text("%x".repeat(100)))), "patterns"),
         ("many patterns", many_patterns(), "patterns"),
         ("trimming by a column", predicate(trim_by_column()), "trimming"),
-        ("many literals", many_literals(), "literals that are too long"),
+        ("many literals", many_literals(), "literals are too long"),
         ("nested cases", predicate(cases(5)), "nested too deep"),
         ("many strings", many_strings(), "too many strings"),
         ("batches of nothing", Envelope { batch_rows: 0, ..point.clone() }, "the batch"),
         ("huge batches", Envelope { batch_rows: u32::MAX, ..point.clone() }, "the batch"),
         ("huge answer", Envelope { output_bytes_max: u64::MAX, ..point.clone() }, "the batch"),
-        ("no plan", Envelope { plan: Bytes::from_static(b"\xff\xff\xff"), ..point }, "no plan"),
+        (
+            "no plan",
+            Envelope { plan: Bytes::from_static(b"\xff\xff\xff"), ..point },
+            "the plan cannot be decoded",
+        ),
     ]
 }
 

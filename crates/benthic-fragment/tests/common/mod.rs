@@ -51,7 +51,7 @@ impl Ranges for Object {
         Ok(ranges.iter().map(|range| self.0.slice(range.start as usize..range.end as usize)).collect())
     }
 
-    fn go_on(&mut self) -> Result<()> {
+    fn check_deadline(&mut self) -> Result<()> {
         Ok(())
     }
 }

@@ -111,7 +111,7 @@ fn an_answer_over_the_cap_is_too_large() {
 }
 
 #[test]
-fn what_the_object_fails_with_is_the_error() {
+fn a_read_error_of_the_object_is_the_error_of_the_run() {
     struct Damaged;
     impl Ranges for Damaged {
         fn size_bytes(&self) -> u64 {
@@ -123,7 +123,7 @@ fn what_the_object_fails_with_is_the_error() {
         fn read(&mut self, _: &[Range<u64>]) -> Result<Vec<Bytes>> {
             Err(Error::new(ErrorKind::Corrupt, "damaged"))
         }
-        fn go_on(&mut self) -> Result<()> {
+        fn check_deadline(&mut self) -> Result<()> {
             Ok(())
         }
     }

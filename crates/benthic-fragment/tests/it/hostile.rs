@@ -29,7 +29,7 @@ impl Ranges for Untouched {
         panic!("a refused plan read the object")
     }
 
-    fn go_on(&mut self) -> Result<()> {
+    fn check_deadline(&mut self) -> Result<()> {
         panic!("a refused plan ran")
     }
 }
@@ -55,7 +55,7 @@ const HINTS: [&str; 3] =
     ["a filter that is no boolean", "a column behind the schema", "types that do not compare"];
 
 #[test]
-fn plans_that_are_wrong_answer_so() {
+fn invalid_plans_give_a_reason() {
     let object = common::lineitem().parquet;
     let mut bad = Vec::new();
     for (name, envelope) in common::hostile::wrong() {
@@ -89,7 +89,7 @@ impl Ranges for Hurried {
         self.0.read(ranges)
     }
 
-    fn go_on(&mut self) -> Result<()> {
+    fn check_deadline(&mut self) -> Result<()> {
         self.1 = self.1.checked_sub(1).ok_or_else(|| Error::new(ErrorKind::LimitExceeded, "late"))?;
         Ok(())
     }
@@ -103,7 +103,7 @@ fn strings_schema(columns: usize, data_type: &DataType) -> SchemaRef {
 }
 
 #[test]
-fn time_is_looked_at_whatever_the_plan_does_with_its_rows() {
+fn the_deadline_is_checked_for_every_plan() {
     let rows = i64::from(i32::MAX);
     let object = Bytes::from(handmade(&page(rows), 1, rows));
     let scan = || common::scan_of(strings_schema(1, &DataType::Utf8View), &[], None);
@@ -152,7 +152,7 @@ fn a_plan_that_takes_strings_for_numbers_is_refused() {
 }
 
 #[test]
-fn one_column_given_very_often_is_too_large() {
+fn a_column_repeated_very_often_is_too_large() {
     let scan = common::scan_of(strings_schema(1, &DataType::Utf8View), &["s"], None);
     let column = || Arc::new(Column::new("s", 0)) as common::Expr;
     let plan = common::project(scan, (0..500).map(|_| (column(), "s")).collect());

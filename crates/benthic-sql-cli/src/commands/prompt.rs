@@ -15,11 +15,11 @@ use std::io::{self, IsTerminal, Read};
 use std::path::PathBuf;
 
 const HELP: &str = "A query ends with a semicolon. A table is POOL.TABLE.\n\
-    SHOW TABLES;            what there is\n\
-    DESCRIBE POOL.TABLE;    its columns\n\
-    EXPLAIN ANALYZE …;      how a query ran, and where\n\
-    \\timing                 says how long each query took, or no longer\n\
-    \\q                      ends, as Ctrl-D does; Ctrl-C stops a query";
+    SHOW TABLES;            lists the tables\n\
+    DESCRIBE POOL.TABLE;    lists the columns of a table\n\
+    EXPLAIN ANALYZE …;      shows how and where a query ran\n\
+    \\timing                 turns the times of queries on or off\n\
+    \\q                      ends the prompt, like Ctrl-D; Ctrl-C stops a query";
 
 /// Maximum size of input that does not come from a terminal.
 const INPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -30,7 +30,7 @@ pub async fn run(session: &Session, queries: &SqlSession, format: Format) -> Out
         return all_of_stdin(session, queries, format).await;
     }
     let hold = Hold::new();
-    session.out.note("`\\?` shows what can be asked")?;
+    session.out.note("`\\?` shows the help")?;
     let mut lines = Lines::new()?;
     let (mut query, mut is_timed) = (String::new(), false);
     loop {
@@ -95,8 +95,11 @@ async fn all_of_stdin(session: &Session, queries: &SqlSession, format: Format) -
         read.map_err(|error| Error::io(Action::Read, "cannot read queries from stdin", error))?;
         match text.len() as u64 > INPUT_BYTES_MAX {
             false => Ok(text),
-            true => Err(Error::new(ErrorKind::LimitExceeded, "stdin has more than queries have")
-                .with("len_bytes_max", INPUT_BYTES_MAX)),
+            true => Err(Error::new(
+                ErrorKind::LimitExceeded,
+                "the queries on stdin are too large; send them in parts",
+            )
+            .with("len_bytes_max", INPUT_BYTES_MAX)),
         }
     });
     for sql in benthic_sql::session::statements(&text.await?)? {
@@ -130,7 +133,6 @@ impl Lines {
         Ok(Lines { editor, history })
     }
 
-    /// Reads the next line on a blocking thread.
     async fn next(mut self, prompt: &'static str) -> Outcome<(Lines, Typed)> {
         let (lines, line) = blocking(move || {
             let line = self.editor.readline(prompt);

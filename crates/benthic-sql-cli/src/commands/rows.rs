@@ -28,11 +28,11 @@ use tokio::time::timeout;
 /// How rows are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// A table for people; all of it is in memory
+    /// A table for people; it needs memory for all rows
     Table,
-    /// Comma-separated values with a line of names
+    /// Comma-separated values with a header line
     Csv,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
     /// A stream of Arrow IPC
     Arrow,
@@ -50,7 +50,7 @@ pub async fn print(
 ) -> Outcome<usize> {
     let failed = |error: DataFusionError| named(from_datafusion(&error));
     let schema = rows.schema();
-    let mut rows = Watched { rows, work, bar: None };
+    let mut rows = RowsWithProgress { rows, work, bar: None };
     if format == Format::Table {
         let mut batches = Vec::new();
         while let Some(batch) = rows.next().await.map_err(failed)? {
@@ -93,19 +93,19 @@ fn plans(batches: &[RecordBatch]) -> String {
 }
 
 /// Delay before the progress is shown, and interval of its updates.
-const LOOK: Duration = Duration::from_millis(500);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Rows of a query, with a progress bar while the program waits for them.
-struct Watched<'a> {
+struct RowsWithProgress<'a> {
     rows: SendableRecordBatchStream,
     work: &'a Work,
     bar: Option<Progress>,
 }
 
-impl Watched<'_> {
+impl RowsWithProgress<'_> {
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
-            if let Ok(batch) = timeout(LOOK, self.rows.try_next()).await {
+            if let Ok(batch) = timeout(PROGRESS_INTERVAL, self.rows.try_next()).await {
                 return batch;
             }
             let (done, objects) = (self.work.done_objects(), self.work.objects());

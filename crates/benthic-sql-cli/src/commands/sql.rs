@@ -22,11 +22,11 @@ const EXAMPLES: &str = "A table is POOL.TABLE. With --object, the object is the 
 const PUSHDOWN: [(&str, &str, Pushdown); 3] = [
     (
         "auto",
-        "What is better: on a cluster measured during the query, in a store on this machine always here",
+        "The faster place: measured during the query on a cluster, always the client for a store on this machine",
         Pushdown::Auto,
     ),
-    ("always", "Beside the objects, wherever they take it", Pushdown::Always),
-    ("never", "Here", Pushdown::Never),
+    ("always", "Beside each object that accepts the fragment", Pushdown::Always),
+    ("never", "In the client", Pushdown::Never),
 ];
 
 /// Arguments of `benthic sql`.
@@ -36,16 +36,16 @@ pub struct SqlArgs {
     /// Query this Parquet object instead of tables: POOL/OBJECT or POOL:NAMESPACE/OBJECT
     #[arg(long)]
     object: Option<ObjectAddress>,
-    /// Where what can run beside the objects runs
+    /// Where to run the parts of the query that can run beside the objects
     #[arg(long, value_parser = one_of(&PUSHDOWN), default_value = "auto")]
     pushdown: Pushdown,
-    /// Do not look into indexes
+    /// Do not use indexes
     #[arg(long, hide = true)]
     no_index: bool,
-    /// How rows are printed; a table if it is not said, or JSON after --json
+    /// Output format; by default a table, or JSON with --json
     #[arg(long, value_enum)]
     output: Option<Format>,
-    /// The query; without it, queries are asked for, or read from stdin if that is no terminal
+    /// The query; without it, queries come from a prompt, or from stdin if that is not a terminal
     sql: Option<String>,
 }
 
@@ -53,7 +53,9 @@ pub async fn run(args: SqlArgs, session: &Session) -> Outcome {
     let default = if session.out.is_json() { Format::Json } else { Format::Table };
     let format = args.output.unwrap_or(default);
     if matches!(format, Format::Arrow | Format::Parquet) && io::stdout().is_terminal() {
-        return Err(Failure::Usage("this output is no text; send it to a file: … > rows.parquet".to_owned()));
+        return Err(Failure::Usage(
+            "this format is binary; redirect it to a file: … > rows.parquet".to_owned(),
+        ));
     }
     let Some(address) = &args.object else {
         let store = session.store().await?;
@@ -65,7 +67,7 @@ pub async fn run(args: SqlArgs, session: &Session) -> Outcome {
         };
     };
     let Some(sql) = &args.sql else {
-        let message = "a query of an object is an argument; leave out --object for a prompt";
+        let message = "--object needs a query as an argument; leave out --object for a prompt";
         return Err(Failure::Usage(message.to_owned()));
     };
     let settings = settings(&args, &*session.store().await?);

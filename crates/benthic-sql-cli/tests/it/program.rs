@@ -58,7 +58,7 @@ fn rows_are_printed_in_three_ways() {
 }
 
 #[test]
-fn the_way_is_shown_and_chosen() {
+fn pushdown_is_selected_and_shown() {
     let home = home();
     let sql = "EXPLAIN ANALYZE SELECT count(*) FROM object WHERE quantity > 30";
     assert!(home.ok(&["--pushdown", "always", sql]).contains("objects_pushed=1"));
@@ -102,7 +102,7 @@ fn one_query_at_a_time() {
 }
 
 #[test]
-fn what_writes_is_refused_by_its_verb() {
+fn statements_that_write_are_refused_by_their_verb() {
     let home = home();
     for (sql, verb) in [
         ("COPY (SELECT 1) TO 'x.csv'", "COPY"),
@@ -116,13 +116,13 @@ fn what_writes_is_refused_by_its_verb() {
         ("EXPLAIN INSERT INTO object SELECT * FROM object", "INSERT"),
     ] {
         let error = fails(&home, 7, &[sql]);
-        assert!(error.contains(&format!("{verb} is not for queries")), "{sql}: {error}");
+        assert!(error.contains(&format!("{verb} is not allowed: queries only read")), "{sql}: {error}");
     }
     assert!(!home.path("x.csv").exists());
 }
 
 #[test]
-fn what_is_not_there_is_said() {
+fn missing_objects_and_stores_are_named() {
     let home = home();
     let mut command = Command::new(PROGRAM);
     command.args(["sql", "--object", "lake/nothing", "SELECT 1"]).current_dir(home.dir());

@@ -207,7 +207,7 @@ fn a_table_without_files_has_the_columns_that_were_said() {
         ("id integr", "a type is bool"),
         ("id int64, id utf8", "same name"),
         ("id timestamp(s)", "ms, us or ns"),
-        ("id int64 nonsense", "too much"),
+        ("id int64 nonsense", "unexpected text"),
     ] {
         if hint.is_empty() {
             home.ok(&["create", "lake/g", "--schema", schema]);

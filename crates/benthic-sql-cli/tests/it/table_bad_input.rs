@@ -71,10 +71,10 @@ fn a_file_that_cannot_be_read() {
 }
 
 #[test]
-fn csv_that_is_none() {
+fn invalid_csv_is_refused() {
     let home = home();
     for (content, words) in [
-        (&b""[..], &["names the columns"][..]),
+        (&b""[..], &["must name the columns"][..]),
         (b"id,fare\n1,2\n3,4,5\n", &["line=3", "expected 2"]),
         (b"id,fare\n1,2\n3\n", &["line=3", "expected 2 got 1"]),
         (b"id,fare\n1,2\n3,x\n", &["line=3", "'x'", "Float64", "column=fare"]),
@@ -86,13 +86,13 @@ fn csv_that_is_none() {
         (b"fare\n1\n", &["column=id", "may not be null"]),
         (b"id,fare\n,1\n", &["column=id", "nulls"]),
         (b"id,day\n1,2024-01-01\n2,2024-13-01\n", &["line=3", "2024-13-01"]),
-        (b"id,day\n1,2024-01-01T10:00:00\n", &["line=2", "no place for all of the value", "column=day"]),
+        (b"id,day\n1,2024-01-01T10:00:00\n", &["line=2", "cannot hold the whole value", "column=day"]),
         (
             b"id,price\n1,1.25\n2,1.255\n",
-            &["line=3", "no place for all of the value", "1.255", "decimal(6, 2)"],
+            &["line=3", "cannot hold the whole value", "1.255", "decimal(6, 2)"],
         ),
         (b"id,price\n1,12345.00\n", &["line=2", "12345.00", "decimal(6, 2)"]),
-        (b"id,at\n1,2024-01-01T10:00:00.0001\n", &["line=2", "no place for all of the value"]),
+        (b"id,at\n1,2024-01-01T10:00:00.0001\n", &["line=2", "cannot hold the whole value"]),
         (b"id,at\n1,yesterday\n", &["line=2", "yesterday", "timestamp(ms)"]),
     ] {
         refused(&home, 6, "bad.csv", content, words);
@@ -119,7 +119,7 @@ fn a_csv_value_beyond_the_rows_that_its_type_was_guessed_from() {
 }
 
 #[test]
-fn json_that_is_none() {
+fn invalid_json_is_refused() {
     let home = home();
     for (content, words) in [
         ("{\"id\": 2}\n{\"id\": 3\n", &["line=2"][..]),
@@ -156,7 +156,7 @@ fn a_json_column_that_comes_late_is_not_lost() {
 }
 
 #[test]
-fn parquet_and_arrow_that_are_none() {
+fn invalid_parquet_and_arrow_are_refused() {
     let home = home();
     let rows = trips(0..20_000);
     let whole = [("parquet", parquet(&rows)), ("arrow", arrow_file(&rows)), ("arrows", arrow_stream(&rows))];
@@ -206,5 +206,5 @@ fn columns_that_do_not_fit() {
     home.ok(&["create", "lake/nested", "--schema", "id int64, tags list(utf8)"]);
     home.file("tags.csv", "id,tags\n1,a\n");
     let error = home.fails(7, &["append", "lake/nested", "tags.csv"]);
-    assert!(error.contains("CSV has no form") && error.contains("path=tags.csv"), "{error}");
+    assert!(error.contains("CSV cannot represent") && error.contains("path=tags.csv"), "{error}");
 }

@@ -19,8 +19,8 @@ fn home() -> Home {
 #[test]
 fn an_index_is_made_shown_used_and_dropped() {
     let home = home();
-    assert_eq!(home.ok(&["index", "lake/t", "id"]), "lake/t: 2 index parts made in 2 of 2 objects\n");
-    assert_eq!(home.ok(&["index", "lake/t", "id"]), "lake/t: 0 index parts made in 0 of 2 objects\n");
+    assert_eq!(home.ok(&["index", "lake/t", "id"]), "lake/t: 2 index parts built in 2 of 2 objects\n");
+    assert_eq!(home.ok(&["index", "lake/t", "id"]), "lake/t: 0 index parts built in 0 of 2 objects\n");
     let told = home.json(&["index", "lake/t", "name,id"]).remove(0);
     assert_eq!(
         told,
@@ -29,8 +29,8 @@ fn an_index_is_made_shown_used_and_dropped() {
     assert!(home.ok(&["show", "lake/t"]).contains("indexes          (id), (name, id)\n"));
     assert_eq!(home.json(&["show", "lake/t"])[0]["indexes"], json!([["id"], ["name", "id"]]));
     home.ok(&["append", "lake/t", "a.parquet"]);
-    assert_eq!(home.ok(&["index", "lake/t"]), "lake/t: 0 index parts made in 0 of 3 objects\n");
-    assert_eq!(home.ok(&["index", "lake/t", "--rebuild"]), "lake/t: 6 index parts made in 3 of 3 objects\n");
+    assert_eq!(home.ok(&["index", "lake/t"]), "lake/t: 0 index parts built in 0 of 3 objects\n");
+    assert_eq!(home.ok(&["index", "lake/t", "--rebuild"]), "lake/t: 6 index parts built in 3 of 3 objects\n");
     let told = home.json(&["fsck", "lake/t"]).remove(0);
     assert_eq!(
         (&told["findings"], &told["parts_missing"], &told["rows"]),
@@ -45,7 +45,7 @@ fn an_index_is_made_shown_used_and_dropped() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_index_commands_are_refused() {
     let home = home();
     for (status, args, word) in [
         (6, &["index", "lake/t", "ID"][..], "did you mean \"id\""),
@@ -86,10 +86,10 @@ fn fsck_tells_what_is_damaged_and_repairs_indexes() {
     assert!(told.contains(&format!("object={object}")) && told.contains("1 finding\n"), "{told}");
     assert!(error.contains("--repair") && error.contains("findings=1"), "{error}");
     let told = home.ok(&["fsck", "lake/t", "--repair"]);
-    assert!(told.ends_with("1 finding, 1 index part made anew\n"), "{told}");
+    assert!(told.ends_with("1 finding, 1 index part rebuilt\n"), "{told}");
     home.ok(&["fsck", "lake/t"]);
     // Rows are stored only once, so fsck cannot repair them.
     harm(WriteOp::new().truncate(1_000));
     let error = home.fails(12, &["fsck", "lake/t", "--repair"]);
-    assert!(error.contains("load again"), "{error}");
+    assert!(error.contains("load the data"), "{error}");
 }

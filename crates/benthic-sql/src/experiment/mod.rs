@@ -65,7 +65,7 @@ pub struct Run {
 
 /// A query and its runs, grouped in the order of [`WAYS`].
 #[derive(Debug)]
-pub struct Measured {
+pub struct QueryRuns {
     pub query: Query,
     pub runs: [Vec<Run>; WAYS.len()],
 }
@@ -79,17 +79,17 @@ pub async fn measure(
     queries: &[Query],
     rounds: usize,
     mut watch: impl FnMut(&Query, Pushdown) -> Result<()>,
-) -> Result<Vec<Measured>> {
-    let mut measured: Vec<Measured> =
-        queries.iter().map(|query| Measured { query: query.clone(), runs: Default::default() }).collect();
+) -> Result<Vec<QueryRuns>> {
+    let mut measured: Vec<QueryRuns> =
+        queries.iter().map(|query| QueryRuns { query: query.clone(), runs: Default::default() }).collect();
     for _ in 0..rounds {
-        for Measured { query, runs } in &mut measured {
+        for QueryRuns { query, runs } in &mut measured {
             let mut before = None;
             for (way, runs) in WAYS.into_iter().zip(runs) {
                 watch(query, way)?;
                 let (run, seen) = run(store, &query.sql, way.in_store(&**store)).await?;
                 if before.is_some_and(|before| before != seen) {
-                    let message = "two ways to run a query gave different rows";
+                    let message = "two pushdown modes returned different rows";
                     return Err(Error::new(ErrorKind::Internal, message).with("sql", &query.sql));
                 }
                 before = Some(seen);
@@ -101,16 +101,16 @@ pub async fn measure(
 }
 
 /// The compared properties of a result: the number of rows and the sum of their hashes.
-type Seen = (u64, u64);
+type Fingerprint = (u64, u64);
 
-async fn run(store: &Arc<dyn Store>, sql: &str, pushdown: Pushdown) -> Result<(Run, Seen)> {
+async fn run(store: &Arc<dyn Store>, sql: &str, pushdown: Pushdown) -> Result<(Run, Fingerprint)> {
     let settings = Settings { pushdown, ..Settings::default() };
     let clock = Arc::clone(&settings.environment.clock);
     let watch = Stopwatch::start(clock.as_ref());
     let session = SqlSession::new(Arc::clone(store), settings);
     let work = Arc::new(Work::default());
     let mut batches = session.query_with_work(sql, &work).await?;
-    let (mut seen, mut hashes): (Seen, _) = ((0, 0), Vec::new());
+    let (mut seen, mut hashes): (Fingerprint, _) = ((0, 0), Vec::new());
     while let Some(batch) = batches.try_next().await.map_err(|error| from_datafusion(&error))? {
         seen.0 += batch.num_rows() as u64;
         hashes.clear();

@@ -16,17 +16,15 @@ use benthic_table::TableSchema;
 use std::io::Read;
 use std::sync::Arc;
 
-const DAMAGED: &str = "this is no Arrow file or stream, or a damaged one";
+const DAMAGED: &str = "this is not an Arrow file or stream, or it is damaged";
 /// Beginning of a file: the magic word and padding. A stream has neither before its first message.
 const FILE_START: [u8; 8] = *b"ARROW1\0\0";
 const ALIGNMENT_BYTES_MAX: usize = 4096;
 const CONTINUATION: [u8; 4] = [0xff; 4];
-/// Maximum size of a message's metadata.
 const HEAD_BYTES_MAX: u32 = 64 * 1024 * 1024;
 /// Maximum size of a message's body, which is in memory as a whole.
 const BODY_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 
-/// Decodes messages to batches.
 pub(super) struct ArrowIpc {
     from: Box<dyn Read + Send>,
     /// Whether the input is a file, which marks the end of its messages.
@@ -35,7 +33,6 @@ pub(super) struct ArrowIpc {
     decoder: FileDecoder,
 }
 
-/// A message with its frame.
 struct Message {
     bytes: Vec<u8>,
     /// Length of everything before the body.
@@ -63,7 +60,10 @@ impl ArrowIpc {
         let message = first.message()?;
         let schema = message.header_as_schema().ok_or_else(|| damaged("it does not begin with a schema"))?;
         if !schema.endianness().equals_to_target_endianness() {
-            return Err(Error::new(ErrorKind::Unsupported, "the Arrow file has the other byte order"));
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "the Arrow file has another byte order than this machine",
+            ));
         }
         let schema = Arc::new(fb_to_schema(schema));
         let decoder = FileDecoder::new(Arc::clone(&schema), message.version());
@@ -130,7 +130,7 @@ impl Message {
             return Ok(None);
         }
         if length > HEAD_BYTES_MAX {
-            return Err(damaged("a message has no length that can be"));
+            return Err(damaged("a message has an invalid length"));
         }
         more(from, u64::from(length), &mut bytes)?;
         let head_bytes = bytes.len();
@@ -147,7 +147,7 @@ impl Message {
 
     fn message(&self) -> Result<arrow::ipc::Message<'_>> {
         let message = root_as_message(&self.bytes[self.frame_bytes..self.head_bytes]);
-        message.map_err(|error| damaged("a message cannot be understood").with("cause", error))
+        message.map_err(|error| damaged("a message cannot be decoded").with("cause", error))
     }
 }
 

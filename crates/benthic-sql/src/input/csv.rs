@@ -22,21 +22,20 @@ pub(super) struct Csv {
 }
 
 impl Csv {
-    /// Opens a text and reads its sample.
     pub(super) fn open(raw: Raw, delimiter: u8, null: &str) -> Result<Csv> {
         let text = Text::open(raw.stream()).map_err(unreadable)?;
         let missing = |message: &str| Err(Error::new(ErrorKind::InvalidArgument, message));
         if text.sample.is_empty() {
             return missing(match text.is_whole {
-                true => "the file is empty; the first line of CSV names the columns",
-                false => "the first line is too long to be the names of columns",
+                true => "the file is empty; the first line of CSV must name the columns",
+                false => "the first line is too long; it must name the columns",
             });
         }
         // Without an explicit null text, an empty value is null.
         let null = match null {
             "" => None,
             null => Some(Regex::new(&format!(r"\A{}\z", regex::escape(null))).map_err(|source| {
-                Error::new(ErrorKind::InvalidArgument, "this cannot stand for null").with_source(source)
+                Error::new(ErrorKind::InvalidArgument, "this text cannot represent null").with_source(source)
             })?),
         };
         // The sample may end within a row.
@@ -69,7 +68,7 @@ impl Reader for Csv {
                 Err(_) => field.data_type().clone(),
             };
             if matches!(data_type, DataType::Binary | DataType::FixedSizeBinary(_)) || data_type.is_nested() {
-                let message = "CSV has no form for values of this type; load them from another format";
+                let message = "CSV cannot represent values of this type; load them from another format";
                 return Err(Error::new(ErrorKind::Unsupported, message)
                     .with("column", field.name())
                     .with("type", crate::syntax::show_type(&data_type)));
@@ -100,7 +99,7 @@ impl Reader for Csv {
             let batch = reader
                 .next()?
                 .map_err(|error| explain(error, &wanted))
-                .and_then(|batch| exactly(&batch, &wanted, line));
+                .and_then(|batch| convert_batch(&batch, &wanted, line));
             line += batch.as_ref().map_or(0, RecordBatch::num_rows);
             Some(batch.map(|rows| Batch { rows, read_bytes: meter.take() }))
         })))
@@ -114,7 +113,7 @@ fn is_read_as_text(data_type: &DataType) -> bool {
 
 /// Converts a batch to the wanted types. `line` is the line of its first row, if every earlier row
 /// is one line.
-fn exactly(batch: &RecordBatch, wanted: &SchemaRef, line: usize) -> Result<RecordBatch> {
+fn convert_batch(batch: &RecordBatch, wanted: &SchemaRef, line: usize) -> Result<RecordBatch> {
     let mut columns = Vec::with_capacity(batch.num_columns());
     for (column, field) in batch.columns().iter().zip(wanted.fields()) {
         let values = exact::values(column, field.data_type());

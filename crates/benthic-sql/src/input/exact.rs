@@ -68,7 +68,7 @@ fn flat_values(text: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, (usize
     if let Some(drops) = drops
         && let Some(row) = strings.iter().position(|value| value.is_some_and(|value| drops(value, data_type)))
     {
-        let message = "the column's type has no place for all of the value";
+        let message = "the column's type cannot hold the whole value";
         return Err((row, unfit(message, strings.value(row)).with("type", show_type(data_type))));
     }
     let strict = CastOptions { safe: false, ..CastOptions::default() };
@@ -81,7 +81,7 @@ fn flat_values(text: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, (usize
     let row = (0..strings.len()).find(|row| cast(&strings.slice(*row, 1)).is_err());
     match row {
         Some(row) => {
-            let error = unfit("the value is none of its column's type", strings.value(row));
+            let error = unfit("the value does not fit its column's type", strings.value(row));
             Err((row, error.with("type", show_type(data_type))))
         }
         None => Err((0, failed(error))),
@@ -89,7 +89,7 @@ fn flat_values(text: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, (usize
 }
 
 fn failed(error: arrow::error::ArrowError) -> Error {
-    Error::new(ErrorKind::InvalidArgument, "the values are none of their column's type").with_source(error)
+    Error::new(ErrorKind::InvalidArgument, "the values do not fit their column's type").with_source(error)
 }
 
 /// An error about one value. It shows the beginning of the value.

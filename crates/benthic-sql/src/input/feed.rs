@@ -6,12 +6,10 @@ use benthic_table::TableSchema;
 use std::path::PathBuf;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-/// Number of batches to prefetch.
 const AHEAD: usize = 3;
 
 /// A file to read.
 pub enum Input {
-    /// A file that is already open.
     Open(PathBuf, Source),
     /// A file to open after those before it were read.
     Path(PathBuf),

@@ -18,9 +18,8 @@ use std::fmt;
 use std::io::{BufRead, BufReader, Read};
 use std::sync::Arc;
 
-/// Maximum length of a line.
 const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
-const UNREADABLE: &str = "a line is no JSON object of the table's columns";
+const UNREADABLE: &str = "a line is not a JSON object with the table's columns";
 
 pub(super) struct Json {
     text: Text,
@@ -44,8 +43,7 @@ impl Json {
             }
             let wrong = |error: serde_json::Error| {
                 if text.trim_ascii_start().starts_with(b"[") {
-                    let message =
-                        "this is an array, and JSON lines are an object a line; `jq -c '.[]'` makes them";
+                    let message = "this is an array, but JSON lines have one object per line; convert it with `jq -c '.[]'`";
                     return Error::new(ErrorKind::InvalidArgument, message).with("line", line);
                 }
                 Error::new(ErrorKind::InvalidArgument, UNREADABLE).with("line", line).with_source(error)
@@ -106,7 +104,6 @@ impl Reader for Json {
     }
 }
 
-/// Decodes lines to batches.
 struct Lines {
     from: BufReader<Metered>,
     meter: Arc<Meter>,
@@ -139,13 +136,15 @@ impl Lines {
         let rows = match self.decode(&self.text) {
             Ok(rows) => rows,
             // One of the lines fails alone, so find it.
-            Err(error) => return Err(self.blame(&ends).unwrap_or_else(|| error.with("line", self.first))),
+            Err(error) => {
+                return Err(self.find_bad_line(&ends).unwrap_or_else(|| error.with("line", self.first)));
+            }
         };
         self.first += ends.len();
         Ok(Some(Batch { rows, read_bytes: self.meter.take() }))
     }
 
-    fn blame(&self, ends: &[usize]) -> Option<Error> {
+    fn find_bad_line(&self, ends: &[usize]) -> Option<Error> {
         let mut start = 0;
         for (line, end) in (self.first..).zip(ends) {
             if let Err(error) = self.decode(&self.text[start..*end]) {
@@ -193,7 +192,7 @@ impl Lines {
 }
 
 fn too_long() -> Error {
-    Error::new(ErrorKind::LimitExceeded, "a line is too long; JSON lines are an object a line")
+    Error::new(ErrorKind::LimitExceeded, "a line is too long; JSON lines have one object per line")
         .with("len_bytes_max", LINE_BYTES_MAX)
 }
 
@@ -215,7 +214,6 @@ fn normalize_field(field: &FieldRef) -> Field {
     Field::new(field.name(), data_type(field.data_type()), true)
 }
 
-/// The member names of an object, in order.
 struct Names(Vec<String>);
 
 impl<'de> Deserialize<'de> for Names {

@@ -33,16 +33,13 @@ pub enum Format {
     Parquet,
     /// Comma-separated values. The first line contains the column names.
     Csv,
-    /// Tab-separated values, otherwise like CSV.
     Tsv,
     /// JSON lines: one object per line.
     Json,
-    /// Arrow IPC, file or stream.
     Arrow,
 }
 
 impl Format {
-    /// The format for a file name's extension.
     pub fn of(path: &Path) -> Option<Format> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
         Some(match extension.as_str() {
@@ -89,11 +86,9 @@ impl Source {
             let reader: Box<dyn Reader> = match format {
                 Format::Parquet => Box::new(parquet::Parquet::open(raw.seekable()?)?),
                 Format::Arrow => Box::new(arrow_ipc::ArrowIpc::open(raw)?),
-                Format::Csv => {
-                    Box::new(csv::Csv::open(raw, options.delimiter.unwrap_or(b','), &options.null)?)
-                }
-                Format::Tsv => {
-                    Box::new(csv::Csv::open(raw, options.delimiter.unwrap_or(b'\t'), &options.null)?)
+                Format::Csv | Format::Tsv => {
+                    let usual = if format == Format::Csv { b',' } else { b'\t' };
+                    Box::new(csv::Csv::open(raw, options.delimiter.unwrap_or(usual), &options.null)?)
                 }
                 Format::Json => Box::new(json::Json::open(raw)?),
             };
@@ -167,8 +162,8 @@ fn directory() -> Error {
 
 fn unknown_format(is_stdin: bool) -> Error {
     let message = match is_stdin {
-        true => "what comes by stdin needs --format parquet, csv, tsv, json or arrow",
-        false => "the file's name tells no format; --format parquet, csv, tsv, json or arrow does",
+        true => "stdin has no file name; give --format parquet, csv, tsv, json or arrow",
+        false => "the file name does not tell the format; give --format parquet, csv, tsv, json or arrow",
     };
     Error::new(ErrorKind::InvalidArgument, message)
 }
@@ -177,6 +172,6 @@ fn unknown_format(is_stdin: bool) -> Error {
 /// file name to errors.
 fn catch_panic<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let outcome = catch_unwind(AssertUnwindSafe(work));
-    let gave_up = |_| Error::new(ErrorKind::InvalidArgument, "the file is damaged; its reader gave up");
+    let gave_up = |_| Error::new(ErrorKind::InvalidArgument, "the file is damaged; its reader panicked");
     outcome.map_err(gave_up).flatten().map_err(|error| error.with("path", name))
 }

@@ -7,7 +7,6 @@ use benthic_core::Result;
 use benthic_table::TableSchema;
 use std::fs::File;
 
-/// A Parquet file, which is read row group by row group.
 pub(super) struct Parquet {
     schema: SchemaRef,
     batches: ParquetRecordBatchReader,
@@ -20,7 +19,7 @@ impl Parquet {
     pub(super) fn open(file: File) -> Result<Parquet> {
         let size_bytes = file.metadata().map_err(unreadable)?.len();
         let failed = |error: ::parquet::errors::ParquetError| {
-            format_error("this is no Parquet file, or a damaged one", error.into())
+            format_error("this is not a Parquet file, or it is damaged", error.into())
         };
         let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(failed)?;
         let schema = SchemaRef::clone(builder.schema());

@@ -17,11 +17,9 @@ pub const BATCH_BYTES: usize = 8 * 1024 * 1024;
 #[derive(Debug)]
 pub struct Batch {
     pub rows: RecordBatch,
-    /// Bytes of the file since the previous batch.
     pub read_bytes: u64,
 }
 
-/// Reads one format.
 pub(super) trait Reader: Send {
     /// Column names, and types as far as the file determines them.
     fn schema(&self) -> Result<SchemaRef>;
@@ -33,7 +31,6 @@ pub(super) trait Reader: Send {
     ) -> Result<Box<dyn Iterator<Item = Result<Batch>> + Send>>;
 }
 
-/// The input of a format.
 pub(super) enum Raw {
     File(File),
     Stdin,
@@ -45,7 +42,8 @@ impl Raw {
         match self {
             Raw::File(file) if file.metadata().map_err(unreadable)?.is_file() => Ok(file),
             piped => {
-                let failed = |error| Error::io(Action::Admin, "cannot keep what comes by a pipe", error);
+                let failed =
+                    |error| Error::io(Action::Admin, "cannot copy the pipe to a temporary file", error);
                 let mut file = tempfile::tempfile().map_err(failed)?;
                 io::copy(&mut piped.stream(), &mut file).map_err(failed)?;
                 file.seek(SeekFrom::Start(0)).map_err(failed)?;
@@ -54,7 +52,6 @@ impl Raw {
         }
     }
 
-    /// All bytes in order.
     pub(super) fn stream(self) -> Box<dyn Read + Send> {
         match self {
             Raw::File(file) => Box::new(BufReader::with_capacity(256 * 1024, file)),
@@ -63,7 +60,6 @@ impl Raw {
     }
 }
 
-/// Converts an error of the file system.
 pub(super) fn unreadable(error: io::Error) -> Error {
     // The error may wrap one of ours, for example of a size limit.
     match error.downcast::<Error>() {

@@ -13,7 +13,6 @@ pub(super) const SAMPLE_ROWS: usize = 10_000;
 /// row is too large.
 const READ_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// A text and a sample of its beginning.
 pub(super) struct Text {
     /// The beginning of the text, in whole lines.
     pub sample: Vec<u8>,
@@ -47,7 +46,6 @@ impl Text {
     }
 }
 
-/// Counts bytes read.
 #[derive(Default)]
 pub(super) struct Meter {
     bytes: AtomicU64,
@@ -69,7 +67,7 @@ pub(super) struct Metered {
 impl Read for Metered {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         if self.meter.bytes.load(Ordering::Relaxed) > READ_BYTES_MAX {
-            let message = "a few rows are too large; is a quote not closed?";
+            let message = "a few rows are too large; check for a quote that is not closed";
             let error = Error::new(ErrorKind::LimitExceeded, message).with("len_bytes_max", READ_BYTES_MAX);
             return Err(io::Error::other(error));
         }

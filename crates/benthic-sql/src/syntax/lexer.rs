@@ -19,13 +19,9 @@ impl<'a> Lexer<'a> {
 
     /// Consumes a character if it is next.
     pub(super) fn sign(&mut self, sign: char) -> bool {
-        match self.rest.strip_prefix(sign) {
-            Some(rest) => {
-                self.rest = rest.trim_start();
-                true
-            }
-            None => false,
-        }
+        let rest = self.rest.strip_prefix(sign);
+        self.rest = rest.map_or(self.rest, str::trim_start);
+        rest.is_some()
     }
 
     /// Consumes a character that must be next.

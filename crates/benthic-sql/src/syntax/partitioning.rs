@@ -9,10 +9,14 @@ use benthic_table::{Partitioning, Ranges, TableSchema};
 pub enum PartitionBy {
     /// No partitioning: rows stay in the order of arrival.
     Rows,
-    /// By the hash of a column.
-    Hash { column: String, buckets: u32 },
-    /// By ranges of a column.
-    Range { column: String, ranges: Ranges },
+    Hash {
+        column: String,
+        buckets: u32,
+    },
+    Range {
+        column: String,
+        ranges: Ranges,
+    },
 }
 
 /// Parses `rows`, `hash(COLUMN, BUCKETS)`, `range(COLUMN, day|month|year)` or `range(COLUMN, BOUND,
@@ -30,7 +34,7 @@ pub fn parse_partitioning(text: &str) -> Result<PartitionBy> {
             let column = lexer.name()?;
             lexer.expect(',')?;
             let buckets = lexer.take().parse();
-            let buckets = buckets.map_err(|_| lexer.error("a hash wants the number of its buckets"))?;
+            let buckets = buckets.map_err(|_| lexer.error("the number of buckets is missing or invalid"))?;
             lexer.expect(')')?;
             PartitionBy::Hash { column, buckets }
         }
@@ -61,8 +65,7 @@ fn ranges(lexer: &mut Lexer<'_>) -> Result<Ranges> {
     let mut bounds = Vec::new();
     loop {
         let bound = lexer.take().parse();
-        bounds
-            .push(bound.map_err(|_| lexer.error("a range is day, month, year or bounds that are integers"))?);
+        bounds.push(bound.map_err(|_| lexer.error("a range needs day, month, year or integer bounds"))?);
         if !lexer.sign(',') {
             return Ok(Ranges::Bounds(bounds));
         }

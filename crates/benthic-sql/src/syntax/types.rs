@@ -14,7 +14,6 @@ const KNOWN: &str = "a type is bool, int8 to int64, uint8 to uint64, float16 to 
     time(UNIT), timestamp(UNIT) or timestamp(UNIT, 'ZONE') with ms, us or ns, decimal(PRECISION, SCALE), list(TYPE), \
     list(TYPE, LENGTH), struct(NAME TYPE, …) or map(TYPE, TYPE)";
 
-/// The types without arguments, with their common aliases.
 const PLAIN: [(&str, &[&str], DataType); 15] = [
     ("bool", &["boolean"], DataType::Boolean),
     ("int8", &["tinyint"], DataType::Int8),
@@ -57,7 +56,9 @@ pub fn parse_column(text: &str) -> Result<Field> {
 fn end<T>(lexer: &Lexer<'_>, parsed: T) -> Result<T> {
     match lexer.is_empty() {
         true => Ok(parsed),
-        false => Err(lexer.error("this is too much; a column is NAME TYPE, and maybe 'not null'")),
+        false => {
+            Err(lexer.error("unexpected text; a column is NAME TYPE, optionally followed by 'not null'"))
+        }
     }
 }
 
@@ -76,14 +77,14 @@ fn parse_field(lexer: &mut Lexer<'_>, name: &str, depth: usize) -> Result<Field>
     let data_type = parse(lexer, depth)?;
     let nullable = !lexer.word("not");
     if !nullable && !lexer.word("null") {
-        return Err(lexer.error("'not' wants 'null' behind it"));
+        return Err(lexer.error("'null' must follow 'not'"));
     }
     Ok(Field::new(name, data_type, nullable))
 }
 
 fn parse(lexer: &mut Lexer<'_>, depth: usize) -> Result<DataType> {
     if depth > DEPTH_MAX {
-        return Err(lexer.error("the type nests too deep"));
+        return Err(lexer.error("the type is nested too deeply"));
     }
     let name = lexer.take().to_ascii_lowercase();
     let has_arguments = lexer.sign('(');

@@ -6,8 +6,8 @@
 #[path = "../it/data.rs"]
 mod data;
 #[allow(dead_code, reason = "shared with the tests on the other engines")]
-#[path = "../it/made.rs"]
-mod made;
+#[path = "../it/fixtures.rs"]
+mod fixtures;
 mod outage;
 #[path = "../it/queries.rs"]
 mod queries;
@@ -26,8 +26,8 @@ use benthic_sql::session::{Settings, SqlSession};
 use benthic_table::{Definition, SnapshotSelector, Table, WriterOptions, drop_table};
 use benthic_testkit::cluster::shared_conf;
 use data::{lineitem, parquet};
+use fixtures::{build_indexes, create, ways};
 use futures::TryStreamExt;
-use made::{build_indexes, create, ways};
 use parquet::basic::Compression;
 use slt::files_hold;
 use std::env;
@@ -131,12 +131,12 @@ async fn an_index_is_looked_up_in_the_osds() {
     let (store, pool) = (store().await, pool().await);
     let all = lineitem(30_000);
     let table = create(&pool, "indexed", &Definition::new(&all.schema()).unwrap()).await;
-    made::append(&table, &[all.slice(0, 5_000)]).await;
+    fixtures::append(&table, &[all.slice(0, 5_000)]).await;
     for columns in [&["price"][..], &["discount", "price"]] {
         table.add_index(columns).await.unwrap();
     }
     for part in 1..6 {
-        made::append(&table, &[all.slice(part * 5_000, 5_000)]).await;
+        fixtures::append(&table, &[all.slice(part * 5_000, 5_000)]).await;
     }
     // Build the first object's pages now; the writer made those of the others.
     build_indexes(&table).await;
@@ -149,14 +149,14 @@ async fn an_index_is_looked_up_in_the_osds() {
     ] {
         let sql = format!("SELECT id, price, flag FROM \"{POOL}\".indexed WHERE {condition} ORDER BY id");
         let plain = Settings { index: false, ..support::settings(Pushdown::Never) };
-        let expected = rows(&made::answer(&made::session(&store, plain), &sql).await.unwrap().1);
+        let expected = rows(&fixtures::answer(&fixtures::session(&store, plain), &sql).await.unwrap().1);
         for pushdown in ALL {
             assert_eq!(rows_of_tables(&store, pushdown, &sql).await, expected, "{pushdown:?} {sql}");
         }
     }
     let sql = format!("EXPLAIN ANALYZE SELECT id FROM \"{POOL}\".indexed WHERE price < 80.5");
     let plain = Settings { index: false, ..support::settings(Pushdown::Always) };
-    let whole = rows(&made::answer(&made::session(&store, plain), &sql).await.unwrap().1).join("\n");
+    let whole = rows(&fixtures::answer(&fixtures::session(&store, plain), &sql).await.unwrap().1).join("\n");
     for pushdown in [Pushdown::Never, Pushdown::Always] {
         let plan = rows_of_tables(&store, pushdown, &sql).await.join("\n");
         assert!(plan.contains("index=(price)") && metric(&plan, "index_pages") >= 6, "{plan}");
@@ -200,7 +200,7 @@ async fn a_table_in_an_erasure_coded_pool_takes_no_index() {
         let pool = store.open_pool(&name).await?;
         let definition = Definition::new(&rows.schema())?;
         let table = Table::create(pool, "t", &definition, Environment::default()).await?;
-        made::append(&table, std::slice::from_ref(&rows)).await;
+        fixtures::append(&table, std::slice::from_ref(&rows)).await;
         let refused = table.add_index(&["id"]).await;
         Ok::<_, benthic_core::Error>((
             refused,

@@ -3,7 +3,7 @@
 //! they end.
 
 use crate::data::lineitem;
-use crate::made::{answer, append, create, pool, session};
+use crate::fixtures::{answer, append, create, pool, session};
 use crate::support::{self, ALL, metric};
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;

@@ -26,7 +26,7 @@ fn auto_pushes_until_it_knows_that_pulling_is_faster() {
 }
 
 #[test]
-fn what_was_refused_is_not_sent_again() {
+fn a_refused_fragment_is_not_pushed_again() {
     for (pushdown, after_too_large) in [(Pushdown::Auto, 0), (Pushdown::Always, 3), (Pushdown::Never, 0)] {
         let choice = Choice::new(pushdown, false);
         assert_eq!(choice.next(1) == Step::Push, pushdown != Pushdown::Never);
@@ -34,7 +34,7 @@ fn what_was_refused_is_not_sent_again() {
         assert_eq!(count(&choice, 3, |step| step == Step::Push), after_too_large, "{pushdown:?}");
         choice.stop_pushing();
         assert_eq!(count(&choice, 3, |step| step == Step::Pull), 3, "{pushdown:?}");
-        assert_eq!(choice.busy(1, Duration::ZERO), Step::Pull);
+        assert_eq!(choice.next_when_busy(1, Duration::ZERO), Step::Pull);
     }
 }
 
@@ -42,43 +42,43 @@ fn what_was_refused_is_not_sent_again() {
 fn a_busy_osd_is_worth_waiting_for_as_long_as_pulling_takes() {
     let choice = Choice::new(Pushdown::Auto, false);
     // Nothing is measured yet: one object is pulled as a trial while the others wait.
-    assert_eq!(choice.busy(1_000, Duration::ZERO), Step::Wait(WAIT_MIN));
-    assert_eq!(choice.busy(1_000, 20 * MS), Step::TryPull);
-    assert_eq!(choice.busy(1_000, 300 * MS), Step::Wait(WAIT_MIN));
-    assert!(!choice.gives_up(1_000, 10_000 * MS));
-    choice.note_rows_here();
+    assert_eq!(choice.next_when_busy(1_000, Duration::ZERO), Step::Wait(WAIT_MIN));
+    assert_eq!(choice.next_when_busy(1_000, 20 * MS), Step::TryPull);
+    assert_eq!(choice.next_when_busy(1_000, 300 * MS), Step::Wait(WAIT_MIN));
+    assert!(!choice.give_up_if_slow(1_000, 10_000 * MS));
+    choice.end_trial_pull();
     choice.add_pulled(1_000, 160 * MS);
     choice.add_pushed(1_000, 80 * MS);
-    assert_eq!(choice.busy(1_000, 159 * MS), Step::Wait(10 * MS));
-    assert_eq!(choice.busy(1_000, 160 * MS), Step::Pull);
+    assert_eq!(choice.next_when_busy(1_000, 159 * MS), Step::Wait(10 * MS));
+    assert_eq!(choice.next_when_busy(1_000, 160 * MS), Step::Pull);
     choice.add_pushed(1_000_000, 10_000_000 * MS);
-    assert_eq!(choice.busy(1_000, Duration::ZERO), Step::Wait(WAIT_MAX));
+    assert_eq!(choice.next_when_busy(1_000, Duration::ZERO), Step::Wait(WAIT_MAX));
 
     let always = Choice::new(Pushdown::Always, true);
     always.add_pulled(1_000, MS);
-    assert_eq!(always.busy(1_000, 10_000 * MS), Step::Wait(WAIT_MIN));
-    assert_eq!(always.busy(1_000, BUSY_TIMEOUT), Step::Pull);
+    assert_eq!(always.next_when_busy(1_000, 10_000 * MS), Step::Wait(WAIT_MIN));
+    assert_eq!(always.next_when_busy(1_000, BUSY_TIMEOUT), Step::Pull);
 }
 
 #[test]
-fn objects_that_are_far_are_tried_here_only_when_osds_stay_busy() {
+fn far_objects_are_pulled_only_when_osds_stay_busy() {
     let choice = Choice::new(Pushdown::Auto, true);
-    assert_eq!(choice.busy(1_000, 1_999 * MS), Step::Wait(WAIT_MIN));
-    assert_eq!(choice.busy(1_000, 2_000 * MS), Step::TryPull);
+    assert_eq!(choice.next_when_busy(1_000, 1_999 * MS), Step::Wait(WAIT_MIN));
+    assert_eq!(choice.next_when_busy(1_000, 2_000 * MS), Step::TryPull);
     let choice = Choice::new(Pushdown::Auto, true);
     choice.add_pushed(1_000, 80 * MS);
-    assert_eq!(choice.busy(1_000, 159 * MS), Step::Wait(10 * MS));
+    assert_eq!(choice.next_when_busy(1_000, 159 * MS), Step::Wait(10 * MS));
     assert_eq!(count(&choice, 15 * TRY_AGAIN, |step| step == Step::Push), 15 * TRY_AGAIN);
-    assert_eq!(choice.busy(1_000, 160 * MS), Step::TryPull);
+    assert_eq!(choice.next_when_busy(1_000, 160 * MS), Step::TryPull);
 }
 
 #[test]
-fn a_try_that_takes_too_long_is_given_up_and_known_to_be_slow() {
+fn a_slow_trial_pull_is_abandoned_and_counts_as_slow() {
     let choice = Choice::new(Pushdown::Auto, false);
-    assert_eq!(choice.busy(1_000, 20 * MS), Step::TryPull);
+    assert_eq!(choice.next_when_busy(1_000, 20 * MS), Step::TryPull);
     choice.add_pushed(1_000, 100 * MS);
-    assert!(!choice.gives_up(1_000, 200 * MS) && choice.gives_up(1_000, 201 * MS));
-    assert!(matches!(choice.busy(1_000, 1_600 * MS), Step::Wait(_)));
-    assert_eq!(choice.busy(1_000, 1_700 * MS), Step::Pull);
+    assert!(!choice.give_up_if_slow(1_000, 200 * MS) && choice.give_up_if_slow(1_000, 201 * MS));
+    assert!(matches!(choice.next_when_busy(1_000, 1_600 * MS), Step::Wait(_)));
+    assert_eq!(choice.next_when_busy(1_000, 1_700 * MS), Step::Pull);
     assert!(count(&choice, 10 * TRY_AGAIN, |step| step == Step::Push) >= 10 * TRY_AGAIN - 1);
 }

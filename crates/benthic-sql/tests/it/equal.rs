@@ -34,7 +34,7 @@ async fn answers_are_equal_in_a_directory() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_can_run_beside_the_object_does() {
+async fn fragments_that_can_be_pushed_are_pushed() {
     let pool = memory(Some(Table)).await;
     put(&pool, "lineitem", parquet(&lineitem(20_000), Compression::SNAPPY)).await;
     for sql in PUSHED {

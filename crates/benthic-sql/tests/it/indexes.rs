@@ -1,6 +1,6 @@
 //! Queries of tables with indexes: the rows and objects that they skip, and the effect of damage.
 
-use crate::made::{answer, append, build_indexes, create, memory_store, options, pool, session};
+use crate::fixtures::{answer, append, build_indexes, create, memory_store, options, pool, session};
 use crate::support::{ALL, metric, rows};
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use benthic_core::{ErrorKind, Pool, Store, WriteOp};
@@ -49,7 +49,7 @@ async fn table(pool: &Arc<dyn Pool>) -> Table {
     table
 }
 
-async fn made() -> (Arc<dyn Store>, Arc<dyn Pool>, Table) {
+async fn store_with_table() -> (Arc<dyn Store>, Arc<dyn Pool>, Table) {
     let store = memory_store();
     let pool = pool(&store, "p").await;
     let table = table(&pool).await;
@@ -80,7 +80,7 @@ async fn explained(store: &Arc<dyn Store>, sql: &str) -> (Vec<String>, Vec<Strin
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_point_is_read_from_the_one_object_that_has_it() {
-    let (store, ..) = made().await;
+    let (store, ..) = store_with_table().await;
     let (rows, plans) = explained(&store, "SELECT id, kind FROM p.t WHERE k = 4711").await;
     assert_eq!(rows.len(), 1);
     for plan in plans {
@@ -101,7 +101,7 @@ async fn a_point_is_read_from_the_one_object_that_has_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn conditions_find_their_index() {
-    let (store, ..) = made().await;
+    let (store, ..) = store_with_table().await;
     for (condition, index, ranges, found) in [
         ("k = 17", "k", 1, 1),
         ("17 = k", "k", 1, 1),
@@ -137,7 +137,7 @@ async fn conditions_find_their_index() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn aggregates_limits_and_joins_have_the_same_rows() {
-    let (store, ..) = made().await;
+    let (store, ..) = store_with_table().await;
     for sql in [
         "SELECT count(*), sum(id), min(kind) FROM p.t WHERE k = 4711",
         "SELECT count(*), max(id) FROM p.t WHERE k = -5",
@@ -153,7 +153,7 @@ async fn aggregates_limits_and_joins_have_the_same_rows() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_index_that_finds_most_rows_is_left_alone() {
-    let (store, ..) = made().await;
+    let (store, ..) = store_with_table().await;
     for condition in ["k > 1000", "f < 100", "kind > 'kind 1'"] {
         let (_, plans) = explained(&store, &format!("SELECT count(*) FROM p.t WHERE {condition}")).await;
         for plan in plans {
@@ -164,7 +164,7 @@ async fn an_index_that_finds_most_rows_is_left_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn damaged_pages_are_an_error_that_names_table_and_object() {
-    let (store, pool, table) = made().await;
+    let (store, pool, table) = store_with_table().await;
     let snapshot = table.snapshot(SnapshotSelector::Current).await.unwrap();
     let entry: FileEntry = snapshot.entries().try_next().await.unwrap().unwrap();
     let object = entry.object.object_id(table.id()).unwrap();

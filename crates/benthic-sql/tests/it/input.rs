@@ -44,7 +44,7 @@ fn read(name: &str, text: &str, columns: &str, options: &Options) -> Vec<String>
 }
 
 #[test]
-fn formats_are_told_by_names() {
+fn file_names_determine_the_format() {
     for (name, format) in [
         ("a.parquet", Some(Format::Parquet)),
         ("a.CSV", Some(Format::Csv)),
@@ -124,7 +124,7 @@ fn parts_of_lists_and_structs_are_read_exactly_too() {
 }
 
 #[test]
-fn csv_has_the_null_and_delimiter_that_were_said() {
+fn csv_uses_the_given_null_and_delimiter() {
     let options = Options { null: "N/A (none)".to_owned(), delimiter: Some(b';'), ..Options::default() };
     assert_eq!(
         read("a.csv", "a;b\n1;\"x;y\"\nN/A (none);\n2;N/A (none)\n", "a int64, b utf8", &options),
@@ -198,7 +198,7 @@ fn reads(dir: &TempDir, name: &str, content: &[u8], columns: &TableSchema) -> bo
 }
 
 #[test]
-fn a_wrong_byte_anywhere_never_ends_the_program() {
+fn a_flipped_byte_never_causes_a_panic() {
     let dir = TempDir::new().unwrap();
     let rows = trips(0..2_000);
     let columns = table("id int64, fare float64, name utf8");
@@ -223,7 +223,7 @@ fn a_wrong_byte_anywhere_never_ends_the_program() {
 }
 
 #[test]
-fn nothing_of_an_empty_file_is_a_row() {
+fn empty_files_have_no_rows() {
     let dir = TempDir::new().unwrap();
     for (name, content) in [("a.csv", "id\n"), ("a.jsonl", ""), ("a.jsonl", "\n \n")] {
         let source = open(&dir, name, content.as_bytes(), &Options::default()).unwrap();

@@ -1,6 +1,6 @@
 //! Runs the files of `tests/slt` in all ways, on the memory engine and the embedded one.
 
-use crate::made::{memory_store, options, ways};
+use crate::fixtures::{memory_store, options, ways};
 use crate::slt::files_hold;
 use benthic_core::Store;
 use benthic_embedded::EmbeddedStore;

@@ -88,8 +88,8 @@ fn what_is_no_type_says_what_is() {
         ("a timestamp(us, 'UTC)", "not closed"),
         ("\"a int8", "not closed"),
         ("a int8 not", "'null'"),
-        ("a int8 null", "too much"),
-        ("a int8, b int8", "too much"),
+        ("a int8 null", "unexpected text"),
+        ("a int8, b int8", "unexpected text"),
         ("a struct()", "name is missing"),
         (&deep, "too deep"),
     ] {

@@ -1,7 +1,7 @@
 //! Queries of tables return the same rows in every mode, and read only objects that pruning leaves.
 
 use crate::data::lineitem;
-use crate::made::{self, answer, create, memory_store, options, pool, session};
+use crate::fixtures::{self, answer, create, memory_store, options, pool, session};
 use crate::queries::{OTHERS, PUSHED};
 use crate::support::{ALL, metric, rows};
 use arrow::array::{ArrayRef, Float64Array, Int32Array, Int64Array, ListArray, RecordBatch, StringArray};
@@ -31,7 +31,7 @@ async fn table(store: &Arc<dyn Store>, name: &str, definition: &Definition) -> T
 /// Appends each batch in its own commit, so that each makes objects.
 async fn append(table: &Table, batches: &[RecordBatch]) {
     for batch in batches {
-        made::append(table, std::slice::from_ref(batch)).await;
+        fixtures::append(table, std::slice::from_ref(batch)).await;
     }
 }
 

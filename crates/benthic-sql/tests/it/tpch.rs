@@ -1,6 +1,6 @@
 //! TPC-H: the rows of its generator, its 22 queries, and DuckDB's answers to them (`tests/tpch`).
 
-use crate::made::{answer, append, create, pool, session};
+use crate::fixtures::{answer, append, create, pool, session};
 use crate::support::rows;
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::compute::{SortColumn, concat_batches, lexsort_to_indices, take_record_batch};

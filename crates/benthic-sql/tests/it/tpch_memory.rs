@@ -1,6 +1,6 @@
 //! TPC-H on the memory engine.
 
-use crate::made::{memory_store, ways};
+use crate::fixtures::{memory_store, ways};
 use crate::support::metric;
 use crate::tpch;
 use benthic_sql::choice::Pushdown;

@@ -1,7 +1,7 @@
 //! `benthic table append`: adds the rows of files to a table.
 
 use super::load::{self, InputArgs};
-use super::{TableAddress, count, held, insert_held, line};
+use super::{TableAddress, count, describe_size, line};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::session::Session;
 use clap::Args;
@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 /// Arguments of `benthic table append`.
 #[derive(Args)]
 #[command(after_help = "\
-Columns are matched by name; a missing one is null, a smaller type is widened. All files are one snapshot: if \
-one of them is wrong, nothing is added.
+Columns match by name. A missing column is null, and a smaller type is widened. All files become one snapshot: if one \
+file is invalid, no rows are added.
 
 Examples:
   benthic table append lake/trips today.parquet
@@ -36,11 +36,10 @@ pub async fn run(args: AppendArgs, session: &Session) -> Outcome {
     let loaded = load::load(&table, inputs, args.add_columns, &args.table).await?;
     let added = count(loaded.rows, "row");
     session.out.result(
-        format_args!("{}: {added} added, {}", line(&args.table), held(&loaded.snapshot)),
+        format_args!("{}: {added} added, {}", line(&args.table), describe_size(&loaded.snapshot)),
         || {
-            let mut fields = args.table.fields();
+            let mut fields = args.table.size_fields(&loaded.snapshot);
             fields.insert("rows_added".to_owned(), json!(loaded.rows));
-            insert_held(&mut fields, &loaded.snapshot);
             Value::Object(fields)
         },
     )

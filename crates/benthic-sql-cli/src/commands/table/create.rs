@@ -1,8 +1,8 @@
 //! `benthic table create`: creates a table, and loads files into it.
 
 use super::load::{self, InputArgs, Inputs};
-use super::{TableAddress, held, insert_held, line};
-use benthic_core::{Environment, Error, Result};
+use super::{TableAddress, describe_size, line};
+use benthic_core::{Environment, Error, ErrorKind, Result};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::session::Session;
 use benthic_program::units::parse_size;
@@ -15,9 +15,9 @@ use std::sync::Arc;
 /// Arguments of `benthic table create`.
 #[derive(Args)]
 #[command(after_help = "\
-The columns are those of the first file, with its types; those of CSV and JSON are guessed from its first rows, \
-and --schema says them. All files are loaded in one commit. If anything fails, there is no table; a crash leaves \
-at most an empty one, and `benthic table vacuum` finds the rest.
+The table gets the columns and types of the first file. For CSV and JSON, the types are guessed from the first rows; \
+--schema sets them. All files are loaded in one commit. If anything fails, the table is removed; a crash leaves at \
+most an empty table, and `benthic table vacuum` removes the other remains.
 
 Types: bool, int8 to int64, uint8 to uint64, float16 to float64, utf8, binary, binary(LENGTH), date, time(UNIT), \
 timestamp(UNIT), timestamp(UNIT, 'ZONE'), decimal(PRECISION, SCALE), list(TYPE), struct(NAME TYPE, ...), \
@@ -26,33 +26,31 @@ map(TYPE, TYPE). A unit is ms, us or ns.
 Examples:
   benthic table create lake/trips trips-*.parquet
   benthic table create lake/trips trips.csv --partition-by 'range(day, month)' --sort-by day,fare
-  benthic table create lake/events --schema 'id int64 not null, at timestamp(us), what utf8'")]
+  benthic table create lake/events --schema 'id int64 not null, at timestamp(us), kind utf8'")]
 pub struct CreateArgs {
     /// The table: POOL/TABLE
     table: TableAddress,
     #[command(flatten)]
     input: InputArgs,
-    /// The columns, if not those of the first file: 'NAME TYPE [not null], ...'
+    /// The columns, instead of those of the first file: 'NAME TYPE [not null], ...'
     #[arg(long, value_name = "COLUMNS")]
     schema: Option<String>,
-    /// How rows are spread over objects: rows, hash(COLUMN, BUCKETS), range(COLUMN, day|month|year) or range(COLUMN,
+    /// How rows are distributed over objects: rows, hash(COLUMN, BUCKETS), range(COLUMN, day|month|year) or range(COLUMN,
     /// BOUND, ...)
     #[arg(long, value_name = "BY", value_parser = parse_partitioning, default_value = "rows")]
     partition_by: PartitionBy,
-    /// The columns that the rows of an object are sorted by, ascending, nulls first
+    /// Columns by which the rows of an object are sorted, ascending, nulls first
     #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
     sort_by: Vec<String>,
-    /// What the size of an object aims at, 1 MiB to 64 MiB
+    /// Target size of an object, 1 MiB to 64 MiB
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "32MiB")]
     object_size: u64,
 }
 
 pub async fn run(args: CreateArgs, session: &Session) -> Outcome {
     if args.input.is_empty() && args.schema.is_none() {
-        return Err(Failure::Usage(
-            "a table has the columns of the first file; name a file, or give --schema 'NAME TYPE, ...'"
-                .to_owned(),
-        ));
+        let message = "the columns are unknown; name a file, or give --schema 'NAME TYPE, ...'";
+        return Err(Failure::Usage(message.to_owned()));
     }
     let has_files = !args.input.is_empty();
     let first = args.input.first().filter(|_| args.schema.is_none()).map(|path| path.display().to_string());
@@ -72,10 +70,8 @@ pub async fn run(args: CreateArgs, session: &Session) -> Outcome {
         true => fill(&table, inputs, &args.table).await?,
         false => table.snapshot(SnapshotSelector::Current).await?,
     };
-    session.out.result(format_args!("{}: {}", line(&args.table), held(&snapshot)), || {
-        let mut fields = args.table.fields();
-        insert_held(&mut fields, &snapshot);
-        Value::Object(fields)
+    session.out.result(format_args!("{}: {}", line(&args.table), describe_size(&snapshot)), || {
+        Value::Object(args.table.size_fields(&snapshot))
     })
 }
 
@@ -100,23 +96,20 @@ async fn fill(table: &Table, inputs: Inputs, address: &TableAddress) -> Outcome<
         Ok(loaded) => return Ok(loaded.snapshot),
         Err(failure) => failure,
     };
-    match take_back(table).await {
+    match remove_empty(table).await {
         Ok(()) => Err(failure),
         Err(error) => {
-            tracing::warn!(%error, "the table is there, without rows; `benthic table drop {address}` removes it");
+            tracing::warn!(%error, "the empty table remains; `benthic table drop {address}` removes it");
             Err(failure)
         }
     }
 }
 
 /// Removes the table, unless another writer has already written to it.
-async fn take_back(table: &Table) -> Result<()> {
+async fn remove_empty(table: &Table) -> Result<()> {
     let head = table.head().await?;
     if head.snapshots.len() > 1 || !head.intents.is_empty() {
-        return Err(Error::new(
-            benthic_core::ErrorKind::Conflict,
-            "somebody else writes to the table already",
-        ));
+        return Err(Error::new(ErrorKind::Conflict, "another writer already uses the table"));
     }
-    drop_table(Arc::clone(table.pool()), table.name(), false, &Environment::default()).await.map(|_| ())
+    drop_table(Arc::clone(table.pool()), table.name(), false, &Environment::default()).await.map(drop)
 }

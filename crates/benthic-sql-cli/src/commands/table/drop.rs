@@ -11,16 +11,16 @@ use serde_json::{Value, json};
 /// Arguments of `benthic table drop`.
 #[derive(Args)]
 #[command(after_help = "\
-All rows go at once for whoever opens the table; a query that runs fails. An interrupted drop goes on when it is \
-repeated. While somebody loads into the table, its name stays taken: repeat it when they are done, or, if they are \
-known to be gone, with --force.
+All rows disappear at once, and running queries fail. Repeat an interrupted drop to continue it. While another process \
+loads into the table, the name stays taken: repeat the drop when that process is done, or use --force if it no longer \
+runs.
 
 Example:
   benthic table drop lake/trips")]
 pub struct DropArgs {
     /// The table: POOL/TABLE
     table: TableAddress,
-    /// Do not wait for writers: what one of them that lives still makes is left behind
+    /// Do not wait for writers; objects that a running writer still makes are left behind
     #[arg(long)]
     force: bool,
 }
@@ -32,8 +32,8 @@ pub async fn run(args: DropArgs, session: &Session) -> Outcome {
         Err(error) => return Err(args.table.hinted(session, error).await),
     };
     if !dropped.finished {
-        let message = "somebody loads into the table; its rows are gone, drop it again when they are done, or with --force if \
-            they are known to be gone";
+        let message = "another process loads into the table; its rows are removed, but its name stays; drop it again when that \
+            process is done, or with --force if it no longer runs";
         return Err(Error::new(ErrorKind::Busy, message)
             .with("table", &args.table)
             .with("objects_removed", dropped.objects)

@@ -1,7 +1,7 @@
 //! `benthic table fsck`: verifies a whole table, and rebuilds damaged indexes.
 
 use super::index::watch;
-use super::{TableAddress, count, held, insert_held, line};
+use super::{TableAddress, count, describe_size, line};
 use benthic_core::{Error, ErrorKind};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 /// Arguments of `benthic table fsck`.
 #[derive(Args)]
 #[command(after_help = "\
-Reads every list and data object of the newest snapshot in full: objects are there, have the rows, the bounds and the \
-nulls that lists say, and indexes are those of their columns. What is wrong is told, and the exit status is 12. With \
---repair, damaged parts of indexes are made anew; of all else there is no second copy.
+Reads every list and data object of the newest snapshot in full. Checks that all objects exist, that their rows, bounds \
+and nulls match the lists, and that indexes match their columns. Prints all findings, and the exit status is then 12. \
+--repair rebuilds damaged parts of indexes; all other data have no second copy.
 
 Examples:
   benthic table fsck lake/trips
@@ -23,7 +23,7 @@ Examples:
 pub struct FsckArgs {
     /// The table: POOL/TABLE
     table: TableAddress,
-    /// Make damaged parts of indexes anew
+    /// Rebuild damaged parts of indexes
     #[arg(long)]
     repair: bool,
 }
@@ -42,17 +42,20 @@ pub async fn run(args: FsckArgs, session: &Session) -> Outcome {
     for finding in &findings {
         session.out.note(units::no_control(&finding.to_string()))?;
     }
-    let mut text =
-        format!("{}: {}, {}", line(&args.table), held(&snapshot), count(findings.len() as u64, "finding"));
+    let mut text = format!(
+        "{}: {}, {}",
+        line(&args.table),
+        describe_size(&snapshot),
+        count(findings.len() as u64, "finding")
+    );
     if repaired > 0 {
-        text += &format!(", {} made anew", count(repaired as u64, "index part"));
+        text += &format!(", {} rebuilt", count(repaired as u64, "index part"));
     }
     if unindexed > 0 {
-        text += &format!(", {} not made yet", count(unindexed as u64, "index part"));
+        text += &format!(", {} not built yet", count(unindexed as u64, "index part"));
     }
     session.out.result(text, || {
-        let mut fields = args.table.fields();
-        insert_held(&mut fields, &snapshot);
+        let mut fields = args.table.size_fields(&snapshot);
         fields.insert("findings".to_owned(), findings.iter().map(finding).collect());
         fields.insert("parts_repaired".to_owned(), json!(repaired));
         fields.insert("parts_missing".to_owned(), json!(unindexed));
@@ -62,8 +65,10 @@ pub async fn run(args: FsckArgs, session: &Session) -> Outcome {
         return Ok(());
     }
     let message = match args.repair {
-        true => "the table is damaged; load again what is named above",
-        false => "the table is damaged; --repair makes indexes anew, load again what else is named above",
+        true => "the table is damaged; load the data of the objects above again",
+        false => {
+            "the table is damaged; --repair rebuilds indexes; load the data of the other objects above again"
+        }
     };
     let left = findings.len() - repaired;
     Err(Error::new(ErrorKind::Corrupt, message).with("table", &args.table).with("findings", left).into())

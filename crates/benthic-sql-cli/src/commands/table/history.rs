@@ -1,6 +1,6 @@
 //! `benthic table history`: lists the snapshots of a table.
 
-use super::{TableAddress, grouped, insert_held, time};
+use super::{TableAddress, grouped, time};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::units;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// Arguments of `benthic table history`.
 #[derive(Args)]
 #[command(
-    after_help = "A line a snapshot, oldest first: id, time, operation, rows, objects, size. Snapshots stay until \
+    after_help = "Prints one line per snapshot, oldest first: id, time, operation, rows, objects, size. Snapshots stay until \
     `benthic table vacuum` removes them.\n\n\
     Example:\n  benthic table history lake/trips"
 )]
@@ -31,8 +31,7 @@ pub async fn run(args: HistoryArgs, session: &Session) -> Outcome {
             units::size(snapshot.data_bytes())
         );
         session.out.result(text, || {
-            let mut fields = args.table.fields();
-            insert_held(&mut fields, &snapshot);
+            let mut fields = args.table.size_fields(&snapshot);
             fields.insert("operation".to_owned(), json!(snapshot.operation().name()));
             fields.insert("time_unix_ms".to_owned(), json!(snapshot.time_ms()));
             Value::Object(fields)

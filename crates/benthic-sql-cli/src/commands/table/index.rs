@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 /// Arguments of `benthic table index`.
 #[derive(Args)]
 #[command(after_help = "\
-An index is over one to four columns. Conditions on the first column, or on the first ones together, are then looked \
-up in each object that statistics leave, and only the rows that may match are read. Rows that are added later are \
-indexed as they are written. An interrupted run goes on when it is repeated; until it is done, objects without the \
-index are read whole.
+An index covers one to four columns. A query with conditions on the first column, or on the first columns together, \
+looks them up in each object that statistics do not exclude, and reads only the rows that may match. Rows that are added \
+later are indexed as they are written. Repeat an interrupted run to continue it; until it is done, queries read objects \
+without the index in full.
 
 Examples:
   benthic table index lake/trips id
@@ -27,13 +27,13 @@ Examples:
 pub struct IndexArgs {
     /// The table: POOL/TABLE
     table: TableAddress,
-    /// The columns of a new index, in order; without them, what is missing of all indexes is made
+    /// The columns of a new index, in order; without them, builds the missing parts of all indexes
     #[arg(value_name = "COLUMN,...", value_delimiter = ',', conflicts_with = "drop")]
     columns: Vec<String>,
     /// Drop the index over these columns
     #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
     drop: Vec<String>,
-    /// Make what is there anew, too
+    /// Also rebuild existing parts
     #[arg(long, conflicts_with = "drop")]
     rebuild: bool,
 }
@@ -65,11 +65,15 @@ pub async fn run(args: IndexArgs, session: &Session) -> Outcome {
     watch(&progress, &snapshot, snapshot.build_indexes(args.rebuild), add).await?;
     if too_large > 0 {
         let left = count(too_large, "index part");
-        session.out.warning(format_args!("{left} would be too large; those objects are read whole"));
+        session.out.warning(format_args!("{left} would be too large; queries read those objects in full"));
     }
     let of = count(snapshot.objects(), "object");
-    let text =
-        format!("{}: {} made in {} of {of}", line(&args.table), count(built, "index part"), grouped(objects));
+    let text = format!(
+        "{}: {} built in {} of {of}",
+        line(&args.table),
+        count(built, "index part"),
+        grouped(objects)
+    );
     session.out.result(text, || {
         let mut fields = args.table.fields();
         fields.insert("objects".to_owned(), json!(snapshot.objects()));

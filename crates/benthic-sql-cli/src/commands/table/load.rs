@@ -18,13 +18,13 @@ pub struct InputArgs {
     /// Parquet, CSV, TSV, JSON lines or Arrow files; - is stdin
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// The format of all files, if their names do not tell
+    /// Format of all files; by default, the file names determine it
     #[arg(long, value_parser = one_of(&FORMATS))]
     format: Option<Format>,
-    /// What separates the values of CSV: one character, or 'tab'
+    /// Delimiter of CSV: one ASCII character, or 'tab'
     #[arg(long, value_name = "CHAR", value_parser = parse_delimiter)]
     delimiter: Option<u8>,
-    /// What stands for null in CSV; an empty value if it is not said
+    /// Text that represents null in CSV; by default, an empty value
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     null: String,
 }
@@ -32,8 +32,8 @@ pub struct InputArgs {
 const FORMATS: [(&str, &str, Format); 5] = [
     ("parquet", "Parquet", Format::Parquet),
     ("csv", "Comma-separated values; the first line names the columns", Format::Csv),
-    ("tsv", "The same with tabs", Format::Tsv),
-    ("json", "JSON lines: an object a line", Format::Json),
+    ("tsv", "Tab-separated values; the first line names the columns", Format::Tsv),
+    ("json", "JSON lines: one object per line", Format::Json),
     ("arrow", "Arrow IPC, file or stream", Format::Arrow),
 ];
 
@@ -53,12 +53,10 @@ pub struct Inputs {
 }
 
 impl InputArgs {
-    /// Whether no files were named.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
 
-    /// The first file.
     pub fn first(&self) -> Option<&Path> {
         self.files.first().map(PathBuf::as_path)
     }
@@ -115,9 +113,7 @@ async fn read<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'stat
 
 /// The result of a load.
 pub struct Loaded {
-    /// Number of rows in the files.
     pub rows: u64,
-    /// The snapshot that contains the rows.
     pub snapshot: Snapshot,
 }
 
@@ -137,7 +133,7 @@ pub async fn load(
         Ok(rows) => rows,
         Err(failure) => {
             if let Err(error) = writer.abort().await {
-                tracing::warn!(%error, "what was written is left to `benthic table vacuum`");
+                tracing::warn!(%error, "unused objects remain; `benthic table vacuum` removes them");
             }
             return Err(failure);
         }

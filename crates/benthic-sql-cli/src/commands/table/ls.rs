@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 /// Arguments of `benthic table ls`.
 #[derive(Args)]
 #[command(after_help = "\
-With --long: rows, objects, size, time of the newest snapshot, state. A table that is 'dropping' is gone but for its \
-name; drop it again. Damaged ones are listed as such, and told on stderr.
+--long prints rows, objects, size, time of the newest snapshot, and state. Of a table in the state 'dropping', only the \
+name is left; drop it again. A damaged table has the state 'damaged', and its error is printed on stderr.
 
 Examples:
   benthic table ls
@@ -22,7 +22,7 @@ Examples:
 pub struct LsArgs {
     /// The pool; all pools if none is given
     pool: Option<String>,
-    /// Rows, objects, size, time and state, too
+    /// Also print rows, objects, size, time and state
     #[arg(short, long)]
     long: bool,
 }
@@ -38,9 +38,9 @@ pub async fn run(args: LsArgs, session: &Session) -> Outcome {
         for TableEntry { name, head } in Table::list(session.pool(&pool).await?).await? {
             let address = TableAddress { pool: pool.clone(), table: name };
             match head.and_then(|head| Summary::of(&head)) {
-                Ok(summary) => tell(session, &address, &summary, args.long)?,
+                Ok(summary) => print_summary(session, &address, &summary, args.long)?,
                 Err(error) => {
-                    tell_damaged(session, &address, &error, args.long)?;
+                    print_damaged(session, &address, &error, args.long)?;
                     // The program reports the last error when it exits. Print the earlier ones
                     // here.
                     if let Some(before) = failed.replace(error) {
@@ -62,7 +62,6 @@ fn only_pool(text: &str) -> Result<String> {
     Err(Error::new(benthic_core::ErrorKind::InvalidArgument, message).with("got", text))
 }
 
-/// Summary of a table's head, for one line of output.
 struct Summary {
     state: &'static str,
     id: String,
@@ -95,7 +94,7 @@ impl Summary {
     }
 }
 
-fn tell(session: &Session, address: &TableAddress, summary: &Summary, long: bool) -> Outcome {
+fn print_summary(session: &Session, address: &TableAddress, summary: &Summary, long: bool) -> Outcome {
     let text = match long {
         true => format!(
             "{:>15} {:>9} {:>11} {} {:<8} {}",
@@ -121,7 +120,7 @@ fn tell(session: &Session, address: &TableAddress, summary: &Summary, long: bool
     })
 }
 
-fn tell_damaged(session: &Session, address: &TableAddress, error: &Error, long: bool) -> Outcome {
+fn print_damaged(session: &Session, address: &TableAddress, error: &Error, long: bool) -> Outcome {
     let text = match long {
         true => format!("{:>15} {:>9} {:>11} {:<20} {:<8} {}", "-", "-", "-", "-", "damaged", line(address)),
         false => line(address),

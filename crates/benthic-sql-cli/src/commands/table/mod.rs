@@ -44,15 +44,15 @@ pub enum TableCommand {
     History(history::HistoryArgs),
     /// Change the columns of a table
     Alter(alter::AlterArgs),
-    /// Add an index to a table, make its pages, or drop it
+    /// Add, build, rebuild or drop an index of a table
     Index(index::IndexArgs),
     /// Read a whole table, and check its lists, objects and indexes
     Fsck(fsck::FsckArgs),
     /// Remove a table with all its rows
     Drop(drop::DropArgs),
-    /// Remove old snapshots of a table, and what interrupted loads left
+    /// Remove old snapshots of a table, and the remains of interrupted loads
     Vacuum(vacuum::VacuumArgs),
-    /// Run the table experiment: queries beside the objects and here, over data of TPC-H, with a report
+    /// Run the table experiment: TPC-H queries beside the objects and in the client, with a report
     Demo(demo::DemoArgs),
 }
 
@@ -119,17 +119,26 @@ impl TableAddress {
         }
     }
 
-    /// Fields that name the table in JSON.
     fn fields(&self) -> Map<String, Value> {
         let mut fields = Map::new();
         fields.insert("pool".to_owned(), json!(self.pool));
         fields.insert("table".to_owned(), json!(self.table));
         fields
     }
+
+    /// JSON fields of the table's name and the size of a snapshot.
+    fn size_fields(&self, snapshot: &Snapshot) -> Map<String, Value> {
+        let mut fields = self.fields();
+        fields.insert("snapshot".to_owned(), json!(snapshot.id()));
+        fields.insert("rows".to_owned(), json!(snapshot.rows()));
+        fields.insert("objects".to_owned(), json!(snapshot.objects()));
+        fields.insert("size_bytes".to_owned(), json!(snapshot.data_bytes()));
+        fields
+    }
 }
 
 /// The size of a snapshot as text: `1,200,000 rows in 4 objects, 88.2 MiB, snapshot 2`.
-fn held(snapshot: &Snapshot) -> String {
+fn describe_size(snapshot: &Snapshot) -> String {
     format!(
         "{} in {}, {}, snapshot {}",
         count(snapshot.rows(), "row"),
@@ -137,14 +146,6 @@ fn held(snapshot: &Snapshot) -> String {
         units::size(snapshot.data_bytes()),
         snapshot.id()
     )
-}
-
-/// Adds the size of a snapshot to JSON fields.
-fn insert_held(fields: &mut Map<String, Value>, snapshot: &Snapshot) {
-    fields.insert("snapshot".to_owned(), json!(snapshot.id()));
-    fields.insert("rows".to_owned(), json!(snapshot.rows()));
-    fields.insert("objects".to_owned(), json!(snapshot.objects()));
-    fields.insert("size_bytes".to_owned(), json!(snapshot.data_bytes()));
 }
 
 /// A number and a noun: `1 row`, `1,200,000 rows`.

@@ -1,6 +1,6 @@
 //! `benthic table show`: prints the size, partitioning and columns of a snapshot.
 
-use super::{TableAddress, count, grouped, insert_held, line, time};
+use super::{TableAddress, count, grouped, line, time};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::units;
@@ -14,14 +14,14 @@ use serde_json::{Value, json};
 /// Arguments of `benthic table show`.
 #[derive(Args)]
 #[command(
-    after_help = "Columns are shown as --schema of `benthic table create` takes them, each behind its number, which \
-    stays when the column is renamed.\n\n\
+    after_help = "Each column is printed after its number, in the syntax of --schema of `benthic table create`. The \
+    number stays the same when the column is renamed.\n\n\
     Examples:\n  benthic table show lake/trips\n  benthic table show lake/trips --snapshot 3"
 )]
 pub struct ShowArgs {
     /// The table: POOL/TABLE
     table: TableAddress,
-    /// This snapshot instead of the newest
+    /// Show this snapshot instead of the newest
     #[arg(long, value_name = "ID")]
     snapshot: Option<u64>,
 }
@@ -37,29 +37,21 @@ pub async fn run(args: ShowArgs, session: &Session) -> Outcome {
 fn page(address: &TableAddress, head: &Head, snapshot: &Snapshot) -> String {
     let schema = snapshot.schema();
     let newest = head.snapshots.last().map_or(0, |newest| newest.id);
+    let (operation, time) = (snapshot.operation().name(), time(snapshot.time_ms()));
     let sort = sorted_by(head, schema).join(", ");
     let indexes: Vec<String> =
         indexes_of(snapshot).into_iter().map(|columns| format!("({})", columns.join(", "))).collect();
     let indexes = indexes.join(", ");
     let rows = [
         ("id", head.id.to_string()),
-        (
-            "snapshot",
-            format!(
-                "{} of {}, {}, {}",
-                snapshot.id(),
-                newest,
-                snapshot.operation().name(),
-                time(snapshot.time_ms())
-            ),
-        ),
+        ("snapshot", format!("{} of {newest}, {operation}, {time}", snapshot.id())),
         ("rows", grouped(snapshot.rows())),
         ("objects", format!("{}, {}", grouped(snapshot.objects()), units::size(snapshot.data_bytes()))),
         ("partitioned by", show_partitioning(&head.partitioning, schema)),
         ("sorted by", if sort.is_empty() { "nothing".to_owned() } else { sort }),
         ("indexes", if indexes.is_empty() { "none".to_owned() } else { indexes }),
         ("object size", units::size(head.object_bytes_target)),
-        ("writers at work", grouped(head.intents.len() as u64)),
+        ("active writers", grouped(head.intents.len() as u64)),
     ];
     let mut text = line(address);
     for (name, value) in rows {
@@ -76,7 +68,6 @@ fn sorted_by(head: &Head, schema: &TableSchema) -> Vec<String> {
     head.sort.iter().filter_map(|id| schema.by_id(*id)).map(|column| column.name.clone()).collect()
 }
 
-/// The column names of each index of the snapshot.
 fn indexes_of(snapshot: &Snapshot) -> Vec<Vec<String>> {
     let name = |id: &u32| snapshot.schema().by_id(*id).map(|column| column.name.clone());
     snapshot.indexes().map(|index| index.columns.iter().filter_map(name).collect()).collect()
@@ -84,9 +75,8 @@ fn indexes_of(snapshot: &Snapshot) -> Vec<Vec<String>> {
 
 fn value(address: &TableAddress, head: &Head, snapshot: &Snapshot) -> Value {
     let schema = snapshot.schema();
-    let mut fields = address.fields();
+    let mut fields = address.size_fields(snapshot);
     fields.insert("id".to_owned(), json!(head.id.to_string()));
-    insert_held(&mut fields, snapshot);
     fields.insert("operation".to_owned(), json!(snapshot.operation().name()));
     fields.insert("time_unix_ms".to_owned(), json!(snapshot.time_ms()));
     fields.insert("partition_by".to_owned(), json!(show_partitioning(&head.partitioning, schema)));

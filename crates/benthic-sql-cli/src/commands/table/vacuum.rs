@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 /// Arguments of `benthic table vacuum`.
 #[derive(Args)]
 #[command(after_help = "\
-A snapshot is kept if it is one of the newest --keep-snapshots or younger than --keep; the newest always is. Objects \
-that no snapshot has any more are removed, also what a load left that was killed more than a day ago. Loads and \
-queries of kept snapshots are not disturbed.
+Keeps the newest --keep-snapshots snapshots, all snapshots younger than --keep, and always the newest one. Removes \
+objects that no snapshot contains, and the remains of loads that were killed more than a day ago. Does not disturb \
+loads or queries of kept snapshots.
 
 Examples:
   benthic table vacuum lake/trips
@@ -21,10 +21,10 @@ Examples:
 pub struct VacuumArgs {
     /// The table: POOL/TABLE
     table: TableAddress,
-    /// Keep so many of the newest snapshots
+    /// Number of newest snapshots to keep
     #[arg(long, value_name = "N", default_value_t = 1)]
     keep_snapshots: usize,
-    /// Keep snapshots that are younger: a number with s, m, h or d
+    /// Keep snapshots younger than this: a number with s, m, h or d
     #[arg(long, value_name = "AGE", value_parser = parse_age, default_value = "24h")]
     keep: u64,
 }
@@ -35,7 +35,7 @@ fn parse_age(text: &str) -> Result<u64, String> {
     let digits = units.iter().find_map(|(unit, ms)| text.strip_suffix(unit).map(|digits| (digits, *ms)));
     digits
         .and_then(|(digits, ms)| digits.parse::<u64>().ok()?.checked_mul(ms))
-        .ok_or_else(|| "an age is a number with s, m, h or d behind it, such as 24h".to_owned())
+        .ok_or_else(|| "an age is a number followed by s, m, h or d, such as 24h".to_owned())
 }
 
 pub async fn run(args: VacuumArgs, session: &Session) -> Outcome {
@@ -61,9 +61,9 @@ pub async fn run(args: VacuumArgs, session: &Session) -> Outcome {
     }
     if done.foreign_objects > 0 {
         let strangers = count(done.foreign_objects, "object");
-        session
-            .out
-            .warning(format_args!("{strangers} in the table's namespace are none of its own; they are left"));
+        session.out.warning(format_args!(
+            "{strangers} in the table's namespace do not belong to the table and stay there"
+        ));
     }
     session.out.result(text, || {
         let mut fields = args.table.fields();

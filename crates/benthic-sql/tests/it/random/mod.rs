@@ -9,7 +9,7 @@ mod same;
 mod table;
 mod values;
 
-use crate::made::{answer, memory_store, pool, session, ways};
+use crate::fixtures::{answer, memory_store, pool, session, ways};
 use arrow::array::RecordBatch;
 use benthic_core::{Pool, Result, Store};
 use benthic_fragment::fragment::extremes;

@@ -2,7 +2,7 @@
 
 use super::noise::Noise;
 use super::values::{Column, Kind, valid};
-use crate::made::{append, build_indexes, create};
+use crate::fixtures::{append, build_indexes, create};
 use arrow::array::{Array, ArrayRef, RecordBatch, new_null_array};
 use arrow::compute::{cast, concat};
 use arrow::datatypes::{DataType, Field, Schema};

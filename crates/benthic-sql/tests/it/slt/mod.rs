@@ -6,7 +6,7 @@
 
 pub mod tables;
 
-use crate::made::{answer, session};
+use crate::fixtures::{answer, session};
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Schema};
 use arrow::util::display::{ArrayFormatter, FormatOptions};

@@ -1,6 +1,6 @@
 //! The tables of the pool `t`, which the files query.
 
-use crate::made::{append, build_indexes, create, pool};
+use crate::fixtures::{append, build_indexes, create, pool};
 use arrow::array::{
     ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, FixedSizeBinaryArray,
     FixedSizeListArray, Float32Array, Float64Array, Int8Array, Int32Array, Int32Builder, Int64Array,

@@ -11,7 +11,7 @@ use benthic_program::progress::Progress;
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
 use benthic_program::units;
-use benthic_sql::experiment::{self, Measured, tpch};
+use benthic_sql::experiment::{self, QueryRuns, tpch};
 use benthic_table::{Snapshot, SnapshotSelector, Table, drop_table};
 use clap::Args;
 use std::path::PathBuf;
@@ -23,27 +23,27 @@ const OBJECT_BYTES: u64 = 32 * 1024 * 1024;
 /// Arguments of `benthic table demo`.
 #[derive(Args)]
 #[command(after_help = "\
-Queries that take from 0.001% to all rows of the table lineitem run beside the objects wherever these take them, \
-here, and as it seems better during the query; then two that add up. All ways must give the same rows. On a store \
-without a cluster there is nothing but here.
+Queries that select from 0.001% to all rows of the table lineitem, and two aggregations, run in three modes: beside the \
+objects that accept them, in the client (\"here\"), and in the faster place, measured during the query (\"auto\"). All \
+modes must return the same rows. Without a cluster, all queries run in the client.
 
-The tables of TPC-H are generated into a pool of their own, which stays: look around with `benthic table ls`, \
-remove it with `benthic pool rm`. The next run with the same scale takes them as they are.
+The command generates the tables of TPC-H into a pool of their own and keeps them: list them with `benthic table ls`, \
+remove the pool with `benthic pool rm`. The next run with the same scale uses them again.
 
 Examples:
   benthic table demo
   benthic --store ceph: table demo --scale 1 --rounds 7 --report tables.html")]
 pub struct DemoArgs {
-    /// How much data: 1 is about a gigabyte of text, with 6 million rows in lineitem
+    /// Amount of data: 1 is about a gigabyte of text, with 6 million rows in lineitem
     #[arg(long, value_name = "NUMBER", default_value = "0.1", value_parser = parse_scale)]
     scale: f64,
-    /// How often every query runs in every way
+    /// Number of runs of each query in each mode
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
     rounds: u16,
-    /// The pool; benthic-tpch-SCALE if it is not said
+    /// The pool; by default benthic-tpch-SCALE
     #[arg(long, value_name = "NAME")]
     pool: Option<String>,
-    /// Where the report goes
+    /// File to write the report to
     #[arg(long, value_name = "FILE", default_value = "benthic-tables.html")]
     report: PathBuf,
 }
@@ -55,14 +55,13 @@ fn parse_scale(text: &str) -> std::result::Result<f64, String> {
     }
 }
 
-/// The results of the experiment.
 struct Findings {
     store: String,
     is_ceph: bool,
     pool: String,
     scale: f64,
     lineitem: Snapshot,
-    measured: Vec<Measured>,
+    measured: Vec<QueryRuns>,
 }
 
 pub async fn run(args: DemoArgs, session: &Session) -> Outcome {
@@ -72,7 +71,7 @@ pub async fn run(args: DemoArgs, session: &Session) -> Outcome {
     // Check this first, so that a bad path fails before minutes of work.
     let report_path = blocking(move || NewFile::create(&report_path).map(|_| report_path)).await?;
     let pool = session.pool_or_create(&pool_name, true).await?;
-    take(&pool, args.scale).await?;
+    claim_pool(&pool, args.scale).await?;
     let lineitem = tables(session, &pool, args.scale).await?;
 
     let store = session.store().await?;
@@ -83,7 +82,7 @@ pub async fn run(args: DemoArgs, session: &Session) -> Outcome {
     let measured = experiment::measure(&store, &queries, rounds, |query, _| {
         progress.advance(1);
         progress.set_message(&query.name);
-        stopped()
+        check_interrupt()
     });
     let measured = measured.await.map_err(interrupted_or)?;
     drop(progress);
@@ -108,11 +107,11 @@ const MARK: &str = "benthic-tpch";
 
 /// Claims the pool for the demo at this scale, or checks the earlier claim. Incomplete tables in a
 /// claimed pool will be dropped.
-async fn take(pool: &Arc<dyn Pool>, scale: f64) -> Result<()> {
+async fn claim_pool(pool: &Arc<dyn Pool>, scale: f64) -> Result<()> {
     let mark = ObjectId::new(MARK)?;
     let message = match pool.read_range(&mark, 0, 32).await {
         Ok(found) if found == scale.to_string().as_bytes() => return Ok(()),
-        Ok(_) => "the pool has the demo's tables at another scale; give that one, or another --pool",
+        Ok(_) => "the pool has the demo's tables at another scale; give that scale, or another --pool",
         Err(error) if error.kind() == ErrorKind::NotFound => {
             if Table::list(Arc::clone(pool)).await?.is_empty() {
                 let op = WriteOp::new().create(true).write_full(scale.to_string());
@@ -129,22 +128,19 @@ async fn take(pool: &Arc<dyn Pool>, scale: f64) -> Result<()> {
 async fn tables(session: &Session, pool: &Arc<dyn Pool>, scale: f64) -> Outcome<Snapshot> {
     let mut last = None;
     for (name, rows) in tpch::tables(scale) {
-        let snapshot = match whole(pool, name).await? {
+        let snapshot = match find_loaded(pool, name).await? {
             Some(snapshot) => snapshot,
             None => {
                 let progress = Progress::rows(&format!("generating {name}"));
                 let loaded = tpch::load(pool, name, rows, OBJECT_BYTES, |rows| {
                     progress.advance(rows);
-                    stopped()
+                    check_interrupt()
                 });
                 let snapshot = loaded.await.map_err(interrupted_or)?;
                 drop(progress);
                 let size = units::size(snapshot.data_bytes());
-                session.out.note(format_args!(
-                    "{}: {}, {size}",
-                    line(name),
-                    count(snapshot.rows(), "row")
-                ))?;
+                let rows = count(snapshot.rows(), "row");
+                session.out.note(format_args!("{}: {rows}, {size}", line(name)))?;
                 snapshot
             }
         };
@@ -154,7 +150,7 @@ async fn tables(session: &Session, pool: &Arc<dyn Pool>, scale: f64) -> Outcome<
 }
 
 /// A table that an earlier run loaded completely. Drops the remains of an interrupted load.
-async fn whole(pool: &Arc<dyn Pool>, name: &str) -> Result<Option<Snapshot>> {
+async fn find_loaded(pool: &Arc<dyn Pool>, name: &str) -> Result<Option<Snapshot>> {
     let opened =
         Table::open_snapshot(Arc::clone(pool), name, SnapshotSelector::Current, Environment::default()).await;
     match opened {
@@ -168,8 +164,7 @@ async fn whole(pool: &Arc<dyn Pool>, name: &str) -> Result<Option<Snapshot>> {
     }
 }
 
-/// Fails after a signal.
-fn stopped() -> Result<()> {
+fn check_interrupt() -> Result<()> {
     match interrupt::is_set() {
         true => Err(Error::new(ErrorKind::Unavailable, "interrupted")),
         false => Ok(()),

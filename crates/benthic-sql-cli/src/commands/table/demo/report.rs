@@ -7,7 +7,7 @@ use benthic_program::html::{self, Bar, escape};
 use benthic_program::measure::median;
 use benthic_program::units;
 use benthic_sql::choice::Pushdown;
-use benthic_sql::experiment::{Measured, WAYS};
+use benthic_sql::experiment::{QueryRuns, WAYS};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -20,15 +20,15 @@ fn way(way: Pushdown) -> (&'static str, &'static str) {
     }
 }
 
-fn times(measured: &Measured) -> [Duration; WAYS.len()] {
+fn times(measured: &QueryRuns) -> [Duration; WAYS.len()] {
     measured.runs.each_ref().map(|runs| median(runs.iter().map(|run| run.time).collect()))
 }
 
-fn moved_bytes(measured: &Measured) -> [u64; WAYS.len()] {
+fn moved_bytes(measured: &QueryRuns) -> [u64; WAYS.len()] {
     measured.runs.each_ref().map(|runs| median(runs.iter().map(|run| run.moved_bytes).collect()))
 }
 
-fn rows(measured: &Measured) -> u64 {
+fn rows(measured: &QueryRuns) -> u64 {
     measured.runs.iter().flatten().next().map_or(0, |run| run.rows)
 }
 
@@ -37,18 +37,12 @@ pub fn text(findings: &Findings) -> String {
     let mut text =
         format!("{:26} {:>10}  time beside, here, auto          moved beside, here, auto", "query", "rows");
     for measured in &findings.measured {
-        let times = times(measured).map(|time| format!("{:.3} s", time.as_secs_f64()));
-        let moved = moved_bytes(measured).map(units::size);
+        let [beside, here, auto] = times(measured).map(|time| format!("{:.3} s", time.as_secs_f64()));
+        let [moved_beside, moved_here, moved_auto] = moved_bytes(measured).map(units::size);
         text.push_str(&format!(
-            "\n{:26} {:>10}  {:>9} {:>9} {:>9}   {:>10} {:>10} {:>10}",
+            "\n{:26} {:>10}  {beside:>9} {here:>9} {auto:>9}   {moved_beside:>10} {moved_here:>10} {moved_auto:>10}",
             measured.query.name,
             rows(measured),
-            times[0],
-            times[1],
-            times[2],
-            moved[0],
-            moved[1],
-            moved[2],
         ));
     }
     text
@@ -81,7 +75,7 @@ pub fn page(findings: &Findings) -> String {
     let lineitem = &findings.lineitem;
     let where_it_ran = match findings.is_ceph {
         true => "a Ceph cluster",
-        false => "a store of this machine, where beside the objects is here",
+        false => "a store on this machine, where all queries run in the client",
     };
     let seconds = bars(
         findings,
@@ -101,11 +95,11 @@ pub fn page(findings: &Findings) -> String {
     );
     let body = format!(
         "<h1>SQL beside the objects: the table experiment</h1>\n\
-         <p>TPC-H at scale {}: lineitem has {} in {}, {} of Parquet. Each query runs beside the objects wherever they \
-         take it, here on the bytes that it needs, and as it seems better during the query; medians of {}, in turns. \
-         All ways gave the same rows.</p>\n<p class=soft>{}, {where_it_ran}; benthic {}</p>\n\
-         <h2>Time</h2>\n{seconds}\n<h2>Bytes that moved</h2>\n<p>Of objects and answers to the client, and of \
-         fragments to the objects.</p>\n{moved}\n<h2>All of it</h2>\n{}\n<h2>The queries</h2>\n{}",
+         <p>TPC-H at scale {}: lineitem has {} in {}, {} of Parquet. Each query runs beside the objects that accept \
+         it, in the client (here) on the bytes that it needs, and in the faster place (auto); medians of {}, in turns. \
+         All modes returned the same rows.</p>\n<p class=soft>{}, {where_it_ran}; benthic {}</p>\n\
+         <h2>Time</h2>\n{seconds}\n<h2>Bytes that moved</h2>\n<p>Objects and replies to the client, and \
+         fragments to the objects.</p>\n{moved}\n<h2>All results</h2>\n{}\n<h2>The queries</h2>\n{}",
         findings.scale,
         count(lineitem.rows(), "row"),
         count(lineitem.objects(), "object"),
@@ -127,8 +121,8 @@ pub fn page(findings: &Findings) -> String {
 /// One bar chart per query, each with its own scale, because only the modes are compared.
 fn bars(
     findings: &Findings,
-    of: impl Fn(&Measured) -> [f64; WAYS.len()],
-    told: impl Fn(f64) -> String,
+    of: impl Fn(&QueryRuns) -> [f64; WAYS.len()],
+    format_value: impl Fn(f64) -> String,
 ) -> String {
     let mut charts = String::new();
     for measured in &findings.measured {
@@ -137,7 +131,7 @@ fn bars(
             .zip(of(measured))
             .map(|(pushdown, length)| {
                 let (label, class) = way(pushdown);
-                Bar { label: label.to_owned(), length, value: told(length), class }
+                Bar { label: label.to_owned(), length, value: format_value(length), class }
             })
             .collect();
         let name = escape(&measured.query.name);
