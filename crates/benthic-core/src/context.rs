@@ -86,26 +86,26 @@ pub struct MethodContext<'a> {
     clock: &'a dyn Clock,
     flags: MethodFlags,
     deadline_at_ms: u64,
-    memory: Arc<Memory>,
-    changed: Changed,
+    memory: Arc<MemoryBudget>,
+    changed: ChangedParts,
     undeclared: Option<&'static str>,
     late: bool,
 }
 
 /// The parts of the object that the method changed, and therefore may no longer read.
 #[derive(Default)]
-struct Changed {
+struct ChangedParts {
     data: bool,
     xattrs: bool,
     omap: bool,
 }
 
-struct Memory {
+struct MemoryBudget {
     used_bytes: AtomicU64,
     max_bytes: u64,
 }
 
-impl Memory {
+impl MemoryBudget {
     fn charge(&self, len_bytes: u64) -> Result<()> {
         // A method is single-threaded, so nothing else charges memory between load and store.
         let used_bytes = self.used_bytes.load(Ordering::Relaxed).saturating_add(len_bytes);
@@ -127,18 +127,18 @@ impl Memory {
 }
 
 /// Bytes that return their memory to the budget on drop.
-struct Charged {
+struct ChargedBytes {
     data: Bytes,
-    memory: Arc<Memory>,
+    memory: Arc<MemoryBudget>,
 }
 
-impl AsRef<[u8]> for Charged {
+impl AsRef<[u8]> for ChargedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.data
     }
 }
 
-impl Drop for Charged {
+impl Drop for ChargedBytes {
     fn drop(&mut self) {
         self.memory.release(self.data.len() as u64);
     }
@@ -162,7 +162,7 @@ impl MethodContext<'_> {
     /// # Errors
     /// `NotFound`, `Corrupt`, `LimitExceeded`.
     pub fn read(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<Bytes> {
-        self.reads("read", self.changed.data)?;
+        self.check_read("read", self.changed.data)?;
         if len_bytes == 0 {
             return self.access.stat().map(|_| Bytes::new());
         }
@@ -180,7 +180,7 @@ impl MethodContext<'_> {
         self.memory.charge(len_bytes.min(size_bytes))?;
         self.memory.release(len_bytes.min(size_bytes));
         let data = self.access.read(offset_bytes, len_bytes)?;
-        self.charged(data)
+        self.charge(data)
     }
 
     /// Reads one attribute. Needs `READ`.
@@ -188,10 +188,10 @@ impl MethodContext<'_> {
     /// # Errors
     /// `NotFound` if the attribute or the object is missing.
     pub fn get_xattr(&mut self, name: &str) -> Result<Bytes> {
-        self.reads("get_xattr", self.changed.xattrs)?;
+        self.check_read("get_xattr", self.changed.xattrs)?;
         check_xattr_name(name)?;
         let value = self.access.get_xattr(name)?;
-        self.charged(value)
+        self.charge(value)
     }
 
     /// Reads all attributes. Needs `READ`.
@@ -199,9 +199,9 @@ impl MethodContext<'_> {
     /// # Errors
     /// `NotFound`.
     pub fn list_xattrs(&mut self) -> Result<BTreeMap<String, Bytes>> {
-        self.reads("list_xattrs", self.changed.xattrs)?;
+        self.check_read("list_xattrs", self.changed.xattrs)?;
         let xattrs = self.access.list_xattrs()?;
-        xattrs.into_iter().map(|(name, value)| Ok((name, self.charged(value)?))).collect()
+        xattrs.into_iter().map(|(name, value)| Ok((name, self.charge(value)?))).collect()
     }
 
     /// Reads the entries of the given keys that exist. At most [`limits::OMAP_PAGE_ENTRIES_MAX`]
@@ -210,7 +210,7 @@ impl MethodContext<'_> {
     /// # Errors
     /// `NotFound` if the object is missing, `LimitExceeded`.
     pub fn omap_get(&mut self, keys: &[Bytes]) -> Result<Vec<(Bytes, Bytes)>> {
-        self.reads("omap_get", self.changed.omap)?;
+        self.check_read("omap_get", self.changed.omap)?;
         if keys.len() > limits::OMAP_PAGE_ENTRIES_MAX {
             return Err(Error::new(ErrorKind::LimitExceeded, "too many omap keys in one call")
                 .with("keys", keys.len())
@@ -218,7 +218,7 @@ impl MethodContext<'_> {
         }
         keys.iter().try_for_each(|key| op::check_omap_key(key))?;
         let entries = self.access.omap_get(keys)?;
-        self.charged_entries(entries)
+        self.charge_entries(entries)
     }
 
     /// Reads entries with `prefix` after `after`, in key order. A page has the limits of
@@ -233,10 +233,10 @@ impl MethodContext<'_> {
         prefix: &[u8],
         entries_max: usize,
     ) -> Result<OmapPage> {
-        self.reads("omap_range", self.changed.omap)?;
+        self.check_read("omap_range", self.changed.omap)?;
         let page =
             self.access.omap_range(after, prefix, entries_max.clamp(1, limits::OMAP_PAGE_ENTRIES_MAX))?;
-        Ok(OmapPage { entries: self.charged_entries(page.entries)?, more: page.more })
+        Ok(OmapPage { entries: self.charge_entries(page.entries)?, more: page.more })
     }
 
     /// Creates the object if it is missing. Needs `WRITE`.
@@ -244,7 +244,7 @@ impl MethodContext<'_> {
     /// # Errors
     /// `AlreadyExists` if `exclusive` is set and the object exists.
     pub fn create(&mut self, exclusive: bool) -> Result<()> {
-        self.writes("create", 0)?;
+        self.check_write("create", 0)?;
         self.access.create(exclusive)
     }
 
@@ -255,7 +255,7 @@ impl MethodContext<'_> {
     /// `LimitExceeded`.
     pub fn write(&mut self, offset_bytes: u64, data: impl Into<Bytes>) -> Result<()> {
         let data = data.into();
-        self.writes("write", data.len() as u64)?;
+        self.check_write("write", data.len() as u64)?;
         op::check_object_size(offset_bytes.saturating_add(data.len() as u64))?;
         self.changed.data = true;
         self.access.write(offset_bytes, data)
@@ -268,7 +268,7 @@ impl MethodContext<'_> {
     /// `LimitExceeded`.
     pub fn write_full(&mut self, data: impl Into<Bytes>) -> Result<()> {
         let data = data.into();
-        self.writes("write_full", data.len() as u64)?;
+        self.check_write("write_full", data.len() as u64)?;
         op::check_object_size(data.len() as u64)?;
         self.changed.data = true;
         self.access.write_full(data)
@@ -279,7 +279,7 @@ impl MethodContext<'_> {
     /// # Errors
     /// `LimitExceeded`.
     pub fn truncate(&mut self, size_bytes: u64) -> Result<()> {
-        self.writes("truncate", 0)?;
+        self.check_write("truncate", 0)?;
         op::check_truncate(size_bytes)?;
         self.changed.data = true;
         self.access.truncate(size_bytes)
@@ -291,7 +291,7 @@ impl MethodContext<'_> {
     /// # Errors
     /// `LimitExceeded`.
     pub fn zero(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<()> {
-        self.writes("zero", 0)?;
+        self.check_write("zero", 0)?;
         op::check_zero(offset_bytes, len_bytes)?;
         self.changed.data = true;
         self.access.zero(offset_bytes, len_bytes)
@@ -302,8 +302,8 @@ impl MethodContext<'_> {
     /// # Errors
     /// `NotFound`.
     pub fn remove(&mut self) -> Result<()> {
-        self.writes("remove", 0)?;
-        self.changed = Changed { data: true, xattrs: true, omap: true };
+        self.check_write("remove", 0)?;
+        self.changed = ChangedParts { data: true, xattrs: true, omap: true };
         self.access.remove()
     }
 
@@ -313,7 +313,7 @@ impl MethodContext<'_> {
     /// `LimitExceeded`, `InvalidArgument`.
     pub fn set_xattr(&mut self, name: &str, value: impl Into<Bytes>) -> Result<()> {
         let value = value.into();
-        self.writes("set_xattr", value.len() as u64)?;
+        self.check_write("set_xattr", value.len() as u64)?;
         op::check_xattr(name, &value)?;
         self.changed.xattrs = true;
         self.access.set_xattr(name, value)
@@ -324,7 +324,10 @@ impl MethodContext<'_> {
     /// # Errors
     /// `LimitExceeded`.
     pub fn omap_set(&mut self, entries: BTreeMap<Bytes, Bytes>) -> Result<()> {
-        self.writes("omap_set", entries.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum())?;
+        self.check_write(
+            "omap_set",
+            entries.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum(),
+        )?;
         for (key, value) in &entries {
             op::check_omap_key(key)?;
             op::check_omap_value(value)?;
@@ -338,7 +341,7 @@ impl MethodContext<'_> {
     /// # Errors
     /// `NotFound` if the object is missing.
     pub fn omap_remove(&mut self, keys: &[Bytes]) -> Result<()> {
-        self.writes("omap_remove", keys.iter().map(|key| key.len() as u64).sum())?;
+        self.check_write("omap_remove", keys.iter().map(|key| key.len() as u64).sum())?;
         keys.iter().try_for_each(|key| op::check_omap_key(key))?;
         self.changed.omap = true;
         self.access.omap_remove(keys)
@@ -349,7 +352,7 @@ impl MethodContext<'_> {
     /// # Errors
     /// `NotFound` if the object is missing.
     pub fn omap_clear(&mut self) -> Result<()> {
-        self.writes("omap_clear", 0)?;
+        self.check_write("omap_clear", 0)?;
         self.changed.omap = true;
         self.access.omap_clear()
     }
@@ -372,7 +375,7 @@ impl MethodContext<'_> {
     pub fn check_deadline(&mut self) -> Result<()> {
         if self.late || self.clock.monotonic_ms() > self.deadline_at_ms {
             self.late = true;
-            return Err(too_late());
+            return Err(deadline_exceeded());
         }
         Ok(())
     }
@@ -387,42 +390,43 @@ impl MethodContext<'_> {
         self.memory.charge(len_bytes)
     }
 
-    fn reads(&mut self, call: &'static str, changed: bool) -> Result<()> {
+    fn check_read(&mut self, call: &'static str, changed: bool) -> Result<()> {
         if changed {
-            let message =
-                format!("the method calls {call} after it changed what it reads; read first, then write");
+            let message = format!(
+                "the method called {call} after it changed that part of the object; read first, then write"
+            );
             return Err(Error::new(ErrorKind::ClassFailed, message));
         }
-        self.declared(MethodFlags::READ, call)
+        self.require_flags(MethodFlags::READ, call)
     }
 
-    fn writes(&mut self, call: &'static str, staged_bytes: u64) -> Result<()> {
-        self.declared(MethodFlags::WRITE, call)?;
+    fn check_write(&mut self, call: &'static str, staged_bytes: u64) -> Result<()> {
+        self.require_flags(MethodFlags::WRITE, call)?;
         // Staged data lives until the operation ends, so it is never released.
         self.memory.charge(staged_bytes)
     }
 
-    fn declared(&mut self, needed: MethodFlags, call: &'static str) -> Result<()> {
+    fn require_flags(&mut self, needed: MethodFlags, call: &'static str) -> Result<()> {
         if !self.flags.contains(needed) {
             self.undeclared.get_or_insert(call);
         }
         self.check_deadline()
     }
 
-    fn charged(&self, data: Bytes) -> Result<Bytes> {
+    fn charge(&self, data: Bytes) -> Result<Bytes> {
         if data.is_empty() {
             return Ok(data);
         }
         self.memory.charge(data.len() as u64)?;
-        Ok(Bytes::from_owner(Charged { data, memory: Arc::clone(&self.memory) }))
+        Ok(Bytes::from_owner(ChargedBytes { data, memory: Arc::clone(&self.memory) }))
     }
 
-    fn charged_entries(&self, entries: Vec<(Bytes, Bytes)>) -> Result<Vec<(Bytes, Bytes)>> {
-        entries.into_iter().map(|(key, value)| Ok((key, self.charged(value)?))).collect()
+    fn charge_entries(&self, entries: Vec<(Bytes, Bytes)>) -> Result<Vec<(Bytes, Bytes)>> {
+        entries.into_iter().map(|(key, value)| Ok((key, self.charge(value)?))).collect()
     }
 }
 
-fn too_late() -> Error {
+fn deadline_exceeded() -> Error {
     Error::new(
         ErrorKind::LimitExceeded,
         "the method ran longer than its deadline; give it less to do in one call",
@@ -450,8 +454,8 @@ pub fn call_method(
         clock,
         flags: method.flags,
         deadline_at_ms: clock.monotonic_ms().saturating_add(limits.deadline_ms),
-        memory: Arc::new(Memory { used_bytes: AtomicU64::new(0), max_bytes: limits.memory_bytes_max }),
-        changed: Changed::default(),
+        memory: Arc::new(MemoryBudget { used_bytes: AtomicU64::new(0), max_bytes: limits.memory_bytes_max }),
+        changed: ChangedParts::default(),
         undeclared: None,
         late: false,
     };
@@ -464,7 +468,7 @@ pub fn call_method(
                 return Err(Error::new(ErrorKind::ClassFailed, message));
             }
             if context.late {
-                return Err(too_late());
+                return Err(deadline_exceeded());
             }
             returned?
         }

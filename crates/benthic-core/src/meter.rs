@@ -20,7 +20,7 @@ pub struct Meter {
 impl Meter {
     /// Wraps a pool so that this meter counts its operations.
     pub fn pool(self: &Arc<Self>, pool: Arc<dyn Pool>) -> Arc<dyn Pool> {
-        Arc::new(Metered { pool, meter: Arc::clone(self) })
+        Arc::new(MeteredPool { pool, meter: Arc::clone(self) })
     }
 
     /// Number of operations, including listings.
@@ -48,13 +48,13 @@ impl Meter {
     }
 }
 
-struct Metered {
+struct MeteredPool {
     pool: Arc<dyn Pool>,
     meter: Arc<Meter>,
 }
 
 #[async_trait]
-impl Pool for Metered {
+impl Pool for MeteredPool {
     fn name(&self) -> &str {
         self.pool.name()
     }

@@ -5,10 +5,10 @@
 //! owner.
 
 use crate::Options;
-use crate::socket::client::{Connection, Lost};
+use crate::socket::client::{Connection, ConnectionLost};
 use crate::socket::server::{Handler, Server};
 use crate::socket::wire::{Payload, Reply, Request};
-use crate::store::{Arriving, Dir, Done, Engine, Opened};
+use crate::store::{Announcement, Completion, Dir, Engine, Ownership};
 use crate::workers::Workers;
 use async_trait::async_trait;
 use benthic_core::{
@@ -107,8 +107,8 @@ impl Route {
         let waited = Stopwatch::start(&*options.clock);
         loop {
             match Dir::open(dir, create)? {
-                Opened::Owned(dir) => return Ok(Route::Owner(Owner::start(dir, options.clone())?)),
-                Opened::Busy => match Connection::open(dir) {
+                Ownership::Owned(dir) => return Ok(Route::Owner(Owner::start(dir, options.clone())?)),
+                Ownership::Busy => match Connection::open(dir) {
                     Ok(connection) => return Ok(Route::Client(Arc::new(connection))),
                     Err(e) if e.kind() == std::io::ErrorKind::InvalidData => {
                         return Err(Error::new(
@@ -184,8 +184,8 @@ impl Shared {
                 Route::Client(connection) => match connection.call(&request).await {
                     Ok(reply) => return reply.into_result(),
                     Err(lost) => {
-                        self.find_another(connection).await?;
-                        if lost == Lost::Unknown && self.changes(&request) {
+                        self.reconnect(connection).await?;
+                        if lost == ConnectionLost::OutcomeUnknown && self.changes(&request) {
                             return Err(Error::new(
                                 ErrorKind::OutcomeUnknown,
                                 "the process that owned the store died before it answered; read to find out",
@@ -209,11 +209,11 @@ impl Shared {
     }
 
     /// Replaces a connection that ended. Runs on its own thread, because it may take long.
-    async fn find_another(self: &Arc<Self>, ended: Arc<Connection>) -> Result<()> {
+    async fn reconnect(self: &Arc<Self>, ended: Arc<Connection>) -> Result<()> {
         let (done, outcome) = oneshot::channel();
         let shared = Arc::clone(self);
         let find = move || {
-            let _ = done.send(shared.find_another_now(&ended));
+            let _ = done.send(shared.reconnect_now(&ended));
         };
         std::thread::Builder::new()
             .name("benthic-route".to_owned())
@@ -224,7 +224,7 @@ impl Shared {
             .unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "opening the store again panicked")))
     }
 
-    fn find_another_now(&self, ended: &Arc<Connection>) -> Result<()> {
+    fn reconnect_now(&self, ended: &Arc<Connection>) -> Result<()> {
         let _routing = self.routing.lock();
         // Another thread may already have found a new route or closed the store.
         match &*self.route.lock() {
@@ -349,7 +349,7 @@ impl Owner {
         }
     }
 
-    fn handle(&self, request: Request, done: Done<Reply>) {
+    fn handle(&self, request: Request, done: Completion<Reply>) {
         handle(&self.engine, &self.workers, request, done);
     }
 
@@ -362,7 +362,7 @@ impl Owner {
     }
 }
 
-fn handle(engine: &Arc<Engine>, workers: &Arc<Workers>, request: Request, done: Done<Reply>) {
+fn handle(engine: &Arc<Engine>, workers: &Arc<Workers>, request: Request, done: Completion<Reply>) {
     // Waking another thread would take longer than such a read.
     if let Request::Read { pool, object, op } = &request
         && let Some(reply) = workers.run_here(|| engine.read_at_once(*pool, object, op)).flatten()
@@ -370,22 +370,22 @@ fn handle(engine: &Arc<Engine>, workers: &Arc<Workers>, request: Request, done: 
         return engine.answer(*pool, object, reply, reply_to(done));
     }
     let engine = Arc::clone(engine);
-    let arriving = match &request {
+    let announcement = match &request {
         Request::Write { op, .. } => engine.announce(op),
         _ => None,
     };
     workers.submit(Box::new(move |admitted| match admitted {
-        Ok(()) => run(&engine, request, arriving, done),
+        Ok(()) => run(&engine, request, announcement, done),
         Err(error) => done(Err(error)),
     }));
 }
 
 /// Converts a typed result into a reply.
-fn reply_to<T: Payload>(done: Done<Reply>) -> Done<T> {
+fn reply_to<T: Payload>(done: Completion<Reply>) -> Completion<T> {
     Box::new(|outcome| done(outcome.map(Payload::into_reply)))
 }
 
-fn run(engine: &Engine, request: Request, arriving: Option<Arriving>, done: Done<Reply>) {
+fn run(engine: &Engine, request: Request, announcement: Option<Announcement>, done: Completion<Reply>) {
     match request {
         Request::CreatePool { name } => reply_to(done)(engine.create_pool(&name)),
         Request::RemovePool { name } => reply_to(done)(engine.remove_pool(&name)),
@@ -395,7 +395,7 @@ fn run(engine: &Engine, request: Request, arriving: Option<Arriving>, done: Done
         Request::Flush {} => engine.flush(reply_to(done)),
         Request::Fsck {} => reply_to(done)(engine.fsck()),
         Request::Read { pool, object, op } => engine.read(pool, &object, &op, reply_to(done)),
-        Request::Write { pool, object, op } => engine.write(pool, &object, &op, arriving, reply_to(done)),
+        Request::Write { pool, object, op } => engine.write(pool, &object, &op, announcement, reply_to(done)),
         Request::Exec { pool, object, call } => engine.exec(pool, &object, call, reply_to(done)),
         Request::List { pool, request } => engine.list(pool, &request, reply_to(done)),
         Request::Scrub { pool, after } => reply_to(done)(engine.scrub(pool, after.as_ref())),

@@ -5,7 +5,7 @@ use super::commit::Commit;
 use super::disk::Disk;
 use super::keys::{self, BLOCK_BYTES, Onode};
 use super::kv::malformed;
-use super::object::{Garbage, Prepared};
+use super::object::{Garbage, PreparedOp};
 use super::{layout, record::Record};
 use benthic_core::{Durability, ErrorKind, Result};
 use bytes::Bytes;
@@ -151,7 +151,8 @@ impl Cleaner {
     /// a crash it is done again.
     fn step(&self, record: Record) -> Result<bool> {
         self.commit.check_writable()?;
-        let prepared = Prepared { frees: true, ..Prepared::keys(&self.disk, record.changes, record.freed) };
+        let prepared =
+            PreparedOp { frees: true, ..PreparedOp::keys(&self.disk, record.changes, record.freed) };
         let (done, outcome) = mpsc::sync_channel(1);
         let done = Box::new(move |result| {
             let _ = done.send(result);

@@ -33,7 +33,7 @@ pub(crate) struct Dir {
     lock: File,
 }
 
-pub(crate) enum Opened {
+pub(crate) enum Ownership {
     Owned(Dir),
     /// Another process owns the directory.
     Busy,
@@ -45,7 +45,7 @@ impl Dir {
     /// # Errors
     /// `NotFound` if there is no store, `InvalidArgument` if the directory is not a store,
     /// `Unsupported` for a newer format or a network file system, `PermissionDenied`.
-    pub fn open(path: &Path, create: bool) -> Result<Opened> {
+    pub fn open(path: &Path, create: bool) -> Result<Ownership> {
         if create {
             match fs::create_dir_all(path) {
                 // The path is not a directory. Reading it as one below returns the error.
@@ -79,7 +79,7 @@ impl Dir {
         let mut lock = lock.map_err(|e| io("the store cannot be locked", &lock_path, e))?;
         match lock.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(Opened::Busy),
+            Err(TryLockError::WouldBlock) => return Ok(Ownership::Busy),
             Err(TryLockError::Error(e)) => return Err(io("the store cannot be locked", &lock_path, e)),
         }
         // The pid is for people; nothing depends on it.
@@ -93,7 +93,7 @@ impl Dir {
         } else {
             dir.make()?;
         }
-        Ok(Opened::Owned(dir))
+        Ok(Ownership::Owned(dir))
     }
 
     /// Takes ownership of a damaged store's directory, for reading only. A damaged format file is

@@ -119,9 +119,9 @@ impl Kv {
     /// Assigns an operation its sequence number in the tree. The caller must hold the commit lock.
     /// It may release the lock before it applies the changes if another lock, such as the object's,
     /// protects the keys until then.
-    pub fn begin(&self) -> Applying<'_> {
+    pub fn begin(&self) -> PendingApply<'_> {
         let running = self.applying.read();
-        Applying { kv: self, seqno: self.seqno.next(), _running: running }
+        PendingApply { kv: self, seqno: self.seqno.next(), _running: running }
     }
 
     /// Waits until all operations that have begun are applied. The caller must hold the commit
@@ -244,13 +244,13 @@ impl Kv {
 }
 
 /// An operation with a sequence number whose changes are not applied yet.
-pub(crate) struct Applying<'a> {
+pub(crate) struct PendingApply<'a> {
     kv: &'a Kv,
     seqno: SeqNo,
     _running: RwLockReadGuard<'a, ()>,
 }
 
-impl Applying<'_> {
+impl PendingApply<'_> {
     /// Applies the operation's changes to the table in memory. It consumes the sequence number, so
     /// it can happen only once.
     pub fn apply(self, changes: Changes) {

@@ -28,7 +28,7 @@ pub(crate) struct Target {
     pub cut_bytes: u64,
 }
 
-pub(crate) struct LaidOut {
+pub(crate) struct NewLayout {
     pub data: Data,
     /// Data written to extents that the record does not contain.
     pub unsynced_bytes: u64,
@@ -51,7 +51,7 @@ pub(crate) fn lay_out(
     target: &Target,
     pieces: &Pieces,
     record: &mut Record,
-) -> Result<LaidOut> {
+) -> Result<NewLayout> {
     assert!(target.cut_bytes <= target.size_bytes, "old data is visible up to the object's end at most");
     if target.size_bytes <= INLINE_BYTES_MAX {
         let mut data = vec![0; target.size_bytes as usize];
@@ -62,7 +62,7 @@ pub(crate) fn lay_out(
         }
         pieces.overlay(0, &mut data);
         assert!(record.allocated.is_empty(), "an object with inline data takes no blocks");
-        return Ok(LaidOut { data: Data::Inline(Bytes::from(data)), unsynced_bytes: 0 });
+        return Ok(NewLayout { data: Data::Inline(Bytes::from(data)), unsynced_bytes: 0 });
     }
     // Inline data moves to chunks as if the operation had written it.
     let mut moved = Pieces::default();
@@ -86,7 +86,7 @@ pub(crate) fn lay_out(
         layout.chunk(index, old_chunks.get(&index), record)?;
     }
     let unsynced_bytes = layout.write(record)?;
-    Ok(LaidOut { data: Data::Chunks, unsynced_bytes })
+    Ok(NewLayout { data: Data::Chunks, unsynced_bytes })
 }
 
 struct Layout<'a> {
@@ -130,7 +130,7 @@ impl Layout<'_> {
         let covered: u64 = parts.iter().map(|(_, len, _)| len).sum();
         assert!(covered <= end, "pieces do not overlap, and end with the object");
         let written = parts.iter().any(|(_, _, data)| data.is_some());
-        let old_end = old.map_or(0, held_bytes);
+        let old_end = old.map_or(0, chunk_end);
         if covered == 0 && visible >= old_end {
             return Ok(());
         }
@@ -184,7 +184,7 @@ impl Layout<'_> {
         record: &mut Record,
     ) -> Result<()> {
         let base = u64::from(index) * CHUNK_BYTES;
-        assert!(0 < len_bytes && len_bytes < held_bytes(stream), "a stream is cut within");
+        assert!(0 < len_bytes && len_bytes < chunk_end(stream), "a stream is cut within");
         let mut content = vec![0; len_bytes as usize];
         self.disk.read_chunk(self.target.oid, base, stream, 0, &mut content, Source::Disk)?;
         let kept = len_bytes.next_multiple_of(BLOCK_BYTES);
@@ -231,7 +231,7 @@ impl Layout<'_> {
         for (at, block) in blocks.iter_mut().enumerate() {
             let (start, stop) = (at as u64 * BLOCK_BYTES, (at as u64 + 1) * BLOCK_BYTES);
             let parts: Vec<_> = self.pieces.within(base + start, base + stop.min(end.max(start))).collect();
-            let cut = block.is_some() && visible < stop && visible < held_end(old, stop, stream_end);
+            let cut = block.is_some() && visible < stop && visible < block_data_end(old, stop, stream_end);
             // The stream's last block contains unrelated bytes after the end of the stream.
             let ragged = stream_end > start && stream_end < stop;
             if parts.is_empty() && !cut && !ragged {
@@ -350,7 +350,7 @@ fn take(free: &mut VecDeque<Extent>, len_bytes: u64) -> u64 {
 }
 
 /// End of the chunk's data, within the chunk.
-fn held_bytes(chunk: &Chunk) -> u64 {
+fn chunk_end(chunk: &Chunk) -> u64 {
     match chunk {
         Chunk::Stream { len_bytes, .. } => u64::from(*len_bytes),
         Chunk::Blocks(blocks) => {
@@ -360,7 +360,7 @@ fn held_bytes(chunk: &Chunk) -> u64 {
 }
 
 /// End of a present block's data, within the chunk.
-fn held_end(old: Option<&Chunk>, stop: u64, stream_end: u64) -> u64 {
+fn block_data_end(old: Option<&Chunk>, stop: u64, stream_end: u64) -> u64 {
     match old {
         Some(Chunk::Stream { .. }) => stream_end.min(stop),
         _ => stop,

@@ -171,7 +171,7 @@ impl Log {
         while let Some((first_lsn, path)) = segments.first().cloned() {
             segments.remove(0);
             let bytes = Bytes::from(fs::read(&path).map_err(|e| io("the log cannot be read", &path, e))?);
-            let tail = Tail { first_lsn, path: &path, bytes: &bytes };
+            let tail = StoredSegment { first_lsn, path: &path, bytes: &bytes };
             let salt = tail.check_header()?;
             let mut reader = FrameReader { salt, bytes: &bytes, at: SEGMENT_HEADER_BYTES };
             let mut lsn = first_lsn;
@@ -210,8 +210,11 @@ impl Log {
             len_bytes += reader.at as u64;
             let last_frame = last_frame.map(|at| (at as u64, bytes.slice(at..reader.at)));
             let (end_bytes, written_bytes) = (reader.at as u64, bytes.len() as u64);
-            last =
-                Some((Unopened { first_lsn, end_bytes, written_bytes, salt, path }, last_frame, has_records));
+            last = Some((
+                UnopenedSegment { first_lsn, end_bytes, written_bytes, salt, path },
+                last_frame,
+                has_records,
+            ));
         }
         if next_lsn < closed_lsn {
             return Err(damaged(dir, 0, "the log ends before the last operation of a store that was closed")
@@ -228,16 +231,16 @@ impl Log {
 
     /// Creates the first segment of a new store.
     pub fn create(dir: &Path) -> Result<()> {
-        Unnamed::create(dir, 1, 0)?.name(0)?;
+        UnnamedSegment::create(dir, 1, 0)?.name(0)?;
         sync_dir(dir)
     }
 
-    /// Writes a frame and makes it durable. The segment's blocks are allocated up to `given_bytes`.
+    /// Writes a frame and makes it durable. The segment's blocks are allocated up to `allocated_bytes`.
     ///
     /// # Errors
     /// After an error the state of the frame is unknown, and the caller must not append to the log
     /// again.
-    pub fn append(&mut self, mut frame: Frame, given_bytes: u64) -> Result<()> {
+    pub fn append(&mut self, mut frame: Frame, allocated_bytes: u64) -> Result<()> {
         assert_eq!(frame.first_lsn, self.next_lsn, "a frame follows the one before it");
         assert!(frame.first_lsn >= self.segment.first_lsn, "a frame goes into the segment of its numbers");
         self.ends_with_records = frame.records > 0;
@@ -249,7 +252,8 @@ impl Log {
         assert!(*end_bytes >= EMPTY_LOG_BYTES, "a frame is written behind the header of its segment");
         assert!(*end_bytes <= *written_bytes, "the frames are part of what was written");
         if frame_end > *written_bytes {
-            let zeros_end = given_bytes.min(frame_end + frame_end.clamp(ZEROS_BYTES_MIN, ZEROS_BYTES_MAX));
+            let zeros_end =
+                allocated_bytes.min(frame_end + frame_end.clamp(ZEROS_BYTES_MIN, ZEROS_BYTES_MAX));
             if frame_bytes < FRAME_BYTES_LARGE && zeros_end > frame_end {
                 frame.bytes.resize((zeros_end - *end_bytes) as usize, 0);
             }
@@ -284,19 +288,19 @@ impl Log {
     /// # Errors
     /// `LimitExceeded` if the disk is full or no file can be created. The open segment then stays
     /// in use.
-    pub fn next(&self, first_lsn: u64, promised_bytes: u64) -> Result<Option<Unnamed>> {
+    pub fn next(&self, first_lsn: u64, promised_bytes: u64) -> Result<Option<UnnamedSegment>> {
         assert_eq!(first_lsn, self.next_lsn, "a segment begins with the next record");
         if self.segment.first_lsn == first_lsn {
             return Ok(None);
         }
-        Unnamed::create(&self.dir, first_lsn, promised_bytes).map(Some)
+        UnnamedSegment::create(&self.dir, first_lsn, promised_bytes).map(Some)
     }
 
     /// Switches to the next segment. The caller must call [`Log::settle`] before it appends.
     ///
     /// # Errors
     /// `LimitExceeded` if the disk is full. The open segment then stays in use.
-    pub fn rotate(&mut self, next: Unnamed, promised_bytes: u64) -> Result<()> {
+    pub fn rotate(&mut self, next: UnnamedSegment, promised_bytes: u64) -> Result<()> {
         assert!(
             next.segment.first_lsn > self.segment.first_lsn,
             "segments are in the order of their records"
@@ -369,14 +373,14 @@ fn segments(dir: &Path) -> Result<Vec<(u64, PathBuf)>> {
 }
 
 /// A complete segment that does not have its final name yet.
-pub(crate) struct Unnamed {
+pub(crate) struct UnnamedSegment {
     segment: Segment,
     path: PathBuf,
     room_bytes: u64,
 }
 
-impl Unnamed {
-    fn create(dir: &Path, first_lsn: u64, promised_bytes: u64) -> Result<Unnamed> {
+impl UnnamedSegment {
+    fn create(dir: &Path, first_lsn: u64, promised_bytes: u64) -> Result<UnnamedSegment> {
         let salt = RandomState::new().hash_one(first_lsn);
         let mut header = SEGMENT_MAGIC.to_vec();
         header.put_u32(SEGMENT_VERSION);
@@ -403,7 +407,7 @@ impl Unnamed {
         })?;
         let file = Arc::new(file);
         let segment = Segment { file, first_lsn, end_bytes: EMPTY_LOG_BYTES, written_bytes, salt };
-        Ok(Unnamed { segment, path, room_bytes })
+        Ok(UnnamedSegment { segment, path, room_bytes })
     }
 
     /// Renames the segment to its final name. From then on it may exist after a crash, so nothing
@@ -421,7 +425,7 @@ impl Unnamed {
 }
 
 /// The last segment, not yet open for appending.
-struct Unopened {
+struct UnopenedSegment {
     first_lsn: u64,
     end_bytes: u64,
     written_bytes: u64,
@@ -429,7 +433,7 @@ struct Unopened {
     path: PathBuf,
 }
 
-impl Unopened {
+impl UnopenedSegment {
     /// Opens the segment at its end. The last frame may never have been synced, and after an
     /// earlier failed sync it may exist only in the page cache. So it is written again and synced
     /// before other frames follow it.
@@ -439,7 +443,7 @@ impl Unopened {
             file.write_all_at(&frame, at)?;
             file.sync_data()?;
         }
-        let Unopened { first_lsn, end_bytes, written_bytes, salt, .. } = self;
+        let UnopenedSegment { first_lsn, end_bytes, written_bytes, salt, .. } = self;
         Ok(Segment { file: Arc::new(file), first_lsn, end_bytes, written_bytes, salt })
     }
 }
@@ -449,13 +453,13 @@ fn segment_name(first_lsn: u64) -> String {
 }
 
 /// A segment as read from disk.
-struct Tail<'a> {
+struct StoredSegment<'a> {
     first_lsn: u64,
     path: &'a Path,
     bytes: &'a Bytes,
 }
 
-impl Tail<'_> {
+impl StoredSegment<'_> {
     /// Checks the header and returns the segment's salt.
     fn check_header(&self) -> Result<u64> {
         let damage = || damaged(self.path, 0, "the header of a log segment is damaged");

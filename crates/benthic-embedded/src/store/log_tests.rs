@@ -175,22 +175,22 @@ fn data_that_look_like_a_frame_are_none() {
 fn zeros_behind_the_frames_are_written_over() {
     let dir = tempfile::tempdir().unwrap();
     Log::create(dir.path()).unwrap();
-    let given_bytes = 4_096;
+    let allocated_bytes = 4_096;
     let mut log = Log::open(dir.path(), 0, 0, |_, _| Ok(())).unwrap().0;
     let path = segments(dir.path()).unwrap().remove(0).1;
-    log.append(frame(1, 1), given_bytes).unwrap();
-    assert_eq!(fs::metadata(&path).unwrap().len(), given_bytes, "zeros up to the end of what was given");
-    log.append(frame(2, 3), given_bytes).unwrap();
-    assert_eq!(fs::metadata(&path).unwrap().len(), given_bytes);
+    log.append(frame(1, 1), allocated_bytes).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().len(), allocated_bytes, "zeros up to the end of what was given");
+    log.append(frame(2, 3), allocated_bytes).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().len(), allocated_bytes);
     let end_bytes = log.len_bytes;
     drop(log);
 
     assert_eq!(replayed(dir.path(), 0).unwrap(), [1, 2, 3, 4]);
     let mut log = Log::open(dir.path(), 0, 0, |_, _| Ok(())).unwrap().0;
     assert_eq!((log.len_bytes, log.segment().1), (end_bytes, 0), "zeros are no part of the log");
-    log.append(frame(5, 1), given_bytes).unwrap();
+    log.append(frame(5, 1), allocated_bytes).unwrap();
     rotate(&mut log, 6);
-    log.append(frame(6, 1), given_bytes).unwrap();
+    log.append(frame(6, 1), allocated_bytes).unwrap();
     drop(log);
     assert_eq!(replayed(dir.path(), 0).unwrap(), [1, 2, 3, 4, 5, 6], "nor of a segment that is not the last");
     // A zeroed frame is detected if another frame follows, or if the store was closed after it.

@@ -32,7 +32,7 @@ const PLACES_MAX: usize = 4_096;
 const COPY_BYTES: usize = 4_096;
 
 /// A damaged store, open for reading.
-pub(crate) struct Damaged {
+pub(crate) struct DamagedStore {
     disk: Disk,
     /// The pool names that could be read.
     pools: BTreeMap<u32, String>,
@@ -41,19 +41,19 @@ pub(crate) struct Damaged {
 }
 
 /// One object, open for reading.
-pub(crate) struct Whole<'a> {
+pub(crate) struct ObjectReader<'a> {
     disk: &'a Disk,
     onode: Onode,
     object: Object<'a>,
 }
 
-impl Damaged {
+impl DamagedStore {
     /// Opens the store in `dir`. `work` must be new and receives the copies. Losses are added to
     /// `lost`.
     ///
     /// # Errors
     /// `Busy` if a process owns the store, `Corrupt` if nothing of it can be read.
-    pub fn open(dir: &Path, work: &Path, cache_bytes: u64, lost: &mut Vec<Finding>) -> Result<Damaged> {
+    pub fn open(dir: &Path, work: &Path, cache_bytes: u64, lost: &mut Vec<Finding>) -> Result<DamagedStore> {
         let dir = Dir::open_damaged(dir, lost)?;
         let (kv_copy, log_copy) = (work.join("kv"), work.join("log"));
         let mut note = |message: String| lost.push(Finding { object: None, message });
@@ -118,7 +118,7 @@ impl Damaged {
             },
             |pools| pools.into_values().map(|pool| (pool.id, pool.name.clone())).collect(),
         );
-        Ok(Damaged {
+        Ok(DamagedStore {
             disk: Disk { kv, data, allocator: Mutex::new(allocator), next_id: 1.into() },
             pools,
             _dir: dir,
@@ -162,9 +162,9 @@ impl Damaged {
     ///
     /// # Errors
     /// `Corrupt`.
-    pub fn object(&self, pool: u32, id: &ObjectId) -> Result<Option<Whole<'_>>> {
+    pub fn object(&self, pool: u32, id: &ObjectId) -> Result<Option<ObjectReader<'_>>> {
         let onode = self.disk.onode(pool, id)?;
-        Ok(onode.map(|onode| Whole {
+        Ok(onode.map(|onode| ObjectReader {
             disk: &self.disk,
             object: Object::new(&self.disk, Vec::new(), Some(onode.clone()), 0, Source::Disk),
             onode,
@@ -172,7 +172,7 @@ impl Damaged {
     }
 }
 
-impl Whole<'_> {
+impl ObjectReader<'_> {
     pub fn size_bytes(&self) -> u64 {
         self.onode.size_bytes
     }

@@ -1,16 +1,18 @@
 //! Salvage: copies the intact objects of a damaged store into a new one.
 
-use crate::damage::{Contents, NAMES, content, copy_of, earlier, fill, options, scratch, wait_for_table};
-use crate::support::{block_on, files, id, noise, pool, tell};
+use crate::damage::{
+    Contents, NAMES, content, copy_of, earlier_content, fill, options, scratch, wait_for_table,
+};
+use crate::support::{block_on, files, id, noise, pool, print_counts};
 use benthic_core::{ErrorKind, Store, WriteOp};
-use benthic_embedded::{EmbeddedStore, Options, Salvaged, salvage};
+use benthic_embedded::{EmbeddedStore, Options, SalvageReport, salvage};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 /// Salvages `dir` into a new store. Checks that the new store is sound and its contents are
 /// correct, that every other object is reported as lost, and that the damaged store is unchanged.
-fn saved(dir: &Path, whole: &Contents) -> benthic_core::Result<(Salvaged, Contents)> {
+fn salvage_and_check(dir: &Path, whole: &Contents) -> benthic_core::Result<(SalvageReport, Contents)> {
     let image = || files(dir).into_iter().map(|path| (fs::read(&path).unwrap(), path)).collect::<Vec<_>>();
     let before = image();
     let into = scratch();
@@ -32,7 +34,8 @@ fn saved(dir: &Path, whole: &Contents) -> benthic_core::Result<(Salvaged, Conten
     let operations_lost = salvaged.lost.iter().any(|loss| loss.message.contains("operations"));
     for (name, content) in &found {
         let last = &whole[name];
-        let right = content == last || operations_lost && Some(content) == earlier(name, last).as_ref();
+        let right =
+            content == last || operations_lost && Some(content) == earlier_content(name, last).as_ref();
         assert!(right, "wrong bytes were saved of {name}: {salvaged:?}");
     }
     assert_eq!(found.len() as u64, salvaged.objects);
@@ -45,7 +48,7 @@ fn saved(dir: &Path, whole: &Contents) -> benthic_core::Result<(Salvaged, Conten
 fn all_of_a_whole_store_is_saved() {
     let dir = scratch();
     let whole = fill(dir.path());
-    let (salvaged, found) = saved(dir.path(), &whole).unwrap();
+    let (salvaged, found) = salvage_and_check(dir.path(), &whole).unwrap();
     assert!(found == whole);
     assert_eq!((salvaged.pools, salvaged.objects_lost), (1, 0));
     assert_eq!(salvaged.lost, []);
@@ -60,7 +63,7 @@ fn only_the_damaged_object_is_lost() {
     let mut flipped = data.clone();
     flipped[at] ^= 1;
     fs::write(dir.path().join("data"), flipped).unwrap();
-    let (salvaged, found) = saved(dir.path(), &whole).unwrap();
+    let (salvaged, found) = salvage_and_check(dir.path(), &whole).unwrap();
     assert_eq!((found.len(), salvaged.objects_lost), (NAMES.len() - 1, 1));
     assert_eq!(salvaged.lost[0].object.as_deref(), Some("p/stream"));
     assert!(salvaged.lost[0].message.contains("offset_bytes=65536"), "{:?}", salvaged.lost);
@@ -80,7 +83,7 @@ fn what_the_log_holds_is_saved_up_to_its_damage() {
     bytes[at] ^= 1;
     fs::write(&log, bytes).unwrap();
     assert!(EmbeddedStore::open(dir.path(), false, options()).is_err(), "it does not open");
-    let (salvaged, found) = saved(dir.path(), &whole).unwrap();
+    let (salvaged, found) = salvage_and_check(dir.path(), &whole).unwrap();
     assert_eq!(found.len(), NAMES.len() - 1, "all but the last operation");
     assert!(salvaged.lost[0].message.contains("operations from there on are lost"), "{:?}", salvaged.lost);
 }
@@ -158,7 +161,7 @@ fn nothing_damaged_is_saved() {
             let mut flipped = bytes.clone();
             flipped[at] ^= 1 << (at % 8);
             fs::write(damaged.path().join(relative), flipped).unwrap();
-            match saved(damaged.path(), &whole) {
+            match salvage_and_check(damaged.path(), &whole) {
                 Ok((salvaged, found)) => {
                     saves += 1;
                     objects += found.len();
@@ -176,7 +179,7 @@ fn nothing_damaged_is_saved() {
             }
         }
     }
-    tell(&format!("saves={saves} objects={objects}"));
+    print_counts(&format!("saves={saves} objects={objects}"));
     assert!(saves > 50 && objects > 4 * saves);
 }
 
@@ -200,7 +203,7 @@ fn without_the_data_file_what_is_beside_the_names_is_saved() {
     let dir = scratch();
     let whole = fill(dir.path());
     fs::remove_file(dir.path().join("data")).unwrap();
-    let (salvaged, found) = saved(dir.path(), &whole).unwrap();
+    let (salvaged, found) = salvage_and_check(dir.path(), &whole).unwrap();
     // The log may still hold all data of larger objects.
     let small = |name: &&String| whole[*name].0.len() <= 4_096;
     assert!(whole.keys().filter(small).all(|name| found.contains_key(name)), "{salvaged:?}");

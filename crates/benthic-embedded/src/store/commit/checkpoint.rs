@@ -66,7 +66,7 @@ impl Commit {
     pub fn checkpoint(&self) -> Result<()> {
         let _checkpointing = self.checkpointing.lock();
         // Merge first, before the checkpoint itself takes space.
-        let merged = self.merged(self.disk.kv.merge_if_many());
+        let merged = self.check_merge(self.disk.kv.merge_if_many());
         let outcome = merged.and_then(|()| self.checkpoint_now());
         self.checkpoint_failed.store(outcome.is_err(), Ordering::Relaxed);
         // Notify while holding the lock, so that no waiter misses the signal between its check and

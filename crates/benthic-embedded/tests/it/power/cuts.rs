@@ -2,7 +2,7 @@
 //! missing sync.
 
 use super::{Bench, child, examine};
-use crate::support::tell;
+use crate::support::print_counts;
 use benthic_testkit::power::{Cut, Disk, FileTree, Record, Rng, Script, Sync, What};
 use benthic_testkit::seed;
 use std::path::Path;
@@ -81,7 +81,7 @@ fn what_was_acknowledged_survives_every_power_cut() {
             states += 1;
         }
     }
-    tell(&format!(
+    print_counts(&format!(
         "power cuts: workloads={workloads} acknowledged={acknowledged} states={states} nested={nested}"
     ));
 }
@@ -119,7 +119,7 @@ macro_rules! needed {
         fn $name() {
             let noticed = states_until_noticed($skip, $create);
             assert!(noticed.is_some(), "the sync is missing, and no state showed it");
-            tell(&format!("{}: states={}", stringify!($name), noticed.unwrap_or(0)));
+            print_counts(&format!("{}: states={}", stringify!($name), noticed.unwrap_or(0)));
         }
     )*};
 }

@@ -1,7 +1,7 @@
 //! Injects a failure into each file system call in turn.
 
 use super::{Bench, examine};
-use crate::support::tell;
+use crate::support::print_counts;
 use benthic_testkit::power::{Cut, Disk, Fault, FileTree, Rng, Script, What};
 use benthic_testkit::seed;
 
@@ -72,7 +72,7 @@ fn each_fails(kind: char, errno: i32) {
         }
     }
     assert!(fired > 0, "the workload makes no such call kind={kind}");
-    tell(&format!("faults: kind={kind} errno={errno} calls={fired}"));
+    print_counts(&format!("faults: kind={kind} errno={errno} calls={fired}"));
 }
 
 macro_rules! each_fails {
