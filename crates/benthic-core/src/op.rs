@@ -34,22 +34,16 @@ impl Compare {
 /// guard on a missing object fails with `NotFound`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Guard {
+    /// The object exists.
     Exists,
     /// The object has exactly this version.
     Version(u64),
     /// Compares an attribute with a given value; all comparisons are allowed. A missing attribute
     /// compares as an empty value.
-    Xattr {
-        name: String,
-        compare: Compare,
-        value: Bytes,
-    },
+    Xattr { name: String, compare: Compare, value: Bytes },
     /// The omap value equals the given value. A missing key counts as an empty value. Only equality
     /// is offered, because no other omap comparison of an OSD orders all bytes.
-    Omap {
-        key: Bytes,
-        value: Bytes,
-    },
+    Omap { key: Bytes, value: Bytes },
 }
 
 /// A call of a class method within an operation.
@@ -71,7 +65,6 @@ pub enum ExecOp {
 }
 
 impl ClassCall {
-    /// A call of `class.method` with `input`.
     pub fn new(class: impl Into<String>, method: impl Into<String>, input: impl Into<Bytes>) -> ClassCall {
         ClassCall { class: class.into(), method: method.into(), input: input.into() }
     }
@@ -103,15 +96,21 @@ impl ClassCall {
 pub enum ReadStep {
     /// Reads data from an offset. The output is short if the range crosses the end of the object
     /// and empty if it starts after the end. Holes read as zeros. A length of 0 reads nothing.
-    Read { offset_bytes: u64, len_bytes: u64 },
+    Read {
+        offset_bytes: u64,
+        len_bytes: u64,
+    },
     /// Returns the size and the time of the last change.
     Stat,
     /// Returns one attribute. A missing attribute is `NotFound`.
-    GetXattr { name: String },
-    /// Returns all attributes.
+    GetXattr {
+        name: String,
+    },
     ListXattrs,
     /// Returns the entries of the given keys that exist, each once, in bytewise key order.
-    OmapGet { keys: Vec<Bytes> },
+    OmapGet {
+        keys: Vec<Bytes>,
+    },
     /// Returns a page of entries in bytewise key order.
     OmapRange {
         /// Return only keys after this one. None starts at the first key.
@@ -136,28 +135,46 @@ pub enum WriteStep {
     },
     /// Writes data at an offset. A gap before the offset reads as zeros. Empty data creates the
     /// object but does not change its size.
-    Write { offset_bytes: u64, data: Bytes },
+    Write {
+        offset_bytes: u64,
+        data: Bytes,
+    },
     /// Replaces all data. Attributes and omap are kept.
-    WriteFull { data: Bytes },
-    /// Writes data at the end of the object.
-    Append { data: Bytes },
+    WriteFull {
+        data: Bytes,
+    },
+    Append {
+        data: Bytes,
+    },
     /// Cuts the data, or extends it with zeros, to a size less than [`limits::OBJECT_BYTES_MAX`].
     /// On a missing object the step does nothing.
-    Truncate { size_bytes: u64 },
+    Truncate {
+        size_bytes: u64,
+    },
     /// Makes a range of at least one byte read as zeros. If the range reaches the end of the
     /// object, the object is truncated to the range's offset, as in RADOS. Beyond the end and on a
     /// missing object the step does nothing.
-    Zero { offset_bytes: u64, len_bytes: u64 },
+    Zero {
+        offset_bytes: u64,
+        len_bytes: u64,
+    },
     /// Removes the object with its attributes and omap. A missing object is `NotFound`.
     Remove,
-    /// Sets an attribute.
-    SetXattr { name: String, value: Bytes },
+    SetXattr {
+        name: String,
+        value: Bytes,
+    },
     /// Removes an attribute. A missing attribute is not an error; a missing object is `NotFound`.
-    RemoveXattr { name: String },
-    /// Sets omap entries.
-    OmapSet { entries: BTreeMap<Bytes, Bytes> },
+    RemoveXattr {
+        name: String,
+    },
+    OmapSet {
+        entries: BTreeMap<Bytes, Bytes>,
+    },
     /// Removes omap keys. A missing key is not an error; a missing object is `NotFound`.
-    OmapRemove { keys: Vec<Bytes> },
+    OmapRemove {
+        keys: Vec<Bytes>,
+    },
     /// Removes all omap entries. A missing object is `NotFound`.
     OmapClear,
     /// Runs a method and drops its output. An operation has at most one method call, and it must be
@@ -177,7 +194,8 @@ pub enum Durability {
     Buffered,
 }
 
-/// An atomic read operation. Its guards and steps see one state of the object.
+/// An atomic read operation. Its guards and steps see one state of the object. Each builder method
+/// adds the guard or step of its name.
 ///
 /// The operation fails at the first step that fails. A missing object is `NotFound`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -187,7 +205,8 @@ pub struct ReadOp {
     pub steps: Vec<ReadStep>,
 }
 
-/// An atomic write operation: all guards hold and all steps happen, or nothing changes.
+/// An atomic write operation: all guards hold and all steps happen, or nothing changes. Each
+/// builder method adds the guard or step of its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteOp {
     pub guards: Vec<Guard>,
@@ -197,21 +216,18 @@ pub struct WriteOp {
 
 macro_rules! guard_builders {
     () => {
-        /// Adds [`Guard::Exists`].
         #[must_use]
         pub fn assert_exists(mut self) -> Self {
             self.guards.push(Guard::Exists);
             self
         }
 
-        /// Adds [`Guard::Version`].
         #[must_use]
         pub fn assert_version(mut self, version: u64) -> Self {
             self.guards.push(Guard::Version(version));
             self
         }
 
-        /// Adds [`Guard::Xattr`].
         #[must_use]
         pub fn cmp_xattr(
             mut self,
@@ -223,14 +239,12 @@ macro_rules! guard_builders {
             self
         }
 
-        /// Adds [`Guard::Omap`].
         #[must_use]
         pub fn cmp_omap(mut self, key: impl Into<Bytes>, value: impl Into<Bytes>) -> Self {
             self.guards.push(Guard::Omap { key: key.into(), value: value.into() });
             self
         }
 
-        /// Adds a class call.
         #[must_use]
         pub fn exec(
             mut self,
@@ -257,44 +271,37 @@ impl From<ClassCall> for WriteStep {
 }
 
 impl ReadOp {
-    /// A read operation without guards or steps.
     pub fn new() -> ReadOp {
         ReadOp::default()
     }
 
     guard_builders!();
 
-    /// Adds [`ReadStep::Read`].
     #[must_use]
     pub fn read(self, offset_bytes: u64, len_bytes: u64) -> ReadOp {
         self.step(ReadStep::Read { offset_bytes, len_bytes })
     }
 
-    /// Adds [`ReadStep::Stat`].
     #[must_use]
     pub fn stat(self) -> ReadOp {
         self.step(ReadStep::Stat)
     }
 
-    /// Adds [`ReadStep::GetXattr`].
     #[must_use]
     pub fn get_xattr(self, name: impl Into<String>) -> ReadOp {
         self.step(ReadStep::GetXattr { name: name.into() })
     }
 
-    /// Adds [`ReadStep::ListXattrs`].
     #[must_use]
     pub fn list_xattrs(self) -> ReadOp {
         self.step(ReadStep::ListXattrs)
     }
 
-    /// Adds [`ReadStep::OmapGet`].
     #[must_use]
     pub fn omap_get<K: Into<Bytes>>(self, keys: impl IntoIterator<Item = K>) -> ReadOp {
         self.step(ReadStep::OmapGet { keys: keys.into_iter().map(Into::into).collect() })
     }
 
-    /// Adds [`ReadStep::OmapRange`].
     #[must_use]
     pub fn omap_range(self, after: Option<Bytes>, prefix: impl Into<Bytes>, entries_max: usize) -> ReadOp {
         self.step(ReadStep::OmapRange { after, prefix: prefix.into(), entries_max })
@@ -346,7 +353,6 @@ impl ReadOp {
 }
 
 impl WriteOp {
-    /// A durable write operation without guards or steps.
     pub fn new() -> WriteOp {
         WriteOp::default()
     }
@@ -361,61 +367,51 @@ impl WriteOp {
         self
     }
 
-    /// Adds [`WriteStep::Create`].
     #[must_use]
     pub fn create(self, exclusive: bool) -> WriteOp {
         self.step(WriteStep::Create { exclusive })
     }
 
-    /// Adds [`WriteStep::Write`].
     #[must_use]
     pub fn write(self, offset_bytes: u64, data: impl Into<Bytes>) -> WriteOp {
         self.step(WriteStep::Write { offset_bytes, data: data.into() })
     }
 
-    /// Adds [`WriteStep::WriteFull`].
     #[must_use]
     pub fn write_full(self, data: impl Into<Bytes>) -> WriteOp {
         self.step(WriteStep::WriteFull { data: data.into() })
     }
 
-    /// Adds [`WriteStep::Append`].
     #[must_use]
     pub fn append(self, data: impl Into<Bytes>) -> WriteOp {
         self.step(WriteStep::Append { data: data.into() })
     }
 
-    /// Adds [`WriteStep::Truncate`].
     #[must_use]
     pub fn truncate(self, size_bytes: u64) -> WriteOp {
         self.step(WriteStep::Truncate { size_bytes })
     }
 
-    /// Adds [`WriteStep::Zero`].
     #[must_use]
     pub fn zero(self, offset_bytes: u64, len_bytes: u64) -> WriteOp {
         self.step(WriteStep::Zero { offset_bytes, len_bytes })
     }
 
-    /// Adds [`WriteStep::Remove`].
     #[must_use]
     pub fn remove(self) -> WriteOp {
         self.step(WriteStep::Remove)
     }
 
-    /// Adds [`WriteStep::SetXattr`].
     #[must_use]
     pub fn set_xattr(self, name: impl Into<String>, value: impl Into<Bytes>) -> WriteOp {
         self.step(WriteStep::SetXattr { name: name.into(), value: value.into() })
     }
 
-    /// Adds [`WriteStep::RemoveXattr`].
     #[must_use]
     pub fn remove_xattr(self, name: impl Into<String>) -> WriteOp {
         self.step(WriteStep::RemoveXattr { name: name.into() })
     }
 
-    /// Adds [`WriteStep::OmapSet`].
     #[must_use]
     pub fn omap_set<K: Into<Bytes>, V: Into<Bytes>>(
         self,
@@ -425,13 +421,11 @@ impl WriteOp {
         self.step(WriteStep::OmapSet { entries })
     }
 
-    /// Adds [`WriteStep::OmapRemove`].
     #[must_use]
     pub fn omap_remove<K: Into<Bytes>>(self, keys: impl IntoIterator<Item = K>) -> WriteOp {
         self.step(WriteStep::OmapRemove { keys: keys.into_iter().map(Into::into).collect() })
     }
 
-    /// Adds [`WriteStep::OmapClear`].
     #[must_use]
     pub fn omap_clear(self) -> WriteOp {
         self.step(WriteStep::OmapClear)
@@ -650,18 +644,12 @@ pub struct OmapPage {
 /// The output of one step of a read operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadOutput {
-    /// Output of [`ReadStep::Read`].
     Data(Bytes),
-    /// Output of [`ReadStep::Stat`].
     Stat(Stat),
-    /// Output of [`ReadStep::GetXattr`].
     Xattr(Bytes),
-    /// Output of [`ReadStep::ListXattrs`].
     Xattrs(BTreeMap<String, Bytes>),
-    /// Output of [`ReadStep::OmapGet`], for which `more` is never set, and of
-    /// [`ReadStep::OmapRange`].
+    /// Output of both omap steps. [`ReadStep::OmapGet`] never sets `more`.
     Omap(OmapPage),
-    /// Output of [`ReadStep::Exec`].
     Exec(Bytes),
 }
 
