@@ -228,17 +228,14 @@ impl ClassRegistry {
         let Some(found) = self.classes.get(class) else {
             return Err(Error::new(
                 ErrorKind::Unsupported,
-                "no such class; `benthic class ls` shows what is there",
+                "no such class; `benthic class ls` lists the classes",
             )
             .with("class", class));
         };
         found.methods().iter().find(|candidate| candidate.name == method).ok_or_else(|| {
-            Error::new(
-                ErrorKind::Unsupported,
-                "no such method; `benthic class show CLASS` shows what is there",
-            )
-            .with("class", class)
-            .with("method", method)
+            Error::new(ErrorKind::Unsupported, "no such method; `benthic class show CLASS` lists the methods")
+                .with("class", class)
+                .with("method", method)
         })
     }
 

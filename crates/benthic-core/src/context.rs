@@ -112,7 +112,7 @@ impl MemoryBudget {
         if used_bytes > self.max_bytes {
             return Err(Error::new(
                 ErrorKind::LimitExceeded,
-                "the method wants more memory than it may have",
+                "the method needs more memory than its limit; process less data in one call",
             )
             .with("wanted_bytes", used_bytes)
             .with("memory_bytes_max", self.max_bytes));

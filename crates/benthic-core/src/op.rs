@@ -337,7 +337,7 @@ impl ReadOp {
                     if *entries_max == 0 {
                         return Err(Error::new(
                             ErrorKind::InvalidArgument,
-                            "a page of an omap has at least one entry",
+                            "an omap page needs room for at least one entry",
                         ));
                     }
                     for start in after.iter().chain([prefix]).filter(|start| !start.is_empty()) {
@@ -470,7 +470,7 @@ impl WriteOp {
                 WriteStep::Exec(_) if at > 0 => {
                     return Err(Error::new(
                         ErrorKind::InvalidArgument,
-                        "a method is the first step of its operation, and the only method; use several operations",
+                        "an operation may call one method, as its first step; use several operations",
                     ));
                 }
                 WriteStep::Exec(call) => size.call(call)?,
@@ -511,7 +511,10 @@ pub fn check_truncate(size_bytes: u64) -> Result<()> {
 /// `InvalidArgument`, `LimitExceeded`.
 pub fn check_zero(offset_bytes: u64, len_bytes: u64) -> Result<()> {
     if len_bytes == 0 {
-        return Err(Error::new(ErrorKind::InvalidArgument, "a range to zero has at least one byte"));
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "the range to zero is empty; give it at least one byte",
+        ));
     }
     check_object_size(offset_bytes.saturating_add(len_bytes))
 }
@@ -579,7 +582,7 @@ impl OperationSize {
         }
         Err(Error::new(
             ErrorKind::LimitExceeded,
-            "one operation carries too much; use several with smaller ranges",
+            "the operation is too large; split it into several with smaller ranges",
         )
         .with("len_bytes", self.len_bytes)
         .with("len_bytes_max", limits::OPERATION_BYTES_MAX))

@@ -50,7 +50,7 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// `Unsupported` if the engine has its own tools for this check.
     async fn fsck(&self) -> Result<FsckReport> {
-        Err(Error::new(ErrorKind::Unsupported, "this engine has no fsck of Benthic's"))
+        Err(Error::new(ErrorKind::Unsupported, "this engine does not support fsck; use its own tools"))
     }
 }
 
@@ -113,7 +113,10 @@ pub trait Pool: Send + Sync {
     /// `Unsupported` if the engine scrubs by itself.
     async fn scrub(&self, after: Option<ListToken>) -> Result<ScrubPage> {
         let _ = after;
-        Err(Error::new(ErrorKind::Unsupported, "this engine scrubs by itself"))
+        Err(Error::new(
+            ErrorKind::Unsupported,
+            "this engine does not support scrub commands; it scrubs by itself",
+        ))
     }
 }
 

@@ -113,21 +113,21 @@ impl Route {
                     Err(e) if e.kind() == std::io::ErrorKind::InvalidData => {
                         return Err(Error::new(
                             ErrorKind::Unsupported,
-                            "the process that owns the store is another version of Benthic; stop it first",
+                            "the process that owns the store runs another version of Benthic; stop it first",
                         )
                         .with("dir", dir.display()));
                     }
                     Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
                         return Err(Error::new(
                             ErrorKind::PermissionDenied,
-                            "another user's process owns the store; only that user reaches it",
+                            "a process of another user owns the store; run this as that user",
                         )
                         .with("dir", dir.display()));
                     }
                     Err(e) if waited.elapsed() > Duration::from_millis(OPEN_MS_MAX) => {
                         return Err(Error::new(
                             ErrorKind::Unavailable,
-                            "another process owns the store and does not answer; its pid is in the file lock",
+                            "another process owns the store and does not answer; the file lock has its pid",
                         )
                         .with("dir", dir.display())
                         .with_source(e));
@@ -161,7 +161,7 @@ impl Shared {
                 return Err(Error::new(
                     ErrorKind::OutcomeUnknown,
                     "the process that owned the store died; buffered writes since the last flush may be lost, and this \
-                     request was not done",
+                     request was not executed",
                 ));
             }
             let route = self.route.lock().clone();
@@ -188,15 +188,18 @@ impl Shared {
                         if lost == ConnectionLost::OutcomeUnknown && self.changes(&request) {
                             return Err(Error::new(
                                 ErrorKind::OutcomeUnknown,
-                                "the process that owned the store died before it answered; read to find out",
+                                "the process that owned the store died before it answered; read the object again",
                             ));
                         }
                     }
                 },
             }
         }
-        Err(Error::new(ErrorKind::Unavailable, "the processes that own the store keep going away")
-            .with("dir", self.dir.display()))
+        Err(Error::new(
+            ErrorKind::Unavailable,
+            "the process that owns the store exited too often during the request; try again",
+        )
+        .with("dir", self.dir.display()))
     }
 
     /// Returns true if a retry of the request could have a visible effect.

@@ -154,15 +154,18 @@ fn check_guards(object: &mut dyn ObjectState, guards: &[Guard]) -> Result<()> {
                     Err(error) => return Err(error),
                 };
                 if !compare.holds(&stored, value) {
-                    return Err(Error::new(ErrorKind::Conflict, "the attribute compares otherwise")
-                        .with("attribute", name));
+                    return Err(Error::new(
+                        ErrorKind::Conflict,
+                        "the comparison with the attribute does not hold",
+                    )
+                    .with("attribute", name));
                 }
             }
             Guard::Omap { key, value } => {
                 let found = object.omap_get(std::slice::from_ref(key))?;
                 let stored = found.first().map_or(&[][..], |(_, stored)| stored);
                 if stored != value {
-                    return Err(Error::new(ErrorKind::Conflict, "the omap value is another")
+                    return Err(Error::new(ErrorKind::Conflict, "the omap value differs")
                         .with("key", format_args!("{key:?}")));
                 }
             }

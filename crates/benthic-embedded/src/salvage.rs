@@ -55,7 +55,7 @@ pub fn salvage(from: &Path, into: &Path, options: &Options) -> Result<SalvageRep
     let mut salvaged = copy.salvaged;
     if list_is_damaged {
         let message =
-            "the list of objects is damaged; objects that only its damaged parts named are lost".to_owned();
+            "the list of objects is damaged; objects named only in its damaged parts are lost".to_owned();
         salvaged.lost.push(Finding { object: None, message });
     }
     block_on(store.flush())?;
@@ -74,7 +74,7 @@ impl WorkDir {
             Err(e) => e.kind() != std::io::ErrorKind::NotFound,
         };
         if occupied {
-            let message = "what is saved goes into a new store; name a directory that is not there";
+            let message = "the saved objects need a new store; name a directory that does not exist";
             return Err(Error::new(ErrorKind::AlreadyExists, message).with("dir", into.display()));
         }
         let mut name = into.as_os_str().to_owned();
@@ -82,7 +82,8 @@ impl WorkDir {
         let path = PathBuf::from(name);
         let made = into.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::create_dir(&path));
         made.map_err(|e| {
-            Error::io(Action::Admin, "a directory for copies cannot be made", e).with("path", path.display())
+            Error::io(Action::Admin, "the directory for temporary copies cannot be created", e)
+                .with("path", path.display())
         })?;
         Ok(WorkDir(path))
     }
@@ -91,7 +92,7 @@ impl WorkDir {
 impl Drop for WorkDir {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.0) {
-            tracing::warn!(%error, path = %self.0.display(), "copies of the damaged store are left; remove them");
+            tracing::warn!(%error, path = %self.0.display(), "the temporary copies of the damaged store cannot be removed; remove them by hand");
         }
     }
 }

@@ -54,7 +54,7 @@ impl Workers {
         let refused = if queue.stopping {
             Error::new(ErrorKind::Unavailable, "the store is closed")
         } else if queue.jobs.len() >= QUEUED_MAX {
-            Error::new(ErrorKind::Busy, "too many operations wait; have fewer in flight")
+            Error::new(ErrorKind::Busy, "too many operations are queued; keep fewer in flight")
                 .with("queued_max", QUEUED_MAX)
         } else {
             queue.jobs.push_back(job);

@@ -67,8 +67,9 @@ struct Connection {
 
 impl Server {
     pub fn start(dir: &Path, handler: Handler) -> Result<Server> {
-        let unusable =
-            |e| Error::io(Action::Admin, "the store's socket cannot be made", e).with("dir", dir.display());
+        let unusable = |e| {
+            Error::io(Action::Admin, "the store's socket cannot be created", e).with("dir", dir.display())
+        };
         let listener = Arc::new(listen(dir).map_err(unusable)?);
         let shared = Arc::new(Shared::default());
         let (accepting, accepted) = (Arc::clone(&listener), Arc::clone(&shared));
@@ -260,7 +261,7 @@ fn serve(
     (&mut &*stream).write_all(&GREETING)?;
     reader.read_exact(&mut greeting)?;
     if greeting != GREETING {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "the other side speaks another protocol"));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the client uses another protocol"));
     }
     stream.set_read_timeout(None)?;
     // The limit on requests in flight also bounds the replies that wait to be written.

@@ -134,7 +134,7 @@ impl Engine {
         });
         report.disk_bytes = disk_bytes;
         for error in kv_files::verify_bytes(&self.dir.kv()) {
-            let message = format!("{error}; a scrub tells which objects are affected");
+            let message = format!("{error}; a scrub names the affected objects");
             report.findings.push(Finding { object: None, message });
         }
         if let Err(error) = self.commit.check_writable() {
@@ -216,7 +216,7 @@ impl<'a> Fsck<'a> {
                 Ok((key, value)) => {
                     if !look(self, &key, value) {
                         let message =
-                            format!("a key of kind '{}' belongs to nothing or is malformed", prefix as char);
+                            format!("a key of kind '{}' has no owner or is malformed", prefix as char);
                         self.add_finding(None, format!("{message} key={}", key.escape_ascii()));
                     }
                 }
@@ -290,7 +290,7 @@ impl<'a> Fsck<'a> {
         if onode.data != Data::Chunks || offset_bytes >= size_bytes {
             self.add_finding(
                 Some(&address),
-                format!("there is data behind the object's end offset_bytes={offset_bytes}"),
+                format!("there is data after the object's end offset_bytes={offset_bytes}"),
             );
         }
         let Ok(chunk) = Chunk::decode(&value) else {
@@ -333,7 +333,10 @@ impl<'a> Fsck<'a> {
         let found: u64 = self.blocks.iter().map(|word| u64::from(word.count_ones())).sum();
         let lost = self.engine.disk.allocator.lock().used_blocks() - found;
         if lost > 0 {
-            self.add_finding(None, format!("blocks are marked as used and belong to nothing blocks={lost}"));
+            self.add_finding(
+                None,
+                format!("blocks are marked as used, but no object has them blocks={lost}"),
+            );
         }
     }
 

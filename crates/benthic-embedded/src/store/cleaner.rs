@@ -61,7 +61,7 @@ pub(crate) fn run(cleaner: &Weak<Cleaner>) {
         if std::mem::take(&mut garbage)
             && let Err(error) = cleaner.remove_garbage()
         {
-            tracing::warn!(%error, "what was removed cannot be cleaned up now");
+            tracing::warn!(%error, "the remains of removed objects cannot be deleted now");
             // A full disk has room again after the next checkpoint.
             again = error.kind() == ErrorKind::LimitExceeded;
         }
@@ -171,7 +171,7 @@ impl Cleaner {
     fn tidy(&self) {
         let outcome = self.commit.tidy().and_then(|()| self.commit.compact());
         if let Err(error) = outcome {
-            tracing::debug!(%error, "the store cannot be tidied now");
+            tracing::debug!(%error, "the log and the tables cannot be shortened now");
         }
         let used_bytes = self.disk.allocator.lock().used_blocks() * BLOCK_BYTES;
         if self.disk.data.disk_bytes() > used_bytes + used_bytes / 8 {
@@ -220,7 +220,7 @@ impl Cleaner {
     fn gain(&self) {
         for outcome in [self.commit.checkpoint(), self.commit.compact_removed()] {
             if let Err(error) = outcome {
-                tracing::warn!(%error, "the disk is full, and no room can be gained now");
+                tracing::warn!(%error, "the disk is full, and no space can be freed now");
             }
         }
         self.commit.release_freed();

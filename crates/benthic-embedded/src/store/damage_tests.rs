@@ -8,7 +8,9 @@ use std::sync::mpsc;
 #[test]
 fn blocks_that_are_marked_as_free_are_not_freed_again() {
     let dir = tempfile::tempdir().unwrap();
-    let Ownership::Owned(owned) = Dir::open(dir.path(), true).unwrap() else { panic!("nobody else has it") };
+    let Ownership::Owned(owned) = Dir::open(dir.path(), true).unwrap() else {
+        panic!("another process owns the directory")
+    };
     let engine = Engine::open(owned, Options::default()).unwrap();
     engine.create_pool("p").unwrap();
     let (pool, object) = (engine.open_pool("p").unwrap(), ObjectId::new("o").unwrap());

@@ -36,7 +36,7 @@ impl Source {
     /// Checks that a read of this length may use the source.
     pub fn check(self, len_bytes: u64) -> Result<()> {
         if self == Source::Memory && len_bytes > MEMORY_BYTES_MAX {
-            return Err(Error::new(ErrorKind::Busy, "so much takes a while"));
+            return Err(Error::new(ErrorKind::Busy, "the read is too long to run at once"));
         }
         Ok(())
     }
@@ -75,7 +75,7 @@ impl DataFile {
     }
 
     pub fn write(&self, offset_bytes: u64, data: &[u8]) -> Result<()> {
-        assert!(offset_bytes.is_multiple_of(BLOCK_BYTES), "what is written starts with a block");
+        assert!(offset_bytes.is_multiple_of(BLOCK_BYTES), "a write starts at a block boundary");
         assert!(!data.is_empty(), "an extent is not empty");
         assert!(self.overlay.is_empty(), "a damaged store is only read");
         self.file.write_all_at(data, offset_bytes).map_err(|e| {
@@ -89,7 +89,7 @@ impl DataFile {
 
     /// Fills `buffer`. A file that is too short is damaged.
     pub fn read(&self, offset_bytes: u64, buffer: &mut [u8], source: Source) -> Result<()> {
-        assert!(offset_bytes.is_multiple_of(BLOCK_BYTES), "what is read starts with a block");
+        assert!(offset_bytes.is_multiple_of(BLOCK_BYTES), "a read starts at a block boundary");
         if source == Source::Memory {
             return self.read_cached(offset_bytes, buffer);
         }
@@ -111,7 +111,7 @@ impl DataFile {
     /// does not return all of it.
     pub fn read_whole(&self, extent: Extent) -> Option<Vec<u8>> {
         let len_bytes = extent.len_bytes as usize;
-        assert!(extent.offset_bytes.is_multiple_of(BLOCK_BYTES), "what is read starts with a block");
+        assert!(extent.offset_bytes.is_multiple_of(BLOCK_BYTES), "a read starts at a block boundary");
         let mut buffer = Vec::with_capacity(len_bytes);
         if self.overlay.is_empty() {
             pread(&self.file, spare_capacity(&mut buffer), extent.offset_bytes).ok()?;
@@ -132,7 +132,7 @@ impl DataFile {
 
     fn read_file(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<()> {
         self.file.read_exact_at(buffer, offset_bytes).map_err(|e| match e.kind() {
-            Io::UnexpectedEof => Error::io(Action::Read, "the data file is cut", e),
+            Io::UnexpectedEof => Error::io(Action::Read, "the data file is truncated", e),
             _ => Error::io(Action::Read, "the data file cannot be read", e),
         })
     }
@@ -180,12 +180,12 @@ impl DataFile {
         let (from, len) = (freed.offset_bytes, freed.len_bytes);
         assert!(
             len > 0 && from.is_multiple_of(BLOCK_BYTES) && len.is_multiple_of(BLOCK_BYTES),
-            "only whole blocks are free"
+            "a free extent consists of whole blocks"
         );
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         // A file system without hole punching keeps the space until the extent is reused.
         if let Err(error) = fallocate(&self.file, flags, from, len) {
-            tracing::debug!(%error, "freed space cannot be given back to the file system");
+            tracing::debug!(%error, "freed space cannot be returned to the file system");
         }
     }
 }

@@ -50,7 +50,7 @@ impl Dir {
             match fs::create_dir_all(path) {
                 // The path is not a directory. Reading it as one below returns the error.
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
-                made => made.map_err(|e| io("the directory cannot be made", path, e))?,
+                made => made.map_err(|e| io("the directory cannot be created", path, e))?,
             }
         }
         let entries = names(path)?;
@@ -60,7 +60,7 @@ impl Dir {
             if let Some(stranger) = stranger {
                 return Err(Error::new(
                     ErrorKind::InvalidArgument,
-                    "the directory is no store and is not empty; name an empty or a new one",
+                    "the directory is not a store and is not empty; name an empty or a new directory",
                 )
                 .with("dir", path.display())
                 .with("found", stranger));
@@ -104,7 +104,7 @@ impl Dir {
     pub fn open_damaged(path: &Path, lost: &mut Vec<Finding>) -> Result<Dir> {
         let names = names(path)?;
         if !["format", "kv", "log", "data"].iter().any(|part| names.iter().any(|name| name == part)) {
-            return Err(Error::new(ErrorKind::NotFound, "there is no store here, not even parts of one")
+            return Err(Error::new(ErrorKind::NotFound, "there is no store here, and no part of one")
                 .with("dir", path.display()));
         }
         // Open it read-only, because a failing disk is often mounted read-only.
@@ -118,7 +118,7 @@ impl Dir {
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let message = "a process owns the store; stop it first, its pid is in the file lock";
+                let message = "a process owns the store; stop it first; the file lock has its pid";
                 return Err(Error::new(ErrorKind::Busy, message).with("dir", path.display()));
             }
             Err(TryLockError::Error(e)) => return Err(io("the store cannot be locked", &lock_path, e)),
@@ -209,7 +209,7 @@ impl Dir {
             Some(FORMAT_VERSION) => Ok(()),
             Some(newer) if newer > FORMAT_VERSION => Err(Error::new(
                 ErrorKind::Unsupported,
-                "the store was written by a newer Benthic; use that one",
+                "a newer version of Benthic wrote the store; use that version",
             )
             .with("dir", self.path.display())
             .with("format", newer)
@@ -250,7 +250,7 @@ impl Dir {
         for folder in [self.kv(), self.log()] {
             match fs::remove_dir_all(&folder) {
                 Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(io("left-overs cannot be removed", &folder, e));
+                    return Err(io("the remains of an earlier store cannot be removed", &folder, e));
                 }
                 _ => {}
             }
@@ -260,15 +260,15 @@ impl Dir {
         let note = self.path.join("closed");
         match fs::remove_file(&note) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                return Err(io("left-overs cannot be removed", &note, e));
+                return Err(io("the remains of an earlier store cannot be removed", &note, e));
             }
             _ => {}
         }
-        fs::create_dir(self.log()).map_err(|e| io("the log cannot be made", &self.log(), e))?;
+        fs::create_dir(self.log()).map_err(|e| io("the log cannot be created", &self.log(), e))?;
         Log::create(&self.log())?;
         drop(Kv::create(&self.kv(), 0)?);
         let made = File::create(self.data()).and_then(|data| data.sync_all());
-        made.map_err(|e| io("the data file cannot be made", &self.data(), e))?;
+        made.map_err(|e| io("the data file cannot be created", &self.data(), e))?;
         let (path, temporary) = (self.path.join("format"), self.path.join("format.new"));
         let write = || {
             let mut file = File::create(&temporary)?;
@@ -277,7 +277,7 @@ impl Dir {
             fs::rename(&temporary, &path)
         };
         sync_dir(&self.path)?;
-        write().map_err(|e| io("the store cannot be made", &path, e))?;
+        write().map_err(|e| io("the store cannot be created", &path, e))?;
         sync_dir(&self.path)?;
         if let Some(parent) = self.path.canonicalize().ok().as_deref().and_then(Path::parent) {
             // The directory itself may be new.
@@ -313,7 +313,7 @@ fn check_file_system(path: &Path) -> Result<()> {
         None => Ok(()),
         Some((_, name)) => Err(Error::new(
             ErrorKind::Unsupported,
-            "a store does not live on a network file system, where locks and syncs may not hold; use a local disk",
+            "locks and syncs are not reliable on a network file system; use a local disk for the store",
         )
         .with("dir", path.display())
         .with("file_system", name)),

@@ -223,7 +223,7 @@ impl Engine {
             .read()
             .get(&id)
             .cloned()
-            .ok_or_else(|| Error::new(ErrorKind::NotFound, "the pool is not there any more"))
+            .ok_or_else(|| Error::new(ErrorKind::NotFound, "the pool was removed"))
     }
 
     /// The object's address as people write it.

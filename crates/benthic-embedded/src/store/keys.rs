@@ -145,7 +145,7 @@ impl Onode {
         match &self.data {
             Data::Inline(data) => {
                 let most_bytes = self.size_bytes.min(INLINE_BYTES_MAX);
-                assert!(data.len() as u64 <= most_bytes, "inline data decode again");
+                assert!(data.len() as u64 <= most_bytes, "inline data is within its limits");
                 value.put_u8(0);
                 value.put_bytes(data);
             }
@@ -200,8 +200,8 @@ impl Chunk {
         match self {
             Chunk::Stream { offset_bytes, len_bytes, crc } => {
                 let len = u64::from(*len_bytes);
-                assert!(0 < len && len <= CHUNK_BYTES, "a stream has a length that decodes again");
-                assert!(offset_bytes.is_multiple_of(BLOCK_BYTES), "a stream starts with a block");
+                assert!(0 < len && len <= CHUNK_BYTES, "the length of a stream is within its limits");
+                assert!(offset_bytes.is_multiple_of(BLOCK_BYTES), "a stream starts at a block boundary");
                 value.put_u8(1);
                 value.put_u64(*offset_bytes);
                 value.put_u32(*len_bytes);

@@ -134,7 +134,7 @@ impl Kv {
     /// ends between two operations.
     pub fn seal(&self) {
         self.settle();
-        assert!(!self.applying.is_locked(), "what is sealed ends between two operations");
+        assert!(!self.applying.is_locked(), "a sealed table ends between two operations");
         self.tree.rotate_memtable();
     }
 
@@ -224,7 +224,7 @@ impl Kv {
 
     fn copy_list(&self) {
         if let Err(error) = kv_files::copy_list(&self.dir) {
-            tracing::warn!(%error, "the list of tables has no second copy");
+            tracing::warn!(%error, "the second copy of the list of tables cannot be written");
         }
     }
 
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sealed_ends_between_two_operations() {
+    fn a_sealed_table_ends_between_two_operations() {
         for _ in 0..10 {
             let dir = tempfile::tempdir().unwrap();
             let kv = Kv::create(dir.path(), 1024 * 1024).unwrap();

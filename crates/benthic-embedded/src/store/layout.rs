@@ -52,7 +52,7 @@ pub(crate) fn lay_out(
     pieces: &Pieces,
     record: &mut Record,
 ) -> Result<NewLayout> {
-    assert!(target.cut_bytes <= target.size_bytes, "old data is visible up to the object's end at most");
+    assert!(target.cut_bytes <= target.size_bytes, "old data is visible at most up to the object's end");
     if target.size_bytes <= INLINE_BYTES_MAX {
         let mut data = vec![0; target.size_bytes as usize];
         if let Some(before) = before {
@@ -184,7 +184,7 @@ impl Layout<'_> {
         record: &mut Record,
     ) -> Result<()> {
         let base = u64::from(index) * CHUNK_BYTES;
-        assert!(0 < len_bytes && len_bytes < chunk_end(stream), "a stream is cut within");
+        assert!(0 < len_bytes && len_bytes < chunk_end(stream), "a stream is truncated within its length");
         let mut content = vec![0; len_bytes as usize];
         self.disk.read_chunk(self.target.oid, base, stream, 0, &mut content, Source::Disk)?;
         let kept = len_bytes.next_multiple_of(BLOCK_BYTES);
@@ -268,7 +268,7 @@ impl Layout<'_> {
         assert!(record.allocated.is_empty() && record.data.is_empty(), "an operation is laid out once");
         record.allocated = self.disk.allocator.lock().allocate(padded);
         let allocated_bytes: u64 = record.allocated.iter().map(|extent| extent.len_bytes).sum();
-        assert_eq!(allocated_bytes, padded, "as much is allocated as is written");
+        assert_eq!(allocated_bytes, padded, "the extents are as long as the data");
         let written = self.write_contents(record, total_bytes <= RECORD_DATA_BYTES_MAX);
         if let Err(error) = written {
             // A full disk needs the space of the failed operation back.
@@ -330,15 +330,15 @@ impl Layout<'_> {
                 }
             }
         }
-        assert!(free.is_empty(), "all that was allocated is written");
-        assert!(in_record || record.data.is_empty(), "only small data travel in the record");
+        assert!(free.is_empty(), "all allocated blocks are written");
+        assert!(in_record || record.data.is_empty(), "only small data is in the record");
         Ok(())
     }
 }
 
 /// Takes `len_bytes` from the first allocated run, which must be long enough.
 fn take(free: &mut VecDeque<Extent>, len_bytes: u64) -> u64 {
-    let Some(run) = free.front_mut() else { unreachable!("as much was allocated as is written") };
+    let Some(run) = free.front_mut() else { unreachable!("the extents are as long as the data") };
     assert!(run.len_bytes >= len_bytes, "the run is long enough");
     let offset_bytes = run.offset_bytes;
     run.offset_bytes += len_bytes;

@@ -77,7 +77,7 @@ impl Frame {
 
     /// Removes the last record. `len_bytes` is the length of the frame without it.
     pub fn pop(&mut self, len_bytes: usize) {
-        assert!(self.records > 0, "there is a record to drop");
+        assert!(self.records > 0, "the frame has a record to remove");
         assert!(
             (FRAME_HEADER_BYTES..self.bytes.len()).contains(&len_bytes),
             "the header stays, and the record goes"
@@ -112,7 +112,7 @@ impl Frame {
         header.put_u32(payload_len as u32);
         header.put_u32(self.records);
         header.put_u64(self.first_lsn);
-        assert_eq!(header.len(), FRAME_HEADER_BYTES, "the header fills the room that was left for it");
+        assert_eq!(header.len(), FRAME_HEADER_BYTES, "the header has its fixed length");
         self.bytes[..FRAME_HEADER_BYTES].copy_from_slice(&header);
         let crc = frame_crc(salt, &self.bytes);
         self.bytes[4..8].copy_from_slice(&crc.to_le_bytes());
@@ -198,7 +198,11 @@ impl Log {
             // whose file this segment reuses.
             let known_lsn = segments.first().map_or(closed_lsn, |(following, _)| *following);
             if lsn < known_lsn && reader.at < bytes.len() || reader.valid_frame_behind(lsn) {
-                return Err(damaged(&path, reader.at, "a frame of the log that was whole is damaged"));
+                return Err(damaged(
+                    &path,
+                    reader.at,
+                    "a frame of the log is damaged that was once complete",
+                ));
             }
             if let Some((following, path)) = segments.first()
                 && *following != lsn
@@ -217,15 +221,19 @@ impl Log {
             ));
         }
         if next_lsn < closed_lsn {
-            return Err(damaged(dir, 0, "the log ends before the last operation of a store that was closed")
-                .with("wanted_lsn", closed_lsn - 1));
+            return Err(damaged(
+                dir,
+                0,
+                "the end of the log is missing; it had more operations when the store was closed",
+            )
+            .with("wanted_lsn", closed_lsn - 1));
         }
         let (unopened, last_frame, ends_with_records) =
             last.ok_or_else(|| damaged(dir, 0, "the log has no segment"))?;
         let path = unopened.path.clone();
         let segment = unopened.open(last_frame).map_err(|e| io("the log cannot be opened", &path, e))?;
         sync_dir(dir)?;
-        assert!(next_lsn > applied_lsn, "what comes next is behind what was applied");
+        assert!(next_lsn > applied_lsn, "the next operation follows the applied ones");
         Ok((Log { dir: dir.to_owned(), segment, len_bytes, next_lsn, ends_with_records }, next_lsn))
     }
 
@@ -249,8 +257,8 @@ impl Log {
         let Segment { file, end_bytes, written_bytes, .. } = &mut self.segment;
         let frame_bytes = frame.bytes.len() as u64;
         let frame_end = *end_bytes + frame_bytes;
-        assert!(*end_bytes >= EMPTY_LOG_BYTES, "a frame is written behind the header of its segment");
-        assert!(*end_bytes <= *written_bytes, "the frames are part of what was written");
+        assert!(*end_bytes >= EMPTY_LOG_BYTES, "a frame is written after the header of its segment");
+        assert!(*end_bytes <= *written_bytes, "all frames are in the written part of the file");
         if frame_end > *written_bytes {
             let zeros_end =
                 allocated_bytes.min(frame_end + frame_end.clamp(ZEROS_BYTES_MIN, ZEROS_BYTES_MAX));
@@ -259,18 +267,18 @@ impl Log {
             }
             *written_bytes = *end_bytes + frame.bytes.len() as u64;
         }
-        assert!(frame_end <= *written_bytes, "the frame is part of what is written");
+        assert!(frame_end <= *written_bytes, "the frame is in the written part of the file");
         file.write_all_at(&frame.bytes, *end_bytes)
             .and_then(|()| file.sync_data())
             .map_err(|e| Error::io(Action::Write, "the log cannot be written", e))?;
         if file.metadata().is_ok_and(|found| found.nlink() == 0) {
             // The frame is on the disk, but the file has no name and cannot be found again.
-            return Err(Error::new(ErrorKind::Unavailable, "the log was removed by somebody"));
+            return Err(Error::new(ErrorKind::Unavailable, "the log was removed while the store was open"));
         }
         *end_bytes = frame_end;
         self.len_bytes += frame_bytes;
         self.next_lsn = next_lsn;
-        assert!(self.len_bytes >= self.segment.end_bytes, "the log is as long as its last segment at least");
+        assert!(self.len_bytes >= self.segment.end_bytes, "the log is at least as long as its last segment");
         Ok(())
     }
 
@@ -278,7 +286,7 @@ impl Log {
     /// written part of the open segment.
     pub fn segment(&self) -> (Arc<File>, u64, u64) {
         let Segment { file, end_bytes, written_bytes, .. } = &self.segment;
-        assert!(self.len_bytes >= *end_bytes, "the log is as long as its last segment at least");
+        assert!(self.len_bytes >= *end_bytes, "the log is at least as long as its last segment");
         (Arc::clone(file), self.len_bytes - end_bytes, *written_bytes)
     }
 
@@ -388,9 +396,9 @@ impl UnnamedSegment {
         header.put_u64(salt);
         let crc = crc32c::crc32c(&header);
         header.put_u32(crc);
-        assert_eq!(header.len(), SEGMENT_HEADER_BYTES, "the frames begin right behind the header");
+        assert_eq!(header.len(), SEGMENT_HEADER_BYTES, "the frames begin directly after the header");
         let path = dir.join(UNFINISHED);
-        let failed = |e| Error::io(Action::Write, "a log segment cannot be made", e);
+        let failed = |e| Error::io(Action::Write, "a log segment cannot be created", e);
         let recycled = fs::rename(dir.join(SPARE), &path).is_ok();
         let file = OpenOptions::new().write(true).create(true).truncate(!recycled).open(&path);
         // Nothing has happened yet. If the process has too many open files, the open segment stays
@@ -418,7 +426,7 @@ impl UnnamedSegment {
             space::room(&self.segment.file, room_bytes).inspect_err(|_| drop(fs::remove_file(&self.path)))?;
         }
         fs::rename(&self.path, self.path.with_file_name(segment_name(self.segment.first_lsn))).map_err(
-            |e| Error::io(Action::Write, "a log segment cannot be named", e).with_kind(ErrorKind::Internal),
+            |e| Error::io(Action::Write, "a log segment cannot be renamed", e).with_kind(ErrorKind::Internal),
         )?;
         Ok(self.segment)
     }
@@ -471,7 +479,7 @@ impl StoredSegment<'_> {
         if fields[8..12] != SEGMENT_VERSION.to_le_bytes() {
             return Err(Error::new(
                 ErrorKind::Unsupported,
-                "the log was written by a newer Benthic; use that one",
+                "a newer version of Benthic wrote the log; use that version",
             )
             .with("path", self.path.display()));
         }

@@ -90,7 +90,7 @@ impl<'a> Object<'a> {
 
     /// Reads through a cache entry. The caller holds the shared lock that guards the entry.
     pub fn with_cache(self, cached: &'a ObjectCacheEntry) -> Object<'a> {
-        assert!(!self.changed, "a writer does not read through the cache");
+        assert!(!self.changed, "a writer must not read through the cache");
         Object { cached: Some(cached), ..self }
     }
 
@@ -126,9 +126,9 @@ impl<'a> Object<'a> {
         }
         let end_bytes =
             self.pieces.iter().last().map_or(0, |(offset_bytes, len_bytes, _)| offset_bytes + len_bytes);
-        assert!(end_bytes <= self.size_bytes, "what is written ends with the object");
-        assert!(self.cut_bytes <= self.size_bytes, "old data is visible up to the object's end at most");
-        assert!(self.cached.is_none(), "a writer does not read through the cache");
+        assert!(end_bytes <= self.size_bytes, "staged writes end within the object");
+        assert!(self.cut_bytes <= self.size_bytes, "old data is visible at most up to the object's end");
+        assert!(self.cached.is_none(), "a writer must not read through the cache");
         let new_id = || self.disk.next_id.fetch_add(1, Ordering::Relaxed);
         let mut record = Record::default();
         let kept = self.before.as_ref().filter(|_| !self.reset);
@@ -139,10 +139,10 @@ impl<'a> Object<'a> {
             mark_garbage(before, &mut record);
         }
         if !self.exists {
-            assert!(self.reset && self.size_bytes == 0, "an object that is removed is empty");
+            assert!(self.reset && self.size_bytes == 0, "a removed object has no data");
             assert!(
                 self.xattrs.is_empty() && self.omap.is_empty(),
-                "nothing is set on an object that is removed"
+                "a removed object has no new attributes and omap entries"
             );
             return Ok(Some(self.finish(record, None, 0)));
         }

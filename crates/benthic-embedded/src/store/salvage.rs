@@ -59,7 +59,10 @@ impl DamagedStore {
         let mut note = |message: String| lost.push(Finding { object: None, message });
         for (from, to) in [(dir.kv(), &kv_copy), (dir.log(), &log_copy)] {
             if let Err(error) = copy(&from, to) {
-                note(format!("a folder of the store cannot be read whole: {error} path={}", from.display()));
+                note(format!(
+                    "a directory of the store cannot be read completely: {error} path={}",
+                    from.display()
+                ));
             }
         }
         if let Err(error) = kv_files::verify(&kv_copy)
@@ -75,7 +78,7 @@ impl DamagedStore {
             }
             // A log that starts with the very first operation holds everything.
             Err(error) if first_lsn == Some(1) => {
-                note(format!("{error}; all that is told here is from the log"));
+                note(format!("{error}; everything else here comes from the log"));
                 (Kv::create(&work.join("kv-from-log"), cache_bytes)?, Ok(keys::Meta::default()))
             }
             Err(error) => return Err(error),
@@ -95,25 +98,28 @@ impl DamagedStore {
                 kv
             }
             (Err(error), None) => {
-                note(format!("{error}; operations from there on are lost, objects are as they were before"));
+                note(format!(
+                    "{error}; operations after the damage are lost; objects are as they were before"
+                ));
                 kv
             }
             (Err(error), Some(_)) => {
-                note(format!("{error}; all operations in the log are lost, objects are as they were before"));
+                note(format!("{error}; all operations in the log are lost; objects are as they were before"));
                 drop(kv);
                 blocks.clear();
                 Kv::open(&kv_copy, cache_bytes)?
             }
         };
         let data = DataFile::open_below(&dir.data(), blocks.clone()).or_else(|error| {
-            note(format!("{error}; only what the metadata and the log hold is left"));
+            note(format!("{error}; only data in the metadata and in the log is left"));
             let empty = work.join("data");
-            File::create(&empty).map_err(|e| Error::io(Action::Admin, "no file can be made", e))?;
+            File::create(&empty)
+                .map_err(|e| Error::io(Action::Admin, "a temporary file cannot be created", e))?;
             DataFile::open_below(&empty, blocks)
         })?;
         let pools = pools(&kv).map_or_else(
             |error| {
-                note(format!("names of pools are lost: {error}"));
+                note(format!("the names of the pools are lost: {error}"));
                 BTreeMap::new()
             },
             |pools| pools.into_values().map(|pool| (pool.id, pool.name.clone())).collect(),
@@ -273,7 +279,7 @@ fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
-    let unreadable = |e| Error::io(Action::Admin, "it cannot be copied", e).with("path", from.display());
+    let unreadable = |e| Error::io(Action::Admin, "a file cannot be copied", e).with("path", from.display());
     fs::create_dir_all(to).map_err(unreadable)?;
     let mut outcome = Ok(());
     for entry in fs::read_dir(from).map_err(unreadable)? {
@@ -281,8 +287,9 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
         let (path, target) = (entry.path(), to.join(entry.file_name()));
         let copied = match entry.file_type() {
             Ok(kind) if kind.is_dir() => copy(&path, &target),
-            _ => copy_file(&path, &target)
-                .map_err(|e| Error::io(Action::Admin, "it cannot be copied", e).with("path", path.display())),
+            _ => copy_file(&path, &target).map_err(|e| {
+                Error::io(Action::Admin, "a file cannot be copied", e).with("path", path.display())
+            }),
         };
         outcome = outcome.and(copied);
     }

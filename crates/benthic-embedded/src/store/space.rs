@@ -90,7 +90,7 @@ impl Space {
     /// # Errors
     /// `LimitExceeded` if the disk is full.
     pub fn take(&mut self, len_bytes: u64, frees: bool) -> Result<()> {
-        assert!(len_bytes > 0, "a record takes room");
+        assert!(len_bytes > 0, "a record is not empty");
         let promised_bytes = self.promised_bytes + len_bytes;
         let log_bytes = self.before_bytes + promised_bytes;
         let step_bytes = (log_bytes / 4).clamp(STEP_BYTES_MIN, STEP_BYTES_MAX);
@@ -104,7 +104,7 @@ impl Space {
             self.allocated_bytes = end_bytes;
         }
         self.promised_bytes = promised_bytes;
-        assert!(promised_bytes + kept_bytes <= self.allocated_bytes, "what is promised was given before");
+        assert!(promised_bytes + kept_bytes <= self.allocated_bytes, "promised space is allocated");
         Ok(())
     }
 
@@ -123,7 +123,7 @@ impl Space {
         self.allocated_bytes = written_bytes.max(promised_bytes + FREEING_BYTES);
         assert!(
             self.promised_bytes <= self.allocated_bytes,
-            "a new segment has what its frames were promised"
+            "the space promised to the frames of a new segment is allocated"
         );
     }
 
@@ -153,7 +153,7 @@ impl Space {
         if let Err(error) = self.reserve.set_len(0) {
             tracing::warn!(%error, "the reserve cannot be released");
         }
-        assert!(self.lent_bytes.is_none(), "the reserve is lent to one at a time");
+        assert!(self.lent_bytes.is_none(), "the reserve is lent once at a time");
         self.lent_bytes = Some(self.reserved_bytes);
         self.reserved_bytes = 0;
     }

@@ -138,7 +138,7 @@ fn examine(dir: &Path, whole: &Contents, what: &str) -> Detection {
     }
     assert!(errors.iter().all(|kind| *kind == ErrorKind::Corrupt), "{what}: {errors:?}");
     let damage = block_on(pool.scrub(None)).map_or(1, |page| page.damage.len());
-    assert!(errors.is_empty() || damage > 0, "{what}: the scrub did not find what a read found");
+    assert!(errors.is_empty() || damage > 0, "{what}: a read found damage that the scrub did not find");
     let findings = block_on(store.fsck()).unwrap().findings.len();
     if errors.is_empty() && damage + findings == 0 {
         return Detection::NotDetected;
@@ -305,7 +305,7 @@ pub fn offset_of(error: &Error, object: &str) -> u64 {
 }
 
 #[test]
-fn zeroed_sectors_and_cut_files_are_found() {
+fn zeroed_sectors_and_truncated_files_are_found() {
     let dir = scratch();
     let whole = fill(dir.path());
     let mut damages = Vec::new();

@@ -134,7 +134,7 @@ fn examine(dir: &Path, whole: &[Content], what: &[String]) -> Option<BTreeSet<u6
             Some(named) => named.contains(&name),
             None => !findings.is_empty(),
         };
-        assert!(told, "{what:?}: neither the scrub nor the check told of {name}: {findings:?}");
+        assert!(told, "{what:?}: neither the scrub nor fsck reported {name}: {findings:?}");
     }
     Some(readable)
 }
@@ -183,12 +183,12 @@ fn salvage_and_check(dir: &Path, whole: &[Content], what: &[String]) -> Option<B
             }
         }
     }
-    assert!(found.len() == whole.len() || !salvaged.lost.is_empty(), "{what:?}: a loss is told");
+    assert!(found.len() == whole.len() || !salvaged.lost.is_empty(), "{what:?}: the loss is reported");
     Some(found)
 }
 
 #[test]
-fn damage_at_random_places_is_found_and_the_rest_is_saved() {
+fn random_damage_is_found_and_intact_objects_are_salvaged() {
     let (objects, rounds) = scale();
     let dir = scratch();
     let whole = fill(dir.path(), objects);
@@ -208,7 +208,7 @@ fn damage_at_random_places_is_found_and_the_rest_is_saved() {
             Some(readable) if readable.len() == whole.len() => count(&unharmed, 1),
             Some(readable) => {
                 let saved = saved.unwrap_or_default();
-                assert!(readable.is_subset(&saved), "{what:?}: what can be read is not saved");
+                assert!(readable.is_subset(&saved), "{what:?}: salvage lost a readable object");
             }
         }
     });

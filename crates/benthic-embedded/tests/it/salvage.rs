@@ -45,7 +45,7 @@ fn salvage_and_check(dir: &Path, whole: &Contents) -> benthic_core::Result<(Salv
 }
 
 #[test]
-fn all_of_a_whole_store_is_saved() {
+fn an_intact_store_is_salvaged_completely() {
     let dir = scratch();
     let whole = fill(dir.path());
     let (salvaged, found) = salvage_and_check(dir.path(), &whole).unwrap();
@@ -70,7 +70,7 @@ fn only_the_damaged_object_is_lost() {
 }
 
 #[test]
-fn what_the_log_holds_is_saved_up_to_its_damage() {
+fn the_log_is_salvaged_up_to_its_damage() {
     let dir = scratch();
     let whole = fill(dir.path());
     let late = &whole["late blocks"].0[..16];
@@ -85,12 +85,12 @@ fn what_the_log_holds_is_saved_up_to_its_damage() {
     assert!(EmbeddedStore::open(dir.path(), false, options()).is_err(), "it does not open");
     let (salvaged, found) = salvage_and_check(dir.path(), &whole).unwrap();
     assert_eq!(found.len(), NAMES.len() - 1, "all but the last operation");
-    assert!(salvaged.lost[0].message.contains("operations from there on are lost"), "{:?}", salvaged.lost);
+    assert!(salvaged.lost[0].message.contains("operations after the damage are lost"), "{:?}", salvaged.lost);
 }
 
 /// Damage to a table block loses only the entries of that block; salvage keeps those of all others.
 #[test]
-fn what_is_between_damaged_blocks_is_saved() {
+fn entries_between_damaged_blocks_are_salvaged() {
     let dir = scratch();
     let small_log = Options { log_bytes_max: 1_000_000, ..options() };
     let store = EmbeddedStore::open(dir.path(), true, small_log).unwrap();
@@ -149,7 +149,7 @@ fn what_is_between_damaged_blocks_is_saved() {
 
 /// After any flip, all salvaged data is correct and the damaged store is unchanged.
 #[test]
-fn nothing_damaged_is_saved() {
+fn no_damaged_data_is_salvaged() {
     let dir = scratch();
     let whole = fill(dir.path());
     let (mut saves, mut objects) = (0, 0);
@@ -167,7 +167,7 @@ fn nothing_damaged_is_saved() {
                     objects += found.len();
                     assert!(
                         found == whole || !salvaged.lost.is_empty(),
-                        "{} at {at}: a loss is told",
+                        "{} at {at}: the loss is reported",
                         relative.display()
                     );
                 }
@@ -184,7 +184,7 @@ fn nothing_damaged_is_saved() {
 }
 
 #[test]
-fn a_store_in_use_and_a_place_in_use_are_refused() {
+fn a_store_in_use_and_an_occupied_target_are_rejected() {
     let dir = scratch();
     fill(dir.path());
     let new = scratch();
@@ -199,7 +199,7 @@ fn a_store_in_use_and_a_place_in_use_are_refused() {
 }
 
 #[test]
-fn without_the_data_file_what_is_beside_the_names_is_saved() {
+fn without_the_data_file_inline_data_is_salvaged() {
     let dir = scratch();
     let whole = fill(dir.path());
     fs::remove_file(dir.path().join("data")).unwrap();
@@ -212,7 +212,7 @@ fn without_the_data_file_what_is_beside_the_names_is_saved() {
 }
 
 #[test]
-fn a_directory_without_a_store_is_left_alone() {
+fn a_directory_without_a_store_is_not_changed() {
     let dir = scratch();
     let error = salvage(dir.path(), &dir.path().join("new"), &options()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");

@@ -41,7 +41,7 @@ impl Commit {
         }
         match log.trim() {
             Ok(end_bytes) => queue.space.trim(end_bytes),
-            Err(error) => tracing::debug!(%error, "the log cannot be made shorter"),
+            Err(error) => tracing::debug!(%error, "the log cannot be shortened"),
         }
     }
 
@@ -87,7 +87,7 @@ impl Commit {
         if applied_lsn == queue.checkpoint_lsn {
             return Ok(());
         }
-        assert!(applied_lsn > queue.checkpoint_lsn, "a checkpoint is behind the one before it");
+        assert!(applied_lsn > queue.checkpoint_lsn, "a checkpoint follows the one before it");
         let next_id = self.disk.next_id.load(Ordering::Relaxed);
         let mut changes = vec![(keys::META.into(), Some(Meta { applied_lsn, next_id }.encode().into()))];
         for (region, bitmap) in self.disk.allocator.lock().take_dirty() {
@@ -100,7 +100,7 @@ impl Commit {
         // Sealed tables may reach the disk only after the log and the data that they refer to.
         self.write_group(&mut log, group)?;
         let durable_lsn = self.durable_lsn.load(Ordering::Acquire);
-        assert_eq!(durable_lsn, applied_lsn, "what is sealed is durable in the log");
+        assert_eq!(durable_lsn, applied_lsn, "sealed operations are durable in the log");
         self.queue.lock().space.lend();
         let rotated = self.rotate(&mut log, applied_lsn + 1);
         rotated.inspect_err(|error| drop((!nothing_changed(error)).then(|| self.fail(error))))?;
@@ -112,7 +112,7 @@ impl Commit {
         log.cut()?;
         self.log_bytes.store(log.len_bytes, Ordering::Relaxed);
         let mut queue = self.queue.lock();
-        assert!(queue.checkpoint_lsn < applied_lsn, "nobody else made a checkpoint meanwhile");
+        assert!(queue.checkpoint_lsn < applied_lsn, "no other checkpoint ran meanwhile");
         assert!(applied_lsn < queue.next_lsn, "a checkpoint holds only operations that were submitted");
         queue.checkpoint_lsn = applied_lsn;
         queue.space.cut();

@@ -208,6 +208,6 @@ fn nothing_changed(error: &Error) -> bool {
 }
 
 fn read_only(why: &str) -> Error {
-    Error::new(ErrorKind::Unavailable, "the store is read-only since a write failed; open it again")
+    Error::new(ErrorKind::Unavailable, "the store is read-only because a write failed; open it again")
         .with("cause", why)
 }

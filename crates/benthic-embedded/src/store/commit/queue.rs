@@ -63,14 +63,17 @@ impl Commit {
         // bug.
         if !self.disk.allocator.lock().are_in_use(&record.freed) {
             drop(queue);
-            let message = "the object has blocks that are marked as free; fsck names them";
+            let message = "blocks of the object are marked as free; fsck names the object";
             self.refuse(&record, Error::new(ErrorKind::Corrupt, message), done);
             return false;
         }
         let lsn = queue.next_lsn;
-        assert!(!queue.stopping, "the committer still takes operations");
+        assert!(!queue.stopping, "the committer still accepts operations");
         assert_eq!(queue.group.next_lsn(), lsn, "an operation follows the last one of its group");
-        assert!(lsn > self.durable_lsn.load(Ordering::Acquire), "nothing is durable before it is submitted");
+        assert!(
+            lsn > self.durable_lsn.load(Ordering::Acquire),
+            "an operation is not durable before it is submitted"
+        );
         if !key.is_empty() {
             let value = onode.map(|onode| keys::Onode { version: lsn, ..onode }.encode());
             record.changes.push((key.into(), value.map(Bytes::from)));
@@ -80,17 +83,17 @@ impl Commit {
         group.frame.push(|out| record.encode(out));
         let header_bytes = if group.frame.records == 1 { FRAME_HEADER_BYTES } else { 0 };
         let record_bytes = (group.frame.len_bytes() - before_bytes + header_bytes) as u64;
-        assert!(record_bytes > header_bytes as u64, "a record takes room");
+        assert!(record_bytes > header_bytes as u64, "a record is not empty");
         if let Err(error) = space.take(record_bytes, frees) {
             group.frame.pop(before_bytes);
-            assert_eq!(group.next_lsn(), lsn, "what is refused takes no sequence number");
+            assert_eq!(group.next_lsn(), lsn, "a rejected operation takes no sequence number");
             drop(queue);
             self.disk.data.full.store(true, Ordering::Relaxed);
             self.refuse(&record, error, done);
             return false;
         }
         *next_lsn += 1;
-        assert_eq!(group.next_lsn(), *next_lsn, "an operation is in its group once");
+        assert_eq!(group.next_lsn(), *next_lsn, "an operation is added to its group once");
         if frees {
             self.removed.store(true, Ordering::Relaxed);
         }
@@ -253,7 +256,7 @@ impl Commit {
         let last_lsn = first_lsn + u64::from(records) - 1;
         assert!(
             records > 0 || (freed.is_empty() && unsynced_bytes == 0),
-            "what changes something has a record"
+            "a group with changes has a record"
         );
         let (failed, allocated_bytes) = {
             let queue = self.queue.lock();
@@ -280,7 +283,7 @@ impl Commit {
             done(outcome.clone().map_err(|why| {
                 Error::new(
                     ErrorKind::OutcomeUnknown,
-                    "the write may not be durable; open the store again and look",
+                    "the write may not be durable; open the store again and read the object",
                 )
                 .with("cause", why)
             }));

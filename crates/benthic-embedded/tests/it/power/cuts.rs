@@ -38,7 +38,7 @@ fn points(record: &Record, count: usize, rng: &mut Rng) -> Vec<usize> {
 }
 
 #[test]
-fn what_was_acknowledged_survives_every_power_cut() {
+fn acknowledged_writes_survive_every_power_cut() {
     let (workloads, cuts) = if seed::is_long() { (60, 150) } else { (4, 60) };
     let mut bench = Bench::new();
     let (mut states, mut nested, mut acknowledged) = (0, 0, 0);
@@ -118,7 +118,7 @@ macro_rules! needed {
         #[test]
         fn $name() {
             let noticed = states_until_noticed($skip, $create);
-            assert!(noticed.is_some(), "the sync is missing, and no state showed it");
+            assert!(noticed.is_some(), "no power cut revealed the missing sync");
             print_counts(&format!("{}: states={}", stringify!($name), noticed.unwrap_or(0)));
         }
     )*};
@@ -139,7 +139,7 @@ needed! {
     without_the_sync_of_a_table: |sync| sync.path.starts_with("kv/tables/"), false;
     without_the_sync_of_the_tables_names: |sync| sync.path == "kv/tables", false;
     without_the_sync_of_the_list_of_tables: |sync| sync.path.starts_with("kv/v"), false;
-    without_the_sync_of_the_store_of_keys_names: |sync| sync.path == "kv", false;
+    without_the_sync_of_the_key_value_stores_names: |sync| sync.path == "kv", false;
     without_the_sync_of_the_format: |sync| sync.path == "format.new", true;
     without_the_sync_of_the_stores_names: |sync| sync.path.is_empty(), true;
 }

@@ -93,10 +93,10 @@ each_fails! {
     a_sync_of_a_file_finds_no_space: 's', ENOSPC;
     a_sync_of_a_directory_fails: 'd', EIO;
     a_read_fails: 'r', EIO;
-    a_file_cannot_be_made: 'o', ENOSPC;
+    a_file_cannot_be_created: 'o', ENOSPC;
     a_rename_fails: 'n', EIO;
     a_file_cannot_be_removed: 'u', EIO;
-    a_file_cannot_be_cut: 't', EIO;
-    space_cannot_be_given_back: 'a', EIO;
-    no_space_can_be_promised: 'a', ENOSPC;
+    a_file_cannot_be_truncated: 't', EIO;
+    space_cannot_be_returned: 'a', EIO;
+    no_space_can_be_allocated_ahead: 'a', ENOSPC;
 }
