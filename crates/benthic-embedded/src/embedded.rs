@@ -9,7 +9,7 @@ use crate::socket::client::{Connection, ConnectionLost};
 use crate::socket::server::{Handler, Server};
 use crate::socket::wire::{Payload, Reply, Request};
 use crate::store::{Announcement, Completion, Dir, Engine, Ownership};
-use crate::workers::Workers;
+use crate::workers::{Workers, spawn};
 use async_trait::async_trait;
 use benthic_core::{
     ClassCall, ClassHost, ClassInfo, ClassRegistry, Error, ErrorKind, FsckReport, ListPage, ListRequest,
@@ -171,12 +171,7 @@ impl Shared {
             match route {
                 Route::Owner(owner) => {
                     let (done, reply) = oneshot::channel();
-                    owner.handle(
-                        request,
-                        Box::new(move |reply| {
-                            let _ = done.send(reply);
-                        }),
-                    );
+                    owner.handle(request, Box::new(move |reply| drop(done.send(reply))));
                     return reply.await.unwrap_or_else(|_| {
                         Err(Error::new(ErrorKind::Internal, "the operation panicked; see the log"))
                     });
@@ -215,13 +210,7 @@ impl Shared {
     async fn reconnect(self: &Arc<Self>, ended: Arc<Connection>) -> Result<()> {
         let (done, outcome) = oneshot::channel();
         let shared = Arc::clone(self);
-        let find = move || {
-            let _ = done.send(shared.reconnect_now(&ended));
-        };
-        std::thread::Builder::new()
-            .name("benthic-route".to_owned())
-            .spawn(find)
-            .map_err(|e| Error::new(ErrorKind::Unavailable, "a thread cannot be started").with_source(e))?;
+        spawn("benthic-route", move || drop(done.send(shared.reconnect_now(&ended))))?;
         outcome
             .await
             .unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "opening the store again panicked")))

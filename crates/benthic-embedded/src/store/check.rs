@@ -75,24 +75,20 @@ impl Engine {
         };
         let mut bytes = onode.size_bytes;
         for offset_bytes in (0..onode.size_bytes).step_by(SCRUB_READ_BYTES as usize) {
-            match self.disk.read(&onode, offset_bytes, SCRUB_READ_BYTES, Source::Disk) {
-                Ok(_) => {}
-                Err(_) => {
-                    // Read again in small units, to find every damaged place: the start of each
-                    // range with its own checksum.
-                    let end = onode.size_bytes.min(offset_bytes + SCRUB_READ_BYTES);
-                    let mut noted = None;
-                    for at in (offset_bytes..end).step_by(BLOCK_BYTES as usize) {
-                        let Err(error) = self.disk.read(&onode, at, BLOCK_BYTES, Source::Disk) else {
-                            continue;
-                        };
-                        let place = error.context().find(|(key, _)| *key == "offset_bytes");
-                        let place = place.and_then(|(_, place)| place.parse().ok()).or(Some(at));
-                        if place != noted {
-                            noted = place;
-                            note(place, error)?;
-                        }
-                    }
+            if self.disk.read(&onode, offset_bytes, SCRUB_READ_BYTES, Source::Disk).is_ok() {
+                continue;
+            }
+            // Read again in small units, to find every damaged place: the start of each range with
+            // its own checksum.
+            let end = onode.size_bytes.min(offset_bytes + SCRUB_READ_BYTES);
+            let mut noted = None;
+            for at in (offset_bytes..end).step_by(BLOCK_BYTES as usize) {
+                let Err(error) = self.disk.read(&onode, at, BLOCK_BYTES, Source::Disk) else { continue };
+                let place = error.context().find(|(key, _)| *key == "offset_bytes");
+                let place = place.and_then(|(_, place)| place.parse().ok()).or(Some(at));
+                if place != noted {
+                    noted = place;
+                    note(place, error)?;
                 }
             }
         }

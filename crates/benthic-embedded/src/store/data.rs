@@ -166,17 +166,11 @@ impl DataFile {
             }
             adjacent
         });
-        freed.into_iter().for_each(|run| self.punch(run));
-    }
-
-    fn punch(&self, freed: Extent) {
-        if freed.len_bytes >= PUNCH_BYTES_MIN {
-            self.give_back(freed);
-        }
+        freed.into_iter().filter(|run| run.len_bytes >= PUNCH_BYTES_MIN).for_each(|run| self.punch(run));
     }
 
     /// Returns the space of an unused extent of any length to the file system.
-    pub fn give_back(&self, freed: Extent) {
+    pub fn punch(&self, freed: Extent) {
         let (from, len) = (freed.offset_bytes, freed.len_bytes);
         assert!(
             len > 0 && from.is_multiple_of(BLOCK_BYTES) && len.is_multiple_of(BLOCK_BYTES),

@@ -247,23 +247,19 @@ impl Dir {
     fn make(&self) -> Result<()> {
         self.check_unused()?;
         // Leftovers of a process that died while it created a store.
-        for folder in [self.kv(), self.log()] {
-            match fs::remove_dir_all(&folder) {
-                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(io("the remains of an earlier store cannot be removed", &folder, e));
-                }
-                _ => {}
+        let removed = |path: &Path, outcome: std::io::Result<()>| match outcome {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(io("the remains of an earlier store cannot be removed", path, e))
             }
+            _ => Ok(()),
+        };
+        for folder in [self.kv(), self.log()] {
+            removed(&folder, fs::remove_dir_all(&folder))?;
         }
         // Remove the closing note of a deleted store. With it, the new store's log would look
         // incomplete.
         let note = self.path.join("closed");
-        match fs::remove_file(&note) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                return Err(io("the remains of an earlier store cannot be removed", &note, e));
-            }
-            _ => {}
-        }
+        removed(&note, fs::remove_file(&note))?;
         fs::create_dir(self.log()).map_err(|e| io("the log cannot be created", &self.log(), e))?;
         Log::create(&self.log())?;
         drop(Kv::create(&self.kv(), 0)?);

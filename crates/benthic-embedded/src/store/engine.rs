@@ -16,6 +16,7 @@ use super::space::release_reserve;
 use crate::execute::{self, Methods};
 use crate::listing::{self, Lister};
 use crate::memory::no_such_pool;
+use crate::workers::spawn;
 use crate::{Options, listing::decode_token};
 use benthic_core::{
     ClassCall, ClassInfo, Durability, Error, ErrorKind, ExecOp, ListPage, ListRequest, ObjectAddress,
@@ -515,10 +516,4 @@ fn write_replayed(data: &DataFile, dir: &Dir, blocks: &BTreeMap<u64, Bytes>) -> 
         }
     }
     Ok(())
-}
-
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
-    std::thread::Builder::new().name(name.to_owned()).spawn(run).map_err(|e| {
-        Error::new(ErrorKind::Unavailable, "a thread cannot be started").with("thread", name).with_source(e)
-    })
 }

@@ -35,6 +35,7 @@ const FRESH_RUNS_MAX: usize = 8;
 const TABLE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Limit on unmerged tables while merges fail on a full disk.
 const FRESH_RUNS_MAX_FULL: usize = 200;
+const NOT_COMPACTED: &str = "the key-value store cannot be compacted";
 
 /// The changes of one operation. `None` removes the key.
 pub(crate) type Changes = Vec<(Bytes, Option<Bytes>)>;
@@ -149,7 +150,7 @@ impl Kv {
         let runs = self.fresh_runs();
         if runs >= FRESH_RUNS_MAX
             && let Err(error) = self.compact()
-            && (!undone(&error) || runs >= FRESH_RUNS_MAX_FULL)
+            && (!changed_nothing(&error) || runs >= FRESH_RUNS_MAX_FULL)
         {
             return Err(error);
         }
@@ -158,10 +159,9 @@ impl Kv {
 
     /// Writes the sealed tables to disk. They are durable afterwards.
     pub fn write_sealed(&self) -> Result<()> {
-        self.or_undo(|| {
+        self.or_undo("the key-value store cannot be written", || {
             let lock = self.tree.get_flush_lock();
-            let written = self.tree.flush(&lock, NEWEST);
-            written.map(|_| ()).map_err(|error| write_error("the key-value store cannot be written", error))
+            self.tree.flush(&lock, NEWEST)
         })
     }
 
@@ -170,12 +170,7 @@ impl Kv {
         let strategy = Arc::new(lsm_tree::compaction::Leveled::default());
         loop {
             let before = (self.tree.table_count(), self.tree.l0_run_count());
-            self.or_undo(|| {
-                let merged = self.tree.compact(Arc::clone(&strategy) as _, NEWEST);
-                merged
-                    .map(|_| ())
-                    .map_err(|error| write_error("the key-value store cannot be compacted", error))
-            })?;
+            self.or_undo(NOT_COMPACTED, || self.tree.compact(Arc::clone(&strategy) as _, NEWEST))?;
             if (self.tree.table_count(), self.tree.l0_run_count()) == before {
                 return Ok(());
             }
@@ -184,10 +179,7 @@ impl Kv {
 
     /// Merges all tables, so that no tombstones remain.
     pub fn compact_fully(&self) -> Result<()> {
-        self.or_undo(|| {
-            let merged = self.tree.major_compact(TABLE_BYTES_MAX, NEWEST);
-            merged.map(|_| ()).map_err(|error| write_error("the key-value store cannot be compacted", error))
-        })
+        self.or_undo(NOT_COMPACTED, || self.tree.major_compact(TABLE_BYTES_MAX, NEWEST))
     }
 
     /// Writes tables. If the disk is full, or a table that the merge reads is damaged, the function
@@ -197,10 +189,11 @@ impl Kv {
     /// # Errors
     /// `LimitExceeded` and `Corrupt` only if the list of tables on disk is unchanged. If it
     /// changed, the error becomes `Internal`, because the tree would overwrite a newer list.
-    fn or_undo(&self, write: impl FnOnce() -> Result<()>) -> Result<()> {
+    fn or_undo<T>(&self, message: &str, write: impl FnOnce() -> Result<T, lsm_tree::Error>) -> Result<()> {
         let (before, list_number) = (self.table_files(), self.tree.current_version().id());
-        write().inspect(|()| self.copy_list()).map_err(|error| {
-            if !undone(&error) {
+        write().map(|_| self.copy_list()).map_err(|error| {
+            let error = write_error(message, error);
+            if !changed_nothing(&error) {
                 return error;
             }
             // The write may have failed after it changed the list.
@@ -271,8 +264,10 @@ fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
-/// Returns true if a failed write of tables left nothing behind.
-fn undone(error: &Error) -> bool {
+/// Returns true if a failed write of tables or of a log segment changed nothing. A full disk may get
+/// space again, and unreadable tables stay as they are. After any other failure the state of the
+/// data on disk is unknown.
+pub(crate) fn changed_nothing(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::LimitExceeded | ErrorKind::Corrupt)
 }
 

@@ -121,6 +121,10 @@ impl Layout<'_> {
         written.chain(old_chunks.keys().copied()).collect()
     }
 
+    fn read_old(&self, base: u64, chunk: &Chunk, from_bytes: u64, target: &mut [u8]) -> Result<()> {
+        self.disk.read_chunk(self.target.oid, base, chunk, from_bytes, target, Source::Disk)
+    }
+
     /// Decides how one chunk is stored.
     fn chunk(&mut self, index: u32, old: Option<&Chunk>, record: &mut Record) -> Result<()> {
         let base = u64::from(index) * CHUNK_BYTES;
@@ -152,14 +156,7 @@ impl Layout<'_> {
                     let mut content = vec![0; end as usize];
                     if let Some(old) = old.filter(|_| covered < end) {
                         let visible = visible.min(end) as usize;
-                        self.disk.read_chunk(
-                            self.target.oid,
-                            base,
-                            old,
-                            0,
-                            &mut content[..visible],
-                            Source::Disk,
-                        )?;
+                        self.read_old(base, old, 0, &mut content[..visible])?;
                     }
                     self.pieces.overlay(base, &mut content);
                     Bytes::from(content)
@@ -186,7 +183,7 @@ impl Layout<'_> {
         let base = u64::from(index) * CHUNK_BYTES;
         assert!(0 < len_bytes && len_bytes < chunk_end(stream), "a stream is truncated within its length");
         let mut content = vec![0; len_bytes as usize];
-        self.disk.read_chunk(self.target.oid, base, stream, 0, &mut content, Source::Disk)?;
+        self.read_old(base, stream, 0, &mut content)?;
         let kept = len_bytes.next_multiple_of(BLOCK_BYTES);
         record.freed.extend(stream.extents().into_iter().filter(|extent| extent.len_bytes > kept).map(
             |extent| Extent { offset_bytes: extent.offset_bytes + kept, len_bytes: extent.len_bytes - kept },
@@ -214,7 +211,7 @@ impl Layout<'_> {
             Some(Chunk::Blocks(blocks)) => blocks.clone(),
             Some(chunk @ Chunk::Stream { offset_bytes, len_bytes, .. }) => {
                 stream = vec![0; CHUNK_BYTES as usize];
-                self.disk.read_chunk(self.target.oid, base, chunk, 0, &mut stream, Source::Disk)?;
+                self.read_old(base, chunk, 0, &mut stream)?;
                 stream_end = u64::from(*len_bytes);
                 let mut blocks = Box::new([None; BLOCKS_PER_CHUNK]);
                 for (at, block) in
@@ -244,7 +241,7 @@ impl Layout<'_> {
             let kept = visible.clamp(start, stop) - start;
             let covered = matches!(&parts[..], [(0, len, _)] if *len == BLOCK_BYTES);
             if let (Some(chunk @ Chunk::Blocks(_)), Some(_), false) = (old, &block, covered || kept == 0) {
-                self.disk.read_chunk(self.target.oid, base, chunk, start, &mut content, Source::Disk)?;
+                self.read_old(base, chunk, start, &mut content)?;
             }
             content[kept as usize..].fill(0);
             self.pieces.overlay(base + start, &mut content);

@@ -1,7 +1,8 @@
 //! Checkpoints: bring the key-value store on disk up to date with the log, then cut the log.
 
-use super::{Commit, nothing_changed, read_only};
+use super::{Commit, read_only};
 use crate::store::keys::{self, Meta};
+use crate::store::kv::changed_nothing;
 use crate::store::log::{EMPTY_LOG_BYTES, Frame, Log};
 use benthic_core::{ErrorKind, Result};
 use std::sync::atomic::Ordering;
@@ -103,11 +104,11 @@ impl Commit {
         assert_eq!(durable_lsn, applied_lsn, "sealed operations are durable in the log");
         self.queue.lock().space.lend();
         let rotated = self.rotate(&mut log, applied_lsn + 1);
-        rotated.inspect_err(|error| drop((!nothing_changed(error)).then(|| self.fail(error))))?;
+        rotated.inspect_err(|error| drop((!changed_nothing(error)).then(|| self.fail(error))))?;
         drop(log);
         self.disk.data.sync().inspect_err(|error| drop(self.fail(error)))?;
         let written = self.disk.kv.write_sealed();
-        written.inspect_err(|error| drop((!nothing_changed(error)).then(|| self.fail(error))))?;
+        written.inspect_err(|error| drop((!changed_nothing(error)).then(|| self.fail(error))))?;
         let mut log = self.log.lock();
         log.cut()?;
         self.log_bytes.store(log.len_bytes, Ordering::Relaxed);

@@ -1,7 +1,8 @@
 //! Compaction: merges tables of the key-value store, so that reads visit few tables and tombstones
 //! release their space.
 
-use super::{Commit, nothing_changed};
+use super::Commit;
+use crate::store::kv::changed_nothing;
 use benthic_core::Result;
 use std::sync::atomic::Ordering;
 
@@ -27,7 +28,7 @@ impl Commit {
 
     pub(super) fn check_merge(&self, merged: Result<()>) -> Result<()> {
         merged.inspect_err(|error| {
-            if !nothing_changed(error) {
+            if !changed_nothing(error) {
                 self.fail(error);
             }
         })

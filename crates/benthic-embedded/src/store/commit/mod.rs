@@ -155,7 +155,7 @@ impl Commit {
     }
 
     /// Returns true if the disk was full since the last call. A checkpoint may then free space.
-    pub fn take_full(&self) -> bool {
+    pub fn take_disk_full(&self) -> bool {
         self.disk.data.full.swap(false, Ordering::Relaxed)
     }
 
@@ -198,13 +198,6 @@ impl Commit {
         self.disk.kv.settle();
         look()
     }
-}
-
-/// Returns true if a failed step of a checkpoint changed nothing. A full disk may get space again,
-/// and unreadable tables stay as they are. After any other failure the state of the data on disk is
-/// unknown.
-fn nothing_changed(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::LimitExceeded | ErrorKind::Corrupt)
 }
 
 fn read_only(why: &str) -> Error {
