@@ -70,11 +70,8 @@ pub struct Method {
     pub result: MethodResult,
     /// One line for users.
     pub summary: &'static str,
-    /// Describes the input.
     pub input: &'static str,
-    /// Describes the result.
     pub output: &'static str,
-    /// Sample inputs.
     pub examples: &'static [&'static str],
 }
 
@@ -84,9 +81,7 @@ pub trait Class: Send + Sync {
     fn name(&self) -> &'static str;
     /// The version of the interface. It increases when the meaning of a method changes.
     fn version(&self) -> u32;
-    /// One line on the purpose of the class.
     fn summary(&self) -> &'static str;
-    /// The methods of the class.
     fn methods(&self) -> &'static [Method];
 }
 
@@ -179,7 +174,6 @@ pub struct LibraryInfo {
 pub struct ClassInfo {
     #[serde(rename = "class")]
     pub name: String,
-    /// The version of the interface.
     pub version: u32,
     pub build: String,
     pub summary: String,
@@ -208,7 +202,6 @@ pub struct ClassRegistry {
 }
 
 impl ClassRegistry {
-    /// An empty registry.
     pub fn new() -> ClassRegistry {
         ClassRegistry::default()
     }
@@ -246,7 +239,6 @@ impl ClassRegistry {
 }
 
 impl ClassInfo {
-    /// Describes a class of this build.
     pub fn of(class: &dyn Class) -> ClassInfo {
         ClassInfo {
             name: class.name().to_owned(),

@@ -18,9 +18,7 @@ use std::time::Duration;
 pub enum LogLevel {
     /// For the author of the class.
     Debug,
-    /// For readers of the log.
     Info,
-    /// A fault.
     Error,
 }
 
@@ -357,7 +355,6 @@ impl MethodContext<'_> {
         self.access.omap_clear()
     }
 
-    /// Writes a line to the engine's log.
     pub fn log(&mut self, level: LogLevel, message: &str) {
         self.access.log(level, message);
     }

@@ -28,12 +28,10 @@ impl Meter {
         self.operations.load(Ordering::Relaxed)
     }
 
-    /// Payload sent to the engine.
     pub fn sent_bytes(&self) -> u64 {
         self.sent_bytes.load(Ordering::Relaxed)
     }
 
-    /// Payload received from the engine.
     pub fn received_bytes(&self) -> u64 {
         self.received_bytes.load(Ordering::Relaxed)
     }

@@ -38,7 +38,6 @@ impl ObjectId {
         &self.namespace
     }
 
-    /// The name.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -96,31 +96,19 @@ impl ClassCall {
 pub enum ReadStep {
     /// Reads data from an offset. The output is short if the range crosses the end of the object
     /// and empty if it starts after the end. Holes read as zeros. A length of 0 reads nothing.
-    Read {
-        offset_bytes: u64,
-        len_bytes: u64,
-    },
+    Read { offset_bytes: u64, len_bytes: u64 },
     /// Returns the size and the time of the last change.
     Stat,
     /// Returns one attribute. A missing attribute is `NotFound`.
-    GetXattr {
-        name: String,
-    },
+    GetXattr { name: String },
+    /// Returns all attributes.
     ListXattrs,
     /// Returns the entries of the given keys that exist, each once, in bytewise key order.
-    OmapGet {
-        keys: Vec<Bytes>,
-    },
-    /// Returns a page of entries in bytewise key order.
-    OmapRange {
-        /// Return only keys after this one. None starts at the first key.
-        after: Option<Bytes>,
-        /// Return only keys with this prefix.
-        prefix: Bytes,
-        /// Must be at least 1. A page never exceeds [`limits::OMAP_PAGE_ENTRIES_MAX`] entries and
-        /// about [`limits::OMAP_PAGE_BYTES_MAX`] bytes.
-        entries_max: usize,
-    },
+    OmapGet { keys: Vec<Bytes> },
+    /// Returns a page of entries in bytewise key order, only of keys after `after` and with
+    /// `prefix`. `entries_max` must be at least 1. A page never exceeds
+    /// [`limits::OMAP_PAGE_ENTRIES_MAX`] entries and about [`limits::OMAP_PAGE_BYTES_MAX`] bytes.
+    OmapRange { after: Option<Bytes>, prefix: Bytes, entries_max: usize },
     /// Returns the output of a `READ` method.
     Exec(ClassCall),
 }
@@ -128,53 +116,33 @@ pub enum ReadStep {
 /// One step of a write operation. A step sees the size and existence that earlier steps produced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteStep {
-    /// Creates the object if it is missing.
-    Create {
-        /// Fail with `AlreadyExists` if the object exists.
-        exclusive: bool,
-    },
+    /// Creates the object if it is missing. With `exclusive`, fails with `AlreadyExists` if the object
+    /// exists.
+    Create { exclusive: bool },
     /// Writes data at an offset. A gap before the offset reads as zeros. Empty data creates the
     /// object but does not change its size.
-    Write {
-        offset_bytes: u64,
-        data: Bytes,
-    },
+    Write { offset_bytes: u64, data: Bytes },
     /// Replaces all data. Attributes and omap are kept.
-    WriteFull {
-        data: Bytes,
-    },
-    Append {
-        data: Bytes,
-    },
+    WriteFull { data: Bytes },
+    /// Writes data at the end of the object.
+    Append { data: Bytes },
     /// Cuts the data, or extends it with zeros, to a size less than [`limits::OBJECT_BYTES_MAX`].
     /// On a missing object the step does nothing.
-    Truncate {
-        size_bytes: u64,
-    },
+    Truncate { size_bytes: u64 },
     /// Makes a range of at least one byte read as zeros. If the range reaches the end of the
     /// object, the object is truncated to the range's offset, as in RADOS. Beyond the end and on a
     /// missing object the step does nothing.
-    Zero {
-        offset_bytes: u64,
-        len_bytes: u64,
-    },
+    Zero { offset_bytes: u64, len_bytes: u64 },
     /// Removes the object with its attributes and omap. A missing object is `NotFound`.
     Remove,
-    SetXattr {
-        name: String,
-        value: Bytes,
-    },
+    /// Sets an attribute.
+    SetXattr { name: String, value: Bytes },
     /// Removes an attribute. A missing attribute is not an error; a missing object is `NotFound`.
-    RemoveXattr {
-        name: String,
-    },
-    OmapSet {
-        entries: BTreeMap<Bytes, Bytes>,
-    },
+    RemoveXattr { name: String },
+    /// Sets omap entries.
+    OmapSet { entries: BTreeMap<Bytes, Bytes> },
     /// Removes omap keys. A missing key is not an error; a missing object is `NotFound`.
-    OmapRemove {
-        keys: Vec<Bytes>,
-    },
+    OmapRemove { keys: Vec<Bytes> },
     /// Removes all omap entries. A missing object is `NotFound`.
     OmapClear,
     /// Runs a method and drops its output. An operation has at most one method call, and it must be
@@ -201,7 +169,6 @@ pub enum Durability {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadOp {
     pub guards: Vec<Guard>,
-    /// Each step adds one [`ReadOutput`] to the reply.
     pub steps: Vec<ReadStep>,
 }
 
@@ -676,7 +643,6 @@ impl ReadOutput {
 /// The reply to a read operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadReply {
-    /// The object's version at the time of the read.
     pub version: u64,
     /// One output per step, in order.
     pub outputs: Vec<ReadOutput>,

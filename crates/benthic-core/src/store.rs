@@ -33,10 +33,8 @@ pub trait Store: Send + Sync {
     /// `NotFound`.
     async fn open_pool(&self, name: &str) -> Result<Arc<dyn Pool>>;
 
-    /// Describes the classes that the store can run.
     async fn classes(&self) -> Result<Vec<ClassInfo>>;
 
-    /// Where classes run.
     fn class_host(&self) -> ClassHost;
 
     /// Waits until every operation acknowledged before this call is durable.
@@ -70,7 +68,6 @@ pub enum ClassHost {
 /// `list`.
 #[async_trait]
 pub trait Pool: Send + Sync {
-    /// The pool's name.
     fn name(&self) -> &str;
 
     /// Runs a read operation in one round trip.
@@ -231,7 +228,6 @@ pub struct Damage {
 /// The result of one scrub step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScrubPage {
-    /// Number of objects checked.
     pub objects: u64,
     /// Number of bytes read and verified.
     pub bytes: u64,

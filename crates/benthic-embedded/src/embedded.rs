@@ -88,7 +88,6 @@ impl EmbeddedStore {
         }
     }
 
-    /// Returns true if this process owns the directory now.
     pub fn is_owner(&self) -> bool {
         matches!(*self.shared.route.lock(), Some(Route::Owner(_)))
     }
@@ -315,7 +314,6 @@ impl Pool for EmbeddedPool {
     }
 }
 
-/// The engine, its worker threads, and the socket for other processes.
 struct Owner {
     engine: Arc<Engine>,
     workers: Arc<Workers>,
@@ -372,7 +370,6 @@ fn handle(engine: &Arc<Engine>, workers: &Arc<Workers>, request: Request, done: 
     }));
 }
 
-/// Converts a typed result into a reply.
 fn reply_to<T: Payload>(done: Completion<Reply>) -> Completion<T> {
     Box::new(|outcome| done(outcome.map(Payload::into_reply)))
 }

@@ -52,14 +52,12 @@ impl Methods {
         Ok(())
     }
 
-    /// The operation that runs a call.
     pub fn exec_op(&self, call: ClassCall) -> Result<ExecOp> {
         call.check()?;
         let writes = self.writes(&call)?;
         Ok(call.into_op(writes))
     }
 
-    /// Returns true if the method changes its object.
     fn writes(&self, call: &ClassCall) -> Result<bool> {
         Ok(self.classes.method(&call.class, &call.method)?.flags.contains(MethodFlags::WRITE))
     }
@@ -202,7 +200,6 @@ impl ZeroEffect {
     }
 }
 
-/// Builds one page of an omap range.
 pub(crate) struct OmapPageBuilder {
     entries_max: usize,
     len_bytes: usize,

@@ -29,7 +29,6 @@ pub(crate) fn decode_token(token: &ListToken) -> Result<ObjectId> {
     })
 }
 
-/// Builds one page.
 pub(crate) struct Lister<'a> {
     request: &'a ListRequest,
     objects_max: usize,

@@ -25,7 +25,6 @@ pub struct MemStore {
 }
 
 impl MemStore {
-    /// An empty store.
     pub fn new(options: Options) -> Arc<MemStore> {
         let methods =
             Methods { classes: options.classes, clock: options.clock, limits: options.method_limits };
@@ -222,7 +221,7 @@ impl Staged<'_> {
         }
     }
 
-    /// The object after the operation. Created if it is missing.
+    /// Marks the object as changed and returns it. Creates it if it is missing.
     fn touch(&mut self) -> &mut Object {
         let before = self.before;
         let after = self.after.get_or_insert_with(|| before.cloned());
@@ -231,7 +230,7 @@ impl Staged<'_> {
         object
     }
 
-    /// The object after the operation, if it exists at this point.
+    /// [`Staged::touch`] for an object that exists at this point.
     fn touch_existing(&mut self) -> Result<&mut Object> {
         if self.now().is_none() {
             return Err(no_such_object());

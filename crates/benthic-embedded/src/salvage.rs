@@ -12,7 +12,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Data per write operation.
 const PIECE_BYTES: u64 = 1024 * 1024;
 /// Maximum number of reported losses. Further ones are only counted.
 const LOSSES_MAX: usize = 10_000;
@@ -20,11 +19,9 @@ const LOSSES_MAX: usize = 10_000;
 /// The result of [`salvage`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SalvageReport {
-    /// Pools in the new store.
     pub pools: u64,
     /// Objects in the new store, each of them complete.
     pub objects: u64,
-    /// Size of the copied objects' data.
     pub data_bytes: u64,
     /// Objects whose names are known but that are not in the new store.
     pub objects_lost: u64,

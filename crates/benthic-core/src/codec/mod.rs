@@ -86,7 +86,6 @@ impl<'a> Decoder<'a> {
         Decoder { rest: bytes, shared: None }
     }
 
-    /// Number of bytes not yet decoded.
     pub fn remaining(&self) -> usize {
         self.rest.len()
     }

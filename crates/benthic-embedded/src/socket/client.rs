@@ -14,13 +14,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time limit for the owner's greeting.
 const GREETING_MS_MAX: u64 = 2_000;
 
 /// The reason why a request has no reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionLost {
-    /// The request was not executed.
     NotExecuted,
     /// The owner died, and the request may or may not have been executed.
     OutcomeUnknown,
@@ -44,11 +42,9 @@ struct Waiting {
     /// covered.
     buffered: u64,
     flushed: u64,
-    /// The reason for the end of the connection.
     ended: Option<ConnectionLost>,
 }
 
-/// A caller that waits for a reply.
 struct Waiter {
     reply: oneshot::Sender<Result<Reply, ConnectionLost>>,
     is_buffered: bool,
@@ -91,7 +87,6 @@ impl Connection {
         Ok(Connection { stream, outbox, shared })
     }
 
-    /// Sends a request and waits for the reply.
     pub async fn call(&self, request: &Request) -> Result<Reply, ConnectionLost> {
         self.send(request)?.await.unwrap_or(Err(ConnectionLost::OutcomeUnknown))
     }

@@ -16,13 +16,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{fs, io};
 
-/// Maximum number of open connections.
 const CONNECTIONS_MAX: usize = 256;
 /// Limits per connection on requests in flight, and on the bytes of those requests and their
 /// replies. Further requests wait in the socket.
 const IN_FLIGHT_MAX: usize = 64;
 const IN_FLIGHT_BYTES_MAX: u64 = 256 * 1024 * 1024;
-/// Time limit for the client's greeting.
 const GREETING_MS_MAX: u64 = 5_000;
 /// If the client accepts no reply for this long, the connection is closed.
 const WRITE_MS_MAX: u64 = 10_000;
@@ -44,10 +42,8 @@ struct Shared {
     ended: Condvar,
 }
 
-/// The state of the server's shutdown.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum ShutdownState {
-    /// The server runs.
     #[default]
     Open,
     /// No new requests are accepted. It is not known yet whether all acknowledged operations are

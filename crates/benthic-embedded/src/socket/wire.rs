@@ -153,7 +153,6 @@ pub(crate) fn frame(id: u64, message: &impl Wire) -> Option<Vec<u8>> {
     Some(frame)
 }
 
-/// Decodes a frame into the number of the request and the message.
 pub(crate) fn parse<T: Wire>(frame: &Bytes) -> Decoded<(u64, T)> {
     let mut input = Decoder::sharing(frame);
     let parsed = (input.u64()?, T::get(&mut input)?);

@@ -115,7 +115,6 @@ impl Allocator {
         taken
     }
 
-    /// Returns blocks to the free list.
     pub fn release(&mut self, freed: Extent) {
         let (mut start, mut count) = blocks(freed);
         assert!(count > 0 && start + count <= self.end_block, "released blocks were allocated");
@@ -198,7 +197,6 @@ impl Allocator {
             .collect()
     }
 
-    /// Returns true if the block is in use in the logged view.
     pub fn in_use(&self, block: u64) -> bool {
         let bit = block % REGION_BLOCKS;
         self.logged
@@ -215,7 +213,6 @@ impl Allocator {
             && runs.iter().all(|(first, count)| (*first..first + count).all(|block| self.in_use(block)))
     }
 
-    /// Returns true if no block of the extent is in use in the logged view.
     fn is_unused(&self, of: Extent) -> bool {
         let (first, count) = blocks(of);
         (first..first + count).all(|block| !self.in_use(block))
@@ -258,7 +255,6 @@ impl Allocator {
             .collect()
     }
 
-    /// Number of used blocks in the logged view.
     pub fn used_blocks(&self) -> u64 {
         self.logged.iter().flat_map(|region| region.iter()).map(|word| u64::from(word.count_ones())).sum()
     }

@@ -152,7 +152,6 @@ struct Fsck<'a> {
     oids: HashMap<u64, ObjectFacts>,
     omap_ids: HashSet<u64>,
     garbage: HashSet<u64>,
-    /// Bitmap of the blocks that objects use.
     blocks: Vec<u64>,
 }
 

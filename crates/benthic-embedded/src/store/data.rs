@@ -24,7 +24,6 @@ const PUNCH_BYTES_MIN: u64 = GRANULE_BLOCKS * BLOCK_BYTES;
 /// A longer read runs on a worker thread, even if its data is in memory.
 const MEMORY_BYTES_MAX: u64 = 256 * 1024;
 
-/// The source from which a read may take its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// Only the page cache, and only for short reads. Otherwise the read fails with `Busy`.
@@ -47,7 +46,6 @@ pub(crate) struct DataFile {
     /// Blocks of log replay that are not in the file. Used to read a damaged store without changing
     /// it.
     overlay: BTreeMap<u64, Bytes>,
-    /// An operation failed because the disk was full.
     pub full: AtomicBool,
     sync_failed: Mutex<bool>,
 }
@@ -151,7 +149,6 @@ impl DataFile {
         })
     }
 
-    /// Space that the file occupies on disk, in bytes.
     pub fn disk_bytes(&self) -> u64 {
         self.file.metadata().map_or(0, |metadata| metadata.blocks() * 512)
     }

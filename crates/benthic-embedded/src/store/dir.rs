@@ -35,7 +35,6 @@ pub(crate) struct Dir {
 
 pub(crate) enum Ownership {
     Owned(Dir),
-    /// Another process owns the directory.
     Busy,
 }
 
@@ -144,7 +143,6 @@ impl Dir {
         self.path.join("data")
     }
 
-    /// Releases the ownership of the directory.
     pub fn release(&self) -> Result<()> {
         self.lock.unlock().map_err(|e| io("the store cannot be unlocked", &self.path, e))
     }
@@ -182,7 +180,6 @@ impl Dir {
         })
     }
 
-    /// Space that all files occupy on the disk, in bytes.
     pub fn disk_bytes(&self) -> u64 {
         use std::os::unix::fs::MetadataExt;
         let mut total = 0;

@@ -16,7 +16,6 @@ pub(crate) struct Disk {
     pub kv: Kv,
     pub data: DataFile,
     pub allocator: Mutex<Allocator>,
-    /// The next object or omap number.
     pub next_id: AtomicU64,
 }
 

@@ -446,7 +446,6 @@ fn pool_number(value: &[u8]) -> Result<u32> {
     value.try_into().map(u32::from_le_bytes).map_err(|_| malformed("the number of a pool"))
 }
 
-/// Returns true if a step only frees space.
 fn frees(step: &WriteStep) -> bool {
     matches!(
         step,
@@ -467,7 +466,6 @@ pub(super) struct Replay<'a> {
     /// Data from records, for blocks that no later record freed. A freed block may hold newer data,
     /// which was synced before its record was logged.
     pub(super) blocks: BTreeMap<u64, Bytes>,
-    /// Extents that any record freed.
     freed: Vec<Extent>,
 }
 

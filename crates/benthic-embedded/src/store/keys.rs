@@ -46,7 +46,6 @@ pub(crate) fn onode(pool: u32, id: &ObjectId) -> Vec<u8> {
     with_u32(PREFIX_ONODE, pool, &listing::encode(id))
 }
 
-/// Prefix of the keys of a pool's onodes.
 pub(crate) fn onodes(pool: u32, id_prefix: &[u8]) -> Vec<u8> {
     with_u32(PREFIX_ONODE, pool, id_prefix)
 }
@@ -58,7 +57,6 @@ pub(crate) fn chunk(oid: u64, index: u32) -> Vec<u8> {
     with_u64(PREFIX_CHUNK, oid, &index.to_be_bytes())
 }
 
-/// The chunk index in a chunk's key.
 pub(crate) fn chunk_index(key: &[u8]) -> Decoded<u32> {
     let tail = key.get(9..).ok_or(Malformed)?;
     Ok(u32::from_be_bytes(tail.try_into().map_err(|_| Malformed)?))
@@ -109,7 +107,6 @@ impl Meta {
     }
 }
 
-/// The place of an object's data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Data {
     /// All data is in the onode. Bytes between its end and the object's size read as zeros.
@@ -118,7 +115,6 @@ pub(crate) enum Data {
     Chunks,
 }
 
-/// The metadata record of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Onode {
     /// The number in the keys of the object's chunks and attributes.

@@ -84,7 +84,6 @@ impl Kv {
         self.range(start, end)
     }
 
-    /// All pairs between two keys, in order.
     pub fn range(
         &self,
         start: Bound<Vec<u8>>,
@@ -139,12 +138,10 @@ impl Kv {
         self.tree.rotate_memtable();
     }
 
-    /// Number of checkpoint tables that are not merged yet.
     pub fn fresh_runs(&self) -> usize {
         self.tree.l0_run_count()
     }
 
-    /// Merges tables before they become too many.
     pub fn merge_if_many(&self) -> Result<()> {
         // The tree counts the runs of a level in one byte.
         let runs = self.fresh_runs();

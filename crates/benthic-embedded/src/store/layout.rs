@@ -34,7 +34,6 @@ pub(crate) struct NewLayout {
     pub unsynced_bytes: u64,
 }
 
-/// Frees all data of a removed object.
 pub(crate) fn free_all(disk: &Disk, onode: &Onode, record: &mut Record) -> Result<()> {
     if onode.data == Data::Chunks {
         for (index, chunk) in disk.chunks(onode.oid, 0, LAST_CHUNK)? {
@@ -95,7 +94,6 @@ struct Layout<'a> {
     pieces: &'a Pieces,
     /// Data to write: chunk, block within the chunk (`None` for a stream), bytes.
     contents: Vec<(u32, Option<usize>, Bytes)>,
-    /// The chunks that are stored as blocks.
     blocks: BTreeMap<u32, Box<[Option<Block>; BLOCKS_PER_CHUNK]>>,
 }
 

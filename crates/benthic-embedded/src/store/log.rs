@@ -42,7 +42,6 @@ pub(crate) const FRAME_HEADER_BYTES: usize = 24;
 pub(crate) struct Log {
     dir: PathBuf,
     segment: Segment,
-    /// Length of all segments.
     pub len_bytes: u64,
     next_lsn: u64,
     /// The last frame contains records, so damage to it would look like a torn write.
@@ -52,7 +51,6 @@ pub(crate) struct Log {
 struct Segment {
     file: Arc<File>,
     first_lsn: u64,
-    /// End of the last frame.
     end_bytes: u64,
     /// End of the written part of the file. Up to here, frames overwrite existing blocks.
     written_bytes: u64,
@@ -237,7 +235,6 @@ impl Log {
         Ok((Log { dir: dir.to_owned(), segment, len_bytes, next_lsn, ends_with_records }, next_lsn))
     }
 
-    /// Creates the first segment of a new store.
     pub fn create(dir: &Path) -> Result<()> {
         UnnamedSegment::create(dir, 1, 0)?.name(0)?;
         sync_dir(dir)
@@ -361,7 +358,6 @@ impl Log {
     }
 }
 
-/// The first sequence number of the log's first segment.
 pub(crate) fn first_lsn(dir: &Path) -> Result<Option<u64>> {
     Ok(segments(dir)?.first().map(|(first_lsn, _)| *first_lsn))
 }

@@ -205,7 +205,6 @@ fn omap_changes(
     })
 }
 
-/// The kinds of data that a removed object leaves to the cleaner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Garbage {
     Xattrs = 1,

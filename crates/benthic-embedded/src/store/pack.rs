@@ -29,7 +29,6 @@ impl Packer {
         Packer { wanted_bytes, ..Packer::default() }
     }
 
-    /// Copies the concatenation of `head` and `tail`.
     pub fn pack(&mut self, head: &[u8], tail: &[u8]) -> Bytes {
         let len = head.len() + tail.len();
         if len > PACKED_BYTES_MAX {

@@ -23,7 +23,6 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Approximate length of the encoded record.
     pub fn len_bytes(&self) -> usize {
         let changes =
             self.changes.iter().map(|(key, value)| key.len() + value.as_ref().map_or(0, Bytes::len));

@@ -40,7 +40,6 @@ pub(crate) struct DamagedStore {
     _dir: Dir,
 }
 
-/// One object, open for reading.
 pub(crate) struct ObjectReader<'a> {
     disk: &'a Disk,
     onode: Onode,

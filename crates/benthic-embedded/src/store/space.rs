@@ -37,15 +37,12 @@ pub(crate) struct Space {
     log_dir: PathBuf,
     segment: Arc<File>,
     reserve: File,
-    /// Length of the segments before the open one.
     before_bytes: u64,
     /// End of the room promised to frames.
     promised_bytes: u64,
-    /// End of the segment's allocated blocks.
     allocated_bytes: u64,
     /// The file system supports allocation ahead of a write.
     preallocates: bool,
-    /// Allocated size of the reserve.
     reserved_bytes: u64,
     /// Size of the reserve that a running checkpoint or merge has borrowed.
     lent_bytes: Option<u64>,
@@ -238,7 +235,6 @@ pub(crate) fn room(segment: &File, promised_bytes: u64) -> Result<()> {
     allocate(segment, 0, promised_bytes + FREEING_BYTES).map(|_| ())
 }
 
-/// The error of an operation that does not fit on the disk.
 pub(crate) fn full() -> Error {
     Error::because(Reason::StoreFull, "the disk is full; remove objects or add space")
 }

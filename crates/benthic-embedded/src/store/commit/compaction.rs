@@ -7,7 +7,6 @@ use benthic_core::Result;
 use std::sync::atomic::Ordering;
 
 impl Commit {
-    /// Merges tables of the key-value store.
     pub fn compact(&self) -> Result<()> {
         self.check_merge(self.disk.kv.compact())
     }

@@ -15,7 +15,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The completion callback of an operation.
 pub(crate) type Completion<T> = Box<dyn FnOnce(Result<T>) + Send>;
 
 /// Limits on the wait for announced operations, in time and group size.
@@ -150,7 +149,6 @@ impl Commit {
         }
     }
 
-    /// Rejects an operation and releases its extents.
     fn refuse(&self, record: &Record, error: Error, done: Completion<u64>) {
         // A full disk needs the space immediately.
         self.disk.data.punch_all(record.allocated.clone());
