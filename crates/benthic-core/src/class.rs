@@ -219,11 +219,8 @@ impl ClassRegistry {
     /// `Unsupported` if the class or the method does not exist.
     pub fn method(&self, class: &str, method: &str) -> Result<&'static Method> {
         let Some(found) = self.classes.get(class) else {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                "no such class; `benthic class ls` lists the classes",
-            )
-            .with("class", class));
+            let message = "no such class; `benthic class ls` lists the classes";
+            return Err(Error::new(ErrorKind::Unsupported, message).with("class", class));
         };
         found.methods().iter().find(|candidate| candidate.name == method).ok_or_else(|| {
             Error::new(ErrorKind::Unsupported, "no such method; `benthic class show CLASS` lists the methods")

@@ -76,7 +76,9 @@ impl Default for MethodLimits {
 ///   lengths, an OSD answers such a read with old bytes, hangs or crashes (docs/design/0003).
 ///   `stat` is always allowed and shows the method's own changes.
 /// - All writes commit with the operation, or none does.
-/// - Every call checks the limits, the deadline and the memory budget.
+/// - Every call checks the limits, the deadline and the memory budget, and fails with
+///   `LimitExceeded`. A call on a missing object fails with `NotFound`, unless its docs say
+///   otherwise. A read of damaged data fails with `Corrupt`.
 /// - If the method makes a call that its flags do not declare, the whole operation fails when the
 ///   method returns.
 pub struct MethodContext<'a> {
@@ -108,12 +110,10 @@ impl MemoryBudget {
         // A method is single-threaded, so nothing else charges memory between load and store.
         let used_bytes = self.used_bytes.load(Ordering::Relaxed).saturating_add(len_bytes);
         if used_bytes > self.max_bytes {
-            return Err(Error::new(
-                ErrorKind::LimitExceeded,
-                "the method needs more memory than its limit; process less data in one call",
-            )
-            .with("wanted_bytes", used_bytes)
-            .with("memory_bytes_max", self.max_bytes));
+            let message = "the method needs more memory than its limit; process less data in one call";
+            return Err(Error::new(ErrorKind::LimitExceeded, message)
+                .with("wanted_bytes", used_bytes)
+                .with("memory_bytes_max", self.max_bytes));
         }
         self.used_bytes.store(used_bytes, Ordering::Relaxed);
         Ok(())
@@ -145,9 +145,6 @@ impl Drop for ChargedBytes {
 impl MethodContext<'_> {
     /// Returns size and modification time of the object, including the method's own changes. Needs
     /// no flag.
-    ///
-    /// # Errors
-    /// `NotFound`.
     pub fn stat(&mut self) -> Result<Stat> {
         self.check_deadline()?;
         self.access.stat()
@@ -156,21 +153,16 @@ impl MethodContext<'_> {
     /// Reads data from an offset. The result is short if the range crosses the end of the object
     /// and empty if it starts after the end. Needs `READ`. The bytes count against the memory
     /// budget until they are dropped.
-    ///
-    /// # Errors
-    /// `NotFound`, `Corrupt`, `LimitExceeded`.
     pub fn read(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<Bytes> {
         self.check_read("read", self.changed.data)?;
         if len_bytes == 0 {
             return self.access.stat().map(|_| Bytes::new());
         }
         if len_bytes > limits::OPERATION_BYTES_MAX {
-            return Err(Error::new(
-                ErrorKind::LimitExceeded,
-                "one read is too large; read in smaller pieces",
-            )
-            .with("len_bytes", len_bytes)
-            .with("len_bytes_max", limits::OPERATION_BYTES_MAX));
+            let message = "one read is too large; read in smaller pieces";
+            return Err(Error::new(ErrorKind::LimitExceeded, message)
+                .with("len_bytes", len_bytes)
+                .with("len_bytes_max", limits::OPERATION_BYTES_MAX));
         }
         // Bytes beyond the end are never allocated, so they are not charged.
         let size_bytes =
@@ -193,9 +185,6 @@ impl MethodContext<'_> {
     }
 
     /// Reads all attributes. Needs `READ`.
-    ///
-    /// # Errors
-    /// `NotFound`.
     pub fn list_xattrs(&mut self) -> Result<BTreeMap<String, Bytes>> {
         self.check_read("list_xattrs", self.changed.xattrs)?;
         let xattrs = self.access.list_xattrs()?;
@@ -204,9 +193,6 @@ impl MethodContext<'_> {
 
     /// Reads the entries of the given keys that exist. At most [`limits::OMAP_PAGE_ENTRIES_MAX`]
     /// keys are allowed. Needs `READ`.
-    ///
-    /// # Errors
-    /// `NotFound` if the object is missing, `LimitExceeded`.
     pub fn omap_get(&mut self, keys: &[Bytes]) -> Result<Vec<(Bytes, Bytes)>> {
         self.check_read("omap_get", self.changed.omap)?;
         if keys.len() > limits::OMAP_PAGE_ENTRIES_MAX {
@@ -222,9 +208,6 @@ impl MethodContext<'_> {
     /// Reads entries with `prefix` after `after`, in key order. A page has the limits of
     /// [`ReadStep::OmapRange`](crate::ReadStep::OmapRange); an `entries_max` of 0 counts as 1.
     /// Needs `READ`.
-    ///
-    /// # Errors
-    /// `NotFound` if the object is missing.
     pub fn omap_range(
         &mut self,
         after: Option<&[u8]>,
@@ -248,9 +231,6 @@ impl MethodContext<'_> {
 
     /// Writes data at an offset and creates the object if it is missing. A gap before the offset
     /// reads as zeros. Needs `WRITE`.
-    ///
-    /// # Errors
-    /// `LimitExceeded`.
     pub fn write(&mut self, offset_bytes: u64, data: impl Into<Bytes>) -> Result<()> {
         let data = data.into();
         self.check_write("write", data.len() as u64)?;
@@ -261,9 +241,6 @@ impl MethodContext<'_> {
 
     /// Replaces all data and creates the object if it is missing. Attributes and omap are kept.
     /// Needs `WRITE`.
-    ///
-    /// # Errors
-    /// `LimitExceeded`.
     pub fn write_full(&mut self, data: impl Into<Bytes>) -> Result<()> {
         let data = data.into();
         self.check_write("write_full", data.len() as u64)?;
@@ -273,9 +250,6 @@ impl MethodContext<'_> {
     }
 
     /// Cuts the data or extends it with zeros. Does nothing on a missing object. Needs `WRITE`.
-    ///
-    /// # Errors
-    /// `LimitExceeded`.
     pub fn truncate(&mut self, size_bytes: u64) -> Result<()> {
         self.check_write("truncate", 0)?;
         op::check_truncate(size_bytes)?;
@@ -285,9 +259,6 @@ impl MethodContext<'_> {
 
     /// Makes a range read as zeros, as [`WriteStep::Zero`](crate::WriteStep::Zero) does. Needs
     /// `WRITE`.
-    ///
-    /// # Errors
-    /// `LimitExceeded`.
     pub fn zero(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<()> {
         self.check_write("zero", 0)?;
         op::check_zero(offset_bytes, len_bytes)?;
@@ -296,9 +267,6 @@ impl MethodContext<'_> {
     }
 
     /// Removes the object. Needs `WRITE`.
-    ///
-    /// # Errors
-    /// `NotFound`.
     pub fn remove(&mut self) -> Result<()> {
         self.check_write("remove", 0)?;
         self.changed = ChangedParts { data: true, xattrs: true, omap: true };
@@ -318,9 +286,6 @@ impl MethodContext<'_> {
     }
 
     /// Sets omap entries and creates the object if it is missing. Needs `WRITE`.
-    ///
-    /// # Errors
-    /// `LimitExceeded`.
     pub fn omap_set(&mut self, entries: BTreeMap<Bytes, Bytes>) -> Result<()> {
         self.check_write(
             "omap_set",
@@ -335,9 +300,6 @@ impl MethodContext<'_> {
     }
 
     /// Removes omap keys. A missing key is not an error. Needs `WRITE`.
-    ///
-    /// # Errors
-    /// `NotFound` if the object is missing.
     pub fn omap_remove(&mut self, keys: &[Bytes]) -> Result<()> {
         self.check_write("omap_remove", keys.iter().map(|key| key.len() as u64).sum())?;
         keys.iter().try_for_each(|key| op::check_omap_key(key))?;
@@ -346,9 +308,6 @@ impl MethodContext<'_> {
     }
 
     /// Removes all omap entries. Needs `WRITE`.
-    ///
-    /// # Errors
-    /// `NotFound` if the object is missing.
     pub fn omap_clear(&mut self) -> Result<()> {
         self.check_write("omap_clear", 0)?;
         self.changed.omap = true;
@@ -366,9 +325,6 @@ impl MethodContext<'_> {
 
     /// Fails if the deadline has passed. A long computation that makes no other context calls must
     /// call this regularly.
-    ///
-    /// # Errors
-    /// `LimitExceeded`.
     pub fn check_deadline(&mut self) -> Result<()> {
         if self.late || self.clock.monotonic_ms() > self.deadline_at_ms {
             self.late = true;
@@ -424,10 +380,8 @@ impl MethodContext<'_> {
 }
 
 fn deadline_exceeded() -> Error {
-    Error::new(
-        ErrorKind::LimitExceeded,
-        "the method ran longer than its deadline; give it less to do in one call",
-    )
+    let message = "the method ran longer than its deadline; give it less to do in one call";
+    Error::new(ErrorKind::LimitExceeded, message)
 }
 
 /// Calls a method. Every engine must use this function.

@@ -116,8 +116,7 @@ pub enum ReadStep {
 /// One step of a write operation. A step sees the size and existence that earlier steps produced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteStep {
-    /// Creates the object if it is missing. With `exclusive`, fails with `AlreadyExists` if the object
-    /// exists.
+    /// Creates the object if it is missing. With `exclusive`, an existing object is `AlreadyExists`.
     Create { exclusive: bool },
     /// Writes data at an offset. A gap before the offset reads as zeros. Empty data creates the
     /// object but does not change its size.
@@ -302,10 +301,8 @@ impl ReadOp {
                 }
                 ReadStep::OmapRange { after, prefix, entries_max } => {
                     if *entries_max == 0 {
-                        return Err(Error::new(
-                            ErrorKind::InvalidArgument,
-                            "an omap page needs room for at least one entry",
-                        ));
+                        let message = "an omap page needs room for at least one entry";
+                        return Err(Error::new(ErrorKind::InvalidArgument, message));
                     }
                     for start in after.iter().chain([prefix]).filter(|start| !start.is_empty()) {
                         size.omap_key(start)?;
@@ -435,10 +432,9 @@ impl WriteOp {
                 }
                 WriteStep::OmapRemove { keys } => keys.iter().try_for_each(|key| size.omap_key(key))?,
                 WriteStep::Exec(_) if at > 0 => {
-                    return Err(Error::new(
-                        ErrorKind::InvalidArgument,
-                        "an operation may call one method, as its first step; use several operations",
-                    ));
+                    let message =
+                        "an operation may call one method, as its first step; use several operations";
+                    return Err(Error::new(ErrorKind::InvalidArgument, message));
                 }
                 WriteStep::Exec(call) => size.call(call)?,
                 WriteStep::Create { .. } | WriteStep::Remove | WriteStep::OmapClear => {}
@@ -456,12 +452,10 @@ pub fn check_object_size(size_bytes: u64) -> Result<()> {
     if size_bytes <= limits::OBJECT_BYTES_MAX {
         return Ok(());
     }
-    Err(Error::new(
-        ErrorKind::LimitExceeded,
-        "the object would be too large; split the data over several objects",
-    )
-    .with("size_bytes", size_bytes)
-    .with("size_bytes_max", limits::OBJECT_BYTES_MAX))
+    let message = "the object would be too large; split the data over several objects";
+    Err(Error::new(ErrorKind::LimitExceeded, message)
+        .with("size_bytes", size_bytes)
+        .with("size_bytes_max", limits::OBJECT_BYTES_MAX))
 }
 
 /// Checks the target size of a truncation, which must be less than [`limits::OBJECT_BYTES_MAX`].
@@ -478,10 +472,8 @@ pub fn check_truncate(size_bytes: u64) -> Result<()> {
 /// `InvalidArgument`, `LimitExceeded`.
 pub fn check_zero(offset_bytes: u64, len_bytes: u64) -> Result<()> {
     if len_bytes == 0 {
-        return Err(Error::new(
-            ErrorKind::InvalidArgument,
-            "the range to zero is empty; give it at least one byte",
-        ));
+        let message = "the range to zero is empty; give it at least one byte";
+        return Err(Error::new(ErrorKind::InvalidArgument, message));
     }
     check_object_size(offset_bytes.saturating_add(len_bytes))
 }
@@ -547,12 +539,10 @@ impl OperationSize {
         if self.len_bytes <= limits::OPERATION_BYTES_MAX {
             return Ok(());
         }
-        Err(Error::new(
-            ErrorKind::LimitExceeded,
-            "the operation is too large; split it into several with smaller ranges",
-        )
-        .with("len_bytes", self.len_bytes)
-        .with("len_bytes_max", limits::OPERATION_BYTES_MAX))
+        let message = "the operation is too large; split it into several with smaller ranges";
+        Err(Error::new(ErrorKind::LimitExceeded, message)
+            .with("len_bytes", self.len_bytes)
+            .with("len_bytes_max", limits::OPERATION_BYTES_MAX))
     }
 
     fn omap_key(&mut self, key: &[u8]) -> Result<()> {

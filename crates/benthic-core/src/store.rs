@@ -110,19 +110,15 @@ pub trait Pool: Send + Sync {
     /// `Unsupported` if the engine scrubs by itself.
     async fn scrub(&self, after: Option<ListToken>) -> Result<ScrubPage> {
         let _ = after;
-        Err(Error::new(
-            ErrorKind::Unsupported,
-            "this engine does not support scrub commands; it scrubs by itself",
-        ))
+        let message = "this engine does not support scrub commands; it scrubs by itself";
+        Err(Error::new(ErrorKind::Unsupported, message))
     }
 }
 
-/// Operations with typed replies, and single-step operations.
+/// Operations with typed replies, and single-step operations. Their errors are those of
+/// [`Pool::read`] and [`Pool::write`].
 impl dyn Pool + '_ {
     /// Runs a read operation with a typed reply. Returns the outputs and the object's version.
-    ///
-    /// # Errors
-    /// As [`Pool::read`].
     pub async fn fetch<T: 'static>(&self, object: &ObjectId, fetch: Fetch<T>) -> Result<(T, u64)> {
         let (op, outputs) = fetch.into_parts();
         let reply = self.read(object, op).await?;
@@ -130,41 +126,26 @@ impl dyn Pool + '_ {
     }
 
     /// Returns size and modification time of an object, and its version.
-    ///
-    /// # Errors
-    /// As [`Pool::read`].
     pub async fn stat(&self, object: &ObjectId) -> Result<(Stat, u64)> {
         self.fetch(object, Fetch::stat()).await
     }
 
     /// Reads a range of an object's data.
-    ///
-    /// # Errors
-    /// As [`Pool::read`].
     pub async fn read_range(&self, object: &ObjectId, offset_bytes: u64, len_bytes: u64) -> Result<Bytes> {
         self.fetch(object, Fetch::read(offset_bytes, len_bytes)).await.map(|(data, _)| data)
     }
 
-    /// Reads one attribute.
-    ///
-    /// # Errors
-    /// As [`Pool::read`]; also `NotFound` for a missing attribute.
+    /// Reads one attribute. A missing attribute is `NotFound`.
     pub async fn get_xattr(&self, object: &ObjectId, name: &str) -> Result<Bytes> {
         self.fetch(object, Fetch::get_xattr(name)).await.map(|(value, _)| value)
     }
 
     /// Replaces an object's data. The write is durable.
-    ///
-    /// # Errors
-    /// As [`Pool::write`].
     pub async fn write_full(&self, object: &ObjectId, data: impl Into<Bytes>) -> Result<WriteReply> {
         self.write(object, WriteOp::new().write_full(data)).await
     }
 
     /// Removes an object. The removal is durable.
-    ///
-    /// # Errors
-    /// As [`Pool::write`].
     pub async fn remove(&self, object: &ObjectId) -> Result<()> {
         self.write(object, WriteOp::new().remove()).await.map(|_| ())
     }

@@ -117,11 +117,10 @@ impl Route {
                         .with("dir", dir.display()));
                     }
                     Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
-                        return Err(Error::new(
-                            ErrorKind::PermissionDenied,
-                            "a process of another user owns the store; run this as that user",
-                        )
-                        .with("dir", dir.display()));
+                        let message = "a process of another user owns the store; run this as that user";
+                        return Err(
+                            Error::new(ErrorKind::PermissionDenied, message).with("dir", dir.display())
+                        );
                     }
                     Err(e) if waited.elapsed() > Duration::from_millis(OPEN_MS_MAX) => {
                         return Err(Error::new(
@@ -189,11 +188,8 @@ impl Shared {
                 },
             }
         }
-        Err(Error::new(
-            ErrorKind::Unavailable,
-            "the process that owns the store exited too often during the request; try again",
-        )
-        .with("dir", self.dir.display()))
+        let message = "the process that owns the store exited too often during the request; try again";
+        Err(Error::new(ErrorKind::Unavailable, message).with("dir", self.dir.display()))
     }
 
     /// Returns true if a retry of the request could have a visible effect.

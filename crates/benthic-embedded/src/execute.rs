@@ -41,12 +41,11 @@ impl Methods {
         for step in steps {
             let ReadStep::Exec(call) = step else { continue };
             if self.writes(call)? {
-                return Err(Error::new(
-                    ErrorKind::InvalidArgument,
-                    "a write method does not run in a read operation; use exec or a write operation",
-                )
-                .with("class", &call.class)
-                .with("method", &call.method));
+                let message =
+                    "a write method does not run in a read operation; use exec or a write operation";
+                return Err(Error::new(ErrorKind::InvalidArgument, message)
+                    .with("class", &call.class)
+                    .with("method", &call.method));
             }
         }
         Ok(())
@@ -152,11 +151,8 @@ fn check_guards(object: &mut dyn ObjectState, guards: &[Guard]) -> Result<()> {
                     Err(error) => return Err(error),
                 };
                 if !compare.holds(&stored, value) {
-                    return Err(Error::new(
-                        ErrorKind::Conflict,
-                        "the comparison with the attribute does not hold",
-                    )
-                    .with("attribute", name));
+                    let message = "the comparison with the attribute does not hold";
+                    return Err(Error::new(ErrorKind::Conflict, message).with("attribute", name));
                 }
             }
             Guard::Omap { key, value } => {

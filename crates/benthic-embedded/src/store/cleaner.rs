@@ -154,9 +154,7 @@ impl Cleaner {
         let prepared =
             PreparedOp { frees: true, ..PreparedOp::keys(&self.disk, record.changes, record.freed) };
         let (done, outcome) = mpsc::sync_channel(1);
-        let done = Box::new(move |result| {
-            let _ = done.send(result);
-        });
+        let done = Box::new(move |result| drop(done.send(result)));
         // A buffered operation completes immediately and never leads the group.
         let _ = self.commit.submit(prepared, Durability::Buffered, None, done);
         self.release_and_cut();

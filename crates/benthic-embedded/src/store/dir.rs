@@ -57,19 +57,15 @@ impl Dir {
         if !has_format {
             let stranger = entries.iter().find(|name| !NAMES.contains(&name.as_str()));
             if let Some(stranger) = stranger {
-                return Err(Error::new(
-                    ErrorKind::InvalidArgument,
-                    "the directory is not a store and is not empty; name an empty or a new directory",
-                )
-                .with("dir", path.display())
-                .with("found", stranger));
+                let message =
+                    "the directory is not a store and is not empty; name an empty or a new directory";
+                return Err(Error::new(ErrorKind::InvalidArgument, message)
+                    .with("dir", path.display())
+                    .with("found", stranger));
             }
             if !create {
-                return Err(Error::new(
-                    ErrorKind::NotFound,
-                    "there is no store here; creating a pool makes one",
-                )
-                .with("dir", path.display()));
+                let message = "there is no store here; creating a pool makes one";
+                return Err(Error::new(ErrorKind::NotFound, message).with("dir", path.display()));
             }
         }
         check_file_system(path)?;

@@ -208,9 +208,7 @@ impl Engine {
 
     fn submit_and_wait(&self, prepared: PreparedOp) -> Result<()> {
         let (done, outcome) = mpsc::sync_channel(1);
-        let done: Completion<u64> = Box::new(move |result| {
-            let _ = done.send(result);
-        });
+        let done: Completion<u64> = Box::new(move |result| drop(done.send(result)));
         // The operation was not announced, so the committer writes the group.
         let _ = self.commit.submit(prepared, Durability::Durable, None, done);
         outcome

@@ -261,9 +261,9 @@ fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
-/// Returns true if a failed write of tables or of a log segment changed nothing. A full disk may get
-/// space again, and unreadable tables stay as they are. After any other failure the state of the
-/// data on disk is unknown.
+/// Returns true if a failed write of tables or of a log segment changed nothing. A full disk may
+/// get space again, and unreadable tables stay as they are. After any other failure the state of
+/// the data on disk is unknown.
 pub(crate) fn changed_nothing(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::LimitExceeded | ErrorKind::Corrupt)
 }

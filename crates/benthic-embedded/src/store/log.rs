@@ -240,7 +240,8 @@ impl Log {
         sync_dir(dir)
     }
 
-    /// Writes a frame and makes it durable. The segment's blocks are allocated up to `allocated_bytes`.
+    /// Writes a frame and makes it durable. The segment's blocks are allocated up to
+    /// `allocated_bytes`.
     ///
     /// # Errors
     /// After an error the state of the frame is unknown, and the caller must not append to the log
@@ -473,11 +474,8 @@ impl StoredSegment<'_> {
             return Err(damage());
         }
         if fields[8..12] != SEGMENT_VERSION.to_le_bytes() {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                "a newer version of Benthic wrote the log; use that version",
-            )
-            .with("path", self.path.display()));
+            let message = "a newer version of Benthic wrote the log; use that version";
+            return Err(Error::new(ErrorKind::Unsupported, message).with("path", self.path.display()));
         }
         if fields[12..20] != self.first_lsn.to_le_bytes() {
             return Err(damage());

@@ -279,11 +279,8 @@ impl Commit {
         }
         for done in waiters {
             done(outcome.clone().map_err(|why| {
-                Error::new(
-                    ErrorKind::OutcomeUnknown,
-                    "the write may not be durable; open the store again and read the object",
-                )
-                .with("cause", why)
+                let message = "the write may not be durable; open the store again and read the object";
+                Error::new(ErrorKind::OutcomeUnknown, message).with("cause", why)
             }));
         }
         outcome.map_err(|why| read_only(&why))
