@@ -70,11 +70,8 @@ pub struct Method {
     pub result: MethodResult,
     /// One line for users.
     pub summary: &'static str,
-    /// Describes the input.
     pub input: &'static str,
-    /// Describes the result.
     pub output: &'static str,
-    /// Sample inputs.
     pub examples: &'static [&'static str],
 }
 
@@ -84,9 +81,7 @@ pub trait Class: Send + Sync {
     fn name(&self) -> &'static str;
     /// The version of the interface. It increases when the meaning of a method changes.
     fn version(&self) -> u32;
-    /// One line on the purpose of the class.
     fn summary(&self) -> &'static str;
-    /// The methods of the class.
     fn methods(&self) -> &'static [Method];
 }
 
@@ -179,7 +174,6 @@ pub struct LibraryInfo {
 pub struct ClassInfo {
     #[serde(rename = "class")]
     pub name: String,
-    /// The version of the interface.
     pub version: u32,
     pub build: String,
     pub summary: String,
@@ -208,7 +202,6 @@ pub struct ClassRegistry {
 }
 
 impl ClassRegistry {
-    /// An empty registry.
     pub fn new() -> ClassRegistry {
         ClassRegistry::default()
     }
@@ -226,19 +219,13 @@ impl ClassRegistry {
     /// `Unsupported` if the class or the method does not exist.
     pub fn method(&self, class: &str, method: &str) -> Result<&'static Method> {
         let Some(found) = self.classes.get(class) else {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                "no such class; `benthic class ls` shows what is there",
-            )
-            .with("class", class));
+            let message = "no such class; `benthic class ls` lists the classes";
+            return Err(Error::new(ErrorKind::Unsupported, message).with("class", class));
         };
         found.methods().iter().find(|candidate| candidate.name == method).ok_or_else(|| {
-            Error::new(
-                ErrorKind::Unsupported,
-                "no such method; `benthic class show CLASS` shows what is there",
-            )
-            .with("class", class)
-            .with("method", method)
+            Error::new(ErrorKind::Unsupported, "no such method; `benthic class show CLASS` lists the methods")
+                .with("class", class)
+                .with("method", method)
         })
     }
 
@@ -249,7 +236,6 @@ impl ClassRegistry {
 }
 
 impl ClassInfo {
-    /// Describes a class of this build.
     pub fn of(class: &dyn Class) -> ClassInfo {
         ClassInfo {
             name: class.name().to_owned(),

@@ -12,7 +12,6 @@ pub trait Clock: Send + Sync {
     /// Time since a fixed moment in the past. It never decreases.
     fn monotonic(&self) -> Duration;
 
-    /// [`Clock::monotonic`] in milliseconds.
     fn monotonic_ms(&self) -> u64 {
         u64::try_from(self.monotonic().as_millis()).unwrap_or(u64::MAX)
     }
@@ -32,12 +31,10 @@ pub struct Stopwatch<'a> {
 }
 
 impl<'a> Stopwatch<'a> {
-    /// Starts measuring.
     pub fn start(clock: &'a dyn Clock) -> Stopwatch<'a> {
         Stopwatch { clock, started: clock.monotonic() }
     }
 
-    /// Time since the start.
     pub fn elapsed(&self) -> Duration {
         self.clock.monotonic().saturating_sub(self.started)
     }
@@ -73,7 +70,6 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// Moves the clock forward.
     pub fn advance_ms(&self, by_ms: u64) {
         self.now_ms.fetch_add(by_ms, Ordering::SeqCst);
     }

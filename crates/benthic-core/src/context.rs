@@ -18,9 +18,7 @@ use std::time::Duration;
 pub enum LogLevel {
     /// For the author of the class.
     Debug,
-    /// For readers of the log.
     Info,
-    /// A fault.
     Error,
 }
 
@@ -78,7 +76,9 @@ impl Default for MethodLimits {
 ///   lengths, an OSD answers such a read with old bytes, hangs or crashes (docs/design/0003).
 ///   `stat` is always allowed and shows the method's own changes.
 /// - All writes commit with the operation, or none does.
-/// - Every call checks the limits, the deadline and the memory budget.
+/// - Every call checks the limits, the deadline and the memory budget, and fails with
+///   `LimitExceeded`. A call on a missing object fails with `NotFound`, unless its docs say
+///   otherwise. A read of damaged data fails with `Corrupt`.
 /// - If the method makes a call that its flags do not declare, the whole operation fails when the
 ///   method returns.
 pub struct MethodContext<'a> {
@@ -86,36 +86,34 @@ pub struct MethodContext<'a> {
     clock: &'a dyn Clock,
     flags: MethodFlags,
     deadline_at_ms: u64,
-    memory: Arc<Memory>,
-    changed: Changed,
+    memory: Arc<MemoryBudget>,
+    changed: ChangedParts,
     undeclared: Option<&'static str>,
     late: bool,
 }
 
 /// The parts of the object that the method changed, and therefore may no longer read.
 #[derive(Default)]
-struct Changed {
+struct ChangedParts {
     data: bool,
     xattrs: bool,
     omap: bool,
 }
 
-struct Memory {
+struct MemoryBudget {
     used_bytes: AtomicU64,
     max_bytes: u64,
 }
 
-impl Memory {
+impl MemoryBudget {
     fn charge(&self, len_bytes: u64) -> Result<()> {
         // A method is single-threaded, so nothing else charges memory between load and store.
         let used_bytes = self.used_bytes.load(Ordering::Relaxed).saturating_add(len_bytes);
         if used_bytes > self.max_bytes {
-            return Err(Error::new(
-                ErrorKind::LimitExceeded,
-                "the method wants more memory than it may have",
-            )
-            .with("wanted_bytes", used_bytes)
-            .with("memory_bytes_max", self.max_bytes));
+            let message = "the method needs more memory than its limit; process less data in one call";
+            return Err(Error::new(ErrorKind::LimitExceeded, message)
+                .with("wanted_bytes", used_bytes)
+                .with("memory_bytes_max", self.max_bytes));
         }
         self.used_bytes.store(used_bytes, Ordering::Relaxed);
         Ok(())
@@ -127,18 +125,18 @@ impl Memory {
 }
 
 /// Bytes that return their memory to the budget on drop.
-struct Charged {
+struct ChargedBytes {
     data: Bytes,
-    memory: Arc<Memory>,
+    memory: Arc<MemoryBudget>,
 }
 
-impl AsRef<[u8]> for Charged {
+impl AsRef<[u8]> for ChargedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.data
     }
 }
 
-impl Drop for Charged {
+impl Drop for ChargedBytes {
     fn drop(&mut self) {
         self.memory.release(self.data.len() as u64);
     }
@@ -147,9 +145,6 @@ impl Drop for Charged {
 impl MethodContext<'_> {
     /// Returns size and modification time of the object, including the method's own changes. Needs
     /// no flag.
-    ///
-    /// # Errors
-    /// `NotFound`.
     pub fn stat(&mut self) -> Result<Stat> {
         self.check_deadline()?;
         self.access.stat()
@@ -158,21 +153,16 @@ impl MethodContext<'_> {
     /// Reads data from an offset. The result is short if the range crosses the end of the object
     /// and empty if it starts after the end. Needs `READ`. The bytes count against the memory
     /// budget until they are dropped.
-    ///
-    /// # Errors
-    /// `NotFound`, `Corrupt`, `LimitExceeded`.
     pub fn read(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<Bytes> {
-        self.reads("read", self.changed.data)?;
+        self.check_read("read", self.changed.data)?;
         if len_bytes == 0 {
             return self.access.stat().map(|_| Bytes::new());
         }
         if len_bytes > limits::OPERATION_BYTES_MAX {
-            return Err(Error::new(
-                ErrorKind::LimitExceeded,
-                "one read is too large; read in smaller pieces",
-            )
-            .with("len_bytes", len_bytes)
-            .with("len_bytes_max", limits::OPERATION_BYTES_MAX));
+            let message = "one read is too large; read in smaller pieces";
+            return Err(Error::new(ErrorKind::LimitExceeded, message)
+                .with("len_bytes", len_bytes)
+                .with("len_bytes_max", limits::OPERATION_BYTES_MAX));
         }
         // Bytes beyond the end are never allocated, so they are not charged.
         let size_bytes =
@@ -180,7 +170,7 @@ impl MethodContext<'_> {
         self.memory.charge(len_bytes.min(size_bytes))?;
         self.memory.release(len_bytes.min(size_bytes));
         let data = self.access.read(offset_bytes, len_bytes)?;
-        self.charged(data)
+        self.charge(data)
     }
 
     /// Reads one attribute. Needs `READ`.
@@ -188,29 +178,23 @@ impl MethodContext<'_> {
     /// # Errors
     /// `NotFound` if the attribute or the object is missing.
     pub fn get_xattr(&mut self, name: &str) -> Result<Bytes> {
-        self.reads("get_xattr", self.changed.xattrs)?;
+        self.check_read("get_xattr", self.changed.xattrs)?;
         check_xattr_name(name)?;
         let value = self.access.get_xattr(name)?;
-        self.charged(value)
+        self.charge(value)
     }
 
     /// Reads all attributes. Needs `READ`.
-    ///
-    /// # Errors
-    /// `NotFound`.
     pub fn list_xattrs(&mut self) -> Result<BTreeMap<String, Bytes>> {
-        self.reads("list_xattrs", self.changed.xattrs)?;
+        self.check_read("list_xattrs", self.changed.xattrs)?;
         let xattrs = self.access.list_xattrs()?;
-        xattrs.into_iter().map(|(name, value)| Ok((name, self.charged(value)?))).collect()
+        xattrs.into_iter().map(|(name, value)| Ok((name, self.charge(value)?))).collect()
     }
 
     /// Reads the entries of the given keys that exist. At most [`limits::OMAP_PAGE_ENTRIES_MAX`]
     /// keys are allowed. Needs `READ`.
-    ///
-    /// # Errors
-    /// `NotFound` if the object is missing, `LimitExceeded`.
     pub fn omap_get(&mut self, keys: &[Bytes]) -> Result<Vec<(Bytes, Bytes)>> {
-        self.reads("omap_get", self.changed.omap)?;
+        self.check_read("omap_get", self.changed.omap)?;
         if keys.len() > limits::OMAP_PAGE_ENTRIES_MAX {
             return Err(Error::new(ErrorKind::LimitExceeded, "too many omap keys in one call")
                 .with("keys", keys.len())
@@ -218,25 +202,22 @@ impl MethodContext<'_> {
         }
         keys.iter().try_for_each(|key| op::check_omap_key(key))?;
         let entries = self.access.omap_get(keys)?;
-        self.charged_entries(entries)
+        self.charge_entries(entries)
     }
 
     /// Reads entries with `prefix` after `after`, in key order. A page has the limits of
     /// [`ReadStep::OmapRange`](crate::ReadStep::OmapRange); an `entries_max` of 0 counts as 1.
     /// Needs `READ`.
-    ///
-    /// # Errors
-    /// `NotFound` if the object is missing.
     pub fn omap_range(
         &mut self,
         after: Option<&[u8]>,
         prefix: &[u8],
         entries_max: usize,
     ) -> Result<OmapPage> {
-        self.reads("omap_range", self.changed.omap)?;
+        self.check_read("omap_range", self.changed.omap)?;
         let page =
             self.access.omap_range(after, prefix, entries_max.clamp(1, limits::OMAP_PAGE_ENTRIES_MAX))?;
-        Ok(OmapPage { entries: self.charged_entries(page.entries)?, more: page.more })
+        Ok(OmapPage { entries: self.charge_entries(page.entries)?, more: page.more })
     }
 
     /// Creates the object if it is missing. Needs `WRITE`.
@@ -244,18 +225,15 @@ impl MethodContext<'_> {
     /// # Errors
     /// `AlreadyExists` if `exclusive` is set and the object exists.
     pub fn create(&mut self, exclusive: bool) -> Result<()> {
-        self.writes("create", 0)?;
+        self.check_write("create", 0)?;
         self.access.create(exclusive)
     }
 
     /// Writes data at an offset and creates the object if it is missing. A gap before the offset
     /// reads as zeros. Needs `WRITE`.
-    ///
-    /// # Errors
-    /// `LimitExceeded`.
     pub fn write(&mut self, offset_bytes: u64, data: impl Into<Bytes>) -> Result<()> {
         let data = data.into();
-        self.writes("write", data.len() as u64)?;
+        self.check_write("write", data.len() as u64)?;
         op::check_object_size(offset_bytes.saturating_add(data.len() as u64))?;
         self.changed.data = true;
         self.access.write(offset_bytes, data)
@@ -263,23 +241,17 @@ impl MethodContext<'_> {
 
     /// Replaces all data and creates the object if it is missing. Attributes and omap are kept.
     /// Needs `WRITE`.
-    ///
-    /// # Errors
-    /// `LimitExceeded`.
     pub fn write_full(&mut self, data: impl Into<Bytes>) -> Result<()> {
         let data = data.into();
-        self.writes("write_full", data.len() as u64)?;
+        self.check_write("write_full", data.len() as u64)?;
         op::check_object_size(data.len() as u64)?;
         self.changed.data = true;
         self.access.write_full(data)
     }
 
     /// Cuts the data or extends it with zeros. Does nothing on a missing object. Needs `WRITE`.
-    ///
-    /// # Errors
-    /// `LimitExceeded`.
     pub fn truncate(&mut self, size_bytes: u64) -> Result<()> {
-        self.writes("truncate", 0)?;
+        self.check_write("truncate", 0)?;
         op::check_truncate(size_bytes)?;
         self.changed.data = true;
         self.access.truncate(size_bytes)
@@ -287,23 +259,17 @@ impl MethodContext<'_> {
 
     /// Makes a range read as zeros, as [`WriteStep::Zero`](crate::WriteStep::Zero) does. Needs
     /// `WRITE`.
-    ///
-    /// # Errors
-    /// `LimitExceeded`.
     pub fn zero(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<()> {
-        self.writes("zero", 0)?;
+        self.check_write("zero", 0)?;
         op::check_zero(offset_bytes, len_bytes)?;
         self.changed.data = true;
         self.access.zero(offset_bytes, len_bytes)
     }
 
     /// Removes the object. Needs `WRITE`.
-    ///
-    /// # Errors
-    /// `NotFound`.
     pub fn remove(&mut self) -> Result<()> {
-        self.writes("remove", 0)?;
-        self.changed = Changed { data: true, xattrs: true, omap: true };
+        self.check_write("remove", 0)?;
+        self.changed = ChangedParts { data: true, xattrs: true, omap: true };
         self.access.remove()
     }
 
@@ -313,18 +279,18 @@ impl MethodContext<'_> {
     /// `LimitExceeded`, `InvalidArgument`.
     pub fn set_xattr(&mut self, name: &str, value: impl Into<Bytes>) -> Result<()> {
         let value = value.into();
-        self.writes("set_xattr", value.len() as u64)?;
+        self.check_write("set_xattr", value.len() as u64)?;
         op::check_xattr(name, &value)?;
         self.changed.xattrs = true;
         self.access.set_xattr(name, value)
     }
 
     /// Sets omap entries and creates the object if it is missing. Needs `WRITE`.
-    ///
-    /// # Errors
-    /// `LimitExceeded`.
     pub fn omap_set(&mut self, entries: BTreeMap<Bytes, Bytes>) -> Result<()> {
-        self.writes("omap_set", entries.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum())?;
+        self.check_write(
+            "omap_set",
+            entries.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum(),
+        )?;
         for (key, value) in &entries {
             op::check_omap_key(key)?;
             op::check_omap_value(value)?;
@@ -334,27 +300,20 @@ impl MethodContext<'_> {
     }
 
     /// Removes omap keys. A missing key is not an error. Needs `WRITE`.
-    ///
-    /// # Errors
-    /// `NotFound` if the object is missing.
     pub fn omap_remove(&mut self, keys: &[Bytes]) -> Result<()> {
-        self.writes("omap_remove", keys.iter().map(|key| key.len() as u64).sum())?;
+        self.check_write("omap_remove", keys.iter().map(|key| key.len() as u64).sum())?;
         keys.iter().try_for_each(|key| op::check_omap_key(key))?;
         self.changed.omap = true;
         self.access.omap_remove(keys)
     }
 
     /// Removes all omap entries. Needs `WRITE`.
-    ///
-    /// # Errors
-    /// `NotFound` if the object is missing.
     pub fn omap_clear(&mut self) -> Result<()> {
-        self.writes("omap_clear", 0)?;
+        self.check_write("omap_clear", 0)?;
         self.changed.omap = true;
         self.access.omap_clear()
     }
 
-    /// Writes a line to the engine's log.
     pub fn log(&mut self, level: LogLevel, message: &str) {
         self.access.log(level, message);
     }
@@ -366,13 +325,10 @@ impl MethodContext<'_> {
 
     /// Fails if the deadline has passed. A long computation that makes no other context calls must
     /// call this regularly.
-    ///
-    /// # Errors
-    /// `LimitExceeded`.
     pub fn check_deadline(&mut self) -> Result<()> {
         if self.late || self.clock.monotonic_ms() > self.deadline_at_ms {
             self.late = true;
-            return Err(too_late());
+            return Err(deadline_exceeded());
         }
         Ok(())
     }
@@ -387,46 +343,45 @@ impl MethodContext<'_> {
         self.memory.charge(len_bytes)
     }
 
-    fn reads(&mut self, call: &'static str, changed: bool) -> Result<()> {
+    fn check_read(&mut self, call: &'static str, changed: bool) -> Result<()> {
         if changed {
-            let message =
-                format!("the method calls {call} after it changed what it reads; read first, then write");
+            let message = format!(
+                "the method called {call} after it changed that part of the object; read first, then write"
+            );
             return Err(Error::new(ErrorKind::ClassFailed, message));
         }
-        self.declared(MethodFlags::READ, call)
+        self.require_flags(MethodFlags::READ, call)
     }
 
-    fn writes(&mut self, call: &'static str, staged_bytes: u64) -> Result<()> {
-        self.declared(MethodFlags::WRITE, call)?;
+    fn check_write(&mut self, call: &'static str, staged_bytes: u64) -> Result<()> {
+        self.require_flags(MethodFlags::WRITE, call)?;
         // Staged data lives until the operation ends, so it is never released.
         self.memory.charge(staged_bytes)
     }
 
-    fn declared(&mut self, needed: MethodFlags, call: &'static str) -> Result<()> {
+    fn require_flags(&mut self, needed: MethodFlags, call: &'static str) -> Result<()> {
         if !self.flags.contains(needed) {
             self.undeclared.get_or_insert(call);
         }
         self.check_deadline()
     }
 
-    fn charged(&self, data: Bytes) -> Result<Bytes> {
+    fn charge(&self, data: Bytes) -> Result<Bytes> {
         if data.is_empty() {
             return Ok(data);
         }
         self.memory.charge(data.len() as u64)?;
-        Ok(Bytes::from_owner(Charged { data, memory: Arc::clone(&self.memory) }))
+        Ok(Bytes::from_owner(ChargedBytes { data, memory: Arc::clone(&self.memory) }))
     }
 
-    fn charged_entries(&self, entries: Vec<(Bytes, Bytes)>) -> Result<Vec<(Bytes, Bytes)>> {
-        entries.into_iter().map(|(key, value)| Ok((key, self.charged(value)?))).collect()
+    fn charge_entries(&self, entries: Vec<(Bytes, Bytes)>) -> Result<Vec<(Bytes, Bytes)>> {
+        entries.into_iter().map(|(key, value)| Ok((key, self.charge(value)?))).collect()
     }
 }
 
-fn too_late() -> Error {
-    Error::new(
-        ErrorKind::LimitExceeded,
-        "the method ran longer than its deadline; give it less to do in one call",
-    )
+fn deadline_exceeded() -> Error {
+    let message = "the method ran longer than its deadline; give it less to do in one call";
+    Error::new(ErrorKind::LimitExceeded, message)
 }
 
 /// Calls a method. Every engine must use this function.
@@ -450,8 +405,8 @@ pub fn call_method(
         clock,
         flags: method.flags,
         deadline_at_ms: clock.monotonic_ms().saturating_add(limits.deadline_ms),
-        memory: Arc::new(Memory { used_bytes: AtomicU64::new(0), max_bytes: limits.memory_bytes_max }),
-        changed: Changed::default(),
+        memory: Arc::new(MemoryBudget { used_bytes: AtomicU64::new(0), max_bytes: limits.memory_bytes_max }),
+        changed: ChangedParts::default(),
         undeclared: None,
         late: false,
     };
@@ -464,7 +419,7 @@ pub fn call_method(
                 return Err(Error::new(ErrorKind::ClassFailed, message));
             }
             if context.late {
-                return Err(too_late());
+                return Err(deadline_exceeded());
             }
             returned?
         }

@@ -47,7 +47,6 @@ impl Random for SystemRandom {
 pub struct Environment {
     /// The time of versions, snapshots, leases and garbage.
     pub clock: Arc<dyn Clock>,
-    /// The source of identifiers.
     pub random: Arc<dyn Random>,
 }
 

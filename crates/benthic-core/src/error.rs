@@ -51,7 +51,6 @@ impl Reason {
     /// All reasons, in the order of the variants.
     pub const ALL: [Reason; 2] = [Reason::StoreFull, Reason::QuotaExceeded];
 
-    /// The kind of all errors with this reason.
     pub fn kind(self) -> ErrorKind {
         match self {
             Reason::StoreFull | Reason::QuotaExceeded => K::LimitExceeded,
@@ -69,9 +68,7 @@ pub struct ErrorRow {
     pub errno: i32,
     /// The code that the S3 gateway returns if the operation has no more specific code.
     pub s3_code: &'static str,
-    /// The exception class of the Python package.
     pub python_exception: &'static str,
-    /// The exit status of `benthic`.
     pub exit_status: u8,
 }
 
@@ -147,14 +144,12 @@ pub enum Action {
     /// A read operation or a listing.
     Read,
     Write,
-    /// A call of a class method.
     Exec,
     /// Opening a store, or creating or removing a pool.
     Admin,
 }
 
 impl ErrorKind {
-    /// The kind's row in the [table](ERROR_TABLE).
     pub fn row(self) -> &'static ErrorRow {
         &ERROR_TABLE[self as usize]
     }
@@ -192,7 +187,6 @@ impl ErrorKind {
         }
     }
 
-    /// Finds the kind with this [name](ErrorRow::name).
     pub fn from_name(name: &str) -> Option<ErrorKind> {
         ERROR_TABLE.iter().find(|row| row.name == name).map(|row| row.kind)
     }
@@ -267,7 +261,6 @@ impl Error {
         self
     }
 
-    /// Attaches the underlying error.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
         self.0.source = Some(source.into());

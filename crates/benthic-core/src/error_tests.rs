@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 #[test]
 fn the_table_is_total_and_its_rows_are_distinct() {
     for (index, row) in ERROR_TABLE.iter().enumerate() {
-        assert_eq!(row.kind as usize, index, "rows stand in the order of the kinds");
+        assert_eq!(row.kind as usize, index, "the rows are in the order of the kinds");
         assert_eq!(row.kind.row().name, row.name);
         assert_eq!(ErrorKind::from_name(row.name), Some(row.kind));
     }
@@ -23,7 +23,7 @@ fn the_table_is_total_and_its_rows_are_distinct() {
 }
 
 #[test]
-fn every_kind_survives_its_errno() {
+fn every_kind_maps_to_its_errno_and_back() {
     for row in &ERROR_TABLE {
         for action in [Action::Read, Action::Write, Action::Exec, Action::Admin] {
             let expected = match (row.kind, action) {
@@ -38,7 +38,7 @@ fn every_kind_survives_its_errno() {
 }
 
 #[test]
-fn every_errno_has_a_kind_by_every_action() {
+fn every_errno_has_a_kind_for_every_action() {
     for number in 0..200 {
         for action in [Action::Read, Action::Write, Action::Exec, Action::Admin] {
             let kind = ErrorKind::from_errno(number, action);

@@ -11,8 +11,9 @@ use crate::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// A read operation that returns a `T`. [`Pool::fetch`](crate::Pool#method.fetch) runs it. Combine
-/// single steps with [`and`](Fetch::and) and [`all`](Fetch::all).
+/// A read operation that returns a `T`. [`Pool::fetch`](crate::Pool#method.fetch) runs it. Each
+/// constructor creates the [`ReadStep`] of its name. Combine steps with [`and`](Fetch::and) and
+/// [`all`](Fetch::all).
 pub struct Fetch<T> {
     op: ReadOp,
     outputs: Outputs<T>,
@@ -48,7 +49,6 @@ macro_rules! only {
 }
 
 impl Fetch<Bytes> {
-    /// A fetch with the step [`ReadStep::Read`].
     pub fn read(offset_bytes: u64, len_bytes: u64) -> Fetch<Bytes> {
         Fetch::step(ReadStep::Read { offset_bytes, len_bytes }, only!(Data))
     }
@@ -60,38 +60,32 @@ impl Fetch<Bytes> {
         Fetch::step(ReadStep::Read { offset_bytes, len_bytes }, exact).assert_version(version)
     }
 
-    /// A fetch with the step [`ReadStep::GetXattr`].
     pub fn get_xattr(name: impl Into<String>) -> Fetch<Bytes> {
         Fetch::step(ReadStep::GetXattr { name: name.into() }, only!(Xattr))
     }
 
-    /// A fetch with the step [`ReadStep::Exec`].
     pub fn exec(call: ClassCall) -> Fetch<Bytes> {
         Fetch::step(ReadStep::Exec(call), only!(Exec))
     }
 }
 
 impl Fetch<Stat> {
-    /// A fetch with the step [`ReadStep::Stat`].
     pub fn stat() -> Fetch<Stat> {
         Fetch::step(ReadStep::Stat, only!(Stat))
     }
 }
 
 impl Fetch<BTreeMap<String, Bytes>> {
-    /// A fetch with the step [`ReadStep::ListXattrs`].
     pub fn list_xattrs() -> Fetch<BTreeMap<String, Bytes>> {
         Fetch::step(ReadStep::ListXattrs, only!(Xattrs))
     }
 }
 
 impl Fetch<OmapPage> {
-    /// A fetch with the step [`ReadStep::OmapGet`].
     pub fn omap_get<K: Into<Bytes>>(keys: impl IntoIterator<Item = K>) -> Fetch<OmapPage> {
         Fetch::step(ReadStep::OmapGet { keys: keys.into_iter().map(Into::into).collect() }, only!(Omap))
     }
 
-    /// A fetch with the step [`ReadStep::OmapRange`].
     pub fn omap_range(after: Option<Bytes>, prefix: impl Into<Bytes>, entries_max: usize) -> Fetch<OmapPage> {
         Fetch::step(ReadStep::OmapRange { after, prefix: prefix.into(), entries_max }, only!(Omap))
     }
@@ -129,7 +123,6 @@ impl<T: 'static> Fetch<T> {
         Fetch { op, outputs: Outputs(Box::new(take)) }
     }
 
-    /// Adds [`Guard::Version`](crate::Guard::Version).
     #[must_use]
     pub fn assert_version(self, version: u64) -> Fetch<T> {
         Fetch { op: self.op.assert_version(version), ..self }

@@ -8,7 +8,7 @@ fn reply(outputs: impl Into<Vec<ReadOutput>>) -> ReadReply {
 }
 
 #[test]
-fn steps_and_guards_are_one_operation_and_outputs_come_in_their_order() {
+fn combined_fetches_are_one_operation_with_ordered_outputs() {
     let ranges = Fetch::all([0, 1].map(|offset_bytes| Fetch::read(offset_bytes, 1)));
     let (op, outputs) = Fetch::stat().assert_version(5).and(ranges).and(Fetch::get_xattr("a")).into_parts();
     let read = |offset_bytes| ReadStep::Read { offset_bytes, len_bytes: 1 };
@@ -22,7 +22,7 @@ fn steps_and_guards_are_one_operation_and_outputs_come_in_their_order() {
 }
 
 #[test]
-fn outputs_of_other_steps_are_a_defect_of_the_engine() {
+fn outputs_that_do_not_match_the_steps_are_internal_errors() {
     let xattr = || ReadOutput::Xattr("x".into());
     for outputs in [vec![], vec![xattr()], vec![ReadOutput::Stat(STAT), xattr()]] {
         let refused = Fetch::stat().into_parts().1.of(reply(outputs)).unwrap_err();

@@ -20,7 +20,7 @@ pub struct Meter {
 impl Meter {
     /// Wraps a pool so that this meter counts its operations.
     pub fn pool(self: &Arc<Self>, pool: Arc<dyn Pool>) -> Arc<dyn Pool> {
-        Arc::new(Metered { pool, meter: Arc::clone(self) })
+        Arc::new(MeteredPool { pool, meter: Arc::clone(self) })
     }
 
     /// Number of operations, including listings.
@@ -28,12 +28,10 @@ impl Meter {
         self.operations.load(Ordering::Relaxed)
     }
 
-    /// Payload sent to the engine.
     pub fn sent_bytes(&self) -> u64 {
         self.sent_bytes.load(Ordering::Relaxed)
     }
 
-    /// Payload received from the engine.
     pub fn received_bytes(&self) -> u64 {
         self.received_bytes.load(Ordering::Relaxed)
     }
@@ -48,13 +46,13 @@ impl Meter {
     }
 }
 
-struct Metered {
+struct MeteredPool {
     pool: Arc<dyn Pool>,
     meter: Arc<Meter>,
 }
 
 #[async_trait]
-impl Pool for Metered {
+impl Pool for MeteredPool {
     fn name(&self) -> &str {
         self.pool.name()
     }

@@ -38,7 +38,6 @@ impl ObjectId {
         &self.namespace
     }
 
-    /// The name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -82,11 +81,8 @@ pub fn is_reserved_namespace(namespace: &str) -> bool {
 pub fn check_pool_name(name: &str) -> Result<()> {
     check_name("pool name", name, limits::POOL_NAME_BYTES_MAX)?;
     if name.contains(|c: char| c == '/' || c == ':' || c.is_control()) || name.starts_with(['-', '.']) {
-        return Err(Error::new(
-            ErrorKind::InvalidArgument,
-            "a pool name has no '/', ':' or control character and does not start with '-' or '.'",
-        )
-        .with("pool", name));
+        let message = "a pool name has no '/', ':' or control character and does not start with '-' or '.'";
+        return Err(Error::new(ErrorKind::InvalidArgument, message).with("pool", name));
     }
     Ok(())
 }

@@ -2,7 +2,7 @@ use super::{ObjectAddress, ObjectId, PoolAddress, check_pool_name, is_reserved_n
 use crate::ErrorKind;
 
 #[test]
-fn names_stop_at_their_limits() {
+fn names_have_limits() {
     assert!(ObjectId::new("x".repeat(2_048)).is_ok());
     assert_eq!(ObjectId::new("x".repeat(2_049)).unwrap_err().kind(), ErrorKind::LimitExceeded);
     // Limits count bytes, not characters.
@@ -37,7 +37,7 @@ fn addresses_parse_and_print() {
 }
 
 #[test]
-fn namespaces_of_benthic_are_told_by_their_beginning() {
+fn reserved_namespaces_have_the_prefix() {
     for namespace in ["benthic.tables", "benthic.table.0123456789abcdef", "benthic."] {
         assert!(is_reserved_namespace(namespace), "{namespace}");
     }

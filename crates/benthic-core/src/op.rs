@@ -34,22 +34,16 @@ impl Compare {
 /// guard on a missing object fails with `NotFound`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Guard {
+    /// The object exists.
     Exists,
     /// The object has exactly this version.
     Version(u64),
     /// Compares an attribute with a given value; all comparisons are allowed. A missing attribute
     /// compares as an empty value.
-    Xattr {
-        name: String,
-        compare: Compare,
-        value: Bytes,
-    },
+    Xattr { name: String, compare: Compare, value: Bytes },
     /// The omap value equals the given value. A missing key counts as an empty value. Only equality
     /// is offered, because no other omap comparison of an OSD orders all bytes.
-    Omap {
-        key: Bytes,
-        value: Bytes,
-    },
+    Omap { key: Bytes, value: Bytes },
 }
 
 /// A call of a class method within an operation.
@@ -71,7 +65,6 @@ pub enum ExecOp {
 }
 
 impl ClassCall {
-    /// A call of `class.method` with `input`.
     pub fn new(class: impl Into<String>, method: impl Into<String>, input: impl Into<Bytes>) -> ClassCall {
         ClassCall { class: class.into(), method: method.into(), input: input.into() }
     }
@@ -112,16 +105,10 @@ pub enum ReadStep {
     ListXattrs,
     /// Returns the entries of the given keys that exist, each once, in bytewise key order.
     OmapGet { keys: Vec<Bytes> },
-    /// Returns a page of entries in bytewise key order.
-    OmapRange {
-        /// Return only keys after this one. None starts at the first key.
-        after: Option<Bytes>,
-        /// Return only keys with this prefix.
-        prefix: Bytes,
-        /// Must be at least 1. A page never exceeds [`limits::OMAP_PAGE_ENTRIES_MAX`] entries and
-        /// about [`limits::OMAP_PAGE_BYTES_MAX`] bytes.
-        entries_max: usize,
-    },
+    /// Returns a page of entries in bytewise key order, only of keys after `after` and with
+    /// `prefix`. `entries_max` must be at least 1. A page never exceeds
+    /// [`limits::OMAP_PAGE_ENTRIES_MAX`] entries and about [`limits::OMAP_PAGE_BYTES_MAX`] bytes.
+    OmapRange { after: Option<Bytes>, prefix: Bytes, entries_max: usize },
     /// Returns the output of a `READ` method.
     Exec(ClassCall),
 }
@@ -129,11 +116,8 @@ pub enum ReadStep {
 /// One step of a write operation. A step sees the size and existence that earlier steps produced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteStep {
-    /// Creates the object if it is missing.
-    Create {
-        /// Fail with `AlreadyExists` if the object exists.
-        exclusive: bool,
-    },
+    /// Creates the object if it is missing. With `exclusive`, an existing object is `AlreadyExists`.
+    Create { exclusive: bool },
     /// Writes data at an offset. A gap before the offset reads as zeros. Empty data creates the
     /// object but does not change its size.
     Write { offset_bytes: u64, data: Bytes },
@@ -177,17 +161,18 @@ pub enum Durability {
     Buffered,
 }
 
-/// An atomic read operation. Its guards and steps see one state of the object.
+/// An atomic read operation. Its guards and steps see one state of the object. Each builder method
+/// adds the guard or step of its name.
 ///
 /// The operation fails at the first step that fails. A missing object is `NotFound`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadOp {
     pub guards: Vec<Guard>,
-    /// Each step adds one [`ReadOutput`] to the reply.
     pub steps: Vec<ReadStep>,
 }
 
-/// An atomic write operation: all guards hold and all steps happen, or nothing changes.
+/// An atomic write operation: all guards hold and all steps happen, or nothing changes. Each
+/// builder method adds the guard or step of its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteOp {
     pub guards: Vec<Guard>,
@@ -197,21 +182,18 @@ pub struct WriteOp {
 
 macro_rules! guard_builders {
     () => {
-        /// Adds [`Guard::Exists`].
         #[must_use]
         pub fn assert_exists(mut self) -> Self {
             self.guards.push(Guard::Exists);
             self
         }
 
-        /// Adds [`Guard::Version`].
         #[must_use]
         pub fn assert_version(mut self, version: u64) -> Self {
             self.guards.push(Guard::Version(version));
             self
         }
 
-        /// Adds [`Guard::Xattr`].
         #[must_use]
         pub fn cmp_xattr(
             mut self,
@@ -223,14 +205,12 @@ macro_rules! guard_builders {
             self
         }
 
-        /// Adds [`Guard::Omap`].
         #[must_use]
         pub fn cmp_omap(mut self, key: impl Into<Bytes>, value: impl Into<Bytes>) -> Self {
             self.guards.push(Guard::Omap { key: key.into(), value: value.into() });
             self
         }
 
-        /// Adds a class call.
         #[must_use]
         pub fn exec(
             mut self,
@@ -257,44 +237,37 @@ impl From<ClassCall> for WriteStep {
 }
 
 impl ReadOp {
-    /// A read operation without guards or steps.
     pub fn new() -> ReadOp {
         ReadOp::default()
     }
 
     guard_builders!();
 
-    /// Adds [`ReadStep::Read`].
     #[must_use]
     pub fn read(self, offset_bytes: u64, len_bytes: u64) -> ReadOp {
         self.step(ReadStep::Read { offset_bytes, len_bytes })
     }
 
-    /// Adds [`ReadStep::Stat`].
     #[must_use]
     pub fn stat(self) -> ReadOp {
         self.step(ReadStep::Stat)
     }
 
-    /// Adds [`ReadStep::GetXattr`].
     #[must_use]
     pub fn get_xattr(self, name: impl Into<String>) -> ReadOp {
         self.step(ReadStep::GetXattr { name: name.into() })
     }
 
-    /// Adds [`ReadStep::ListXattrs`].
     #[must_use]
     pub fn list_xattrs(self) -> ReadOp {
         self.step(ReadStep::ListXattrs)
     }
 
-    /// Adds [`ReadStep::OmapGet`].
     #[must_use]
     pub fn omap_get<K: Into<Bytes>>(self, keys: impl IntoIterator<Item = K>) -> ReadOp {
         self.step(ReadStep::OmapGet { keys: keys.into_iter().map(Into::into).collect() })
     }
 
-    /// Adds [`ReadStep::OmapRange`].
     #[must_use]
     pub fn omap_range(self, after: Option<Bytes>, prefix: impl Into<Bytes>, entries_max: usize) -> ReadOp {
         self.step(ReadStep::OmapRange { after, prefix: prefix.into(), entries_max })
@@ -328,10 +301,8 @@ impl ReadOp {
                 }
                 ReadStep::OmapRange { after, prefix, entries_max } => {
                     if *entries_max == 0 {
-                        return Err(Error::new(
-                            ErrorKind::InvalidArgument,
-                            "a page of an omap has at least one entry",
-                        ));
+                        let message = "an omap page needs room for at least one entry";
+                        return Err(Error::new(ErrorKind::InvalidArgument, message));
                     }
                     for start in after.iter().chain([prefix]).filter(|start| !start.is_empty()) {
                         size.omap_key(start)?;
@@ -346,7 +317,6 @@ impl ReadOp {
 }
 
 impl WriteOp {
-    /// A durable write operation without guards or steps.
     pub fn new() -> WriteOp {
         WriteOp::default()
     }
@@ -361,61 +331,51 @@ impl WriteOp {
         self
     }
 
-    /// Adds [`WriteStep::Create`].
     #[must_use]
     pub fn create(self, exclusive: bool) -> WriteOp {
         self.step(WriteStep::Create { exclusive })
     }
 
-    /// Adds [`WriteStep::Write`].
     #[must_use]
     pub fn write(self, offset_bytes: u64, data: impl Into<Bytes>) -> WriteOp {
         self.step(WriteStep::Write { offset_bytes, data: data.into() })
     }
 
-    /// Adds [`WriteStep::WriteFull`].
     #[must_use]
     pub fn write_full(self, data: impl Into<Bytes>) -> WriteOp {
         self.step(WriteStep::WriteFull { data: data.into() })
     }
 
-    /// Adds [`WriteStep::Append`].
     #[must_use]
     pub fn append(self, data: impl Into<Bytes>) -> WriteOp {
         self.step(WriteStep::Append { data: data.into() })
     }
 
-    /// Adds [`WriteStep::Truncate`].
     #[must_use]
     pub fn truncate(self, size_bytes: u64) -> WriteOp {
         self.step(WriteStep::Truncate { size_bytes })
     }
 
-    /// Adds [`WriteStep::Zero`].
     #[must_use]
     pub fn zero(self, offset_bytes: u64, len_bytes: u64) -> WriteOp {
         self.step(WriteStep::Zero { offset_bytes, len_bytes })
     }
 
-    /// Adds [`WriteStep::Remove`].
     #[must_use]
     pub fn remove(self) -> WriteOp {
         self.step(WriteStep::Remove)
     }
 
-    /// Adds [`WriteStep::SetXattr`].
     #[must_use]
     pub fn set_xattr(self, name: impl Into<String>, value: impl Into<Bytes>) -> WriteOp {
         self.step(WriteStep::SetXattr { name: name.into(), value: value.into() })
     }
 
-    /// Adds [`WriteStep::RemoveXattr`].
     #[must_use]
     pub fn remove_xattr(self, name: impl Into<String>) -> WriteOp {
         self.step(WriteStep::RemoveXattr { name: name.into() })
     }
 
-    /// Adds [`WriteStep::OmapSet`].
     #[must_use]
     pub fn omap_set<K: Into<Bytes>, V: Into<Bytes>>(
         self,
@@ -425,13 +385,11 @@ impl WriteOp {
         self.step(WriteStep::OmapSet { entries })
     }
 
-    /// Adds [`WriteStep::OmapRemove`].
     #[must_use]
     pub fn omap_remove<K: Into<Bytes>>(self, keys: impl IntoIterator<Item = K>) -> WriteOp {
         self.step(WriteStep::OmapRemove { keys: keys.into_iter().map(Into::into).collect() })
     }
 
-    /// Adds [`WriteStep::OmapClear`].
     #[must_use]
     pub fn omap_clear(self) -> WriteOp {
         self.step(WriteStep::OmapClear)
@@ -474,10 +432,9 @@ impl WriteOp {
                 }
                 WriteStep::OmapRemove { keys } => keys.iter().try_for_each(|key| size.omap_key(key))?,
                 WriteStep::Exec(_) if at > 0 => {
-                    return Err(Error::new(
-                        ErrorKind::InvalidArgument,
-                        "a method is the first step of its operation, and the only method; use several operations",
-                    ));
+                    let message =
+                        "an operation may call one method, as its first step; use several operations";
+                    return Err(Error::new(ErrorKind::InvalidArgument, message));
                 }
                 WriteStep::Exec(call) => size.call(call)?,
                 WriteStep::Create { .. } | WriteStep::Remove | WriteStep::OmapClear => {}
@@ -495,12 +452,10 @@ pub fn check_object_size(size_bytes: u64) -> Result<()> {
     if size_bytes <= limits::OBJECT_BYTES_MAX {
         return Ok(());
     }
-    Err(Error::new(
-        ErrorKind::LimitExceeded,
-        "the object would be too large; split the data over several objects",
-    )
-    .with("size_bytes", size_bytes)
-    .with("size_bytes_max", limits::OBJECT_BYTES_MAX))
+    let message = "the object would be too large; split the data over several objects";
+    Err(Error::new(ErrorKind::LimitExceeded, message)
+        .with("size_bytes", size_bytes)
+        .with("size_bytes_max", limits::OBJECT_BYTES_MAX))
 }
 
 /// Checks the target size of a truncation, which must be less than [`limits::OBJECT_BYTES_MAX`].
@@ -517,7 +472,8 @@ pub fn check_truncate(size_bytes: u64) -> Result<()> {
 /// `InvalidArgument`, `LimitExceeded`.
 pub fn check_zero(offset_bytes: u64, len_bytes: u64) -> Result<()> {
     if len_bytes == 0 {
-        return Err(Error::new(ErrorKind::InvalidArgument, "a range to zero has at least one byte"));
+        let message = "the range to zero is empty; give it at least one byte";
+        return Err(Error::new(ErrorKind::InvalidArgument, message));
     }
     check_object_size(offset_bytes.saturating_add(len_bytes))
 }
@@ -583,12 +539,10 @@ impl OperationSize {
         if self.len_bytes <= limits::OPERATION_BYTES_MAX {
             return Ok(());
         }
-        Err(Error::new(
-            ErrorKind::LimitExceeded,
-            "one operation carries too much; use several with smaller ranges",
-        )
-        .with("len_bytes", self.len_bytes)
-        .with("len_bytes_max", limits::OPERATION_BYTES_MAX))
+        let message = "the operation is too large; split it into several with smaller ranges";
+        Err(Error::new(ErrorKind::LimitExceeded, message)
+            .with("len_bytes", self.len_bytes)
+            .with("len_bytes_max", limits::OPERATION_BYTES_MAX))
     }
 
     fn omap_key(&mut self, key: &[u8]) -> Result<()> {
@@ -650,18 +604,12 @@ pub struct OmapPage {
 /// The output of one step of a read operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadOutput {
-    /// Output of [`ReadStep::Read`].
     Data(Bytes),
-    /// Output of [`ReadStep::Stat`].
     Stat(Stat),
-    /// Output of [`ReadStep::GetXattr`].
     Xattr(Bytes),
-    /// Output of [`ReadStep::ListXattrs`].
     Xattrs(BTreeMap<String, Bytes>),
-    /// Output of [`ReadStep::OmapGet`], for which `more` is never set, and of
-    /// [`ReadStep::OmapRange`].
+    /// Output of both omap steps. [`ReadStep::OmapGet`] never sets `more`.
     Omap(OmapPage),
-    /// Output of [`ReadStep::Exec`].
     Exec(Bytes),
 }
 
@@ -685,7 +633,6 @@ impl ReadOutput {
 /// The reply to a read operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadReply {
-    /// The object's version at the time of the read.
     pub version: u64,
     /// One output per step, in order.
     pub outputs: Vec<ReadOutput>,

@@ -7,7 +7,7 @@ fn kind<T>(result: crate::Result<T>) -> Option<ErrorKind> {
 }
 
 #[test]
-fn an_operation_carries_64_mib_and_no_more() {
+fn an_operation_is_limited_to_64_mib() {
     let half = Bytes::from(vec![0; 32 * 1024 * 1024]);
     assert_eq!(kind(WriteOp::new().write(0, half.clone()).append(half.clone()).check()), None);
     let over = WriteOp::new().write(0, half.clone()).append(half).set_xattr("a", "b");
@@ -19,7 +19,7 @@ fn an_operation_carries_64_mib_and_no_more() {
 }
 
 #[test]
-fn the_size_of_an_operation_is_all_that_it_carries() {
+fn the_size_of_an_operation_counts_all_its_data() {
     let entry = limits::ENTRY_BYTES;
     let guarded = WriteOp::new().cmp_omap("key", "value").cmp_xattr("a", Compare::Eq, "12");
     assert_eq!(guarded.check().unwrap(), 10 + entry);
@@ -30,7 +30,7 @@ fn the_size_of_an_operation_is_all_that_it_carries() {
 }
 
 #[test]
-fn an_object_stops_at_128_mib() {
+fn an_object_is_limited_to_128_mib() {
     assert_eq!(kind(check_object_size(limits::OBJECT_BYTES_MAX)), None);
     assert_eq!(kind(check_object_size(limits::OBJECT_BYTES_MAX + 1)), Some(ErrorKind::LimitExceeded));
     assert_eq!(kind(WriteOp::new().write(u64::MAX, "x").check()), Some(ErrorKind::LimitExceeded));
@@ -42,7 +42,7 @@ fn an_object_stops_at_128_mib() {
 }
 
 #[test]
-fn names_and_values_stop_at_their_limits() {
+fn names_and_values_have_limits() {
     let name = "n".repeat(101);
     assert_eq!(kind(WriteOp::new().set_xattr(name.clone(), "").check()), Some(ErrorKind::LimitExceeded));
     assert_eq!(kind(ReadOp::new().get_xattr("").check()), Some(ErrorKind::InvalidArgument));
@@ -54,7 +54,7 @@ fn names_and_values_stop_at_their_limits() {
 }
 
 #[test]
-fn what_an_osd_would_stumble_over_is_refused() {
+fn operations_that_an_osd_mishandles_are_rejected() {
     for op in [
         WriteOp::new().zero(0, 0),
         WriteOp::new().create(false).exec("c", "m", ""),

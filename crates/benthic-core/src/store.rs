@@ -33,10 +33,8 @@ pub trait Store: Send + Sync {
     /// `NotFound`.
     async fn open_pool(&self, name: &str) -> Result<Arc<dyn Pool>>;
 
-    /// Describes the classes that the store can run.
     async fn classes(&self) -> Result<Vec<ClassInfo>>;
 
-    /// Where classes run.
     fn class_host(&self) -> ClassHost;
 
     /// Waits until every operation acknowledged before this call is durable.
@@ -50,7 +48,7 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// `Unsupported` if the engine has its own tools for this check.
     async fn fsck(&self) -> Result<FsckReport> {
-        Err(Error::new(ErrorKind::Unsupported, "this engine has no fsck of Benthic's"))
+        Err(Error::new(ErrorKind::Unsupported, "this engine does not support fsck; use its own tools"))
     }
 }
 
@@ -70,7 +68,6 @@ pub enum ClassHost {
 /// `list`.
 #[async_trait]
 pub trait Pool: Send + Sync {
-    /// The pool's name.
     fn name(&self) -> &str;
 
     /// Runs a read operation in one round trip.
@@ -113,16 +110,15 @@ pub trait Pool: Send + Sync {
     /// `Unsupported` if the engine scrubs by itself.
     async fn scrub(&self, after: Option<ListToken>) -> Result<ScrubPage> {
         let _ = after;
-        Err(Error::new(ErrorKind::Unsupported, "this engine scrubs by itself"))
+        let message = "this engine does not support scrub commands; it scrubs by itself";
+        Err(Error::new(ErrorKind::Unsupported, message))
     }
 }
 
-/// Operations with typed replies, and single-step operations.
+/// Operations with typed replies, and single-step operations. Their errors are those of
+/// [`Pool::read`] and [`Pool::write`].
 impl dyn Pool + '_ {
     /// Runs a read operation with a typed reply. Returns the outputs and the object's version.
-    ///
-    /// # Errors
-    /// As [`Pool::read`].
     pub async fn fetch<T: 'static>(&self, object: &ObjectId, fetch: Fetch<T>) -> Result<(T, u64)> {
         let (op, outputs) = fetch.into_parts();
         let reply = self.read(object, op).await?;
@@ -130,41 +126,26 @@ impl dyn Pool + '_ {
     }
 
     /// Returns size and modification time of an object, and its version.
-    ///
-    /// # Errors
-    /// As [`Pool::read`].
     pub async fn stat(&self, object: &ObjectId) -> Result<(Stat, u64)> {
         self.fetch(object, Fetch::stat()).await
     }
 
     /// Reads a range of an object's data.
-    ///
-    /// # Errors
-    /// As [`Pool::read`].
     pub async fn read_range(&self, object: &ObjectId, offset_bytes: u64, len_bytes: u64) -> Result<Bytes> {
         self.fetch(object, Fetch::read(offset_bytes, len_bytes)).await.map(|(data, _)| data)
     }
 
-    /// Reads one attribute.
-    ///
-    /// # Errors
-    /// As [`Pool::read`]; also `NotFound` for a missing attribute.
+    /// Reads one attribute. A missing attribute is `NotFound`.
     pub async fn get_xattr(&self, object: &ObjectId, name: &str) -> Result<Bytes> {
         self.fetch(object, Fetch::get_xattr(name)).await.map(|(value, _)| value)
     }
 
     /// Replaces an object's data. The write is durable.
-    ///
-    /// # Errors
-    /// As [`Pool::write`].
     pub async fn write_full(&self, object: &ObjectId, data: impl Into<Bytes>) -> Result<WriteReply> {
         self.write(object, WriteOp::new().write_full(data)).await
     }
 
     /// Removes an object. The removal is durable.
-    ///
-    /// # Errors
-    /// As [`Pool::write`].
     pub async fn remove(&self, object: &ObjectId) -> Result<()> {
         self.write(object, WriteOp::new().remove()).await.map(|_| ())
     }
@@ -228,7 +209,6 @@ pub struct Damage {
 /// The result of one scrub step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScrubPage {
-    /// Number of objects checked.
     pub objects: u64,
     /// Number of bytes read and verified.
     pub bytes: u64,

@@ -60,7 +60,7 @@ pub fn log(dir: &Path, applied_lsn: u64) {
     };
     if let Ok(records) = read() {
         assert!(records.iter().zip(applied_lsn + 1..).all(|((lsn, _), wanted)| *lsn == wanted));
-        assert_eq!(read().ok(), Some(records), "a log that was opened opens again, and is the same");
+        assert_eq!(read().ok(), Some(records), "a second opening of the log finds the same records");
     }
 }
 
@@ -96,13 +96,13 @@ pub fn token(bytes: &[u8]) {
 fn message<T: Wire + PartialEq>(bytes: Bytes) -> Option<T> {
     let (id, message) = parse::<T>(&bytes).ok()?;
     let again = frame(id, &message);
-    assert!(again.is_some_and(|again| again[4..] == bytes), "what is decoded encodes to the same bytes");
+    assert!(again.is_some_and(|again| again[4..] == bytes), "a decoded value encodes to the same bytes");
     Some(message)
 }
 
 fn same<T>(bytes: &[u8], decode: impl Fn(&Bytes) -> Decoded<T>, encode: impl Fn(&T) -> Vec<u8>) {
     if let Ok(value) = decode(&Bytes::copy_from_slice(bytes)) {
-        assert_eq!(encode(&value), bytes, "what is decoded encodes to the same bytes");
+        assert_eq!(encode(&value), bytes, "a decoded value encodes to the same bytes");
     }
 }
 

@@ -5,11 +5,11 @@
 //! owner.
 
 use crate::Options;
-use crate::socket::client::{Connection, Lost};
+use crate::socket::client::{Connection, ConnectionLost};
 use crate::socket::server::{Handler, Server};
 use crate::socket::wire::{Payload, Reply, Request};
-use crate::store::{Arriving, Dir, Done, Engine, Opened};
-use crate::workers::Workers;
+use crate::store::{Announcement, Completion, Dir, Engine, Ownership};
+use crate::workers::{Workers, spawn};
 use async_trait::async_trait;
 use benthic_core::{
     ClassCall, ClassHost, ClassInfo, ClassRegistry, Error, ErrorKind, FsckReport, ListPage, ListRequest,
@@ -88,7 +88,6 @@ impl EmbeddedStore {
         }
     }
 
-    /// Returns true if this process owns the directory now.
     pub fn is_owner(&self) -> bool {
         matches!(*self.shared.route.lock(), Some(Route::Owner(_)))
     }
@@ -107,27 +106,26 @@ impl Route {
         let waited = Stopwatch::start(&*options.clock);
         loop {
             match Dir::open(dir, create)? {
-                Opened::Owned(dir) => return Ok(Route::Owner(Owner::start(dir, options.clone())?)),
-                Opened::Busy => match Connection::open(dir) {
+                Ownership::Owned(dir) => return Ok(Route::Owner(Owner::start(dir, options.clone())?)),
+                Ownership::Busy => match Connection::open(dir) {
                     Ok(connection) => return Ok(Route::Client(Arc::new(connection))),
                     Err(e) if e.kind() == std::io::ErrorKind::InvalidData => {
                         return Err(Error::new(
                             ErrorKind::Unsupported,
-                            "the process that owns the store is another version of Benthic; stop it first",
+                            "the process that owns the store runs another version of Benthic; stop it first",
                         )
                         .with("dir", dir.display()));
                     }
                     Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
-                        return Err(Error::new(
-                            ErrorKind::PermissionDenied,
-                            "another user's process owns the store; only that user reaches it",
-                        )
-                        .with("dir", dir.display()));
+                        let message = "a process of another user owns the store; run this as that user";
+                        return Err(
+                            Error::new(ErrorKind::PermissionDenied, message).with("dir", dir.display())
+                        );
                     }
                     Err(e) if waited.elapsed() > Duration::from_millis(OPEN_MS_MAX) => {
                         return Err(Error::new(
                             ErrorKind::Unavailable,
-                            "another process owns the store and does not answer; its pid is in the file lock",
+                            "another process owns the store and does not answer; the file lock has its pid",
                         )
                         .with("dir", dir.display())
                         .with_source(e));
@@ -161,7 +159,7 @@ impl Shared {
                 return Err(Error::new(
                     ErrorKind::OutcomeUnknown,
                     "the process that owned the store died; buffered writes since the last flush may be lost, and this \
-                     request was not done",
+                     request was not executed",
                 ));
             }
             let route = self.route.lock().clone();
@@ -171,12 +169,7 @@ impl Shared {
             match route {
                 Route::Owner(owner) => {
                     let (done, reply) = oneshot::channel();
-                    owner.handle(
-                        request,
-                        Box::new(move |reply| {
-                            let _ = done.send(reply);
-                        }),
-                    );
+                    owner.handle(request, Box::new(move |reply| drop(done.send(reply))));
                     return reply.await.unwrap_or_else(|_| {
                         Err(Error::new(ErrorKind::Internal, "the operation panicked; see the log"))
                     });
@@ -184,19 +177,19 @@ impl Shared {
                 Route::Client(connection) => match connection.call(&request).await {
                     Ok(reply) => return reply.into_result(),
                     Err(lost) => {
-                        self.find_another(connection).await?;
-                        if lost == Lost::Unknown && self.changes(&request) {
+                        self.reconnect(connection).await?;
+                        if lost == ConnectionLost::OutcomeUnknown && self.changes(&request) {
                             return Err(Error::new(
                                 ErrorKind::OutcomeUnknown,
-                                "the process that owned the store died before it answered; read to find out",
+                                "the process that owned the store died before it answered; read the object again",
                             ));
                         }
                     }
                 },
             }
         }
-        Err(Error::new(ErrorKind::Unavailable, "the processes that own the store keep going away")
-            .with("dir", self.dir.display()))
+        let message = "the process that owns the store exited too often during the request; try again";
+        Err(Error::new(ErrorKind::Unavailable, message).with("dir", self.dir.display()))
     }
 
     /// Returns true if a retry of the request could have a visible effect.
@@ -209,22 +202,16 @@ impl Shared {
     }
 
     /// Replaces a connection that ended. Runs on its own thread, because it may take long.
-    async fn find_another(self: &Arc<Self>, ended: Arc<Connection>) -> Result<()> {
+    async fn reconnect(self: &Arc<Self>, ended: Arc<Connection>) -> Result<()> {
         let (done, outcome) = oneshot::channel();
         let shared = Arc::clone(self);
-        let find = move || {
-            let _ = done.send(shared.find_another_now(&ended));
-        };
-        std::thread::Builder::new()
-            .name("benthic-route".to_owned())
-            .spawn(find)
-            .map_err(|e| Error::new(ErrorKind::Unavailable, "a thread cannot be started").with_source(e))?;
+        spawn("benthic-route", move || drop(done.send(shared.reconnect_now(&ended))))?;
         outcome
             .await
             .unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "opening the store again panicked")))
     }
 
-    fn find_another_now(&self, ended: &Arc<Connection>) -> Result<()> {
+    fn reconnect_now(&self, ended: &Arc<Connection>) -> Result<()> {
         let _routing = self.routing.lock();
         // Another thread may already have found a new route or closed the store.
         match &*self.route.lock() {
@@ -323,7 +310,6 @@ impl Pool for EmbeddedPool {
     }
 }
 
-/// The engine, its worker threads, and the socket for other processes.
 struct Owner {
     engine: Arc<Engine>,
     workers: Arc<Workers>,
@@ -349,7 +335,7 @@ impl Owner {
         }
     }
 
-    fn handle(&self, request: Request, done: Done<Reply>) {
+    fn handle(&self, request: Request, done: Completion<Reply>) {
         handle(&self.engine, &self.workers, request, done);
     }
 
@@ -362,7 +348,7 @@ impl Owner {
     }
 }
 
-fn handle(engine: &Arc<Engine>, workers: &Arc<Workers>, request: Request, done: Done<Reply>) {
+fn handle(engine: &Arc<Engine>, workers: &Arc<Workers>, request: Request, done: Completion<Reply>) {
     // Waking another thread would take longer than such a read.
     if let Request::Read { pool, object, op } = &request
         && let Some(reply) = workers.run_here(|| engine.read_at_once(*pool, object, op)).flatten()
@@ -370,22 +356,21 @@ fn handle(engine: &Arc<Engine>, workers: &Arc<Workers>, request: Request, done: 
         return engine.answer(*pool, object, reply, reply_to(done));
     }
     let engine = Arc::clone(engine);
-    let arriving = match &request {
+    let announcement = match &request {
         Request::Write { op, .. } => engine.announce(op),
         _ => None,
     };
     workers.submit(Box::new(move |admitted| match admitted {
-        Ok(()) => run(&engine, request, arriving, done),
+        Ok(()) => run(&engine, request, announcement, done),
         Err(error) => done(Err(error)),
     }));
 }
 
-/// Converts a typed result into a reply.
-fn reply_to<T: Payload>(done: Done<Reply>) -> Done<T> {
+fn reply_to<T: Payload>(done: Completion<Reply>) -> Completion<T> {
     Box::new(|outcome| done(outcome.map(Payload::into_reply)))
 }
 
-fn run(engine: &Engine, request: Request, arriving: Option<Arriving>, done: Done<Reply>) {
+fn run(engine: &Engine, request: Request, announcement: Option<Announcement>, done: Completion<Reply>) {
     match request {
         Request::CreatePool { name } => reply_to(done)(engine.create_pool(&name)),
         Request::RemovePool { name } => reply_to(done)(engine.remove_pool(&name)),
@@ -395,7 +380,7 @@ fn run(engine: &Engine, request: Request, arriving: Option<Arriving>, done: Done
         Request::Flush {} => engine.flush(reply_to(done)),
         Request::Fsck {} => reply_to(done)(engine.fsck()),
         Request::Read { pool, object, op } => engine.read(pool, &object, &op, reply_to(done)),
-        Request::Write { pool, object, op } => engine.write(pool, &object, &op, arriving, reply_to(done)),
+        Request::Write { pool, object, op } => engine.write(pool, &object, &op, announcement, reply_to(done)),
         Request::Exec { pool, object, call } => engine.exec(pool, &object, call, reply_to(done)),
         Request::List { pool, request } => engine.list(pool, &request, reply_to(done)),
         Request::Scrub { pool, after } => reply_to(done)(engine.scrub(pool, after.as_ref())),

@@ -41,25 +41,22 @@ impl Methods {
         for step in steps {
             let ReadStep::Exec(call) = step else { continue };
             if self.writes(call)? {
-                return Err(Error::new(
-                    ErrorKind::InvalidArgument,
-                    "a write method does not run in a read operation; use exec or a write operation",
-                )
-                .with("class", &call.class)
-                .with("method", &call.method));
+                let message =
+                    "a write method does not run in a read operation; use exec or a write operation";
+                return Err(Error::new(ErrorKind::InvalidArgument, message)
+                    .with("class", &call.class)
+                    .with("method", &call.method));
             }
         }
         Ok(())
     }
 
-    /// The operation that runs a call.
     pub fn exec_op(&self, call: ClassCall) -> Result<ExecOp> {
         call.check()?;
         let writes = self.writes(&call)?;
         Ok(call.into_op(writes))
     }
 
-    /// Returns true if the method changes its object.
     fn writes(&self, call: &ClassCall) -> Result<bool> {
         Ok(self.classes.method(&call.class, &call.method)?.flags.contains(MethodFlags::WRITE))
     }
@@ -154,15 +151,15 @@ fn check_guards(object: &mut dyn ObjectState, guards: &[Guard]) -> Result<()> {
                     Err(error) => return Err(error),
                 };
                 if !compare.holds(&stored, value) {
-                    return Err(Error::new(ErrorKind::Conflict, "the attribute compares otherwise")
-                        .with("attribute", name));
+                    let message = "the comparison with the attribute does not hold";
+                    return Err(Error::new(ErrorKind::Conflict, message).with("attribute", name));
                 }
             }
             Guard::Omap { key, value } => {
                 let found = object.omap_get(std::slice::from_ref(key))?;
                 let stored = found.first().map_or(&[][..], |(_, stored)| stored);
                 if stored != value {
-                    return Err(Error::new(ErrorKind::Conflict, "the omap value is another")
+                    return Err(Error::new(ErrorKind::Conflict, "the omap value differs")
                         .with("key", format_args!("{key:?}")));
                 }
             }
@@ -199,7 +196,6 @@ impl ZeroEffect {
     }
 }
 
-/// Builds one page of an omap range.
 pub(crate) struct OmapPageBuilder {
     entries_max: usize,
     len_bytes: usize,

@@ -22,7 +22,7 @@ mod workers;
 pub use embedded::EmbeddedStore;
 pub use memory::MemStore;
 pub use options::Options;
-pub use salvage::{Salvaged, salvage};
+pub use salvage::{SalvageReport, salvage};
 
 // The fuzz targets also run in the unit tests. They refer to this crate by its external name.
 #[cfg(test)]

@@ -24,11 +24,11 @@ pub(crate) fn decode(key: &[u8]) -> Option<ObjectId> {
 }
 
 pub(crate) fn decode_token(token: &ListToken) -> Result<ObjectId> {
-    decode(&token.0)
-        .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "the token is not one of this pool's"))
+    decode(&token.0).ok_or_else(|| {
+        Error::new(ErrorKind::InvalidArgument, "the token does not come from a listing of this pool")
+    })
 }
 
-/// Builds one page.
 pub(crate) struct Lister<'a> {
     request: &'a ListRequest,
     objects_max: usize,

@@ -25,7 +25,6 @@ pub struct MemStore {
 }
 
 impl MemStore {
-    /// An empty store.
     pub fn new(options: Options) -> Arc<MemStore> {
         let methods =
             Methods { classes: options.classes, clock: options.clock, limits: options.method_limits };
@@ -222,8 +221,8 @@ impl Staged<'_> {
         }
     }
 
-    /// The object after the operation. Created if it is missing.
-    fn made(&mut self) -> &mut Object {
+    /// Marks the object as changed and returns it. Creates it if it is missing.
+    fn touch(&mut self) -> &mut Object {
         let before = self.before;
         let after = self.after.get_or_insert_with(|| before.cloned());
         let object = after.get_or_insert_default();
@@ -231,12 +230,12 @@ impl Staged<'_> {
         object
     }
 
-    /// The object after the operation, if it exists at this point.
-    fn existing(&mut self) -> Result<&mut Object> {
+    /// [`Staged::touch`] for an object that exists at this point.
+    fn touch_existing(&mut self) -> Result<&mut Object> {
         if self.now().is_none() {
             return Err(no_such_object());
         }
-        Ok(self.made())
+        Ok(self.touch())
     }
 }
 
@@ -293,12 +292,12 @@ impl ObjectAccess for Staged<'_> {
         if exclusive && self.now().is_some() {
             return Err(Error::new(ErrorKind::AlreadyExists, "the object is there already"));
         }
-        self.made();
+        self.touch();
         Ok(())
     }
 
     fn write(&mut self, offset_bytes: u64, data: Bytes) -> Result<()> {
-        let object = self.made();
+        let object = self.touch();
         let start = offset_bytes as usize;
         let end = start + data.len();
         if !data.is_empty() {
@@ -311,13 +310,13 @@ impl ObjectAccess for Staged<'_> {
     }
 
     fn write_full(&mut self, data: Bytes) -> Result<()> {
-        self.made().data = data.to_vec();
+        self.touch().data = data.to_vec();
         Ok(())
     }
 
     fn truncate(&mut self, size_bytes: u64) -> Result<()> {
         if self.now().is_some() {
-            self.made().data.resize(size_bytes as usize, 0);
+            self.touch().data.resize(size_bytes as usize, 0);
         }
         Ok(())
     }
@@ -327,8 +326,8 @@ impl ObjectAccess for Staged<'_> {
         let start = offset_bytes as usize;
         match ZeroEffect::of(object.data.len() as u64, offset_bytes, len_bytes) {
             ZeroEffect::Nothing => {}
-            ZeroEffect::Truncate => self.made().data.truncate(start),
-            ZeroEffect::Fill => self.made().data[start..start + len_bytes as usize].fill(0),
+            ZeroEffect::Truncate => self.touch().data.truncate(start),
+            ZeroEffect::Fill => self.touch().data[start..start + len_bytes as usize].fill(0),
         }
         Ok(())
     }
@@ -342,17 +341,17 @@ impl ObjectAccess for Staged<'_> {
     }
 
     fn set_xattr(&mut self, name: &str, value: Bytes) -> Result<()> {
-        self.made().xattrs.insert(name.to_owned(), value);
+        self.touch().xattrs.insert(name.to_owned(), value);
         Ok(())
     }
 
     fn omap_set(&mut self, entries: BTreeMap<Bytes, Bytes>) -> Result<()> {
-        self.made().omap.extend(entries);
+        self.touch().omap.extend(entries);
         Ok(())
     }
 
     fn omap_remove(&mut self, keys: &[Bytes]) -> Result<()> {
-        let omap = &mut self.existing()?.omap;
+        let omap = &mut self.touch_existing()?.omap;
         for key in keys {
             omap.remove(key);
         }
@@ -362,7 +361,7 @@ impl ObjectAccess for Staged<'_> {
     fn omap_clear(&mut self) -> Result<()> {
         let object = self.now().ok_or_else(no_such_object)?;
         if !object.omap.is_empty() {
-            self.made().omap.clear();
+            self.touch().omap.clear();
         }
         Ok(())
     }
@@ -378,7 +377,7 @@ impl ObjectState for Staged<'_> {
     }
 
     fn remove_xattr(&mut self, name: &str) -> Result<()> {
-        self.existing()?.xattrs.remove(name);
+        self.touch_existing()?.xattrs.remove(name);
         Ok(())
     }
 }

@@ -7,11 +7,9 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Options {
     pub classes: ClassRegistry,
-    /// Limits of one method call.
     pub method_limits: MethodLimits,
     /// Clock for modification times and deadlines.
     pub clock: Arc<dyn Clock>,
-    /// Number of threads that run operations.
     pub workers: usize,
     /// Size of the write-ahead log that triggers a checkpoint.
     pub log_bytes_max: u64,
@@ -37,7 +35,6 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Replaces the classes.
     #[must_use]
     pub fn with_classes(mut self, classes: ClassRegistry) -> Options {
         self.classes = classes;

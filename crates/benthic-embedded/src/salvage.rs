@@ -1,6 +1,6 @@
 //! Copies the intact objects of a damaged store into a new store.
 
-use crate::store::{Damaged, Whole};
+use crate::store::{DamagedStore, ObjectReader};
 use crate::{EmbeddedStore, Options};
 use benthic_core::{
     Action, Error, ErrorKind, Finding, ObjectAddress, ObjectId, Pool, Result, Store, WriteOp,
@@ -12,19 +12,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Data per write operation.
 const PIECE_BYTES: u64 = 1024 * 1024;
 /// Maximum number of reported losses. Further ones are only counted.
 const LOSSES_MAX: usize = 10_000;
 
 /// The result of [`salvage`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Salvaged {
-    /// Pools in the new store.
+pub struct SalvageReport {
     pub pools: u64,
     /// Objects in the new store, each of them complete.
     pub objects: u64,
-    /// Size of the copied objects' data.
     pub data_bytes: u64,
     /// Objects whose names are known but that are not in the new store.
     pub objects_lost: u64,
@@ -42,10 +39,10 @@ pub struct Salvaged {
 /// `AlreadyExists` if `into` is not empty, `Busy` if a process owns the damaged store, `Corrupt` if
 /// nothing of it can be read. Any error of a write; the new store is then incomplete and should be
 /// removed.
-pub fn salvage(from: &Path, into: &Path, options: &Options) -> Result<Salvaged> {
-    let work = Work::new(into)?;
-    let mut salvaged = Salvaged::default();
-    let damaged = Damaged::open(from, &work.0, options.cache_bytes, &mut salvaged.lost)?;
+pub fn salvage(from: &Path, into: &Path, options: &Options) -> Result<SalvageReport> {
+    let work = WorkDir::new(into)?;
+    let mut salvaged = SalvageReport::default();
+    let damaged = DamagedStore::open(from, &work.0, options.cache_bytes, &mut salvaged.lost)?;
     let store = EmbeddedStore::open(into, true, options.clone())?;
     let mut copy = Copy { damaged: &damaged, store: &store, pools: HashMap::new(), salvaged };
     for (id, name) in damaged.pools() {
@@ -55,7 +52,7 @@ pub fn salvage(from: &Path, into: &Path, options: &Options) -> Result<Salvaged> 
     let mut salvaged = copy.salvaged;
     if list_is_damaged {
         let message =
-            "the list of objects is damaged; objects that only its damaged parts named are lost".to_owned();
+            "the list of objects is damaged; objects named only in its damaged parts are lost".to_owned();
         salvaged.lost.push(Finding { object: None, message });
     }
     block_on(store.flush())?;
@@ -65,16 +62,16 @@ pub fn salvage(from: &Path, into: &Path, options: &Options) -> Result<Salvaged> 
 
 /// The directory for copies of the files that opening the store would change. Dropping it removes
 /// the directory.
-struct Work(PathBuf);
+struct WorkDir(PathBuf);
 
-impl Work {
-    fn new(into: &Path) -> Result<Work> {
+impl WorkDir {
+    fn new(into: &Path) -> Result<WorkDir> {
         let occupied = match fs::read_dir(into) {
             Ok(mut entries) => entries.next().is_some(),
             Err(e) => e.kind() != std::io::ErrorKind::NotFound,
         };
         if occupied {
-            let message = "what is saved goes into a new store; name a directory that is not there";
+            let message = "the saved objects need a new store; name a directory that does not exist";
             return Err(Error::new(ErrorKind::AlreadyExists, message).with("dir", into.display()));
         }
         let mut name = into.as_os_str().to_owned();
@@ -82,25 +79,26 @@ impl Work {
         let path = PathBuf::from(name);
         let made = into.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::create_dir(&path));
         made.map_err(|e| {
-            Error::io(Action::Admin, "a directory for copies cannot be made", e).with("path", path.display())
+            Error::io(Action::Admin, "the directory for temporary copies cannot be created", e)
+                .with("path", path.display())
         })?;
-        Ok(Work(path))
+        Ok(WorkDir(path))
     }
 }
 
-impl Drop for Work {
+impl Drop for WorkDir {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.0) {
-            tracing::warn!(%error, path = %self.0.display(), "copies of the damaged store are left; remove them");
+            tracing::warn!(%error, path = %self.0.display(), "the temporary copies of the damaged store cannot be removed; remove them by hand");
         }
     }
 }
 
 struct Copy<'a> {
-    damaged: &'a Damaged,
+    damaged: &'a DamagedStore,
     store: &'a EmbeddedStore,
     pools: HashMap<u32, Arc<dyn Pool>>,
-    salvaged: Salvaged,
+    salvaged: SalvageReport,
 }
 
 impl Copy<'_> {
@@ -121,7 +119,7 @@ impl Copy<'_> {
         let whole = match self.damaged.object(pool, id) {
             Ok(Some(whole)) => whole,
             Ok(None) => return Ok(()),
-            Err(error) => return self.lose(to.as_ref(), id, error),
+            Err(error) => return self.record_loss(to.as_ref(), id, error),
         };
         let data_bytes = whole.size_bytes();
         match copy_object(whole, to.as_ref(), id) {
@@ -130,13 +128,13 @@ impl Copy<'_> {
                 self.salvaged.data_bytes += data_bytes;
                 Ok(())
             }
-            Err(Failed::Reading(error)) => self.lose(to.as_ref(), id, error),
-            Err(Failed::Writing(error)) => Err(error),
+            Err(CopyError::Read(error)) => self.record_loss(to.as_ref(), id, error),
+            Err(CopyError::Write(error)) => Err(error),
         }
     }
 
     /// Records the loss of an object, and removes its partial copy.
-    fn lose(&mut self, pool: &dyn Pool, id: &ObjectId, error: Error) -> Result<()> {
+    fn record_loss(&mut self, pool: &dyn Pool, id: &ObjectId, error: Error) -> Result<()> {
         match block_on(pool.write(id, WriteOp::new().remove().buffered())) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -152,20 +150,24 @@ impl Copy<'_> {
     }
 }
 
-enum Failed {
-    Reading(Error),
-    Writing(Error),
+enum CopyError {
+    Read(Error),
+    Write(Error),
 }
 
-fn copy_object(mut whole: Whole<'_>, pool: &dyn Pool, id: &ObjectId) -> std::result::Result<(), Failed> {
-    let write = |op: WriteOp| block_on(pool.write(id, op.buffered())).map_err(Failed::Writing);
+fn copy_object(
+    mut whole: ObjectReader<'_>,
+    pool: &dyn Pool,
+    id: &ObjectId,
+) -> std::result::Result<(), CopyError> {
+    let write = |op: WriteOp| block_on(pool.write(id, op.buffered())).map_err(CopyError::Write);
     write(WriteOp::new().create(true))?;
-    for (name, value) in whole.xattrs().map_err(Failed::Reading)? {
+    for (name, value) in whole.xattrs().map_err(CopyError::Read)? {
         write(WriteOp::new().set_xattr(name, value))?;
     }
     let mut after: Option<Bytes> = None;
     loop {
-        let page = whole.omap(after.as_deref()).map_err(Failed::Reading)?;
+        let page = whole.omap(after.as_deref()).map_err(CopyError::Read)?;
         after = page.entries.last().map(|(key, _)| key.clone());
         if !page.entries.is_empty() {
             write(WriteOp::new().omap_set(page.entries))?;
@@ -175,7 +177,7 @@ fn copy_object(mut whole: Whole<'_>, pool: &dyn Pool, id: &ObjectId) -> std::res
         }
     }
     for offset_bytes in (0..whole.size_bytes()).step_by(PIECE_BYTES as usize) {
-        let data = whole.read(offset_bytes, PIECE_BYTES).map_err(Failed::Reading)?;
+        let data = whole.read(offset_bytes, PIECE_BYTES).map_err(CopyError::Read)?;
         let end_bytes = offset_bytes + data.len() as u64;
         // Do not write zeros, so that holes stay holes.
         if end_bytes == whole.size_bytes() || data.iter().any(|byte| *byte != 0) {

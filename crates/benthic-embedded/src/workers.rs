@@ -37,12 +37,7 @@ impl Workers {
         let workers = Workers { shared: Arc::clone(&shared), threads: Mutex::default() };
         for _ in 0..count {
             let shared = Arc::clone(&shared);
-            let thread =
-                std::thread::Builder::new().name(WORKER_THREAD.to_owned()).spawn(move || shared.run());
-            let thread = thread.map_err(|e| {
-                Error::new(ErrorKind::Unavailable, "a thread cannot be started").with_source(e)
-            })?;
-            workers.threads.lock().push(thread);
+            workers.threads.lock().push(spawn(WORKER_THREAD, move || shared.run())?);
         }
         Ok(workers)
     }
@@ -54,7 +49,7 @@ impl Workers {
         let refused = if queue.stopping {
             Error::new(ErrorKind::Unavailable, "the store is closed")
         } else if queue.jobs.len() >= QUEUED_MAX {
-            Error::new(ErrorKind::Busy, "too many operations wait; have fewer in flight")
+            Error::new(ErrorKind::Busy, "too many operations are queued; keep fewer in flight")
                 .with("queued_max", QUEUED_MAX)
         } else {
             queue.jobs.push_back(job);
@@ -85,6 +80,12 @@ impl Workers {
             }
         }
     }
+}
+
+pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(run).map_err(|e| {
+        Error::new(ErrorKind::Unavailable, "a thread cannot be started").with("thread", name).with_source(e)
+    })
 }
 
 impl Drop for Workers {

@@ -2,7 +2,7 @@
 
 use crate::uri::StoreUri;
 use benthic_core::{ClassRegistry, Error, ErrorKind, Result, Store};
-use benthic_embedded::{EmbeddedStore, MemStore, Options, Salvaged};
+use benthic_embedded::{EmbeddedStore, MemStore, Options, SalvageReport};
 use benthic_rados::RadosStore;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ fn local_conf() -> Option<PathBuf> {
 ///
 /// # Errors
 /// `Unsupported` if one of the stores is not a directory; those of [`benthic_embedded::salvage`].
-pub async fn salvage(from: &str, into: &str) -> Result<Salvaged> {
+pub async fn salvage(from: &str, into: &str) -> Result<SalvageReport> {
     let (StoreUri::File(from), StoreUri::File(into)) = (from.parse()?, into.parse()?) else {
         let message = "both stores must be directories, as file:DIR; a Ceph cluster repairs itself";
         return Err(Error::new(ErrorKind::Unsupported, message).with("store", from).with("into", into));

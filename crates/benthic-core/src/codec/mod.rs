@@ -27,15 +27,11 @@ pub struct Malformed;
 /// The result of decoding.
 pub type Decoded<T> = Result<T, Malformed>;
 
-/// Appends primitives to a buffer.
+/// Appends primitives to a buffer. Numbers are little-endian.
 pub trait Encode {
-    /// Appends a byte.
     fn put_u8(&mut self, value: u8);
-    /// Appends a little-endian number.
     fn put_u16(&mut self, value: u16);
-    /// Appends a little-endian number.
     fn put_u32(&mut self, value: u32);
-    /// Appends a little-endian number.
     fn put_u64(&mut self, value: u64);
     /// Appends the count of the items that follow, as u32.
     fn put_len(&mut self, len: usize);
@@ -71,7 +67,8 @@ impl Encode for Vec<u8> {
     }
 }
 
-/// Decodes a buffer from front to back.
+/// Decodes a buffer from front to back. Every method fails with [`Malformed`] if the buffer ends
+/// before the value does.
 pub struct Decoder<'a> {
     rest: &'a [u8],
     /// Decoded byte strings share this memory. If None, they are copies.
@@ -89,7 +86,6 @@ impl<'a> Decoder<'a> {
         Decoder { rest: bytes, shared: None }
     }
 
-    /// Number of bytes not yet decoded.
     pub fn remaining(&self) -> usize {
         self.rest.len()
     }
@@ -101,58 +97,32 @@ impl<'a> Decoder<'a> {
     }
 
     /// Decodes `len` bytes that have no length prefix.
-    ///
-    /// # Errors
-    /// [`Malformed`] if fewer bytes are left.
     pub fn take(&mut self, len: usize) -> Decoded<Bytes> {
         let taken = self.slice(len)?;
         Ok(self.shared.map_or_else(|| Bytes::copy_from_slice(taken), |shared| shared.slice_ref(taken)))
     }
 
-    /// Decodes an array of bytes.
-    ///
-    /// # Errors
-    /// [`Malformed`] if fewer bytes are left.
     pub fn array<const N: usize>(&mut self) -> Decoded<[u8; N]> {
         self.slice(N)?.try_into().map_err(|_| Malformed)
     }
 
-    /// Decodes a byte.
-    ///
-    /// # Errors
-    /// [`Malformed`] at the end of the input.
     pub fn u8(&mut self) -> Decoded<u8> {
         Ok(self.array::<1>()?[0])
     }
 
-    /// Decodes a little-endian number.
-    ///
-    /// # Errors
-    /// [`Malformed`] at the end of the input.
     pub fn u16(&mut self) -> Decoded<u16> {
         Ok(u16::from_le_bytes(self.array()?))
     }
 
-    /// Decodes a little-endian number.
-    ///
-    /// # Errors
-    /// [`Malformed`] at the end of the input.
     pub fn u32(&mut self) -> Decoded<u32> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    /// Decodes a little-endian number.
-    ///
-    /// # Errors
-    /// [`Malformed`] at the end of the input.
     pub fn u64(&mut self) -> Decoded<u64> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// Decodes a boolean, which is 0 or 1.
-    ///
-    /// # Errors
-    /// [`Malformed`] for any other byte, and at the end of the input.
+    /// Decodes a boolean, which is 0 or 1. Any other byte is [`Malformed`].
     pub fn bool(&mut self) -> Decoded<bool> {
         match self.u8()? {
             0 => Ok(false),
@@ -171,44 +141,29 @@ impl<'a> Decoder<'a> {
     }
 
     /// Decodes a byte string with a length prefix.
-    ///
-    /// # Errors
-    /// [`Malformed`] if it is incomplete.
     pub fn bytes(&mut self) -> Decoded<Bytes> {
         let len = self.u32()? as usize;
         self.take(len)
     }
 
-    /// Decodes UTF-8 text with a length prefix.
-    ///
-    /// # Errors
-    /// [`Malformed`] if it is incomplete or not UTF-8.
+    /// Decodes text with a length prefix. Text that is not UTF-8 is [`Malformed`].
     pub fn string(&mut self) -> Decoded<String> {
         let len = self.u32()? as usize;
         std::str::from_utf8(self.slice(len)?).map(str::to_owned).map_err(|_| Malformed)
     }
 
-    /// Checks that the whole input has been decoded.
-    ///
-    /// # Errors
-    /// [`Malformed`] if bytes are left.
+    /// Fails with [`Malformed`] if bytes are left.
     pub fn end(&self) -> Decoded<()> {
         if self.rest.is_empty() { Ok(()) } else { Err(Malformed) }
     }
 }
 
-/// A type with one encoding.
+/// A type with one encoding. `put` appends a value to a buffer; `get` decodes one from the front.
 pub trait Wire: Sized {
-    /// Appends the encoded value to `out`.
     fn put(&self, out: &mut Vec<u8>);
 
-    /// Decodes a value from the front of the input.
-    ///
-    /// # Errors
-    /// [`Malformed`].
     fn get(input: &mut Decoder<'_>) -> Decoded<Self>;
 
-    /// Returns the encoded value.
     fn encode(&self) -> Bytes {
         let mut out = Vec::new();
         self.put(&mut out);
@@ -226,19 +181,13 @@ pub trait Wire: Sized {
         Ok(value)
     }
 
-    /// [`Wire::decode`] for the input of a method.
-    ///
-    /// # Errors
-    /// `InvalidArgument`.
+    /// [`Wire::decode`] for the input of a method. The error is `InvalidArgument`.
     fn from_input(input: &[u8]) -> crate::Result<Self> {
         Self::decode(input)
-            .map_err(|_| Error::new(ErrorKind::InvalidArgument, "the input is none of this method's"))
+            .map_err(|_| Error::new(ErrorKind::InvalidArgument, "the method cannot decode this input"))
     }
 
-    /// [`Wire::decode`] for a stored value.
-    ///
-    /// # Errors
-    /// `Corrupt`.
+    /// [`Wire::decode`] for a stored value. The error is `Corrupt`.
     fn from_stored(stored: &[u8]) -> crate::Result<Self> {
         Self::decode(stored).map_err(|_| Error::new(ErrorKind::Corrupt, "a stored value cannot be decoded"))
     }

@@ -13,7 +13,7 @@ fn byte_strings_share_the_input_or_are_copies() {
 }
 
 #[test]
-fn a_length_that_lies_is_malformed_and_allocates_nothing() {
+fn a_length_beyond_the_input_is_malformed_and_allocates_nothing() {
     assert_eq!(Bytes::decode(&[0xff; 12]), Err(Malformed));
     assert_eq!(String::decode(&[0xff; 12]), Err(Malformed));
     assert_eq!(Vec::<u8>::decode(&[0xff; 12]), Err(Malformed));

@@ -14,16 +14,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time limit for the owner's greeting.
 const GREETING_MS_MAX: u64 = 2_000;
 
 /// The reason why a request has no reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lost {
-    /// The request was not executed.
-    NotDone,
+pub(crate) enum ConnectionLost {
+    NotExecuted,
     /// The owner died, and the request may or may not have been executed.
-    Unknown,
+    OutcomeUnknown,
 }
 
 pub(crate) struct Connection {
@@ -44,13 +42,11 @@ struct Waiting {
     /// covered.
     buffered: u64,
     flushed: u64,
-    /// The reason for the end of the connection.
-    ended: Option<Lost>,
+    ended: Option<ConnectionLost>,
 }
 
-/// A caller that waits for a reply.
 struct Waiter {
-    reply: oneshot::Sender<Result<Reply, Lost>>,
+    reply: oneshot::Sender<Result<Reply, ConnectionLost>>,
     is_buffered: bool,
     /// Number of buffered operations that this flush covers.
     flushes: u64,
@@ -91,17 +87,19 @@ impl Connection {
         Ok(Connection { stream, outbox, shared })
     }
 
-    /// Sends a request and waits for the reply.
-    pub async fn call(&self, request: &Request) -> Result<Reply, Lost> {
-        self.send(request)?.await.unwrap_or(Err(Lost::Unknown))
+    pub async fn call(&self, request: &Request) -> Result<Reply, ConnectionLost> {
+        self.send(request)?.await.unwrap_or(Err(ConnectionLost::OutcomeUnknown))
     }
 
-    fn send(&self, request: &Request) -> Result<oneshot::Receiver<Result<Reply, Lost>>, Lost> {
+    fn send(
+        &self,
+        request: &Request,
+    ) -> Result<oneshot::Receiver<Result<Reply, ConnectionLost>>, ConnectionLost> {
         let (reply, outcome) = oneshot::channel();
         let id = {
             let mut waiting = self.shared.waiting.lock();
             if waiting.ended.is_some() {
-                return Err(Lost::NotDone);
+                return Err(ConnectionLost::NotExecuted);
             }
             let id = waiting.next_id;
             waiting.next_id += 1;
@@ -126,7 +124,7 @@ impl Connection {
         while waiting.ended.is_none() {
             self.shared.ended.wait(&mut waiting);
         }
-        waiting.buffered > waiting.flushed && waiting.ended == Some(Lost::Unknown)
+        waiting.buffered > waiting.flushed && waiting.ended == Some(ConnectionLost::OutcomeUnknown)
     }
 }
 
@@ -137,13 +135,13 @@ impl Drop for Connection {
 }
 
 /// Delivers replies to their callers until the connection ends. Returns the reason for its end.
-fn receive(reader: &mut impl Read, waiting: &Mutex<Waiting>) -> Lost {
+fn receive(reader: &mut impl Read, waiting: &Mutex<Waiting>) -> ConnectionLost {
     loop {
         let Ok(Ok((id, reply))) = read_frame(reader).map(|frame| parse::<Reply>(&frame)) else {
-            return Lost::Unknown;
+            return ConnectionLost::OutcomeUnknown;
         };
         if reply == (Reply::Goodbye {}) {
-            return Lost::NotDone;
+            return ConnectionLost::NotExecuted;
         }
         let mut waiting = waiting.lock();
         let Some(waiter) = waiting.replies.remove(&id) else { continue };

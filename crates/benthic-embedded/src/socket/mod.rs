@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 
 /// The first bytes that each side sends. They change with the protocol.
 pub(crate) const GREETING: [u8; 8] = *b"BNTHSK01";
-/// The name of the socket in the store's directory.
 const SOCKET_NAME: &str = "control.sock";
 /// Maximum frame size: the largest operation and its names.
 const FRAME_BYTES_MAX: usize = 72 * 1024 * 1024;

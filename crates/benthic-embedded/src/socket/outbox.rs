@@ -34,7 +34,6 @@ struct OutboxQueue<T> {
     writing: bool,
     /// The outbox was dropped, so no more frames follow.
     closed: bool,
-    /// A write failed.
     broken: bool,
 }
 

@@ -16,13 +16,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{fs, io};
 
-/// Maximum number of open connections.
 const CONNECTIONS_MAX: usize = 256;
 /// Limits per connection on requests in flight, and on the bytes of those requests and their
 /// replies. Further requests wait in the socket.
 const IN_FLIGHT_MAX: usize = 64;
 const IN_FLIGHT_BYTES_MAX: u64 = 256 * 1024 * 1024;
-/// Time limit for the client's greeting.
 const GREETING_MS_MAX: u64 = 5_000;
 /// If the client accepts no reply for this long, the connection is closed.
 const WRITE_MS_MAX: u64 = 10_000;
@@ -40,14 +38,12 @@ pub(crate) struct Server {
 #[derive(Default)]
 struct Shared {
     connections: Mutex<Vec<Connection>>,
-    ending: Mutex<Ending>,
+    ending: Mutex<ShutdownState>,
     ended: Condvar,
 }
 
-/// The state of the server's shutdown.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Ending {
-    /// The server runs.
+enum ShutdownState {
     #[default]
     Open,
     /// No new requests are accepted. It is not known yet whether all acknowledged operations are
@@ -67,8 +63,9 @@ struct Connection {
 
 impl Server {
     pub fn start(dir: &Path, handler: Handler) -> Result<Server> {
-        let unusable =
-            |e| Error::io(Action::Admin, "the store's socket cannot be made", e).with("dir", dir.display());
+        let unusable = |e| {
+            Error::io(Action::Admin, "the store's socket cannot be created", e).with("dir", dir.display())
+        };
         let listener = Arc::new(listen(dir).map_err(unusable)?);
         let shared = Arc::new(Shared::default());
         let (accepting, accepted) = (Arc::clone(&listener), Arc::clone(&shared));
@@ -81,7 +78,7 @@ impl Server {
     /// Rejects new requests and returns when all accepted ones are answered.
     pub fn drain(&self) {
         let Some(acceptor) = self.acceptor.lock().take() else { return };
-        *self.shared.ending.lock() = Ending::Draining;
+        *self.shared.ending.lock() = ShutdownState::Draining;
         // This wakes the acceptor even if the directory is gone.
         let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
         let _ = acceptor.join();
@@ -97,7 +94,7 @@ impl Server {
 
     /// Closes all connections. Sends a goodbye first if all acknowledged operations are durable.
     pub fn finish(&self, durable: bool) {
-        *self.shared.ending.lock() = if durable { Ending::Goodbye } else { Ending::Silent };
+        *self.shared.ending.lock() = if durable { ShutdownState::Goodbye } else { ShutdownState::Silent };
         self.shared.ended.notify_all();
         for connection in std::mem::take(&mut *self.shared.connections.lock()) {
             let _ = connection.thread.join();
@@ -189,28 +186,28 @@ impl InFlight {
         }
     }
 
-    fn add(self: &Arc<Self>, len_bytes: u64) -> Share {
+    fn add(self: &Arc<Self>, len_bytes: u64) -> LoadShare {
         let mut load = self.load.lock();
         load.requests += 1;
         load.len_bytes += len_bytes;
-        Share { in_flight: Arc::clone(self), len_bytes }
+        LoadShare { in_flight: Arc::clone(self), len_bytes }
     }
 }
 
 /// One request's share of the load. It is released when the reply is written.
-struct Share {
+struct LoadShare {
     in_flight: Arc<InFlight>,
     len_bytes: u64,
 }
 
-impl Share {
+impl LoadShare {
     fn grow(&mut self, len_bytes: u64) {
         self.len_bytes += len_bytes;
         self.in_flight.load.lock().len_bytes += len_bytes;
     }
 }
 
-impl Drop for Share {
+impl Drop for LoadShare {
     fn drop(&mut self) {
         let mut load = self.in_flight.load.lock();
         load.requests -= 1;
@@ -219,16 +216,16 @@ impl Drop for Share {
     }
 }
 
-type Replies = Arc<Outbox<Option<Share>>>;
+type Replies = Arc<Outbox<Option<LoadShare>>>;
 
 /// An accepted request. If its job panics, dropping it unanswered sends an `Internal` error.
-struct Pending {
+struct PendingRequest {
     id: u64,
-    share: Option<Share>,
+    share: Option<LoadShare>,
     replies: Replies,
 }
 
-impl Pending {
+impl PendingRequest {
     fn answer(&mut self, reply: &Reply) {
         let Some(mut share) = self.share.take() else { return };
         let frame = frame(self.id, reply).or_else(|| {
@@ -241,7 +238,7 @@ impl Pending {
     }
 }
 
-impl Drop for Pending {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
         self.answer(&Reply::failed(ErrorKind::Internal, "the operation panicked; see the owner's log"));
     }
@@ -260,7 +257,7 @@ fn serve(
     (&mut &*stream).write_all(&GREETING)?;
     reader.read_exact(&mut greeting)?;
     if greeting != GREETING {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "the other side speaks another protocol"));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the client uses another protocol"));
     }
     stream.set_read_timeout(None)?;
     // The limit on requests in flight also bounds the replies that wait to be written.
@@ -270,10 +267,10 @@ fn serve(
     in_flight.end();
     in_flight.wait_for_end();
     let mut ending = shared.ending.lock();
-    while *ending == Ending::Draining {
+    while *ending == ShutdownState::Draining {
         shared.ended.wait(&mut ending);
     }
-    if let (Ending::Goodbye, Some(goodbye)) = (*ending, frame(0, &Reply::Goodbye {})) {
+    if let (ShutdownState::Goodbye, Some(goodbye)) = (*ending, frame(0, &Reply::Goodbye {})) {
         replies.send(goodbye, None);
     }
     drop(ending);
@@ -299,7 +296,7 @@ fn read_requests(
             .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "a request cannot be decoded"))?;
         let reply_bytes = request.reply_bytes().min(limits::OPERATION_BYTES_MAX);
         let share = in_flight.add(frame_bytes + reply_bytes);
-        let mut pending = Pending { id, share: Some(share), replies: Arc::clone(replies) };
+        let mut pending = PendingRequest { id, share: Some(share), replies: Arc::clone(replies) };
         handler(request, Box::new(move |reply| pending.answer(&reply)));
     }
 }

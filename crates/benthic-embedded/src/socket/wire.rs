@@ -29,44 +29,22 @@ pub(crate) enum Request {
     Scrub { pool: u32, after: Option<ListToken> },
 }
 
-/// A reply of the owner.
+/// A reply of the owner. `Goodbye` means that the owner exits and has not executed any request that
+/// it did not answer. The kind in `Failed` is that of the error. With [`REASON_BIT`], it is the
+/// error's reason, which implies the kind.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Reply {
     Done {},
-    Pools {
-        names: Vec<String>,
-    },
-    Pool {
-        id: u32,
-    },
-    Classes {
-        classes: Vec<ClassInfo>,
-    },
-    Fsck {
-        report: FsckReport,
-    },
-    Read {
-        reply: ReadReply,
-    },
-    Write {
-        reply: WriteReply,
-    },
-    Exec {
-        output: Bytes,
-    },
-    List {
-        page: ListPage,
-    },
-    Scrub {
-        page: ScrubPage,
-    },
-    Failed {
-        /// The error's kind. With [`REASON_BIT`], it is the error's reason, which implies the kind.
-        kind: u8,
-        op: String,
-        message: String,
-    },
-    /// The owner exits. It has not executed any request that it did not answer.
+    Pools { names: Vec<String> },
+    Pool { id: u32 },
+    Classes { classes: Vec<ClassInfo> },
+    Fsck { report: FsckReport },
+    Read { reply: ReadReply },
+    Write { reply: WriteReply },
+    Exec { output: Bytes },
+    List { page: ListPage },
+    Scrub { page: ScrubPage },
+    Failed { kind: u8, op: String, message: String },
     Goodbye {},
 }
 
@@ -175,7 +153,6 @@ pub(crate) fn frame(id: u64, message: &impl Wire) -> Option<Vec<u8>> {
     Some(frame)
 }
 
-/// Decodes a frame into the number of the request and the message.
 pub(crate) fn parse<T: Wire>(frame: &Bytes) -> Decoded<(u64, T)> {
     let mut input = Decoder::sharing(frame);
     let parsed = (input.u64()?, T::get(&mut input)?);

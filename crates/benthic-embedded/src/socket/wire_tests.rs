@@ -181,6 +181,6 @@ fn errors_keep_their_reason() {
 }
 
 #[test]
-fn a_frame_that_is_too_large_is_none() {
+fn a_frame_that_is_too_large_is_not_encoded() {
     assert!(frame(1, &Request::CreatePool { name: "x".repeat(80 << 20) }).is_none());
 }

@@ -106,19 +106,22 @@ impl Allocator {
         }
         let taken_bytes: u64 = taken.iter().map(|extent| extent.len_bytes).sum();
         assert_eq!(wanted, 0, "all blocks were found");
-        assert_eq!(taken_bytes, len_bytes.next_multiple_of(BLOCK_BYTES), "as much is taken as was asked for");
-        debug_assert!(taken.iter().all(|extent| self.is_unused(*extent)), "what is taken was free");
+        assert_eq!(
+            taken_bytes,
+            len_bytes.next_multiple_of(BLOCK_BYTES),
+            "the extents have the requested length"
+        );
+        debug_assert!(taken.iter().all(|extent| self.is_unused(*extent)), "allocated blocks were free");
         taken
     }
 
-    /// Returns blocks to the free list.
     pub fn release(&mut self, freed: Extent) {
         let (mut start, mut count) = blocks(freed);
-        assert!(count > 0 && start + count <= self.end_block, "what is released was taken");
+        assert!(count > 0 && start + count <= self.end_block, "released blocks were allocated");
         let before_end = self.free.range(..start).next_back().map_or(0, |(before, run)| before + run);
         let after_start = self.free.range(start..).next().map_or(self.end_block, |(after, _)| *after);
-        assert!(before_end <= start && start + count <= after_start, "what is released is not free already");
-        debug_assert!(self.is_unused(freed), "what is released is not in use");
+        assert!(before_end <= start && start + count <= after_start, "released blocks are not free already");
+        debug_assert!(self.is_unused(freed), "released blocks are not in use");
         if let Some((&before, &run)) = self.free.range(..start).next_back()
             && before + run == start
         {
@@ -150,8 +153,8 @@ impl Allocator {
 
     /// Marks an extent from [`Allocator::allocate`] as used in the logged view.
     pub fn log_taken(&mut self, extent: Extent) {
-        assert!(extent.len_bytes > 0, "an operation takes blocks");
-        assert_eq!(self.replay(extent, true), blocks(extent).1, "a block is taken once");
+        assert!(extent.len_bytes > 0, "an allocation has blocks");
+        assert_eq!(self.replay(extent, true), blocks(extent).1, "a block is allocated once");
     }
 
     /// Marks an extent as free in the logged view. [`Allocator::are_in_use`] must hold for it.
@@ -188,13 +191,12 @@ impl Allocator {
             .map(|region| {
                 let words = self.logged[region as usize].iter();
                 let bitmap: Vec<u8> = words.flat_map(|word| word.to_le_bytes()).collect();
-                assert_eq!(bitmap.len(), REGION_BYTES, "a stored bitmap has the length that loading wants");
+                assert_eq!(bitmap.len(), REGION_BYTES, "a stored bitmap has the length of a region");
                 (region, bitmap)
             })
             .collect()
     }
 
-    /// Returns true if the block is in use in the logged view.
     pub fn in_use(&self, block: u64) -> bool {
         let bit = block % REGION_BLOCKS;
         self.logged
@@ -211,7 +213,6 @@ impl Allocator {
             && runs.iter().all(|(first, count)| (*first..first + count).all(|block| self.in_use(block)))
     }
 
-    /// Returns true if no block of the extent is in use in the logged view.
     fn is_unused(&self, of: Extent) -> bool {
         let (first, count) = blocks(of);
         (first..first + count).all(|block| !self.in_use(block))
@@ -254,7 +255,6 @@ impl Allocator {
             .collect()
     }
 
-    /// Number of used blocks in the logged view.
     pub fn used_blocks(&self) -> u64 {
         self.logged.iter().flat_map(|region| region.iter()).map(|word| u64::from(word.count_ones())).sum()
     }
@@ -269,7 +269,7 @@ impl Allocator {
 fn blocks(extent: Extent) -> (u64, u64) {
     let aligned =
         extent.offset_bytes.is_multiple_of(BLOCK_BYTES) && extent.len_bytes.is_multiple_of(BLOCK_BYTES);
-    assert!(aligned, "an extent is whole blocks");
+    assert!(aligned, "an extent consists of whole blocks");
     (extent.offset_bytes / BLOCK_BYTES, extent.len_bytes / BLOCK_BYTES)
 }
 

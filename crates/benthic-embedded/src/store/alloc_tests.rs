@@ -6,7 +6,7 @@ fn sizes(extents: &[Extent]) -> u64 {
 }
 
 #[test]
-fn what_is_allocated_is_allocated_once() {
+fn a_block_is_allocated_once() {
     let mut allocator = Allocator::default();
     let mut owned = std::collections::BTreeSet::new();
     let mut held = Vec::new();
@@ -57,7 +57,7 @@ fn the_free_list_is_rebuilt_from_the_log() {
 }
 
 #[test]
-fn only_blocks_in_use_may_be_freed_and_each_once() {
+fn only_blocks_in_use_can_be_freed_and_only_once() {
     let mut allocator = Allocator::default();
     let extent = allocator.allocate(8 * BLOCK_BYTES)[0];
     assert!(!allocator.are_in_use(&[extent]), "it is not logged yet");
@@ -81,6 +81,6 @@ fn an_extent_is_released_once() {
 }
 
 #[test]
-fn a_bitmap_of_another_size_is_refused() {
+fn a_bitmap_of_another_size_is_rejected() {
     assert!(!Allocator::default().load_region(0, &[0; 100]));
 }

@@ -75,24 +75,20 @@ impl Engine {
         };
         let mut bytes = onode.size_bytes;
         for offset_bytes in (0..onode.size_bytes).step_by(SCRUB_READ_BYTES as usize) {
-            match self.disk.read(&onode, offset_bytes, SCRUB_READ_BYTES, Source::Disk) {
-                Ok(_) => {}
-                Err(_) => {
-                    // Read again in small units, to find every damaged place: the start of each
-                    // range with its own checksum.
-                    let end = onode.size_bytes.min(offset_bytes + SCRUB_READ_BYTES);
-                    let mut noted = None;
-                    for at in (offset_bytes..end).step_by(BLOCK_BYTES as usize) {
-                        let Err(error) = self.disk.read(&onode, at, BLOCK_BYTES, Source::Disk) else {
-                            continue;
-                        };
-                        let place = error.context().find(|(key, _)| *key == "offset_bytes");
-                        let place = place.and_then(|(_, place)| place.parse().ok()).or(Some(at));
-                        if place != noted {
-                            noted = place;
-                            note(place, error)?;
-                        }
-                    }
+            if self.disk.read(&onode, offset_bytes, SCRUB_READ_BYTES, Source::Disk).is_ok() {
+                continue;
+            }
+            // Read again in small units, to find every damaged place: the start of each range with
+            // its own checksum.
+            let end = onode.size_bytes.min(offset_bytes + SCRUB_READ_BYTES);
+            let mut noted = None;
+            for at in (offset_bytes..end).step_by(BLOCK_BYTES as usize) {
+                let Err(error) = self.disk.read(&onode, at, BLOCK_BYTES, Source::Disk) else { continue };
+                let place = error.context().find(|(key, _)| *key == "offset_bytes");
+                let place = place.and_then(|(_, place)| place.parse().ok()).or(Some(at));
+                if place != noted {
+                    noted = place;
+                    note(place, error)?;
                 }
             }
         }
@@ -134,7 +130,7 @@ impl Engine {
         });
         report.disk_bytes = disk_bytes;
         for error in kv_files::verify_bytes(&self.dir.kv()) {
-            let message = format!("{error}; a scrub tells which objects are affected");
+            let message = format!("{error}; a scrub names the affected objects");
             report.findings.push(Finding { object: None, message });
         }
         if let Err(error) = self.commit.check_writable() {
@@ -153,14 +149,13 @@ struct Fsck<'a> {
     report: FsckReport,
     findings: usize,
     /// Objects by number, with the facts from their metadata.
-    oids: HashMap<u64, Found>,
+    oids: HashMap<u64, ObjectFacts>,
     omap_ids: HashSet<u64>,
     garbage: HashSet<u64>,
-    /// Bitmap of the blocks that objects use.
     blocks: Vec<u64>,
 }
 
-struct Found {
+struct ObjectFacts {
     address: String,
     onode: Onode,
     /// The object's pool is being removed, and the object with it.
@@ -185,17 +180,19 @@ impl<'a> Fsck<'a> {
         let pools: BTreeMap<u32, String> =
             self.engine.pools.read().values().map(|pool| (pool.id, pool.name.clone())).collect();
         self.report.pools = pools.len() as u64;
-        self.each(keys::PREFIX_GARBAGE, |fsck, key, _| {
+        self.for_each_key(keys::PREFIX_GARBAGE, |fsck, key, _| {
             fsck.garbage.extend(id_of(key));
             key.len() == keys::TAIL_AT + 1
         });
-        self.each(keys::PREFIX_ONODE, |fsck, key, value| fsck.onode(key, value, &pools, &removed_pools));
-        self.each(keys::PREFIX_CHUNK, Fsck::chunk);
-        self.each(keys::PREFIX_XATTR, |fsck, key, _| {
+        self.for_each_key(keys::PREFIX_ONODE, |fsck, key, value| {
+            fsck.onode(key, value, &pools, &removed_pools)
+        });
+        self.for_each_key(keys::PREFIX_CHUNK, Fsck::chunk);
+        self.for_each_key(keys::PREFIX_XATTR, |fsck, key, _| {
             let id = id_of(key).unwrap_or(0);
             fsck.garbage.contains(&id) || fsck.oids.get(&id).is_some_and(|found| found.onode.has_xattrs)
         });
-        self.each(keys::PREFIX_OMAP, |fsck, key, _| {
+        self.for_each_key(keys::PREFIX_OMAP, |fsck, key, _| {
             let id = id_of(key).unwrap_or(0);
             fsck.garbage.contains(&id) || fsck.omap_ids.contains(&id)
         });
@@ -208,18 +205,21 @@ impl<'a> Fsck<'a> {
 
     /// Calls `look` for every key of one kind. `look` returns true if the key is valid and has an
     /// owner.
-    fn each(&mut self, prefix: u8, mut look: impl FnMut(&mut Fsck<'a>, &[u8], Bytes) -> bool) {
+    fn for_each_key(&mut self, prefix: u8, mut look: impl FnMut(&mut Fsck<'a>, &[u8], Bytes) -> bool) {
         for entry in self.engine.disk.kv.scan(&[prefix], None) {
             match entry {
                 Ok((key, value)) => {
                     if !look(self, &key, value) {
                         let message =
-                            format!("a key of kind '{}' belongs to nothing or is malformed", prefix as char);
-                        self.find(None, format!("{message} key={}", key.escape_ascii()));
+                            format!("a key of kind '{}' has no owner or is malformed", prefix as char);
+                        self.add_finding(None, format!("{message} key={}", key.escape_ascii()));
                     }
                 }
                 Err(error) => {
-                    self.find(None, format!("keys of kind '{}' cannot be read: {error}", prefix as char));
+                    self.add_finding(
+                        None,
+                        format!("keys of kind '{}' cannot be read: {error}", prefix as char),
+                    );
                     return;
                 }
             }
@@ -228,7 +228,7 @@ impl<'a> Fsck<'a> {
 
     fn removed_pools(&mut self) -> HashSet<u32> {
         let mut removed = HashSet::new();
-        self.each(keys::PREFIX_REMOVED_POOL, |_, key, _| {
+        self.for_each_key(keys::PREFIX_REMOVED_POOL, |_, key, _| {
             let pool = key.get(1..).and_then(|id| id.try_into().ok()).map(u32::from_be_bytes);
             removed.extend(pool);
             pool.is_some()
@@ -253,7 +253,7 @@ impl<'a> Fsck<'a> {
             None => return false,
         };
         let Ok(onode) = Onode::decode(&value) else {
-            self.find(
+            self.add_finding(
                 Some(&address),
                 "the object's metadata cannot be decoded; the object is lost".to_owned(),
             );
@@ -267,31 +267,31 @@ impl<'a> Fsck<'a> {
             }
         }
         if onode.omap_id != 0 && !self.omap_ids.insert(onode.omap_id) {
-            self.find(Some(&address), "the object shares its omap with another".to_owned());
+            self.add_finding(Some(&address), "the object shares its omap with another".to_owned());
         }
-        let found = Found { address: address.clone(), onode, removed };
+        let found = ObjectFacts { address: address.clone(), onode, removed };
         if let Some(other) = self.oids.insert(found.onode.oid, found) {
             let message = format!("the object has the same number as another other={:?}", other.address);
-            self.find(Some(&address), message);
+            self.add_finding(Some(&address), message);
         }
         true
     }
 
     fn chunk(&mut self, key: &[u8], value: Bytes) -> bool {
         let (Some(oid), Ok(index)) = (id_of(key), keys::chunk_index(key)) else { return false };
-        let Some(Found { address, onode, removed }) = self.oids.get(&oid) else { return false };
+        let Some(ObjectFacts { address, onode, removed }) = self.oids.get(&oid) else { return false };
         let (address, size_bytes, removed) = (address.clone(), onode.size_bytes, *removed);
         let offset_bytes = u64::from(index) * keys::CHUNK_BYTES;
         if onode.data != Data::Chunks || offset_bytes >= size_bytes {
-            self.find(
+            self.add_finding(
                 Some(&address),
-                format!("there is data behind the object's end offset_bytes={offset_bytes}"),
+                format!("there is data after the object's end offset_bytes={offset_bytes}"),
             );
         }
         let Ok(chunk) = Chunk::decode(&value) else {
             let message =
                 format!("the map of extents cannot be decoded; data is lost offset_bytes={offset_bytes}");
-            self.find(Some(&address), message);
+            self.add_finding(Some(&address), message);
             return true;
         };
         self.report.data_bytes += match &chunk {
@@ -302,7 +302,10 @@ impl<'a> Fsck<'a> {
         for Extent { offset_bytes: at, len_bytes } in chunk.extents() {
             for block in at / BLOCK_BYTES..(at + len_bytes) / BLOCK_BYTES {
                 if !self.engine.disk.allocator.lock().in_use(block) {
-                    self.find(Some(&address), format!("a block in use is marked as free block={block}"));
+                    self.add_finding(
+                        Some(&address),
+                        format!("a block in use is marked as free block={block}"),
+                    );
                     continue;
                 }
                 let (word, bit) = ((block / 64) as usize, 1 << (block % 64));
@@ -310,7 +313,7 @@ impl<'a> Fsck<'a> {
                     self.blocks.resize(word + 1, 0);
                 }
                 if self.blocks[word] & bit != 0 {
-                    self.find(
+                    self.add_finding(
                         Some(&address),
                         format!("the object shares a block with another block={block}"),
                     );
@@ -325,11 +328,14 @@ impl<'a> Fsck<'a> {
         let found: u64 = self.blocks.iter().map(|word| u64::from(word.count_ones())).sum();
         let lost = self.engine.disk.allocator.lock().used_blocks() - found;
         if lost > 0 {
-            self.find(None, format!("blocks are marked as used and belong to nothing blocks={lost}"));
+            self.add_finding(
+                None,
+                format!("blocks are marked as used, but no object has them blocks={lost}"),
+            );
         }
     }
 
-    fn find(&mut self, object: Option<&str>, message: String) {
+    fn add_finding(&mut self, object: Option<&str>, message: String) {
         self.findings += 1;
         if self.findings <= FINDINGS_MAX {
             self.report.findings.push(Finding { object: object.map(str::to_owned), message });

@@ -5,7 +5,7 @@ use super::commit::Commit;
 use super::disk::Disk;
 use super::keys::{self, BLOCK_BYTES, Onode};
 use super::kv::malformed;
-use super::object::{Garbage, Prepared};
+use super::object::{Garbage, PreparedOp};
 use super::{layout, record::Record};
 use benthic_core::{Durability, ErrorKind, Result};
 use bytes::Bytes;
@@ -45,14 +45,14 @@ pub(crate) fn run(cleaner: &Weak<Cleaner>) {
         let next_lsn = cleaner.commit.next_lsn();
         idle_rounds = if next_lsn == seen_lsn { idle_rounds + 1 } else { 0_u32 };
         seen_lsn = next_lsn;
-        let refused = cleaner.commit.take_full();
-        full |= refused;
-        if full && cleaner.may_gain(idle_rounds) {
-            cleaner.gain();
+        let was_full = cleaner.commit.take_disk_full();
+        full |= was_full;
+        if full && cleaner.may_free_space(idle_rounds) {
+            cleaner.free_space();
             full = false;
         }
-        if refused {
-            cleaner.give_back(|| true);
+        if was_full {
+            cleaner.punch_free_runs(|| true);
         }
         if idle_rounds == IDLE_ROUNDS {
             cleaner.tidy();
@@ -61,7 +61,7 @@ pub(crate) fn run(cleaner: &Weak<Cleaner>) {
         if std::mem::take(&mut garbage)
             && let Err(error) = cleaner.remove_garbage()
         {
-            tracing::warn!(%error, "what was removed cannot be cleaned up now");
+            tracing::warn!(%error, "the remains of removed objects cannot be deleted now");
             // A full disk has room again after the next checkpoint.
             again = error.kind() == ErrorKind::LimitExceeded;
         }
@@ -151,11 +151,10 @@ impl Cleaner {
     /// a crash it is done again.
     fn step(&self, record: Record) -> Result<bool> {
         self.commit.check_writable()?;
-        let prepared = Prepared { frees: true, ..Prepared::keys(&self.disk, record.changes, record.freed) };
+        let prepared =
+            PreparedOp { frees: true, ..PreparedOp::keys(&self.disk, record.changes, record.freed) };
         let (done, outcome) = mpsc::sync_channel(1);
-        let done = Box::new(move |result| {
-            let _ = done.send(result);
-        });
+        let done = Box::new(move |result| drop(done.send(result)));
         // A buffered operation completes immediately and never leads the group.
         let _ = self.commit.submit(prepared, Durability::Buffered, None, done);
         self.release_and_cut();
@@ -170,18 +169,18 @@ impl Cleaner {
     fn tidy(&self) {
         let outcome = self.commit.tidy().and_then(|()| self.commit.compact());
         if let Err(error) = outcome {
-            tracing::debug!(%error, "the store cannot be tidied now");
+            tracing::debug!(%error, "the log and the tables cannot be shortened now");
         }
         let used_bytes = self.disk.allocator.lock().used_blocks() * BLOCK_BYTES;
         if self.disk.data.disk_bytes() > used_bytes + used_bytes / 8 {
             let next_lsn = self.commit.next_lsn();
-            self.give_back(|| self.commit.next_lsn() == next_lsn);
+            self.punch_free_runs(|| self.commit.next_lsn() == next_lsn);
         }
     }
 
     /// Returns the free runs to the file system while `wanted` returns true. It includes short
     /// runs, each of which takes a system call.
-    fn give_back(&self, wanted: impl Fn() -> bool) {
+    fn punch_free_runs(&self, wanted: impl Fn() -> bool) {
         let runs = self.disk.allocator.lock().free_runs();
         for run in runs {
             if self.stopping() || !wanted() {
@@ -190,7 +189,7 @@ impl Cleaner {
             // Take the run, so that no operation allocates it meanwhile.
             let taken = self.disk.allocator.lock().take_run(run);
             if taken {
-                self.disk.data.give_back(run);
+                self.disk.data.punch(run);
                 self.disk.allocator.lock().release(run);
             }
         }
@@ -210,16 +209,16 @@ impl Cleaner {
     /// checkpoint with few changes only adds one more table to merge. So the cleaner waits until
     /// enough was removed. If the store is idle, it retries with exponential backoff, and waits
     /// longer the more unmerged tables there are.
-    fn may_gain(&self, idle_rounds: u32) -> bool {
+    fn may_free_space(&self, idle_rounds: u32) -> bool {
         let patient = idle_rounds.is_power_of_two() && idle_rounds as usize >= self.disk.kv.fresh_runs();
         patient || self.commit.log_is_long_if_full()
     }
 
     /// Frees space on a full disk. Each step may free the space that the other one needs.
-    fn gain(&self) {
+    fn free_space(&self) {
         for outcome in [self.commit.checkpoint(), self.commit.compact_removed()] {
             if let Err(error) = outcome {
-                tracing::warn!(%error, "the disk is full, and no room can be gained now");
+                tracing::warn!(%error, "the disk is full, and no space can be freed now");
             }
         }
         self.commit.release_freed();

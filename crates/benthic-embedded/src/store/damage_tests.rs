@@ -1,6 +1,6 @@
 use super::data::Source;
 use super::keys::{BLOCK_BYTES, Extent};
-use super::{Dir, Engine, Opened};
+use super::{Dir, Engine, Ownership};
 use crate::Options;
 use benthic_core::{ErrorKind, ObjectId, Result, WriteOp, WriteReply};
 use std::sync::mpsc;
@@ -8,7 +8,9 @@ use std::sync::mpsc;
 #[test]
 fn blocks_that_are_marked_as_free_are_not_freed_again() {
     let dir = tempfile::tempdir().unwrap();
-    let Opened::Owned(owned) = Dir::open(dir.path(), true).unwrap() else { panic!("nobody else has it") };
+    let Ownership::Owned(owned) = Dir::open(dir.path(), true).unwrap() else {
+        panic!("another process owns the directory")
+    };
     let engine = Engine::open(owned, Options::default()).unwrap();
     engine.create_pool("p").unwrap();
     let (pool, object) = (engine.open_pool("p").unwrap(), ObjectId::new("o").unwrap());

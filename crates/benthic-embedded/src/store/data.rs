@@ -24,7 +24,6 @@ const PUNCH_BYTES_MIN: u64 = GRANULE_BLOCKS * BLOCK_BYTES;
 /// A longer read runs on a worker thread, even if its data is in memory.
 const MEMORY_BYTES_MAX: u64 = 256 * 1024;
 
-/// The source from which a read may take its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// Only the page cache, and only for short reads. Otherwise the read fails with `Busy`.
@@ -36,7 +35,7 @@ impl Source {
     /// Checks that a read of this length may use the source.
     pub fn check(self, len_bytes: u64) -> Result<()> {
         if self == Source::Memory && len_bytes > MEMORY_BYTES_MAX {
-            return Err(Error::new(ErrorKind::Busy, "so much takes a while"));
+            return Err(Error::new(ErrorKind::Busy, "the read is too long to run at once"));
         }
         Ok(())
     }
@@ -47,7 +46,6 @@ pub(crate) struct DataFile {
     /// Blocks of log replay that are not in the file. Used to read a damaged store without changing
     /// it.
     overlay: BTreeMap<u64, Bytes>,
-    /// An operation failed because the disk was full.
     pub full: AtomicBool,
     sync_failed: Mutex<bool>,
 }
@@ -75,7 +73,7 @@ impl DataFile {
     }
 
     pub fn write(&self, offset_bytes: u64, data: &[u8]) -> Result<()> {
-        assert!(offset_bytes.is_multiple_of(BLOCK_BYTES), "what is written starts with a block");
+        assert!(offset_bytes.is_multiple_of(BLOCK_BYTES), "a write starts at a block boundary");
         assert!(!data.is_empty(), "an extent is not empty");
         assert!(self.overlay.is_empty(), "a damaged store is only read");
         self.file.write_all_at(data, offset_bytes).map_err(|e| {
@@ -89,7 +87,7 @@ impl DataFile {
 
     /// Fills `buffer`. A file that is too short is damaged.
     pub fn read(&self, offset_bytes: u64, buffer: &mut [u8], source: Source) -> Result<()> {
-        assert!(offset_bytes.is_multiple_of(BLOCK_BYTES), "what is read starts with a block");
+        assert!(offset_bytes.is_multiple_of(BLOCK_BYTES), "a read starts at a block boundary");
         if source == Source::Memory {
             return self.read_cached(offset_bytes, buffer);
         }
@@ -111,7 +109,7 @@ impl DataFile {
     /// does not return all of it.
     pub fn read_whole(&self, extent: Extent) -> Option<Vec<u8>> {
         let len_bytes = extent.len_bytes as usize;
-        assert!(extent.offset_bytes.is_multiple_of(BLOCK_BYTES), "what is read starts with a block");
+        assert!(extent.offset_bytes.is_multiple_of(BLOCK_BYTES), "a read starts at a block boundary");
         let mut buffer = Vec::with_capacity(len_bytes);
         if self.overlay.is_empty() {
             pread(&self.file, spare_capacity(&mut buffer), extent.offset_bytes).ok()?;
@@ -132,7 +130,7 @@ impl DataFile {
 
     fn read_file(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<()> {
         self.file.read_exact_at(buffer, offset_bytes).map_err(|e| match e.kind() {
-            Io::UnexpectedEof => Error::io(Action::Read, "the data file is cut", e),
+            Io::UnexpectedEof => Error::io(Action::Read, "the data file is truncated", e),
             _ => Error::io(Action::Read, "the data file cannot be read", e),
         })
     }
@@ -151,7 +149,6 @@ impl DataFile {
         })
     }
 
-    /// Space that the file occupies on disk, in bytes.
     pub fn disk_bytes(&self) -> u64 {
         self.file.metadata().map_or(0, |metadata| metadata.blocks() * 512)
     }
@@ -166,26 +163,20 @@ impl DataFile {
             }
             adjacent
         });
-        freed.into_iter().for_each(|run| self.punch(run));
-    }
-
-    fn punch(&self, freed: Extent) {
-        if freed.len_bytes >= PUNCH_BYTES_MIN {
-            self.give_back(freed);
-        }
+        freed.into_iter().filter(|run| run.len_bytes >= PUNCH_BYTES_MIN).for_each(|run| self.punch(run));
     }
 
     /// Returns the space of an unused extent of any length to the file system.
-    pub fn give_back(&self, freed: Extent) {
+    pub fn punch(&self, freed: Extent) {
         let (from, len) = (freed.offset_bytes, freed.len_bytes);
         assert!(
             len > 0 && from.is_multiple_of(BLOCK_BYTES) && len.is_multiple_of(BLOCK_BYTES),
-            "only whole blocks are free"
+            "a free extent consists of whole blocks"
         );
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         // A file system without hole punching keeps the space until the extent is reused.
         if let Err(error) = fallocate(&self.file, flags, from, len) {
-            tracing::debug!(%error, "freed space cannot be given back to the file system");
+            tracing::debug!(%error, "freed space cannot be returned to the file system");
         }
     }
 }

@@ -33,9 +33,8 @@ pub(crate) struct Dir {
     lock: File,
 }
 
-pub(crate) enum Opened {
+pub(crate) enum Ownership {
     Owned(Dir),
-    /// Another process owns the directory.
     Busy,
 }
 
@@ -45,12 +44,12 @@ impl Dir {
     /// # Errors
     /// `NotFound` if there is no store, `InvalidArgument` if the directory is not a store,
     /// `Unsupported` for a newer format or a network file system, `PermissionDenied`.
-    pub fn open(path: &Path, create: bool) -> Result<Opened> {
+    pub fn open(path: &Path, create: bool) -> Result<Ownership> {
         if create {
             match fs::create_dir_all(path) {
                 // The path is not a directory. Reading it as one below returns the error.
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
-                made => made.map_err(|e| io("the directory cannot be made", path, e))?,
+                made => made.map_err(|e| io("the directory cannot be created", path, e))?,
             }
         }
         let entries = names(path)?;
@@ -58,19 +57,15 @@ impl Dir {
         if !has_format {
             let stranger = entries.iter().find(|name| !NAMES.contains(&name.as_str()));
             if let Some(stranger) = stranger {
-                return Err(Error::new(
-                    ErrorKind::InvalidArgument,
-                    "the directory is no store and is not empty; name an empty or a new one",
-                )
-                .with("dir", path.display())
-                .with("found", stranger));
+                let message =
+                    "the directory is not a store and is not empty; name an empty or a new directory";
+                return Err(Error::new(ErrorKind::InvalidArgument, message)
+                    .with("dir", path.display())
+                    .with("found", stranger));
             }
             if !create {
-                return Err(Error::new(
-                    ErrorKind::NotFound,
-                    "there is no store here; creating a pool makes one",
-                )
-                .with("dir", path.display()));
+                let message = "there is no store here; creating a pool makes one";
+                return Err(Error::new(ErrorKind::NotFound, message).with("dir", path.display()));
             }
         }
         check_file_system(path)?;
@@ -79,7 +74,7 @@ impl Dir {
         let mut lock = lock.map_err(|e| io("the store cannot be locked", &lock_path, e))?;
         match lock.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(Opened::Busy),
+            Err(TryLockError::WouldBlock) => return Ok(Ownership::Busy),
             Err(TryLockError::Error(e)) => return Err(io("the store cannot be locked", &lock_path, e)),
         }
         // The pid is for people; nothing depends on it.
@@ -93,7 +88,7 @@ impl Dir {
         } else {
             dir.make()?;
         }
-        Ok(Opened::Owned(dir))
+        Ok(Ownership::Owned(dir))
     }
 
     /// Takes ownership of a damaged store's directory, for reading only. A damaged format file is
@@ -104,7 +99,7 @@ impl Dir {
     pub fn open_damaged(path: &Path, lost: &mut Vec<Finding>) -> Result<Dir> {
         let names = names(path)?;
         if !["format", "kv", "log", "data"].iter().any(|part| names.iter().any(|name| name == part)) {
-            return Err(Error::new(ErrorKind::NotFound, "there is no store here, not even parts of one")
+            return Err(Error::new(ErrorKind::NotFound, "there is no store here, and no part of one")
                 .with("dir", path.display()));
         }
         // Open it read-only, because a failing disk is often mounted read-only.
@@ -118,7 +113,7 @@ impl Dir {
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let message = "a process owns the store; stop it first, its pid is in the file lock";
+                let message = "a process owns the store; stop it first; the file lock has its pid";
                 return Err(Error::new(ErrorKind::Busy, message).with("dir", path.display()));
             }
             Err(TryLockError::Error(e)) => return Err(io("the store cannot be locked", &lock_path, e)),
@@ -144,7 +139,6 @@ impl Dir {
         self.path.join("data")
     }
 
-    /// Releases the ownership of the directory.
     pub fn release(&self) -> Result<()> {
         self.lock.unlock().map_err(|e| io("the store cannot be unlocked", &self.path, e))
     }
@@ -182,7 +176,6 @@ impl Dir {
         })
     }
 
-    /// Space that all files occupy on the disk, in bytes.
     pub fn disk_bytes(&self) -> u64 {
         use std::os::unix::fs::MetadataExt;
         let mut total = 0;
@@ -209,7 +202,7 @@ impl Dir {
             Some(FORMAT_VERSION) => Ok(()),
             Some(newer) if newer > FORMAT_VERSION => Err(Error::new(
                 ErrorKind::Unsupported,
-                "the store was written by a newer Benthic; use that one",
+                "a newer version of Benthic wrote the store; use that version",
             )
             .with("dir", self.path.display())
             .with("format", newer)
@@ -247,28 +240,24 @@ impl Dir {
     fn make(&self) -> Result<()> {
         self.check_unused()?;
         // Leftovers of a process that died while it created a store.
-        for folder in [self.kv(), self.log()] {
-            match fs::remove_dir_all(&folder) {
-                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(io("left-overs cannot be removed", &folder, e));
-                }
-                _ => {}
+        let removed = |path: &Path, outcome: std::io::Result<()>| match outcome {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(io("the remains of an earlier store cannot be removed", path, e))
             }
+            _ => Ok(()),
+        };
+        for folder in [self.kv(), self.log()] {
+            removed(&folder, fs::remove_dir_all(&folder))?;
         }
         // Remove the closing note of a deleted store. With it, the new store's log would look
         // incomplete.
         let note = self.path.join("closed");
-        match fs::remove_file(&note) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                return Err(io("left-overs cannot be removed", &note, e));
-            }
-            _ => {}
-        }
-        fs::create_dir(self.log()).map_err(|e| io("the log cannot be made", &self.log(), e))?;
+        removed(&note, fs::remove_file(&note))?;
+        fs::create_dir(self.log()).map_err(|e| io("the log cannot be created", &self.log(), e))?;
         Log::create(&self.log())?;
         drop(Kv::create(&self.kv(), 0)?);
         let made = File::create(self.data()).and_then(|data| data.sync_all());
-        made.map_err(|e| io("the data file cannot be made", &self.data(), e))?;
+        made.map_err(|e| io("the data file cannot be created", &self.data(), e))?;
         let (path, temporary) = (self.path.join("format"), self.path.join("format.new"));
         let write = || {
             let mut file = File::create(&temporary)?;
@@ -277,7 +266,7 @@ impl Dir {
             fs::rename(&temporary, &path)
         };
         sync_dir(&self.path)?;
-        write().map_err(|e| io("the store cannot be made", &path, e))?;
+        write().map_err(|e| io("the store cannot be created", &path, e))?;
         sync_dir(&self.path)?;
         if let Some(parent) = self.path.canonicalize().ok().as_deref().and_then(Path::parent) {
             // The directory itself may be new.
@@ -313,7 +302,7 @@ fn check_file_system(path: &Path) -> Result<()> {
         None => Ok(()),
         Some((_, name)) => Err(Error::new(
             ErrorKind::Unsupported,
-            "a store does not live on a network file system, where locks and syncs may not hold; use a local disk",
+            "locks and syncs are not reliable on a network file system; use a local disk for the store",
         )
         .with("dir", path.display())
         .with("file_system", name)),

@@ -16,7 +16,6 @@ pub(crate) struct Disk {
     pub kv: Kv,
     pub data: DataFile,
     pub allocator: Mutex<Allocator>,
-    /// The next object or omap number.
     pub next_id: AtomicU64,
 }
 
@@ -30,7 +29,7 @@ impl Disk {
     pub fn chunks(&self, oid: u64, first: u32, last: u32) -> Result<BTreeMap<u32, Chunk>> {
         let decode =
             |value: Bytes| Chunk::decode(&value).map_err(|_| malformed("the object's map of extents"));
-        assert!(first <= last, "a range of chunks has a chunk");
+        assert!(first <= last, "a range of chunks is not empty");
         let mut chunks = BTreeMap::new();
         if last - first < 2 {
             for index in first..=last {
@@ -120,7 +119,7 @@ impl Disk {
                 }
             }
         }
-        assert_eq!(buffer.len() as u64, len_bytes, "a read gives what there is of the range");
+        assert_eq!(buffer.len() as u64, len_bytes, "a read returns the part of the range within the object");
         Ok(Bytes::from(buffer))
     }
 
@@ -242,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn one_run_is_whole_streams_without_a_gap() {
+    fn one_run_consists_of_whole_streams_without_a_gap() {
         let run = |chunks: &[(u32, Chunk)], offset_bytes, len_bytes| {
             one_run(&BTreeMap::from_iter(chunks.iter().cloned()), offset_bytes, len_bytes)
         };

@@ -2,20 +2,21 @@
 
 use super::alloc::Allocator;
 use super::cleaner::{self, Cleaner};
-use super::commit::{Arriving, Commit, Done};
+use super::commit::{Announcement, Commit, Completion};
 use super::data::{DataFile, Source};
 use super::dir::Dir;
 use super::disk::Disk;
 use super::keys::{self, BLOCK_BYTES, Extent};
 use super::kv::{Kv, malformed};
 use super::log::Log;
-use super::object::{Object, Prepared};
+use super::object::{Object, PreparedOp};
 use super::object_cache::ObjectCacheEntry;
 use super::record::Record;
 use super::space::release_reserve;
 use crate::execute::{self, Methods};
 use crate::listing::{self, Lister};
 use crate::memory::no_such_pool;
+use crate::workers::spawn;
 use crate::{Options, listing::decode_token};
 use benthic_core::{
     ClassCall, ClassInfo, Durability, Error, ErrorKind, ExecOp, ListPage, ListRequest, ObjectAddress,
@@ -181,7 +182,7 @@ impl Engine {
             .ok_or_else(|| Error::new(ErrorKind::LimitExceeded, "the store has used up its pool numbers"))?;
         let number = Some(Bytes::copy_from_slice(&id.to_le_bytes()));
         let changes = vec![(keys::pool(name).into(), number.clone()), (keys::LAST_POOL.into(), number)];
-        self.submit_and_wait(Prepared::keys(&self.disk, changes, Vec::new()))?;
+        self.submit_and_wait(PreparedOp::keys(&self.disk, changes, Vec::new()))?;
         let entry = PoolEntry { id, name: name.to_owned(), removed: RwLock::new(false) };
         let replaced = self.pools.write().insert(id, Arc::new(entry));
         assert!(replaced.is_none(), "a pool has a number of its own");
@@ -196,7 +197,7 @@ impl Engine {
         assert!(!*removed, "a pool is removed once");
         let changes =
             vec![(keys::pool(name).into(), None), (keys::removed_pool(id).into(), Some(Bytes::new()))];
-        let prepared = Prepared { frees: true, ..Prepared::keys(&self.disk, changes, Vec::new()) };
+        let prepared = PreparedOp { frees: true, ..PreparedOp::keys(&self.disk, changes, Vec::new()) };
         self.submit_and_wait(prepared)?;
         *removed = true;
         let entry = self.pools.write().remove(&id);
@@ -205,11 +206,9 @@ impl Engine {
         Ok(())
     }
 
-    fn submit_and_wait(&self, prepared: Prepared) -> Result<()> {
+    fn submit_and_wait(&self, prepared: PreparedOp) -> Result<()> {
         let (done, outcome) = mpsc::sync_channel(1);
-        let done: Done<u64> = Box::new(move |result| {
-            let _ = done.send(result);
-        });
+        let done: Completion<u64> = Box::new(move |result| drop(done.send(result)));
         // The operation was not announced, so the committer writes the group.
         let _ = self.commit.submit(prepared, Durability::Durable, None, done);
         outcome
@@ -223,7 +222,7 @@ impl Engine {
             .read()
             .get(&id)
             .cloned()
-            .ok_or_else(|| Error::new(ErrorKind::NotFound, "the pool is not there any more"))
+            .ok_or_else(|| Error::new(ErrorKind::NotFound, "the pool was removed"))
     }
 
     /// The object's address as people write it.
@@ -231,7 +230,7 @@ impl Engine {
         self.pool(pool).map_or_else(|_| id.to_string(), |pool| pool.address(id.clone()).to_string())
     }
 
-    pub fn read(&self, pool: u32, id: &ObjectId, op: &ReadOp, done: Done<ReadReply>) {
+    pub fn read(&self, pool: u32, id: &ObjectId, op: &ReadOp, done: Completion<ReadReply>) {
         let reply = self.pool(pool).and_then(|pool| {
             let _pool = pool.guard()?;
             let cached = self.object_lock(pool.id, id).read();
@@ -261,7 +260,7 @@ impl Engine {
 
     /// Sends the answer to a read when no writer still waits for the durability of a change that
     /// the read saw; see [`Commit::when_durable`].
-    pub fn answer(&self, pool: u32, id: &ObjectId, reply: Result<ReadReply>, done: Done<ReadReply>) {
+    pub fn answer(&self, pool: u32, id: &ObjectId, reply: Result<ReadReply>, done: Completion<ReadReply>) {
         match reply {
             Err(error) => {
                 let error = error.with("object", self.address(pool, id));
@@ -297,7 +296,7 @@ impl Engine {
 
     /// Announces a write that will be submitted soon and whose caller waits. Returns `None` if the
     /// write may take long or its caller does not wait.
-    pub fn announce(&self, op: &WriteOp) -> Option<Arriving> {
+    pub fn announce(&self, op: &WriteOp) -> Option<Announcement> {
         let soon = op.durability == Durability::Durable
             && !op.steps.iter().any(|step| matches!(step, WriteStep::Exec(_)));
         soon.then(|| self.commit.announce())
@@ -308,15 +307,15 @@ impl Engine {
         pool: u32,
         id: &ObjectId,
         op: &WriteOp,
-        arriving: Option<Arriving>,
-        done: Done<WriteReply>,
+        announcement: Option<Announcement>,
+        done: Completion<WriteReply>,
     ) {
         let pool = match self.pool(pool) {
             Ok(pool) => pool,
             Err(error) => return done(Err(error.with("object", id))),
         };
         let (entry, object) = (Arc::clone(&pool), id.clone());
-        let done: Done<WriteReply> = Box::new(move |outcome| {
+        let done: Completion<WriteReply> = Box::new(move |outcome| {
             done(outcome.map_err(|error| error.with("object", entry.address(object))))
         });
         self.commit.wait_for_cleaner();
@@ -335,7 +334,7 @@ impl Engine {
                     Box::new(move |outcome: Result<u64>| done(outcome.map(|version| WriteReply { version })));
                 let leaves_garbage =
                     prepared.record.changes.iter().any(|(key, _)| key[0] == keys::PREFIX_GARBAGE);
-                let lead = self.commit.submit(prepared, op.durability, arriving, done);
+                let lead = self.commit.submit(prepared, op.durability, announcement, done);
                 if leaves_garbage || self.commit.log_is_long() {
                     self.cleaner.wake();
                 }
@@ -355,7 +354,7 @@ impl Engine {
         removed: bool,
         id: &ObjectId,
         op: &WriteOp,
-    ) -> Result<(Option<Prepared>, u64)> {
+    ) -> Result<(Option<PreparedOp>, u64)> {
         op.check()?;
         self.commit.check_writable()?;
         if removed {
@@ -367,11 +366,11 @@ impl Engine {
         let mut object = Object::new(&self.disk, key, before, self.methods.clock.unix_ns(), Source::Disk);
         execute::write(&mut object, op, &self.methods)?;
         let prepared =
-            object.prepare()?.map(|prepared| Prepared { frees: op.steps.iter().all(frees), ..prepared });
+            object.prepare()?.map(|prepared| PreparedOp { frees: op.steps.iter().all(frees), ..prepared });
         Ok((prepared, version_before))
     }
 
-    pub fn exec(&self, pool: u32, id: &ObjectId, call: ClassCall, done: Done<Bytes>) {
+    pub fn exec(&self, pool: u32, id: &ObjectId, call: ClassCall, done: Completion<Bytes>) {
         match self.methods.exec_op(call) {
             Err(error) => done(Err(error.with("object", self.address(pool, id)))),
             Ok(ExecOp::Write(op)) => {
@@ -386,7 +385,7 @@ impl Engine {
         }
     }
 
-    pub fn list(&self, pool: u32, request: &ListRequest, done: Done<ListPage>) {
+    pub fn list(&self, pool: u32, request: &ListRequest, done: Completion<ListPage>) {
         let page = self.list_now(pool, request);
         self.commit.when_all_durable(move || done(page));
     }
@@ -409,7 +408,7 @@ impl Engine {
         Ok(lister.finish())
     }
 
-    pub fn flush(&self, done: Done<()>) {
+    pub fn flush(&self, done: Completion<()>) {
         self.commit.flush(done);
     }
 
@@ -445,7 +444,6 @@ fn pool_number(value: &[u8]) -> Result<u32> {
     value.try_into().map(u32::from_le_bytes).map_err(|_| malformed("the number of a pool"))
 }
 
-/// Returns true if a step only frees space.
 fn frees(step: &WriteStep) -> bool {
     matches!(
         step,
@@ -466,7 +464,6 @@ pub(super) struct Replay<'a> {
     /// Data from records, for blocks that no later record freed. A freed block may hold newer data,
     /// which was synced before its record was logged.
     pub(super) blocks: BTreeMap<u64, Bytes>,
-    /// Extents that any record freed.
     freed: Vec<Extent>,
 }
 
@@ -515,10 +512,4 @@ fn write_replayed(data: &DataFile, dir: &Dir, blocks: &BTreeMap<u64, Bytes>) -> 
         }
     }
     Ok(())
-}
-
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
-    std::thread::Builder::new().name(name.to_owned()).spawn(run).map_err(|e| {
-        Error::new(ErrorKind::Unavailable, "a thread cannot be started").with("thread", name).with_source(e)
-    })
 }

@@ -24,7 +24,7 @@ fn check<T: PartialEq + std::fmt::Debug>(value: &T, encoded: Vec<u8>, decode: im
 }
 
 #[test]
-fn onodes() {
+fn onodes_round_trip() {
     for data in [Data::Inline("inline".into()), Data::Inline(Bytes::new()), Data::Chunks] {
         let onode = Onode {
             oid: 1,
@@ -42,7 +42,7 @@ fn onodes() {
 }
 
 #[test]
-fn chunks() {
+fn chunks_round_trip() {
     let stream = Chunk::Stream { offset_bytes: 8_192, len_bytes: 5_000, crc: 7 };
     check(&stream, stream.encode(), |bytes| Chunk::decode(&bytes).ok());
     assert_eq!(stream.extents(), [Extent { offset_bytes: 8_192, len_bytes: 8_192 }]);
@@ -55,7 +55,7 @@ fn chunks() {
 }
 
 #[test]
-fn records() {
+fn records_round_trip() {
     let record = Record {
         next_id: 9,
         changes: vec![("set".into(), Some("value".into())), ("removed".into(), None)],

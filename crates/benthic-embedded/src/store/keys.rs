@@ -46,7 +46,6 @@ pub(crate) fn onode(pool: u32, id: &ObjectId) -> Vec<u8> {
     with_u32(PREFIX_ONODE, pool, &listing::encode(id))
 }
 
-/// Prefix of the keys of a pool's onodes.
 pub(crate) fn onodes(pool: u32, id_prefix: &[u8]) -> Vec<u8> {
     with_u32(PREFIX_ONODE, pool, id_prefix)
 }
@@ -58,7 +57,6 @@ pub(crate) fn chunk(oid: u64, index: u32) -> Vec<u8> {
     with_u64(PREFIX_CHUNK, oid, &index.to_be_bytes())
 }
 
-/// The chunk index in a chunk's key.
 pub(crate) fn chunk_index(key: &[u8]) -> Decoded<u32> {
     let tail = key.get(9..).ok_or(Malformed)?;
     Ok(u32::from_be_bytes(tail.try_into().map_err(|_| Malformed)?))
@@ -109,7 +107,6 @@ impl Meta {
     }
 }
 
-/// The place of an object's data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Data {
     /// All data is in the onode. Bytes between its end and the object's size read as zeros.
@@ -118,7 +115,6 @@ pub(crate) enum Data {
     Chunks,
 }
 
-/// The metadata record of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Onode {
     /// The number in the keys of the object's chunks and attributes.
@@ -145,7 +141,7 @@ impl Onode {
         match &self.data {
             Data::Inline(data) => {
                 let most_bytes = self.size_bytes.min(INLINE_BYTES_MAX);
-                assert!(data.len() as u64 <= most_bytes, "inline data decode again");
+                assert!(data.len() as u64 <= most_bytes, "inline data is within its limits");
                 value.put_u8(0);
                 value.put_bytes(data);
             }
@@ -200,8 +196,8 @@ impl Chunk {
         match self {
             Chunk::Stream { offset_bytes, len_bytes, crc } => {
                 let len = u64::from(*len_bytes);
-                assert!(0 < len && len <= CHUNK_BYTES, "a stream has a length that decodes again");
-                assert!(offset_bytes.is_multiple_of(BLOCK_BYTES), "a stream starts with a block");
+                assert!(0 < len && len <= CHUNK_BYTES, "the length of a stream is within its limits");
+                assert!(offset_bytes.is_multiple_of(BLOCK_BYTES), "a stream starts at a block boundary");
                 value.put_u8(1);
                 value.put_u64(*offset_bytes);
                 value.put_u32(*len_bytes);

@@ -35,6 +35,7 @@ const FRESH_RUNS_MAX: usize = 8;
 const TABLE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Limit on unmerged tables while merges fail on a full disk.
 const FRESH_RUNS_MAX_FULL: usize = 200;
+const NOT_COMPACTED: &str = "the key-value store cannot be compacted";
 
 /// The changes of one operation. `None` removes the key.
 pub(crate) type Changes = Vec<(Bytes, Option<Bytes>)>;
@@ -83,7 +84,6 @@ impl Kv {
         self.range(start, end)
     }
 
-    /// All pairs between two keys, in order.
     pub fn range(
         &self,
         start: Bound<Vec<u8>>,
@@ -119,9 +119,9 @@ impl Kv {
     /// Assigns an operation its sequence number in the tree. The caller must hold the commit lock.
     /// It may release the lock before it applies the changes if another lock, such as the object's,
     /// protects the keys until then.
-    pub fn begin(&self) -> Applying<'_> {
+    pub fn begin(&self) -> PendingApply<'_> {
         let running = self.applying.read();
-        Applying { kv: self, seqno: self.seqno.next(), _running: running }
+        PendingApply { kv: self, seqno: self.seqno.next(), _running: running }
     }
 
     /// Waits until all operations that have begun are applied. The caller must hold the commit
@@ -134,22 +134,20 @@ impl Kv {
     /// ends between two operations.
     pub fn seal(&self) {
         self.settle();
-        assert!(!self.applying.is_locked(), "what is sealed ends between two operations");
+        assert!(!self.applying.is_locked(), "a sealed table ends between two operations");
         self.tree.rotate_memtable();
     }
 
-    /// Number of checkpoint tables that are not merged yet.
     pub fn fresh_runs(&self) -> usize {
         self.tree.l0_run_count()
     }
 
-    /// Merges tables before they become too many.
     pub fn merge_if_many(&self) -> Result<()> {
         // The tree counts the runs of a level in one byte.
         let runs = self.fresh_runs();
         if runs >= FRESH_RUNS_MAX
             && let Err(error) = self.compact()
-            && (!undone(&error) || runs >= FRESH_RUNS_MAX_FULL)
+            && (!changed_nothing(&error) || runs >= FRESH_RUNS_MAX_FULL)
         {
             return Err(error);
         }
@@ -158,10 +156,9 @@ impl Kv {
 
     /// Writes the sealed tables to disk. They are durable afterwards.
     pub fn write_sealed(&self) -> Result<()> {
-        self.or_undo(|| {
+        self.or_undo("the key-value store cannot be written", || {
             let lock = self.tree.get_flush_lock();
-            let written = self.tree.flush(&lock, NEWEST);
-            written.map(|_| ()).map_err(|error| write_error("the key-value store cannot be written", error))
+            self.tree.flush(&lock, NEWEST)
         })
     }
 
@@ -170,12 +167,7 @@ impl Kv {
         let strategy = Arc::new(lsm_tree::compaction::Leveled::default());
         loop {
             let before = (self.tree.table_count(), self.tree.l0_run_count());
-            self.or_undo(|| {
-                let merged = self.tree.compact(Arc::clone(&strategy) as _, NEWEST);
-                merged
-                    .map(|_| ())
-                    .map_err(|error| write_error("the key-value store cannot be compacted", error))
-            })?;
+            self.or_undo(NOT_COMPACTED, || self.tree.compact(Arc::clone(&strategy) as _, NEWEST))?;
             if (self.tree.table_count(), self.tree.l0_run_count()) == before {
                 return Ok(());
             }
@@ -184,10 +176,7 @@ impl Kv {
 
     /// Merges all tables, so that no tombstones remain.
     pub fn compact_fully(&self) -> Result<()> {
-        self.or_undo(|| {
-            let merged = self.tree.major_compact(TABLE_BYTES_MAX, NEWEST);
-            merged.map(|_| ()).map_err(|error| write_error("the key-value store cannot be compacted", error))
-        })
+        self.or_undo(NOT_COMPACTED, || self.tree.major_compact(TABLE_BYTES_MAX, NEWEST))
     }
 
     /// Writes tables. If the disk is full, or a table that the merge reads is damaged, the function
@@ -197,10 +186,11 @@ impl Kv {
     /// # Errors
     /// `LimitExceeded` and `Corrupt` only if the list of tables on disk is unchanged. If it
     /// changed, the error becomes `Internal`, because the tree would overwrite a newer list.
-    fn or_undo(&self, write: impl FnOnce() -> Result<()>) -> Result<()> {
+    fn or_undo<T>(&self, message: &str, write: impl FnOnce() -> Result<T, lsm_tree::Error>) -> Result<()> {
         let (before, list_number) = (self.table_files(), self.tree.current_version().id());
-        write().inspect(|()| self.copy_list()).map_err(|error| {
-            if !undone(&error) {
+        write().map(|_| self.copy_list()).map_err(|error| {
+            let error = write_error(message, error);
+            if !changed_nothing(&error) {
                 return error;
             }
             // The write may have failed after it changed the list.
@@ -224,7 +214,7 @@ impl Kv {
 
     fn copy_list(&self) {
         if let Err(error) = kv_files::copy_list(&self.dir) {
-            tracing::warn!(%error, "the list of tables has no second copy");
+            tracing::warn!(%error, "the second copy of the list of tables cannot be written");
         }
     }
 
@@ -244,13 +234,13 @@ impl Kv {
 }
 
 /// An operation with a sequence number whose changes are not applied yet.
-pub(crate) struct Applying<'a> {
+pub(crate) struct PendingApply<'a> {
     kv: &'a Kv,
     seqno: SeqNo,
     _running: RwLockReadGuard<'a, ()>,
 }
 
-impl Applying<'_> {
+impl PendingApply<'_> {
     /// Applies the operation's changes to the table in memory. It consumes the sequence number, so
     /// it can happen only once.
     pub fn apply(self, changes: Changes) {
@@ -271,8 +261,10 @@ fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
-/// Returns true if a failed write of tables left nothing behind.
-fn undone(error: &Error) -> bool {
+/// Returns true if a failed write of tables or of a log segment changed nothing. A full disk may
+/// get space again, and unreadable tables stay as they are. After any other failure the state of
+/// the data on disk is unknown.
+pub(crate) fn changed_nothing(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::LimitExceeded | ErrorKind::Corrupt)
 }
 
@@ -302,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sealed_ends_between_two_operations() {
+    fn a_sealed_table_ends_between_two_operations() {
         for _ in 0..10 {
             let dir = tempfile::tempdir().unwrap();
             let kv = Kv::create(dir.path(), 1024 * 1024).unwrap();

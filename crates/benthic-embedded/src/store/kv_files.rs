@@ -57,7 +57,6 @@ pub(crate) fn verify_bytes(dir: &Path) -> Vec<Error> {
     }
 }
 
-/// The number of the current list of tables.
 pub(crate) fn list_number(dir: &Path) -> Option<u64> {
     number(&fs::read(dir.join("current")).ok()?)
 }
@@ -108,7 +107,6 @@ fn tables(dir: &Path) -> Result<Vec<(PathBuf, u128)>> {
     Ok(listed.into_iter().map(|(id, sum)| (dir.join("tables").join(id.to_string()), sum)).collect())
 }
 
-/// The error of a failed read of the tree.
 pub(crate) fn kv_error(message: &str, error: lsm_tree::Error) -> Error {
     use std::io::ErrorKind as Io;
     match error {

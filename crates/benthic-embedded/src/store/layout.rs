@@ -28,13 +28,12 @@ pub(crate) struct Target {
     pub cut_bytes: u64,
 }
 
-pub(crate) struct LaidOut {
+pub(crate) struct NewLayout {
     pub data: Data,
     /// Data written to extents that the record does not contain.
     pub unsynced_bytes: u64,
 }
 
-/// Frees all data of a removed object.
 pub(crate) fn free_all(disk: &Disk, onode: &Onode, record: &mut Record) -> Result<()> {
     if onode.data == Data::Chunks {
         for (index, chunk) in disk.chunks(onode.oid, 0, LAST_CHUNK)? {
@@ -51,8 +50,8 @@ pub(crate) fn lay_out(
     target: &Target,
     pieces: &Pieces,
     record: &mut Record,
-) -> Result<LaidOut> {
-    assert!(target.cut_bytes <= target.size_bytes, "old data is visible up to the object's end at most");
+) -> Result<NewLayout> {
+    assert!(target.cut_bytes <= target.size_bytes, "old data is visible at most up to the object's end");
     if target.size_bytes <= INLINE_BYTES_MAX {
         let mut data = vec![0; target.size_bytes as usize];
         if let Some(before) = before {
@@ -62,7 +61,7 @@ pub(crate) fn lay_out(
         }
         pieces.overlay(0, &mut data);
         assert!(record.allocated.is_empty(), "an object with inline data takes no blocks");
-        return Ok(LaidOut { data: Data::Inline(Bytes::from(data)), unsynced_bytes: 0 });
+        return Ok(NewLayout { data: Data::Inline(Bytes::from(data)), unsynced_bytes: 0 });
     }
     // Inline data moves to chunks as if the operation had written it.
     let mut moved = Pieces::default();
@@ -86,7 +85,7 @@ pub(crate) fn lay_out(
         layout.chunk(index, old_chunks.get(&index), record)?;
     }
     let unsynced_bytes = layout.write(record)?;
-    Ok(LaidOut { data: Data::Chunks, unsynced_bytes })
+    Ok(NewLayout { data: Data::Chunks, unsynced_bytes })
 }
 
 struct Layout<'a> {
@@ -95,7 +94,6 @@ struct Layout<'a> {
     pieces: &'a Pieces,
     /// Data to write: chunk, block within the chunk (`None` for a stream), bytes.
     contents: Vec<(u32, Option<usize>, Bytes)>,
-    /// The chunks that are stored as blocks.
     blocks: BTreeMap<u32, Box<[Option<Block>; BLOCKS_PER_CHUNK]>>,
 }
 
@@ -121,6 +119,10 @@ impl Layout<'_> {
         written.chain(old_chunks.keys().copied()).collect()
     }
 
+    fn read_old(&self, base: u64, chunk: &Chunk, from_bytes: u64, target: &mut [u8]) -> Result<()> {
+        self.disk.read_chunk(self.target.oid, base, chunk, from_bytes, target, Source::Disk)
+    }
+
     /// Decides how one chunk is stored.
     fn chunk(&mut self, index: u32, old: Option<&Chunk>, record: &mut Record) -> Result<()> {
         let base = u64::from(index) * CHUNK_BYTES;
@@ -130,7 +132,7 @@ impl Layout<'_> {
         let covered: u64 = parts.iter().map(|(_, len, _)| len).sum();
         assert!(covered <= end, "pieces do not overlap, and end with the object");
         let written = parts.iter().any(|(_, _, data)| data.is_some());
-        let old_end = old.map_or(0, held_bytes);
+        let old_end = old.map_or(0, chunk_end);
         if covered == 0 && visible >= old_end {
             return Ok(());
         }
@@ -152,14 +154,7 @@ impl Layout<'_> {
                     let mut content = vec![0; end as usize];
                     if let Some(old) = old.filter(|_| covered < end) {
                         let visible = visible.min(end) as usize;
-                        self.disk.read_chunk(
-                            self.target.oid,
-                            base,
-                            old,
-                            0,
-                            &mut content[..visible],
-                            Source::Disk,
-                        )?;
+                        self.read_old(base, old, 0, &mut content[..visible])?;
                     }
                     self.pieces.overlay(base, &mut content);
                     Bytes::from(content)
@@ -184,9 +179,9 @@ impl Layout<'_> {
         record: &mut Record,
     ) -> Result<()> {
         let base = u64::from(index) * CHUNK_BYTES;
-        assert!(0 < len_bytes && len_bytes < held_bytes(stream), "a stream is cut within");
+        assert!(0 < len_bytes && len_bytes < chunk_end(stream), "a stream is truncated within its length");
         let mut content = vec![0; len_bytes as usize];
-        self.disk.read_chunk(self.target.oid, base, stream, 0, &mut content, Source::Disk)?;
+        self.read_old(base, stream, 0, &mut content)?;
         let kept = len_bytes.next_multiple_of(BLOCK_BYTES);
         record.freed.extend(stream.extents().into_iter().filter(|extent| extent.len_bytes > kept).map(
             |extent| Extent { offset_bytes: extent.offset_bytes + kept, len_bytes: extent.len_bytes - kept },
@@ -214,7 +209,7 @@ impl Layout<'_> {
             Some(Chunk::Blocks(blocks)) => blocks.clone(),
             Some(chunk @ Chunk::Stream { offset_bytes, len_bytes, .. }) => {
                 stream = vec![0; CHUNK_BYTES as usize];
-                self.disk.read_chunk(self.target.oid, base, chunk, 0, &mut stream, Source::Disk)?;
+                self.read_old(base, chunk, 0, &mut stream)?;
                 stream_end = u64::from(*len_bytes);
                 let mut blocks = Box::new([None; BLOCKS_PER_CHUNK]);
                 for (at, block) in
@@ -231,7 +226,7 @@ impl Layout<'_> {
         for (at, block) in blocks.iter_mut().enumerate() {
             let (start, stop) = (at as u64 * BLOCK_BYTES, (at as u64 + 1) * BLOCK_BYTES);
             let parts: Vec<_> = self.pieces.within(base + start, base + stop.min(end.max(start))).collect();
-            let cut = block.is_some() && visible < stop && visible < held_end(old, stop, stream_end);
+            let cut = block.is_some() && visible < stop && visible < block_data_end(old, stop, stream_end);
             // The stream's last block contains unrelated bytes after the end of the stream.
             let ragged = stream_end > start && stream_end < stop;
             if parts.is_empty() && !cut && !ragged {
@@ -244,7 +239,7 @@ impl Layout<'_> {
             let kept = visible.clamp(start, stop) - start;
             let covered = matches!(&parts[..], [(0, len, _)] if *len == BLOCK_BYTES);
             if let (Some(chunk @ Chunk::Blocks(_)), Some(_), false) = (old, &block, covered || kept == 0) {
-                self.disk.read_chunk(self.target.oid, base, chunk, start, &mut content, Source::Disk)?;
+                self.read_old(base, chunk, start, &mut content)?;
             }
             content[kept as usize..].fill(0);
             self.pieces.overlay(base + start, &mut content);
@@ -268,7 +263,7 @@ impl Layout<'_> {
         assert!(record.allocated.is_empty() && record.data.is_empty(), "an operation is laid out once");
         record.allocated = self.disk.allocator.lock().allocate(padded);
         let allocated_bytes: u64 = record.allocated.iter().map(|extent| extent.len_bytes).sum();
-        assert_eq!(allocated_bytes, padded, "as much is allocated as is written");
+        assert_eq!(allocated_bytes, padded, "the extents are as long as the data");
         let written = self.write_contents(record, total_bytes <= RECORD_DATA_BYTES_MAX);
         if let Err(error) = written {
             // A full disk needs the space of the failed operation back.
@@ -330,15 +325,15 @@ impl Layout<'_> {
                 }
             }
         }
-        assert!(free.is_empty(), "all that was allocated is written");
-        assert!(in_record || record.data.is_empty(), "only small data travel in the record");
+        assert!(free.is_empty(), "all allocated blocks are written");
+        assert!(in_record || record.data.is_empty(), "only small data is in the record");
         Ok(())
     }
 }
 
 /// Takes `len_bytes` from the first allocated run, which must be long enough.
 fn take(free: &mut VecDeque<Extent>, len_bytes: u64) -> u64 {
-    let Some(run) = free.front_mut() else { unreachable!("as much was allocated as is written") };
+    let Some(run) = free.front_mut() else { unreachable!("the extents are as long as the data") };
     assert!(run.len_bytes >= len_bytes, "the run is long enough");
     let offset_bytes = run.offset_bytes;
     run.offset_bytes += len_bytes;
@@ -350,7 +345,7 @@ fn take(free: &mut VecDeque<Extent>, len_bytes: u64) -> u64 {
 }
 
 /// End of the chunk's data, within the chunk.
-fn held_bytes(chunk: &Chunk) -> u64 {
+fn chunk_end(chunk: &Chunk) -> u64 {
     match chunk {
         Chunk::Stream { len_bytes, .. } => u64::from(*len_bytes),
         Chunk::Blocks(blocks) => {
@@ -360,7 +355,7 @@ fn held_bytes(chunk: &Chunk) -> u64 {
 }
 
 /// End of a present block's data, within the chunk.
-fn held_end(old: Option<&Chunk>, stop: u64, stream_end: u64) -> u64 {
+fn block_data_end(old: Option<&Chunk>, stop: u64, stream_end: u64) -> u64 {
     match old {
         Some(Chunk::Stream { .. }) => stream_end.min(stop),
         _ => stop,

@@ -42,7 +42,6 @@ pub(crate) const FRAME_HEADER_BYTES: usize = 24;
 pub(crate) struct Log {
     dir: PathBuf,
     segment: Segment,
-    /// Length of all segments.
     pub len_bytes: u64,
     next_lsn: u64,
     /// The last frame contains records, so damage to it would look like a torn write.
@@ -52,7 +51,6 @@ pub(crate) struct Log {
 struct Segment {
     file: Arc<File>,
     first_lsn: u64,
-    /// End of the last frame.
     end_bytes: u64,
     /// End of the written part of the file. Up to here, frames overwrite existing blocks.
     written_bytes: u64,
@@ -77,7 +75,7 @@ impl Frame {
 
     /// Removes the last record. `len_bytes` is the length of the frame without it.
     pub fn pop(&mut self, len_bytes: usize) {
-        assert!(self.records > 0, "there is a record to drop");
+        assert!(self.records > 0, "the frame has a record to remove");
         assert!(
             (FRAME_HEADER_BYTES..self.bytes.len()).contains(&len_bytes),
             "the header stays, and the record goes"
@@ -112,7 +110,7 @@ impl Frame {
         header.put_u32(payload_len as u32);
         header.put_u32(self.records);
         header.put_u64(self.first_lsn);
-        assert_eq!(header.len(), FRAME_HEADER_BYTES, "the header fills the room that was left for it");
+        assert_eq!(header.len(), FRAME_HEADER_BYTES, "the header has its fixed length");
         self.bytes[..FRAME_HEADER_BYTES].copy_from_slice(&header);
         let crc = frame_crc(salt, &self.bytes);
         self.bytes[4..8].copy_from_slice(&crc.to_le_bytes());
@@ -171,7 +169,7 @@ impl Log {
         while let Some((first_lsn, path)) = segments.first().cloned() {
             segments.remove(0);
             let bytes = Bytes::from(fs::read(&path).map_err(|e| io("the log cannot be read", &path, e))?);
-            let tail = Tail { first_lsn, path: &path, bytes: &bytes };
+            let tail = StoredSegment { first_lsn, path: &path, bytes: &bytes };
             let salt = tail.check_header()?;
             let mut reader = FrameReader { salt, bytes: &bytes, at: SEGMENT_HEADER_BYTES };
             let mut lsn = first_lsn;
@@ -198,7 +196,11 @@ impl Log {
             // whose file this segment reuses.
             let known_lsn = segments.first().map_or(closed_lsn, |(following, _)| *following);
             if lsn < known_lsn && reader.at < bytes.len() || reader.valid_frame_behind(lsn) {
-                return Err(damaged(&path, reader.at, "a frame of the log that was whole is damaged"));
+                return Err(damaged(
+                    &path,
+                    reader.at,
+                    "a frame of the log is damaged that was once complete",
+                ));
             }
             if let Some((following, path)) = segments.first()
                 && *following != lsn
@@ -210,34 +212,41 @@ impl Log {
             len_bytes += reader.at as u64;
             let last_frame = last_frame.map(|at| (at as u64, bytes.slice(at..reader.at)));
             let (end_bytes, written_bytes) = (reader.at as u64, bytes.len() as u64);
-            last =
-                Some((Unopened { first_lsn, end_bytes, written_bytes, salt, path }, last_frame, has_records));
+            last = Some((
+                UnopenedSegment { first_lsn, end_bytes, written_bytes, salt, path },
+                last_frame,
+                has_records,
+            ));
         }
         if next_lsn < closed_lsn {
-            return Err(damaged(dir, 0, "the log ends before the last operation of a store that was closed")
-                .with("wanted_lsn", closed_lsn - 1));
+            return Err(damaged(
+                dir,
+                0,
+                "the end of the log is missing; it had more operations when the store was closed",
+            )
+            .with("wanted_lsn", closed_lsn - 1));
         }
         let (unopened, last_frame, ends_with_records) =
             last.ok_or_else(|| damaged(dir, 0, "the log has no segment"))?;
         let path = unopened.path.clone();
         let segment = unopened.open(last_frame).map_err(|e| io("the log cannot be opened", &path, e))?;
         sync_dir(dir)?;
-        assert!(next_lsn > applied_lsn, "what comes next is behind what was applied");
+        assert!(next_lsn > applied_lsn, "the next operation follows the applied ones");
         Ok((Log { dir: dir.to_owned(), segment, len_bytes, next_lsn, ends_with_records }, next_lsn))
     }
 
-    /// Creates the first segment of a new store.
     pub fn create(dir: &Path) -> Result<()> {
-        Unnamed::create(dir, 1, 0)?.name(0)?;
+        UnnamedSegment::create(dir, 1, 0)?.name(0)?;
         sync_dir(dir)
     }
 
-    /// Writes a frame and makes it durable. The segment's blocks are allocated up to `given_bytes`.
+    /// Writes a frame and makes it durable. The segment's blocks are allocated up to
+    /// `allocated_bytes`.
     ///
     /// # Errors
     /// After an error the state of the frame is unknown, and the caller must not append to the log
     /// again.
-    pub fn append(&mut self, mut frame: Frame, given_bytes: u64) -> Result<()> {
+    pub fn append(&mut self, mut frame: Frame, allocated_bytes: u64) -> Result<()> {
         assert_eq!(frame.first_lsn, self.next_lsn, "a frame follows the one before it");
         assert!(frame.first_lsn >= self.segment.first_lsn, "a frame goes into the segment of its numbers");
         self.ends_with_records = frame.records > 0;
@@ -246,27 +255,28 @@ impl Log {
         let Segment { file, end_bytes, written_bytes, .. } = &mut self.segment;
         let frame_bytes = frame.bytes.len() as u64;
         let frame_end = *end_bytes + frame_bytes;
-        assert!(*end_bytes >= EMPTY_LOG_BYTES, "a frame is written behind the header of its segment");
-        assert!(*end_bytes <= *written_bytes, "the frames are part of what was written");
+        assert!(*end_bytes >= EMPTY_LOG_BYTES, "a frame is written after the header of its segment");
+        assert!(*end_bytes <= *written_bytes, "all frames are in the written part of the file");
         if frame_end > *written_bytes {
-            let zeros_end = given_bytes.min(frame_end + frame_end.clamp(ZEROS_BYTES_MIN, ZEROS_BYTES_MAX));
+            let zeros_end =
+                allocated_bytes.min(frame_end + frame_end.clamp(ZEROS_BYTES_MIN, ZEROS_BYTES_MAX));
             if frame_bytes < FRAME_BYTES_LARGE && zeros_end > frame_end {
                 frame.bytes.resize((zeros_end - *end_bytes) as usize, 0);
             }
             *written_bytes = *end_bytes + frame.bytes.len() as u64;
         }
-        assert!(frame_end <= *written_bytes, "the frame is part of what is written");
+        assert!(frame_end <= *written_bytes, "the frame is in the written part of the file");
         file.write_all_at(&frame.bytes, *end_bytes)
             .and_then(|()| file.sync_data())
             .map_err(|e| Error::io(Action::Write, "the log cannot be written", e))?;
         if file.metadata().is_ok_and(|found| found.nlink() == 0) {
             // The frame is on the disk, but the file has no name and cannot be found again.
-            return Err(Error::new(ErrorKind::Unavailable, "the log was removed by somebody"));
+            return Err(Error::new(ErrorKind::Unavailable, "the log was removed while the store was open"));
         }
         *end_bytes = frame_end;
         self.len_bytes += frame_bytes;
         self.next_lsn = next_lsn;
-        assert!(self.len_bytes >= self.segment.end_bytes, "the log is as long as its last segment at least");
+        assert!(self.len_bytes >= self.segment.end_bytes, "the log is at least as long as its last segment");
         Ok(())
     }
 
@@ -274,7 +284,7 @@ impl Log {
     /// written part of the open segment.
     pub fn segment(&self) -> (Arc<File>, u64, u64) {
         let Segment { file, end_bytes, written_bytes, .. } = &self.segment;
-        assert!(self.len_bytes >= *end_bytes, "the log is as long as its last segment at least");
+        assert!(self.len_bytes >= *end_bytes, "the log is at least as long as its last segment");
         (Arc::clone(file), self.len_bytes - end_bytes, *written_bytes)
     }
 
@@ -284,19 +294,19 @@ impl Log {
     /// # Errors
     /// `LimitExceeded` if the disk is full or no file can be created. The open segment then stays
     /// in use.
-    pub fn next(&self, first_lsn: u64, promised_bytes: u64) -> Result<Option<Unnamed>> {
+    pub fn next(&self, first_lsn: u64, promised_bytes: u64) -> Result<Option<UnnamedSegment>> {
         assert_eq!(first_lsn, self.next_lsn, "a segment begins with the next record");
         if self.segment.first_lsn == first_lsn {
             return Ok(None);
         }
-        Unnamed::create(&self.dir, first_lsn, promised_bytes).map(Some)
+        UnnamedSegment::create(&self.dir, first_lsn, promised_bytes).map(Some)
     }
 
     /// Switches to the next segment. The caller must call [`Log::settle`] before it appends.
     ///
     /// # Errors
     /// `LimitExceeded` if the disk is full. The open segment then stays in use.
-    pub fn rotate(&mut self, next: Unnamed, promised_bytes: u64) -> Result<()> {
+    pub fn rotate(&mut self, next: UnnamedSegment, promised_bytes: u64) -> Result<()> {
         assert!(
             next.segment.first_lsn > self.segment.first_lsn,
             "segments are in the order of their records"
@@ -349,7 +359,6 @@ impl Log {
     }
 }
 
-/// The first sequence number of the log's first segment.
 pub(crate) fn first_lsn(dir: &Path) -> Result<Option<u64>> {
     Ok(segments(dir)?.first().map(|(first_lsn, _)| *first_lsn))
 }
@@ -369,14 +378,14 @@ fn segments(dir: &Path) -> Result<Vec<(u64, PathBuf)>> {
 }
 
 /// A complete segment that does not have its final name yet.
-pub(crate) struct Unnamed {
+pub(crate) struct UnnamedSegment {
     segment: Segment,
     path: PathBuf,
     room_bytes: u64,
 }
 
-impl Unnamed {
-    fn create(dir: &Path, first_lsn: u64, promised_bytes: u64) -> Result<Unnamed> {
+impl UnnamedSegment {
+    fn create(dir: &Path, first_lsn: u64, promised_bytes: u64) -> Result<UnnamedSegment> {
         let salt = RandomState::new().hash_one(first_lsn);
         let mut header = SEGMENT_MAGIC.to_vec();
         header.put_u32(SEGMENT_VERSION);
@@ -384,9 +393,9 @@ impl Unnamed {
         header.put_u64(salt);
         let crc = crc32c::crc32c(&header);
         header.put_u32(crc);
-        assert_eq!(header.len(), SEGMENT_HEADER_BYTES, "the frames begin right behind the header");
+        assert_eq!(header.len(), SEGMENT_HEADER_BYTES, "the frames begin directly after the header");
         let path = dir.join(UNFINISHED);
-        let failed = |e| Error::io(Action::Write, "a log segment cannot be made", e);
+        let failed = |e| Error::io(Action::Write, "a log segment cannot be created", e);
         let recycled = fs::rename(dir.join(SPARE), &path).is_ok();
         let file = OpenOptions::new().write(true).create(true).truncate(!recycled).open(&path);
         // Nothing has happened yet. If the process has too many open files, the open segment stays
@@ -403,7 +412,7 @@ impl Unnamed {
         })?;
         let file = Arc::new(file);
         let segment = Segment { file, first_lsn, end_bytes: EMPTY_LOG_BYTES, written_bytes, salt };
-        Ok(Unnamed { segment, path, room_bytes })
+        Ok(UnnamedSegment { segment, path, room_bytes })
     }
 
     /// Renames the segment to its final name. From then on it may exist after a crash, so nothing
@@ -414,14 +423,14 @@ impl Unnamed {
             space::room(&self.segment.file, room_bytes).inspect_err(|_| drop(fs::remove_file(&self.path)))?;
         }
         fs::rename(&self.path, self.path.with_file_name(segment_name(self.segment.first_lsn))).map_err(
-            |e| Error::io(Action::Write, "a log segment cannot be named", e).with_kind(ErrorKind::Internal),
+            |e| Error::io(Action::Write, "a log segment cannot be renamed", e).with_kind(ErrorKind::Internal),
         )?;
         Ok(self.segment)
     }
 }
 
 /// The last segment, not yet open for appending.
-struct Unopened {
+struct UnopenedSegment {
     first_lsn: u64,
     end_bytes: u64,
     written_bytes: u64,
@@ -429,7 +438,7 @@ struct Unopened {
     path: PathBuf,
 }
 
-impl Unopened {
+impl UnopenedSegment {
     /// Opens the segment at its end. The last frame may never have been synced, and after an
     /// earlier failed sync it may exist only in the page cache. So it is written again and synced
     /// before other frames follow it.
@@ -439,7 +448,7 @@ impl Unopened {
             file.write_all_at(&frame, at)?;
             file.sync_data()?;
         }
-        let Unopened { first_lsn, end_bytes, written_bytes, salt, .. } = self;
+        let UnopenedSegment { first_lsn, end_bytes, written_bytes, salt, .. } = self;
         Ok(Segment { file: Arc::new(file), first_lsn, end_bytes, written_bytes, salt })
     }
 }
@@ -449,13 +458,13 @@ fn segment_name(first_lsn: u64) -> String {
 }
 
 /// A segment as read from disk.
-struct Tail<'a> {
+struct StoredSegment<'a> {
     first_lsn: u64,
     path: &'a Path,
     bytes: &'a Bytes,
 }
 
-impl Tail<'_> {
+impl StoredSegment<'_> {
     /// Checks the header and returns the segment's salt.
     fn check_header(&self) -> Result<u64> {
         let damage = || damaged(self.path, 0, "the header of a log segment is damaged");
@@ -465,11 +474,8 @@ impl Tail<'_> {
             return Err(damage());
         }
         if fields[8..12] != SEGMENT_VERSION.to_le_bytes() {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                "the log was written by a newer Benthic; use that one",
-            )
-            .with("path", self.path.display()));
+            let message = "a newer version of Benthic wrote the log; use that version";
+            return Err(Error::new(ErrorKind::Unsupported, message).with("path", self.path.display()));
         }
         if fields[12..20] != self.first_lsn.to_le_bytes() {
             return Err(damage());

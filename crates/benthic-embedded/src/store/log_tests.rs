@@ -40,7 +40,7 @@ fn replayed(dir: &Path, applied_lsn: u64) -> Result<Vec<u64>> {
 }
 
 #[test]
-fn replay_gives_all_that_is_behind_the_applied_position() {
+fn replay_returns_all_operations_after_the_applied_position() {
     let dir = tempfile::tempdir().unwrap();
     five_frames(dir.path());
     assert_eq!(replayed(dir.path(), 0).unwrap(), (1..=8).collect::<Vec<_>>());
@@ -56,7 +56,7 @@ fn replay_gives_all_that_is_behind_the_applied_position() {
 }
 
 #[test]
-fn a_log_goes_on_after_it_was_opened() {
+fn an_opened_log_accepts_more_frames() {
     let dir = tempfile::tempdir().unwrap();
     five_frames(dir.path());
     let (mut log, next_lsn) = Log::open(dir.path(), 2, 0, |_, _| Ok(())).unwrap();
@@ -66,7 +66,7 @@ fn a_log_goes_on_after_it_was_opened() {
 }
 
 #[test]
-fn a_torn_last_frame_is_cut_wherever_it_is_torn() {
+fn a_last_frame_torn_at_any_byte_is_cut() {
     let reference = tempfile::tempdir().unwrap();
     five_frames(reference.path());
     let (_, last) = segments(reference.path()).unwrap().pop().unwrap();
@@ -132,7 +132,7 @@ fn a_lost_segment_is_found() {
 }
 
 #[test]
-fn what_a_checkpoint_left_over_does_not_matter() {
+fn segments_left_by_a_checkpoint_do_no_harm() {
     let dir = tempfile::tempdir().unwrap();
     five_frames(dir.path());
     let mut log = Log::open(dir.path(), 0, 0, |_, _| Ok(())).unwrap().0;
@@ -146,7 +146,7 @@ fn what_a_checkpoint_left_over_does_not_matter() {
 }
 
 #[test]
-fn a_segment_that_was_being_made_does_not_matter() {
+fn an_unfinished_segment_does_no_harm() {
     let dir = tempfile::tempdir().unwrap();
     five_frames(dir.path());
     fs::write(dir.path().join(super::UNFINISHED), [0; 7]).unwrap();
@@ -154,7 +154,7 @@ fn a_segment_that_was_being_made_does_not_matter() {
 }
 
 #[test]
-fn data_that_look_like_a_frame_are_none() {
+fn data_that_looks_like_a_frame_is_not_replayed() {
     let dir = tempfile::tempdir().unwrap();
     Log::create(dir.path()).unwrap();
     // A frame of another segment, as a client could store it in an object.
@@ -172,25 +172,29 @@ fn data_that_look_like_a_frame_are_none() {
 }
 
 #[test]
-fn zeros_behind_the_frames_are_written_over() {
+fn frames_overwrite_the_zeros_after_them() {
     let dir = tempfile::tempdir().unwrap();
     Log::create(dir.path()).unwrap();
-    let given_bytes = 4_096;
+    let allocated_bytes = 4_096;
     let mut log = Log::open(dir.path(), 0, 0, |_, _| Ok(())).unwrap().0;
     let path = segments(dir.path()).unwrap().remove(0).1;
-    log.append(frame(1, 1), given_bytes).unwrap();
-    assert_eq!(fs::metadata(&path).unwrap().len(), given_bytes, "zeros up to the end of what was given");
-    log.append(frame(2, 3), given_bytes).unwrap();
-    assert_eq!(fs::metadata(&path).unwrap().len(), given_bytes);
+    log.append(frame(1, 1), allocated_bytes).unwrap();
+    assert_eq!(
+        fs::metadata(&path).unwrap().len(),
+        allocated_bytes,
+        "zeros up to the end of the allocated blocks"
+    );
+    log.append(frame(2, 3), allocated_bytes).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().len(), allocated_bytes);
     let end_bytes = log.len_bytes;
     drop(log);
 
     assert_eq!(replayed(dir.path(), 0).unwrap(), [1, 2, 3, 4]);
     let mut log = Log::open(dir.path(), 0, 0, |_, _| Ok(())).unwrap().0;
     assert_eq!((log.len_bytes, log.segment().1), (end_bytes, 0), "zeros are no part of the log");
-    log.append(frame(5, 1), given_bytes).unwrap();
+    log.append(frame(5, 1), allocated_bytes).unwrap();
     rotate(&mut log, 6);
-    log.append(frame(6, 1), given_bytes).unwrap();
+    log.append(frame(6, 1), allocated_bytes).unwrap();
     drop(log);
     assert_eq!(replayed(dir.path(), 0).unwrap(), [1, 2, 3, 4, 5, 6], "nor of a segment that is not the last");
     // A zeroed frame is detected if another frame follows, or if the store was closed after it.
@@ -201,7 +205,7 @@ fn zeros_behind_the_frames_are_written_over() {
 }
 
 #[test]
-fn a_segment_is_written_over_and_nothing_of_it_comes_back() {
+fn a_reused_segment_file_does_not_replay_old_frames() {
     let dir = tempfile::tempdir().unwrap();
     Log::create(dir.path()).unwrap();
     let mut log = Log::open(dir.path(), 0, 0, |_, _| Ok(())).unwrap().0;

@@ -27,7 +27,7 @@ mod record;
 mod salvage;
 mod space;
 
-pub(crate) use commit::{Arriving, Done};
-pub(crate) use dir::{Dir, Opened};
+pub(crate) use commit::{Announcement, Completion};
+pub(crate) use dir::{Dir, Ownership};
 pub(crate) use engine::Engine;
-pub(crate) use salvage::{Damaged, Whole};
+pub(crate) use salvage::{DamagedStore, ObjectReader};

@@ -39,7 +39,7 @@ pub(crate) struct Object<'a> {
 }
 
 /// The changes of an operation, ready for the log.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedOp {
     pub record: Record,
     /// The key of the object's metadata and the metadata without its version. The key is empty if
     /// the operation has no object. `None` removes the metadata.
@@ -50,12 +50,12 @@ pub(crate) struct Prepared {
     pub frees: bool,
 }
 
-impl Prepared {
+impl PreparedOp {
     /// Prepares changes of keys that belong to no single object.
-    pub fn keys(disk: &Disk, changes: super::kv::Changes, freed: Vec<keys::Extent>) -> Prepared {
+    pub fn keys(disk: &Disk, changes: super::kv::Changes, freed: Vec<keys::Extent>) -> PreparedOp {
         let next_id = disk.next_id.load(Ordering::Relaxed);
         let record = Record { next_id, changes, freed, ..Record::default() };
-        Prepared { record, onode: (Vec::new(), None), unsynced_bytes: 0, frees: false }
+        PreparedOp { record, onode: (Vec::new(), None), unsynced_bytes: 0, frees: false }
     }
 }
 
@@ -90,7 +90,7 @@ impl<'a> Object<'a> {
 
     /// Reads through a cache entry. The caller holds the shared lock that guards the entry.
     pub fn with_cache(self, cached: &'a ObjectCacheEntry) -> Object<'a> {
-        assert!(!self.changed, "a writer does not read through the cache");
+        assert!(!self.changed, "a writer must not read through the cache");
         Object { cached: Some(cached), ..self }
     }
 
@@ -98,16 +98,16 @@ impl<'a> Object<'a> {
         self.before.as_ref().ok_or_else(no_such_object)
     }
 
-    fn make(&mut self) {
+    fn touch(&mut self) {
         self.changed = true;
         self.exists = true;
     }
 
-    fn make_existing(&mut self) -> Result<()> {
+    fn touch_existing(&mut self) -> Result<()> {
         if !self.exists {
             return Err(no_such_object());
         }
-        self.make();
+        self.touch();
         Ok(())
     }
 
@@ -120,15 +120,15 @@ impl<'a> Object<'a> {
 
     /// Writes the staged data to free extents and builds the record for the log. Returns `None` if
     /// nothing changed. On an error the extents are free again.
-    pub fn prepare(self) -> Result<Option<Prepared>> {
+    pub fn prepare(self) -> Result<Option<PreparedOp>> {
         if !self.changed || (self.before.is_none() && !self.exists) {
             return Ok(None);
         }
         let end_bytes =
             self.pieces.iter().last().map_or(0, |(offset_bytes, len_bytes, _)| offset_bytes + len_bytes);
-        assert!(end_bytes <= self.size_bytes, "what is written ends with the object");
-        assert!(self.cut_bytes <= self.size_bytes, "old data is visible up to the object's end at most");
-        assert!(self.cached.is_none(), "a writer does not read through the cache");
+        assert!(end_bytes <= self.size_bytes, "staged writes end within the object");
+        assert!(self.cut_bytes <= self.size_bytes, "old data is visible at most up to the object's end");
+        assert!(self.cached.is_none(), "a writer must not read through the cache");
         let new_id = || self.disk.next_id.fetch_add(1, Ordering::Relaxed);
         let mut record = Record::default();
         let kept = self.before.as_ref().filter(|_| !self.reset);
@@ -139,10 +139,10 @@ impl<'a> Object<'a> {
             mark_garbage(before, &mut record);
         }
         if !self.exists {
-            assert!(self.reset && self.size_bytes == 0, "an object that is removed is empty");
+            assert!(self.reset && self.size_bytes == 0, "a removed object has no data");
             assert!(
                 self.xattrs.is_empty() && self.omap.is_empty(),
-                "nothing is set on an object that is removed"
+                "a removed object has no new attributes and omap entries"
             );
             return Ok(Some(self.finish(record, None, 0)));
         }
@@ -168,7 +168,7 @@ impl<'a> Object<'a> {
         let target = layout::Target { oid, size_bytes: self.size_bytes, cut_bytes: self.cut_bytes };
         let laid_out = match kept {
             Some(before) if !self.data_changed => {
-                layout::LaidOut { data: before.data.clone(), unsynced_bytes: 0 }
+                layout::NewLayout { data: before.data.clone(), unsynced_bytes: 0 }
             }
             _ => layout::lay_out(self.disk, kept, &target, &self.pieces, &mut record)?,
         };
@@ -184,9 +184,9 @@ impl<'a> Object<'a> {
         Ok(Some(self.finish(record, Some(onode), laid_out.unsynced_bytes)))
     }
 
-    fn finish(self, mut record: Record, onode: Option<Onode>, unsynced_bytes: u64) -> Prepared {
+    fn finish(self, mut record: Record, onode: Option<Onode>, unsynced_bytes: u64) -> PreparedOp {
         record.next_id = self.disk.next_id.load(Ordering::Relaxed);
-        Prepared { record, onode: (self.key, onode), unsynced_bytes, frees: false }
+        PreparedOp { record, onode: (self.key, onode), unsynced_bytes, frees: false }
     }
 }
 
@@ -205,7 +205,6 @@ fn omap_changes(
     })
 }
 
-/// The kinds of data that a removed object leaves to the cleaner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Garbage {
     Xattrs = 1,
@@ -306,12 +305,12 @@ impl ObjectAccess for Object<'_> {
         if exclusive && self.exists {
             return Err(Error::new(ErrorKind::AlreadyExists, "the object is there already"));
         }
-        self.make();
+        self.touch();
         Ok(())
     }
 
     fn write(&mut self, offset_bytes: u64, data: Bytes) -> Result<()> {
-        self.make();
+        self.touch();
         if !data.is_empty() {
             self.data_changed = true;
             self.size_bytes = self.size_bytes.max(offset_bytes + data.len() as u64);
@@ -321,7 +320,7 @@ impl ObjectAccess for Object<'_> {
     }
 
     fn write_full(&mut self, data: Bytes) -> Result<()> {
-        self.make();
+        self.touch();
         self.cut(0);
         self.size_bytes = data.len() as u64;
         self.pieces.write(0, data);
@@ -330,7 +329,7 @@ impl ObjectAccess for Object<'_> {
 
     fn truncate(&mut self, size_bytes: u64) -> Result<()> {
         if self.exists {
-            self.make();
+            self.touch();
             self.cut(size_bytes);
         }
         Ok(())
@@ -343,11 +342,11 @@ impl ObjectAccess for Object<'_> {
         match ZeroEffect::of(self.size_bytes, offset_bytes, len_bytes) {
             ZeroEffect::Nothing => {}
             ZeroEffect::Truncate => {
-                self.make();
+                self.touch();
                 self.cut(offset_bytes);
             }
             ZeroEffect::Fill => {
-                self.make();
+                self.touch();
                 self.data_changed = true;
                 self.pieces.zero(offset_bytes, len_bytes);
             }
@@ -356,7 +355,7 @@ impl ObjectAccess for Object<'_> {
     }
 
     fn remove(&mut self) -> Result<()> {
-        self.make_existing()?;
+        self.touch_existing()?;
         self.exists = false;
         self.reset = true;
         self.cut(0);
@@ -366,19 +365,19 @@ impl ObjectAccess for Object<'_> {
     }
 
     fn set_xattr(&mut self, name: &str, value: Bytes) -> Result<()> {
-        self.make();
+        self.touch();
         self.xattrs.insert(name.to_owned(), Some(value));
         Ok(())
     }
 
     fn omap_set(&mut self, entries: BTreeMap<Bytes, Bytes>) -> Result<()> {
-        self.make();
+        self.touch();
         self.omap.extend(entries.into_iter().map(|(key, value)| (key, Some(value))));
         Ok(())
     }
 
     fn omap_remove(&mut self, keys: &[Bytes]) -> Result<()> {
-        self.make_existing()?;
+        self.touch_existing()?;
         self.omap.extend(keys.iter().map(|key| (key.clone(), None)));
         Ok(())
     }
@@ -389,7 +388,7 @@ impl ObjectAccess for Object<'_> {
         }
         let had_omap = self.before.as_ref().is_some_and(|onode| onode.omap_id != 0) && !self.reset;
         if had_omap || !self.omap.is_empty() {
-            self.make();
+            self.touch();
             self.omap.clear();
             self.omap_cleared = true;
         }
@@ -407,7 +406,7 @@ impl ObjectState for Object<'_> {
     }
 
     fn remove_xattr(&mut self, name: &str) -> Result<()> {
-        self.make_existing()?;
+        self.touch_existing()?;
         self.xattrs.insert(name.to_owned(), None);
         Ok(())
     }

@@ -45,7 +45,7 @@ impl ObjectCacheEntry {
 
     /// The chunks with an index in `first..=last`, if all of them are cached.
     pub fn chunks(&self, oid: u64, first: u32, last: u32) -> Option<BTreeMap<u32, Chunk>> {
-        assert!(first <= last, "a range of chunks has a chunk");
+        assert!(first <= last, "a range of chunks is not empty");
         let cached = self.0.lock();
         let object = cached.as_ref().filter(|object| object.onode.oid == oid && last < CHUNKS_MAX)?;
         let chunks = object.chunks.range(first..=last).map(|(index, chunk)| (*index, chunk.clone()));
@@ -112,9 +112,9 @@ mod tests {
         assert_eq!(cached.chunks(7, CHUNKS_MAX, CHUNKS_MAX), None);
 
         cached.insert(1, &b, &onode(9, Data::Inline(Vec::new().into())));
-        assert_eq!(cached.onode(1, &b), None, "what is inline is not kept");
+        assert_eq!(cached.onode(1, &b), None, "objects with inline data are not cached");
         cached.insert(1, &b, &onode(9, Data::Chunks));
-        assert_eq!((cached.onode(1, &a), cached.chunks(7, 0, 0)), (None, None), "there is room for one");
+        assert_eq!((cached.onode(1, &a), cached.chunks(7, 0, 0)), (None, None), "an entry caches one object");
         cached.clear();
         assert_eq!((cached.onode(1, &b), cached.chunks(9, 0, 0)), (None, None));
     }

@@ -29,7 +29,6 @@ impl Packer {
         Packer { wanted_bytes, ..Packer::default() }
     }
 
-    /// Copies the concatenation of `head` and `tail`.
     pub fn pack(&mut self, head: &[u8], tail: &[u8]) -> Bytes {
         let len = head.len() + tail.len();
         if len > PACKED_BYTES_MAX {
@@ -41,7 +40,7 @@ impl Packer {
         self.wanted_bytes = self.wanted_bytes.saturating_sub(len);
         self.piece.extend_from_slice(head);
         self.piece.extend_from_slice(tail);
-        assert_eq!(self.piece.len(), len, "a string is all that was not split off before");
+        assert_eq!(self.piece.len(), len, "the piece contains only this string");
         self.piece.split().freeze()
     }
 }
@@ -51,7 +50,7 @@ mod tests {
     use super::Packer;
 
     #[test]
-    fn strings_stay_what_they_were_whatever_comes_after_them() {
+    fn packed_strings_do_not_change() {
         let strings: Vec<Vec<u8>> =
             (0..3_000_usize).map(|index| vec![index as u8; index * 7 % 1_000]).collect();
         let lengths = || strings.iter().map(|string| b"head".len() + string.len());

@@ -35,7 +35,6 @@ impl Pieces {
         self.insert(offset_bytes, Piece { len_bytes, data: None });
     }
 
-    /// Removes everything after `size_bytes`.
     pub fn truncate(&mut self, size_bytes: u64) {
         self.punch(size_bytes, u64::MAX);
     }
@@ -51,7 +50,6 @@ impl Pieces {
         }
     }
 
-    /// Removes everything in `from..to`.
     fn punch(&mut self, from: u64, to: u64) {
         let before = self.pieces.range(..from).next_back().map(|(start, _)| *start);
         let within: Vec<u64> = self.pieces.range(from..to).map(|(start, _)| *start).collect();

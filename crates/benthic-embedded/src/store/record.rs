@@ -23,7 +23,6 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Approximate length of the encoded record.
     pub fn len_bytes(&self) -> usize {
         let changes =
             self.changes.iter().map(|(key, value)| key.len() + value.as_ref().map_or(0, Bytes::len));
@@ -49,14 +48,17 @@ impl Record {
             for extent in extents {
                 let whole = extent.offset_bytes.is_multiple_of(BLOCK_BYTES)
                     && extent.len_bytes.is_multiple_of(BLOCK_BYTES);
-                assert!(whole, "a record has extents that decode again");
+                assert!(whole, "the extents of a record consist of whole blocks");
                 out.put_u64(extent.offset_bytes);
                 out.put_u64(extent.len_bytes);
             }
         }
         out.put_len(self.data.len());
         for (offset_bytes, data) in &self.data {
-            assert!(offset_bytes.is_multiple_of(BLOCK_BYTES), "a record has data that decode again");
+            assert!(
+                offset_bytes.is_multiple_of(BLOCK_BYTES),
+                "the data of a record starts at a block boundary"
+            );
             out.put_u64(*offset_bytes);
             out.put_bytes(data);
         }

@@ -32,7 +32,7 @@ const PLACES_MAX: usize = 4_096;
 const COPY_BYTES: usize = 4_096;
 
 /// A damaged store, open for reading.
-pub(crate) struct Damaged {
+pub(crate) struct DamagedStore {
     disk: Disk,
     /// The pool names that could be read.
     pools: BTreeMap<u32, String>,
@@ -40,26 +40,28 @@ pub(crate) struct Damaged {
     _dir: Dir,
 }
 
-/// One object, open for reading.
-pub(crate) struct Whole<'a> {
+pub(crate) struct ObjectReader<'a> {
     disk: &'a Disk,
     onode: Onode,
     object: Object<'a>,
 }
 
-impl Damaged {
+impl DamagedStore {
     /// Opens the store in `dir`. `work` must be new and receives the copies. Losses are added to
     /// `lost`.
     ///
     /// # Errors
     /// `Busy` if a process owns the store, `Corrupt` if nothing of it can be read.
-    pub fn open(dir: &Path, work: &Path, cache_bytes: u64, lost: &mut Vec<Finding>) -> Result<Damaged> {
+    pub fn open(dir: &Path, work: &Path, cache_bytes: u64, lost: &mut Vec<Finding>) -> Result<DamagedStore> {
         let dir = Dir::open_damaged(dir, lost)?;
         let (kv_copy, log_copy) = (work.join("kv"), work.join("log"));
         let mut note = |message: String| lost.push(Finding { object: None, message });
         for (from, to) in [(dir.kv(), &kv_copy), (dir.log(), &log_copy)] {
             if let Err(error) = copy(&from, to) {
-                note(format!("a folder of the store cannot be read whole: {error} path={}", from.display()));
+                note(format!(
+                    "a directory of the store cannot be read completely: {error} path={}",
+                    from.display()
+                ));
             }
         }
         if let Err(error) = kv_files::verify(&kv_copy)
@@ -75,7 +77,7 @@ impl Damaged {
             }
             // A log that starts with the very first operation holds everything.
             Err(error) if first_lsn == Some(1) => {
-                note(format!("{error}; all that is told here is from the log"));
+                note(format!("{error}; everything else here comes from the log"));
                 (Kv::create(&work.join("kv-from-log"), cache_bytes)?, Ok(keys::Meta::default()))
             }
             Err(error) => return Err(error),
@@ -95,30 +97,33 @@ impl Damaged {
                 kv
             }
             (Err(error), None) => {
-                note(format!("{error}; operations from there on are lost, objects are as they were before"));
+                note(format!(
+                    "{error}; operations after the damage are lost; objects are as they were before"
+                ));
                 kv
             }
             (Err(error), Some(_)) => {
-                note(format!("{error}; all operations in the log are lost, objects are as they were before"));
+                note(format!("{error}; all operations in the log are lost; objects are as they were before"));
                 drop(kv);
                 blocks.clear();
                 Kv::open(&kv_copy, cache_bytes)?
             }
         };
         let data = DataFile::open_below(&dir.data(), blocks.clone()).or_else(|error| {
-            note(format!("{error}; only what the metadata and the log hold is left"));
+            note(format!("{error}; only data in the metadata and in the log is left"));
             let empty = work.join("data");
-            File::create(&empty).map_err(|e| Error::io(Action::Admin, "no file can be made", e))?;
+            File::create(&empty)
+                .map_err(|e| Error::io(Action::Admin, "a temporary file cannot be created", e))?;
             DataFile::open_below(&empty, blocks)
         })?;
         let pools = pools(&kv).map_or_else(
             |error| {
-                note(format!("names of pools are lost: {error}"));
+                note(format!("the names of the pools are lost: {error}"));
                 BTreeMap::new()
             },
             |pools| pools.into_values().map(|pool| (pool.id, pool.name.clone())).collect(),
         );
-        Ok(Damaged {
+        Ok(DamagedStore {
             disk: Disk { kv, data, allocator: Mutex::new(allocator), next_id: 1.into() },
             pools,
             _dir: dir,
@@ -162,9 +167,9 @@ impl Damaged {
     ///
     /// # Errors
     /// `Corrupt`.
-    pub fn object(&self, pool: u32, id: &ObjectId) -> Result<Option<Whole<'_>>> {
+    pub fn object(&self, pool: u32, id: &ObjectId) -> Result<Option<ObjectReader<'_>>> {
         let onode = self.disk.onode(pool, id)?;
-        Ok(onode.map(|onode| Whole {
+        Ok(onode.map(|onode| ObjectReader {
             disk: &self.disk,
             object: Object::new(&self.disk, Vec::new(), Some(onode.clone()), 0, Source::Disk),
             onode,
@@ -172,7 +177,7 @@ impl Damaged {
     }
 }
 
-impl Whole<'_> {
+impl ObjectReader<'_> {
     pub fn size_bytes(&self) -> u64 {
         self.onode.size_bytes
     }
@@ -273,7 +278,7 @@ fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
-    let unreadable = |e| Error::io(Action::Admin, "it cannot be copied", e).with("path", from.display());
+    let unreadable = |e| Error::io(Action::Admin, "a file cannot be copied", e).with("path", from.display());
     fs::create_dir_all(to).map_err(unreadable)?;
     let mut outcome = Ok(());
     for entry in fs::read_dir(from).map_err(unreadable)? {
@@ -281,8 +286,9 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
         let (path, target) = (entry.path(), to.join(entry.file_name()));
         let copied = match entry.file_type() {
             Ok(kind) if kind.is_dir() => copy(&path, &target),
-            _ => copy_file(&path, &target)
-                .map_err(|e| Error::io(Action::Admin, "it cannot be copied", e).with("path", path.display())),
+            _ => copy_file(&path, &target).map_err(|e| {
+                Error::io(Action::Admin, "a file cannot be copied", e).with("path", path.display())
+            }),
         };
         outcome = outcome.and(copied);
     }

@@ -37,15 +37,12 @@ pub(crate) struct Space {
     log_dir: PathBuf,
     segment: Arc<File>,
     reserve: File,
-    /// Length of the segments before the open one.
     before_bytes: u64,
     /// End of the room promised to frames.
     promised_bytes: u64,
-    /// End of the segment's allocated blocks.
-    given_bytes: u64,
+    allocated_bytes: u64,
     /// The file system supports allocation ahead of a write.
-    gives: bool,
-    /// Allocated size of the reserve.
+    preallocates: bool,
     reserved_bytes: u64,
     /// Size of the reserve that a running checkpoint or merge has borrowed.
     lent_bytes: Option<u64>,
@@ -65,24 +62,24 @@ impl Space {
             reserve,
             before_bytes,
             promised_bytes: end_bytes,
-            given_bytes: end_bytes,
-            gives: false,
+            allocated_bytes: end_bytes,
+            preallocates: false,
             reserved_bytes: 0,
             lent_bytes: None,
         };
         // On a full disk, blocks that an earlier owner allocated may still be there. If not, an
         // operation that needs more fails.
-        if let Ok(gives) = space.allocate(&space.segment, end_bytes, FREEING_BYTES) {
-            space.given_bytes += FREEING_BYTES;
-            space.gives = gives;
+        if let Ok(preallocates) = space.allocate(&space.segment, end_bytes, FREEING_BYTES) {
+            space.allocated_bytes += FREEING_BYTES;
+            space.preallocates = preallocates;
         }
         space.refill();
         Ok(space)
     }
 
     /// End of the open segment's allocated blocks, or 0 if the file system does not allocate ahead.
-    pub fn given_bytes(&self) -> u64 {
-        if self.gives { self.given_bytes } else { 0 }
+    pub fn allocated_bytes(&self) -> u64 {
+        if self.preallocates { self.allocated_bytes } else { 0 }
     }
 
     /// Promises room for a record of `len_bytes`.
@@ -90,21 +87,21 @@ impl Space {
     /// # Errors
     /// `LimitExceeded` if the disk is full.
     pub fn take(&mut self, len_bytes: u64, frees: bool) -> Result<()> {
-        assert!(len_bytes > 0, "a record takes room");
+        assert!(len_bytes > 0, "a record is not empty");
         let promised_bytes = self.promised_bytes + len_bytes;
         let log_bytes = self.before_bytes + promised_bytes;
         let step_bytes = (log_bytes / 4).clamp(STEP_BYTES_MIN, STEP_BYTES_MAX);
         let kept_bytes = if frees { 0 } else { FREEING_BYTES };
-        if !frees || promised_bytes > self.given_bytes {
+        if !frees || promised_bytes > self.allocated_bytes {
             self.reserve(log_bytes, step_bytes)?;
         }
-        if promised_bytes + kept_bytes > self.given_bytes {
+        if promised_bytes + kept_bytes > self.allocated_bytes {
             let end_bytes = promised_bytes + FREEING_BYTES + step_bytes;
-            self.allocate(&self.segment, self.given_bytes, end_bytes - self.given_bytes)?;
-            self.given_bytes = end_bytes;
+            self.allocate(&self.segment, self.allocated_bytes, end_bytes - self.allocated_bytes)?;
+            self.allocated_bytes = end_bytes;
         }
         self.promised_bytes = promised_bytes;
-        assert!(promised_bytes + kept_bytes <= self.given_bytes, "what is promised was given before");
+        assert!(promised_bytes + kept_bytes <= self.allocated_bytes, "promised space is allocated");
         Ok(())
     }
 
@@ -120,17 +117,20 @@ impl Space {
         self.segment = segment;
         self.before_bytes = before_bytes;
         self.promised_bytes = promised_bytes;
-        self.given_bytes = written_bytes.max(promised_bytes + FREEING_BYTES);
-        assert!(self.promised_bytes <= self.given_bytes, "a new segment has what its frames were promised");
+        self.allocated_bytes = written_bytes.max(promised_bytes + FREEING_BYTES);
+        assert!(
+            self.promised_bytes <= self.allocated_bytes,
+            "the space promised to the frames of a new segment is allocated"
+        );
     }
 
     /// Records that the open segment's blocks after `end_bytes` were freed and that no room is
     /// promised. Allocates the minimum again.
     pub fn trim(&mut self, end_bytes: u64) {
         self.promised_bytes = end_bytes;
-        self.given_bytes = end_bytes;
+        self.allocated_bytes = end_bytes;
         if self.allocate(&self.segment, end_bytes, FREEING_BYTES).is_ok() {
-            self.given_bytes += FREEING_BYTES;
+            self.allocated_bytes += FREEING_BYTES;
         }
         if self.reserve.set_len(0).is_ok() {
             self.reserved_bytes = 0;
@@ -150,7 +150,7 @@ impl Space {
         if let Err(error) = self.reserve.set_len(0) {
             tracing::warn!(%error, "the reserve cannot be released");
         }
-        assert!(self.lent_bytes.is_none(), "the reserve is lent to one at a time");
+        assert!(self.lent_bytes.is_none(), "the reserve is lent once at a time");
         self.lent_bytes = Some(self.reserved_bytes);
         self.reserved_bytes = 0;
     }
@@ -235,7 +235,6 @@ pub(crate) fn room(segment: &File, promised_bytes: u64) -> Result<()> {
     allocate(segment, 0, promised_bytes + FREEING_BYTES).map(|_| ())
 }
 
-/// The error of an operation that does not fit on the disk.
 pub(crate) fn full() -> Error {
     Error::because(Reason::StoreFull, "the disk is full; remove objects or add space")
 }

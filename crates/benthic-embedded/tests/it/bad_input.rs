@@ -15,15 +15,15 @@ fn open_error(dir: &Path, create: bool) -> benthic_core::Error {
 }
 
 #[test]
-fn there_is_no_store() {
+fn a_missing_store_is_not_found() {
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(open_error(&dir.path().join("missing"), false).kind(), ErrorKind::NotFound);
     assert_eq!(open_error(dir.path(), false).kind(), ErrorKind::NotFound);
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "looking leaves nothing behind");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "a failed open creates nothing");
 }
 
 #[test]
-fn the_directory_is_something_else() {
+fn a_directory_with_other_files_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("holiday.jpg"), "x").unwrap();
     for create in [false, true] {
@@ -37,7 +37,7 @@ fn the_directory_is_something_else() {
 }
 
 #[test]
-fn the_store_is_of_a_newer_format() {
+fn a_newer_format_is_unsupported() {
     let dir = tempfile::tempdir().unwrap();
     open(dir.path()).close().unwrap();
     fs::write(dir.path().join("format"), "benthic store, format 2\n").unwrap();
@@ -49,7 +49,7 @@ fn the_store_is_of_a_newer_format() {
 }
 
 #[test]
-fn the_data_file_is_cut() {
+fn a_truncated_data_file_damages_only_its_last_objects() {
     let dir = tempfile::tempdir().unwrap();
     let (store, pool) = with_pool(dir.path());
     block_on(pool.write_full(&id("small"), noise(1, 100))).unwrap();
@@ -70,11 +70,11 @@ fn the_data_file_is_cut() {
         !damage.is_empty() && damage.iter().all(|damage| damage.object == Some(id("last"))),
         "{damage:?}"
     );
-    assert_eq!(damage[0].offset_bytes, Some(found), "a long read says where, as the scrub does");
+    assert_eq!(damage[0].offset_bytes, Some(found), "a long read reports the same offset as the scrub");
 }
 
 #[test]
-fn an_object_over_the_limit_leaves_nothing() {
+fn a_write_over_the_object_limit_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let (_store, pool) = with_pool(dir.path());
     let object = id("large");
@@ -95,7 +95,7 @@ fn an_object_over_the_limit_leaves_nothing() {
 }
 
 #[test]
-fn a_closed_store_says_so() {
+fn a_closed_store_is_unavailable() {
     let dir = tempfile::tempdir().unwrap();
     let (store, pool) = with_pool(dir.path());
     store.close().unwrap();
@@ -120,7 +120,7 @@ fn a_removed_pool_is_not_found_and_a_new_one_is_empty() {
 }
 
 #[test]
-fn a_store_whose_format_file_is_lost_is_not_made_anew() {
+fn a_store_without_its_format_file_is_not_overwritten() {
     let dir = tempfile::tempdir().unwrap();
     let (store, pool) = with_pool(dir.path());
     block_on(pool.write_full(&id("o"), "x")).unwrap();
@@ -136,7 +136,7 @@ fn a_store_whose_format_file_is_lost_is_not_made_anew() {
 }
 
 #[test]
-fn more_attributes_than_a_reply_carries_are_refused_not_loaded() {
+fn attributes_that_exceed_a_reply_are_rejected_before_they_are_loaded() {
     let dir = tempfile::tempdir().unwrap();
     let (_store, pool) = with_pool(dir.path());
     for batch in 0..11 {
@@ -151,12 +151,12 @@ fn more_attributes_than_a_reply_carries_are_refused_not_loaded() {
 }
 
 #[test]
-fn the_directory_is_removed_under_an_open_store() {
+fn writes_fail_after_the_directory_is_removed() {
     let dir = tempfile::tempdir().unwrap();
     let (store, pool) = with_pool(dir.path());
     block_on(pool.write_full(&id("a"), noise(1, 100_000))).unwrap();
     fs::remove_dir_all(dir.path()).unwrap();
-    let error = block_on(pool.write_full(&id("b"), "nobody would find it")).unwrap_err();
+    let error = block_on(pool.write_full(&id("b"), "data without a name")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
     assert!(error.to_string().contains("removed"), "{error}");
     let error = block_on(pool.remove(&id("a"))).unwrap_err();

@@ -1,7 +1,7 @@
 //! Systematic damage: the store must detect it, report it and never return damaged data. The tests
 //! flip every live byte of a small store in turn, zero sectors, and truncate and remove files.
 
-use crate::support::{block_on, files, id, noise, tell};
+use crate::support::{block_on, files, id, noise, print_counts};
 use benthic_core::{
     Error, ErrorKind, Pool, ReadOp, ReadOutput, Result, Stopwatch, Store, SystemClock, WriteOp,
 };
@@ -100,7 +100,7 @@ fn contents(pool: &dyn Pool) -> (Contents, Vec<ErrorKind>) {
 }
 
 /// The content of an object before the last operation on it, if there was more than one.
-pub fn earlier(name: &str, last: &(Vec<u8>, Vec<ReadOutput>)) -> Option<(Vec<u8>, Vec<ReadOutput>)> {
+pub fn earlier_content(name: &str, last: &(Vec<u8>, Vec<ReadOutput>)) -> Option<(Vec<u8>, Vec<ReadOutput>)> {
     let data = match name {
         "blocks" => noise(40_001, 40_000),
         "sparse" => Vec::new(),
@@ -109,25 +109,25 @@ pub fn earlier(name: &str, last: &(Vec<u8>, Vec<ReadOutput>)) -> Option<(Vec<u8>
     Some((data, last.1.clone()))
 }
 
-/// How the store reported damage.
+/// Whether and when the store detected damage.
 #[derive(Debug, PartialEq)]
-enum Shown {
+enum Detection {
     /// The store did not open.
-    Open,
+    AtOpen,
     /// The store opened and reported damage. `readable` counts the objects that could be read.
-    Found { readable: usize },
-    /// Not at all: all contents were intact.
-    Nowhere,
+    ByChecks { readable: usize },
+    /// Nothing was reported, and all contents were intact.
+    NotDetected,
 }
 
 /// Opens a damaged store and checks that everything it returns is correct.
-fn examine(dir: &Path, whole: &Contents, what: &str) -> Shown {
+fn examine(dir: &Path, whole: &Contents, what: &str) -> Detection {
     let store = match EmbeddedStore::open(dir, false, options()) {
         Ok(store) => store,
         Err(error) => {
             let expected = matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported);
             assert!(expected, "{what}: {error}");
-            return Shown::Open;
+            return Detection::AtOpen;
         }
     };
     let pool =
@@ -138,12 +138,12 @@ fn examine(dir: &Path, whole: &Contents, what: &str) -> Shown {
     }
     assert!(errors.iter().all(|kind| *kind == ErrorKind::Corrupt), "{what}: {errors:?}");
     let damage = block_on(pool.scrub(None)).map_or(1, |page| page.damage.len());
-    assert!(errors.is_empty() || damage > 0, "{what}: the scrub did not find what a read found");
+    assert!(errors.is_empty() || damage > 0, "{what}: a read found damage that the scrub did not find");
     let findings = block_on(store.fsck()).unwrap().findings.len();
     if errors.is_empty() && damage + findings == 0 {
-        return Shown::Nowhere;
+        return Detection::NotDetected;
     }
-    Shown::Found { readable: found.len() }
+    Detection::ByChecks { readable: found.len() }
 }
 
 /// Runs `check` on every item, with one thread per core.
@@ -189,7 +189,7 @@ fn live_len(bytes: &[u8]) -> usize {
 
 /// Files without effect on correctness: a note for the next open, reserved space, and a copy for
 /// salvage.
-fn nothing_depends_on(file: &Path) -> bool {
+fn is_optional(file: &Path) -> bool {
     ["closed", "log/reserve", "kv/list"].iter().any(|name| file == Path::new(name))
 }
 
@@ -197,7 +197,7 @@ fn nothing_depends_on(file: &Path) -> bool {
 fn may_be_silent(file: &Path, bytes: &[u8], at: usize) -> bool {
     // The last log frame of a closed store contains no operation. Free space follows it.
     let end = bytes.windows(4).rposition(|window| window == b"BNFR").unwrap_or(bytes.len());
-    nothing_depends_on(file) || (file.starts_with("log") && at >= end)
+    is_optional(file) || (file.starts_with("log") && at >= end)
 }
 
 #[test]
@@ -217,16 +217,18 @@ fn a_flip_in_metadata_is_found() {
         fs::write(damaged.path().join(file), flipped).unwrap();
         let what = format!("{} at {at}", file.display());
         match examine(damaged.path(), &whole, &what) {
-            Shown::Open => {}
-            Shown::Found { readable: objects } => {
+            Detection::AtOpen => {}
+            Detection::ByChecks { readable: objects } => {
                 opened.fetch_add(1, Ordering::Relaxed);
                 readable.fetch_add(objects, Ordering::Relaxed);
             }
-            Shown::Nowhere => assert!(may_be_silent(file, bytes, *at), "{what}: the flip was not found"),
+            Detection::NotDetected => {
+                assert!(may_be_silent(file, bytes, *at), "{what}: the flip was not found")
+            }
         }
     });
     let (opened, readable) = (opened.into_inner(), readable.into_inner());
-    tell(&format!("flips={} opened={opened} readable_objects={readable}", flips.len()));
+    print_counts(&format!("flips={} opened={opened} readable_objects={readable}", flips.len()));
     assert!(flips.len() > 500 && readable > opened, "undamaged objects stay readable where the store opens");
 }
 
@@ -281,7 +283,7 @@ fn a_flip_in_data_names_object_and_offset() {
         file.write_all_at(&byte, *at).unwrap();
         flips += 1;
     }
-    tell(&format!("flips={flips}"));
+    print_counts(&format!("flips={flips}"));
     assert_eq!(block_on(pool.scrub(None)).unwrap().damage, []);
     // A write that must merge with damaged bytes fails. A write that replaces them repairs the
     // object.
@@ -303,7 +305,7 @@ pub fn offset_of(error: &Error, object: &str) -> u64 {
 }
 
 #[test]
-fn zeroed_sectors_and_cut_files_are_found() {
+fn zeroed_sectors_and_truncated_files_are_found() {
     let dir = scratch();
     let whole = fill(dir.path());
     let mut damages = Vec::new();
@@ -348,9 +350,9 @@ fn zeroed_sectors_and_cut_files_are_found() {
             _ => may_be_silent(file, &original, first),
         };
         let shown = examine(damaged.path(), &whole, &what);
-        assert!(shown != Shown::Nowhere || silent, "{what} was not found");
+        assert!(shown != Detection::NotDetected || silent, "{what} was not found");
     });
-    tell(&format!("damages={}", damages.len()));
+    print_counts(&format!("damages={}", damages.len()));
     assert!(damages.len() > 500);
 }
 
@@ -363,14 +365,14 @@ fn a_missing_file_is_found() {
         let file = file.strip_prefix(dir.path()).unwrap();
         fs::remove_file(damaged.path().join(file)).unwrap();
         let shown = examine_missing(damaged.path(), &whole, file);
-        let expected = if nothing_depends_on(file) { Shown::Nowhere } else { Shown::Open };
+        let expected = if is_optional(file) { Detection::NotDetected } else { Detection::AtOpen };
         assert_eq!(shown, expected, "{}", file.display());
     }
 }
 
 /// A directory without the format file is not a store, and the engine does not create a store in a
 /// directory that is not empty.
-fn examine_missing(dir: &Path, whole: &Contents, file: &Path) -> Shown {
+fn examine_missing(dir: &Path, whole: &Contents, file: &Path) -> Detection {
     if file != Path::new("format") {
         return examine(dir, whole, &format!("without {}", file.display()));
     }
@@ -378,5 +380,5 @@ fn examine_missing(dir: &Path, whole: &Contents, file: &Path) -> Shown {
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
     let Err(error) = EmbeddedStore::open(dir, true, options()) else { panic!("it is not empty") };
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
-    Shown::Open
+    Detection::AtOpen
 }

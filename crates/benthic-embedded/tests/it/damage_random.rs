@@ -2,7 +2,7 @@
 //! sectors at once. The test then reads, scrubs and salvages everything.
 
 use crate::damage::{copy_of, in_parallel, options, scratch};
-use crate::support::{block_on, files, id, noise, pool, tell};
+use crate::support::{block_on, files, id, noise, pool, print_counts};
 use benthic_core::{ErrorKind, Pool, ReadOp, ReadOutput, Result, Store, WriteOp};
 use benthic_embedded::{EmbeddedStore, Options, salvage};
 use benthic_testkit::random::Rng;
@@ -134,7 +134,7 @@ fn examine(dir: &Path, whole: &[Content], what: &[String]) -> Option<BTreeSet<u6
             Some(named) => named.contains(&name),
             None => !findings.is_empty(),
         };
-        assert!(told, "{what:?}: neither the scrub nor the check told of {name}: {findings:?}");
+        assert!(told, "{what:?}: neither the scrub nor fsck reported {name}: {findings:?}");
     }
     Some(readable)
 }
@@ -156,14 +156,14 @@ fn named_by_the_scrub(pool: &dyn Pool) -> Option<BTreeSet<String>> {
 
 /// Salvages a damaged store and returns the objects in the new store; `None` if nothing can be
 /// salvaged.
-fn saved(dir: &Path, whole: &[Content], what: &[String]) -> Option<BTreeSet<u64>> {
+fn salvage_and_check(dir: &Path, whole: &[Content], what: &[String]) -> Option<BTreeSet<u64>> {
     let into = scratch();
     let into = into.path().join("new");
     let salvaged = match salvage(dir, &into, &options()) {
         Ok(salvaged) => salvaged,
         Err(error) => {
             assert!(matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported), "{what:?}: {error}");
-            tell(&format!("{what:?}: {error}"));
+            print_counts(&format!("{what:?}: {error}"));
             return None;
         }
     };
@@ -183,12 +183,12 @@ fn saved(dir: &Path, whole: &[Content], what: &[String]) -> Option<BTreeSet<u64>
             }
         }
     }
-    assert!(found.len() == whole.len() || !salvaged.lost.is_empty(), "{what:?}: a loss is told");
+    assert!(found.len() == whole.len() || !salvaged.lost.is_empty(), "{what:?}: the loss is reported");
     Some(found)
 }
 
 #[test]
-fn damage_at_random_places_is_found_and_the_rest_is_saved() {
+fn random_damage_is_found_and_intact_objects_are_salvaged() {
     let (objects, rounds) = scale();
     let dir = scratch();
     let whole = fill(dir.path(), objects);
@@ -198,7 +198,7 @@ fn damage_at_random_places_is_found_and_the_rest_is_saved() {
         let copy = copy_of(dir.path());
         let mut what = vec![format!("{}={seed}", seed::VARIABLE)];
         what.extend(damage(copy.path(), *seed));
-        let saved = saved(copy.path(), &whole, &what);
+        let saved = salvage_and_check(copy.path(), &whole, &what);
         match &saved {
             Some(saved) => count(&lost, objects - saved.len() as u64),
             None => count(&unsaved, 1),
@@ -208,12 +208,12 @@ fn damage_at_random_places_is_found_and_the_rest_is_saved() {
             Some(readable) if readable.len() == whole.len() => count(&unharmed, 1),
             Some(readable) => {
                 let saved = saved.unwrap_or_default();
-                assert!(readable.is_subset(&saved), "{what:?}: what can be read is not saved");
+                assert!(readable.is_subset(&saved), "{what:?}: salvage lost a readable object");
             }
         }
     });
     let [closed, unharmed, lost, unsaved] = [closed, unharmed, lost, unsaved].map(AtomicU64::into_inner);
-    tell(&format!(
+    print_counts(&format!(
         "stores={rounds} closed={closed} unharmed={unharmed} unsaved={unsaved} objects_lost={lost}"
     ));
     assert!(unharmed < rounds, "there was damage");

@@ -90,7 +90,7 @@ impl Drop for Directory {
     fn drop(&mut self) {
         let report = block_on(self.store.fsck()).unwrap();
         if !std::thread::panicking() {
-            assert_eq!(report.findings, [], "the store holds together after every case");
+            assert_eq!(report.findings, [], "fsck finds nothing after every case");
         }
     }
 }

@@ -55,7 +55,7 @@ fn check(store: &EmbeddedStore) {
 }
 
 #[test]
-fn all_is_there_after_a_close() {
+fn all_data_is_present_after_a_close() {
     let dir = tempfile::tempdir().unwrap();
     let store = fill(dir.path());
     check(&store);
@@ -64,7 +64,7 @@ fn all_is_there_after_a_close() {
 }
 
 #[test]
-fn all_is_there_after_a_kill() {
+fn all_data_is_present_after_a_kill() {
     let dir = tempfile::tempdir().unwrap();
     let store = fill(dir.path());
     let killed = copy_of_running(dir.path());
@@ -75,7 +75,7 @@ fn all_is_there_after_a_kill() {
 }
 
 #[test]
-fn all_is_there_when_the_log_was_cut_many_times() {
+fn all_data_is_present_after_many_checkpoints() {
     let dir = tempfile::tempdir().unwrap();
     let options = Options { log_bytes_max: 10_000, ..crate::support::options() };
     let store = EmbeddedStore::open(dir.path(), true, options.clone()).unwrap();
@@ -132,7 +132,7 @@ fn buffered_writes_are_durable_after_a_flush() {
 }
 
 #[test]
-fn a_store_that_died_while_it_was_made_is_made_anew() {
+fn a_half_created_store_is_created_again() {
     let dir = tempfile::tempdir().unwrap();
     drop(open(dir.path()));
     std::fs::remove_file(dir.path().join("format")).unwrap();
@@ -141,7 +141,7 @@ fn a_store_that_died_while_it_was_made_is_made_anew() {
 }
 
 #[test]
-fn a_store_may_be_opened_and_closed_a_thousand_times() {
+fn a_store_can_be_opened_and_closed_a_thousand_times() {
     let dir = tempfile::tempdir().unwrap();
     with_pool(dir.path()).0.close().unwrap();
     for round in 0..1_000_u64 {
@@ -156,7 +156,7 @@ fn a_store_may_be_opened_and_closed_a_thousand_times() {
 }
 
 #[test]
-fn a_flip_in_the_last_write_before_a_close_is_no_torn_write() {
+fn a_flip_in_the_last_write_before_a_close_is_damage() {
     let dir = tempfile::tempdir().unwrap();
     let (store, pool) = with_pool(dir.path());
     block_on(pool.write_full(&id("o"), "the last words")).unwrap();
@@ -168,6 +168,6 @@ fn a_flip_in_the_last_write_before_a_close_is_no_torn_write() {
     std::fs::write(&log, bytes).unwrap();
     match EmbeddedStore::open(dir.path(), false, crate::support::options()) {
         Err(error) => assert_eq!(error.kind(), ErrorKind::Corrupt),
-        Ok(_) => panic!("the write was lost without a word"),
+        Ok(_) => panic!("the store opened without the acknowledged write"),
     }
 }

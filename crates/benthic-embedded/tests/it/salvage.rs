@@ -1,16 +1,18 @@
 //! Salvage: copies the intact objects of a damaged store into a new one.
 
-use crate::damage::{Contents, NAMES, content, copy_of, earlier, fill, options, scratch, wait_for_table};
-use crate::support::{block_on, files, id, noise, pool, tell};
+use crate::damage::{
+    Contents, NAMES, content, copy_of, earlier_content, fill, options, scratch, wait_for_table,
+};
+use crate::support::{block_on, files, id, noise, pool, print_counts};
 use benthic_core::{ErrorKind, Store, WriteOp};
-use benthic_embedded::{EmbeddedStore, Options, Salvaged, salvage};
+use benthic_embedded::{EmbeddedStore, Options, SalvageReport, salvage};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 /// Salvages `dir` into a new store. Checks that the new store is sound and its contents are
 /// correct, that every other object is reported as lost, and that the damaged store is unchanged.
-fn saved(dir: &Path, whole: &Contents) -> benthic_core::Result<(Salvaged, Contents)> {
+fn salvage_and_check(dir: &Path, whole: &Contents) -> benthic_core::Result<(SalvageReport, Contents)> {
     let image = || files(dir).into_iter().map(|path| (fs::read(&path).unwrap(), path)).collect::<Vec<_>>();
     let before = image();
     let into = scratch();
@@ -32,7 +34,8 @@ fn saved(dir: &Path, whole: &Contents) -> benthic_core::Result<(Salvaged, Conten
     let operations_lost = salvaged.lost.iter().any(|loss| loss.message.contains("operations"));
     for (name, content) in &found {
         let last = &whole[name];
-        let right = content == last || operations_lost && Some(content) == earlier(name, last).as_ref();
+        let right =
+            content == last || operations_lost && Some(content) == earlier_content(name, last).as_ref();
         assert!(right, "wrong bytes were saved of {name}: {salvaged:?}");
     }
     assert_eq!(found.len() as u64, salvaged.objects);
@@ -42,10 +45,10 @@ fn saved(dir: &Path, whole: &Contents) -> benthic_core::Result<(Salvaged, Conten
 }
 
 #[test]
-fn all_of_a_whole_store_is_saved() {
+fn an_intact_store_is_salvaged_completely() {
     let dir = scratch();
     let whole = fill(dir.path());
-    let (salvaged, found) = saved(dir.path(), &whole).unwrap();
+    let (salvaged, found) = salvage_and_check(dir.path(), &whole).unwrap();
     assert!(found == whole);
     assert_eq!((salvaged.pools, salvaged.objects_lost), (1, 0));
     assert_eq!(salvaged.lost, []);
@@ -60,14 +63,14 @@ fn only_the_damaged_object_is_lost() {
     let mut flipped = data.clone();
     flipped[at] ^= 1;
     fs::write(dir.path().join("data"), flipped).unwrap();
-    let (salvaged, found) = saved(dir.path(), &whole).unwrap();
+    let (salvaged, found) = salvage_and_check(dir.path(), &whole).unwrap();
     assert_eq!((found.len(), salvaged.objects_lost), (NAMES.len() - 1, 1));
     assert_eq!(salvaged.lost[0].object.as_deref(), Some("p/stream"));
     assert!(salvaged.lost[0].message.contains("offset_bytes=65536"), "{:?}", salvaged.lost);
 }
 
 #[test]
-fn what_the_log_holds_is_saved_up_to_its_damage() {
+fn the_log_is_salvaged_up_to_its_damage() {
     let dir = scratch();
     let whole = fill(dir.path());
     let late = &whole["late blocks"].0[..16];
@@ -80,14 +83,14 @@ fn what_the_log_holds_is_saved_up_to_its_damage() {
     bytes[at] ^= 1;
     fs::write(&log, bytes).unwrap();
     assert!(EmbeddedStore::open(dir.path(), false, options()).is_err(), "it does not open");
-    let (salvaged, found) = saved(dir.path(), &whole).unwrap();
+    let (salvaged, found) = salvage_and_check(dir.path(), &whole).unwrap();
     assert_eq!(found.len(), NAMES.len() - 1, "all but the last operation");
-    assert!(salvaged.lost[0].message.contains("operations from there on are lost"), "{:?}", salvaged.lost);
+    assert!(salvaged.lost[0].message.contains("operations after the damage are lost"), "{:?}", salvaged.lost);
 }
 
 /// Damage to a table block loses only the entries of that block; salvage keeps those of all others.
 #[test]
-fn what_is_between_damaged_blocks_is_saved() {
+fn entries_between_damaged_blocks_are_salvaged() {
     let dir = scratch();
     let small_log = Options { log_bytes_max: 1_000_000, ..options() };
     let store = EmbeddedStore::open(dir.path(), true, small_log).unwrap();
@@ -146,7 +149,7 @@ fn what_is_between_damaged_blocks_is_saved() {
 
 /// After any flip, all salvaged data is correct and the damaged store is unchanged.
 #[test]
-fn nothing_damaged_is_saved() {
+fn no_damaged_data_is_salvaged() {
     let dir = scratch();
     let whole = fill(dir.path());
     let (mut saves, mut objects) = (0, 0);
@@ -158,13 +161,13 @@ fn nothing_damaged_is_saved() {
             let mut flipped = bytes.clone();
             flipped[at] ^= 1 << (at % 8);
             fs::write(damaged.path().join(relative), flipped).unwrap();
-            match saved(damaged.path(), &whole) {
+            match salvage_and_check(damaged.path(), &whole) {
                 Ok((salvaged, found)) => {
                     saves += 1;
                     objects += found.len();
                     assert!(
                         found == whole || !salvaged.lost.is_empty(),
-                        "{} at {at}: a loss is told",
+                        "{} at {at}: the loss is reported",
                         relative.display()
                     );
                 }
@@ -176,12 +179,12 @@ fn nothing_damaged_is_saved() {
             }
         }
     }
-    tell(&format!("saves={saves} objects={objects}"));
+    print_counts(&format!("saves={saves} objects={objects}"));
     assert!(saves > 50 && objects > 4 * saves);
 }
 
 #[test]
-fn a_store_in_use_and_a_place_in_use_are_refused() {
+fn a_store_in_use_and_an_occupied_target_are_rejected() {
     let dir = scratch();
     fill(dir.path());
     let new = scratch();
@@ -196,11 +199,11 @@ fn a_store_in_use_and_a_place_in_use_are_refused() {
 }
 
 #[test]
-fn without_the_data_file_what_is_beside_the_names_is_saved() {
+fn without_the_data_file_inline_data_is_salvaged() {
     let dir = scratch();
     let whole = fill(dir.path());
     fs::remove_file(dir.path().join("data")).unwrap();
-    let (salvaged, found) = saved(dir.path(), &whole).unwrap();
+    let (salvaged, found) = salvage_and_check(dir.path(), &whole).unwrap();
     // The log may still hold all data of larger objects.
     let small = |name: &&String| whole[*name].0.len() <= 4_096;
     assert!(whole.keys().filter(small).all(|name| found.contains_key(name)), "{salvaged:?}");
@@ -209,7 +212,7 @@ fn without_the_data_file_what_is_beside_the_names_is_saved() {
 }
 
 #[test]
-fn a_directory_without_a_store_is_left_alone() {
+fn a_directory_without_a_store_is_not_changed() {
     let dir = scratch();
     let error = salvage(dir.path(), &dir.path().join("new"), &options()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");

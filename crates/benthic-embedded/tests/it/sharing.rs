@@ -52,7 +52,7 @@ fn a_client_takes_over_when_the_owner_closes() {
 }
 
 #[test]
-fn a_client_of_a_client_s_successor_works_too() {
+fn a_client_survives_two_changes_of_the_owner() {
     let dir = tempfile::tempdir().unwrap();
     let (first, _) = with_pool(dir.path());
     let (second, third) = (open(dir.path()), open(dir.path()));
@@ -68,7 +68,7 @@ fn a_client_of_a_client_s_successor_works_too() {
 }
 
 #[test]
-fn a_store_closes_though_its_directory_is_gone() {
+fn a_store_closes_after_its_directory_is_removed() {
     let dir = tempfile::tempdir().unwrap();
     let (store, _) = with_pool(dir.path());
     std::fs::remove_dir_all(dir.path()).unwrap();
@@ -79,7 +79,7 @@ fn a_store_closes_though_its_directory_is_gone() {
 }
 
 #[test]
-fn garbage_on_the_socket_harms_nobody() {
+fn garbage_on_the_socket_does_no_harm() {
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
     let dir = tempfile::tempdir().unwrap();
@@ -102,7 +102,7 @@ fn garbage_on_the_socket_harms_nobody() {
 }
 
 #[test]
-fn a_request_that_is_too_large_is_refused_through_the_socket_too() {
+fn a_request_that_is_too_large_is_rejected_through_the_socket() {
     let dir = tempfile::tempdir().unwrap();
     let (_owner, _) = with_pool(dir.path());
     let client = open(dir.path());
@@ -114,7 +114,7 @@ fn a_request_that_is_too_large_is_refused_through_the_socket_too() {
 }
 
 #[test]
-fn a_client_that_never_greets_does_not_keep_the_owner() {
+fn a_client_without_a_greeting_does_not_delay_the_close() {
     let dir = tempfile::tempdir().unwrap();
     let (owner, _) = with_pool(dir.path());
     let silent = std::os::unix::net::UnixStream::connect(dir.path().join("control.sock")).unwrap();
@@ -123,7 +123,7 @@ fn a_client_that_never_greets_does_not_keep_the_owner() {
 }
 
 #[test]
-fn what_was_buffered_is_durable_when_the_owner_says_goodbye() {
+fn buffered_writes_are_durable_after_the_owner_closes() {
     let dir = tempfile::tempdir().unwrap();
     let (owner, _) = with_pool(dir.path());
     let client = open(dir.path());

@@ -60,7 +60,7 @@ fn overwriting_reuses_space() {
 }
 
 #[test]
-fn a_large_omap_is_cleared_and_comes_back_empty() {
+fn a_large_omap_can_be_cleared_and_filled_again() {
     let dir = tempfile::tempdir().unwrap();
     let (store, pool) = with_pool(dir.path());
     for page in 0..5 {
@@ -137,7 +137,7 @@ fn small_objects_give_their_space_back_in_any_order() {
 }
 
 #[test]
-fn an_idle_store_keeps_little_that_is_not_its_data() {
+fn an_idle_store_occupies_little_more_than_its_data() {
     let dir = tempfile::tempdir().unwrap();
     let (store, pool) = with_pool(dir.path());
     let live_bytes: u64 = 16 << 20;
@@ -161,7 +161,7 @@ fn an_idle_store_keeps_little_that_is_not_its_data() {
 
 /// The check sees only whole operations, including buffered ones.
 #[test]
-fn a_check_beside_writers_finds_nothing() {
+fn fsck_during_writes_finds_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let (store, pool) = with_pool(dir.path());
     let stop = AtomicBool::new(false);

@@ -10,7 +10,7 @@ pub use futures::executor::block_on;
 
 /// Prints statistics, visible with `--nocapture`.
 #[expect(clippy::print_stderr, reason = "a test has no other way to say how much it did")]
-pub fn tell(counts: &str) {
+pub fn print_counts(counts: &str) {
     eprintln!("{counts}");
 }
 

@@ -1,7 +1,8 @@
 //! Checkpoints: bring the key-value store on disk up to date with the log, then cut the log.
 
-use super::{Commit, nothing_changed, read_only};
+use super::{Commit, read_only};
 use crate::store::keys::{self, Meta};
+use crate::store::kv::changed_nothing;
 use crate::store::log::{EMPTY_LOG_BYTES, Frame, Log};
 use benthic_core::{ErrorKind, Result};
 use std::sync::atomic::Ordering;
@@ -41,7 +42,7 @@ impl Commit {
         }
         match log.trim() {
             Ok(end_bytes) => queue.space.trim(end_bytes),
-            Err(error) => tracing::debug!(%error, "the log cannot be made shorter"),
+            Err(error) => tracing::debug!(%error, "the log cannot be shortened"),
         }
     }
 
@@ -66,7 +67,7 @@ impl Commit {
     pub fn checkpoint(&self) -> Result<()> {
         let _checkpointing = self.checkpointing.lock();
         // Merge first, before the checkpoint itself takes space.
-        let merged = self.merged(self.disk.kv.merge_if_many());
+        let merged = self.check_merge(self.disk.kv.merge_if_many());
         let outcome = merged.and_then(|()| self.checkpoint_now());
         self.checkpoint_failed.store(outcome.is_err(), Ordering::Relaxed);
         // Notify while holding the lock, so that no waiter misses the signal between its check and
@@ -87,7 +88,7 @@ impl Commit {
         if applied_lsn == queue.checkpoint_lsn {
             return Ok(());
         }
-        assert!(applied_lsn > queue.checkpoint_lsn, "a checkpoint is behind the one before it");
+        assert!(applied_lsn > queue.checkpoint_lsn, "a checkpoint follows the one before it");
         let next_id = self.disk.next_id.load(Ordering::Relaxed);
         let mut changes = vec![(keys::META.into(), Some(Meta { applied_lsn, next_id }.encode().into()))];
         for (region, bitmap) in self.disk.allocator.lock().take_dirty() {
@@ -100,19 +101,19 @@ impl Commit {
         // Sealed tables may reach the disk only after the log and the data that they refer to.
         self.write_group(&mut log, group)?;
         let durable_lsn = self.durable_lsn.load(Ordering::Acquire);
-        assert_eq!(durable_lsn, applied_lsn, "what is sealed is durable in the log");
+        assert_eq!(durable_lsn, applied_lsn, "sealed operations are durable in the log");
         self.queue.lock().space.lend();
         let rotated = self.rotate(&mut log, applied_lsn + 1);
-        rotated.inspect_err(|error| drop((!nothing_changed(error)).then(|| self.fail(error))))?;
+        rotated.inspect_err(|error| drop((!changed_nothing(error)).then(|| self.fail(error))))?;
         drop(log);
         self.disk.data.sync().inspect_err(|error| drop(self.fail(error)))?;
         let written = self.disk.kv.write_sealed();
-        written.inspect_err(|error| drop((!nothing_changed(error)).then(|| self.fail(error))))?;
+        written.inspect_err(|error| drop((!changed_nothing(error)).then(|| self.fail(error))))?;
         let mut log = self.log.lock();
         log.cut()?;
         self.log_bytes.store(log.len_bytes, Ordering::Relaxed);
         let mut queue = self.queue.lock();
-        assert!(queue.checkpoint_lsn < applied_lsn, "nobody else made a checkpoint meanwhile");
+        assert!(queue.checkpoint_lsn < applied_lsn, "no other checkpoint ran meanwhile");
         assert!(applied_lsn < queue.next_lsn, "a checkpoint holds only operations that were submitted");
         queue.checkpoint_lsn = applied_lsn;
         queue.space.cut();

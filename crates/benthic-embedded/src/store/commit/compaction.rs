@@ -1,14 +1,14 @@
 //! Compaction: merges tables of the key-value store, so that reads visit few tables and tombstones
 //! release their space.
 
-use super::{Commit, nothing_changed};
+use super::Commit;
+use crate::store::kv::changed_nothing;
 use benthic_core::Result;
 use std::sync::atomic::Ordering;
 
 impl Commit {
-    /// Merges tables of the key-value store.
     pub fn compact(&self) -> Result<()> {
-        self.merged(self.disk.kv.compact())
+        self.check_merge(self.disk.kv.compact())
     }
 
     /// Merges all tables if something was removed, because removed entries occupy space until then.
@@ -20,14 +20,14 @@ impl Commit {
             return self.compact();
         }
         self.queue.lock().space.lend();
-        let merged = self.merged(self.disk.kv.compact_fully());
+        let merged = self.check_merge(self.disk.kv.compact_fully());
         self.queue.lock().space.take_back();
         merged.inspect_err(|_| self.removed.store(true, Ordering::Relaxed))
     }
 
-    pub(super) fn merged(&self, merged: Result<()>) -> Result<()> {
+    pub(super) fn check_merge(&self, merged: Result<()>) -> Result<()> {
         merged.inspect_err(|error| {
-            if !nothing_changed(error) {
+            if !changed_nothing(error) {
                 self.fail(error);
             }
         })

@@ -9,7 +9,7 @@ mod checkpoint;
 mod compaction;
 mod queue;
 
-pub(crate) use queue::{Arriving, Done};
+pub(crate) use queue::{Announcement, Completion};
 
 use super::disk::Disk;
 use super::keys::Extent;
@@ -51,7 +51,7 @@ pub(crate) struct Commit {
     /// Extents whose freeing is durable, until the cleaner returns them to the allocator.
     freed: Mutex<Vec<Extent>>,
     /// Number of announced durable operations that are not in the queue yet.
-    arriving: AtomicUsize,
+    announced: AtomicUsize,
     /// The committer is waiting for announced operations.
     gathering: AtomicBool,
     /// Space was freed since the last full merge of the key-value store.
@@ -71,7 +71,7 @@ struct Queue {
 #[derive(Default)]
 struct Group {
     frame: Frame,
-    waiters: Vec<Done<()>>,
+    waiters: Vec<Completion<()>>,
     freed: Vec<Extent>,
     /// Data written to extents. It must be synced before the frame is written.
     unsynced_bytes: u64,
@@ -138,7 +138,7 @@ impl Commit {
             checkpoint_failed: AtomicBool::new(false),
             checkpointing: Mutex::new(()),
             freed: Mutex::default(),
-            arriving: AtomicUsize::new(0),
+            announced: AtomicUsize::new(0),
             gathering: AtomicBool::new(false),
             removed: AtomicBool::new(true),
         })
@@ -155,7 +155,7 @@ impl Commit {
     }
 
     /// Returns true if the disk was full since the last call. A checkpoint may then free space.
-    pub fn take_full(&self) -> bool {
+    pub fn take_disk_full(&self) -> bool {
         self.disk.data.full.swap(false, Ordering::Relaxed)
     }
 
@@ -200,14 +200,7 @@ impl Commit {
     }
 }
 
-/// Returns true if a failed step of a checkpoint changed nothing. A full disk may get space again,
-/// and unreadable tables stay as they are. After any other failure the state of the data on disk is
-/// unknown.
-fn nothing_changed(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::LimitExceeded | ErrorKind::Corrupt)
-}
-
 fn read_only(why: &str) -> Error {
-    Error::new(ErrorKind::Unavailable, "the store is read-only since a write failed; open it again")
+    Error::new(ErrorKind::Unavailable, "the store is read-only because a write failed; open it again")
         .with("cause", why)
 }

@@ -6,7 +6,7 @@
 use super::{Commit, Group, Queue, read_only};
 use crate::store::keys;
 use crate::store::log::{FRAME_HEADER_BYTES, Log};
-use crate::store::object::Prepared;
+use crate::store::object::PreparedOp;
 use crate::store::record::Record;
 use benthic_core::{Durability, Error, ErrorKind, Result, Stopwatch};
 use bytes::Bytes;
@@ -15,8 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The completion callback of an operation.
-pub(crate) type Done<T> = Box<dyn FnOnce(Result<T>) + Send>;
+pub(crate) type Completion<T> = Box<dyn FnOnce(Result<T>) + Send>;
 
 /// Limits on the wait for announced operations, in time and group size.
 const GATHER_MAX: Duration = Duration::from_micros(500);
@@ -29,9 +28,9 @@ const GROUP_BYTES_MAX: u64 = 128 * 1024 * 1024;
 impl Commit {
     /// Announces an operation whose caller will wait. The committer then waits briefly, so that the
     /// operation may join the current group.
-    pub fn announce(self: &Arc<Commit>) -> Arriving {
-        self.arriving.fetch_add(1, Ordering::AcqRel);
-        Arriving { commit: Arc::clone(self) }
+    pub fn announce(self: &Arc<Commit>) -> Announcement {
+        self.announced.fetch_add(1, Ordering::AcqRel);
+        Announcement { commit: Arc::clone(self) }
     }
 
     /// Adds an operation to the log's order and makes it visible. The caller holds the object's
@@ -41,12 +40,12 @@ impl Commit {
     #[must_use]
     pub fn submit(
         &self,
-        prepared: Prepared,
+        prepared: PreparedOp,
         durability: Durability,
-        arriving: Option<Arriving>,
-        done: Done<u64>,
+        announcement: Option<Announcement>,
+        done: Completion<u64>,
     ) -> bool {
-        let Prepared { mut record, onode: (key, onode), unsynced_bytes, frees } = prepared;
+        let PreparedOp { mut record, onode: (key, onode), unsynced_bytes, frees } = prepared;
         let mut queue = self.queue.lock();
         while queue.group.len_bytes() > GROUP_BYTES_MAX && queue.failed.is_none() {
             queue.group.awaited = true;
@@ -63,14 +62,17 @@ impl Commit {
         // bug.
         if !self.disk.allocator.lock().are_in_use(&record.freed) {
             drop(queue);
-            let message = "the object has blocks that are marked as free; fsck names them";
+            let message = "blocks of the object are marked as free; fsck names the object";
             self.refuse(&record, Error::new(ErrorKind::Corrupt, message), done);
             return false;
         }
         let lsn = queue.next_lsn;
-        assert!(!queue.stopping, "the committer still takes operations");
+        assert!(!queue.stopping, "the committer still accepts operations");
         assert_eq!(queue.group.next_lsn(), lsn, "an operation follows the last one of its group");
-        assert!(lsn > self.durable_lsn.load(Ordering::Acquire), "nothing is durable before it is submitted");
+        assert!(
+            lsn > self.durable_lsn.load(Ordering::Acquire),
+            "an operation is not durable before it is submitted"
+        );
         if !key.is_empty() {
             let value = onode.map(|onode| keys::Onode { version: lsn, ..onode }.encode());
             record.changes.push((key.into(), value.map(Bytes::from)));
@@ -80,17 +82,17 @@ impl Commit {
         group.frame.push(|out| record.encode(out));
         let header_bytes = if group.frame.records == 1 { FRAME_HEADER_BYTES } else { 0 };
         let record_bytes = (group.frame.len_bytes() - before_bytes + header_bytes) as u64;
-        assert!(record_bytes > header_bytes as u64, "a record takes room");
+        assert!(record_bytes > header_bytes as u64, "a record is not empty");
         if let Err(error) = space.take(record_bytes, frees) {
             group.frame.pop(before_bytes);
-            assert_eq!(group.next_lsn(), lsn, "what is refused takes no sequence number");
+            assert_eq!(group.next_lsn(), lsn, "a rejected operation takes no sequence number");
             drop(queue);
             self.disk.data.full.store(true, Ordering::Relaxed);
             self.refuse(&record, error, done);
             return false;
         }
         *next_lsn += 1;
-        assert_eq!(group.next_lsn(), *next_lsn, "an operation is in its group once");
+        assert_eq!(group.next_lsn(), *next_lsn, "an operation is added to its group once");
         if frees {
             self.removed.store(true, Ordering::Relaxed);
         }
@@ -101,8 +103,8 @@ impl Commit {
         drop(allocator);
         group.freed.append(&mut record.freed);
         // The committer sees the group only after this thread releases the queue's lock.
-        let announced = arriving.is_some();
-        drop(arriving);
+        let announced = announcement.is_some();
+        drop(announcement);
         let applying = self.disk.kv.begin();
         match durability {
             Durability::Durable => {
@@ -114,7 +116,7 @@ impl Commit {
                 applying.apply(record.changes);
                 group.awaited = true;
                 group.waiters.push(Box::new(move |outcome| done(outcome.map(|()| lsn))));
-                let leads = announced && self.arriving.load(Ordering::SeqCst) == 0;
+                let leads = announced && self.announced.load(Ordering::SeqCst) == 0;
                 if !leads {
                     self.work.notify_one();
                 }
@@ -147,8 +149,7 @@ impl Commit {
         }
     }
 
-    /// Rejects an operation and releases its extents.
-    fn refuse(&self, record: &Record, error: Error, done: Done<u64>) {
+    fn refuse(&self, record: &Record, error: Error, done: Completion<u64>) {
         // A full disk needs the space immediately.
         self.disk.data.punch_all(record.allocated.clone());
         let mut allocator = self.disk.allocator.lock();
@@ -158,7 +159,7 @@ impl Commit {
     }
 
     /// Calls `done` when all operations submitted before are durable.
-    pub fn flush(&self, done: Done<()>) {
+    pub fn flush(&self, done: Completion<()>) {
         let mut queue = self.queue.lock();
         queue.group.awaited = true;
         queue.group.waiters.push(done);
@@ -168,7 +169,7 @@ impl Commit {
     /// Calls `done` immediately if no caller waits for the durability of operation `lsn` or an
     /// earlier one. Otherwise calls it when all of them are durable. So no reader sees a change
     /// that a power cut could still undo while its writer waits.
-    pub fn when_durable(&self, lsn: u64, done: Done<()>) {
+    pub fn when_durable(&self, lsn: u64, done: Completion<()>) {
         let awaited_lsn = self.awaited_lsn.load(Ordering::Acquire).min(lsn);
         if awaited_lsn <= self.durable_lsn.load(Ordering::Acquire) {
             return done(Ok(()));
@@ -230,7 +231,7 @@ impl Commit {
         let gathering = Stopwatch::start(&*self.clock);
         let gathers = self.gathering.swap(true, Ordering::SeqCst);
         assert!(!gathers, "only the committer gathers");
-        while self.arriving.load(Ordering::SeqCst) > 0
+        while self.announced.load(Ordering::SeqCst) > 0
             && queue.group.len_bytes() < GATHER_BYTES
             && !self.work.wait_for(queue, GATHER_MAX.saturating_sub(gathering.elapsed())).timed_out()
         {
@@ -253,18 +254,18 @@ impl Commit {
         let last_lsn = first_lsn + u64::from(records) - 1;
         assert!(
             records > 0 || (freed.is_empty() && unsynced_bytes == 0),
-            "what changes something has a record"
+            "a group with changes has a record"
         );
-        let (failed, given_bytes) = {
+        let (failed, allocated_bytes) = {
             let queue = self.queue.lock();
-            (queue.failed.clone(), queue.space.given_bytes())
+            (queue.failed.clone(), queue.space.allocated_bytes())
         };
         let outcome = match failed {
             Some(why) => Err(why),
             None if frame.records == 0 => Ok(()),
             None => {
                 let synced = if unsynced_bytes > 0 { self.disk.data.sync() } else { Ok(()) };
-                synced.and_then(|()| log.append(frame, given_bytes)).map_err(|error| {
+                synced.and_then(|()| log.append(frame, allocated_bytes)).map_err(|error| {
                     tracing::error!(%error, "a group of operations could not be written; the store is read-only now");
                     self.fail(&error)
                 })
@@ -278,11 +279,8 @@ impl Commit {
         }
         for done in waiters {
             done(outcome.clone().map_err(|why| {
-                Error::new(
-                    ErrorKind::OutcomeUnknown,
-                    "the write may not be durable; open the store again and look",
-                )
-                .with("cause", why)
+                let message = "the write may not be durable; open the store again and read the object";
+                Error::new(ErrorKind::OutcomeUnknown, message).with("cause", why)
             }));
         }
         outcome.map_err(|why| read_only(&why))
@@ -290,15 +288,15 @@ impl Commit {
 }
 
 /// An announced durable operation that is not in the queue yet.
-pub(crate) struct Arriving {
+pub(crate) struct Announcement {
     commit: Arc<Commit>,
 }
 
-impl Drop for Arriving {
+impl Drop for Announcement {
     fn drop(&mut self) {
-        let arriving = self.commit.arriving.fetch_sub(1, Ordering::SeqCst);
-        assert!(arriving > 0, "an operation arrives once");
-        let last = arriving == 1;
+        let announced = self.commit.announced.fetch_sub(1, Ordering::SeqCst);
+        assert!(announced > 0, "every announcement is counted");
+        let last = announced == 1;
         if last && self.commit.gathering.load(Ordering::SeqCst) {
             self.commit.work.notify_one();
         }

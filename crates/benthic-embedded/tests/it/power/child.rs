@@ -21,7 +21,7 @@ pub const RECOVER: &str = "recover";
 #[test]
 #[ignore = "the other tests start it"]
 fn child() {
-    let task = std::env::var(TASK).expect("only the tests of power cuts start this");
+    let task = std::env::var(TASK).expect("the tests of power cuts start this test and set its task");
     let path = |name| PathBuf::from(std::env::var(name).unwrap());
     let (dir, marks_path) = (path("BENTHIC_POWER_DIR"), path("BENTHIC_POWER_MARKS"));
     if task == RECOVER {

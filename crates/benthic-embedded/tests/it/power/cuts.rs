@@ -2,7 +2,7 @@
 //! missing sync.
 
 use super::{Bench, child, examine};
-use crate::support::tell;
+use crate::support::print_counts;
 use benthic_testkit::power::{Call, Cut, Disk, FileTree, Record, Script, Sync};
 use benthic_testkit::random::Rng;
 use benthic_testkit::seed;
@@ -39,7 +39,7 @@ fn points(record: &Record, count: usize, rng: &mut Rng) -> Vec<usize> {
 }
 
 #[test]
-fn what_was_acknowledged_survives_every_power_cut() {
+fn acknowledged_writes_survive_every_power_cut() {
     let (workloads, cuts) = if seed::is_long() { (60, 150) } else { (4, 60) };
     let mut bench = Bench::new();
     let (mut states, mut nested, mut acknowledged) = (0, 0, 0);
@@ -82,7 +82,7 @@ fn what_was_acknowledged_survives_every_power_cut() {
             states += 1;
         }
     }
-    tell(&format!(
+    print_counts(&format!(
         "power cuts: workloads={workloads} acknowledged={acknowledged} states={states} nested={nested}"
     ));
 }
@@ -119,8 +119,8 @@ macro_rules! needed {
         #[test]
         fn $name() {
             let noticed = states_until_noticed($skip, $create);
-            assert!(noticed.is_some(), "the sync is missing, and no state showed it");
-            tell(&format!("{}: states={}", stringify!($name), noticed.unwrap_or(0)));
+            assert!(noticed.is_some(), "no power cut revealed the missing sync");
+            print_counts(&format!("{}: states={}", stringify!($name), noticed.unwrap_or(0)));
         }
     )*};
 }
@@ -140,7 +140,7 @@ needed! {
     without_the_sync_of_a_table: |sync| sync.path.starts_with("kv/tables/"), false;
     without_the_sync_of_the_tables_names: |sync| sync.path == "kv/tables", false;
     without_the_sync_of_the_list_of_tables: |sync| sync.path.starts_with("kv/v"), false;
-    without_the_sync_of_the_store_of_keys_names: |sync| sync.path == "kv", false;
+    without_the_sync_of_the_key_value_stores_names: |sync| sync.path == "kv", false;
     without_the_sync_of_the_format: |sync| sync.path == "format.new", true;
     without_the_sync_of_the_stores_names: |sync| sync.path.is_empty(), true;
 }

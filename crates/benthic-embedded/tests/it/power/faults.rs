@@ -1,7 +1,7 @@
 //! Injects a failure into each file system call in turn.
 
 use super::{Bench, examine};
-use crate::support::tell;
+use crate::support::print_counts;
 use benthic_testkit::power::{Call, Cut, Disk, Fault, FileTree, Script};
 use benthic_testkit::random::Rng;
 use benthic_testkit::seed;
@@ -73,7 +73,7 @@ fn each_fails(kind: char, errno: i32) {
         }
     }
     assert!(fired > 0, "the workload makes no such call kind={kind}");
-    tell(&format!("faults: kind={kind} errno={errno} calls={fired}"));
+    print_counts(&format!("faults: kind={kind} errno={errno} calls={fired}"));
 }
 
 macro_rules! each_fails {
@@ -94,10 +94,10 @@ each_fails! {
     a_sync_of_a_file_finds_no_space: 's', ENOSPC;
     a_sync_of_a_directory_fails: 'd', EIO;
     a_read_fails: 'r', EIO;
-    a_file_cannot_be_made: 'o', ENOSPC;
+    a_file_cannot_be_created: 'o', ENOSPC;
     a_rename_fails: 'n', EIO;
     a_file_cannot_be_removed: 'u', EIO;
-    a_file_cannot_be_cut: 't', EIO;
-    space_cannot_be_given_back: 'a', EIO;
-    no_space_can_be_promised: 'a', ENOSPC;
+    a_file_cannot_be_truncated: 't', EIO;
+    space_cannot_be_returned: 'a', EIO;
+    no_space_can_be_allocated_ahead: 'a', ENOSPC;
 }

@@ -190,7 +190,7 @@ fn objects_go_slowly(dir: &Path) {
 #[test]
 #[ignore = "the other tests start it"]
 fn child() {
-    let dir = std::env::var(DIR).expect("only the tests of a full disk start this");
+    let dir = std::env::var(DIR).expect("the tests of a full disk start this test and set its directory");
     let dir = Path::new(&dir).join("store");
     let task = std::env::var(TASK).unwrap();
     match task.as_str() {
@@ -252,11 +252,11 @@ fn a_full_disk_is_freed_by_removing_its_pool() {
 }
 
 #[test]
-fn a_full_disk_is_freed_by_removals_that_take_their_time() {
+fn a_full_disk_is_freed_by_slow_removals() {
     on_a_small_disk("slowly");
 }
 
 #[test]
-fn a_full_disk_is_freed_while_others_go_on_writing() {
+fn a_full_disk_is_freed_while_other_clients_write() {
     on_a_small_disk("1500 crowded");
 }

@@ -76,9 +76,10 @@ impl Bench {
 /// Opens the state that a cut at `point` left and checks it, checks that the store accepts writes,
 /// and reopens it to check that everything persists.
 fn examine(dir: &Path, history: &History, point: usize) -> Result<(), String> {
-    let open =
-        || EmbeddedStore::open(dir, true, options()).map_err(|error| format!("it does not open: {error}"));
-    let words = |error: benthic_core::Error| format!("it is of no use: {error}");
+    let open = || {
+        EmbeddedStore::open(dir, true, options()).map_err(|error| format!("the store does not open: {error}"))
+    };
+    let words = |error: benthic_core::Error| format!("the store does not work: {error}");
     let store: Arc<EmbeddedStore> = open()?;
     history.check(&*store, point)?;
     let id = crate::support::id("after");
@@ -93,7 +94,7 @@ fn examine(dir: &Path, history: &History, point: usize) -> Result<(), String> {
     let pool = block_on(store.open_pool("after")).map_err(words)?;
     let data = block_on(pool.read_range(&id, 0, 1 << 20)).map_err(words)?;
     if data != vec![7; 80_000] {
-        return Err("what was written after the cut is gone".to_owned());
+        return Err("data written after the power cut is missing".to_owned());
     }
     block_on(store.remove_pool("after")).map_err(words)?;
     history.check(&*store, point)?;
