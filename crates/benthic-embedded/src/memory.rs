@@ -38,7 +38,7 @@ impl Store for MemStore {
         names::check_pool_name(name).map_err(|error| error.with_op("create pool"))?;
         let mut pools = self.pools.lock();
         if pools.contains_key(name) {
-            return Err(Error::new(ErrorKind::AlreadyExists, "the pool is there already")
+            return Err(Error::new(ErrorKind::AlreadyExists, "the pool already exists")
                 .with_op("create pool")
                 .with("pool", name));
         }
@@ -290,7 +290,7 @@ impl ObjectAccess for Staged<'_> {
 
     fn create(&mut self, exclusive: bool) -> Result<()> {
         if exclusive && self.now().is_some() {
-            return Err(Error::new(ErrorKind::AlreadyExists, "the object is there already"));
+            return Err(Error::new(ErrorKind::AlreadyExists, "the object already exists"));
         }
         self.touch();
         Ok(())

@@ -28,7 +28,7 @@ pub(crate) fn of_operation(number: i32, action: Action) -> Error {
     let message = match (kind, number) {
         (ErrorKind::NotFound, errno::ENODATA) => "no such attribute",
         (ErrorKind::NotFound, _) => "no such object, or the pool is gone",
-        (ErrorKind::AlreadyExists, _) => "the object is there already",
+        (ErrorKind::AlreadyExists, _) => "the object already exists",
         (ErrorKind::Conflict, errno::ERANGE | errno::EOVERFLOW) => "the object has another version",
         (ErrorKind::Conflict, _) => "a guard on an attribute or omap value does not hold",
         (ErrorKind::Unsupported, _) => {

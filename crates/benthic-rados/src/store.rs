@@ -157,7 +157,7 @@ fn refuse_existing(shared: &Shared, progress: &Progress, name: &str) -> Result<(
         progress.begin_change()?;
         enable_application(shared, name)?;
     }
-    Err(Error::new(ErrorKind::AlreadyExists, "the pool is there already"))
+    Err(Error::new(ErrorKind::AlreadyExists, "the pool already exists"))
 }
 
 fn enable_application(shared: &Shared, name: &str) -> Result<()> {

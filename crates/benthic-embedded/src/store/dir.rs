@@ -64,7 +64,7 @@ impl Dir {
                     .with("found", stranger));
             }
             if !create {
-                let message = "there is no store here; creating a pool makes one";
+                let message = "there is no store here; creating a pool creates the store";
                 return Err(Error::new(ErrorKind::NotFound, message).with("dir", path.display()));
             }
         }
@@ -283,7 +283,7 @@ fn closed_text(next_lsn: u64) -> String {
 fn names(path: &Path) -> Result<Vec<String>> {
     let entries = fs::read_dir(path).map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => {
-            Error::new(ErrorKind::NotFound, "there is no store here; creating a pool makes one")
+            Error::new(ErrorKind::NotFound, "there is no store here; creating a pool creates the store")
                 .with("dir", path.display())
         }
         std::io::ErrorKind::NotADirectory => {

@@ -172,7 +172,7 @@ impl Engine {
         names::check_pool_name(name)?;
         let _admin = self.admin.lock();
         if self.open_pool(name).is_ok() {
-            return Err(Error::new(ErrorKind::AlreadyExists, "the pool is there already").with("pool", name));
+            return Err(Error::new(ErrorKind::AlreadyExists, "the pool already exists").with("pool", name));
         }
         let last = self.disk.kv.get(keys::LAST_POOL)?.map_or(Ok(0), |last| pool_number(&last))?;
         let highest = self.pools.read().keys().next_back().copied().unwrap_or(0);

@@ -303,7 +303,7 @@ impl ObjectAccess for Object<'_> {
 
     fn create(&mut self, exclusive: bool) -> Result<()> {
         if exclusive && self.exists {
-            return Err(Error::new(ErrorKind::AlreadyExists, "the object is there already"));
+            return Err(Error::new(ErrorKind::AlreadyExists, "the object already exists"));
         }
         self.touch();
         Ok(())
