@@ -239,7 +239,7 @@ impl Striped {
             // Count consecutive objects, as libradosstriper does.
             StripedState::Bare => {
                 let mut pieces = 1;
-                while is_marked(&*self.pool, &self.piece(pieces)?).await?.is_some() {
+                while exists(&*self.pool, &self.piece(pieces)?).await? {
                     pieces += 1;
                 }
                 Ok(pieces)
@@ -281,6 +281,13 @@ async fn digest_in_store(pool: &dyn Pool, object: &ObjectId) -> Result<String> {
             Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => attempt += 1,
             digest => return digest,
         }
+    }
+}
+
+async fn exists(pool: &dyn Pool, object: &ObjectId) -> Result<bool> {
+    match pool.stat(object).await {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        stat => stat.map(|_| true),
     }
 }
 

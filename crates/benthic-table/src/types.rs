@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub(crate) const DEPTH_MAX: usize = 16;
 
 /// The types without parameters, with their numbers in the head.
-pub(crate) const PLAIN: [(u32, DataType); 15] = [
+const PLAIN: [(u32, DataType); 15] = [
     (1, DataType::Boolean),
     (2, DataType::Int8),
     (3, DataType::Int16),
@@ -121,7 +121,12 @@ fn number(data_type: &DataType) -> Option<u32> {
 }
 
 fn unit_number(unit: TimeUnit) -> u32 {
-    UNITS.iter().position(|known| *known == unit).unwrap_or(0) as u32
+    match unit {
+        TimeUnit::Second => 0,
+        TimeUnit::Millisecond => 1,
+        TimeUnit::Microsecond => 2,
+        TimeUnit::Nanosecond => 3,
+    }
 }
 
 /// Writes a field and its children, in preorder.

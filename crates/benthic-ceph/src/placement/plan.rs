@@ -185,7 +185,8 @@ impl Plan {
     pub fn parse(json: &[u8]) -> Result<Plan> {
         let invalid = |message: &str| Error::new(ErrorKind::InvalidArgument, message);
         let value: Value = serde_json::from_slice(json).map_err(|error| {
-            invalid("the file is not a placement plan; `benthic placement plan` writes one").with_source(error)
+            invalid("the file is not a placement plan; `benthic placement plan` writes one")
+                .with_source(error)
         })?;
         if !value["format"].as_u64().is_some_and(|format| (1..=u64::from(FORMAT)).contains(&format)) {
             return Err(invalid("the file is not a placement plan, or another version of benthic wrote it")

@@ -199,7 +199,7 @@ fn a_plan_respects_the_limits_of_the_monitors() {
     refused(check(&snapshot, 250, 0, 4), ErrorKind::Unsupported, "nosizechange false");
     snapshot.map.pools[1].flags_names = "hashpspool".to_owned();
     snapshot.map.pools[1].size = 1;
-    refused(check(&snapshot, 250, 0, 2), ErrorKind::Unsupported, "none back");
+    refused(check(&snapshot, 250, 0, 2), ErrorKind::Unsupported, "could not be undone");
 }
 
 #[test]

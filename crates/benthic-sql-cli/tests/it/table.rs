@@ -302,7 +302,7 @@ fn columns_are_added_dropped_renamed_and_widened() {
     assert_eq!(home.rows("t"), [r#"{"id":1,"price":2.5}"#, r#"{"id":5000000000,"price":1.5,"tip":0.25}"#]);
     assert!(home.ok(&["show", "lake/t", "--snapshot", "2"]).contains("2  fare float32"));
     for (change, value, hint) in [
-        ("--widen", "id int32", "has all its values"),
+        ("--widen", "id int32", "can change only to a larger integer"),
         ("--drop", "prise", "did you mean \"price\""),
         ("--rename", "price", "FROM:TO"),
         ("--rename", "price:id", "same name"),
