@@ -113,23 +113,27 @@ pub fn check_help(program: &str, names: &[&str], others: &[&str]) {
         "{names:?} has no example: {help}"
     );
 
-    // The text of an option is on its own line after two spaces, or on the next one with a deeper
-    // indentation.
+    // The text of an option or argument is on its line after two spaces, or on the next line with a
+    // deeper indentation. It begins with a word: `[default: …]` alone is no text.
     let mut lines = help.lines().skip_while(|line| !line.starts_with("Usage")).peekable();
     let indent = |line: &str| line.len() - line.trim_start().len();
     let mut commands = Vec::new();
-    let mut in_commands = false;
+    let mut section = "";
     while let Some(line) = lines.next() {
-        if !line.starts_with(' ') {
-            in_commands = line == "Commands:";
+        let (text, depth) = (line.trim_start(), indent(line));
+        if depth == 0 {
+            section = line;
             if line.starts_with("Example") {
                 break;
             }
-        } else if in_commands && indent(line) == 2 {
-            commands.extend(line.split_whitespace().next());
-        } else if line.trim_start().starts_with('-') && indent(line) <= 6 {
-            let follows = lines.peek().is_some_and(|next| indent(next) > indent(line) + 2);
-            assert!(line.trim_start().contains("  ") || follows, "{names:?} does not document {line}");
+        } else if section == "Commands:" && depth == 2 {
+            commands.extend(text.split_whitespace().next());
+        } else if text.starts_with('-') && depth <= 6 || section == "Arguments:" && depth == 2 {
+            let same_line = text.split_once("  ").map(|(_, text)| text.trim_start());
+            let next_line =
+                lines.peek().filter(|next| indent(next) > depth + 2).map(|next| next.trim_start());
+            let text = same_line.or(next_line).unwrap_or_default();
+            assert!(text.starts_with(char::is_alphanumeric), "{names:?} does not document {line}");
         }
     }
     for command in commands.into_iter().filter(|command| *command != "help" && !others.contains(command)) {

@@ -33,6 +33,7 @@ fn usage_errors_have_their_status_and_help_goes_to_stdout() {
 #[test]
 fn every_command_has_help_with_an_example() {
     check_help(env!("CARGO_BIN_EXE_benthic"), &["benthic"], &["sql", "table", "s3"]);
+    check_help(env!("CARGO_BIN_EXE_benthic"), &["benthic", "cluster", "wan"], &[]);
 }
 
 #[test]
