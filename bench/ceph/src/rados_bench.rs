@@ -1,5 +1,6 @@
-//! Compares `benthic bench` with `rados bench`: same pool, object size, operations in flight and
-//! time.
+//! Compares `benthic bench` with `rados bench`, Ceph's own load generator. Both use librados, so
+//! the difference is what Benthic adds. They have the same pool, object size, number of operations
+//! in flight and duration, and take turns, so that drift of the machine affects both.
 
 use bench_harness::cluster::Cluster;
 use bench_harness::process::output;
@@ -18,6 +19,7 @@ pub struct Row {
     pub size_bytes: usize,
     pub benthic_per_s: f64,
     pub rados_per_s: f64,
+    /// The ratio of the two rates; above 1, Benthic is faster.
     pub benthic_by_rados: f64,
 }
 
@@ -27,7 +29,8 @@ pub fn run(cluster: &Cluster, rounds: usize, quick: bool) -> Outcome<Vec<Row>> {
     for size_bytes in SIZES {
         let size = size_bytes.to_string();
         eprintln!("benthic bench and rados bench: {size} bytes, {rounds} rounds of {seconds} s each");
-        // One pool per size: neither program distinguishes objects of different sizes.
+        // One pool per size: a read benchmark reads any object that the program wrote to the pool,
+        // of any size.
         let pool = format!("{POOL}-{size}");
         output(&mut cluster.benthic(["pool", "create", &pool]))?;
         let ours = |what: &str, extra: &[&str]| -> Outcome<f64> {
@@ -40,7 +43,7 @@ pub fn run(cluster: &Cluster, rounds: usize, quick: bool) -> Outcome<Vec<Row>> {
             command.arg("--conf").arg(cluster.conf()).args(["--pool", &pool, "bench", seconds, what]);
             rate(std::str::from_utf8(&output(command.args(["-t", IN_FLIGHT]).args(extra))?)?)
         };
-        let in_turns =
+        let compare =
             |what: &'static str, verb: &str, our_args: &[&str], their_args: &[&str]| -> Outcome<Row> {
                 let (mut ours_per_s, mut rados_per_s) = (Vec::new(), Vec::new());
                 for _ in 0..rounds {
@@ -56,12 +59,12 @@ pub fn run(cluster: &Cluster, rounds: usize, quick: bool) -> Outcome<Vec<Row>> {
                     benthic_by_rados: benthic_per_s / rados_per_s,
                 })
             };
-        rows.push(in_turns("write", "write", &["--size", &size], &["-b", &size])?);
+        rows.push(compare("write", "write", &["--size", &size], &["-b", &size])?);
         // Write once more with both programs and keep the objects for the reads.
         ours("write", &["--size", &size, "--keep"])?;
         rados("write", &["-b", &size, "--no-cleanup"])?;
         // `benthic bench` checks lengths, not data, so turn off the verification of `rados bench`.
-        rows.push(in_turns("random read", "rand", &[], &["--no-verify"])?);
+        rows.push(compare("random read", "rand", &[], &["--no-verify"])?);
         output(&mut cluster.benthic(["pool", "rm", &pool]))?;
     }
     Ok(rows)

@@ -1,6 +1,6 @@
 //! The MD5 of every object of a pool, computed by a class, compared with md5sum on the same files.
 
-use crate::rounds::{Side, in_turns};
+use crate::rounds::{Side, run_rounds};
 use crate::{MIB, Setting, store};
 use bench_harness::process::output;
 use bench_harness::report::{Aim, Row, Section};
@@ -59,7 +59,7 @@ pub fn run(setting: &Setting) -> Outcome<Section> {
         sides.push(Box::new(move |_| whole(&|| md5sum(files, at_once))));
         sides.push(Box::new(move |_| whole(&|| ours(pool, objects, at_once, true))));
     }
-    let measured = in_turns(setting, "digest", (count, OBJECT_BYTES as f64 / MIB), sides)?;
+    let measured = run_rounds(setting, "digest", (count, OBJECT_BYTES as f64 / MIB), sides)?;
     store.close()?;
     let rows = [cores, MORE_AT_ONCE].into_iter().zip(measured.chunks(3)).flat_map(|(at_once, measured)| {
         let row = |what: &str, ours: &[f64], aim| {

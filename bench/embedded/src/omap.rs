@@ -1,7 +1,7 @@
 //! Omap inserts with random keys, and ordered scans, compared with the bare key-value crate.
 
 use crate::reference_kv::{Batch, Tree};
-use crate::rounds::{Round, Side, in_turns};
+use crate::rounds::{Round, Side, run_rounds};
 use crate::{Setting, store};
 use bench_harness::report::{Aim, Row, Section};
 use bench_harness::{Noise, Outcome, seconds, start};
@@ -35,7 +35,7 @@ pub fn run(setting: &Setting) -> Outcome<Section> {
         let ours: Side<'_> = Box::new(|round| ours(setting, round, &batches, &objects, in_flight, &extra));
         let reference: Side<'_> = Box::new(|round| reference(setting, round, &batches, threads, &extra));
         let what = format!("inserts, {in_flight} at once, {threads} in the reference");
-        let measured = in_turns(setting, &what, work, vec![ours, reference])?;
+        let measured = run_rounds(setting, &what, work, vec![ours, reference])?;
         let row = |what: String, ours: &[f64], reference: &[f64], aim| {
             Row::compared(what, "entries/s", ours, reference, aim)
         };

@@ -2,7 +2,7 @@
 //! a sync every 16 writes, buffered ones with fio without syncs.
 
 use crate::files::{Flushes, settle};
-use crate::rounds::{Round, Side, in_turns};
+use crate::rounds::{Round, Side, run_rounds};
 use crate::{Setting, fio, store};
 use bench_harness::report::{Aim, Row, Section};
 use bench_harness::{Noise, Outcome, noise};
@@ -38,7 +38,7 @@ pub fn run(setting: &Setting) -> Outcome<Section> {
             load.overwrite(round, durable)
         });
         let fio: Side<'_> = Box::new(|round| load.fio(round, durable));
-        let measured = in_turns(setting, &what, (count, 1.0), vec![ours, fio])?;
+        let measured = run_rounds(setting, &what, (count, 1.0), vec![ours, fio])?;
         rows.push(Row::compared(what, "writes/s", &measured[0], &measured[1], AIM));
 
         load.overwrite_every_chunk()?;
@@ -47,7 +47,7 @@ pub fn run(setting: &Setting) -> Outcome<Section> {
         let ours: Side<'_> =
             Box::new(|round| our_flushes.during(round.count, || load.overwrite(round, durable)));
         let fio: Side<'_> = Box::new(|round| fio_flushes.during(round.count, || load.fio(round, durable)));
-        let measured = in_turns(setting, &what, (count, 1.0), vec![ours, fio])?;
+        let measured = run_rounds(setting, &what, (count, 1.0), vec![ours, fio])?;
         rows.push(Row::compared(&what, "writes/s", &measured[0], &measured[1], AIM));
         if durable {
             rows.extend(our_flushes.against(format!("{what}: flushes a write"), &fio_flushes));

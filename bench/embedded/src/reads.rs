@@ -1,6 +1,6 @@
 //! Cached reads compared with pread and the same checksum, by one thread and by four.
 
-use crate::rounds::{Round, Side, in_turns};
+use crate::rounds::{Round, Side, run_rounds};
 use crate::{MIB, Setting, store};
 use bench_harness::report::{Aim, Row, Section};
 use bench_harness::{Noise, Outcome, noise, seconds, start};
@@ -53,7 +53,7 @@ pub fn run(setting: &Setting) -> Outcome<Section> {
                 Box::new(|round| load.pread(places(round), at_once, true)),
                 Box::new(|round| load.pread(places(round), at_once, false)),
             ];
-            let rates = in_turns(setting, &what, (count, read_bytes as f64 / MIB), sides)?;
+            let rates = run_rounds(setting, &what, (count, read_bytes as f64 / MIB), sides)?;
             let reused = format!("{what}, reference with one buffer");
             rows.extend([
                 Row::compared(what, "MiB/s", &rates[0], &rates[1], AIM),

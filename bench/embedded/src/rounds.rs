@@ -1,10 +1,15 @@
-//! Rounds: each round runs every side of a comparison once, in turns.
+//! Fair rounds for a comparison of several programs, which this benchmark calls *sides*.
+//!
+//! The speed of a machine drifts during a benchmark. If all rounds of one side ran before all
+//! rounds of the next side, the drift would look like a difference between the sides. So each round
+//! runs every side once.
 
 use crate::Setting;
 use crate::files::settle;
 use bench_harness::Outcome;
 
-/// Does the work of a round and returns the seconds that it took.
+/// One side of a comparison: a function that does the work of one round and returns the seconds
+/// that the work took.
 pub type Side<'a> = Box<dyn FnMut(Round) -> Outcome<f64> + 'a>;
 
 #[derive(Clone, Copy)]
@@ -15,14 +20,18 @@ pub struct Round {
     pub count: u64,
 }
 
-/// Runs all sides once to warm up and then once in each round; every second round runs them in
-/// reverse order. Before each side it waits until the background work of the previous one is done.
-/// Every side does `count` operations of `size` each. Returns the rates of each side by round, in
-/// `size` per second.
-pub fn in_turns(
+/// Runs all sides once to warm up and then once in each round. Every second round runs them in
+/// reverse order, so that no side gains from its place. Before each side, the function waits until
+/// the background work of the previous side is done.
+///
+/// Each side does `count` operations per measured round, and each operation counts as
+/// `units_per_operation`, for example 1 for a rate in operations per second, or the MiB of an
+/// object for a rate in MiB per second. Returns one list of rates for each side, in units per
+/// second, with one rate for each measured round.
+pub fn run_rounds(
     setting: &Setting,
     what: &str,
-    (count, size): (u64, f64),
+    (count, units_per_operation): (u64, f64),
     mut sides: Vec<Side<'_>>,
 ) -> Outcome<Vec<Vec<f64>>> {
     let mut rates = vec![Vec::new(); sides.len()];
@@ -40,7 +49,7 @@ pub fn in_turns(
             let round = Round { number, count: if number == 0 { (count / 10).max(16) } else { count } };
             let seconds = sides[side](round)?;
             if number > 0 {
-                rates[side].push(count as f64 * size / seconds);
+                rates[side].push(count as f64 * units_per_operation / seconds);
             }
         }
     }

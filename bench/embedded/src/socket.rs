@@ -2,7 +2,7 @@
 //! process.
 
 use crate::child::{POOL, next, start_child};
-use crate::rounds::{Side, in_turns};
+use crate::rounds::{Side, run_rounds};
 use crate::{MIB, Setting, store};
 use bench_harness::report::{Aim, Row, Section};
 use bench_harness::{Outcome, noise};
@@ -56,7 +56,7 @@ pub fn run(setting: &Setting) -> Outcome<Section> {
                 Box::new(|round| there.run(work, round.count, in_flight)),
                 Box::new(|round| here.run(work, round.count, in_flight)),
             ];
-            let rates = in_turns(setting, &what, (count, OBJECT_BYTES as f64 / MIB), sides)?;
+            let rates = run_rounds(setting, &what, (count, OBJECT_BYTES as f64 / MIB), sides)?;
             rows.push(Row::compared(what, "MiB/s", &rates[0], &rates[1], AIM));
         }
     }

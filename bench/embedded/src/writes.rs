@@ -2,7 +2,7 @@
 //! the same number of syncs.
 
 use crate::files::Flushes;
-use crate::rounds::{Side, in_turns};
+use crate::rounds::{Side, run_rounds};
 use crate::{MIB, Setting, fio, store};
 use bench_harness::report::{Aim, Row, Section};
 use bench_harness::{Outcome, noise};
@@ -49,7 +49,7 @@ pub fn run(setting: &Setting) -> Outcome<Section> {
             Box::new(|round| fio::seconds(&laid_out, &format!("{} --overwrite=1", options(round.count))));
         let work = (count, OBJECT_BYTES as f64 / MIB);
         let sides = vec![ours, appending, overwriting];
-        let measured = in_turns(setting, &format!("{in_flight} in flight"), work, sides)?;
+        let measured = run_rounds(setting, &format!("{in_flight} in flight"), work, sides)?;
         let what = |against: &str| format!("{in_flight} in flight, against {against}");
         rows.extend([
             Row::compared(what("fio into a new file"), "MiB/s", &measured[0], &measured[1], AIM),

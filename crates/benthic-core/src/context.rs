@@ -1,7 +1,9 @@
 //! The interface of a class method to its object.
 //!
-//! [`MethodContext`] enforces the method's rules in one place for every engine: flags, limits,
-//! deadline, memory and panics. An engine implements only [`ObjectAccess`].
+//! A class runs on every engine, and its methods must behave the same on each. A faulty method must
+//! harm neither its object nor the process that it runs in, which on Ceph is an OSD. So the rules
+//! for methods stand in one place: [`MethodContext`] enforces flags, limits, deadline and memory,
+//! and [`call_method`] catches panics. An engine implements only [`ObjectAccess`].
 
 use crate::{
     Clock, Error, ErrorKind, Method, MethodFlags, OmapPage, Result, Stat, limits, names::check_xattr_name, op,
@@ -72,8 +74,8 @@ impl Default for MethodLimits {
 /// A method's only access to its object.
 ///
 /// - **A method reads before it writes.** After a method changes the data, reading data fails with
-///   `ClassFailed`. The same holds for attributes and for the omap. The reason: depending on the
-///   lengths, an OSD answers such a read with old bytes, hangs or crashes (docs/design/0003).
+///   `ClassFailed`. The same holds for attributes and for the omap. An OSD handles such a read
+///   badly: depending on the lengths, it returns old bytes, hangs or crashes (docs/design/0003).
 ///   `stat` is always allowed and shows the method's own changes.
 /// - All writes commit with the operation, or none does.
 /// - Every call checks the limits, the deadline and the memory budget, and fails with
@@ -88,8 +90,10 @@ pub struct MethodContext<'a> {
     deadline_at_ms: u64,
     memory: Arc<MemoryBudget>,
     changed: ChangedParts,
-    undeclared: Option<&'static str>,
-    late: bool,
+    /// The first call that the method's flags do not declare.
+    undeclared_call: Option<&'static str>,
+    /// A call found that the deadline had passed.
+    missed_deadline: bool,
 }
 
 /// The parts of the object that the method changed, and therefore may no longer read.
@@ -100,6 +104,8 @@ struct ChangedParts {
     omap: bool,
 }
 
+/// Counts the memory that a method holds: data that it reads, until it drops them; changes that it
+/// stages; and memory that it announces with [`MethodContext::charge_memory`].
 struct MemoryBudget {
     used_bytes: AtomicU64,
     max_bytes: u64,
@@ -164,11 +170,13 @@ impl MethodContext<'_> {
                 .with("len_bytes", len_bytes)
                 .with("len_bytes_max", limits::OPERATION_BYTES_MAX));
         }
-        // Bytes beyond the end are never allocated, so they are not charged.
-        let size_bytes =
+        // Fail before the engine allocates memory for a read that exceeds the budget. `charge`
+        // below charges the bytes that the read returns. The engine allocates nothing for bytes
+        // beyond the end.
+        let left_bytes =
             self.access.stat().map_or(len_bytes, |stat| stat.size_bytes.saturating_sub(offset_bytes));
-        self.memory.charge(len_bytes.min(size_bytes))?;
-        self.memory.release(len_bytes.min(size_bytes));
+        self.memory.charge(len_bytes.min(left_bytes))?;
+        self.memory.release(len_bytes.min(left_bytes));
         let data = self.access.read(offset_bytes, len_bytes)?;
         self.charge(data)
     }
@@ -326,8 +334,8 @@ impl MethodContext<'_> {
     /// Fails if the deadline has passed. A long computation that makes no other context calls must
     /// call this regularly.
     pub fn check_deadline(&mut self) -> Result<()> {
-        if self.late || self.clock.monotonic_ms() > self.deadline_at_ms {
-            self.late = true;
+        if self.missed_deadline || self.clock.monotonic_ms() > self.deadline_at_ms {
+            self.missed_deadline = true;
             return Err(deadline_exceeded());
         }
         Ok(())
@@ -355,17 +363,18 @@ impl MethodContext<'_> {
 
     fn check_write(&mut self, call: &'static str, staged_bytes: u64) -> Result<()> {
         self.require_flags(MethodFlags::WRITE, call)?;
-        // Staged data lives until the operation ends, so it is never released.
+        // Staged data stays in memory until the operation ends, so its charge is never released.
         self.memory.charge(staged_bytes)
     }
 
     fn require_flags(&mut self, needed: MethodFlags, call: &'static str) -> Result<()> {
         if !self.flags.contains(needed) {
-            self.undeclared.get_or_insert(call);
+            self.undeclared_call.get_or_insert(call);
         }
         self.check_deadline()
     }
 
+    /// Charges data until the method drops them.
     fn charge(&self, data: Bytes) -> Result<Bytes> {
         if data.is_empty() {
             return Ok(data);
@@ -387,8 +396,9 @@ fn deadline_exceeded() -> Error {
 /// Calls a method. Every engine must use this function.
 ///
 /// It catches panics. It fails the call if the method made an undeclared call or missed its
-/// deadline, even if the method ignored the error. It drops the output of a method that writes. On
-/// an error the engine must discard everything staged in `access`.
+/// deadline, even if the method ignored the error. It drops the output of a method that writes,
+/// because a write operation has no output. On an error the engine must discard everything staged
+/// in `access`.
 ///
 /// # Errors
 /// The method's own error; `ClassFailed` for a panic or an undeclared call; `LimitExceeded` for
@@ -407,18 +417,18 @@ pub fn call_method(
         deadline_at_ms: clock.monotonic_ms().saturating_add(limits.deadline_ms),
         memory: Arc::new(MemoryBudget { used_bytes: AtomicU64::new(0), max_bytes: limits.memory_bytes_max }),
         changed: ChangedParts::default(),
-        undeclared: None,
-        late: false,
+        undeclared_call: None,
+        missed_deadline: false,
     };
     let outcome = catch_unwind(AssertUnwindSafe(|| (method.run)(&mut context, input)));
     let output = match outcome {
         Ok(returned) => {
-            if let Some(call) = context.undeclared {
+            if let Some(call) = context.undeclared_call {
                 let message = format!("the method called {call}, which its flags do not declare");
                 context.log(LogLevel::Error, &message);
                 return Err(Error::new(ErrorKind::ClassFailed, message));
             }
-            if context.late {
+            if context.missed_deadline {
                 return Err(deadline_exceeded());
             }
             returned?

@@ -1,4 +1,8 @@
-//! Builds the index pages of a data object, and checks them against its rows.
+//! Builds the index entries of a data object, and checks them against its rows.
+//!
+//! [`pack`] sorts the rows by key and groups rows with equal keys. It writes the groups to pages of
+//! about [`PAGE_BYTES`], and lists the pages in a directory. All entries of one build contain the
+//! same *stamp*, a checksum of all pages, so that a reader detects a page of another build.
 
 use crate::directory::{Directory, PAGES_MAX, Page};
 use crate::key::{Keys, NULL};
@@ -25,6 +29,7 @@ const PAGE_BYTES_MAX: usize = 256 * 1024;
 /// indexed.
 pub fn pack(index: &Definition, columns: &[ArrayRef]) -> Result<Vec<(Bytes, Bytes)>> {
     let keys = Keys::of(columns)?;
+    // A page stores a row number times two plus a flag in 32 bits.
     let rows = u32::try_from(keys.len()).ok().filter(|rows| i32::try_from(*rows).is_ok());
     let rows = rows.ok_or_else(|| too_large(keys.len()))?;
     let order = sort_rows(&keys, rows);
@@ -35,8 +40,9 @@ pub fn pack(index: &Definition, columns: &[ArrayRef]) -> Result<Vec<(Bytes, Byte
             break packed;
         }
         let total_bytes: usize = packed.bodies.iter().map(Vec::len).sum();
-        // A page shares key prefixes only within itself, so moving page boundaries can increase the
-        // total size. Grow pages by at least a quarter so that the loop ends.
+        // Increase the page size until the pages are few enough. Keys share prefixes only within a
+        // page, so other page boundaries can increase the total size, and the computed size may be
+        // too small again. An increase of at least a quarter makes the loop end.
         page_bytes = (total_bytes / (PAGES_MAX - 1) + 1).max(page_bytes + page_bytes / 4);
         if page_bytes > PAGE_BYTES_MAX {
             return Err(too_large(keys.len()));
@@ -92,40 +98,44 @@ fn sort_rows(keys: &Keys, rows: u32) -> Vec<u32> {
     order.into_iter().map(|(_, row)| row).collect()
 }
 
+/// The pages of an index: their contents, and what the directory says about each.
 #[derive(Default)]
 struct Packed {
     bodies: Vec<Vec<u8>>,
     pages: Vec<Page>,
+    /// Number of distinct keys.
     distinct: u32,
 }
 
-/// Splits the rows into page bodies. A page ends once it has `page_bytes` bytes.
+/// Splits the rows into page bodies. A page ends once it has `page_bytes` bytes. The rows of one
+/// key may continue in the next page.
 fn split_into_pages(keys: &Keys, order: &[u32], page_bytes: usize) -> Packed {
     let mut packed = Packed::default();
     let (mut body, mut page) = (Vec::new(), None::<Page>);
-    // The previous key in this page, and the previous key overall.
-    let (mut before, mut last): (&[u8], &[u8]) = (&[], &[]);
+    // A page stores a key without the prefix that it shares with the previous key in the page. The
+    // separator of two pages depends on the previous key overall.
+    let (mut previous_in_page, mut previous): (&[u8], &[u8]) = (&[], &[]);
     for rows in order.chunk_by(|one, next| keys.get(*one as usize) == keys.get(*next as usize)) {
         let key = keys.get(rows[0] as usize);
         packed.distinct += 1;
         let mut runs = Runs::default();
         for run in rows.chunk_by(|one, next| *one + 1 == *next) {
             let run: Range<u32> = run[0]..run[run.len() - 1] + 1;
-            let open = page.get_or_insert_with(|| Page { from: separator(last, key), rows: 0 });
+            let open = page.get_or_insert_with(|| Page { from: separator(previous, key), rows: 0 });
             open.rows += run.end - run.start;
             runs.push(&run);
             if body.len() + runs.len_bytes() >= page_bytes {
-                push_group(before, key, &runs, &mut body);
+                push_group(previous_in_page, key, &runs, &mut body);
                 packed.bodies.push(std::mem::take(&mut body));
                 packed.pages.extend(page.take());
-                (runs, before, last) = (Runs::default(), &[], key);
+                (runs, previous_in_page, previous) = (Runs::default(), &[], key);
             }
         }
         if !runs.is_empty() {
-            push_group(before, key, &runs, &mut body);
-            before = key;
+            push_group(previous_in_page, key, &runs, &mut body);
+            previous_in_page = key;
         }
-        last = key;
+        previous = key;
     }
     if !body.is_empty() {
         packed.bodies.push(body);
@@ -134,14 +144,16 @@ fn split_into_pages(keys: &Keys, order: &[u32], page_bytes: usize) -> Packed {
     packed
 }
 
-/// The shortest byte string that is at least `key` and at most `next`.
-fn separator(key: &[u8], next: &[u8]) -> Vec<u8> {
-    let shared = key.iter().zip(next).take_while(|(one, other)| one == other).count();
+/// The boundary between a page that ends with `previous` and a page that starts with `next`: the
+/// shortest byte string that is at least `previous` and at most `next`. It may be equal to both,
+/// because the rows of one key may be in both pages.
+fn separator(previous: &[u8], next: &[u8]) -> Vec<u8> {
+    let shared = previous.iter().zip(next).take_while(|(one, other)| one == other).count();
     next[..next.len().min(shared + 1)].to_vec()
 }
 
-/// Checks that the entries of an object are a complete and ordered index of exactly its rows.
-/// `columns` are the columns of the index. Returns the number of pages.
+/// Checks that `entries` are a complete and ordered index of an object's rows: each row occurs
+/// once, with its own key. `columns` are the columns of the index. Returns the number of pages.
 ///
 /// # Errors
 /// `Corrupt` with the damage; `Unsupported` for a format newer than this build's; errors of
@@ -155,14 +167,14 @@ pub fn check(index: &Definition, columns: &[ArrayRef], entries: &HashMap<Bytes, 
         return Err(corrupt("it covers other rows or columns"));
     }
     let mut seen = vec![false; keys.len()];
-    let (mut last, mut distinct): (Vec<u8>, u32) = (Vec::new(), 0);
+    let (mut previous, mut distinct): (Vec<u8>, u32) = (Vec::new(), 0);
     for (number, page) in (0..).zip(&directory.pages) {
         let key = page_key(index.number, number);
         let value = entry(&key)?;
-        let from_last = last.clone();
+        let end_of_page_before = previous.clone();
         let summary = page::read(&key, value, directory.stamp, directory.rows, |key, runs| {
-            distinct += u32::from(last != key);
-            last = key.to_vec();
+            distinct += u32::from(previous != key);
+            previous = key.to_vec();
             for row in runs.iter().cloned().flatten().map(|row| row as usize) {
                 if std::mem::replace(&mut seen[row], true) {
                     return Err(corrupt("a row occurs twice"));
@@ -173,7 +185,8 @@ pub fn check(index: &Definition, columns: &[ArrayRef], entries: &HashMap<Bytes, 
             }
             Ok(())
         })?;
-        if summary.rows != u64::from(page.rows) || summary.first < page.from || from_last > page.from {
+        if summary.rows != u64::from(page.rows) || summary.first < page.from || end_of_page_before > page.from
+        {
             return Err(corrupt("it does not match its directory"));
         }
     }

@@ -66,7 +66,7 @@ impl RadosPool {
     async fn has(&self, context: &Arc<IoCtx>, object: &CStr, class: &CStr, method: &CStr) -> Result<bool> {
         let permit = self.shared().in_flight.enter(0).await?;
         let answer = {
-            let mut probe = ffi::ReadOp::new(context).keep(permit);
+            let mut probe = ffi::ReadOp::new(context).with_permit(permit);
             probe.assert_version(IMPOSSIBLE_VERSION);
             probe.exec(class, method, &[]);
             context.read(object, probe, false)

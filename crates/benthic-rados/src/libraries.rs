@@ -190,7 +190,7 @@ pub(crate) async fn answer<T: DeserializeOwned>(
     let (name, class) = (c_string(object.name())?, c_string(library)?);
     let permit = in_flight.enter(0).await?;
     let answer = {
-        let mut question = ffi::ReadOp::new(context).keep(permit);
+        let mut question = ffi::ReadOp::new(context).with_permit(permit);
         question.exec(&class, method, &[]);
         context.read(&name, question, false)
     };

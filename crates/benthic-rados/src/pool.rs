@@ -119,8 +119,11 @@ impl RadosPool {
         let name = c_string(object.name())?;
         let plan = read::Plan::new(op, |call| self.wire_names(call))?;
         let permit = self.shared.in_flight.enter(len_bytes).await?;
-        let answer =
-            context.read(&name, plan.build(&context).keep(permit), self.shared.options.localized_reads);
+        let answer = context.read(
+            &name,
+            plan.build(&context).with_permit(permit),
+            self.shared.options.localized_reads,
+        );
         let completed = answer.await.map_err(lost)?;
         match read::reply(&plan, completed, may_change) {
             Err(error) if error.kind() == ErrorKind::Unsupported => {
@@ -148,7 +151,8 @@ impl RadosPool {
         let name = c_string(object.name())?;
         let permit = self.shared.in_flight.enter(len_bytes).await?;
         let names = method.as_ref().map(|(_, names)| names);
-        let answer = context.write(&name, write::build(&context, op, names, needs_object)?.keep(permit));
+        let answer =
+            context.write(&name, write::build(&context, op, names, needs_object)?.with_permit(permit));
         let completed = answer.await.map_err(lost)?;
         let call = method.map(|(call, _)| call);
         match write::reply(&completed, call) {

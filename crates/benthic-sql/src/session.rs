@@ -1,8 +1,10 @@
 //! SQL sessions: plan queries and return their rows as streams.
 //!
-//! A session opens each table once, before planning, so a query that names a table twice sees one
-//! snapshot of it. DataFusion plans the query with our additional rules. Queries only read:
-//! statements that write are refused with a hint to the `benthic` command to use.
+//! A query starts in four steps. The session parses the statement. It opens each table that the
+//! statement names, once, so that a query that names a table twice sees one snapshot of it.
+//! DataFusion plans the query with our additional rules, which decide what runs beside the objects.
+//! Then DataFusion starts the plan. Queries only read: the session refuses statements that write,
+//! with a hint to the `benthic` command to use.
 
 use crate::choice::Pushdown;
 use crate::errors::from_datafusion;
@@ -37,18 +39,22 @@ pub const OBJECT_TABLE: &str = "object";
 const CATALOG: &str = "benthic";
 /// The schema of tables without a pool.
 const NO_POOL: &str = "public";
-const INFORMATION: &str = "information_schema";
-const TABLES: &str = "SELECT table_schema AS pool, table_name AS \"table\" FROM information_schema.tables \
-    WHERE table_type = 'BASE TABLE' ORDER BY pool, \"table\"";
+/// The schema of SQL's views of all tables and columns.
+const INFORMATION_SCHEMA: &str = "information_schema";
+/// The query that answers `SHOW TABLES`.
+const SHOW_TABLES: &str = "SELECT table_schema AS pool, table_name AS \"table\" \
+    FROM information_schema.tables WHERE table_type = 'BASE TABLE' ORDER BY pool, \"table\"";
 
-/// SQL folds unquoted names to lower case.
+/// A hint for unknown names: SQL folds unquoted names to lower case.
 const CAPITALS_NEED_QUOTES: &str = "names with capital letters need double quotes";
 
 /// Settings of queries.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub pushdown: Pushdown,
+    /// Whether statistics exclude objects that cannot have matching rows.
     pub pruning: bool,
+    /// Whether scans use the tables' indexes.
     pub index: bool,
     /// Number of partitions that run concurrently, at least 1.
     pub partitions: usize,
@@ -127,7 +133,7 @@ impl SqlSession {
         reading.work.note_round_trip(&snapshot);
         let context = context(&self.settings, &reading.work)?;
         let name = snapshot.table().name().to_owned();
-        let rows = self.rows_of(snapshot, reading);
+        let rows = self.table_rows(snapshot, reading);
         let rows = async {
             let mut rows =
                 context.read_table(Arc::new(rows))?.alias(&format!("\"{}\"", name.replace('"', "\"\"")))?;
@@ -149,8 +155,9 @@ impl SqlSession {
         rows.await.map_err(|error| from_datafusion(&error))
     }
 
-    /// Starts a query. It names tables as POOL.TABLE, and reads each table in one snapshot, the
-    /// current one. The stream produces rows on demand, and dropping it cancels the work.
+    /// Starts a query. The SQL text names tables as POOL.TABLE. The query reads the current
+    /// snapshot of each table. The stream produces rows on demand, and dropping it cancels the
+    /// work.
     ///
     /// # Errors
     /// `InvalidArgument` for invalid SQL; `NotFound` for an unknown table or pool; `Unsupported`
@@ -159,7 +166,7 @@ impl SqlSession {
         Box::pin(async { self.query_with_work(sql, &Arc::default()).await })
     }
 
-    /// Like [`query`](SqlSession::query), and counts the work in `work`.
+    /// Like [`query`](SqlSession::query), and counts the query's progress in `work`.
     ///
     /// # Errors
     /// Errors of `query`.
@@ -172,20 +179,20 @@ impl SqlSession {
         let context = context(&self.settings, work)?;
         let state = context.state();
         let statement = parse(&state, sql)?;
-        only_reads(&statement, instead_for_tables)?;
+        check_read_only(&statement, suggest_table_command)?;
         if matches!(&statement, Statement::Statement(statement) if matches!(**statement, ast::Statement::ShowTables { .. }))
         {
-            // Without the query engine's own tables.
-            return self.query_with_work(TABLES, work).await;
+            // DataFusion's own answer would include the tables of the information schema.
+            return self.query_with_work(SHOW_TABLES, work).await;
         }
         let names = state.resolve_table_references(&statement).map_err(|error| from_datafusion(&error))?;
         for name in &names {
             match (name.catalog(), name.schema()) {
-                (_, Some(INFORMATION)) => self.add_all(&context, &reading).await?,
+                (_, Some(INFORMATION_SCHEMA)) => self.register_all_tables(&context, &reading).await?,
                 (None | Some(CATALOG), Some(pool)) => {
                     let snapshot = self.snapshot(pool, name.table()).await?;
                     work.note_round_trip(&snapshot);
-                    self.add(&context, pool, snapshot, &reading)?;
+                    self.register_snapshot(&context, pool, snapshot, &reading)?;
                 }
                 _ => {}
             }
@@ -239,17 +246,24 @@ impl SqlSession {
         }
     }
 
-    fn rows_of(&self, snapshot: Snapshot, reading: Reading) -> TableRows {
+    fn table_rows(&self, snapshot: Snapshot, reading: Reading) -> TableRows {
         TableRows::new(snapshot, reading).with_pruning(self.settings.pruning).with_index(self.settings.index)
     }
 
-    fn add(&self, context: &SessionContext, pool: &str, snapshot: Snapshot, reading: &Reading) -> Result<()> {
+    fn register_snapshot(
+        &self,
+        context: &SessionContext,
+        pool: &str,
+        snapshot: Snapshot,
+        reading: &Reading,
+    ) -> Result<()> {
         let name = snapshot.table().name().to_owned();
-        let rows = self.rows_of(snapshot, reading.clone());
+        let rows = self.table_rows(snapshot, reading.clone());
         register(context, pool, &name, Arc::new(rows))
     }
 
-    async fn add_all(&self, context: &SessionContext, reading: &Reading) -> Result<()> {
+    /// Registers every table of the store, so that the information schema lists it.
+    async fn register_all_tables(&self, context: &SessionContext, reading: &Reading) -> Result<()> {
         for name in self.store.list_pools().await? {
             let pool = self.store.open_pool(&name).await?;
             for entry in Table::list(Arc::clone(&pool)).await? {
@@ -260,15 +274,16 @@ impl SqlSession {
                 let snapshot =
                     Table::open_snapshot(pool, &entry.name, SnapshotSelector::Current, environment);
                 if let Ok(snapshot) = snapshot.await {
-                    self.add(context, &name, snapshot, reading)?;
+                    self.register_snapshot(context, &name, snapshot, reading)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Explains why a statement cannot be planned: `unknown`, a table name without a pool, or else
-    /// the query engine's error.
+    /// Explains why DataFusion cannot plan a statement. If the statement has a table name without a
+    /// pool, `unknown`, the error suggests the pools that have such a table. Otherwise it is
+    /// DataFusion's error.
     async fn explain(&self, error: &DataFusionError, unknown: Option<&TableReference>) -> Error {
         let (DataFusionError::Plan(_), Some(name)) = (error.find_root(), unknown) else {
             return from_datafusion(error);
@@ -315,7 +330,7 @@ async fn start_query(objects: Objects, settings: &Settings, sql: &str) -> Result
     let context = context(settings, &Arc::default())?;
     register(&context, NO_POOL, OBJECT_TABLE, Arc::new(objects))?;
     let statement = parse(&context.state(), sql)?;
-    only_reads(&statement, |_| "`benthic put POOL/OBJECT FILE` writes an object")?;
+    check_read_only(&statement, |_| "`benthic put POOL/OBJECT FILE` writes an object")?;
     let plan = context.state().statement_to_plan(statement).await;
     run(&context, plan.map_err(|error| from_datafusion(&error))?).await
 }
@@ -344,7 +359,7 @@ fn context(settings: &Settings, work: &Arc<Work>) -> Result<SessionContext> {
     rules.push(Arc::new(KeepNanRows));
     if settings.pushdown != Pushdown::Never {
         // This rule merges a partial and a final aggregate into one node. Keep them separate,
-        // because only the partial one can be pushed.
+        // because only the partial aggregate can run beside the objects.
         rules.retain(|rule| rule.name() != "CombinePartialFinalAggregate");
         let pushdown = settings.pushdown;
         let work = Arc::clone(work);
@@ -359,17 +374,20 @@ fn context(settings: &Settings, work: &Arc<Work>) -> Result<SessionContext> {
     let options = config.options_mut();
     // Without a session time zone, a literal with a zone would lose its zone.
     options.execution.time_zone = Some("+00:00".to_owned());
-    // This filter from `min` and `max` prunes the scan below. It ignores an aggregate that has no
-    // bound yet, and so loses that aggregate's rows.
+    // With this option, `min` and `max` push their current bounds as a filter into the scan below.
+    // DataFusion leaves an aggregate without a bound out of the filter, so the scan skips rows that
+    // this aggregate needs.
     options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
     let state = SessionStateBuilder::new_with_default_features()
         .with_config(config)
         .with_physical_optimizer_rules(rules);
     let context = SessionContext::new_with_state(literals::with_rules(state).build());
+    // Replace `min` and `max` by versions that are correct for NaN and infinities.
     for extreme in extremes() {
         context.register_udaf(AggregateUDF::clone(&extreme));
     }
-    // DataFusion requires a store for the scan's address. The scan reads through its own reader.
+    // DataFusion requires an object store for the scan's address. This one stays empty, because the
+    // scan reads through its own reader.
     let address = ObjectStoreUrl::parse(OBJECT_URL).map_err(|error| from_datafusion(&error))?;
     context.register_object_store(address.as_ref(), Arc::new(InMemory::new()));
     Ok(context)
@@ -382,7 +400,7 @@ fn parse(state: &SessionState, sql: &str) -> Result<Statement> {
 
 async fn run(context: &SessionContext, plan: LogicalPlan) -> Result<SendableRecordBatchStream> {
     let rows = async {
-        // A read-only statement may contain a part that writes.
+        // A statement that `check_read_only` accepts may contain a part that writes.
         let options =
             SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
         options.verify_plan(&plan)?;
@@ -391,8 +409,8 @@ async fn run(context: &SessionContext, plan: LogicalPlan) -> Result<SendableReco
     rows.await.map_err(|error| from_datafusion(&error))
 }
 
-/// The `benthic` command that does what the refused statement would do.
-fn instead_for_tables(verb: &str) -> &str {
+/// Names the `benthic` command that does what the refused statement would do.
+fn suggest_table_command(verb: &str) -> &str {
     match verb {
         "INSERT" => "`benthic table append POOL/TABLE FILE` adds rows",
         "CREATE" | "CREATE EXTERNAL TABLE" => "`benthic table create POOL/TABLE FILE` creates a table",
@@ -403,9 +421,10 @@ fn instead_for_tables(verb: &str) -> &str {
     }
 }
 
-fn only_reads(statement: &Statement, instead: fn(&str) -> &str) -> Result<()> {
+/// Refuses a statement that does more than read. `suggest_command` maps its verb to a hint.
+fn check_read_only(statement: &Statement, suggest_command: fn(&str) -> &str) -> Result<()> {
     let verb = match statement {
-        Statement::Explain(explain) => return only_reads(&explain.statement, instead),
+        Statement::Explain(explain) => return check_read_only(&explain.statement, suggest_command),
         Statement::CreateExternalTable(_) => "CREATE EXTERNAL TABLE".to_owned(),
         Statement::CopyTo(_) => "COPY".to_owned(),
         Statement::Reset(_) => "RESET".to_owned(),
@@ -418,6 +437,6 @@ fn only_reads(statement: &Statement, instead: fn(&str) -> &str) -> Result<()> {
             other => other.to_string().split_whitespace().next().unwrap_or("this").to_uppercase(),
         },
     };
-    let message = format!("{verb} is not allowed: queries only read; {}", instead(&verb));
+    let message = format!("{verb} is not allowed: queries only read; {}", suggest_command(&verb));
     Err(Error::new(ErrorKind::Unsupported, message))
 }

@@ -1,4 +1,8 @@
-//! The immutable objects of a table: write once, read by ranges, remove.
+//! The immutable objects of a table, that is, data objects and file lists: write once, read by
+//! ranges, remove.
+//!
+//! The answer of a write can get lost, so that its outcome is unknown. All writes here are
+//! idempotent, so this module retries them.
 
 use crate::error;
 use crate::ids::{Id, TableObject};
@@ -26,8 +30,8 @@ const REMOVALS_MAX: usize = 16;
 /// Bytes prefetched from an object's end; the footer usually fits.
 const FOOTER_BYTES: u64 = 64 * 1024;
 
-/// Writes an object that has only this writer, with its omap entries, durably. Retries after an
-/// unknown outcome: the bytes are the same.
+/// Writes an object with its omap entries, durably. No other writer may write the same object. So a
+/// retry after an unknown outcome only writes the same bytes again.
 ///
 /// # Errors
 /// As [`Pool::write`]; `LimitExceeded` for more bytes than one operation can carry.
@@ -62,12 +66,12 @@ pub(crate) async fn replace_entries(
     keys: Vec<Bytes>,
     entries: Vec<(Bytes, Bytes)>,
 ) -> Result<()> {
-    let removes = WriteOp::new().assert_exists().omap_remove(keys);
-    let op = if entries.is_empty() { removes } else { removes.omap_set(entries) };
+    let removal = WriteOp::new().assert_exists().omap_remove(keys);
+    let op = if entries.is_empty() { removal } else { removal.omap_set(entries) };
     retry(|| async { pool.write(id, op.clone()).await.map(|_| ()) }).await
 }
 
-/// Removes objects durably, several at a time. Missing objects are no error.
+/// Removes objects durably, several at a time. A missing object is not an error.
 ///
 /// # Errors
 /// As [`Pool::write`]; some of the objects may then still exist.
@@ -89,6 +93,8 @@ async fn remove(pool: &Arc<dyn Pool>, id: &ObjectId) -> Result<()> {
     .await
 }
 
+/// Runs an idempotent operation, and repeats it with exponential backoff while its outcome is
+/// unknown.
 async fn retry<F: Future<Output = Result<()>>>(operation: impl Fn() -> F) -> Result<()> {
     let mut attempt = 0;
     loop {
@@ -142,7 +148,7 @@ impl AsyncFileReader for ObjectReader {
     ) -> BoxFuture<'_, parquet::errors::Result<Vec<Bytes>>> {
         let reader = &*self;
         futures::future::try_join_all(
-            ranges.into_iter().map(move |range| reader.read(range).map(|r| r.map_err(external))),
+            ranges.into_iter().map(move |range| reader.read(range).map(|bytes| bytes.map_err(external))),
         )
         .boxed()
     }
@@ -166,12 +172,13 @@ fn external(error: Error) -> ParquetError {
     ParquetError::External(Box::new(error))
 }
 
-/// The batches of a Parquet object, with the columns that `columns` selects from the object's own
-/// schema. The first part of the last argument is the table as POOL/NAME.
+/// Reads a Parquet object as a stream of batches. `columns` selects columns from the object's own
+/// schema. `address` is the table as POOL/NAME; together with `object` it goes into errors.
 ///
 /// # Errors
-/// As [`Pool::read`]; `Corrupt` for any failure of the Parquet reader, including panics: with a
-/// damaged file it computes and slices with arbitrary numbers. The stream fails in the same ways.
+/// As [`Pool::read`]; `Corrupt` for any failure of the Parquet reader. This includes panics: the
+/// reader trusts the numbers in a file, and wrong numbers make it overflow or slice out of bounds.
+/// The stream fails in the same ways.
 pub(crate) async fn batches(
     reader: ObjectReader,
     options: ArrowReaderOptions,
@@ -184,16 +191,18 @@ pub(crate) async fn batches(
         let columns = columns(builder.parquet_schema());
         builder.with_projection(columns).with_batch_size(batch_rows).build()
     };
-    let failed = move |error: Error| error.with("table", &address).with("object", object);
+    let add_context = move |error: Error| error.with("table", &address).with("object", object);
     let opened = AssertUnwindSafe(open).catch_unwind().await;
-    let batches =
-        opened.map_err(|_| panicked()).and_then(|opened| opened.map_err(error::parquet)).map_err(&failed)?;
+    let batches = opened
+        .map_err(|_| panicked())
+        .and_then(|opened| opened.map_err(error::parquet))
+        .map_err(&add_context)?;
     let batch = |batch: std::thread::Result<_>| match batch {
         Ok(Ok(batch)) => Ok(batch),
         Ok(Err(error)) => Err(error::parquet(error)),
         Err(_) => Err(panicked()),
     };
-    Ok(AssertUnwindSafe(batches).catch_unwind().map(batch).map_err(failed).boxed())
+    Ok(AssertUnwindSafe(batches).catch_unwind().map(batch).map_err(add_context).boxed())
 }
 
 fn panicked() -> Error {

@@ -1,3 +1,6 @@
+//! Tests of the socket's encoding: every message decodes to itself, damaged bytes never panic, and
+//! an error of the owner process arrives with the same text.
+
 use super::{Reply, Request, frame, parse};
 use benthic_core::codec::{Decoder, Wire};
 use benthic_core::{
@@ -12,6 +15,7 @@ fn object() -> ObjectId {
     ObjectId::in_namespace("ns", "näme").unwrap()
 }
 
+/// Every request, and in them every step and guard of an operation.
 fn requests() -> Vec<Request> {
     let read = ReadOp::new()
         .assert_exists()
@@ -67,6 +71,7 @@ fn requests() -> Vec<Request> {
     ]
 }
 
+/// Every reply, and in them every kind of output.
 fn replies() -> Vec<Reply> {
     let outputs = vec![
         ReadOutput::Data("d".into()),
@@ -119,15 +124,17 @@ fn replies() -> Vec<Reply> {
     ]
 }
 
-/// The message decodes to itself. A truncated or changed one is rejected or decodes to another
-/// message, but never panics.
-fn check<T: Wire + PartialEq + std::fmt::Debug>(message: &T) {
-    let bytes = frame(5, message).unwrap();
+/// Checks that a message decodes to itself, and that decoding rejects every truncated message. A
+/// changed byte may produce another valid message. That message must encode to the changed bytes,
+/// so no message has two encodings.
+fn check_encoding<T: Wire + PartialEq + std::fmt::Debug>(message: &T) {
+    let request_id = 5;
+    let bytes = frame(request_id, message).unwrap();
     assert_eq!(u32::from_le_bytes(bytes[..4].try_into().unwrap()) as usize, bytes.len() - 4);
     let bytes = Bytes::from(bytes).slice(4..);
     assert_eq!(
         parse::<T>(&bytes).as_ref(),
-        Ok(&(5, T::get(&mut Decoder::sharing(&bytes.slice(8..))).unwrap()))
+        Ok(&(request_id, T::get(&mut Decoder::sharing(&bytes.slice(8..))).unwrap()))
     );
     assert_eq!(&parse::<T>(&bytes).unwrap().1, message);
     for len in 0..bytes.len() {
@@ -146,12 +153,14 @@ fn check<T: Wire + PartialEq + std::fmt::Debug>(message: &T) {
 
 #[test]
 fn every_message_survives_the_wire() {
-    requests().iter().for_each(check);
-    replies().iter().for_each(check);
+    requests().iter().for_each(check_encoding);
+    replies().iter().for_each(check_encoding);
 }
 
 #[test]
-fn an_announced_length_allocates_nothing() {
+fn a_count_beyond_the_frame_is_rejected() {
+    // The list claims to have u32::MAX names, but the frame ends after the count. A decoder that
+    // trusts the count allocates gigabytes.
     let mut bytes = frame(1, &Reply::Pools { names: Vec::new() }).unwrap();
     let at = bytes.len() - 4;
     bytes[at..].copy_from_slice(&u32::MAX.to_le_bytes());
@@ -162,8 +171,8 @@ fn an_announced_length_allocates_nothing() {
 fn errors_keep_kind_operation_and_text() {
     let error = Error::new(ErrorKind::NotFound, "no such object").with("object", "o").with_op("read");
     let text = error.to_string();
-    let again = Reply::of(Err(error)).into_result().unwrap_err();
-    assert_eq!((again.kind(), again.op(), again.to_string()), (ErrorKind::NotFound, "read", text));
+    let received = Reply::of(Err(error)).into_result().unwrap_err();
+    assert_eq!((received.kind(), received.op(), received.to_string()), (ErrorKind::NotFound, "read", text));
 }
 
 #[test]
@@ -172,10 +181,10 @@ fn errors_keep_their_reason() {
         let failed = Reply::of(Err(Error::because(reason, "m")));
         let number = 0x80 | reason as u8;
         assert_eq!(failed, Reply::Failed { kind: number, op: String::new(), message: "m".into() });
-        let again = failed.into_result().unwrap_err();
-        assert_eq!((again.reason(), again.kind()), (Some(reason), reason.kind()));
+        let received = failed.into_result().unwrap_err();
+        assert_eq!((received.reason(), received.kind()), (Some(reason), reason.kind()));
     }
-    // An owner of a later version may send reasons that this version does not know.
+    // An owner process of a later version may send reasons that this version does not know.
     let unknown = Reply::Failed { kind: 0xff, op: String::new(), message: "m".into() };
     assert_eq!(unknown.into_result().unwrap_err().kind(), ErrorKind::Internal);
 }

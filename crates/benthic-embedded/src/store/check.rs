@@ -1,4 +1,6 @@
-//! Scrub verifies the contents of objects. Fsck verifies the consistency of the store's structures.
+//! The two checks of a store. *Scrub* reads every object and verifies its checksums, step by step,
+//! while the store is in use. *Fsck* verifies that the metadata are intact and consistent: that
+//! every key and every extent has exactly one owner. It reads no object data.
 
 use super::data::Source;
 use super::engine::{Engine, PoolEntry};
@@ -14,22 +16,26 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A scrub step ends after this many objects or bytes.
-const SCRUB_OBJECTS: u64 = 1_000;
-const SCRUB_BYTES: u64 = 64 * 1024 * 1024;
-/// A scrub step ends after this much damage. The last object may add up to [`SCRUB_DAMAGE`] more.
-const SCRUB_DAMAGE: usize = 1_000;
+const SCRUB_OBJECTS_MAX: u64 = 1_000;
+const SCRUB_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// A scrub step ends after the object with which it has found this many damaged places. That object
+/// may add up to as many again.
+const SCRUB_DAMAGE_MAX: usize = 1_000;
+/// Size of one read of an object's data.
 const SCRUB_READ_BYTES: u64 = 1024 * 1024;
-/// Maximum number of findings in a report. Further ones are only counted.
+/// Maximum number of findings in a report. Fsck only counts further findings.
 const FINDINGS_MAX: usize = 1_000;
 
 impl Engine {
+    /// Does one scrub step: verifies the next objects of a pool after `after`, up to the limits
+    /// above. The first step also verifies the files of the key-value store.
     pub fn scrub(&self, pool: u32, after: Option<&ListToken>) -> Result<ScrubPage> {
         let pool = self.pool(pool)?;
         let after = after.map(listing::decode_token).transpose()?.map(|id| keys::onode(pool.id, &id));
         let mut page = ScrubPage::default();
         if after.is_none() {
-            let tables = kv_files::verify_bytes(&self.dir.kv());
-            page.damage.extend(tables.iter().map(|error| damage(None, None, &error.to_string())));
+            let errors = kv_files::verify_bytes(&self.dir.kv());
+            page.damage.extend(errors.iter().map(|error| damage(None, None, &error.to_string())));
         }
         for entry in self.disk.kv.scan(&keys::onodes(pool.id, b""), after.as_deref()) {
             let id = entry.map(|(key, _)| listing::decode(&key[keys::ONODE_ID_AT..]));
@@ -47,7 +53,9 @@ impl Engine {
             };
             self.scrub_object(&pool, &id, &mut page)?;
             page.objects += 1;
-            if page.objects == SCRUB_OBJECTS || page.bytes >= SCRUB_BYTES || page.damage.len() >= SCRUB_DAMAGE
+            if page.objects == SCRUB_OBJECTS_MAX
+                || page.bytes >= SCRUB_BYTES_MAX
+                || page.damage.len() >= SCRUB_DAMAGE_MAX
             {
                 page.next = Some(ListToken(Bytes::from(listing::encode(&id))));
                 break;
@@ -60,7 +68,7 @@ impl Engine {
         let _pool = pool.guard()?;
         let _shared = self.object_lock(pool.id, id).read();
         let mut note = |offset_bytes: Option<u64>, error: Error| match error.kind() {
-            ErrorKind::Corrupt if page.damage.len() >= 2 * SCRUB_DAMAGE => Ok(()),
+            ErrorKind::Corrupt if page.damage.len() >= 2 * SCRUB_DAMAGE_MAX => Ok(()),
             ErrorKind::Corrupt => {
                 page.damage.push(damage(Some(id), offset_bytes, error.message()));
                 Ok(())
@@ -78,16 +86,17 @@ impl Engine {
             if self.disk.read(&onode, offset_bytes, SCRUB_READ_BYTES, Source::Disk).is_ok() {
                 continue;
             }
-            // Read again in small units, to find every damaged place: the start of each range with
-            // its own checksum.
+            // Read again block by block, to find every damaged place. The error has the start of
+            // the range that the wrong checksum covers. That range may have several blocks, which
+            // all fail, so report each place once.
             let end = onode.size_bytes.min(offset_bytes + SCRUB_READ_BYTES);
-            let mut noted = None;
+            let mut last_place = None;
             for at in (offset_bytes..end).step_by(BLOCK_BYTES as usize) {
                 let Err(error) = self.disk.read(&onode, at, BLOCK_BYTES, Source::Disk) else { continue };
                 let place = error.context().find(|(key, _)| *key == "offset_bytes");
                 let place = place.and_then(|(_, place)| place.parse().ok()).or(Some(at));
-                if place != noted {
-                    noted = place;
+                if place != last_place {
+                    last_place = place;
                     note(place, error)?;
                 }
             }
@@ -118,9 +127,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Checks that every key belongs to an object or pool, that every extent has one owner, and
-    /// that the map of used blocks agrees. Writes wait meanwhile. Memory grows with the number of
-    /// objects.
+    /// Checks that every key belongs to an object or pool, that every extent belongs to one object,
+    /// and that the allocator's map of used blocks contains exactly these extents. Blocks all
+    /// writes until it is done. Memory grows with the number of objects.
     pub fn fsck(&self) -> Result<FsckReport> {
         let disk_bytes = self.dir.disk_bytes();
         let mut report = self.commit.paused(|| {
@@ -147,19 +156,24 @@ fn damage(object: Option<&ObjectId>, offset_bytes: Option<u64>, message: &str) -
 struct Fsck<'a> {
     engine: &'a Engine,
     report: FsckReport,
+    /// Number of findings, including those that the report omits.
     findings: usize,
-    /// Objects by number, with the facts from their metadata.
-    oids: HashMap<u64, ObjectFacts>,
+    /// The objects by their number, `oid`.
+    objects: HashMap<u64, ObjectFacts>,
+    /// The numbers of the omaps of all objects.
     omap_ids: HashSet<u64>,
+    /// The numbers of removed objects and omaps whose keys the cleaner still has to delete.
     garbage: HashSet<u64>,
-    blocks: Vec<u64>,
+    /// A bitmap of the blocks that belong to an object.
+    owned_blocks: Vec<u64>,
 }
 
+/// What fsck remembers of an object.
 struct ObjectFacts {
     address: String,
     onode: Onode,
-    /// The object's pool is being removed, and the object with it.
-    removed: bool,
+    /// The object's pool was removed. The cleaner still has to delete the object.
+    in_removed_pool: bool,
 }
 
 impl<'a> Fsck<'a> {
@@ -168,10 +182,10 @@ impl<'a> Fsck<'a> {
             engine,
             report: FsckReport::default(),
             findings: 0,
-            oids: HashMap::new(),
+            objects: HashMap::new(),
             omap_ids: HashSet::new(),
             garbage: HashSet::new(),
-            blocks: Vec::new(),
+            owned_blocks: Vec::new(),
         }
     }
 
@@ -185,31 +199,31 @@ impl<'a> Fsck<'a> {
             key.len() == keys::TAIL_AT + 1
         });
         self.for_each_key(keys::PREFIX_ONODE, |fsck, key, value| {
-            fsck.onode(key, value, &pools, &removed_pools)
+            fsck.check_onode(key, value, &pools, &removed_pools)
         });
-        self.for_each_key(keys::PREFIX_CHUNK, Fsck::chunk);
+        self.for_each_key(keys::PREFIX_CHUNK, Fsck::check_chunk);
         self.for_each_key(keys::PREFIX_XATTR, |fsck, key, _| {
             let id = id_of(key).unwrap_or(0);
-            fsck.garbage.contains(&id) || fsck.oids.get(&id).is_some_and(|found| found.onode.has_xattrs)
+            fsck.garbage.contains(&id) || fsck.objects.get(&id).is_some_and(|found| found.onode.has_xattrs)
         });
         self.for_each_key(keys::PREFIX_OMAP, |fsck, key, _| {
             let id = id_of(key).unwrap_or(0);
             fsck.garbage.contains(&id) || fsck.omap_ids.contains(&id)
         });
-        self.used_blocks();
+        self.check_used_blocks();
         if self.findings > FINDINGS_MAX {
             let message = format!("and more: findings={} shown={FINDINGS_MAX}", self.findings);
             self.report.findings.push(Finding { object: None, message });
         }
     }
 
-    /// Calls `look` for every key of one kind. `look` returns true if the key is valid and has an
-    /// owner.
-    fn for_each_key(&mut self, prefix: u8, mut look: impl FnMut(&mut Fsck<'a>, &[u8], Bytes) -> bool) {
+    /// Calls `check` for every key of one kind. `check` returns false if the key is malformed or
+    /// has no owner, and this function then adds a finding.
+    fn for_each_key(&mut self, prefix: u8, mut check: impl FnMut(&mut Fsck<'a>, &[u8], Bytes) -> bool) {
         for entry in self.engine.disk.kv.scan(&[prefix], None) {
             match entry {
                 Ok((key, value)) => {
-                    if !look(self, &key, value) {
+                    if !check(self, &key, value) {
                         let message =
                             format!("a key of kind '{}' has no owner or is malformed", prefix as char);
                         self.add_finding(None, format!("{message} key={}", key.escape_ascii()));
@@ -236,12 +250,12 @@ impl<'a> Fsck<'a> {
         removed
     }
 
-    fn onode(
+    fn check_onode(
         &mut self,
         key: &[u8],
         value: Bytes,
         pools: &BTreeMap<u32, String>,
-        removed: &HashSet<u32>,
+        removed_pools: &HashSet<u32>,
     ) -> bool {
         let Some(pool) = key.get(1..5).and_then(|id| id.try_into().ok()).map(u32::from_be_bytes) else {
             return false;
@@ -249,7 +263,7 @@ impl<'a> Fsck<'a> {
         let Some(id) = listing::decode(&key[keys::ONODE_ID_AT..]) else { return false };
         let address = match pools.get(&pool) {
             Some(name) => ObjectAddress { pool: name.clone(), object: id }.to_string(),
-            None if removed.contains(&pool) => id.to_string(),
+            None if removed_pools.contains(&pool) => id.to_string(),
             None => return false,
         };
         let Ok(onode) = Onode::decode(&value) else {
@@ -259,8 +273,8 @@ impl<'a> Fsck<'a> {
             );
             return true;
         };
-        let removed = !pools.contains_key(&pool);
-        if !removed {
+        let in_removed_pool = !pools.contains_key(&pool);
+        if !in_removed_pool {
             self.report.objects += 1;
             if let Data::Inline(data) = &onode.data {
                 self.report.data_bytes += data.len() as u64;
@@ -269,18 +283,20 @@ impl<'a> Fsck<'a> {
         if onode.omap_id != 0 && !self.omap_ids.insert(onode.omap_id) {
             self.add_finding(Some(&address), "the object shares its omap with another".to_owned());
         }
-        let found = ObjectFacts { address: address.clone(), onode, removed };
-        if let Some(other) = self.oids.insert(found.onode.oid, found) {
+        let found = ObjectFacts { address: address.clone(), onode, in_removed_pool };
+        if let Some(other) = self.objects.insert(found.onode.oid, found) {
             let message = format!("the object has the same number as another other={:?}", other.address);
             self.add_finding(Some(&address), message);
         }
         true
     }
 
-    fn chunk(&mut self, key: &[u8], value: Bytes) -> bool {
+    fn check_chunk(&mut self, key: &[u8], value: Bytes) -> bool {
         let (Some(oid), Ok(index)) = (id_of(key), keys::chunk_index(key)) else { return false };
-        let Some(ObjectFacts { address, onode, removed }) = self.oids.get(&oid) else { return false };
-        let (address, size_bytes, removed) = (address.clone(), onode.size_bytes, *removed);
+        let Some(ObjectFacts { address, onode, in_removed_pool }) = self.objects.get(&oid) else {
+            return false;
+        };
+        let (address, size_bytes, in_removed_pool) = (address.clone(), onode.size_bytes, *in_removed_pool);
         let offset_bytes = u64::from(index) * keys::CHUNK_BYTES;
         if onode.data != Data::Chunks || offset_bytes >= size_bytes {
             self.add_finding(
@@ -295,7 +311,7 @@ impl<'a> Fsck<'a> {
             return true;
         };
         self.report.data_bytes += match &chunk {
-            _ if removed => 0,
+            _ if in_removed_pool => 0,
             Chunk::Stream { len_bytes, .. } => u64::from(*len_bytes),
             Chunk::Blocks(blocks) => blocks.iter().flatten().count() as u64 * BLOCK_BYTES,
         };
@@ -309,24 +325,26 @@ impl<'a> Fsck<'a> {
                     continue;
                 }
                 let (word, bit) = ((block / 64) as usize, 1 << (block % 64));
-                if self.blocks.len() <= word {
-                    self.blocks.resize(word + 1, 0);
+                if self.owned_blocks.len() <= word {
+                    self.owned_blocks.resize(word + 1, 0);
                 }
-                if self.blocks[word] & bit != 0 {
+                if self.owned_blocks[word] & bit != 0 {
                     self.add_finding(
                         Some(&address),
                         format!("the object shares a block with another block={block}"),
                     );
                 }
-                self.blocks[word] |= bit;
+                self.owned_blocks[word] |= bit;
             }
         }
         true
     }
 
-    fn used_blocks(&mut self) {
-        let found: u64 = self.blocks.iter().map(|word| u64::from(word.count_ones())).sum();
-        let lost = self.engine.disk.allocator.lock().used_blocks() - found;
+    /// Checks that no block is marked as used without an owner. `check_chunk` has found the
+    /// reverse.
+    fn check_used_blocks(&mut self) {
+        let owned: u64 = self.owned_blocks.iter().map(|word| u64::from(word.count_ones())).sum();
+        let lost = self.engine.disk.allocator.lock().used_blocks() - owned;
         if lost > 0 {
             self.add_finding(
                 None,
@@ -343,6 +361,7 @@ impl<'a> Fsck<'a> {
     }
 }
 
+/// The number of the object or omap that a key belongs to.
 fn id_of(key: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(key.get(1..keys::TAIL_AT)?.try_into().ok()?))
 }

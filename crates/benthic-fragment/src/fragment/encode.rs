@@ -1,4 +1,10 @@
-//! The client side: encodes operators as a message. `decode.rs` is the inverse.
+//! The client's part: encodes the operators of a fragment as the protobuf message that a request
+//! carries to the OSD. `decode.rs` is the inverse.
+//!
+//! The bytes are those of DataFusion's own encoder (`datafusion-proto`), which would link a catalog
+//! and every file format. DataFusion's operators and expressions can encode themselves, if an
+//! encoder for their inputs is passed to them. This file is that encoder. A call of a scalar
+//! function cannot encode itself, so this file encodes it.
 
 use arrow::datatypes::Schema;
 use benthic_core::{Error, ErrorKind};
@@ -16,7 +22,7 @@ use datafusion_proto_models::protobuf::{PhysicalExprNode, PhysicalPlanNode, Phys
 use prost::Message;
 use std::sync::Arc;
 
-/// Encodes a plan for an [`Envelope`](super::Envelope), in the same bytes as `datafusion-proto`.
+/// Encodes a plan for an [`Envelope`](super::Envelope), the request that carries it.
 ///
 /// # Errors
 /// `Unsupported` if a node has no encoding.
@@ -56,6 +62,8 @@ impl ExecutionPlanEncode for Encoder {
         })
     }
 
+    // `None` means that a function's name is enough. The decoder looks it up among the functions of
+    // the allow list.
     fn encode_udf(&self, _: &ScalarUDF) -> Result<Option<Vec<u8>>> {
         Ok(None)
     }

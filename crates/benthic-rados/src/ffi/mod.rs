@@ -4,7 +4,7 @@
 //!
 //! - Building an operation copies names, keys, values and data; it borrows only output buffers.
 //! - librados writes to output buffers until the completion's callback begins, never after. The
-//!   buffers belong to a   [`Pending`], which lives until then, whether or not a caller still waits
+//!   buffers belong to a [`Pending`], which lives until then, whether or not a caller still waits
 //!   for the operation.
 //! - librados calls a completion's callback exactly once if the submission returned 0 or more, else
 //!   never.
@@ -211,7 +211,7 @@ impl IoCtx {
         localized: bool,
     ) -> oneshot::Receiver<Completed<ReadBuffers>> {
         let handle = op.handle;
-        let buffers = ReadBuffers::of(&mut op);
+        let buffers = ReadBuffers::take_from(&mut op);
         // A native method may write from a read operation; in a full pool that would block without
         // this flag.
         let flags = OPERATION_FULL_TRY | if localized { OPERATION_LOCALIZE_READS } else { 0 };
@@ -326,6 +326,7 @@ fn check(result: c_int) -> ErrnoResult<c_int> {
     if result < 0 { Err(result.saturating_neg()) } else { Ok(result) }
 }
 
+/// The address and length of bytes, for a call of librados.
 fn parts(bytes: &[u8]) -> (*const c_char, usize) {
     (bytes.as_ptr().cast(), bytes.len())
 }

@@ -1,17 +1,24 @@
 //! Builds read operations and reads their outputs.
+//!
+//! librados writes the output of each step through a pointer that it got when the step was added,
+//! some time before the operation completes. So each step has a boxed output buffer, whose address
+//! never changes. [`ReadOp`] collects the buffers, and [`ReadBuffers`] owns them from the
+//! submission until librados is done. Then it converts them to [`StepOutput`]s.
 
 use super::{Api, Handle, IoCtx, Operator, copy, parts};
 use crate::in_flight::Permit;
 use std::ffi::{CStr, c_char, c_int, c_uchar};
 use std::ptr::{null, null_mut};
 
-/// The output buffer of one step of a read operation. The result is 0 or more, or a negative errno.
+/// The output buffer of one step of a read operation.
 struct ReadBuffer {
     api: &'static Api,
+    /// 0 or more, or a negative errno.
     result: c_int,
     output: RawOutput,
 }
 
+/// An output as librados writes it.
 enum RawOutput {
     Data { buffer: Vec<u8>, len: usize },
     Stat { size_bytes: u64, modified_unix_s: i64 },
@@ -35,6 +42,7 @@ impl Drop for ReadBuffer {
     }
 }
 
+/// An output as the caller gets it.
 pub(crate) enum StepOutput {
     Data(Vec<u8>),
     Stat { size_bytes: u64, modified_unix_s: i64 },
@@ -43,8 +51,8 @@ pub(crate) enum StepOutput {
     Exec(Vec<u8>),
 }
 
-/// The output buffers of a read operation. Each is boxed, so that its address stays the one that
-/// librados holds.
+/// The output buffers of a read operation that was sent, one for each step with an output. They are
+/// boxed, so that moving the vector does not change the addresses that librados holds.
 #[expect(clippy::vec_box, reason = "librados holds their addresses")]
 pub(crate) struct ReadBuffers(Vec<Box<ReadBuffer>>);
 
@@ -54,7 +62,7 @@ unsafe impl Send for ReadBuffers {}
 
 impl ReadBuffers {
     /// Takes the buffers of an operation that is about to be sent.
-    pub(super) fn of(op: &mut ReadOp) -> ReadBuffers {
+    pub(super) fn take_from(op: &mut ReadOp) -> ReadBuffers {
         ReadBuffers(std::mem::take(&mut op.buffers))
     }
 
@@ -65,12 +73,12 @@ impl ReadBuffers {
 
     /// The outputs of an operation that succeeded.
     pub fn outputs(mut self) -> Vec<StepOutput> {
-        self.0.iter_mut().map(|buffer| buffer.take()).collect()
+        self.0.iter_mut().map(|buffer| buffer.take_output()).collect()
     }
 }
 
 impl ReadBuffer {
-    fn take(&mut self) -> StepOutput {
+    fn take_output(&mut self) -> StepOutput {
         // SAFETY: the operation succeeded, so librados has filled all outputs: `len` bytes of a
         // buffer with at least that capacity, and iterators at their first entry. Entries stay
         // valid until the iterator moves.
@@ -120,6 +128,7 @@ impl ReadBuffer {
     }
 }
 
+/// A read operation under construction.
 pub(crate) struct ReadOp {
     api: &'static Api,
     pub(super) handle: Handle,
@@ -135,7 +144,7 @@ impl Drop for ReadOp {
     }
 }
 
-// SAFETY of all calls below: as for `WriteOp`. Outputs are boxes that the pending operation owns
+// SAFETY of all calls below: as for `WriteOp`. The pending operation owns the boxed output buffers
 // until it completes.
 #[expect(clippy::undocumented_unsafe_blocks, reason = "one comment for all, above")]
 impl ReadOp {
@@ -144,7 +153,8 @@ impl ReadOp {
         ReadOp { api, handle: unsafe { (api.create_read_op)() }, buffers: Vec::new(), permit: None }
     }
 
-    pub fn keep(mut self, permit: Permit) -> Self {
+    /// Adds the permit to be in flight, which the operation holds until it completes.
+    pub fn with_permit(mut self, permit: Permit) -> Self {
         self.permit = Some(permit);
         self
     }
@@ -184,7 +194,7 @@ impl ReadOp {
         assert!(len_bytes > 0, "librados would read to the end");
         let buffer = Vec::with_capacity(len_bytes);
         let (api, handle) = (self.api, self.handle);
-        let (result, output) = self.buffer(RawOutput::Data { buffer, len: 0 });
+        let (result, output) = self.push_buffer(RawOutput::Data { buffer, len: 0 });
         if let RawOutput::Data { buffer, len } = output {
             unsafe {
                 (api.read_op_read)(handle, offset_bytes, len_bytes, buffer.as_mut_ptr().cast(), len, result);
@@ -194,7 +204,7 @@ impl ReadOp {
 
     pub fn stat(&mut self) {
         let (api, handle) = (self.api, self.handle);
-        let (result, output) = self.buffer(RawOutput::Stat { size_bytes: 0, modified_unix_s: 0 });
+        let (result, output) = self.push_buffer(RawOutput::Stat { size_bytes: 0, modified_unix_s: 0 });
         if let RawOutput::Stat { size_bytes, modified_unix_s } = output {
             unsafe { (api.read_op_stat)(handle, size_bytes, modified_unix_s, result) }
         }
@@ -202,7 +212,7 @@ impl ReadOp {
 
     pub fn xattrs(&mut self) {
         let (api, handle) = (self.api, self.handle);
-        let (result, output) = self.buffer(RawOutput::Xattrs { iterator: null_mut() });
+        let (result, output) = self.push_buffer(RawOutput::Xattrs { iterator: null_mut() });
         if let RawOutput::Xattrs { iterator } = output {
             unsafe { (api.read_op_getxattrs)(handle, iterator, result) }
         }
@@ -211,7 +221,7 @@ impl ReadOp {
     pub fn omap_get<'a>(&mut self, keys: impl Iterator<Item = &'a [u8]>) {
         let (keys, lens): (Vec<_>, Vec<_>) = keys.map(parts).unzip();
         let (api, handle) = (self.api, self.handle);
-        let (result, output) = self.buffer(RawOutput::Omap { iterator: null_mut(), more: 0 });
+        let (result, output) = self.push_buffer(RawOutput::Omap { iterator: null_mut(), more: 0 });
         if let RawOutput::Omap { iterator, .. } = output {
             unsafe {
                 (api.read_op_omap_get_vals_by_keys2)(
@@ -228,7 +238,7 @@ impl ReadOp {
 
     pub fn omap_range(&mut self, after: &CStr, prefix: &CStr, entries_max: u64) {
         let (api, handle) = (self.api, self.handle);
-        let (result, output) = self.buffer(RawOutput::Omap { iterator: null_mut(), more: 0 });
+        let (result, output) = self.push_buffer(RawOutput::Omap { iterator: null_mut(), more: 0 });
         if let RawOutput::Omap { iterator, more } = output {
             unsafe {
                 (api.read_op_omap_get_vals2)(
@@ -247,7 +257,7 @@ impl ReadOp {
     pub fn exec(&mut self, class: &CStr, method: &CStr, input: &[u8]) {
         let (input, input_len) = parts(input);
         let (api, handle) = (self.api, self.handle);
-        let (result, output) = self.buffer(RawOutput::Exec { buffer: null_mut(), len: 0 });
+        let (result, output) = self.push_buffer(RawOutput::Exec { buffer: null_mut(), len: 0 });
         if let RawOutput::Exec { buffer, len } = output {
             unsafe {
                 (api.read_op_exec)(
@@ -264,7 +274,8 @@ impl ReadOp {
         }
     }
 
-    fn buffer(&mut self, output: RawOutput) -> (&mut c_int, &mut RawOutput) {
+    /// Adds a buffer for the next step. Returns the places for the step's result and output.
+    fn push_buffer(&mut self, output: RawOutput) -> (&mut c_int, &mut RawOutput) {
         let buffer = self.buffers.push_mut(Box::new(ReadBuffer { api: self.api, result: 0, output }));
         (&mut buffer.result, &mut buffer.output)
     }

@@ -40,7 +40,8 @@ impl WriteOp {
         WriteOp { api, handle, method_code: MethodCode::default(), permit: None }
     }
 
-    pub fn keep(mut self, permit: Permit) -> Self {
+    /// Adds the permit to be in flight, which the operation holds until it completes.
+    pub fn with_permit(mut self, permit: Permit) -> Self {
         self.permit = Some(permit);
         self
     }

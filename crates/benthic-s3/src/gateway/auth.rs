@@ -119,7 +119,7 @@ impl Gateway {
         (key, version): (&str, Option<&str>),
         from_start: bool,
     ) -> S3Result<(Authorized, Object, Option<Prefetch>)> {
-        let version = version.map(super::versions::version).transpose()?;
+        let version = version.map(super::versions::parse_version_id).transpose()?;
         let subject = if version.is_some() { error::Subject::Version } else { error::Subject::Object };
         let caller = caller(request);
         let find = async |bucket: &Bucket| match version {

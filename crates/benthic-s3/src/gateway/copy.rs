@@ -8,7 +8,7 @@ use super::get::pieces;
 use super::multipart::{finish_part, part_number, upload_id};
 use super::object_headers::{object_headers, refuse_customer_keys};
 use super::put::abort_write;
-use super::versions::{refuse_marker, strong_etag, version_field};
+use super::versions::{refuse_delete_marker, strong_etag, version_field};
 use super::{Gateway, OBJECT_BYTES_MAX, error, names, timestamp};
 use crate::sal::{Attributes, Finish, Object, PartId};
 use futures::TryStreamExt;
@@ -58,7 +58,7 @@ impl Gateway {
         if object.marker && version_id.is_some() {
             return Err(s3_error!(InvalidRequest, "a delete marker cannot be copied"));
         }
-        refuse_marker(&object, false)?;
+        refuse_delete_marker(&object, false)?;
         from.conditions.check_source(&object)?;
         Ok((access, object))
     }

@@ -2,7 +2,7 @@
 
 use super::auth::Need;
 use super::conditions::condition;
-use super::versions::version;
+use super::versions::parse_version_id;
 use super::{Gateway, error, refuse};
 use crate::sal::{Condition, Delete, Versioning};
 use s3s::dto::{
@@ -24,7 +24,7 @@ impl Gateway {
         let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let delete = Delete {
             key: input.key.clone(),
-            version: input.version_id.as_deref().map(version).transpose()?,
+            version: input.version_id.as_deref().map(parse_version_id).transpose()?,
             condition: condition(input.if_match.as_ref(), None)?,
         };
         let deleted = self.sal.delete(&access.bucket, &delete).await.map_err(error::object)?;
@@ -92,7 +92,7 @@ fn delete_of(object: &ObjectIdentifier) -> S3Result<Delete> {
     let etag = object.e_tag.as_ref().map(|etag| etag.value().to_owned());
     Ok(Delete {
         key: object.key.clone(),
-        version: object.version_id.as_deref().map(version).transpose()?,
+        version: object.version_id.as_deref().map(parse_version_id).transpose()?,
         condition: etag.map_or(Condition::Always, Condition::Matches),
     })
 }

@@ -3,7 +3,7 @@
 use super::checksums::{Kind, StoredChecksum, of_part, set_checksum};
 use super::conditions::Preconditions;
 use super::object_headers::{metadata, refuse_customer_keys, text};
-use super::versions::{refuse_marker, strong_etag, version_field};
+use super::versions::{refuse_delete_marker, strong_etag, version_field};
 use super::{Gateway, error, names, tags, timestamp};
 use crate::sal::{Object, Reader};
 use bytes::Bytes;
@@ -145,7 +145,7 @@ macro_rules! find_object {
         let bucket = (input.bucket.as_str(), &input.expected_bucket_owner);
         let object = (input.key.as_str(), input.version_id.as_deref());
         let (access, object, prefetch) = $self.authorize_read(&$request, bucket, object, $from_start).await?;
-        refuse_marker(&object, input.version_id.is_some())?;
+        refuse_delete_marker(&object, input.version_id.is_some())?;
         let conditions = Preconditions {
             if_match: input.if_match.as_ref(),
             if_none_match: input.if_none_match.as_ref(),
@@ -209,7 +209,7 @@ impl Gateway {
         let bucket = (input.bucket.as_str(), &input.expected_bucket_owner);
         let object = (input.key.as_str(), input.version_id.as_deref());
         let (access, object, _) = self.authorize_read(&request, bucket, object, false).await?;
-        refuse_marker(&object, input.version_id.is_some())?;
+        refuse_delete_marker(&object, input.version_id.is_some())?;
         // One header may name several attributes.
         let names = || input.object_attributes.iter().flat_map(|header| header.as_str().split(','));
         let requests = |name: &str| names().any(|attribute| attribute.trim() == name);

@@ -1,4 +1,7 @@
-//! Versions and entity tags of objects in requests and answers.
+//! Version ids, entity tags and delete markers of objects, as requests and answers contain them.
+//!
+//! In a bucket with versioning, DELETE without a version id writes a *delete marker*: a version
+//! without data, which hides the versions before it. A read that finds a delete marker fails.
 
 use super::auth::Authorized;
 use super::{Gateway, UPDATES_MAX, error};
@@ -8,32 +11,35 @@ use hyper::header::{HeaderMap, HeaderValue};
 use s3s::dto::ETag;
 use s3s::{S3Result, s3_error};
 
-pub(super) fn version(text: &str) -> S3Result<VersionId> {
+pub(super) fn parse_version_id(text: &str) -> S3Result<VersionId> {
     text.parse().map_err(|_| s3_error!(InvalidArgument, "Invalid version id specified"))
 }
 
-/// The version in an answer; absent for a bucket that never had versions.
+/// The version id of an object in an answer. `None` for a null version in a bucket that never had
+/// versioning, because S3 omits the field there.
 pub(super) fn version_field(mode: Versioning, version: VersionId) -> Option<String> {
     (mode != Versioning::Off || version != VersionId::Null).then(|| version.to_string())
 }
 
+/// An entity tag that stands for the exact bytes, unlike a weak one.
 pub(super) fn strong_etag(etag: &str) -> ETag {
     ETag::Strong(etag.to_owned())
 }
 
 impl Gateway {
-    /// Finds an object for the owner of the bucket. A delete marker is an error.
+    /// Finds an object, in the current version if no version id is given. A delete marker is an
+    /// error. Only the bucket's owner may get here, because the errors show whether a key exists.
     pub(super) async fn find_visible(
         &self,
         access: &Authorized,
         key: &str,
-        named: Option<&str>,
+        version_id: Option<&str>,
     ) -> S3Result<Object> {
-        let wanted = named.map(version).transpose()?;
-        let subject = if wanted.is_some() { error::Subject::Version } else { error::Subject::Object };
-        let found = self.sal.object(&access.bucket, key, wanted).await;
+        let version = version_id.map(parse_version_id).transpose()?;
+        let subject = if version.is_some() { error::Subject::Version } else { error::Subject::Object };
+        let found = self.sal.object(&access.bucket, key, version).await;
         let object = found.map_err(|failure| error::s3_error(failure, subject))?;
-        refuse_marker(&object, wanted.is_some())?;
+        refuse_delete_marker(&object, version.is_some())?;
         Ok(object)
     }
 
@@ -43,11 +49,11 @@ impl Gateway {
         &self,
         access: &Authorized,
         key: &str,
-        version: Option<&str>,
+        version_id: Option<&str>,
         change: impl Fn(&mut Attributes) -> S3Result<()>,
     ) -> S3Result<Object> {
         for _ in 0..UPDATES_MAX {
-            let object = self.find_visible(access, key, version).await?;
+            let object = self.find_visible(access, key, version_id).await?;
             let mut attributes = object.attributes.clone();
             change(&mut attributes)?;
             match self.sal.set_attributes(&access.bucket, &object, attributes).await {
@@ -59,8 +65,9 @@ impl Gateway {
     }
 }
 
-/// Refuses a delete marker: MethodNotAllowed if the request names its version, else NoSuchKey.
-pub(super) fn refuse_marker(object: &Object, named: bool) -> S3Result<()> {
+/// Fails if the object is a delete marker: with MethodNotAllowed if the request has the marker's
+/// version id, else with NoSuchKey.
+pub(super) fn refuse_delete_marker(object: &Object, has_version_id: bool) -> S3Result<()> {
     if !object.marker {
         return Ok(());
     }
@@ -69,7 +76,7 @@ pub(super) fn refuse_marker(object: &Object, named: bool) -> S3Result<()> {
     if let Ok(version) = HeaderValue::from_str(&object.version.to_string()) {
         headers.insert("x-amz-version-id", version);
     }
-    let mut error = if named { s3_error!(MethodNotAllowed) } else { s3_error!(NoSuchKey) };
+    let mut error = if has_version_id { s3_error!(MethodNotAllowed) } else { s3_error!(NoSuchKey) };
     error.set_headers(headers);
     Err(error)
 }

@@ -2,7 +2,8 @@
 
 use super::PoolSal;
 use super::directory::{
-    Limbo, Record, Swap, bucket_key, check_at_most, check_name, decode_bucket, limbo_key, name_in, owner_key,
+    BucketRecord, Limbo, Swap, bucket_key, check_at_most, check_name, decode_bucket, limbo_key, name_in,
+    owner_key,
 };
 use super::shard_call::run_all;
 use crate::sal::limits::{BUCKET_ATTRIBUTES_BYTES_MAX, BUCKET_NAME_BYTES_MAX, SHARDS_MAX};
@@ -20,7 +21,7 @@ fn check_attributes(attributes: &crate::sal::Attributes) -> Result<()> {
 }
 
 fn encode(bucket: &Bucket) -> Option<Bytes> {
-    Some(Record::of(bucket).encode())
+    Some(BucketRecord::of(bucket).encode())
 }
 
 impl PoolSal {

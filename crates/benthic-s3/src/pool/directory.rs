@@ -1,13 +1,19 @@
-//! The directory: one object whose omap holds the records, the buckets, and the *limbo* entries of
-//! buckets that are being created or were deleted. One operation changes several entries
-//! atomically, so the directory needs no class.
+//! The directory: one object that lists everything that belongs to no single bucket. Its omap holds
+//! the accounts, users and access keys, the buckets, and the *limbo* entries of buckets that are
+//! being created or were deleted.
+//!
+//! Some changes concern several entries: a new bucket, for example, adds its record and an entry of
+//! its owner, and removes a limbo entry. All entries are in one object, so one operation changes
+//! them atomically, with a guard for each: the compare-and-swap [`PoolSal::directory_swap`].
 //!
 //! | key | value |
 //! | --- | --- |
-//! | `a`, `u`, `k` and a name | a record of an account, user, key |
-//! | `b` and a name | a bucket's [record](Record) |
-//! | `o`, an owner, NUL, a name | one byte: the owner owns this bucket |
-//! | `l` and an id | [Limbo]: shards without a bucket name |
+//! | `a` and a name | the record of an account |
+//! | `u` and a name | the record of a user |
+//! | `k` and a name | the record of an access key |
+//! | `b` and a bucket's name | [BucketRecord] |
+//! | `o`, an owner, NUL, a bucket's name | one byte: the owner owns this bucket |
+//! | `l` and a bucket's id | [Limbo]: shards that no bucket name refers to |
 
 use super::PoolSal;
 use crate::sal::limits::{RECORD_BYTES_MAX, RECORD_CHANGES_MAX, RECORD_NAME_BYTES_MAX};
@@ -26,7 +32,7 @@ pub(super) const LIMBO: u8 = b'l';
 benthic_classes::wire! {
     /// A bucket's record, stored under the bucket's name.
     #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct Record {
+    pub struct BucketRecord {
         pub version: Version,
         pub id: codec::Id,
         pub owner: String,
@@ -52,9 +58,9 @@ benthic_classes::wire! {
     }
 }
 
-impl Record {
-    pub(super) fn of(bucket: &Bucket) -> Record {
-        Record {
+impl BucketRecord {
+    pub(super) fn of(bucket: &Bucket) -> BucketRecord {
+        BucketRecord {
             version: Version,
             id: bucket.id.into(),
             owner: bucket.owner.clone(),
@@ -85,7 +91,7 @@ impl Record {
     }
 }
 
-/// A compare-and-swap of one entry. `None` stands for a missing entry.
+/// A compare-and-swap of one entry. `None` stands for a missing entry. Values are never empty.
 pub(super) struct Swap {
     pub key: Bytes,
     pub expected: Option<Bytes>,
@@ -105,19 +111,19 @@ pub(super) fn limbo_key(bucket: Id) -> Bytes {
 }
 
 fn record_key(kind: RecordKind, name: &str) -> Bytes {
-    let space = match kind {
+    let prefix = match kind {
         RecordKind::Account => b'a',
         RecordKind::User => b'u',
         RecordKind::Key => b'k',
     };
-    key(space, name.as_bytes())
+    key(prefix, name.as_bytes())
 }
 
-fn key(space: u8, name: &[u8]) -> Bytes {
-    [&[space], name].concat().into()
+fn key(prefix: u8, name: &[u8]) -> Bytes {
+    [&[prefix], name].concat().into()
 }
 
-/// Checks a name: not empty, without NUL, and not too long.
+/// Checks that a name is not empty, contains no NUL and is not too long.
 pub(super) fn check_name(name: &str, len_bytes_max: usize) -> Result<()> {
     if name.is_empty() || name.contains('\0') {
         return Err(Error::new(ErrorKind::InvalidArgument, "a name must not be empty or contain NUL"));
@@ -148,6 +154,7 @@ impl PoolSal {
         let mut removed = Vec::new();
         let mut set = Vec::new();
         for Swap { key, expected, new } in swaps {
+            // The guard treats a missing entry as an empty value.
             op = op.cmp_omap(key.clone(), expected.clone().unwrap_or_default());
             match new {
                 Some(value) => set.push((key.clone(), value.clone())),
@@ -162,12 +169,12 @@ impl PoolSal {
         }
         match self.index.write(&self.names.directory()?, op).await {
             Err(error) if error.kind() == ErrorKind::OutcomeUnknown => {
-                // Every change contains an id or a revision that no other change has. So if all new
-                // values are there, this operation has succeeded.
+                // Every change contains an id or a revision that no other change has. So if the
+                // directory has all new values, this operation has succeeded.
                 let keys = swaps.iter().map(|swap| swap.key.clone()).collect();
-                let there = self.directory_get(keys).await?;
+                let stored = self.directory_get(keys).await?;
                 let is_new = |swap: &Swap| {
-                    let found = there.iter().find(|(key, _)| *key == swap.key).map(|(_, value)| value);
+                    let found = stored.iter().find(|(key, _)| *key == swap.key).map(|(_, value)| value);
                     found == swap.new.as_ref()
                 };
                 if swaps.iter().all(is_new) { Ok(()) } else { Err(error) }
@@ -176,6 +183,7 @@ impl PoolSal {
         }
     }
 
+    /// Reads a page of the entries whose keys have this prefix, starting after `after`.
     pub(super) async fn directory_page(
         &self,
         after: Option<Bytes>,
@@ -241,5 +249,5 @@ pub(super) fn name_in(key: &[u8], from: usize) -> Result<String> {
 }
 
 pub(super) fn decode_bucket(key: &[u8], value: &[u8]) -> Result<Bucket> {
-    Ok(Record::from_stored(value)?.into_bucket(name_in(key, 1)?))
+    Ok(BucketRecord::from_stored(value)?.into_bucket(name_in(key, 1)?))
 }

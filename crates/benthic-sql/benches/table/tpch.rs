@@ -43,7 +43,7 @@ pub async fn run(args: &Args) -> Outcome<Section> {
     store.flush().await?;
     let settings = Settings { pushdown: Pushdown::Never, ..Settings::default() };
     let session = SqlSession::new(store, settings);
-    let mut others = args.python.as_deref().map(|python| start_others(python, &files)).transpose()?;
+    let mut others = args.python.as_deref().map(|python| start_duckdb_polars(python, &files)).transpose()?;
 
     let queries: Vec<String> = (1..=QUERIES)
         .map(|number| {
@@ -73,12 +73,12 @@ pub async fn run(args: &Args) -> Outcome<Section> {
                     format!("q{number}: {our_rows} rows, and {plain_rows} of plain DataFusion").into()
                 );
             }
-            let duckdb_s = others.as_mut().map(|others| run_other(others, "duckdb", number)).transpose()?;
+            let duckdb_s = others.as_mut().map(|others| run_query(others, "duckdb", number)).transpose()?;
             sums = [sums[0] + ours_s, sums[1] + plain_s, sums[2] + duckdb_s.unwrap_or_default()];
             if round == 0 || !SINGLES.contains(&number) {
                 continue;
             }
-            let polars_s = others.as_mut().map(|others| run_other(others, "polars", number)).transpose()?;
+            let polars_s = others.as_mut().map(|others| run_query(others, "polars", number)).transpose()?;
             section.push(format!("Q{number}, against DataFusion"), "s", aim, [ours_s], [plain_s]);
             for (other, other_s) in [("DuckDB", duckdb_s), ("Polars", polars_s)] {
                 if let Some(other_s) = other_s {
@@ -98,15 +98,15 @@ pub async fn run(args: &Args) -> Outcome<Section> {
 
 /// Starts a Python process with DuckDB and Polars. `files` holds a directory of Parquet files for
 /// each table.
-fn start_others(python: &Path, files: &Path) -> Outcome<Child> {
+fn start_duckdb_polars(python: &Path, files: &Path) -> Outcome<Child> {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let mut command = Command::new(python);
-    command.arg(format!("{root}/bench/table/others.py")).arg(files);
+    command.arg(format!("{root}/bench/table/duckdb_polars.py")).arg(files);
     Child::start(command.arg(format!("{root}/crates/benthic-sql/tests/tpch")))
 }
 
-/// Runs a query in one of them; returns seconds.
-fn run_other(others: &mut Child, name: &str, number: usize) -> Outcome<f64> {
+/// Runs a query in the engine `name` of that process. Returns the seconds that it took.
+fn run_query(others: &mut Child, name: &str, number: usize) -> Outcome<f64> {
     others.send(&format!("{name} {number}"))?;
     let answer = others.next_line()?;
     answer.trim().parse().map_err(|_| format!("{name} failed in q{number}: {answer:?}").into())

@@ -1,5 +1,6 @@
-//! Fragments inside the OSDs of a real cluster. The results must equal those of the same code in
-//! this process, and no request or stored object may harm an OSD.
+//! Fragments, the parts of query plans that run on one Parquet object, inside the OSDs of a real
+//! cluster. The results must equal those of the same code in this process. No request or stored
+//! object may harm an OSD, and a busy OSD must refuse further fragments at once.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -22,7 +23,7 @@ use std::sync::{Arc, Once};
 
 const POOL: &str = "benthic-cls-table-test";
 
-/// The cluster's configuration. The function also installs the library.
+/// Returns the path of the cluster's ceph.conf. The first call installs the class library.
 fn conf() -> PathBuf {
     let variable = "BENTHIC_TEST_CEPH_CONF";
     let conf = env::var_os(variable).unwrap_or_else(|| {
@@ -46,20 +47,21 @@ fn pool() -> Arc<dyn Pool> {
     }
 }
 
-/// The epoch in which each OSD last came up.
-fn boots(conf: &Path) -> Vec<i64> {
+/// The epoch in which each OSD last came up. It changes if an OSD crashes and restarts.
+fn osd_boot_epochs(conf: &Path) -> Vec<i64> {
     let dump = Command::new("ceph").arg("--conf").arg(conf).args(["osd", "dump", "--format=json"]).output();
     let dump: serde_json::Value = serde_json::from_slice(&dump.unwrap().stdout).unwrap();
     dump["osds"].as_array().unwrap().iter().map(|osd| osd["up_from"].as_i64().unwrap()).collect()
 }
 
+/// Calls the method that runs a fragment on an object.
 async fn scan(pool: &Arc<dyn Pool>, object: &ObjectId, envelope: Bytes) -> Result<Reply> {
     let call = ClassCall { class: "table".to_owned(), method: "scan".to_owned(), input: envelope };
     Ok(Reply::decode(pool.exec(object, call).await?).unwrap())
 }
 
 /// Scans an object and retries while the OSD is busy with fragments of other tests.
-fn scanned(pool: &Arc<dyn Pool>, object: &ObjectId, envelope: &Bytes) -> Reply {
+fn scan_with_retry(pool: &Arc<dyn Pool>, object: &ObjectId, envelope: &Bytes) -> Reply {
     loop {
         let reply = block_on(scan(pool, object, envelope.clone())).unwrap();
         if reply.status != i32::from(Status::Busy) {
@@ -68,6 +70,7 @@ fn scanned(pool: &Arc<dyn Pool>, object: &ObjectId, envelope: &Bytes) -> Reply {
     }
 }
 
+/// The request that runs a plan.
 fn envelope(plan: &Plan) -> Envelope {
     Envelope { output_bytes_max: 16 * 1024 * 1024, ..Envelope::new(encode(plan).unwrap()) }
 }
@@ -93,7 +96,7 @@ fn an_osd_returns_the_same_results_as_this_process() {
     ] {
         for compress in [false, true] {
             let envelope = Envelope { compress, ..envelope(&plan) }.to_bytes();
-            let there = scanned(&pool, &object, &envelope);
+            let there = scan_with_retry(&pool, &object, &envelope);
             let here = run(&mut Object(parquet.clone()), &envelope).unwrap();
             assert_eq!(there.status, i32::from(Status::Ok), "{name}: {}", there.message);
             assert!(there.ipc == here.ipc && there.rows == here.rows, "{name}");
@@ -104,17 +107,18 @@ fn an_osd_returns_the_same_results_as_this_process() {
 #[test]
 fn harmful_plans_and_objects_are_refused_and_the_osd_survives() {
     let pool = pool();
-    let before = boots(&conf());
+    let epochs_before = osd_boot_epochs(&conf());
     let object = put(&pool, "good", common::lineitem().parquet);
     for (name, envelope, why) in common::hostile::refused() {
-        let reply = scanned(&pool, &object, &envelope.to_bytes());
+        let reply = scan_with_retry(&pool, &object, &envelope.to_bytes());
         assert_eq!(reply.status, i32::from(Status::Unsupported), "{name}: {}", reply.message);
         assert!(reply.message.contains(why), "{name}: {}", reply.message);
     }
-    let max = Envelope::new(encode(&common::bombs::plan()).unwrap()).to_bytes();
+    let bomb_request = Envelope::new(encode(&common::bombs::plan()).unwrap()).to_bytes();
+    // A bomb is an object that takes far more memory or time than its size suggests.
     for (name, bomb, status, why) in common::bombs::bombs() {
         let object = put(&pool, &format!("bomb {name}"), bomb.into());
-        let reply = scanned(&pool, &object, &max);
+        let reply = scan_with_retry(&pool, &object, &bomb_request);
         assert!(
             reply.status == i32::from(status) && reply.message.contains(why),
             "{name}: {}",
@@ -123,23 +127,28 @@ fn harmful_plans_and_objects_are_refused_and_the_osd_survives() {
     }
     for (name, bytes) in [("empty", Bytes::new()), ("no parquet", Bytes::from(vec![0xff; 100_000]))] {
         let object = put(&pool, name, bytes);
-        assert_eq!(scanned(&pool, &object, &max).status, i32::from(Status::Failed), "{name}");
+        assert_eq!(
+            scan_with_retry(&pool, &object, &bomb_request).status,
+            i32::from(Status::Failed),
+            "{name}"
+        );
     }
-    let missing = block_on(scan(&pool, &ObjectId::new("missing").unwrap(), max)).unwrap_err();
+    let missing = block_on(scan(&pool, &ObjectId::new("missing").unwrap(), bomb_request)).unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::NotFound);
-    let reply = scanned(&pool, &object, &envelope(&common::q6()).to_bytes());
+    let reply = scan_with_retry(&pool, &object, &envelope(&common::q6()).to_bytes());
     assert_eq!((reply.status, reply.rows), (Status::Ok.into(), 1), "{}", reply.message);
-    assert_eq!(boots(&conf()), before);
+    assert_eq!(osd_boot_epochs(&conf()), epochs_before);
 }
 
 #[test]
 fn a_busy_osd_refuses_at_once_and_serves_the_rest() {
     let pool = pool();
     let parquet = common::lineitem_of(60_000).parquet;
-    // An OSD runs the operations of one placement group sequentially.
+    // An OSD runs the operations of one placement group sequentially, so one object cannot make it
+    // busy. Many objects are in many placement groups.
     let objects: Vec<_> = (0..24).map(|n| put(&pool, &format!("busy {n}"), parquet.clone())).collect();
     let envelope = envelope(&common::q1()).to_bytes();
-    let expected = scanned(&pool, &objects[0], &envelope).ipc;
+    let expected = scan_with_retry(&pool, &objects[0], &envelope).ipc;
     let (mut done, mut refused) = (0, 0);
     for _ in 0..20 {
         let calls = objects.iter().map(|object| scan(&pool, object, envelope.clone()));

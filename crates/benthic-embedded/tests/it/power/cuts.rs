@@ -58,7 +58,7 @@ fn acknowledged_writes_survive_every_power_cut() {
             if rng.one_in(12) {
                 // A second power cut hits the recovery.
                 state.write(&dir).unwrap();
-                let recovery = bench.child(child::RECOVER, &dir, &state, None);
+                let recovery = bench.child(child::RECOVERY_TASK, &dir, &state, None);
                 assert!(recovery.status.success(), "{what}\n{}", recovery.stderr);
                 let mut again = Disk::new(&recovery, &state, seed);
                 for point_again in points(&recovery, 4, &mut rng) {

@@ -1,7 +1,7 @@
 //! A disk that fills up and gets free space again. The disk is a tmpfs of fixed size in a mount
 //! namespace of a child process, so it disappears with the process.
 
-use super::child::TASK;
+use super::child::TASK_VARIABLE;
 use crate::support::id;
 use benthic_core::{ErrorKind, Pool, Reason, Result, Stopwatch, Store, SystemClock, WriteOp};
 use benthic_embedded::{EmbeddedStore, Options};
@@ -35,7 +35,7 @@ fn on_a_small_disk(task: &str) {
         let mut command = Command::new("unshare");
         command.args([flags, "sh", "-c", &script]).arg(std::env::current_exe().unwrap());
         command.args(["--ignored", "--exact", "power::full::child", "--nocapture", "--test-threads=1"]);
-        command.env(DIR, dir.path()).env(TASK, task).output().unwrap()
+        command.env(DIR, dir.path()).env(TASK_VARIABLE, task).output().unwrap()
     };
     let may = |flags: &str| {
         let script = format!("mount -t tmpfs none {}", dir.path().display());
@@ -192,7 +192,7 @@ fn objects_go_slowly(dir: &Path) {
 fn child() {
     let dir = std::env::var(DIR).expect("the tests of a full disk start this test and set its directory");
     let dir = Path::new(&dir).join("store");
-    let task = std::env::var(TASK).unwrap();
+    let task = std::env::var(TASK_VARIABLE).unwrap();
     match task.as_str() {
         "pool" => return a_pool_goes(&dir),
         "slowly" => return objects_go_slowly(&dir),

@@ -50,7 +50,7 @@ impl Bench {
     fn child(&self, task: &str, dir: &Path, before: &FileTree, fault: Option<Fault>) -> Record {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--ignored", "--exact", "power::child::child", "--nocapture", "--test-threads=1"]);
-        command.env(child::TASK, task);
+        command.env(child::TASK_VARIABLE, task);
         let record = self.recorder.run(command, dir, "child", fault).unwrap();
         let live = {
             let mut disk = Disk::new(&record, before, 0);
@@ -66,7 +66,7 @@ impl Bench {
     /// history.
     fn workload(&mut self, script: &Script, fault: Option<Fault>) -> (PathBuf, Record, History) {
         let dir = self.fresh();
-        let record = self.child(&child::work(script), &dir, &FileTree::default(), fault);
+        let record = self.child(&child::workload_task(script), &dir, &FileTree::default(), fault);
         assert!(record.status.success(), "the workload failed {script:?} {fault:?}\n{}", record.stderr);
         let history = History::of(&record, script).unwrap();
         (dir, record, history)

@@ -1,4 +1,4 @@
-//! `benthic table append`: adds the rows of files to a table.
+//! `benthic table append`: adds the rows of files to a table, in one commit for all files.
 
 use super::load::{self, InputArgs};
 use super::{TableAddress, count, describe_size, line};
@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 /// Arguments of `benthic table append`.
 #[derive(Args)]
 #[command(after_help = "\
-Columns match by name. A missing column is null, and a smaller type is widened. All files become one snapshot: if one \
-file is invalid, no rows are added.
+Columns match by name. A column that a file lacks is filled with null, and a smaller type is widened. All files become \
+one snapshot: if one file is invalid, no rows are added.
 
 Examples:
   benthic table append lake/trips today.parquet
@@ -22,7 +22,7 @@ pub struct AppendArgs {
     table: TableAddress,
     #[command(flatten)]
     input: InputArgs,
-    /// Add columns that the table does not have; they stay if the load fails
+    /// Add the columns that the files have and the table lacks; they stay even if the load then fails
     #[arg(long)]
     add_columns: bool,
 }

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Answers TPC-H queries with DuckDB and Polars, over Parquet files: others.py FILES QUERIES.
+"""Times TPC-H queries in DuckDB and Polars, for comparison: duckdb_polars.py FILES QUERIES.
 
-FILES has a directory for each table. Each line of stdin is `duckdb N` or `polars N`; each line of
-stdout is the seconds that query N took.
+FILES is a directory with one directory of Parquet files for each table. QUERIES is a directory with
+the queries as qNN.sql. For each line of stdin, `duckdb N` or `polars N`, the program runs query N
+and prints the seconds that it took. One process runs all queries, so that each engine keeps its
+session between the rounds.
 """
 
 import pathlib
@@ -24,12 +26,13 @@ def main():
         database.execute(f"CREATE VIEW tpch.{table} AS FROM read_parquet('{files / table}/*.parquet')")
         frames.register(table, polars.scan_parquet(files / table))
     for line in sys.stdin:
-        which, number = line.split()
+        engine, number = line.split()
         sql = (queries / f"q{int(number):02}.sql").read_text()
         start = time.perf_counter()
-        if which == "duckdb":
+        if engine == "duckdb":
             database.execute(sql).fetchall()
         else:
+            # Polars has no schemas, so its tables have no prefix.
             frames.execute(sql.replace("tpch.", ""), eager=True)
         print(time.perf_counter() - start, flush=True)
 
