@@ -38,7 +38,8 @@ pub enum Failure {
     Verdict(u8),
     /// SIGINT (Ctrl-C) or SIGTERM.
     Interrupted,
-    /// The reader of stdout closed the pipe. The program exits with [`OK`] and prints no error.
+    /// The reader of stdout closed the pipe, and the command only reads and prints. The program
+    /// exits with [`OK`] and prints no error.
     ClosedPipe,
 }
 

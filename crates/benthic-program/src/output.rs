@@ -6,20 +6,39 @@ use benthic_core::{Action, Error, ObjectId};
 use serde_json::{Map, Value, json};
 use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// The destination of results and errors.
+///
+/// The reader of stdout may close the pipe before the command ends, as `head` does. The command then
+/// finishes its work without output, and its exit status tells how that work ended. A command that
+/// only reads and prints calls [`Output::end_with_reader`], and ends.
 pub struct Output {
     json: bool,
     to_terminal: bool,
     stdout: Mutex<BufWriter<Stdout>>,
+    ends_with_reader: AtomicBool,
+    is_closed: AtomicBool,
 }
 
 impl Output {
     /// Creates an output that prints results as JSON, one object per line, or as text.
     pub fn new(json: bool) -> Output {
         let stdout = io::stdout();
-        Output { json, to_terminal: stdout.is_terminal(), stdout: Mutex::new(BufWriter::new(stdout)) }
+        Output {
+            json,
+            to_terminal: stdout.is_terminal(),
+            stdout: Mutex::new(BufWriter::new(stdout)),
+            ends_with_reader: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Makes output fail with [`Failure::ClosedPipe`] after the reader closed stdout. Only commands
+    /// that change nothing may call it.
+    pub fn end_with_reader(&self) {
+        self.ends_with_reader.store(true, Ordering::Relaxed);
     }
 
     pub fn is_json(&self) -> bool {
@@ -47,7 +66,7 @@ impl Output {
 
     /// Writes bytes to stdout unchanged.
     pub fn write_bytes(&self, data: &[u8]) -> Outcome {
-        self.stdout.lock().unwrap_or_else(PoisonError::into_inner).write_all(data).map_err(stdout_error)
+        self.write(|stdout| stdout.write_all(data))
     }
 
     /// Prints a stored value. Text mode writes the bytes unchanged, and on a terminal ends them
@@ -72,13 +91,33 @@ impl Output {
     }
 
     pub fn flush(&self) -> Outcome {
-        self.stdout.lock().unwrap_or_else(PoisonError::into_inner).flush().map_err(stdout_error)
+        self.write(Write::flush)
     }
 
     fn print(&self, text: std::fmt::Arguments<'_>) -> Outcome {
+        self.write(|stdout| {
+            stdout.write_fmt(text)?;
+            if self.to_terminal { stdout.flush() } else { Ok(()) }
+        })
+    }
+
+    fn write(&self, write: impl FnOnce(&mut BufWriter<Stdout>) -> io::Result<()>) -> Outcome {
         let mut stdout = self.stdout.lock().unwrap_or_else(PoisonError::into_inner);
-        stdout.write_fmt(text).map_err(stdout_error)?;
-        if self.to_terminal { stdout.flush().map_err(stdout_error) } else { Ok(()) }
+        if self.is_closed.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        match write(&mut stdout) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                if self.ends_with_reader.load(Ordering::Relaxed) {
+                    return Err(Failure::ClosedPipe);
+                }
+                self.is_closed.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            written => {
+                written.map_err(|error| Error::io(Action::Write, "cannot write to stdout", error).into())
+            }
+        }
     }
 
     /// Prints the reason why the command failed.
@@ -177,11 +216,4 @@ pub fn insert_bytes(fields: &mut Map<String, Value>, key: &str, data: &[u8]) {
         Ok(text) => fields.insert(key.to_owned(), json!(text)),
         Err(_) => fields.insert(format!("{key}_hex"), json!(units::hex(data))),
     };
-}
-
-fn stdout_error(error: io::Error) -> Failure {
-    if error.kind() == io::ErrorKind::BrokenPipe {
-        return Failure::ClosedPipe;
-    }
-    Failure::Error(Error::io(Action::Write, "cannot write to stdout", error))
 }

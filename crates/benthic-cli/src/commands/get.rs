@@ -32,6 +32,7 @@ pub struct GetArgs {
 pub async fn run(args: GetArgs, session: &Session) -> Outcome {
     let (pool, address) = commands::locate(session, &args.object).await?;
     if args.file.as_os_str() == "-" {
+        session.out.end_with_reader();
         fetch(&*pool, &address, |data| session.out.write_bytes(data)).await?;
         return Ok(());
     }

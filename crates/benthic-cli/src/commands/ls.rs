@@ -43,6 +43,7 @@ pub struct LsArgs {
 }
 
 pub async fn run(args: LsArgs, session: &Session) -> Outcome {
+    session.out.end_with_reader();
     let PoolAddress { pool: name, namespace } = address(&args.pool)?;
     if args.all_namespaces && !namespace.is_empty() {
         return Err(Failure::Usage(format!(

@@ -88,6 +88,7 @@ pub async fn run(command: OmapCommand, session: &Session) -> Outcome {
         }
         OmapCommand::Ls { object, prefix, form } => {
             let prefix = form.parse(&prefix)?;
+            session.out.end_with_reader();
             list(session, &object, prefix, &form).await
         }
     }

@@ -61,6 +61,40 @@ fn a_closed_pipe_ends_the_program_quietly() {
 }
 
 #[test]
+fn a_closed_pipe_does_not_cut_short_work() {
+    let home = Home::with_pool();
+    let files = 1_000;
+    for index in 0..files {
+        home.file(&format!("tree/{index:04}"), index.to_string());
+    }
+    // Reads a few bytes of the output and closes the pipe, as `head` does.
+    let close_early = |args: &[&str]| {
+        let mut command = home.command(args);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdout.take().unwrap().read_exact(&mut [0; 10]).unwrap();
+        let run = child.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&run.stderr), "", "{args:?}");
+        run.status.code()
+    };
+    assert_eq!(close_early(&["--json", "cp", "-r", "tree", "p"]), Some(0));
+    assert_eq!(home.ok(&["ls", "p"]).lines().count(), files);
+    assert_eq!(close_early(&["--json", "exec", "--all", "p", "digest", "md5"]), Some(0));
+    for object in ["p/0000", "p/0500", "p/0999"] {
+        home.ok(&["xattr", "get", object, "digest.md5"]);
+    }
+    assert_eq!(close_early(&["--json", "cp", "-r", "p/", "back"]), Some(0));
+    assert_eq!(tree(&home.path("back")).len(), files);
+    // The exit status reports failures of the work.
+    let objects: Vec<String> = (0..=files).map(|index| format!("p/{index:04}")).collect();
+    let objects: Vec<&str> = objects.iter().map(String::as_str).collect();
+    let mut command = home.command(&[&["rm"], &objects[..]].concat());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(1), "p/1000 does not exist");
+    assert_eq!(home.ok(&["ls", "p"]), "");
+}
+
+#[test]
 fn verbose_logs_to_stderr_only() {
     let home = Home::with_pool();
     let run = home.run(&["-vv", "pool", "ls"]);

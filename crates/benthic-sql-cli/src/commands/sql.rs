@@ -50,6 +50,7 @@ pub struct SqlArgs {
 }
 
 pub async fn run(args: SqlArgs, session: &Session) -> Outcome {
+    session.out.end_with_reader();
     let default = if session.out.is_json() { Format::Json } else { Format::Table };
     let format = args.output.unwrap_or(default);
     if matches!(format, Format::Arrow | Format::Parquet) && io::stdout().is_terminal() {

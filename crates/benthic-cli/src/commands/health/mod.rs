@@ -70,6 +70,9 @@ pub async fn run(args: HealthArgs, session: &Session) -> Outcome {
 }
 
 async fn watch(args: HealthArgs, session: &Session) -> Outcome {
+    if args.watch && args.count.is_none() {
+        session.out.end_with_reader();
+    }
     if !args.watch {
         // Without `--watch` a store that is not a reachable cluster is an error.
         cluster(session).await?;
