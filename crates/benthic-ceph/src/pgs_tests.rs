@@ -81,7 +81,7 @@ fn much_data_in_few_placement_groups_is_found() {
     let (report, checks) = judged(&state);
     assert_eq!(checks, [Check::Share]);
     assert_eq!(report.findings[0].pools, ["large"]);
-    assert!(report.findings[0].message.contains("128 would fit"), "{report:?}");
+    assert!(report.findings[0].message.contains("use 128"), "{report:?}");
     // With so little data, the future shares are unknown.
     state.used_bytes = [(1, 90 << 10), (2, 10 << 10)].into();
     assert_eq!(judged(&state).0.groups[0].pools[0].data_share, 0.5);

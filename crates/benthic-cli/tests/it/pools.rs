@@ -110,7 +110,7 @@ fn a_store_that_cannot_be_opened_explains_the_reason() {
     assert!(!stderr.contains("pool create"), "{stderr}");
 
     home.file("notes/todo.txt", "buy milk");
-    assert!(home.fails(6, &["--store", "file:notes", "pool", "ls"]).contains("no store"));
+    assert!(home.fails(6, &["--store", "file:notes", "pool", "ls"]).contains("not a store"));
     home.fails(6, &["--store", "file:notes", "pool", "create", "p"]);
     assert_eq!(crate::support::tree(&home.path("notes")), ["todo.txt"]);
 }

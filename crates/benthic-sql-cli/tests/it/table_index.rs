@@ -49,7 +49,7 @@ fn invalid_index_commands_are_refused() {
     let home = home();
     for (status, args, word) in [
         (6, &["index", "lake/t", "ID"][..], "did you mean \"id\""),
-        (6, &["index", "lake/t", "id,id"], "once"),
+        (6, &["index", "lake/t", "id,id"], "twice"),
         (2, &["index", "lake/t"], "name the columns"),
         (3, &["index", "lake/t", "--drop", "id"], "no such index"),
         (3, &["index", "lake/missing", "id"], "no such table"),
