@@ -250,7 +250,7 @@ fn a_plan_for_a_changed_map_is_refused(sites: &Sites<'_>) {
     );
     fs::remove_file(sites.home.path(PLAN)).unwrap();
     let file = sites.home.file("no.plan", "{}");
-    assert!(sites.fails(6, &["apply", file.to_str().unwrap()]).contains("no plan"));
+    assert!(sites.fails(6, &["apply", file.to_str().unwrap()]).contains("not a placement plan"));
 }
 
 fn applied_and_undone(sites: &Sites<'_>) {
