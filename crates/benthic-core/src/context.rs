@@ -29,7 +29,8 @@ pub enum LogLevel {
 /// `read`, `get_xattr`, `list_xattrs`, `omap_get` and `omap_range` see the object as it was before
 /// the operation, and return `NotFound` if it did not exist then. `stat` sees the object after the
 /// steps so far. Changes are staged: the engine applies them together if the operation succeeds.
-/// The caller has checked all arguments against the limits.
+/// The caller has checked all arguments against the limits, except for `append`, which checks the
+/// size of the object itself.
 pub trait ObjectAccess {
     fn stat(&mut self) -> Result<Stat>;
     fn read(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<Bytes>;
@@ -41,6 +42,16 @@ pub trait ObjectAccess {
     fn create(&mut self, exclusive: bool) -> Result<()>;
     fn write(&mut self, offset_bytes: u64, data: Bytes) -> Result<()>;
     fn write_full(&mut self, data: Bytes) -> Result<()>;
+    /// Writes data at the end of the object, or creates the object.
+    fn append(&mut self, data: Bytes) -> Result<()> {
+        let end_bytes = match self.stat() {
+            Ok(stat) => stat.size_bytes,
+            Err(error) if error.kind() == ErrorKind::NotFound => 0,
+            Err(error) => return Err(error),
+        };
+        op::check_object_size(end_bytes.saturating_add(data.len() as u64))?;
+        self.write(end_bytes, data)
+    }
     fn truncate(&mut self, size_bytes: u64) -> Result<()>;
     fn zero(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<()>;
     fn remove(&mut self) -> Result<()>;
@@ -255,6 +266,16 @@ impl MethodContext<'_> {
         op::check_object_size(data.len() as u64)?;
         self.changed.data = true;
         self.access.write_full(data)
+    }
+
+    /// Writes data at the end of the object, after the method's own changes, and creates the object
+    /// if it is missing. Needs `WRITE`. A second run appends again; write at a known offset where a
+    /// retry must not.
+    pub fn append(&mut self, data: impl Into<Bytes>) -> Result<()> {
+        let data = data.into();
+        self.check_write("append", data.len() as u64)?;
+        self.changed.data = true;
+        self.access.append(data)
     }
 
     /// Cuts the data or extends it with zeros. Does nothing on a missing object. Needs `WRITE`.

@@ -37,6 +37,9 @@ pub mod names;
 pub mod op;
 mod store;
 
+/// The crate whose [`Bytes`](bytes::Bytes) hold all data of the contracts.
+pub use bytes;
+
 pub use class::{
     BUILD, CALLS, Class, ClassCalls, ClassInfo, ClassRegistry, DESCRIBE, LibraryCalls, LibraryInfo, Method,
     MethodCalls, MethodFlags, MethodInfo, MethodResult,

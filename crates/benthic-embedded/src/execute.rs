@@ -112,15 +112,7 @@ fn write_step(object: &mut dyn ObjectState, step: &WriteStep, methods: &Methods)
         WriteStep::Create { exclusive } => object.create(*exclusive),
         WriteStep::Write { offset_bytes, data } => object.write(*offset_bytes, data.clone()),
         WriteStep::WriteFull { data } => object.write_full(data.clone()),
-        WriteStep::Append { data } => {
-            let end_bytes = match object.stat() {
-                Ok(stat) => stat.size_bytes,
-                Err(error) if error.kind() == ErrorKind::NotFound => 0,
-                Err(error) => return Err(error),
-            };
-            op::check_object_size(end_bytes.saturating_add(data.len() as u64))?;
-            object.write(end_bytes, data.clone())
-        }
+        WriteStep::Append { data } => object.append(data.clone()),
         WriteStep::Truncate { size_bytes } => object.truncate(*size_bytes),
         WriteStep::Zero { offset_bytes, len_bytes } => object.zero(*offset_bytes, *len_bytes),
         WriteStep::Remove => object.remove(),

@@ -42,6 +42,19 @@ pub fn record(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> 
     Ok(Vec::new())
 }
 
+/// Appends a line to the object.
+///
+/// Learn: each append continues after the method's own changes and needs no `READ`. If an OSD runs
+/// the method twice, the line is there twice; the guide's counter shows how to prevent that.
+///
+/// # Errors
+/// `LimitExceeded` if the object would become too large.
+pub fn append_line(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    context.append(input.to_vec())?;
+    context.append("\n")?;
+    Ok(Vec::new())
+}
+
 /// Returns the greeting that [`record`] stored.
 ///
 /// Learn: a read method returns its output. It is called only if the object exists.

@@ -13,8 +13,12 @@ const HOARD_BYTES: u64 = 1024 * 1024;
 ///
 /// # Errors
 /// None of its own.
-pub fn write_undeclared(context: &mut MethodContext<'_>, _input: &[u8]) -> Result<Vec<u8>> {
-    write_everywhere(context)?;
+pub fn write_undeclared(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    if input == b"append" {
+        context.append("lost")?
+    } else {
+        write_everywhere(context)?
+    }
     Ok(b"written".to_vec())
 }
 
@@ -39,12 +43,16 @@ pub fn read_undeclared(context: &mut MethodContext<'_>, _input: &[u8]) -> Result
 /// # Errors
 /// `ClassFailed`; `InvalidArgument` for an unknown part.
 pub fn read_after_write(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
-    write_everywhere(context)?;
+    if input == b"appended" {
+        context.append("lost")?
+    } else {
+        write_everywhere(context)?
+    }
     match input {
-        b"data" => context.read(0, 1).map(|data| data.to_vec()),
+        b"data" | b"appended" => context.read(0, 1).map(|data| data.to_vec()),
         b"xattrs" => context.list_xattrs().map(|_| Vec::new()),
         b"omap" => context.omap_range(None, b"", 1).map(|_| Vec::new()),
-        _ => Err(Error::new(ErrorKind::InvalidArgument, "the input is data, xattrs or omap")),
+        _ => Err(Error::new(ErrorKind::InvalidArgument, "the input is data, appended, xattrs or omap")),
     }
 }
 

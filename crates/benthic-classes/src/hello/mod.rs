@@ -42,7 +42,7 @@ impl Class for Hello {
     }
 }
 
-static METHODS: [Method; 15] = [
+static METHODS: [Method; 16] = [
     Method {
         name: "say",
         flags: MethodFlags::READ,
@@ -62,6 +62,16 @@ static METHODS: [Method; 15] = [
         input: "a name of at most 100 bytes (default: world)",
         output: "the greeting",
         examples: &["", "Ada"],
+    },
+    Method {
+        name: "append_line",
+        flags: MethodFlags::WRITE,
+        run: greet::append_line,
+        result: MethodResult::Nothing,
+        summary: "appends a line to the object; two runs append two lines",
+        input: "the line",
+        output: "nothing",
+        examples: &["low tide at 06:12"],
     },
     Method {
         name: "replay",
@@ -119,7 +129,7 @@ static METHODS: [Method; 15] = [
         run: misbehave::write_undeclared,
         result: MethodResult::Output,
         summary: "writes, but declares only reads",
-        input: "nothing",
+        input: "append to append, or nothing to write everywhere",
         output: "the error class_failed",
         examples: &[""],
     },
@@ -139,7 +149,7 @@ static METHODS: [Method; 15] = [
         run: misbehave::read_after_write,
         result: MethodResult::Nothing,
         summary: "changes a part of the object, then reads it",
-        input: "the part: data, xattrs or omap",
+        input: "the part: data, appended (data by an append), xattrs or omap",
         output: "the error class_failed",
         examples: &["data", "omap"],
     },

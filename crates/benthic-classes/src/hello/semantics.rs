@@ -22,10 +22,9 @@ pub fn old_and_new(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<
     let xattrs = found(context.list_xattrs())?.map(|xattrs| xattrs.into_keys().take(NAMES_MAX).collect());
     let omap_keys = found(context.omap_range(None, b"", NAMES_MAX))?
         .map(|page| page.entries.iter().map(|(key, _)| text(key)).collect());
-    let end_bytes = found(context.stat())?.map_or(0, |stat| stat.size_bytes);
 
     let addition = if input.is_empty() { Bytes::from_static(b"new") } else { Bytes::copy_from_slice(input) };
-    context.write(end_bytes, addition)?;
+    context.append(addition)?;
     context.omap_set(BTreeMap::from([(Bytes::from_static(b"hello.new"), Bytes::new())]))?;
 
     let seen = Observation { size_bytes: context.stat()?.size_bytes, data, xattrs, omap_keys };

@@ -107,6 +107,7 @@ fn call(context: &mut MethodContext<'_>, words: &[&str]) -> Result<String> {
             context.write(number(offset)?, vec![b'x'; len_bytes]).map(done)
         }
         ["write_full", data] => context.write_full((*data).to_owned()).map(done),
+        ["append", data] => context.append((*data).to_owned()).map(done),
         ["truncate", size] => context.truncate(number(size)?).map(done),
         ["zero", offset, len] => context.zero(number(offset)?, number(len)?).map(done),
         ["remove"] => context.remove().map(done),

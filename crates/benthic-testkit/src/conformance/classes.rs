@@ -3,7 +3,7 @@
 
 use super::Case;
 use super::support::{ObjectContent, kind};
-use benthic_core::{Compare, ErrorKind, ObjectId, ReadOp, ReadOutput, WriteOp};
+use benthic_core::{Compare, ErrorKind, ObjectId, ReadOp, ReadOutput, WriteOp, limits};
 use bytes::Bytes;
 
 /// The state that `old_and_new` read before it changed the object, as JSON.
@@ -101,6 +101,27 @@ pub(super) async fn a_method_reads_the_old_object_and_stats_the_new(case: &Case<
         seen(case, &object).await,
         json(104, &letters(64), r#"["X","hello.seen"]"#, r#"["K","hello.new"]"#)
     );
+}
+
+/// The method declares only the write flag.
+pub(super) async fn a_method_appends_after_its_own_changes(case: &Case<'_>) {
+    let object = case.object("o");
+    for (line, expected) in [("ab", "ab\n"), ("", "ab\n\n"), ("c", "ab\n\nc\n")] {
+        case.exec(&object, "hello", "append_line", line).await.unwrap();
+        assert_eq!(case.state(&object).await, Some(ObjectContent::data(expected)));
+    }
+    let op = WriteOp::new().exec("hello", "append_line", "d").append("e");
+    case.check_write(&object, op, Some(ObjectContent::data("ab\n\nc\nd\ne"))).await;
+
+    let max = limits::OBJECT_BYTES_MAX;
+    case.pool.write(&object, WriteOp::new().truncate(max - 1)).await.unwrap();
+    let version = case.version(&object).await;
+    let too_large = case.exec(&object, "hello", "append_line", "f").await;
+    assert_eq!(kind(too_large), ErrorKind::LimitExceeded);
+    assert_eq!((case.size(&object).await, case.version(&object).await), (max - 1, version));
+    case.exec(&object, "hello", "append_line", "").await.unwrap();
+    assert_eq!(case.pool.read_range(&object, max - 2, 5).await.unwrap(), "\0\n");
+    case.pool.remove(&object).await.unwrap();
 }
 
 /// An OSD reports empty data and an empty omap for a missing object. The contract returns

@@ -61,7 +61,9 @@ pub(super) async fn a_method_refuses_bad_input(case: &Case<'_>) {
 }
 
 pub(super) async fn a_write_that_was_not_declared_fails_the_call(case: &Case<'_>) {
-    assert_fails(case, "write_undeclared", "", ErrorKind::ClassFailed).await;
+    for input in ["", "append"] {
+        assert_fails(case, "write_undeclared", input, ErrorKind::ClassFailed).await;
+    }
     let object = case.make_full("o").await;
     let op = ReadOp::new().stat().exec("hello", "write_undeclared", "");
     assert_eq!(kind(case.pool.read(&object, op).await), ErrorKind::ClassFailed);
@@ -77,7 +79,7 @@ pub(super) async fn a_read_that_was_not_declared_fails_the_call(case: &Case<'_>)
 
 /// `stat` does not count as a read: `record` calls it and declares only the write flag.
 pub(super) async fn a_method_reads_before_it_writes(case: &Case<'_>) {
-    for part in ["data", "xattrs", "omap"] {
+    for part in ["data", "appended", "xattrs", "omap"] {
         assert_fails(case, "read_after_write", part, ErrorKind::ClassFailed).await;
     }
     assert_fails(case, "read_after_write", "", ErrorKind::InvalidArgument).await;

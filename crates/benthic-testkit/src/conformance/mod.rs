@@ -269,6 +269,7 @@ macro_rules! conformance_cases {
                 a_method_that_does_not_write_needs_the_object
                 a_write_method_that_writes_nothing_changes_nothing
                 a_method_reads_the_old_object_and_stats_the_new
+                a_method_appends_after_its_own_changes
                 a_method_on_a_missing_object_reads_not_found
                 a_method_is_the_first_step_and_the_only_method
                 steps_after_a_method_see_its_changes

@@ -17,8 +17,9 @@ const MD5_XATTR: &str = "digest.md5";
 
 type Call = (&'static str, &'static str, &'static str);
 
-const WRITE_CALLS: [Call; 10] = [
+const WRITE_CALLS: [Call; 11] = [
     ("hello", "record", "Ada"),
+    ("hello", "append_line", "tail"),
     ("hello", "old_and_new", ""),
     ("hello", "old_and_new", "\"tail\""),
     ("hello", "nothing", ""),
@@ -62,6 +63,10 @@ pub(crate) fn call(object: &mut Option<Object>, call: &ClassCall) -> Result<Call
             let greeting = greeting(input);
             let xattrs = [(GREETING_XATTR.to_owned(), greeting.clone())].into();
             *object = Some(Object { data: greeting.to_vec(), xattrs, ..Object::default() });
+            WROTE
+        }
+        ("hello", "append_line", object) => {
+            object.get_or_insert_default().data.extend([input.as_bytes(), b"\n"].concat());
             WROTE
         }
         ("hello", "old_and_new", object) => {
