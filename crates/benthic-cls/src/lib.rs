@@ -20,9 +20,12 @@
 mod access;
 mod counts;
 mod ffi;
+pub mod json;
 pub mod library;
 
 pub use benthic_class_names::is_library_name;
+/// The crates with which a class of your own reads and writes JSON; see [`json`].
+pub use {serde, serde_json};
 
 /// Exports classes as the library `libcls_NAME.so`. Takes NAME as a literal and a
 /// [`ClassRegistry`](benthic_core::ClassRegistry). Use it once per package.

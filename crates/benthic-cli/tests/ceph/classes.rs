@@ -8,10 +8,6 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// Makes class builds share the workspace's target directory. A reader of the guide has a separate
-/// one.
-const MAKE: &str = r#"make() { [ -e target ] || ln -s "$BENTHIC_TEST_TARGET" target; command make --no-print-directory "$@"; }"#;
-
 /// Steps that the guide does not show: the OSD log, and a cluster whose class lists do not allow
 /// every class.
 const BEYOND_THE_GUIDE: &str = r#"
@@ -22,6 +18,9 @@ sed -i '/^osd_class_.*_list/d' "$CEPH_CONF"
 benthic cluster kill osd.0 --dir ../benthic-cluster
 echo "== an OSD that does not answer"
 benthic --json class ls --library mydigest_1 2>&1
+echo "== of all libraries"
+benthic --json class ls 2>&1
+echo "== it answers again"
 benthic cluster start osd.0 --dir ../benthic-cluster
 benthic exec photos/reef.txt mydigest_2 sum && exit 1 || echo "refused with status $?"
 benthic --json class install --print > ../print.json
@@ -48,8 +47,7 @@ fn the_guide_leads_from_nothing_to_a_class_in_an_osd() {
     let end = blocks.pop().unwrap();
     assert!(blocks.len() >= 6 && end.contains("down --remove"), "all of it was found");
     let binary = Path::new(env!("CARGO_BIN_EXE_benthic")).parent().unwrap();
-    let target = binary.parent().unwrap();
-    let script = [MAKE, &blocks.join("\n"), BEYOND_THE_GUIDE, end].join("\n");
+    let script = [&blocks.join("\n"), BEYOND_THE_GUIDE, end].join("\n");
     let script = script.replace("$PWD/target/release", &binary.display().to_string());
     let scratch = tempfile::tempdir().unwrap();
     // Removes the cluster even if the script fails.
@@ -60,7 +58,6 @@ fn the_guide_leads_from_nothing_to_a_class_in_an_osd() {
         .args(["-euo", "pipefail", "-c", &script])
         .current_dir(root)
         .env("TMPDIR", scratch.path())
-        .env("BENTHIC_TEST_TARGET", target)
         .env_remove("BENTHIC_STORE")
         .env_remove("CEPH_CONF")
         .output()
@@ -71,6 +68,8 @@ fn the_guide_leads_from_nothing_to_a_class_in_an_osd() {
     assert_eq!(stdout.matches(&sum).count(), 7, "as output and attribute, of one and of all: {stdout}");
     for expected in [
         "3 passed",
+        "1 passed",
+        "\n5\n5\n7\n",
         &format!("reef.txt\t{sum}"),
         "mydigest: a digest, computed beside the object",
         "mydigest_1 build",
@@ -88,6 +87,9 @@ fn the_guide_leads_from_nothing_to_a_class_in_an_osd() {
     let silent: Value = serde_json::from_str(silent.lines().next().unwrap()).unwrap();
     let warning = silent["warning"]["message"].as_str().unwrap();
     assert!(warning.starts_with("osd.0: it "), "{warning}");
+    let all =
+        stdout.split("== of all libraries\n").nth(1).unwrap().split("== it answers again").next().unwrap();
+    assert_eq!((all.lines().count(), all.matches("osd.0").count()), (1, 1), "one warning per OSD: {all}");
     let printed = stdout.lines().find_map(|line| line.strip_prefix("printed: ")).unwrap();
     let printed: Value = serde_json::from_str(printed).unwrap();
     let commands = printed["commands"].to_string();

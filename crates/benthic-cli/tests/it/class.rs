@@ -2,7 +2,6 @@
 
 use crate::support::{Home, printed, tree};
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 const LIBRARY: &[u8] = b"\x7fELF....\0__cls_init\0....";
@@ -11,8 +10,16 @@ const LIBRARY: &[u8] = b"\x7fELF....\0__cls_init\0....";
 fn a_new_class_is_a_project_that_names_this_source_tree() {
     let home = Home::bare();
     assert!(home.ok(&["class", "new", "my_digest"]).contains("my_digest/src/lib.rs"));
-    let expected =
-        [".gitignore", "Cargo.lock", "Cargo.toml", "Makefile", "README.md", "src/lib.rs", "src/tests.rs"];
+    let expected = [
+        ".cargo/config.toml",
+        ".gitignore",
+        "Cargo.lock",
+        "Cargo.toml",
+        "Makefile",
+        "README.md",
+        "src/lib.rs",
+        "src/tests.rs",
+    ];
     assert_eq!(tree(&home.path("my_digest")), expected);
     let manifest = String::from_utf8(home.read("my_digest/Cargo.toml")).unwrap();
     let root = fs::canonicalize(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).unwrap();
@@ -23,22 +30,75 @@ fn a_new_class_is_a_project_that_names_this_source_tree() {
     assert!(code.contains("export!(\"my_digest_1\"") && code.contains("\"my_digest.sum\""), "{code}");
     for file in expected {
         let text = String::from_utf8(home.read(&format!("my_digest/{file}"))).unwrap();
-        assert!(["{name}", "{tree}"].iter().all(|left| !text.contains(left)), "{file}");
+        assert!(["{name}", "{tree}", "{build}"].iter().all(|left| !text.contains(left)), "{file}");
     }
     // An existing empty directory is accepted.
     fs::create_dir(home.path("other")).unwrap();
     assert_eq!(home.json(&["class", "new", "other"])[0]["class"], "other");
 }
 
+/// Runs `make test` in a project and returns what it and cargo print.
+fn make_test(home: &Home, project: &str) -> String {
+    let mut make = Command::new("make");
+    make.args(["test", concat!("CARGO=", env!("CARGO"))]).current_dir(home.path(project));
+    let run = make.output().unwrap();
+    printed(&run, &["make test"]) + &String::from_utf8_lossy(&run.stderr)
+}
+
 #[test]
-fn a_class_name_does_not_clash_with_identifiers_in_its_code() {
+fn a_class_compiles_nothing_that_was_compiled_before() {
     let home = Home::bare();
-    home.ok(&["class", "new", "class"]);
-    // Reuses the workspace's build artifacts.
-    let target = Path::new(env!("CARGO_BIN_EXE_benthic")).ancestors().nth(2).unwrap();
-    let mut test = Command::new(env!("CARGO"));
-    test.args(["test", "--release", "--target-dir"]).arg(target).current_dir(home.path("class"));
-    assert!(printed(&test.output().unwrap(), &["cargo test"]).contains("3 passed"));
+    // A name that is a keyword does not clash with the identifiers of the code.
+    for (name, is_first) in [("class", true), ("second", false)] {
+        home.ok(&["class", "new", name]);
+        let test = make_test(&home, name);
+        assert!(test.contains("3 passed"), "{test}");
+        let compiled: Vec<&str> =
+            test.lines().filter_map(|line| line.trim_start().strip_prefix("Compiling ")).collect();
+        let only_itself = matches!(compiled[..], [itself] if itself.starts_with("cls_second "));
+        assert!(is_first || only_itself, "{compiled:?}");
+    }
+}
+
+/// The file that a command of the guide writes.
+fn file_in_guide<'a>(guide: &'a str, file: &str) -> &'a str {
+    let text = guide.split(&format!("cat > {file} <<'END'\n")).nth(1).unwrap();
+    text.split("\nEND\n").next().unwrap()
+}
+
+#[test]
+fn the_counter_and_the_examples_of_the_guide_compile_and_pass_their_tests() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let guide = fs::read_to_string(format!("{root}/docs/guide/classes.md")).unwrap();
+    let context = fs::read_to_string(format!("{root}/crates/benthic-core/src/context.rs")).unwrap();
+    let rows: Vec<&str> = guide
+        .lines()
+        .filter(|line| line.starts_with("| ") && line.contains("`") && line.contains("context."))
+        .collect();
+    let examples: Vec<&str> = rows.iter().map(|row| row.split('`').rev().nth(1).unwrap()).collect();
+    let calls: Vec<&str> = context
+        .split_once("impl MethodContext<'_> {")
+        .unwrap()
+        .1
+        .lines()
+        .filter_map(|line| line.strip_prefix("    pub fn "))
+        .map(|rest| rest.split('(').next().unwrap())
+        .collect();
+    assert!(calls.contains(&"append") && calls.len() == examples.len(), "{calls:?}");
+    for call in calls {
+        let used = format!("context.{call}(");
+        assert_eq!(examples.iter().filter(|example| example.contains(&used)).count(), 1, "{call}");
+    }
+    let home = Home::bare();
+    home.ok(&["class", "new", "counter"]);
+    home.file("counter/src/tests.rs", file_in_guide(&guide, "src/tests.rs"));
+    let examples = format!(
+        "\nuse benthic_core::LogLevel;\n#[allow(unused_variables)]\npub fn examples(context: &mut MethodContext<'_>) -> \
+         Result<()> {{\n{}\nOk(())\n}}\n",
+        examples.join("\n")
+    );
+    home.file("counter/src/lib.rs", file_in_guide(&guide, "src/lib.rs").to_owned() + &examples);
+    assert!(make_test(&home, "counter").contains("1 passed"));
 }
 
 #[test]

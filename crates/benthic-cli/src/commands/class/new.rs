@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 /// The source tree that this program was built from. A new class depends on crates in it.
 const BUILT_FROM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// The files of a new project: their paths and templates. `{name}` and `{tree}` are replaced.
+/// The files of a new project: their paths and templates. `{name}`, `{tree}` and `{build}` are
+/// replaced.
 /// Templates use the name only in strings, paths and comments: as an identifier it could clash with
 /// the code or be a Rust keyword.
 const FILES: [(&str, &str); 6] = [
@@ -24,6 +25,9 @@ const FILES: [(&str, &str); 6] = [
     ("src/lib.rs", include_str!("template/lib.rs")),
     ("src/tests.rs", include_str!("template/tests.rs")),
 ];
+
+/// The file that makes cargo reuse what Benthic's build has compiled.
+const CARGO_CONFIG: (&str, &str) = (".cargo/config.toml", include_str!("template/config.toml"));
 
 #[derive(Args)]
 #[command(
@@ -88,11 +92,15 @@ fn create_project(name: &str, tree: Option<&Path>) -> Result<PathBuf> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => return Err(failed("cannot read the directory", &dir, error)),
     }
-    let src = dir.join("src");
-    fs::create_dir_all(&src).map_err(|error| failed("cannot create the directory", &src, error))?;
-    for (file, template) in FILES {
+    let build_dir = shared_build_dir(&tree);
+    for (file, template) in FILES.into_iter().chain(build_dir.is_some().then_some(CARGO_CONFIG)) {
         let path = dir.join(file);
-        let text = template.replace("{name}", name).replace("{tree}", &tree.display().to_string());
+        let text = template
+            .replace("{name}", name)
+            .replace("{tree}", &tree.display().to_string())
+            .replace("{build}", build_dir.as_deref().unwrap_or_default());
+        let parent = path.parent().unwrap_or(&dir);
+        fs::create_dir_all(parent).map_err(|error| failed("cannot create the directory", parent, error))?;
         fs::write(&path, text).map_err(|error| failed("cannot write the file", &path, error))?;
     }
     // Use the same versions of the same crates, which this machine already has.
@@ -100,6 +108,17 @@ fn create_project(name: &str, tree: Option<&Path>) -> Result<PathBuf> {
     fs::copy(tree.join("Cargo.lock"), &lock)
         .map_err(|error| failed("cannot write the file", &lock, error))?;
     Ok(std::path::absolute(&dir).unwrap_or(dir))
+}
+
+/// The directory in which cargo built this program, or else the source tree. `None` if the user may
+/// not write there; the project then compiles everything itself.
+fn shared_build_dir(tree: &Path) -> Option<String> {
+    let program = std::env::current_exe().ok()?;
+    let built_here = program.ancestors().nth(2).filter(|dir| dir.join("CACHEDIR.TAG").exists());
+    let dir = built_here.map_or_else(|| tree.join("target"), Path::to_owned);
+    fs::create_dir_all(&dir).ok()?;
+    tempfile::tempfile_in(&dir).ok()?;
+    dir.to_str().filter(|path| !path.contains(['"', '\\'])).map(ToOwned::to_owned)
 }
 
 fn find_tree(given: Option<&Path>) -> Result<PathBuf> {

@@ -1,0 +1,64 @@
+//! JSON as the input and output of methods.
+//!
+//! A class derives `Deserialize` and `Serialize` for its types from this crate's
+//! [`serde`](crate::serde). The derived code must find serde under that name:
+//!
+//! ```
+//! use benthic_cls::json;
+//! use benthic_cls::serde::{Deserialize, Serialize};
+//!
+//! #[derive(Deserialize, Serialize)]
+//! #[serde(crate = "benthic_cls::serde")]
+//! struct Range {
+//!     from: u64,
+//!     to: u64,
+//! }
+//!
+//! let range: Range = json::parse(br#"{"from":3,"to":5}"#)?;
+//! assert_eq!(json::encode(&range)?, br#"{"from":3,"to":5}"#);
+//! # Ok::<(), benthic_core::Error>(())
+//! ```
+
+use benthic_core::{Error, ErrorKind, Result};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Parses the input of a method.
+///
+/// # Errors
+/// `InvalidArgument` if the input is not the JSON of a `T`.
+pub fn parse<T: DeserializeOwned>(input: &[u8]) -> Result<T> {
+    serde_json::from_slice(input).map_err(|error| {
+        let message = "the input is not the JSON that this method takes";
+        Error::new(ErrorKind::InvalidArgument, message).with_source(error)
+    })
+}
+
+/// Encodes the output of a method.
+///
+/// # Errors
+/// `Internal` if JSON cannot represent the value, such as a map whose keys are no text.
+pub fn encode(value: &impl Serialize) -> Result<Vec<u8>> {
+    serde_json::to_vec(value).map_err(|error| {
+        Error::new(ErrorKind::Internal, "the output cannot be encoded as JSON").with_source(error)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{encode, parse};
+    use benthic_core::ErrorKind;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn only_the_json_of_the_type_is_accepted() {
+        assert_eq!(parse::<Vec<u8>>(b"[1, 2]").unwrap(), [1, 2]);
+        for input in ["", "[1, 2] 3", "[256]", "{}", "\u{1}"] {
+            let error = parse::<Vec<u8>>(input.as_bytes()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{input}");
+        }
+        assert_eq!(encode(&[1, 2]).unwrap(), b"[1,2]");
+        let error = encode(&BTreeMap::from([([1, 2], 3)])).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Internal);
+    }
+}
