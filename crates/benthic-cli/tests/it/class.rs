@@ -146,6 +146,46 @@ fn only_class_libraries_can_be_installed() {
 }
 
 #[test]
+fn commands_find_the_cluster_that_cluster_env_named() {
+    let home = Home::bare();
+    home.file("libcls_mine_1.so", LIBRARY);
+    let marker = r#"{"format":1,"fsid":"0c6a8c1e","mon_port":20000,"osds":1,"complete":true}"#;
+    for dir in ["named", "benthic-cluster"] {
+        home.file(&format!("{dir}/benthic-cluster.json"), marker);
+        home.file(&format!("{dir}/classes/readme"), "");
+    }
+    let conf = |file: &str| home.path(file).display().to_string();
+    let store = |file: &str| format!("ceph:?conf={}", conf(file));
+    let install = ["class", "install", "libcls_mine_1.so", "--cluster"];
+    let installed = |variables: &[(&str, String)]| {
+        let run = home.command(&install).env_remove("CEPH_CONF").envs(variables.iter().cloned()).output();
+        printed(&run.unwrap(), &install)
+    };
+    for variables in [
+        vec![("CEPH_CONF", conf("named/ceph.conf"))],
+        vec![("BENTHIC_STORE", store("named/ceph.conf"))],
+        vec![("CEPH_CONF", conf("benthic-cluster/ceph.conf")), ("BENTHIC_STORE", store("named/ceph.conf"))],
+        // In `benthic cluster at SITE -- bash`.
+        vec![("CEPH_CONF", conf("named/sites/msu.conf"))],
+        vec![("CEPH_CONF", conf("named/ceph.conf")), ("BENTHIC_STORE", "file:data".to_owned())],
+    ] {
+        assert!(installed(&variables).contains("/named/classes/"), "{variables:?}");
+    }
+    for variables in [vec![], vec![("CEPH_CONF", "/etc/ceph/ceph.conf".to_owned())]] {
+        assert!(installed(&variables).contains("/benthic-cluster/classes/"), "{variables:?}");
+    }
+
+    // The other verbs do the same, except for `env` and `up`, which name and create clusters.
+    fs::remove_dir_all(home.path("benthic-cluster")).unwrap();
+    let named =
+        |args: &[&str]| home.command(args).env("CEPH_CONF", conf("named/ceph.conf")).output().unwrap();
+    let down = ["cluster", "down"];
+    assert!(printed(&named(&down), &down).contains("down already"));
+    assert!(printed(&named(&["cluster", "down", "--help"]), &down).contains("/named]"));
+    assert!(crate::support::failed(&named(&["cluster", "env"]), 3).contains("no cluster here"));
+}
+
+#[test]
 fn print_without_a_cluster_shows_the_default_settings() {
     let home = Home::bare();
     home.file("libcls_mine_1.so", LIBRARY);

@@ -1,12 +1,13 @@
 //! `benthic class install`: puts a class library into the directory from which OSDs load libraries,
 //! or prints the instructions for doing so.
 
+use crate::commands::cluster::default_dir;
 use benthic_ceph::classes::{self, Settings};
 use benthic_ceph::local::Cluster;
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
-use benthic_program::store::{CLUSTER_DIR, blocking};
+use benthic_program::store::blocking;
 use benthic_program::units::shell_word;
 use benthic_program::uri::StoreUri;
 use clap::Args;
@@ -28,15 +29,14 @@ const BUILD_DIR: &str = "target/release";
 pub struct InstallArgs {
     /// The library [default: that of the project in this directory]
     file: Option<PathBuf>,
-    /// Install it in the local cluster in DIR, which `benthic cluster up` created
+    /// Install it in the local cluster in DIR; by default, in the one that `cluster env` named
     #[arg(
         long,
         value_name = "DIR",
         num_args = 0..=1,
-        default_missing_value = CLUSTER_DIR,
         required_unless_present_any = ["class_dir", "print"]
     )]
-    cluster: Option<PathBuf>,
+    cluster: Option<Option<PathBuf>>,
     /// Install it in DIR, the osd_class_dir of OSDs on this machine
     #[arg(long, value_name = "DIR", conflicts_with = "cluster")]
     class_dir: Option<PathBuf>,
@@ -51,11 +51,12 @@ pub async fn run(args: InstallArgs, session: &Session) -> Outcome {
         None => find_built_library()?,
     };
     let name = classes::library_name(&library)?.to_owned();
+    let cluster = args.cluster.map(|dir| dir.unwrap_or_else(default_dir));
     if args.print {
-        return print(&library, &name, args.cluster, session).await;
+        return print(&library, &name, cluster, session).await;
     }
     let (installed, older) = blocking(move || {
-        let class_dir = match (args.class_dir, args.cluster) {
+        let class_dir = match (args.class_dir, cluster) {
             (Some(class_dir), _) => class_dir,
             (None, Some(cluster)) => Cluster::open(&cluster)?.class_dir(),
             (None, None) => {

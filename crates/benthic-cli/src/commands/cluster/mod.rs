@@ -10,23 +10,49 @@ use benthic_program::exit::Outcome;
 use benthic_program::progress::Progress;
 use benthic_program::session::Session;
 use benthic_program::store::{CLUSTER_DIR, blocking};
+use benthic_program::uri::StoreUri;
 use benthic_program::{interrupt, units};
 use clap::{Args, Subcommand};
 use serde_json::json;
+use std::env;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub const EXAMPLES: &str = "The cluster is a real Ceph cluster of plain processes, with all files in one directory. \
     It runs on the loopback interface, or at several sites with a delay between them. It is only for development and \
     tests, because its data do not survive the loss of this machine. The daemons continue to run after the command \
-    ends.\n\nExamples:\n  benthic cluster up\n  eval \"$(benthic cluster env)\"\n  \
+    ends. In a shell with the variables of `cluster env`, the other commands use that cluster.\n\nExamples:\n  benthic cluster up\n  eval \"$(benthic cluster env)\"\n  \
     benthic cluster status\n  benthic cluster down";
 
+/// Selects a cluster to work on.
 #[derive(Args)]
 pub struct ClusterDir {
+    /// Directory of the cluster; by default, the one that `cluster env` named
+    #[arg(long, value_name = "DIR", default_value_os_t = default_dir())]
+    dir: PathBuf,
+}
+
+/// Selects a cluster to create or to name. The one that `cluster env` named does not count: a shell
+/// that knows one cluster can so create another one, and switch to it.
+#[derive(Args)]
+pub struct NewClusterDir {
     /// Directory of the cluster
     #[arg(long, value_name = "DIR", default_value = CLUSTER_DIR)]
     dir: PathBuf,
+}
+
+/// The directory of the local cluster that the variables of `cluster env` name, or else the usual
+/// one.
+pub fn default_dir() -> PathBuf {
+    let store = env::var("BENTHIC_STORE").ok().and_then(|uri| match uri.parse() {
+        Ok(StoreUri::Ceph { conf, .. }) => conf,
+        _ => None,
+    });
+    let named = store.into_iter().chain(env::var_os("CEPH_CONF").map(PathBuf::from));
+    // The configuration for clients at a site is in a directory of its own.
+    let dirs =
+        named.flat_map(|conf| conf.ancestors().skip(1).take(2).map(Path::to_owned).collect::<Vec<_>>());
+    dirs.into_iter().find(|dir| Cluster::open(dir).is_ok()).unwrap_or_else(|| CLUSTER_DIR.into())
 }
 
 #[derive(Args)]
@@ -75,7 +101,7 @@ pub enum ClusterCommand {
     },
     /// Print shell variables for clients of the cluster
     #[command(after_help = "Example:\n  eval \"$(benthic cluster env)\"")]
-    Env(ClusterDir),
+    Env(NewClusterDir),
     /// Kill a daemon, as a crash would
     #[command(after_help = "Example:\n  benthic cluster kill osd.2")]
     Kill(DaemonArgs),

@@ -1,7 +1,7 @@
 //! `benthic cluster status|logs|env`: shows the state, logs and environment variables of a local
 //! cluster.
 
-use super::ClusterDir;
+use super::{ClusterDir, NewClusterDir};
 use benthic_ceph::local::{Cluster, Daemon, DaemonStatus, SiteStatus, Status};
 use benthic_core::Result;
 use benthic_program::exit::Outcome;
@@ -64,7 +64,7 @@ pub async fn logs(daemon: Option<Daemon>, lines: usize, place: ClusterDir, sessi
     Ok(())
 }
 
-pub async fn env(place: ClusterDir, session: &Session) -> Outcome {
+pub async fn env(place: NewClusterDir, session: &Session) -> Outcome {
     let conf = blocking(move || Ok(Cluster::open(&place.dir)?.conf())).await?;
     let store = store_uri(&conf);
     // The path contains no quote, because a cluster refuses such a directory.

@@ -1,6 +1,6 @@
 //! `benthic cluster up`: creates a local cluster or starts a stopped one.
 
-use super::{ClusterDir, progress};
+use super::{NewClusterDir, progress};
 use benthic_ceph::local::{Cluster, Daemon, MBIT_PER_S_MAX, OSDS_MAX, Plan, RTT_MS_MAX, UpOutcome};
 use benthic_core::{Stopwatch, SystemClock};
 use benthic_program::exit::Outcome;
@@ -41,7 +41,7 @@ pub struct UpArgs {
     #[arg(long, value_name = "FILE,…", value_delimiter = ',')]
     classes: Vec<PathBuf>,
     #[command(flatten)]
-    place: ClusterDir,
+    place: NewClusterDir,
 }
 
 pub async fn run(args: UpArgs, session: &Session) -> Outcome {
