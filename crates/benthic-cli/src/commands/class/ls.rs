@@ -61,18 +61,28 @@ async fn list_osds(args: LsArgs, rados: &RadosStore, session: &Session) -> Outco
     let named = !args.library.is_empty();
     let installed = async { if named { args.library } else { installed_here(session.uri()).await } };
     let (libraries, osds) = futures::join!(installed, osds(rados));
-    let osds = osds?;
+    let mut osds = osds?;
+    let osd_count = osds.len();
     for library in libraries {
         let answers = ask_osds(rados, &osds, &library).await;
-        let is_missing = answers.iter().all(|(_, answer)| matches!(answer, Ok(None)));
+        // An OSD that does not answer gets one warning and no further request, which would take 5 s.
+        let silent = |osd: &OsdTarget| answers.iter().any(|(id, answer)| *id == osd.id && is_silent(answer));
+        osds.retain(|osd| !silent(osd));
+        let is_missing = answers.iter().all(|(_, answer)| matches!(answer, Ok(None)) || is_silent(answer));
         if is_missing && !named && library != CLASS_LIBRARY {
             // An OSD could load this library, but it is not a Benthic class library.
             continue;
         }
-        list(&library, &answers, osds.len(), session)?;
-        warn(&library, &answers, session);
+        list(&library, &answers, osd_count, session)?;
+        for warning in warnings_about(&library, &answers) {
+            session.out.warning(warning);
+        }
     }
     Ok(())
+}
+
+fn is_silent(answer: &Result<Option<LibraryInfo>>) -> bool {
+    matches!(answer, Err(error) if error.kind() == ErrorKind::Unavailable)
 }
 
 /// Benthic's own library, and the other libraries in the directory from which OSDs on this machine
@@ -146,32 +156,53 @@ fn list(library: &str, answers: &Answers, osds: usize, session: &Session) -> Out
     Ok(())
 }
 
-fn warn(library: &str, answers: &Answers, session: &Session) {
+fn warnings_about(library: &str, answers: &Answers) -> Vec<String> {
     let Library { builds, without, .. } = group_by_build(library, answers);
+    let mut warnings = Vec::new();
     if !without.is_empty() {
         let how = "`benthic class install --print` prints the steps to install it";
-        session.out.warning(format_args!("{} does not have the library {library}; {how}", names(&without)));
+        warnings.push(format!("{} does not have the library {library}; {how}", names(&without)));
     }
+    let mut failures: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
     for (osd, answer) in answers {
         if let Err(error) = answer {
-            session.out.warning(format_args!("osd.{osd}: {}", error.message()));
+            failures.entry(error.message()).or_default().push(*osd);
         }
     }
+    warnings.extend(failures.iter().map(|(message, osds)| format!("{}: {message}", names(osds))));
     if builds.len() > 1 {
         let in_osds = |found: &OsdBuild| format!("{} in {}", found.build, names(&found.osds));
         let each: Vec<_> = builds.iter().map(in_osds).collect();
-        session.out.warning(format_args!("the OSDs run different builds of {library}: {}", each.join(", ")));
+        warnings.push(format!("the OSDs run different builds of {library}: {}", each.join(", ")));
     }
     if library == CLASS_LIBRARY && builds.iter().any(|found| found.build != BUILD) {
         let builds: Vec<_> = builds.iter().map(|found| found.build.as_str()).collect();
-        session.out.warning(format_args!(
+        warnings.push(format!(
             "this program is build {BUILD}, and the OSDs run {library} build {}; install this build's library and \
              restart the OSDs",
             builds.join(", ")
         ));
     }
+    warnings
 }
 
 fn names(osds: &[i64]) -> String {
     osds.iter().map(|osd| format!("osd.{osd}")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Answers, warnings_about};
+    use benthic_ceph::CLASS_LIBRARY;
+    use benthic_core::{Error, ErrorKind};
+
+    #[test]
+    fn osds_with_the_same_failure_share_a_warning() {
+        let down = || Err(Error::new(ErrorKind::Unavailable, "the OSD is down"));
+        let answers: Answers = vec![(0, down()), (1, Ok(None)), (2, down())];
+        let warnings = warnings_about(CLASS_LIBRARY, &answers);
+        assert_eq!(warnings.len(), 2, "{warnings:?}");
+        assert!(warnings[0].starts_with("osd.1 does not have the library benthic_1"), "{warnings:?}");
+        assert_eq!(warnings[1], "osd.0, osd.2: the OSD is down");
+    }
 }
