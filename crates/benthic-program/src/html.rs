@@ -14,6 +14,26 @@ pub struct Bar {
     pub class: &'static str,
 }
 
+/// One of the figures at the top of a page.
+pub struct Figure {
+    /// The figure itself, such as `368×`.
+    pub value: String,
+    /// What it counts, in a few words.
+    pub label: String,
+    /// The measurements behind it.
+    pub detail: String,
+}
+
+impl Figure {
+    /// A ratio of costs, the usual way to the way that is shown. `less` and `more` are the words for
+    /// a ratio above 1, which is a gain, and below 1.
+    pub fn of_ratio(ratio: f64, [less, more]: [&str; 2], what: &str, detail: String) -> Figure {
+        let (ratio, word) = if ratio < 1.0 { (1.0 / ratio.max(1e-9), more) } else { (ratio, less) };
+        let decimals = if ratio < 10.0 { 1 } else { 0 };
+        Figure { value: format!("{ratio:.decimals$}×"), label: format!("{word} {what}"), detail }
+    }
+}
+
 /// Builds a page. `body` is HTML; `title` is text, which this function escapes.
 pub fn page(title: &str, body: &str) -> String {
     format!(
@@ -22,6 +42,19 @@ pub fn page(title: &str, body: &str) -> String {
          <title>{}</title>\n<style>\n{STYLE}</style></head><body>\n{body}\n</body></html>\n",
         escape(title)
     )
+}
+
+/// Shows the figures side by side, or below each other on a phone. All of it is text, which this
+/// function escapes.
+pub fn figures(figures: &[Figure]) -> String {
+    let figures: String = figures
+        .iter()
+        .map(|Figure { value, label, detail }| {
+            let (value, label, detail) = (escape(value), escape(label), escape(detail));
+            format!("<div><b>{value}</b> {label}<p class=soft>{detail}</p></div>\n")
+        })
+        .collect();
+    format!("<div class=figures>\n{figures}</div>")
 }
 
 /// Draws an SVG chart of horizontal bars. Each label is above its bar, so that the chart is
@@ -49,12 +82,18 @@ pub fn chart(bars: &[Bar]) -> String {
     svg + "</svg>"
 }
 
-/// Builds a table. The cells are text, which this function escapes.
+/// Builds a table. The cells are text, which this function escapes. On a phone each row is a block
+/// of lines, and each line begins with its column's head.
 pub fn table(heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let labels = heads.iter().map(|head| escape(head));
     let heads: String = heads.iter().map(|head| format!("<th>{}</th>", escape(head))).collect();
     let rows: String = rows
         .map(|row| {
-            let cells: String = row.iter().map(|cell| format!("<td>{}</td>", escape(cell))).collect();
+            let cells: String = row
+                .iter()
+                .zip(labels.clone())
+                .map(|(cell, label)| format!("<td data-label=\"{label}\">{}</td>", escape(cell)))
+                .collect();
             format!("<tr>{cells}</tr>\n")
         })
         .collect();
@@ -74,11 +113,28 @@ pub fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bar, chart, escape};
+    use super::{Bar, Figure, chart, escape, figures, table};
+
+    #[test]
+    fn a_loss_is_no_gain() {
+        let shown = |ratio| {
+            let figure = Figure::of_ratio(ratio, ["less", "more"], "time", String::new());
+            format!("{} {}", figure.value, figure.label)
+        };
+        assert_eq!(
+            [368.4, 9.94, 1.0, 0.5, 0.0].map(shown),
+            ["368× less time", "9.9× less time", "1.0× less time", "2.0× more time", "1000000000× more time"]
+        );
+    }
 
     #[test]
     fn names_are_escaped() {
         assert_eq!(escape("<a href=\"x\">&"), "&lt;a href=&quot;x&quot;&gt;&amp;");
+        let figure = Figure { value: "<".into(), label: "&".into(), detail: "\"".into() };
+        assert!(figures(&[figure]).contains("<b>&lt;</b> &amp;<p class=soft>&quot;</p>"));
+        let row = vec!["<td>".to_owned()];
+        let table = table(&["a\"b"], [row].into_iter());
+        assert!(table.contains("<td data-label=\"a&quot;b\">&lt;td&gt;</td>"), "{table}");
         let bar = Bar { label: "<b>".to_owned(), length: 0.0, value: "0".to_owned(), class: "other" };
         let svg = chart(&[bar]);
         assert!(svg.contains("&lt;b&gt;") && !svg.contains("NaN"), "{svg}");

@@ -22,7 +22,7 @@ fn the_demo_runs_in_osds_and_reports_network_traffic() {
     assert!(found["round_trip_ms"].as_f64().unwrap() > 0.0);
     for published in found["published"].as_array().unwrap() {
         assert!(published["client_buffered"].is_null(), "nothing is buffered on Ceph: {published}");
-        assert_eq!(keys(&published["in_storage"]), ["crossed_bytes", "seconds"]);
+        assert_eq!(keys(&published["in_storage"]), ["crossed_bytes", "round_trips", "seconds"]);
     }
     // A second run recreates the demo's own pool. `verify` finds the stored digests.
     let text = home.ok(&demo);
@@ -32,7 +32,10 @@ fn the_demo_runs_in_osds_and_reports_network_traffic() {
     let verify = ["exec", "--store", &store, "--all", "demo-in-osds", "digest", "verify", "md5"];
     assert_eq!(home.ok(&verify).lines().count() as u64, objects);
     let page = String::from_utf8(home.read("benthic-demo.html")).unwrap();
-    assert!(page.contains("crossed the network") && page.contains("<svg") && !page.contains("NaN"), "{page}");
+    assert!(
+        page.contains("moved over the network") && page.contains("<svg") && !page.contains("NaN"),
+        "{page}"
+    );
     home.ok(&["pool", "rm", "--store", &store, "demo-in-osds"]);
 }
 

@@ -14,12 +14,27 @@ fn demo<'a>(args: &[&'a str]) -> Vec<&'a str> {
 fn generated_files_agree_with_md5sum_and_the_report_stands_alone() {
     let home = Home::bare();
     let text = home.ok(&demo(&["--size", "4MiB"]));
-    for part in
-        ["the same.", "from the store", "digest in storage", "no network", "3 times stat", "client, buffered"]
-    {
+    for part in [
+        "the same.",
+        "from the store",
+        "digest in storage",
+        "no network",
+        "3 times stat",
+        "client, buffered",
+        "4.5× fewer round trips to digest one object 3 times: the published form, on 0 B: 2 in storage, 9 at the client",
+        "Mastering Ceph",
+    ] {
         assert!(text.split_whitespace().collect::<Vec<_>>().join(" ").contains(part), "{part}: {text}");
     }
     let page = String::from_utf8(home.read("benthic-demo.html")).unwrap();
+    // What the experiment shows comes first, then the charts, then the tables.
+    let at = |part: &str| page.find(part).unwrap_or_else(|| panic!("{part}: {page}"));
+    let parts = ["class=figures", "fewer bytes moved", "no network here", "<svg", "Mastering Ceph", "<table"];
+    assert!(parts.map(at).is_sorted(), "{:?}", parts.map(at));
+    let chart = &page[at("<svg")..at("</svg>")];
+    let bars: Vec<f64> =
+        chart.split(" width=").skip(1).map(|rest| rest.split(' ').next().unwrap().parse().unwrap()).collect();
+    assert!(matches!(bars[..], [in_storage, at_client] if in_storage < at_client / 10.0), "{chart}");
     assert!(page.contains("<svg") && page.contains("prefers-color-scheme") && page.contains("viewport"));
     assert!(
         !page.contains("http") && !page.contains("<script") && !page.contains("NaN"),
@@ -62,6 +77,11 @@ fn a_data_directory_is_used_without_the_store_in_it() {
             (Some(name), Some(3), Some(4))
         );
     }
+    // The storage needs a call and a read of the attribute per object; the client needs `stat`, and
+    // a read if the object is not empty.
+    let round_trips: Vec<_> =
+        found["phases"].as_array().unwrap().iter().map(|phase| phase["round_trips"].as_u64()).collect();
+    assert_eq!(round_trips[1..], [Some(2 * 3), Some(2 * 2 + 1), None]);
     // Each digest returned 32 characters.
     assert_eq!(found["phases"][1]["received_bytes"], 3 * 32);
     assert_eq!(found["mismatches"].as_array().unwrap().len(), 0);

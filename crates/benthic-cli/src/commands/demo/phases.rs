@@ -36,15 +36,23 @@ pub struct Phase {
     #[serde(flatten)]
     pub sizes: Sizes,
     pub seconds: f64,
-    /// Payload sent to the engine; `None` for phases without the engine.
+    /// `None` for phases without the engine, as below.
+    pub round_trips: Option<u64>,
+    /// Payload sent to the engine.
     pub sent_bytes: Option<u64>,
     pub received_bytes: Option<u64>,
 }
 
 impl Phase {
     fn new(name: &'static str, sizes: Sizes, stopwatch: Stopwatch, meter: Option<&Meter>) -> Phase {
-        let (sent_bytes, received_bytes) = (meter.map(Meter::sent_bytes), meter.map(Meter::received_bytes));
-        Phase { name, sizes, seconds: seconds(stopwatch), sent_bytes, received_bytes }
+        Phase {
+            name,
+            sizes,
+            seconds: seconds(stopwatch),
+            round_trips: meter.map(Meter::operations),
+            sent_bytes: meter.map(Meter::sent_bytes),
+            received_bytes: meter.map(Meter::received_bytes),
+        }
     }
 
     /// Payload that crossed the engine's boundary in both directions.

@@ -1,5 +1,5 @@
 //! The experiment in its published form: stat, read, MD5 and set attribute on one object, a
-//! thousand times.
+//! thousand times. It is that of the book Mastering Ceph (Nick Fisk, Packt 2017, chapter 6).
 
 use super::{Mismatch, NAMESPACE};
 use benthic_classes::digest::{Algorithm, Hasher, client};
@@ -40,13 +40,18 @@ pub struct Published {
 #[derive(Serialize)]
 pub struct Run {
     pub seconds: f64,
+    pub round_trips: u64,
     /// Payload that crossed the engine's boundary in both directions.
     pub crossed_bytes: u64,
 }
 
 impl Run {
     fn new(stopwatch: Stopwatch, meter: &Meter) -> Run {
-        Run { seconds: seconds(stopwatch), crossed_bytes: meter.sent_bytes() + meter.received_bytes() }
+        Run {
+            seconds: seconds(stopwatch),
+            round_trips: meter.operations(),
+            crossed_bytes: meter.sent_bytes() + meter.received_bytes(),
+        }
     }
 }
 

@@ -1,15 +1,13 @@
-//! The results as one HTML file.
+//! The results as one HTML file: what the experiment shows first, then all measurements.
 
 use super::phases::Phase;
 use super::published::Published;
 use super::{Findings, text};
 use benthic_core::BUILD;
-use benthic_program::html::{Bar, chart, escape, list, page as html_page, table};
+use benthic_program::html::{Bar, chart, escape, figures, list, page as html_page, table};
 use benthic_program::units;
 
 pub fn page(findings: &Findings) -> String {
-    let load = findings.phases.first();
-    let (objects, bytes) = load.map_or((0, 0), |load| (load.sizes.objects, load.sizes.bytes));
     let verdict = if findings.mismatches.is_empty() {
         format!("<p>{}</p>", escape(&text::verdict(findings)))
     } else {
@@ -28,79 +26,70 @@ pub fn page(findings: &Findings) -> String {
     };
     let body = format!(
         "<h1>Code beside the data: the active-storage experiment</h1>\n\
-         <p>{objects} objects, {} ({}), each digested with MD5 beside the object, at the client, and by \
-         md5sum.</p>\n\
-         <p class=soft>{}, benthic {}</p>\n\
-         {verdict}\n<h2>The four phases</h2>\n{}\n\
-         <h2>Throughput, MiB/s</h2>\n{}\n\
-         <h2>Bytes that crossed the {}</h2>\n{}\n<p>{}</p>\n{}{skipped}",
-        units::size(bytes),
-        escape(&findings.data),
+         {verdict}\n{}\n\
+         <p>Every object is digested with MD5 beside the object, at the client, and by md5sum. {}</p>\n\
+         <p class=soft>{}; benthic {}</p>\n\
+         <h2>Bytes that moved {}</h2>\n{}\n<p>{}</p>\n{}\
+         <h2>All phases</h2>\n{}\n{skipped}",
+        figures(&text::figures(findings)),
+        escape(&text::totals(findings)),
         escape(&text::setting(findings)),
         escape(BUILD),
-        table(&text::PHASE_HEADS, findings.phases.iter().map(|phase| text::phase_cells(phase).into())),
-        chart(&throughput(findings)),
-        if findings.ceph { "network" } else { "engine's boundary" },
-        chart(&crossings(findings)),
+        if findings.ceph {
+            "over the network"
+        } else {
+            "between the storage and the client, within one process"
+        },
+        chart(&moved(findings)),
         escape(&text::explain_phases(findings)),
         published(findings),
+        table(&text::PHASE_HEADS, findings.phases.iter().map(|phase| text::phase_cells(phase).into())),
     );
     html_page("Benthic: the active-storage experiment", &body)
 }
 
-fn throughput(findings: &Findings) -> Vec<Bar> {
-    let bars = findings.phases.iter().zip(["other", "storage", "client", "other"]).map(|(phase, class)| {
-        let mib_per_s = units::mib_per_s(phase.sizes.bytes, phase.seconds);
-        Bar { label: phase.name.to_owned(), length: mib_per_s, value: format!("{mib_per_s:.1}"), class }
-    });
-    bars.collect()
-}
-
 #[expect(clippy::cast_precision_loss, reason = "the length of a bar")]
-fn crossings(findings: &Findings) -> Vec<Bar> {
-    let bars = findings.phases.iter().zip(["other", "storage", "client"]).filter_map(|(phase, class)| {
-        let crossed = Phase::crossed_both_ways(phase)?;
-        let value = units::size(crossed);
-        Some(Bar { label: phase.name.to_owned(), length: crossed as f64, value, class })
+fn moved(findings: &Findings) -> Vec<Bar> {
+    let digests = findings.phases.iter().zip([None, Some("storage"), Some("client")]);
+    let bars = digests.filter_map(|(phase, class)| {
+        let moved = Phase::crossed_both_ways(phase)?;
+        let (label, value) = (phase.name.to_owned(), units::size(moved));
+        Some(Bar { label, length: moved as f64, value, class: class? })
     });
     bars.collect()
 }
 
 fn published(findings: &Findings) -> String {
     let rows = findings.published.iter().map(|row| {
+        let in_storage = &row.in_storage;
+        let at_client = row.at_client().map(|(_, run)| {
+            format!("{:.3} s ({})", run.seconds, text::gain(run.seconds, in_storage.seconds))
+        });
         let mut cells = vec![
             units::size(row.size_bytes),
-            format!("{:.3} s", row.in_storage.seconds),
-            row.calls.to_string(),
+            format!("{:.3} s ({})", in_storage.seconds, units::count(row.calls, "call")),
         ];
-        cells.extend(row.at_client().map(|(_, run)| format!("{:.3} s", run.seconds)));
-        cells.extend(row.at_client().map(|(_, run)| text::gain(run.seconds, row.in_storage.seconds)));
-        cells.push(units::size(row.in_storage.crossed_bytes));
-        cells.push(units::size(row.durable.crossed_bytes));
+        cells.extend(at_client);
+        cells.push(format!("{} / {}", in_storage.round_trips, row.durable.round_trips));
+        cells.push(format!(
+            "{} / {}",
+            units::size(in_storage.crossed_bytes),
+            units::size(row.durable.crossed_bytes)
+        ));
         cells
     });
-    let buffered = findings.published.iter().any(|row| row.buffered.is_some());
-    let heads: &[&str] = if buffered {
-        &[
-            "object",
-            "in storage",
-            "calls",
-            "client, durable",
-            "client, buffered",
-            "gain, durable",
-            "gain, buffered",
-            "crossed, in storage",
-            "crossed, client",
-        ]
-    } else {
-        &["object", "in storage", "calls", "client", "gain", "crossed, in storage", "crossed, client"]
-    };
-    let table = table(heads, rows);
+    let mut heads = vec!["object", "in storage"];
+    heads.extend(
+        findings.published.first().into_iter().flat_map(Published::at_client).map(|(label, _)| label),
+    );
+    heads.extend(["round trips: storage / client", "moved: storage / client"]);
     let charts: String = findings.published.iter().map(published_chart).collect();
     format!(
-        "<h2>The published form: one object, {} times stat + read + MD5 + set attribute</h2>\n\
-         {table}\n<p>{}</p>\n{charts}",
+        "<h2>Time of the published form: one object, {} times stat + read + MD5 + set attribute</h2>\n\
+         <p>{}</p>\n<div class=charts>\n{charts}</div>\n{}\n<p>{}</p>\n",
         findings.repeat,
+        escape(text::PUBLISHED_FORM),
+        table(&heads, rows),
         escape(&text::explain_repetitions(findings))
     )
 }
@@ -117,5 +106,5 @@ fn published_chart(row: &Published) -> String {
             class,
         })
         .collect();
-    format!("<h3>object of {}</h3>\n{}\n", units::size(row.size_bytes), chart(&bars))
+    format!("<div><h3>object of {}</h3>\n{}</div>\n", units::size(row.size_bytes), chart(&bars))
 }
