@@ -3,7 +3,7 @@
 use super::super::count;
 use super::Findings;
 use benthic_core::BUILD;
-use benthic_program::html::{self, Bar, escape};
+use benthic_program::html::{self, Bar, Figure, escape};
 use benthic_program::measure::median;
 use benthic_program::units;
 use benthic_sql::choice::Pushdown;
@@ -73,9 +73,11 @@ pub fn json(findings: &Findings) -> Value {
 /// The HTML report.
 pub fn page(findings: &Findings) -> String {
     let lineitem = &findings.lineitem;
-    let where_it_ran = match findings.is_ceph {
-        true => "a Ceph cluster",
-        false => "a store on this machine, where all queries run in the client",
+    let shown = match findings.is_ceph {
+        true => html::figures(&figures(findings)),
+        false => "<p>This store is a directory on this machine. All queries run in the client, so the three modes do the \
+                  same and differ only by chance. On a Ceph cluster they do not.</p>"
+            .to_owned(),
     };
     let seconds = bars(
         findings,
@@ -94,10 +96,10 @@ pub fn page(findings: &Findings) -> String {
         |moved| units::size(moved as u64),
     );
     let body = format!(
-        "<h1>SQL beside the objects: the table experiment</h1>\n\
+        "<h1>SQL beside the objects: the table experiment</h1>\n{shown}\n\
          <p>TPC-H at scale {}: lineitem has {} in {}, {} of Parquet. Each query runs beside the objects that accept \
          it, in the client (here) on the bytes that it needs, and in the faster place (auto); medians of {}, in turns. \
-         All modes returned the same rows.</p>\n<p class=soft>{}, {where_it_ran}; benthic {}</p>\n\
+         All modes returned the same rows.</p>\n<p class=soft>{}; benthic {}</p>\n\
          <h2>Time</h2>\n{seconds}\n<h2>Bytes that moved</h2>\n<p>Objects and replies to the client, and \
          fragments to the objects.</p>\n{moved}\n<h2>All results</h2>\n{}\n<h2>The queries</h2>\n{}",
         findings.scale,
@@ -118,13 +120,47 @@ pub fn page(findings: &Findings) -> String {
     html::page("Benthic: the table experiment", &body)
 }
 
+/// The ratios of the client to the objects, over all queries.
+fn figures(findings: &Findings) -> [Figure; 3] {
+    let sum = |of: fn(&QueryRuns) -> [f64; WAYS.len()]| {
+        let zero = [0.0; WAYS.len()];
+        findings
+            .measured
+            .iter()
+            .map(of)
+            .fold(zero, |sum, next| std::array::from_fn(|way| sum[way] + next[way]))
+    };
+    #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+    let [moved_beside, moved_here, _] = sum(|measured| moved_bytes(measured).map(|moved| moved as f64));
+    let [beside_s, here_s, auto_s] = sum(|measured| times(measured).map(|time| time.as_secs_f64()));
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a size for people")]
+    let size = |moved: f64| units::size(moved as u64);
+    let ratio = |here: f64, other: f64| here / other.max(1e-9);
+    let seconds = format!("{beside_s:.3} s beside the objects, {here_s:.3} s here, for all queries");
+    [
+        Figure::of_ratio(
+            ratio(moved_here, moved_beside),
+            ["fewer", "more"],
+            "bytes moved beside the objects",
+            format!("{} beside the objects, {} here, for all queries", size(moved_beside), size(moved_here)),
+        ),
+        Figure::of_ratio(ratio(here_s, beside_s), ["less", "more"], "time beside the objects", seconds),
+        Figure::of_ratio(
+            ratio(here_s, auto_s),
+            ["less", "more"],
+            "time if each object's place is chosen (auto)",
+            format!("{auto_s:.3} s, against {here_s:.3} s if all queries run here"),
+        ),
+    ]
+}
+
 /// One bar chart per query, each with its own scale, because only the modes are compared.
 fn bars(
     findings: &Findings,
     of: impl Fn(&QueryRuns) -> [f64; WAYS.len()],
     format_value: impl Fn(f64) -> String,
 ) -> String {
-    let mut charts = String::new();
+    let mut charts = "<div class=charts>\n".to_owned();
     for measured in &findings.measured {
         let bars: Vec<Bar> = WAYS
             .into_iter()
@@ -135,9 +171,9 @@ fn bars(
             })
             .collect();
         let name = escape(&measured.query.name);
-        charts.push_str(&format!("<h3>{name}</h3>\n{}\n", html::chart(&bars)));
+        charts.push_str(&format!("<div><h3>{name}</h3>\n{}</div>\n", html::chart(&bars)));
     }
-    charts
+    charts + "</div>"
 }
 
 fn table(findings: &Findings) -> String {
@@ -145,28 +181,28 @@ fn table(findings: &Findings) -> String {
         "query",
         "rows",
         "time beside",
-        "here",
-        "auto",
-        "here / beside",
-        "auto / better",
-        "moved beside",
-        "here",
-        "auto",
-        "moved beside / table",
+        "time here (/\u{a0}beside)",
+        "time auto (/\u{a0}better)",
+        "moved beside (/\u{a0}table)",
+        "moved here",
+        "moved auto",
     ];
     let rows = findings.measured.iter().map(|measured| {
-        let times = times(measured).map(|time| time.as_secs_f64());
+        let [beside_s, here_s, auto_s] = times(measured).map(|time| time.as_secs_f64());
         let moved = moved_bytes(measured);
         #[expect(clippy::cast_precision_loss, reason = "a share for people")]
         let share = moved[0] as f64 / findings.lineitem.data_bytes() as f64;
-        let [beside_s, here_s, auto_s] = times;
-        let mut cells = vec![measured.query.name.clone(), rows(measured).to_string()];
-        cells.extend(times.map(|seconds| format!("{seconds:.3} s")));
-        cells.push(format!("{:.2}", here_s / beside_s));
-        cells.push(format!("{:.2}", auto_s / beside_s.min(here_s)));
-        cells.extend(moved.map(units::size));
-        cells.push(format!("{:.2}%", share * 100.0));
-        cells
+        let [moved_beside, moved_here, moved_auto] = moved.map(units::size);
+        vec![
+            measured.query.name.clone(),
+            rows(measured).to_string(),
+            format!("{beside_s:.3} s"),
+            format!("{here_s:.3} s ({:.2})", here_s / beside_s),
+            format!("{auto_s:.3} s ({:.2})", auto_s / beside_s.min(here_s)),
+            format!("{moved_beside} ({:.2}%)", share * 100.0),
+            moved_here,
+            moved_auto,
+        ]
     });
     html::table(&heads, rows)
 }
