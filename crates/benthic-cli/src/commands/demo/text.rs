@@ -94,13 +94,13 @@ pub fn explain_phases(findings: &Findings) -> String {
     let (in_storage, at_client) = (crossed(1), crossed(2));
     format!(
         "Each object was digested by the OSD that stores it. That transferred {} over the network in both directions; \
-        the digests at the client transferred {}, {} times as much. (This counts payload: data, attributes, and input \
+        the digests at the client transferred {}, {:.0} times as much. (This counts payload: data, attributes, and input \
         and output of methods.) The OSDs also stored every digest, replicated, as an attribute; the client stored \
         nothing. If the OSDs and the client share one machine, its cores do all the work and there is no real \
         network, so the rates say little.",
         units::size(in_storage),
         units::size(at_client),
-        at_client / in_storage.max(1)
+        ratio(at_client, in_storage)
     )
 }
 
