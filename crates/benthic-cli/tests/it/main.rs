@@ -11,6 +11,7 @@ mod demo;
 mod exec;
 mod hidden;
 mod kill;
+mod local_files;
 mod objects;
 mod other;
 mod pictures;
