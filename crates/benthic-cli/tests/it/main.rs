@@ -17,6 +17,7 @@ mod other;
 mod pictures;
 mod pools;
 mod process;
+mod read_only;
 mod stripe;
 mod support;
 mod tour;
