@@ -7,6 +7,7 @@ mod checks;
 mod class;
 mod cp;
 mod cp_back;
+mod cp_concurrent;
 mod demo;
 mod exec;
 mod hidden;
