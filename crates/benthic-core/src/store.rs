@@ -37,6 +37,15 @@ pub trait Store: Send + Sync {
 
     fn class_host(&self) -> ClassHost;
 
+    /// Fails if this store accepts no writes because it was opened read-only. Success does not
+    /// promise that a write succeeds.
+    ///
+    /// # Errors
+    /// `PermissionDenied`; the message has the reason.
+    fn check_writable(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Waits until every operation acknowledged before this call is durable.
     ///
     /// # Errors

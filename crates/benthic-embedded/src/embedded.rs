@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Maximum time to become the owner or to connect to it. An exiting owner may have much to write.
-const OPEN_MS_MAX: u64 = 30_000;
+const OPEN_MAX: Duration = Duration::from_secs(30);
 const RETRY_MS: u64 = 10;
 /// Maximum number of owners that may exit during one request.
 const OWNERS_MAX: usize = 100;
@@ -51,6 +51,7 @@ struct Shared {
 
 #[derive(Clone)]
 enum Route {
+    /// This process runs the engine: it owns the directory, or has opened it read-only.
     Owner(Arc<Owner>),
     Client(Arc<Connection>),
 }
@@ -58,10 +59,15 @@ enum Route {
 impl EmbeddedStore {
     /// Opens a store. With `create`, makes a new one if there is none. Blocks.
     ///
+    /// A store that this process may read and not write, such as one on a read-only mount, is opened
+    /// read-only: nothing in the directory changes, and writes fail with `PermissionDenied`. Another
+    /// process that wants to own the store waits meanwhile.
+    ///
     /// # Errors
     /// `NotFound` if there is no store, `InvalidArgument` if the directory is something else,
-    /// `Unsupported` for a newer format or a network file system, `PermissionDenied`, `Corrupt`,
-    /// `Unavailable` if the owner does not answer.
+    /// `Unsupported` for a newer format or a network file system, `PermissionDenied`, also for a
+    /// store that can only be read and was not closed, `Corrupt`, `Busy` if processes that opened
+    /// the store read-only keep it, `Unavailable` if the owner does not answer.
     pub fn open(dir: &Path, create: bool, options: Options) -> Result<Arc<EmbeddedStore>> {
         let route = Route::find(dir, create, &options)?;
         let shared = Shared {
@@ -88,8 +94,9 @@ impl EmbeddedStore {
         }
     }
 
+    /// Returns false if another process owns the directory, or if the store is opened read-only.
     pub fn is_owner(&self) -> bool {
-        matches!(*self.shared.route.lock(), Some(Route::Owner(_)))
+        matches!(&*self.shared.route.lock(), Some(Route::Owner(owner)) if owner.server.is_some())
     }
 }
 
@@ -106,7 +113,9 @@ impl Route {
         let waited = Stopwatch::start(&*options.clock);
         loop {
             match Dir::open(dir, create)? {
-                Ownership::Owned(dir) => return Ok(Route::Owner(Owner::start(dir, options.clone())?)),
+                Ownership::Owned(dir) | Ownership::ReadOnly(dir) => {
+                    return Ok(Route::Owner(Owner::start(dir, options.clone())?));
+                }
                 Ownership::Busy => match Connection::open(dir) {
                     Ok(connection) => return Ok(Route::Client(Arc::new(connection))),
                     Err(e) if e.kind() == std::io::ErrorKind::InvalidData => {
@@ -122,7 +131,11 @@ impl Route {
                             Error::new(ErrorKind::PermissionDenied, message).with("dir", dir.display())
                         );
                     }
-                    Err(e) if waited.elapsed() > Duration::from_millis(OPEN_MS_MAX) => {
+                    Err(_) if waited.elapsed() > OPEN_MAX && Dir::is_held_by_readers(dir) => {
+                        let message = "other processes have opened the store read-only; stop them first";
+                        return Err(Error::new(ErrorKind::Busy, message).with("dir", dir.display()));
+                    }
+                    Err(e) if waited.elapsed() > OPEN_MAX => {
                         return Err(Error::new(
                             ErrorKind::Unavailable,
                             "another process owns the store and does not answer; the file lock has its pid",
@@ -258,6 +271,13 @@ impl Store for EmbeddedStore {
         ClassHost::Local
     }
 
+    fn check_writable(&self) -> Result<()> {
+        match &*self.shared.route.lock() {
+            Some(Route::Owner(owner)) => owner.engine.check_writable(),
+            _ => Ok(()),
+        }
+    }
+
     async fn flush(&self) -> Result<()> {
         self.shared.run("flush", Request::Flush {}).await
     }
@@ -313,20 +333,22 @@ impl Pool for EmbeddedPool {
 struct Owner {
     engine: Arc<Engine>,
     workers: Arc<Workers>,
-    server: Server,
+    /// `None` if the store is opened read-only.
+    server: Option<Server>,
 }
 
 impl Owner {
     fn start(dir: Dir, options: Options) -> Result<Arc<Owner>> {
-        let path = dir.path().to_owned();
+        let serves = (!dir.is_read_only()).then(|| dir.path().to_owned());
         let workers = Arc::new(Workers::start(options.workers)?);
         let engine = Engine::open(dir, options)?;
+        let Some(path) = serves else { return Ok(Arc::new(Owner { engine, workers, server: None })) };
         let (serving, working) = (Arc::clone(&engine), Arc::clone(&workers));
         let handler: Handler = Arc::new(move |request, done| {
             handle(&serving, &working, request, Box::new(move |outcome| done(Reply::of(outcome))));
         });
         match Server::start(&path, handler) {
-            Ok(server) => Ok(Arc::new(Owner { engine, workers, server })),
+            Ok(server) => Ok(Arc::new(Owner { engine, workers, server: Some(server) })),
             Err(error) => {
                 workers.stop();
                 engine.close()?;
@@ -336,14 +358,23 @@ impl Owner {
     }
 
     fn handle(&self, request: Request, done: Completion<Reply>) {
+        if self.server.is_some() {
+            return handle(&self.engine, &self.workers, request, done);
+        }
+        let engine = Arc::clone(&self.engine);
+        let done = Box::new(move |outcome| done(engine.check_no_owner().and(outcome)));
         handle(&self.engine, &self.workers, request, done);
     }
 
     fn close(&self) -> Result<()> {
-        self.server.drain();
+        if let Some(server) = &self.server {
+            server.drain();
+        }
         self.workers.stop();
         let outcome = self.engine.close();
-        self.server.finish(outcome.is_ok());
+        if let Some(server) = &self.server {
+            server.finish(outcome.is_ok());
+        }
         outcome
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::exit::{Failure, Outcome};
 use crate::interrupt;
+use benthic_core::error::errno;
 use benthic_core::{Action, Error, ErrorKind, Result, limits};
 use bytes::Bytes;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
@@ -19,21 +20,47 @@ pub struct Content {
     pub modified_unix_ns: i64,
 }
 
+/// Makes the error of a failed access to a local file: what was tried, the cause in plain words, and
+/// the path.
+pub fn failed<'a>(tried: &'a str, path: &'a Path) -> impl Fn(io::Error) -> Error + 'a {
+    move |error| {
+        // Some libraries wrap the system's error and keep only its kind, whose own text is
+        // unhelpful.
+        let number = error.raw_os_error().or_else(|| match error.kind() {
+            io::ErrorKind::NotFound => Some(errno::ENOENT),
+            io::ErrorKind::PermissionDenied => Some(errno::EACCES),
+            io::ErrorKind::ReadOnlyFilesystem => Some(errno::EROFS),
+            io::ErrorKind::StorageFull => Some(errno::ENOSPC),
+            io::ErrorKind::QuotaExceeded => Some(errno::EDQUOT),
+            _ => None,
+        });
+        let (kind, cause) = match number {
+            Some(number) => {
+                let cause = io::Error::from_raw_os_error(number).to_string().to_lowercase();
+                let cause = cause.split(" (os error").next().unwrap_or_default().to_owned();
+                (ErrorKind::from_errno(number, Action::Admin), cause)
+            }
+            None => (ErrorKind::Internal, error.to_string()),
+        };
+        Error::new(kind, format!("{tried}: {cause}")).with("path", path.display())
+    }
+}
+
 /// Reads a whole file, up to the object size limit.
 ///
 /// # Errors
 /// `InvalidArgument` for a directory; `LimitExceeded` if the file is larger than an object may be;
 /// `Conflict` if the file changed during the read; those of the file system.
 pub fn read_file(path: &Path) -> Result<Content> {
-    let failed = |error| Error::io(Action::Admin, "cannot read the file", error).with("path", path.display());
-    let mut file = File::open(path).map_err(failed)?;
-    let before = file.metadata().map_err(failed)?;
+    let failed = failed("cannot read the file", path);
+    let mut file = File::open(path).map_err(&failed)?;
+    let before = file.metadata().map_err(&failed)?;
     if before.is_dir() {
         let message = "this is a directory; `benthic cp -r` copies directories";
         return Err(Error::new(ErrorKind::InvalidArgument, message).with("path", path.display()));
     }
     check_size(before.len())?;
-    let data = read_limited(&mut file, before.len()).map_err(|error| error.with("path", path.display()))?;
+    let data = read_limited(&mut file, before.len(), &failed)?;
     let after = file.metadata().map_err(failed)?;
     let unchanged = (before.len(), modified_unix_ns(&before)) == (after.len(), modified_unix_ns(&after));
     if before.is_file() && !(unchanged && data.len() as u64 == before.len()) {
@@ -52,7 +79,10 @@ pub async fn read_stdin() -> Outcome<Bytes> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     // A blocking read from a terminal cannot be cancelled. A detached thread performs it, so that
     // the process can exit without waiting for it.
-    std::thread::spawn(move || sender.send(read_limited(&mut io::stdin().lock(), 0)));
+    std::thread::spawn(move || {
+        let failed = failed("cannot read standard input", Path::new("-"));
+        sender.send(read_limited(&mut io::stdin().lock(), 0, failed))
+    });
     tokio::select! {
         read = receiver => match read {
             Ok(read) => Ok(read?),
@@ -62,11 +92,13 @@ pub async fn read_stdin() -> Outcome<Bytes> {
     }
 }
 
-fn read_limited(from: &mut impl Read, expected_bytes: u64) -> Result<Bytes> {
+fn read_limited(
+    from: &mut impl Read,
+    expected_bytes: u64,
+    failed: impl Fn(io::Error) -> Error,
+) -> Result<Bytes> {
     let mut data = Vec::with_capacity(usize::try_from(expected_bytes).unwrap_or(0));
-    from.take(limits::OBJECT_BYTES_MAX + 1)
-        .read_to_end(&mut data)
-        .map_err(|error| Error::io(Action::Admin, "cannot read the input", error))?;
+    from.take(limits::OBJECT_BYTES_MAX + 1).read_to_end(&mut data).map_err(failed)?;
     check_size(data.len() as u64)?;
     Ok(Bytes::from(data))
 }
@@ -98,7 +130,7 @@ pub enum NewFile {
         target: PathBuf,
     },
     /// A device or pipe. Data goes to it directly.
-    Special(File),
+    Special { file: File, path: PathBuf },
 }
 
 impl NewFile {
@@ -109,16 +141,16 @@ impl NewFile {
     /// `InvalidArgument` for a directory; `NotFound` if the parent directory does not exist; those
     /// of the file system.
     pub fn create(path: &Path) -> Result<NewFile> {
-        let failed =
-            |error| Error::io(Action::Admin, "cannot create the file", error).with("path", path.display());
+        let failed = failed("cannot create the file", path);
         let target = match fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => {
                 return Err(Error::new(ErrorKind::InvalidArgument, "this is a directory; name a file in it")
                     .with("path", path.display()));
             }
-            Ok(metadata) if metadata.is_file() => fs::canonicalize(path).map_err(failed)?,
+            Ok(metadata) if metadata.is_file() => fs::canonicalize(path).map_err(&failed)?,
             Ok(_) => {
-                return OpenOptions::new().write(true).open(path).map(NewFile::Special).map_err(failed);
+                let file = OpenOptions::new().write(true).open(path).map_err(failed)?;
+                return Ok(NewFile::Special { file, path: path.to_owned() });
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
             Err(error) => return Err(failed(error)),
@@ -138,7 +170,7 @@ impl NewFile {
                     let message = "no permission to create a file in this directory";
                     Error::new(ErrorKind::PermissionDenied, message).with("path", parent.display())
                 }
-                kind => failed(kind.into()),
+                _ => failed(error),
             })?;
         Ok(NewFile::Regular { temporary, target })
     }
@@ -152,11 +184,11 @@ impl NewFile {
 
     /// Appends bytes.
     pub fn write(&mut self, data: &[u8]) -> Result<()> {
-        match self {
-            NewFile::Regular { temporary, .. } => temporary.write_all(data),
-            NewFile::Special(file) => file.write_all(data),
-        }
-        .map_err(|error| Error::io(Action::Admin, "cannot write the file", error))
+        let (written, path) = match self {
+            NewFile::Regular { temporary, target } => (temporary.write_all(data), target),
+            NewFile::Special { file, path } => (file.write_all(data), path),
+        };
+        written.map_err(failed("cannot write the file", path))
     }
 
     /// Discards the data written so far.
@@ -165,13 +197,12 @@ impl NewFile {
     /// `Unsupported` for a device or pipe; those of the file system.
     pub fn restart(&mut self) -> Result<()> {
         use std::io::Seek;
-        let failed = |error| Error::io(Action::Admin, "cannot write the file", error);
         match self {
-            NewFile::Regular { temporary, .. } => {
-                temporary.as_file().set_len(0).map_err(failed)?;
-                temporary.rewind().map_err(failed)
+            NewFile::Regular { temporary, target } => {
+                let emptied = temporary.as_file().set_len(0).and_then(|()| temporary.rewind());
+                emptied.map_err(failed("cannot write the file", target))
             }
-            NewFile::Special(_) => Err(Error::new(
+            NewFile::Special { .. } => Err(Error::new(
                 ErrorKind::Unsupported,
                 "cannot discard data that a device or pipe has received; write to a file",
             )),
@@ -181,14 +212,12 @@ impl NewFile {
     /// Sets the modification time if one is given, and renames the file to its target.
     pub fn finish(self, modified_unix_ns: Option<i64>) -> Result<()> {
         let NewFile::Regular { temporary, target } = self else { return Ok(()) };
-        let failed = |error: io::Error, target: &Path| {
-            Error::io(Action::Admin, "cannot complete the file", error).with("path", target.display())
-        };
+        let failed = failed("cannot complete the file", &target);
         if let Some(modified_unix_ns) = modified_unix_ns {
             let distance = Duration::from_nanos(modified_unix_ns.unsigned_abs());
             let modified = if modified_unix_ns < 0 { UNIX_EPOCH - distance } else { UNIX_EPOCH + distance };
-            temporary.as_file().set_modified(modified).map_err(|error| failed(error, &target))?;
+            temporary.as_file().set_modified(modified).map_err(&failed)?;
         }
-        temporary.persist(&target).map(|_| ()).map_err(|error| failed(error.error, &target))
+        temporary.persist(&target).map(|_| ()).map_err(|error| failed(error.error))
     }
 }

@@ -99,6 +99,12 @@ impl Session {
         self.pool(name).await
     }
 
+    /// As [`Store::check_writable`]. A command that writes to many objects calls this first, so that
+    /// it reports once that writes are disabled.
+    pub async fn check_writable(&self) -> Result<()> {
+        self.store().await?.check_writable()
+    }
+
     /// The classes of the store. If the store does not exist yet, returns the classes that it would
     /// have.
     pub async fn classes(&self) -> Result<Vec<ClassInfo>> {

@@ -57,6 +57,27 @@ pub async fn stored_xxh3(pool: &dyn Pool, object: &ObjectId, version: u64) -> Re
     Ok(String::from_utf8_lossy(&digest).into_owned())
 }
 
+/// The object that an upload may replace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replaced {
+    /// Any object, or none.
+    Any,
+    /// The object in this version.
+    Version(u64),
+    /// The object must not exist.
+    Nothing,
+}
+
+impl Replaced {
+    fn guard(self, op: WriteOp) -> WriteOp {
+        match self {
+            Replaced::Any => op,
+            Replaced::Version(version) => op.assert_version(version),
+            Replaced::Nothing => op.create(true),
+        }
+    }
+}
+
 /// Replaces an object's data and records its source. Without a source, it removes the old record.
 ///
 /// Data that fit into one operation are written atomically. Larger data take two or three
@@ -66,9 +87,16 @@ pub async fn stored_xxh3(pool: &dyn Pool, object: &ObjectId, version: u64) -> Re
 /// Returns the new version of the object.
 ///
 /// # Errors
-/// `LimitExceeded` for data larger than an object may be, with nothing stored; `Conflict` if
-/// another client wrote to the object between two operations; as [`Pool::write`].
-pub async fn upload(pool: &dyn Pool, object: &ObjectId, data: Bytes, source: Option<&Source>) -> Result<u64> {
+/// `LimitExceeded` for data larger than an object may be, with nothing stored; `Conflict` if the
+/// object is not the one in `replaced`, or if another client wrote to the object between two
+/// operations; as [`Pool::write`].
+pub async fn upload(
+    pool: &dyn Pool,
+    object: &ObjectId,
+    replaced: Replaced,
+    data: Bytes,
+    source: Option<&Source>,
+) -> Result<u64> {
     benthic_core::op::check_object_size(data.len() as u64)?;
     let record = source.map(serde_json::to_vec).transpose().map_err(|error| {
         Error::new(ErrorKind::Internal, "cannot write the source attribute").with_source(error)
@@ -77,14 +105,18 @@ pub async fn upload(pool: &dyn Pool, object: &ObjectId, data: Bytes, source: Opt
         Some(record) => op.set_xattr(SOURCE_XATTR, record.clone()),
         None => op.remove_xattr(SOURCE_XATTR),
     };
-    let whole = with_record(WriteOp::new().write_full(data.clone()));
+    let explain = |error: Error| match error.kind() {
+        ErrorKind::Conflict | ErrorKind::AlreadyExists => conflict(error),
+        _ => error,
+    };
+    let whole = with_record(replaced.guard(WriteOp::new()).write_full(data.clone()));
     if whole.check().is_ok() {
-        return pool.write(object, whole).await.map(|reply| reply.version);
+        return pool.write(object, whole).await.map(|reply| reply.version).map_err(explain);
     }
     let piece_bytes = usize::try_from(limits::OPERATION_BYTES_MAX / 2).unwrap_or(usize::MAX);
     let (first, mut rest) = (data.slice(..piece_bytes), data.slice(piece_bytes..));
-    let begin = WriteOp::new().write_full(first).remove_xattr(SOURCE_XATTR);
-    let mut version = pool.write(object, begin).await?.version;
+    let begin = replaced.guard(WriteOp::new()).write_full(first).remove_xattr(SOURCE_XATTR);
+    let mut version = pool.write(object, begin).await.map_err(explain)?.version;
     while !rest.is_empty() {
         let piece = rest.split_to(piece_bytes.min(rest.len()));
         let append = WriteOp::new().assert_version(version).append(piece);
@@ -104,14 +136,18 @@ async fn write_next(pool: &dyn Pool, object: &ObjectId, append: WriteOp) -> Resu
     pool.write(object, append).await.map(|reply| reply.version)
 }
 
+fn conflict(cause: Error) -> Error {
+    Error::new(
+        ErrorKind::Conflict,
+        "another client wrote to the object during the upload; check the object, then repeat the command",
+    )
+    .with_source(cause)
+}
+
 /// Removes an incomplete object, unless another client has written to it since.
 async fn remove_incomplete(pool: &dyn Pool, object: &ObjectId, version: u64, cause: Error) -> Error {
     if cause.kind() == ErrorKind::Conflict {
-        return Error::new(
-            ErrorKind::Conflict,
-            "another client wrote to the object during the upload; check the object, then repeat the command",
-        )
-        .with_source(cause);
+        return conflict(cause);
     }
     match pool.write(object, WriteOp::new().assert_version(version).remove()).await {
         Ok(_) => cause,

@@ -10,7 +10,8 @@
 use super::{BEGUN_XATTR, SIZE_XATTR, Striped};
 use benthic_classes::lock::wire::{Input, Mode};
 use benthic_core::{
-    ClassCall, ClassHost, Error, ErrorKind, Fetch, Result, Stopwatch, Store, WriteOp, WriteStep,
+    ClassCall, ClassHost, Error, ErrorKind, Fetch, ObjectId, Pool, Result, Stopwatch, Store, WriteOp,
+    WriteStep,
 };
 use bytes::Bytes;
 use std::sync::Arc;
@@ -45,6 +46,8 @@ pub enum Locks {
     Ceph,
     /// Benthic's class `lock`.
     Own,
+    /// The store is opened read-only, and nobody can write to it meanwhile.
+    NotNeeded,
 }
 
 /// A held lock. A task renews it until it is released.
@@ -68,7 +71,8 @@ impl Lock {
         let sent = loop {
             let sent = at.clock.monotonic();
             let op = if create { WriteOp::new() } else { WriteOp::new().assert_exists() };
-            match at.pool.write(&object, with_call(op, at.locks.acquire(mode, &cookie, LEASE))).await {
+            let op = with_call(op, at.locks.acquire(mode, &cookie, LEASE));
+            match at.locks.send(&*at.pool, &object, op).await {
                 Ok(_) => break sent,
                 Err(error) if error.kind() != ErrorKind::Busy => return Err(error),
                 Err(error) if waiting.elapsed() >= wait || (at.is_interrupted)() => {
@@ -84,7 +88,7 @@ impl Lock {
         let (renewed, held) = watch::channel(Some(sent));
         let (stop, mut stopped) = oneshot::channel();
         let renewal = with_call(WriteOp::new().assert_exists(), at.locks.renew(mode, &cookie, LEASE));
-        let (pool, clock) = (Arc::clone(&at.pool), Arc::clone(&at.clock));
+        let (pool, clock, locks) = (Arc::clone(&at.pool), Arc::clone(&at.clock), at.locks);
         let renewing = tokio::spawn(async move {
             loop {
                 tokio::select! {
@@ -92,7 +96,7 @@ impl Lock {
                     () = tokio::time::sleep(RENEWAL) => {}
                 }
                 let sent = clock.monotonic();
-                match pool.write(&object, renewal.clone()).await {
+                match locks.send(&*pool, &object, renewal.clone()).await {
                     Ok(_) => _ = renewed.send(Some(sent)),
                     Err(error) if is_loss(&error) => {
                         _ = renewed.send(None);
@@ -124,7 +128,7 @@ impl Lock {
         let (at, cookie) = self.stop().await;
         let op = with_call(WriteOp::new().assert_exists(), at.locks.release(&cookie));
         let released = match at.piece(0) {
-            Ok(object) => at.pool.write(&object, op).await,
+            Ok(object) => at.locks.send(&*at.pool, &object, op).await,
             Err(error) => Err(error),
         };
         if let Err(error) = released {
@@ -225,7 +229,16 @@ impl Locks {
     pub fn of(store: &dyn Store) -> Locks {
         match store.class_host() {
             ClassHost::Cluster => Locks::Ceph,
+            ClassHost::Local if store.check_writable().is_err() => Locks::NotNeeded,
             ClassHost::Local => Locks::Own,
+        }
+    }
+
+    /// Takes, renews or releases a lock. Without locks, only checks that the first object exists.
+    async fn send(self, pool: &dyn Pool, object: &ObjectId, op: WriteOp) -> Result<()> {
+        match self {
+            Locks::Ceph | Locks::Own => pool.write(object, op).await.map(|_| ()),
+            Locks::NotNeeded => pool.stat(object).await.map(|_| ()),
         }
     }
 
@@ -233,7 +246,9 @@ impl Locks {
     /// reply was lost may have taken it.
     fn acquire(self, mode: Mode, cookie: &str, lease: Duration) -> ClassCall {
         match self {
-            Locks::Own => ClassCall::new("lock", "acquire", own_lease(Some(mode), cookie, lease)),
+            Locks::Own | Locks::NotNeeded => {
+                ClassCall::new("lock", "acquire", own_lease(Some(mode), cookie, lease))
+            }
             Locks::Ceph => ceph_lock(mode, cookie, lease, MAY_RENEW),
         }
     }
@@ -241,14 +256,14 @@ impl Locks {
     /// Restarts the lease of a lock that is held. It does not reacquire a lost lock.
     fn renew(self, mode: Mode, cookie: &str, lease: Duration) -> ClassCall {
         match self {
-            Locks::Own => ClassCall::new("lock", "renew", own_lease(None, cookie, lease)),
+            Locks::Own | Locks::NotNeeded => ClassCall::new("lock", "renew", own_lease(None, cookie, lease)),
             Locks::Ceph => ceph_lock(mode, cookie, lease, MUST_RENEW),
         }
     }
 
     fn release(self, cookie: &str) -> ClassCall {
         match self {
-            Locks::Own => ClassCall::new("lock", "release", own_input(cookie).encode()),
+            Locks::Own | Locks::NotNeeded => ClassCall::new("lock", "release", own_input(cookie).encode()),
             Locks::Ceph => {
                 let fields = [string(NAME), string(cookie)].concat();
                 ClassCall::new(CEPH_LOCK_CLASS, "unlock", versioned(&fields))

@@ -6,6 +6,7 @@
 //! - [`faulty`]: a pool that injects faults into writes.
 //! - [`linear`]: a linearizability checker for operations of many threads.
 //! - [`model`]: random compound operations, compared with an oracle in memory.
+//! - [`mounts`]: mount namespaces.
 //! - [`power`]: simulated power cuts and disk failures, from a record of all file changes of a
 //!   process.
 //! - [`program`]: runs a program in a temporary directory, as a user does.
@@ -17,6 +18,7 @@ pub mod conformance;
 pub mod faulty;
 pub mod linear;
 pub mod model;
+pub mod mounts;
 pub mod power;
 pub mod program;
 pub mod random;

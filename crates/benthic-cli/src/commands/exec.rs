@@ -111,6 +111,7 @@ pub async fn run(args: ExecArgs, session: &Session) -> Outcome {
     let method = class::find_method(&classes, &call).ok();
     if method.is_some_and(|method| method.writes) {
         commands::check_writable(target.namespace())?;
+        session.check_writable().await?;
     }
     let result_xattr = method.and_then(|method| method.result_xattr.clone());
     let request = Request { call: call.clone(), result_xattr };

@@ -2,9 +2,10 @@
 
 use crate::commands;
 use benthic_program::exit::Outcome;
+use benthic_program::local;
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
-use benthic_program::{local, transfer};
+use benthic_program::transfer::{self, Replaced};
 use clap::Args;
 use serde_json::json;
 use std::path::PathBuf;
@@ -36,6 +37,6 @@ pub async fn run(args: PutArgs, session: &Session) -> Outcome {
     };
     let pool = session.pool(&address.pool).await?;
     let size_bytes = data.len();
-    transfer::upload(&*pool, &address.object, data, None).await?;
+    transfer::upload(&*pool, &address.object, Replaced::Any, data, None).await?;
     commands::print_json(session, &address, json!({ "size_bytes": size_bytes }))
 }

@@ -38,6 +38,7 @@ pub async fn run(args: RmArgs, session: &Session) -> Outcome {
         remove(session, address, &args).await?;
         return commands::print_json(session, address, json!({}));
     }
+    session.check_writable().await?;
     let mut failures = Failures::default();
     for address in &addresses {
         interrupt::check()?;

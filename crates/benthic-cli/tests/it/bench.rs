@@ -38,11 +38,29 @@ fn a_write_benchmark_measures_and_cleans_up() {
 }
 
 #[test]
-fn reads_need_what_a_write_kept() {
+fn reads_prepare_the_objects_that_they_need() {
     let home = Home::with_pool();
     for what in ["seq", "rand"] {
-        assert!(home.fails(3, &["bench", what, "p"]).contains("benthic bench write p --keep"));
+        // A pool of its own.
+        home.ok(&["pool", "create", what]);
+        let call = ["bench", what, what, "--count", "20", "--size", "4KiB"];
+        let text = home.ok(&call);
+        assert!(text.starts_with("the pool has no kept objects; preparing 20 objects of 4.0 KiB"), "{text}");
+        assert!(text.contains(&format!("{what}: 20 operations of 4.0 KiB")), "{text}");
+        assert_eq!(home.ok(&["ls", what, "--all-namespaces"]), "");
+        let result = home.json(&[&call[..], &["--keep"]].concat()).remove(0);
+        assert_eq!((result["operations"].as_u64(), result["bytes"].as_u64()), (Some(20), Some(20 * 4_096)));
+        assert_eq!(home.ok(&["ls", &format!("{what}:benthic-bench")]).lines().count(), 20);
+        assert!(home.ok(&call).starts_with(&format!("{what}: ")), "the kept objects are enough");
+        let error = home.fails(3, &[&call[..], &["--label", "none"]].concat());
+        assert!(error.contains("nothing to read") && error.contains("--keep --label none`"), "{error}");
     }
+    home.fails(11, &["bench", "rand", "p", "--size", "65MiB"]);
+}
+
+#[test]
+fn reads_use_what_a_write_kept() {
+    let home = Home::with_pool();
     home.ok(&["bench", "write", "p", "--count", "10", "--size", "10000", "--keep"]);
     assert_eq!(home.ok(&["ls", "p:benthic-bench"]).lines().count(), 10);
     // A run without `--keep` removes its own objects and leaves kept objects alone.

@@ -149,14 +149,16 @@ fn waiting_for_input_can_be_interrupted() {
 #[test]
 fn an_interrupted_benchmark_removes_its_objects() {
     let home = Home::with_pool();
-    let mut command = home.command(&["bench", "write", "p", "--seconds", "600", "--size", "1KiB"]);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    while home.ok(&["ls", "p:benthic-bench"]).is_empty() {
-        assert!(child.try_wait().unwrap().is_none(), "it runs");
+    for what in ["write", "rand"] {
+        let mut command = home.command(&["bench", what, "p", "--seconds", "600", "--size", "1KiB"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        while home.ok(&["ls", "p:benthic-bench"]).is_empty() {
+            assert!(child.try_wait().unwrap().is_none(), "it runs");
+        }
+        interrupt(&child);
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        assert_eq!(home.ok(&["ls", "p", "--all-namespaces"]), "");
     }
-    interrupt(&child);
-    assert_eq!(child.wait().unwrap().code(), Some(130));
-    assert_eq!(home.ok(&["ls", "p", "--all-namespaces"]), "");
 }
 
 #[test]

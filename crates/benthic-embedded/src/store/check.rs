@@ -132,17 +132,22 @@ impl Engine {
     /// writes until it is done. Memory grows with the number of objects.
     pub fn fsck(&self) -> Result<FsckReport> {
         let disk_bytes = self.dir.disk_bytes();
-        let mut report = self.commit.paused(|| {
+        let commit = self.writer.as_ref().map(|writer| &writer.commit);
+        let check = || {
             let mut fsck = Fsck::new(self);
             fsck.run();
             fsck.report
-        });
+        };
+        let mut report = match commit {
+            Some(commit) => commit.paused(check),
+            None => check(),
+        };
         report.disk_bytes = disk_bytes;
         for error in kv_files::verify_bytes(&self.dir.kv()) {
             let message = format!("{error}; a scrub names the affected objects");
             report.findings.push(Finding { object: None, message });
         }
-        if let Err(error) = self.commit.check_writable() {
+        if let Some(Err(error)) = commit.map(|commit| commit.check_writable()) {
             report.findings.push(Finding { object: None, message: error.to_string() });
         }
         Ok(report)

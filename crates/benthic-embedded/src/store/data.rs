@@ -43,8 +43,7 @@ impl Source {
 
 pub(crate) struct DataFile {
     file: File,
-    /// Blocks of log replay that are not in the file. Used to read a damaged store without changing
-    /// it.
+    /// Blocks of log replay that are not in the file. Used to read a store without changing it.
     overlay: BTreeMap<u64, Bytes>,
     pub full: AtomicBool,
     sync_failed: Mutex<bool>,
@@ -58,7 +57,14 @@ impl DataFile {
     /// Opens a data file read-only, as if these blocks had been written. The map has a block's
     /// number and its bytes from the start of the block.
     pub fn open_below(path: &Path, overlay: BTreeMap<u64, Bytes>) -> Result<DataFile> {
-        DataFile::open_with(path, OpenOptions::new().read(true), overlay)
+        let mut data = DataFile::open_with(path, OpenOptions::new().read(true), overlay)?;
+        // Usually the file has the blocks, and reads without an overlay are faster.
+        let file = &data.file;
+        data.overlay.retain(|block, bytes| {
+            let mut found = vec![0; bytes.len()];
+            file.read_exact_at(&mut found, block * BLOCK_BYTES).is_err() || found != *bytes
+        });
+        Ok(data)
     }
 
     fn open_with(path: &Path, how: &OpenOptions, overlay: BTreeMap<u64, Bytes>) -> Result<DataFile> {
@@ -75,7 +81,7 @@ impl DataFile {
     pub fn write(&self, offset_bytes: u64, data: &[u8]) -> Result<()> {
         assert!(offset_bytes.is_multiple_of(BLOCK_BYTES), "a write starts at a block boundary");
         assert!(!data.is_empty(), "an extent is not empty");
-        assert!(self.overlay.is_empty(), "a damaged store is only read");
+        assert!(self.overlay.is_empty(), "a store with an overlay is only read");
         self.file.write_all_at(data, offset_bytes).map_err(|e| {
             if e.raw_os_error() == Some(errno::ENOSPC) {
                 self.full.store(true, Ordering::Relaxed);
@@ -120,6 +126,9 @@ impl DataFile {
 
     fn read_cached(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<()> {
         let wanted_bytes = buffer.len();
+        if !self.overlay.is_empty() {
+            return Err(Error::new(ErrorKind::Busy, "a part of the data may not be in the file"));
+        }
         let read = preadv2(&self.file, &mut [IoSliceMut::new(buffer)], offset_bytes, ReadWriteFlags::NOWAIT);
         match read {
             Ok(read_bytes) if read_bytes == wanted_bytes => Ok(()),

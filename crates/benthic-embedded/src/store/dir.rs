@@ -3,6 +3,7 @@
 use super::kv::Kv;
 use super::log::{EMPTY_LOG_BYTES, Log, sync_dir};
 use benthic_core::{Action, Error, ErrorKind, Finding, Result};
+use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -27,19 +28,49 @@ const NETWORK_FILE_SYSTEMS: [(u64, &str); 7] = [
     (0x5346_414f, "AFS"),
 ];
 
-/// A store's directory, owned by this process.
+/// A store's directory, owned by this process or opened read-only.
 pub(crate) struct Dir {
     path: PathBuf,
-    lock: File,
+    /// Exclusive for the owner, shared if read-only. `None` if read-only and there is no lock file.
+    lock: Option<File>,
+    read_only: Option<ReadOnlyReason>,
 }
 
 pub(crate) enum Ownership {
     Owned(Dir),
+    ReadOnly(Dir),
     Busy,
 }
 
+/// The reason why a store is opened read-only.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ReadOnlyReason {
+    Mount,
+    Permission,
+}
+
+impl ReadOnlyReason {
+    fn of(error: &std::io::Error) -> Option<ReadOnlyReason> {
+        match error.kind() {
+            std::io::ErrorKind::ReadOnlyFilesystem => Some(ReadOnlyReason::Mount),
+            std::io::ErrorKind::PermissionDenied => Some(ReadOnlyReason::Permission),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for ReadOnlyReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ReadOnlyReason::Mount => "its file system is mounted read-only",
+            ReadOnlyReason::Permission => "this user has no permission to write to it",
+        })
+    }
+}
+
 impl Dir {
-    /// Takes ownership of the directory. With `create`, makes a new store if there is none.
+    /// Takes ownership of the directory. With `create`, makes a new store if there is none. Opens an
+    /// existing store read-only if this process cannot write to the lock file.
     ///
     /// # Errors
     /// `NotFound` if there is no store, `InvalidArgument` if the directory is not a store,
@@ -71,7 +102,11 @@ impl Dir {
         check_file_system(path)?;
         let lock_path = path.join("lock");
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path);
-        let mut lock = lock.map_err(|e| io("the store cannot be locked", &lock_path, e))?;
+        let mut lock = match lock.map_err(|e| (ReadOnlyReason::of(&e), e)) {
+            Ok(lock) => lock,
+            Err((Some(reason), _)) if has_format => return Dir::open_read_only(path, reason),
+            Err((_, e)) => return Err(io("the store cannot be locked", &lock_path, e)),
+        };
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(Ownership::Busy),
@@ -79,7 +114,7 @@ impl Dir {
         }
         // The pid is for people; nothing depends on it.
         let _ = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
-        let dir = Dir { path: path.to_owned(), lock };
+        let dir = Dir { path: path.to_owned(), lock: Some(lock), read_only: None };
         // A previous owner may have created the store after the check above.
         if path.join("format").exists() {
             dir.check_format()?;
@@ -89,6 +124,56 @@ impl Dir {
             dir.make()?;
         }
         Ok(Ownership::Owned(dir))
+    }
+
+    /// Keeps owners out with a shared lock, which needs no permission to write.
+    fn open_read_only(path: &Path, reason: ReadOnlyReason) -> Result<Ownership> {
+        let lock_path = path.join("lock");
+        let lock = match File::open(&lock_path) {
+            Ok(lock) => match lock.try_lock_shared() {
+                Ok(()) => Some(lock),
+                Err(TryLockError::WouldBlock) => return Ok(Ownership::Busy),
+                Err(TryLockError::Error(e)) => return Err(io("the store cannot be locked", &lock_path, e)),
+            },
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
+            Err(e) => {
+                let message = "the lock file cannot be read, so another process may be changing the store";
+                return Err(io(message, &lock_path, e));
+            }
+        };
+        let dir = Dir { path: path.to_owned(), lock, read_only: Some(reason) };
+        dir.check_format()?;
+        Ok(Ownership::ReadOnly(dir))
+    }
+
+    pub fn is_read_only(&self) -> bool {
+        self.read_only.is_some()
+    }
+
+    /// # Errors
+    /// `PermissionDenied` if the store is opened read-only.
+    pub fn check_writable(&self) -> Result<()> {
+        let Some(reason) = self.read_only else { return Ok(()) };
+        let message = format!("writes are disabled because the store is opened read-only: {reason}");
+        Err(Error::new(ErrorKind::PermissionDenied, message).with("dir", self.path.display()))
+    }
+
+    /// Checks what was read before this call: without a lock file an owner may have come. Every
+    /// owner creates the file before it changes anything.
+    ///
+    /// # Errors
+    /// `Unavailable` if there is an owner, or was one.
+    pub fn check_no_owner(&self) -> Result<()> {
+        if self.lock.is_some() || !self.path.join("lock").exists() {
+            return Ok(());
+        }
+        let message = "another process opened the store for writing while this one read it; open it again";
+        Err(Error::new(ErrorKind::Unavailable, message).with("dir", self.path.display()))
+    }
+
+    /// Returns true if readers, and no owner, hold the lock.
+    pub fn is_held_by_readers(path: &Path) -> bool {
+        File::open(path.join("lock")).is_ok_and(|lock| lock.try_lock_shared().is_ok())
     }
 
     /// Takes ownership of a damaged store's directory, for reading only. A damaged format file is
@@ -118,7 +203,7 @@ impl Dir {
             }
             Err(TryLockError::Error(e)) => return Err(io("the store cannot be locked", &lock_path, e)),
         }
-        let dir = Dir { path: path.to_owned(), lock };
+        let dir = Dir { path: path.to_owned(), lock: Some(lock), read_only: None };
         match dir.check_format() {
             Err(error) if error.kind() == ErrorKind::Unsupported => return Err(error),
             Err(error) => lost.push(Finding { object: None, message: error.to_string() }),
@@ -140,7 +225,8 @@ impl Dir {
     }
 
     pub fn release(&self) -> Result<()> {
-        self.lock.unlock().map_err(|e| io("the store cannot be unlocked", &self.path, e))
+        let unlocked = self.lock.as_ref().map_or(Ok(()), File::unlock);
+        unlocked.map_err(|e| io("the store cannot be unlocked", &self.path, e))
     }
 
     pub fn path(&self) -> &Path {

@@ -7,7 +7,7 @@ use super::data::{DataFile, Source};
 use super::dir::Dir;
 use super::disk::Disk;
 use super::keys::{self, BLOCK_BYTES, Extent};
-use super::kv::{Kv, malformed};
+use super::kv::{Kv, malformed, must_recover};
 use super::log::Log;
 use super::object::{Object, PreparedOp};
 use super::object_cache::ObjectCacheEntry;
@@ -42,17 +42,23 @@ const OBJECT_LOCKS: usize = 8_192;
 pub(crate) struct Engine {
     pub(super) dir: Dir,
     pub(super) disk: Arc<Disk>,
-    pub(super) commit: Arc<Commit>,
+    /// `None` if the store is opened read-only.
+    pub(super) writer: Option<Writer>,
     methods: Methods,
     pub(super) pools: RwLock<BTreeMap<u32, Arc<PoolEntry>>>,
-    /// Held while a pool is created or removed.
-    admin: Mutex<()>,
     object_locks: Vec<RwLock<ObjectCacheEntry>>,
     hasher: RandomState,
+    closed: AtomicBool,
+}
+
+/// The parts of an engine that write.
+pub(super) struct Writer {
+    pub commit: Arc<Commit>,
     cleaner: Arc<Cleaner>,
+    /// Held while a pool is created or removed.
+    admin: Mutex<()>,
     /// The committer and the cleaner.
     threads: Mutex<[Option<JoinHandle<()>>; 2]>,
-    closed: AtomicBool,
 }
 
 pub(crate) struct PoolEntry {
@@ -63,9 +69,14 @@ pub(crate) struct PoolEntry {
 }
 
 impl Engine {
+    /// Opens a store and recovers it. A directory that is opened read-only stays as it is.
+    ///
+    /// # Errors
+    /// `Corrupt`; `PermissionDenied` if the directory is opened read-only and must be recovered.
     pub fn open(dir: Dir, options: Options) -> Result<Arc<Engine>> {
-        let kv = Kv::open(&dir.kv(), options.cache_bytes)?;
-        let data = DataFile::open(&dir.data())?;
+        let read_only = dir.is_read_only();
+        let open_kv = if read_only { Kv::open_read_only } else { Kv::open };
+        let kv = open_kv(&dir.kv(), options.cache_bytes)?;
         let meta = kv.meta()?;
         let mut allocator = Allocator::default();
         for entry in kv.scan(&[keys::PREFIX_ALLOCATION], None) {
@@ -77,42 +88,59 @@ impl Engine {
         }
         let mut replay = Replay::new(&kv, &mut allocator, meta.next_id);
         let closed_lsn = dir.closed_lsn();
-        let (log, next_lsn) =
-            Log::open(&dir.log(), meta.applied_lsn, closed_lsn, |_, record| replay.record(record))?;
+        let log = Log::read(&dir.log(), meta.applied_lsn, closed_lsn, |_, record| replay.record(record))?;
+        let next_lsn = log.next_lsn;
         let Replay { next_id, blocks, freed, .. } = replay;
-        write_replayed(&data, &dir, &blocks)?;
-        // The process that freed these extents may have died before it returned their space to the
-        // file system.
-        data.punch_all(freed.into_iter().flat_map(|extent| allocator.unused(extent)).collect());
+        let (data, log) = if read_only {
+            // Only the log of a closed store is known to be durable up to its end.
+            if next_lsn > meta.applied_lsn + 1 && next_lsn != closed_lsn {
+                return Err(must_recover());
+            }
+            (DataFile::open_below(&dir.data(), blocks)?, None)
+        } else {
+            let data = DataFile::open(&dir.data())?;
+            let log = log.open()?;
+            write_replayed(&data, &dir, &blocks)?;
+            // The process that freed these extents may have died before it returned their space to
+            // the file system.
+            data.punch_all(freed.into_iter().flat_map(|extent| allocator.unused(extent)).collect());
+            (data, Some(log))
+        };
         allocator.build_free_list();
         let pools = pools(&kv)?;
 
         let disk = Arc::new(Disk { kv, data, allocator: Mutex::new(allocator), next_id: next_id.into() });
-        let commit = Commit::new(Arc::clone(&disk), &dir.log(), log, next_lsn, meta.applied_lsn, &options)?;
-        let commit = Arc::new(commit);
-        let cleaner = Arc::new(Cleaner::new(Arc::clone(&disk), Arc::clone(&commit)));
+        let writer = log
+            .map(|log| {
+                let commit =
+                    Commit::new(Arc::clone(&disk), &dir.log(), log, next_lsn, meta.applied_lsn, &options)?;
+                let commit = Arc::new(commit);
+                let cleaner = Arc::new(Cleaner::new(Arc::clone(&disk), Arc::clone(&commit)));
+                Ok(Writer { commit, cleaner, admin: Mutex::new(()), threads: Mutex::default() })
+            })
+            .transpose()?;
+        dir.check_no_owner()?;
         let engine = Arc::new(Engine {
             dir,
             disk,
-            commit: Arc::clone(&commit),
+            writer,
             methods: Methods {
                 classes: options.classes,
                 clock: options.clock,
                 limits: options.method_limits,
             },
             pools: RwLock::new(pools),
-            admin: Mutex::new(()),
             object_locks: (0..OBJECT_LOCKS).map(|_| RwLock::default()).collect(),
             hasher: RandomState::new(),
-            cleaner: Arc::clone(&cleaner),
-            threads: Mutex::default(),
             closed: AtomicBool::new(false),
         });
-        let cleaning = Arc::downgrade(&cleaner);
-        *engine.threads.lock() = [
-            Some(spawn("benthic-commit", move || commit.run())?),
-            Some(spawn("benthic-clean", move || cleaner::run(&cleaning))?),
-        ];
+        if let Some(writer) = &engine.writer {
+            let (commit, cleaner) = (Arc::clone(&writer.commit), Arc::downgrade(&writer.cleaner));
+            *writer.threads.lock() = [
+                Some(spawn("benthic-commit", move || commit.run())?),
+                Some(spawn("benthic-clean", move || cleaner::run(&cleaner))?),
+            ];
+        }
         Ok(engine)
     }
 
@@ -122,35 +150,25 @@ impl Engine {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        self.cleaner.stop();
-        let cleaned = self.join(1);
-        let outcome = self.commit.close();
-        let committed = self.join(0);
-        // Return the extents that the last group freed.
-        self.commit.release_freed();
-        let outcome = outcome.and(cleaned).and(committed);
-        if outcome.is_ok() {
-            // Without the note, damage to the end of the log looks like a torn write. Intact data
-            // is not affected.
-            let next_lsn = self.commit.next_lsn();
-            if next_lsn != self.dir.closed_lsn()
-                && let Err(error) = self.dir.note_closed(next_lsn)
-            {
-                tracing::warn!(%error, "the store is closed without a note of the log's end");
-            }
-        }
+        let outcome = self.writer.as_ref().map_or(Ok(()), |writer| writer.close(&self.dir));
         outcome.and(self.dir.release())
     }
 
-    fn join(&self, thread: usize) -> Result<()> {
-        let thread = self.threads.lock()[thread].take();
-        match thread {
-            // One of these threads may drop the last reference.
-            Some(thread) if thread.thread().id() != std::thread::current().id() => {
-                thread.join().map_err(|_| Error::new(ErrorKind::Internal, "a thread of the store panicked"))
-            }
-            _ => Ok(()),
-        }
+    /// As [`Dir::check_writable`].
+    pub fn check_writable(&self) -> Result<()> {
+        self.dir.check_writable()
+    }
+
+    /// As [`Dir::check_no_owner`].
+    pub fn check_no_owner(&self) -> Result<()> {
+        self.dir.check_no_owner()
+    }
+
+    /// # Errors
+    /// `PermissionDenied` if the store is opened read-only.
+    fn writer(&self) -> Result<&Writer> {
+        self.dir.check_writable()?;
+        self.writer.as_ref().ok_or_else(|| Error::new(ErrorKind::Internal, "the store has no writer"))
     }
 
     pub fn classes(&self) -> Vec<ClassInfo> {
@@ -170,10 +188,11 @@ impl Engine {
 
     pub fn create_pool(&self, name: &str) -> Result<()> {
         names::check_pool_name(name)?;
-        let _admin = self.admin.lock();
+        let _admin = self.writer.as_ref().map(|writer| writer.admin.lock());
         if self.open_pool(name).is_ok() {
             return Err(Error::new(ErrorKind::AlreadyExists, "the pool already exists").with("pool", name));
         }
+        let writer = self.writer()?;
         let last = self.disk.kv.get(keys::LAST_POOL)?.map_or(Ok(0), |last| pool_number(&last))?;
         let highest = self.pools.read().keys().next_back().copied().unwrap_or(0);
         let id = last
@@ -182,7 +201,7 @@ impl Engine {
             .ok_or_else(|| Error::new(ErrorKind::LimitExceeded, "the store has used up its pool numbers"))?;
         let number = Some(Bytes::copy_from_slice(&id.to_le_bytes()));
         let changes = vec![(keys::pool(name).into(), number.clone()), (keys::LAST_POOL.into(), number)];
-        self.submit_and_wait(PreparedOp::keys(&self.disk, changes, Vec::new()))?;
+        writer.submit_and_wait(PreparedOp::keys(&self.disk, changes, Vec::new()))?;
         let entry = PoolEntry { id, name: name.to_owned(), removed: RwLock::new(false) };
         let replaced = self.pools.write().insert(id, Arc::new(entry));
         assert!(replaced.is_none(), "a pool has a number of its own");
@@ -190,31 +209,21 @@ impl Engine {
     }
 
     pub fn remove_pool(&self, name: &str) -> Result<()> {
-        let _admin = self.admin.lock();
+        let _admin = self.writer.as_ref().map(|writer| writer.admin.lock());
         let id = self.open_pool(name)?;
+        let writer = self.writer()?;
         let entry = self.pool(id)?;
         let mut removed = entry.removed.write();
         assert!(!*removed, "a pool is removed once");
         let changes =
             vec![(keys::pool(name).into(), None), (keys::removed_pool(id).into(), Some(Bytes::new()))];
         let prepared = PreparedOp { frees: true, ..PreparedOp::keys(&self.disk, changes, Vec::new()) };
-        self.submit_and_wait(prepared)?;
+        writer.submit_and_wait(prepared)?;
         *removed = true;
         let entry = self.pools.write().remove(&id);
         assert!(entry.is_some(), "the pool was there until now");
-        self.cleaner.wake();
+        writer.cleaner.wake();
         Ok(())
-    }
-
-    fn submit_and_wait(&self, prepared: PreparedOp) -> Result<()> {
-        let (done, outcome) = mpsc::sync_channel(1);
-        let done: Completion<u64> = Box::new(move |result| drop(done.send(result)));
-        // The operation was not announced, so the committer writes the group.
-        let _ = self.commit.submit(prepared, Durability::Durable, None, done);
-        outcome
-            .recv()
-            .unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "the committer is gone")))
-            .map(|_| ())
     }
 
     pub(super) fn pool(&self, id: u32) -> Result<Arc<PoolEntry>> {
@@ -264,14 +273,22 @@ impl Engine {
         match reply {
             Err(error) => {
                 let error = error.with("object", self.address(pool, id));
-                self.commit.when_all_durable(move || done(Err(error)));
+                self.when_durable(u64::MAX, Box::new(move |_| done(Err(error))));
             }
-            Ok(reply) => self.commit.when_durable(
+            Ok(reply) => self.when_durable(
                 reply.version,
                 Box::new(move |outcome| {
                     done(outcome.map_err(|e| e.with_kind(ErrorKind::Unavailable)).map(|()| reply))
                 }),
             ),
+        }
+    }
+
+    /// [`Commit::when_durable`]. Everything in a store that is opened read-only is durable.
+    fn when_durable(&self, lsn: u64, done: Completion<()>) {
+        match &self.writer {
+            Some(writer) => writer.commit.when_durable(lsn, done),
+            None => done(Ok(())),
         }
     }
 
@@ -299,7 +316,7 @@ impl Engine {
     pub fn announce(&self, op: &WriteOp) -> Option<Announcement> {
         let soon = op.durability == Durability::Durable
             && !op.steps.iter().any(|step| matches!(step, WriteStep::Exec(_)));
-        soon.then(|| self.commit.announce())
+        self.writer.as_ref().filter(|_| soon).map(|writer| writer.commit.announce())
     }
 
     pub fn write(
@@ -318,14 +335,18 @@ impl Engine {
         let done: Completion<WriteReply> = Box::new(move |outcome| {
             done(outcome.map_err(|error| error.with("object", entry.address(object))))
         });
-        self.commit.wait_for_cleaner();
+        let Writer { commit, cleaner, .. } = match self.writer() {
+            Ok(writer) => writer,
+            Err(error) => return done(Err(error)),
+        };
+        commit.wait_for_cleaner();
         // Hold both locks until the operation is applied, so that the next holder sees its changes.
         let removed = pool.removed.read();
         let mut cached = self.object_lock(pool.id, id).write();
         cached.clear();
-        match self.prepare(&pool, *removed, id, op) {
-            Err(error) => self.commit.when_all_durable(move || done(Err(error))),
-            Ok((None, version)) => self.commit.when_durable(
+        match self.prepare(commit, &pool, *removed, id, op) {
+            Err(error) => commit.when_all_durable(move || done(Err(error))),
+            Ok((None, version)) => commit.when_durable(
                 version,
                 Box::new(move |outcome| done(outcome.map(|()| WriteReply { version }))),
             ),
@@ -334,13 +355,13 @@ impl Engine {
                     Box::new(move |outcome: Result<u64>| done(outcome.map(|version| WriteReply { version })));
                 let leaves_garbage =
                     prepared.record.changes.iter().any(|(key, _)| key[0] == keys::PREFIX_GARBAGE);
-                let lead = self.commit.submit(prepared, op.durability, announcement, done);
-                if leaves_garbage || self.commit.log_is_long() {
-                    self.cleaner.wake();
+                let lead = commit.submit(prepared, op.durability, announcement, done);
+                if leaves_garbage || commit.log_is_long() {
+                    cleaner.wake();
                 }
                 drop((removed, cached));
                 if lead {
-                    self.commit.lead();
+                    commit.lead();
                 }
             }
         }
@@ -350,13 +371,14 @@ impl Engine {
     /// nothing. Also returns the object's version before the operation.
     fn prepare(
         &self,
+        commit: &Commit,
         pool: &PoolEntry,
         removed: bool,
         id: &ObjectId,
         op: &WriteOp,
     ) -> Result<(Option<PreparedOp>, u64)> {
         op.check()?;
-        self.commit.check_writable()?;
+        commit.check_writable()?;
         if removed {
             return Err(no_such_pool(&pool.name));
         }
@@ -387,7 +409,7 @@ impl Engine {
 
     pub fn list(&self, pool: u32, request: &ListRequest, done: Completion<ListPage>) {
         let page = self.list_now(pool, request);
-        self.commit.when_all_durable(move || done(page));
+        self.when_durable(u64::MAX, Box::new(move |_| done(page)));
     }
 
     fn list_now(&self, pool: u32, request: &ListRequest) -> Result<ListPage> {
@@ -409,11 +431,59 @@ impl Engine {
     }
 
     pub fn flush(&self, done: Completion<()>) {
-        self.commit.flush(done);
+        match &self.writer {
+            Some(writer) => writer.commit.flush(done),
+            None => done(Ok(())),
+        }
     }
 
     pub(super) fn object_lock(&self, pool: u32, id: &ObjectId) -> &RwLock<ObjectCacheEntry> {
         &self.object_locks[self.hasher.hash_one((pool, id)) as usize % OBJECT_LOCKS]
+    }
+}
+
+impl Writer {
+    fn submit_and_wait(&self, prepared: PreparedOp) -> Result<()> {
+        let (done, outcome) = mpsc::sync_channel(1);
+        let done: Completion<u64> = Box::new(move |result| drop(done.send(result)));
+        // The operation was not announced, so the committer writes the group.
+        let _ = self.commit.submit(prepared, Durability::Durable, None, done);
+        outcome
+            .recv()
+            .unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "the committer is gone")))
+            .map(|_| ())
+    }
+
+    fn close(&self, dir: &Dir) -> Result<()> {
+        self.cleaner.stop();
+        let cleaned = self.join(1);
+        let outcome = self.commit.close();
+        let committed = self.join(0);
+        // Return the extents that the last group freed.
+        self.commit.release_freed();
+        let outcome = outcome.and(cleaned).and(committed);
+        if outcome.is_ok() {
+            // Without the note, damage to the end of the log looks like a torn write, and the store
+            // cannot be opened read-only. Intact data is not affected.
+            let next_lsn = self.commit.next_lsn();
+            if next_lsn != dir.closed_lsn()
+                && let Err(error) = dir.note_closed(next_lsn)
+            {
+                tracing::warn!(%error, "the store is closed without a note of the log's end");
+            }
+        }
+        outcome
+    }
+
+    fn join(&self, thread: usize) -> Result<()> {
+        let thread = self.threads.lock()[thread].take();
+        match thread {
+            // One of these threads may drop the last reference.
+            Some(thread) if thread.thread().id() != std::thread::current().id() => {
+                thread.join().map_err(|_| Error::new(ErrorKind::Internal, "a thread of the store panicked"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -51,7 +51,26 @@ impl Kv {
         Kv::create(dir, cache_bytes)
     }
 
+    /// Opens a tree and changes no file. Later changes stay in memory.
+    ///
+    /// # Errors
+    /// `PermissionDenied` if a process died while it changed the tree's files, because the tree
+    /// would remove the remains.
+    pub fn open_read_only(dir: &Path, cache_bytes: u64) -> Result<Kv> {
+        kv_files::verify(dir)?;
+        if kv_files::has_remains(dir)? {
+            return Err(must_recover());
+        }
+        Kv::open_tree(dir, cache_bytes)
+    }
+
     pub fn create(dir: &Path, cache_bytes: u64) -> Result<Kv> {
+        let kv = Kv::open_tree(dir, cache_bytes)?;
+        kv.copy_list();
+        Ok(kv)
+    }
+
+    fn open_tree(dir: &Path, cache_bytes: u64) -> Result<Kv> {
         let seqno = SequenceNumberCounter::default();
         // We do not use the tree's MVCC: object locks already prevent stale reads.
         let tree = Config::new(dir, seqno.clone(), SequenceNumberCounter::default())
@@ -60,9 +79,7 @@ impl Kv {
             .map_err(|error| kv_error("the key-value store does not open", error))?;
         let next = tree.get_highest_persisted_seqno().map_or(1, |highest| highest + 1);
         seqno.set(next);
-        let kv = Kv { dir: dir.to_owned(), tree, seqno, applying: RwLock::new(()) };
-        kv.copy_list();
-        Ok(kv)
+        Ok(Kv { dir: dir.to_owned(), tree, seqno, applying: RwLock::new(()) })
     }
 
     pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
@@ -273,6 +290,15 @@ fn write_error(message: &str, error: lsm_tree::Error) -> Error {
         lsm_tree::Error::Io(source) => Error::io(Action::Write, message, source),
         damage => Error::new(ErrorKind::Corrupt, message).with_source(damage),
     }
+}
+
+/// The error of a store that would have to be changed before it can be read.
+pub(crate) fn must_recover() -> Error {
+    Error::new(
+        ErrorKind::PermissionDenied,
+        "the store was not closed, so its log must be replayed, and that needs write access; run `benthic fsck` once \
+         where the store is writable, then repeat the command",
+    )
 }
 
 pub(crate) fn malformed(what: &str) -> Error {

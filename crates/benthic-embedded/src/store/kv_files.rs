@@ -7,7 +7,8 @@
 
 use benthic_core::codec::Decoder;
 use benthic_core::{Action, Error, ErrorKind, Result};
-use std::fs::{self, File};
+use std::collections::HashSet;
+use std::fs::{self, DirEntry, File};
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -55,6 +56,17 @@ pub(crate) fn verify_bytes(dir: &Path) -> Vec<Error> {
             return errors;
         }
     }
+}
+
+/// Returns true if there are files that the tree removes when it opens: tables that are not in the
+/// list, and old lists.
+pub(crate) fn has_remains(dir: &Path) -> Result<bool> {
+    let listed: HashSet<PathBuf> = tables(dir)?.into_iter().map(|(path, _)| path).collect();
+    let entries = |dir: &Path| fs::read_dir(dir).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
+    let is_unlisted = |entry: &DirEntry| !listed.contains(&entry.path());
+    let is_list = |entry: &&DirEntry| entry.file_name().as_encoded_bytes().starts_with(b"v");
+    let has_unlisted = entries(&dir.join("tables")).map_err(missing_or_cut)?.iter().any(is_unlisted);
+    Ok(has_unlisted || entries(dir).map_err(missing_or_cut)?.iter().filter(is_list).count() != 1)
 }
 
 pub(crate) fn list_number(dir: &Path) -> Option<u64> {

@@ -141,18 +141,30 @@ pub(crate) fn seal(segment: &mut [u8]) {
 }
 
 impl Log {
-    /// Opens the log for appending. Calls `replay` in order for every record after `applied_lsn`,
-    /// up to the first invalid frame. Records before `closed_lsn` were durable when the store was
-    /// last closed, so they cannot be torn.
-    ///
-    /// # Errors
-    /// `Corrupt` if a frame that was complete once is damaged, or if operations are missing.
+    /// Reads the log and opens it for appending; see [`Log::read`] and [`UnopenedLog::open`].
     pub fn open(
         dir: &Path,
         applied_lsn: u64,
         closed_lsn: u64,
-        mut replay: impl FnMut(u64, Bytes) -> Result<()>,
+        replay: impl FnMut(u64, Bytes) -> Result<()>,
     ) -> Result<(Log, u64)> {
+        let log = Log::read(dir, applied_lsn, closed_lsn, replay)?;
+        let next_lsn = log.next_lsn;
+        Ok((log.open()?, next_lsn))
+    }
+
+    /// Reads the log and changes nothing. Calls `replay` in order for every record after
+    /// `applied_lsn`, up to the first invalid frame. Records before `closed_lsn` were durable when
+    /// the store was last closed, so they cannot be torn.
+    ///
+    /// # Errors
+    /// `Corrupt` if a frame that was complete once is damaged, or if operations are missing.
+    pub fn read(
+        dir: &Path,
+        applied_lsn: u64,
+        closed_lsn: u64,
+        mut replay: impl FnMut(u64, Bytes) -> Result<()>,
+    ) -> Result<UnopenedLog> {
         let mut segments = segments(dir)?;
         let mut next_lsn = applied_lsn + 1;
         let mut len_bytes = 0;
@@ -163,9 +175,7 @@ impl Log {
             return Err(damaged(dir, 0, "operations are missing at the start of the log")
                 .with("wanted_lsn", next_lsn));
         };
-        for (_, path) in segments.drain(..start) {
-            fs::remove_file(&path).map_err(|e| io("a log segment cannot be removed", &path, e))?;
-        }
+        let obsolete = segments.drain(..start).map(|(_, path)| path).collect();
         while let Some((first_lsn, path)) = segments.first().cloned() {
             segments.remove(0);
             let bytes = Bytes::from(fs::read(&path).map_err(|e| io("the log cannot be read", &path, e))?);
@@ -212,11 +222,8 @@ impl Log {
             len_bytes += reader.at as u64;
             let last_frame = last_frame.map(|at| (at as u64, bytes.slice(at..reader.at)));
             let (end_bytes, written_bytes) = (reader.at as u64, bytes.len() as u64);
-            last = Some((
-                UnopenedSegment { first_lsn, end_bytes, written_bytes, salt, path },
-                last_frame,
-                has_records,
-            ));
+            let segment = UnopenedSegment { first_lsn, end_bytes, written_bytes, salt, path, last_frame };
+            last = Some((segment, has_records));
         }
         if next_lsn < closed_lsn {
             return Err(damaged(
@@ -226,13 +233,9 @@ impl Log {
             )
             .with("wanted_lsn", closed_lsn - 1));
         }
-        let (unopened, last_frame, ends_with_records) =
-            last.ok_or_else(|| damaged(dir, 0, "the log has no segment"))?;
-        let path = unopened.path.clone();
-        let segment = unopened.open(last_frame).map_err(|e| io("the log cannot be opened", &path, e))?;
-        sync_dir(dir)?;
+        let (segment, ends_with_records) = last.ok_or_else(|| damaged(dir, 0, "the log has no segment"))?;
         assert!(next_lsn > applied_lsn, "the next operation follows the applied ones");
-        Ok((Log { dir: dir.to_owned(), segment, len_bytes, next_lsn, ends_with_records }, next_lsn))
+        Ok(UnopenedLog { dir: dir.to_owned(), obsolete, segment, len_bytes, next_lsn, ends_with_records })
     }
 
     pub fn create(dir: &Path) -> Result<()> {
@@ -429,6 +432,31 @@ impl UnnamedSegment {
     }
 }
 
+/// A log that was read and is not open for appending.
+pub(crate) struct UnopenedLog {
+    dir: PathBuf,
+    /// Segments whose operations are all applied.
+    obsolete: Vec<PathBuf>,
+    segment: UnopenedSegment,
+    len_bytes: u64,
+    pub next_lsn: u64,
+    ends_with_records: bool,
+}
+
+impl UnopenedLog {
+    /// Removes obsolete segments and opens the log for appending.
+    pub fn open(self) -> Result<Log> {
+        let UnopenedLog { dir, obsolete, segment, len_bytes, next_lsn, ends_with_records } = self;
+        for path in obsolete {
+            fs::remove_file(&path).map_err(|e| io("a log segment cannot be removed", &path, e))?;
+        }
+        let path = segment.path.clone();
+        let segment = segment.open().map_err(|e| io("the log cannot be opened", &path, e))?;
+        sync_dir(&dir)?;
+        Ok(Log { dir, segment, len_bytes, next_lsn, ends_with_records })
+    }
+}
+
 /// The last segment, not yet open for appending.
 struct UnopenedSegment {
     first_lsn: u64,
@@ -436,19 +464,21 @@ struct UnopenedSegment {
     written_bytes: u64,
     salt: u64,
     path: PathBuf,
+    /// The last frame and its position.
+    last_frame: Option<(u64, Bytes)>,
 }
 
 impl UnopenedSegment {
     /// Opens the segment at its end. The last frame may never have been synced, and after an
     /// earlier failed sync it may exist only in the page cache. So it is written again and synced
     /// before other frames follow it.
-    fn open(self, last_frame: Option<(u64, Bytes)>) -> std::io::Result<Segment> {
-        let file = OpenOptions::new().write(true).open(&self.path)?;
+    fn open(self) -> std::io::Result<Segment> {
+        let UnopenedSegment { first_lsn, end_bytes, written_bytes, salt, path, last_frame } = self;
+        let file = OpenOptions::new().write(true).open(path)?;
         if let Some((at, frame)) = last_frame {
             file.write_all_at(&frame, at)?;
             file.sync_data()?;
         }
-        let UnopenedSegment { first_lsn, end_bytes, written_bytes, salt, .. } = self;
         Ok(Segment { file: Arc::new(file), first_lsn, end_bytes, written_bytes, salt })
     }
 }

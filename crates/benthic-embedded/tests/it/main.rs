@@ -9,6 +9,7 @@ mod damage_random;
 mod linear;
 mod model;
 mod power;
+mod read_only;
 mod recovery;
 mod salvage;
 mod sharing;

@@ -8,7 +8,7 @@ use std::path::Path;
 const SIZES: [usize; 12] =
     [0, 1, 4_095, 4_096, 4_097, 65_535, 65_536, 65_537, 200_000, 1 << 20, (1 << 20) + 5, 9 << 20];
 
-fn fill(dir: &Path) -> std::sync::Arc<EmbeddedStore> {
+pub fn fill(dir: &Path) -> std::sync::Arc<EmbeddedStore> {
     let (store, pool) = with_pool(dir);
     for (seed, size) in SIZES.into_iter().enumerate() {
         let op = WriteOp::new()
@@ -29,7 +29,7 @@ fn fill(dir: &Path) -> std::sync::Arc<EmbeddedStore> {
     store
 }
 
-fn check(store: &EmbeddedStore) {
+pub fn check(store: &EmbeddedStore) {
     let pool = pool(store);
     for (seed, size) in SIZES.into_iter().enumerate() {
         assert!(

@@ -25,7 +25,7 @@ pub struct Load {
     seconds: u32,
     /// Measure this number of operations instead of a time
     #[arg(long, value_name = "N", conflicts_with = "seconds")]
-    count: Option<u64>,
+    pub count: Option<u64>,
     /// Operations in flight
     #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u16).range(1..))]
     in_flight: u16,

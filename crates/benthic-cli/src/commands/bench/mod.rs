@@ -6,14 +6,17 @@ mod together;
 
 use crate::commands::class;
 use crate::jobs;
-use benthic_core::{ClassCall, Error, ErrorKind, Namespaces, ObjectId, Pool, Result, WriteOp, limits};
+use benthic_core::{
+    ClassCall, Error, ErrorKind, Namespaces, ObjectId, Pool, Random, Result, SystemRandom, WriteOp, limits,
+};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::noise::Noise;
 use benthic_program::session::Session;
-use benthic_program::units;
+use benthic_program::{interrupt, units};
 use bytes::Bytes;
 use clap::{Args, Subcommand};
-use futures::stream::{self, StreamExt, TryStreamExt};
+use futures::future::ready;
+use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 use measure::{Load, Measurement, measure};
 use serde_json::json;
 use std::sync::Arc;
@@ -22,6 +25,10 @@ pub const EXAMPLES: &str = "Examples:\n  benthic bench write scratch --size 64Ki
     benthic bench rand scratch --in-flight 32\n  benthic bench write scratch --from um,msu,wsu --store ceph:\n  benthic bench exec scratch --class digest --method md5";
 
 const NAMESPACE: &str = "benthic-bench";
+const KEPT: &str = "kept";
+/// Limits on the objects that a read benchmark prepares.
+const PREPARED_BYTES_MAX: u64 = 256 * 1024 * 1024;
+const PREPARED_MAX: u64 = 10_000;
 /// Number of offsets into the payload at which objects begin, so that their contents differ.
 const PAYLOAD_SHIFTS: u64 = 4096;
 
@@ -30,12 +37,12 @@ pub enum BenchCommand {
     /// Write new objects, then remove them unless --keep is given
     #[command(after_help = "Example:\n  benthic bench write scratch --size 64KiB --in-flight 32 --keep")]
     Write(WriteArgs),
-    /// Read the objects that `bench write --keep` left, each once
+    /// Read the objects that `bench write --keep` left, or prepared ones, each once
     #[command(after_help = "Example:\n  benthic bench seq scratch")]
-    Seq(Load),
-    /// Read the objects that `bench write --keep` left, in random order
+    Seq(ReadArgs),
+    /// Read the objects that `bench write --keep` left, or prepared ones, in random order
     #[command(after_help = "Example:\n  benthic bench rand scratch --count 10000")]
-    Rand(Load),
+    Rand(ReadArgs),
     /// Run a method beside temporary objects, one for each operation in flight
     #[command(after_help = "Example:\n  benthic bench exec scratch --class digest --method md5 --size 1MiB")]
     Exec(ExecArgs),
@@ -57,6 +64,18 @@ pub struct WriteArgs {
     /// Create the pool, and the store, if they do not exist
     #[arg(long)]
     create_pool: bool,
+}
+
+#[derive(Args)]
+pub struct ReadArgs {
+    #[command(flatten)]
+    load: Load,
+    /// Size of a prepared object, at most 64MiB
+    #[arg(long, default_value = "4MiB", value_parser = units::parse_size)]
+    size: u64,
+    /// Keep the prepared objects
+    #[arg(long)]
+    keep: bool,
 }
 
 #[derive(Args)]
@@ -86,8 +105,8 @@ pub async fn run(command: BenchCommand, session: &Session) -> Outcome {
     }
     match command {
         BenchCommand::Write(args) => write(args, session).await,
-        BenchCommand::Seq(load) => read("seq", &load, session).await,
-        BenchCommand::Rand(load) => read("rand", &load, session).await,
+        BenchCommand::Seq(args) => read("seq", &args, session).await,
+        BenchCommand::Rand(args) => read("rand", &args, session).await,
         BenchCommand::Exec(args) => exec(args, session).await,
     }
 }
@@ -96,7 +115,7 @@ impl BenchCommand {
     fn load(&self) -> &Load {
         match self {
             BenchCommand::Write(args) => &args.load,
-            BenchCommand::Seq(load) | BenchCommand::Rand(load) => load,
+            BenchCommand::Seq(args) | BenchCommand::Rand(args) => &args.load,
             BenchCommand::Exec(args) => &args.load,
         }
     }
@@ -104,8 +123,9 @@ impl BenchCommand {
 
 async fn write(args: WriteArgs, session: &Session) -> Outcome {
     let pool = session.pool_or_create(&args.load.pool, args.create_pool).await?;
+    session.check_writable().await?;
     let payload = payload(args.size)?;
-    let purpose = if args.keep { "kept" } else { "temp" };
+    let purpose = if args.keep { KEPT } else { "temp" };
     let op = async |index: u64| {
         let write = WriteOp::new().write_full(piece(&payload, index, args.size));
         let write = if args.buffered { write.buffered() } else { write };
@@ -124,15 +144,66 @@ async fn write(args: WriteArgs, session: &Session) -> Outcome {
     printed
 }
 
-async fn read(name: &'static str, load: &Load, session: &Session) -> Outcome {
+async fn read(name: &'static str, args: &ReadArgs, session: &Session) -> Outcome {
+    let ReadArgs { load, size, keep } = args;
     let pool = session.pool(&load.pool).await?;
-    let listed = jobs::objects(Arc::clone(&pool), Namespaces::One(NAMESPACE.to_owned()), String::new());
-    let labelled = listed.try_filter(|object| std::future::ready(is_labelled(object, &load.label)));
-    let objects: Vec<ObjectId> = labelled.try_collect().await?;
-    if objects.is_empty() {
-        let message = format!("nothing to read; `benthic bench write {} --keep` creates objects", load.pool);
+    let kept = objects(&pool, |object| is_kept(object) && is_labelled(object, &load.label));
+    let kept: Vec<ObjectId> = kept.try_collect().await?;
+    if !kept.is_empty() {
+        return read_objects(name, load, &*pool, &kept, session).await;
+    }
+    if !load.label.is_empty() {
+        let message = format!(
+            "nothing to read; `benthic bench write {} --keep --label {}` creates objects",
+            load.pool, load.label
+        );
         return Err(Error::new(ErrorKind::NotFound, message).into());
     }
+    session.check_writable().await?;
+    let payload = payload(*size)?;
+    let count =
+        (PREPARED_BYTES_MAX / (*size).max(1)).clamp(1, PREPARED_MAX).min(load.count.unwrap_or(u64::MAX));
+    // Another benchmark may prepare objects at the same time.
+    let purpose = if *keep { KEPT.to_owned() } else { format!("read{:016x}", SystemRandom.random_u64()?) };
+    let prepared: Vec<ObjectId> =
+        (0..count).map(|index| object(*size, &purpose, "", index)).collect::<Result<_>>()?;
+    session.out.note(format_args!(
+        "the pool has no kept objects; preparing {} of {}, which is not measured",
+        units::count(count, "object"),
+        units::size(*size)
+    ))?;
+    let ended = match prepare(session, &*pool, &prepared, &payload, *size, load.in_flight()).await {
+        Ok(()) => read_objects(name, load, &*pool, &prepared, session).await,
+        Err(error) => Err(error.into()),
+    };
+    let removed = if *keep { Ok(()) } else { remove_all(&*pool, prepared.into_iter().map(Ok)).await };
+    ended.and(removed.map_err(Failure::from))
+}
+
+/// Writes the objects that a read benchmark needs. Stops early after a signal.
+async fn prepare(
+    session: &Session,
+    pool: &dyn Pool,
+    objects: &[ObjectId],
+    payload: &Bytes,
+    size_bytes: u64,
+    in_flight: usize,
+) -> Result<()> {
+    let writes = stream::iter((0..).zip(objects)).take_while(|_| ready(!interrupt::is_set()));
+    let writes = writes.map(|(index, object)| {
+        pool.write(object, WriteOp::new().write_full(piece(payload, index, size_bytes)).buffered())
+    });
+    writes.buffer_unordered(in_flight).try_for_each(|_| ready(Ok(()))).await?;
+    session.store().await?.flush().await
+}
+
+async fn read_objects(
+    name: &'static str,
+    load: &Load,
+    pool: &dyn Pool,
+    objects: &[ObjectId],
+    session: &Session,
+) -> Outcome {
     let op = async |index: u64| {
         let at = if name == "rand" { Noise::new(index).below(objects.len() as u64) } else { index };
         let Some(object) = usize::try_from(at).ok().and_then(|at| objects.get(at)) else {
@@ -157,6 +228,7 @@ async fn read(name: &'static str, load: &Load, session: &Session) -> Outcome {
 
 async fn exec(args: ExecArgs, session: &Session) -> Outcome {
     let pool = session.pool_or_create(&args.load.pool, args.create_pool).await?;
+    session.check_writable().await?;
     let payload = payload(args.size)?;
     let objects: Vec<ObjectId> = (0..args.load.in_flight() as u64)
         .map(|index| object(args.size, "exec", &args.load.label, index))
@@ -184,8 +256,11 @@ async fn exec(args: ExecArgs, session: &Session) -> Outcome {
 
 /// Removes the objects of a write benchmark that need not be kept, also after a signal.
 async fn remove_temporary(pool: &dyn Pool, size_bytes: u64, label: &str, count: u64) -> Result<()> {
-    let removals = stream::iter(0..count)
-        .map(async |index| ignore_missing(pool.remove(&object(size_bytes, "temp", label, index)?).await));
+    remove_all(pool, (0..count).map(|index| object(size_bytes, "temp", label, index))).await
+}
+
+async fn remove_all(pool: &dyn Pool, objects: impl Iterator<Item = Result<ObjectId>>) -> Result<()> {
+    let removals = stream::iter(objects).map(async |object| ignore_missing(pool.remove(&object?).await));
     removals.buffer_unordered(64).try_collect().await
 }
 
@@ -197,11 +272,25 @@ fn ignore_missing(removed: Result<()>) -> Result<()> {
 }
 
 /// Builds an object name. It contains the size, so that a read can check the length; the purpose
-/// (kept, temp or exec), so that no benchmark removes objects that another one kept; and the label,
-/// if the user gave one.
+/// (kept, temp, exec or read…), so that no benchmark removes objects that another one kept; and the
+/// label, if the user gave one.
 fn object(size_bytes: u64, purpose: &str, label: &str, index: u64) -> Result<ObjectId> {
     let label = if label.is_empty() { String::new() } else { format!("{label}-") };
     ObjectId::in_namespace(NAMESPACE, format!("{size_bytes}-{purpose}-{label}{index:010}"))
+}
+
+/// The objects of benchmarks in a pool.
+fn objects(
+    pool: &Arc<dyn Pool>,
+    is_wanted: impl Fn(&ObjectId) -> bool,
+) -> impl Stream<Item = Result<ObjectId>> {
+    let listed = jobs::objects(Arc::clone(pool), Namespaces::One(NAMESPACE.to_owned()), String::new());
+    listed.try_filter(move |object| ready(is_wanted(object)))
+}
+
+/// Returns true if `bench write --keep` wrote the object.
+fn is_kept(object: &ObjectId) -> bool {
+    object.name().split('-').nth(1) == Some(KEPT)
 }
 
 /// Returns true if an object's label begins with `label`.
@@ -216,9 +305,7 @@ fn is_labelled(object: &ObjectId, label: &str) -> bool {
 
 /// Removes all objects whose labels begin with `label`.
 pub async fn remove(pool: &Arc<dyn Pool>, label: &str) -> Result<()> {
-    let listed = jobs::objects(Arc::clone(pool), Namespaces::One(NAMESPACE.to_owned()), String::new());
-    let labelled = listed.try_filter(|object| std::future::ready(is_labelled(object, label)));
-    labelled
+    objects(pool, |object| is_labelled(object, label))
         .try_for_each_concurrent(64, |object| async move { ignore_missing(pool.remove(&object).await) })
         .await
 }

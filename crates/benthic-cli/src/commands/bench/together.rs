@@ -57,19 +57,21 @@ fn args(command: &BenchCommand, place: &str) -> Vec<String> {
         args.extend(load.args(label));
         args.extend(more);
     };
-    let size = |size_bytes: u64| vec!["--size".to_owned(), size_bytes.to_string()];
+    let more = |size_bytes: u64, flags: &[(bool, &str)]| -> Vec<String> {
+        let flags = flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| (*flag).to_owned());
+        ["--size".to_owned(), size_bytes.to_string()].into_iter().chain(flags).collect()
+    };
     match command {
         BenchCommand::Write(write) => {
             let flags = [(write.buffered, "--buffered"), (write.keep, "--keep")];
-            let flags = flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag.to_owned());
-            add("write", &own(), size(write.size).into_iter().chain(flags).collect());
+            add("write", &own(), more(write.size, &flags));
         }
-        BenchCommand::Seq(_) => add("seq", &load.label, Vec::new()),
-        BenchCommand::Rand(_) => add("rand", &load.label, Vec::new()),
+        BenchCommand::Seq(read) => add("seq", &load.label, more(read.size, &[(read.keep, "--keep")])),
+        BenchCommand::Rand(read) => add("rand", &load.label, more(read.size, &[(read.keep, "--keep")])),
         BenchCommand::Exec(exec) => {
             let call = [("--class", &exec.class), ("--method", &exec.method), ("--input", &exec.input)];
             let call = call.into_iter().flat_map(|(option, value)| [option.to_owned(), value.clone()]);
-            add("exec", &own(), size(exec.size).into_iter().chain(call).collect());
+            add("exec", &own(), more(exec.size, &[]).into_iter().chain(call).collect());
         }
     }
     args

@@ -1,8 +1,9 @@
 //! `benthic class new`: creates a project for a class from templates.
 
 use benthic_class_names::{CEPH_CLASSES, is_library_name};
-use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
+use benthic_program::local::failed;
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
 use clap::Args;
@@ -80,9 +81,6 @@ fn check_name(name: &str) -> Result<()> {
 fn create_project(name: &str, tree: Option<&Path>) -> Result<PathBuf> {
     let tree = find_tree(tree)?;
     let dir = PathBuf::from(name);
-    let failed = |message: &'static str, path: &Path, error| {
-        Error::io(Action::Admin, message, error).with("path", path.display())
-    };
     match fs::read_dir(&dir).map(|mut entries| entries.next().is_none()) {
         Ok(true) => {}
         Ok(false) => {
@@ -90,7 +88,7 @@ fn create_project(name: &str, tree: Option<&Path>) -> Result<PathBuf> {
             return Err(Error::new(ErrorKind::AlreadyExists, message).with("path", dir.display()));
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => return Err(failed("cannot read the directory", &dir, error)),
+        Err(error) => return Err(failed("cannot read the directory", &dir)(error)),
     }
     let build_dir = shared_build_dir(&tree);
     for (file, template) in FILES.into_iter().chain(build_dir.is_some().then_some(CARGO_CONFIG)) {
@@ -100,13 +98,12 @@ fn create_project(name: &str, tree: Option<&Path>) -> Result<PathBuf> {
             .replace("{tree}", &tree.display().to_string())
             .replace("{build}", build_dir.as_deref().unwrap_or_default());
         let parent = path.parent().unwrap_or(&dir);
-        fs::create_dir_all(parent).map_err(|error| failed("cannot create the directory", parent, error))?;
-        fs::write(&path, text).map_err(|error| failed("cannot write the file", &path, error))?;
+        fs::create_dir_all(parent).map_err(failed("cannot create the directory", parent))?;
+        fs::write(&path, text).map_err(failed("cannot write the file", &path))?;
     }
     // Use the same versions of the same crates, which this machine already has.
     let lock = dir.join("Cargo.lock");
-    fs::copy(tree.join("Cargo.lock"), &lock)
-        .map_err(|error| failed("cannot write the file", &lock, error))?;
+    fs::copy(tree.join("Cargo.lock"), &lock).map_err(failed("cannot write the file", &lock))?;
     Ok(std::path::absolute(&dir).unwrap_or(dir))
 }
 

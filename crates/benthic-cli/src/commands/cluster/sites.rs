@@ -4,9 +4,9 @@ use super::{ClusterDir, SiteArgs, show, with_cluster};
 use benthic_ceph::local::{Cluster, wan};
 use benthic_core::{Action, Error, Result};
 use benthic_program::exit::{Failure, Outcome};
-use benthic_program::interrupt;
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
+use benthic_program::{interrupt, local};
 use serde_json::json;
 use std::ffi::OsString;
 use std::fs;
@@ -61,9 +61,7 @@ fn become_command(site: &SiteArgs, command: &[OsString]) -> Result<Error> {
 
 /// Connects the sites until a failure or a signal.
 pub async fn wan(place: ClusterDir) -> Outcome {
-    let dir = fs::canonicalize(&place.dir).map_err(|error| {
-        Error::io(Action::Admin, "no such directory", error).with("dir", place.dir.display())
-    })?;
+    let dir = fs::canonicalize(&place.dir).map_err(local::failed("cannot find the directory", &place.dir))?;
     tokio::select! {
         ended = blocking(move || wan::run(&dir)) => Ok(ended?),
         () = interrupt::wait() => Err(Failure::Interrupted),

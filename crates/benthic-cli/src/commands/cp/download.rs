@@ -143,10 +143,7 @@ async fn copy_once(pool: &dyn Pool, object: &ObjectId, path: &Path, options: Opt
     let target = path.to_owned();
     let mut file = blocking(move || {
         if let Some(parent) = target.parent() {
-            fs::create_dir_all(parent).map_err(|error| {
-                Error::io(benthic_core::Action::Admin, "cannot create the directory", error)
-                    .with("path", parent.display())
-            })?;
+            fs::create_dir_all(parent).map_err(local::failed("cannot create the directory", parent))?;
         }
         NewFile::create(&target)
     })

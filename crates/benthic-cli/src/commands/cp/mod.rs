@@ -8,7 +8,7 @@ pub mod upload;
 
 use crate::commands;
 use crate::jobs::{self, Failures};
-use benthic_core::ObjectId;
+use benthic_core::{ClassHost, Clock, ObjectId, SystemClock};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::output::object_json;
 use benthic_program::session::Session;
@@ -35,7 +35,9 @@ that is neither file nor directory.
 Repeated copies: every object that was copied from a file has the attribute benthic.source with the file's \
 size, modification time and XXH3 digest. The command does not copy a file again if size and time are the \
 same; --checksum compares the contents instead. After a copy, the store computes the digest of the object, \
-and the command compares it.
+and the command compares it. If another client writes an object at the same time, such as another copy of the \
+same directory, the command succeeds if the contents are equal. Otherwise it reports a conflict and leaves the \
+other client's object in place.
 
 Large files: --stripe spreads one file over many objects, NAME.0000000000000000 and so on, in the layout of \
 libradosstriper; `rados --striper` can read and write these striped objects. --stripe also copies a striped \
@@ -83,6 +85,9 @@ pub struct Options {
     pub jobs: usize,
     pub checksum: bool,
     pub check: bool,
+    /// Objects that were modified at this time or later were not there when the command began, so
+    /// they are not replaced. `u64::MAX` if the store's clock is another one.
+    pub began_unix_ns: u64,
 }
 
 pub struct Copied {
@@ -152,6 +157,7 @@ pub async fn run(args: CpArgs, session: &Session) -> Outcome {
         jobs: args.jobs.unwrap_or_else(jobs::default_jobs),
         checksum: args.checksum,
         check: !args.no_check,
+        began_unix_ns: SystemClock.unix_ns(),
     };
     match plan::classify(&args.sources)? {
         Sources::Paths(paths) => {
@@ -167,6 +173,11 @@ pub async fn run(args: CpArgs, session: &Session) -> Outcome {
                 .pool_or_create(&target.pool, args.create_pool)
                 .await
                 .map_err(|error| plan::explain_missing_pool(error, &args.sources))?;
+            session.check_writable().await?;
+            let options = match session.store().await?.class_host() {
+                ClassHost::Local => options,
+                ClassHost::Cluster => Options { began_unix_ns: u64::MAX, ..options },
+            };
             let recursive = args.recursive;
             let plan = blocking(move || Ok(plan::plan_files(&paths, &target, recursive))).await?;
             upload::run(pool, plan, options, session).await

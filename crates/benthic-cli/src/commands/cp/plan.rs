@@ -223,7 +223,7 @@ impl Plan {
         let listed = fs::read_dir(directory).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
         let mut entries = match listed {
             Ok(entries) => entries,
-            Err(error) => return self.refuse(directory, unreadable(error)),
+            Err(error) => return self.refuse(directory, unreadable(directory, error)),
         };
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
@@ -233,7 +233,7 @@ impl Plan {
             }
             let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
             match fs::metadata(&path) {
-                Err(error) => self.refuse(&path, unreadable(error)),
+                Err(error) => self.refuse(&path, unreadable(&path, error)),
                 Ok(metadata) if metadata.is_dir() && is_link => self.skip(path, LINK),
                 Ok(metadata) if metadata.is_dir() => self.walk(&path, &relative, target),
                 Ok(metadata) if metadata.is_file() => {
@@ -250,8 +250,8 @@ fn invalid(message: &str) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
 }
 
-fn unreadable(error: std::io::Error) -> Error {
-    Error::io(benthic_core::Action::Admin, "cannot read this file or directory", error)
+fn unreadable(path: &Path, error: std::io::Error) -> Error {
+    local::failed("cannot read this file or directory", path)(error)
 }
 
 /// Plans the copy of files and, if `recursive`, of directories. Blocks.
@@ -259,7 +259,7 @@ pub fn plan_files(paths: &[PathBuf], target: &Target, recursive: bool) -> Plan {
     let mut plan = Plan::default();
     for path in paths {
         match fs::metadata(path) {
-            Err(error) => plan.refuse(path, unreadable(error)),
+            Err(error) => plan.refuse(path, unreadable(path, error)),
             Ok(metadata) if metadata.is_dir() && recursive => plan.add_directory(path, target),
             Ok(metadata) if metadata.is_dir() => {
                 plan.refuse(path, invalid("this is a directory; -r copies its files"));

@@ -135,6 +135,7 @@ async fn upload(path: &Path, source: &str, args: &CpArgs, options: Options, sess
         .pool_or_create(&target.pool, args.create_pool)
         .await
         .map_err(|error| plan::explain_missing_pool(error, &args.sources))?;
+    session.check_writable().await?;
     let to = commands::striped(session, pool, object).await?;
     let stored = store(Source::File(file), &to, layout, options, session).await?;
     print_result(session, &to, ("path", path.to_string_lossy().into_owned()), &stored)
@@ -206,6 +207,7 @@ async fn copy(from: &Target, to: &Target, args: &CpArgs, options: Options, sessi
     let from = commands::striped(session, session.pool(&from.pool).await?, object).await?;
     let copied = async {
         let pool = there.pool_or_create(&to.pool, args.create_pool).await?;
+        there.check_writable().await?;
         let to = commands::striped(there, pool, object_there).await?;
         let (lock, reader) = read::open(from.clone(), options).await?;
         let copied = match check_layout(&reader) {

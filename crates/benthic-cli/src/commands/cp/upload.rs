@@ -4,19 +4,26 @@ use super::plan::{self, Plan, Upload};
 use super::{Copied, Options, Tally};
 use crate::jobs;
 use benthic_classes::digest::{Algorithm, Hasher};
-use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result, WriteOp};
+use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result, WriteOp, limits};
 use benthic_program::exit::Outcome;
+use benthic_program::interrupt;
 use benthic_program::local::{self, Content};
+use benthic_program::measure::start;
 use benthic_program::progress::Progress;
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
-use benthic_program::transfer::{self, SOURCE_XATTR, Source};
+use benthic_program::transfer::{self, Replaced, SOURCE_XATTR, Source};
 use bytes::Bytes;
 use futures::stream;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Semaphore;
 
+/// Pause before an object is read again that another client may still be writing.
+const PAUSE: Duration = Duration::from_millis(100);
+/// An incomplete object that has not changed for this long stays incomplete.
+const STANDSTILL_MAX: Duration = Duration::from_secs(10);
 /// Memory limit in KiB. Each copy holds a whole file, so this allows four files of maximum size.
 const MEMORY_KIB: u32 = 4 * 128 * 1024;
 
@@ -80,20 +87,67 @@ async fn copy(pool: &dyn Pool, upload: &Upload, options: Options, memory: &Semap
     {
         return Ok(unchanged);
     }
+    let replaced = known.as_ref().map_or(Replaced::Nothing, |known| Replaced::Version(known.version));
+    let is_new = known.as_ref().is_some_and(|known| known.stat.modified_unix_ns >= options.began_unix_ns);
     let wanted_kib = u32::try_from(upload.size_bytes / 1024 + 1).unwrap_or(MEMORY_KIB).min(MEMORY_KIB);
     let _memory = memory.acquire_many(wanted_kib).await;
     let path = upload.path.clone();
     let (data, source) = blocking(move || read(&path)).await?;
-    if let Some(known) = known.filter(|known| options.checksum && known.stat.size_bytes == source.size_bytes)
-        && transfer::stored_xxh3(pool, &upload.object, known.version).await? == source.xxh3
-    {
-        return Ok(unchanged);
+    let replace = async || {
+        if is_new {
+            let message = "another client wrote to the object after this command began; check the object, then repeat \
+                the command";
+            return Err(Error::new(ErrorKind::Conflict, message));
+        }
+        if let Some(known) =
+            known.filter(|known| options.checksum && known.stat.size_bytes == source.size_bytes)
+            && transfer::stored_xxh3(pool, &upload.object, known.version).await? == source.xxh3
+        {
+            return Ok(true);
+        }
+        let version = transfer::upload(pool, &upload.object, replaced, data, Some(&source)).await?;
+        if options.check {
+            check(pool, &upload.object, version, &source).await?;
+        }
+        Ok(false)
+    };
+    let unchanged = match replace().await {
+        Err(error) if error.kind() == ErrorKind::Conflict => {
+            let equal = is_stored(pool, &upload.object, &source).await?;
+            if equal { true } else { return Err(error) }
+        }
+        unchanged => unchanged?,
+    };
+    Ok(Copied { unchanged, size_bytes: source.size_bytes })
+}
+
+/// Returns whether the object that another client has written is equal to the file. While a large
+/// object is too short, that client may still be writing it. So this waits as long as its version
+/// changes.
+async fn is_stored(pool: &dyn Pool, object: &ObjectId, source: &Source) -> Result<bool> {
+    let mut waiting = (0, start());
+    loop {
+        let known = match transfer::read_state(pool, object).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            known => known?,
+        };
+        if known.version != waiting.0 {
+            waiting = (known.version, start());
+        }
+        if known.stat.size_bytes == source.size_bytes {
+            match transfer::stored_xxh3(pool, object, known.version).await {
+                Err(error) if error.kind() == ErrorKind::Conflict => {}
+                stored => return Ok(stored? == source.xxh3),
+            }
+        } else if known.stat.size_bytes > source.size_bytes
+            || source.size_bytes <= limits::OPERATION_BYTES_MAX
+            || waiting.1.elapsed() >= STANDSTILL_MAX
+            || interrupt::is_set()
+        {
+            return Ok(false);
+        }
+        tokio::time::sleep(PAUSE).await;
     }
-    let version = transfer::upload(pool, &upload.object, data, Some(&source)).await?;
-    if options.check {
-        check(pool, &upload.object, version, &source).await?;
-    }
-    Ok(Copied { unchanged: false, size_bytes: source.size_bytes })
 }
 
 fn read(path: &Path) -> Result<(Bytes, Source)> {
@@ -109,13 +163,13 @@ fn read(path: &Path) -> Result<(Bytes, Source)> {
 async fn check(pool: &dyn Pool, object: &ObjectId, version: u64, source: &Source) -> Result<()> {
     let error = match transfer::stored_xxh3(pool, object, version).await {
         Ok(stored) if stored == source.xxh3 => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::Conflict => {
+            let message = "another client wrote to the object before it was verified; copy it again";
+            return Err(Error::new(ErrorKind::Conflict, message));
+        }
         Ok(stored) => Error::new(ErrorKind::Corrupt, "the stored data differ from the file; copy it again")
             .with("stored", stored)
             .with("read", &source.xxh3),
-        Err(error) if error.kind() == ErrorKind::Conflict => Error::new(
-            ErrorKind::Conflict,
-            "another client wrote to the object before it was verified; copy it again",
-        ),
         Err(error) => error.with("while", "checking"),
     };
     let forget = WriteOp::new().assert_version(version).remove_xattr(SOURCE_XATTR);

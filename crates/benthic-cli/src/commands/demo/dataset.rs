@@ -2,9 +2,9 @@
 //! clone. All functions block.
 
 use crate::commands::cp::plan::{Plan, Target};
-use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::noise::Noise;
-use benthic_program::{interrupt, units};
+use benthic_program::{interrupt, local, units};
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -41,19 +41,21 @@ impl Dataset {
     /// Generated files of about `total_bytes`, and the files of the clone that contains the current
     /// directory.
     pub fn generated(total_bytes: u64, store: Option<&Path>) -> Result<Dataset> {
-        let failed = |error| Error::io(Action::Admin, "cannot generate files", error);
-        let generated = tempfile::Builder::new().prefix("benthic-demo-").tempdir().map_err(failed)?;
+        let temporary = std::env::temp_dir();
+        let generated = tempfile::Builder::new().prefix("benthic-demo-").tempdir_in(&temporary);
+        let generated =
+            generated.map_err(local::failed("cannot create a directory for the files", &temporary))?;
         for (name, size_bytes) in generated_files(total_bytes) {
             if interrupt::is_set() {
                 return Err(Error::new(ErrorKind::Unavailable, "interrupted"));
             }
             let path = generated.path().join(&name);
             if let Some(parent) = path.parent() {
-                fs::create_dir_all(parent).map_err(failed)?;
+                fs::create_dir_all(parent).map_err(local::failed("cannot create the directory", parent))?;
             }
             let seed = name.bytes().fold(size_bytes, |seed, byte| seed.wrapping_mul(31) + u64::from(byte));
             let content = Noise::new(seed).bytes(usize::try_from(size_bytes).unwrap_or(usize::MAX));
-            fs::write(&path, content).map_err(|error| failed(error).with("path", path.display()))?;
+            fs::write(&path, content).map_err(local::failed("cannot write the file", &path))?;
         }
         let clone = clone_root();
         let mut roots = vec![("generated/", generated.path())];

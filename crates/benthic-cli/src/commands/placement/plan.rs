@@ -5,11 +5,11 @@ use super::{cluster, show};
 use benthic_ceph::placement::latency::Latency;
 use benthic_ceph::placement::plan::{Plan, Request};
 use benthic_ceph::placement::resize::Resize;
-use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
-use benthic_program::units;
+use benthic_program::{local, units};
 use clap::Args;
 use serde_json::json;
 use std::fmt::Write as _;
@@ -68,15 +68,14 @@ fn write_new(file: &Path, content: &str) -> Result<()> {
         file.write_all(content.as_bytes())?;
         file.sync_all()
     });
-    written
-        .map_err(|error| match error.kind() {
-            std::io::ErrorKind::AlreadyExists => Error::new(
-                ErrorKind::AlreadyExists,
-                "the file exists, and undo may need the plan in it; name another file with --out",
-            ),
-            _ => Error::io(Action::Admin, "cannot write the plan", error),
-        })
-        .map_err(|error| error.with("file", file.display()))
+    written.map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => Error::new(
+            ErrorKind::AlreadyExists,
+            "the file exists, and undo may need the plan in it; name another file with --out",
+        )
+        .with("file", file.display()),
+        _ => local::failed("cannot write the plan", file)(error),
+    })
 }
 
 pub fn describe(plan: &Plan) -> String {

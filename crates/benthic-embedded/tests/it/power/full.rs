@@ -5,10 +5,10 @@ use super::child::TASK_VARIABLE;
 use crate::support::id;
 use benthic_core::{ErrorKind, Pool, Reason, Result, Stopwatch, Store, SystemClock, WriteOp};
 use benthic_embedded::{EmbeddedStore, Options};
+use benthic_testkit::mounts::mounted;
 use futures::executor::block_on;
 use std::io::Write;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -30,23 +30,12 @@ const STALL: Duration = Duration::from_secs(240);
 /// Runs `child` on a small, empty disk.
 fn on_a_small_disk(task: &str) {
     let dir = tempfile::tempdir().unwrap();
-    let script = format!("mount -t tmpfs -o size={DISK} none \"${DIR}\" && exec \"$0\" \"$@\"");
-    let run = |flags: &str| {
-        let mut command = Command::new("unshare");
-        command.args([flags, "sh", "-c", &script]).arg(std::env::current_exe().unwrap());
-        command.args(["--ignored", "--exact", "power::full::child", "--nocapture", "--test-threads=1"]);
-        command.env(DIR, dir.path()).env(TASK_VARIABLE, task).output().unwrap()
-    };
-    let may = |flags: &str| {
-        let script = format!("mount -t tmpfs none {}", dir.path().display());
-        Command::new("unshare")
-            .args([flags, "sh", "-c", &script])
-            .status()
-            .is_ok_and(|status| status.success())
-    };
-    let flags = ["-m", "-rm"].into_iter().find(|flags| may(flags));
-    let flags = flags.expect("this test mounts a file system: run it as root, or allow user namespaces");
-    let ended = run(flags);
+    let command = mounted(&format!("mount -t tmpfs -o size={DISK} none \"${DIR}\""));
+    let mut command =
+        command.expect("this test mounts a file system: run it as root, or allow user namespaces");
+    command.arg(std::env::current_exe().unwrap());
+    command.args(["--ignored", "--exact", "power::full::child", "--nocapture", "--test-threads=1"]);
+    let ended = command.env(DIR, dir.path()).env(TASK_VARIABLE, task).output().unwrap();
     assert!(
         ended.status.success(),
         "{}{}",
