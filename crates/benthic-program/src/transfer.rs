@@ -97,24 +97,29 @@ pub async fn upload(pool: &dyn Pool, object: &ObjectId, data: Bytes, source: Opt
     Ok(version)
 }
 
-async fn write_next(pool: &dyn Pool, object: &ObjectId, append: WriteOp) -> Result<u64> {
+/// Writes the next part of an object, unless the user has interrupted the program.
+pub(crate) async fn write_next(pool: &dyn Pool, object: &ObjectId, append: WriteOp) -> Result<u64> {
     if crate::interrupt::is_set() {
         return Err(Error::new(ErrorKind::Unavailable, "interrupted before the object was complete"));
     }
     pool.write(object, append).await.map(|reply| reply.version)
 }
 
-/// Removes an incomplete object, unless another client has written to it since.
-async fn remove_incomplete(pool: &dyn Pool, object: &ObjectId, version: u64, cause: Error) -> Error {
-    if cause.kind() == ErrorKind::Conflict {
-        return Error::new(
+/// Removes an incomplete object, unless another client has written to it since. Returns the error to
+/// report: `cause`, or what prevents the removal.
+pub(crate) async fn remove_incomplete(
+    pool: &dyn Pool,
+    object: &ObjectId,
+    version: u64,
+    cause: Error,
+) -> Error {
+    match pool.write(object, WriteOp::new().assert_version(version).remove()).await {
+        Ok(_) => cause,
+        Err(error) if error.kind() == ErrorKind::Conflict => Error::new(
             ErrorKind::Conflict,
             "another client wrote to the object during the upload; check the object, then repeat the command",
         )
-        .with_source(cause);
-    }
-    match pool.write(object, WriteOp::new().assert_version(version).remove()).await {
-        Ok(_) => cause,
+        .with_source(cause),
         Err(error) => Error::new(
             cause.kind(),
             "the object is incomplete and could not be removed; repeat the command or use `benthic rm`",
@@ -166,14 +171,50 @@ impl<'a> Download<'a> {
             return Ok(None);
         }
         let range = Fetch::read_exact(self.version, self.offset_bytes, len_bytes);
-        let (data, _) = self.pool.fetch(self.object, range).await.map_err(|error| match error.kind() {
-            ErrorKind::Conflict => {
-                Error::new(ErrorKind::Conflict, "the object changed while it was read; read it again")
-            }
-            _ => error,
-        })?;
+        let (data, _) = self.pool.fetch(self.object, range).await.map_err(explain_change)?;
         self.offset_bytes += len_bytes;
         Ok(Some(data))
+    }
+}
+
+/// Reads one version of an object's omap, page by page.
+pub struct OmapDownload<'a> {
+    pool: &'a dyn Pool,
+    object: &'a ObjectId,
+    version: u64,
+    after: Option<Bytes>,
+    is_complete: bool,
+}
+
+impl<'a> OmapDownload<'a> {
+    /// Starts a download of the version that an earlier read returned.
+    pub fn of_version(pool: &'a dyn Pool, object: &'a ObjectId, version: u64) -> OmapDownload<'a> {
+        OmapDownload { pool, object, version, after: None, is_complete: false }
+    }
+
+    /// The next entries, in bytewise key order; none at the end.
+    ///
+    /// # Errors
+    /// `Conflict` if the object's version has changed; as [`Pool::read`].
+    pub async fn next(&mut self) -> Result<Vec<(Bytes, Bytes)>> {
+        if self.is_complete {
+            return Ok(Vec::new());
+        }
+        let page = Fetch::omap_range(self.after.take(), "", limits::OMAP_PAGE_ENTRIES_MAX);
+        let page = page.assert_version(self.version);
+        let (page, _) = self.pool.fetch(self.object, page).await.map_err(explain_change)?;
+        self.after = page.entries.last().map(|(key, _)| key.clone());
+        self.is_complete = !page.more;
+        Ok(page.entries)
+    }
+}
+
+fn explain_change(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Conflict => {
+            Error::new(ErrorKind::Conflict, "the object changed while it was read; read it again")
+        }
+        _ => error,
     }
 }
 

@@ -5,12 +5,15 @@
 mod bench;
 mod checks;
 mod class;
+mod copies;
 mod cp;
 mod cp_back;
 mod demo;
 mod exec;
+mod find;
 mod hidden;
 mod kill;
+mod mirror;
 mod objects;
 mod other;
 mod pictures;

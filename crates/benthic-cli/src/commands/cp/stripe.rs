@@ -1,7 +1,7 @@
 //! `benthic cp --stripe`: copies one file to or from many objects.
 
-use super::CpArgs;
-use super::plan::{self, Sources, Target};
+use super::plan::{self, Destination, Sources, Target};
+use super::{CpArgs, destination, in_store};
 use crate::commands;
 use benthic_core::{Error, ErrorKind, ObjectAddress, ObjectId, Result};
 use benthic_program::exit::{Failure, Outcome};
@@ -38,9 +38,6 @@ pub struct StripeArgs {
     /// With --stripe: size of the objects, at most 32 MiB [default: 4 MiB, more for files over 16 GiB]
     #[arg(long, value_name = "SIZE", requires = "stripe", value_parser = units::parse_size)]
     object_size: Option<u64>,
-    /// With --stripe: the store of the destination [default: that of the source]
-    #[arg(long, value_name = "URI", requires = "stripe")]
-    to_store: Option<String>,
     /// With --stripe: seconds to wait for other clients that have locked the striped object [default: 30]
     #[arg(long, value_name = "SECONDS", requires = "stripe")]
     lock_wait: Option<u64>,
@@ -50,11 +47,6 @@ impl StripeArgs {
     fn has_layout(&self) -> bool {
         self.stripe_unit.is_some() || self.stripe_count.is_some() || self.object_size.is_some()
     }
-}
-
-enum Destination {
-    Path(PathBuf),
-    Object(Target),
 }
 
 pub async fn run(args: CpArgs, session: &Session) -> Outcome {
@@ -70,11 +62,7 @@ pub async fn run(args: CpArgs, session: &Session) -> Outcome {
     };
     match plan::classify(&args.sources)? {
         Sources::Paths(paths) => {
-            if args.stripe.to_store.is_some() {
-                return Err(Failure::Usage(
-                    "--to-store works only for copies from object to object; for a file, --store names the destination's store".to_owned(),
-                ));
-            }
+            super::check_store_of_files(args.to_store.as_ref())?;
             let Some(path) = paths.first() else { return Ok(()) };
             upload(path, source, &args, options, session).await
         }
@@ -89,9 +77,10 @@ pub async fn run(args: CpArgs, session: &Session) -> Outcome {
                         .to_owned(),
                 ));
             }
-            match destination(&args, session).await? {
+            let to_store = args.to_store.as_ref();
+            match destination(&args.destination, to_store, args.create_pool, session).await? {
                 Destination::Path(path) => download(from, path, &args, options, session).await,
-                Destination::Object(to) => copy(from, &to, &args, options, session).await,
+                Destination::Objects(to) => copy(from, &to, &args, options, session).await,
             }
         }
     }
@@ -100,26 +89,6 @@ pub async fn run(args: CpArgs, session: &Session) -> Outcome {
 fn progress(total_bytes: u64) -> Box<dyn Fn(u64)> {
     let bar = Progress::bytes("copying", total_bytes);
     Box::new(move |bytes| bar.advance(bytes))
-}
-
-async fn destination(args: &CpArgs, session: &Session) -> Outcome<Destination> {
-    let text = args.destination.as_str();
-    if args.stripe.to_store.is_some() {
-        if plan::is_path(text) {
-            return Err(Failure::Usage(format!(
-                "with --to-store the destination is POOL/OBJECT got={text:?}"
-            )));
-        }
-        return Ok(Destination::Object(plan::target(text, text)?));
-    }
-    if plan::is_path(text) {
-        return Ok(Destination::Path(PathBuf::from(text)));
-    }
-    let pool = text.split('/').next().unwrap_or(text);
-    if plan::is_address(text) || session.store().await?.list_pools().await?.iter().any(|name| name == pool) {
-        return Ok(Destination::Object(plan::target(text, text)?));
-    }
-    Ok(Destination::Path(PathBuf::from(text)))
 }
 
 async fn upload(path: &Path, source: &str, args: &CpArgs, options: Options, session: &Session) -> Outcome {
@@ -197,14 +166,13 @@ async fn copy(from: &Target, to: &Target, args: &CpArgs, options: Options, sessi
     commands::check_writable(&to.namespace)?;
     let object = target_object(from, None)?;
     let object_there = target_object(to, object.name().rsplit('/').next())?;
-    let other = args.stripe.to_store.as_ref().filter(|uri| uri.as_str() != session.uri());
-    let other = other.map(|uri| session.for_store(uri.clone()));
-    let there = other.as_ref().unwrap_or(session);
-    if other.is_none() && (&from.pool, &object) == (&to.pool, &object_there) {
-        return Err(Failure::Usage("source and destination are the same striped object".to_owned()));
-    }
     let from = commands::striped(session, session.pool(&from.pool).await?, object).await?;
-    let copied = async {
+    let (to, copied) = in_store(args.to_store.as_ref(), session, async |there| {
+        let is_same =
+            std::ptr::eq(there, session) && from.pool.name() == to.pool && from.object == object_there;
+        if is_same {
+            return Err(Failure::Usage("source and destination are the same striped object".to_owned()));
+        }
         let pool = there.pool_or_create(&to.pool, args.create_pool).await?;
         let to = commands::striped(there, pool, object_there).await?;
         let (lock, reader) = read::open(from.clone(), options).await?;
@@ -213,15 +181,9 @@ async fn copy(from: &Target, to: &Target, args: &CpArgs, options: Options, sessi
             Err(error) => Err(error),
         };
         lock.release().await;
-        Ok::<_, Failure>((to, copied?))
-    }
-    .await;
-    let closed = match &other {
-        Some(other) => other.close().await,
-        None => Ok(()),
-    };
-    let (to, copied) = copied?;
-    closed?;
+        Ok((to, copied?))
+    })
+    .await?;
     warn_of_no_digest(&session.out, &copied);
     print_result(session, &to, ("from", address(&from)), &copied)
 }

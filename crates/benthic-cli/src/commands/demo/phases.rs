@@ -64,7 +64,7 @@ pub async fn load(
 ) -> Outcome<Phase> {
     let meter = Arc::new(Meter::default());
     let progress = Progress::bytes("loading", sizes.bytes);
-    let options = Options { jobs, checksum: false, check: false };
+    let options = Options { jobs, checksum: false, check: false, dry_run: false };
     let stopwatch = start();
     let mut failures = Failures::default();
     upload::copy_all(meter.pool(Arc::clone(pool)), uploads.to_vec(), options, |upload, copied| {
