@@ -158,10 +158,11 @@ async fn write_all(
             writer.add(WriteOp::new().omap_clear()).await?;
         }
     }
-    // Replaces the data also if the source has none.
-    writer.add(WriteOp::new().write_full("")).await?;
     let mut hasher = Hasher::new(Algorithm::Xxh3);
     let mut data = Download::of_version(from.pool, from.object, source.version, source.stat.size_bytes);
+    let first = data.next().await?.unwrap_or_default();
+    hasher.update(&first);
+    writer.add(WriteOp::new().write_full(first)).await?;
     while let Some(range) = data.next().await? {
         hasher.update(&range);
         writer.add(WriteOp::new().append(range)).await?;

@@ -4,7 +4,7 @@
 
 use super::cp::between::{self, To};
 use super::cp::plan::{Destination, Sources, Target, Upload};
-use super::cp::{self, Options, Tally, download, in_store, plan};
+use super::cp::{self, CopyArgs, Options, Tally, download, plan};
 use crate::jobs;
 use benthic_core::{Action, Error, ErrorKind, ObjectAddress, ObjectId, Pool, Result};
 use benthic_program::exit::{Failure, Outcome};
@@ -35,21 +35,8 @@ pub struct MirrorArgs {
     /// Print what would be copied and removed, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Concurrent copies [default: two per core, 8 to 16]
-    #[arg(long, value_name = "N")]
-    jobs: Option<usize>,
-    /// Compare contents instead of size and time to find what is already copied
-    #[arg(long)]
-    checksum: bool,
-    /// Do not verify the copies
-    #[arg(long)]
-    no_check: bool,
-    /// Create the pool of the target, and the store, if they do not exist
-    #[arg(long)]
-    create_pool: bool,
-    /// For copies from object to object: the store of the target [default: that of the source]
-    #[arg(long, value_name = "URI")]
-    to_store: Option<String>,
+    #[command(flatten)]
+    copy: CopyArgs,
     /// A directory, or POOL/PREFIX
     source: String,
     /// A directory, or POOL/PREFIX
@@ -57,25 +44,19 @@ pub struct MirrorArgs {
 }
 
 pub async fn run(args: MirrorArgs, session: &Session) -> Outcome {
-    let options = Options {
-        jobs: args.jobs.unwrap_or_else(jobs::default_jobs),
-        checksum: args.checksum,
-        check: !args.no_check,
-        dry_run: args.dry_run,
-    };
     let mut tally = Tally::new(session, if args.dry_run { "would copy" } else { "copied" });
     tally.removed = args.remove.then_some(0);
-    let ended = mirror(&args, options, &mut tally).await;
+    let ended = mirror(&args, &mut tally).await;
     tally.finish(ended)
 }
 
-async fn mirror(args: &MirrorArgs, options: Options, tally: &mut Tally<'_>) -> Outcome {
-    let (session, to_store) = (tally.session, args.to_store.as_ref());
+async fn mirror(args: &MirrorArgs, tally: &mut Tally<'_>) -> Outcome {
+    let (session, place) = (tally.session, &args.copy.place);
+    let options = args.copy.options(args.dry_run);
     let sources = slice::from_ref(&args.source);
     match plan::classify(sources)? {
         Sources::Paths(paths) => {
-            cp::check_store_of_files(to_store)?;
-            let target = plan::target(&args.source, &args.target)?;
+            let target = place.destination_of_files(&args.source, &args.target)?;
             let directory = PathBuf::from(&args.source);
             if directory.is_file() {
                 return Err(Failure::Usage(format!(
@@ -83,7 +64,7 @@ async fn mirror(args: &MirrorArgs, options: Options, tally: &mut Tally<'_>) -> O
                     args.source
                 )));
             }
-            cp::upload_files(sources, paths, &target, true, args.create_pool, options, tally).await?;
+            cp::upload_files(sources, paths, &target, true, place.create_pool, options, tally).await?;
             if !may_remove(tally)? {
                 return Ok(());
             }
@@ -97,7 +78,7 @@ async fn mirror(args: &MirrorArgs, options: Options, tally: &mut Tally<'_>) -> O
         }
         Sources::Objects(sources) => {
             let source = sources[0].clone();
-            match cp::destination(&args.target, to_store, args.create_pool, session).await? {
+            match place.destination(&args.target, session).await? {
                 Destination::Path(directory) => {
                     download::run(sources, &directory, true, options, tally).await?;
                     if !may_remove(tally)? {
@@ -106,30 +87,20 @@ async fn mirror(args: &MirrorArgs, options: Options, tally: &mut Tally<'_>) -> O
                     remove_files(directory, source, options, tally).await
                 }
                 Destination::Objects(target) => {
-                    in_store(to_store, session, async |there| {
-                        let create_pool = args.create_pool;
-                        let to = To { there, target: target.clone(), create_pool, moves: false };
-                        between::run(sources, to, true, options, tally).await?;
-                        if !may_remove(tally)? {
-                            return Ok(());
-                        }
-                        let from = session.pool(&source.pool).await?;
-                        let is_in_source = |name: String| {
-                            let name = source.below() + &name;
-                            let object = ObjectId::in_namespace(source.namespace.clone(), name);
-                            let from = Arc::clone(&from);
-                            async move {
-                                match object {
-                                    Ok(object) => exists(&*from, &object).await,
-                                    // The name is too long for the source.
-                                    Err(_) => Ok(false),
-                                }
+                    place
+                        .in_store(session, async |there| {
+                            let create_pool = place.create_pool;
+                            let to = To { there, target: target.clone(), create_pool, moves: false };
+                            between::run(sources, to, true, options, tally).await?;
+                            if !may_remove(tally)? {
+                                return Ok(());
                             }
-                        };
-                        let pool = there.pool(&target.pool).await?;
-                        remove_objects(pool, &target, options, is_in_source, tally).await
-                    })
-                    .await
+                            let from = session.pool(&source.pool).await?;
+                            let is_in_source = |name: String| is_object(Arc::clone(&from), &source, &name);
+                            let pool = there.pool(&target.pool).await?;
+                            remove_objects(pool, &target, options, is_in_source, tally).await
+                        })
+                        .await
                 }
             }
         }
@@ -227,6 +198,22 @@ async fn remove_files(
         }
     })
     .await
+}
+
+/// Returns whether an object with this name is below a prefix.
+fn is_object(
+    pool: Arc<dyn Pool>,
+    below: &Target,
+    name: &str,
+) -> impl Future<Output = Result<bool>> + Send + 'static + use<> {
+    let object = ObjectId::in_namespace(below.namespace.clone(), below.below() + name);
+    async move {
+        match object {
+            Ok(object) => exists(&*pool, &object).await,
+            // The prefix makes the name too long for an object.
+            Err(_) => Ok(false),
+        }
+    }
 }
 
 async fn exists(pool: &dyn Pool, object: &ObjectId) -> Result<bool> {

@@ -1,7 +1,7 @@
 //! `benthic mv`: moves objects to other names, pools or stores.
 
 use super::cp::between::{self, To};
-use super::cp::{Options, Tally, in_store, plan};
+use super::cp::{Options, PlaceArgs, Tally, plan};
 use crate::jobs;
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
@@ -24,12 +24,8 @@ pub struct MvArgs {
     /// Concurrent moves [default: two per core, 8 to 16]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
-    /// Create the pool of the destination, and the store, if they do not exist
-    #[arg(long)]
-    create_pool: bool,
-    /// The store of the destination [default: that of the source]
-    #[arg(long, value_name = "URI")]
-    to_store: Option<String>,
+    #[command(flatten)]
+    place: PlaceArgs,
     /// Objects: POOL/OBJECT or POOL:NAMESPACE/OBJECT; with -r prefixes of objects
     #[arg(required = true, value_name = "SRC")]
     sources: Vec<String>,
@@ -48,10 +44,10 @@ pub async fn run(args: MvArgs, session: &Session) -> Outcome {
         dry_run: false,
     };
     let mut tally = Tally::new(session, "moved");
-    let ended = in_store(args.to_store.as_ref(), session, async |there| {
-        let to = To { there, target, create_pool: args.create_pool, moves: true };
+    let moved = args.place.in_store(session, async |there| {
+        let to = To { there, target, create_pool: args.place.create_pool, moves: true };
         between::run(sources, to, args.recursive, options, &mut tally).await
-    })
-    .await;
+    });
+    let ended = moved.await;
     tally.finish(ended)
 }

@@ -87,7 +87,7 @@ async fn a_damaged_copy_keeps_the_source() {
     from.inner.write_full(&id("a"), "data").await.unwrap();
     let to = pool(|number, mut op, _| {
         for step in &mut op.steps {
-            if let WriteStep::Append { data } = step
+            if let WriteStep::WriteFull { data } = step
                 && number == 0
             {
                 *data = Bytes::from_static(b"dataX");

@@ -16,6 +16,7 @@ use benthic_program::progress::Progress;
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
 use benthic_program::units;
+use between::To;
 use clap::Args;
 use futures::TryStreamExt;
 use plan::{Destination, Sources, Target};
@@ -75,21 +76,8 @@ pub struct CpArgs {
     /// Copy directories, or all objects below a prefix
     #[arg(short, long)]
     recursive: bool,
-    /// Concurrent copies; with --stripe, concurrent objects [default: two per core, 8 to 16; with --stripe 16]
-    #[arg(long, value_name = "N")]
-    jobs: Option<usize>,
-    /// Compare contents instead of size and time to find files that are already copied
-    #[arg(long)]
-    checksum: bool,
-    /// Do not verify the copies
-    #[arg(long)]
-    no_check: bool,
-    /// Create the pool of the destination, and the store, if they do not exist
-    #[arg(long)]
-    create_pool: bool,
-    /// For copies from object to object: the store of the destination [default: that of the source]
-    #[arg(long, value_name = "URI")]
-    to_store: Option<String>,
+    #[command(flatten)]
+    copy: CopyArgs,
     #[command(flatten)]
     stripe: StripeArgs,
     /// Files, directories, or objects
@@ -98,6 +86,33 @@ pub struct CpArgs {
     /// The destination
     #[arg(value_name = "DST")]
     destination: String,
+}
+
+/// Options of every command that copies files and objects.
+#[derive(Args)]
+pub struct CopyArgs {
+    /// Concurrent copies; with --stripe, concurrent objects [default: two per core, 8 to 16; with --stripe 16]
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// Compare contents instead of size and time to find what is already copied
+    #[arg(long)]
+    checksum: bool,
+    /// Do not verify the copies
+    #[arg(long)]
+    no_check: bool,
+    #[command(flatten)]
+    pub place: PlaceArgs,
+}
+
+/// Options of every command whose destination may be objects.
+#[derive(Args)]
+pub struct PlaceArgs {
+    /// Create the pool of the destination, and the store, if they do not exist
+    #[arg(long)]
+    pub create_pool: bool,
+    /// For copies from object to object: the store of the destination [default: that of the source]
+    #[arg(long, value_name = "URI")]
+    to_store: Option<String>,
 }
 
 #[derive(Clone, Copy)]
@@ -215,42 +230,92 @@ impl<'a> Tally<'a> {
     }
 }
 
+impl CopyArgs {
+    pub fn options(&self, dry_run: bool) -> Options {
+        Options {
+            jobs: self.jobs.unwrap_or_else(jobs::default_jobs),
+            checksum: self.checksum,
+            check: !self.no_check,
+            dry_run,
+        }
+    }
+}
+
+impl PlaceArgs {
+    /// Determines whether objects go to files or to other objects.
+    pub async fn destination(&self, text: &str, session: &Session) -> Outcome<Destination> {
+        if self.to_store.is_some() {
+            return Ok(Destination::Objects(plan::address(text)?));
+        }
+        match plan::destination(text, &session.store().await?.list_pools().await?)? {
+            Destination::Path(_) if self.create_pool => Err(Failure::Usage(format!(
+                "--create-pool works only for copies to a pool, and {text:?} is a path; {}",
+                plan::disambiguate(text)
+            ))),
+            destination => Ok(destination),
+        }
+    }
+
+    /// Parses the destination of files, which is in the store of `--store`.
+    pub fn destination_of_files(&self, source: &str, text: &str) -> Outcome<Target> {
+        if self.to_store.is_none() {
+            return plan::target(source, text);
+        }
+        Err(Failure::Usage(
+            "--to-store works only for copies from object to object; for a file, --store names the destination's store"
+                .to_owned(),
+        ))
+    }
+
+    /// Calls `work` with the session of the destination's store, and closes that store afterwards if
+    /// it is another one.
+    pub async fn in_store<T>(
+        &self,
+        session: &Session,
+        work: impl AsyncFnOnce(&Session) -> Outcome<T>,
+    ) -> Outcome<T> {
+        let Some(uri) = &self.to_store else { return work(session).await };
+        let there = session.for_store(uri.clone());
+        if session.is_same_store(&there).await? {
+            return work(session).await;
+        }
+        let done = work(&there).await;
+        let closed = there.close().await;
+        let done = done?;
+        closed?;
+        Ok(done)
+    }
+}
+
 pub async fn run(args: CpArgs, session: &Session) -> Outcome {
     if args.stripe.stripe {
         return stripe::run(args, session).await;
     }
-    let options = Options {
-        jobs: args.jobs.unwrap_or_else(jobs::default_jobs),
-        checksum: args.checksum,
-        check: !args.no_check,
-        dry_run: false,
-    };
+    let (options, place) = (args.copy.options(false), &args.copy.place);
     let mut tally = Tally::new(session, "copied");
     let ended = match plan::classify(&args.sources)? {
         Sources::Paths(paths) => {
-            check_store_of_files(args.to_store.as_ref())?;
-            let target = plan::target(&args.sources[0], &args.destination)?;
+            let target = place.destination_of_files(&args.sources[0], &args.destination)?;
             if paths.len() > 1 {
                 check_directory(&target)?;
             }
-            upload_files(&args.sources, paths, &target, args.recursive, args.create_pool, options, &mut tally)
+            let create_pool = place.create_pool;
+            upload_files(&args.sources, paths, &target, args.recursive, create_pool, options, &mut tally)
                 .await
         }
-        Sources::Objects(sources) => {
-            let to_store = args.to_store.as_ref();
-            match destination(&args.destination, to_store, args.create_pool, session).await? {
-                Destination::Path(path) => {
-                    download::run(sources, &path, args.recursive, options, &mut tally).await
-                }
-                Destination::Objects(target) => {
-                    in_store(to_store, session, async |there| {
-                        let to = between::To { there, target, create_pool: args.create_pool, moves: false };
+        Sources::Objects(sources) => match place.destination(&args.destination, session).await? {
+            Destination::Path(path) => {
+                download::run(sources, &path, args.recursive, options, &mut tally).await
+            }
+            Destination::Objects(target) => {
+                place
+                    .in_store(session, async |there| {
+                        let to = To { there, target, create_pool: place.create_pool, moves: false };
                         between::run(sources, to, args.recursive, options, &mut tally).await
                     })
                     .await
-                }
             }
-        }
+        },
     };
     tally.finish(ended)
 }
@@ -282,54 +347,6 @@ fn check_directory(target: &Target) -> Outcome {
         "several sources need a destination that ends with '/' got={:?}",
         target.to_string()
     )))
-}
-
-pub fn check_store_of_files(to_store: Option<&String>) -> Outcome {
-    if to_store.is_none() {
-        return Ok(());
-    }
-    Err(Failure::Usage(
-        "--to-store works only for copies from object to object; for a file, --store names the destination's store"
-            .to_owned(),
-    ))
-}
-
-/// Determines whether objects go to files or to other objects.
-pub async fn destination(
-    text: &str,
-    to_store: Option<&String>,
-    create_pool: bool,
-    session: &Session,
-) -> Outcome<Destination> {
-    if to_store.is_some() {
-        return Ok(Destination::Objects(plan::address(text)?));
-    }
-    match plan::destination(text, &session.store().await?.list_pools().await?)? {
-        Destination::Path(_) if create_pool => Err(Failure::Usage(format!(
-            "--create-pool works only for copies to a pool, and {text:?} is a path; {}",
-            plan::disambiguate(text)
-        ))),
-        destination => Ok(destination),
-    }
-}
-
-/// Calls `work` with the session of the destination's store, and closes that store afterwards if it
-/// is another one.
-pub async fn in_store<T>(
-    uri: Option<&String>,
-    session: &Session,
-    work: impl AsyncFnOnce(&Session) -> Outcome<T>,
-) -> Outcome<T> {
-    let Some(uri) = uri else { return work(session).await };
-    let there = session.for_store(uri.clone());
-    if session.is_same_store(&there).await? {
-        return work(session).await;
-    }
-    let done = work(&there).await;
-    let closed = there.close().await;
-    let done = done?;
-    closed?;
-    Ok(done)
 }
 
 /// Copies the objects of all sources. `target_of` derives the destination from an object's name, and

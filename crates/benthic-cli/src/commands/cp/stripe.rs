@@ -1,7 +1,7 @@
 //! `benthic cp --stripe`: copies one file to or from many objects.
 
+use super::CpArgs;
 use super::plan::{self, Destination, Sources, Target};
-use super::{CpArgs, destination, in_store};
 use crate::commands;
 use benthic_core::{Error, ErrorKind, ObjectAddress, ObjectId, Result};
 use benthic_program::exit::{Failure, Outcome};
@@ -54,15 +54,14 @@ pub async fn run(args: CpArgs, session: &Session) -> Outcome {
         return Err(Failure::Usage("--stripe takes one source, a file or a striped object".to_owned()));
     };
     let options = Options {
-        jobs: args.jobs.unwrap_or(JOBS_DEFAULT),
-        checksum: args.checksum,
-        check: !args.no_check,
+        jobs: args.copy.jobs.unwrap_or(JOBS_DEFAULT),
+        checksum: args.copy.checksum,
+        check: !args.copy.no_check,
         lock_wait: Duration::from_secs(args.stripe.lock_wait.unwrap_or(WAIT_DEFAULT_S)),
         progress,
     };
     match plan::classify(&args.sources)? {
         Sources::Paths(paths) => {
-            super::check_store_of_files(args.to_store.as_ref())?;
             let Some(path) = paths.first() else { return Ok(()) };
             upload(path, source, &args, options, session).await
         }
@@ -77,8 +76,7 @@ pub async fn run(args: CpArgs, session: &Session) -> Outcome {
                         .to_owned(),
                 ));
             }
-            let to_store = args.to_store.as_ref();
-            match destination(&args.destination, to_store, args.create_pool, session).await? {
+            match args.copy.place.destination(&args.destination, session).await? {
                 Destination::Path(path) => download(from, path, &args, options, session).await,
                 Destination::Objects(to) => copy(from, &to, &args, options, session).await,
             }
@@ -92,7 +90,7 @@ fn progress(total_bytes: u64) -> Box<dyn Fn(u64)> {
 }
 
 async fn upload(path: &Path, source: &str, args: &CpArgs, options: Options, session: &Session) -> Outcome {
-    let target = plan::target(source, &args.destination)?;
+    let target = args.copy.place.destination_of_files(source, &args.destination)?;
     commands::check_writable(&target.namespace)?;
     let name = path.file_name().and_then(|name| name.to_str());
     let object = target_object(&target, name)?;
@@ -101,7 +99,7 @@ async fn upload(path: &Path, source: &str, args: &CpArgs, options: Options, sess
     let StripeArgs { object_size, stripe_unit, stripe_count, .. } = args.stripe;
     let layout = Layout::choose(file.size_bytes(), object_size, stripe_unit, stripe_count)?;
     let pool = session
-        .pool_or_create(&target.pool, args.create_pool)
+        .pool_or_create(&target.pool, args.copy.place.create_pool)
         .await
         .map_err(|error| plan::explain_missing_pool(error, &args.sources))?;
     let to = commands::striped(session, pool, object).await?;
@@ -145,7 +143,7 @@ async fn download(
     options: Options,
     session: &Session,
 ) -> Outcome {
-    if args.create_pool {
+    if args.copy.place.create_pool {
         return Err(Failure::Usage("--create-pool works only for copies to a pool".to_owned()));
     }
     let object = target_object(from, None)?;
@@ -167,23 +165,26 @@ async fn copy(from: &Target, to: &Target, args: &CpArgs, options: Options, sessi
     let object = target_object(from, None)?;
     let object_there = target_object(to, object.name().rsplit('/').next())?;
     let from = commands::striped(session, session.pool(&from.pool).await?, object).await?;
-    let (to, copied) = in_store(args.to_store.as_ref(), session, async |there| {
-        let is_same =
-            std::ptr::eq(there, session) && from.pool.name() == to.pool && from.object == object_there;
-        if is_same {
-            return Err(Failure::Usage("source and destination are the same striped object".to_owned()));
-        }
-        let pool = there.pool_or_create(&to.pool, args.create_pool).await?;
-        let to = commands::striped(there, pool, object_there).await?;
-        let (lock, reader) = read::open(from.clone(), options).await?;
-        let copied = match check_layout(&reader) {
-            Ok(layout) => store(Source::Striped(Arc::new(reader)), &to, layout, options, session).await,
-            Err(error) => Err(error),
-        };
-        lock.release().await;
-        Ok((to, copied?))
-    })
-    .await?;
+    let (to, copied) = args
+        .copy
+        .place
+        .in_store(session, async |there| {
+            let is_same =
+                std::ptr::eq(there, session) && from.pool.name() == to.pool && from.object == object_there;
+            if is_same {
+                return Err(Failure::Usage("source and destination are the same striped object".to_owned()));
+            }
+            let pool = there.pool_or_create(&to.pool, args.copy.place.create_pool).await?;
+            let to = commands::striped(there, pool, object_there).await?;
+            let (lock, reader) = read::open(from.clone(), options).await?;
+            let copied = match check_layout(&reader) {
+                Ok(layout) => store(Source::Striped(Arc::new(reader)), &to, layout, options, session).await,
+                Err(error) => Err(error),
+            };
+            lock.release().await;
+            Ok((to, copied?))
+        })
+        .await?;
     warn_of_no_digest(&session.out, &copied);
     print_result(session, &to, ("from", address(&from)), &copied)
 }
