@@ -2,12 +2,12 @@
 //! its file.
 
 use crate::commands::{
-    bench, class, cluster, completions, cp, demo, exec, exporter, fsck, get, health, ls, omap, other, pgs,
-    placement, pool, put, rm, scrub, stat, status, xattr,
+    bench, cat, class, cluster, completions, cp, demo, du, exec, exporter, find, fsck, get, health, ls,
+    mirror, mv, omap, other, pgs, placement, pool, put, rm, scrub, stat, status, tree, xattr,
 };
 use benthic_program::{Global, exit};
 use clap::error::{ContextKind, ContextValue};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 const EXAMPLES: &str = "An object is POOL/OBJECT, or POOL:NAMESPACE/OBJECT.\n\n\
     Examples:\n  \
@@ -16,7 +16,7 @@ const EXAMPLES: &str = "An object is POOL/OBJECT, or POOL:NAMESPACE/OBJECT.\n\n\
     benthic exec photos/cat.jpg digest sha256";
 
 /// Verbs that other programs use, with Benthic's name for each.
-const OTHER_VERBS: [(&str, &str); 9] = [
+const OTHER_VERBS: [(&str, &str); 11] = [
     ("delete", "rm"),
     ("del", "rm"),
     ("remove", "rm"),
@@ -24,9 +24,45 @@ const OTHER_VERBS: [(&str, &str); 9] = [
     ("copy", "cp"),
     ("upload", "put"),
     ("download", "get"),
-    ("cat", "get"),
     ("info", "stat"),
+    ("move", "mv"),
+    ("rename", "mv"),
+    ("sync", "mirror"),
 ];
+
+/// The headings under which `--help` lists the commands. clap itself has only one heading for all.
+const GROUPS: [(&str, &[&str]); 6] = [
+    (
+        "pools and objects",
+        &[
+            "pool", "put", "get", "cat", "ls", "find", "tree", "du", "stat", "cp", "mv", "mirror", "rm",
+            "xattr", "omap",
+        ],
+    ),
+    ("classes", &["exec", "class"]),
+    ("tables, SQL and S3", &["sql", "table", "s3"]),
+    ("Ceph clusters", &["cluster", "placement", "pgs", "health", "exporter", "status"]),
+    ("measuring and checking", &["bench", "demo", "scrub", "fsck"]),
+    ("shells", &["completions", "help"]),
+];
+
+/// The command line, with its commands under the headings of [`GROUPS`].
+pub fn command() -> clap::Command {
+    let command = Cli::command();
+    let styles = command.get_styles();
+    let (heading, literal) = (*styles.get_header(), *styles.get_literal());
+    let mut template = "{before-help}{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
+    for (group, names) in GROUPS {
+        template.push_str(&format!("\n{heading}Commands for {group}:{heading:#}\n"));
+        for name in names {
+            let about = command.find_subcommand(name).and_then(clap::Command::get_about);
+            let about = about.map_or("Print the help of a command".to_owned(), ToString::to_string);
+            template.push_str(&format!("  {literal}{name:<11}{literal:#}  {about}\n"));
+        }
+    }
+    template.push_str(&format!("\n{heading}Options:{heading:#}\n{{options}}{{after-help}}"));
+    command.help_template(template)
+}
 
 /// Adds Benthic's verb to the error about an unknown verb.
 pub fn suggest_verb(error: &mut clap::Error) {
@@ -63,14 +99,26 @@ pub enum Command {
     Put(put::PutArgs),
     /// Fetch an object into a file
     Get(get::GetArgs),
+    /// Print the data of objects
+    Cat(cat::CatArgs),
     /// List the objects of a pool
     Ls(ls::LsArgs),
+    /// List objects by name, size and age
+    Find(find::FindArgs),
+    /// Draw the names of objects as a tree
+    Tree(tree::TreeArgs),
+    /// Count objects and bytes by prefix
+    Du(du::DuArgs),
     /// Show size, time and version of an object
     Stat(stat::StatArgs),
     /// Remove objects
     Rm(rm::RmArgs),
-    /// Copy files and directories to objects, and back
+    /// Copy files and directories to objects, objects to files, and objects to objects
     Cp(cp::CpArgs),
+    /// Move objects to other names, pools or stores
+    Mv(mv::MvArgs),
+    /// Make a prefix of objects equal to a directory or another prefix, or a directory to a prefix
+    Mirror(mirror::MirrorArgs),
     /// Work with the attributes of an object
     #[command(subcommand, after_help = xattr::EXAMPLES)]
     Xattr(xattr::XattrCommand),
@@ -118,4 +166,21 @@ pub enum Command {
     Demo(demo::DemoArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cli, GROUPS};
+    use clap::CommandFactory;
+
+    #[test]
+    fn every_command_is_in_one_group() {
+        let command = Cli::command();
+        let mut commands: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+        commands.push("help");
+        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        commands.sort_unstable();
+        grouped.sort_unstable();
+        assert_eq!(commands, grouped);
+    }
 }

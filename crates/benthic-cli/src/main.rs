@@ -7,14 +7,16 @@ mod places;
 
 use benthic_program::output::Output;
 use benthic_program::session::Session;
-use benthic_program::{refuse, run_to_end};
-use clap::Parser;
+use benthic_program::{refuse, run_to_end, with_usage};
+use clap::FromArgMatches;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = match args::Cli::try_parse() {
+    let parsed = args::command().try_get_matches();
+    let cli = match parsed.and_then(|matches| args::Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
-        Err(mut error) => {
+        Err(error) => {
+            let mut error = with_usage(error, args::command());
             args::suggest_verb(&mut error);
             return refuse(&error);
         }

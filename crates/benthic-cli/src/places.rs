@@ -109,11 +109,14 @@ fn run(words: &[String]) -> Result<Value> {
         |text: &[u8]| String::from_utf8_lossy(text).trim().lines().last().unwrap_or_default().to_owned();
     if !output.status.success() {
         let line = last(&output.stderr);
-        let message = serde_json::from_str::<Value>(&line)
-            .ok()
-            .and_then(|value| Some(value.get("message").or(value.get("error"))?.as_str()?.to_owned()))
-            .unwrap_or(line);
-        return Err(unavailable(format!("the command failed at this place: {message}")));
+        let error = serde_json::from_str(&line).map_or(Value::Null, |value: Value| value["error"].clone());
+        let message = error["message"].as_str().unwrap_or(&line);
+        let failed = unavailable(format!("the command failed at this place: {message}"));
+        return Err(if error["context"].is_null() {
+            failed
+        } else {
+            failed.with("context", &error["context"])
+        });
     }
     serde_json::from_str(&last(&output.stdout)).map_err(|error| {
         unavailable("the command printed no result at this place".to_owned()).with_source(error)

@@ -6,7 +6,7 @@ use crate::output;
 use crate::session::Session;
 use crate::store::DEFAULT_URI;
 use crate::{interrupt, log_panics_of_workers};
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, Command};
 use serde_json::Map;
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -80,6 +80,22 @@ async fn run(command: impl AsyncFnOnce(&Session) -> Outcome, session: &Session) 
         return Err(Failure::Interrupted);
     }
     outcome.and(flushed).and(closed.map_err(Failure::from))
+}
+
+/// Gives an error about the arguments of this process the usage line of `--help`. clap's own names the
+/// options that the user or the environment has set, as if they were required.
+pub fn with_usage(error: clap::Error, mut command: Command) -> clap::Error {
+    if !error.use_stderr() {
+        return error;
+    }
+    command.build();
+    fix_usage(command).try_get_matches().err().unwrap_or(error)
+}
+
+fn fix_usage(command: Command) -> Command {
+    let usage = command.clone().render_usage().ansi().to_string();
+    let usage = usage.split_once(' ').map_or(String::new(), |(_, usage)| usage.to_owned());
+    command.override_usage(usage).mut_subcommands(fix_usage)
 }
 
 /// Prints clap's error for invalid arguments, or the text of `--help` and `--version`, and returns

@@ -7,6 +7,7 @@
 
 #[cfg(feature = "cli")]
 mod command_line;
+pub mod copy;
 pub mod exit;
 pub mod html;
 pub mod interrupt;
@@ -24,7 +25,7 @@ pub mod uri;
 
 use benthic_core::WORKER_THREAD;
 #[cfg(feature = "cli")]
-pub use command_line::{Global, refuse, run_to_end};
+pub use command_line::{Global, refuse, run_to_end, with_usage};
 
 /// Installs a panic hook that keeps panics of worker threads off stderr. The operation fails with
 /// an error, and the hook logs the panic at debug level.

@@ -143,8 +143,11 @@ impl Output {
         if !context.is_empty() {
             fields.insert("context".to_owned(), Value::Object(context));
         }
+        if let Some(source) = std::error::Error::source(error) {
+            fields.insert("cause".to_owned(), json!(source.to_string()));
+        }
         match subject {
-            _ if self.json => error_line(true, error, error.kind().row().name, fields),
+            _ if self.json => error_line(true, &error.message(), error.kind().row().name, fields),
             Some(name) => {
                 let message = format_error(error, subject);
                 stderr_line(format_args!("benthic: {}: {message}", units::one_line(name)));

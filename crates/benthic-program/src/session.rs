@@ -6,6 +6,7 @@ use crate::store::{DEFAULT_URI, OpenStore, nearest, open};
 use crate::uri::StoreUri;
 use benthic_core::{ClassInfo, ClassRegistry, Error, ErrorKind, Pool, Result, Store};
 use benthic_rados::RadosStore;
+use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::OnceCell;
@@ -69,6 +70,27 @@ impl Session {
 
     fn is_cluster(&self) -> Result<bool> {
         self.uri.parse().map(|uri: StoreUri| uri.is_cluster())
+    }
+
+    /// Returns whether both sessions use the same store.
+    ///
+    /// # Errors
+    /// Those of opening the stores, if both are clusters.
+    pub async fn is_same_store(&self, other: &Session) -> Result<bool> {
+        match (self.uri.parse()?, other.uri.parse()?) {
+            (StoreUri::File(ours), StoreUri::File(theirs)) => {
+                let theirs = theirs.canonicalize().ok();
+                Ok(theirs.is_some() && ours.canonicalize().ok() == theirs)
+            }
+            (StoreUri::Ceph { .. }, StoreUri::Ceph { .. }) => Ok(self.fsid().await? == other.fsid().await?),
+            _ => Ok(self.uri == other.uri),
+        }
+    }
+
+    /// The identifier of the cluster; `None` for other stores.
+    async fn fsid(&self) -> Result<Option<Vec<u8>>> {
+        let Some(cluster) = self.rados().await? else { return Ok(None) };
+        Ok(Some(cluster.ask_monitors(json!({ "prefix": "fsid" })).await?))
     }
 
     /// The Ceph cluster behind the store; `None` for other stores.

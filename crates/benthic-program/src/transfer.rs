@@ -129,7 +129,8 @@ pub async fn upload(
     Ok(version)
 }
 
-async fn write_next(pool: &dyn Pool, object: &ObjectId, append: WriteOp) -> Result<u64> {
+/// Writes the next part of an object, unless the user has interrupted the program.
+pub(crate) async fn write_next(pool: &dyn Pool, object: &ObjectId, append: WriteOp) -> Result<u64> {
     if crate::interrupt::is_set() {
         return Err(Error::new(ErrorKind::Unavailable, "interrupted before the object was complete"));
     }
@@ -144,8 +145,14 @@ fn conflict(cause: Error) -> Error {
     .with_source(cause)
 }
 
-/// Removes an incomplete object, unless another client has written to it since.
-async fn remove_incomplete(pool: &dyn Pool, object: &ObjectId, version: u64, cause: Error) -> Error {
+/// Removes an incomplete object, unless another client has written to it since. Returns the error to
+/// report: `cause`, or what prevents the removal.
+pub(crate) async fn remove_incomplete(
+    pool: &dyn Pool,
+    object: &ObjectId,
+    version: u64,
+    cause: Error,
+) -> Error {
     if cause.kind() == ErrorKind::Conflict {
         return conflict(cause);
     }
@@ -202,14 +209,50 @@ impl<'a> Download<'a> {
             return Ok(None);
         }
         let range = Fetch::read_exact(self.version, self.offset_bytes, len_bytes);
-        let (data, _) = self.pool.fetch(self.object, range).await.map_err(|error| match error.kind() {
-            ErrorKind::Conflict => {
-                Error::new(ErrorKind::Conflict, "the object changed while it was read; read it again")
-            }
-            _ => error,
-        })?;
+        let (data, _) = self.pool.fetch(self.object, range).await.map_err(explain_change)?;
         self.offset_bytes += len_bytes;
         Ok(Some(data))
+    }
+}
+
+/// Reads one version of an object's omap, page by page.
+pub struct OmapDownload<'a> {
+    pool: &'a dyn Pool,
+    object: &'a ObjectId,
+    version: u64,
+    after: Option<Bytes>,
+    is_complete: bool,
+}
+
+impl<'a> OmapDownload<'a> {
+    /// Starts a download of the version that an earlier read returned.
+    pub fn of_version(pool: &'a dyn Pool, object: &'a ObjectId, version: u64) -> OmapDownload<'a> {
+        OmapDownload { pool, object, version, after: None, is_complete: false }
+    }
+
+    /// The next entries, in bytewise key order; none at the end.
+    ///
+    /// # Errors
+    /// `Conflict` if the object's version has changed; as [`Pool::read`].
+    pub async fn next(&mut self) -> Result<Vec<(Bytes, Bytes)>> {
+        if self.is_complete {
+            return Ok(Vec::new());
+        }
+        let page = Fetch::omap_range(self.after.take(), "", limits::OMAP_PAGE_ENTRIES_MAX);
+        let page = page.assert_version(self.version);
+        let (page, _) = self.pool.fetch(self.object, page).await.map_err(explain_change)?;
+        self.after = page.entries.last().map(|(key, _)| key.clone());
+        self.is_complete = !page.more;
+        Ok(page.entries)
+    }
+}
+
+fn explain_change(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Conflict => {
+            Error::new(ErrorKind::Conflict, "the object changed while it was read; read it again")
+        }
+        _ => error,
     }
 }
 

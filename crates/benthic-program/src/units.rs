@@ -1,6 +1,7 @@
 //! Sizes, times, names and paths: parsing what people type, formatting what they read.
 
 use std::path::Path;
+use std::time::Duration;
 
 const KIB: u64 = 1024;
 const SUFFIXES: [(&str, u64); 9] = [
@@ -25,6 +26,17 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)).ok_or_else(|| {
         "a size is a number, optionally with B, K, KiB, M, MiB, G, GiB, T or TiB after it".to_owned()
     })
+}
+
+/// Parses an age such as `90s`, `30m`, `12h`, `7d` or `2w`. clap uses it as a value parser.
+pub fn parse_age(text: &str) -> Result<Duration, String> {
+    const UNITS: [(char, u64); 5] = [('s', 1), ('m', 60), ('h', 3_600), ('d', 86_400), ('w', 604_800)];
+    UNITS
+        .iter()
+        .find_map(|(unit, seconds)| text.strip_suffix(*unit).map(|digits| (digits, *seconds)))
+        .and_then(|(digits, seconds)| digits.parse::<u64>().ok()?.checked_mul(seconds))
+        .map(Duration::from_secs)
+        .ok_or_else(|| "an age is a number with s, m, h, d or w after it, such as 12h".to_owned())
 }
 
 /// Formats a size: `1.5 MiB`.

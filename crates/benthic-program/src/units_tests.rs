@@ -1,4 +1,7 @@
-use super::{count, hex, no_control, one_line, one_line_bytes, parse_hex, parse_size, shell_word, size, utc};
+use super::{
+    count, hex, no_control, one_line, one_line_bytes, parse_age, parse_hex, parse_size, shell_word, size, utc,
+};
+use std::time::Duration;
 
 #[test]
 fn sizes_parse_and_print() {
@@ -12,6 +15,16 @@ fn sizes_parse_and_print() {
     }
     assert_eq!((size(0), size(1023)), ("0 B".to_owned(), "1023 B".to_owned()));
     assert_eq!((size(1536), size(3 << 40)), ("1.5 KiB".to_owned(), "3.0 TiB".to_owned()));
+}
+
+#[test]
+fn ages_have_a_unit() {
+    for (text, seconds) in [("0s", 0), ("90s", 90), ("30m", 1_800), ("12h", 43_200), ("1w", 604_800)] {
+        assert_eq!(parse_age(text), Ok(Duration::from_secs(seconds)), "{text}");
+    }
+    for text in ["", "d", "7", "-1d", "1.5h", "1y", "99999999999999999999s", "99999999999999999w"] {
+        assert!(parse_age(text).is_err(), "{text}");
+    }
 }
 
 #[test]

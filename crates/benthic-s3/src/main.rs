@@ -2,10 +2,10 @@
 
 mod commands;
 
-use benthic_program::Global;
 use benthic_program::output::Output;
 use benthic_program::session::Session;
-use clap::{Parser, Subcommand};
+use benthic_program::{Global, refuse, run_to_end, with_usage};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// S3 over the objects of a store.
@@ -34,10 +34,10 @@ enum Command {
 fn main() -> ExitCode {
     let cli = match commands::config::parse::<Cli>(std::env::args_os().collect()) {
         Ok(cli) => cli,
-        Err(error) => return benthic_program::refuse(&error),
+        Err(error) => return refuse(&with_usage(error, Cli::command())),
     };
     let session = Session::new(cli.global.store, Output::new(cli.global.json), benthic_classes::registry());
-    benthic_program::run_to_end(session, cli.global.verbose, async |session| match cli.command {
+    run_to_end(session, cli.global.verbose, async |session| match cli.command {
         Command::S3(args) => commands::run(args, session).await,
     })
 }

@@ -2,10 +2,10 @@
 
 mod commands;
 
-use benthic_program::Global;
 use benthic_program::output::Output;
 use benthic_program::session::Session;
-use clap::{Parser, Subcommand};
+use benthic_program::{Global, refuse, run_to_end, with_usage};
+use clap::{CommandFactory, Parser, Subcommand};
 use commands::{sql, table};
 use std::process::ExitCode;
 
@@ -37,11 +37,11 @@ enum Command {
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return benthic_program::refuse(&error),
+        Err(error) => return refuse(&with_usage(error, Cli::command())),
     };
     let classes = benthic_sql::classes();
     let session = Session::new(cli.global.store, Output::new(cli.global.json), classes);
-    benthic_program::run_to_end(session, cli.global.verbose, async |session| match cli.command {
+    run_to_end(session, cli.global.verbose, async |session| match cli.command {
         Command::Sql(args) => sql::run(args, session).await,
         Command::Table(command) => table::run(command, session).await,
     })

@@ -28,11 +28,15 @@ impl FaultyPool {
         fault: impl Fn(usize, WriteOp, &dyn Pool) -> Result<WriteOp> + Send + Sync + 'static,
     ) -> FaultyPool {
         store.create_pool("p").await.expect("an empty store takes a pool");
-        FaultyPool {
-            inner: store.open_pool("p").await.expect("the pool was just created"),
-            writes: AtomicUsize::new(0),
-            fault: Box::new(fault),
-        }
+        FaultyPool::over(store.open_pool("p").await.expect("the pool was just created"), fault)
+    }
+
+    /// Adds faults to a pool.
+    pub fn over(
+        inner: Arc<dyn Pool>,
+        fault: impl Fn(usize, WriteOp, &dyn Pool) -> Result<WriteOp> + Send + Sync + 'static,
+    ) -> FaultyPool {
+        FaultyPool { inner, writes: AtomicUsize::new(0), fault: Box::new(fault) }
     }
 }
 

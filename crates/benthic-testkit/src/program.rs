@@ -125,7 +125,7 @@ pub fn check_help(program: &str, names: &[&str], others: &[&str]) {
             if line.starts_with("Example") {
                 break;
             }
-        } else if section == "Commands:" && depth == 2 {
+        } else if section.starts_with("Commands") && depth == 2 {
             commands.extend(text.split_whitespace().next());
         } else if text.starts_with('-') && depth <= 6 || section == "Arguments:" && depth == 2 {
             let same_line = text.split_once("  ").map(|(_, text)| text.trim_start());

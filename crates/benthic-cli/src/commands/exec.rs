@@ -44,7 +44,7 @@ pub struct ExecArgs {
     class: String,
     /// The method
     method: String,
-    /// The input: text, - for stdin, @FILE for a file's content
+    /// The input: text, @FILE for a file's content, or - for stdin (also for a text that begins with @)
     #[arg(default_value = "", hide_default_value = true)]
     input: String,
 }
@@ -103,7 +103,7 @@ impl Request {
 
 pub async fn run(args: ExecArgs, session: &Session) -> Outcome {
     let target = Target::parse(&args.target, args.all)?;
-    let input = commands::read_value(&args.input, true).await?;
+    let input = commands::read_value(&args.input).await?;
     let (pool, object) = target.place();
     let classes = class::classes_for_call(session, pool, object, &args.class).await?;
     let call = ClassCall { class: args.class, method: args.method, input };

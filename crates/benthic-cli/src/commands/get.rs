@@ -59,7 +59,7 @@ pub async fn run(args: GetArgs, session: &Session) -> Outcome {
 }
 
 /// Passes the data of an object to `write`, range by range, and returns its size.
-async fn fetch(
+pub async fn fetch(
     pool: &dyn Pool,
     address: &ObjectAddress,
     mut write: impl FnMut(&[u8]) -> Outcome,

@@ -1,5 +1,6 @@
 //! `benthic ls`: lists the objects of a pool or, with `--stripe`, its striped objects.
 
+use crate::commands::below::STATS_AT_ONCE;
 use crate::{commands, jobs};
 use benthic_core::names::is_reserved_namespace;
 use benthic_core::{Error, ErrorKind, Namespaces, ObjectAddress, ObjectId, Pool, PoolAddress, Result, Stat};
@@ -12,9 +13,6 @@ use clap::Args;
 use futures::{StreamExt, TryStreamExt};
 use serde_json::json;
 use std::sync::Arc;
-
-/// Concurrent requests for sizes and times.
-const STATS_AT_ONCE: usize = 32;
 
 #[derive(Args)]
 #[command(

@@ -1,17 +1,23 @@
 //! The commands, one file per noun or verb.
 
+mod below;
 pub mod bench;
+pub mod cat;
 pub mod class;
 pub mod cluster;
 pub mod completions;
 pub mod cp;
 pub mod demo;
+pub mod du;
 pub mod exec;
 pub mod exporter;
+pub mod find;
 pub mod fsck;
 pub mod get;
 pub mod health;
 pub mod ls;
+pub mod mirror;
+pub mod mv;
 pub mod omap;
 pub mod other;
 pub mod pgs;
@@ -23,6 +29,7 @@ pub mod scrub;
 mod serving;
 pub mod stat;
 pub mod status;
+pub mod tree;
 pub mod xattr;
 
 use crate::args::Command;
@@ -44,10 +51,16 @@ pub async fn run(command: Command, session: &Session) -> Outcome {
         Command::Pool(command) => pool::run(command, session).await,
         Command::Put(args) => put::run(args, session).await,
         Command::Get(args) => get::run(args, session).await,
+        Command::Cat(args) => cat::run(args, session).await,
         Command::Ls(args) => ls::run(args, session).await,
+        Command::Find(args) => find::run(args, session).await,
+        Command::Tree(args) => tree::run(args, session).await,
+        Command::Du(args) => du::run(args, session).await,
         Command::Stat(args) => stat::run(args, session).await,
         Command::Rm(args) => rm::run(args, session).await,
         Command::Cp(args) => cp::run(args, session).await,
+        Command::Mv(args) => mv::run(args, session).await,
+        Command::Mirror(args) => mirror::run(args, session).await,
         Command::Xattr(command) => xattr::run(command, session).await,
         Command::Omap(command) => omap::run(command, session).await,
         Command::Exec(args) => exec::run(args, session).await,
@@ -115,15 +128,15 @@ fn print_json(session: &Session, address: &ObjectAddress, more: Value) -> Outcom
     session.out.json_line(&output::object_json(&address.pool, &address.object, more))
 }
 
-/// Reads a value or method input from its command-line form: text, `-` for stdin, or `@FILE` if
-/// `files` allows it.
-async fn read_value(text: &str, files: bool) -> Outcome<Bytes> {
+/// Reads a value or method input from its command-line form: text, `-` for stdin, or `@FILE`. A text
+/// that begins with `@`, or is `-`, has to come from stdin or a file.
+async fn read_value(text: &str) -> Outcome<Bytes> {
     match text.strip_prefix('@') {
-        Some(path) if files => {
+        Some(path) => {
             let path = PathBuf::from(path);
             Ok(blocking(move || local::read_file(&path)).await?.data)
         }
-        _ if text == "-" => local::read_stdin().await,
-        _ => Ok(Bytes::copy_from_slice(text.as_bytes())),
+        None if text == "-" => local::read_stdin().await,
+        None => Ok(Bytes::copy_from_slice(text.as_bytes())),
     }
 }

@@ -57,7 +57,7 @@ pub enum OmapCommand {
     Set {
         #[command(flatten)]
         key: KeyArgs,
-        /// The value, or - for stdin
+        /// The value: text, @FILE for a file's content, or - for stdin (also for a text that begins with @)
         value: String,
     },
     /// Remove a key; a missing key is no error
@@ -80,7 +80,7 @@ pub async fn run(command: OmapCommand, session: &Session) -> Outcome {
     match command {
         OmapCommand::Get(KeyArgs { object, key, form }) => get(session, &object, form.parse(&key)?).await,
         OmapCommand::Set { key: KeyArgs { object, key, form }, value } => {
-            let value = commands::read_value(&value, false).await?;
+            let value = commands::read_value(&value).await?;
             xattr::write(session, &object, WriteOp::new().omap_set([(form.parse(&key)?, value)])).await
         }
         OmapCommand::Rm(KeyArgs { object, key, form }) => {

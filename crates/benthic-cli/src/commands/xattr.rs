@@ -31,7 +31,7 @@ pub enum XattrCommand {
     Set {
         #[command(flatten)]
         xattr: XattrArgs,
-        /// The value, or - for stdin
+        /// The value: text, @FILE for a file's content, or - for stdin (also for a text that begins with @)
         value: String,
     },
     /// Remove an attribute; a missing attribute is no error
@@ -55,7 +55,7 @@ pub async fn run(command: XattrCommand, session: &Session) -> Outcome {
             session.out.value(&value, "value", fields)
         }
         XattrCommand::Set { xattr: XattrArgs { object, name }, value } => {
-            let value = commands::read_value(&value, false).await?;
+            let value = commands::read_value(&value).await?;
             write(session, &object, WriteOp::new().set_xattr(name, value)).await
         }
         XattrCommand::Rm(XattrArgs { object, name }) => {

@@ -143,15 +143,16 @@ fn contradictory_copies_are_refused() {
         home.fails(2, args);
     }
     home.ok(&["put", "p/o", "g"]);
+    fs::create_dir(home.path("p")).unwrap();
     for (args, parts) in [
-        (["cp", "p/o", "p/new"], ["\"p/o\" is no file here", "p:/new", "./p/new"]),
-        (["cp", "p/o", "p"], ["\"p\" begins with a pool", "POOL:/OBJECT", "./p"]),
+        (["cp", "p/o", "p/new"], ["\"p\" is both", "p:/new", "./p/new"]),
+        (["cp", "p/o", "p"], ["\"p\" is both", "POOL:/OBJECT", "./p"]),
         (["cp", "d/f", "./h"], ["\"d/f\" is a file here", "d:/f", "./d/f"]),
     ] {
         let stderr = home.fails(2, &args);
         assert!(parts.iter().all(|part| stderr.contains(part)), "{stderr}");
     }
-    assert!(!home.path("p").exists());
+    assert_eq!((tree(&home.path("p")).len(), home.ok(&["ls", "p"]).as_str()), (0, "o\n"));
     home.ok(&["cp", "p/o", "./p/new"]);
     assert_eq!(home.read("p/new"), b"x");
     home.ok(&["rm", "p/o"]);

@@ -54,6 +54,12 @@ fn single_object_commands_cannot_write_to_reserved_namespaces() {
         &["put", &part, "f"],
         &["put", "p:benthic.tables/new", "f"],
         &["cp", "f", &into],
+        &["cp", "p/plain", &into],
+        &["cp", "-r", "p:ns", &into],
+        &["mv", "p/plain", &into],
+        &["mv", &part, "p/part"],
+        &["mirror", "p:ns", &into],
+        &["mirror", "p:ns", &into, "--remove"],
         &["xattr", "set", &part, "name", "value"],
         &["xattr", "rm", &part, "name"],
         &["omap", "set", &part, "key", "value"],
@@ -69,6 +75,9 @@ fn single_object_commands_cannot_write_to_reserved_namespaces() {
     // Reads are allowed.
     assert_eq!(home.ok(&["get", &part, "-"]), "data");
     assert_eq!(home.ok(&["exec", &part, "digest", "compute", "crc32c"]).trim_end().len(), 8);
+    assert_eq!(home.ok(&["cat", &part]), "data");
+    home.ok(&["cp", &part, "p:copy/"]);
+    assert_eq!(home.ok(&["cat", "p:copy/part"]), "data");
     home.ok(&["cp", &part, "./back"]);
     assert_eq!(home.read("back"), b"data");
 }

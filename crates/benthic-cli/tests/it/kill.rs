@@ -61,6 +61,56 @@ fn every_file_that_was_reported_as_copied_is_there() {
     }
 }
 
+/// A move copies an object and then removes its source. A kill at any time leaves at least one of
+/// them complete, and the next run completes the move.
+#[test]
+fn a_killed_move_loses_nothing_and_can_be_repeated() {
+    let mut halfway = 0;
+    for round in 0..rounds(6) {
+        let home = Home::with_pool();
+        let files = 300;
+        for index in 0..files {
+            home.file(&format!("d/{index}"), content(index));
+        }
+        home.ok(&["cp", "-r", "d", "p/from"]);
+        let args = ["mv", "-r", "--jobs", "8", "p/from", "p/to"];
+        let mut moving = home.command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::park_timeout(moment(round));
+        moving.kill().unwrap();
+        moving.wait().unwrap();
+        let check = |is_complete: bool| {
+            let store = EmbeddedStore::open(&home.path("benthic-data"), false, options()).unwrap();
+            let pool = block_on(store.open_pool("p")).unwrap();
+            let mut moved = 0;
+            for index in 0..files {
+                let read = |prefix: &str| {
+                    let object = ObjectId::new(format!("{prefix}/{index}")).unwrap();
+                    block_on(pool.read_range(&object, 0, 1 << 20)).ok().map(|data| data.to_vec())
+                };
+                let (from, to) = (read("from"), read("to"));
+                let expected = Some(content(index));
+                assert!(
+                    from == expected || to == expected && from.is_none(),
+                    "round {round}: object {index}"
+                );
+                assert!(!is_complete || from.is_none(), "round {round}: object {index} was not removed");
+                moved += u64::from(from.is_none());
+            }
+            check_whole(&store, pool.as_ref());
+            store.close().unwrap();
+            moved
+        };
+        let moved = check(false);
+        halfway += u64::from(moved > 0 && moved < files);
+        if moved < files {
+            assert!(home.ok(&args).starts_with(&format!("moved {} ", files - moved)), "round {round}");
+        }
+        check(true);
+    }
+    tell(&format!("kills in the middle of a move: {halfway}"));
+    assert!(halfway > 0, "some kill hit a move");
+}
+
 /// Writers in this process use the socket of an owner process, which the test kills repeatedly.
 /// Each writer stores growing numbers in its own object, as data, attribute and omap value in one
 /// operation.

@@ -5,14 +5,17 @@
 mod bench;
 mod checks;
 mod class;
+mod copies;
 mod cp;
 mod cp_back;
 mod cp_concurrent;
 mod demo;
 mod exec;
+mod find;
 mod hidden;
 mod kill;
 mod local_files;
+mod mirror;
 mod objects;
 mod other;
 mod pictures;

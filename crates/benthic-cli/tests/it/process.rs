@@ -3,6 +3,7 @@
 use crate::support::{Home, json_lines, tree};
 use benthic_testkit::program::check_help;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
 
@@ -27,7 +28,74 @@ fn usage_errors_have_their_status_and_help_goes_to_stdout() {
     }
     assert!(home.ok(&["--help"]).contains("12  corrupt"));
     assert!(home.fails(2, &["delete", "p/o"]).contains("'rm'"));
+    assert!(home.fails(2, &["sync", "d", "p"]).contains("'mirror'"));
     assert!(home.ok(&["--version"]).starts_with("benthic "));
+}
+
+#[test]
+fn help_groups_the_commands() {
+    let help = Home::bare().ok(&["--help"]);
+    let mut group = "";
+    let group_of: std::collections::HashMap<&str, &str> = help
+        .lines()
+        .filter_map(|line| {
+            if !line.starts_with(' ') {
+                group = line;
+            }
+            Some((line.strip_prefix("  ")?.split_whitespace().next()?, group))
+        })
+        .collect();
+    for (command, heading) in [
+        ("put", "Commands for pools and objects:"),
+        ("mirror", "Commands for pools and objects:"),
+        ("class", "Commands for classes:"),
+        ("sql", "Commands for tables, SQL and S3:"),
+        ("health", "Commands for Ceph clusters:"),
+        ("scrub", "Commands for measuring and checking:"),
+        ("--store", "Options:"),
+    ] {
+        assert_eq!(group_of.get(command), Some(&heading), "{command}: {help}");
+    }
+}
+
+#[test]
+fn a_usage_line_does_not_depend_on_the_options_that_are_set() {
+    let home = Home::bare();
+    for args in
+        [&["put"][..], &["--store", "mem:", "put"], &["put", "--json=1"], &["-v", "put", "p/o", "f", "g"]]
+    {
+        let run = home.command(args).env("BENTHIC_STORE", "file:other").output().unwrap();
+        let stderr = String::from_utf8(run.stderr).unwrap();
+        assert_eq!(run.status.code(), Some(2));
+        assert!(stderr.contains("\nUsage: benthic put [OPTIONS] <OBJECT> <FILE>\n"), "{args:?}: {stderr}");
+    }
+    assert!(home.ok(&["put", "--help"]).contains("\nUsage: benthic put [OPTIONS] <OBJECT> <FILE>\n"));
+    let stderr = home.fails(2, &["--store", "mem:", "pool", "creat"]);
+    assert!(
+        stderr.contains("Usage: benthic pool [OPTIONS] <COMMAND>") && stderr.contains("'create'"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn the_message_of_an_error_does_not_repeat_its_context() {
+    let home = Home::with_pool();
+    let error = home.fails_with("not_found", &["stat", "p/missing"]);
+    assert_eq!(
+        (&error["message"], &error["context"]["object"]),
+        (&json!("no such object"), &json!("p/missing"))
+    );
+    home.file("f", "x");
+    let error = home.fails_with("not_found", &["put", "p/o", "none"]);
+    assert_eq!(
+        (&error["message"], &error["context"]["path"]),
+        (&json!("cannot read the file"), &json!("none"))
+    );
+    assert!(error["cause"].as_str().unwrap().contains("No such file"), "{error}");
+    let run = home.run(&["--json", "rm", "p/a", "p/b"]);
+    let error = &json_lines(&run.stderr)[0]["error"];
+    assert_eq!((&error["message"], &error["subject"]), (&json!("no such object"), &json!("p/a")));
+    assert_eq!(home.fails(3, &["put", "p/o", "none"]).matches("none").count(), 1, "text has it once too");
 }
 
 #[test]
@@ -41,7 +109,9 @@ fn every_shell_gets_its_completions() {
     let home = Home::bare();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = home.ok(&["completions", shell]);
-        assert!(script.contains("benthic") && script.contains("scrub"), "{shell}");
+        for word in ["benthic", "scrub", "mirror", "to-store", "older"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
     }
     home.fails(2, &["completions", "tcl"]);
 }

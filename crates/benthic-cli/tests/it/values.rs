@@ -44,6 +44,25 @@ fn omap_entries_are_set_read_listed_and_removed() {
 }
 
 #[test]
+fn a_value_comes_from_a_file_or_stdin() {
+    let home = Home::with_pool();
+    home.file("value", b"\xff\n");
+    for set in [&["xattr", "set", "p/o", "n"][..], &["omap", "set", "p/o", "n"]] {
+        let get = [set[0], "get", "p/o", "n"];
+        home.ok(&[set, &["@value"]].concat());
+        assert_eq!(home.run(&get).stdout, b"\xff\n", "{set:?}");
+        home.fails(3, &[set, &["@no-such-file"]].concat());
+        // A text that begins with @ comes through stdin.
+        printed(&home.pipe(&[set, &["-"]].concat(), b"@value"), set);
+        assert_eq!(home.ok(&get), "@value", "{set:?}");
+    }
+    home.file("long", vec![7; 65_537]);
+    home.fails_with("limit_exceeded", &["xattr", "set", "p/o", "n", "@long"]);
+    let piped = home.pipe(&["exec", "p/o", "digest", "compute", "-"], b"@value");
+    assert!(String::from_utf8_lossy(&piped.stderr).contains("@value"), "exec reads its input alike");
+}
+
+#[test]
 fn a_long_omap_is_listed_over_its_pages() {
     let home = Home::with_pool();
     // Each call is a process, so the test also opens and closes the store a thousand times.

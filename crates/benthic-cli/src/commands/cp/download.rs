@@ -1,127 +1,40 @@
 //! Copies objects to files.
 
 use super::plan::{self, Target};
-use super::{Copied, Options, Tally};
-use crate::jobs;
+use super::{ATTEMPTS, Copied, Options, Tally, copy_objects};
 use benthic_classes::digest::{Algorithm, Hasher};
-use benthic_core::{Error, ErrorKind, Namespaces, ObjectAddress, ObjectId, Pool, Result};
-use benthic_program::exit::{Failure, Outcome};
+use benthic_core::{Error, ErrorKind, ObjectAddress, ObjectId, Pool, Result};
+use benthic_program::exit::Outcome;
 use benthic_program::interrupt;
 use benthic_program::local::{self, NewFile};
-use benthic_program::progress::Progress;
-use benthic_program::session::Session;
 use benthic_program::store::blocking;
 use benthic_program::transfer::{self, Download, StoredObject};
-use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
-use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Attempts to copy an object that another client writes during the copy.
-const ATTEMPTS: usize = 5;
-
-/// An object and its target file, or the reason why it has none.
-type CopyTask = (ObjectId, Result<PathBuf>);
-
 pub async fn run(
     sources: Vec<Target>,
-    destination: &str,
+    destination: &Path,
     recursive: bool,
     options: Options,
-    session: &Session,
+    tally: &mut Tally<'_>,
 ) -> Outcome {
-    let into_directory =
-        recursive || sources.len() > 1 || destination.ends_with('/') || Path::new(destination).is_dir();
-    let progress = Progress::objects("copying");
-    let mut tally = Tally::new(session, "");
-    let mut taken = HashSet::new();
-    let several = sources.len() > 1;
-    let mut opened = Vec::new();
-    for source in sources {
-        let pool = session.pool(&source.pool).await;
-        opened.push((pool.map_err(|error| error.with("note", "there is no such file either"))?, source));
-    }
-    let mut ended = Ok(());
-    for (pool, source) in opened {
-        tally.pool.clone_from(&source.pool);
-        let tasks =
-            list_tasks(Arc::clone(&pool), &source, Path::new(destination), into_directory, recursive)?;
-        let tasks = tasks.map_ok(|(object, path)| {
-            let twice = several && path.as_ref().is_ok_and(|path| !taken.insert(path.clone()));
-            let message = "another source has the same path in the destination";
-            (object, if twice { Err(Error::new(ErrorKind::InvalidArgument, message)) } else { path })
-        });
-        let job = |(object, path): CopyTask| {
-            let pool = Arc::clone(&pool);
-            async move {
-                let copied = match path {
-                    Ok(path) => copy(&*pool, &object, &path, options).await.map(|copied| (path, copied)),
-                    Err(error) => Err(error),
-                };
-                (object, copied)
-            }
-        };
-        let mut found = false;
-        ended = jobs::run(tasks, options.jobs, job, |(object, copied)| {
-            found = true;
-            progress.advance(1);
-            match copied {
-                Ok((path, copied)) => {
-                    progress.suspend(|| tally.add(&path.to_string_lossy(), &object, &copied))
-                }
-                Err(error) => {
-                    let address = ObjectAddress { pool: source.pool.clone(), object };
-                    tally.failures.push(address.to_string(), error);
-                    Ok(())
-                }
-            }
-        })
-        .await;
-        if ended.is_err() {
-            break;
-        }
-        if !found {
-            let error = Error::new(ErrorKind::NotFound, "no objects here; `benthic ls` lists the objects");
-            tally.failures.push(format!("{}/{}", source.pool, source.below()), error);
-        }
-    }
-    drop(progress);
-    tally.finish(0, ended)
-}
-
-fn list_tasks(
-    pool: Arc<dyn Pool>,
-    source: &Target,
-    destination: &Path,
-    into_directory: bool,
-    recursive: bool,
-) -> Outcome<BoxStream<'static, Result<CopyTask>>> {
-    let destination = destination.to_owned();
-    if recursive {
-        let prefix = source.below();
-        let listed = jobs::objects(pool, Namespaces::One(source.namespace.clone()), prefix.clone());
-        return Ok(listed
-            .map_ok(move |object| {
-                let below = object.name().strip_prefix(&prefix).unwrap_or_default();
-                let path = plan::local_path(&destination, below);
-                (object, path)
-            })
-            .boxed());
-    }
-    if source.is_directory() {
-        return Err(Failure::Usage(format!(
-            "name an object, or use -r for all objects below the prefix got=\"{}/{}\"",
-            source.pool, source.prefix
-        )));
-    }
-    let object = ObjectId::in_namespace(source.namespace.clone(), source.prefix.clone())?;
-    let path = if into_directory {
-        plan::local_path(&destination, object.name().rsplit('/').next().unwrap_or_default())
-    } else {
-        Ok(destination)
+    let into_directory = recursive
+        || sources.len() > 1
+        || destination.as_os_str().as_encoded_bytes().ends_with(b"/")
+        || destination.is_dir();
+    let path_of = |name: &str| {
+        if into_directory { plan::local_path(destination, name) } else { Ok(destination.to_owned()) }
     };
-    Ok(stream::iter([Ok((object, path))]).boxed())
+    let job = move |pool: Arc<dyn Pool>, object: ObjectId, path: PathBuf| async move {
+        copy(&*pool, &object, &path, options).await
+    };
+    let report = |tally: &mut Tally<'_>, from: &ObjectAddress, path: &PathBuf, copied: &Copied| {
+        tally.pool.clone_from(&from.pool);
+        tally.add(&from.object, ("path", &path.to_string_lossy()), copied)
+    };
+    copy_objects(sources, recursive, options.jobs, tally, path_of, job, report).await
 }
 
 async fn copy(pool: &dyn Pool, object: &ObjectId, path: &Path, options: Options) -> Result<Copied> {
@@ -139,6 +52,9 @@ async fn copy_once(pool: &dyn Pool, object: &ObjectId, path: &Path, options: Opt
     let size_bytes = known.stat.size_bytes;
     if is_copied(pool, object, path, &known, options.checksum).await? {
         return Ok(Copied { unchanged: true, size_bytes });
+    }
+    if options.dry_run {
+        return Ok(Copied { unchanged: false, size_bytes });
     }
     let target = path.to_owned();
     let mut file = blocking(move || {

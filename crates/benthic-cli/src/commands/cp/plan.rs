@@ -1,20 +1,24 @@
 //! Decides what `cp` copies and where: distinguishes paths from addresses, walks directories and
 //! derives names.
 
-use benthic_core::{Error, ErrorKind, ObjectId, PoolAddress, Result};
-use benthic_program::exit::Failure;
+use crate::jobs;
+use benthic_core::{Error, ErrorKind, Namespaces, ObjectId, Pool, PoolAddress, Result};
+use benthic_program::exit::{Failure, Outcome};
 use benthic_program::output::Output;
 use benthic_program::{local, units};
+use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const LINK: &str = "a symbolic link to a directory";
 const SPECIAL: &str = "an entry that is neither file nor directory";
 
-/// A pool, a namespace in it, and a name or prefix of names.
+/// A pool, a namespace in it, and a name or prefix of names. Its text form is POOL/PREFIX or
+/// POOL:NAMESPACE/PREFIX.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     pub pool: String,
@@ -23,8 +27,18 @@ pub struct Target {
     pub prefix: String,
 }
 
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.namespace.as_str() {
+            "" => write!(f, "{}/{}", self.pool, self.prefix),
+            namespace => write!(f, "{}:{namespace}/{}", self.pool, self.prefix),
+        }
+    }
+}
+
 impl Target {
-    fn parse(text: &str) -> Result<Target> {
+    /// Parses `POOL`, `POOL:NAMESPACE`, or one of them with `/PREFIX`.
+    pub fn parse(text: &str) -> Result<Target> {
         let (pool, prefix) = text.split_once('/').unwrap_or((text, ""));
         let PoolAddress { pool, namespace } = pool.parse()?;
         Ok(Target { pool, namespace, prefix: prefix.to_owned() })
@@ -39,6 +53,13 @@ impl Target {
     pub fn below(&self) -> String {
         if self.is_directory() { self.prefix.clone() } else { format!("{}/", self.prefix) }
     }
+
+    /// Returns true if names below one target may also be below the other.
+    pub fn overlaps(&self, other: &Target) -> bool {
+        let (ours, theirs) = (self.below(), other.below());
+        (&self.pool, &self.namespace) == (&other.pool, &other.namespace)
+            && (ours.starts_with(&theirs) || theirs.starts_with(&ours))
+    }
 }
 
 /// The sources, which are all of the same kind.
@@ -50,12 +71,12 @@ pub enum Sources {
 }
 
 /// Returns true if the text can only be a path.
-pub(super) fn is_path(text: &str) -> bool {
+fn is_path(text: &str) -> bool {
     matches!(text, "." | "..") || ["/", "./", "../"].iter().any(|start| text.starts_with(start))
 }
 
 /// Returns true if the text can only be an address, in which a pool ends at the first `:`.
-pub(super) fn is_address(text: &str) -> bool {
+fn is_address(text: &str) -> bool {
     !is_path(text) && text.split('/').next().is_some_and(|pool| pool.contains(':'))
 }
 
@@ -87,25 +108,69 @@ pub fn target(source: &str, text: &str) -> Result<Target, Failure> {
             disambiguate(source)
         )));
     }
+    address(text)
+}
+
+/// Parses a text that can only be an address. A text that can only be a path is a usage error.
+pub fn address(text: &str) -> Result<Target, Failure> {
+    if is_path(text) {
+        return Err(Failure::Usage(format!("this is a path, but an object is POOL/OBJECT got={text:?}")));
+    }
     Ok(Target::parse(text)?)
 }
 
-/// Checks that the destination of objects is a path. A text that begins with the name of a pool
-/// must be marked as a path.
-pub fn check_path(source: &str, text: &str, pools: &[String]) -> Result<(), Failure> {
-    let pool = text.split('/').next().unwrap_or(text);
-    if is_path(text) || !(is_address(text) || pools.iter().any(|name| name == pool)) {
-        return Ok(());
+/// The destination of objects.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Destination {
+    Path(PathBuf),
+    Objects(Target),
+}
+
+/// Determines whether objects go to files or to other objects. A text that begins with the name of a
+/// pool is an address. If it also begins with the name of a file or directory, that is a usage error.
+pub fn destination(text: &str, pools: &[String]) -> Result<Destination, Failure> {
+    let first = text.split('/').next().unwrap_or(text);
+    if is_path(text) || !(is_address(text) || pools.iter().any(|name| name == first)) {
+        return Ok(Destination::Path(PathBuf::from(text)));
     }
-    Err(Failure::Usage(format!(
-        "source and destination are both objects: {source:?} is no file here, {text:?} begins with a pool; {}; \
-         to copy from object to object, use `benthic get` and `benthic put`",
-        disambiguate(text)
-    )))
+    if !is_address(text) && Path::new(first).symlink_metadata().is_ok() {
+        return Err(Failure::Usage(format!(
+            "the destination may be a file or an object, because {first:?} is both a pool and a file or directory here; {}",
+            disambiguate(text)
+        )));
+    }
+    Ok(Destination::Objects(Target::parse(text)?))
+}
+
+/// Streams the objects of a source, each with its name below a destination. With `recursive`, these
+/// are all objects below the prefix.
+pub fn objects(
+    pool: Arc<dyn Pool>,
+    source: &Target,
+    recursive: bool,
+) -> Outcome<BoxStream<'static, Result<(ObjectId, String)>>> {
+    if recursive {
+        let prefix = source.below();
+        let listed = jobs::objects(pool, Namespaces::One(source.namespace.clone()), prefix.clone());
+        let named = listed.map_ok(move |object| {
+            let below = object.name().strip_prefix(&prefix).unwrap_or_default().to_owned();
+            (object, below)
+        });
+        return Ok(named.boxed());
+    }
+    if source.is_directory() {
+        return Err(Failure::Usage(format!(
+            "name an object, or use -r for all objects below the prefix got={:?}",
+            source.to_string()
+        )));
+    }
+    let object = ObjectId::in_namespace(source.namespace.clone(), source.prefix.clone())?;
+    let name = object.name().rsplit('/').next().unwrap_or_default().to_owned();
+    Ok(stream::iter([Ok((object, name))]).boxed())
 }
 
 /// A hint on how to write the intended path or address.
-fn disambiguate(text: &str) -> String {
+pub fn disambiguate(text: &str) -> String {
     match text.split_once('/') {
         _ if is_path(text) || is_address(text) => {
             "POOL:/OBJECT is always an object, ./PATH always a file".to_owned()

@@ -1,4 +1,6 @@
-use super::{Sources, Target, check_path, classify, is_address, is_path, local_path, plan_files, target};
+use super::{
+    Destination, Sources, Target, classify, destination, is_address, is_path, local_path, plan_files, target,
+};
 use benthic_core::ErrorKind;
 use std::ffi::OsStr;
 use std::fs;
@@ -32,12 +34,24 @@ fn paths_and_addresses_are_distinguished() {
     );
     assert!(classify(&[file, "p:/x".to_owned()]).is_err(), "mixed");
     assert!(target("f", "./x").is_err(), "two paths");
-    let pools = ["p".to_owned()];
-    for text in ["p", "p/", "p/x", "p:ns", "other:/x"] {
-        assert!(check_path("p/o", text, &pools).is_err(), "{text}: two objects");
+    let pools = ["p".to_owned(), "src".to_owned()];
+    for text in ["p", "p/", "p/x", "p:ns", "other:/x", "src:/x"] {
+        assert_eq!(destination(text, &pools).unwrap(), Destination::Objects(to(text)), "{text}");
     }
-    for text in ["./p/x", "/p", "other/x", "px", "."] {
-        assert!(check_path("p/o", text, &pools).is_ok(), "{text}: a path");
+    for text in ["./p/x", "/p", "other/x", "px", ".", "./src/x"] {
+        assert_eq!(destination(text, &pools).unwrap(), Destination::Path(PathBuf::from(text)), "{text}");
+    }
+    // Cargo runs this test in the directory of the crate, which has a directory src.
+    assert!(destination("src/x", &pools).is_err(), "a pool and a directory");
+}
+
+#[test]
+fn prefixes_overlap_if_one_contains_the_other() {
+    for (one, other) in [("p/a", "p/a/"), ("p/a", "p/a/b"), ("p", "p/a"), ("p:ns/a/b", "p:ns/a")] {
+        assert!(to(one).overlaps(&to(other)) && to(other).overlaps(&to(one)), "{one} {other}");
+    }
+    for (one, other) in [("p/a", "p/ab"), ("p/a", "q/a"), ("p/a", "p:ns/a"), ("p:x", "p:y")] {
+        assert!(!to(one).overlaps(&to(other)), "{one} {other}");
     }
 }
 

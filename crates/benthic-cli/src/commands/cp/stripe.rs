@@ -1,7 +1,7 @@
 //! `benthic cp --stripe`: copies one file to or from many objects.
 
 use super::CpArgs;
-use super::plan::{self, Sources, Target};
+use super::plan::{self, Destination, Sources, Target};
 use crate::commands;
 use benthic_core::{Error, ErrorKind, ObjectAddress, ObjectId, Result};
 use benthic_program::exit::{Failure, Outcome};
@@ -38,9 +38,6 @@ pub struct StripeArgs {
     /// With --stripe: size of the objects, at most 32 MiB [default: 4 MiB, more for files over 16 GiB]
     #[arg(long, value_name = "SIZE", requires = "stripe", value_parser = units::parse_size)]
     object_size: Option<u64>,
-    /// With --stripe: the store of the destination [default: that of the source]
-    #[arg(long, value_name = "URI", requires = "stripe")]
-    to_store: Option<String>,
     /// With --stripe: seconds to wait for other clients that have locked the striped object [default: 30]
     #[arg(long, value_name = "SECONDS", requires = "stripe")]
     lock_wait: Option<u64>,
@@ -52,29 +49,19 @@ impl StripeArgs {
     }
 }
 
-enum Destination {
-    Path(PathBuf),
-    Object(Target),
-}
-
 pub async fn run(args: CpArgs, session: &Session) -> Outcome {
     let [source] = args.sources.as_slice() else {
         return Err(Failure::Usage("--stripe takes one source, a file or a striped object".to_owned()));
     };
     let options = Options {
-        jobs: args.jobs.unwrap_or(JOBS_DEFAULT),
-        checksum: args.checksum,
-        check: !args.no_check,
+        jobs: args.copy.jobs.unwrap_or(JOBS_DEFAULT),
+        checksum: args.copy.checksum,
+        check: !args.copy.no_check,
         lock_wait: Duration::from_secs(args.stripe.lock_wait.unwrap_or(WAIT_DEFAULT_S)),
         progress,
     };
     match plan::classify(&args.sources)? {
         Sources::Paths(paths) => {
-            if args.stripe.to_store.is_some() {
-                return Err(Failure::Usage(
-                    "--to-store works only for copies from object to object; for a file, --store names the destination's store".to_owned(),
-                ));
-            }
             let Some(path) = paths.first() else { return Ok(()) };
             upload(path, source, &args, options, session).await
         }
@@ -89,9 +76,9 @@ pub async fn run(args: CpArgs, session: &Session) -> Outcome {
                         .to_owned(),
                 ));
             }
-            match destination(&args, session).await? {
+            match args.copy.place.destination(&args.destination, session).await? {
                 Destination::Path(path) => download(from, path, &args, options, session).await,
-                Destination::Object(to) => copy(from, &to, &args, options, session).await,
+                Destination::Objects(to) => copy(from, &to, &args, options, session).await,
             }
         }
     }
@@ -102,28 +89,8 @@ fn progress(total_bytes: u64) -> Box<dyn Fn(u64)> {
     Box::new(move |bytes| bar.advance(bytes))
 }
 
-async fn destination(args: &CpArgs, session: &Session) -> Outcome<Destination> {
-    let text = args.destination.as_str();
-    if args.stripe.to_store.is_some() {
-        if plan::is_path(text) {
-            return Err(Failure::Usage(format!(
-                "with --to-store the destination is POOL/OBJECT got={text:?}"
-            )));
-        }
-        return Ok(Destination::Object(plan::target(text, text)?));
-    }
-    if plan::is_path(text) {
-        return Ok(Destination::Path(PathBuf::from(text)));
-    }
-    let pool = text.split('/').next().unwrap_or(text);
-    if plan::is_address(text) || session.store().await?.list_pools().await?.iter().any(|name| name == pool) {
-        return Ok(Destination::Object(plan::target(text, text)?));
-    }
-    Ok(Destination::Path(PathBuf::from(text)))
-}
-
 async fn upload(path: &Path, source: &str, args: &CpArgs, options: Options, session: &Session) -> Outcome {
-    let target = plan::target(source, &args.destination)?;
+    let target = args.copy.place.destination_of_files(source, &args.destination)?;
     commands::check_writable(&target.namespace)?;
     let name = path.file_name().and_then(|name| name.to_str());
     let object = target_object(&target, name)?;
@@ -132,7 +99,7 @@ async fn upload(path: &Path, source: &str, args: &CpArgs, options: Options, sess
     let StripeArgs { object_size, stripe_unit, stripe_count, .. } = args.stripe;
     let layout = Layout::choose(file.size_bytes(), object_size, stripe_unit, stripe_count)?;
     let pool = session
-        .pool_or_create(&target.pool, args.create_pool)
+        .pool_or_create(&target.pool, args.copy.place.create_pool)
         .await
         .map_err(|error| plan::explain_missing_pool(error, &args.sources))?;
     session.check_writable().await?;
@@ -177,7 +144,7 @@ async fn download(
     options: Options,
     session: &Session,
 ) -> Outcome {
-    if args.create_pool {
+    if args.copy.place.create_pool {
         return Err(Failure::Usage("--create-pool works only for copies to a pool".to_owned()));
     }
     let object = target_object(from, None)?;
@@ -198,32 +165,28 @@ async fn copy(from: &Target, to: &Target, args: &CpArgs, options: Options, sessi
     commands::check_writable(&to.namespace)?;
     let object = target_object(from, None)?;
     let object_there = target_object(to, object.name().rsplit('/').next())?;
-    let other = args.stripe.to_store.as_ref().filter(|uri| uri.as_str() != session.uri());
-    let other = other.map(|uri| session.for_store(uri.clone()));
-    let there = other.as_ref().unwrap_or(session);
-    if other.is_none() && (&from.pool, &object) == (&to.pool, &object_there) {
-        return Err(Failure::Usage("source and destination are the same striped object".to_owned()));
-    }
     let from = commands::striped(session, session.pool(&from.pool).await?, object).await?;
-    let copied = async {
-        let pool = there.pool_or_create(&to.pool, args.create_pool).await?;
-        there.check_writable().await?;
-        let to = commands::striped(there, pool, object_there).await?;
-        let (lock, reader) = read::open(from.clone(), options).await?;
-        let copied = match check_layout(&reader) {
-            Ok(layout) => store(Source::Striped(Arc::new(reader)), &to, layout, options, session).await,
-            Err(error) => Err(error),
-        };
-        lock.release().await;
-        Ok::<_, Failure>((to, copied?))
-    }
-    .await;
-    let closed = match &other {
-        Some(other) => other.close().await,
-        None => Ok(()),
-    };
-    let (to, copied) = copied?;
-    closed?;
+    let (to, copied) = args
+        .copy
+        .place
+        .in_store(session, async |there| {
+            let is_same =
+                std::ptr::eq(there, session) && from.pool.name() == to.pool && from.object == object_there;
+            if is_same {
+                return Err(Failure::Usage("source and destination are the same striped object".to_owned()));
+            }
+            let pool = there.pool_or_create(&to.pool, args.copy.place.create_pool).await?;
+            there.check_writable().await?;
+            let to = commands::striped(there, pool, object_there).await?;
+            let (lock, reader) = read::open(from.clone(), options).await?;
+            let copied = match check_layout(&reader) {
+                Ok(layout) => store(Source::Striped(Arc::new(reader)), &to, layout, options, session).await,
+                Err(error) => Err(error),
+            };
+            lock.release().await;
+            Ok((to, copied?))
+        })
+        .await?;
     warn_of_no_digest(&session.out, &copied);
     print_result(session, &to, ("from", address(&from)), &copied)
 }

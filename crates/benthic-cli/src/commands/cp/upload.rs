@@ -10,7 +10,6 @@ use benthic_program::interrupt;
 use benthic_program::local::{self, Content};
 use benthic_program::measure::start;
 use benthic_program::progress::Progress;
-use benthic_program::session::Session;
 use benthic_program::store::blocking;
 use benthic_program::transfer::{self, Replaced, SOURCE_XATTR, Source};
 use bytes::Bytes;
@@ -25,30 +24,33 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// An incomplete object that has not changed for this long stays incomplete.
 const STANDSTILL_MAX: Duration = Duration::from_secs(10);
 /// Memory limit in KiB. Each copy holds a whole file, so this allows four files of maximum size.
-const MEMORY_KIB: u32 = 4 * 128 * 1024;
+pub const MEMORY_KIB: u32 = 4 * 128 * 1024;
 
-pub async fn run(pool: Arc<dyn Pool>, plan: Plan, options: Options, session: &Session) -> Outcome {
-    plan::warn_of_skipped(&plan.skipped, &session.out);
-    let skipped = plan.skipped.len() as u64;
+/// The share of [`MEMORY_KIB`] that data of this size take.
+pub fn kib(size_bytes: u64) -> u32 {
+    u32::try_from(size_bytes / 1024 + 1).unwrap_or(MEMORY_KIB).min(MEMORY_KIB)
+}
+
+pub async fn run(pool: Arc<dyn Pool>, plan: Plan, options: Options, tally: &mut Tally<'_>) -> Outcome {
+    plan::warn_of_skipped(&plan.skipped, &tally.session.out);
+    tally.skipped = plan.skipped.len() as u64;
+    pool.name().clone_into(&mut tally.pool);
     let progress = Progress::bytes("copying", plan.total_bytes());
-    let mut tally = Tally::new(session, pool.name());
     for (path, error) in plan.refused {
         tally.failures.push(path, error);
     }
-    let ended = copy_all(pool, plan.uploads, options, |upload, copied| {
+    copy_all(pool, plan.uploads, options, |upload, copied| {
         progress.advance(upload.size_bytes);
         let path = upload.path.to_string_lossy();
         match copied {
-            Ok(copied) => progress.suspend(|| tally.add(&path, &upload.object, &copied)),
+            Ok(copied) => progress.suspend(|| tally.add(&upload.object, ("path", &path), &copied)),
             Err(error) => {
                 tally.failures.push(path, error);
                 Ok(())
             }
         }
     })
-    .await;
-    drop(progress);
-    tally.finish(skipped, ended)
+    .await
 }
 
 /// Copies files to objects, `options.jobs` at a time. Calls `done` with the result of each.
@@ -89,8 +91,7 @@ async fn copy(pool: &dyn Pool, upload: &Upload, options: Options, memory: &Semap
     }
     let replaced = known.as_ref().map_or(Replaced::Nothing, |known| Replaced::Version(known.version));
     let is_new = known.as_ref().is_some_and(|known| known.stat.modified_unix_ns >= options.began_unix_ns);
-    let wanted_kib = u32::try_from(upload.size_bytes / 1024 + 1).unwrap_or(MEMORY_KIB).min(MEMORY_KIB);
-    let _memory = memory.acquire_many(wanted_kib).await;
+    let _memory = memory.acquire_many(kib(upload.size_bytes)).await;
     let path = upload.path.clone();
     let (data, source) = blocking(move || read(&path)).await?;
     let replace = async || {
@@ -105,9 +106,12 @@ async fn copy(pool: &dyn Pool, upload: &Upload, options: Options, memory: &Semap
         {
             return Ok(true);
         }
+        if options.dry_run {
+            return Ok(false);
+        }
         let version = transfer::upload(pool, &upload.object, replaced, data, Some(&source)).await?;
         if options.check {
-            check(pool, &upload.object, version, &source).await?;
+            check(pool, &upload.object, version, &source.xxh3, SOURCE_XATTR).await?;
         }
         Ok(false)
     };
@@ -158,21 +162,21 @@ fn read(path: &Path) -> Result<(Bytes, Source)> {
     Ok((data, source))
 }
 
-/// Compares the stored data with the data read. If that fails, it removes the record of the source,
-/// so that the next run copies the file again.
-async fn check(pool: &dyn Pool, object: &ObjectId, version: u64, source: &Source) -> Result<()> {
+/// Compares the digests of the stored data and of the data read. If that fails, it removes the
+/// attribute `record`, so that the next run copies the data again.
+pub async fn check(pool: &dyn Pool, object: &ObjectId, version: u64, read: &str, record: &str) -> Result<()> {
     let error = match transfer::stored_xxh3(pool, object, version).await {
-        Ok(stored) if stored == source.xxh3 => return Ok(()),
+        Ok(stored) if stored == read => return Ok(()),
         Err(error) if error.kind() == ErrorKind::Conflict => {
             let message = "another client wrote to the object before it was verified; copy it again";
             return Err(Error::new(ErrorKind::Conflict, message));
         }
-        Ok(stored) => Error::new(ErrorKind::Corrupt, "the stored data differ from the file; copy it again")
+        Ok(stored) => Error::new(ErrorKind::Corrupt, "the stored data differ from the source; copy it again")
             .with("stored", stored)
-            .with("read", &source.xxh3),
+            .with("read", read),
         Err(error) => error.with("while", "checking"),
     };
-    let forget = WriteOp::new().assert_version(version).remove_xattr(SOURCE_XATTR);
+    let forget = WriteOp::new().assert_version(version).remove_xattr(record);
     match pool.write(object, forget).await {
         Ok(_) => Err(error),
         Err(failed) => Err(error.with("note", format_args!("cannot be removed: {failed}"))),

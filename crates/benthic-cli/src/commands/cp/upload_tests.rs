@@ -12,7 +12,7 @@ async fn copy(pool: Arc<dyn Pool>, content: &str) -> Result<bool, ErrorKind> {
     std::fs::write(here.path().join("f"), content).unwrap();
     let target = Target { pool: "p".to_owned(), namespace: String::new(), prefix: String::new() };
     let plan = plan::plan_files(&[here.path().join("f")], &target, false);
-    let options = Options { jobs: 1, checksum: false, check: true, began_unix_ns: u64::MAX };
+    let options = Options { jobs: 1, checksum: false, check: true, began_unix_ns: u64::MAX, dry_run: false };
     let mut copied = Vec::new();
     let done = |_, result: benthic_core::Result<super::Copied>| {
         copied.push(result.map(|copied| !copied.unchanged).map_err(|error| error.kind()));

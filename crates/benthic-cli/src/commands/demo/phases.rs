@@ -72,7 +72,7 @@ pub async fn load(
 ) -> Outcome<Phase> {
     let meter = Arc::new(Meter::default());
     let progress = Progress::bytes("loading", sizes.bytes);
-    let options = Options { jobs, checksum: false, check: false, began_unix_ns: u64::MAX };
+    let options = Options { jobs, checksum: false, check: false, began_unix_ns: u64::MAX, dry_run: false };
     let stopwatch = start();
     let mut failures = Failures::default();
     upload::copy_all(meter.pool(Arc::clone(pool)), uploads.to_vec(), options, |upload, copied| {
