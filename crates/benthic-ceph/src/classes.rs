@@ -1,10 +1,12 @@
 //! Installs class libraries on the host of an OSD, and reads the OSD settings that apply to them.
 
+use crate::cluster_client::ClusterClient;
 use crate::cluster_state::OsdMap;
 use crate::local::tools;
 use benthic_class_names::is_library_name;
 use benthic_core::{Action, Error, ErrorKind, Result};
 use serde::Deserialize;
+use serde_json::json;
 use std::fs::{self, File, Permissions};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -144,6 +146,37 @@ pub struct Settings {
 /// Ceph's own libraries: the default of both lists in 16.2.
 const USUAL_LIST: &str = "cephfs hello journal lock log numops otp rbd refcount rgw rgw_gc timeindex user version cas cmpomap \
                           queue 2pc_queue fifo";
+
+/// Libraries that an OSD may have besides Ceph's own: those that its settings name, and those in its
+/// `osd_class_dir` if that directory is on this machine. The manager knows the settings of a running
+/// OSD. Whether OSDs have loaded them, and whether they are Benthic's, only the OSDs can tell.
+///
+/// # Errors
+/// As [`ClusterClient::ask_manager`].
+pub async fn candidates(client: &dyn ClusterClient, osd: i32) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for setting in ["osd_class_load_list", "osd_class_default_list"] {
+        let list = running_setting(client, osd, setting).await?;
+        names.extend(list.split_whitespace().filter(|name| is_library_name(name)).map(str::to_owned));
+    }
+    names.extend(installed_in(Path::new(&running_setting(client, osd, "osd_class_dir").await?)));
+    names.sort();
+    names.dedup();
+    Ok(names)
+}
+
+async fn running_setting(client: &dyn ClusterClient, osd: i32, key: &str) -> Result<String> {
+    let question = json!({ "prefix": "config show", "who": format!("osd.{osd}"), "key": key });
+    let answer = client.ask_manager(question).await?;
+    Ok(String::from_utf8_lossy(&answer).trim().to_owned())
+}
+
+/// The names of the class libraries in a directory, without Ceph's own. Empty if it is not on this
+/// machine.
+pub fn installed_in(class_dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(class_dir).into_iter().flatten().flatten();
+    entries.filter_map(|entry| library_name(Path::new(&entry.file_name())).ok().map(str::to_owned)).collect()
+}
 
 impl Settings {
     pub fn debian_default() -> Settings {

@@ -22,11 +22,15 @@ pub struct OsdTarget {
     /// A pool and the name of an object that this OSD would lead. `None` if the OSD is down, or if
     /// no such name was found because it leads no placement group of a replicated pool.
     pub object: Option<(String, String)>,
+    /// The placement group of the object, such as `2.1f`; empty without an object.
+    pub pg: String,
 }
 
 #[derive(Deserialize)]
 struct ObjectMapping {
     acting_primary: i64,
+    #[serde(default)]
+    pgid: String,
 }
 
 /// Lists all OSDs by number. This takes about one monitor command per OSD, and at most 10 s plus
@@ -42,7 +46,8 @@ pub async fn osds(client: &dyn ClusterClient) -> Result<Vec<OsdTarget>> {
 async fn find_objects(client: &dyn ClusterClient) -> Result<Vec<OsdTarget>> {
     let stopwatch = Stopwatch::start(client.clock());
     let map: OsdMap = client.monitor_state(json!({ "prefix": "osd dump" })).await?;
-    let target = |osd: &Osd| OsdTarget { id: osd.id.into(), up: osd.is_up(), object: None };
+    let target =
+        |osd: &Osd| OsdTarget { id: osd.id.into(), up: osd.is_up(), object: None, pg: String::new() };
     let mut osds: BTreeMap<i64, OsdTarget> =
         map.osds.iter().map(|osd| (osd.id.into(), target(osd))).collect();
     // Erasure-coded pools support no class methods that read.
@@ -57,9 +62,11 @@ async fn find_objects(client: &dyn ClusterClient) -> Result<Vec<OsdTarget>> {
             break;
         }
         let (pool, name) = (pools[index % pools.len()], format!("benthic.describe.{index}"));
-        let Some(primary) = primary(client, pool, &name).await? else { continue };
-        if let Some(osd) = osds.get_mut(&primary).filter(|osd| osd.up && osd.object.is_none()) {
+        let mapped = locate(client, pool, &name).await?;
+        let osd = osds.get_mut(&mapped.acting_primary);
+        if let Some(osd) = osd.filter(|osd| osd.up && osd.object.is_none()) {
             osd.object = Some((pool.to_owned(), name));
+            osd.pg = mapped.pgid;
             unplaced -= 1;
         }
     }
@@ -87,15 +94,22 @@ pub async fn library_on(
     };
     let described = client.library_at(pool, name, library).await?;
     // If the OSD went down meanwhile, the next OSD of the placement group answered.
-    if primary(client, pool, name).await? != Some(osd.id) {
+    if !leads_its_object(client, osd).await? {
         return Err(unavailable("the OSD went down or lost its placement groups"));
     }
     Ok(described)
 }
 
-/// The OSD that leads the placement group of an object; `None` if there is none at present.
-async fn primary(client: &dyn ClusterClient, pool: &str, name: &str) -> Result<Option<i64>> {
-    let question = json!({ "prefix": "osd map", "pool": pool, "object": name });
-    let mapped: ObjectMapping = client.monitor_state(question).await?;
-    Ok((mapped.acting_primary >= 0).then_some(mapped.acting_primary))
+/// Whether the OSD still leads the placement group of its [`object`](OsdTarget::object).
+///
+/// # Errors
+/// As [`osds`].
+pub async fn leads_its_object(client: &dyn ClusterClient, osd: &OsdTarget) -> Result<bool> {
+    let Some((pool, name)) = &osd.object else { return Ok(false) };
+    Ok(locate(client, pool, name).await?.acting_primary == osd.id)
+}
+
+/// The placement group of an object, and the OSD that leads it; -1 if there is none at present.
+async fn locate(client: &dyn ClusterClient, pool: &str, name: &str) -> Result<ObjectMapping> {
+    client.monitor_state(json!({ "prefix": "osd map", "pool": pool, "object": name })).await
 }

@@ -102,14 +102,48 @@ pub struct PoolShare {
     pub pg_num: u32,
     /// Replicas or chunks of each placement group.
     pub replicas: usize,
-    /// Share of the group's data: the requested share if there is one, else the share of the data
-    /// now.
+    /// Bytes that the pool occupies on all of its OSDs together; `None` if unknown.
+    pub data_bytes: Option<u64>,
+    /// Share of the group's data.
     pub data_share: f64,
+    /// The origin of `data_share`.
+    pub basis: Basis,
     /// Share of the group's placement group replicas.
     pub replica_share: f64,
-    /// The number of placement groups that the pool should have.
-    pub suggested: u32,
+    /// The number of placement groups that the pool should have. `None` if there is nothing to base
+    /// advice on; `no_advice` gives the reason.
+    pub suggested: Option<u32>,
+    pub no_advice: Option<&'static str>,
     pub autoscaler: Option<AutoscalerPlan>,
+}
+
+/// The origin of a pool's share of the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Basis {
+    /// The caller gave it.
+    Requested,
+    /// The pool's share of the data now.
+    Measured,
+    /// The pools have so little data that the present shares mean nothing: each pool with data
+    /// counts the same.
+    Assumed,
+    /// The pool is empty, or its usage is unknown.
+    Unknown,
+}
+
+impl Basis {
+    /// What advice with this basis assumes; `None` without advice.
+    pub fn assumption(self) -> Option<&'static str> {
+        match self {
+            Basis::Requested => Some("the pool will have the share that --share gives"),
+            Basis::Measured => Some("the pools keep their present shares of the data"),
+            Basis::Assumed => {
+                Some("all pools with data will have equal shares: they hold less than 1 GiB together")
+            }
+            Basis::Unknown => None,
+        }
+    }
 }
 
 /// A deviation from the recommended state.
@@ -241,16 +275,26 @@ fn group(
     };
     let own: usize = pools.iter().map(|pool| pool.pg_num as usize * pool.size).sum();
     let shares = shares(input, pools, requested)?;
-    let pools = pools.iter().zip(shares).map(|(pool, data_share)| {
+    let pools = pools.iter().zip(shares).map(|(pool, (data_share, basis))| {
         let fitting = fitting(on_osd.len(), data_share, pool.size);
-        let stays = on_osd.is_empty() || (is_fair && is_near(pool.pg_num, fitting));
+        let stays = is_fair && is_near(pool.pg_num, fitting);
+        let data_bytes = input.used_bytes.get(&pool.id).copied();
+        let no_advice = match basis {
+            _ if on_osd.is_empty() => Some("its rule finds no OSD that is in"),
+            Basis::Unknown if data_bytes.is_none() => Some("its usage is not known"),
+            Basis::Unknown => Some("it is empty"),
+            _ => None,
+        };
         PoolShare {
             pool: pool.name.clone(),
             pg_num: pool.pg_num,
             replicas: pool.size,
+            data_bytes,
             data_share,
+            basis,
             replica_share: (pool.pg_num as usize * pool.size) as f64 / own.max(1) as f64,
-            suggested: if stays { pool.pg_num } else { fitting },
+            suggested: no_advice.is_none().then_some(if stays { pool.pg_num } else { fitting }),
+            no_advice,
             autoscaler: scaled(pool),
         }
     });
@@ -276,8 +320,13 @@ fn uneven(on_osd: &BTreeMap<i32, usize>, weights: &BTreeMap<i32, u32>) -> f64 {
     on_osd.iter().filter_map(ratio).fold(1.0, f64::max)
 }
 
-/// The share of the data of each pool. The shares add up to 1.
-fn shares(input: &SizingInput, pools: &[&Pool], requested: &BTreeMap<String, f64>) -> Result<Vec<f64>> {
+/// The share of the data of each pool, and its origin. The shares add up to 1, unless all pools are
+/// empty.
+fn shares(
+    input: &SizingInput,
+    pools: &[&Pool],
+    requested: &BTreeMap<String, f64>,
+) -> Result<Vec<(f64, Basis)>> {
     let given = |pool: &Pool| requested.get(&pool.name).copied();
     let sum: f64 = pools.iter().filter_map(|pool| given(pool)).sum();
     if sum > 1.0 + 1e-9 {
@@ -288,15 +337,16 @@ fn shares(input: &SizingInput, pools: &[&Pool], requested: &BTreeMap<String, f64
         return Err(Error::new(ErrorKind::InvalidArgument, message).with("pools", names.join(",")));
     }
     let used = |pool: &Pool| input.used_bytes.get(&pool.id).copied().unwrap_or(0);
-    let others: Vec<&&Pool> = pools.iter().filter(|pool| given(pool).is_none()).collect();
+    let others: Vec<&&Pool> = pools.iter().filter(|pool| given(pool).is_none() && used(pool) > 0).collect();
     let all: u64 = others.iter().map(|pool| used(pool)).sum();
     let left = (1.0 - sum).max(0.0);
     Ok(pools
         .iter()
         .map(|pool| match given(pool) {
-            Some(share) => share,
-            None if all < DATA_MIN_BYTES => left / others.len() as f64,
-            None => left * used(pool) as f64 / all as f64,
+            Some(share) => (share, Basis::Requested),
+            None if used(pool) == 0 => (0.0, Basis::Unknown),
+            None if all < DATA_MIN_BYTES => (left / others.len() as f64, Basis::Assumed),
+            None => (left * used(pool) as f64 / all as f64, Basis::Measured),
         })
         .collect())
 }
@@ -340,10 +390,12 @@ fn findings(group: &Group, settings: &Settings) -> Vec<Finding> {
         add(Check::Many, all(), message);
     }
     if per_osd < few && group.osds > 0 {
-        let message = format!(
-            "{per_osd:.0} replicas per OSD, but {few:.0} to {many:.0} spread the data well; `benthic pgs suggest` shows which pools \
-             have too few"
-        );
+        let next = match group.pools.iter().all(|pool| pool.suggested.is_none()) {
+            true => "the pools are empty, so `benthic pgs suggest` needs their expected shares (--share)",
+            false => "`benthic pgs suggest` shows which pools have too few",
+        };
+        let message =
+            format!("{per_osd:.0} replicas per OSD, but {few:.0} to {many:.0} spread the data well; {next}");
         add(Check::Few, all(), message);
     }
     if group.uneven > UNEVEN_RATIO {
@@ -373,14 +425,15 @@ fn findings(group: &Group, settings: &Settings) -> Vec<Finding> {
             );
             add(Check::PowerOfTwo, name(), message);
         }
-        let is_large = pool.data_share >= SHARE_MIN && group.pools.len() > 1;
+        let is_known = matches!(pool.basis, Basis::Measured | Basis::Requested);
+        let is_large = is_known && pool.data_share >= SHARE_MIN && group.pools.len() > 1;
         if is_large && pool.replica_share * SHARE_RATIO < pool.data_share {
             let message = format!(
                 "{:.0}% of the data are in {:.0}% of the replicas: the pool's placement groups are large, and OSDs fill \
                  unevenly; use {}",
                 pool.data_share * 100.0,
                 pool.replica_share * 100.0,
-                pool.suggested
+                pool.suggested.unwrap_or(pool.pg_num)
             );
             add(Check::Share, name(), message);
         }

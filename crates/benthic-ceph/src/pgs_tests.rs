@@ -1,5 +1,5 @@
 use super::{
-    AutoscalerPlan, Check, REPLICAS_PER_OSD, Report, Settings, SizingInput, fitting, is_near, judge,
+    AutoscalerPlan, Basis, Check, REPLICAS_PER_OSD, Report, Settings, SizingInput, fitting, is_near, judge,
 };
 use crate::cluster_state::{Df, OsdMap, Pg, parse};
 use crate::placement::crush::CrushMap;
@@ -47,14 +47,49 @@ fn judged(state: &SizingInput) -> (Report, Vec<Check>) {
 
 #[test]
 fn a_good_number_of_placement_groups_has_no_findings() {
-    let (report, checks) = judged(&state(&[("a", 128), ("b", 32)]));
+    let mut state = state(&[("a", 128), ("b", 32)]);
+    state.used_bytes = [(1, 9 << 20), (2, 1 << 10)].into();
+    let (report, checks) = judged(&state);
     assert_eq!(checks, []);
     let [group] = &report.groups[..] else { panic!("{report:?}") };
     assert_eq!((group.osds, group.least, group.most), (6, 80, 80));
     assert!((group.replicas_per_osd - 80.0).abs() < 0.1, "{group:?}");
-    // Neither pool holds data yet. 64 placement groups would fit each, and a factor of two is not
+    // The pools hold little data yet. 64 placement groups would fit each, and a factor of two is not
     // worth a change.
-    assert_eq!(group.pools.iter().map(|pool| pool.suggested).collect::<Vec<_>>(), [128, 32]);
+    let advice: Vec<_> = group.pools.iter().map(|pool| (pool.suggested, pool.basis)).collect();
+    assert_eq!(advice, [(Some(128), Basis::Assumed), (Some(32), Basis::Assumed)]);
+}
+
+#[test]
+fn an_empty_pool_gets_no_advice_without_a_share() {
+    let mut state = state(&[("empty", 8), ("small", 8), ("unseen", 8)]);
+    state.used_bytes = [(1, 0), (2, 5 << 20)].into();
+    let advice = |requested: &[(&str, f64)]| {
+        let requested = requested.iter().map(|(name, share)| ((*name).to_owned(), *share)).collect();
+        let report = judge(&state, &requested).unwrap();
+        report.groups[0]
+            .pools
+            .iter()
+            .map(|pool| (pool.suggested, pool.basis, pool.no_advice))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        advice(&[]),
+        [
+            (None, Basis::Unknown, Some("it is empty")),
+            (Some(128), Basis::Assumed, None),
+            (None, Basis::Unknown, Some("its usage is not known")),
+        ]
+    );
+    assert_eq!(advice(&[("empty", 0.5)])[0], (Some(64), Basis::Requested, None));
+    state.used_bytes = [(1, 0), (2, 0), (3, 0)].into();
+    let (report, checks) = judged(&state);
+    assert_eq!(checks, [Check::Few]);
+    assert!(report.findings[0].message.contains("--share"), "{report:?}");
+    state.used_bytes = [(1, 0), (2, 3 << 30), (3, 1 << 30)].into();
+    let pools = &judged(&state).0.groups[0].pools;
+    let shares: Vec<_> = pools.iter().map(|pool| (pool.data_share, pool.basis)).collect();
+    assert_eq!(shares, [(0.0, Basis::Unknown), (0.75, Basis::Measured), (0.25, Basis::Measured)]);
 }
 
 #[test]
@@ -159,7 +194,7 @@ fn pools_that_share_some_of_their_osds_are_counted_together() {
         report
             .groups
             .iter()
-            .all(|group| group.osds == 0 && group.pools.iter().all(|pool| pool.suggested == pool.pg_num))
+            .all(|group| group.osds == 0 && group.pools.iter().all(|pool| pool.suggested.is_none()))
     );
 }
 

@@ -3,6 +3,16 @@
 use crate::{Error, ErrorKind, Result, limits};
 use std::{fmt, str::FromStr};
 
+/// Quotes a word for a shell if it needs quotes.
+pub fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
 /// An object's identity within a pool: its namespace (mostly empty) and its name.
 ///
 /// Both are valid by construction: UTF-8 without NUL and within the [limits]. The name is not

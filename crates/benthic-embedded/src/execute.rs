@@ -152,7 +152,7 @@ fn check_guards(object: &mut dyn ObjectState, guards: &[Guard]) -> Result<()> {
                 let stored = found.first().map_or(&[][..], |(_, stored)| stored);
                 if stored != value {
                     return Err(Error::new(ErrorKind::Conflict, "the omap value differs")
-                        .with("key", format_args!("{key:?}")));
+                        .with("key", key.escape_ascii()));
                 }
             }
         }

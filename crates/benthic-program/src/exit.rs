@@ -8,7 +8,7 @@ use std::fmt;
 
 /// Success.
 pub const OK: u8 = 0;
-/// Some items of many failed. The command has listed each failure.
+/// Some items of many failed, or a check found something. The command has listed each.
 pub const SOME_FAILED: u8 = 1;
 /// The command-line arguments are invalid.
 pub const USAGE: u8 = 2;
@@ -33,6 +33,8 @@ pub enum Failure {
     Usage(String),
     /// Some items of many failed. The command has listed each failure.
     Some { failed: u64, of: u64 },
+    /// A check found something. The command has listed each finding; the text counts them.
+    Found(String),
     /// A cluster is not healthy, and the command has printed the reason. The exit status is
     /// [`DEGRADED`], [`AT_RISK`] or [`DOWN`].
     Verdict(u8),
@@ -52,7 +54,7 @@ impl Failure {
         match self {
             Failure::Error(error) => error.kind().row().exit_status,
             Failure::Usage(_) => USAGE,
-            Failure::Some { .. } => SOME_FAILED,
+            Failure::Some { .. } | Failure::Found(_) => SOME_FAILED,
             Failure::Verdict(status) => *status,
             Failure::Interrupted => interrupt::exit_status(),
             Failure::ClosedPipe => OK,
@@ -64,7 +66,7 @@ impl Failure {
         match self {
             Failure::Error(error) => error.kind().row().name,
             Failure::Usage(_) => "usage",
-            Failure::Some { .. } => "some_failed",
+            Failure::Some { .. } | Failure::Found(_) => "some_failed",
             Failure::Verdict(status) => verdict_name(*status),
             Failure::Interrupted => "interrupted",
             Failure::ClosedPipe => "closed_pipe",
@@ -82,7 +84,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Error(error) => error.fmt(f),
-            Failure::Usage(message) => f.write_str(message),
+            Failure::Usage(message) | Failure::Found(message) => f.write_str(message),
             Failure::Some { failed, of } => write!(f, "{failed} of {of} failed"),
             Failure::Verdict(status) => write!(f, "the cluster is {}", verdict_name(*status)),
             Failure::Interrupted => f.write_str("interrupted"),

@@ -1,5 +1,6 @@
 //! Sizes, times, names and paths: parsing what people type, formatting what they read.
 
+pub use benthic_core::names::shell_word;
 use std::path::Path;
 use std::time::Duration;
 
@@ -109,16 +110,6 @@ pub fn one_line_bytes(data: &[u8]) -> String {
 /// Formats a path as one line of text.
 pub fn one_line_path(path: &Path) -> String {
     one_line(&path.to_string_lossy())
-}
-
-/// Quotes a word for a shell if it needs quotes.
-pub fn shell_word(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }
 
 /// Formats bytes as lower-case hexadecimal.

@@ -55,7 +55,7 @@ impl RadosStore {
 }
 
 fn prefix(command: &Value) -> String {
-    format!("{:?}", command["prefix"].as_str().unwrap_or_default())
+    command["prefix"].as_str().unwrap_or_default().to_owned()
 }
 
 /// The output of a command, or the error of its errno and status line.

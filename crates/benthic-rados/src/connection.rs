@@ -92,7 +92,7 @@ impl Shared {
             let value = c_string(value)?;
             cluster.set_conf(key, &value).map_err(|number| {
                 Error::new(ErrorKind::Internal, "librados does not know a setting")
-                    .with("setting", format_args!("{key:?}"))
+                    .with("setting", key.to_string_lossy())
                     .with("errno", number)
             })?;
         }

@@ -103,7 +103,7 @@ pub(crate) fn of_command(number: i32, status: &str) -> Error {
         _ => (ErrorKind::from_errno(number, Action::Admin), "the monitors refused the command"),
     };
     let error = Error::new(kind, message).with("errno", number);
-    if status.is_empty() { error } else { error.with("status", format_args!("{status:?}")) }
+    if status.is_empty() { error } else { error.with("status", status) }
 }
 
 pub(crate) fn of_connect(number: i32, id: &str) -> Error {

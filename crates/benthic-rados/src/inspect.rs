@@ -1,8 +1,11 @@
 //! Queries about class libraries in OSDs, for operators' tools.
 
+use crate::errors::{c_string, lost, of_operation};
+use crate::ffi;
 use crate::libraries::{answer, describe};
 use crate::store::RadosStore;
-use benthic_core::{ClassInfo, LibraryCalls, LibraryInfo, ObjectId, Result};
+use benthic_core::error::errno;
+use benthic_core::{Action, ClassInfo, LibraryCalls, LibraryInfo, ObjectId, Result};
 use std::ffi::CStr;
 
 /// [`benthic_core::CALLS`] as a C string for librados.
@@ -49,6 +52,27 @@ impl RadosStore {
     pub async fn calls_at(&self, pool: &str, object: &str, library: &str) -> Result<Option<LibraryCalls>> {
         let context = self.namespace(pool, "").await?;
         answer(&self.shared().in_flight, &context, &ObjectId::new(object)?, library, CALLS).await
+    }
+
+    /// Asks the primary OSD of the object's placement group for the size of the object, which need
+    /// not exist. Every answer counts, also a refusal: it proves that the OSD serves the placement
+    /// group. The query is one round trip and changes nothing.
+    ///
+    /// # Errors
+    /// `NotFound` for a missing pool; `Unavailable` if the OSD does not answer in time.
+    pub async fn reach(&self, pool: &str, object: &str) -> Result<()> {
+        let context = self.namespace(pool, "").await?;
+        let name = c_string(object)?;
+        let permit = self.shared().in_flight.enter(0).await?;
+        let answer = {
+            let mut question = ffi::ReadOp::new(&context).with_permit(permit);
+            question.stat();
+            context.read(&name, question, false)
+        };
+        match answer.await.map_err(lost)?.result.saturating_neg() {
+            errno::ETIMEDOUT => Err(of_operation(errno::ETIMEDOUT, Action::Read)),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -62,7 +62,7 @@ impl Gatherer {
     /// `PermissionDenied` if the client may not read the status from the monitors. Monitors that do
     /// not answer are no error: the snapshot records it.
     pub async fn read(&mut self, client: &dyn ClusterClient, now_unix_s: u64) -> Result<Snapshot> {
-        let snapshot = Snapshot { now_unix_s, ..Snapshot::default() };
+        let snapshot = Snapshot { now_unix_s, monitors_unix_s: now_unix_s, ..Snapshot::default() };
         let mut round = Round { client, snapshot, monitors_silent: false };
         if let Some(status) = round.status().await? {
             round.snapshot.fsid = status.fsid;
@@ -77,6 +77,7 @@ impl Gatherer {
         // Read the OSD map after the manager's data. An older map might still show an OSD as up
         // that the placement groups already miss.
         round.snapshot.map = round.ask_monitors("pools and OSDs", prefix("osd dump")).await;
+        round.drop_empty_digest();
         round.snapshot.tree = round.ask_monitors("the CRUSH tree", prefix("osd tree")).await;
         round.snapshot.versions = round.ask_monitors("the daemons' versions", prefix("versions")).await;
         if self.reads_pools {
@@ -201,6 +202,12 @@ impl Round<'_> {
     async fn ask_manager<T: DeserializeOwned>(&mut self, what: &str, question: Value) -> Result<Option<T>> {
         let answer = with_timeout(self.client.ask_manager(in_json(question))).await.map_err(manager_error)?;
         Ok(self.parse(what, &answer))
+    }
+
+    /// Drops a digest without placement groups if pools have some: no manager has reported yet.
+    fn drop_empty_digest(&mut self) {
+        let has_pgs = self.snapshot.map.iter().any(|map| !map.pools.is_empty());
+        self.snapshot.digest.take_if(|digest| digest.num_pgs == 0 && has_pgs);
     }
 
     fn parse<T: DeserializeOwned>(&mut self, what: &str, answer: &[u8]) -> Option<T> {

@@ -23,7 +23,7 @@ const LOOK_S_MAX: u64 = 60;
 /// The length of a slot in seconds, the number of slots, and the name of each tier.
 const TIERS: [(u64, usize, &str); 3] = [(60, 360, "minutes"), (3_600, 7 * 24, "hours"), (86_400, 90, "days")];
 /// The columns of a row of the JSON.
-const COLUMNS: [&str; 12] = [
+const COLUMNS: [&str; 13] = [
     "start_unix_s",
     "observed_s",
     "at_risk_s",
@@ -36,6 +36,7 @@ const COLUMNS: [&str; 12] = [
     "write_ops_per_s",
     "probe_write_ms",
     "probe_read_ms",
+    "availability_known_s",
 ];
 
 /// The state that one poll saw.
@@ -205,6 +206,7 @@ impl Slot {
             round_mean(&self.write_ops_per_s),
             round_mean(&self.probe_write_ms),
             round_mean(&self.probe_read_ms),
+            availability.known_s,
         ])
     }
 }

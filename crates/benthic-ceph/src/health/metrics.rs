@@ -26,18 +26,25 @@ pub(super) const fn counter(name: &'static str, help: &'static str) -> Metric {
 }
 
 /// All metrics of the report, in the order of the output.
-pub static METRICS: [Metric; 47] = [
+pub static METRICS: [Metric; 52] = [
     metric("benthic_health_verdict", "0 healthy, 1 degraded, 2 at risk, 3 down"),
     metric(
         "benthic_health_finding",
         "1 for each finding; severity is info, warning or error, and stops_io is 0 or 1",
     ),
+    metric(
+        "benthic_health_verdict_by_source",
+        "The verdict that one source alone leads to: the monitors, or Benthic's own requests; absent if it says nothing",
+    ),
     metric("benthic_health_missing", "Number of parts of the cluster's state that could not be read"),
     metric("benthic_health_stale", "1 if the manager's data are stale because no manager answers"),
     metric("benthic_health_read_unixtime_seconds", "Time of the last poll of the cluster"),
+    metric("benthic_health_source_unixtime_seconds", "Time when the source was last asked"),
+    metric("benthic_availability_percent", "The lower value of benthic_availability_by_source_percent"),
     metric(
-        "benthic_availability_percent",
-        "100 if Ceph calls itself healthy, else the share of placement groups that take I/O",
+        "benthic_availability_by_source_percent",
+        "By the monitors: 100 if Ceph calls itself healthy, else the share of placement groups that take I/O; by Benthic's own \
+         requests: the share of placement groups whose primary OSD answers",
     ),
     metric("ceph_health_status", "Ceph's own health status: 0 HEALTH_OK, 1 HEALTH_WARN, 2 HEALTH_ERR"),
     metric("ceph_health_detail", "1 for each failing Ceph health check"),
@@ -46,7 +53,9 @@ pub static METRICS: [Metric; 47] = [
     metric("benthic_mgr_available", "1 if a manager is active"),
     metric("benthic_mgr_standby", "Standby managers"),
     metric("ceph_osd_up", "1 if the monitors consider the OSD up"),
+    metric("benthic_osd_answers", "1 if the OSD answered Benthic, 0 if not; absent if it was not asked"),
     metric("ceph_osd_in", "1 if CRUSH places data on the OSD"),
+    metric("benthic_osds_asked", "OSDs that Benthic asked for an answer"),
     metric("ceph_osd_stat_bytes", "The OSD's space"),
     metric("ceph_osd_stat_bytes_used", "The OSD's used space"),
     metric("ceph_osd_commit_latency_ms", "Time until the OSD's disk has made a write durable"),
@@ -140,8 +149,9 @@ fn escaped(value: &str) -> String {
 pub fn text(report: &Report, overview: &Overview) -> String {
     let mut text = Text::new(&METRICS);
     let numbers = &report.numbers;
-    let verdict = Verdict::ALL.iter().position(|verdict| *verdict == report.verdict).unwrap_or_default();
-    text.add("benthic_health_verdict", &[], verdict);
+    let number =
+        |verdict: Verdict| Verdict::ALL.iter().position(|other| *other == verdict).unwrap_or_default();
+    text.add("benthic_health_verdict", &[], number(report.verdict));
     for finding in &report.findings {
         let stops = u8::from(finding.stops_io).to_string();
         let labels =
@@ -154,6 +164,12 @@ pub fn text(report: &Report, overview: &Overview) -> String {
         {
             text.add("benthic_health_finding", &labels, 1);
         }
+    }
+    for (source, view) in [("monitors", &report.sources.monitors), ("benthic", &report.sources.benthic)] {
+        let labels = [("source", source)];
+        text.some("benthic_health_verdict_by_source", &labels, view.verdict.map(number));
+        text.some("benthic_health_source_unixtime_seconds", &labels, view.unix_s);
+        text.some("benthic_availability_by_source_percent", &labels, view.availability_percent);
     }
     text.add("benthic_health_missing", &[], report.missing.len());
     text.add("benthic_health_stale", &[], u8::from(report.is_stale));
@@ -169,8 +185,12 @@ pub fn text(report: &Report, overview: &Overview) -> String {
         text.add("ceph_mon_quorum_status", &[("ceph_daemon", &format!("mon.{name}"))], u8::from(*in_quorum));
     }
     text.some("benthic_mon_clock_skew_seconds", &[], numbers.clock_skew_ms_max.map(|ms| ms / 1_000.0));
-    text.add("benthic_mgr_available", &[], u8::from(numbers.manager.is_some()));
-    text.add("benthic_mgr_standby", &[], numbers.managers_standby);
+    if numbers.knows("manager") {
+        text.add("benthic_mgr_available", &[], u8::from(numbers.manager.is_some()));
+        text.add("benthic_mgr_standby", &[], numbers.managers_standby);
+    }
+    let asked = numbers.osd_answers.as_ref().map(|answers| answers.answered.len() + answers.silent.len());
+    text.some("benthic_osds_asked", &[], asked);
     numbers.osds.iter().for_each(|osd| of_osd(&mut text, osd));
     for pool in &numbers.pools {
         let id = pool.id.to_string();
@@ -211,10 +231,18 @@ pub fn text(report: &Report, overview: &Overview) -> String {
     text.finish()
 }
 
+/// The output after a poll that failed: nothing is known, so the values of the last poll are absent.
+pub fn failed(last_unix_s: u64) -> String {
+    let mut text = Text::new(&METRICS);
+    text.add("benthic_health_read_unixtime_seconds", &[], last_unix_s);
+    text.finish()
+}
+
 fn of_osd(text: &mut Text, osd: &OsdNumbers) {
     let name = format!("osd.{}", osd.osd);
     let labels = [("ceph_daemon", name.as_str())];
     text.add("ceph_osd_up", &labels, u8::from(osd.up));
+    text.some("benthic_osd_answers", &labels, osd.answers.map(u8::from));
     text.add("ceph_osd_in", &labels, u8::from(osd.takes_data));
     text.some("ceph_osd_stat_bytes", &labels, osd.total_bytes);
     text.some("ceph_osd_stat_bytes_used", &labels, osd.used_bytes);

@@ -22,4 +22,6 @@ mod timestamp;
 #[cfg(test)]
 mod guide_tests;
 #[cfg(test)]
+mod sources_tests;
+#[cfg(test)]
 mod tests;

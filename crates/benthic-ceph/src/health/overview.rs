@@ -31,11 +31,15 @@ pub struct BucketOverview {
     #[serde(rename = "type")]
     pub kind: String,
     pub osds: usize,
-    pub osds_up: usize,
+    /// OSDs that the monitors consider up; `None` if the OSD map could not be read.
+    pub osds_up: Option<usize>,
     /// OSDs that are in: CRUSH places data on them.
-    pub osds_in: usize,
-    pub total_bytes: u64,
-    pub used_bytes: u64,
+    pub osds_in: Option<usize>,
+    /// OSDs that did not answer Benthic.
+    pub osds_silent: usize,
+    /// `None` if the size of some OSD is unknown.
+    pub total_bytes: Option<u64>,
+    pub used_bytes: Option<u64>,
     /// Whether the bucket is already listed under another root. If so, its contents are not
     /// repeated.
     pub is_repeated: bool,
@@ -142,6 +146,7 @@ struct Tree<'a> {
     /// Buckets that are in no other bucket.
     roots: Vec<&'a Node>,
     osds: BTreeMap<i32, &'a OsdNumbers>,
+    knows_osds: bool,
 }
 
 impl<'a> Tree<'a> {
@@ -156,6 +161,7 @@ impl<'a> Tree<'a> {
             nodes: all.into_iter().map(|node| (node.id, node)).collect(),
             roots,
             osds: report.numbers.osds.iter().map(|osd| (osd.osd, osd)).collect(),
+            knows_osds: report.numbers.knows("osds"),
         }
     }
 
@@ -205,10 +211,11 @@ impl<'a> Tree<'a> {
             name: node.name.clone(),
             kind: node.kind.clone(),
             osds: below.len(),
-            osds_up: osds.iter().filter(|osd| osd.up).count(),
-            osds_in: osds.iter().filter(|osd| osd.takes_data).count(),
-            total_bytes: sum(osds.iter().filter_map(|osd| osd.total_bytes)),
-            used_bytes: sum(osds.iter().filter_map(|osd| osd.used_bytes)),
+            osds_up: self.knows_osds.then(|| osds.iter().filter(|osd| osd.up).count()),
+            osds_in: self.knows_osds.then(|| osds.iter().filter(|osd| osd.takes_data).count()),
+            osds_silent: osds.iter().filter(|osd| osd.answers == Some(false)).count(),
+            total_bytes: self.knows_osds.then(|| sum(osds.iter().map(|osd| osd.total_bytes))).flatten(),
+            used_bytes: self.knows_osds.then(|| sum(osds.iter().map(|osd| osd.used_bytes))).flatten(),
             is_repeated: !shown.insert(node.id) || depth >= DEPTH_MAX,
             ..BucketOverview::default()
         };
@@ -227,8 +234,9 @@ impl<'a> Tree<'a> {
     }
 }
 
-fn sum(bytes: impl Iterator<Item = u64>) -> u64 {
-    bytes.fold(0, u64::saturating_add)
+/// `None` if one of the numbers is unknown.
+fn sum(mut bytes: impl Iterator<Item = Option<u64>>) -> Option<u64> {
+    bytes.try_fold(0_u64, |sum, bytes| Some(sum.saturating_add(bytes?)))
 }
 
 #[cfg(test)]

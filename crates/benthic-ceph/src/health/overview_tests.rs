@@ -77,11 +77,22 @@ fn the_tree_has_the_osds_below_each_bucket() {
     let sites = &shown.places[0].places[0].places;
     assert_eq!(names(sites), ["um", "msu"]);
     let (um, msu) = (&sites[0], &sites[1]);
-    assert_eq!((um.osds, um.osds_up, um.total_bytes, um.used_bytes), (2, 2, 200 * 1024, 30 * 1024));
-    assert_eq!((msu.osds_up, msu.osds_in, msu.total_bytes), (1, 2, 0));
+    assert_eq!(
+        (um.osds, um.osds_up, um.total_bytes, um.used_bytes),
+        (2, Some(2), Some(200 * 1024), Some(30 * 1024))
+    );
+    assert_eq!((msu.osds_up, msu.osds_in, msu.total_bytes), (Some(1), Some(2), None), "no size is no 0");
     assert_eq!((um.own_osds[1].osd, um.own_osds[1].device_class.as_deref()), (1, Some("ssd")));
     let again = &shown.places[1];
     assert_eq!((again.osds, again.places[0].is_repeated, again.places[0].own_osds.len()), (4, true, 0));
+}
+
+#[test]
+fn osds_of_an_unknown_map_are_not_down() {
+    let mut snapshot = two_sites();
+    snapshot.map = None;
+    let places = shown(&snapshot).places;
+    assert_eq!((places[0].osds, places[0].osds_up, places[0].used_bytes), (4, None, None));
 }
 
 #[test]
@@ -146,7 +157,7 @@ fn a_tree_with_loops_ends() {
         bucket(-5, "top", "root", &[-1]),
     ] })));
     let top = shown(&snapshot).places.remove(0);
-    assert_eq!((top.name.as_str(), top.osds, top.osds_up), ("top", 2, 1));
+    assert_eq!((top.name.as_str(), top.osds, top.osds_up), ("top", 2, Some(1)));
     let deep = (1..200).map(|id| bucket(-id, "x", "host", &[-id - 1])).collect::<Vec<_>>();
     snapshot.tree = Some(answer(json!({ "nodes": deep })));
     assert_eq!(shown(&snapshot).places.len(), 1);

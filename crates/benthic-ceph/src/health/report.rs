@@ -1,7 +1,7 @@
 //! The report on a cluster: a verdict, the findings behind it, and numbers.
 
 use super::limits::Limits;
-use super::snapshot::{Library, Missing, Probe};
+use super::snapshot::{Library, Missing, OsdAnswers, Probe};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -59,6 +59,33 @@ impl Severity {
     }
 }
 
+/// The origin of a statement about the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// The monitors and the manager report it. They may not have noticed a failure yet.
+    Monitors,
+    /// Benthic's own requests to the daemons show it.
+    Benthic,
+}
+
+/// What one source alone says about the cluster. `None` means that it says nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct View {
+    pub unix_s: Option<u64>,
+    /// Age at the time of the report.
+    pub age_s: Option<u64>,
+    pub verdict: Option<Verdict>,
+    pub availability_percent: Option<f64>,
+}
+
+/// What each source says. The report has the worse of both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Sources {
+    pub monitors: View,
+    pub benthic: View,
+}
+
 /// A finding of the report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
@@ -66,6 +93,7 @@ pub struct Finding {
     /// only Benthic makes, or the code of a Ceph health check that has no alert.
     pub name: String,
     pub severity: Severity,
+    pub source: Source,
     /// Whether reads or writes wait or fail because of it.
     pub stops_io: bool,
     /// The code of the Ceph health check that reports the same.
@@ -89,6 +117,7 @@ impl Finding {
         Finding {
             name: name.into(),
             severity,
+            source: Source::Monitors,
             stops_io: false,
             check: None,
             what: what.into(),
@@ -127,6 +156,13 @@ impl Finding {
         self
     }
 
+    /// Marks that it follows from Benthic's own requests.
+    #[must_use]
+    pub fn own(mut self) -> Finding {
+        self.source = Source::Benthic;
+        self
+    }
+
     /// The verdict that this finding alone leads to.
     pub fn verdict(&self) -> Verdict {
         match self.severity {
@@ -150,9 +186,13 @@ pub struct Report {
     pub ceph: Option<String>,
     /// The failing Ceph health checks, and Ceph's severity of each.
     pub checks: BTreeMap<String, String>,
-    /// 100 if Ceph's status is `HEALTH_OK`, else the share of placement groups that take I/O.
-    /// CERN's operators defined it so.
+    /// The lower availability of the two [`sources`](Report::sources); `None` if neither knows it.
+    ///
+    /// By the monitors, it is 100 if Ceph's status is `HEALTH_OK`, else the share of placement
+    /// groups that take I/O; CERN's operators defined it so. By Benthic's own requests, it is the
+    /// share of placement groups whose primary OSD answers.
     pub availability_percent: Option<f64>,
+    pub sources: Sources,
     /// Whether the manager's data (placement groups, usage) are stale because no manager answers.
     pub is_stale: bool,
     /// The findings, the worst first.
@@ -165,6 +205,8 @@ pub struct Report {
 /// The numbers of a report. `None` means not available.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Numbers {
+    /// Fields that are unknown, so that their empty list, their 0 or their `None` means nothing.
+    pub unknown: Vec<&'static str>,
     /// The monitors, and whether each is in the quorum.
     pub monitors: BTreeMap<String, bool>,
     /// The largest difference between monitors' clocks; `None` also for a single monitor.
@@ -173,6 +215,7 @@ pub struct Numbers {
     pub manager: Option<String>,
     pub managers_standby: u64,
     pub osds: Vec<OsdNumbers>,
+    pub osd_answers: Option<OsdAnswers>,
     pub pgs: Option<u64>,
     pub pgs_taking_io: Option<u64>,
     pub pgs_by_state: BTreeMap<String, u64>,
@@ -219,6 +262,8 @@ pub struct OsdNumbers {
     /// Whether CRUSH places data on it.
     #[serde(rename = "in")]
     pub takes_data: bool,
+    /// Whether it answered Benthic; `None` if it was not asked.
+    pub answers: Option<bool>,
     pub total_bytes: Option<u64>,
     pub used_bytes: Option<u64>,
     /// The time until the disk has made a write durable.
@@ -233,8 +278,16 @@ pub struct PoolNumbers {
     pub id: i64,
     pub pool: String,
     pub pgs: u64,
-    /// Placement groups that take I/O; `None` if the snapshot has only sums.
+    /// Placement groups that take I/O; `None` if the snapshot has only sums, or if the manager does
+    /// not know the pool yet.
     pub pgs_taking_io: Option<u64>,
+}
+
+impl Numbers {
+    /// Whether a field is known. See [`unknown`](Numbers::unknown).
+    pub fn knows(&self, field: &str) -> bool {
+        !self.unknown.contains(&field)
+    }
 }
 
 impl Report {

@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 pub struct Snapshot {
     /// Time of the snapshot, by this machine's clock.
     pub now_unix_s: u64,
+    /// Time when the monitors were asked.
+    pub monitors_unix_s: u64,
     /// The cluster's identity; empty if no monitor answered.
     pub fsid: String,
     pub health: Option<Health>,
@@ -38,6 +40,8 @@ pub struct Snapshot {
     /// Faults of CRUSH rules, except those that the placement groups show themselves.
     pub rules: Option<Vec<lint::Finding>>,
     pub libraries: Option<Vec<Library>>,
+    /// The OSDs' own answers; `None` if no OSD was asked.
+    pub osd_answers: Option<OsdAnswers>,
     /// The result of a small write and read; `None` if no probe was requested.
     pub probe: Option<Probe>,
     pub limits: Option<Limits>,
@@ -56,6 +60,29 @@ pub struct Missing {
     /// optional.
     #[serde(rename = "hurts")]
     pub is_problem: bool,
+}
+
+/// Which OSDs answered a small read. The monitors may consider an OSD up for minutes after it died.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct OsdAnswers {
+    /// Time when the last OSD answered, or the time limit ended.
+    pub unix_s: u64,
+    pub answered: Vec<i64>,
+    /// OSDs that did not answer within [`OSD_ANSWER_LIMIT_S`].
+    pub silent: Vec<SilentOsd>,
+    /// OSDs that no request reaches, because they lead no placement group of a replicated pool.
+    pub not_asked: Vec<i64>,
+}
+
+/// Time limit of an OSD's answer. A client's read or write that takes longer counts as waiting.
+pub const OSD_ANSWER_LIMIT_S: u64 = 10;
+
+/// An OSD that did not answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SilentOsd {
+    pub osd: i64,
+    /// The placement group of the object that was asked for.
+    pub pg: String,
 }
 
 /// A class library, and its builds in the OSDs.

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use std::fs;
 
 /// The recorded answers of a cluster.
-fn recorded(name: &str) -> Snapshot {
+pub(super) fn recorded(name: &str) -> Snapshot {
     let file = format!("{}/src/health/testdata/{name}.json", env!("CARGO_MANIFEST_DIR"));
     let all: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
     fn answer<T: DeserializeOwned>(all: &Value, question: &str) -> Option<T> {
@@ -26,6 +26,7 @@ fn recorded(name: &str) -> Snapshot {
     let status: Status = answer(&all, "status").unwrap();
     Snapshot {
         now_unix_s: all["now_unix_s"].as_u64().unwrap(),
+        monitors_unix_s: all["now_unix_s"].as_u64().unwrap(),
         fsid: status.fsid,
         digest: Some(status.pgmap),
         health: answer(&all, "health detail"),
@@ -43,19 +44,19 @@ fn recorded(name: &str) -> Snapshot {
     }
 }
 
-fn set_check(snapshot: &mut Snapshot, code: &str, severity: &str, message: &str) {
+pub(super) fn set_check(snapshot: &mut Snapshot, code: &str, severity: &str, message: &str) {
     let health: &mut Health = snapshot.health.as_mut().unwrap();
     health.status = severity.to_owned();
     let check = json!({ "severity": severity, "summary": { "message": message, "count": 1 } });
     health.checks.insert(code.to_owned(), serde_json::from_value(check).unwrap());
 }
 
-fn found<'a>(report: &'a Report, name: &str) -> Option<&'a Finding> {
+pub(super) fn found<'a>(report: &'a Report, name: &str) -> Option<&'a Finding> {
     report.findings.iter().find(|finding| finding.name == name)
 }
 
 #[track_caller]
-fn finds(report: &Report, name: &str, severity: Severity) {
+pub(super) fn finds(report: &Report, name: &str, severity: Severity) {
     let all: Vec<_> = report.findings.iter().map(|finding| (&finding.name, finding.severity)).collect();
     let finding = found(report, name).unwrap_or_else(|| panic!("{name} is not among {all:?}"));
     assert_eq!(finding.severity, severity, "{finding:?}");
@@ -689,7 +690,7 @@ fn findings_are_sorted_by_severity() {
     assert_eq!(verdicts.first(), Some(&report.verdict));
 }
 
-fn exported(snapshot: &Snapshot) -> String {
+pub(super) fn exported(snapshot: &Snapshot) -> String {
     let report = judge(snapshot);
     metrics::text(&report, &overview(snapshot, &report))
 }

@@ -135,7 +135,10 @@ impl Cluster {
         }
         let answers = health.status.starts_with("HEALTH_");
         let usage = answers.then(|| self.ask(&["df"]).and_then(|json| status::usage(&json)));
-        let (used_bytes, total_bytes, pools) = usage.and_then(Result::ok).unwrap_or_default();
+        let (used_bytes, total_bytes, pools) = match usage.and_then(Result::ok) {
+            Some((used_bytes, total_bytes, pools)) => (Some(used_bytes), Some(total_bytes), Some(pools)),
+            None => (None, None, None),
+        };
         Ok(Status {
             dir: self.dir.clone(),
             fsid: self.marker.fsid.clone(),

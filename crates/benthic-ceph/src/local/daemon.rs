@@ -106,7 +106,7 @@ impl FromStr for Daemon {
         .filter(|daemon| daemon.to_string() == text)
         .ok_or_else(|| {
             let message = "no such daemon; the daemons are mon.a, mgr.a, osd.0, osd.1, …, and wan";
-            Error::new(ErrorKind::InvalidArgument, message).with("daemon", format_args!("{text:?}"))
+            Error::new(ErrorKind::InvalidArgument, message).with("daemon", text)
         })
     }
 }

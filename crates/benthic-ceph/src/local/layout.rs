@@ -132,7 +132,7 @@ pub fn check_path(dir: &Path) -> Result<()> {
     } else {
         return Ok(());
     };
-    Err(Error::new(ErrorKind::InvalidArgument, message).with("dir", format_args!("{path:?}")))
+    Err(Error::new(ErrorKind::InvalidArgument, message).with("dir", path.display()))
 }
 
 /// Creates the directory if it does not exist.

@@ -84,7 +84,7 @@ impl Sites {
     pub fn find(&self, name: &str) -> Result<usize> {
         self.names.iter().position(|site| site == name).ok_or_else(|| {
             let message = format!("no such site; the cluster's sites are {}", self.names.join(", "));
-            Error::new(ErrorKind::NotFound, message).with("site", format_args!("{name:?}"))
+            Error::new(ErrorKind::NotFound, message).with("site", name)
         })
     }
 
@@ -134,9 +134,8 @@ pub fn check_names(names: &[String]) -> Result<()> {
             || *name == "default"
     };
     let twice = |at: &usize| names[..*at].contains(&names[*at]);
-    let invalid = |message, name: &String| {
-        Err(Error::new(ErrorKind::InvalidArgument, message).with("site", format_args!("{name:?}")))
-    };
+    let invalid =
+        |message, name: &String| Err(Error::new(ErrorKind::InvalidArgument, message).with("site", name));
     if names.is_empty() || names.len() > SITES_MAX {
         return Err(
             Error::new(ErrorKind::InvalidArgument, "a cluster has 1 to 16 sites").with("sites", names.len())

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-/// The status of a local cluster. Values that the monitor did not report are empty or zero.
+/// The status of a local cluster. `None` means that the monitor did not report it.
 #[derive(Debug, Serialize)]
 pub struct Status {
     pub dir: PathBuf,
@@ -25,10 +25,10 @@ pub struct Status {
     pub mbit_per_s: Option<u32>,
     /// All daemons of the cluster, running or not.
     pub daemons: Vec<DaemonStatus>,
-    pub pools: Vec<PoolStatus>,
-    pub used_bytes: u64,
+    pub pools: Option<Vec<PoolStatus>>,
+    pub used_bytes: Option<u64>,
     /// Disk space that the OSDs may use.
-    pub total_bytes: u64,
+    pub total_bytes: Option<u64>,
 }
 
 /// The status of a site.

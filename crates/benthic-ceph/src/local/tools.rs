@@ -167,5 +167,5 @@ fn name(command: &Command) -> String {
     let plain = |word: &&OsStr| *word != "-c" && !word.as_encoded_bytes().contains(&b'/');
     let words = command.get_args().filter(plain);
     let line: Vec<_> = [command.get_program()].into_iter().chain(words).map(OsStr::to_string_lossy).collect();
-    format!("{:?}", line.join(" "))
+    line.join(" ")
 }

@@ -121,7 +121,7 @@ impl Sites {
                 self.domain,
                 names.join(", ")
             );
-            Error::new(ErrorKind::NotFound, message).with("site", format_args!("{name:?}"))
+            Error::new(ErrorKind::NotFound, message).with("site", name)
         })
     }
 }
@@ -230,9 +230,7 @@ impl CrushMap {
         sites.filter(|sites| !sites.sites.is_empty()).ok_or_else(|| {
             let message =
                 "no bucket with OSDs below the root has this type; `ceph osd tree` shows all buckets";
-            Error::new(ErrorKind::InvalidArgument, message)
-                .with("domain", format_args!("{domain:?}"))
-                .with("root", &root.name)
+            Error::new(ErrorKind::InvalidArgument, message).with("domain", domain).with("root", &root.name)
         })
     }
 

@@ -308,10 +308,11 @@ fn predict(
     }
     let bad = then.iter().find(|(_, osds)| osds.len() < replicas || has_duplicates(osds));
     if let Some((pgid, osds)) = bad {
+        let osds: Vec<String> = osds.iter().map(|osd| format!("osd.{osd}")).collect();
         let message = "CRUSH would not find an OSD for every replica; the sites may differ too much in size or have too few hosts";
         return Err(Error::new(ErrorKind::LimitExceeded, message)
             .with("pg", pgid)
-            .with("osds", format_args!("{osds:?}"))
+            .with("osds", osds.join(","))
             .with("replicas", replicas));
     }
     let now = now.into_iter().filter(|(pgid, osds)| is_of(pgid) && !osds.is_empty()).collect();

@@ -14,6 +14,7 @@ use clap::Args;
 use hyper::StatusCode;
 use serde_json::json;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -40,6 +41,8 @@ pub struct ExporterArgs {
 /// The metrics of the last poll.
 struct LastPoll {
     text: Mutex<Bytes>,
+    /// Time of the last successful poll.
+    unix_s: AtomicU64,
     freshness: Freshness,
 }
 
@@ -54,7 +57,11 @@ pub async fn run(args: ExporterArgs, session: &Session) -> Outcome {
 async fn export(args: ExporterArgs, session: &Session) -> Outcome {
     let (listener, address) = serving::listen(args.listen).await?;
     let mut watcher = Watcher::new(args.poll, session).with_pools().with_calls();
-    let last = Arc::new(LastPoll { text: Mutex::default(), freshness: Freshness::new(args.interval) });
+    let last = Arc::new(LastPoll {
+        text: Mutex::default(),
+        unix_s: AtomicU64::default(),
+        freshness: Freshness::new(args.interval),
+    });
     // Poll once before serving, so that invalid arguments or caps are reported at the start, if a
     // monitor answers.
     last.poll(&mut watcher).await?;
@@ -68,8 +75,8 @@ async fn export(args: ExporterArgs, session: &Session) -> Outcome {
     loop {
         tokio::time::sleep(Duration::from_secs(args.interval)).await;
         if let Err(error) = last.poll(&mut watcher).await {
-            // The data of the last poll become stale. `/-/health` and the metrics show that.
             session.out.warning(&error);
+            last.fail();
         }
     }
 }
@@ -78,9 +85,20 @@ impl LastPoll {
     async fn poll(&self, watcher: &mut Watcher<'_>) -> Result<()> {
         let (report, overview) = watcher.poll_with_overview().await?;
         let text = metrics::text(&report, &overview) + &watcher.calls_text();
-        *self.text.lock().unwrap_or_else(PoisonError::into_inner) = text.into();
+        self.replace(text);
+        self.unix_s.store(report.unix_s, Ordering::Relaxed);
         self.freshness.renew();
         Ok(())
+    }
+
+    /// Removes the values of the last poll after a poll that failed. Served on, they would show the
+    /// cluster as it was.
+    fn fail(&self) {
+        self.replace(metrics::failed(self.unix_s.load(Ordering::Relaxed)));
+    }
+
+    fn replace(&self, text: String) {
+        *self.text.lock().unwrap_or_else(PoisonError::into_inner) = text.into();
     }
 
     fn answer(&self, path: &str) -> Answer {

@@ -1,7 +1,7 @@
 //! `benthic pgs check|suggest`: checks and suggests the number of placement groups of pools.
 
 use crate::commands::placement::cluster;
-use benthic_ceph::pgs::{Group, PoolShare, REPLICAS_PER_OSD, Report, SizingInput, judge};
+use benthic_ceph::pgs::{Basis, Group, PoolShare, REPLICAS_PER_OSD, Report, SizingInput, judge};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::session::Session;
 use benthic_program::units;
@@ -24,7 +24,7 @@ pub enum PgsCommand {
     /// Suggest how many placement groups pools should have
     #[command(
         after_help = "A pool gets a share of its OSDs' replicas that equals its share of their data. --share gives the expected \
-        share of a pool. If the OSDs have 50 to 100 replicas each and the number of a pool is within a factor of two, the \
+        share of a pool. Each line states what it assumes. An empty pool without --share gets no advice. If the OSDs have 50 to 100 replicas each and the number of a pool is within a factor of two, the \
         number stays.\n\nExample:\n  \
         benthic pgs suggest --share photos=80 --store ceph:"
     )]
@@ -60,10 +60,15 @@ async fn check(session: &Session) -> Outcome {
         session.out.warning(format_args!("cannot query the autoscaler: {error}"));
     }
     session.out.result(describe(&report), || json!(report))?;
-    match report.findings.len() {
-        0 => Ok(()),
-        found => Err(Failure::Some { failed: found as u64, of: found as u64 }),
+    if report.findings.is_empty() {
+        return Ok(());
     }
+    let findings = units::count(report.findings.len() as u64, "finding");
+    let groups = match report.groups.len() {
+        1 => "1 group of pools".to_owned(),
+        groups => format!("{groups} groups of pools"),
+    };
+    Err(Failure::Found(format!("{findings} in {groups}")))
 }
 
 fn describe(report: &Report) -> String {
@@ -72,8 +77,8 @@ fn describe(report: &Report) -> String {
         let _ = writeln!(text, "{}", summary(group));
         let _ = writeln!(
             text,
-            "  {:<28} {:>7} {:>9} {:>8} {:>9}  autoscaler",
-            "pool", "pg_num", "replicas", "of data", "of PGs"
+            "  {:<28} {:>7} {:>9} {:>8} {:>9}  {:<9} autoscaler",
+            "pool", "pg_num", "replicas", "of data", "of PGs", "share is"
         );
         for pool in &group.pools {
             let scaled = match &pool.autoscaler {
@@ -82,12 +87,13 @@ fn describe(report: &Report) -> String {
             };
             let _ = writeln!(
                 text,
-                "  {:<28} {:>7} {:>9} {:>7.1}% {:>8.1}%  {scaled}",
+                "  {:<28} {:>7} {:>9} {:>8} {:>8.1}%  {:<9} {scaled}",
                 units::one_line(&pool.pool),
                 pool.pg_num,
                 pool.replicas,
-                pool.data_share * 100.0,
-                pool.replica_share * 100.0
+                data_share(pool),
+                pool.replica_share * 100.0,
+                json!(pool.basis).as_str().unwrap_or_default()
             );
         }
     }
@@ -100,6 +106,13 @@ fn describe(report: &Report) -> String {
         text.push_str("nothing found");
     }
     text.trim_end().to_owned()
+}
+
+fn data_share(pool: &PoolShare) -> String {
+    match pool.basis {
+        Basis::Unknown => "?".to_owned(),
+        _ => format!("{:.1}%", pool.data_share * 100.0),
+    }
 }
 
 fn summary(group: &Group) -> String {
@@ -126,7 +139,11 @@ async fn suggest(args: SuggestArgs, session: &Session) -> Outcome {
                     "pool": pool.pool,
                     "pg_num": pool.pg_num,
                     "suggested": pool.suggested,
+                    "no_advice": pool.no_advice,
+                    "data_bytes": pool.data_bytes,
                     "data_share": pool.data_share,
+                    "basis": pool.basis,
+                    "assumption": pool.basis.assumption(),
                 })
             })?;
         }
@@ -136,9 +153,18 @@ async fn suggest(args: SuggestArgs, session: &Session) -> Outcome {
 
 /// Formats a suggestion as a line that a shell can run.
 fn suggestion(pool: &PoolShare) -> String {
-    let share = format!("{:.1}% of the data", pool.data_share * 100.0);
     let name = units::one_line(&pool.pool);
-    if pool.suggested == pool.pg_num {
+    let Some(suggested) = pool.suggested else {
+        let why = pool.no_advice.unwrap_or_default();
+        let next = match pool.basis {
+            Basis::Unknown => "; --share POOL=PERCENT gives the share that you expect",
+            _ => "",
+        };
+        return format!("# {name}: no advice, because {why}{next}");
+    };
+    let assumption = pool.basis.assumption().unwrap_or_default();
+    let share = format!("{:.1}% of the data, if {assumption}", pool.data_share * 100.0);
+    if suggested == pool.pg_num {
         return format!("# {name}: {} placement groups are right for {share}", pool.pg_num);
     }
     // Comment the line out if the name contains control characters, because the shell would get the
@@ -147,14 +173,40 @@ fn suggestion(pool: &PoolShare) -> String {
     format!(
         "{comment}ceph osd pool set {} pg_num {}   # {} now, {share}",
         units::shell_word(&name),
-        pool.suggested,
+        suggested,
         pool.pg_num
     )
 }
 
 #[cfg(test)]
 mod tests {
-    use super::share;
+    use super::{share, suggestion};
+    use benthic_ceph::pgs::{Basis, PoolShare};
+
+    #[test]
+    fn advice_states_its_assumption() {
+        let mut pool = PoolShare {
+            pool: "photos".to_owned(),
+            pg_num: 32,
+            replicas: 3,
+            data_bytes: Some(1),
+            data_share: 0.5,
+            basis: Basis::Assumed,
+            replica_share: 1.0,
+            suggested: Some(64),
+            no_advice: None,
+            autoscaler: None,
+        };
+        let line = suggestion(&pool);
+        assert!(
+            line.starts_with("ceph osd pool set photos pg_num 64   # 32 now, 50.0% of the data, if "),
+            "{line}"
+        );
+        assert!(line.contains("equal shares") && line.contains("less than 1 GiB"), "{line}");
+        (pool.suggested, pool.no_advice, pool.basis) = (None, Some("it is empty"), Basis::Unknown);
+        let line = suggestion(&pool);
+        assert!(line.starts_with("# photos: no advice, because it is empty; --share "), "{line}");
+    }
 
     #[test]
     fn shares_parse() {

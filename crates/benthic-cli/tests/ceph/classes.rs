@@ -13,6 +13,18 @@ use std::time::Duration;
 const BEYOND_THE_GUIDE: &str = r#"
 loads() { grep -c "loading mydigest_1" ../benthic-cluster/log/osd.0.log; }
 echo "== loads at the first call and at each start: $(loads)"
+echo "== health: $(benthic --json health | python3 -c 'import json, sys
+print(*[library["name"] for library in json.load(sys.stdin)["numbers"]["libraries"]])')"
+benthic --json exporter --listen 127.0.0.1:0 --interval 1 > ../exporter.json &
+exporter=$!
+until [ -s ../exporter.json ]; do sleep .1; done
+benthic exec photos/reef.txt mydigest sum > /dev/null
+counted() { python3 -c 'import json, urllib.request
+url = json.load(open("../exporter.json"))["url"]
+print(urllib.request.urlopen(url).read().decode())' | grep '^benthic_class_calls_total{library="mydigest_1",.*,method="sum"}'; }
+for try in $(seq 60); do counted | grep -q ' 1$' && break; sleep .5; done
+echo "== counted: $(counted)"
+kill $exporter; wait $exporter || true
 echo "== without lists"
 sed -i '/^osd_class_.*_list/d' "$CEPH_CONF"
 benthic cluster kill osd.0 --dir ../benthic-cluster
@@ -77,6 +89,8 @@ fn the_guide_leads_from_nothing_to_a_class_in_an_osd() {
         "(version 2, mydigest_2",
         "in all OSDs (1)",
         "== loads at the first call and at each start: 2",
+        " mydigest_1 mydigest_2",
+        "== counted: benthic_class_calls_total{library=\"mydigest_1\",class=\"mydigest\",method=\"sum\"} 1\n",
         "refused with status 8",
         &format!("== allowed: {sum}"),
     ] {

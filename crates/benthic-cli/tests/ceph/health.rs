@@ -21,6 +21,9 @@ const OF_THE_MACHINE: [&str; 5] = [
     "CephSlowOps",
 ];
 
+const ALL_ANSWER: &str =
+    "\nOSDs          3 up, 3 in, of 3, say the monitors (now); 3 of 3 answered Benthic (now)\n";
+
 /// A cluster in a test's directory, and its clients.
 struct TestCluster<'a> {
     home: &'a Home,
@@ -105,6 +108,7 @@ fn health_reports_the_state_of_a_cluster() {
     a_pool_that_is_split(&cluster);
     work_under_noout(&cluster);
     osds_that_die(&cluster);
+    all_osds_that_die_at_once(&cluster);
     watch_repeats_the_report(&cluster);
     the_exporter_serves_metrics(&cluster);
     a_lost_manager_is_reported(&cluster);
@@ -122,6 +126,15 @@ fn healthy_with_hostile_names(cluster: &TestCluster<'_>) {
     });
     assert_eq!((&report["ceph"].as_str().is_some(), &report["is_stale"]), (&true, &json!(false)), "{report}");
     assert_eq!(report["availability_percent"], 100.0);
+    for source in ["monitors", "benthic"] {
+        let view = &report["sources"][source];
+        assert_eq!(
+            (&view["verdict"], &view["availability_percent"]),
+            (&json!("healthy"), &json!(100.0)),
+            "{report}"
+        );
+    }
+    assert_eq!(report["numbers"]["osd_answers"]["answered"], json!([0, 1, 2]), "{report}");
     let numbers = &report["numbers"];
     let pools: Vec<&str> =
         numbers["pools"].as_array().unwrap().iter().map(|pool| pool["pool"].as_str().unwrap()).collect();
@@ -134,7 +147,7 @@ fn healthy_with_hostile_names(cluster: &TestCluster<'_>) {
     assert_eq!(cluster.home.ok(&left), "", "the probe leaves nothing");
     wait_for("a healthy page", || {
         let page = cluster.home.ok(&["--store", &cluster.store, "health"]);
-        page.starts_with("verdict       healthy: ") && page.contains("\nOSDs          3 up, 3 in, of 3\n")
+        page.starts_with("verdict       healthy: ") && page.contains(ALL_ANSWER)
     });
     let error = cluster.home.fails(3, &["--store", &cluster.store, "health", "--probe-pool", "tset"]);
     assert!(error.contains("did you mean \"test\"?"), "{error}");
@@ -245,18 +258,62 @@ fn osds_that_die(cluster: &TestCluster<'_>) {
     assert_eq!((run.status.code(), run.stderr.as_slice()), (Some(22), &b""[..]));
     let report = json_lines(&run.stdout).remove(0);
     assert!(is(&report, "BenthicProbeFailed", "error"), "{report}");
+    let next = finding(&report, "BenthicProbeFailed").unwrap()["next"].as_str().unwrap();
+    assert!(next.contains("`ceph pg ls-by-pool test`"), "{next}");
     for osd in ["osd.1", "osd.2"] {
         cluster.home.ok(&["cluster", "start", osd]);
     }
+    wait_recovered(cluster);
+}
+
+fn wait_recovered(cluster: &TestCluster<'_>) {
     cluster.wait("recovery", &[], |report| {
-        let settled = is_well(report);
-        settled
-            && report["numbers"]["pgs_by_state"]
-                .as_object()
-                .unwrap()
-                .keys()
-                .all(|state| state.starts_with("active+clean"))
+        let states = report["numbers"]["pgs_by_state"].as_object().unwrap();
+        is_well(report) && states.keys().all(|state| state.starts_with("active+clean"))
     });
+}
+
+/// No OSD is left to report that the others died. The monitors consider them up for a quarter of an
+/// hour, and the report must not.
+fn all_osds_that_die_at_once(cluster: &TestCluster<'_>) {
+    let osds = ["osd.0", "osd.1", "osd.2"];
+    let state = status(cluster.home);
+    for osd in osds {
+        let pid = i32::try_from(daemon(&state, osd)["pid"].as_u64().unwrap()).unwrap();
+        kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    }
+    let report = cluster.look(&[]);
+    assert_eq!(
+        (&report["verdict"], &report["availability_percent"]),
+        (&json!("down"), &json!(0.0)),
+        "{report}"
+    );
+    assert!(is(&report, "BenthicOSDNoAnswer", "error"), "{report}");
+    let (monitors, own) = (&report["sources"]["monitors"], &report["sources"]["benthic"]);
+    assert_ne!(monitors["verdict"], "down", "the monitors have not noticed: {report}");
+    assert_eq!((&own["verdict"], &own["availability_percent"]), (&json!("down"), &json!(0.0)), "{report}");
+    assert!(monitors["age_s"].is_u64() && own["age_s"].is_u64(), "{report}");
+    let answers = &report["numbers"]["osd_answers"];
+    assert_eq!(answers["answered"], json!([]), "{report}");
+    assert!(!answers["silent"].as_array().unwrap().is_empty(), "{report}");
+    let run = cluster.run(&["--exit-status"]);
+    assert_eq!(run.status.code(), Some(22));
+    let page = cluster.home.ok(&["--store", &cluster.store, "health"]);
+    assert!(
+        page.starts_with("verdict       down: ") && page.contains("\navailability  0%; by the monitors "),
+        "{page}"
+    );
+    assert!(page.contains("up, 3 in, of 3, say the monitors (") && page.contains("; 0 of "), "{page}");
+    let args = ["--store", &cluster.store, "exporter", "--listen", "127.0.0.1:0"];
+    let metrics = Server::start(cluster.home, &args).ask("GET /metrics", "x");
+    for line in ["benthic_health_verdict 3", "benthic_availability_percent 0"] {
+        assert!(metrics.contains(&format!("\n{line}\n")), "{line} in {metrics}");
+    }
+    assert!(metrics.contains("{ceph_daemon=\"osd.1\"} 0\n"), "{metrics}");
+    for osd in osds {
+        cluster.home.ok(&["cluster", "start", osd]);
+    }
+    wait_recovered(cluster);
 }
 
 fn watch_repeats_the_report(cluster: &TestCluster<'_>) {
@@ -335,6 +392,9 @@ fn no_monitor(cluster: &TestCluster<'_>) {
     let exporter = Server::start(cluster.home, &[&args[..], &["--probe-pool", "gone"]].concat());
     let metrics = exporter.ask("GET /metrics", "x");
     assert!(metrics.contains("\nbenthic_health_verdict 3\n") && !metrics.contains("\nceph_"), "{metrics}");
+    for unknown in ["benthic_availability_percent", "benthic_mgr_", "benthic_osd"] {
+        assert!(!metrics.contains(&format!("\n{unknown}")), "{unknown} in {metrics}");
+    }
     assert!(
         metrics.contains("{name=\"BenthicMonNoAnswer\",severity=\"error\",stops_io=\"1\"} 1\n"),
         "{metrics}"

@@ -158,7 +158,18 @@ fn placement_groups_are_counted(sites: &Sites<'_>) {
         report["findings"].as_array().unwrap().iter().map(|finding| &finding["check"]).collect();
     assert!(checks.contains(&&json!("few")) && !checks.contains(&&json!("many")), "{report}");
     assert_eq!(checked.status.code(), Some(1));
+    let last = String::from_utf8_lossy(&checked.stderr).trim_end().lines().last().unwrap().to_owned();
+    let last: Value = serde_json::from_str(&last).unwrap();
+    let count = report["findings"].as_array().unwrap().len();
+    let counted = if count == 1 { "1 finding".to_owned() } else { format!("{count} findings") };
+    assert_eq!(last["error"]["message"], format!("{counted} in 1 group of pools"));
 
+    // One pool has little data, and the other none.
+    let suggested = crate::support::json_lines(&pgs(&["suggest"]).stdout);
+    let of = |name: &str| suggested.iter().find(|pool| pool["pool"] == name).unwrap();
+    assert_eq!((&of("near")["basis"], &of("near")["no_advice"]), (&json!("assumed"), &Value::Null));
+    assert!(of("near")["assumption"].as_str().unwrap().contains("equal shares"), "{suggested:?}");
+    assert_eq!((&of("other")["suggested"], &of("other")["no_advice"]), (&Value::Null, &json!("it is empty")));
     let suggested = crate::support::json_lines(&pgs(&["suggest", "--share", "near=90"]).stdout);
     let near = suggested.iter().find(|pool| pool["pool"] == "near").unwrap();
     assert_eq!(
@@ -166,6 +177,7 @@ fn placement_groups_are_counted(sites: &Sites<'_>) {
         (&json!(32), &json!(128)),
         "180 fit, and 128 is the power below"
     );
+    assert!(near["assumption"].as_str().unwrap().contains("--share"), "{near}");
     let args = ["suggest", "--share", "near=90", "--share", "other=20"];
     assert!(failed(&pgs(&args), 6).contains("110%"));
     assert!(failed(&pgs(&["suggest", "--share", "far=1"]), 3).contains("no such pool"));

@@ -382,6 +382,11 @@ fn starts_while_the_cluster_is_down(home: &Home, history: &str, serve: &impl Fn(
         page.contains("no client can connect") && !page.contains("The last poll of the cluster failed"),
         "{page}"
     );
+    assert_eq!(
+        tile(&page, "OSDs up"),
+        ("unknown".to_owned(), "unknown".to_owned()),
+        "nothing was ever known"
+    );
     assert_eq!(fs::read(history).unwrap(), kept, "nobody knows yet whose it is");
 
     home.ok(&["cluster", "start", "mon.a"]);
@@ -398,6 +403,7 @@ fn starts_while_the_cluster_is_down(home: &Home, history: &str, serve: &impl Fn(
         "it goes on with its history"
     );
     wait_for_status(&beside, |seen| seen["report"]["fsid"] == fsid.as_str());
+    the_page_shows_what_was_last_known(home, &served);
     for server in [served, beside] {
         assert_eq!(server.stop(Signal::TERM), Some(143));
     }
@@ -405,6 +411,31 @@ fn starts_while_the_cluster_is_down(home: &Home, history: &str, serve: &impl Fn(
     let kept_now: Value = serde_json::from_slice(&fs::read(history).unwrap()).unwrap();
     let days = kept_now["days"].as_array().unwrap().iter();
     assert!(days.map(|day| day["down_s"].as_u64().unwrap()).sum::<u64>() > 1, "{kept_now}");
+}
+
+/// The tone and the large text of a tile.
+fn tile(page: &str, name: &str) -> (String, String) {
+    let (before, after) = page.split_once(&format!("<dt>{name}</dt><dd class=\"big\">")).unwrap();
+    let tone = before.rsplit_once("<div class=\"").unwrap().1.split('"').next().unwrap();
+    (tone.to_owned(), after.split('<').next().unwrap().to_owned())
+}
+
+fn the_page_shows_what_was_last_known(home: &Home, served: &Server) {
+    let page = looked_at(home, &served.url, LOOK_MS);
+    assert_eq!(tile(&page, "OSDs up"), ("ok".to_owned(), "3 of 3".to_owned()), "{page}");
+    assert!(page.contains("3 of 3 answered Benthic (now)"), "{page}");
+    home.ok(&["cluster", "kill", "mon.a"]);
+    let seen = wait_for_status(served, |seen| seen["report"]["fsid"] == "");
+    let last = &seen["last_known"]["osds"];
+    assert!(last["unix_s"].as_u64() < seen["unix_s"].as_u64(), "{last}");
+    assert_eq!(last["value"].as_array().unwrap().len(), 3, "{last}");
+    assert!(seen["report"]["numbers"]["unknown"].to_string().contains("\"osds\""), "{seen}");
+    let page = looked_at(home, &served.url, LOOK_MS);
+    for name in ["OSDs up", "Availability", "Monitors", "Manager", "Space used", "Objects"] {
+        assert_eq!(tile(&page, name), ("unknown".to_owned(), "unknown".to_owned()), "{name} in {page}");
+    }
+    assert!(page.contains("last known: 3 of 3; ") && !page.contains("0 of 0"), "{page}");
+    assert!(page.contains("Unknown. Last known ") && page.contains(" UTC, "), "{page}");
 }
 
 /// The page's DOM after this time.

@@ -87,7 +87,7 @@ pub async fn run(command: BucketCommand, pools: &GatewayPools, session: &Session
                     "usage": usage::fields(&bucket.name, &bucket.owner, &check.usage),
                 })
             })?;
-            if found == 0 { Ok(()) } else { Err(Failure::Some { failed: found, of: found }) }
+            if found == 0 { Ok(()) } else { Err(Failure::Found(format!("{verdict} in the bucket"))) }
         }
     }
 }

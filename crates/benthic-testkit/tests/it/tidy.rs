@@ -165,6 +165,11 @@ fn no_code_reads_the_text_of_a_message() {
 }
 
 #[test]
+fn the_context_of_an_error_is_quoted_once() {
+    check_files("give `with` the value itself; `Error` quotes it where it must", quoted_twice);
+}
+
+#[test]
 fn public_items_are_documented() {
     check_files("document the item; only fields, variants and methods need no docs", undocumented_items);
 }
@@ -217,6 +222,8 @@ fn every_rule_finds_a_violation() {
     assert_eq!(decisions_by_text(&file("crates/a/tests/it/b.rs", by_text)).len(), 0);
     let in_tests = format!("#[cfg(test)]\nmod tests {{\n    {by_text}");
     assert_eq!(decisions_by_text(&file("crates/a/src/b.rs", &in_tests)).len(), 0);
+    let quoted = format!(".with(\"site\", format_args!(\"{{name{}}}\"))\n", ":?");
+    assert_eq!(quoted_twice(&file("crates/a/src/b.rs", &quoted)).len(), 1);
     assert_eq!(
         undocumented_items(&file("crates/a/src/b.rs", "\n#[derive(Debug)]\npub struct A;\n")).len(),
         1
@@ -364,6 +371,13 @@ fn decisions_by_text(file: &File) -> Vec<String> {
         let of = |text: &str| searches.iter().any(|search| line.contains(&format!("{text}.{search}(")));
         (of(".message()") || of("error.to_string()")).then_some("reads a message")
     })
+}
+
+fn quoted_twice(file: &File) -> Vec<String> {
+    if !is_shipped(file) {
+        return Vec::new();
+    }
+    file.lines(|line| (line.contains(".with(\"") && line.contains(":?}")).then_some("formats with Debug"))
 }
 
 fn undocumented_items(file: &File) -> Vec<String> {

@@ -3,6 +3,7 @@
 
 use super::scene::Scene;
 use crate::health::report::{Finding, Severity};
+use benthic_core::names::shell_word;
 
 /// Above this latency, users notice the delay.
 const PROBE_MS_MAX: f64 = 1_000.0;
@@ -12,7 +13,7 @@ const THREADS_NEEDED: u64 = 256;
 const FILES_NEEDED: u64 = 256;
 
 pub(super) fn findings(scene: &Scene<'_>) -> Vec<Finding> {
-    [probe(scene), limits(scene), missing(scene)].into_iter().flatten().collect()
+    [probe(scene), limits(scene), missing(scene)].into_iter().flatten().map(Finding::own).collect()
 }
 
 fn probe(scene: &Scene<'_>) -> Option<Finding> {
@@ -22,11 +23,15 @@ fn probe(scene: &Scene<'_>) -> Option<Finding> {
         let what = format!("the probe in pool {pool} failed ({}): {}", error.step, error.message);
         let which = [pool.clone()];
         return Some(if error.of_cluster {
-            let next = "check the pool's placement groups: `ceph pg ls-by-pool POOL`";
+            let next =
+                format!("check the pool's placement groups: `ceph pg ls-by-pool {}`", shell_word(pool));
             let finding = Finding::new("BenthicProbeFailed", Severity::Error, what, next).of(which);
             if error.step == "remove" { finding } else { finding.stops_io() }
         } else {
-            let next = "give the client the OSD caps `allow rwx pool=POOL`, or omit --probe-pool; hosts with the same name need separate pools";
+            let next = format!(
+                "give the client the OSD caps `allow rwx pool={pool}`, or omit --probe-pool; hosts with the same name need \
+                 separate pools"
+            );
             Finding::new("BenthicProbeRefused", Severity::Warning, what, next).of(which)
         });
     }

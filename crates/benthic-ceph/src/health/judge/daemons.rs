@@ -1,9 +1,9 @@
 //! Findings about monitors, the manager and OSDs: which of them run, their versions, and their
 //! clocks.
 
-use super::scene::{Scene, osd_names, several};
+use super::scene::{Group, Scene, osd_names, several};
 use crate::health::report::{Finding, Severity};
-use crate::health::snapshot::Library;
+use crate::health::snapshot::{Library, OSD_ANSWER_LIMIT_S};
 use std::collections::BTreeSet;
 
 /// Clock skew above which Ceph warns, by default.
@@ -18,9 +18,10 @@ pub(super) fn findings(scene: &Scene<'_>) -> Vec<Finding> {
     findings.extend(clocks(scene));
     findings.extend(manager(scene));
     findings.extend(osds(scene));
+    findings.extend(silent(scene));
     findings.extend(slow_disks(scene));
     findings.extend(versions(scene));
-    findings.extend(scene.snapshot.libraries.iter().flatten().filter_map(library));
+    findings.extend(scene.snapshot.libraries.iter().flatten().filter_map(library).map(Finding::own));
     findings
 }
 
@@ -28,7 +29,7 @@ fn monitors(scene: &Scene<'_>) -> Vec<Finding> {
     if scene.snapshot.fsid.is_empty() {
         let what = "no monitor answers: the cluster's state is unknown, and no client can connect";
         let next = "check the network and the monitors' logs; more than half of the monitors must run";
-        return vec![Finding::new("BenthicMonNoAnswer", Severity::Error, what, next).stops_io()];
+        return vec![Finding::new("BenthicMonNoAnswer", Severity::Error, what, next).stops_io().own()];
     }
     let Some(quorum) = &scene.snapshot.quorum else { return Vec::new() };
     let all: Vec<&String> = quorum.monmap.mons.iter().map(|mon| &mon.name).collect();
@@ -97,7 +98,7 @@ fn manager(scene: &Scene<'_>) -> Option<Finding> {
     if scene.snapshot.manager_silent.is_some() {
         let what = format!("mgr.{} does not answer: {stale}", manager.active_name);
         let next = "`ceph mgr fail` lets another manager take over; check the log of this one";
-        return Some(Finding::new("BenthicMgrSilent", Severity::Error, what, next));
+        return Some(Finding::new("BenthicMgrSilent", Severity::Error, what, next).own());
     }
     let what = "there is no standby manager: if the active one stops, statistics stop";
     let next = "start a second manager on another host";
@@ -136,6 +137,30 @@ fn osds(scene: &Scene<'_>) -> Vec<Finding> {
         findings.push(Finding::new("BenthicNoOSDs", Severity::Error, what, "add some").stops_io());
     }
     findings
+}
+
+/// OSDs that do not answer although the manager reports their placement group as active.
+fn silent(scene: &Scene<'_>) -> Option<Finding> {
+    let is_inactive = |pgid: &str| {
+        let of_pg = |group: &&Group<'_>| group.pg.is_some_and(|pg| pg.pgid == pgid);
+        scene.groups.all().find(of_pg).is_some_and(|group| !group.takes_io())
+    };
+    let silent: Vec<_> = scene.silent.iter().filter(|silent| !is_inactive(&silent.pg)).collect();
+    let first = silent.first()?;
+    let answered = scene.snapshot.osd_answers.as_ref().map_or(0, |answers| answers.answered.len());
+    let asked = answered + scene.silent.len();
+    let what = format!(
+        "{} of {} that the monitors consider up did not answer Benthic within {OSD_ANSWER_LIMIT_S} s: reads and writes wait",
+        silent.len(),
+        several(asked as u64, "OSD")
+    );
+    let next = format!(
+        "check that the ceph-osd processes run and that the network reaches them (`ceph osd find {}` names the host); if \
+         one runs, `ceph pg {} query` shows what it waits for",
+        first.osd, first.pg
+    );
+    let names = silent.iter().map(|silent| format!("osd.{}", silent.osd));
+    Some(Finding::new("BenthicOSDNoAnswer", Severity::Error, what, next).of(names).stops_io().own())
 }
 
 fn slow_disks(scene: &Scene<'_>) -> Option<Finding> {

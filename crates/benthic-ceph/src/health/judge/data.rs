@@ -5,6 +5,7 @@ use crate::cluster_state::Pool;
 use crate::health::growth::{self, Growth};
 use crate::health::report::{Finding, Severity};
 use crate::placement::lint::Check;
+use benthic_core::names::shell_word;
 
 /// Flags that operators set during work on a cluster.
 const PLANNED_FLAGS: [&str; 11] = [
@@ -91,7 +92,7 @@ fn pools(scene: &Scene<'_>) -> Vec<Finding> {
     let single = names(&|pool| pool.is_replicated() && pool.size == 1);
     if !single.is_empty() {
         let what = format!("{} only one replica: a failed disk loses data", have(&single));
-        let next = "`ceph osd pool set POOL size 3`, unless the data can be reproduced";
+        let next = format!("{}, unless the data can be reproduced", command_for(&single, "set", "size 3"));
         let finding = Finding::new("BenthicPoolOneReplica", Severity::Error, what, next).of(single);
         findings.push(finding.check("POOL_NO_REDUNDANCY"));
     }
@@ -105,16 +106,26 @@ fn pools(scene: &Scene<'_>) -> Vec<Finding> {
             "{} a min_size that accepts writes without redundancy: the next failure loses acknowledged writes",
             have(&exposed)
         );
-        let next = "`ceph osd pool set POOL min_size N`: 2 for replicas, k + 1 for an erasure code";
+        let next = format!(
+            "{}: N is 2 for replicas, k + 1 for an erasure code",
+            command_for(&exposed, "set", "min_size N")
+        );
         findings.push(Finding::new("BenthicPoolMinSize", Severity::Warning, what, next).of(exposed));
     }
     let resizing = names(&Pool::is_resizing);
     if !resizing.is_empty() {
         let what = format!("{} a number of placement groups that is changing", have(&resizing));
-        let next = "wait; `ceph osd pool get POOL pg_num` shows the present number";
+        let next = format!("wait; {} shows the present number", command_for(&resizing, "get", "pg_num"));
         findings.push(Finding::new("BenthicPgNumChanging", Severity::Info, what, next).of(resizing));
     }
     findings
+}
+
+/// A command for the first of some pools, in backticks.
+fn command_for(pools: &[String], action: &str, words: &str) -> String {
+    let first = pools.first().map(String::as_str).unwrap_or_default();
+    let others = if pools.len() > 1 { " (and for the other pools)" } else { "" };
+    format!("`ceph osd pool {action} {} {words}`{others}", shell_word(first))
 }
 
 fn have(pools: &[String]) -> String {
@@ -142,7 +153,11 @@ fn rules(scene: &Scene<'_>) -> Vec<Finding> {
         let severity = if found.pools.is_empty() { Severity::Info } else { severity };
         let pools = if found.pools.is_empty() { "no pool".to_owned() } else { shorten(&found.pools) };
         let what = format!("rule {} ({pools}): {}", found.rule, found.message);
-        let next = "`benthic placement lint` shows all faults; `ceph osd pool set POOL crush_rule RULE` gives a pool another rule";
+        let another = match found.pools.is_empty() {
+            true => "no pool uses the rule".to_owned(),
+            false => format!("{} selects another rule", command_for(&found.pools, "set", "crush_rule RULE")),
+        };
+        let next = format!("`benthic placement lint` shows all faults; {another}");
         Some(Finding::new(name, severity, what, next).of(found.pools.clone()))
     };
     scene.snapshot.rules.iter().flatten().filter_map(finding).collect()

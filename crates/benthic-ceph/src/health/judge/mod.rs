@@ -5,6 +5,7 @@
 //! replica is missing, a pool whose number of placement groups changes, and an OSD that is down
 //! under `noout`. The report lists these as information.
 
+mod availability;
 mod client;
 mod daemons;
 mod data;
@@ -13,7 +14,9 @@ mod scene;
 
 use super::checks;
 use super::growth::{self, Growth};
-use super::report::{Finding, Numbers, OsdNumbers, PoolNumbers, Report, Severity, Verdict};
+use super::report::{
+    Finding, Numbers, OsdNumbers, PoolNumbers, Report, Severity, Source, Sources, Verdict, View,
+};
 use super::snapshot::Snapshot;
 use crate::cluster_state::{Check, Osd, Pg, Pool};
 use scene::{Groups, Scene};
@@ -59,14 +62,15 @@ pub fn judge(snapshot: &Snapshot) -> Report {
     findings.iter_mut().for_each(|finding| apply_mute(&scene, finding));
     let key = |finding: &Finding| (finding.verdict(), finding.severity);
     findings.sort_by(|a, b| key(b).cmp(&key(a)).then_with(|| a.name.cmp(&b.name)));
-    let verdict = findings.iter().map(Finding::verdict).max().unwrap_or(Verdict::Healthy);
+    let sources = sources(&scene, &findings);
     Report {
         fsid: snapshot.fsid.clone(),
         unix_s: snapshot.now_unix_s,
-        verdict,
+        verdict: findings.iter().map(Finding::verdict).max().unwrap_or(Verdict::Healthy),
         ceph: snapshot.health.as_ref().map(|health| health.status.clone()),
         checks: own_checks(snapshot),
-        availability_percent: availability(&scene),
+        availability_percent: sources.availability_percent(is_stale(snapshot)),
+        sources,
         is_stale: is_stale(snapshot),
         findings,
         missing: snapshot.missing.clone(),
@@ -91,19 +95,37 @@ fn apply_mute(scene: &Scene<'_>, finding: &mut Finding) {
 }
 
 fn is_stale(snapshot: &Snapshot) -> bool {
-    let gone = snapshot.manager.as_ref().is_some_and(|manager| !manager.available);
+    let gone = snapshot.manager.as_ref().is_none_or(|manager| !manager.available);
     gone || snapshot.manager_silent.is_some() || snapshot.fsid.is_empty()
 }
 
-/// 100 if Ceph's status is `HEALTH_OK`, else the share of placement groups that take I/O, rounded
-/// down to two decimals.
-#[expect(clippy::cast_precision_loss, reason = "a share")]
-fn availability(scene: &Scene<'_>) -> Option<f64> {
-    if scene.snapshot.health.as_ref()?.status == "HEALTH_OK" {
-        return Some(100.0);
+fn sources(scene: &Scene<'_>, findings: &[Finding]) -> Sources {
+    let snapshot = scene.snapshot;
+    let worst = |source| {
+        let of_source = findings.iter().filter(move |finding| finding.source == source);
+        of_source.map(Finding::verdict).max()
+    };
+    let view = |unix_s: Option<u64>, verdict: Option<Verdict>, availability_percent| View {
+        unix_s,
+        age_s: unix_s.map(|unix_s| snapshot.now_unix_s.saturating_sub(unix_s)),
+        verdict: unix_s.and(verdict.or(Some(Verdict::Healthy))),
+        availability_percent,
+    };
+    let asked = snapshot.osd_answers.as_ref().map(|answers| answers.unix_s);
+    let own = worst(Source::Benthic);
+    let has_own = own.is_some() || snapshot.probe.is_some();
+    Sources {
+        monitors: view(
+            (!snapshot.fsid.is_empty()).then_some(snapshot.monitors_unix_s),
+            worst(Source::Monitors),
+            availability::by_monitors(scene),
+        ),
+        benthic: view(
+            asked.or(has_own.then_some(snapshot.now_unix_s)),
+            own,
+            availability::by_requests(scene),
+        ),
     }
-    let (all, taking) = scene.groups.counts()?;
-    Some(if all == 0 { 100.0 } else { (10_000.0 * taking as f64 / all as f64).floor() / 100.0 })
 }
 
 /// Findings for Ceph health checks that no other finding covers.
@@ -138,7 +160,7 @@ fn others(scene: &Scene<'_>) -> Vec<Finding> {
 #[expect(clippy::cast_precision_loss, reason = "for the eye")]
 fn numbers(scene: &Scene<'_>) -> Numbers {
     let snapshot = scene.snapshot;
-    let mut numbers = Numbers { growth: "not_known", ..Numbers::default() };
+    let mut numbers = Numbers { unknown: unknown(scene), growth: "not_known", ..Numbers::default() };
     if let Some(quorum) = &snapshot.quorum {
         let names = quorum.monmap.mons.iter().map(|mon| mon.name.clone());
         numbers.monitors = names.map(|name| (name.clone(), quorum.quorum_names.contains(&name))).collect();
@@ -149,6 +171,7 @@ fn numbers(scene: &Scene<'_>) -> Numbers {
         numbers.managers_standby = manager.num_standby;
     }
     numbers.osds = osds(scene);
+    numbers.osd_answers = snapshot.osd_answers.clone();
     if let Some((all, taking)) = scene.groups.counts() {
         (numbers.pgs, numbers.pgs_taking_io) = (Some(all), Some(taking));
     }
@@ -176,7 +199,9 @@ fn numbers(scene: &Scene<'_>) -> Numbers {
             numbers.full_in_days = Some(days);
         }
     }
-    numbers.slow_operations = snapshot.health.as_ref().map(|_| slow_operations(scene));
+    // Ceph drops the check when no manager reports.
+    let knows_slow = !is_stale(snapshot) || scene.check("SLOW_OPS").is_some();
+    numbers.slow_operations = snapshot.health.as_ref().filter(|_| knows_slow).map(|_| slow_operations(scene));
     numbers.commit_latency_ms_max = snapshot
         .latencies
         .as_ref()
@@ -195,6 +220,20 @@ fn numbers(scene: &Scene<'_>) -> Numbers {
     numbers
 }
 
+/// The fields of [`Numbers`] that are unknown and whose value does not show it.
+fn unknown(scene: &Scene<'_>) -> Vec<&'static str> {
+    let snapshot = scene.snapshot;
+    let parts = [
+        (snapshot.quorum.is_some(), &["monitors"][..]),
+        (snapshot.manager.is_some(), &["manager", "managers_standby"]),
+        (scene.map.is_some(), &["osds", "pools"]),
+        (scene.groups.counts().is_some(), &["pgs_by_state"]),
+        (snapshot.versions.is_some(), &["versions"]),
+        (snapshot.libraries.is_some(), &["libraries"]),
+    ];
+    parts.iter().filter(|(is_known, _)| !is_known).flat_map(|(_, fields)| *fields).copied().collect()
+}
+
 /// The number of slow operations. Ceph reports it only in a message: `5 slow ops, oldest one
 /// blocked for …`.
 fn slow_operations(scene: &Scene<'_>) -> u64 {
@@ -208,10 +247,17 @@ fn osds(scene: &Scene<'_>) -> Vec<OsdNumbers> {
         scene.snapshot.usage.iter().flatten().map(|usage| (usage.id, usage)).collect::<BTreeMap<_, _>>();
     let latencies = scene.snapshot.latencies.iter().flatten();
     let latencies: BTreeMap<_, _> = latencies.map(|latency| (latency.id, &latency.stats)).collect();
+    let answers = scene.snapshot.osd_answers.as_ref();
+    let answers = |osd: i64| {
+        let answers = answers?;
+        let is_silent = answers.silent.iter().any(|silent| silent.osd == osd);
+        (is_silent || answers.answered.contains(&osd)).then_some(!is_silent)
+    };
     let numbers = |osd: &Osd| OsdNumbers {
         osd: osd.id,
         up: osd.is_up(),
         takes_data: osd.is_in(),
+        answers: answers(osd.id.into()),
         total_bytes: usage.get(&osd.id).map(|usage| usage.total_kib.saturating_mul(KIB)),
         used_bytes: usage.get(&osd.id).map(|usage| usage.used_kib.saturating_mul(KIB)),
         commit_latency_ms: latencies.get(&osd.id).map(|stats| stats.commit_latency_ms),
@@ -226,7 +272,7 @@ fn pools(scene: &Scene<'_>) -> Vec<PoolNumbers> {
         id: pool.id,
         pool: pool.name.clone(),
         pgs: pool.pg_num.into(),
-        pgs_taking_io: taking.as_ref().map(|taking| taking.get(&pool.id).copied().unwrap_or(0)),
+        pgs_taking_io: taking.as_ref().and_then(|taking| taking.get(&pool.id).copied()),
     };
     scene.map.iter().flat_map(|map| &map.pools).map(numbers).collect()
 }

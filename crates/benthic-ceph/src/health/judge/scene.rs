@@ -2,7 +2,7 @@
 //! OSDs that are down.
 
 use crate::cluster_state::{Check, Osd, OsdMap, Pg, StateCount, Tree};
-use crate::health::snapshot::Snapshot;
+use crate::health::snapshot::{SilentOsd, Snapshot};
 use crate::health::timestamp::unix_s;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,6 +14,8 @@ pub struct Scene<'a> {
     pub map: Option<&'a OsdMap>,
     pub groups: Groups<'a>,
     pub down: DownOsds,
+    /// OSDs that the monitors consider up and that did not answer.
+    pub silent: Vec<&'a SilentOsd>,
     /// Whether an OSD changed state so recently that the manager's data may be older.
     pub is_settling: bool,
 }
@@ -112,13 +114,13 @@ impl<'a> Groups<'a> {
         states
     }
 
-    /// Placement groups that take I/O, by pool; `None` if the snapshot has only sums.
+    /// Placement groups that take I/O, by pool; `None` if the snapshot has only sums. It lacks pools
+    /// that the manager does not know yet.
     pub fn taking_io_by_pool(&self) -> Option<BTreeMap<i64, u64>> {
         let mut pools = BTreeMap::new();
         for group in self.0.as_ref()? {
-            let pool = group.pg?.pool();
-            if let Some(pool) = pool.filter(|_| group.takes_io()) {
-                *pools.entry(pool).or_insert(0) += 1;
+            if let Some(pool) = group.pg?.pool() {
+                *pools.entry(pool).or_insert(0) += u64::from(group.takes_io());
             }
         }
         Some(pools)
@@ -129,7 +131,18 @@ impl<'a> Scene<'a> {
     pub fn new(snapshot: &'a Snapshot) -> Scene<'a> {
         let map = snapshot.map.as_ref();
         let down = map.map(|map| down(map, snapshot.tree.as_ref())).unwrap_or_default();
-        Scene { snapshot, map, groups: Groups::of(snapshot), down, is_settling: is_settling(snapshot) }
+        let is_down = |silent: &&SilentOsd| {
+            map.is_some_and(|map| map.osds.iter().any(|osd| i64::from(osd.id) == silent.osd && !osd.is_up()))
+        };
+        let silent = snapshot.osd_answers.iter().flat_map(|answers| &answers.silent);
+        Scene {
+            snapshot,
+            map,
+            groups: Groups::of(snapshot),
+            down,
+            silent: silent.filter(|silent| !is_down(silent)).collect(),
+            is_settling: is_settling(snapshot),
+        }
     }
 
     /// A Ceph health check, if it fails.

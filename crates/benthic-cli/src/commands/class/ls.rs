@@ -14,8 +14,6 @@ use clap::Args;
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
 /// Time limit for one OSD to describe one library.
@@ -94,11 +92,8 @@ async fn installed_here(uri: &str) -> Vec<String> {
     let class_dir =
         blocking(move || Settings::read(conf.as_deref(), id.as_deref()).map(|settings| settings.class_dir));
     let Ok(class_dir) = class_dir.await else { return libraries };
-    let entries = fs::read_dir(class_dir).into_iter().flatten().flatten();
-    let mut others: Vec<String> = entries
-        .filter_map(|entry| classes::library_name(Path::new(&entry.file_name())).ok().map(str::to_owned))
-        .filter(|name| name != CLASS_LIBRARY)
-        .collect();
+    let mut others = classes::installed_in(&class_dir);
+    others.retain(|name| name != CLASS_LIBRARY);
     others.sort();
     libraries.append(&mut others);
     libraries

@@ -34,13 +34,13 @@ fn describe(status: &Status) -> String {
             _ => format!("{name:8} down{at}"),
         }
     }));
-    lines.extend(status.pools.iter().map(|pool| {
+    lines.extend(status.pools.iter().flatten().map(|pool| {
         format!("pool     {}: {} objects, {}", pool.name, pool.objects, units::size(pool.stored_bytes))
     }));
-    if status.total_bytes > 0 {
-        let (used, total) = (units::size(status.used_bytes), units::size(status.total_bytes));
-        lines.push(format!("usage    {used} of {total}"));
-    }
+    lines.push(match (status.used_bytes, status.total_bytes) {
+        (Some(used), Some(total)) => format!("usage    {} of {}", units::size(used), units::size(total)),
+        _ => "usage    unknown".to_owned(),
+    });
     lines.join("\n")
 }
 

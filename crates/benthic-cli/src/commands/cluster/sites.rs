@@ -56,7 +56,7 @@ fn become_command(site: &SiteArgs, command: &[OsString]) -> Result<Error> {
         .env("BENTHIC_STORE", store)
         .env_remove("CEPH_ARGS")
         .exec();
-    Ok(Error::io(Action::Admin, "cannot run the command", error).with("command", format_args!("{program:?}")))
+    Ok(Error::io(Action::Admin, "cannot run the command", error).with("command", program.display()))
 }
 
 /// Connects the sites until a failure or a signal.

@@ -186,7 +186,10 @@ pub fn explain_missing_pool(error: Error, sources: &[String]) -> Error {
     let guessed = sources.iter().find(|text| !is_path(text) && text.contains('/'));
     match guessed {
         Some(text) if error.kind() == ErrorKind::NotFound => {
-            error.with("source", format_args!("{text:?} (a file here; POOL:/OBJECT means an object)"))
+            let message =
+                format!("{}; SOURCE is a file here, and POOL:/OBJECT means an object", error.message());
+            let explained = Error::new(error.kind(), message).with_op(error.op()).with("source", text);
+            error.context().fold(explained, |explained, (key, value)| explained.with(key, value))
         }
         _ => error,
     }

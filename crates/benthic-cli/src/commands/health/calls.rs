@@ -23,7 +23,7 @@ const LOST_S: u64 = 60;
 pub struct Holder {
     pool: String,
     object: String,
-    library: &'static str,
+    library: String,
     /// Whether the library counts calls; `None` until the OSD has answered. A library that does not
     /// count is not asked again.
     counts: Option<bool>,
@@ -32,9 +32,9 @@ pub struct Holder {
 impl Holder {
     /// Creates a holder for an OSD that described this library; `None` if the OSD has no object to
     /// reach it through.
-    pub fn new(osd: &OsdTarget, library: &'static str) -> Option<Holder> {
+    pub fn new(osd: &OsdTarget, library: &str) -> Option<Holder> {
         let (pool, object) = osd.object.clone()?;
-        Some(Holder { pool, object, library, counts: None })
+        Some(Holder { pool, object, library: library.to_owned(), counts: None })
     }
 }
 
@@ -60,9 +60,9 @@ impl Calls {
         let mut libraries: Vec<Answers> = Vec::new();
         let mut requests = Vec::new();
         for holder in holders {
-            let name = holder.library;
-            let index = libraries.iter().position(|known| known.library == name).unwrap_or_else(|| {
-                libraries.push(Answers { library: name.to_owned(), ..Answers::default() });
+            let name = &holder.library;
+            let index = libraries.iter().position(|known| known.library == *name).unwrap_or_else(|| {
+                libraries.push(Answers { library: name.clone(), ..Answers::default() });
                 libraries.len() - 1
             });
             if holder.counts != Some(false) {
@@ -74,7 +74,7 @@ impl Calls {
             }
         }
         let requests = requests.into_iter().map(|(index, holder)| async move {
-            let answer = store.calls_at(&holder.pool, &holder.object, holder.library).await;
+            let answer = store.calls_at(&holder.pool, &holder.object, &holder.library).await;
             let counts = answer.as_ref().ok().map(Option::is_some);
             // A library that counts does not stop counting. If it seems to, another OSD now answers
             // for its object.

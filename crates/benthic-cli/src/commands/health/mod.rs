@@ -1,6 +1,7 @@
 //! `benthic health`: reports the verdict on a Ceph cluster's health and the findings behind it,
 //! once or periodically.
 
+mod answers;
 mod calls;
 mod probe;
 mod text;
@@ -27,8 +28,10 @@ const CLEAR: &[u8] = b"\x1b[2J\x1b[H";
 #[command(
     after_help = "The worst finding determines the verdict: healthy, degraded (a part is missing), at risk (the next failure may \
     stop the cluster or lose data) or down (reads or writes hang). Planned work, such as noout or data movement, is only \
-    information. Findings have the names of ceph-mixin's alerts with the same meaning. The command changes nothing; only \
-    --probe-pool writes one object of 4 KiB and removes it. The client needs the caps mon 'allow r' and mgr 'allow r'.\n\n\
+    information. Findings have the names of ceph-mixin's alerts with the same meaning. They come from the monitors and \
+    from Benthic's own requests to the OSDs; the report shows what each says and how old it is. The command changes \
+    nothing; only --probe-pool writes one object of 4 KiB and removes it. The client needs the caps mon 'allow r' and mgr \
+    'allow r'.\n\n\
     With --exit-status, the exit status is 0 for healthy, 20 for degraded, 21 for at risk and 22 for down. If no monitor \
     answers, it is 9, as for every command; with --watch, the verdict is then down, and the command waits for the monitors.\n\n\
     Examples:\n  benthic health --store ceph:\n  benthic health --watch --probe-pool scratch --store ceph:\n  \
@@ -59,6 +62,16 @@ pub struct PollArgs {
     /// Keep readings of the fullest OSD in this file, at most one per hour, to predict when it is full; a missing file is created
     #[arg(long, value_name = "FILE")]
     pub history: Option<PathBuf>,
+    #[command(flatten)]
+    pub libraries: LibraryArgs,
+}
+
+#[derive(Args, Clone, Debug, Default)]
+pub struct LibraryArgs {
+    /// Also ask the OSDs for this class library, the NAME of libcls_NAME.so; libraries that the OSDs' settings name, and those
+    /// in their osd_class_dir on this machine, are found without it
+    #[arg(long, value_name = "NAME")]
+    pub library: Vec<String>,
 }
 
 pub async fn run(args: HealthArgs, session: &Session) -> Outcome {

@@ -50,7 +50,7 @@ impl Prober {
             result = self.steps(&mut probe).await;
         }
         if let Err((step, error)) = result {
-            let message = format!("{} object={:?}", error.message(), self.object.name());
+            let message = format!("{} object={}", error.message(), self.object.name());
             let of_cluster = is_of_cluster(error.kind());
             probe.error = Some(ProbeError { step: step.to_owned(), message, of_cluster });
         }

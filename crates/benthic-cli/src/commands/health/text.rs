@@ -1,11 +1,13 @@
 //! Formats a health report as text.
 
-use benthic_ceph::health::report::{Finding, Numbers, Report, Severity};
+use benthic_ceph::health::report::{Finding, Numbers, Report, Severity, View};
 use benthic_ceph::health::snapshot::Library;
 use benthic_program::units;
 use std::fmt::Write;
 
 const ITEMS_SHOWN: usize = 8;
+const UNKNOWN: &str = "not known";
+const STALE: &str = " (stale: no manager answers)";
 
 /// The report as text: the verdict, one line per number, and the findings.
 pub fn page(report: &Report) -> String {
@@ -18,21 +20,21 @@ pub fn page(report: &Report) -> String {
     line(
         "availability",
         match report.availability_percent {
-            Some(percent) => format!("{percent}%"),
-            None => "not known".to_owned(),
+            Some(percent) => format!("{percent}%; {}", availability_by_source(report)),
+            None => UNKNOWN.to_owned(),
         },
     );
     if !report.fsid.is_empty() {
         line("monitors", monitors(numbers));
         line("manager", manager(numbers));
-        line("OSDs", osds(numbers));
+        line("OSDs", osds(report));
         line("PGs", pgs(report));
-        line("objects", objects(numbers));
-        line("space", space(numbers));
+        line("objects", objects(report));
+        line("space", space(report));
         line("latency", latency(numbers));
         line("scrubs", scrubs(numbers));
         line("versions", versions(numbers));
-        line("classes", classes(&numbers.libraries));
+        line("classes", classes(numbers));
     }
     line("client", client(numbers));
     for finding in &report.findings {
@@ -51,11 +53,38 @@ fn verdict(report: &Report) -> String {
         .map(|(count, noun)| units::count(count, noun))
         .collect();
     let counts = if counts.is_empty() { "nothing found".to_owned() } else { counts.join(", ") };
+    let by_source = by_source(report, |view| view.verdict.map(|verdict| verdict.words().to_owned()), "");
     let ceph = report.ceph.as_ref().map(|ceph| format!("; Ceph says {ceph}")).unwrap_or_default();
-    format!("{}: {counts}{ceph}", report.verdict.words())
+    format!("{}: {counts}; {by_source}{ceph}", report.verdict.words())
+}
+
+fn availability_by_source(report: &Report) -> String {
+    let percent = |view: &View| view.availability_percent.map(|percent| format!("{percent}%"));
+    by_source(report, percent, if report.is_stale { STALE } else { "" })
+}
+
+/// What each source says, and its age. `note` is about the monitors' data.
+fn by_source(report: &Report, of: impl Fn(&View) -> Option<String>, note: &str) -> String {
+    let sources = &report.sources;
+    let says = |view: &View, note: &str| match of(view) {
+        Some(text) => format!("{text} ({}){note}", age(view.age_s)),
+        None => UNKNOWN.to_owned(),
+    };
+    let (monitors, own) = (says(&sources.monitors, note), says(&sources.benthic, ""));
+    format!("by the monitors {monitors}, by Benthic's own requests {own}")
+}
+
+fn age(age_s: Option<u64>) -> String {
+    match age_s {
+        None | Some(0 | 1) => "now".to_owned(),
+        Some(age_s) => format!("{age_s} s ago"),
+    }
 }
 
 fn monitors(numbers: &Numbers) -> String {
+    if !numbers.knows("monitors") {
+        return UNKNOWN.to_owned();
+    }
     let monitors = &numbers.monitors;
     let quorum: Vec<&str> =
         monitors.iter().filter(|(_, is_in)| **is_in).map(|(name, _)| name.as_str()).collect();
@@ -67,6 +96,9 @@ fn monitors(numbers: &Numbers) -> String {
 }
 
 fn manager(numbers: &Numbers) -> String {
+    if !numbers.knows("manager") {
+        return UNKNOWN.to_owned();
+    }
     let standby = match numbers.managers_standby {
         0 => "none stands by".to_owned(),
         1 => "1 stands by".to_owned(),
@@ -78,38 +110,70 @@ fn manager(numbers: &Numbers) -> String {
     }
 }
 
-fn osds(numbers: &Numbers) -> String {
+fn osds(report: &Report) -> String {
+    let numbers = &report.numbers;
+    if !numbers.knows("osds") {
+        return UNKNOWN.to_owned();
+    }
     let up = numbers.osds.iter().filter(|osd| osd.up).count();
     let taking_data = numbers.osds.iter().filter(|osd| osd.takes_data).count();
-    format!("{up} up, {taking_data} in, of {}", numbers.osds.len())
+    let answered = match &numbers.osd_answers {
+        None => "Benthic asked none".to_owned(),
+        Some(answers) => {
+            let asked = answers.answered.len() + answers.silent.len();
+            let age = age(report.sources.benthic.age_s);
+            format!("{} of {asked} answered Benthic ({age})", answers.answered.len())
+        }
+    };
+    let age = age(report.sources.monitors.age_s);
+    format!("{up} up, {taking_data} in, of {}, say the monitors ({age}); {answered}", numbers.osds.len())
 }
 
 fn pgs(report: &Report) -> String {
     let numbers = &report.numbers;
-    let Some(all) = numbers.pgs else { return "not known".to_owned() };
+    let Some(all) = numbers.pgs else { return UNKNOWN.to_owned() };
     let mut states: Vec<(&String, &u64)> = numbers.pgs_by_state.iter().collect();
     states.sort_by(|a, b| b.1.cmp(a.1));
     let states: Vec<String> = states.into_iter().map(|(state, count)| format!("{count} {state}")).collect();
-    let stale = if report.is_stale { " (stale: no manager answers)" } else { "" };
-    format!("{all}: {}{stale}", states.join(", "))
+    let silent = numbers.osd_answers.as_ref().map_or(0, |answers| answers.silent.len() as u64);
+    let old = match silent {
+        _ if report.is_stale => STALE.to_owned(),
+        0 => String::new(),
+        silent => {
+            format!(
+                " (the manager's last report; since then, {} did not answer)",
+                units::count(silent, "OSD")
+            )
+        }
+    };
+    format!("{all}: {}{old}", states.join(", "))
 }
 
-fn objects(numbers: &Numbers) -> String {
+fn stale(report: &Report) -> &'static str {
+    if report.is_stale { STALE } else { "" }
+}
+
+fn objects(report: &Report) -> String {
+    let numbers = &report.numbers;
     let count = |count: Option<u64>| count.map_or("?".to_owned(), |count| count.to_string());
     format!(
-        "{}; replicas: {} degraded, {} misplaced; {} unfound; {} slow operations",
+        "{}; replicas: {} degraded, {} misplaced; {} unfound{}; {} slow operations",
         count(numbers.objects),
         count(numbers.degraded_objects),
         count(numbers.misplaced_objects),
         count(numbers.unfound_objects),
+        stale(report),
         count(numbers.slow_operations)
     )
 }
 
-fn space(numbers: &Numbers) -> String {
+fn space(report: &Report) -> String {
+    let numbers = &report.numbers;
     let mut text = match (numbers.used_bytes, numbers.total_bytes) {
-        (Some(used), Some(total)) => format!("{} of {} used", units::size(used), units::size(total)),
-        _ => return "not known".to_owned(),
+        (Some(used), Some(total)) => {
+            format!("{} of {} used{}", units::size(used), units::size(total), stale(report))
+        }
+        _ => return UNKNOWN.to_owned(),
     };
     if let (Some(osd), Some(percent)) = (numbers.fullest_osd, numbers.fullest_percent) {
         let _ = write!(text, "; the fullest is osd.{osd} at {percent:.1}%");
@@ -144,7 +208,7 @@ fn scrubs(numbers: &Numbers) -> String {
         (Some(shallow), Some(deep)) => {
             format!("the oldest {shallow:.1} days ago, the oldest deep one {deep:.1} days ago")
         }
-        _ => "not known".to_owned(),
+        _ => UNKNOWN.to_owned(),
     }
 }
 
@@ -152,11 +216,14 @@ fn versions(numbers: &Numbers) -> String {
     let number = |version: &str| version.split(' ').nth(2).unwrap_or(version).to_owned();
     let each: Vec<String> =
         numbers.versions.iter().map(|(version, count)| format!("{} ({count})", number(version))).collect();
-    if each.is_empty() { "not known".to_owned() } else { each.join(", ") }
+    if each.is_empty() { UNKNOWN.to_owned() } else { each.join(", ") }
 }
 
-fn classes(libraries: &[Library]) -> String {
-    let each = libraries.iter().map(|library| {
+fn classes(numbers: &Numbers) -> String {
+    if !numbers.knows("libraries") {
+        return UNKNOWN.to_owned();
+    }
+    let each = numbers.libraries.iter().map(|library: &Library| {
         let builds: Vec<String> = library
             .builds
             .iter()
@@ -165,7 +232,7 @@ fn classes(libraries: &[Library]) -> String {
         format!("{} {}", library.name, builds.join(", "))
     });
     let each: Vec<String> = each.collect();
-    if each.is_empty() { "none of Benthic's in the OSDs".to_owned() } else { each.join("; ") }
+    if each.is_empty() { "no library built with Benthic in the OSDs".to_owned() } else { each.join("; ") }
 }
 
 fn osds_of(osds: &[i64]) -> String {
@@ -173,7 +240,7 @@ fn osds_of(osds: &[i64]) -> String {
 }
 
 fn client(numbers: &Numbers) -> String {
-    let Some(limits) = &numbers.client else { return "not known".to_owned() };
+    let Some(limits) = &numbers.client else { return UNKNOWN.to_owned() };
     let max = |max: Option<u64>| max.map_or("any number of".to_owned(), |max| max.to_string());
     format!(
         "may have {} open files and {} threads ({} in use)",
@@ -200,4 +267,44 @@ fn describe(finding: &Finding) -> String {
     }
     let _ = writeln!(text, "  next: {}", units::no_control(&finding.next));
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::page;
+    use benthic_ceph::health::judge::judge;
+    use benthic_ceph::health::snapshot::{OsdAnswers, SilentOsd, Snapshot};
+    use serde_json::json;
+
+    #[test]
+    fn numbers_show_their_source_and_age() {
+        let map = json!({ "pools": [], "osds": [{ "osd": 0, "up": 1, "in": 1 }] });
+        let silent = SilentOsd { osd: 0, pg: "1.0".to_owned() };
+        let snapshot = Snapshot {
+            now_unix_s: 100,
+            monitors_unix_s: 88,
+            fsid: "a".to_owned(),
+            health: serde_json::from_value(json!({ "status": "HEALTH_OK" })).ok(),
+            map: serde_json::from_value(map).ok(),
+            osd_answers: Some(OsdAnswers { unix_s: 100, silent: vec![silent], ..OsdAnswers::default() }),
+            ..Snapshot::default()
+        };
+        let page = page(&judge(&snapshot));
+        for line in [
+            "verdict       down: 1 error; by the monitors healthy (12 s ago), by Benthic's own requests down (now); Ceph says HEALTH_OK",
+            "availability  0%; by the monitors 100% (12 s ago) (stale: no manager answers), by Benthic's own requests 0% (now)",
+            "OSDs          1 up, 1 in, of 1, say the monitors (12 s ago); 0 of 1 answered Benthic (now)",
+        ] {
+            assert!(page.lines().any(|found| found == line), "{line} in\n{page}");
+        }
+    }
+
+    #[test]
+    fn the_unknown_is_not_shown_as_zero() {
+        let page = page(&judge(&Snapshot { fsid: "a".to_owned(), ..Snapshot::default() }));
+        for name in ["monitors", "manager", "OSDs", "PGs", "space", "scrubs", "versions", "classes"] {
+            assert!(page.contains(&format!("\n{name:<13} not known\n")), "{name} in\n{page}");
+        }
+        assert!(page.contains("\navailability  not known\n"), "{page}");
+    }
 }

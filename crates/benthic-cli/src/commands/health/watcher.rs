@@ -3,7 +3,7 @@
 
 use super::calls::{Calls, Holder};
 use super::probe::{self, Prober};
-use super::{PollArgs, cluster};
+use super::{PollArgs, answers, cluster};
 use crate::commands::class::{ask_osds, group_by_build};
 use benthic_ceph::health::calls::LibrarySums;
 use benthic_ceph::health::gather::{ANSWER_LIMIT, Gatherer, snapshot_without_monitors};
@@ -12,9 +12,9 @@ use benthic_ceph::health::judge::{is_moving, judge};
 use benthic_ceph::health::limits::Limits;
 use benthic_ceph::health::overview::{Overview, overview};
 use benthic_ceph::health::report::Report;
-use benthic_ceph::health::snapshot::{Library, Missing, Probe, Snapshot};
+use benthic_ceph::health::snapshot::{Library, Missing, OsdAnswers, Probe, Snapshot};
 use benthic_ceph::osds::{OsdTarget, osds};
-use benthic_ceph::{CLASS_LIBRARY, RadosStore};
+use benthic_ceph::{CLASS_LIBRARY, RadosStore, classes};
 use benthic_core::{Clock, Error, ErrorKind, LibraryInfo, Result, SystemClock};
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
@@ -25,6 +25,10 @@ use tokio::time::timeout;
 
 /// Benthic's class libraries. A library that no OSD has is not reported.
 const LIBRARIES: [&str; 2] = [CLASS_LIBRARY, "table_1"];
+/// How long the names of other libraries are cached.
+const NAMES_VALID_S: u64 = 60;
+/// Limit of the libraries that OSDs are asked for.
+const LIBRARIES_MAX: usize = 64;
 /// How long the OSDs' libraries are cached. An OSD loads a library when it starts or when a class
 /// is first called, so polling every time is not necessary; and finding an object in each OSD is
 /// expensive for the monitors.
@@ -47,6 +51,10 @@ pub struct Watcher<'a> {
     probe_pool: Option<String>,
     /// `None` until the pool of the probe is open.
     prober: Option<Prober>,
+    /// Names that the caller gave.
+    library_args: Vec<String>,
+    library_names: Vec<String>,
+    names_unix_s: u64,
     libraries: Option<Libraries>,
     /// `None` unless calls are counted.
     calls: Option<Calls>,
@@ -60,11 +68,13 @@ pub struct Watcher<'a> {
 
 type Attempt<'a> = Pin<Box<dyn Future<Output = Result<Arc<RadosStore>>> + 'a>>;
 
-/// The cached class libraries of the OSDs, and the time of the poll.
+/// The cached OSDs and their class libraries, and the time of the poll.
 struct Libraries {
     unix_s: u64,
-    /// Time of the last change of an OSD's up state, as the monitors report it.
+    /// What the objects through which to reach the OSDs depend on.
     change: String,
+    names: Vec<String>,
+    osds: Vec<OsdTarget>,
     found: Vec<Library>,
     /// The description of each library by one OSD.
     described: Vec<LibraryInfo>,
@@ -98,6 +108,9 @@ impl<'a> Watcher<'a> {
             clock: SystemClock,
             probe_pool: args.probe_pool,
             prober: None,
+            library_args: args.libraries.library,
+            library_names: Vec::new(),
+            names_unix_s: 0,
             libraries: None,
             calls: None,
             history: Vec::new(),
@@ -187,6 +200,7 @@ impl<'a> Watcher<'a> {
             Err(error) => return Err(error),
         };
         self.has_polled = true;
+        snapshot.now_unix_s = self.clock.unix_ns() / 1_000_000_000;
         snapshot.limits = blocking(|| Ok(Limits::read())).await.ok();
         snapshot.history.clone_from(&self.history);
         let report = judge(&snapshot);
@@ -222,9 +236,21 @@ impl<'a> Watcher<'a> {
 
     async fn ask(&mut self, store: &RadosStore, now_unix_s: u64) -> Result<Snapshot> {
         let mut snapshot = self.gatherer.read(store, now_unix_s).await?;
+        if snapshot.fsid.is_empty() {
+            return Ok(snapshot);
+        }
+        self.find_names(store, &snapshot).await;
+        let is_new = self.find_osds(store, &snapshot).await;
+        let osds = self.libraries.as_ref().map_or(&[][..], |known| &known.osds);
+        let (answers, all_prompt) = answers::ask(store, osds).await;
+        if !all_prompt {
+            // Meanwhile the monitors may have noticed that OSDs are down.
+            snapshot = self.gatherer.read(store, self.clock.unix_ns() / 1_000_000_000).await?;
+        }
+        self.ask_libraries(store, &mut snapshot, &answers, is_new).await;
+        snapshot.osd_answers = (answers.answered.len() + answers.silent.len() > 0).then_some(answers);
+        snapshot.probe = self.probe().await?;
         if !snapshot.fsid.is_empty() {
-            self.ask_osds(store, &mut snapshot).await;
-            snapshot.probe = self.probe().await?;
             self.read_history(&snapshot.fsid).await?;
         }
         Ok(snapshot)
@@ -247,25 +273,70 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    async fn ask_osds(&mut self, store: &RadosStore, snapshot: &mut Snapshot) {
+    /// Finds the names of the libraries that OSDs may have. If the manager does not answer, the
+    /// earlier names stay.
+    async fn find_names(&mut self, store: &RadosStore, snapshot: &Snapshot) {
         let now_unix_s = snapshot.now_unix_s;
-        let change = snapshot.map.as_ref().map(|map| map.last_up_change.clone()).unwrap_or_default();
-        let is_lost = self.calls.as_ref().is_some_and(|calls| calls.is_lost(now_unix_s));
-        let known = self.libraries.as_ref().filter(|known| known.change == change);
-        let is_due =
-            known.is_none_or(|known| now_unix_s.saturating_sub(known.unix_s) >= known.valid_s(is_lost));
-        if is_due {
-            let failed = known.filter(|known| known.missing.is_some() || is_lost);
-            let retries = failed.map_or(0, |known| known.retries + 1);
-            self.libraries = Some(libraries(store, now_unix_s, change, retries).await);
+        if now_unix_s.abs_diff(self.names_unix_s) < NAMES_VALID_S {
+            return;
         }
-        if let Some(known) = &mut self.libraries {
-            if let Some(calls) = &mut self.calls {
-                calls.poll(store, now_unix_s, &mut known.holders).await;
+        self.names_unix_s = now_unix_s;
+        let osd = snapshot.map.iter().flat_map(|map| &map.osds).find(|osd| osd.is_up());
+        let has_manager = snapshot.manager.as_ref().is_some_and(|manager| manager.available);
+        let found = match osd.filter(|_| has_manager && snapshot.manager_silent.is_none()) {
+            Some(osd) => timeout(ANSWER_LIMIT, classes::candidates(store, osd.id)).await,
+            None => Ok(Ok(Vec::new())),
+        };
+        let own = LIBRARIES.iter().map(|name| (*name).to_owned());
+        let earlier = std::mem::take(&mut self.library_names);
+        let others = found.ok().and_then(Result::ok).filter(|found| !found.is_empty()).unwrap_or(earlier);
+        for name in own.chain(self.library_args.clone()).chain(others) {
+            if self.library_names.len() < LIBRARIES_MAX && !self.library_names.contains(&name) {
+                self.library_names.push(name);
             }
-            snapshot.libraries = Some(known.found.clone());
-            snapshot.missing.extend(known.missing.clone());
         }
+    }
+
+    /// Finds an object in each OSD, unless the cached ones are still valid. Returns whether it did.
+    async fn find_osds(&mut self, store: &RadosStore, snapshot: &Snapshot) -> bool {
+        let now_unix_s = snapshot.now_unix_s;
+        let change = change(snapshot);
+        let is_lost = self.calls.as_ref().is_some_and(|calls| calls.is_lost(now_unix_s));
+        let names = &self.library_names;
+        let known = self.libraries.as_ref().filter(|known| known.change == change && known.names == *names);
+        if known.is_some_and(|known| now_unix_s.saturating_sub(known.unix_s) < known.valid_s(is_lost)) {
+            return false;
+        }
+        let failed = known.filter(|known| known.missing.is_some() || is_lost);
+        let retries = failed.map_or(0, |known| known.retries + 1);
+        let (osds, missing) = match osds(store).await {
+            Ok(osds) => (osds, None),
+            Err(error) => (Vec::new(), Some(missing(error.message().to_owned(), false))),
+        };
+        let (found, described, holders) = (Vec::new(), Vec::new(), Vec::new());
+        let (unix_s, names) = (now_unix_s, names.clone());
+        self.libraries =
+            Some(Libraries { unix_s, change, names, osds, found, described, missing, holders, retries });
+        true
+    }
+
+    async fn ask_libraries(
+        &mut self,
+        store: &RadosStore,
+        snapshot: &mut Snapshot,
+        answers: &OsdAnswers,
+        is_new: bool,
+    ) {
+        let Some(known) = &mut self.libraries else { return };
+        if is_new {
+            known.ask(store, answers).await;
+        }
+        if let Some(calls) = &mut self.calls {
+            calls.poll(store, snapshot.now_unix_s, &mut known.holders).await;
+        }
+        let is_known = known.missing.is_none() || !known.found.is_empty();
+        snapshot.libraries = is_known.then(|| known.found.clone());
+        snapshot.missing.extend(known.missing.clone());
     }
 
     async fn read_history(&mut self, fsid: &str) -> Result<()> {
@@ -311,45 +382,52 @@ impl<'a> Watcher<'a> {
     }
 }
 
-async fn libraries(store: &RadosStore, unix_s: u64, change: String, retries: u32) -> Libraries {
-    let (found, described, holders) = (Vec::new(), Vec::new(), Vec::new());
-    let mut libraries = Libraries { unix_s, change, found, described, missing: None, holders, retries };
-    let missing = |why: String, is_problem| {
-        Some(Missing { what: "class libraries in the OSDs".to_owned(), why, is_problem })
-    };
-    let osds = match osds(store).await {
-        Ok(osds) => osds,
-        Err(error) => {
-            libraries.missing = missing(error.message().to_owned(), false);
-            return libraries;
-        }
-    };
-    // The report already lists the OSDs that are down.
-    let up: Vec<_> = osds.into_iter().filter(|osd| osd.up).collect();
-    for name in LIBRARIES {
-        let answers = ask_osds(store, &up, name).await;
-        let library = group_by_build(name, &answers);
-        // Without any placement group, there is no object to reach an OSD through, and no method to
-        // call.
-        if !library.silent.is_empty() && up.iter().any(|osd| osd.object.is_some()) {
-            let error = answers.iter().find_map(|(_, answer)| answer.as_ref().err());
-            let why = error.map(|error| error.message().to_owned()).unwrap_or_default();
-            // If no OSD answers, all of them may be dead. The monitors notice that only after a
-            // quarter of an hour.
-            let is_dead = |answer: &Result<_>| {
-                answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable)
-            };
-            let is_problem = answers.iter().all(|(_, answer)| is_dead(answer));
-            libraries.missing =
-                missing(format!("{} of {} OSDs: {why}", library.silent.len(), up.len()), is_problem);
-        }
-        let has_it = |osd: &&OsdTarget| library.builds.iter().any(|build| build.osds.contains(&osd.id));
-        libraries.holders.extend(up.iter().filter(has_it).filter_map(|osd| Holder::new(osd, name)));
-        if !library.builds.is_empty() {
-            let described = answers.iter().find_map(|(_, answer)| answer.as_ref().ok()?.clone());
-            libraries.described.extend(described);
-            libraries.found.push(library);
+/// What the objects through which to reach the OSDs depend on: which OSDs serve, and which pools and
+/// rules there are.
+fn change(snapshot: &Snapshot) -> String {
+    let Some(map) = &snapshot.map else { return String::new() };
+    let pools: Vec<i64> = map.pools.iter().map(|pool| pool.id).collect();
+    format!("{} {} {} {pools:?}", map.last_up_change, map.last_in_change, map.crush_version)
+}
+
+fn missing(why: String, is_problem: bool) -> Missing {
+    Missing { what: "class libraries in the OSDs".to_owned(), why, is_problem }
+}
+
+impl Libraries {
+    /// Asks the OSDs that answer for their libraries. A library of others, built without Benthic,
+    /// has no method of this name and refuses the call.
+    async fn ask(&mut self, store: &RadosStore, answers: &OsdAnswers) {
+        // The report already lists the OSDs that are down.
+        let up: Vec<OsdTarget> = self.osds.iter().filter(|osd| osd.up).cloned().collect();
+        let silent: Vec<i64> = answers.silent.iter().map(|silent| silent.osd).collect();
+        let asked: Vec<OsdTarget> = up.iter().filter(|osd| !silent.contains(&osd.id)).cloned().collect();
+        for name in &self.names {
+            let answers = ask_osds(store, &asked, name).await;
+            let mut library = group_by_build(name, &answers);
+            library.silent.extend(&silent);
+            if library.builds.is_empty() && !LIBRARIES.contains(&name.as_str()) {
+                continue;
+            }
+            // Without any placement group, there is no object to reach an OSD through, and no
+            // method to call.
+            if !library.silent.is_empty() && up.iter().any(|osd| osd.object.is_some()) {
+                let error = answers.iter().find_map(|(_, answer)| answer.as_ref().err());
+                let why = error.map_or("no answer in time", |error| error.message());
+                let is_dead = |answer: &Result<_>| {
+                    answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable)
+                };
+                let is_problem = answers.iter().all(|(_, answer)| is_dead(answer));
+                let why = format!("{} of {} OSDs: {why}", library.silent.len(), up.len());
+                self.missing = Some(missing(why, is_problem));
+            }
+            let has_it = |osd: &&OsdTarget| library.builds.iter().any(|build| build.osds.contains(&osd.id));
+            self.holders.extend(asked.iter().filter(has_it).filter_map(|osd| Holder::new(osd, name)));
+            if !library.builds.is_empty() {
+                let described = answers.iter().find_map(|(_, answer)| answer.as_ref().ok()?.clone());
+                self.described.extend(described);
+                self.found.push(library);
+            }
         }
     }
-    libraries
 }

@@ -8,6 +8,7 @@ use benthic_ceph::placement::snapshot::Snapshot;
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
+use benthic_program::units;
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -28,7 +29,10 @@ pub async fn run(session: &Session) -> Outcome {
         session.out.note(format_args!("{rules} rules, no findings"))?;
         return Ok(());
     }
-    Err(Failure::Some { failed: wrong as u64, of: rules as u64 })
+    Err(Failure::Found(format!(
+        "{} in {wrong} of {rules} rules",
+        units::count(findings.len() as u64, "finding")
+    )))
 }
 
 fn line(finding: &Finding) -> String {

@@ -49,10 +49,11 @@ fn describe(spread: &Spread) -> String {
         table(&spread.domain, &spread.sites)
     );
     let pgs = |count: usize| units::count(count as u64, "placement group");
+    let doubled = format!("have several replicas in one {}", spread.domain);
     for (count, problem) in [
         (spread.repeating, "contain an OSD twice; `benthic placement lint` shows the reason"),
         (spread.undersized, "have fewer OSDs than replicas"),
-        (spread.doubled_at_a_site, "have several replicas at one site"),
+        (spread.doubled_at_a_site, &doubled),
         (spread.unclean, "are not active and clean; `ceph -s` shows more"),
     ] {
         if count > 0 {

@@ -2,10 +2,11 @@
 //! interval. Requests get the result of the last poll, so they put no load on the cluster.
 
 mod hosts;
+mod last_known;
 mod page;
 
-use crate::commands::health::PollArgs;
 use crate::commands::health::watcher::Watcher;
+use crate::commands::health::{LibraryArgs, PollArgs};
 use crate::commands::serving;
 use benthic_ceph::health::history::{self, History, Sample};
 use benthic_core::{Clock, Result, SystemClock};
@@ -15,6 +16,7 @@ use benthic_program::session::Session;
 use benthic_program::store::blocking;
 use clap::{Args, Subcommand};
 use hosts::Hosts;
+use last_known::LastKnown;
 use page::Page;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
@@ -59,18 +61,21 @@ pub struct ServeArgs {
     /// Save the history in this file, so that the next start continues it; a missing file is created
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
+    #[command(flatten)]
+    libraries: LibraryArgs,
 }
 
 pub async fn run(command: StatusCommand, session: &Session) -> Outcome {
     let StatusCommand::Serve(args) = command;
     let (listener, address) = serving::listen(args.listen).await?;
     let hosts = Hosts::new(address, &args.host)?;
-    let poll = PollArgs { probe_pool: args.probe_pool, history: None };
+    let poll = PollArgs { probe_pool: args.probe_pool, history: None, libraries: args.libraries };
     let watcher = Watcher::new(poll, session).with_pools().with_calls().hourly();
     let page = Arc::new(Page::new(args.interval, hosts));
     let mut board = Board {
         watcher,
         history: History::default(),
+        last_known: LastKnown::default(),
         file: args.history,
         fsid: String::new(),
         interval_s: args.interval,
@@ -115,6 +120,7 @@ pub async fn run(command: StatusCommand, session: &Session) -> Outcome {
 struct Board<'a> {
     watcher: Watcher<'a>,
     history: History,
+    last_known: LastKnown,
     file: Option<PathBuf>,
     /// The cluster that the history belongs to; empty until a monitor has answered.
     fsid: String,
@@ -155,6 +161,7 @@ impl Board<'_> {
             "recovery": overview.recovery,
             "places": overview.places,
             "pools": overview.pools,
+            "last_known": self.last_known.update(&report, &overview),
             "classes": self.classes(),
             "calls": self.watcher.calls(),
             "history": self.history.json(report.unix_s),

@@ -98,11 +98,38 @@
   const sharePercent = (value) => (!known(value) ? '?' : value > 0 && value < 0.0005 ? '<0.1%' : (100 * value).toFixed(value < 0.1 ? 1 : 0) + '%');
   const fillTone = (value) => (value >= 0.9 ? 'bad' : value >= 0.8 ? 'warn' : '');
 
+  // ---- what is known ----
+
+  // The values of the last poll; null where it did not see the value.
+  function values() {
+    const numbers = data.report.numbers;
+    const unknown = Object.fromEntries((numbers.unknown || []).map((name) => [name, null]));
+    const { io, recovery } = data, availability_percent = data.report.availability_percent;
+    return { ...numbers, ...unknown, availability_percent, io, recovery, places: data.places.length ? data.places : null, pools: 'pools' in unknown ? null : data.pools };
+  }
+  // The values of earlier polls that the last one did not see, each with its time.
+  const earlier = () => data.last_known || {};
+  const ago = (seconds) => (seconds < 2 ? 'now' : time(seconds) + ' ago');
+  const since = (unix) => new Date(unix * 1000).toISOString().slice(0, 16).replace('T', ' ') + ' UTC, ' + ago(Math.max(0, data.unix_s - unix));
+  // Draws a part from its value now, or in grey from the last known one with its time.
+  function part(key, draw) {
+    const now = values(), last = earlier()[key];
+    if (known(now[key])) return draw(now);
+    if (!last) return el('p', { class: 'soft' }, 'Unknown.');
+    const before = { ...now, ...Object.fromEntries(Object.entries(earlier()).map(([name, one]) => [name, one.value])) };
+    return el('div', { class: 'unknown' }, el('p', { class: 'soft' }, 'Unknown. Last known ' + since(last.unix_s) + ':'), draw(before));
+  }
+  const bySource = (name, form) => {
+    const sources = data.report.sources;
+    const says = (view) => (known(view[name]) ? form(view[name]) + ' (' + ago(view.age_s) + ')' : 'unknown');
+    return 'by the monitors ' + says(sources.monitors) + ', by Benthic\u2019s own requests ' + says(sources.benthic);
+  };
+
   // ---- parts of the page ----
 
+  const verdictOf = () => VERDICTS[data.report.verdict] || { word: data.report.verdict, tone: 'warn', says: '' };
   function verdict() {
-    const report = data.report;
-    const is = VERDICTS[report.verdict] || { word: report.verdict, tone: 'warn', says: '' };
+    const report = data.report, is = verdictOf();
     const found = ['error', 'warning', 'info'].map((severity) => {
       const number = report.findings.filter((finding) => finding.severity === severity).length;
       return number ? several(number, SEVERITIES[severity][0]) : null;
@@ -114,8 +141,8 @@
       el('div', {},
         el('h2', { id: 'verdict-word' }, is.word),
         el('p', {}, is.says),
-        el('p', { class: 'small' }, found.join(', ') || 'Nothing found', report.ceph ? '. Ceph says ' + report.ceph + '.' : '.')));
-    document.title = is.word + ' · cluster status';
+        el('p', { class: 'small' }, found.join(', ') || 'Nothing found', '; ', bySource('verdict', (name) => (VERDICTS[name] || { word: name }).word.toLowerCase()),
+          report.ceph ? '. Ceph says ' + report.ceph + '.' : '.')));
     byId('which').replaceChildren(el('span', { class: 'mono' }, report.fsid || 'no monitor answers'));
   }
 
@@ -140,33 +167,51 @@
         el('ul', {}, report.missing.map((one) => el('li', {}, prose(one.what + ': ' + one.why))))) : null);
   }
 
+  // The tiles: the name, the values that it needs, and what it shows of them: large, small, and the tone.
+  const TILES = [
+    ['Availability', ['availability_percent'], (is) => [percent(is.availability_percent), [bySource('availability_percent', percent), known(is.pgs) ? count(is.pgs_taking_io) + ' of ' + several(is.pgs, 'PG') + ' take I/O, says the manager' : null],
+        is.availability_percent < 100 ? 'bad' : 'ok']],
+    ['OSDs up', ['osds'], (is) => {
+      const up = is.osds.filter((osd) => osd.up).length, within = is.osds.filter((osd) => osd.in).length;
+      const own = is.osd_answers, asked = own ? own.answered.length + own.silent.length : 0, sources = data.report.sources;
+      return [up + ' of ' + is.osds.length, ['say the monitors (' + ago(sources.monitors.age_s) + '), ' + within + ' in',
+        own ? own.answered.length + ' of ' + asked + ' answered Benthic (' + ago(sources.benthic.age_s) + ')' : 'Benthic asked none'],
+      up < within || !is.osds.length || (own && own.answered.length < asked) ? 'bad' : 'ok'];
+    }],
+    ['Monitors', ['monitors'], (is) => {
+      const monitors = Object.values(is.monitors), quorum = monitors.filter((one) => one).length;
+      return [quorum + ' of ' + monitors.length, [known(is.clock_skew_ms_max) ? 'clocks within ' + ms(is.clock_skew_ms_max) : 'in quorum'], quorum < monitors.length ? 'warn' : 'ok'];
+    }],
+    ['Manager', ['managers_standby'], (is) => [known(is.manager) ? is.manager : 'none', [count(is.managers_standby) + ' standing by'], !known(is.manager) || data.report.is_stale ? 'bad' : 'ok']],
+    ['Space used', ['used_bytes', 'total_bytes'], (is) => {
+      const fullest = known(is.fullest_osd) ? 'the fullest, osd.' + is.fullest_osd + ', is at ' + is.fullest_percent.toFixed(1) + '%' : null;
+      const full = known(is.full_in_days) ? 'full in ' + time(is.full_in_days * 86400) + ' at this rate' : is.growth === 'not_growing' ? 'does not grow' : 'no prediction yet';
+      return [sharePercent(share(is.used_bytes, is.total_bytes)), [bytes(is.used_bytes) + ' of ' + bytes(is.total_bytes) + ' raw', fullest, full, stale()],
+        known(is.fullest_percent) && !data.report.is_stale ? fillTone(is.fullest_percent / 100) || 'ok' : 'unknown'];
+    }],
+    ['Objects', ['objects'], (is) => [count(is.objects), [is.degraded_objects || is.misplaced_objects || is.unfound_objects
+      ? 'replicas: ' + count(is.degraded_objects) + ' missing, ' + count(is.misplaced_objects) + ' misplaced; ' + count(is.unfound_objects) + ' objects unfound' : 'none degraded', stale()], null]],
+    ['Clients read', ['io'], (is) => [rate(is.io.read_bytes_per_s), [operations(is.io.read_ops_per_s)], null]],
+    ['Clients write', ['io'], (is) => [rate(is.io.write_bytes_per_s), [operations(is.io.write_ops_per_s)], null]],
+    ['Slow operations', ['slow_operations'], (is) => [count(is.slow_operations), [known(is.commit_latency_ms_max) ? 'the slowest disk commits in ' + ms(is.commit_latency_ms_max) : null], is.slow_operations ? 'warn' : null]],
+  ];
+  const stale = () => (data.report.is_stale ? 'stale: no manager answers' : null);
+
   function tile(name, big, small, tone) {
-    return el('div', { class: tone || null }, el('dt', {}, name), el('dd', { class: 'big' }, big), small ? el('dd', { class: 'soft small' }, small) : null);
+    const text = small.filter((line) => line).join('; ');
+    return el('div', { class: tone || null }, el('dt', {}, name), el('dd', { class: 'big' }, big), text ? el('dd', { class: 'soft small' }, text) : null);
   }
 
   function numbers() {
-    const report = data.report, all = report.numbers;
-    const up = all.osds.filter((osd) => osd.up).length, within = all.osds.filter((osd) => osd.in).length;
-    const monitors = Object.values(all.monitors), quorum = monitors.filter((one) => one).length;
-    const fullest = known(all.fullest_osd) ? 'the fullest, osd.' + all.fullest_osd + ', is at ' + all.fullest_percent.toFixed(1) + '%' : null;
-    const full = known(all.full_in_days) ? 'full in ' + time(all.full_in_days * 86400) + ' at this rate'
-      : all.growth === 'not_growing' ? 'does not grow' : 'no prediction yet';
-    const old = report.is_stale ? 'stale: no manager answers' : null;
-    const probe = all.probe;
-    put('numbers',
-      tile('Availability', percent(report.availability_percent), all.pgs === null ? null : count(all.pgs_taking_io) + ' of ' + several(all.pgs, 'PG') + ' take I/O',
-        !known(report.availability_percent) || report.availability_percent < 100 ? 'bad' : 'ok'),
-      tile('OSDs up', up + ' of ' + all.osds.length, within + ' in', up < within ? 'bad' : 'ok'),
-      tile('Monitors', quorum + ' of ' + monitors.length, known(all.clock_skew_ms_max) ? 'clocks within ' + ms(all.clock_skew_ms_max) : 'in quorum', quorum < monitors.length ? 'warn' : 'ok'),
-      tile('Manager', all.manager === null ? 'none' : all.manager, count(all.managers_standby) + ' standing by', all.manager === null ? 'bad' : 'ok'),
-      tile('Space used', sharePercent(share(all.used_bytes, all.total_bytes)), bytes(all.used_bytes) + ' of ' + bytes(all.total_bytes) + ' raw; ' + [fullest, full].filter((text) => text).join('; '),
-        fillTone((all.fullest_percent || 0) / 100) || 'ok'),
-      tile('Objects', count(all.objects), all.degraded_objects || all.misplaced_objects || all.unfound_objects
-        ? 'replicas: ' + count(all.degraded_objects) + ' missing, ' + count(all.misplaced_objects) + ' misplaced; ' + count(all.unfound_objects) + ' objects unfound' : 'none degraded'),
-      tile('Clients read', data.io ? rate(data.io.read_bytes_per_s) : '?', data.io ? operations(data.io.read_ops_per_s) : old),
-      tile('Clients write', data.io ? rate(data.io.write_bytes_per_s) : '?', data.io ? operations(data.io.write_ops_per_s) : old),
-      tile('Slow operations', count(all.slow_operations), known(all.commit_latency_ms_max) ? 'the slowest disk commits in ' + ms(all.commit_latency_ms_max) : null, all.slow_operations ? 'warn' : null),
-      probe ? tile('Probe in ' + probe.pool, probe.error ? 'failed' : ms(probe.write_ms), probe.error ? probe.error.message : 'to write 4 KiB; ' + ms(probe.read_ms) + ' to read', probe.error ? 'bad' : 'ok') : null);
+    const now = values(), last = earlier(), probe = now.probe;
+    const before = Object.fromEntries(Object.entries(last).map(([key, one]) => [key, one.value]));
+    const tiles = TILES.map(([name, needs, show]) => {
+      if (needs.every((key) => known(now[key]))) return tile(name, ...show(now));
+      if (!needs.every((key) => known(before[key]))) return tile(name, 'unknown', [], 'unknown');
+      return tile(name, 'unknown', ['last known: ' + show(before)[0], since(Math.min(...needs.map((key) => last[key].unix_s)))], 'unknown');
+    });
+    put('numbers', tiles,
+      probe ? tile('Probe in ' + probe.pool, probe.error ? 'failed' : ms(probe.write_ms), [probe.error ? probe.error.message : 'to write 4 KiB; ' + ms(probe.read_ms) + ' to read'], probe.error ? 'bad' : 'ok') : null);
   }
 
   // ---- history ----
@@ -179,9 +224,10 @@
   function ofDay(day) {
     if (!day) return ['none', 'not observed'];
     const mean = day.availability_percent_mean;
-    const tone = day.down_s >= 300 || (known(mean) && mean < 99) ? 'bad' : day.down_s > 0 || !known(mean) || mean < 99.99 ? 'warn' : 'ok';
+    const isLow = known(mean) && mean < 99.99;
+    const tone = day.down_s >= 300 || (known(mean) && mean < 99) ? 'bad' : day.down_s > 0 || isLow ? 'warn' : known(mean) ? 'ok' : 'none';
     const down = day.down_s > 0 ? ', down for ' + time(day.down_s) : '';
-    return [tone, percent(mean) + down + ', observed for ' + time(day.observed_s)];
+    return [tone, percent(mean) + down + ', observed for ' + time(day.observed_s) + ', known for ' + time(day.availability_known_s)];
   }
 
   function days() {
@@ -192,7 +238,7 @@
     let observed = 0, sum = 0, over = 0, down = 0;
     for (const day of rows.values()) {
       observed += day.observed_s; down += day.down_s;
-      if (known(day.availability_percent_mean)) { sum += day.availability_percent_mean * day.observed_s; over += day.observed_s; }
+      if (known(day.availability_percent_mean)) { sum += day.availability_percent_mean * day.availability_known_s; over += day.availability_known_s; }
     }
     const total = over > 0 ? percent(sum / over) : 'not known';
     const picture = svg('svg', { viewBox: `0 0 ${width} ${high + 10}`, role: 'img', 'aria-label': 'Availability by day over 90 days: ' + total });
@@ -208,11 +254,12 @@
       return [utcDay(start), percent(day.availability_percent_mean), percent(day.availability_percent_min), time(day.down_s), time(day.observed_s)];
     });
     put('days',
-      el('p', {}, el('b', {}, total), ' over the observed ' + time(observed) + ' of the last 90 days', down > 0 ? '; down for ' + time(down) : '', '.'),
+      el('p', {}, el('b', {}, total), over > 0 ? ' over the ' + time(over) + ' of the last 90 days for which it is known' : '', observed > over ? '; unknown for ' + time(observed - over) : '', down > 0 ? '; down for ' + time(down) : '', '.'),
       el('figure', {}, picture),
       el('div', { class: 'row soft small' }, el('span', {}, utcDay(all[0])), el('span', {}, 'today (UTC)')),
-      el('p', { class: 'soft small' }, 'A short mark below a day: less than 99.99%, or down. A long mark: less than 99%, or down for 5 minutes. Grey: no polls. ' +
-        'Availability is 100% while Ceph reports HEALTH_OK, otherwise the share of placement groups that take I/O.'),
+      el('p', { class: 'soft small' }, 'A short mark below a day: less than 99.99%, or down. A long mark: less than 99%, or down for 5 minutes. Grey: not observed, or unknown. ' +
+        'Availability is the lower of two values. By the monitors, it is 100% while Ceph reports HEALTH_OK, otherwise the share of placement groups that take I/O. ' +
+        'By Benthic\u2019s own requests, it is the share of placement groups whose OSD answers.'),
       lines.length ? fold('days', 'Day by day', false, () => el('div', { class: 'scroll', tabindex: 0 },
         table([['Day (UTC)'], ['Availability'], ['Least'], ['Down'], ['Observed']], lines, 'cards'))) : null);
   }
@@ -305,21 +352,25 @@
   function osdRow(own, osds) {
     const osd = osds.get(own.osd);
     if (!osd) return el('li', {}, el('span', {}, 'osd.' + own.osd), el('span', { class: 'soft' }, 'not known'), el('span', {}));
-    const tone = osd.up ? (osd.in ? 'ok' : 'warn') : osd.in ? 'bad' : 'warn';
+    const isSilent = osd.up && osd.answers === false;
+    const tone = isSilent ? 'bad' : osd.up ? (osd.in ? 'ok' : 'warn') : osd.in ? 'bad' : 'warn';
     const used = share(osd.used_bytes, osd.total_bytes);
     return el('li', {},
       el('span', {}, 'osd.' + own.osd),
-      el('span', { class: tone }, el('span', { class: 'state' }, (osd.up ? 'up' : 'down') + (osd.in ? '' : ', out')), own.device_class ? el('span', { class: 'soft' }, ' ' + own.device_class) : null,
+      el('span', { class: tone }, el('span', { class: 'state' }, (isSilent ? 'up, no answer' : osd.up ? 'up' : 'down') + (osd.in ? '' : ', out')), own.device_class ? el('span', { class: 'soft' }, ' ' + own.device_class) : null,
         osd.commit_latency_ms >= 100 ? el('span', { class: 'soft' }, ' ' + ms(osd.commit_latency_ms)) : null),
       known(used) ? bar(used, sharePercent(used), fillTone(used)) : el('span', { class: 'soft' }, 'size not known'));
   }
 
   function place(one, key, depth, osds) {
     const used = share(one.used_bytes, one.total_bytes);
-    const isHurt = one.osds_up < one.osds;
+    const isSeen = known(one.osds_up), isHurt = isSeen && (one.osds_up < one.osds || one.osds_silent > 0);
     const line = el('span', { class: 'line-of' },
       el('span', {}, el('b', {}, one.name), ' ', el('span', { class: 'soft small' }, one.type)),
-      el('span', { class: isHurt ? 'bad' : 'ok' }, el('span', { class: 'state small' }, one.osds_up + ' of ' + one.osds + ' up'), one.osds_in < one.osds ? el('span', { class: 'soft small' }, ', ' + one.osds_in + ' in') : null),
+      el('span', { class: !isSeen ? 'unknown' : isHurt ? 'bad' : 'ok' },
+        el('span', { class: 'state small' }, isSeen ? one.osds_up + ' of ' + one.osds + ' up' : 'unknown'),
+        one.osds_silent > 0 ? el('span', { class: 'state small' }, ', ' + one.osds_silent + ' without answer') : null,
+        isSeen && one.osds_in < one.osds ? el('span', { class: 'soft small' }, ', ' + one.osds_in + ' in') : null),
       known(used) ? bar(used, sharePercent(used), fillTone(used)) : el('span', {}));
     if (one.is_repeated) return el('div', { class: 'place' }, line, el('p', { class: 'soft small' }, 'is listed above'));
     const isOpen = depth < 1 || (depth < 3 && (osds.size <= 24 || isHurt));
@@ -329,19 +380,23 @@
   }
 
   function tree() {
-    const osds = new Map(data.report.numbers.osds.map((osd) => [osd.osd, osd]));
-    put('tree', data.places.length ? data.places.map((root, index) => place(root, 'tree/' + index + ':' + root.name, 0, osds)) : el('p', { class: 'soft' }, 'The CRUSH tree could not be read.'));
+    put('tree', part('places', (is) => {
+      const osds = new Map((is.osds || []).map((osd) => [osd.osd, osd]));
+      return el('div', {}, is.places.map((root, index) => place(root, 'tree/' + index + ':' + root.name, 0, osds)));
+    }));
   }
 
   const takesIo = (state) => /\bactive\b/.test(state) && !/\b(stale|laggy)\b/.test(state);
   function pgs() {
-    const all = data.report.numbers, total = all.pgs;
-    const states = Object.entries(all.pgs_by_state).sort((a, b) => b[1] - a[1]);
-    const old = data.report.is_stale ? el('p', { class: 'soft small' }, 'This is the manager\u2019s last report, which is stale.') : null;
-    put('pgs', old, states.length ? table([['State', 'text'], ['Takes I/O'], ['Placement groups'], ['Share', 'wide']], states.map(([state, number]) => [
+    const own = data.report.numbers.osd_answers, silent = own ? own.silent.length : 0;
+    const old = data.report.is_stale ? 'This is the manager\u2019s last report, which is stale.'
+      : silent ? 'This is the manager\u2019s last report. Since then, ' + several(silent, 'OSD') + ' did not answer Benthic.' : null;
+    const shares = (total, states) => (states.length ? table([['State', 'text'], ['Takes I/O'], ['Placement groups'], ['Share', 'wide']], states.map(([state, number]) => [
       state, el('span', { class: takesIo(state) ? 'ok' : 'bad' }, el('span', { class: 'state' }, takesIo(state) ? 'yes' : 'no')),
       count(number), bar(share(number, total), sharePercent(share(number, total)), takesIo(state) ? (state === 'active+clean' ? 'ok' : 'warn') : 'bad')]), 'cards')
-      : el('p', { class: 'soft' }, 'There are none, or they could not be seen.'));
+      : el('p', { class: 'soft' }, 'There are none.'));
+    put('pgs', el('div', { class: old ? 'unknown' : null }, old ? el('p', { class: 'soft small' }, old) : null,
+      part('pgs_by_state', (is) => shares(is.pgs, Object.entries(is.pgs_by_state).sort((a, b) => b[1] - a[1])))));
   }
 
   function pools() {
@@ -353,13 +408,13 @@
     };
     const taking = (pool) => (known(pool.pgs_taking_io) && pool.pgs_taking_io < pool.pgs
       ? el('span', { class: 'bad' }, el('span', { class: 'state' }, count(pool.pgs_taking_io) + ' of ' + count(pool.pgs) + ' take I/O')) : count(pool.pgs));
-    put('pools', data.pools.length ? table([['Pool', 'text'], ['Kept as'], ['PGs'], ['Stored'], ['Objects'], ['Reads'], ['Writes'], ['Primaries at']],
-      data.pools.map((pool) => [pool.pool, kept(pool), taking(pool), bytes(pool.stored_bytes), count(pool.objects), io(pool, 'read'), io(pool, 'write'), led(pool)]), 'cards')
-      : el('p', { class: 'soft' }, 'There are none, or they could not be seen.'));
+    const list = (all) => (all.length ? table([['Pool', 'text'], ['Kept as'], ['PGs'], ['Stored'], ['Objects'], ['Reads'], ['Writes'], ['Primaries at']],
+      all.map((pool) => [pool.pool, kept(pool), taking(pool), bytes(pool.stored_bytes), count(pool.objects), io(pool, 'read'), io(pool, 'write'), led(pool)]), 'cards')
+      : el('p', { class: 'soft' }, 'There are none.'));
+    put('pools', part('pools', (is) => list(is.pools)));
   }
 
   function classes() {
-    const libraries = data.report.numbers.libraries;
     const library = (one) => el('article', { class: 'finding ' + (one.builds.length > 1 || one.without.length ? 'warn' : 'ok') },
       el('h3', {}, one.name),
       one.builds.map((build) => el('p', {}, 'build ' + build.build + ' in ' + several(build.osds.length, 'OSD'))),
@@ -371,7 +426,7 @@
       return calls ? calls.classes.find((sums) => sums.class === one.class) : undefined;
     };
     put('classes',
-      libraries.length ? libraries.map(library) : el('p', { class: 'soft' }, 'No OSD is known to have a class library of Benthic.'),
+      part('libraries', (is) => (is.libraries.length ? el('div', {}, is.libraries.map(library)) : el('p', { class: 'soft' }, 'No OSD is known to have a class library built with Benthic.'))),
       data.classes.length ? table([['Class', 'text'], ['Library'], ['Calls'], ['Failures'], ['Time'], ['Purpose', 'text']],
         data.classes.map((one) => [one.class, one.library + (one.version === 1 ? '' : ', version ' + one.version), ...called(sums(one)), one.summary]), 'cards') : null,
       data.classes.length ? fold('classes', 'Method by method', false, () =>
@@ -430,6 +485,7 @@
     byId('old-since').textContent = data ? 'The state below was last seen ' + time(seconds) + ' ago.' : '';
     byId('old').hidden = !what;
     byId('all').classList.toggle('stale', what !== '');
+    if (data) document.title = (what ? 'Stale: ' : '') + verdictOf().word + ' \u00b7 cluster status';
     if (data) byId('age').textContent = 'seen ' + time(seconds) + ' ago';
   }
 

@@ -1,0 +1,94 @@
+//! The last known values of what a poll did not see, each with its time.
+
+use benthic_ceph::health::overview::Overview;
+use benthic_ceph::health::report::Report;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+#[derive(Default)]
+pub struct LastKnown(BTreeMap<String, Known>);
+
+/// A value, and the time of the last poll that saw it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Known {
+    unix_s: u64,
+    value: Value,
+}
+
+impl LastKnown {
+    /// Keeps what this poll saw, and returns the last known values of everything else.
+    pub fn update(&mut self, report: &Report, overview: &Overview) -> BTreeMap<String, Known> {
+        let mut unseen = BTreeMap::new();
+        for (name, value) in parts(report, overview) {
+            if !value.is_null() {
+                self.0.insert(name, Known { unix_s: report.unix_s, value });
+            } else if let Some(last) = self.0.get(&name) {
+                unseen.insert(name, last.clone());
+            }
+        }
+        unseen
+    }
+}
+
+/// The values of a poll: the fields of `numbers`, and what the page shows beside them. Unknown
+/// values are null.
+fn parts(report: &Report, overview: &Overview) -> Map<String, Value> {
+    let numbers = &report.numbers;
+    let mut parts = match json!(numbers) {
+        Value::Object(parts) => parts,
+        _ => Map::new(),
+    };
+    for field in &numbers.unknown {
+        parts.insert((*field).to_owned(), Value::Null);
+    }
+    // An empty tree was not read: every cluster has a root.
+    let places = (!overview.places.is_empty()).then_some(&overview.places);
+    for (name, value) in [
+        ("availability_percent", json!(report.availability_percent)),
+        ("io", json!(overview.io)),
+        ("recovery", json!(overview.recovery)),
+        ("places", json!(places)),
+        ("pools", json!(numbers.knows("pools").then_some(&overview.pools))),
+    ] {
+        parts.insert(name.to_owned(), value);
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LastKnown;
+    use benthic_ceph::health::judge::judge;
+    use benthic_ceph::health::overview::overview;
+    use benthic_ceph::health::snapshot::Snapshot;
+    use serde_json::json;
+
+    #[test]
+    fn unseen_values_keep_the_time_when_they_were_seen() {
+        let mut known = LastKnown::default();
+        let mut update = |snapshot: &Snapshot| {
+            let report = judge(snapshot);
+            json!(known.update(&report, &overview(snapshot, &report)))
+        };
+        let unseen = Snapshot { now_unix_s: 1, ..Snapshot::default() };
+        assert_eq!(update(&unseen), json!({}), "nothing was ever seen");
+        let seen = Snapshot {
+            now_unix_s: 2,
+            fsid: "a".to_owned(),
+            map: serde_json::from_value(json!({ "pools": [], "osds": [{ "osd": 7, "up": 1, "in": 1 }] }))
+                .ok(),
+            ..Snapshot::default()
+        };
+        let last = update(&seen);
+        assert!(last["osds"].is_null() && last["pools"].is_null(), "{last}");
+        let last = update(&Snapshot { now_unix_s: 9, ..Snapshot::default() });
+        assert_eq!(
+            (&last["osds"]["unix_s"], &last["osds"]["value"][0]["osd"]),
+            (&json!(2), &json!(7)),
+            "{last}"
+        );
+        assert_eq!(last["pools"], json!({ "unix_s": 2, "value": [] }), "no pool is a value too");
+        assert!(last["io"].is_null(), "{last}");
+    }
+}
