@@ -33,7 +33,7 @@ fn the_demo_runs_in_osds_and_reports_network_traffic() {
     assert_eq!(home.ok(&verify).lines().count() as u64, objects);
     let page = String::from_utf8(home.read("benthic-demo.html")).unwrap();
     assert!(page.contains("crossed the network") && page.contains("<svg") && !page.contains("NaN"), "{page}");
-    home.ok(&["pool", "rm", "--store", &store, "demo-in-osds"]);
+    home.ok(&["pool", "rm", "--store", &store, "demo-in-osds", "--yes", "demo-in-osds"]);
 }
 
 #[test]
