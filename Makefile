@@ -49,7 +49,7 @@ demo-sql: ceph-packages toolchain ## run the table experiment on a temporary Cep
 	$(CARGO) build --release $(SELECTION) --lib --bins
 	@mkdir -p $(DEMO_SQL_DIR) $(TEST_DIR)
 	@benthic=target/release/benthic; cluster=$(TEST_DIR)/demo-sql; \
-	remove() { [ ! -e $$cluster/benthic-cluster.json ] || $$benthic cluster down --remove --dir $$cluster >/dev/null; }; \
+	remove() { [ ! -e $$cluster/benthic-cluster.json ] || $$benthic cluster down --remove --yes $$(basename $$cluster) --dir $$cluster >/dev/null; }; \
 	remove; trap remove EXIT; trap 'exit 130' INT TERM; \
 	far=; [ "$$(id -u)" != 0 ] || far="--sites far --rtt-ms 10 --mbit-per-s 100"; \
 	$$benthic cluster up $$far --dir $$cluster && \
@@ -161,7 +161,7 @@ test-ceph: toolchain ceph-packages python s3 s3-clients-env s3-packages page-pac
 	@benthic=target/release/benthic; \
 	clusters() { find $(TEST_DIR) -name benthic-cluster.json -printf '%h\n' 2>/dev/null; }; \
 	remove() { \
-		for dir in $$(clusters); do $$benthic cluster down --remove --dir $$dir; done; \
+		for dir in $$(clusters); do $$benthic cluster down --remove --yes $$(basename $$dir) --dir $$dir; done; \
 		[ -n "$$(clusters)" ] || rm -rf $(TEST_DIR); \
 	}; \
 	remove; trap remove EXIT; trap 'exit 130' INT TERM; \

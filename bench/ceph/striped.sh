@@ -10,7 +10,7 @@ set -euo pipefail
 benthic=$(realpath "${BENTHIC:-target/release/benthic}")
 rounds=${ROUNDS:-3} mib=${MIB:-256} in_flight=16 bench_s=6
 dir=$(mktemp -d "${TMPDIR:-/tmp}/benthic-stripe-XXXXXX")
-down() { [ ! -e "$dir/cluster/benthic-cluster.json" ] || "$benthic" cluster down --remove --dir "$dir/cluster" >&2; }
+down() { [ ! -e "$dir/cluster/benthic-cluster.json" ] || "$benthic" cluster down --remove --yes cluster --dir "$dir/cluster" >&2; }
 trap 'down; rm -rf "$dir"' EXIT
 trap 'exit 130' INT TERM
 export BENTHIC_STORE="ceph:?conf=$dir/cluster/ceph.conf"

@@ -65,7 +65,7 @@ pub fn run(cluster: &Cluster, rounds: usize, quick: bool) -> Outcome<Vec<Row>> {
         rados("write", &["-b", &size, "--no-cleanup"])?;
         // `benthic bench` checks lengths, not data, so turn off the verification of `rados bench`.
         rows.push(compare("random read", "rand", &[], &["--no-verify"])?);
-        output(&mut cluster.benthic(["pool", "rm", &pool]))?;
+        output(&mut cluster.benthic(["pool", "rm", &pool, "--yes", &pool]))?;
     }
     Ok(rows)
 }

@@ -79,7 +79,9 @@ impl Cluster {
     }
 
     fn remove(&self) -> Outcome {
-        run(self.benthic(["cluster", "down", "--remove", "--dir"]).arg(&self.dir))
+        let name = self.dir.file_name().ok_or("the cluster's directory has no name")?;
+        let mut down = self.benthic(["cluster", "down", "--remove", "--yes"]);
+        run(down.arg(name).arg("--dir").arg(&self.dir))
     }
 }
 

@@ -44,7 +44,7 @@ impl Server {
         };
         let host = text("url")?.trim_start_matches("http://").trim_end_matches('/').to_owned();
         let mut remove = Command::new(setting.benthic_s3.with_file_name("benthic"));
-        remove.args(["--store", store, "pool", "rm", &pool]);
+        remove.args(["--store", store, "pool", "rm", &pool, "--yes", &pool]);
         let keys = (text("access_key")?, text("secret_key")?);
         Server::new("benthic", host, keys, child, vec![remove]).await
     }

@@ -4,6 +4,7 @@
 //! - [`classes`] installs class libraries where OSDs load them.
 //! - [`placement`] shows which sites hold the primaries of a pool, and moves them to one site.
 //! - [`pgs`] reports how many placement groups pools have and should have.
+//! - [`pools`] reports what a pool holds, and which other users it serves.
 //! - [`health`] reports the state of a cluster, the causes, and the next steps.
 //!
 //! [`local`] and [`classes`] know Ceph only by its programs and their documented output. The other
@@ -19,5 +20,6 @@ pub mod local;
 pub mod osds;
 pub mod pgs;
 pub mod placement;
+pub mod pools;
 
 pub use benthic_rados::{CLASS_LIBRARY, RadosStore};

@@ -78,6 +78,12 @@ pub fn check_namespace(namespace: &str) -> Result<()> {
 /// Listings of all namespaces omit them, and tools for single objects do not write to them.
 pub const RESERVED_NAMESPACE_PREFIX: &str = "benthic.";
 
+/// The reserved namespace that holds the heads of a pool's tables, each under the table's name.
+pub const TABLES_NAMESPACE: &str = "benthic.tables";
+
+/// The reserved namespace that holds the index of S3 buckets, by default.
+pub const S3_NAMESPACE: &str = "benthic.s3";
+
 /// Returns true if Benthic reserves the namespace; see [`RESERVED_NAMESPACE_PREFIX`].
 pub fn is_reserved_namespace(namespace: &str) -> bool {
     namespace.starts_with(RESERVED_NAMESPACE_PREFIX)

@@ -29,7 +29,7 @@ pub enum Failure {
     /// An error with a kind. Its row in [`benthic_core::error::ERROR_TABLE`] gives the exit status
     /// (3 to 15).
     Error(Error),
-    /// Invalid arguments that clap cannot detect.
+    /// Invalid arguments that clap cannot detect, or a deletion that was not confirmed.
     Usage(String),
     /// Some items of many failed. The command has listed each failure.
     Some { failed: u64, of: u64 },

@@ -7,6 +7,8 @@
 
 #[cfg(feature = "cli")]
 mod command_line;
+#[cfg(feature = "cli")]
+pub mod confirm;
 pub mod copy;
 pub mod exit;
 pub mod html;

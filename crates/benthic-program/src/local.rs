@@ -1,5 +1,6 @@
 //! Local files and standard input. Reads return whole files, up to the object size limit. Writes
-//! replace a file completely or not at all. All functions block, except [`read_stdin`].
+//! replace a file completely or not at all. All functions block, except [`read_stdin`]
+//! and [`read_line`].
 
 use crate::exit::{Failure, Outcome};
 use crate::interrupt;
@@ -7,11 +8,14 @@ use benthic_core::error::errno;
 use benthic_core::{Action, Error, ErrorKind, Result, limits};
 use bytes::Bytes;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, Read, StdinLock, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 use tempfile::NamedTempFile;
+
+/// Limit of a line of standard input, in bytes.
+const LINE_BYTES_MAX: u64 = 4_096;
 
 /// A file's content and modification time.
 pub struct Content {
@@ -76,13 +80,33 @@ pub fn read_file(path: &Path) -> Result<Content> {
 /// `LimitExceeded` if the input is larger than an object may be; [`Failure::Interrupted`] after a
 /// signal.
 pub async fn read_stdin() -> Outcome<Bytes> {
+    from_stdin(|stdin| read_limited(stdin, 0, failed("cannot read standard input", Path::new("-")))).await
+}
+
+/// Reads a line of standard input, without its end. Returns early after a signal. A line that is
+/// too long for any name is cut off.
+///
+/// # Errors
+/// [`Failure::Interrupted`] after a signal; those of the file system.
+pub async fn read_line() -> Outcome<String> {
+    from_stdin(|stdin| {
+        let mut line = Vec::new();
+        stdin
+            .take(LINE_BYTES_MAX)
+            .read_until(b'\n', &mut line)
+            .map_err(failed("cannot read standard input", Path::new("-")))?;
+        Ok(String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']).to_owned())
+    })
+    .await
+}
+
+async fn from_stdin<T: Send + 'static>(
+    read: impl FnOnce(&mut StdinLock<'_>) -> Result<T> + Send + 'static,
+) -> Outcome<T> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     // A blocking read from a terminal cannot be cancelled. A detached thread performs it, so that
     // the process can exit without waiting for it.
-    std::thread::spawn(move || {
-        let failed = failed("cannot read standard input", Path::new("-"));
-        sender.send(read_limited(&mut io::stdin().lock(), 0, failed))
-    });
+    std::thread::spawn(move || sender.send(read(&mut io::stdin().lock())));
     tokio::select! {
         read = receiver => match read {
             Ok(read) => Ok(read?),

@@ -4,7 +4,7 @@
 use crate::output::Output;
 use crate::store::{DEFAULT_URI, OpenStore, nearest, open};
 use crate::uri::StoreUri;
-use benthic_core::{ClassInfo, ClassRegistry, Error, ErrorKind, Pool, Result, Store};
+use benthic_core::{ClassInfo, ClassRegistry, Error, ErrorKind, Pool, Result, Store, names};
 use benthic_rados::RadosStore;
 use serde_json::json;
 use std::sync::Arc;
@@ -104,7 +104,20 @@ impl Session {
         let store = self.store().await?;
         match store.open_pool(name).await {
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                Err(no_such_pool(name, &store.list_pools().await?))
+                Err(no_such_pool(name, &store.list_pools().await?, true))
+            }
+            opened => opened,
+        }
+    }
+
+    /// Like [`Session::pool`], but to remove the pool or something in it: the error does not suggest
+    /// to create the pool. The pool may have any name, because other programs create pools, too.
+    pub async fn pool_for_removal(&self, name: &str) -> Result<Arc<dyn Pool>> {
+        let store = self.store().await?;
+        match store.open_pool(name).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                names::check_pool_name(name)?;
+                Err(no_such_pool(name, &store.list_pools().await?, false))
             }
             opened => opened,
         }
@@ -147,9 +160,10 @@ impl Session {
     }
 }
 
-fn no_such_pool(name: &str, pools: &[String]) -> Error {
+fn no_such_pool(name: &str, pools: &[String], may_create: bool) -> Error {
     let hint = match nearest(name, pools.iter().map(String::as_str)) {
         Some(pool) => format!("did you mean {pool:?}?"),
+        None if !may_create => "`benthic pool ls` lists the pools".to_owned(),
         None if pools.is_empty() => format!("`benthic pool create {name}` creates it"),
         None => format!("`benthic pool ls` lists the pools, `benthic pool create {name}` creates this one"),
     };

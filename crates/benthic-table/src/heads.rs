@@ -1,8 +1,9 @@
 //! Reads and replaces heads. Every change of a table is a compare-and-swap of its head.
 
 use crate::head::{HEAD_BYTES_MAX, Head, TableState};
-use crate::ids::{HEADS_NAMESPACE, Id, head_object};
+use crate::ids::{Id, head_object};
 use crate::pause::pause;
+use benthic_core::names::TABLES_NAMESPACE;
 use benthic_core::{
     Clock, Environment, Error, ErrorKind, Fetch, ListRequest, Namespaces, ObjectId, Pool, Result, Stopwatch,
     WriteOp,
@@ -176,7 +177,7 @@ pub(crate) async fn list_names(pool: &Arc<dyn Pool>, namespace: &str) -> Result<
 }
 
 pub(crate) async fn table_names(pool: &Arc<dyn Pool>) -> Result<Vec<String>> {
-    let mut names = list_names(pool, HEADS_NAMESPACE).await?;
+    let mut names = list_names(pool, TABLES_NAMESPACE).await?;
     names.sort_unstable();
     Ok(names)
 }

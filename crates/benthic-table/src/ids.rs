@@ -1,10 +1,9 @@
 //! Names of tables and of the objects of a table.
 
+use benthic_core::names::TABLES_NAMESPACE;
 use benthic_core::{Environment, Error, ErrorKind, ObjectId, Result};
 use std::fmt;
 
-/// The namespace that holds the heads of a pool's tables.
-pub const HEADS_NAMESPACE: &str = "benthic.tables";
 /// Prefix of the namespace of a table's other objects; the table's id follows.
 pub const TABLE_NAMESPACE_PREFIX: &str = "benthic.table.";
 /// Limit of a table's name, in bytes of UTF-8.
@@ -55,7 +54,7 @@ pub fn check_table_name(name: &str) -> Result<()> {
 /// The object that holds the head of the table with this name.
 pub fn head_object(table: &str) -> Result<ObjectId> {
     check_table_name(table)?;
-    ObjectId::in_namespace(HEADS_NAMESPACE, table)
+    ObjectId::in_namespace(TABLES_NAMESPACE, table)
 }
 
 /// The content of a table's object.

@@ -1,11 +1,11 @@
-use super::{HEADS_NAMESPACE, Id, Role, TableObject, check_table_name};
-use benthic_core::names::is_reserved_namespace;
+use super::{Id, Role, TableObject, check_table_name};
+use benthic_core::names::{TABLES_NAMESPACE, is_reserved_namespace};
 use benthic_core::{Environment, ErrorKind};
 use std::collections::HashSet;
 
 #[test]
 fn the_namespaces_of_tables_are_reserved() {
-    assert!(is_reserved_namespace(HEADS_NAMESPACE));
+    assert!(is_reserved_namespace(TABLES_NAMESPACE));
     assert!(is_reserved_namespace(&Id(0xabc).namespace()));
 }
 

@@ -165,18 +165,24 @@ impl Table {
     /// The tables of a pool, sorted by name, including tables that are being dropped or are
     /// damaged.
     pub async fn list(pool: Arc<dyn Pool>) -> Result<Vec<TableEntry>> {
-        let (mut tables, environment) = (Vec::new(), Environment::default());
+        let mut tables = Vec::new();
         for name in table_names(&pool).await? {
-            let head = match HeadStore::new(Arc::clone(&pool), &name, &environment) {
-                Ok(heads) => heads.read().await.map(|(head, _)| head),
-                Err(error) => Err(error),
-            };
+            let head = Table::read_head(Arc::clone(&pool), &name).await;
             // Skip a table that was removed since the listing.
             if !matches!(&head, Err(error) if error.kind() == ErrorKind::NotFound) {
                 tables.push(TableEntry { name, head });
             }
         }
         Ok(tables)
+    }
+
+    /// Reads the head of a table in any state, also of one that is being dropped.
+    ///
+    /// # Errors
+    /// `NotFound`, `Corrupt`, `Unsupported`; `InvalidArgument` for an invalid name.
+    pub async fn read_head(pool: Arc<dyn Pool>, name: &str) -> Result<Head> {
+        let heads = HeadStore::new(pool, name, &Environment::default())?;
+        Ok(heads.read().await?.0)
     }
 
     pub fn name(&self) -> &str {

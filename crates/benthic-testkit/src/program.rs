@@ -56,7 +56,22 @@ impl Home {
     }
 
     pub fn pipe(&self, args: &[&str], input: &[u8]) -> Output {
-        let mut command = self.command(args);
+        Home::feed(self.command(args), input)
+    }
+
+    /// Runs a call on a terminal, where a user types `typed` and then Ctrl-D. The standard output of
+    /// the result is everything that the terminal showed.
+    pub fn on_terminal(&self, args: &[&str], typed: &str) -> Output {
+        let quote = |word: &str| format!("'{}'", word.replace('\'', r"'\''"));
+        let words = [&[self.program], self.first_args, args].concat();
+        let line = words.into_iter().map(quote).collect::<Vec<_>>().join(" ");
+        let mut command = Command::new("script");
+        command.args(["--quiet", "--return", "--command", &line, "/dev/null"]).current_dir(self.dir());
+        command.env_remove("BENTHIC_STORE").env("SHELL", "/bin/sh");
+        Home::feed(command, typed.as_bytes())
+    }
+
+    fn feed(mut command: Command, input: &[u8]) -> Output {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("a program that starts");
         let mut stdin = child.stdin.take().expect("a pipe");

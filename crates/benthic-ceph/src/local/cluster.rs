@@ -3,9 +3,10 @@
 use super::daemon::{self, Daemon};
 use super::layout::{self, Marker};
 use super::sites;
-use super::status::{self, DaemonStatus, Readiness, SiteStatus, Status};
+use super::status::{self, DaemonStatus, PoolStatus, Readiness, SiteStatus, Status};
 use super::tools::{self, QUESTION_LIMIT};
 use super::wan;
+use crate::pools::is_of_manager;
 use benthic_core::{Action, Error, ErrorKind, Result};
 use rustix::process::Signal;
 use std::fs::{self, File};
@@ -72,11 +73,33 @@ impl Cluster {
     ///
     /// # Errors
     /// As [`down`](Cluster::down).
-    pub fn remove(self, watch: &mut Watch<'_>) -> Result<bool> {
+    pub fn remove(&self, watch: &mut Watch<'_>) -> Result<bool> {
         let _lock = layout::lock(&self.dir)?;
         self.stop(Signal::KILL, watch)?;
         layout::clear(&self.dir, false)?;
         Ok(fs::remove_dir(&self.dir).is_ok())
+    }
+
+    /// The name of the cluster's directory.
+    pub fn name(&self) -> String {
+        self.dir.file_name().unwrap_or(self.dir.as_os_str()).to_string_lossy().into_owned()
+    }
+
+    /// The pools, except those that Ceph's manager makes for itself. A pool that the manager does
+    /// not report yet counts as empty. A cluster that was never complete has no pools.
+    ///
+    /// # Errors
+    /// `Unavailable` if the monitor does not run or does not answer.
+    pub fn pools(&self) -> Result<Vec<PoolStatus>> {
+        if !self.marker.complete {
+            return Ok(Vec::new());
+        }
+        if Daemon::Mon.pid(&self.conf())?.is_none() {
+            return Err(Error::new(ErrorKind::Unavailable, "the monitor does not run"));
+        }
+        let mut pools = status::pools(&self.ask(&["osd", "pool", "ls"])?, &self.ask(&["df"])?)?;
+        pools.retain(|pool| !is_of_manager(&pool.name));
+        Ok(pools)
     }
 
     /// Kills a daemon (SIGKILL), as a crash would.

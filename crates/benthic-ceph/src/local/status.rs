@@ -135,6 +135,16 @@ pub fn usage(json: &str) -> Result<(u64, u64, Vec<PoolStatus>)> {
     Ok((df.stats.total_used_raw_bytes, df.stats.total_bytes, df.pools.into_iter().map(pool).collect()))
 }
 
+/// Parses the JSON of `ceph osd pool ls` and `ceph df`: all pools. `df` lacks pools that no OSD has
+/// reported yet.
+pub fn pools(pool_ls: &str, df: &str) -> Result<Vec<PoolStatus>> {
+    let (names, (_, _, mut reported)) = (parse::<Vec<String>>(pool_ls)?, usage(df)?);
+    let is_new = |name: &String| !reported.iter().any(|pool| pool.name == *name);
+    let new: Vec<String> = names.into_iter().filter(is_new).collect();
+    reported.extend(new.into_iter().map(|name| PoolStatus { name, objects: 0, stored_bytes: 0 }));
+    Ok(reported)
+}
+
 /// Parses the JSON of `ceph osd dump` and `ceph mgr dump`: the daemons that the monitor considers
 /// running, each with a number that changes when the daemon restarts.
 pub fn incarnations(osd_dump: &str, mgr_dump: &str) -> Result<Vec<(Daemon, u64)>> {

@@ -60,7 +60,7 @@ fn address(text: &str) -> Result<ObjectAddress> {
 }
 
 async fn remove(session: &Session, address: &ObjectAddress, args: &RmArgs) -> Outcome {
-    let (pool, object) = (session.pool(&address.pool).await?, address.object.clone());
+    let (pool, object) = (session.pool_for_removal(&address.pool).await?, address.object.clone());
     if args.stripe {
         let at = commands::striped(session, pool, object).await?;
         let lock_wait = Duration::from_secs(args.lock_wait.unwrap_or(WAIT_DEFAULT_S));

@@ -64,7 +64,7 @@ fn the_guide_leads_from_nothing_to_a_class_in_an_osd() {
     let scratch = tempfile::tempdir().unwrap();
     // Removes the cluster even if the script fails.
     let script = format!(
-        "trap 'benthic cluster down --remove --dir \"$(dirname \"$CEPH_CONF\")\" >&2 || true' EXIT\n{script}\ntrap - EXIT"
+        "trap 'benthic cluster down --remove --yes benthic-cluster --dir \"$(dirname \"$CEPH_CONF\")\" >&2 || true' EXIT\n{script}\ntrap - EXIT"
     );
     let run = Command::new("bash")
         .args(["-euo", "pipefail", "-c", &script])
@@ -142,7 +142,7 @@ fn every_osd_lists_its_classes() {
     assert!(home.fails(7, &["--store", &store, "class", "show", "nothing"]).contains("benthic class ls"));
     // Ceph's own classes are called unchanged: `refcount` rejects the input as invalid.
     home.fails(6, &["--store", &store, "exec", "classes-ls/o", "refcount", "read", "?"]);
-    home.ok(&["--store", &store, "pool", "rm", "classes-ls"]);
+    home.ok(&["--store", &store, "pool", "rm", "classes-ls", "--yes", "classes-ls"]);
 }
 
 #[test]

@@ -104,7 +104,13 @@ fn a_cluster_lives_through_crashes_and_stops() {
     assert_eq!(beside["health"], "HEALTH_OK", "{beside}");
     home.ok(&["cluster", "down", "--dir", "second"]);
     home.file("second/notes.txt", "mine");
-    assert!(home.ok(&["cluster", "down", "--remove", "--dir", "second"]).contains("other files stay"));
+    let remove = ["cluster", "down", "--remove", "--dir", "second"];
+    let refused = home.fails(2, &remove);
+    assert!(
+        refused.contains("unknown contents (the monitor does not run); add --yes second to confirm"),
+        "{refused}"
+    );
+    assert!(home.ok(&[&remove[..], &["--yes", "second"]].concat()).contains("other files stay"));
     assert_eq!(tree(&home.path("second")), ["notes.txt"]);
     let pid_before = daemon(&status(&home), "osd.1")["pid"].clone();
     assert_eq!(pid_before, daemon(&first, "osd.1")["pid"], "the first cluster was left alone");
@@ -171,7 +177,20 @@ fn a_cluster_lives_through_crashes_and_stops() {
     fs::rename(home.path("benthic-cluster/osd.away"), home.path("benthic-cluster/osd.0")).unwrap();
     home.ok(&["cluster", "start", "osd.0"]);
 
-    assert!(home.ok(&["cluster", "down", "--remove"]).contains("removed"));
+    // A cluster with pools is removed only after a confirmation.
+    let remove = ["cluster", "down", "--remove"];
+    for (options, expected) in [
+        (&[][..], "1 pool (p), about 1 object with about 14 B"),
+        (&["--json"], "add --yes benthic-cluster to confirm"),
+        (&["--yes", "p"], r#"the name of the cluster is "benthic-cluster", not "p""#),
+    ] {
+        let refused = home.fails(2, &[&remove[..], options].concat());
+        assert!(refused.contains(expected), "{options:?}: {refused}");
+    }
+    assert!(!home.on_terminal(&remove, "yes\n").status.success());
+    assert_eq!(read(), "hello, cluster");
+    let removed = home.on_terminal(&remove, "benthic-cluster\n");
+    assert!(printed(&removed, &remove).contains("the cluster is removed"));
     assert!(!home.path("benthic-cluster").exists());
     assert!(home.fails(3, &["cluster", "status"]).contains("benthic cluster up"));
 }
@@ -249,6 +268,8 @@ fn an_interrupted_up_can_be_repeated() {
     let repeated = home.json(&["cluster", "up"]).remove(0);
     assert_eq!((&repeated["up"], &repeated["health"]), (&"created".into(), &"HEALTH_OK".into()));
     assert_eq!(status(&home)["daemons"].as_array().unwrap().len(), 3, "one OSD, as was asked for first");
+    // A cluster without pools is removed without a question.
+    home.ok(&["cluster", "down", "--remove"]);
 }
 
 #[test]

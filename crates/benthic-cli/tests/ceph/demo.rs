@@ -36,7 +36,7 @@ fn the_demo_runs_in_osds_and_reports_network_traffic() {
         page.contains("moved over the network") && page.contains("<svg") && !page.contains("NaN"),
         "{page}"
     );
-    home.ok(&["pool", "rm", "--store", &store, "demo-in-osds"]);
+    home.ok(&["pool", "rm", "--store", &store, "demo-in-osds", "--yes", "demo-in-osds"]);
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod failures;
 mod health;
 mod neighbours;
 mod placement;
+mod pools;
 mod sites;
 mod status;
 mod stripe;

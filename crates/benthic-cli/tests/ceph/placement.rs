@@ -478,7 +478,7 @@ fn a_plan_needs_a_second_site() {
     let plans = ["plan", "--pool", &pool, "--primary-site"];
     let site = shown.lines().nth(2).unwrap().split_whitespace().next().unwrap().to_owned();
     let error = failed(&placement(&[&plans[..], &[&site]].concat()), 6);
-    home.ok(&["--store", &store, "pool", "rm", &pool]);
+    home.ok(&["--store", &store, "pool", "rm", &pool, "--yes", &pool]);
     assert!(error.contains("only one site"), "{error}");
     let error = home.fails(7, &["--store", "mem:", "placement", "show"]);
     assert!(error.contains("--store ceph:"), "{error}");

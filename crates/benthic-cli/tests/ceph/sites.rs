@@ -118,7 +118,7 @@ fn sites_are_apart_can_be_cut_off_and_leave_nothing() {
     assert_eq!(home.json(&["cluster", "up", "--mbit-per-s", "0"])[0]["up"], "already");
     assert_eq!(status(&home)["mbit_per_s"], Value::Null);
 
-    home.ok(&["cluster", "down", "--remove"]);
+    home.ok(&["cluster", "down", "--remove", "--yes", CLUSTER_DIR]);
     assert!(!dir.exists());
     assert_eq!(left_over(fsid, &dir), [""; 0]);
 }

@@ -53,7 +53,7 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        let _ = self.home.run(&["--store", &shared_store(), "pool", "rm", &self.name]);
+        let _ = self.home.run(&["--store", &shared_store(), "pool", "rm", &self.name, "--yes", &self.name]);
     }
 }
 

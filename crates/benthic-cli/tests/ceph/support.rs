@@ -38,7 +38,7 @@ pub struct ClusterCleanup<'a>(pub &'a Home, pub &'static [&'static str]);
 impl Drop for ClusterCleanup<'_> {
     fn drop(&mut self) {
         for dir in self.1 {
-            let _ = self.0.command(&["cluster", "down", "--remove", "--dir", dir]).output();
+            let _ = self.0.command(&["cluster", "down", "--remove", "--yes", dir, "--dir", dir]).output();
         }
     }
 }

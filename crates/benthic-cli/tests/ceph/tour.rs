@@ -7,7 +7,9 @@ fn the_tour_of_ceph_works() {
     let printed = run_block("ceph", |tour| {
         assert!(tour.contains("cluster up") && tour.contains("down --remove"), "all of it was found");
         // Removes the cluster even if the script fails.
-        format!("trap 'benthic cluster down --remove >&2 || true' EXIT\n{tour}\ntrap - EXIT")
+        format!(
+            "trap 'benthic cluster down --remove --yes benthic-cluster >&2 || true' EXIT\n{tour}\ntrap - EXIT"
+        )
     });
     for expected in [
         "a picture, more or less",

@@ -5,6 +5,7 @@
 mod bench;
 mod checks;
 mod class;
+mod confirm;
 mod copies;
 mod cp;
 mod cp_back;

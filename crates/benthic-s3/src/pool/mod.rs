@@ -21,14 +21,12 @@ mod shard_call;
 mod uploads;
 mod writer;
 
+use benthic_core::names::S3_NAMESPACE;
 use benthic_core::{Environment, Pool, Result, WriteOp};
 use layout::Names;
 use prefetch::LocationCache;
 use reserved_intents::ReservedIntents;
 use std::sync::Arc;
-
-/// Default namespace of the index.
-pub const NAMESPACE: &str = "benthic.s3";
 
 /// Settings of the driver.
 #[derive(Clone)]
@@ -54,7 +52,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
-            namespace: NAMESPACE.to_owned(),
+            namespace: S3_NAMESPACE.to_owned(),
             lease_ms: 10 * 60_000,
             grace_ms: 60 * 60_000,
             outcome_ms: 10 * 60_000,

@@ -150,5 +150,5 @@ def running(engine, dir, *options):
     finally:
         gateway.stop()
         if engine == "ceph":
-            command = [str(PROGRAMS / "benthic"), "--store", gateway.store, "pool", "rm", gateway.pool]
+            command = [str(PROGRAMS / "benthic"), "--store", gateway.store, "pool", "rm", gateway.pool, "--yes", gateway.pool]
             subprocess.run(command, check=True, capture_output=True)

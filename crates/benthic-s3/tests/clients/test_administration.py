@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from gateway import PROGRAMS
 
 
 def test_the_sealing_key_is_not_in_the_store(own_gateway):
@@ -71,6 +72,17 @@ def test_a_gateway_starts_again(own_gateway):
     own_gateway.start()
     assert own_gateway.client().get_object(Bucket="kept", Key="a")["Body"].read() == b"data" * 10_000
     assert own_gateway.run("bucket", "check", "kept")[0]["findings"] == []
+
+
+def test_the_removal_of_the_pool_names_the_buckets(own_gateway):
+    s3 = own_gateway.client()
+    for bucket in ["photos", "video"]:
+        s3.create_bucket(Bucket=bucket)
+    command = [str(PROGRAMS / "benthic"), "--store", own_gateway.store, "pool", "rm", own_gateway.pool]
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert refused.returncode == 2 and "2 S3 buckets (photos, video)" in refused.stderr, refused.stderr
+    assert f"add --yes {own_gateway.pool} to confirm" in refused.stderr
+    assert [found["bucket"] for found in own_gateway.run("bucket", "ls")] == ["photos", "video"]
 
 
 def test_another_sealing_key_is_refused(own_gateway):

@@ -35,7 +35,7 @@ fn a_query_runs_in_the_osds() {
     };
     let table = format!("{POOL}/items");
     // Remove the table of a killed run.
-    run(&["table", "drop", "--force", &table]);
+    run(&["table", "drop", "--force", &table, "--yes", &table]);
     let created = run(&["table", "create", &table, "items.parquet", "--object-size", "1MiB"]);
     assert!(created.status.success(), "{}", String::from_utf8_lossy(&created.stderr));
     let sql = format!(
@@ -49,5 +49,5 @@ fn a_query_runs_in_the_osds() {
     };
     assert!(output.status.success() && counts("objects_pushed="), "{explained}");
     assert!(!counts("refused_unsupported="), "{explained}");
-    assert!(run(&["table", "drop", &table]).status.success());
+    assert!(run(&["table", "drop", &table, "--yes", &table]).status.success());
 }

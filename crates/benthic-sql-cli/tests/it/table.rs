@@ -108,7 +108,7 @@ fn results_have_these_fields_in_json() {
     assert_eq!((keys(&vacuumed), &vacuumed["snapshots_removed"]), (fields.to_vec(), &json!(2)));
     let altered = home.json(&["alter", "lake/t", "--rename", "fare:price"]).remove(0);
     assert_eq!(keys(&altered), held);
-    let dropped = home.json(&["drop", "lake/t"]).remove(0);
+    let dropped = home.json(&["drop", "lake/t", "--yes", "lake/t"]).remove(0);
     assert_eq!(keys(&dropped), ["objects_removed", "pool", "table"]);
 }
 
@@ -335,7 +335,19 @@ fn what_is_dropped_is_gone() {
     home.file("a.parquet", parquet(&trips(0..10)));
     home.ok(&["create", "lake/t", "a.parquet"]);
     assert_eq!(home.objects().len(), 3);
-    assert_eq!(home.ok(&["drop", "lake/t"]), "lake/t: dropped, 2 objects removed\n");
+    home.ok(&["append", "lake/t", "a.parquet"]);
+    for (args, expected) in [
+        (&["drop", "lake/t"][..], "20 rows, 2 objects with "),
+        (&["drop", "lake/t"], ", 3 snapshots; add --yes lake/t to confirm"),
+        (&["drop", "lake/t", "--yes", "t"], r#"the name of the table is "lake/t", not "t""#),
+    ] {
+        let error = home.fails(2, args);
+        assert!(error.contains(expected), "{args:?}: {error}");
+    }
+    let error = home.fails(2, &["--json", "drop", "lake/t"]);
+    assert!(error.contains(r#""kind":"usage""#), "{error}");
+    assert_eq!(home.objects().len(), 5, "nothing was removed");
+    assert_eq!(home.ok(&["drop", "lake/t", "--yes", "lake/t"]), "lake/t: dropped, 4 objects removed\n");
     assert_eq!((home.objects().len(), home.ok(&["ls"]).as_str()), (0, ""));
     home.fails(3, &["show", "lake/t"]);
 }
@@ -352,7 +364,7 @@ fn a_table_with_a_writer_at_work_keeps_its_name_until_forced() {
         drop(table.writer(WriterOptions::default()).await.unwrap());
     });
     assert_eq!(home.json(&["show", "lake/t"])[0]["writers"], 1);
-    let error = home.fails(10, &["drop", "lake/t"]);
+    let error = home.fails(10, &["drop", "lake/t", "--yes", "lake/t"]);
     assert!(error.contains("--force"), "{error}");
     assert_eq!(home.json(&["ls"])[0]["state"], "dropping");
     assert!(home.fails(4, &["create", "lake/t", "a.parquet"]).contains("drop it again"));

@@ -40,7 +40,7 @@ fn an_index_is_made_shown_used_and_dropped() {
     assert_eq!(home.json(&["index", "lake/t", "--drop", "id"])[0]["dropped"], json!(["id"]));
     assert_eq!(home.json(&["show", "lake/t"])[0]["indexes"], json!([]));
     home.ok(&["fsck", "lake/t"]);
-    home.ok(&["drop", "lake/t"]);
+    home.ok(&["drop", "lake/t", "--yes", "lake/t"]);
     assert!(home.objects().is_empty());
 }
 

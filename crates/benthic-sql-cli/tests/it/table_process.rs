@@ -71,7 +71,10 @@ fn a_killed_create_leaves_an_empty_table_and_a_killed_append_the_rows_that_were_
     home.file("a.csv", csv(&trips(0..10)));
     home.ok(&["append", "lake/t", "a.csv"]);
     assert_eq!(home.rows("t").len(), 10);
-    assert!(home.fails(10, &["drop", "lake/t"]).contains("--force"), "the killed one is registered still");
+    assert!(
+        home.fails(10, &["drop", "lake/t", "--yes", "lake/t"]).contains("--force"),
+        "the killed one is registered still"
+    );
     home.ok(&["drop", "lake/t", "--force"]);
     assert_eq!(home.objects().len(), 0);
 }

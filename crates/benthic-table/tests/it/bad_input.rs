@@ -6,8 +6,9 @@ use crate::support::{
     try_append, try_read,
 };
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use benthic_core::names::TABLES_NAMESPACE;
 use benthic_core::{Error, ErrorKind, ObjectId, Pool};
-use benthic_table::ids::{HEADS_NAMESPACE, head_object};
+use benthic_table::ids::head_object;
 use benthic_table::{Definition, SnapshotSelector, Table, VacuumOptions, WriterOptions, vacuum};
 use benthic_testkit::random::Rng;
 use bytes::Bytes;
@@ -41,7 +42,7 @@ fn a_damaged_head_is_refused_and_the_other_tables_are_listed() {
     assert_eq!(refused(b"hello".to_vec()).kind(), ErrorKind::Corrupt);
     let listed = block_on(Table::list(Arc::clone(&pool))).unwrap();
     assert!(listed[0].head.is_err() && listed[1].head.is_ok());
-    assert_eq!(names(&pool, HEADS_NAMESPACE).len(), 2);
+    assert_eq!(names(&pool, TABLES_NAMESPACE).len(), 2);
 }
 
 /// Each kind of damage to a data object and to a file list, at many places.

@@ -4,10 +4,9 @@ use crate::faulty::{FailedWrite, FaultyPool};
 use crate::support::{
     DAY_MS, create, current, definition, environment, ids, memory_pool, names, referred, rows, try_append,
 };
+use benthic_core::names::TABLES_NAMESPACE;
 use benthic_core::{Environment, ErrorKind, Pool, Result};
-use benthic_table::{
-    Definition, Partitioning, Table, VacuumOptions, WriterOptions, drop_table, ids::HEADS_NAMESPACE, vacuum,
-};
+use benthic_table::{Definition, Partitioning, Table, VacuumOptions, WriterOptions, drop_table, vacuum};
 use futures::executor::block_on;
 use std::sync::Arc;
 
@@ -47,7 +46,7 @@ fn crash_everywhere(last: FailedWrite) {
         if faulty.is_well() {
             outcome.unwrap();
             assert!(operations > 40, "operations={operations}");
-            assert_eq!(names(&pool, HEADS_NAMESPACE).len(), 0);
+            assert_eq!(names(&pool, TABLES_NAMESPACE).len(), 0);
             return;
         }
         clock.advance_ms(2 * DAY_MS);
@@ -98,7 +97,7 @@ fn finish_the_drop(pool: &Arc<dyn Pool>, environment: &Environment, context: &st
         assert!(vacuumed.dropped, "{context}");
         assert_eq!(names(pool, &id.namespace()).len(), 0, "{context}");
     }
-    assert_eq!(names(pool, HEADS_NAMESPACE).len(), 0, "{context}");
+    assert_eq!(names(pool, TABLES_NAMESPACE).len(), 0, "{context}");
     create(pool, "t", &definition(), environment);
 }
 

@@ -6,6 +6,7 @@ mod up;
 
 use benthic_ceph::local::{Cluster, Daemon};
 use benthic_core::{Error, ErrorKind, Result};
+use benthic_program::confirm::{Deletion, named, unknown};
 use benthic_program::exit::Outcome;
 use benthic_program::progress::Progress;
 use benthic_program::session::Session;
@@ -17,6 +18,7 @@ use serde_json::json;
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub const EXAMPLES: &str = "The cluster is a real Ceph cluster of plain processes, with all files in one directory. \
     It runs on the loopback interface, or at several sites with a delay between them. It is only for development and \
@@ -71,6 +73,24 @@ pub struct SiteArgs {
     place: ClusterDir,
 }
 
+#[derive(Args)]
+#[command(
+    after_help = "With --remove, the command lists the pools that it deletes and asks for the name of the cluster, which is the \
+    last part of its directory's path; --yes NAME answers without a terminal. A cluster without pools is removed without a \
+    question. A cluster whose monitor does not answer has unknown contents.\n\n\
+    Examples:\n  benthic cluster down\n  benthic cluster down --remove --yes benthic-cluster"
+)]
+pub struct DownArgs {
+    /// Remove the cluster with all its data
+    #[arg(long)]
+    remove: bool,
+    /// Confirm the removal: the name of the cluster's directory, such as benthic-cluster
+    #[arg(long, value_name = "NAME", requires = "remove")]
+    yes: Option<String>,
+    #[command(flatten)]
+    place: ClusterDir,
+}
+
 #[derive(Subcommand)]
 pub enum ClusterCommand {
     /// Create a cluster or start a stopped one, and wait until it is healthy; for development and tests
@@ -80,14 +100,7 @@ pub enum ClusterCommand {
     #[command(after_help = "Example:\n  benthic cluster status --json")]
     Status(ClusterDir),
     /// Stop the daemons and keep the data
-    #[command(after_help = "Examples:\n  benthic cluster down\n  benthic cluster down --remove")]
-    Down {
-        /// Remove the cluster with all its data
-        #[arg(long)]
-        remove: bool,
-        #[command(flatten)]
-        place: ClusterDir,
-    },
+    Down(DownArgs),
     /// Show the end of the daemons' logs
     #[command(after_help = "Examples:\n  benthic cluster logs\n  benthic cluster logs osd.0 --lines 100")]
     Logs {
@@ -132,7 +145,7 @@ pub async fn run(command: ClusterCommand, session: &Session) -> Outcome {
     match command {
         ClusterCommand::Up(args) => up::run(args, session).await,
         ClusterCommand::Status(place) => show::status(place, session).await,
-        ClusterCommand::Down { remove, place } => down(remove, place, session).await,
+        ClusterCommand::Down(args) => down(args, session).await,
         ClusterCommand::Logs { daemon, lines, place } => show::logs(daemon, lines, place, session).await,
         ClusterCommand::Env(place) => show::env(place, session).await,
         ClusterCommand::Kill(DaemonArgs { daemon, place }) => {
@@ -155,18 +168,41 @@ pub async fn run(command: ClusterCommand, session: &Session) -> Outcome {
     }
 }
 
-async fn down(remove: bool, place: ClusterDir, session: &Session) -> Outcome {
+async fn down(DownArgs { remove, yes, place }: DownArgs, session: &Session) -> Outcome {
     if !remove {
         let ran = with_cluster(place, |cluster, progress| cluster.down(progress)).await?;
         let text = if ran { "the cluster is down; its data stay" } else { "the cluster was down already" };
         return session.out.result(text, || json!({ "stopped": ran, "removed": false }));
     }
     let dir = place.dir.clone();
-    let gone = blocking(move || Cluster::open(&place.dir)?.remove(&mut progress())).await?;
+    let cluster = Arc::new(blocking(move || Cluster::open(&place.dir)).await?);
+    let name = cluster.name();
+    let deletion = Deletion { noun: "cluster", name: &name, yes: yes.as_deref(), missing: None };
+    deletion.confirm(&session.out, async || contents(Arc::clone(&cluster)).await).await?;
+    let gone = blocking(move || cluster.remove(&mut progress())).await?;
     let text = if gone { "the cluster is removed" } else { "the cluster is removed; other files stay in" };
     session
         .out
         .result(format_args!("{text} {}", dir.display()), || json!({ "stopped": true, "removed": true }))
+}
+
+/// Describes the pools of a cluster; empty if it has none.
+async fn contents(cluster: Arc<Cluster>) -> Outcome<Vec<String>> {
+    let pools = blocking(move || {
+        let mut watch = progress();
+        watch("the monitor to list the pools")?;
+        cluster.pools()
+    });
+    let pools = match pools.await {
+        Ok(pools) => pools,
+        Err(error) => return Ok(vec![unknown(error.message())]),
+    };
+    let names: Vec<String> = pools.iter().map(|pool| pool.name.clone()).collect();
+    let Some(names) = named("pool", &names, false) else { return Ok(Vec::new()) };
+    let objects = pools.iter().map(|pool| pool.objects).sum();
+    let bytes = pools.iter().map(|pool| pool.stored_bytes).sum();
+    let usage = format!("about {} with about {}", units::count(objects, "object"), units::size(bytes));
+    Ok(vec![names, usage + " in the cluster's last statistics"])
 }
 
 async fn with_cluster<T: Send + 'static>(

@@ -9,6 +9,7 @@ mod report;
 mod text;
 
 use crate::commands::cp::plan;
+use crate::commands::pool::find_foreign_use;
 use crate::jobs;
 use benthic_classes::digest::{Algorithm, client};
 use benthic_core::{Error, ErrorKind, ListRequest, Namespaces, ObjectAddress, ObjectId, Pool, Result, names};
@@ -202,8 +203,8 @@ fn print_findings(findings: &Findings, report: &str, session: &Session) -> Outco
     Err(Error::new(ErrorKind::Corrupt, message).with("objects", findings.mismatches.len()).into())
 }
 
-/// Removes and recreates the demo's pool. It refuses a pool that is not empty and lacks the demo's
-/// mark, because somebody else made that pool.
+/// Removes and recreates the demo's pool. It refuses a pool of another application, and a pool that
+/// is not empty and lacks the demo's mark, because somebody else made that pool.
 async fn create_pool(session: &Session, name: &str) -> Outcome<Arc<dyn Pool>> {
     let store = session.store_or_create().await?;
     let mark = mark()?;
@@ -214,7 +215,8 @@ async fn create_pool(session: &Session, name: &str) -> Outcome<Arc<dyn Pool>> {
                 Err(error) if error.kind() == ErrorKind::NotFound => false,
                 Err(error) => return Err(error.into()),
             };
-            if !is_marked && !is_empty(&*pool).await? {
+            let is_foreign = find_foreign_use(session, name).await?.is_some();
+            if is_foreign || !is_marked && !is_empty(&*pool).await? {
                 return Err(Error::new(
                     ErrorKind::AlreadyExists,
                     "the demo did not create this pool and would remove it; name another with --pool",
