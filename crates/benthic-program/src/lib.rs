@@ -7,6 +7,7 @@
 
 #[cfg(feature = "cli")]
 mod command_line;
+pub mod exec;
 pub mod exit;
 pub mod html;
 pub mod interrupt;
