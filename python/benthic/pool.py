@@ -143,12 +143,14 @@ class Pool(Handle):
         return self._write(name, ("append", data))
 
     def exec(self, name: str, cls: str, method: str, data: Buffer = b"") -> bytes:
-        """Calls a method beside an object, and returns its output. :meth:`Store.classes` lists
+        """Calls a method beside an object, and returns its result. :meth:`Store.classes` lists
         the methods.
 
-        A method that writes returns no output: it stores its result, for example in an attribute.
+        A method that writes has no output. If it stores its result in an attribute, the call
+        reads the attribute and returns it.
 
         >>> pool.exec("reef.txt", "digest", "compute", b"md5")
+        >>> pool.exec("reef.txt", "digest", "md5")
         """
         return self._native.exec(name, cls, method, data)
 

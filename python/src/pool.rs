@@ -4,10 +4,12 @@ use crate::errors::to_exception;
 use crate::ops;
 use crate::runtime::wait;
 use crate::slot::Slot;
+use crate::store::Shared;
 use benthic_core::names::is_reserved_namespace;
 use benthic_core::{
     ClassCall, Error, ErrorKind, Fetch, ListRequest, ListToken, Namespaces, ObjectId, Result,
 };
+use benthic_program::exec::{exec, result_xattr};
 use benthic_program::transfer::{Download, upload};
 use bytes::Bytes;
 use pyo3::prelude::{Bound, PyAny, PyResult, Python};
@@ -22,20 +24,23 @@ const ATTEMPTS: usize = 5;
 
 #[pyclass(frozen)]
 pub struct Pool {
-    pool: Arc<Slot<Arc<dyn benthic_core::Pool>>>,
+    pool: Arc<Slot<OpenPool>>,
     namespace: String,
 }
+
+/// A pool, and its store, which describes the classes that run beside the pool's objects.
+pub type OpenPool = (Arc<dyn benthic_core::Pool>, Arc<Shared>);
 
 /// A page of a listing: namespaces and names, and the token of the next page.
 type Page<'py> = (Vec<(String, String)>, Option<Bound<'py, PyBytes>>);
 
 impl Pool {
-    pub fn new(pool: Arc<Slot<Arc<dyn benthic_core::Pool>>>, namespace: String) -> Pool {
+    pub fn new(pool: Arc<Slot<OpenPool>>, namespace: String) -> Pool {
         Pool { pool, namespace }
     }
 
     fn open(&self) -> Result<Arc<dyn benthic_core::Pool>> {
-        self.pool.get()
+        self.pool.get().map(|(pool, _)| pool)
     }
 
     fn object(&self, name: &str) -> Result<ObjectId> {
@@ -125,11 +130,14 @@ impl Pool {
     ) -> PyResult<Bound<'py, PyBytes>> {
         let input = Bytes::from(ops::bytes(input)?);
         let output = wait(py, async || {
-            let (pool, call) = (self.open()?, ClassCall { class, method, input });
+            let ((pool, store), object) = (self.pool.get()?, self.object(name)?);
+            let call = ClassCall { class, method, input };
             if is_reserved_namespace(&self.namespace) {
-                return exec_read(&*pool, &self.object(name)?, call).await;
+                return exec_read(&*pool, &object, call).await;
             }
-            pool.exec(&self.object(name)?, call).await
+            let classes = store.opened().classes_for_call(pool.name(), Some(&object), &call.class).await?;
+            let result_xattr = result_xattr(&classes, &call);
+            exec(&*pool, &object, call, result_xattr.as_deref()).await
         })?;
         Ok(PyBytes::new(py, &output))
     }

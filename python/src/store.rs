@@ -93,6 +93,10 @@ impl Shared {
         Rows::new(rows, &self.slots)
     }
 
+    pub fn opened(&self) -> &OpenStore {
+        &self.opened
+    }
+
     pub fn slots(&self) -> &Slots {
         &self.slots
     }
@@ -155,7 +159,8 @@ impl Store {
             benthic_core::names::check_namespace(&namespace)?;
             shared.pool(name).await
         })?;
-        Ok(Pool::new(shared.slots.add(pool), namespace))
+        let pool = shared.slots.add((pool, Arc::clone(&shared)));
+        Ok(Pool::new(pool, namespace))
     }
 
     fn classes(&self, py: Python<'_>) -> PyResult<String> {

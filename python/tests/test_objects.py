@@ -133,8 +133,10 @@ def test_omap(pool):
 def test_methods_run_beside_objects(pool):
     pool.put("o", b"hello")
     assert pool.exec("o", "digest", "compute", b"md5") == b"5d41402abc4b2a76b9719d911017c592"
-    assert pool.exec("o", "digest", "md5") == b""
+    assert pool.exec("o", "digest", "md5") == b"5d41402abc4b2a76b9719d911017c592"
     assert pool.get_xattr("o", "digest.md5") == b"5d41402abc4b2a76b9719d911017c592"
+    assert pool.exec("new", "hello", "record", b"Ada") == b"Hello, Ada!"
+    assert pool.exec("o", "hello", "nothing") == b""
     with pytest.raises(benthic.ClassFailedError):
         pool.exec("o", "hello", "panic")
     assert pool.get("o") == b"hello"

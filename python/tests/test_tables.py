@@ -323,5 +323,7 @@ def test_sql(place):
         place.store.sql(f"DROP TABLE {name}")
     with pytest.raises(benthic.NotFoundError):
         place.store.sql(f'SELECT * FROM "{place.pool_name}".nothing')
+    with pytest.raises(benthic.UnsupportedError, match="reads no local files"):
+        place.store.sql(f"SELECT * FROM '{__file__}'")
     with pytest.raises(benthic.InvalidArgumentError):
         place.store.sql(f"SELECT 1 / (fare - fare)::bigint FROM {name}").to_arrow()

@@ -153,7 +153,7 @@ pub enum Command {
     Scrub(scrub::ScrubArgs),
     /// Check the store's own structures
     Fsck(fsck::FsckArgs),
-    /// Query tables and Parquet objects with SQL
+    /// Query tables, Parquet objects and local files with SQL
     #[command(after_help = other::SQL_EXAMPLES)]
     Sql(other::ProgramArgs),
     /// Create, load, inspect and remove tables

@@ -45,6 +45,10 @@ impl Output {
         self.json
     }
 
+    pub fn is_terminal(&self) -> bool {
+        self.to_terminal
+    }
+
     /// Prints one result: a line of text, or a line of JSON.
     pub fn result(&self, text: impl Display, value: impl FnOnce() -> Value) -> Outcome {
         if self.json {

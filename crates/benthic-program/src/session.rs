@@ -4,7 +4,7 @@
 use crate::output::Output;
 use crate::store::{DEFAULT_URI, OpenStore, nearest, open};
 use crate::uri::StoreUri;
-use benthic_core::{ClassInfo, ClassRegistry, Error, ErrorKind, Pool, Result, Store, names};
+use benthic_core::{ClassInfo, ClassRegistry, Error, ErrorKind, ObjectId, Pool, Result, Store, names};
 use benthic_rados::RadosStore;
 use serde_json::json;
 use std::sync::Arc;
@@ -148,6 +148,16 @@ impl Session {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(self.classes.describe()),
             Err(error) => Err(error),
         }
+    }
+
+    /// The classes that a call may refer to, as [`OpenStore::classes_for_call`] returns them.
+    pub async fn classes_for_call(
+        &self,
+        pool: &str,
+        object: Option<&ObjectId>,
+        class: &str,
+    ) -> Result<Vec<ClassInfo>> {
+        self.open(false).await?.classes_for_call(pool, object, class).await
     }
 
     /// Closes the store if it was opened. Afterwards all acknowledged writes are on disk, and other

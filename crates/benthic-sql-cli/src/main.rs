@@ -27,7 +27,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Query tables and Parquet objects with SQL
+    /// Query tables, Parquet objects and local files with SQL
     Sql(sql::SqlArgs),
     /// Create, load, inspect and remove tables
     #[command(subcommand, after_help = table::EXAMPLES)]

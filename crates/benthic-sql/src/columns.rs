@@ -2,15 +2,19 @@
 //! has the schema that the table had when the object was written. Column numbers connect the two.
 //! DataFusion's own adapter matches columns by name, so we rename by number first.
 
+use crate::syntax::show_type;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use benthic_core::{Error, ErrorKind};
 use benthic_table::{FIELD_ID_KEY, TableSchema};
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::logical_expr::type_coercion::binary::type_union_coercion;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr_adapter::{
     DefaultPhysicalExprAdapter, PhysicalExprAdapter, PhysicalExprAdapterFactory,
 };
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Adapts objects to this schema by column number, regardless of names. A column that is missing in
@@ -99,4 +103,47 @@ pub fn type_in_queries(data_type: &DataType) -> DataType {
         DataType::Dictionary(_, value) => type_in_queries(value),
         data_type => data_type.clone(),
     }
+}
+
+/// Checks that a query can tell the columns apart.
+///
+/// # Errors
+/// `Unsupported` for two columns of the same name.
+pub fn check_names(schema: &Schema) -> benthic_core::Result<()> {
+    let mut names = HashSet::new();
+    match schema.fields().iter().find(|field| !names.insert(field.name())) {
+        None => Ok(()),
+        Some(twice) => {
+            let message = "two columns have the same name, so that a query cannot tell them apart";
+            Err(Error::new(ErrorKind::Unsupported, message).with("column", twice.name()))
+        }
+    }
+}
+
+/// The columns of two files together, as UNION ALL BY NAME combines them: a column that one file
+/// lacks is null there, and types are widened.
+///
+/// # Errors
+/// `InvalidArgument` if no type holds the values of both files.
+pub fn union_by_name(one: &Schema, other: &Schema) -> benthic_core::Result<Schema> {
+    let mut fields = Vec::with_capacity(one.fields().len());
+    for field in one.fields() {
+        let Ok(same) = other.field_with_name(field.name()) else {
+            fields.push(field.as_ref().clone().with_nullable(true));
+            continue;
+        };
+        let wider = type_union_coercion(field.data_type(), same.data_type()).ok_or_else(|| {
+            let message = "a column has different types in these files; query them one by one, and combine \
+                 the queries with UNION ALL and CAST";
+            Error::new(ErrorKind::InvalidArgument, message)
+                .with("column", field.name())
+                .with("type", show_type(field.data_type()))
+                .with("other_type", show_type(same.data_type()))
+        })?;
+        let is_nullable = field.is_nullable() || same.is_nullable();
+        fields.push(Field::new(field.name(), type_in_queries(&wider), is_nullable));
+    }
+    let added = other.fields().iter().filter(|field| one.field_with_name(field.name()).is_err());
+    fields.extend(added.map(|field| field.as_ref().clone().with_nullable(true)));
+    Ok(Schema::new(fields))
 }

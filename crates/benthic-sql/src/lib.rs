@@ -3,7 +3,7 @@
 //!
 //! [`session`] plans queries with DataFusion. [`table::TableRows`] is a table: the objects that
 //! remain after pruning with the file lists ([`manifest`]). [`objects::Objects`] is a single
-//! Parquet object as a table. Both use DataFusion's own Parquet scan ([`scan`]). Its reader
+//! Parquet object as a table, and [`files`] makes tables of local files. All of them use DataFusion's own Parquet scan ([`scan`]). Its reader
 //! ([`reader`]) reads byte ranges of objects, and [`columns`] matches columns by number. The last
 //! optimizer rules ([`rule`]) replace the parts of a plan that can run beside objects
 //! ([`fragment`]) with [`fragment_exec::FragmentExec`]. This node decides for each object where its
@@ -22,6 +22,7 @@ pub mod dynamic_filter;
 pub mod errors;
 pub mod experiment;
 pub mod expr;
+pub mod files;
 pub mod fragment;
 pub mod fragment_exec;
 pub mod input;

@@ -1,6 +1,7 @@
-//! One Parquet object as a query reads it: its footer, byte ranges and index entries, and class
-//! calls on it.
+//! One Parquet object, or a local file, as a query reads it: its footer, byte ranges and index
+//! entries, and class calls on it.
 
+use crate::files::{LocalFile, blocking};
 use crate::manifest::Facts;
 use crate::work::Work;
 use benthic_core::{ClassCall, Error, ErrorKind, Fetch, ObjectAddress, Pool, Result};
@@ -115,6 +116,7 @@ enum Origin {
         facts: (Arc<Facts>, usize),
         footers: MetadataCache,
     },
+    File(Arc<LocalFile>),
 }
 
 impl fmt::Debug for DataObject {
@@ -124,6 +126,7 @@ impl fmt::Debug for DataObject {
             Origin::Table { snapshot, entry, .. } => {
                 write!(formatter, "{} {}", snapshot.table().address(), entry.object)
             }
+            Origin::File(file) => write!(formatter, "{}", file.path().display()),
         }
     }
 }
@@ -160,6 +163,16 @@ impl DataObject {
         DataObject { size_bytes: entry.bytes, origin, work, is_done: AtomicBool::new(false) }
     }
 
+    /// A local file, without any read.
+    pub fn of_file(file: LocalFile, work: &Arc<Work>) -> DataObject {
+        let (size_bytes, work) = (file.size_bytes(), Arc::clone(work));
+        DataObject { size_bytes, origin: Origin::File(Arc::new(file)), work, is_done: AtomicBool::new(false) }
+    }
+
+    pub fn is_local_file(&self) -> bool {
+        matches!(self.origin, Origin::File(_))
+    }
+
     /// Marks the object as done for the query's progress. If several readers share the object, the
     /// first one to finish marks it.
     pub fn mark_done(&self) {
@@ -176,7 +189,7 @@ impl DataObject {
     /// number.
     pub fn is_read_by_name(&self) -> bool {
         match &self.origin {
-            Origin::Object { .. } => true,
+            Origin::Object { .. } | Origin::File(_) => true,
             Origin::Table { is_read_by_name, .. } => *is_read_by_name,
         }
     }
@@ -193,11 +206,12 @@ impl DataObject {
             Origin::Table { snapshot, entry, .. } => {
                 error.with("table", snapshot.table().address()).with("object", entry.object)
             }
+            Origin::File(file) => error.with("path", file.path().display()),
         }
     }
 
     /// The Parquet footer, without the page index. It is cached, and read again only after
-    /// eviction.
+    /// eviction. The footer of a local file is not cached.
     ///
     /// # Errors
     /// `Corrupt` if this is not a Parquet file; errors of [`read`](DataObject::read).
@@ -208,6 +222,7 @@ impl DataObject {
                 let key = (snapshot.table().id(), entry.object);
                 footers.footers.get_or_insert_async(&key, self.read_footer()).await
             }
+            Origin::File(_) => self.read_footer().await,
         }
     }
 
@@ -294,6 +309,12 @@ impl DataObject {
         if ranges.iter().any(|range| range.start > range.end || range.end > self.size_bytes) {
             return Err(self.corrupt("the footer points beyond the end of the object"));
         }
+        if let Origin::File(file) = &self.origin {
+            let (file, ranges) = (Arc::clone(file), ranges.to_vec());
+            let data = blocking(move || file.read(&ranges)).await?;
+            self.work.add_moved(data.iter().map(|data| data.len() as u64).sum());
+            return Ok(data);
+        }
         let merged = fragment::merge_ranges(ranges, GAP_BYTES_MAX);
         let steps: Vec<Range<u64>> = merged.iter().flat_map(steps).collect();
         // Boxed and collected because the compiler cannot prove that a lazy iterator is `Send`.
@@ -338,6 +359,10 @@ impl DataObject {
                     Err(error) => Err(snapshot.explain(error, entry.object).await),
                 }
             }
+            Origin::File(_) => {
+                let message = "a local file is not in a store";
+                Err(self.add_context(Error::new(ErrorKind::Internal, message)))
+            }
         }
     }
 
@@ -367,6 +392,11 @@ impl DataObject {
     }
 
     fn no_parquet(&self) -> Error {
+        if self.is_local_file() {
+            let message = "this is not a Parquet file, or it is damaged; the end of a file's name must tell its \
+                 format, such as .csv";
+            return self.add_context(Error::new(ErrorKind::InvalidArgument, message));
+        }
         self.corrupt("not a valid Parquet file")
     }
 

@@ -1,6 +1,7 @@
-//! A single Parquet object as a table, and the parts of its scan that table objects share.
+//! Parquet objects or local files as a table, and the parts of its scan that table objects share.
 
-use crate::columns::{has_floats, schema_in_queries};
+use crate::columns::{check_names, has_floats, schema_in_queries, union_by_name};
+use crate::errors::from_datafusion;
 use crate::object::DataObject;
 use crate::reader::Readers;
 use crate::scan::ObjectSource;
@@ -21,10 +22,13 @@ use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
 use parquet::arrow::parquet_to_arrow_schema;
-use std::collections::HashSet;
 use std::sync::Arc;
 
-/// A table of Parquet objects.
+/// The address of a scan of local files. It differs from the address of a scan of objects, so that
+/// no rule sends such a scan to an OSD.
+pub const FILE_URL: &str = "file:///";
+
+/// A table of Parquet objects, or of local Parquet files.
 #[derive(Debug)]
 pub struct Objects {
     objects: Vec<Arc<DataObject>>,
@@ -36,27 +40,59 @@ impl Objects {
     /// A table of one object.
     ///
     /// # Errors
-    /// `Corrupt` if the object is not a Parquet file; `Unsupported` if two of its columns have the
-    /// same name; errors of the pool.
+    /// Errors of [`Objects::of`].
     pub async fn of_one(object: Arc<DataObject>) -> Result<Objects> {
-        let footer = object.footer().await?;
-        let file = footer.file_metadata();
-        let corrupt = |message: &str| object.add_context(Error::new(ErrorKind::Corrupt, message));
-        let schema = parquet_to_arrow_schema(file.schema_descr(), file.key_value_metadata())
-            .map_err(|error| corrupt("the schema cannot be read").with_source(error))?;
-        let schema = Arc::new(schema_in_queries(&schema));
-        let mut names = HashSet::new();
-        if let Some(twice) = schema.fields().iter().find(|field| !names.insert(field.name())) {
-            let message = "two columns have the same name, so that a query cannot tell them apart";
-            return Err(object
-                .add_context(Error::new(ErrorKind::Unsupported, message))
-                .with("column", twice.name()));
-        }
-        let statistics = DFParquetMetadata::statistics_from_parquet_metadata(&footer, &schema)
-            .map_err(|error| corrupt("the statistics cannot be read").with_source(error))?;
-        let statistics = without_bounds_of_floats(statistics, &schema);
-        Ok(Objects { objects: vec![object], schema, statistics })
+        Objects::of(vec![object]).await
     }
+
+    /// A table of at least one object, or of local files. Columns match by name.
+    ///
+    /// # Errors
+    /// `Corrupt` if an object is not a Parquet file; `Unsupported` if two of its columns have the
+    /// same name; `InvalidArgument` if the types of a column do not fit together; errors of the
+    /// pool or the file system.
+    pub async fn of(objects: Vec<Arc<DataObject>>) -> Result<Objects> {
+        let mut known: Option<Described> = None;
+        for object in &objects {
+            let more = describe(object).await?;
+            known = Some(match known {
+                Some(known) => merge(known, more).map_err(|error| object.add_context(error))?,
+                None => more,
+            });
+        }
+        let none = || Error::new(ErrorKind::Internal, "a table of objects has no objects");
+        let (schema, statistics) = known.ok_or_else(none)?;
+        Ok(Objects { objects, schema, statistics })
+    }
+}
+
+/// The columns of objects, and their statistics.
+type Described = (SchemaRef, Statistics);
+
+async fn describe(object: &DataObject) -> Result<Described> {
+    let footer = object.footer().await?;
+    let file = footer.file_metadata();
+    let corrupt = |message: &str| object.add_context(Error::new(ErrorKind::Corrupt, message));
+    let schema = parquet_to_arrow_schema(file.schema_descr(), file.key_value_metadata())
+        .map_err(|error| corrupt("the schema cannot be read").with_source(error))?;
+    let schema = Arc::new(schema_in_queries(&schema));
+    check_names(&schema).map_err(|error| object.add_context(error))?;
+    let statistics = DFParquetMetadata::statistics_from_parquet_metadata(&footer, &schema)
+        .map_err(|error| corrupt("the statistics cannot be read").with_source(error))?;
+    let statistics = without_bounds_of_floats(statistics, &schema);
+    Ok((schema, statistics))
+}
+
+fn merge((schema, statistics): Described, (more, more_statistics): Described) -> Result<Described> {
+    if schema == more {
+        let merged = Statistics::try_merge_iter([&statistics, &more_statistics], &schema);
+        return Ok((schema, merged.map_err(|error| from_datafusion(&error))?));
+    }
+    let schema = Arc::new(union_by_name(&schema, &more)?);
+    // Bounds of different types cannot be compared, so keep only the number of rows.
+    let num_rows = statistics.num_rows.add(&more_statistics.num_rows);
+    let statistics = Statistics { num_rows, ..Statistics::new_unknown(&schema) };
+    Ok((schema, statistics))
 }
 
 #[async_trait]
@@ -75,15 +111,17 @@ impl TableProvider for Objects {
 
     async fn scan(
         &self,
-        _: &dyn Session,
+        session: &dyn Session,
         projection: Option<&Vec<usize>>,
         _: &[Expr],
         limit: Option<usize>,
     ) -> datafusion::common::Result<Arc<dyn ExecutionPlan>> {
         let parquet = source(TableSchema::from(Arc::clone(&self.schema)), Readers::default());
         let source = ObjectSource::plain(parquet);
-        let scan = FileScanConfigBuilder::new(ObjectStoreUrl::parse(OBJECT_URL)?, Arc::new(source))
-            .with_file_groups(self.objects.iter().map(|object| FileGroup::new(vec![file(object)])).collect())
+        let url =
+            if self.objects.iter().any(|object| object.is_local_file()) { FILE_URL } else { OBJECT_URL };
+        let scan = FileScanConfigBuilder::new(ObjectStoreUrl::parse(url)?, Arc::new(source))
+            .with_file_groups(file_groups(&self.objects, session))
             .with_projection_indices(projection.cloned())?
             .with_limit(limit)
             .with_statistics(self.statistics.clone())
@@ -98,6 +136,13 @@ pub fn source(schema: TableSchema, readers: Readers) -> ParquetSource {
         .with_parquet_file_reader_factory(Arc::new(readers))
         .with_pushdown_filters(false)
         .with_bloom_filter_on_read(false)
+}
+
+/// Distributes at least one object over the partitions of a scan.
+pub fn file_groups(objects: &[Arc<DataObject>], session: &dyn Session) -> Vec<FileGroup> {
+    let groups = session.config().target_partitions().clamp(1, objects.len());
+    let group = |group| FileGroup::new(objects.iter().skip(group).step_by(groups).map(file).collect());
+    (0..groups).map(group).collect()
 }
 
 /// Represents an object as a file of a scan.

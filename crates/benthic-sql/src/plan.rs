@@ -12,10 +12,14 @@ use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::{conjunction_opt, split_conjunction};
 use datafusion::physical_plan::ExecutionPlanProperties;
 
+/// The scan of objects or local files in a node, or `None` for other nodes.
+pub fn scan_of_parquet(plan: &Plan) -> Option<&FileScanConfig> {
+    plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref()
+}
+
 /// The scan of objects in a node, or `None` for other nodes.
 pub fn scan_of_objects(plan: &Plan) -> Option<&FileScanConfig> {
-    let scan = plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FileScanConfig>()?;
-    (scan.object_store_url.as_str() == OBJECT_URL).then_some(scan)
+    scan_of_parquet(plan).filter(|scan| scan.object_store_url.as_str() == OBJECT_URL)
 }
 
 /// The Parquet source of a scan of objects.

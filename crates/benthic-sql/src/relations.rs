@@ -1,10 +1,11 @@
-//! Finds relation names without a pool in a statement.
+//! Finds relation names without a pool in a statement, and the paths of local files.
 
 use datafusion::common::TableReference;
 use datafusion::execution::context::SessionContext;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{ObjectName, TableFactor, Visit, Visitor};
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 
@@ -34,6 +35,28 @@ pub fn without_pool(
             && !context.table_exist(name.clone()).unwrap_or(false)
     });
     unknown
+}
+
+/// The paths that a statement reads as tables. `tables` is as in [`without_pool`].
+pub fn paths(statement: &Statement, tables: &[TableReference]) -> BTreeSet<String> {
+    let mut relations = Relations::default();
+    relations.visit(statement);
+    let mut paths: BTreeSet<String> = relations.names.iter().filter_map(path).collect();
+    paths.retain(|path| tables.contains(&TableReference::bare(path.as_str())));
+    paths
+}
+
+/// The name as a path, if it is a single name in quotes. In double quotes, which a shell's single
+/// quotes may contain, only names that look like a path count.
+fn path(name: &ObjectName) -> Option<String> {
+    let [part] = name.0.as_slice() else { return None };
+    let name = part.as_ident()?;
+    let is_path = match name.quote_style {
+        Some('\'') => true,
+        Some('"') => name.value.contains(['/', '.', '*']),
+        _ => false,
+    };
+    is_path.then(|| name.value.clone())
 }
 
 #[derive(Default)]

@@ -6,7 +6,7 @@ use crate::columns::has_floats;
 use crate::expr::Plan;
 use crate::fragment::Fragment;
 use crate::fragment_exec::{FragmentExec, PushdownOptions};
-use crate::plan::{partitions, scan_of_objects, source_of};
+use crate::plan::{partitions, scan_of_objects, scan_of_parquet, source_of};
 use crate::scan::ObjectSource;
 use crate::work::Work;
 use arrow::datatypes::Schema;
@@ -56,7 +56,7 @@ impl PhysicalOptimizerRule for IndexLookup {
     }
 }
 
-/// Removes predicates on floating-point columns from scans of objects. Bounds in a file do not
+/// Removes predicates on floating-point columns from scans of objects and local files. Bounds in a file do not
 /// cover NaN, so pruning with them would lose rows. The filter above the scan stays.
 #[derive(Debug)]
 pub struct KeepNanRows;
@@ -64,7 +64,7 @@ pub struct KeepNanRows;
 impl PhysicalOptimizerRule for KeepNanRows {
     fn optimize(&self, plan: Plan, _: &ConfigOptions) -> Result<Plan> {
         let kept = plan.transform_up(|plan| {
-            let Some(scan) = scan_of_objects(&plan) else { return Ok(Transformed::no(plan)) };
+            let Some(scan) = scan_of_parquet(&plan) else { return Ok(Transformed::no(plan)) };
             let prunes = |expr: &Arc<dyn PhysicalExpr>| can_prune(expr, scan.file_schema());
             if scan.file_source().filter().as_ref().is_none_or(prunes) {
                 return Ok(Transformed::no(plan));

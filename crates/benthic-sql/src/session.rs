@@ -8,10 +8,11 @@
 
 use crate::choice::Pushdown;
 use crate::errors::from_datafusion;
+use crate::files;
 use crate::literals;
 use crate::object::{MetadataCache, Reading};
-use crate::objects::Objects;
-use crate::relations::without_pool;
+use crate::objects::{FILE_URL, Objects};
+use crate::relations::{paths, without_pool};
 use crate::rule::{FragmentPushdown, IndexLookup, KeepNanRows};
 use crate::table::TableRows;
 use crate::work::Work;
@@ -29,6 +30,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
 use datafusion::sql::parser::{DFParser, Statement};
+use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast;
 use futures::future::BoxFuture;
 use std::sync::Arc;
@@ -56,6 +58,9 @@ pub struct Settings {
     pub pruning: bool,
     /// Whether scans use the tables' indexes.
     pub index: bool,
+    /// Whether queries may read local files by their path. Only a program whose user may read
+    /// these files anyway may allow it.
+    pub local_files: bool,
     /// Number of partitions that run concurrently, at least 1.
     pub partitions: usize,
     /// The clock that measures fragments, and the source of identifiers.
@@ -69,6 +74,7 @@ impl Default for Settings {
             pushdown: Pushdown::Auto,
             pruning: true,
             index: true,
+            local_files: false,
             partitions,
             environment: Environment::default(),
         }
@@ -155,13 +161,14 @@ impl SqlSession {
         rows.await.map_err(|error| from_datafusion(&error))
     }
 
-    /// Starts a query. The SQL text names tables as POOL.TABLE. The query reads the current
-    /// snapshot of each table. The stream produces rows on demand, and dropping it cancels the
-    /// work.
+    /// Starts a query. The SQL text names tables as POOL.TABLE, and local files by their path in
+    /// quotes. The query reads the current snapshot of each table. The stream produces rows on
+    /// demand, and dropping it cancels the work.
     ///
     /// # Errors
-    /// `InvalidArgument` for invalid SQL; `NotFound` for an unknown table or pool; `Unsupported`
-    /// for SQL that does more than read.
+    /// `InvalidArgument` for invalid SQL; `NotFound` for an unknown table, pool or file;
+    /// `Unsupported` for SQL that does more than read, and for local files that the settings do not
+    /// allow.
     pub fn query<'a>(&'a self, sql: &'a str) -> StartingQuery<'a> {
         Box::pin(async { self.query_with_work(sql, &Arc::default()).await })
     }
@@ -196,6 +203,9 @@ impl SqlSession {
                 }
                 _ => {}
             }
+        }
+        for path in paths(&statement, &names) {
+            self.register_files(&context, &path, work).await?;
         }
         let unknown = without_pool(&context, &statement, &names);
         let planned = context.state().statement_to_plan(statement).await;
@@ -262,6 +272,16 @@ impl SqlSession {
         register(context, pool, &name, Arc::new(rows))
     }
 
+    async fn register_files(&self, context: &SessionContext, path: &str, work: &Arc<Work>) -> Result<()> {
+        if !self.settings.local_files {
+            let message = "this session reads no local files; `benthic sql` does, and `benthic table create` \
+                 loads them into a table";
+            return Err(Error::new(ErrorKind::Unsupported, message).with("path", path));
+        }
+        let table = files::table(path, self.settings.partitions.max(1), work).await?;
+        register(context, NO_POOL, path, table)
+    }
+
     /// Registers every table of the store, so that the information schema lists it.
     async fn register_all_tables(&self, context: &SessionContext, reading: &Reading) -> Result<()> {
         for name in self.store.list_pools().await? {
@@ -311,6 +331,16 @@ impl SqlSession {
 pub fn statements(text: &str) -> Result<Vec<String>> {
     let statements = DFParser::parse_sql(text).map_err(|error| from_datafusion(&error))?;
     Ok(statements.iter().map(ToString::to_string).collect())
+}
+
+/// Whether a query reads from the store, and not only local files. False for invalid SQL.
+pub fn reads_store(sql: &str) -> bool {
+    let statements = DFParser::parse_sql(sql).unwrap_or_default();
+    statements.iter().any(|statement| {
+        let Ok((names, _)) = resolve_table_references(statement, true) else { return false };
+        let paths = paths(statement, &names);
+        names.iter().any(|name| name.schema().is_some() || !paths.contains(name.table()))
+    })
 }
 
 fn has_capitals(name: &str) -> bool {
@@ -388,8 +418,10 @@ fn context(settings: &Settings, work: &Arc<Work>) -> Result<SessionContext> {
     }
     // DataFusion requires an object store for the scan's address. This one stays empty, because the
     // scan reads through its own reader.
-    let address = ObjectStoreUrl::parse(OBJECT_URL).map_err(|error| from_datafusion(&error))?;
-    context.register_object_store(address.as_ref(), Arc::new(InMemory::new()));
+    for url in [OBJECT_URL, FILE_URL] {
+        let address = ObjectStoreUrl::parse(url).map_err(|error| from_datafusion(&error))?;
+        context.register_object_store(address.as_ref(), Arc::new(InMemory::new()));
+    }
     Ok(context)
 }
 

@@ -7,7 +7,7 @@ use crate::columns::{ByNumber, same_by_name, schema_in_queries};
 use crate::errors::external;
 use crate::manifest::RemainingObjects;
 use crate::object::{DataObject, Reading};
-use crate::objects::{file, source};
+use crate::objects::{file_groups, source};
 use crate::probe::Indexes;
 use crate::reader::Readers;
 use crate::scan::ObjectSource;
@@ -18,8 +18,7 @@ use benthic_table::Snapshot;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{DFSchema, Result};
 use datafusion::datasource::TableType;
-use datafusion::datasource::listing::PartitionedFile;
-use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder};
+use datafusion::datasource::physical_plan::FileScanConfigBuilder;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::execution::object_store::ObjectStoreUrl;
@@ -141,18 +140,13 @@ impl TableProvider for TableRows {
         if objects.is_empty() {
             return Ok(Arc::new(EmptyExec::new(Arc::new(self.schema.project(&read)?))));
         }
-        let groups = session.config().target_partitions().clamp(1, objects.len());
-        let group = |group: usize| {
-            let files: Vec<PartitionedFile> = objects.iter().skip(group).step_by(groups).map(file).collect();
-            FileGroup::new(files)
-        };
         let source = ObjectSource {
             pruned_objects: kept.pruned_objects,
             indexes: Arc::clone(&self.indexes),
             ..ObjectSource::plain(source(TableSchema::from(Arc::clone(&self.schema)), Readers::default()))
         };
         let scan = FileScanConfigBuilder::new(ObjectStoreUrl::parse(OBJECT_URL)?, Arc::new(source))
-            .with_file_groups((0..groups).map(group).collect())
+            .with_file_groups(file_groups(&objects, session))
             .with_projection_indices(projection.cloned())?
             .with_limit(limit)
             .with_statistics(statistics)

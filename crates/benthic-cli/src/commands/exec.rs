@@ -7,6 +7,7 @@ use crate::jobs::{self, Failures};
 use benthic_core::{
     ClassCall, Error, ErrorKind, Namespaces, ObjectAddress, ObjectId, Pool, PoolAddress, Result,
 };
+use benthic_program::exec::{exec, result_xattr};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::output::{insert_bytes, object_fields};
 use benthic_program::progress::Progress;
@@ -93,11 +94,7 @@ struct Request {
 
 impl Request {
     async fn run(&self, pool: &dyn Pool, object: &ObjectId) -> Result<Bytes> {
-        let output = pool.exec(object, self.call.clone()).await?;
-        match &self.result_xattr {
-            Some(name) => pool.get_xattr(object, name).await,
-            None => Ok(output),
-        }
+        exec(pool, object, self.call.clone(), self.result_xattr.as_deref()).await
     }
 }
 
@@ -105,7 +102,7 @@ pub async fn run(args: ExecArgs, session: &Session) -> Outcome {
     let target = Target::parse(&args.target, args.all)?;
     let input = commands::read_value(&args.input).await?;
     let (pool, object) = target.place();
-    let classes = class::classes_for_call(session, pool, object, &args.class).await?;
+    let classes = session.classes_for_call(pool, object, &args.class).await?;
     let call = ClassCall { class: args.class, method: args.method, input };
     // The class may exist even if it is not listed: Ceph has classes of its own.
     let method = class::find_method(&classes, &call).ok();
@@ -113,8 +110,7 @@ pub async fn run(args: ExecArgs, session: &Session) -> Outcome {
         commands::check_writable(target.namespace())?;
         session.check_writable().await?;
     }
-    let result_xattr = method.and_then(|method| method.result_xattr.clone());
-    let request = Request { call: call.clone(), result_xattr };
+    let request = Request { call: call.clone(), result_xattr: result_xattr(&classes, &call) };
     let ended = match target {
         Target::One(address) => run_one(&request, &address, session).await,
         Target::All(address) => {

@@ -20,15 +20,18 @@ pub(super) enum Subject {
 }
 
 /// The error that the client gets. It contains the message of `error` only if the client can
-/// correct the request; other errors are logged.
+/// correct the request. Only server errors are worth a warning in the log.
 pub(super) fn s3_error(error: Error, subject: Subject) -> S3Error {
     let code = code(&error, subject);
-    let is_clients_fault = is_clients_fault(&code);
+    let shows_message = shows_message(&code);
     let mut answer = with_code(code);
-    if is_clients_fault {
+    if shows_message {
         answer.set_message(error.to_string());
-    } else {
+    }
+    if answer.status_code().is_none_or(|status| status.is_server_error()) {
         tracing::warn!(%error, "a request failed");
+    } else {
+        tracing::debug!(%error, "a request was refused");
     }
     if error.reason() == Some(Reason::StoreFull) {
         answer.set_message("the store is full");
@@ -81,7 +84,7 @@ fn code(error: &Error, subject: Subject) -> S3ErrorCode {
 }
 
 /// Whether the client can correct the request, and may therefore see the message.
-fn is_clients_fault(code: &S3ErrorCode) -> bool {
+fn shows_message(code: &S3ErrorCode) -> bool {
     matches!(code, S3ErrorCode::InvalidArgument | S3ErrorCode::EntityTooLarge | S3ErrorCode::NotImplemented)
 }
 

@@ -48,12 +48,16 @@ class Gateway:
         log = open(self.dir / "gateway.log", "a")
         self.process = subprocess.Popen(self.command(args), stdout=subprocess.PIPE, stderr=log)
         line = self.process.stdout.readline()
-        assert line, (self.dir / "gateway.log").read_text()
+        assert line, self.log()
         started = json.loads(line)
         self.url = started["url"]
         if started["access_key"]:
             self.access_key, self.secret_key = started["access_key"], started["secret_key"]
         return self
+
+    def log(self):
+        """What the gateway has logged so far."""
+        return (self.dir / "gateway.log").read_text()
 
     def stop(self):
         """Stops the gateway with SIGTERM; does nothing if it is not running."""

@@ -25,6 +25,21 @@ def test_the_sealing_key_is_not_in_the_store(own_gateway):
     own_gateway.start()
 
 
+def test_client_errors_are_not_in_the_log(own_gateway, code_of):
+    s3 = own_gateway.client()
+    s3.create_bucket(Bucket="calm")
+    assert code_of(s3.get_object, Bucket="calm", Key="missing") == ("NoSuchKey", 404)
+    assert code_of(s3.head_object, Bucket="calm", Key="missing") == ("404", 404)
+    assert code_of(s3.list_objects_v2, Bucket="missing") == ("NoSuchBucket", 404)
+    assert code_of(s3.abort_multipart_upload, Bucket="calm", Key="a", UploadId="0" * 32)[1] == 404
+    s3.put_object(Bucket="calm", Key="a", Body=b"x")
+    assert code_of(s3.put_object, Bucket="calm", Key="a", Body=b"y", IfNoneMatch="*") == ("PreconditionFailed", 412)
+    assert code_of(s3.delete_bucket, Bucket="calm") == ("BucketNotEmpty", 409)
+    own_gateway.run("quota", "calm", "--bytes-max", "10")
+    assert code_of(s3.put_object, Bucket="calm", Key="b", Body=b"x" * 11) == ("QuotaExceeded", 403)
+    assert own_gateway.log() == ""
+
+
 def test_keys_are_created_suspended_and_removed(gateway):
     gateway.run("account", "create", "lab")
     gateway.run("user", "create", "lab/ada")

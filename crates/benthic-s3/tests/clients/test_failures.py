@@ -154,6 +154,7 @@ def test_a_full_disk(small_disk, code_of):
         assert (answer["Error"]["Code"], answer["ResponseMetadata"]["HTTPStatusCode"]) == ("InsufficientStorage", 507)
         # The error must not reveal the gateway's storage to clients.
         assert "benthic" not in str(answer["Error"])
+        assert "WARN" in gateway.log() and "a request failed" in gateway.log()
         upload = client.create_multipart_upload(Bucket="full", Key="parts")["UploadId"]
         part = lambda: client.upload_part(Bucket="full", Key="parts", UploadId=upload, PartNumber=1, Body=data)
         assert code_of(part) == ("InsufficientStorage", 507)

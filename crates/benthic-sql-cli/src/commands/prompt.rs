@@ -1,40 +1,83 @@
 //! The prompt of `benthic sql`. A query ends with a semicolon and may span several lines.
 
-use super::rows::Format;
-use super::sql::answer;
-use benthic_core::{Action, Error, ErrorKind, Stopwatch, SystemClock};
+use super::sql::Queries;
+use benthic_core::{Action, Error, ErrorKind};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt::Hold;
-use benthic_program::session::Session;
 use benthic_program::store::blocking;
-use benthic_program::units;
-use benthic_sql::session::SqlSession;
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
 use std::io::{self, IsTerminal, Read};
 use std::path::PathBuf;
 
-const HELP: &str = "A query ends with a semicolon. A table is POOL.TABLE.\n\
-    SHOW TABLES;            lists the tables\n\
-    DESCRIBE POOL.TABLE;    lists the columns of a table\n\
-    EXPLAIN ANALYZE …;      shows how and where a query ran\n\
-    \\timing                 turns the times of queries on or off\n\
-    \\q                      ends the prompt, like Ctrl-D; Ctrl-C stops a query";
+const HELP: &str = "A query ends with a semicolon. A table is POOL.TABLE, a local file its path in quotes.\n\
+    EXPLAIN ANALYZE …;        shows how and where a query ran\n\
+    \\d          or .tables    lists the tables\n\
+    \\d TABLE    or .schema    lists the columns of a table or file; .schema alone, those of all tables\n\
+    \\timing     or .timer     shows the times of queries, or not; also with on or off\n\
+    \\all                     shows all rows of a query, or the first 40; also with on or off\n\
+    \\?          or .help      shows this help\n\
+    \\q          or .quit      ends the prompt, like Ctrl-D; Ctrl-C stops a query";
+
+const ALL_COLUMNS: &str = "SELECT table_schema AS pool, table_name AS \"table\", column_name, data_type, is_nullable \
+    FROM information_schema.columns WHERE table_schema <> 'information_schema' \
+    ORDER BY pool, \"table\", ordinal_position";
+
+/// A line at the prompt that is not part of a query.
+enum Command {
+    Help,
+    Quit,
+    /// With an argument, sets the switch; without, turns it.
+    Time(Option<bool>),
+    All(Option<bool>),
+    Query(String),
+}
+
+impl Command {
+    /// Parses a command with its name in psql or its name in SQLite. Returns `None` for the
+    /// beginning of a query.
+    fn parse(line: &str) -> Option<Outcome<Command>> {
+        let line = line.trim_end_matches(';').trim();
+        let (name, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let argument = argument.trim();
+        let switch = match argument {
+            "" => Ok(None),
+            "on" => Ok(Some(true)),
+            "off" => Ok(Some(false)),
+            _ => Err(Failure::Usage(format!("{name} takes on, off or nothing"))),
+        };
+        Some(match (name, argument) {
+            ("\\?" | ".help" | "help", "") => Ok(Command::Help),
+            ("\\q" | ".quit" | ".exit" | "quit" | "exit", "") => Ok(Command::Quit),
+            ("\\timing" | ".timer", _) => switch.map(Command::Time),
+            ("\\all", _) => switch.map(Command::All),
+            ("\\d" | ".tables", "") => Ok(Command::Query("SHOW TABLES".to_owned())),
+            (".schema", "") => Ok(Command::Query(ALL_COLUMNS.to_owned())),
+            ("\\d" | ".schema", table) => Ok(Command::Query(format!("DESCRIBE {table}"))),
+            _ if name.starts_with(['\\', '.']) => {
+                Err(Failure::Usage(format!("there is no command {line:?}; `\\?` lists the commands")))
+            }
+            _ => return None,
+        })
+    }
+}
 
 /// Maximum size of input that does not come from a terminal.
 const INPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Answers queries until the input ends.
-pub async fn run(session: &Session, queries: &SqlSession, format: Format) -> Outcome {
+pub async fn run(mut queries: Queries<'_>) -> Outcome {
     if !io::stdin().is_terminal() {
-        return all_of_stdin(session, queries, format).await;
+        return all_of_stdin(&queries).await;
     }
+    let session = queries.session;
+    let out = &session.out;
     let hold = Hold::new();
-    session.out.note("`\\?` shows the help")?;
+    out.note("`\\?` shows the help")?;
     let mut lines = Lines::new()?;
-    let (mut query, mut is_timed) = (String::new(), false);
+    let mut query = String::new();
     loop {
-        session.out.flush()?;
+        out.flush()?;
         let line;
         (lines, line) = lines.next(if query.is_empty() { "benthic> " } else { "      -> " }).await?;
         let line = match line {
@@ -45,50 +88,65 @@ pub async fn run(session: &Session, queries: &SqlSession, format: Format) -> Out
             }
             Typed::End => return Ok(()),
         };
-        match line.trim() {
-            "" => continue,
-            "\\q" | "exit" | "quit" if query.is_empty() => return Ok(()),
-            "\\?" | "help" if query.is_empty() => {
-                session.out.note(HELP)?;
-                continue;
-            }
-            "\\timing" if query.is_empty() => {
-                is_timed = !is_timed;
-                session.out.note(if is_timed { "timing is on" } else { "timing is off" })?;
-                continue;
-            }
-            line => {
+        let line = line.trim();
+        let command = if query.is_empty() { Command::parse(line) } else { None };
+        let sql = match command {
+            _ if line.is_empty() => continue,
+            None => {
                 query.push_str(line);
                 query.push('\n');
                 if !line.ends_with(';') {
                     continue;
                 }
+                let sql = std::mem::take(&mut query);
+                lines.remember(&sql);
+                sql
             }
-        }
-        let sql = std::mem::take(&mut query);
-        lines.remember(&sql);
-        let start = Stopwatch::start(&SystemClock);
+            Some(command) => {
+                lines.remember(line);
+                match command {
+                    Ok(Command::Query(sql)) => sql,
+                    Ok(Command::Quit) => return Ok(()),
+                    Ok(Command::Help) => {
+                        out.note(HELP)?;
+                        continue;
+                    }
+                    Ok(Command::Time(set)) => {
+                        let view = &mut queries.view;
+                        view.has_time = set.unwrap_or(!view.has_time);
+                        out.note(if view.has_time { "timing is on" } else { "timing is off" })?;
+                        continue;
+                    }
+                    Ok(Command::All(set)) => {
+                        let view = &mut queries.view;
+                        view.all = set.unwrap_or(!view.all);
+                        out.note(if view.all { "all rows are shown" } else { "the first rows are shown" })?;
+                        continue;
+                    }
+                    Err(failure) => {
+                        out.failure(&failure);
+                        continue;
+                    }
+                }
+            }
+        };
         let outcome = tokio::select! {
-            outcome = answer(session, queries, format, &sql) => outcome,
+            outcome = queries.answer(&sql, "\\all") => outcome,
             () = hold.interrupted() => Err(Failure::Interrupted),
         };
         match outcome {
-            Ok(rows) if is_timed => {
-                let rows = units::count(rows as u64, "row");
-                session.out.note(format_args!("{rows}, {:.3} s", start.elapsed().as_secs_f64()))?;
-            }
-            Ok(_) => {}
+            Ok(()) => {}
             Err(Failure::ClosedPipe) => return Err(Failure::ClosedPipe),
             Err(failure) => {
-                session.out.flush()?;
-                session.out.failure(&failure);
+                out.flush()?;
+                out.failure(&failure);
             }
         }
     }
 }
 
 /// Answers the queries of a pipe or file, and stops after the first failure.
-async fn all_of_stdin(session: &Session, queries: &SqlSession, format: Format) -> Outcome {
+async fn all_of_stdin(queries: &Queries<'_>) -> Outcome {
     let text = blocking(|| {
         let mut text = String::new();
         let read = io::stdin().take(INPUT_BYTES_MAX + 1).read_to_string(&mut text);
@@ -103,7 +161,7 @@ async fn all_of_stdin(session: &Session, queries: &SqlSession, format: Format) -
         }
     });
     for sql in benthic_sql::session::statements(&text.await?)? {
-        answer(session, queries, format, &sql).await?;
+        queries.answer(&sql, "--all").await?;
     }
     Ok(())
 }

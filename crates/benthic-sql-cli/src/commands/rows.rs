@@ -1,5 +1,6 @@
 //! Prints the rows of a query.
 
+use super::table::count;
 use arrow::array::{AsArray, RecordBatch};
 use arrow::csv;
 use arrow::datatypes::SchemaRef;
@@ -28,7 +29,7 @@ use tokio::time::timeout;
 /// How rows are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// A table for people; it needs memory for all rows
+    /// A table for people; it needs memory for all rows that it shows
     Table,
     /// Comma-separated values with a header line
     Csv,
@@ -40,42 +41,105 @@ pub enum Format {
     Parquet,
 }
 
-/// Prints all rows and returns their number. `named` adds context to an error.
+/// Number of rows of a table that a terminal shows unless the user wants all.
+const TERMINAL_ROWS_MAX: usize = 40;
+
+/// What is printed for a query.
+#[derive(Clone, Copy, Debug)]
+pub struct View {
+    pub format: Format,
+    /// Whether to print all rows. Otherwise the rows after the first few are only counted.
+    pub all: bool,
+    /// Whether to print the number of rows below them.
+    has_count: bool,
+    /// Whether to print the time of the query, too.
+    pub has_time: bool,
+}
+
+impl View {
+    /// Only a table on a terminal is shortened and has a line below it, because programs may read
+    /// everything else.
+    pub fn new(out: &Output, format: Format, all: bool) -> View {
+        let is_read_by_people = out.is_terminal() && !out.is_json() && format == Format::Table;
+        View {
+            format,
+            all: all || !is_read_by_people,
+            has_count: is_read_by_people,
+            has_time: is_read_by_people,
+        }
+    }
+
+    /// Prints the line below the rows of a query. `all` is what a user types to see all rows.
+    pub fn summarize(&self, out: &Output, printed: &Printed, time: Duration, all: &str) -> Outcome {
+        if printed.is_plan || !(self.has_count || self.has_time) {
+            return Ok(());
+        }
+        let mut line = count(printed.rows as u64, "row");
+        if printed.shown < printed.rows {
+            line = format!("the first {} of {line}", printed.shown);
+        }
+        if self.has_time {
+            line.push_str(&format!(", {:.3} s", time.as_secs_f64()));
+        }
+        if printed.shown < printed.rows {
+            line.push_str(&format!("; `{all}` shows all"));
+        }
+        out.note(line)
+    }
+}
+
+/// The rows of a query that were printed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Printed {
+    rows: usize,
+    shown: usize,
+    is_plan: bool,
+}
+
+/// Prints the rows of a query. `named` adds context to an error.
 pub async fn print(
     out: &Output,
     rows: SendableRecordBatchStream,
     work: &Work,
-    format: Format,
+    view: &View,
     named: impl Fn(Error) -> Error,
-) -> Outcome<usize> {
+) -> Outcome<Printed> {
     let failed = |error: DataFusionError| named(from_datafusion(&error));
     let schema = rows.schema();
     let mut rows = RowsWithProgress { rows, work, bar: None };
-    if format == Format::Table {
+    let mut printed = Printed::default();
+    if view.format == Format::Table {
+        printed.is_plan = *schema == *LogicalPlan::explain_schema();
+        let rows_max = if view.all { usize::MAX } else { TERMINAL_ROWS_MAX };
         let mut batches = Vec::new();
         while let Some(batch) = rows.next().await.map_err(failed)? {
-            batches.push(batch);
+            printed.rows += batch.num_rows();
+            let shown = batch.num_rows().min(rows_max - printed.shown);
+            if shown > 0 {
+                batches.push(batch.slice(0, shown));
+                printed.shown += shown;
+            }
         }
         drop(rows);
-        let text = if *schema == *LogicalPlan::explain_schema() {
+        let text = if printed.is_plan {
             plans(&batches)
         } else {
             let table = pretty_format_batches_with_schema(schema, &batches);
             format!("{}\n", table.map_err(|error| failed(error.into()))?)
         };
         out.write_bytes(text.as_bytes())?;
-        return Ok(batches.iter().map(RecordBatch::num_rows).sum());
+        return Ok(printed);
     }
-    let mut encoder = Encoder::new(format, schema).map_err(failed)?;
-    let mut count = 0;
+    let mut encoder = Encoder::new(view.format, schema).map_err(failed)?;
     while let Some(batch) = rows.next().await.map_err(failed)? {
-        count += batch.num_rows();
+        printed.rows += batch.num_rows();
         let text = encoder.encode(&batch).map_err(failed)?;
         rows.suspend(|| out.write_bytes(&text).and_then(|()| out.flush()))?;
     }
     drop(rows);
     out.write_bytes(&encoder.finish().map_err(failed)?)?;
-    Ok(count)
+    printed.shown = printed.rows;
+    Ok(printed)
 }
 
 /// Formats the answer of `EXPLAIN` without a table around it, because its lines are long.

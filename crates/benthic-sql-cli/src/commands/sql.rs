@@ -1,8 +1,8 @@
-//! `benthic sql`: runs queries over tables, or over one Parquet object.
+//! `benthic sql`: runs queries over tables and local files, or over one Parquet object.
 
-use super::rows::{self, Format};
+use super::rows::{self, Format, View};
 use super::{one_of, prompt};
-use benthic_core::{Error, ObjectAddress, Store};
+use benthic_core::{Error, ObjectAddress, Result, Stopwatch, Store, SystemClock};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::session::Session;
 use benthic_sql::choice::Pushdown;
@@ -13,11 +13,17 @@ use benthic_sql::work::Work;
 use clap::Args;
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
+use tokio::sync::OnceCell;
 
-const EXAMPLES: &str = "A table is POOL.TABLE. With --object, the object is the table `object`.\n\nExamples:\n  \
-    benthic sql 'SELECT day, sum(fare) FROM lake.trips WHERE distance > 30 GROUP BY day'\n  \
-    benthic sql 'EXPLAIN ANALYZE SELECT max(fare) FROM lake.trips WHERE distance > 30'\n  \
-    benthic sql --object lake/trips.parquet 'SELECT count(*) FROM object WHERE distance > 30'";
+const EXAMPLES: &str = "\
+A table is POOL.TABLE. A local file is its path in quotes: Parquet, CSV, TSV, JSON lines or Arrow, a pattern with \
+wildcards, or a directory. With --object, the object is the table `object`.
+
+Examples:
+  benthic sql 'SELECT day, sum(fare) FROM lake.trips WHERE distance > 30 GROUP BY day'
+  benthic sql \"SELECT city, count(*) FROM 'trips/*.parquet' GROUP BY city\"
+  benthic sql 'EXPLAIN ANALYZE SELECT max(fare) FROM lake.trips WHERE distance > 30'
+  benthic sql --object lake/trips.parquet 'SELECT count(*) FROM object WHERE distance > 30'";
 
 const PUSHDOWN: [(&str, &str, Pushdown); 3] = [
     (
@@ -45,6 +51,9 @@ pub struct SqlArgs {
     /// Output format; by default a table, or JSON with --json
     #[arg(long, value_enum)]
     output: Option<Format>,
+    /// Show all rows on a terminal, instead of the first 40
+    #[arg(long)]
+    all: bool,
     /// The query; without it, queries come from a prompt, or from stdin if that is not a terminal
     sql: Option<String>,
 }
@@ -58,13 +67,13 @@ pub async fn run(args: SqlArgs, session: &Session) -> Outcome {
             "this format is binary; redirect it to a file: … > rows.parquet".to_owned(),
         ));
     }
+    let view = View::new(&session.out, format, args.all);
     let Some(address) = &args.object else {
-        let store = session.store().await?;
-        let settings = settings(&args, &*store);
-        let queries = SqlSession::new(store, settings);
+        let (of_store, of_files) = (OnceCell::new(), OnceCell::new());
+        let queries = Queries { session, args: &args, view, of_store, of_files };
         return match &args.sql {
-            Some(sql) => answer(session, &queries, format, sql).await.map(drop),
-            None => prompt::run(session, &queries, format).await,
+            Some(sql) => queries.answer(sql, "--all").await,
+            None => prompt::run(queries).await,
         };
     };
     let Some(sql) = &args.sql else {
@@ -73,21 +82,49 @@ pub async fn run(args: SqlArgs, session: &Session) -> Outcome {
     };
     let settings = settings(&args, &*session.store().await?);
     let pool = session.pool(&address.pool).await?;
+    let start = Stopwatch::start(&SystemClock);
     let object = Arc::new(DataObject::open(pool, address.clone()).await?);
     let rows = session::query(Objects::of_one(object).await?, &settings, sql).await?;
     // An error of the query may lack the object. There is only one here, so add it.
     let named = |error: Error| error.with("object", address);
-    rows::print(&session.out, rows, &Work::default(), format, named).await.map(drop)
+    let printed = rows::print(&session.out, rows, &Work::default(), &view, named).await?;
+    view.summarize(&session.out, &printed, start.elapsed(), "--all")
 }
 
 fn settings(args: &SqlArgs, store: &dyn Store) -> Settings {
     let pushdown = args.pushdown.in_store(store);
-    Settings { pushdown, index: !args.no_index, ..Settings::default() }
+    Settings { pushdown, index: !args.no_index, local_files: true, ..Settings::default() }
 }
 
-/// Answers one query of tables, and returns its number of rows.
-pub async fn answer(session: &Session, queries: &SqlSession, format: Format, sql: &str) -> Outcome<usize> {
-    let work = Arc::default();
-    let rows = queries.query_with_work(sql, &work).await?;
-    rows::print(&session.out, rows, &work, format, |error| error).await
+/// Answers queries of tables and local files. It opens the store for the first query that reads
+/// from it, so that queries of files need none.
+pub struct Queries<'a> {
+    pub session: &'a Session,
+    args: &'a SqlArgs,
+    pub view: View,
+    of_store: OnceCell<SqlSession>,
+    of_files: OnceCell<SqlSession>,
+}
+
+impl Queries<'_> {
+    /// Answers one query. `all` is what a user types to see all rows.
+    pub async fn answer(&self, sql: &str, all: &str) -> Outcome {
+        let (work, queries) = (Arc::default(), self.session_for(sql).await?);
+        let start = Stopwatch::start(&SystemClock);
+        let rows = queries.query_with_work(sql, &work).await?;
+        let printed = rows::print(&self.session.out, rows, &work, &self.view, |error| error).await?;
+        self.view.summarize(&self.session.out, &printed, start.elapsed(), all)
+    }
+
+    async fn session_for(&self, sql: &str) -> Result<&SqlSession> {
+        let open = async |store: Arc<dyn Store>| -> Result<SqlSession> {
+            let settings = settings(self.args, &*store);
+            Ok(SqlSession::new(store, settings))
+        };
+        if session::reads_store(sql) {
+            return self.of_store.get_or_try_init(async || open(self.session.store().await?).await).await;
+        }
+        let empty = self.session.for_store("mem:".to_owned());
+        self.of_files.get_or_try_init(async || open(empty.store().await?).await).await
+    }
 }

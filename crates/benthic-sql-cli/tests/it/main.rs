@@ -7,8 +7,10 @@ mod data;
 #[path = "../../../benthic-sql/tests/it/files.rs"]
 mod files;
 mod home;
+mod local_files;
 mod program;
 mod table;
 mod table_bad_input;
 mod table_index;
 mod table_process;
+mod terminal;

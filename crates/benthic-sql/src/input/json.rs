@@ -70,7 +70,7 @@ impl Reader for Json {
     fn schema(&self) -> Result<SchemaRef> {
         let fields = self.sample_fields()?;
         if fields.is_empty() {
-            let message = "the first lines have no columns; give the table a --schema";
+            let message = "the first lines have no columns; `benthic table create --schema` sets them";
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
         Ok(Arc::new(Schema::new(fields)))

@@ -64,7 +64,7 @@ pub(super) fn unreadable(error: io::Error) -> Error {
     // The error may wrap one of ours, for example of a size limit.
     match error.downcast::<Error>() {
         Ok(ours) => ours,
-        Err(error) => Error::io(Action::Admin, "cannot read the file", error),
+        Err(error) => Error::io(Action::Read, "cannot read the file", error),
     }
 }
 

@@ -9,6 +9,7 @@ mod files;
 mod fixtures;
 mod indexes;
 mod input;
+mod local_files;
 mod queries;
 mod random;
 mod refusals;

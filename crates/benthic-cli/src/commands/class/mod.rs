@@ -18,9 +18,6 @@ use serde_json::json;
 pub const EXAMPLES: &str = "Examples:\n  benthic class ls\n  benthic class show digest\n  \
     benthic class new mydigest\n  benthic class install --cluster";
 
-/// A placeholder object name for calls that do not depend on an object.
-const ANY_OBJECT: &str = "benthic.describe";
-
 #[derive(Subcommand)]
 pub enum ClassCommand {
     /// List the classes; in a Ceph cluster, those that each OSD runs
@@ -56,27 +53,6 @@ async fn show(name: &str, session: &Session) -> Outcome {
     }
     let class = find_class(&classes, name)?;
     session.out.result(page(class), || json!(class))
-}
-
-/// The classes that a call may refer to: those of the store, and the named class if an external
-/// library provides it. Without an object, it asks any OSD of the pool about the named class.
-pub async fn classes_for_call(
-    session: &Session,
-    pool: &str,
-    object: Option<&ObjectId>,
-    class: &str,
-) -> Result<Vec<ClassInfo>> {
-    let mut classes = session.store().await?.classes().await?;
-    if let Some(rados) = session.rados().await? {
-        let any = ObjectId::new(ANY_OBJECT)?;
-        let found = rados.class(pool, object.unwrap_or(&any), class).await;
-        // Ignore a missing pool here: opening it later fails with a similar name as a hint.
-        match found {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-            found => classes.extend(found.ok().flatten()),
-        }
-    }
-    Ok(classes)
 }
 
 fn find_class<'a>(classes: &'a [ClassInfo], name: &str) -> Result<&'a ClassInfo> {

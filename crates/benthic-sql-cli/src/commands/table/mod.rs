@@ -149,7 +149,7 @@ fn describe_size(snapshot: &Snapshot) -> String {
 }
 
 /// A number and a noun: `1 row`, `1,200,000 rows`.
-fn count(number: u64, noun: &str) -> String {
+pub fn count(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
