@@ -82,8 +82,10 @@ fn number(current: &[u8]) -> Option<u64> {
 /// damaged one.
 pub(crate) fn copy_list(dir: &Path) -> std::io::Result<()> {
     let current = fs::read(dir.join("current"))?;
-    let list = fs::read(dir.join(format!("v{}", number(&current).unwrap_or_default())))?;
-    fs::write(dir.join(LIST_COPY), [current, list].concat())
+    let path = dir.join(format!("v{}", number(&current).unwrap_or_default()));
+    // The tree makes the pointer readable for its user only, and other users may read the store.
+    fs::set_permissions(dir.join("current"), fs::metadata(&path)?.permissions())?;
+    fs::write(dir.join(LIST_COPY), [current, fs::read(path)?].concat())
 }
 
 /// Restores the list of tables from its copy. Returns true if the copy is intact.

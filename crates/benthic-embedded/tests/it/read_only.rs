@@ -75,7 +75,7 @@ fn everything_can_be_read_child() {
     check(&store);
     let pool = pool(&store);
     let digest = ClassCall::new("digest", "compute", "xxh3");
-    assert_eq!(block_on(pool.exec(&id("0"), digest)).unwrap().len(), 16);
+    assert_eq!(block_on(pool.exec(&id("0"), digest)).unwrap().len(), 32);
     block_on(store.flush()).unwrap();
 
     let create = WriteOp::new().create(false);
@@ -194,6 +194,7 @@ fn data_that_only_the_log_has_are_read() {
 #[test]
 #[ignore = "another test starts it"]
 fn data_that_only_the_log_has_are_read_child() {
-    let pool = pool(&open_mounted());
+    let store = open_mounted();
+    let pool = pool(&store);
     assert!(block_on(pool.read_range(&id("4097"), 0, 9_000)).unwrap() == noise(3, 4_097));
 }
