@@ -10,7 +10,7 @@ use benthic_core::{
     ClassCall, Error, ErrorKind, Fetch, ListRequest, ListToken, Namespaces, ObjectId, Result,
 };
 use benthic_program::exec::{exec, result_xattr};
-use benthic_program::transfer::{Download, upload};
+use benthic_program::transfer::{Download, Replaced, upload};
 use bytes::Bytes;
 use pyo3::prelude::{Bound, PyAny, PyResult, Python};
 use pyo3::types::{PyBytes, PyTuple};
@@ -89,7 +89,7 @@ impl Pool {
 
     fn put(&self, py: Python<'_>, name: &str, data: &Bound<'_, PyAny>) -> PyResult<u64> {
         let data = Bytes::from(ops::bytes(data)?);
-        wait(py, async || upload(&*self.open()?, &self.writable(name)?, data, None).await)
+        wait(py, async || upload(&*self.open()?, &self.writable(name)?, Replaced::Any, data, None).await)
     }
 
     /// Runs a read operation; returns the object's version and one output for each step.

@@ -41,6 +41,7 @@ pub async fn run(args: MvArgs, session: &Session) -> Outcome {
         jobs: args.jobs.unwrap_or_else(jobs::default_jobs),
         checksum: true,
         check: true,
+        began_unix_ns: u64::MAX,
         dry_run: false,
     };
     let mut tally = Tally::new(session, "moved");
