@@ -6,6 +6,7 @@ use crate::errors::{self, c_string, no_such_pool};
 use crate::ffi::{Cluster, Daemons, ErrnoResult, IoCtx};
 use crate::in_flight::InFlight;
 use crate::libraries::Libraries;
+use crate::wait::Primaries;
 use benthic_core::error::errno;
 use benthic_core::{Action, ClassRegistry, Clock, Error, ErrorKind, Result, SystemClock};
 use serde::Deserialize;
@@ -66,6 +67,9 @@ impl Options {
     }
 }
 
+/// Describes the monitors to a user who waits for them.
+pub(crate) const MONITOR: &str = "a monitor of the cluster";
+
 /// A connection: the state that the store and its pools share.
 pub(crate) struct Shared {
     pub blocking: Blocking,
@@ -73,6 +77,7 @@ pub(crate) struct Shared {
     pub cluster: Arc<Cluster>,
     pub class_names: BTreeSet<String>,
     pub libraries: Libraries,
+    pub primaries: Primaries,
     pub options: Options,
 }
 
@@ -107,6 +112,7 @@ impl Shared {
             cluster: Arc::new(cluster),
             class_names,
             libraries: Libraries::new(clock()),
+            primaries: Primaries::default(),
             options,
         })
     }
@@ -116,14 +122,23 @@ impl Shared {
         self: &Arc<Self>,
         job: impl FnOnce(&Shared) -> Result<T> + Send + 'static,
     ) -> Result<T> {
+        self.run_at(MONITOR, job).await
+    }
+
+    /// Like `run`, for a job that waits for `whom`.
+    pub async fn run_at<T: Send + 'static>(
+        self: &Arc<Self>,
+        whom: &'static str,
+        job: impl FnOnce(&Shared) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let shared = Arc::clone(self);
-        self.blocking.run(self.options.mon_timeout(), move |_| job(&shared)).await
+        self.blocking.run(whom, self.options.mon_timeout(), move |_| job(&shared)).await
     }
 
     /// Opens a namespace of a pool. If the pool is not in the client's map, librados waits for the
     /// newest map, without a time limit.
-    pub fn open_context(&self, pool_id: i64, namespace: &CStr) -> Result<Arc<IoCtx>> {
-        IoCtx::open(&self.cluster, pool_id, namespace)
+    pub fn open_context(&self, pool_id: i64, pool: &str, namespace: &CStr) -> Result<Arc<IoCtx>> {
+        IoCtx::open(&self.cluster, pool_id, pool, namespace)
             .map_err(|number| errors::of_operation(number, Action::Read))
     }
 }
