@@ -5,9 +5,10 @@
 //! way, so that it takes no more than one thread while no monitor answers. Clients usually may not
 //! ask an OSD itself, and a dead OSD would not answer.
 
+use crate::blocking::Progress;
 use crate::connection::{Shared, ask};
 use crate::in_flight::SentOperation;
-use benthic_core::{ObjectAddress, Result, Wait};
+use benthic_core::{Error, ErrorKind, ObjectAddress, Result, Wait};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
@@ -87,18 +88,30 @@ impl Shared {
             "prefix": "osd map", "pool": pool, "object": object.name(), "nspace": object.namespace(), "format": "json",
         });
         let min_size = json!({ "prefix": "osd pool get", "pool": pool, "var": "min_size", "format": "json" });
-        let shared = Arc::clone(self);
-        let is_first = !self.primaries.is_asking.swap(true, Ordering::AcqRel);
-        let job = move |_: &crate::blocking::Progress| {
-            let asked =
-                ask(&shared, &map).and_then(|map| Ok((map, ask::<MinSize>(&shared, &min_size)?.min_size)));
-            shared.primaries.is_asking.store(false, Ordering::Release);
-            asked
+        let Some(asking) = Asking::begin(self) else {
+            return Err(Error::new(ErrorKind::Busy, "the last question has no answer yet"));
         };
-        if !is_first {
-            return Err(crate::errors::of_command(benthic_core::error::errno::ETIMEDOUT, ""));
-        }
+        let job = move |_: &Progress| {
+            let map = ask(&asking.0, &map)?;
+            Ok((map, ask::<MinSize>(&asking.0, &min_size)?.min_size))
+        };
         self.blocking.run(None, ASK_LIMIT, job).await
+    }
+}
+
+/// The only question under way. Dropping it permits the next one.
+struct Asking(Arc<Shared>);
+
+impl Asking {
+    fn begin(shared: &Arc<Shared>) -> Option<Asking> {
+        let is_asking = shared.primaries.is_asking.swap(true, Ordering::AcqRel);
+        (!is_asking).then(|| Asking(Arc::clone(shared)))
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.0.primaries.is_asking.store(false, Ordering::Release);
     }
 }
 
@@ -132,19 +145,19 @@ fn describe(
             format!("{} up, and the pool needs {min_size}; `benthic health` shows which are down", up.len());
         return Wait { whom, details };
     }
-    let (whom, role) = if near {
-        (up.join(" or "), "an OSD".to_owned())
-    } else {
-        let role = match before {
-            Some(before) if *before >= 0 => format!("the new primary after osd.{before}"),
-            _ => "the primary".to_owned(),
-        };
-        (format!("osd.{osd}"), role)
+    let whom = if near { up.join(" or ") } else { format!("osd.{osd}") };
+    let role = match before {
+        _ if near => "an OSD",
+        Some(_) => "the new primary",
+        None => "the primary",
     };
-    let outlook = match grace.checked_sub(waited) {
-        Some(left) => format!("if it is dead, it is marked down in about {} s", left.as_secs().max(1)),
-        None if waited < grace + GRACE_SLACK => "if it is dead, it is marked down soon".to_owned(),
-        None => "the monitors have not marked it down; `benthic health` shows whether it answers".to_owned(),
+    let outlook = match (grace.checked_sub(waited), before) {
+        (Some(_), Some(before)) if *before >= 0 => format!("it takes over from osd.{before}"),
+        (Some(left), _) => format!("if it is dead, it is marked down in about {} s", left.as_secs().max(1)),
+        (None, _) if waited < grace + GRACE_SLACK => "if it is dead, it is marked down soon".to_owned(),
+        (None, _) => {
+            "the monitors have not marked it down; `benthic health` shows whether it answers".to_owned()
+        }
     };
     Wait { whom, details: format!("{role} of {object}; {outlook}") }
 }

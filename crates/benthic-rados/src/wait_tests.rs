@@ -49,7 +49,7 @@ fn a_new_primary_is_told_apart_from_the_old_one() {
     assert_eq!((second.osd, second.since, second.before), (0, at(121), Some(1)));
     let map = OsdMap { acting: vec![0, 2], acting_primary: 0 };
     let wait = describe(&second, &map, 2, false, at(1), GRACE);
-    assert!(wait.to_string().starts_with("osd.0, the new primary after osd.1 of p/o; "), "{wait}");
+    assert_eq!(wait.to_string(), "osd.0, the new primary of p/o; it takes over from osd.1");
     // Another object starts again.
     assert_eq!(primaries.note(&sent("p/other"), 0, at(130)).before, None);
 }
