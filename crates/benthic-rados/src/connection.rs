@@ -168,12 +168,16 @@ fn connect_within(limit: Duration, cluster: Cluster) -> Result<ErrnoResult<Clust
     Ok(receiver.recv_timeout(limit).unwrap_or(Err(errno::ETIMEDOUT)))
 }
 
-fn settings(options: &Options) -> [(&'static CStr, String); 7] {
+fn settings(options: &Options) -> [(&'static CStr, String); 9] {
     let seconds = |timeout_ms: u64| timeout_ms.div_ceil(1_000).max(1).to_string();
     [
         (c"rados_osd_op_timeout", seconds(options.osd_timeout_ms)),
         (c"rados_mon_op_timeout", seconds(options.mon_timeout_ms)),
         (c"client_mount_timeout", seconds(options.mon_timeout_ms)),
+        // If an OSD dies, the monitors often know it within a second. librados asks them for the
+        // newest map when an operation is this old, and by default only after 10 to 15 s.
+        (c"objecter_timeout", "1".to_owned()),
+        (c"objecter_tick_interval", "1".to_owned()),
         // At these limits librados would block the sending thread; `in_flight` limits both far
         // below them.
         (c"objecter_inflight_ops", (1_u64 << 30).to_string()),

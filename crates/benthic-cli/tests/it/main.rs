@@ -13,6 +13,7 @@ mod hidden;
 mod kill;
 mod objects;
 mod other;
+mod outage;
 mod pictures;
 mod pools;
 mod process;

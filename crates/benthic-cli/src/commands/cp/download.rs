@@ -4,7 +4,7 @@ use super::plan::{self, Target};
 use super::{Copied, Options, Tally};
 use crate::jobs;
 use benthic_classes::digest::{Algorithm, Hasher};
-use benthic_core::{Error, ErrorKind, Namespaces, ObjectAddress, ObjectId, Pool, Result};
+use benthic_core::{Action, Error, ErrorKind, Namespaces, ObjectAddress, ObjectId, Pool, Result};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
 use benthic_program::local::{self, NewFile};
@@ -56,18 +56,20 @@ pub async fn run(
             let pool = Arc::clone(&pool);
             async move {
                 let copied = match path {
-                    Ok(path) => copy(&*pool, &object, &path, options).await.map(|copied| (path, copied)),
+                    Ok(path) => jobs::until_stopped(Action::Read, copy(&*pool, &object, &path, options))
+                        .await
+                        .map(|copied| (path, copied)),
                     Err(error) => Err(error),
                 };
                 (object, copied)
             }
         };
         let mut found = false;
-        ended = jobs::run(tasks, options.jobs, job, |(object, copied)| {
+        ended = jobs::run(tasks, options.limits(session), job, |(object, copied)| {
             found = true;
-            progress.advance(1);
             match copied {
                 Ok((path, copied)) => {
+                    progress.advance(1);
                     progress.suspend(|| tally.add(&path.to_string_lossy(), &object, &copied))
                 }
                 Err(error) => {

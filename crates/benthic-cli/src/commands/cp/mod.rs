@@ -7,7 +7,7 @@ pub mod stripe;
 pub mod upload;
 
 use crate::commands;
-use crate::jobs::{self, Failures};
+use crate::jobs::{self, Failures, Limits};
 use benthic_core::ObjectId;
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::output::object_json;
@@ -17,6 +17,7 @@ use benthic_program::units;
 use clap::Args;
 use plan::Sources;
 use serde_json::json;
+use std::time::Duration;
 use stripe::StripeArgs;
 
 #[derive(Args)]
@@ -44,12 +45,17 @@ copy that fails or is killed leaves an incomplete striped object, which readers 
 to continue, or remove the object with `benthic rm --stripe`. The old content of the destination is lost \
 when a copy begins. A download is named .NAME.benthic-part until it is complete.
 
+Outages: the command stops when the store has not answered for the time of --outage-wait, and soon after the \
+store is full. It lists the files that failed, and counts those that it did not try. Repeat the command to \
+continue.
+
 With --json, the command prints a line for each file as soon as it is durable. It lists failures at the end.
 
 Examples:
   benthic cp cat.jpg photos/cats/
   benthic cp -r ./holiday photos/2026
   benthic cp -r photos/2026 ./back
+  benthic cp -r --outage-wait 600 ./holiday photos/2026
   benthic cp --stripe run42.root data/
   benthic cp --stripe data/run42.root archive/run42.root --to-store file:./archive")]
 pub struct CpArgs {
@@ -65,6 +71,15 @@ pub struct CpArgs {
     /// Do not verify the copies
     #[arg(long)]
     no_check: bool,
+    /// Stop when the store has not answered for this number of seconds
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        value_parser = jobs::parse_seconds,
+        default_value = "60",
+        conflicts_with = "stripe"
+    )]
+    outage_wait: Duration,
     /// Create the pool of the destination, and the store, if they do not exist
     #[arg(long)]
     create_pool: bool,
@@ -83,6 +98,13 @@ pub struct Options {
     pub jobs: usize,
     pub checksum: bool,
     pub check: bool,
+    pub outage_wait: Duration,
+}
+
+impl Options {
+    fn limits(self, session: &Session) -> Limits<'_> {
+        Limits { jobs: self.jobs, outage_wait: self.outage_wait, session: Some(session) }
+    }
 }
 
 pub struct Copied {
@@ -152,6 +174,7 @@ pub async fn run(args: CpArgs, session: &Session) -> Outcome {
         jobs: args.jobs.unwrap_or_else(jobs::default_jobs),
         checksum: args.checksum,
         check: !args.no_check,
+        outage_wait: args.outage_wait,
     };
     match plan::classify(&args.sources)? {
         Sources::Paths(paths) => {

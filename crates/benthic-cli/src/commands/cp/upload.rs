@@ -4,7 +4,7 @@ use super::plan::{self, Plan, Upload};
 use super::{Copied, Options, Tally};
 use crate::jobs;
 use benthic_classes::digest::{Algorithm, Hasher};
-use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result, WriteOp};
+use benthic_core::{Action, Error, ErrorKind, ObjectId, Pool, Result, WriteOp};
 use benthic_program::exit::Outcome;
 use benthic_program::local::{self, Content};
 use benthic_program::progress::Progress;
@@ -28,11 +28,13 @@ pub async fn run(pool: Arc<dyn Pool>, plan: Plan, options: Options, session: &Se
     for (path, error) in plan.refused {
         tally.failures.push(path, error);
     }
-    let ended = copy_all(pool, plan.uploads, options, |upload, copied| {
-        progress.advance(upload.size_bytes);
+    let ended = copy_all(session, pool, plan.uploads, options, |upload, copied| {
         let path = upload.path.to_string_lossy();
         match copied {
-            Ok(copied) => progress.suspend(|| tally.add(&path, &upload.object, &copied)),
+            Ok(copied) => {
+                progress.advance(upload.size_bytes);
+                progress.suspend(|| tally.add(&path, &upload.object, &copied))
+            }
             Err(error) => {
                 tally.failures.push(path, error);
                 Ok(())
@@ -46,6 +48,7 @@ pub async fn run(pool: Arc<dyn Pool>, plan: Plan, options: Options, session: &Se
 
 /// Copies files to objects, `options.jobs` at a time. Calls `done` with the result of each.
 pub async fn copy_all(
+    session: &Session,
     pool: Arc<dyn Pool>,
     uploads: Vec<Upload>,
     options: Options,
@@ -55,14 +58,12 @@ pub async fn copy_all(
     let job = |upload: Upload| {
         let (pool, memory) = (Arc::clone(&pool), Arc::clone(&memory));
         async move {
-            let copied = copy(&*pool, &upload, options, &memory).await;
+            let copied = jobs::until_stopped(Action::Write, copy(&*pool, &upload, options, &memory)).await;
             (upload, copied)
         }
     };
-    jobs::run(stream::iter(uploads.into_iter().map(Ok)), options.jobs, job, |(upload, copied)| {
-        done(upload, copied)
-    })
-    .await
+    let uploads = stream::iter(uploads.into_iter().map(Ok));
+    jobs::run(uploads, options.limits(session), job, |(upload, copied)| done(upload, copied)).await
 }
 
 async fn copy(pool: &dyn Pool, upload: &Upload, options: Options, memory: &Semaphore) -> Result<Copied> {
