@@ -57,7 +57,7 @@ pub use op::{
 };
 pub use store::{
     ClassHost, Damage, Finding, FsckReport, ListPage, ListRequest, ListToken, Namespaces, Pool, ScrubPage,
-    Store,
+    Store, Wait,
 };
 
 /// The name of threads on which a panic is expected: they run methods or libraries that read

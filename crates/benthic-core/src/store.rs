@@ -4,7 +4,9 @@ use crate::op::{ClassCall, ReadOp, ReadReply, Stat, WriteOp, WriteReply};
 use crate::{ClassInfo, Error, ErrorKind, Fetch, ObjectId, Result, limits};
 use async_trait::async_trait;
 use bytes::Bytes;
+use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A store: pools of objects, and the classes that run beside them.
 ///
@@ -58,6 +60,35 @@ pub trait Store: Send + Sync {
     /// `Unsupported` if the engine has its own tools for this check.
     async fn fsck(&self) -> Result<FsckReport> {
         Err(Error::new(ErrorKind::Unsupported, "this engine does not support fsck; use its own tools"))
+    }
+
+    /// Time for which the oldest operation in flight has waited for another process. `None` if no
+    /// operation waits for one.
+    fn longest_wait(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Describes what that operation waits for. Returns within about two seconds, even if nothing
+    /// answers.
+    async fn describe_wait(&self) -> Option<Wait> {
+        None
+    }
+}
+
+/// What an operation waits for, as a text for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The process that has to answer, such as `osd.1`. While it stays the same, the operation waits
+    /// for the same thing.
+    pub whom: String,
+    /// Adds the role of the process and the outlook; empty if there is nothing to add.
+    pub details: String,
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.whom)?;
+        if self.details.is_empty() { Ok(()) } else { write!(f, ", {}", self.details) }
     }
 }
 

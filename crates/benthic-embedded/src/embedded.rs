@@ -5,6 +5,7 @@
 //! owner.
 
 use crate::Options;
+use crate::owner_process::wait_for_owner;
 use crate::socket::client::{Connection, ConnectionLost};
 use crate::socket::server::{Handler, Server};
 use crate::socket::wire::{Payload, Reply, Request};
@@ -14,7 +15,7 @@ use async_trait::async_trait;
 use benthic_core::{
     ClassCall, ClassHost, ClassInfo, ClassRegistry, Error, ErrorKind, FsckReport, ListPage, ListRequest,
     ListToken, MethodFlags, ObjectAddress, ObjectId, Pool, ReadOp, ReadReply, Result, ScrubPage, Stopwatch,
-    Store, WriteOp, WriteReply,
+    Store, Wait, WriteOp, WriteReply,
 };
 use bytes::Bytes;
 use futures::channel::oneshot;
@@ -45,6 +46,8 @@ struct Shared {
     route: Mutex<Option<Route>>,
     /// Held while a new route is sought.
     routing: Mutex<()>,
+    /// The time at which the search for a new route began.
+    seeking_since: Mutex<Option<Duration>>,
     /// An owner acknowledged buffered operations and died before it flushed them.
     lost_buffered: AtomicBool,
 }
@@ -75,6 +78,7 @@ impl EmbeddedStore {
             options,
             route: Mutex::new(Some(route)),
             routing: Mutex::new(()),
+            seeking_since: Mutex::new(None),
             lost_buffered: AtomicBool::new(false),
         };
         Ok(Arc::new(EmbeddedStore { shared: Arc::new(shared) }))
@@ -116,7 +120,7 @@ impl Route {
                 Ownership::Owned(dir) | Ownership::ReadOnly(dir) => {
                     return Ok(Route::Owner(Owner::start(dir, options.clone())?));
                 }
-                Ownership::Busy => match Connection::open(dir) {
+                Ownership::Busy => match Connection::open(dir, Arc::clone(&options.clock)) {
                     Ok(connection) => return Ok(Route::Client(Arc::new(connection))),
                     Err(e) if e.kind() == std::io::ErrorKind::InvalidData => {
                         return Err(Error::new(
@@ -136,12 +140,13 @@ impl Route {
                         return Err(Error::new(ErrorKind::Busy, message).with("dir", dir.display()));
                     }
                     Err(e) if waited.elapsed() > OPEN_MAX => {
-                        return Err(Error::new(
-                            ErrorKind::Unavailable,
-                            "another process owns the store and does not answer; the file lock has its pid",
-                        )
-                        .with("dir", dir.display())
-                        .with_source(e));
+                        let message = match wait_for_owner(dir) {
+                            Some(owner) => format!("no answer of {owner}"),
+                            None => "the process that owns the store does not answer".to_owned(),
+                        };
+                        return Err(Error::new(ErrorKind::Unavailable, message)
+                            .with("dir", dir.display())
+                            .with_source(e));
                     }
                     Err(_) => pause(),
                 },
@@ -234,8 +239,10 @@ impl Shared {
         if ended.lost_buffered() {
             self.lost_buffered.store(true, Ordering::Release);
         }
-        let route = Route::find(&self.dir, false, &self.options)?;
-        *self.route.lock() = Some(route);
+        *self.seeking_since.lock() = Some(self.options.clock.monotonic());
+        let found = Route::find(&self.dir, false, &self.options);
+        *self.seeking_since.lock() = None;
+        *self.route.lock() = Some(found?);
         Ok(())
     }
 }
@@ -284,6 +291,21 @@ impl Store for EmbeddedStore {
 
     async fn fsck(&self) -> Result<FsckReport> {
         self.shared.run("fsck", Request::Fsck {}).await
+    }
+
+    fn longest_wait(&self) -> Option<Duration> {
+        let shared = &self.shared;
+        if let Some(since) = *shared.seeking_since.lock() {
+            return Some(shared.options.clock.monotonic().saturating_sub(since));
+        }
+        match &*shared.route.lock() {
+            Some(Route::Client(connection)) => connection.longest_wait(),
+            _ => None,
+        }
+    }
+
+    async fn describe_wait(&self) -> Option<Wait> {
+        wait_for_owner(&self.shared.dir)
     }
 }
 

@@ -14,6 +14,7 @@ mod execute;
 mod listing;
 mod memory;
 mod options;
+mod owner_process;
 mod salvage;
 mod socket;
 mod store;
@@ -22,6 +23,7 @@ mod workers;
 pub use embedded::EmbeddedStore;
 pub use memory::MemStore;
 pub use options::Options;
+pub use owner_process::wait_for_owner;
 pub use salvage::{SalvageReport, salvage};
 
 // The fuzz targets also run in the unit tests. They refer to this crate by its external name.

@@ -5,15 +5,21 @@ use crate::exit::{self, Failure, Outcome};
 use crate::output;
 use crate::session::Session;
 use crate::store::DEFAULT_URI;
+use crate::waiting::{self, LastWait};
 use crate::{interrupt, log_panics_of_workers};
 use clap::{ArgAction, Args, Command};
 use serde_json::Map;
 use std::io::IsTerminal;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
+use tokio::time::timeout;
 use tracing_subscriber::filter::FilterFn;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
+
+/// Time that an abandoned command has for each step of its end.
+const SHUTDOWN: Duration = Duration::from_millis(300);
 
 /// Options of every command.
 #[derive(Args)]
@@ -31,7 +37,7 @@ pub struct Global {
     /// Print results and errors as JSON, one object per line
     #[arg(long, global = true)]
     pub json: bool,
-    /// Log to stderr; -vv logs more
+    /// Log to stderr, and say what the command waits for even if stderr is no terminal; -vv logs more
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
 }
@@ -43,9 +49,10 @@ pub fn run_to_end(session: Session, verbose: u8, command: impl AsyncFnOnce(&Sess
     log_panics_of_workers();
     let outcome = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => {
-            let outcome = runtime.block_on(run(command, &session));
-            // After a second signal, abandoned tasks may still run. Wait at most a second for them.
-            runtime.shutdown_timeout(Duration::from_secs(1));
+            let says_waits = verbose > 0 || session.out.is_json() || std::io::stderr().is_terminal();
+            let outcome = runtime.block_on(run(command, &session, says_waits));
+            // Abandoned tasks may still run, or wait for a store that does not answer.
+            runtime.shutdown_timeout(SHUTDOWN);
             outcome
         }
         Err(error) => Err(Failure::Error(benthic_core::Error::io(
@@ -61,6 +68,10 @@ pub fn run_to_end(session: Session, verbose: u8, command: impl AsyncFnOnce(&Sess
             failure.status()
         }
     };
+    if interrupt::is_abandoned() {
+        // Closing the store may wait for a process that does not answer.
+        benthic_rados::end_process(status);
+    }
     if session.used_ceph() {
         drop(session);
         benthic_rados::end_process(status);
@@ -68,18 +79,28 @@ pub fn run_to_end(session: Session, verbose: u8, command: impl AsyncFnOnce(&Sess
     ExitCode::from(status)
 }
 
-async fn run(command: impl AsyncFnOnce(&Session) -> Outcome, session: &Session) -> Outcome {
+async fn run(command: impl AsyncFnOnce(&Session) -> Outcome, session: &Session, says_waits: bool) -> Outcome {
+    let last = LastWait::default();
+    let mut work = pin!(async {
+        let outcome = command(session).await;
+        // In every case, flush the output and close the store.
+        let flushed = session.out.flush();
+        let closed = session.close().await;
+        outcome.and(flushed).and(closed.map_err(Failure::from))
+    });
     let outcome = tokio::select! {
-        outcome = command(session) => outcome,
-        () = interrupt::watch_signals() => Err(Failure::Interrupted),
+        outcome = &mut work => outcome,
+        never = waiting::report(session, &last), if says_waits => match never {},
+        () = interrupt::watch_signals(waiting::grace(session, &last)) => {
+            // Commands that know that they are abandoned report what they have done.
+            let reported = timeout(SHUTDOWN, &mut work).await;
+            if reported.is_err() {
+                let _ = timeout(SHUTDOWN, session.close()).await;
+            }
+            session.out.flush()
+        }
     };
-    // In every case, flush the output and close the store.
-    let flushed = session.out.flush();
-    let closed = session.close().await;
-    if interrupt::is_set() {
-        return Err(Failure::Interrupted);
-    }
-    outcome.and(flushed).and(closed.map_err(Failure::from))
+    if interrupt::is_set() { Err(Failure::Interrupted) } else { outcome }
 }
 
 /// Gives an error about the arguments of this process the usage line of `--help`. clap's own names the

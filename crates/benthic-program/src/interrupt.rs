@@ -1,17 +1,15 @@
-//! Signals: after Ctrl-C a command finishes its current object and stops. Signals belong to the
-//! process, so their state is the only global state of the program.
+//! Signals: after Ctrl-C a command finishes its current object and stops. A second Ctrl-C abandons
+//! the command. Signals belong to the process, so their state is the only global state of the
+//! program.
 
 use crate::exit::{self, Failure, Outcome};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-/// Time that a command has to stop by itself. A second signal ends the wait.
-const GRACE: Duration = Duration::from_secs(10);
-
 static STATUS: LazyLock<watch::Sender<u8>> = LazyLock::new(|| watch::Sender::new(exit::OK));
+static IS_ABANDONED: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::Sender::new(false));
 
 /// The exit status for the signal that arrived; [`exit::OK`] before the first signal.
 pub fn exit_status() -> u8 {
@@ -63,9 +61,20 @@ pub async fn wait() {
     let _ = STATUS.subscribe().wait_for(|status| *status != exit::OK).await;
 }
 
-/// Waits for a signal, then gives the command 10 seconds to stop. Returns when the caller must
-/// abandon the command: after those 10 seconds or on a second signal.
-pub async fn watch_signals() {
+/// Returns true after a second signal, or when a signal has not stopped the command in time.
+pub fn is_abandoned() -> bool {
+    *IS_ABANDONED.borrow()
+}
+
+/// Waits until the command is abandoned. What it has in flight then gets no more time; the command
+/// may only report what it has done.
+pub async fn abandoned() {
+    let _ = IS_ABANDONED.subscribe().wait_for(|is_abandoned| *is_abandoned).await;
+}
+
+/// Waits for a signal, then for `grace`, the time that the command has to stop. Returns when the
+/// caller must abandon the command: after `grace` or on a second signal.
+pub async fn watch_signals(grace: impl Future<Output = ()>) {
     let (Ok(mut interrupt), Ok(mut terminate)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {
@@ -77,7 +86,11 @@ pub async fn watch_signals() {
         status = either(&mut interrupt, &mut terminate).await;
     }
     STATUS.send_replace(status);
-    let _ = tokio::time::timeout(GRACE, either(&mut interrupt, &mut terminate)).await;
+    tokio::select! {
+        _ = either(&mut interrupt, &mut terminate) => {}
+        () = grace => {}
+    }
+    IS_ABANDONED.send_replace(true);
 }
 
 async fn either(interrupt: &mut Signal, terminate: &mut Signal) -> u8 {

@@ -25,6 +25,8 @@ pub mod store;
 pub mod transfer;
 pub mod units;
 pub mod uri;
+#[cfg(feature = "cli")]
+mod waiting;
 
 use benthic_core::WORKER_THREAD;
 #[cfg(feature = "cli")]

@@ -2,12 +2,13 @@
 
 use crate::exit::{Failure, Outcome};
 use crate::units;
-use benthic_core::{Action, Error, ObjectId};
+use benthic_core::{Action, Error, ObjectId, Wait};
 use serde_json::{Map, Value, json};
 use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// The destination of results and errors.
 ///
@@ -160,6 +161,17 @@ impl Output {
         }
     }
 
+    /// Prints on stderr what the command has waited for, and for how long.
+    pub fn waiting(&self, wait: &Wait, waited: Duration) {
+        let message = format!("waiting for {}", units::no_control(&wait.to_string()));
+        if self.json {
+            let waiting = json!({ "for": wait.whom, "seconds": waited.as_secs(), "message": message });
+            stderr_line(format_args!("{}", json!({ "waiting": waiting })));
+        } else {
+            stderr_line(format_args!("benthic: {message}"));
+        }
+    }
+
     /// Prints a warning, which does not change the exit status.
     pub fn warning(&self, message: impl Display) {
         if self.json {
@@ -193,9 +205,13 @@ pub fn error_line(as_json: bool, message: &dyn Display, kind: &str, mut fields: 
     stderr_line(format_args!("{}", json!({ "error": fields })));
 }
 
-/// Prints a line to stderr. It ignores errors because there is no place left to report them.
+/// Prints a line to stderr, above the progress bar. It ignores errors because there is no place left
+/// to report them.
 fn stderr_line(line: std::fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr().lock(), "{line}");
+    #[cfg(feature = "cli")]
+    return crate::progress::suspend_current(|| drop(writeln!(io::stderr().lock(), "{line}")));
+    #[cfg(not(feature = "cli"))]
+    drop(writeln!(io::stderr().lock(), "{line}"));
 }
 
 /// The JSON fields that identify an object.

@@ -1,9 +1,22 @@
 //! Progress bars. They appear only on a terminal, and on stderr, so that results can go through a
 //! pipe.
 
-use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle, WeakProgressBar};
 use std::fmt::Write;
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
+
+/// The bar on the terminal. Lines of other parts of the program appear above it.
+static CURRENT: LazyLock<Mutex<WeakProgressBar>> = LazyLock::new(Mutex::default);
+
+/// Hides the bar on the terminal, if there is one, while `print` runs.
+pub(crate) fn suspend_current(print: impl FnOnce()) {
+    let current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+    match current {
+        Some(bar) => bar.suspend(print),
+        None => print(),
+    }
+}
 
 /// A progress bar for a known total, or a spinner for an unknown one. Prints nothing without a
 /// terminal.
@@ -53,6 +66,7 @@ impl Progress {
         }
         if !bar.is_hidden() {
             bar.enable_steady_tick(Duration::from_millis(200));
+            *CURRENT.lock().unwrap_or_else(PoisonError::into_inner) = bar.downgrade();
         }
         Progress(bar)
     }

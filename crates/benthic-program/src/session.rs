@@ -1,14 +1,19 @@
 //! A command's session: the store that the user named, and the output. The store is opened on first
-//! use, so commands that need none work without one.
+//! use, so commands that need none work without one. The session also knows what the command waits
+//! for, in every store that it has opened.
 
 use crate::output::Output;
-use crate::store::{DEFAULT_URI, OpenStore, nearest, open};
+use crate::store::{DEFAULT_URI, OpenStore, describe_opening, nearest, open};
 use crate::uri::StoreUri;
-use benthic_core::{ClassInfo, ClassRegistry, Error, ErrorKind, ObjectId, Pool, Result, Store, names};
+use benthic_core::{
+    ClassInfo, ClassRegistry, Clock, Error, ErrorKind, ObjectId, Pool, Result, Store, SystemClock, Wait,
+    names,
+};
 use benthic_rados::RadosStore;
 use serde_json::json;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 use tokio::sync::OnceCell;
 
 /// A store that is opened on first use, and the output for results.
@@ -18,7 +23,51 @@ pub struct Session {
     opened: OnceCell<OpenStore>,
     /// True if librados may have been used, by this session or by [another one](Session::for_store).
     used_ceph: Arc<AtomicBool>,
+    state: Arc<StoreState>,
+    /// The states of the stores of this session and of [other ones](Session::for_store).
+    states: Arc<Mutex<Vec<Arc<StoreState>>>>,
     pub out: Output,
+}
+
+/// Whether a session has opened its store.
+#[derive(Default)]
+struct StoreState(Mutex<OpenState>);
+
+#[derive(Clone, Default)]
+enum OpenState {
+    #[default]
+    Closed,
+    Opening {
+        uri: String,
+        since: Duration,
+    },
+    Open(Weak<dyn Store>),
+}
+
+impl StoreState {
+    fn get(&self) -> OpenState {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, state: OpenState) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = state;
+    }
+
+    fn longest_wait(&self) -> Option<Duration> {
+        match self.get() {
+            OpenState::Closed => None,
+            OpenState::Opening { since, .. } => Some(SystemClock.monotonic().saturating_sub(since)),
+            OpenState::Open(store) => store.upgrade()?.longest_wait(),
+        }
+    }
+
+    async fn describe_wait(&self) -> Option<Wait> {
+        match self.get() {
+            OpenState::Closed => None,
+            OpenState::Opening { uri, .. } => describe_opening(&uri),
+            OpenState::Open(store) => store.upgrade()?.describe_wait().await,
+        }
+    }
 }
 
 impl Session {
@@ -29,14 +78,18 @@ impl Session {
         if uri.is_empty() && std::env::var_os("BENTHIC_STORE").is_some_and(|value| value.is_empty()) {
             DEFAULT_URI.clone_into(&mut uri);
         }
-        Session { uri, classes, opened: OnceCell::new(), used_ceph: Arc::default(), out }
+        let state = Arc::<StoreState>::default();
+        let states = Arc::new(Mutex::new(vec![Arc::clone(&state)]));
+        Session { uri, classes, opened: OnceCell::new(), used_ceph: Arc::default(), state, states, out }
     }
 
     /// Creates a session for another store with the same classes.
     pub fn for_store(&self, uri: String) -> Session {
         let out = Output::new(self.out.is_json());
-        let used_ceph = Arc::clone(&self.used_ceph);
-        Session { used_ceph, ..Session::new(uri, out, self.classes.clone()) }
+        let (used_ceph, states) = (Arc::clone(&self.used_ceph), Arc::clone(&self.states));
+        let other = Session { used_ceph, states, ..Session::new(uri, out, self.classes.clone()) };
+        self.states().push(Arc::clone(&other.state));
+        other
     }
 
     /// Returns true if librados may have been used.
@@ -63,9 +116,38 @@ impl Session {
         let open = async || {
             // A failed connection may have started librados threads, too.
             self.used_ceph.fetch_or(self.is_cluster()?, Ordering::Relaxed);
-            open(&self.uri, create, self.classes.clone()).await
+            self.state.set(OpenState::Opening { uri: self.uri.clone(), since: SystemClock.monotonic() });
+            let opened = open(&self.uri, create, self.classes.clone()).await;
+            self.state.set(match &opened {
+                Ok(opened) => OpenState::Open(Arc::downgrade(&opened.store)),
+                Err(_) => OpenState::Closed,
+            });
+            opened
         };
         self.opened.get_or_try_init(open).await
+    }
+
+    fn states(&self) -> MutexGuard<'_, Vec<Arc<StoreState>>> {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns true while the command opens its first store, and so has done nothing yet.
+    pub fn is_opening(&self) -> bool {
+        let states: Vec<_> = self.states().iter().map(|state| state.get()).collect();
+        states.iter().any(|state| matches!(state, OpenState::Opening { .. }))
+            && !states.iter().any(|state| matches!(state, OpenState::Open(_)))
+    }
+
+    /// Time for which the command has waited for another process: to open a store, or for the oldest
+    /// operation in flight.
+    pub fn longest_wait(&self) -> Option<Duration> {
+        self.states().iter().filter_map(|state| state.longest_wait()).max()
+    }
+
+    /// Describes what the command has waited for longest. Returns within about two seconds.
+    pub async fn describe_wait(&self) -> Option<Wait> {
+        let longest = self.states().iter().max_by_key(|state| state.longest_wait()).cloned();
+        longest?.describe_wait().await
     }
 
     fn is_cluster(&self) -> Result<bool> {

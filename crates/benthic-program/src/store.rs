@@ -1,7 +1,7 @@
 //! Opens a store from its URI. Programs choose an engine only here.
 
 use crate::uri::StoreUri;
-use benthic_core::{ClassRegistry, Error, ErrorKind, Result, Store};
+use benthic_core::{ClassRegistry, Error, ErrorKind, Result, Store, Wait};
 use benthic_embedded::{EmbeddedStore, MemStore, Options, SalvageReport};
 use benthic_rados::RadosStore;
 use std::path::PathBuf;
@@ -63,6 +63,18 @@ pub async fn open(uri: &str, create: bool, classes: ClassRegistry) -> Result<Ope
                 .await
                 .map_err(|error| error.with("store", uri))?;
             Ok(OpenStore { store: Arc::clone(&store) as Arc<dyn Store>, embedded: None, rados: Some(store) })
+        }
+    }
+}
+
+/// What opening the store with this URI waits for. `None` if it waits for no other process.
+pub(crate) fn describe_opening(uri: &str) -> Option<Wait> {
+    match uri.parse().ok()? {
+        StoreUri::Mem => None,
+        StoreUri::File(dir) => benthic_embedded::wait_for_owner(&dir),
+        StoreUri::Ceph { .. } => {
+            let details = "to connect; `ceph -s` shows whether the monitors answer".to_owned();
+            Some(Wait { whom: format!("a monitor of {uri}"), details })
         }
     }
 }

@@ -34,7 +34,9 @@ impl RadosStore {
             let command = c_string(question.to_string())?;
             check_manager_output(output(shared.cluster.command(Daemons::Manager, &command, &[]))?)
         };
-        self.run(job).await.map_err(|error| of_manager(error).with("command", prefix))
+        self.run_at("the active manager of the cluster", job)
+            .await
+            .map_err(|error| of_manager(error).with("command", prefix))
     }
 
     /// Sends the monitors a command that changes the cluster. `input` is the data that `ceph` reads

@@ -47,8 +47,11 @@ struct RunningJob {
     caller: Option<Caller>,
 }
 
-/// The caller of a job, and its deadline in monotonic time.
+/// The caller of a job. Times are monotonic.
 struct Caller {
+    /// What the job waits for, for people; `None` if the user did not start the job.
+    whom: Option<&'static str>,
+    since: Duration,
     deadline: Duration,
     progress: Arc<Progress>,
     give_up: Box<dyn FnOnce(Error) + Send>,
@@ -144,7 +147,8 @@ impl Blocking {
         Ok(blocking)
     }
 
-    /// Runs a job on one of the threads, and waits for it at most `limit`.
+    /// Runs a job on one of the threads, and waits for it at most `limit`. `whom` describes to the
+    /// user what the job waits for; without it, the job does not count among [`Blocking::oldest`].
     ///
     /// # Errors
     /// The job's own error; `Unavailable` if the job did not end in time, or `OutcomeUnknown` if it
@@ -152,6 +156,7 @@ impl Blocking {
     /// `Internal` if the job panicked.
     pub async fn run<T: Send + 'static>(
         &self,
+        whom: impl Into<Option<&'static str>>,
         limit: Duration,
         job: impl FnOnce(&Progress) -> Result<T> + Send + 'static,
     ) -> Result<T> {
@@ -166,14 +171,23 @@ impl Blocking {
             }
         };
         let late = answer.clone();
+        let since = self.0.clock.monotonic();
         let caller = Caller {
-            deadline: self.0.clock.monotonic() + limit,
+            whom: whom.into(),
+            since,
+            deadline: since + limit,
             progress: Arc::default(),
             give_up: Box::new(move |error| late(Err(error))),
         };
         self.push(Job { run: Box::new(move |progress| answer(job(progress))), caller })?;
         drop(sender);
         receiver.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "a job panicked")))
+    }
+
+    /// The oldest job with a waiting caller: its start, and what it waits for.
+    pub fn oldest(&self) -> Option<(Duration, &'static str)> {
+        let jobs = self.0.jobs.lock();
+        jobs.callers().filter_map(|caller| Some((caller.since, caller.whom?))).min()
     }
 
     fn push(&self, job: Job) -> Result<()> {
@@ -207,6 +221,12 @@ impl Jobs {
         self.running.len() == THREADS && self.running.iter().all(|running| running.caller.is_none())
     }
 
+    /// The callers that still wait.
+    fn callers(&self) -> impl Iterator<Item = &Caller> {
+        let running = self.running.iter().filter_map(|running| running.caller.as_ref());
+        running.chain(self.queue.iter().map(|job| &job.caller))
+    }
+
     /// Removes the callers and jobs that are past their deadline, and returns the next deadline.
     fn late(&mut self, now: Duration) -> (Vec<LateJob>, Option<Duration>) {
         let mut late = Vec::new();
@@ -225,9 +245,8 @@ impl Jobs {
             error: all_stuck(),
             run: Some(run),
         }));
-        let running = self.running.iter().filter_map(|running| running.caller.as_ref());
-        let queued = self.queue.iter().map(|job| &job.caller);
-        (late, running.chain(queued).map(|caller| caller.deadline).min())
+        let next = self.callers().map(|caller| caller.deadline).min();
+        (late, next)
     }
 }
 

@@ -6,6 +6,7 @@ use crate::errors::{self, c_string, no_such_pool};
 use crate::ffi::{Cluster, Daemons, ErrnoResult, IoCtx};
 use crate::in_flight::InFlight;
 use crate::libraries::Libraries;
+use crate::wait::Primaries;
 use benthic_core::error::errno;
 use benthic_core::{Action, ClassRegistry, Clock, Error, ErrorKind, Result, SystemClock};
 use serde::Deserialize;
@@ -66,6 +67,9 @@ impl Options {
     }
 }
 
+/// Describes the monitors to a user who waits for them.
+pub(crate) const MONITOR: &str = "a monitor of the cluster";
+
 /// A connection: the state that the store and its pools share.
 pub(crate) struct Shared {
     pub blocking: Blocking,
@@ -73,6 +77,7 @@ pub(crate) struct Shared {
     pub cluster: Arc<Cluster>,
     pub class_names: BTreeSet<String>,
     pub libraries: Libraries,
+    pub primaries: Primaries,
     pub options: Options,
 }
 
@@ -107,6 +112,7 @@ impl Shared {
             cluster: Arc::new(cluster),
             class_names,
             libraries: Libraries::new(clock()),
+            primaries: Primaries::default(),
             options,
         })
     }
@@ -116,14 +122,23 @@ impl Shared {
         self: &Arc<Self>,
         job: impl FnOnce(&Shared) -> Result<T> + Send + 'static,
     ) -> Result<T> {
+        self.run_at(MONITOR, job).await
+    }
+
+    /// Like `run`, for a job that waits for `whom`.
+    pub async fn run_at<T: Send + 'static>(
+        self: &Arc<Self>,
+        whom: &'static str,
+        job: impl FnOnce(&Shared) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let shared = Arc::clone(self);
-        self.blocking.run(self.options.mon_timeout(), move |_| job(&shared)).await
+        self.blocking.run(whom, self.options.mon_timeout(), move |_| job(&shared)).await
     }
 
     /// Opens a namespace of a pool. If the pool is not in the client's map, librados waits for the
     /// newest map, without a time limit.
-    pub fn open_context(&self, pool_id: i64, namespace: &CStr) -> Result<Arc<IoCtx>> {
-        IoCtx::open(&self.cluster, pool_id, namespace)
+    pub fn open_context(&self, pool_id: i64, pool: &str, namespace: &CStr) -> Result<Arc<IoCtx>> {
+        IoCtx::open(&self.cluster, pool_id, pool, namespace)
             .map_err(|number| errors::of_operation(number, Action::Read))
     }
 }
@@ -153,12 +168,16 @@ fn connect_within(limit: Duration, cluster: Cluster) -> Result<ErrnoResult<Clust
     Ok(receiver.recv_timeout(limit).unwrap_or(Err(errno::ETIMEDOUT)))
 }
 
-fn settings(options: &Options) -> [(&'static CStr, String); 7] {
+fn settings(options: &Options) -> [(&'static CStr, String); 9] {
     let seconds = |timeout_ms: u64| timeout_ms.div_ceil(1_000).max(1).to_string();
     [
         (c"rados_osd_op_timeout", seconds(options.osd_timeout_ms)),
         (c"rados_mon_op_timeout", seconds(options.mon_timeout_ms)),
         (c"client_mount_timeout", seconds(options.mon_timeout_ms)),
+        // If an OSD dies, the monitors often know it within a second. librados asks them for the
+        // newest map when an operation is this old, and by default only after 10 to 15 s.
+        (c"objecter_timeout", "1".to_owned()),
+        (c"objecter_tick_interval", "1".to_owned()),
         // At these limits librados would block the sending thread; `in_flight` limits both far
         // below them.
         (c"objecter_inflight_ops", (1_u64 << 30).to_string()),

@@ -5,12 +5,12 @@
 //! queries tell the causes apart.
 
 use crate::connection::command;
-use crate::errors::lost;
+use crate::errors::{c_string, lost};
 use crate::ffi::{self, IoCtx};
 use crate::libraries::DESCRIBE;
 use crate::pool::RadosPool;
 use benthic_core::error::errno;
-use benthic_core::{ClassCall, Error, ErrorKind, Pool, Result};
+use benthic_core::{ClassCall, Error, ErrorKind, ObjectId, Pool, Result};
 use std::ffi::CStr;
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ impl RadosPool {
     pub(crate) async fn explain(
         &self,
         context: &Arc<IoCtx>,
-        object: &CStr,
+        object: &ObjectId,
         call: Option<&ClassCall>,
         error: Error,
     ) -> Error {
@@ -34,7 +34,12 @@ impl RadosPool {
         error.context().fold(explained, |explained, (key, value)| explained.with(key, value))
     }
 
-    async fn reason(&self, context: &Arc<IoCtx>, object: &CStr, call: &ClassCall) -> Result<&'static str> {
+    async fn reason(
+        &self,
+        context: &Arc<IoCtx>,
+        object: &ObjectId,
+        call: &ClassCall,
+    ) -> Result<&'static str> {
         let (class, method) = self.wire_names(call)?;
         Ok(if self.has(context, object, &class, &method).await? {
             if self.is_erasure_coded().await {
@@ -63,13 +68,20 @@ impl RadosPool {
 
     /// Whether the OSD of an object can call a method. A guard that never holds keeps the method
     /// from running.
-    async fn has(&self, context: &Arc<IoCtx>, object: &CStr, class: &CStr, method: &CStr) -> Result<bool> {
-        let permit = self.shared().in_flight.enter(0).await?;
+    async fn has(
+        &self,
+        context: &Arc<IoCtx>,
+        object: &ObjectId,
+        class: &CStr,
+        method: &CStr,
+    ) -> Result<bool> {
+        let name = c_string(object.name())?;
+        let permit = self.shared().in_flight.enter(0, context.address(object)).await?;
         let answer = {
             let mut probe = ffi::ReadOp::new(context).with_permit(permit);
             probe.assert_version(IMPOSSIBLE_VERSION);
             probe.exec(class, method, &[]);
-            context.read(object, probe, false)
+            context.read(&name, probe, false)
         };
         Ok(answer.await.map_err(lost)?.result != -errno::EOPNOTSUPP)
     }

@@ -22,6 +22,7 @@ mod listing;
 mod pool;
 mod read;
 mod store;
+mod wait;
 mod write;
 
 pub use connection::Options;

@@ -188,7 +188,7 @@ pub(crate) async fn answer<T: DeserializeOwned>(
     method: &CStr,
 ) -> Result<Option<T>> {
     let (name, class) = (c_string(object.name())?, c_string(library)?);
-    let permit = in_flight.enter(0).await?;
+    let permit = in_flight.enter(0, context.address(object)).await?;
     let answer = {
         let mut question = ffi::ReadOp::new(context).with_permit(permit);
         question.exec(&class, method, &[]);

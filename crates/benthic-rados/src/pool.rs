@@ -63,8 +63,8 @@ impl RadosPool {
 
     /// Opens the context on a thread: if the pool no longer exists, librados waits for a monitor.
     async fn open_context(&self, namespace: &str) -> Result<Arc<IoCtx>> {
-        let (id, namespace) = (self.id, c_string(namespace)?);
-        self.shared.run(move |shared| shared.open_context(id, &namespace)).await
+        let (id, name, namespace) = (self.id, self.name.clone(), c_string(namespace)?);
+        self.shared.run(move |shared| shared.open_context(id, &name, &namespace)).await
     }
 
     /// Looks up the libraries of the called classes that are not in this build.
@@ -118,7 +118,7 @@ impl RadosPool {
         let context = self.context(object.namespace()).await?;
         let name = c_string(object.name())?;
         let plan = read::Plan::new(op, |call| self.wire_names(call))?;
-        let permit = self.shared.in_flight.enter(len_bytes).await?;
+        let permit = self.shared.in_flight.enter(len_bytes, context.address(object)).await?;
         let answer = context.read(
             &name,
             plan.build(&context).with_permit(permit),
@@ -127,7 +127,7 @@ impl RadosPool {
         let completed = answer.await.map_err(lost)?;
         match read::reply(&plan, completed, may_change) {
             Err(error) if error.kind() == ErrorKind::Unsupported => {
-                Err(self.explain(&context, &name, op.steps.iter().find_map(read::call), error).await)
+                Err(self.explain(&context, object, op.steps.iter().find_map(read::call), error).await)
             }
             reply => reply,
         }
@@ -149,7 +149,7 @@ impl RadosPool {
             method = Some((call, self.wire_names(call)?));
         }
         let name = c_string(object.name())?;
-        let permit = self.shared.in_flight.enter(len_bytes).await?;
+        let permit = self.shared.in_flight.enter(len_bytes, context.address(object)).await?;
         let names = method.as_ref().map(|(_, names)| names);
         let answer =
             context.write(&name, write::build(&context, op, names, needs_object)?.with_permit(permit));
@@ -157,7 +157,7 @@ impl RadosPool {
         let call = method.map(|(call, _)| call);
         match write::reply(&completed, call) {
             Err(error) if error.kind() == ErrorKind::Unsupported => {
-                Err(self.explain(&context, &name, call, error).await)
+                Err(self.explain(&context, object, call, error).await)
             }
             reply => reply,
         }
@@ -197,7 +197,10 @@ impl RadosPool {
         };
         let limit = listing::PAGE_TIME + 2 * self.shared.options.osd_timeout();
         let clock = Arc::clone(&self.shared.options.clock);
-        self.shared.blocking.run(limit, move |_| listing.page(&context, &*clock)).await
+        self.shared
+            .blocking
+            .run("the OSDs that list the objects", limit, move |_| listing.page(&context, &*clock))
+            .await
     }
 
     fn at_object(&self, op: &'static str, object: &ObjectId, error: Error) -> Error {

@@ -1,15 +1,16 @@
 //! The store: the pools of a cluster.
 
 use crate::blocking::Progress;
-use crate::connection::{Options, Shared, ask, command, pool_id, wait_for_map};
+use crate::connection::{MONITOR, Options, Shared, ask, command, pool_id, wait_for_map};
 use crate::errors::{self, c_string};
 use crate::ffi::IoCtx;
 use crate::pool::RadosPool;
 use async_trait::async_trait;
-use benthic_core::{ClassHost, ClassInfo, Clock, Error, ErrorKind, Pool, Result, Store, names};
+use benthic_core::{ClassHost, ClassInfo, Clock, Error, ErrorKind, Pool, Result, Store, Wait, names};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A store in a Ceph cluster.
 pub struct RadosStore {
@@ -42,7 +43,7 @@ impl RadosStore {
 
     pub(crate) async fn namespace(&self, pool: &str, namespace: &str) -> Result<Arc<IoCtx>> {
         let (name, namespace) = (pool.to_owned(), c_string(namespace)?);
-        self.run(move |shared| shared.open_context(pool_id(shared, &name)?, &namespace))
+        self.run(move |shared| shared.open_context(pool_id(shared, &name)?, &name, &namespace))
             .await
             .map_err(|error| error.with("pool", pool))
     }
@@ -54,6 +55,14 @@ impl RadosStore {
         self.shared.run(job).await
     }
 
+    pub(crate) async fn run_at<T: Send + 'static>(
+        &self,
+        whom: &'static str,
+        job: impl FnOnce(&Shared) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.shared.run_at(whom, job).await
+    }
+
     /// Like `run`, for a job that may change the cluster and reports when the change begins.
     pub(crate) async fn run_change<T: Send + 'static>(
         &self,
@@ -61,7 +70,7 @@ impl RadosStore {
     ) -> Result<T> {
         let shared = Arc::clone(&self.shared);
         let job = move |progress: &Progress| job(&shared, progress).map_err(|error| progress.classify(error));
-        self.shared.blocking.run(self.shared.options.mon_timeout(), job).await
+        self.shared.blocking.run(MONITOR, self.shared.options.mon_timeout(), job).await
     }
 
     async fn change(
@@ -107,7 +116,7 @@ impl Store for RadosStore {
         let pool = name.to_owned();
         let open = move |shared: &Shared| {
             let id = pool_id(shared, &pool)?;
-            Ok((id, shared.open_context(id, c"")?))
+            Ok((id, shared.open_context(id, &pool, c"")?))
         };
         let opened = self.run(open).await;
         let (id, context) = opened.map_err(|error| error.with_op("open pool").with("pool", name))?;
@@ -125,6 +134,14 @@ impl Store for RadosStore {
     /// Does nothing: a cluster acknowledges only durable writes.
     async fn flush(&self) -> Result<()> {
         Ok(())
+    }
+
+    fn longest_wait(&self) -> Option<Duration> {
+        self.shared.longest_wait()
+    }
+
+    async fn describe_wait(&self) -> Option<Wait> {
+        self.shared.describe_wait().await
     }
 }
 

@@ -3,9 +3,9 @@
 //! prints it.
 
 use crate::commands::{self, class};
-use crate::jobs::{self, Failures};
+use crate::jobs::{self, Failures, Limits};
 use benthic_core::{
-    ClassCall, Error, ErrorKind, Namespaces, ObjectAddress, ObjectId, Pool, PoolAddress, Result,
+    Action, ClassCall, Error, ErrorKind, Namespaces, ObjectAddress, ObjectId, Pool, PoolAddress, Result,
 };
 use benthic_program::exec::{exec, result_xattr};
 use benthic_program::exit::{Failure, Outcome};
@@ -17,13 +17,15 @@ use bytes::Bytes;
 use clap::Args;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::Duration;
 
 #[derive(Args)]
 #[command(
     after_help = "A method that writes returns nothing. If it stores its result in an attribute, the command \
     reads the attribute and prints it. Text always ends with a line end; other bytes are printed unchanged.\n\n\
     With --all, the command prints one line for each object: name, tab, result. It lists failures at the end \
-    and then exits with status 1.\n\n\
+    and then exits with status 1. It stops early on a full store, and when the store has not answered for the \
+    time of --outage-wait.\n\n\
     Examples:\n  benthic exec photos/cat.jpg digest sha256\n  \
     benthic exec photos/cat.jpg digest compute blake3\n  \
     benthic exec --all --prefix cats/ photos digest md5\n  benthic exec logs/today hello record @name.txt"
@@ -38,6 +40,9 @@ pub struct ExecArgs {
     /// With --all: concurrent calls [default: two per core, 8 to 16]
     #[arg(long, value_name = "N", requires = "all")]
     jobs: Option<usize>,
+    /// With --all: stop when the store has not answered for this number of seconds
+    #[arg(long, value_name = "SECONDS", requires = "all", value_parser = jobs::parse_seconds, default_value = "60")]
+    outage_wait: Duration,
     /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT; with --all: POOL or POOL:NAMESPACE
     #[arg(value_name = "OBJECT")]
     target: String,
@@ -114,8 +119,9 @@ pub async fn run(args: ExecArgs, session: &Session) -> Outcome {
     let ended = match target {
         Target::One(address) => run_one(&request, &address, session).await,
         Target::All(address) => {
-            run_all(request, address, args.prefix, args.jobs.unwrap_or_else(jobs::default_jobs), session)
-                .await
+            let jobs = args.jobs.unwrap_or_else(jobs::default_jobs);
+            let limits = Limits { jobs, outage_wait: args.outage_wait, session: Some(session) };
+            run_all(request, address, args.prefix, limits, session).await
         }
     };
     ended.map_err(|failure| match failure {
@@ -137,7 +143,7 @@ async fn run_all(
     request: Request,
     address: PoolAddress,
     prefix: String,
-    jobs: usize,
+    limits: Limits<'_>,
     session: &Session,
 ) -> Outcome {
     let pool = session.pool(&address.pool).await?;
@@ -148,15 +154,17 @@ async fn run_all(
     let job = |object: ObjectId| {
         let (request, pool) = (request.clone(), Arc::clone(&pool));
         async move {
-            let result = request.run(&*pool, &object).await;
+            let result = jobs::until_stopped(Action::Exec, request.run(&*pool, &object)).await;
             (object, result)
         }
     };
-    let ended = jobs::run(listed, jobs, job, |(object, result)| {
+    let ended = jobs::run(listed, limits, job, |(object, result)| {
         objects += 1;
-        progress.advance(1);
         match result {
-            Ok(result) => progress.suspend(|| print_result(session, &address.pool, &object, &result)),
+            Ok(result) => {
+                progress.advance(1);
+                progress.suspend(|| print_result(session, &address.pool, &object, &result))
+            }
             // Stop: no other object has the class or method either.
             Err(error) if error.kind() == ErrorKind::Unsupported => Err(Failure::Error(error)),
             Err(error) => {

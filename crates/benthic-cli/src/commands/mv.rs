@@ -43,6 +43,7 @@ pub async fn run(args: MvArgs, session: &Session) -> Outcome {
         check: true,
         began_unix_ns: u64::MAX,
         dry_run: false,
+        outage_wait: jobs::OUTAGE_WAIT,
     };
     let mut tally = Tally::new(session, "moved");
     let moved = args.place.in_store(session, async |there| {

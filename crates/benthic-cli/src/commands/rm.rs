@@ -1,20 +1,22 @@
 //! `benthic rm`: removes objects or, with `--stripe`, striped objects with all their pieces.
 
-use crate::jobs::Failures;
+use crate::jobs::{Failures, Limits};
 use crate::{commands, jobs};
-use benthic_core::{ObjectAddress, Result};
-use benthic_program::exit::{Failure, Outcome};
-use benthic_program::interrupt;
+use benthic_core::{Action, ObjectAddress, ObjectId, Pool, Result};
+use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_striped::lock::WAIT_DEFAULT_S;
-use benthic_striped::{explain, remove};
+use benthic_striped::{Striped, explain, remove};
 use clap::Args;
+use futures::stream::{self, StreamExt};
 use serde_json::json;
+use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Args)]
 #[command(
-    after_help = "A missing object is an error, but the command still removes the others. It also removes \
+    after_help = "A missing object is an error, but the command still removes the others. It stops early when the store has \
+    not answered for the time of --outage-wait. It also removes \
     incomplete striped objects, which an interrupted copy or removal left.\n\n\
     Examples:\n  benthic rm photos/cat.jpg photos/dog.jpg\n  benthic rm --stripe data/run42.root"
 )]
@@ -25,6 +27,9 @@ pub struct RmArgs {
     /// With --stripe: seconds to wait for other clients that have locked the striped object [default: 30]
     #[arg(long, value_name = "SECONDS", requires = "stripe")]
     lock_wait: Option<u64>,
+    /// Of several objects: stop when the store has not answered for this number of seconds
+    #[arg(long, value_name = "SECONDS", value_parser = jobs::parse_seconds, default_value = "60")]
+    outage_wait: Duration,
     /// The objects: POOL/OBJECT or POOL:NAMESPACE/OBJECT
     #[arg(required = true, value_name = "OBJECT")]
     objects: Vec<String>,
@@ -34,22 +39,35 @@ pub async fn run(args: RmArgs, session: &Session) -> Outcome {
     // Parse all addresses first, so that an invalid one removes nothing.
     let addresses: Vec<ObjectAddress> =
         args.objects.iter().map(|text| address(text)).collect::<Result<_>>()?;
+    let lock_wait = Duration::from_secs(args.lock_wait.unwrap_or(WAIT_DEFAULT_S));
     if let [address] = addresses.as_slice() {
-        remove(session, address, &args).await?;
+        Removal::prepare(session, address, args.stripe).await?.run(lock_wait).await?;
         return commands::print_json(session, address, json!({}));
     }
     session.check_writable().await?;
+    let of = addresses.len() as u64;
     let mut failures = Failures::default();
-    for address in &addresses {
-        interrupt::check()?;
-        match remove(session, address, &args).await {
-            Ok(()) => commands::print_json(session, address, json!({}))?,
-            Err(failure) if interrupt::is_set() => return Err(failure),
-            Err(Failure::Error(error)) => failures.push(address.to_string(), error),
-            Err(failure) => return Err(failure),
+    let removals = stream::iter(addresses).then(async |address| {
+        let removal = Removal::prepare(session, &address, args.stripe).await;
+        Ok((address, removal))
+    });
+    let job = |(address, removal): (ObjectAddress, Result<Removal>)| async move {
+        let removed = match removal {
+            Ok(removal) => jobs::until_stopped(Action::Write, removal.run(lock_wait)).await,
+            Err(error) => Err(error),
+        };
+        (address, removed)
+    };
+    let limits = Limits { jobs: 1, outage_wait: args.outage_wait, session: Some(session) };
+    let ended = jobs::run(removals, limits, job, |(address, removed)| match removed {
+        Ok(()) => commands::print_json(session, &address, json!({})),
+        Err(error) => {
+            failures.push(address.to_string(), error);
+            Ok(())
         }
-    }
-    failures.finish(&session.out, addresses.len() as u64)
+    })
+    .await;
+    ended.and(failures.finish(&session.out, of))
 }
 
 fn address(text: &str) -> Result<ObjectAddress> {
@@ -59,16 +77,28 @@ fn address(text: &str) -> Result<ObjectAddress> {
     Ok(address)
 }
 
-async fn remove(session: &Session, address: &ObjectAddress, args: &RmArgs) -> Outcome {
-    let (pool, object) = (session.pool_for_removal(&address.pool).await?, address.object.clone());
-    if args.stripe {
-        let at = commands::striped(session, pool, object).await?;
-        let lock_wait = Duration::from_secs(args.lock_wait.unwrap_or(WAIT_DEFAULT_S));
-        remove::remove(&at, jobs::default_jobs(), lock_wait).await?;
-        return Ok(());
+/// An object that is about to be removed.
+enum Removal {
+    Object(Arc<dyn Pool>, ObjectId),
+    Striped(Striped),
+}
+
+impl Removal {
+    async fn prepare(session: &Session, address: &ObjectAddress, is_striped: bool) -> Result<Removal> {
+        let (pool, object) = (session.pool_for_removal(&address.pool).await?, address.object.clone());
+        if is_striped {
+            return commands::striped(session, pool, object).await.map(Removal::Striped);
+        }
+        Ok(Removal::Object(pool, object))
     }
-    match pool.remove(&object).await {
-        Err(error) => Err(explain(error, pool, &object, "rm").await.into()),
-        Ok(()) => Ok(()),
+
+    async fn run(self, lock_wait: Duration) -> Result<()> {
+        match self {
+            Removal::Striped(at) => remove::remove(&at, jobs::default_jobs(), lock_wait).await.map(drop),
+            Removal::Object(pool, object) => match pool.remove(&object).await {
+                Err(error) => Err(explain(error, pool, &object, "rm").await),
+                Ok(()) => Ok(()),
+            },
+        }
     }
 }

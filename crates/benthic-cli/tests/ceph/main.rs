@@ -12,6 +12,7 @@ mod demo;
 mod failures;
 mod health;
 mod neighbours;
+mod outage;
 mod placement;
 mod pools;
 mod sites;

@@ -4,7 +4,7 @@
 #[allow(dead_code, reason = "shared with the tests of the embedded engine")]
 mod home;
 
-pub use home::{Home, failed, json_lines, keys, pattern, printed, run_block, tree};
+pub use home::{Home, Running, failed, json_lines, keys, pattern, printed, run_block, tree};
 
 use benthic_core::{Stopwatch, SystemClock};
 use benthic_testkit::cluster;

@@ -19,6 +19,7 @@ mod local_files;
 mod mirror;
 mod objects;
 mod other;
+mod outage;
 mod pictures;
 mod pools;
 mod process;

@@ -4,11 +4,15 @@ pub use benthic_testkit::program::{failed, json_lines, printed};
 
 use benthic_testkit::program;
 use benthic_testkit::random::Rng;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
 use std::ops::Deref;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 /// A directory whose store is the default, the subdirectory `benthic-data`.
 pub struct Home(program::Home);
@@ -81,4 +85,74 @@ pub fn run_block(mark: &str, around: impl FnOnce(&str) -> String) -> String {
 /// Pseudorandom bytes.
 pub fn pattern(len_bytes: usize) -> Vec<u8> {
     Rng(1).bytes(len_bytes)
+}
+
+/// Time in which a program must say what it waits for, on a busy machine.
+pub const SAID_WITHIN: Duration = Duration::from_secs(5);
+
+/// A program whose lines on stdout and stderr the test reads while it runs. Dropping it kills the
+/// program.
+pub struct Running {
+    child: Child,
+    pub stdout: Receiver<String>,
+    pub stderr: Receiver<String>,
+}
+
+impl Running {
+    pub fn start(mut command: Command) -> Running {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let stdout = lines(child.stdout.take().unwrap());
+        let stderr = lines(child.stderr.take().unwrap());
+        Running { child, stdout, stderr }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// The next JSON line on stderr that has `key`, or a panic after [`SAID_WITHIN`].
+    #[track_caller]
+    pub fn says(&self, key: &str) -> Value {
+        loop {
+            let line = self.stderr.recv_timeout(SAID_WITHIN).expect("the program says something in time");
+            if let Some(value) = json_lines(line.as_bytes()).pop().filter(|value| !value[key].is_null()) {
+                return value[key].clone();
+            }
+        }
+    }
+
+    /// Waits for the end of the program at most `limit`.
+    #[track_caller]
+    pub fn ends_within(&mut self, limit: Duration) -> ExitStatus {
+        for _ in 0..=limit.as_millis() / 20 {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
+        panic!("the program still runs after {limit:?}");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn lines(pipe: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
 }

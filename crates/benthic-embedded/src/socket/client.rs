@@ -3,7 +3,7 @@
 use super::outbox::Outbox;
 use super::wire::{Reply, Request, frame, parse};
 use super::{GREETING, read_frame, socket_path};
-use benthic_core::ErrorKind;
+use benthic_core::{Clock, ErrorKind};
 use futures::channel::oneshot;
 use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
@@ -28,6 +28,7 @@ pub(crate) struct Connection {
     stream: UnixStream,
     outbox: Outbox<()>,
     shared: Arc<Shared>,
+    clock: Arc<dyn Clock>,
 }
 
 struct Shared {
@@ -47,6 +48,7 @@ struct Waiting {
 
 struct Waiter {
     reply: oneshot::Sender<Result<Reply, ConnectionLost>>,
+    since: Duration,
     is_buffered: bool,
     /// Number of buffered operations that this flush covers.
     flushes: u64,
@@ -58,7 +60,7 @@ impl Connection {
     /// # Errors
     /// `InvalidData` if the owner speaks another protocol, `PermissionDenied`. Other kinds if no
     /// owner answers.
-    pub fn open(dir: &Path) -> io::Result<Connection> {
+    pub fn open(dir: &Path, clock: Arc<dyn Clock>) -> io::Result<Connection> {
         let (_dir, path) = socket_path(dir)?;
         let mut stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(Duration::from_millis(GREETING_MS_MAX)))?;
@@ -84,7 +86,7 @@ impl Connection {
                 let _ = waiter.reply.send(Err(ended));
             }
         })?;
-        Ok(Connection { stream, outbox, shared })
+        Ok(Connection { stream, outbox, shared, clock })
     }
 
     pub async fn call(&self, request: &Request) -> Result<Reply, ConnectionLost> {
@@ -104,7 +106,8 @@ impl Connection {
             let id = waiting.next_id;
             waiting.next_id += 1;
             let flushes = if *request == (Request::Flush {}) { waiting.buffered } else { 0 };
-            waiting.replies.insert(id, Waiter { reply, is_buffered: request.is_buffered(), flushes });
+            let (since, is_buffered) = (self.clock.monotonic(), request.is_buffered());
+            waiting.replies.insert(id, Waiter { reply, since, is_buffered, flushes });
             id
         };
         if let Some(frame) = frame(id, request) {
@@ -115,6 +118,13 @@ impl Connection {
             let _ = waiter.reply.send(Ok(refused));
         }
         Ok(outcome)
+    }
+
+    /// The age of the oldest request without a reply.
+    pub fn longest_wait(&self) -> Option<Duration> {
+        let waiting = self.shared.waiting.lock();
+        let oldest = waiting.replies.values().map(|waiter| waiter.since).min()?;
+        Some(self.clock.monotonic().saturating_sub(oldest))
     }
 
     /// Waits until a connection that accepts no more requests has ended. Returns true if unflushed

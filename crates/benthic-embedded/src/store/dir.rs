@@ -28,6 +28,11 @@ const NETWORK_FILE_SYSTEMS: [(u64, &str); 7] = [
     (0x5346_414f, "AFS"),
 ];
 
+/// The file that the owner of a store locks, and that has the owner's pid.
+pub(crate) fn lock_path(dir: &Path) -> PathBuf {
+    dir.join("lock")
+}
+
 /// A store's directory, owned by this process or opened read-only.
 pub(crate) struct Dir {
     path: PathBuf,
@@ -100,7 +105,7 @@ impl Dir {
             }
         }
         check_file_system(path)?;
-        let lock_path = path.join("lock");
+        let lock_path = lock_path(path);
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path);
         let mut lock = match lock.map_err(|e| (ReadOnlyReason::of(&e), e)) {
             Ok(lock) => lock,
@@ -112,7 +117,7 @@ impl Dir {
             Err(TryLockError::WouldBlock) => return Ok(Ownership::Busy),
             Err(TryLockError::Error(e)) => return Err(io("the store cannot be locked", &lock_path, e)),
         }
-        // The pid is for people; nothing depends on it.
+        // The pid is for messages; nothing else depends on it.
         let _ = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
         let dir = Dir { path: path.to_owned(), lock: Some(lock), read_only: None };
         // A previous owner may have created the store after the check above.
@@ -128,7 +133,7 @@ impl Dir {
 
     /// Keeps owners out with a shared lock, which needs no permission to write.
     fn open_read_only(path: &Path, reason: ReadOnlyReason) -> Result<Ownership> {
-        let lock_path = path.join("lock");
+        let lock_path = lock_path(path);
         let lock = match File::open(&lock_path) {
             Ok(lock) => match lock.try_lock_shared() {
                 Ok(()) => Some(lock),
@@ -188,7 +193,7 @@ impl Dir {
                 .with("dir", path.display()));
         }
         // Open it read-only, because a failing disk is often mounted read-only.
-        let lock_path = path.join("lock");
+        let lock_path = lock_path(path);
         let lock = match File::open(&lock_path) {
             // An open store always has a lock file, so lock the directory instead.
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => File::open(path),

@@ -28,6 +28,6 @@ mod salvage;
 mod space;
 
 pub(crate) use commit::{Announcement, Completion};
-pub(crate) use dir::{Dir, Ownership};
+pub(crate) use dir::{Dir, Ownership, lock_path};
 pub(crate) use engine::Engine;
 pub(crate) use salvage::{DamagedStore, ObjectReader};

@@ -60,6 +60,16 @@ impl Cluster {
         check(unsafe { (self.api.conf_set)(self.handle, key.as_ptr(), value.as_ptr()) }).map(|_| ())
     }
 
+    /// A setting of this client; `None` if librados does not know it, or if the value is long.
+    pub fn conf(&self, key: &CStr) -> Option<String> {
+        let mut value = [0_u8; 256];
+        // SAFETY: the handle is live, the key ends in NUL, and the buffer has the stated length.
+        let result =
+            unsafe { (self.api.conf_get)(self.handle, key.as_ptr(), value.as_mut_ptr().cast(), value.len()) };
+        check(result).ok()?;
+        Some(CStr::from_bytes_until_nul(&value).ok()?.to_string_lossy().into_owned())
+    }
+
     /// Connects; blocks for at most `client_mount_timeout`.
     pub fn connect(&self) -> ErrnoResult<()> {
         // SAFETY: the handle is live.

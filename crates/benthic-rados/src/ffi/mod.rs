@@ -23,7 +23,7 @@ pub(crate) use write_op::{MethodCode, WriteOp};
 
 use crate::in_flight::Permit;
 use benthic_core::error::errno;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, ErrorKind, ObjectAddress, ObjectId, Result};
 use futures::channel::oneshot;
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_void};
@@ -69,6 +69,7 @@ functions! {
     fn shutdown(Handle);
     fn conf_read_file(Handle, *const c_char) -> c_int;
     fn conf_set(Handle, *const c_char, *const c_char) -> c_int;
+    fn conf_get(Handle, *const c_char, *mut c_char, usize) -> c_int;
     fn connect(Handle) -> c_int;
     fn pool_lookup(Handle, *const c_char) -> i64;
     fn pool_list(Handle, *mut c_char, usize) -> c_int;
@@ -159,6 +160,7 @@ thread_local! {
 pub(crate) struct IoCtx {
     cluster: Arc<Cluster>,
     handle: Handle,
+    pool: String,
 }
 
 // SAFETY: any thread may use a librados I/O context at any time; the namespace is set before the
@@ -168,14 +170,25 @@ unsafe impl Send for IoCtx {}
 unsafe impl Sync for IoCtx {}
 
 impl IoCtx {
-    pub fn open(cluster: &Arc<Cluster>, pool_id: i64, namespace: &CStr) -> ErrnoResult<Arc<IoCtx>> {
+    /// Opens a namespace of a pool. `pool` is the pool's name, for messages.
+    pub fn open(
+        cluster: &Arc<Cluster>,
+        pool_id: i64,
+        pool: &str,
+        namespace: &CStr,
+    ) -> ErrnoResult<Arc<IoCtx>> {
         let mut handle = null_mut();
         // SAFETY: the cluster lives as long as the context, which holds it.
         unsafe {
             check((cluster.api.ioctx_create2)(cluster.handle, pool_id, &mut handle))?;
             (cluster.api.ioctx_set_namespace)(handle, namespace.as_ptr());
         }
-        Ok(Arc::new(IoCtx { cluster: Arc::clone(cluster), handle }))
+        Ok(Arc::new(IoCtx { cluster: Arc::clone(cluster), handle, pool: pool.to_owned() }))
+    }
+
+    /// The address of an object in this pool.
+    pub fn address(&self, object: &ObjectId) -> ObjectAddress {
+        ObjectAddress { pool: self.pool.clone(), object: object.clone() }
     }
 
     /// Sends a write operation. Dropping the future does not cancel the operation; its answer is

@@ -8,7 +8,8 @@
 use super::plan::Target;
 use super::{ATTEMPTS, Copied, Options, Tally, check_directory, copy_objects, upload};
 use crate::commands;
-use benthic_core::{Error, ErrorKind, ObjectAddress, ObjectId, Pool, Result, WriteOp};
+use crate::jobs;
+use benthic_core::{Action, Error, ErrorKind, ObjectAddress, ObjectId, Pool, Result, WriteOp};
 use benthic_program::copy::{COPIED_XATTR, Location, Snapshot, copy, is_equal};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::session::Session;
@@ -68,14 +69,15 @@ pub async fn run(
         async move {
             let from = Location { pool: &*from, object: &source };
             let to = Location { pool: &*pool, object: &object };
-            Job { from, to, in_one_store, moves, options }.run(&memory).await
+            let job = Job { from, to, in_one_store, moves, options };
+            jobs::until_stopped(Action::Write, job.run(&memory)).await
         }
     };
     let report = |tally: &mut Tally<'_>, from: &ObjectAddress, object: &ObjectId, copied: &Copied| {
         tally.pool.clone_from(&target.pool);
         tally.add(object, ("from", &from.to_string()), copied)
     };
-    copy_objects(sources, recursive, options.jobs, tally, object_of, job, report).await
+    copy_objects(sources, recursive, options, tally, object_of, job, report).await
 }
 
 /// The copy or move of one object.

@@ -1,4 +1,5 @@
 use super::{Job, Location, Options, upload};
+use crate::jobs::OUTAGE_WAIT;
 use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result, WriteOp, WriteStep};
 use benthic_embedded::{MemStore, Options as StoreOptions};
 use benthic_program::copy::COPIED_XATTR;
@@ -24,7 +25,14 @@ fn id(name: &str) -> ObjectId {
 async fn move_object(from: &dyn Pool, source: &str, to: &dyn Pool, target: &str) -> Result<(), ErrorKind> {
     let (source, target) = (id(source), id(target));
     let (from, to) = (Location { pool: from, object: &source }, Location { pool: to, object: &target });
-    let options = Options { jobs: 1, checksum: true, check: true, began_unix_ns: u64::MAX, dry_run: false };
+    let options = Options {
+        jobs: 1,
+        checksum: true,
+        check: true,
+        began_unix_ns: u64::MAX,
+        dry_run: false,
+        outage_wait: OUTAGE_WAIT,
+    };
     let job = Job { from, to, in_one_store: false, moves: true, options };
     let moved = job.run(&Semaphore::new(upload::MEMORY_KIB as usize)).await;
     moved.map(|_| ()).map_err(|error| error.kind())

@@ -2,8 +2,9 @@
 
 use super::plan::{self, Target};
 use super::{ATTEMPTS, Copied, Options, Tally, copy_objects};
+use crate::jobs;
 use benthic_classes::digest::{Algorithm, Hasher};
-use benthic_core::{Error, ErrorKind, ObjectAddress, ObjectId, Pool, Result};
+use benthic_core::{Action, Error, ErrorKind, ObjectAddress, ObjectId, Pool, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::interrupt;
 use benthic_program::local::{self, NewFile};
@@ -28,13 +29,13 @@ pub async fn run(
         if into_directory { plan::local_path(destination, name) } else { Ok(destination.to_owned()) }
     };
     let job = move |pool: Arc<dyn Pool>, object: ObjectId, path: PathBuf| async move {
-        copy(&*pool, &object, &path, options).await
+        jobs::until_stopped(Action::Read, copy(&*pool, &object, &path, options)).await
     };
     let report = |tally: &mut Tally<'_>, from: &ObjectAddress, path: &PathBuf, copied: &Copied| {
         tally.pool.clone_from(&from.pool);
         tally.add(&from.object, ("path", &path.to_string_lossy()), copied)
     };
-    copy_objects(sources, recursive, options.jobs, tally, path_of, job, report).await
+    copy_objects(sources, recursive, options, tally, path_of, job, report).await
 }
 
 async fn copy(pool: &dyn Pool, object: &ObjectId, path: &Path, options: Options) -> Result<Copied> {

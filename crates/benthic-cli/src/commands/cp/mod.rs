@@ -8,7 +8,7 @@ pub mod stripe;
 pub mod upload;
 
 use crate::commands;
-use crate::jobs::{self, Failures};
+use crate::jobs::{self, Failures, Limits};
 use benthic_core::{ClassHost, Clock, Error, ErrorKind, ObjectAddress, ObjectId, Pool, Result, SystemClock};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::output::object_json;
@@ -25,6 +25,7 @@ use std::collections::HashSet;
 use std::hash::Hash;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use stripe::StripeArgs;
 
 /// The first word about what a dry run finds.
@@ -64,6 +65,10 @@ object to a file or to another striped object (POOL/NAME POOL2/NAME). A copy tha
 to continue, or remove the object with `benthic rm --stripe`. The old content of the destination is lost \
 when a copy begins. A download is named .NAME.benthic-part until it is complete.
 
+Outages: the command stops when the store has not answered for the time of --outage-wait, and soon after the \
+store is full. It lists the files that failed, and counts those that it did not try. Repeat the command to \
+continue.
+
 With --json, the command prints a line for each file as soon as it is durable. It lists failures at the end.
 
 Examples:
@@ -72,6 +77,7 @@ Examples:
   benthic cp -r photos/2026 ./back
   benthic cp photos/cats/cat.jpg archive/cats/
   benthic cp -r photos/2026 photos/2026 --to-store file:./archive
+  benthic cp -r --outage-wait 600 ./holiday photos/2026
   benthic cp --stripe run42.root data/
   benthic cp --stripe data/run42.root archive/run42.root --to-store file:./archive")]
 pub struct CpArgs {
@@ -102,6 +108,9 @@ pub struct CopyArgs {
     /// Do not verify the copies
     #[arg(long)]
     no_check: bool,
+    /// Stop when the store has not answered for this number of seconds; does not apply to --stripe
+    #[arg(long, value_name = "SECONDS", value_parser = jobs::parse_seconds, default_value = "60")]
+    outage_wait: Duration,
     #[command(flatten)]
     pub place: PlaceArgs,
 }
@@ -127,6 +136,13 @@ pub struct Options {
     pub began_unix_ns: u64,
     /// Report what a copy would do, and change nothing.
     pub dry_run: bool,
+    pub outage_wait: Duration,
+}
+
+impl Options {
+    fn limits(self, session: &Session) -> Limits<'_> {
+        Limits { jobs: self.jobs, outage_wait: self.outage_wait, session: Some(session) }
+    }
 }
 
 pub struct Copied {
@@ -243,6 +259,7 @@ impl CopyArgs {
             check: !self.no_check,
             began_unix_ns: SystemClock.unix_ns(),
             dry_run,
+            outage_wait: self.outage_wait,
         }
     }
 }
@@ -367,7 +384,7 @@ fn check_directory(target: &Target) -> Outcome {
 async fn copy_objects<D, F>(
     sources: Vec<Target>,
     recursive: bool,
-    jobs: usize,
+    options: Options,
     tally: &mut Tally<'_>,
     target_of: impl Fn(&str) -> Result<D>,
     copy: impl Fn(Arc<dyn Pool>, ObjectId, D) -> F,
@@ -405,12 +422,14 @@ where
             }
         };
         let mut found = false;
-        jobs::run(tasks, jobs, job, |(object, copied)| {
+        jobs::run(tasks, options.limits(tally.session), job, |(object, copied)| {
             found = true;
-            progress.advance(1);
             let address = ObjectAddress { pool: source.pool.clone(), object };
             match copied {
-                Ok((target, copied)) => progress.suspend(|| report(tally, &address, &target, &copied)),
+                Ok((target, copied)) => {
+                    progress.advance(1);
+                    progress.suspend(|| report(tally, &address, &target, &copied))
+                }
                 Err(error) => {
                     tally.failures.push(address.to_string(), error);
                     Ok(())

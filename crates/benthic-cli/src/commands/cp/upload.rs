@@ -4,12 +4,13 @@ use super::plan::{self, Plan, Upload};
 use super::{Copied, Options, Tally};
 use crate::jobs;
 use benthic_classes::digest::{Algorithm, Hasher};
-use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result, WriteOp, limits};
+use benthic_core::{Action, Error, ErrorKind, ObjectId, Pool, Result, WriteOp, limits};
 use benthic_program::exit::Outcome;
 use benthic_program::interrupt;
 use benthic_program::local::{self, Content};
 use benthic_program::measure::start;
 use benthic_program::progress::Progress;
+use benthic_program::session::Session;
 use benthic_program::store::blocking;
 use benthic_program::transfer::{self, Replaced, SOURCE_XATTR, Source};
 use bytes::Bytes;
@@ -39,11 +40,13 @@ pub async fn run(pool: Arc<dyn Pool>, plan: Plan, options: Options, tally: &mut 
     for (path, error) in plan.refused {
         tally.failures.push(path, error);
     }
-    copy_all(pool, plan.uploads, options, |upload, copied| {
-        progress.advance(upload.size_bytes);
+    copy_all(tally.session, pool, plan.uploads, options, |upload, copied| {
         let path = upload.path.to_string_lossy();
         match copied {
-            Ok(copied) => progress.suspend(|| tally.add(&upload.object, ("path", &path), &copied)),
+            Ok(copied) => {
+                progress.advance(upload.size_bytes);
+                progress.suspend(|| tally.add(&upload.object, ("path", &path), &copied))
+            }
             Err(error) => {
                 tally.failures.push(path, error);
                 Ok(())
@@ -55,6 +58,7 @@ pub async fn run(pool: Arc<dyn Pool>, plan: Plan, options: Options, tally: &mut 
 
 /// Copies files to objects, `options.jobs` at a time. Calls `done` with the result of each.
 pub async fn copy_all(
+    session: &Session,
     pool: Arc<dyn Pool>,
     uploads: Vec<Upload>,
     options: Options,
@@ -64,14 +68,12 @@ pub async fn copy_all(
     let job = |upload: Upload| {
         let (pool, memory) = (Arc::clone(&pool), Arc::clone(&memory));
         async move {
-            let copied = copy(&*pool, &upload, options, &memory).await;
+            let copied = jobs::until_stopped(Action::Write, copy(&*pool, &upload, options, &memory)).await;
             (upload, copied)
         }
     };
-    jobs::run(stream::iter(uploads.into_iter().map(Ok)), options.jobs, job, |(upload, copied)| {
-        done(upload, copied)
-    })
-    .await
+    let uploads = stream::iter(uploads.into_iter().map(Ok));
+    jobs::run(uploads, options.limits(session), job, |(upload, copied)| done(upload, copied)).await
 }
 
 async fn copy(pool: &dyn Pool, upload: &Upload, options: Options, memory: &Semaphore) -> Result<Copied> {

@@ -1,7 +1,10 @@
 use super::{Options, copy_all};
 use crate::commands::cp::plan::{self, Target};
+use crate::jobs::OUTAGE_WAIT;
 use benthic_core::{ErrorKind, ObjectId, Pool, WriteStep};
 use benthic_embedded::{MemStore, Options as StoreOptions};
+use benthic_program::output::Output;
+use benthic_program::session::Session;
 use benthic_program::transfer;
 use benthic_testkit::faulty::FaultyPool;
 use bytes::Bytes;
@@ -12,13 +15,21 @@ async fn copy(pool: Arc<dyn Pool>, content: &str) -> Result<bool, ErrorKind> {
     std::fs::write(here.path().join("f"), content).unwrap();
     let target = Target { pool: "p".to_owned(), namespace: String::new(), prefix: String::new() };
     let plan = plan::plan_files(&[here.path().join("f")], &target, false);
-    let options = Options { jobs: 1, checksum: false, check: true, began_unix_ns: u64::MAX, dry_run: false };
+    let options = Options {
+        jobs: 1,
+        checksum: false,
+        check: true,
+        began_unix_ns: u64::MAX,
+        dry_run: false,
+        outage_wait: OUTAGE_WAIT,
+    };
+    let session = Session::new("mem:".to_owned(), Output::new(false), benthic_classes::registry());
     let mut copied = Vec::new();
     let done = |_, result: benthic_core::Result<super::Copied>| {
         copied.push(result.map(|copied| !copied.unchanged).map_err(|error| error.kind()));
         Ok(())
     };
-    copy_all(pool, plan.uploads, options, done).await.unwrap();
+    copy_all(&session, pool, plan.uploads, options, done).await.unwrap();
     copied.pop().unwrap()
 }
 

@@ -2,7 +2,7 @@
 
 use crate::commands::cp::plan::Upload;
 use crate::commands::cp::{Options, upload};
-use crate::jobs::{self, Failures};
+use crate::jobs::{self, Failures, OUTAGE_WAIT};
 use benthic_core::{Error, ErrorKind, Meter, ObjectId, Pool, Result, Stopwatch};
 use benthic_program::exit::Outcome;
 use benthic_program::interrupt;
@@ -72,19 +72,28 @@ pub async fn load(
 ) -> Outcome<Phase> {
     let meter = Arc::new(Meter::default());
     let progress = Progress::bytes("loading", sizes.bytes);
-    let options = Options { jobs, checksum: false, check: false, began_unix_ns: u64::MAX, dry_run: false };
+    let options = Options {
+        jobs,
+        checksum: false,
+        check: false,
+        began_unix_ns: u64::MAX,
+        dry_run: false,
+        outage_wait: OUTAGE_WAIT,
+    };
     let stopwatch = start();
     let mut failures = Failures::default();
-    upload::copy_all(meter.pool(Arc::clone(pool)), uploads.to_vec(), options, |upload, copied| {
-        progress.advance(upload.size_bytes);
-        if let Err(error) = copied {
-            failures.push(upload.path.to_string_lossy(), error);
+    let metered = meter.pool(Arc::clone(pool));
+    let ended = upload::copy_all(session, metered, uploads.to_vec(), options, |upload, copied| {
+        match copied {
+            Ok(_) => progress.advance(upload.size_bytes),
+            Err(error) => failures.push(upload.path.to_string_lossy(), error),
         }
         Ok(())
     })
-    .await?;
+    .await;
     drop(progress);
-    failures.finish(&session.out, sizes.objects)?;
+    let reported = failures.finish(&session.out, sizes.objects);
+    ended.and(reported)?;
     Ok(Phase::new("load", sizes, stopwatch, Some(&meter)))
 }
 
