@@ -3,7 +3,7 @@
 
 use crate::cluster_state::parse;
 use async_trait::async_trait;
-use benthic_core::{Clock, ErrorKind, LibraryInfo, Result};
+use benthic_core::{Clock, ErrorKind, LibraryFailures, LibraryInfo, Result};
 use benthic_rados::RadosStore;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -39,6 +39,12 @@ pub trait ClusterClient: Send + Sync {
     /// # Errors
     /// As [`RadosStore::library_at`].
     async fn library_at(&self, pool: &str, object: &str, library: &str) -> Result<Option<LibraryInfo>>;
+
+    /// Reads the recent failures of a class library's methods from such an OSD.
+    ///
+    /// # Errors
+    /// As [`RadosStore::failures_at`].
+    async fn failures_at(&self, pool: &str, object: &str, library: &str) -> Result<Option<LibraryFailures>>;
 }
 
 #[async_trait]
@@ -61,6 +67,10 @@ impl ClusterClient for RadosStore {
 
     async fn library_at(&self, pool: &str, object: &str, library: &str) -> Result<Option<LibraryInfo>> {
         RadosStore::library_at(self, pool, object, library).await
+    }
+
+    async fn failures_at(&self, pool: &str, object: &str, library: &str) -> Result<Option<LibraryFailures>> {
+        RadosStore::failures_at(self, pool, object, library).await
     }
 }
 

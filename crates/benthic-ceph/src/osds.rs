@@ -4,7 +4,7 @@
 
 use crate::cluster_client::ClusterClient;
 use crate::cluster_state::{Osd, OsdMap};
-use benthic_core::{Error, ErrorKind, LibraryInfo, Result, Stopwatch};
+use benthic_core::{Error, ErrorKind, LibraryFailures, LibraryInfo, Result, Stopwatch};
 use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -84,6 +84,29 @@ pub async fn library_on(
     osd: &OsdTarget,
     library: &str,
 ) -> Result<Option<LibraryInfo>> {
+    ask(client, osd, library, async |pool, object| client.library_at(pool, object, library).await).await
+}
+
+/// Reads the recent failures of a library's methods in one OSD; `None` if the OSD does not have the
+/// library, or has a build of it that does not record failures.
+///
+/// # Errors
+/// As [`library_on`].
+pub async fn failures_on(
+    client: &dyn ClusterClient,
+    osd: &OsdTarget,
+    library: &str,
+) -> Result<Option<LibraryFailures>> {
+    ask(client, osd, library, async |pool, object| client.failures_at(pool, object, library).await).await
+}
+
+/// Sends a question to an OSD through its object, and checks that this OSD answered.
+async fn ask<T>(
+    client: &dyn ClusterClient,
+    osd: &OsdTarget,
+    library: &str,
+    question: impl AsyncFnOnce(&str, &str) -> Result<T>,
+) -> Result<T> {
     let unavailable = |message: &str| {
         Error::new(ErrorKind::Unavailable, message).with("osd", osd.id).with("library", library)
     };
@@ -92,12 +115,12 @@ pub async fn library_on(
         None if osd.up => return Err(unavailable("the OSD leads no placement group of a replicated pool")),
         None => return Err(unavailable("the OSD is down")),
     };
-    let described = client.library_at(pool, name, library).await?;
+    let answer = question(pool, name).await?;
     // If the OSD went down meanwhile, the next OSD of the placement group answered.
     if !leads_its_object(client, osd).await? {
         return Err(unavailable("the OSD went down or lost its placement groups"));
     }
-    Ok(described)
+    Ok(answer)
 }
 
 /// Whether the OSD still leads the placement group of its [`object`](OsdTarget::object).

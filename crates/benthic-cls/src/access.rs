@@ -1,6 +1,7 @@
 //! An object in an OSD as an [`ObjectAccess`], with the rules of docs/design/0003.
 
 use crate::ffi::{self, Context, Entry, Errno};
+use benthic_core::error::errno;
 use benthic_core::{Action, Error, ErrorKind, LogLevel, ObjectAccess, OmapPage, Result, Stat, limits};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +26,10 @@ pub struct OsdObject<'a> {
 impl OsdObject<'_> {
     pub fn new<'a>(context: Context<'a>, caller: &'a str) -> OsdObject<'a> {
         OsdObject { context, caller, existed: None }
+    }
+
+    pub fn context(&self) -> &Context<'_> {
+        &self.context
     }
 
     /// Checks once, before any change: `stat` sees the operation's own changes, and to all other
@@ -221,9 +226,14 @@ fn no_such_object() -> Error {
     Error::new(ErrorKind::NotFound, "no such object")
 }
 
-fn failed(op: &'static str, action: Action) -> impl Fn(Errno) -> Error {
+fn failed(call: &'static str, action: Action) -> impl Fn(Errno) -> Error {
     move |Errno(errno)| {
-        let error = Error::new(ErrorKind::from_errno(errno, action), "the OSD refused the operation");
-        error.with_op(op).with("errno", errno)
+        let kind = ErrorKind::from_errno(errno, action);
+        match errno {
+            errno::ENOENT => no_such_object(),
+            errno::ENODATA => Error::new(kind, "no such attribute"),
+            errno::EEXIST => Error::new(kind, "the object already exists"),
+            _ => Error::new(kind, "the OSD refused the operation").with("call", call).with("errno", errno),
+        }
     }
 }

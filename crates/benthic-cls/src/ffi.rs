@@ -55,6 +55,7 @@ unsafe extern "C" {
     fn benthic_cls_log(level: c_int, message: Slice);
     fn benthic_cls_output(output: *mut c_void, data: Slice) -> c_int;
     fn benthic_cls_free(owner: *mut c_void);
+    fn benthic_cls_sender(context: *mut c_void, kind: *mut u8, number: *mut i64) -> c_int;
     fn benthic_cls_stat(context: *mut c_void, size_bytes: *mut u64, modified_unix_ns: *mut u64) -> c_int;
     fn benthic_cls_read(context: *mut c_void, offset: u64, len: u64, buffer: *mut RawBuffer) -> c_int;
     fn benthic_cls_get_xattr(context: *mut c_void, name: Slice, buffer: *mut RawBuffer) -> c_int;
@@ -160,6 +161,13 @@ pub struct Context<'a> {
 // pointers only during the call.
 #[allow(clippy::undocumented_unsafe_blocks, reason = "documented once, above")]
 impl Context<'_> {
+    /// The type and the number of the process that sent the operation; see `shim.cc`.
+    pub fn sender(&self) -> Result<(u8, i64), Errno> {
+        let (mut kind, mut number) = (0, 0);
+        check(unsafe { benthic_cls_sender(self.raw, &mut kind, &mut number) })?;
+        Ok((kind, number))
+    }
+
     /// Size in bytes, and modification time in ns since 1970.
     pub fn stat(&self) -> Result<(u64, u64), Errno> {
         let (mut size_bytes, mut modified_unix_ns) = (0, 0);
@@ -256,10 +264,22 @@ pub fn log(level: c_int, message: &str) {
     unsafe { benthic_cls_log(level, Slice::of(message.as_bytes())) }
 }
 
-/// Handles calls: gets the method's index, its object and its input, and returns the output or an
-/// errno.
+/// A failed call: its errno, and the output that the OSD sends beside it.
+pub struct Failed {
+    pub errno: Errno,
+    pub output: Bytes,
+}
+
+impl Failed {
+    pub fn without_output(errno: i32) -> Failed {
+        Failed { errno: Errno(errno), output: Bytes::new() }
+    }
+}
+
+/// Handles calls: gets the method's index, its object and its input, and returns the output or the
+/// failure.
 pub trait Answer {
-    fn answer(index: usize, context: Context<'_>, input: &[u8]) -> Result<Bytes, Errno>;
+    fn answer(index: usize, context: Context<'_>, input: &[u8]) -> Result<Bytes, Failed>;
 }
 
 /// Registers a library and its methods (names and `CLS_METHOD_*` flags). Calls go to `A`, which may
@@ -276,10 +296,15 @@ pub fn register<A: Answer>(library: &CStr, methods: &[(&CStr, c_int)]) -> Result
         catch_unwind(|| {
             // SAFETY: ceph-osd keeps the input alive until the method returns.
             let input = unsafe { input.bytes() };
+            // SAFETY: `output` is the pointer that the trampoline passed.
+            let send = |bytes: &[u8]| unsafe { benthic_cls_output(output, Slice::of(bytes)) };
             match A::answer(index, Context { raw: context, call: PhantomData }, input) {
-                // SAFETY: `output` is the pointer that the trampoline passed.
-                Ok(answer) => unsafe { benthic_cls_output(output, Slice::of(&answer)) },
-                Err(Errno(errno)) => -errno,
+                Ok(answer) => send(&answer),
+                Err(Failed { errno: Errno(errno), output }) => {
+                    // Without memory for the text, the errno still arrives.
+                    let _ = send(&output);
+                    -errno
+                }
             }
         })
         .unwrap_or(-benthic_core::error::errno::EIO)

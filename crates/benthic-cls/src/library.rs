@@ -1,13 +1,16 @@
-//! A library inside an OSD: dispatches calls to its methods, describes the library, and counts the
-//! calls.
+//! A library inside an OSD: dispatches calls to its methods, describes the library, counts the
+//! calls, and reports failures.
 
 use crate::access::OsdObject;
 use crate::counts::CallCounter;
-use crate::ffi::{self, Answer, Context, Errno};
+use crate::failures::RecentFailures;
+use crate::ffi::{self, Answer, Context, Errno, Failed};
+use crate::osd_id;
 use benthic_core::error::errno;
 use benthic_core::{
-    BUILD, CALLS, ClassCalls, ClassRegistry, Clock, DESCRIBE, Error, ErrorKind, LibraryCalls, LibraryInfo,
-    Method, MethodFlags, MethodLimits, Result, SystemClock, call_method,
+    BUILD, CALLS, CallFailure, ClassCalls, ClassRegistry, Clock, DESCRIBE, Error, ErrorKind, FAILURES,
+    FailureReport, LibraryCalls, LibraryFailures, LibraryInfo, Method, MethodFlags, MethodLimits, Result,
+    SystemClock, call_method,
 };
 use bytes::Bytes;
 use std::ffi::CString;
@@ -26,11 +29,15 @@ const CLS_METHOD_WR: i32 = 2;
 
 const LOG_LEVEL_FAILURE: i32 = 5;
 
+/// The type of a client in Ceph's messages.
+const SENDER_CLIENT: u8 = 8;
+
 /// The methods that every library has, ahead of those of its classes. They have no [`Method`],
 /// because they access no object.
-const BUILT_IN: [(&str, Answerer); 2] = [
+const BUILT_IN: [(&str, Answerer); 3] = [
     (DESCRIBE, |library| Ok(library.description.clone())),
     (CALLS, |library| serde_json::to_vec(&library.calls()).map(Bytes::from)),
+    (FAILURES, |library| serde_json::to_vec(&library.failures()).map(Bytes::from)),
 ];
 
 type Answerer = fn(&Library) -> serde_json::Result<Bytes>;
@@ -45,8 +52,11 @@ struct Library {
     limits: MethodLimits,
     clock: SystemClock,
     loaded_unix_ns: u64,
+    osd: Option<u32>,
+    failures: RecentFailures,
 }
 
+/// A method.
 struct Entry {
     class: String,
     /// `CLASS.METHOD`.
@@ -101,23 +111,32 @@ fn try_start(name: &str, classes: &ClassRegistry) -> Result<(), String> {
 struct Calls;
 
 impl Answer for Calls {
-    fn answer(index: usize, context: Context<'_>, input: &[u8]) -> Result<Bytes, Errno> {
-        let library = LIBRARY.get().ok_or(Errno(errno::EREMOTEIO))?;
+    fn answer(index: usize, context: Context<'_>, input: &[u8]) -> Result<Bytes, Failed> {
+        let broken = || Failed::without_output(errno::EREMOTEIO);
+        let library = LIBRARY.get().ok_or_else(broken)?;
         if let Some((_, answer)) = BUILT_IN.get(index) {
-            return answer(library).map_err(|_| Errno(errno::EREMOTEIO));
+            return answer(library).map_err(|_| broken());
         }
-        let entry = library.methods.get(index - BUILT_IN.len()).ok_or(Errno(errno::EREMOTEIO))?;
+        let entry = library.methods.get(index - BUILT_IN.len()).ok_or_else(broken)?;
         let mut object = OsdObject::new(context, &entry.caller);
         let call = || call_method(entry.method, &mut object, &library.clock, library.limits, input);
-        entry.count.measure(&library.clock, call).map_err(|error| {
+        let outcome = entry.count.measure(&library.clock, call);
+        outcome.map_err(|error| {
             // The message may quote data, so it must not reach the log.
             let row = error.kind().row();
-            ffi::log(
-                LOG_LEVEL_FAILURE,
-                &format!("{}: failed kind={} errno={}", entry.caller, row.name, row.errno),
-            );
-            Errno(row.errno)
+            let line = format!("{}: failed kind={} errno={}", entry.caller, row.name, row.errno);
+            ffi::log(LOG_LEVEL_FAILURE, &line);
+            library.fail(entry, sender(object.context()), &error)
         })
+    }
+}
+
+/// The sender of an operation, such as `client.4123`.
+fn sender(context: &Context<'_>) -> String {
+    match context.sender() {
+        Ok((SENDER_CLIENT, number)) => format!("client.{number}"),
+        Ok((_, number)) => format!("other.{number}"),
+        Err(_) => "unknown".to_owned(),
     }
 }
 
@@ -149,7 +168,34 @@ impl Library {
             limits: method_limits(std::env::var(DEADLINE_VARIABLE).ok().as_deref()),
             loaded_unix_ns: clock.unix_ns(),
             clock,
+            osd: osd_id::of_this_process(),
+            failures: RecentFailures::default(),
         })
+    }
+
+    /// Records a failed call, and reports it to the caller.
+    fn fail(&self, entry: &Entry, client: String, error: &Error) -> Failed {
+        let row = error.kind().row();
+        self.failures.add(CallFailure {
+            unix_ms: self.clock.unix_ns() / 1_000_000,
+            class: entry.class.clone(),
+            method: entry.method.name.to_owned(),
+            client,
+            kind: row.name.to_owned(),
+            message: error.message().to_owned(),
+            times: 1,
+        });
+        let report = serde_json::to_vec(&FailureReport::new(error, self.osd)).unwrap_or_default();
+        Failed { errno: Errno(row.errno), output: report.into() }
+    }
+
+    fn failures(&self) -> LibraryFailures {
+        LibraryFailures {
+            library: self.name.clone(),
+            build: BUILD.to_owned(),
+            osd: self.osd,
+            failures: self.failures.read(),
+        }
     }
 
     fn calls(&self) -> LibraryCalls {

@@ -1,7 +1,7 @@
 use super::{BUILT_IN, Library, method_limits, osd_flags};
 use benthic_core::{
-    Class, ClassRegistry, LibraryCalls, LibraryInfo, ManualClock, Method, MethodFlags, MethodResult,
-    SystemClock, limits,
+    Class, ClassRegistry, Error, ErrorKind, FailureReport, LibraryCalls, LibraryFailures, LibraryInfo,
+    ManualClock, Method, MethodFlags, MethodResult, SystemClock, limits,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -128,4 +128,25 @@ fn flags_are_translated_to_those_of_the_osd() {
     assert_eq!(osd_flags(MethodFlags::READ), 1);
     assert_eq!(osd_flags(MethodFlags::WRITE), 2);
     assert_eq!(osd_flags(MethodFlags::READ_WRITE), 3);
+}
+
+#[test]
+fn a_failure_is_reported_to_the_caller_and_recorded_without_its_values() {
+    let library = library();
+    let error = Error::new(ErrorKind::Conflict, "the sum differs").with("stored", "secret");
+    let failed = library.fail(&library.methods[1], "client.4123".to_owned(), &error);
+    assert_eq!(failed.errno.0, ErrorKind::Conflict.row().errno);
+    let report: FailureReport = serde_json::from_slice(&failed.output).unwrap();
+    assert_eq!(report.format, FailureReport::FORMAT);
+    assert_eq!(
+        (report.kind(), &report.text[..]),
+        (Some(ErrorKind::Conflict), "the sum differs stored=secret")
+    );
+    let recorded: LibraryFailures = serde_json::from_slice(&BUILT_IN[2].1(&library).unwrap()).unwrap();
+    assert_eq!(recorded.library, "two_1");
+    let [failure] = &recorded.failures[..] else { panic!("{recorded:?}") };
+    assert_eq!((&failure.class[..], &failure.method[..], failure.times), ("a", "second", 1));
+    assert_eq!((&failure.client[..], &failure.kind[..]), ("client.4123", "conflict"));
+    assert_eq!(failure.message, "the sum differs");
+    assert!(failure.unix_ms > 1_700_000_000_000);
 }

@@ -42,6 +42,15 @@ extern int cls_cxx_map_remove_key(context_t, const std::string&);
 extern int cls_cxx_map_clear(context_t);
 
 extern "C" {
+// Ceph's entity_inst_t: the sender's type and number, then its address. The real address has 36
+// bytes; nothing here reads it.
+struct benthic_sender {
+  uint8_t type;
+  int64_t number;
+  char address[240];
+};
+int cls_get_request_origin(context_t, benthic_sender*);
+
 // Borrowed bytes. `data` may be any pointer if `len` is 0.
 struct benthic_slice {
   const char* data;
@@ -60,7 +69,8 @@ struct benthic_buffer {
 // Takes a copy of one entry; `sink` belongs to the caller. Does not unwind.
 typedef void (*benthic_take)(void* sink, benthic_slice key, benthic_slice value);
 // Runs the method that was registered with this index. The method passes `output` to
-// benthic_cls_output. Returns 0 or a negative errno. Does not unwind.
+// benthic_cls_output, also on an error: the OSD sends both to the client. Returns 0 or a negative
+// errno. Does not unwind.
 typedef int (*benthic_call)(size_t index, void* context, benthic_slice input, void* output);
 struct benthic_method {
   const char* name;  // ends with NUL, copied by ceph-osd
@@ -119,8 +129,8 @@ constexpr std::array<cls_method_cxx_call_t, sizeof...(indices)> all_trampolines(
   return {{trampoline<indices>...}};
 }
 
-// 256 methods of a library, plus two that every library has.
-constexpr auto trampolines = all_trampolines(std::make_index_sequence<258>{});
+// 256 methods of a library, plus three that every library has.
+constexpr auto trampolines = all_trampolines(std::make_index_sequence<259>{});
 
 }  // namespace
 
@@ -163,6 +173,17 @@ int benthic_cls_output(void* output, benthic_slice data) {
 
 // Frees the owner of a benthic_buffer. Any thread may call it.
 void benthic_cls_free(void* owner) { delete static_cast<bufferlist*>(owner); }
+
+// The type (8 is a client) and the number of the process that sent the operation.
+int benthic_cls_sender(void* context, uint8_t* type, int64_t* number) {
+  return guarded([&] {
+    benthic_sender sender{};
+    int result = cls_get_request_origin(context, &sender);
+    *type = sender.type;
+    *number = sender.number;
+    return result;
+  });
+}
 
 // Size and modification time (ns since 1970, UTC), including the operation's changes so far.
 // -ENOENT for a missing object.

@@ -92,8 +92,9 @@ impl Default for MethodLimits {
 /// - Every call checks the limits, the deadline and the memory budget, and fails with
 ///   `LimitExceeded`. A call on a missing object fails with `NotFound`, unless its docs say
 ///   otherwise. A read of damaged data fails with `Corrupt`.
-/// - If the method makes a call that its flags do not declare, the whole operation fails when the
-///   method returns.
+/// - A call that the method's flags do not declare fails with `ClassFailed` before it reaches the
+///   object, and the whole operation fails when the method returns. (An OSD would notice only
+///   afterwards, and drop the method's own error.)
 pub struct MethodContext<'a> {
     access: &'a mut dyn ObjectAccess,
     clock: &'a dyn Clock,
@@ -391,6 +392,7 @@ impl MethodContext<'_> {
     fn require_flags(&mut self, needed: MethodFlags, call: &'static str) -> Result<()> {
         if !self.flags.contains(needed) {
             self.undeclared_call.get_or_insert(call);
+            return Err(undeclared(call));
         }
         self.check_deadline()
     }
@@ -407,6 +409,11 @@ impl MethodContext<'_> {
     fn charge_entries(&self, entries: Vec<(Bytes, Bytes)>) -> Result<Vec<(Bytes, Bytes)>> {
         entries.into_iter().map(|(key, value)| Ok((key, self.charge(value)?))).collect()
     }
+}
+
+fn undeclared(call: &str) -> Error {
+    let message = format!("the method called {call}, which its flags do not declare");
+    Error::new(ErrorKind::ClassFailed, message)
 }
 
 fn deadline_exceeded() -> Error {
@@ -445,9 +452,9 @@ pub fn call_method(
     let output = match outcome {
         Ok(returned) => {
             if let Some(call) = context.undeclared_call {
-                let message = format!("the method called {call}, which its flags do not declare");
-                context.log(LogLevel::Error, &message);
-                return Err(Error::new(ErrorKind::ClassFailed, message));
+                let error = undeclared(call);
+                context.log(LogLevel::Error, error.message());
+                return Err(error);
             }
             if context.missed_deadline {
                 return Err(deadline_exceeded());

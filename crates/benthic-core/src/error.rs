@@ -295,6 +295,11 @@ impl Error {
         &self.0.message
     }
 
+    /// The message with context and source, without the operation.
+    pub fn text(&self) -> String {
+        Text(&self.0).to_string()
+    }
+
     /// The `key=value` pairs in insertion order.
     pub fn context(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.0.context.iter().map(|(key, value)| (*key, value.as_str()))
@@ -306,6 +311,14 @@ impl fmt::Display for Error {
         if !self.0.op.is_empty() {
             write!(f, "{}: ", self.0.op)?;
         }
+        Text(&self.0).fmt(f)
+    }
+}
+
+struct Text<'a>(&'a Inner);
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.message)?;
         for (key, value) in &self.0.context {
             // Quote values whose extent would otherwise be ambiguous.

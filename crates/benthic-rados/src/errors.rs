@@ -1,7 +1,7 @@
 //! Maps errnos of a cluster to error kinds and messages.
 
 use benthic_core::error::errno;
-use benthic_core::{Action, ClassCall, Error, ErrorKind, Reason};
+use benthic_core::{Action, ClassCall, Error, ErrorKind, FailureReport, Reason};
 use futures::channel::oneshot;
 use std::ffi::{CStr, CString};
 
@@ -64,17 +64,44 @@ pub(crate) fn lost(_: oneshot::Canceled) -> Error {
     Error::new(ErrorKind::Internal, "librados dropped an operation")
 }
 
-/// The error that a method returned, or that the OSD returned in its place.
-pub(crate) fn of_method(number: i32, call: &ClassCall) -> Error {
+/// A failed operation.
+pub(crate) struct Failure {
+    pub error: Error,
+    /// Whether the method itself explained the error.
+    pub is_explained: bool,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure { error, is_explained: false }
+    }
+}
+
+/// The error that a method returned, or that the OSD returned in its place. `output` is the output
+/// of the failed method, in which Benthic's libraries send a [`FailureReport`].
+pub(crate) fn of_method(number: i32, call: &ClassCall, output: &[u8]) -> Failure {
     let kind = ErrorKind::from_errno(number, Action::Exec);
-    let message = match kind {
-        ErrorKind::Unsupported => {
-            "the OSDs have no such class or method, or the method does not support this"
+    let report: Option<FailureReport> = serde_json::from_slice(output).ok();
+    let report =
+        report.filter(|report| report.format == FailureReport::FORMAT && report.kind() == Some(kind));
+    let osd = report.as_ref().and_then(|report| report.osd);
+    let is_explained = report.is_some();
+    let message = match (report, kind) {
+        (Some(report), _) => report.text,
+        (None, ErrorKind::Unsupported) => {
+            "the OSDs have no such class or method, or the method does not support this".to_owned()
         }
-        ErrorKind::ClassFailed => "the method failed or violated its flags; the OSD's log shows the reason",
-        _ => "the method returned an error",
+        (None, ErrorKind::ClassFailed) => {
+            "the method failed or violated its flags; the OSD's log shows the reason".to_owned()
+        }
+        (None, _) => "the method returned an error".to_owned(),
     };
-    Error::new(kind, message).with("class", &call.class).with("method", &call.method).with("errno", number)
+    let error = Error::new(kind, message).with("class", &call.class).with("method", &call.method);
+    let error = match osd {
+        Some(osd) => error.with("osd", osd),
+        None => error,
+    };
+    Failure { error: error.with("errno", number), is_explained }
 }
 
 /// The error of an operation with a method call that an OSD refused before it ran any step.
@@ -132,9 +159,35 @@ pub(crate) fn no_such_pool(name: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::{of_command, of_operation};
+    use super::{Failure, of_command, of_method, of_operation};
     use benthic_core::error::errno;
-    use benthic_core::{Action, ErrorKind, Reason};
+    use benthic_core::{Action, ClassCall, Error, ErrorKind, FailureReport, Reason};
+
+    fn failed(number: i32, output: &[u8]) -> Failure {
+        of_method(number, &ClassCall::new("hello", "say", ""), output)
+    }
+
+    #[test]
+    fn a_method_explains_its_own_failure() {
+        let reason = Error::new(ErrorKind::Busy, "another client holds the lock").with("holder", "a");
+        let report = FailureReport::new(&reason, Some(1));
+        let report = serde_json::to_vec(&report).unwrap();
+        let Failure { error, is_explained } = failed(errno::EBUSY, &report);
+        assert!(is_explained && error.kind() == ErrorKind::Busy);
+        let text = "another client holds the lock holder=a class=hello method=say osd=1 errno=16";
+        assert_eq!(error.to_string(), text);
+        // The errno decides. A report of another kind, or the output of an older library or of
+        // another program, explains nothing.
+        let other = String::from_utf8(report.clone()).unwrap().replace(":1,", ":2,");
+        for (number, output) in
+            [(errno::EIO, &report[..]), (errno::EBUSY, other.as_bytes()), (errno::EBUSY, b"held")]
+        {
+            let Failure { error, is_explained } = failed(number, output);
+            assert_eq!(error.kind(), ErrorKind::from_errno(number, Action::Exec));
+            assert!(!is_explained && !error.to_string().contains("holder"), "{error}");
+        }
+        assert!(failed(errno::EIO, b"").error.message().contains("the OSD's log"));
+    }
 
     #[test]
     fn a_full_cluster_or_pool_has_the_reason_store_full() {

@@ -5,7 +5,7 @@
 //! queries tell the causes apart.
 
 use crate::connection::command;
-use crate::errors::{c_string, lost};
+use crate::errors::{Failure, c_string, lost};
 use crate::ffi::{self, IoCtx};
 use crate::libraries::DESCRIBE;
 use crate::pool::RadosPool;
@@ -18,16 +18,20 @@ use std::sync::Arc;
 const IMPOSSIBLE_VERSION: u64 = u64::MAX;
 
 impl RadosPool {
-    /// Returns the error for an operation that an OSD does not support. `call` is the method call
-    /// of the operation, if it has one. Returns `error` itself if the queries find no cause.
+    /// Returns the error of a failed operation. If an OSD did not support the operation, the error
+    /// has the cause, as far as the queries find one. `call` is the method call of the operation, if
+    /// it has one.
     pub(crate) async fn explain(
         &self,
         context: &Arc<IoCtx>,
         object: &ObjectId,
         call: Option<&ClassCall>,
-        error: Error,
+        Failure { error, is_explained }: Failure,
     ) -> Error {
         let Some(call) = call else { return error };
+        if is_explained || error.kind() != ErrorKind::Unsupported {
+            return error;
+        }
         self.shared().libraries.invalidate(&call.class);
         let Ok(message) = self.reason(context, object, call).await else { return error };
         let explained = Error::new(ErrorKind::Unsupported, message);

@@ -5,11 +5,13 @@ use crate::ffi;
 use crate::libraries::{answer, describe};
 use crate::store::RadosStore;
 use benthic_core::error::errno;
-use benthic_core::{Action, ClassInfo, LibraryCalls, LibraryInfo, ObjectId, Result};
+use benthic_core::{Action, ClassInfo, LibraryCalls, LibraryFailures, LibraryInfo, ObjectId, Result};
 use std::ffi::CStr;
 
 /// [`benthic_core::CALLS`] as a C string for librados.
 const CALLS: &CStr = c"benthic.calls";
+/// [`benthic_core::FAILURES`] as a C string for librados.
+const FAILURES: &CStr = c"benthic.failures";
 
 impl RadosStore {
     /// Describes a class of a third-party library, as the OSD that stores `object` reports it,
@@ -54,6 +56,22 @@ impl RadosStore {
         answer(&self.shared().in_flight, &context, &ObjectId::new(object)?, library, CALLS).await
     }
 
+    /// The recent failures of a library's methods in the primary OSD of the object's placement
+    /// group. The object need not exist. `None` if the OSD does not have the library, or has a build
+    /// of it that does not record failures.
+    ///
+    /// # Errors
+    /// As [`calls_at`](RadosStore::calls_at).
+    pub async fn failures_at(
+        &self,
+        pool: &str,
+        object: &str,
+        library: &str,
+    ) -> Result<Option<LibraryFailures>> {
+        let context = self.namespace(pool, "").await?;
+        answer(&self.shared().in_flight, &context, &ObjectId::new(object)?, library, FAILURES).await
+    }
+
     /// Asks the primary OSD of the object's placement group for the size of the object, which need
     /// not exist. Every answer counts, also a refusal: it proves that the OSD serves the placement
     /// group. The query is one round trip and changes nothing.
@@ -63,7 +81,7 @@ impl RadosStore {
     pub async fn reach(&self, pool: &str, object: &str) -> Result<()> {
         let context = self.namespace(pool, "").await?;
         let name = c_string(object)?;
-        let permit = self.shared().in_flight.enter(0).await?;
+        let permit = self.shared().in_flight.enter(0, context.address(&ObjectId::new(object)?)).await?;
         let answer = {
             let mut question = ffi::ReadOp::new(&context).with_permit(permit);
             question.stat();
@@ -78,10 +96,11 @@ impl RadosStore {
 
 #[cfg(test)]
 mod tests {
-    use super::CALLS;
+    use super::{CALLS, FAILURES};
 
     #[test]
-    fn the_query_has_the_name_in_the_contract() {
+    fn the_queries_have_the_names_in_the_contract() {
         assert_eq!(CALLS.to_str().unwrap(), benthic_core::CALLS);
+        assert_eq!(FAILURES.to_str().unwrap(), benthic_core::FAILURES);
     }
 }

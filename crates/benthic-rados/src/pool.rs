@@ -126,10 +126,10 @@ impl RadosPool {
         );
         let completed = answer.await.map_err(lost)?;
         match read::reply(&plan, completed, may_change) {
-            Err(error) if error.kind() == ErrorKind::Unsupported => {
-                Err(self.explain(&context, object, op.steps.iter().find_map(read::call), error).await)
+            Ok(reply) => Ok(reply),
+            Err(failure) => {
+                Err(self.explain(&context, object, op.steps.iter().find_map(read::call), failure).await)
             }
-            reply => reply,
         }
     }
 
@@ -156,10 +156,8 @@ impl RadosPool {
         let completed = answer.await.map_err(lost)?;
         let call = method.map(|(call, _)| call);
         match write::reply(&completed, call) {
-            Err(error) if error.kind() == ErrorKind::Unsupported => {
-                Err(self.explain(&context, object, call, error).await)
-            }
-            reply => reply,
+            Ok(reply) => Ok(reply),
+            Err(failure) => Err(self.explain(&context, object, call, failure).await),
         }
     }
 

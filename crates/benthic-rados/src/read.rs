@@ -1,6 +1,6 @@
 //! Translates read operations into librados operations, and replies back.
 
-use crate::errors::{self, c_string, up_to_nul};
+use crate::errors::{self, Failure, c_string, up_to_nul};
 use crate::ffi::{self, Completed, IoCtx, ReadBuffers, StepOutput};
 use crate::write::{refusal, xattr_operator};
 use benthic_core::{
@@ -118,7 +118,7 @@ pub(crate) fn reply(
     plan: &Plan<'_>,
     completed: Completed<ReadBuffers>,
     may_change: bool,
-) -> Result<ReadReply> {
+) -> Result<ReadReply, Failure> {
     if completed.result < 0 {
         return Err(failure(plan, &completed, may_change));
     }
@@ -181,21 +181,22 @@ fn text_names(found: Vec<(Vec<u8>, Vec<u8>)>) -> BTreeMap<String, Bytes> {
     found.into_iter().filter_map(text).collect()
 }
 
-fn failure(plan: &Plan<'_>, completed: &Completed<ReadBuffers>, may_change: bool) -> Error {
+fn failure(plan: &Plan<'_>, completed: &Completed<ReadBuffers>, may_change: bool) -> Failure {
     let number = completed.result.saturating_neg();
     let action = if may_change { Action::Write } else { Action::Read };
     let mut refused_call = None;
-    for (sent, result) in plan.sent.iter().zip(completed.buffers.results()) {
+    for (step, (sent, result)) in plan.sent.iter().zip(completed.buffers.results()).enumerate() {
         let SentStep::Exec(call, ..) = sent else { continue };
         if result == completed.result {
-            return errors::of_method(number, call);
+            return errors::of_method(number, call, &completed.buffers.exec_output(step));
         }
         refused_call.get_or_insert(*call);
     }
-    match refused_call {
+    let error = match refused_call {
         Some(call) => refusal(number, call, action),
         None => errors::of_operation(number, action),
-    }
+    };
+    error.into()
 }
 
 /// One page of an omap range.

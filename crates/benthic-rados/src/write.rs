@@ -1,7 +1,7 @@
 //! Translates write operations into librados operations, and replies back.
 
-use crate::errors::{self, c_string};
-use crate::ffi::{self, Completed, IoCtx, MethodCode, Operator};
+use crate::errors::{self, Failure, c_string};
+use crate::ffi::{self, Completed, IoCtx, MethodResult, Operator};
 use benthic_core::error::errno;
 use benthic_core::{Action, ClassCall, Compare, Guard, Result, WriteOp, WriteReply, WriteStep};
 use std::ffi::CString;
@@ -64,7 +64,10 @@ fn add_step(built: &mut ffi::WriteOp, step: &WriteStep, method: Option<&(CString
 }
 
 /// Turns the answer into a reply. `method` is the call that the operation contains.
-pub(crate) fn reply(completed: &Completed<MethodCode>, method: Option<&ClassCall>) -> Result<WriteReply> {
+pub(crate) fn reply(
+    completed: &Completed<MethodResult>,
+    method: Option<&ClassCall>,
+) -> Result<WriteReply, Failure> {
     // A guard that holds and a method can return more than 0.
     if completed.result >= 0 {
         return Ok(WriteReply { version: completed.version });
@@ -73,9 +76,11 @@ pub(crate) fn reply(completed: &Completed<MethodCode>, method: Option<&ClassCall
     Err(match method {
         // Both a guard and the method can return ERANGE; only the method's own result tells them
         // apart.
-        Some(call) if completed.buffers.get() == completed.result => errors::of_method(number, call),
-        Some(call) => refusal(number, call, Action::Write),
-        None => errors::of_operation(number, Action::Write),
+        Some(call) if completed.buffers.code() == completed.result => {
+            errors::of_method(number, call, &completed.buffers.output())
+        }
+        Some(call) => refusal(number, call, Action::Write).into(),
+        None => errors::of_operation(number, Action::Write).into(),
     })
 }
 
@@ -83,7 +88,7 @@ pub(crate) fn reply(completed: &Completed<MethodCode>, method: Option<&ClassCall
 pub(crate) fn refusal(number: i32, call: &ClassCall, action: Action) -> benthic_core::Error {
     match number {
         errno::EPERM | errno::EACCES => errors::of_refused_method(call),
-        errno::EOPNOTSUPP => errors::of_method(number, call),
+        errno::EOPNOTSUPP => errors::of_method(number, call, &[]).error,
         _ => errors::of_operation(number, action),
     }
 }

@@ -8,26 +8,26 @@ const HOARD_BYTES: u64 = 1024 * 1024;
 
 /// Writes, but declares only `READ`.
 ///
-/// Learn: the context's call succeeds, but the operation fails when the method returns, because an
-/// OSD checks afterwards. The engine must discard the write and answer `ClassFailed`.
+/// Learn: the context refuses the call, and the engine answers `ClassFailed` when the method
+/// returns, even if the method ignores the error.
 ///
 /// # Errors
 /// None of its own.
 pub fn write_undeclared(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     if input == b"append" {
-        context.append("lost")?
+        let _ = context.append("lost");
     } else {
-        write_everywhere(context)?
+        let _ = write_everywhere(context);
     }
     Ok(b"written".to_vec())
 }
 
 /// Reads, but declares only `WRITE`.
 ///
-/// Learn: as in [`write_undeclared`]. The engine must discard the write that uses the data read.
+/// Learn: as in [`write_undeclared`].
 ///
 /// # Errors
-/// `NotFound` from its read, which never reaches the caller: the engine answers `ClassFailed`.
+/// `ClassFailed` from its read.
 pub fn read_undeclared(context: &mut MethodContext<'_>, _input: &[u8]) -> Result<Vec<u8>> {
     let data = context.read(0, 1)?;
     context.write_full(data)?;

@@ -61,8 +61,8 @@ pub fn fail_after_writing(context: &mut MethodContext<'_>, _input: &[u8]) -> Res
 
 /// Writes, then fails with the kind of error that the input names.
 ///
-/// Learn: the kind of a method's error reaches the caller, even through an OSD, whose reply is one
-/// errno. The message does not, so put all that the caller must know into the kind.
+/// Learn: the kind and the message of a method's error reach the caller, even through an OSD. After
+/// a lost connection the message may be missing, so a program must decide by the kind.
 ///
 /// # Errors
 /// The kind that the input names; `InvalidArgument` for an unknown name.

@@ -146,6 +146,45 @@ fn every_osd_lists_its_classes() {
 }
 
 #[test]
+fn a_failed_method_explains_itself_and_is_in_the_log_of_its_osd() {
+    let home = Home::bare();
+    let store = shared_store();
+    home.ok(&["--store", &store, "pool", "create", "classes-log"]);
+    home.pipe(&["--store", &store, "put", "classes-log/o", "-"], b"data");
+    let call = |method| ["--store", &store, "--json", "exec", "classes-log/o", "hello", method];
+    let mut osds = Vec::new();
+    for (status, method, text) in [
+        (6, "fail_after_writing", "this method fails, as its name says"),
+        (11, "hoard", "the method needs more memory than its limit"),
+        (11, "flood", "the method's output is too large"),
+        (13, "panic", "the method panicked: this method panics, as its name says"),
+        (13, "write_undeclared", "the method called write_full, which its flags do not declare"),
+    ] {
+        let run = home.run(&call(method));
+        assert_eq!(run.status.code(), Some(status), "{method}: {run:?}");
+        let error = json_lines(&run.stderr).remove(0)["error"].clone();
+        assert!(error["message"].as_str().unwrap().contains(text), "{error}");
+        osds.push(error["context"]["osd"].clone());
+    }
+    assert!(osds.iter().all(|osd| osd.as_str() == osds[0].as_str() && !osd.is_null()), "{osds:?}");
+    let log = home.json(&["--store", &store, "class", "log", "hello"]);
+    let panic = log.iter().rfind(|entry| entry["method"] == "panic").unwrap();
+    let expected = ["class", "client", "kind", "library", "message", "method", "osd", "times", "unix_ms"];
+    assert_eq!(keys(panic), expected);
+    assert_eq!((&panic["class"], &panic["kind"]), (&json!("hello"), &json!("class_failed")));
+    assert!(log.iter().any(|entry| entry["osd"].to_string() == osds[0].as_str().unwrap()), "{log:?}");
+    assert!(panic["client"].as_str().unwrap().starts_with("client."), "{panic}");
+    assert!(log.windows(2).all(|pair| pair[0]["unix_ms"].as_u64() <= pair[1]["unix_ms"].as_u64()));
+    let text = home.ok(&["--store", &store, "class", "log"]);
+    assert!(
+        text.contains(" hello.hoard client.") && text.contains(" limit_exceeded: the method needs"),
+        "{text}"
+    );
+    assert_eq!(home.ok(&["--store", &store, "class", "log", "digest"]).matches(" hello.").count(), 0);
+    home.ok(&["--store", &store, "pool", "rm", "classes-log"]);
+}
+
+#[test]
 fn print_does_not_wait_for_an_unreachable_cluster() {
     let home = Home::bare();
     let conf = home.file("ceph.conf", "[global]\nmon_host = v2:127.0.0.1:1/0\nauth_client_required = none\n");

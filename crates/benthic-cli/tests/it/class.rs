@@ -202,4 +202,5 @@ fn the_embedded_engine_reports_that_it_loads_no_libraries() {
     home.pipe(&["put", "p/o", "-"], b"data");
     assert!(home.fails(7, &["exec", "p/o", "mydigest", "sum"]).contains("in the OSDs of a Ceph cluster"));
     assert!(home.fails(7, &["class", "ls", "--library", "mydigest_1"]).contains("no Ceph cluster"));
+    assert!(home.fails(7, &["class", "log"]).contains("no Ceph cluster"));
 }

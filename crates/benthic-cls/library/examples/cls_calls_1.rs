@@ -125,6 +125,7 @@ fn call(context: &mut MethodContext<'_>, words: &[&str]) -> Result<String> {
         }
         ["omap_remove", keys @ ..] => context.omap_remove(&bytes(keys)).map(done),
         ["omap_clear"] => context.omap_clear().map(done),
+        ["fail", message @ ..] => Err(Error::new(ErrorKind::Busy, message.join(" "))),
         ["panic"] => panic!("as requested"),
         _ => Err(Error::new(ErrorKind::InvalidArgument, "no such call")),
     }

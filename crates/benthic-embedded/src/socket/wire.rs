@@ -68,9 +68,7 @@ impl Request {
 impl Reply {
     pub fn of(outcome: Result<Reply>) -> Reply {
         outcome.unwrap_or_else(|error| {
-            let op = error.op().to_owned();
-            let text = error.to_string();
-            let message = text.strip_prefix(&format!("{op}: ")).unwrap_or(&text).to_owned();
+            let (op, message) = (error.op().to_owned(), error.text());
             let kind = error.reason().map_or(error.kind() as u8, |reason| REASON_BIT | reason as u8);
             Reply::Failed { kind, op, message }
         })

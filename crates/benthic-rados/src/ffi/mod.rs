@@ -8,6 +8,8 @@
 //!   for the operation.
 //! - librados calls a completion's callback exactly once if the submission returned 0 or more, else
 //!   never.
+//! - Operations that read and operations that write have one type, although the C interface has a
+//!   function for each (`ObjectOperation` in librados_c.cc).
 //! - Any thread may use handles of clusters and I/O contexts; only one thread at a time may use
 //!   operations and cursors.
 
@@ -19,7 +21,7 @@ mod write_op;
 pub(crate) use cluster::{Cluster, Daemons};
 pub(crate) use cursor::{Cursor, ListedObject};
 pub(crate) use read_op::{ReadBuffers, ReadOp, StepOutput};
-pub(crate) use write_op::{MethodCode, WriteOp};
+pub(crate) use write_op::{MethodResult, WriteOp};
 
 use crate::in_flight::Permit;
 use benthic_core::error::errno;
@@ -99,7 +101,6 @@ functions! {
     fn write_op_remove(Handle);
     fn write_op_truncate(Handle, u64);
     fn write_op_zero(Handle, u64, u64);
-    fn write_op_exec(Handle, *const c_char, *const c_char, *const c_char, usize, *mut c_int);
     fn write_op_omap_set2(Handle, *const *const c_char, *const *const c_char, *const usize, *const usize, usize);
     fn write_op_omap_rm_keys2(Handle, *const *const c_char, *const usize, usize);
     fn write_op_omap_clear(Handle);
@@ -197,10 +198,10 @@ impl IoCtx {
         self: &Arc<Self>,
         object: &CStr,
         mut op: WriteOp,
-    ) -> oneshot::Receiver<Completed<MethodCode>> {
+    ) -> oneshot::Receiver<Completed<MethodResult>> {
         let handle = op.handle;
-        let code = std::mem::take(&mut op.method_code);
-        submit(self, code, op.permit.take(), |api, completion| {
+        let method = std::mem::take(&mut op.method);
+        submit(self, method, op.permit.take(), |api, completion| {
             // SAFETY: the operation, the context and the completion are live; librados copies the
             // object's name.
             unsafe {

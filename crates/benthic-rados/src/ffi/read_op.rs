@@ -11,20 +11,26 @@ use std::ffi::{CStr, c_char, c_int, c_uchar};
 use std::ptr::{null, null_mut};
 
 /// The output buffer of one step of a read operation.
-struct ReadBuffer {
+pub(super) struct ReadBuffer {
     api: &'static Api,
     /// 0 or more, or a negative errno.
-    result: c_int,
-    output: RawOutput,
+    pub(super) result: c_int,
+    pub(super) output: RawOutput,
 }
 
 /// An output as librados writes it.
-enum RawOutput {
+pub(super) enum RawOutput {
     Data { buffer: Vec<u8>, len: usize },
     Stat { size_bytes: u64, modified_unix_s: i64 },
     Xattrs { iterator: Handle },
     Omap { iterator: Handle, more: c_uchar },
     Exec { buffer: *mut c_char, len: usize },
+}
+
+impl RawOutput {
+    pub(super) fn of_exec() -> RawOutput {
+        RawOutput::Exec { buffer: null_mut(), len: 0 }
+    }
 }
 
 impl Drop for ReadBuffer {
@@ -71,6 +77,11 @@ impl ReadBuffers {
         self.0.iter().map(|buffer| buffer.result)
     }
 
+    /// The output of the method call at this step. A failed method may have one, too.
+    pub fn exec_output(&self, step: usize) -> Vec<u8> {
+        self.0.get(step).map(|buffer| buffer.exec_output()).unwrap_or_default()
+    }
+
     /// The outputs of an operation that succeeded.
     pub fn outputs(mut self) -> Vec<StepOutput> {
         self.0.iter_mut().map(|buffer| buffer.take_output()).collect()
@@ -78,6 +89,20 @@ impl ReadBuffers {
 }
 
 impl ReadBuffer {
+    pub(super) fn new(api: &'static Api, output: RawOutput) -> Box<ReadBuffer> {
+        Box::new(ReadBuffer { api, result: 0, output })
+    }
+
+    /// The output of a method call that ended; empty for other steps.
+    pub(super) fn exec_output(&self) -> Vec<u8> {
+        match self.output {
+            // SAFETY: the pointer is null or points at `len` bytes from librados, which no longer
+            // changes them.
+            RawOutput::Exec { buffer, len } => unsafe { copy(buffer, len) },
+            _ => Vec::new(),
+        }
+    }
+
     fn take_output(&mut self) -> StepOutput {
         // SAFETY: the operation succeeded, so librados has filled all outputs: `len` bytes of a
         // buffer with at least that capacity, and iterators at their first entry. Entries stay
@@ -122,7 +147,7 @@ impl ReadBuffer {
                         entries.push((copy(key, key_len), copy(value, len)));
                     }
                 }
-                RawOutput::Exec { buffer, len } => StepOutput::Exec(copy(*buffer, *len)),
+                RawOutput::Exec { .. } => StepOutput::Exec(self.exec_output()),
             }
         }
     }
@@ -257,7 +282,7 @@ impl ReadOp {
     pub fn exec(&mut self, class: &CStr, method: &CStr, input: &[u8]) {
         let (input, input_len) = parts(input);
         let (api, handle) = (self.api, self.handle);
-        let (result, output) = self.push_buffer(RawOutput::Exec { buffer: null_mut(), len: 0 });
+        let (result, output) = self.push_buffer(RawOutput::of_exec());
         if let RawOutput::Exec { buffer, len } = output {
             unsafe {
                 (api.read_op_exec)(
@@ -276,7 +301,7 @@ impl ReadOp {
 
     /// Adds a buffer for the next step. Returns the places for the step's result and output.
     fn push_buffer(&mut self, output: RawOutput) -> (&mut c_int, &mut RawOutput) {
-        let buffer = self.buffers.push_mut(Box::new(ReadBuffer { api: self.api, result: 0, output }));
+        let buffer = self.buffers.push_mut(ReadBuffer::new(self.api, output));
         (&mut buffer.result, &mut buffer.output)
     }
 }

@@ -1,24 +1,33 @@
 //! Builds write operations.
 
+use super::read_op::{RawOutput, ReadBuffer};
 use super::{Api, Handle, IoCtx, Operator, parts};
 use crate::in_flight::Permit;
 use std::ffi::{CStr, c_int};
 use std::ptr::{null, null_mut};
 
-/// The return value of a write operation's only method call; 0 if it did not run.
+/// The result and output of a write operation's only method call.
 #[derive(Default)]
-pub(crate) struct MethodCode(Option<Box<c_int>>);
+pub(crate) struct MethodResult(Option<Box<ReadBuffer>>);
 
-impl MethodCode {
-    pub fn get(&self) -> i32 {
-        self.0.as_deref().copied().unwrap_or(0)
+// SAFETY: as for `ReadBuffers`.
+unsafe impl Send for MethodResult {}
+
+impl MethodResult {
+    /// The return value; 0 if the method did not run.
+    pub fn code(&self) -> i32 {
+        self.0.as_ref().map_or(0, |buffer| buffer.result)
+    }
+
+    pub fn output(&self) -> Vec<u8> {
+        self.0.as_ref().map(|buffer| buffer.exec_output()).unwrap_or_default()
     }
 }
 
 pub(crate) struct WriteOp {
     api: &'static Api,
     pub(super) handle: Handle,
-    pub(super) method_code: MethodCode,
+    pub(super) method: MethodResult,
     pub(super) permit: Option<Permit>,
 }
 
@@ -37,7 +46,7 @@ impl WriteOp {
     pub fn new(io: &IoCtx) -> WriteOp {
         let api = io.cluster.api;
         let handle = unsafe { (api.create_write_op)() };
-        WriteOp { api, handle, method_code: MethodCode::default(), permit: None }
+        WriteOp { api, handle, method: MethodResult::default(), permit: None }
     }
 
     /// Adds the permit to be in flight, which the operation holds until it completes.
@@ -144,13 +153,21 @@ impl WriteOp {
         unsafe { (self.api.write_op_omap_clear)(self.handle) }
     }
 
-    /// Calls a method, at most once per operation. The method's own result goes to the operation's
-    /// [`MethodCode`], which the pending operation owns.
+    /// Calls a method, at most once per operation. Its result and output go to the operation's
+    /// [`MethodResult`], which the pending operation owns.
+    ///
+    /// `rados_write_op_exec` has no parameter for the output, in which a failed method explains
+    /// itself. To librados, operations that write and operations that read have one type, so this
+    /// adds the call as to an operation that reads.
     pub fn exec(&mut self, class: &CStr, method: &CStr, input: &[u8]) {
-        let code: *mut c_int = &mut **self.method_code.0.insert(Box::new(0));
-        let (input, len) = parts(input);
-        unsafe {
-            (self.api.write_op_exec)(self.handle, class.as_ptr(), method.as_ptr(), input, len, code);
+        let (input, input_len) = parts(input);
+        let buffer = self.method.0.insert(ReadBuffer::new(self.api, RawOutput::of_exec()));
+        if let RawOutput::Exec { buffer: output, len } = &mut buffer.output {
+            let (class, method) = (class.as_ptr(), method.as_ptr());
+            let result = &mut buffer.result;
+            unsafe {
+                (self.api.read_op_exec)(self.handle, class, method, input, input_len, output, len, result);
+            }
         }
     }
 }

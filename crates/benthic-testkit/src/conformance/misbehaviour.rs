@@ -48,6 +48,60 @@ pub(super) async fn every_kind_of_error_reaches_the_caller(case: &Case<'_>) {
     assert_fails(case, "errno", "no such kind", ErrorKind::InvalidArgument).await;
 }
 
+/// Failures that share an error kind differ in their text. The text is the method's own.
+pub(super) async fn a_method_explains_its_failure_to_the_caller(case: &Case<'_>) {
+    let object = case.make_full("o").await;
+    let long = "x".repeat(101);
+    let undeclared = |call| format!("the method called {call}, which its flags do not declare");
+    for (method, input, kind, text) in [
+        ("say", &long[..], ErrorKind::LimitExceeded, "the name is too long len_bytes=101".to_owned()),
+        ("replay", "", ErrorKind::NotFound, "no such attribute".to_owned()),
+        ("errno", "busy", ErrorKind::Busy, "this method fails with the requested kind".to_owned()),
+        (
+            "errno",
+            "unsupported",
+            ErrorKind::Unsupported,
+            "this method fails with the requested kind".to_owned(),
+        ),
+        ("errno", "none", ErrorKind::InvalidArgument, "no such error kind name=none".to_owned()),
+        (
+            "fail_after_writing",
+            "",
+            ErrorKind::InvalidArgument,
+            "this method fails, as its name says".to_owned(),
+        ),
+        ("panic", "", ErrorKind::ClassFailed, "the method panicked: this method panics".to_owned()),
+        ("write_undeclared", "", ErrorKind::ClassFailed, undeclared("write_full")),
+        ("read_undeclared", "", ErrorKind::ClassFailed, undeclared("read")),
+        (
+            "read_after_write",
+            "data",
+            ErrorKind::ClassFailed,
+            "the method called read after it changed".to_owned(),
+        ),
+        ("spin", "", ErrorKind::LimitExceeded, "the method ran longer than its deadline".to_owned()),
+        ("hoard", "", ErrorKind::LimitExceeded, "the method needs more memory than its limit".to_owned()),
+        ("flood", "", ErrorKind::LimitExceeded, "the method's output is too large".to_owned()),
+    ] {
+        let write = WriteOp::new().exec("hello", method, input.to_owned()).append("x");
+        let errors = [
+            case.exec(&object, "hello", method, input).await.unwrap_err(),
+            case.pool.write(&object, write).await.unwrap_err(),
+        ];
+        for error in errors {
+            assert_eq!(error.kind(), kind, "{method}: {error}");
+            assert!(error.to_string().contains(&text), "{method}: {error}");
+        }
+    }
+    // A method that only reads, among the steps of a read operation.
+    let op = ReadOp::new().stat().exec("hello", "say", "").exec("hello", "say", long.clone());
+    let error = case.pool.read(&object, op).await.unwrap_err();
+    assert!(error.to_string().contains("the name is too long len_bytes=101"), "{error}");
+    // A method that writes, on a missing object.
+    let error = case.exec(&case.object("missing"), "hello", "record", &long).await.unwrap_err();
+    assert!(error.to_string().contains("the name is too long len_bytes=101"), "{error}");
+}
+
 pub(super) async fn a_method_refuses_bad_input(case: &Case<'_>) {
     let object = case.make_full("o").await;
     let long = "x".repeat(101);

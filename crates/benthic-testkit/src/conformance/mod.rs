@@ -284,6 +284,7 @@ macro_rules! conformance_cases {
             misbehaviour {
                 a_method_that_writes_and_fails_leaves_nothing
                 every_kind_of_error_reaches_the_caller
+                a_method_explains_its_failure_to_the_caller
                 a_method_refuses_bad_input
                 a_write_that_was_not_declared_fails_the_call
                 a_read_that_was_not_declared_fails_the_call

@@ -38,14 +38,19 @@ pub async fn run(args: LsArgs, session: &Session) -> Outcome {
         return list_osds(args, &rados, session).await;
     }
     if !args.library.is_empty() {
-        let message = "only OSDs load class libraries, and this store is no Ceph cluster";
-        return Err(Error::new(ErrorKind::Unsupported, message).with("store", session.uri()).into());
+        return Err(no_cluster(session).into());
     }
     for class in &session.classes().await? {
         let line = format!("{:<12} {} (version {})", class.name, class.summary, class.version);
         session.out.result(line, || summary(class))?;
     }
     Ok(())
+}
+
+/// The error of a request that needs OSDs.
+pub fn no_cluster(session: &Session) -> Error {
+    let message = "only OSDs load class libraries, and this store is no Ceph cluster";
+    Error::new(ErrorKind::Unsupported, message).with("store", session.uri())
 }
 
 fn summary(class: &ClassInfo) -> Value {
@@ -85,7 +90,7 @@ fn is_silent(answer: &Result<Option<LibraryInfo>>) -> bool {
 
 /// Benthic's own library, and the other libraries in the directory from which OSDs on this machine
 /// load theirs.
-async fn installed_here(uri: &str) -> Vec<String> {
+pub async fn installed_here(uri: &str) -> Vec<String> {
     let mut libraries = vec![CLASS_LIBRARY.to_owned()];
     let Ok(StoreUri::Ceph { conf, id, .. }) = uri.parse() else { return libraries };
     // If no monitor answers, or the OSDs run on another machine, there is nothing to find.
@@ -101,8 +106,16 @@ async fn installed_here(uri: &str) -> Vec<String> {
 
 /// Asks each of these OSDs to describe a library. OSDs that do not answer cost 5 s per 64 of them.
 pub async fn ask_osds(rados: &RadosStore, osds: &[OsdTarget], library: &str) -> Answers {
-    let requests = osds.iter().map(|osd| async move {
-        let answer = tokio::time::timeout(ANSWER_LIMIT, library_on(rados, osd, library)).await;
+    ask_each(osds, async |osd| library_on(rados, osd, library).await).await
+}
+
+/// Asks each of these OSDs a question. OSDs that do not answer cost 5 s per 64 of them.
+pub async fn ask_each<T>(
+    osds: &[OsdTarget],
+    question: impl AsyncFn(&OsdTarget) -> Result<T>,
+) -> Vec<(i64, Result<T>)> {
+    let requests = osds.iter().map(async |osd| {
+        let answer = tokio::time::timeout(ANSWER_LIMIT, question(osd)).await;
         let late = |_| Err(Error::new(ErrorKind::Unavailable, "it did not answer in time"));
         (osd.id, answer.unwrap_or_else(late))
     });

@@ -1,7 +1,8 @@
-//! `benthic class ls|show|new|install`: shows classes, creates a project for one, and installs
-//! class libraries.
+//! `benthic class ls|show|log|new|install`: shows classes and the failures of their methods, creates
+//! a project for one, and installs class libraries.
 
 mod install;
+mod log;
 mod ls;
 mod new;
 
@@ -15,7 +16,7 @@ use benthic_program::store::nearest;
 use clap::Subcommand;
 use serde_json::json;
 
-pub const EXAMPLES: &str = "Examples:\n  benthic class ls\n  benthic class show digest\n  \
+pub const EXAMPLES: &str = "Examples:\n  benthic class ls\n  benthic class show digest\n  benthic class log\n  \
     benthic class new mydigest\n  benthic class install --cluster";
 
 #[derive(Subcommand)]
@@ -28,6 +29,8 @@ pub enum ClassCommand {
         /// The class
         class: String,
     },
+    /// List the recent failures of methods in the OSDs of a Ceph cluster
+    Log(log::LogArgs),
     /// Create a project for a new class
     New(new::NewArgs),
     /// Install a class library where OSDs find it
@@ -38,6 +41,7 @@ pub async fn run(command: ClassCommand, session: &Session) -> Outcome {
     match command {
         ClassCommand::Ls(args) => ls::run(args, session).await,
         ClassCommand::Show { class } => show(&class, session).await,
+        ClassCommand::Log(args) => log::run(args, session).await,
         ClassCommand::New(args) => new::run(args, session).await,
         ClassCommand::Install(args) => install::run(args, session).await,
     }

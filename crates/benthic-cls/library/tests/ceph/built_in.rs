@@ -2,7 +2,9 @@
 
 use crate::cluster::{Cluster, errno};
 use benthic_classes::digest::Algorithm;
-use benthic_core::{BUILD, CALLS, DESCRIBE, ErrorKind, LibraryCalls, MethodCalls};
+use benthic_core::{
+    BUILD, CALLS, CallFailure, DESCRIBE, ErrorKind, FAILURES, LibraryCalls, LibraryFailures, MethodCalls,
+};
 use serde_json::{Value, json};
 
 const LIBRARY: &str = "benthic_1";
@@ -149,4 +151,34 @@ fn an_osd_counts_the_calls_of_each_method_and_their_failures() {
     assert_eq!(other.library, LIBRARY);
     assert!(other.classes.iter().all(|class| class.name != "calls"));
     assert_eq!(other.classes.len(), benthic_classes::registry().describe().len());
+}
+
+#[test]
+fn an_osd_records_the_failures_of_methods() {
+    let mut cluster = Cluster::connect();
+    let object = "recorded";
+    cluster.remove(object);
+    let recorded = |cluster: &mut Cluster, library: &str| -> LibraryFailures {
+        serde_json::from_slice(&cluster.exec(object, library, FAILURES, b"").unwrap()).unwrap()
+    };
+    let before = recorded(&mut cluster, "calls_1");
+    assert_eq!(cluster.state(object), None, "asking makes no object");
+    assert_eq!((before.library.as_str(), before.build.as_str()), ("calls_1", BUILD));
+    assert!(before.osd.is_some(), "{before:?}");
+    cluster.put(object, b"data", 1);
+    for _ in 0..3 {
+        let answer = cluster.exec(object, "calls_1", "calls.change", b"fail only in this test");
+        assert_eq!(answer, Err(errno(ErrorKind::Busy)));
+    }
+    let is_ours = |failure: &&CallFailure| failure.message == "only in this test";
+    let after = recorded(&mut cluster, "calls_1").failures;
+    let [ours] = after.iter().filter(is_ours).collect::<Vec<_>>()[..] else { panic!("{after:?}") };
+    let times = before.failures.iter().find(is_ours).map_or(0, |failure| failure.times);
+    assert_eq!(ours.times - times, 3);
+    assert_eq!((&ours.class[..], &ours.method[..], &ours.kind[..]), ("calls", "change", "busy"));
+    let client = ours.client.strip_prefix("client.").and_then(|number| number.parse::<u64>().ok());
+    assert!(client.is_some_and(|number| number > 0), "{ours:?}");
+    assert!(ours.unix_ms > 1_700_000_000_000, "{ours:?}");
+    // Another library in the same OSD has its own list.
+    assert!(!recorded(&mut cluster, LIBRARY).failures.iter().any(|failure| is_ours(&failure)));
 }

@@ -1,0 +1,46 @@
+//! The number of the OSD that this process is. ceph-osd exports no function for it, so it comes
+//! from the process' arguments: `-i 3`, `--id 3`, `--id=3`, `-n osd.3`, `--name osd.3` or
+//! `--name=osd.3`.
+
+pub fn of_this_process() -> Option<u32> {
+    let arguments: Vec<String> =
+        std::env::args_os().filter_map(|argument| argument.into_string().ok()).collect();
+    of(&arguments)
+}
+
+fn of(arguments: &[String]) -> Option<u32> {
+    arguments.iter().enumerate().find_map(|(at, argument)| {
+        let (option, value) = match argument.split_once('=') {
+            Some((option, value)) => (option, value),
+            None => (argument.as_str(), arguments.get(at + 1)?.as_str()),
+        };
+        match option {
+            "-i" | "--id" => value.parse().ok(),
+            "-n" | "--name" => value.strip_prefix("osd.")?.parse().ok(),
+            _ => None,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of;
+
+    #[test]
+    fn the_number_is_in_the_arguments() {
+        let of = |line: &str| of(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        for line in [
+            "ceph-osd -f --cluster ceph --id 12 --setuser ceph",
+            "ceph-osd -i 12 -c /c/ceph.conf",
+            "ceph-osd --id=12",
+            "/usr/bin/ceph-osd -n osd.12 -f",
+            "ceph-osd --name osd.12",
+            "ceph-osd --name=osd.12",
+        ] {
+            assert_eq!(of(line), Some(12), "{line}");
+        }
+        for line in ["ceph-osd", "ceph-osd --id", "ceph-osd -n mon.1", "ceph-osd --osd-data=/3"] {
+            assert_eq!(of(line), None, "{line}");
+        }
+    }
+}
