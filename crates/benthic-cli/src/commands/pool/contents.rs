@@ -60,10 +60,10 @@ async fn count(pool: Arc<dyn Pool>) -> Outcome<Count> {
     let limit = limits::LIST_PAGE_OBJECTS_MAX + 1;
     let size = move |object: ObjectId| {
         let pool = Arc::clone(&pool);
-        async move { pool.stat(&object).await.map(|(stat, _)| stat.size_bytes) }
+        async move { ((), pool.stat(&object).await.map(|(stat, _)| stat.size_bytes)) }
     };
     let mut counted = Count::default();
-    let add = |size: Result<u64>| {
+    let add = |((), size): ((), Result<u64>)| {
         match size {
             // The object was removed since the listing.
             Err(error) if error.kind() == ErrorKind::NotFound => {}
