@@ -172,7 +172,10 @@ fn a_failed_method_explains_itself_and_is_in_the_log_of_its_osd() {
     let expected = ["class", "client", "kind", "library", "message", "method", "osd", "times", "unix_ms"];
     assert_eq!(keys(panic), expected);
     assert_eq!((&panic["class"], &panic["kind"]), (&json!("hello"), &json!("class_failed")));
-    assert!(log.iter().any(|entry| entry["osd"].to_string() == osds[0].as_str().unwrap()), "{log:?}");
+    assert!(
+        log.iter().any(|entry| entry["osd"] == osds[0].as_str().unwrap().parse::<u64>().unwrap()),
+        "{log:?}"
+    );
     assert!(panic["client"].as_str().unwrap().starts_with("client."), "{panic}");
     assert!(log.windows(2).all(|pair| pair[0]["unix_ms"].as_u64() <= pair[1]["unix_ms"].as_u64()));
     let text = home.ok(&["--store", &store, "class", "log"]);
