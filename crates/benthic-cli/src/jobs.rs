@@ -23,6 +23,8 @@ pub const OUTAGE_WAIT: Duration = Duration::from_secs(60);
 const FAILURES_IN_A_ROW: u32 = 3;
 const PROBE_PAUSE: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(250);
+/// Time for jobs to end after they were told to stop.
+const STOP_MAX: Duration = Duration::from_secs(1);
 /// Time to count the objects that were not tried.
 const COUNT_MAX: Duration = Duration::from_secs(5);
 
@@ -91,7 +93,7 @@ impl From<usize> for Limits<'_> {
 ///
 /// After a signal it starts no further job and returns when the running jobs have ended. It also
 /// starts no further job on a full store, and in an outage it starts few. If the outage lasts, or the
-/// user abandons the command, jobs end at [`until_stopped`].
+/// user abandons the command, jobs end at [`until_stopped`]; others are dropped.
 ///
 /// # Errors
 /// `LimitExceeded` or `Unavailable` if the store is full or has not answered for
@@ -113,6 +115,7 @@ where
     let (stop, stopped) = watch::channel(false);
     let mut answers = Answers::new();
     let (mut has_more, mut trouble) = (true, None);
+    let mut told_to_stop = Stopwatch::start(&SystemClock);
     let mut tick = tokio::time::interval(TICK);
     loop {
         let may_start = has_more && trouble.is_none() && !interrupt::is_set();
@@ -145,6 +148,11 @@ where
         trouble = trouble.or_else(|| answers.trouble(&limits));
         if trouble == Some(Trouble::Unreachable) {
             stop.send_replace(true);
+        }
+        if !*stop.borrow() {
+            told_to_stop = Stopwatch::start(&SystemClock);
+        } else if told_to_stop.elapsed() >= STOP_MAX {
+            running.abort_all();
         }
     }
     interrupt::check()?;
