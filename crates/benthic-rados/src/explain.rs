@@ -1,21 +1,26 @@
-//! Finds out why an OSD does not support an operation.
+//! Finds out why an OSD does not support an operation, or which OSD did not answer.
 //!
 //! An OSD answers EOPNOTSUPP for a missing class, for a missing method, for an operation that an
 //! erasure-coded pool does not support, and for a method that returns this errno itself. Two small
 //! queries tell the causes apart.
 
-use crate::connection::command;
+use crate::blocking::Progress;
+use crate::connection::{ask, command};
 use crate::errors::{Failure, lost};
 use crate::ffi::{self, IoCtx};
 use crate::libraries::DESCRIBE;
 use crate::pool::RadosPool;
 use benthic_core::error::errno;
-use benthic_core::{ClassCall, Error, ErrorKind, Pool, Result};
+use benthic_core::{ClassCall, Error, ErrorKind, ObjectId, Pool, Result};
 use std::ffi::CStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// No object has this version.
 const IMPOSSIBLE_VERSION: u64 = u64::MAX;
+
+/// Limit of the time in which to find out which OSD did not answer.
+const PRIMARY_LIMIT: Duration = Duration::from_secs(3);
 
 impl RadosPool {
     /// Returns the error of a failed operation. If an OSD did not support the operation, the error
@@ -36,6 +41,32 @@ impl RadosPool {
         let Ok(message) = self.reason(context, object, call).await else { return error };
         let explained = Error::new(ErrorKind::Unsupported, message);
         error.context().fold(explained, |explained, (key, value)| explained.with(key, value))
+    }
+
+    /// The error of a call that was late and therefore cancelled.
+    pub(crate) async fn late_call(&self, object: &ObjectId, call: &ClassCall) -> Error {
+        let message = "the method did not return in time, so the client cancelled the call; the method may still run or have \
+             changed the object: find a hung OSD with `benthic health`, and do not repeat the call blindly";
+        let error = Error::new(ErrorKind::OutcomeUnknown, message)
+            .with("class", &call.class)
+            .with("method", &call.method)
+            .with("timeout_s", self.shared().calls.timeout().as_secs_f32());
+        match self.primary(object).await {
+            Some(osd) => error.with("osd", osd),
+            None => error,
+        }
+    }
+
+    /// The OSD that leads the object's placement group; `None` if no monitor reports it in time.
+    async fn primary(&self, object: &ObjectId) -> Option<i64> {
+        let question = serde_json::json!({
+            "prefix": "osd map", "pool": self.name(), "object": object.name(), "nspace": object.namespace(),
+            "format": "json",
+        });
+        let shared = Arc::clone(self.shared());
+        let job = move |_: &Progress| ask::<serde_json::Value>(&shared, &question);
+        let mapped = self.shared().blocking.run(PRIMARY_LIMIT, job).await.ok()?;
+        mapped["acting_primary"].as_i64().filter(|osd| *osd >= 0)
     }
 
     async fn reason(&self, context: &Arc<IoCtx>, object: &CStr, call: &ClassCall) -> Result<&'static str> {
@@ -73,7 +104,7 @@ impl RadosPool {
             let mut probe = ffi::ReadOp::new(context).with_permit(permit);
             probe.assert_version(IMPOSSIBLE_VERSION);
             probe.exec(class, method, &[]);
-            context.read(object, probe, false)
+            context.read(object, probe, false, None)
         };
         Ok(answer.await.map_err(lost)?.result != -errno::EOPNOTSUPP)
     }

@@ -5,7 +5,7 @@
 use crate::commands::{self, class};
 use crate::jobs::{self, Failures};
 use benthic_core::{
-    ClassCall, Error, ErrorKind, Namespaces, ObjectAddress, ObjectId, Pool, PoolAddress, Result,
+    ClassCall, ClassHost, Error, ErrorKind, Namespaces, ObjectAddress, ObjectId, Pool, PoolAddress, Result,
 };
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::output::{insert_bytes, object_fields};
@@ -14,6 +14,7 @@ use benthic_program::session::Session;
 use benthic_program::units;
 use bytes::Bytes;
 use clap::Args;
+use futures::StreamExt;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -143,9 +144,12 @@ async fn run_all(
     jobs: usize,
     session: &Session,
 ) -> Outcome {
+    let store = session.store().await?;
+    let is_built_in = store.classes().await?.iter().any(|class| class.name == request.call.class);
+    let is_native = store.class_host() == ClassHost::Cluster && !is_built_in;
     let pool = session.pool(&address.pool).await?;
     let progress = Progress::objects(&format!("{}.{}", request.call.class, request.call.method));
-    let listed = jobs::objects(Arc::clone(&pool), Namespaces::One(address.namespace), prefix);
+    let mut listed = jobs::objects(Arc::clone(&pool), Namespaces::One(address.namespace), prefix);
     let mut failures = Failures::default();
     let mut objects = 0;
     let job = |object: ObjectId| {
@@ -155,20 +159,29 @@ async fn run_all(
             (object, result)
         }
     };
-    let ended = jobs::run(listed, jobs, job, |(object, result)| {
+    let mut done = |(object, result): (ObjectId, Result<Bytes>)| {
         objects += 1;
         progress.advance(1);
         match result {
             Ok(result) => progress.suspend(|| print_result(session, &address.pool, &object, &result)),
             // Stop: no other object has the class or method either.
             Err(error) if error.kind() == ErrorKind::Unsupported => Err(Failure::Error(error)),
+            // Stop: a native method that does not return takes an OSD down, each time.
+            Err(error) if is_native && error.kind() == ErrorKind::OutcomeUnknown => {
+                Err(Failure::Error(error))
+            }
             Err(error) => {
                 failures.push(ObjectAddress { pool: address.pool.clone(), object }.to_string(), error);
                 Ok(())
             }
         }
-    })
-    .await;
+    };
+    // The first call of a native method is alone: if the method never returns, only one OSD hangs.
+    let first = listed.by_ref().take(usize::from(is_native));
+    let ended = match jobs::run(first, 1, job, &mut done).await {
+        Ok(()) => jobs::run(listed, jobs, job, &mut done).await,
+        failed => failed,
+    };
     drop(progress);
     if objects == 0 && ended.is_ok() {
         session.out.warning("no objects here");
