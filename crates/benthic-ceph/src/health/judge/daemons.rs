@@ -18,6 +18,7 @@ pub(super) fn findings(scene: &Scene<'_>) -> Vec<Finding> {
     findings.extend(clocks(scene));
     findings.extend(manager(scene));
     findings.extend(osds(scene));
+    findings.extend(hung_osds(scene));
     findings.extend(slow_disks(scene));
     findings.extend(versions(scene));
     findings.extend(scene.snapshot.libraries.iter().flatten().filter_map(library));
@@ -136,6 +137,21 @@ fn osds(scene: &Scene<'_>) -> Vec<Finding> {
         findings.push(Finding::new("BenthicNoOSDs", Severity::Error, what, "add some").stops_io());
     }
     findings
+}
+
+fn hung_osds(scene: &Scene<'_>) -> Option<Finding> {
+    let hung = osd_names(&scene.snapshot.hung_osds);
+    let first = scene.snapshot.hung_osds.first()?;
+    let what = format!(
+        "{} down but accepting connections: a process that hangs, for example in a class method that never returns, or \
+         that is starting",
+        hung.join(", ")
+    );
+    let next = format!(
+        "kill and start the process: `systemctl kill -s KILL ceph-osd@{first}` and `systemctl start ceph-osd@{first}` on its \
+         host, or in a local cluster `benthic cluster kill osd.{first}` and `benthic cluster start osd.{first}`"
+    );
+    Some(Finding::new("BenthicOSDHung", Severity::Error, what, next).of(hung))
 }
 
 fn slow_disks(scene: &Scene<'_>) -> Option<Finding> {
