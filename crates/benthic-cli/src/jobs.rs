@@ -74,6 +74,7 @@ pub fn objects(
 
 /// The concurrency of a command over many objects, and its patience with a store that does not
 /// answer.
+#[derive(Clone, Copy)]
 pub struct Limits<'a> {
     pub jobs: usize,
     /// The command stops after this time without any answer of the store.

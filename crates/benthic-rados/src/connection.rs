@@ -2,6 +2,7 @@
 //! monitor commands.
 
 use crate::blocking::Blocking;
+use crate::call_timeouts::{self, CallTimeouts};
 use crate::errors::{self, c_string, no_such_pool};
 use crate::ffi::{Cluster, Daemons, ErrnoResult, IoCtx};
 use crate::in_flight::InFlight;
@@ -33,6 +34,10 @@ pub struct Options {
     /// Time-out of an operation on an object. A read that exceeds it fails with `Unavailable`, a
     /// write with `OutcomeUnknown`. Rounded up to whole seconds; at least one.
     pub osd_timeout_ms: u64,
+    /// Time-out of a call of a class that is not in `classes`. A call that exceeds it is cancelled
+    /// and fails with `OutcomeUnknown`. It must be shorter than the time after which the cluster
+    /// replaces a hung OSD, so that a method that never returns takes down only one OSD.
+    pub call_timeout_ms: u64,
     /// Time-out for connecting and for requests to the monitors, which fail with `Unavailable`, or
     /// with `OutcomeUnknown` if a pool may have been created or removed.
     pub mon_timeout_ms: u64,
@@ -49,6 +54,7 @@ impl Default for Options {
         Options {
             classes: ClassRegistry::new(),
             osd_timeout_ms: 60_000,
+            call_timeout_ms: call_timeouts::TIMEOUT_MS,
             mon_timeout_ms: 30_000,
             pool_pgs: 32,
             localized_reads: false,
@@ -78,6 +84,7 @@ pub(crate) struct Shared {
     pub class_names: BTreeSet<String>,
     pub libraries: Libraries,
     pub primaries: Primaries,
+    pub calls: CallTimeouts,
     pub options: Options,
 }
 
@@ -113,6 +120,7 @@ impl Shared {
             class_names,
             libraries: Libraries::new(clock()),
             primaries: Primaries::default(),
+            calls: CallTimeouts::start(Duration::from_millis(options.call_timeout_ms), clock())?,
             options,
         })
     }

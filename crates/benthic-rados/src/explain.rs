@@ -1,4 +1,4 @@
-//! Finds out why an OSD does not support an operation.
+//! Finds out why an OSD does not support an operation, or which OSD did not answer.
 //!
 //! An OSD answers EOPNOTSUPP for a missing class, for a missing method, for an operation that an
 //! erasure-coded pool does not support, and for a method that returns this errno itself. Two small
@@ -36,6 +36,20 @@ impl RadosPool {
         let Ok(message) = self.reason(context, object, call).await else { return error };
         let explained = Error::new(ErrorKind::Unsupported, message);
         error.context().fold(explained, |explained, (key, value)| explained.with(key, value))
+    }
+
+    /// The error of a call that was late and therefore cancelled.
+    pub(crate) async fn late_call(&self, context: &IoCtx, object: &ObjectId, call: &ClassCall) -> Error {
+        let message = "the method did not return in time, so the client cancelled the call; the method may still run or have \
+             changed the object: find a hung OSD with `benthic health`, and do not repeat the call blindly";
+        let error = Error::new(ErrorKind::OutcomeUnknown, message)
+            .with("class", &call.class)
+            .with("method", &call.method)
+            .with("timeout_s", self.shared().calls.timeout().as_secs_f32());
+        match self.shared().osds_of(&context.address(object)).await {
+            Ok((map, _)) if map.acting_primary >= 0 => error.with("osd", map.acting_primary),
+            _ => error,
+        }
     }
 
     async fn reason(
@@ -85,7 +99,7 @@ impl RadosPool {
             let mut probe = ffi::ReadOp::new(context).with_permit(permit);
             probe.assert_version(IMPOSSIBLE_VERSION);
             probe.exec(class, method, &[]);
-            context.read(&name, probe, false)
+            context.read(&name, probe, false, None)
         };
         Ok(answer.await.map_err(lost)?.result != -errno::EOPNOTSUPP)
     }

@@ -85,7 +85,7 @@ impl RadosStore {
         let answer = {
             let mut question = ffi::ReadOp::new(&context).with_permit(permit);
             question.stat();
-            context.read(&name, question, false)
+            context.read(&name, question, false, None)
         };
         match answer.await.map_err(lost)?.result.saturating_neg() {
             errno::ETIMEDOUT => Err(of_operation(errno::ETIMEDOUT, Action::Read)),

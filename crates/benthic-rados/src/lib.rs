@@ -10,6 +10,7 @@
 
 mod admin;
 mod blocking;
+mod call_timeouts;
 mod connection;
 mod errors;
 mod explain;

@@ -192,7 +192,7 @@ pub(crate) async fn answer<T: DeserializeOwned>(
     let answer = {
         let mut question = ffi::ReadOp::new(context).with_permit(permit);
         question.exec(&class, method, &[]);
-        context.read(&name, question, false)
+        context.read(&name, question, false, None)
     };
     let completed = answer.await.map_err(lost)?;
     match completed.result.saturating_neg() {

@@ -118,13 +118,18 @@ impl RadosPool {
         let context = self.context(object.namespace()).await?;
         let name = c_string(object.name())?;
         let plan = read::Plan::new(op, |call| self.wire_names(call))?;
+        let native = op.steps.iter().filter_map(read::call).find(|call| !self.is_of_this_build(call));
         let permit = self.shared.in_flight.enter(len_bytes, context.address(object)).await?;
         let answer = context.read(
             &name,
             plan.build(&context).with_permit(permit),
             self.shared.options.localized_reads,
+            native.map(|_| &self.shared.calls),
         );
         let completed = answer.await.map_err(lost)?;
+        if let Some(call) = native.filter(|_| completed.is_cancelled) {
+            return Err(self.late_call(&context, object, call).await);
+        }
         match read::reply(&plan, completed, may_change) {
             Ok(reply) => Ok(reply),
             Err(failure) => {
@@ -151,10 +156,17 @@ impl RadosPool {
         let name = c_string(object.name())?;
         let permit = self.shared.in_flight.enter(len_bytes, context.address(object)).await?;
         let names = method.as_ref().map(|(_, names)| names);
-        let answer =
-            context.write(&name, write::build(&context, op, names, needs_object)?.with_permit(permit));
+        let call = method.as_ref().map(|(call, _)| *call);
+        let native = call.filter(|call| !self.is_of_this_build(call));
+        let answer = context.write(
+            &name,
+            write::build(&context, op, names, needs_object)?.with_permit(permit),
+            native.map(|_| &self.shared.calls),
+        );
         let completed = answer.await.map_err(lost)?;
-        let call = method.map(|(call, _)| call);
+        if let Some(call) = native.filter(|_| completed.is_cancelled) {
+            return Err(self.late_call(&context, object, call).await);
+        }
         match write::reply(&completed, call) {
             Ok(reply) => Ok(reply),
             Err(failure) => Err(self.explain(&context, object, call, failure).await),

@@ -42,9 +42,9 @@ struct Primary {
 
 /// The OSDs of an object, from the answer of the monitors to `osd map`.
 #[derive(Debug, Deserialize)]
-struct OsdMap {
+pub(crate) struct OsdMap {
     acting: Vec<i64>,
-    acting_primary: i64,
+    pub acting_primary: i64,
 }
 
 #[derive(Deserialize)]
@@ -82,7 +82,7 @@ impl Shared {
     }
 
     /// Asks the monitors for the OSDs of an object, and for the number of them that its pool needs.
-    async fn osds_of(self: &Arc<Self>, object: &ObjectAddress) -> Result<(OsdMap, usize)> {
+    pub async fn osds_of(self: &Arc<Self>, object: &ObjectAddress) -> Result<(OsdMap, usize)> {
         let ObjectAddress { pool, object } = object;
         let map = json!({
             "prefix": "osd map", "pool": pool, "object": object.name(), "nspace": object.namespace(), "format": "json",

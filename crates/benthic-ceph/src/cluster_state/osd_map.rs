@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 /// The `type` of a replicated pool.
 const REPLICATED: u32 = 1;
@@ -126,6 +127,9 @@ pub struct Osd {
     /// The epoch in which the OSD last came up. It changes when the OSD restarts.
     #[serde(default)]
     pub up_from: u64,
+    /// The last address for clients, such as `10.0.0.1:6801/1234`.
+    #[serde(default)]
+    public_addr: String,
     /// Flags such as `exists` and `noout`.
     #[serde(default)]
     pub state: Vec<String>,
@@ -134,6 +138,12 @@ pub struct Osd {
 impl Osd {
     pub fn is_up(&self) -> bool {
         self.up == 1
+    }
+
+    /// The last address for clients; `None` if the OSD has never been up.
+    pub fn address(&self) -> Option<SocketAddr> {
+        let (address, _) = self.public_addr.rsplit_once('/')?;
+        address.parse().ok()
     }
 
     /// Whether the OSD is in: CRUSH places data on it.

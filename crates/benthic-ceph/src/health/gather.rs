@@ -1,6 +1,7 @@
 //! Reads a snapshot of a cluster's state. The queries change nothing. If a monitor or manager does
 //! not answer, the snapshot records it, and no further query waits for it.
 
+use super::hung::hung_osds;
 use super::snapshot::{Missing, Snapshot};
 use crate::cluster_client::{ClusterClient, in_json};
 use crate::cluster_state::{Df, Manager, OsdDf, OsdMap, OsdPerf, PgDump, Status, parse};
@@ -78,6 +79,9 @@ impl Gatherer {
         // that the placement groups already miss.
         round.snapshot.map = round.ask_monitors("pools and OSDs", prefix("osd dump")).await;
         round.drop_empty_digest();
+        if let Some(map) = &round.snapshot.map {
+            round.snapshot.hung_osds = hung_osds(&map.osds).await;
+        }
         round.snapshot.tree = round.ask_monitors("the CRUSH tree", prefix("osd tree")).await;
         round.snapshot.versions = round.ask_monitors("the daemons' versions", prefix("versions")).await;
         if self.reads_pools {

@@ -11,6 +11,7 @@ pub mod gather;
 pub mod growth;
 pub mod history;
 mod history_file;
+mod hung;
 pub mod judge;
 pub mod limits;
 pub mod metrics;

@@ -28,6 +28,8 @@ pub struct Snapshot {
     /// The error, if the manager was queried and did not answer.
     pub manager_silent: Option<String>,
     pub map: Option<OsdMap>,
+    /// OSDs that the monitors count as down although their processes accept connections.
+    pub hung_osds: Vec<i32>,
     pub tree: Option<Tree>,
     pub versions: Option<Versions>,
     pub usage: Option<Vec<OsdUsage>>,

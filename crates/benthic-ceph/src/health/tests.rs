@@ -213,6 +213,19 @@ fn work_on_a_rack_is_planned_if_noout_covers_its_osds() {
 }
 
 #[test]
+fn a_hung_osd_is_named_with_the_command_that_helps() {
+    let mut snapshot = recorded("healthy");
+    snapshot.hung_osds = vec![1];
+    let report = judge(&snapshot);
+    finds(&report, "BenthicOSDHung", Severity::Error);
+    let finding = found(&report, "BenthicOSDHung").unwrap();
+    assert!(
+        finding.what.contains("osd.1") && finding.next.contains("benthic cluster kill osd.1"),
+        "{finding:?}"
+    );
+}
+
+#[test]
 fn an_osd_that_is_down_and_out_is_information() {
     let mut snapshot = recorded("healthy");
     snapshot.map.as_mut().unwrap().osds.push(osd(9, 0, 0));

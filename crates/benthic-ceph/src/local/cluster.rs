@@ -1,6 +1,7 @@
 //! A local cluster: opening it, its state, and starting and stopping single daemons.
 
 use super::daemon::{self, Daemon};
+use super::hung::restart;
 use super::layout::{self, Marker};
 use super::sites;
 use super::status::{self, DaemonStatus, PoolStatus, Readiness, SiteStatus, Status};
@@ -140,7 +141,12 @@ impl Cluster {
     pub fn status(&self) -> Result<Status> {
         let running = daemon::running(&self.conf())?;
         let sites = self.marker.sites.as_ref();
-        let daemon = |daemon| DaemonStatus::new(daemon, sites, &running);
+        let hung = self.hung(&running);
+        let daemon = |daemon| {
+            let hangs = hung.iter().find(|(found, _)| *found == daemon);
+            let hangs = hangs.map(|(_, symptom)| format!("{symptom}; {}", restart(daemon, &self.dir)));
+            DaemonStatus::new(daemon, sites, &running, hangs)
+        };
         let daemons: Vec<_> = self.daemons().into_iter().map(daemon).collect();
         let stopped = |health: &str, check: String| Readiness {
             status: health.to_owned(),

@@ -10,6 +10,7 @@
 mod cluster;
 mod create;
 mod daemon;
+mod hung;
 mod layout;
 mod links;
 mod sites;

@@ -50,6 +50,8 @@ pub struct DaemonStatus {
     /// `None` if the daemon does not run.
     pub pid: Option<u32>,
     pub uptime_s: Option<u64>,
+    /// The symptom and the next step, if the daemon runs and hangs.
+    pub hangs: Option<String>,
 }
 
 /// The status of a pool.
@@ -74,10 +76,15 @@ impl SiteStatus {
 }
 
 impl DaemonStatus {
-    pub(super) fn new(daemon: Daemon, sites: Option<&Sites>, running: &[(Daemon, u32)]) -> DaemonStatus {
+    pub(super) fn new(
+        daemon: Daemon,
+        sites: Option<&Sites>,
+        running: &[(Daemon, u32)],
+        hangs: Option<String>,
+    ) -> DaemonStatus {
         let pid = running.iter().find(|(found, _)| *found == daemon).map(|(_, pid)| *pid);
         let site = sites.and_then(|sites| Some(sites.names[sites.site_of(daemon)?].clone()));
-        DaemonStatus { name: daemon.to_string(), site, pid, uptime_s: pid.and_then(uptime_s) }
+        DaemonStatus { name: daemon.to_string(), site, pid, uptime_s: pid.and_then(uptime_s), hangs }
     }
 }
 

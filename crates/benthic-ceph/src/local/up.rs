@@ -59,8 +59,8 @@ impl Cluster {
     /// before it served is created again.
     ///
     /// # Errors
-    /// `Unavailable` if packages or kernel features for sites are missing, or a daemon failed or
-    /// took too long; `PermissionDenied` for sites without root; `InvalidArgument` if the directory
+    /// `Unavailable` if packages or kernel features for sites are missing, or a daemon failed, hangs
+    /// or took too long; `PermissionDenied` for sites without root; `InvalidArgument` if the directory
     /// holds something else, its cluster differs from the plan, or the plan is impossible; `Busy`
     /// while another command changes the cluster.
     pub fn up_as(dir: &Path, plan: &Plan, watch: &mut Watch<'_>) -> Result<(Cluster, UpOutcome)> {
@@ -83,6 +83,7 @@ impl Cluster {
                 let mut cluster = Cluster { dir, marker };
                 cluster.reconfigure(plan)?;
                 cluster.install(&plan.classes)?;
+                cluster.wait_progress(watch)?;
                 let running = daemon::running(&cluster.conf())?;
                 let stopped = |daemon: &Daemon| running.iter().all(|(found, _)| found != daemon);
                 let stopped: Vec<Daemon> = cluster.daemons().into_iter().filter(stopped).collect();

@@ -191,6 +191,6 @@ fn late(what: &str, limit: Duration) -> Error {
 }
 
 #[expect(clippy::disallowed_methods, reason = "daemons send no signal; each wait calls its watch first")]
-fn pause() {
+pub(super) fn pause() {
     thread::sleep(TICK);
 }

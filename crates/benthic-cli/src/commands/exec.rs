@@ -5,7 +5,8 @@
 use crate::commands::{self, class};
 use crate::jobs::{self, Failures, Limits};
 use benthic_core::{
-    Action, ClassCall, Error, ErrorKind, Namespaces, ObjectAddress, ObjectId, Pool, PoolAddress, Result,
+    Action, ClassCall, ClassHost, Error, ErrorKind, Namespaces, ObjectAddress, ObjectId, Pool, PoolAddress,
+    Result,
 };
 use benthic_program::exec::{exec, result_xattr};
 use benthic_program::exit::{Failure, Outcome};
@@ -15,6 +16,7 @@ use benthic_program::session::Session;
 use benthic_program::units;
 use bytes::Bytes;
 use clap::Args;
+use futures::StreamExt;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -146,9 +148,12 @@ async fn run_all(
     limits: Limits<'_>,
     session: &Session,
 ) -> Outcome {
+    let store = session.store().await?;
+    let is_built_in = store.classes().await?.iter().any(|class| class.name == request.call.class);
+    let is_native = store.class_host() == ClassHost::Cluster && !is_built_in;
     let pool = session.pool(&address.pool).await?;
     let progress = Progress::objects(&format!("{}.{}", request.call.class, request.call.method));
-    let listed = jobs::objects(Arc::clone(&pool), Namespaces::One(address.namespace), prefix);
+    let mut listed = jobs::objects(Arc::clone(&pool), Namespaces::One(address.namespace), prefix);
     let mut failures = Failures::default();
     let mut objects = 0;
     let job = |object: ObjectId| {
@@ -158,7 +163,7 @@ async fn run_all(
             (object, result)
         }
     };
-    let ended = jobs::run(listed, limits, job, |(object, result)| {
+    let mut done = |(object, result): (ObjectId, Result<Bytes>)| {
         objects += 1;
         match result {
             Ok(result) => {
@@ -167,13 +172,22 @@ async fn run_all(
             }
             // Stop: no other object has the class or method either.
             Err(error) if error.kind() == ErrorKind::Unsupported => Err(Failure::Error(error)),
+            // Stop: a native method that does not return takes an OSD down, each time.
+            Err(error) if is_native && error.kind() == ErrorKind::OutcomeUnknown => {
+                Err(Failure::Error(error))
+            }
             Err(error) => {
                 failures.push(ObjectAddress { pool: address.pool.clone(), object }.to_string(), error);
                 Ok(())
             }
         }
-    })
-    .await;
+    };
+    // The first call of a native method is alone: if the method never returns, only one OSD hangs.
+    let first = listed.by_ref().take(usize::from(is_native));
+    let ended = match jobs::run(first, Limits { jobs: 1, ..limits }, &job, &mut done).await {
+        Ok(()) => jobs::run(listed, limits, &job, &mut done).await,
+        failed => failed,
+    };
     drop(progress);
     if objects == 0 && ended.is_ok() {
         session.out.warning("no objects here");

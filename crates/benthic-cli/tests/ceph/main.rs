@@ -11,6 +11,7 @@ mod cluster;
 mod demo;
 mod failures;
 mod health;
+mod hung;
 mod neighbours;
 mod outage;
 mod placement;

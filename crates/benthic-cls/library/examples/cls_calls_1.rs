@@ -126,6 +126,10 @@ fn call(context: &mut MethodContext<'_>, words: &[&str]) -> Result<String> {
         ["omap_remove", keys @ ..] => context.omap_remove(&bytes(keys)).map(done),
         ["omap_clear"] => context.omap_clear().map(done),
         ["fail", message @ ..] => Err(Error::new(ErrorKind::Busy, message.join(" "))),
+        // As an endless loop that never calls the context, but it takes no CPU time.
+        ["hang"] => loop {
+            std::thread::park();
+        },
         ["panic"] => panic!("as requested"),
         _ => Err(Error::new(ErrorKind::InvalidArgument, "no such call")),
     }

@@ -23,10 +23,12 @@ pub(crate) use cursor::{Cursor, ListedObject};
 pub(crate) use read_op::{ReadBuffers, ReadOp, StepOutput};
 pub(crate) use write_op::{MethodResult, WriteOp};
 
+use crate::call_timeouts::{CallTimeouts, CallTimer, Cancel};
 use crate::in_flight::Permit;
 use benthic_core::error::errno;
 use benthic_core::{Error, ErrorKind, ObjectAddress, ObjectId, Result};
 use futures::channel::oneshot;
+use parking_lot::Mutex;
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_void};
 use std::ptr::null_mut;
@@ -86,6 +88,7 @@ functions! {
     fn aio_get_return_value(Handle) -> c_int;
     fn aio_get_version(Handle) -> u64;
     fn aio_release(Handle);
+    fn aio_cancel(Handle, Handle) -> c_int;
     fn create_write_op() -> Handle;
     fn release_write_op(Handle);
     fn write_op_assert_exists(Handle);
@@ -193,15 +196,16 @@ impl IoCtx {
     }
 
     /// Sends a write operation. Dropping the future does not cancel the operation; its answer is
-    /// then discarded.
+    /// then discarded. With `timeouts`, a late operation is cancelled.
     pub fn write(
         self: &Arc<Self>,
         object: &CStr,
         mut op: WriteOp,
+        timeouts: Option<&CallTimeouts>,
     ) -> oneshot::Receiver<Completed<MethodResult>> {
         let handle = op.handle;
         let method = std::mem::take(&mut op.method);
-        submit(self, method, op.permit.take(), |api, completion| {
+        submit(self, method, op.permit.take(), timeouts, |api, completion| {
             // SAFETY: the operation, the context and the completion are live; librados copies the
             // object's name.
             unsafe {
@@ -217,19 +221,21 @@ impl IoCtx {
         })
     }
 
-    /// Sends a read operation, to the nearest replica if `localized`.
+    /// Sends a read operation, to the nearest replica if `localized`. With `timeouts`, a late
+    /// operation is cancelled.
     pub fn read(
         self: &Arc<Self>,
         object: &CStr,
         mut op: ReadOp,
         localized: bool,
+        timeouts: Option<&CallTimeouts>,
     ) -> oneshot::Receiver<Completed<ReadBuffers>> {
         let handle = op.handle;
         let buffers = ReadBuffers::take_from(&mut op);
         // A native method may write from a read operation; in a full pool that would block without
         // this flag.
         let flags = OPERATION_FULL_TRY | if localized { OPERATION_LOCALIZE_READS } else { 0 };
-        submit(self, buffers, op.permit.take(), |api, completion| {
+        submit(self, buffers, op.permit.take(), timeouts, |api, completion| {
             // SAFETY: as in `write`; the buffers belong to the pending operation.
             unsafe { (api.aio_read_op_operate)(handle, self.handle, completion, object.as_ptr(), flags) }
         })
@@ -248,6 +254,8 @@ pub(crate) struct Completed<T> {
     /// 0 or more, or a negative errno.
     pub result: i32,
     pub version: u64,
+    /// Whether the operation was late and therefore cancelled.
+    pub is_cancelled: bool,
     pub buffers: T,
 }
 
@@ -257,32 +265,82 @@ struct Pending<T> {
     io: Arc<IoCtx>,
     buffers: T,
     permit: Option<Permit>,
+    timer: Option<(Arc<Cancellable>, CallTimer)>,
     sender: oneshot::Sender<Completed<T>>,
+}
+
+/// The handles with which a thread cancels an operation in flight.
+struct Cancellable {
+    api: &'static Api,
+    io: Handle,
+    state: Mutex<CancelState>,
+}
+
+struct CancelState {
+    /// `None` from the moment at which the callback begins.
+    completion: Option<Handle>,
+    is_cancelled: bool,
+}
+
+// SAFETY: any thread may use the handles of I/O contexts and completions.
+unsafe impl Send for Cancellable {}
+// SAFETY: as above; the lock guards the completion.
+unsafe impl Sync for Cancellable {}
+
+impl Cancel for Cancellable {
+    /// librados drops the operation, so that it is never sent again, and completes it with
+    /// ECANCELED. The OSD may still run it.
+    fn cancel(&self) {
+        let mut state = self.state.lock();
+        let Some(completion) = state.completion else { return };
+        // SAFETY: until the callback takes the completion out of the state, it has released neither
+        // the completion nor the context. librados runs callbacks on a thread of its own, so this
+        // call does not wait for one that waits for the lock.
+        let result = unsafe { (self.api.aio_cancel)(self.io, completion) };
+        state.is_cancelled = result >= 0;
+    }
 }
 
 fn submit<T: Send + 'static>(
     io: &Arc<IoCtx>,
     buffers: T,
     permit: Option<Permit>,
+    timeouts: Option<&CallTimeouts>,
     operate: impl FnOnce(&Api, Handle) -> c_int,
 ) -> oneshot::Receiver<Completed<T>> {
     let api = io.cluster.api;
     let (sender, receiver) = oneshot::channel();
-    let pending = Box::into_raw(Box::new(Pending { io: Arc::clone(io), buffers, permit, sender }));
+    let pending = Pending { io: Arc::clone(io), buffers, permit, timer: None, sender };
+    let pending = Box::into_raw(Box::new(pending));
     let mut completion = null_mut();
     // SAFETY: `pending` is a live box. Either this function or the callback takes it, never both:
     // the callback is called if and only if the submission succeeds.
     unsafe {
         (api.aio_create_completion2)(pending.cast(), completed::<T>, &mut completion);
+        (*pending).timer = timeouts.map(|timeouts| {
+            let state = Mutex::new(CancelState { completion: Some(completion), is_cancelled: false });
+            let op = Arc::new(Cancellable { api, io: io.handle, state });
+            (Arc::clone(&op), timeouts.watch(op))
+        });
         let result = operate(api, completion);
         if result < 0 {
+            let Pending { buffers, timer, sender, .. } = *Box::from_raw(pending);
+            let _ = stop_timer(timer);
             (api.aio_release)(completion);
-            let Pending { buffers, sender, .. } = *Box::from_raw(pending);
             // The send cannot fail: the receiver is still here.
-            let _ = sender.send(Completed { result, version: 0, buffers });
+            let _ = sender.send(Completed { result, version: 0, is_cancelled: false, buffers });
         }
     }
     receiver
+}
+
+/// Ends the time of an operation that ended. Returns whether it was cancelled.
+fn stop_timer(timer: Option<(Arc<Cancellable>, CallTimer)>) -> bool {
+    let Some((op, timer)) = timer else { return false };
+    drop(timer);
+    let mut state = op.state.lock();
+    state.completion = None;
+    state.is_cancelled
 }
 
 /// The callback of every operation. It only hands the result to the waiting task, which reads the
@@ -292,13 +350,14 @@ extern "C" fn completed<T>(completion: Handle, pending: *mut c_void) {
     // SAFETY: `submit` created the box and left it to this call; the completion is live until it is
     // released.
     unsafe {
-        let Pending { io, buffers, permit, sender } = *Box::from_raw(pending.cast::<Pending<T>>());
+        let Pending { io, buffers, permit, timer, sender } = *Box::from_raw(pending.cast::<Pending<T>>());
         let api = io.cluster.api;
+        let is_cancelled = stop_timer(timer);
         let result = (api.aio_get_return_value)(completion);
         let version = (api.aio_get_version)(completion);
         (api.aio_release)(completion);
         if let Some(mut permit) = permit
-            && result == -errno::ETIMEDOUT
+            && (result == -errno::ETIMEDOUT || is_cancelled)
         {
             permit.timed_out();
         }
@@ -306,7 +365,7 @@ extern "C" fn completed<T>(completion: Handle, pending: *mut c_void) {
         // this thread would still be closing a connection.
         drop(io);
         // The send fails if the future was dropped; the buffers are then freed here.
-        drop(sender.send(Completed { result, version, buffers }));
+        drop(sender.send(Completed { result, version, is_cancelled, buffers }));
     }
     IN_CALLBACK.set(false);
 }

@@ -19,6 +19,7 @@ pub(super) fn findings(scene: &Scene<'_>) -> Vec<Finding> {
     findings.extend(manager(scene));
     findings.extend(osds(scene));
     findings.extend(silent(scene));
+    findings.extend(hung_osds(scene));
     findings.extend(slow_disks(scene));
     findings.extend(versions(scene));
     findings.extend(scene.snapshot.libraries.iter().flatten().filter_map(library).map(Finding::own));
@@ -161,6 +162,21 @@ fn silent(scene: &Scene<'_>) -> Option<Finding> {
     );
     let names = silent.iter().map(|silent| format!("osd.{}", silent.osd));
     Some(Finding::new("BenthicOSDNoAnswer", Severity::Error, what, next).of(names).stops_io().own())
+}
+
+fn hung_osds(scene: &Scene<'_>) -> Option<Finding> {
+    let hung = osd_names(&scene.snapshot.hung_osds);
+    let first = scene.snapshot.hung_osds.first()?;
+    let what = format!(
+        "{} down but accepting connections: a process that hangs, for example in a class method that never returns, or \
+         that is starting",
+        hung.join(", ")
+    );
+    let next = format!(
+        "kill and start the process: `systemctl kill -s KILL ceph-osd@{first}` and `systemctl start ceph-osd@{first}` on its \
+         host, or in a local cluster `benthic cluster kill osd.{first}` and `benthic cluster start osd.{first}`"
+    );
+    Some(Finding::new("BenthicOSDHung", Severity::Error, what, next).of(hung))
 }
 
 fn slow_disks(scene: &Scene<'_>) -> Option<Finding> {

@@ -53,7 +53,7 @@ pub async fn run(args: LogArgs, session: &Session) -> Outcome {
         }
     }
     recorded.retain(|(_, _, entry)| args.class.as_ref().is_none_or(|class| entry.class == *class));
-    recorded.sort_by_key(|(_, _, failure)| failure.unix_ms);
+    recorded.sort_by_key(|(_, _, entry)| entry.unix_ms);
     recorded.iter().try_for_each(|entry| print(entry, session))
 }
 

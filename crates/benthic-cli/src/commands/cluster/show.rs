@@ -27,10 +27,11 @@ fn describe(status: &Status) -> String {
         let rate = status.mbit_per_s.map(|rate| format!(", {rate} Mbit/s")).unwrap_or_default();
         lines.push(format!("sites    {}; {rtt_ms} ms for a round trip{rate}", sites.join(", ")));
     }
-    lines.extend(status.daemons.iter().map(|DaemonStatus { name, site, pid, uptime_s }| {
+    lines.extend(status.daemons.iter().map(|DaemonStatus { name, site, pid, uptime_s, hangs }| {
         let at = site.as_ref().map(|site| format!(" at {site}")).unwrap_or_default();
-        match (pid, uptime_s) {
-            (Some(pid), Some(uptime_s)) => format!("{name:8} up {uptime_s} s, pid {pid}{at}"),
+        match (pid, uptime_s, hangs) {
+            (Some(pid), _, Some(hangs)) => format!("{name:8} hangs, pid {pid}{at}: {hangs}"),
+            (Some(pid), Some(uptime_s), None) => format!("{name:8} up {uptime_s} s, pid {pid}{at}"),
             _ => format!("{name:8} down{at}"),
         }
     }));

@@ -1,0 +1,54 @@
+//! Finds OSDs whose process runs although the monitors count them as down.
+//!
+//! The monitors do not know whether a silent OSD is dead or hangs. Its process still listens on the
+//! OSD's public address, and the kernel accepts connections for it; after the process ended, the
+//! host refuses them.
+
+use crate::cluster_state::Osd;
+use std::net::TcpStream;
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+const CONNECT_LIMIT: Duration = Duration::from_secs(1);
+/// With more OSDs down, the cause is not a hung process.
+const OSDS_MAX: usize = 64;
+
+pub async fn hung_osds(osds: &[Osd]) -> Vec<i32> {
+    let down = osds.iter().filter(|osd| !osd.is_up()).filter_map(|osd| Some((osd.id, osd.address()?)));
+    let mut asked = JoinSet::new();
+    for (id, address) in down {
+        if asked.len() == OSDS_MAX {
+            return Vec::new();
+        }
+        asked.spawn_blocking(move || {
+            TcpStream::connect_timeout(&address, CONNECT_LIMIT).is_ok().then_some(id)
+        });
+    }
+    let mut hung: Vec<i32> = asked.join_all().await.into_iter().flatten().collect();
+    hung.sort_unstable();
+    hung
+}
+
+#[cfg(test)]
+mod tests {
+    use super::hung_osds;
+    use crate::cluster_state::Osd;
+    use serde_json::json;
+    use std::net::TcpListener;
+
+    #[test]
+    fn an_osd_that_is_down_and_accepts_connections_hangs() {
+        let hung = TcpListener::bind("127.0.0.1:0").unwrap();
+        let dead = TcpListener::bind("127.0.0.1:0").unwrap();
+        let osd = |id: i32, up: u8, listener: &TcpListener| -> Osd {
+            let address = format!("{}/123", listener.local_addr().unwrap());
+            serde_json::from_value(json!({ "osd": id, "up": up, "in": 1, "public_addr": address })).unwrap()
+        };
+        let without: Osd =
+            serde_json::from_value(json!({ "osd": 4, "up": 0, "in": 1, "public_addr": ":/0" })).unwrap();
+        let osds = [osd(1, 1, &hung), osd(2, 0, &hung), osd(3, 0, &dead), without];
+        drop(dead);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        assert_eq!(runtime.block_on(hung_osds(&osds)), [2]);
+    }
+}

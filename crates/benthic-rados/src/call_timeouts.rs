@@ -1,0 +1,167 @@
+//! Cancels calls of native methods that take too long.
+//!
+//! A method that never returns blocks a thread of its OSD. After 15 s the OSD stops answering the
+//! other OSDs, and after `osd_heartbeat_grace` (20 s) more the monitors mark it down. librados then
+//! sends the operation to the next OSD, which hangs as well. So each call has its own time-out,
+//! which is shorter than that: the deadline of methods plus time for the network and for the
+//! operations ahead. A cancelled operation is never sent again.
+//!
+//! librados' `rados_osd_op_timeout` holds for all operations of a connection. It is longer, because
+//! other operations should survive the loss of an OSD. Calls of built-in classes keep it, too:
+//! their methods always check the deadline.
+
+use benthic_core::{Clock, Error, ErrorKind, Result, limits};
+use parking_lot::{Condvar, Mutex};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The default time-out of a call.
+pub(crate) const TIMEOUT_MS: u64 = limits::METHOD_DEADLINE_MS + 8_000;
+/// Ceph's default of `osd_heartbeat_grace`.
+const HEARTBEAT_GRACE_MS: u64 = 20_000;
+const _: () = assert!(TIMEOUT_MS < HEARTBEAT_GRACE_MS);
+
+/// An operation that can be cancelled. Cancelling one that has ended does nothing.
+pub(crate) trait Cancel: Send + Sync {
+    fn cancel(&self);
+}
+
+/// The calls in flight, and the thread that cancels them. The thread ends when this is dropped and
+/// no call is left.
+pub(crate) struct CallTimeouts(Arc<Shared>);
+
+struct Shared {
+    timeout: Duration,
+    clock: Arc<dyn Clock>,
+    calls: Mutex<Calls>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Calls {
+    /// By number, which is the order of the deadlines.
+    running: BTreeMap<u64, Call>,
+    started: u64,
+    closed: bool,
+}
+
+struct Call {
+    deadline: Duration,
+    op: Arc<dyn Cancel>,
+}
+
+/// Watches one call until it is dropped.
+pub(crate) struct CallTimer {
+    of: Arc<Shared>,
+    number: u64,
+}
+
+impl Drop for CallTimer {
+    fn drop(&mut self) {
+        let call = self.of.calls.lock().running.remove(&self.number);
+        drop(call);
+    }
+}
+
+impl CallTimeouts {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// `Unavailable` if the machine has no thread left.
+    pub fn start(timeout: Duration, clock: Arc<dyn Clock>) -> Result<CallTimeouts> {
+        let shared = Shared { timeout, clock, calls: Mutex::default(), changed: Condvar::new() };
+        let timeouts = CallTimeouts(Arc::new(shared));
+        let shared = Arc::clone(&timeouts.0);
+        std::thread::Builder::new().name("rados-calls".to_owned()).spawn(move || watch(&shared)).map_err(
+            |error| Error::new(ErrorKind::Unavailable, "cannot start a thread").with_source(error),
+        )?;
+        Ok(timeouts)
+    }
+
+    pub fn timeout(&self) -> Duration {
+        self.0.timeout
+    }
+
+    /// Starts the time of a call that is about to be sent.
+    pub fn watch(&self, op: Arc<dyn Cancel>) -> CallTimer {
+        let deadline = self.0.clock.monotonic() + self.0.timeout;
+        let mut calls = self.0.calls.lock();
+        calls.started += 1;
+        let number = calls.started;
+        let wakes = calls.running.is_empty();
+        calls.running.insert(number, Call { deadline, op });
+        drop(calls);
+        if wakes {
+            self.0.changed.notify_one();
+        }
+        CallTimer { of: Arc::clone(&self.0), number }
+    }
+}
+
+impl Drop for CallTimeouts {
+    fn drop(&mut self) {
+        self.0.calls.lock().closed = true;
+        self.0.changed.notify_one();
+    }
+}
+
+impl Calls {
+    /// Removes the first call if its deadline has passed.
+    fn take_late(&mut self, now: Duration) -> Option<Call> {
+        let first = self.running.first_entry()?;
+        (first.get().deadline <= now).then(|| first.remove())
+    }
+}
+
+fn watch(shared: &Shared) {
+    let mut calls = shared.calls.lock();
+    loop {
+        let now = shared.clock.monotonic();
+        if let Some(late) = calls.take_late(now) {
+            // Not under the lock: librados takes locks of its own.
+            parking_lot::MutexGuard::unlocked(&mut calls, || late.op.cancel());
+            continue;
+        }
+        match calls.running.first_key_value() {
+            Some((_, first)) => {
+                let left = first.deadline.saturating_sub(now);
+                let _ = shared.changed.wait_for(&mut calls, left);
+            }
+            None if calls.closed => return,
+            None => shared.changed.wait(&mut calls),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CallTimeouts, Cancel};
+    use benthic_core::SystemClock;
+    use std::sync::mpsc::{Sender, channel};
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
+
+    struct Op(&'static str, Mutex<Sender<&'static str>>);
+
+    impl Cancel for Op {
+        fn cancel(&self) {
+            self.1.lock().unwrap().send(self.0).unwrap();
+        }
+    }
+
+    #[test]
+    fn late_calls_are_cancelled_in_order_and_ended_calls_are_not() {
+        let (sender, cancelled) = channel();
+        let op = |name| Arc::new(Op(name, Mutex::new(sender.clone())));
+        let timeouts = CallTimeouts::start(Duration::from_millis(50), Arc::new(SystemClock)).unwrap();
+        let _first = timeouts.watch(op("first"));
+        let ended = timeouts.watch(op("ended"));
+        let _last = timeouts.watch(op("last"));
+        drop(ended);
+        // The calls of a store that is dropped are cancelled, too.
+        drop(timeouts);
+        drop(sender);
+        assert_eq!(cancelled.iter().collect::<Vec<_>>(), ["first", "last"]);
+    }
+}
