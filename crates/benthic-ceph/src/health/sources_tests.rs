@@ -92,6 +92,21 @@ fn answers_of_all_osds_do_not_hide_what_the_monitors_report() {
 }
 
 #[test]
+fn osds_that_are_down_and_osds_that_are_silent_add_up() {
+    let mut snapshot = answered_by("down", &[], "");
+    let silent = &mut snapshot.osd_answers.as_mut().unwrap().silent;
+    silent.retain(|silent| silent.osd != 1);
+    let pgs = snapshot.pgs.as_mut().unwrap();
+    for (number, pg) in pgs.iter_mut().enumerate() {
+        pg.acting_primary = Some([0, 1, 2][number % 3]);
+        pg.state = if number % 3 == 1 { "stale+active+clean" } else { "active+clean" }.to_owned();
+    }
+    let report = judge(&snapshot);
+    assert!(report.sources.monitors.availability_percent.unwrap() > 0.0);
+    assert_eq!((report.verdict, report.availability_percent), (Verdict::Down, Some(0.0)));
+}
+
+#[test]
 fn an_osd_whose_placement_group_is_inactive_is_not_called_dead() {
     let mut snapshot = answered_by("healthy", &[1, 2], "");
     snapshot.now_unix_s += 600;

@@ -127,12 +127,7 @@ fn healthy_with_hostile_names(cluster: &TestCluster<'_>) {
     assert_eq!((&report["ceph"].as_str().is_some(), &report["is_stale"]), (&true, &json!(false)), "{report}");
     assert_eq!(report["availability_percent"], 100.0);
     for source in ["monitors", "benthic"] {
-        let view = &report["sources"][source];
-        assert_eq!(
-            (&view["verdict"], &view["availability_percent"]),
-            (&json!("healthy"), &json!(100.0)),
-            "{report}"
-        );
+        assert_eq!(report["sources"][source]["availability_percent"], 100.0, "{report}");
     }
     assert_eq!(report["numbers"]["osd_answers"]["answered"], json!([0, 1, 2]), "{report}");
     let numbers = &report["numbers"];

@@ -1,6 +1,7 @@
 //! The availability of the cluster, by each source.
 
-use super::scene::Scene;
+use super::scene::{Group, Scene};
+use crate::cluster_state::Pg;
 use crate::health::report::Sources;
 use crate::health::snapshot::Probe;
 
@@ -45,13 +46,19 @@ pub(super) fn by_requests(scene: &Scene<'_>) -> Option<f64> {
 }
 
 /// The number of placement groups, and of those whose primary OSD does not answer; `None` if the
-/// snapshot has only sums.
+/// snapshot has only sums. If some OSD does not answer, those that take no I/O anyway count too, so
+/// that OSDs that are down do not hide in the lower of two values.
 fn lost(scene: &Scene<'_>) -> Option<(u64, u64)> {
     let pgs = scene.snapshot.pgs.as_ref()?;
+    let all = pgs.len() as u64;
+    if scene.silent.is_empty() {
+        return Some((all, 0));
+    }
     let is_silent = |osd: i32| scene.silent.iter().any(|silent| silent.osd == i64::from(osd));
-    let lost = pgs.iter().filter(|pg| pg.primary().is_some_and(is_silent)).count();
+    let of_silent = |group: &&Group<'_>| group.pg.and_then(Pg::primary).is_some_and(is_silent);
     // The manager's list is older if it has no placement group of a silent OSD.
-    (lost > 0 || scene.silent.is_empty()).then_some((pgs.len() as u64, lost as u64))
+    scene.groups.all().find(of_silent)?;
+    Some((all, scene.groups.all().filter(|group| of_silent(group) || !group.takes_io()).count() as u64))
 }
 
 /// Rounds down to two decimals.
