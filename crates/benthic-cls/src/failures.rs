@@ -11,6 +11,7 @@ const ENTRIES_MAX: usize = 128;
 /// Limit of a message. The other texts of an entry are names, which have limits of their own.
 const MESSAGE_BYTES_MAX: usize = 512;
 
+/// The recent failures of all methods of a library.
 #[derive(Default)]
 pub struct RecentFailures(Mutex<VecDeque<CallFailure>>);
 

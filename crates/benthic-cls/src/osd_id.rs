@@ -2,6 +2,7 @@
 //! from the process' arguments: `-i 3`, `--id 3`, `--id=3`, `-n osd.3`, `--name osd.3` or
 //! `--name=osd.3`.
 
+/// The number of this process' OSD; `None` if the arguments do not show it.
 pub fn of_this_process() -> Option<u32> {
     let arguments: Vec<String> =
         std::env::args_os().filter_map(|argument| argument.into_string().ok()).collect();

@@ -13,6 +13,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(1);
 /// With more OSDs down, the cause is not a hung process.
 const OSDS_MAX: usize = 64;
 
+/// The numbers of these OSDs, sorted. Takes about a second if hosts do not answer.
 pub async fn hung_osds(osds: &[Osd]) -> Vec<i32> {
     let down = osds.iter().filter(|osd| !osd.is_up()).filter_map(|osd| Some((osd.id, osd.address()?)));
     let mut asked = JoinSet::new();
