@@ -129,8 +129,10 @@ fn a_copy_stops_when_the_store_has_not_answered_in_time() {
     assert_eq!(copied + failed.len() + not_tried, FILES, "every file is accounted for");
     assert!(failed.len() <= 16, "{failed:?}");
     assert!(home.fails(2, &["cp", "--outage-wait", "0", "-r", "d", "p"]).contains("above 0"));
+    // The owner may have received some of the failed copies before it stopped.
     drop(owner);
-    assert_eq!(home.ok(&["ls", "p"]).lines().count() - copied, 0);
+    let listed = home.ok(&["ls", "p"]).lines().count();
+    assert!((copied..=copied + failed.len()).contains(&listed), "{copied} {} {listed}", failed.len());
 }
 
 #[test]
