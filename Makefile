@@ -97,7 +97,7 @@ test-all: test-here test-python test-s3 test-ceph
 PART := .ci/part
 
 test-times: ## print the times of the last `make test` beside their budgets
-	@awk -F '\t' '{ printf "%-28s %5d s of %5d s%s\n", $$1, $$2, $$3, $$2 > $$3 ? "   over budget" : ""; sum += $$2; budget += $$3 } \
+	@awk -F '\t' '{ printf "%-28s %5d s of %5d s%s\n", $$1, $$2, $$3, ($$2 > $$3 ? "   over budget" : ""); sum += $$2; budget += $$3 } \
 		END { printf "%-28s %5d s of %5d s\n", "all", sum, budget }' target/test-times.tsv
 
 test-here: toolchain
