@@ -48,7 +48,7 @@ fn a_method_that_never_returns_takes_down_one_osd_and_the_operator_is_told_which
     let began = Stopwatch::start(&SystemClock);
     let hung = run(&["--json", "exec", "--all", "p", "calls", "look", "hang"]);
     assert!(began.elapsed() < HEARTBEAT_GRACE, "{:?}", began.elapsed());
-    let error = json_lines(&hung.stderr).remove(0)["error"].clone();
+    let error = json_lines(&hung.stderr).pop().unwrap()["error"].clone();
     assert_eq!((hung.status.code(), &error["kind"]), (Some(14), &"outcome_unknown".into()), "{hung:?}");
     let message = error["message"].as_str().unwrap();
     assert!(message.contains("did not return in time") && message.contains("benthic health"), "{error}");
