@@ -2,7 +2,9 @@
 
 use crate::ffi::{self, Context, Entry, Errno};
 use benthic_core::error::errno;
-use benthic_core::{Action, Error, ErrorKind, LogLevel, ObjectAccess, OmapPage, Result, Stat, limits};
+use benthic_core::{
+    Action, ERASURE_CODED, Error, ErrorKind, LogLevel, ObjectAccess, OmapPage, Result, Stat, limits,
+};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -233,6 +235,7 @@ fn failed(call: &'static str, action: Action) -> impl Fn(Errno) -> Error {
             errno::ENOENT => no_such_object(),
             errno::ENODATA => Error::new(kind, "no such attribute"),
             errno::EEXIST => Error::new(kind, "the object already exists"),
+            errno::EOPNOTSUPP => Error::new(kind, ERASURE_CODED),
             _ => Error::new(kind, "the OSD refused the operation").with("call", call).with("errno", errno),
         }
     }

@@ -21,6 +21,10 @@ use serde::{Deserialize, Serialize};
 /// ```
 pub const FAILURES: &str = "benthic.failures";
 
+/// What it means that an OSD does not support a step of a method.
+pub const ERASURE_CODED: &str = "methods in an erasure-coded pool cannot read data and have no omap; use a replicated pool, \
+    or read the object and compute in the client";
+
 /// Limit of the text in a [`FailureReport`].
 pub const REPORT_TEXT_BYTES_MAX: usize = 4 * 1024;
 

@@ -10,7 +10,7 @@ use crate::ffi::{self, IoCtx};
 use crate::libraries::DESCRIBE;
 use crate::pool::RadosPool;
 use benthic_core::error::errno;
-use benthic_core::{ClassCall, Error, ErrorKind, ObjectId, Pool, Result};
+use benthic_core::{ClassCall, ERASURE_CODED, Error, ErrorKind, ObjectId, Pool, Result};
 use std::ffi::CStr;
 use std::sync::Arc;
 
@@ -60,12 +60,7 @@ impl RadosPool {
     ) -> Result<&'static str> {
         let (class, method) = self.wire_names(call)?;
         Ok(if self.has(context, object, &class, &method).await? {
-            if self.is_erasure_coded().await {
-                "methods in an erasure-coded pool cannot read data and have no omap; use a replicated pool, or read the \
-                 object and compute in the client"
-            } else {
-                "the method does not support this"
-            }
+            if self.is_erasure_coded().await { ERASURE_CODED } else { "the method does not support this" }
         } else if !self.is_of_this_build(call) {
             "the OSDs have no such class or method; a class is a library in their osd_class_dir"
         } else if self.has(context, object, &class, DESCRIBE).await? {
