@@ -2,9 +2,11 @@
 //!
 //! The monitors do not know whether a silent OSD is dead or hangs. Its process still listens on the
 //! OSD's public address, and the kernel accepts connections for it; after the process ended, the
-//! host refuses them.
+//! host refuses them. Another program may have taken the port meanwhile, so the finding is no alarm
+//! of its own; an OSD of this cluster that did so is known and does not count.
 
 use crate::cluster_state::Osd;
+use std::collections::HashSet;
 use std::net::TcpStream;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -15,7 +17,9 @@ const OSDS_MAX: usize = 64;
 
 /// The numbers of these OSDs, sorted. Takes about a second if hosts do not answer.
 pub async fn hung_osds(osds: &[Osd]) -> Vec<i32> {
+    let taken: HashSet<_> = osds.iter().filter(|osd| osd.is_up()).filter_map(Osd::address).collect();
     let down = osds.iter().filter(|osd| !osd.is_up()).filter_map(|osd| Some((osd.id, osd.address()?)));
+    let down = down.filter(|(_, address)| !taken.contains(address));
     let mut asked = JoinSet::new();
     for (id, address) in down {
         if asked.len() == OSDS_MAX {
@@ -40,6 +44,7 @@ mod tests {
     #[test]
     fn an_osd_that_is_down_and_accepts_connections_hangs() {
         let hung = TcpListener::bind("127.0.0.1:0").unwrap();
+        let replaced = TcpListener::bind("127.0.0.1:0").unwrap();
         let dead = TcpListener::bind("127.0.0.1:0").unwrap();
         let osd = |id: i32, up: u8, listener: &TcpListener| -> Osd {
             let address = format!("{}/123", listener.local_addr().unwrap());
@@ -47,7 +52,7 @@ mod tests {
         };
         let without: Osd =
             serde_json::from_value(json!({ "osd": 4, "up": 0, "in": 1, "public_addr": ":/0" })).unwrap();
-        let osds = [osd(1, 1, &hung), osd(2, 0, &hung), osd(3, 0, &dead), without];
+        let osds = [osd(1, 1, &replaced), osd(2, 0, &hung), osd(3, 0, &dead), without, osd(5, 0, &replaced)];
         drop(dead);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         assert_eq!(runtime.block_on(hung_osds(&osds)), [2]);

@@ -217,7 +217,7 @@ fn a_hung_osd_is_named_with_the_command_that_helps() {
     let mut snapshot = recorded("healthy");
     snapshot.hung_osds = vec![1];
     let report = judge(&snapshot);
-    finds(&report, "BenthicOSDHung", Severity::Error);
+    finds(&report, "BenthicOSDHung", Severity::Info);
     let finding = found(&report, "BenthicOSDHung").unwrap();
     assert!(
         finding.what.contains("osd.1") && finding.next.contains("benthic cluster kill osd.1"),

@@ -168,15 +168,15 @@ fn hung_osds(scene: &Scene<'_>) -> Option<Finding> {
     let hung = osd_names(&scene.snapshot.hung_osds);
     let first = scene.snapshot.hung_osds.first()?;
     let what = format!(
-        "{} down but accepting connections: a process that hangs, for example in a class method that never returns, or \
-         that is starting",
+        "{} down, but a process accepts connections at the address: the OSD hangs, for example in a class method that \
+         never returns, or it is starting, or another program has taken its port",
         hung.join(", ")
     );
     let next = format!(
-        "kill and start the process: `systemctl kill -s KILL ceph-osd@{first}` and `systemctl start ceph-osd@{first}` on its \
+        "if the process of the OSD runs, kill and start it: `systemctl kill -s KILL ceph-osd@{first}` and `systemctl start ceph-osd@{first}` on its \
          host, or in a local cluster `benthic cluster kill osd.{first}` and `benthic cluster start osd.{first}`"
     );
-    Some(Finding::new("BenthicOSDHung", Severity::Error, what, next).of(hung))
+    Some(Finding::new("BenthicOSDHung", Severity::Info, what, next).of(hung))
 }
 
 fn slow_disks(scene: &Scene<'_>) -> Option<Finding> {
