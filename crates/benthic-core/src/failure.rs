@@ -93,6 +93,8 @@ pub struct CallFailure {
 /// Cuts text at a character boundary, so that it has at most `bytes_max` bytes.
 pub fn cut(mut text: String, bytes_max: usize) -> String {
     text.truncate(text.floor_char_boundary(bytes_max));
+    // The caller keeps the text, so the rest of a long one is given back.
+    text.shrink_to_fit();
     text
 }
 
