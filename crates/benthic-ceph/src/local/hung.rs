@@ -10,6 +10,7 @@ use super::cluster::{Cluster, Watch};
 use super::daemon::{self, Daemon, uptime_s};
 use super::layout::RUN;
 use benthic_core::{Error, ErrorKind, Result, Stopwatch, SystemClock};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
 use serde_json::Value;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -81,9 +82,12 @@ pub(super) fn restart(daemon: Daemon, dir: &Path) -> String {
 
 /// Asks a daemon how many of its threads are stuck.
 fn stuck_threads(socket: &Path) -> io::Result<u64> {
-    let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(ANSWER_LIMIT))?;
-    stream.set_write_timeout(Some(ANSWER_LIMIT))?;
+    // Before the connect, which waits while the backlog of a stopped daemon is full.
+    let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    sockopt::set_socket_timeout(&fd, sockopt::Timeout::Send, Some(ANSWER_LIMIT))?;
+    sockopt::set_socket_timeout(&fd, sockopt::Timeout::Recv, Some(ANSWER_LIMIT))?;
+    connect(&fd, &SocketAddrUnix::new(socket)?)?;
+    let mut stream = UnixStream::from(fd);
     stream.write_all(b"{\"prefix\":\"perf dump\",\"logger\":\"cct\",\"format\":\"json\"}\0")?;
     let mut len = [0; 4];
     stream.read_exact(&mut len)?;
