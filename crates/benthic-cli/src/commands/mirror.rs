@@ -147,7 +147,7 @@ where
             (object, removed)
         }
     };
-    jobs::run(listed, options.jobs, job, |(object, removed)| match removed {
+    jobs::run(listed, options.limits(tally.session), job, |(object, removed)| match removed {
         Ok(false) => Ok(()),
         Ok(true) => tally.add_removed(&target.pool, &object, None),
         Err(error) => {
@@ -186,17 +186,22 @@ async fn remove_files(
             (file, removed)
         }
     };
-    jobs::run(stream::iter(files.uploads.into_iter().map(Ok)), options.jobs, job, |(file, removed)| {
-        let path = file.path.to_string_lossy();
-        match removed {
-            Ok(false) => Ok(()),
-            Ok(true) => tally.add_removed(&pool_name, &file.object, Some(&path)),
-            Err(error) => {
-                tally.failures.push(path, error);
-                Ok(())
+    jobs::run(
+        stream::iter(files.uploads.into_iter().map(Ok)),
+        options.limits(tally.session),
+        job,
+        |(file, removed)| {
+            let path = file.path.to_string_lossy();
+            match removed {
+                Ok(false) => Ok(()),
+                Ok(true) => tally.add_removed(&pool_name, &file.object, Some(&path)),
+                Err(error) => {
+                    tally.failures.push(path, error);
+                    Ok(())
+                }
             }
-        }
-    })
+        },
+    )
     .await
 }
 

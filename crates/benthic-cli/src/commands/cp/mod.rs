@@ -140,7 +140,7 @@ pub struct Options {
 }
 
 impl Options {
-    fn limits(self, session: &Session) -> Limits<'_> {
+    pub fn limits(self, session: &Session) -> Limits<'_> {
         Limits { jobs: self.jobs, outage_wait: self.outage_wait, session: Some(session) }
     }
 }
