@@ -29,7 +29,7 @@ endef
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-sql s3 sql test-s3 test-times ceph ceph-packages python python-env python-packages s3-clients-env s3-packages page-packages \
-	test test-all test-here test-python test-ceph test-long bench bench-ceph bench-stripe bench-s3 bench-service bench-table fuzz fmt \
+	test test-all test-here test-faults test-python test-ceph test-long bench bench-ceph bench-stripe bench-s3 bench-service bench-table fuzz fmt \
 	deny clean-demo toolchain
 
 help: ## list the targets
@@ -86,11 +86,11 @@ test: toolchain ## run all tests that this machine supports, also on a real Ceph
 	@.ci/part --reset
 	@if $(MAKE) --no-print-directory ceph-packages; then $(MAKE) --no-print-directory test-all; \
 	elif [ "$$CI" = true ]; then echo "CI must run all tests, but Ceph cannot be installed" >&2; exit 1; \
-	else $(MAKE) --no-print-directory test-here test-python test-s3 && \
+	else $(MAKE) --no-print-directory test-here test-python test-s3 test-faults && \
 		echo "==> SKIPPED: EVERY TEST ON A REAL CEPH CLUSTER, because Ceph cannot be installed here" >&2; fi
 	@$(MAKE) --no-print-directory test-times
 
-test-all: test-here test-python test-s3 test-ceph
+test-all: test-here test-python test-s3 test-faults test-ceph
 	@echo "==> all passed"
 
 # Runs one part. Budgets are in seconds, on two cores, from a fresh clone.
@@ -142,6 +142,12 @@ test-python: python ## run the tests of the Python package
 test-s3: s3 python-env s3-clients-env s3-packages ## run the tests of the S3 gateway, with independent clients
 	@$(PART) "S3 clients" 240 env -C crates/benthic-s3/tests/clients $(PYTHON_RUN) -P -m pytest -q -m "not ceph"
 
+# A matrix of faults and command families: the exit status, the messages and the stored data must agree.
+FAULTS := env -C crates/benthic-cli/tests/faults $(PYTHON_RUN) -P -m pytest -q
+
+test-faults: s3 sql python-env ## run every command family under faults, and check that its reports are true
+	@$(PART) "Faults" 100 $(FAULTS) -m "not ceph"
+
 s3-packages:
 	@command -v openssl >/dev/null && command -v rclone >/dev/null || { $(call apt,openssl rclone); }
 
@@ -170,7 +176,8 @@ test-ceph: toolchain ceph-packages python s3 s3-clients-env s3-packages page-pac
 	BENTHIC_METHOD_DEADLINE_MS=2000 $$benthic cluster up --dir $(TEST_DIR)/shared && \
 	$(PART) "Rust tests on Ceph" 600 $(CARGO) test --release $(SELECTION) --test ceph && \
 	$(PART) "Python tests on Ceph" 200 env -C python $(PYTHON_RUN) -P -m pytest -q -m ceph && \
-	$(PART) "S3 clients on Ceph" 300 env -C crates/benthic-s3/tests/clients $(PYTHON_RUN) -P -m pytest -q -m ceph
+	$(PART) "S3 clients on Ceph" 300 env -C crates/benthic-s3/tests/clients $(PYTHON_RUN) -P -m pytest -q -m ceph && \
+	$(PART) "Faults on Ceph" 300 $(FAULTS) -m ceph
 
 bench: toolchain ## compare the embedded engine with fio and others; results in target/bench
 	@command -v fio >/dev/null || { $(call apt,fio); }

@@ -14,7 +14,7 @@ import botocore.config
 import pytest
 from operations import record_operation
 
-PROGRAMS = pathlib.Path(__file__).parents[4] / "target" / "release"
+PROGRAMS = pathlib.Path(__file__).resolve().parents[4] / "target" / "release"
 CEPH = pytest.param("ceph", marks=pytest.mark.ceph)
 LONG = os.environ.get("BENTHIC_TEST_LONG") == "1"
 
