@@ -6,7 +6,7 @@ use crate::output;
 use crate::session::Session;
 use crate::store::DEFAULT_URI;
 use crate::waiting::{self, LastWait};
-use crate::{interrupt, log_panics_of_workers};
+use crate::{interrupt, log_panics_of_workers, logging};
 use clap::{ArgAction, Args, Command};
 use serde_json::Map;
 use std::io::IsTerminal;
@@ -14,9 +14,6 @@ use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::time::timeout;
-use tracing_subscriber::filter::FilterFn;
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
 
 /// Time that an abandoned command has for each step of its end.
 const SHUTDOWN: Duration = Duration::from_millis(300);
@@ -45,7 +42,7 @@ pub struct Global {
 /// Runs a command until it returns or a signal stops it, closes the store, prints the error if
 /// there is one, and returns the exit status.
 pub fn run_to_end(session: Session, verbose: u8, command: impl AsyncFnOnce(&Session) -> Outcome) -> ExitCode {
-    start_logging(verbose);
+    logging::start(verbose, session.out.is_json());
     log_panics_of_workers();
     let outcome = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => {
@@ -130,22 +127,4 @@ pub fn refuse(error: &clap::Error) -> ExitCode {
     let message = text.trim_start_matches("error: ").trim_end().to_owned();
     output::error_line(true, &message, "usage", Map::new());
     ExitCode::from(exit::USAGE)
-}
-
-fn start_logging(verbose: u8) {
-    let level = match verbose {
-        0 => tracing::Level::WARN,
-        1 => tracing::Level::INFO,
-        2 => tracing::Level::DEBUG,
-        _ => tracing::Level::TRACE,
-    };
-    // The crate of the S3 protocol logs client mistakes as errors. Show them at -vv only.
-    let is_logged = FilterFn::new(move |metadata| verbose >= 2 || !metadata.target().starts_with("s3s"));
-    tracing_subscriber::fmt()
-        .with_max_level(level)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .finish()
-        .with(is_logged)
-        .init();
 }

@@ -15,6 +15,8 @@ pub mod exit;
 pub mod html;
 pub mod interrupt;
 pub mod local;
+#[cfg(feature = "cli")]
+mod logging;
 pub mod measure;
 pub mod noise;
 pub mod output;
