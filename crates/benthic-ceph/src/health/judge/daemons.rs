@@ -176,7 +176,7 @@ fn hung_osds(scene: &Scene<'_>) -> Option<Finding> {
         "if the process of the OSD runs, kill and start it: `systemctl kill -s KILL ceph-osd@{first}` and `systemctl start ceph-osd@{first}` on its \
          host, or in a local cluster `benthic cluster kill osd.{first}` and `benthic cluster start osd.{first}`"
     );
-    Some(Finding::new("BenthicOSDHung", Severity::Info, what, next).of(hung))
+    Some(Finding::new("BenthicOSDHung", Severity::Info, what, next).of(hung).own())
 }
 
 fn slow_disks(scene: &Scene<'_>) -> Option<Finding> {

@@ -19,7 +19,9 @@ enum Answer {
     Prompt,
     Late,
     Silent,
-    /// The OSD leads no placement group, or no longer that of the object.
+    /// The OSD does not lead the placement group of the object any more. It may be down.
+    Moved,
+    /// The OSD leads no placement group.
     NotAsked,
 }
 
@@ -37,12 +39,12 @@ pub async fn ask(store: &RadosStore, osds: &[OsdTarget]) -> (OsdAnswers, bool) {
     };
     let ids = |osds: Vec<&OsdTarget>| osds.into_iter().map(|osd| osd.id).collect();
     let silent = with(&[Answer::Silent]);
-    let all_prompt = silent.is_empty() && with(&[Answer::Late]).is_empty();
+    let all_prompt = with(&[Answer::Silent, Answer::Late, Answer::Moved]).is_empty();
     let answers = OsdAnswers {
         unix_s: SystemClock.unix_ns() / 1_000_000_000,
         answered: ids(with(&[Answer::Prompt, Answer::Late])),
         silent: silent.into_iter().map(|osd| SilentOsd { osd: osd.id, pg: osd.pg.clone() }).collect(),
-        not_asked: ids(with(&[Answer::NotAsked])),
+        not_asked: ids(with(&[Answer::Moved, Answer::NotAsked])),
     };
     (answers, all_prompt)
 }
@@ -53,15 +55,18 @@ async fn answer(
     is_leader: impl AsyncFnOnce() -> Result<bool>,
 ) -> Answer {
     let began = Stopwatch::start(&SystemClock);
-    match tokio::time::timeout(limit, request).await {
-        Err(_) => Answer::Silent,
-        Ok(Err(error)) if error.kind() == ErrorKind::Unavailable => Answer::Silent,
-        Ok(Err(_)) => Answer::NotAsked,
-        Ok(Ok(())) if began.elapsed() < PROMPT => Answer::Prompt,
-        Ok(Ok(())) => match is_leader().await {
-            Ok(true) => Answer::Late,
-            Ok(false) | Err(_) => Answer::NotAsked,
-        },
+    let answered = match tokio::time::timeout(limit, request).await {
+        Ok(Ok(())) if began.elapsed() < PROMPT => return Answer::Prompt,
+        Ok(Ok(())) => true,
+        Ok(Err(error)) if error.kind() != ErrorKind::Unavailable => return Answer::NotAsked,
+        Ok(Err(_)) | Err(_) => false,
+    };
+    match (tokio::time::timeout(PROMPT, is_leader()).await, answered) {
+        (Ok(Ok(false)), _) => Answer::Moved,
+        (Ok(Ok(true)), true) => Answer::Late,
+        // No monitor says whether this OSD or another one answered.
+        (_, true) => Answer::Moved,
+        (_, false) => Answer::Silent,
     }
 }
 
@@ -89,6 +94,13 @@ mod tests {
             Ok(())
         };
         assert_eq!(answer(LIMIT, slow(), async || Ok(true)).await, Answer::Late);
-        assert_eq!(answer(LIMIT, slow(), async || Ok(false)).await, Answer::NotAsked);
+        assert_eq!(answer(LIMIT, slow(), async || Ok(false)).await, Answer::Moved);
+    }
+
+    #[tokio::test]
+    async fn an_osd_that_was_marked_down_is_not_silent() {
+        let soon = Duration::from_millis(20);
+        let asked = answer(soon, std::future::pending(), async || Ok(false)).await;
+        assert_eq!(asked, Answer::Moved, "and the monitors are asked again");
     }
 }

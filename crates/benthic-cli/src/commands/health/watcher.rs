@@ -5,6 +5,7 @@ use super::calls::{Calls, Holder};
 use super::probe::{self, Prober};
 use super::{PollArgs, answers, cluster};
 use crate::commands::class::{ask_osds, group_by_build};
+use benthic_ceph::cluster_state::Pg;
 use benthic_ceph::health::calls::LibrarySums;
 use benthic_ceph::health::gather::{ANSWER_LIMIT, Gatherer, snapshot_without_monitors};
 use benthic_ceph::health::growth::{self, Reading};
@@ -18,6 +19,7 @@ use benthic_ceph::{CLASS_LIBRARY, RadosStore, classes};
 use benthic_core::{Clock, Error, ErrorKind, LibraryInfo, Result, SystemClock};
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -303,7 +305,10 @@ impl<'a> Watcher<'a> {
         let change = change(snapshot);
         let is_lost = self.calls.as_ref().is_some_and(|calls| calls.is_lost(now_unix_s));
         let names = &self.library_names;
-        let known = self.libraries.as_ref().filter(|known| known.change == change && known.names == *names);
+        let is_same = |known: &&Libraries| {
+            known.change == change && known.names == *names && known.still_leads(snapshot)
+        };
+        let known = self.libraries.as_ref().filter(is_same);
         if known.is_some_and(|known| now_unix_s.saturating_sub(known.unix_s) < known.valid_s(is_lost)) {
             return false;
         }
@@ -395,6 +400,17 @@ fn missing(why: String, is_problem: bool) -> Missing {
 }
 
 impl Libraries {
+    /// Whether each OSD still leads the placement group of its object. A balancer, a backfill or a split
+    /// changes that while all OSDs stay up.
+    fn still_leads(&self, snapshot: &Snapshot) -> bool {
+        let asked = self.osds.iter().filter(|osd| osd.object.is_some());
+        let leaders: HashMap<&str, i64> = asked.map(|osd| (osd.pg.as_str(), osd.id)).collect();
+        let leads = |pg: &Pg| {
+            leaders.get(pg.pgid.as_str()).is_none_or(|osd| pg.primary().map(i64::from) == Some(*osd))
+        };
+        snapshot.pgs.iter().flatten().all(leads)
+    }
+
     /// Asks the OSDs that answer for their libraries. A library of others, built without Benthic,
     /// has no method of this name and refuses the call.
     async fn ask(&mut self, store: &RadosStore, answers: &OsdAnswers) {
