@@ -79,13 +79,15 @@ pub struct Limits<'a> {
     pub jobs: usize,
     /// The command stops after this time without any answer of the store.
     pub outage_wait: Duration,
+    /// Starts no second job before the first one has ended.
+    pub first_alone: bool,
     /// Knows how long operations have been in flight.
     pub session: Option<&'a Session>,
 }
 
 impl From<usize> for Limits<'_> {
     fn from(jobs: usize) -> Self {
-        Limits { jobs, outage_wait: OUTAGE_WAIT, session: None }
+        Limits { jobs, outage_wait: OUTAGE_WAIT, first_alone: false, session: None }
     }
 }
 
@@ -116,6 +118,7 @@ where
     let (stop, stopped) = watch::channel(false);
     let mut answers = Answers::new();
     let (mut has_more, mut trouble) = (true, None);
+    let mut jobs = if limits.first_alone { 1 } else { limits.jobs.max(1) };
     let mut told_to_stop = Stopwatch::start(&SystemClock);
     let mut tick = tokio::time::interval(TICK);
     loop {
@@ -123,11 +126,12 @@ where
         if !may_start && running.is_empty() {
             break;
         }
-        let starts = may_start && answers.permit_start(running.len(), limits.jobs.max(1));
+        let starts = may_start && answers.permit_start(running.len(), jobs);
         tokio::select! {
             Some(ended) = running.join_next() => match ended {
                 Ok((key, result)) => {
                     answers.note(&result);
+                    jobs = limits.jobs.max(1);
                     done((key, result))?;
                 }
                 Err(error) if error.is_cancelled() => {}
@@ -263,7 +267,8 @@ impl Answers {
         }
         let waits = || limits.session?.longest_wait();
         let is_outage = self.silent.elapsed() >= limits.outage_wait
-            && (self.unanswered > 0 || waits().is_some_and(|waited| waited >= limits.outage_wait));
+            && (self.unanswered as usize >= limits.jobs.min(FAILURES_IN_A_ROW as usize)
+                || waits().is_some_and(|waited| waited >= limits.outage_wait));
         is_outage.then_some(Trouble::Unreachable)
     }
 }

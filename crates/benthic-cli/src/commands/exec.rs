@@ -16,7 +16,6 @@ use benthic_program::session::Session;
 use benthic_program::units;
 use bytes::Bytes;
 use clap::Args;
-use futures::StreamExt;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -122,7 +121,7 @@ pub async fn run(args: ExecArgs, session: &Session) -> Outcome {
         Target::One(address) => run_one(&request, &address, session).await,
         Target::All(address) => {
             let jobs = args.jobs.unwrap_or_else(jobs::default_jobs);
-            let limits = Limits { jobs, outage_wait: args.outage_wait, session: Some(session) };
+            let limits = Limits { outage_wait: args.outage_wait, session: Some(session), ..jobs.into() };
             run_all(request, address, args.prefix, limits, session).await
         }
     };
@@ -153,7 +152,7 @@ async fn run_all(
     let is_native = store.class_host() == ClassHost::Cluster && !is_built_in;
     let pool = session.pool(&address.pool).await?;
     let progress = Progress::objects(&format!("{}.{}", request.call.class, request.call.method));
-    let mut listed = jobs::objects(Arc::clone(&pool), Namespaces::One(address.namespace), prefix);
+    let listed = jobs::objects(Arc::clone(&pool), Namespaces::One(address.namespace), prefix);
     let mut failures = Failures::default();
     let mut objects = 0;
     let job = |object: ObjectId| {
@@ -182,12 +181,9 @@ async fn run_all(
             }
         }
     };
-    // The first call of a native method is alone: if the method never returns, only one OSD hangs.
-    let first = listed.by_ref().take(usize::from(is_native));
-    let ended = match jobs::run(first, Limits { jobs: 1, ..limits }, &job, &mut done).await {
-        Ok(()) => jobs::run(listed, limits, &job, &mut done).await,
-        failed => failed,
-    };
+    // If a native method never returns, only one OSD hangs.
+    let limits = Limits { first_alone: is_native, ..limits };
+    let ended = jobs::run(listed, limits, job, &mut done).await;
     drop(progress);
     if objects == 0 && ended.is_ok() {
         session.out.warning("no objects here");

@@ -58,7 +58,7 @@ pub async fn run(args: RmArgs, session: &Session) -> Outcome {
         };
         (address, removed)
     };
-    let limits = Limits { jobs: 1, outage_wait: args.outage_wait, session: Some(session) };
+    let limits = Limits { outage_wait: args.outage_wait, session: Some(session), ..1.into() };
     let ended = jobs::run(removals, limits, job, |(address, removed)| match removed {
         Ok(()) => commands::print_json(session, &address, json!({})),
         Err(error) => {

@@ -141,7 +141,7 @@ pub struct Options {
 
 impl Options {
     pub fn limits(self, session: &Session) -> Limits<'_> {
-        Limits { jobs: self.jobs, outage_wait: self.outage_wait, session: Some(session) }
+        Limits { outage_wait: self.outage_wait, session: Some(session), ..self.jobs.into() }
     }
 }
 
