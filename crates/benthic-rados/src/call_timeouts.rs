@@ -59,7 +59,13 @@ pub(crate) struct CallTimer {
 
 impl Drop for CallTimer {
     fn drop(&mut self) {
-        let call = self.of.calls.lock().running.remove(&self.number);
+        let mut calls = self.of.calls.lock();
+        let call = calls.running.remove(&self.number);
+        let is_last = calls.closed && calls.running.is_empty();
+        drop(calls);
+        if is_last {
+            self.of.changed.notify_one();
+        }
         drop(call);
     }
 }
