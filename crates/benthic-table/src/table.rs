@@ -106,7 +106,15 @@ impl Table {
             attempts.next().await?;
             match table.heads.create(&head).await {
                 Ok(true) => return Ok(table),
-                Ok(false) => {}
+                // The next attempt would wait as long if the store does not answer.
+                Ok(false) => match table.heads.read().await {
+                    Ok((head, _)) if head.id == table.id => return Ok(table),
+                    Err(error) if error.kind() == ErrorKind::Unavailable => {
+                        let message = "the store does not answer, and the table may have been created";
+                        return Err(error.with_kind(ErrorKind::OutcomeUnknown).with("note", message));
+                    }
+                    _ => {}
+                },
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                     return table.resolve_create(error).await;
                 }
