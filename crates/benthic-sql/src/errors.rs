@@ -3,6 +3,7 @@
 use arrow::error::ArrowError;
 use benthic_core::{Error, ErrorKind};
 use datafusion::common::DataFusionError;
+use parquet::errors::ParquetError;
 
 /// Converts an error of the query engine. If it carries one of our errors, returns that one, else
 /// its root cause.
@@ -16,7 +17,10 @@ pub fn from_datafusion(error: &DataFusionError) -> Error {
         DataFusionError::Internal(message) => (ErrorKind::Internal, message.clone()),
         DataFusionError::ResourcesExhausted(message) => (ErrorKind::LimitExceeded, message.clone()),
         DataFusionError::NotImplemented(message) => (ErrorKind::Unsupported, message.clone()),
-        DataFusionError::ParquetError(error) => (ErrorKind::Corrupt, error.to_string()),
+        DataFusionError::ParquetError(error) => match error.as_ref() {
+            ParquetError::NYI(message) => (ErrorKind::Unsupported, message.clone()),
+            _ => (ErrorKind::Corrupt, error.to_string()),
+        },
         DataFusionError::ArrowError(error, _) => (kind_of(error), error.to_string()),
         DataFusionError::Plan(_)
         | DataFusionError::SchemaError(..)

@@ -22,6 +22,8 @@ use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
 use parquet::arrow::parquet_to_arrow_schema;
+use parquet::file::metadata::ParquetMetaData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// The address of a scan of local files. It differs from the address of a scan of objects, so that
@@ -71,13 +73,21 @@ type Described = (SchemaRef, Statistics);
 
 async fn describe(object: &DataObject) -> Result<Described> {
     let footer = object.footer().await?;
+    // The readers panic on some damaged footers.
+    catch_unwind(AssertUnwindSafe(|| described(object, &footer))).unwrap_or_else(|_| {
+        let message = "the object cannot be read: the Parquet reader panicked";
+        Err(object.add_context(Error::new(ErrorKind::Corrupt, message)))
+    })
+}
+
+fn described(object: &DataObject, footer: &ParquetMetaData) -> Result<Described> {
     let file = footer.file_metadata();
     let corrupt = |message: &str| object.add_context(Error::new(ErrorKind::Corrupt, message));
     let schema = parquet_to_arrow_schema(file.schema_descr(), file.key_value_metadata())
         .map_err(|error| corrupt("the schema cannot be read").with_source(error))?;
     let schema = Arc::new(schema_in_queries(&schema));
     check_names(&schema).map_err(|error| object.add_context(error))?;
-    let statistics = DFParquetMetadata::statistics_from_parquet_metadata(&footer, &schema)
+    let statistics = DFParquetMetadata::statistics_from_parquet_metadata(footer, &schema)
         .map_err(|error| corrupt("the statistics cannot be read").with_source(error))?;
     let statistics = without_bounds_of_floats(statistics, &schema);
     Ok((schema, statistics))

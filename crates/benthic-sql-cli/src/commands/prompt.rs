@@ -150,7 +150,12 @@ async fn all_of_stdin(queries: &Queries<'_>) -> Outcome {
     let text = blocking(|| {
         let mut text = String::new();
         let read = io::stdin().take(INPUT_BYTES_MAX + 1).read_to_string(&mut text);
-        read.map_err(|error| Error::io(Action::Read, "cannot read queries from stdin", error))?;
+        read.map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData => {
+                Error::new(ErrorKind::InvalidArgument, "the queries on stdin are not UTF-8")
+            }
+            _ => Error::io(Action::Read, "cannot read queries from stdin", error),
+        })?;
         match text.len() as u64 > INPUT_BYTES_MAX {
             false => Ok(text),
             true => Err(Error::new(

@@ -7,6 +7,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::ipc::writer::StreamWriter;
 use arrow::json::WriterBuilder;
 use arrow::json::writer::LineDelimited;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
 use arrow::util::pretty::pretty_format_batches_with_schema;
 use benthic_core::Error;
 use benthic_program::exit::Outcome;
@@ -125,7 +126,9 @@ pub async fn print(
             plans(&batches)
         } else {
             let table = pretty_format_batches_with_schema(schema, &batches);
-            format!("{}\n", table.map_err(|error| failed(error.into()))?)
+            let text = format!("{}\n", table.map_err(|error| failed(error.into()))?);
+            batches.iter().try_for_each(|batch| check_values(&text, batch)).map_err(failed)?;
+            text
         };
         out.write_bytes(text.as_bytes())?;
         return Ok(printed);
@@ -198,6 +201,20 @@ enum Encoder {
     Parquet(Box<ArrowWriter<Vec<u8>>>),
 }
 
+/// Fails if a value of the batch has no text, such as a time beyond the calendar. The formatters print
+/// the text of the error instead of the value.
+fn check_values(text: &str, batch: &RecordBatch) -> Result<()> {
+    if !text.contains("ERROR: ") {
+        return Ok(());
+    }
+    let options = FormatOptions::new().with_display_error(false);
+    for column in batch.columns() {
+        let values = ArrayFormatter::try_new(column, &options)?;
+        (0..batch.num_rows()).try_for_each(|row| values.value(row).try_to_string().map(drop))?;
+    }
+    Ok(())
+}
+
 impl Encoder {
     fn new(format: Format, schema: SchemaRef) -> Result<Encoder> {
         Ok(match format {
@@ -224,6 +241,7 @@ impl Encoder {
                     .with_explicit_nulls(true)
                     .build::<_, LineDelimited>(&mut text)
                     .write(batch)?;
+                check_values(&String::from_utf8_lossy(&text), batch)?;
             }
             Encoder::Arrow(writer) => {
                 writer.write(batch)?;

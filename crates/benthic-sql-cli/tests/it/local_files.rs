@@ -1,11 +1,13 @@
 //! `benthic-sql sql` with local files as tables.
 
 use crate::files::{arrow_file, arrow_file_compressed, arrow_stream, csv, json, parquet, trips};
-use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use arrow::array::{ArrayRef, Date32Array, Int64Array, RecordBatch};
 use benthic_core::Store;
 use benthic_embedded::{EmbeddedStore, Options};
 use benthic_testkit::program::{Home, failed, printed};
 use futures::executor::block_on;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 use std::sync::Arc;
@@ -219,4 +221,38 @@ fn a_file_that_its_user_may_not_read_is_refused() {
         error.contains("no permission to read this path; `ls -ld` shows who has it path=a.csv"),
         "{error}"
     );
+}
+
+#[test]
+fn a_pattern_follows_no_circle_and_ignores_names_that_are_not_text() {
+    let home = home();
+    home.file("d/a.csv", "n\n1\n");
+    home.file("d/sub/b.csv", "n\n10\n");
+    home.file("d/.hidden/c.csv", "n\n100\n");
+    std::fs::write(home.path("d").join(OsStr::from_bytes(b"\xff.csv")), "n\n1000\n").unwrap();
+    symlink(".", home.path("d/loop")).unwrap();
+    symlink("sub", home.path("d/link")).unwrap();
+    for (pattern, sum) in [
+        ("d/**/*.csv", "11"),
+        ("**/*.csv", "11"),
+        ("d/*.csv", "1"),
+        ("./d//*.csv", "1"),
+        ("d/s*/b.csv", "10"),
+        ("d/l[i]nk/*.csv", "10"),
+        ("d/*/b.csv", "20"),
+    ] {
+        assert_eq!(rows(&home, &format!("SELECT sum(n) FROM '{pattern}'")), [sum], "{pattern}");
+    }
+}
+
+#[test]
+fn a_value_without_a_text_is_an_error_in_every_output() {
+    let home = home();
+    let dates: ArrayRef = Arc::new(Date32Array::from(vec![1, i32::MAX]));
+    home.file("d.parquet", parquet(&RecordBatch::try_from_iter([("d", dates)]).unwrap()));
+    for output in ["table", "csv", "json"] {
+        home.fails(6, &["sql", "--output", output, "SELECT d FROM 'd.parquet'"]);
+    }
+    assert_eq!(home.json(&["sql", "SELECT 'ERROR: none' AS text"])[0]["text"], "ERROR: none");
+    assert_eq!(rows(&home, "SELECT count(*) FROM 'd.parquet'"), ["2"]);
 }

@@ -3,10 +3,14 @@
 use super::local_file::{LocalFile, missing, unreadable};
 use crate::input::Format;
 use benthic_core::{Error, ErrorKind, Result};
-use glob::{MatchOptions, glob_with};
+use glob::{MatchOptions, Pattern};
 use std::fs::{self, DirEntry};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
+
+/// A wildcard matches neither `/` nor a leading dot.
+const MATCH_OPTIONS: MatchOptions =
+    MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
 
 const FILES_MAX: usize = 100_000;
 
@@ -66,22 +70,73 @@ fn add_directory(directory: &Path, paths: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
+/// Adds the files that match a pattern. Below `**` it does not follow links to directories, which may
+/// form a circle.
 fn add_matches(pattern: &Path, paths: &mut Vec<PathBuf>) -> Result<()> {
-    let options = MatchOptions { require_literal_leading_dot: true, ..MatchOptions::new() };
-    let invalid = |error| {
-        let error = Error::new(ErrorKind::InvalidArgument, "the pattern is invalid").with_source(error);
-        error.with("path", pattern.display())
+    let parse = |text: &str| {
+        Pattern::new(text).map_err(|error| {
+            let error = Error::new(ErrorKind::InvalidArgument, "the pattern is invalid").with_source(error);
+            error.with("path", pattern.display())
+        })
     };
-    for found in glob_with(&pattern.to_string_lossy(), options).map_err(invalid)? {
-        let path = found.map_err(|error| {
-            let path = error.path().to_owned();
-            unreadable(error.into(), &path)
-        })?;
-        if !path.is_dir() {
-            add(path, paths)?;
+    let text = |part: Component<'_>| part.as_os_str().to_string_lossy().into_owned();
+    let has_wildcard = |part: &Component<'_>| text(*part).contains(['*', '?', '[']);
+    let root: PathBuf = pattern.components().take_while(|part| !has_wildcard(part)).collect();
+    let parts: Vec<String> = pattern.components().skip_while(|part| !has_wildcard(part)).map(text).collect();
+    let whole = parse(&parts.join("/"))?;
+    let levels: Vec<Pattern> =
+        parts.iter().take_while(|part| *part != "**").map(|part| parse(part)).collect::<Result<_>>()?;
+    let is_recursive = levels.len() < parts.len();
+    Matches { root: &root, whole, levels, is_recursive, paths }.add_below(Path::new(""), 0)
+}
+
+/// Finds the files below a directory that match a pattern.
+struct Matches<'a> {
+    root: &'a Path,
+    /// The pattern of a path relative to the root.
+    whole: Pattern,
+    /// The patterns of the path's first parts: all parts, unless a `**` follows.
+    levels: Vec<Pattern>,
+    is_recursive: bool,
+    paths: &'a mut Vec<PathBuf>,
+}
+
+impl Matches<'_> {
+    fn add_below(&mut self, relative: &Path, level: usize) -> Result<()> {
+        let directory = self.root.join(relative);
+        let failed = |error| unreadable(error, &directory);
+        let listed =
+            if directory.as_os_str().is_empty() { fs::read_dir(".") } else { fs::read_dir(&directory) };
+        let entries = match listed {
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Ok(());
+            }
+            listed => listed.map_err(failed)?,
+        };
+        let mut entries: Vec<DirEntry> = entries.collect::<io::Result<_>>().map_err(failed)?;
+        entries.sort_by_key(DirEntry::file_name);
+        for entry in entries {
+            // No pattern matches a name that is not UTF-8.
+            let Some(name) = entry.file_name().to_str().map(str::to_owned) else { continue };
+            let part = self.levels.get(level);
+            if part.is_some_and(|part| !part.matches_with(&name, MATCH_OPTIONS)) {
+                continue;
+            }
+            let (path, is_below_stars) = (relative.join(&name), part.is_none());
+            let kind = entry.file_type().map_err(failed)?;
+            let is_directory = kind.is_dir() || kind.is_symlink() && entry.path().is_dir();
+            if !is_directory {
+                if self.whole.matches_path_with(&path, MATCH_OPTIONS) {
+                    add(self.root.join(path), self.paths)?;
+                }
+            } else if self.is_recursive && !(is_below_stars && (kind.is_symlink() || name.starts_with('.')))
+                || level + 1 < self.levels.len()
+            {
+                self.add_below(&path, level + 1)?;
+            }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 fn add(path: PathBuf, paths: &mut Vec<PathBuf>) -> Result<()> {
