@@ -27,7 +27,7 @@ def objects(place):
 
     def present():
         names = place.names()
-        return {name: f"many/{name}" in names or None for name in FILES}
+        return {name: "present" if f"many/{name}" in names else None for name in FILES}
 
     attribute = lambda: place.stored("xattr", "get", f"{pool}/attributes", "user.a")
     value = lambda: place.stored("omap", "get", f"{pool}/attributes", "key")
@@ -59,7 +59,8 @@ def cp(place):
     local = lambda dir: {file.name: file.read_bytes() for file in (place.dir / dir).glob("file*")}
 
     def up():
-        place.ok("cp", "-r", f"{pool}/up", "check") if any(name.startswith("up/") for name in place.names()) else None
+        if any(name.startswith("up/") for name in place.names()):
+            place.ok("cp", "-r", f"{pool}/up", "check")
         found = local("check")
         for name in found:
             (place.dir / "check" / name).unlink()
@@ -70,12 +71,12 @@ def cp(place):
         return (place.dir / "striped").read_bytes() if done.returncode == 0 else None
 
     moved = lambda: (place.data("from"), place.data("to"))
-    both = moved()[0]
+    content = moved()[0]
     return [
         Changes(place, ["cp", "-r", "--outage-wait", "8", "tree", f"{pool}/up"], up, FILES, name_of),
         Changes(place, ["cp", "-r", "--outage-wait", "8", f"{pool}/down", "back"], lambda: local("back"), FILES, name_of),
         Change(place, ["cp", "--stripe", "large", f"{pool}/"], striped, NEW * 20),
-        Change(place, ["mv", f"{pool}/from", f"{pool}/to"], moved, (None, both), between=[(both, both)]),
+        Change(place, ["mv", f"{pool}/from", f"{pool}/to"], moved, (None, content), between=[(content, content)]),
     ]
 
 
@@ -109,7 +110,7 @@ def table(place):
     pool = place.pool
     place.file("rows.csv", rows(0))
     place.file("more.csv", rows(ROWS))
-    for name in ("kept", "dropped", "indexed", "shown"):
+    for name in ("kept", "dropped", "indexed", "altered", "shown"):
         place.ok("table", "create", f"{pool}/{name}", "rows.csv")
 
     def count(name):
@@ -120,12 +121,15 @@ def table(place):
         return answer["n"], answer["s"]
 
     total = lambda rows: (rows, sum(range(rows)))
-    indexes = lambda: [index["state"] for index in place.json("table", "show", f"{pool}/indexed")[0]["indexes"]]
+    indexes = lambda: place.json("table", "show", f"{pool}/indexed")[0]["indexes"]
+    columns = lambda: [column["name"] for column in place.json("table", "show", f"{pool}/altered")[0]["columns"]]
     return [
         # An interrupted create can leave an empty table.
         Change(place, ["table", "create", f"{pool}/new", "rows.csv"], lambda: count("new"), total(ROWS), between=[(0, None)]),
         Change(place, ["table", "append", f"{pool}/kept", "more.csv"], lambda: count("kept"), total(2 * ROWS)),
         Change(place, ["table", "drop", f"{pool}/dropped", "--yes", f"{pool}/dropped"], lambda: count("dropped"), None),
+        Change(place, ["table", "alter", f"{pool}/altered", "--add", "more int64"], columns, ["id", "name", "more"]),
+        Change(place, ["table", "index", f"{pool}/indexed", "id"], indexes, [["id"]]),
         Answer(place, ["table", "show", f"{pool}/shown"]),
         Answer(place, ["table", "history", f"{pool}/shown"]),
     ]
@@ -135,12 +139,17 @@ def sql(place):
     pool = place.pool
     place.file("rows.csv", rows(0))
     place.ok("table", "create", f"{pool}/t", "rows.csv", "--object-size", "1MiB")
-    ask = lambda sql, *options: Answer(place, ["sql", *options, sql])
+    ask = lambda sql, expected, *options, **known: Answer(place, ["sql", *options, sql], expected, **known)
+    rows_of = lambda first: [{"id": number, "name": f"name {number % 17}"} for number in range(first, ROWS)]
+    names = [row["name"] for row in rows_of(101)]
+    groups = [{"name": name, "n": names.count(name)} for name in sorted(set(names))]
     return [
-        ask(f'SELECT count(*) AS n, sum(id) AS s FROM "{pool}".t'),
-        ask(f'SELECT name, count(*) AS n FROM "{pool}".t WHERE id > 100 GROUP BY name', "--pushdown", "always"),
-        ask(f'SELECT id, name FROM "{pool}".t ORDER BY id'),
-        ask("SELECT count(*) AS n FROM 'rows.csv'"),
+        ask(f'SELECT count(*) AS n, sum(id) AS s FROM "{pool}".t', [{"n": ROWS, "s": sum(range(ROWS))}]),
+        ask(
+            f'SELECT name, count(*) AS n FROM "{pool}".t WHERE id > 100 GROUP BY name ORDER BY name', groups, "--pushdown", "always"
+        ),
+        ask(f'SELECT id, name FROM "{pool}".t ORDER BY id', rows_of(0)),
+        ask("SELECT count(*) AS n FROM 'rows.csv'", [{"n": ROWS}], needs_store=False),
     ]
 
 
@@ -149,7 +158,7 @@ def s3(place):
     place.gateways.append(gateway)
     client = gateway.client(connect_timeout=5, read_timeout=60, max_pool_connections=20)
     client.create_bucket(Bucket="bucket")
-    for key in ("replaced", "deleted", "read", "completed-source"):
+    for key in ("replaced", "deleted", "read"):
         client.put_object(Bucket="bucket", Key=key, Body=OLD)
     upload = client.create_multipart_upload(Bucket="bucket", Key="completed")["UploadId"]
     part = client.upload_part(Bucket="bucket", Key="completed", UploadId=upload, PartNumber=1, Body=NEW)

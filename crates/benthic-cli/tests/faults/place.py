@@ -26,7 +26,7 @@ class Place:
         return Running(args, self.dir, self.store, **options)
 
     def run(self, *args):
-        """Runs a command without `--json` on a healthy store."""
+        """Runs a command on a healthy store."""
         command = [str(PROGRAM), "--store", self.store, *args]
         return subprocess.run(command, cwd=self.dir, capture_output=True, timeout=120, check=False)
 
@@ -45,7 +45,7 @@ class Place:
         return name
 
     def stored(self, *args):
-        """The output of a reading command, or None if the object does not exist. It may not fail otherwise."""
+        """The output of a command that reads, or None if what it reads does not exist."""
         done = self.run(*args)
         assert done.returncode in (0, 3), (args, done.stderr.decode())
         return done.stdout if done.returncode == 0 else None
@@ -67,25 +67,29 @@ class Place:
 class Answer:
     """A command that only reads. If it succeeds, its answer is complete and right."""
 
-    def __init__(self, place, args):
-        self.place, self.args = place, args
-        self.expected = sorted(place.ok("--json", *args).splitlines())
+    def __init__(self, place, args, expected=None, needs_store=True):
+        self.place, self.args, self.needs_store = place, args, needs_store
+        self.expected = place.ok("--json", *args).splitlines()
+        if expected is not None:
+            assert [json.loads(line) for line in self.expected] == expected
 
     def start(self, **options):
         return self.place.start(self.args, **options)
 
     def check(self, outcome, shown=True):
-        lines = outcome.stdout.splitlines()
+        complete = [line[:-1] for line in outcome.stdout.splitlines(keepends=True) if line.endswith(b"\n")]
         if outcome.kind == "ok" and shown:
-            assert sorted(lines) == self.expected, outcome
-        elif outcome.stdout.endswith(b"\n"):
-            assert set(lines) <= set(self.expected), outcome
+            assert complete == self.expected, outcome
+        assert set(complete) <= set(self.expected), outcome
 
 
 class Change:
     """A command that changes one thing, which `read` reads. A failed command has no effect, unless
-    its kind says that the outcome is unknown. Then the thing is as before, as after, or as between.
+    its kind says that the outcome is unknown. Then the thing may be in its old, its new, or an
+    intermediate state.
     """
+
+    needs_store = True
 
     def __init__(self, place, args, read, after, between=()):
         self.place, self.args, self.read, self.after = place, args, read, after
@@ -117,14 +121,15 @@ class Changes(Change):
 
     def check(self, outcome, shown=True):
         stored = self.read()
+        listed = {self.name_of(line) for line in outcome.lines}
         if outcome.kind == "ok":
             assert stored == self.after, outcome
-        listed = {self.name_of(line) for line in outcome.lines}
+            assert not shown or listed == set(self.after), outcome
         failed = {}
         for error in outcome.errors:
             if "subject" in error:
                 failed[error["subject"].rpartition("/")[2]] = error["kind"]
-        assert not listed & set(failed), outcome
+        assert not listed & set(failed) and listed | set(failed) <= set(self.after), outcome
         for name, after in self.after.items():
             before, now = self.before.get(name), stored.get(name)
             if name in listed:
@@ -144,7 +149,8 @@ class Request:
     """An S3 request, in a thread."""
 
     threads = concurrent.futures.ThreadPoolExecutor(32)
-    KINDS = {403: "permission_denied", 503: "unavailable", 507: "limit_exceeded"}
+    KINDS = {403: "permission_denied", 500: "outcome_unknown", 503: "unavailable", 507: "limit_exceeded"}
+    needs_store = True
 
     def __init__(self, name, call):
         self.name, self.call = name, call
@@ -163,10 +169,10 @@ class Request:
             answer = self.call()
         except botocore.exceptions.ClientError as error:
             http = error.response["ResponseMetadata"]["HTTPStatusCode"]
-            status, errors = 1, [{"kind": self.KINDS.get(http, "outcome_unknown"), "message": str(error)}]
+            status, errors = 1, [{"kind": self.KINDS.get(http, f"status {http}"), "message": str(error)}]
         except (botocore.exceptions.HTTPClientError, botocore.exceptions.BotoCoreError) as error:
             status, errors = 1, [{"kind": "no_answer", "message": str(error)}]
-        return Outcome(self.name, status, answer, errors, time.monotonic() - began_s, 0)
+        return Outcome(self.name, status, answer, errors, time.monotonic() - began_s)
 
     def ended(self, timeout_s=120):
         return self.running.result(timeout_s)

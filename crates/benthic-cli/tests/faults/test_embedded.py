@@ -19,8 +19,9 @@ PROGRAMS = pytest.mark.parametrize("family", families.ALL[:-1], ids=lambda famil
 
 
 def mount(*args):
-    if subprocess.run(["mount", *args], check=False, capture_output=True).returncode != 0:
+    if os.geteuid() != 0:
         pytest.skip("only root may mount a file system")
+    subprocess.run(["mount", *args], check=True, capture_output=True)
 
 
 @pytest.fixture
@@ -45,10 +46,10 @@ def restart_gateways(place):
 
 
 def check_store(place):
-    """The store's own checks find nothing."""
-    assert b"0 findings" in place.ok("scrub")
+    """The store's own checks find nothing, or they would fail."""
+    place.ok("scrub")
     stop_gateways(place)
-    assert b"0 findings" in place.ok("fsck")
+    place.ok("fsck")
 
 
 @FAMILIES
@@ -62,7 +63,7 @@ def test_nothing_fails_without_a_fault(place, family):
 
 @FAMILIES
 def test_a_closed_pipe(place, family):
-    """Nobody reads stdout: a change is made whole and succeeds."""
+    """Nobody reads stdout: a change is completed, and the command succeeds."""
     for step in family(place):
         read, write = os.pipe()
         os.close(read)
@@ -82,7 +83,8 @@ def test_output_that_cannot_be_written(place, family):
             continue
         with open("/dev/full", "wb") as full:
             outcome = step.start(stdout=full).ended()
-        assert outcome.kind != "ok", outcome
+        assert outcome.kind == "limit_exceeded", outcome
+    check_store(place)
 
 
 @pytest.fixture
@@ -187,14 +189,14 @@ def test_the_owner_is_killed(place, family, seed):
 
 @FAMILIES
 def test_the_owner_hangs(place, family):
-    """The process that owns the store stops: every command says so in time, and goes on with it."""
+    """The process that owns the store stops: every command says so in time, and continues when the owner does."""
     steps = family(place)
     with owner(place) as process:
         process.send_signal(signal.SIGSTOP)
         running = [step.start() for step in steps]
         try:
-            for command in running:
-                if "'rows.csv'" not in str(getattr(command, "args", "")):
+            for step, command in zip(steps, running, strict=True):
+                if step.needs_store:
                     command.says("waiting")
         finally:
             process.send_signal(signal.SIGCONT)
@@ -212,5 +214,7 @@ def test_the_command_is_killed(place, family, seed):
         running = step.start()
         time.sleep(rng.uniform(0, 0.06))
         running.process.kill()
-        step.check(running.ended())
+        outcome = running.ended()
+        assert outcome.kind in ("ok", "killed"), outcome
+        step.check(outcome)
     check_store(place)

@@ -111,7 +111,7 @@ class Gateway:
         config = botocore.config.Config(
             s3={"addressing_style": "path"},
             signature_version="s3v4",
-            retries={"max_attempts": 1, "mode": "standard"},
+            retries={"total_max_attempts": 1, "mode": "standard"},
             **options,
         )
         client = boto3.client(
