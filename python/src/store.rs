@@ -9,7 +9,7 @@ use crate::slot::{Slot, Slots};
 use crate::table::Table;
 use benthic_core::names::check_pool_name;
 use benthic_core::{Error, ErrorKind, Meter, Result};
-use benthic_program::log_panics_of_workers;
+use benthic_program::log_panics;
 use benthic_program::store::{OpenStore, open};
 use benthic_sql::choice::Pushdown;
 use benthic_sql::session::{Settings, SqlSession};
@@ -36,7 +36,7 @@ pub struct Shared {
 #[pyfunction]
 pub fn connect(py: Python<'_>, uri: &str, create: bool) -> PyResult<Store> {
     static HOOK: Once = Once::new();
-    HOOK.call_once(log_panics_of_workers);
+    HOOK.call_once(|| log_panics(false));
     let opened = wait(py, async || {
         open(uri, create, benthic_sql::classes()).await.map_err(|error| match error.kind() {
             ErrorKind::NotFound if uri.starts_with("file:") => {

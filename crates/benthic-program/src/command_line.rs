@@ -6,7 +6,7 @@ use crate::output;
 use crate::session::Session;
 use crate::store::DEFAULT_URI;
 use crate::waiting::{self, LastWait};
-use crate::{interrupt, log_panics_of_workers, logging};
+use crate::{interrupt, log_panics, logging};
 use clap::{ArgAction, Args, Command};
 use serde_json::Map;
 use std::io::IsTerminal;
@@ -43,7 +43,7 @@ pub struct Global {
 /// there is one, and returns the exit status.
 pub fn run_to_end(session: Session, verbose: u8, command: impl AsyncFnOnce(&Session) -> Outcome) -> ExitCode {
     logging::start(verbose, session.out.is_json());
-    log_panics_of_workers();
+    log_panics(session.out.is_json());
     let outcome = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => {
             let says_waits = verbose > 0 || session.out.is_json() || std::io::stderr().is_terminal();

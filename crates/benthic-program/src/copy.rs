@@ -62,7 +62,7 @@ impl Snapshot {
     }
 
     /// The value of [`COPIED_XATTR`] on a copy of this version.
-    fn record(&self) -> Bytes {
+    pub fn record(&self) -> Bytes {
         let modified_unix_ns = self.stat.modified_unix_ns;
         let record = json!({ "version": self.version, "modified_unix_ns": modified_unix_ns });
         Bytes::from(record.to_string())
@@ -134,7 +134,7 @@ pub async fn copy(
         Some(replaced) => WriteOp::new().assert_version(replaced.version),
         None => WriteOp::new().create(true),
     };
-    let mut writer = Writer { to, op, len_bytes: 0, version: None };
+    let mut writer = Writer { to, op, len_bytes: 0, version: None, replaces: replaced.is_some() };
     match write_all(from, source, &mut writer, replaced).await {
         Err(error) => Err(match writer.version {
             Some(version) => remove_incomplete(to.pool, to.object, version, error).await,
@@ -194,6 +194,8 @@ struct Writer<'a> {
     len_bytes: u64,
     /// The version after the last operation.
     version: Option<u64>,
+    /// Whether there was an object before.
+    replaces: bool,
 }
 
 impl Writer<'_> {
@@ -212,7 +214,8 @@ impl Writer<'_> {
 
     /// Runs the collected operation.
     async fn flush(&mut self) -> Result<u64> {
-        let version = write_next(self.to.pool, self.to.object, std::mem::take(&mut self.op)).await?;
+        let version =
+            write_next(self.to.pool, self.to.object, std::mem::take(&mut self.op), self.replaces).await?;
         self.op = WriteOp::new().assert_version(version);
         (self.len_bytes, self.version) = (0, Some(version));
         Ok(version)

@@ -35,12 +35,15 @@ use benthic_core::WORKER_THREAD;
 pub use command_line::{Global, refuse, run_to_end, with_usage};
 
 /// Installs a panic hook that keeps panics of worker threads off stderr. The operation fails with
-/// an error, and the hook logs the panic at debug level.
-pub fn log_panics_of_workers() {
+/// an error, and the hook logs the panic at debug level. With `into_log`, other panics go to the log,
+/// because stderr takes only lines of JSON.
+pub fn log_panics(into_log: bool) {
     let default = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         if std::thread::current().name() == Some(WORKER_THREAD) {
             tracing::debug!("{panic}");
+        } else if into_log {
+            tracing::error!("{panic}");
         } else {
             default(panic);
         }

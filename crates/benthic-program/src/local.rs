@@ -7,12 +7,16 @@ use crate::interrupt;
 use benthic_core::error::errno;
 use benthic_core::{Action, Error, ErrorKind, Result, limits};
 use bytes::Bytes;
+use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, BufRead, Read, StdinLock, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 use tempfile::NamedTempFile;
+
+/// The end of the name of a file that is not complete.
+const PART_SUFFIX: &str = ".benthic-part";
 
 /// Limit of a line of standard input, in bytes.
 const LINE_BYTES_MAX: u64 = 4_096;
@@ -139,9 +143,28 @@ pub fn check_size(len_bytes: u64) -> Result<()> {
     .with("len_bytes_max", limits::OBJECT_BYTES_MAX))
 }
 
+/// The file system and inode number of a file or directory. They are equal for all paths to it, also
+/// through other mounts. `None` if it cannot be found.
+pub fn identity(path: &Path) -> Option<(u64, u64)> {
+    fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+/// Whether a file of this name belongs to an unfinished copy to a file.
+pub fn is_part(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    name.starts_with(b".") && name.ends_with(PART_SUFFIX.as_bytes())
+}
+
 /// A file's modification time in nanoseconds since 1970 (UTC).
 pub fn modified_unix_ns(metadata: &Metadata) -> i64 {
     metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec())
+}
+
+/// Whether the path names an open file of the program. Such a file must not be replaced.
+fn is_descriptor(path: &Path) -> bool {
+    let directories = ["/dev/fd", "/proc/self/fd", "/proc/thread-self/fd"];
+    directories.iter().any(|directory| path.starts_with(directory))
+        || ["/dev/stdout", "/dev/stderr"].iter().any(|name| path == Path::new(name))
 }
 
 /// A new file that appears under its name only when it is complete. Dropping it earlier leaves
@@ -153,25 +176,34 @@ pub enum NewFile {
         /// The path that [`NewFile::finish`] renames it to.
         target: PathBuf,
     },
-    /// A device or pipe. Data goes to it directly.
+    /// A device, a pipe, or an open file of the program, such as `/dev/stdout`. Data goes to it directly.
     Special { file: File, path: PathBuf },
 }
 
 impl NewFile {
     /// Creates a file. An existing file keeps its content until [`NewFile::finish`]. If `path` is a
-    /// symbolic link to a file, the link stays and the file that it refers to is replaced.
+    /// symbolic link to a file, the link stays and the file that it refers to is replaced. The new file
+    /// has the permissions of the one that it replaces.
     ///
     /// # Errors
     /// `InvalidArgument` for a directory; `NotFound` if the parent directory does not exist; those
     /// of the file system.
     pub fn create(path: &Path) -> Result<NewFile> {
         let failed = failed("cannot create the file", path);
+        let mut mode = 0o666;
         let target = match fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => {
                 return Err(Error::new(ErrorKind::InvalidArgument, "this is a directory; name a file in it")
                     .with("path", path.display()));
             }
-            Ok(metadata) if metadata.is_file() => fs::canonicalize(path).map_err(&failed)?,
+            Ok(metadata) if metadata.is_file() && is_descriptor(path) => {
+                let file = OpenOptions::new().append(true).open(path).map_err(failed)?;
+                return Ok(NewFile::Special { file, path: path.to_owned() });
+            }
+            Ok(metadata) if metadata.is_file() => {
+                mode = metadata.mode() & 0o777;
+                fs::canonicalize(path).map_err(&failed)?
+            }
             Ok(_) => {
                 let file = OpenOptions::new().write(true).open(path).map_err(failed)?;
                 return Ok(NewFile::Special { file, path: path.to_owned() });
@@ -185,8 +217,9 @@ impl NewFile {
                 .with("path", parent.display()));
         }
         let temporary = tempfile::Builder::new()
-            .prefix(".benthic-")
-            .permissions(Permissions::from_mode(0o666))
+            .prefix(".")
+            .suffix(PART_SUFFIX)
+            .permissions(Permissions::from_mode(mode))
             .tempfile_in(parent)
             // The original error names the temporary file, which means nothing to the user.
             .map_err(|error| match error.kind() {

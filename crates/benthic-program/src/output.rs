@@ -130,7 +130,10 @@ impl Output {
         match failure {
             Failure::ClosedPipe | Failure::Verdict(_) => {}
             Failure::Error(error) => self.error(error, None),
-            _ => error_line(self.json, failure, failure.kind_name(), Map::new()),
+            _ => {
+                let message = units::no_control(&failure.to_string());
+                error_line(self.json, &message, failure.kind_name(), Map::new());
+            }
         }
     }
 

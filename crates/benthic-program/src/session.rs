@@ -2,6 +2,7 @@
 //! use, so commands that need none work without one. The session also knows what the command waits
 //! for, in every store that it has opened.
 
+use crate::local;
 use crate::output::Output;
 use crate::store::{DEFAULT_URI, OpenStore, describe_opening, nearest, open};
 use crate::uri::StoreUri;
@@ -11,6 +12,7 @@ use benthic_core::{
 };
 use benthic_rados::RadosStore;
 use serde_json::json;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -161,11 +163,19 @@ impl Session {
     pub async fn is_same_store(&self, other: &Session) -> Result<bool> {
         match (self.uri.parse()?, other.uri.parse()?) {
             (StoreUri::File(ours), StoreUri::File(theirs)) => {
-                let theirs = theirs.canonicalize().ok();
-                Ok(theirs.is_some() && ours.canonicalize().ok() == theirs)
+                let ours = local::identity(&ours);
+                Ok(ours.is_some() && ours == local::identity(&theirs))
             }
             (StoreUri::Ceph { .. }, StoreUri::Ceph { .. }) => Ok(self.fsid().await? == other.fsid().await?),
             _ => Ok(self.uri == other.uri),
+        }
+    }
+
+    /// The directory of the store, without symbolic links. `None` for other stores, and if there is none.
+    pub fn directory(&self) -> Option<PathBuf> {
+        match self.uri.parse() {
+            Ok(StoreUri::File(directory)) => directory.canonicalize().ok(),
+            _ => None,
         }
     }
 

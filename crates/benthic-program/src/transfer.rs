@@ -3,6 +3,7 @@
 //! An object may be larger than one operation carries. An upload then appends the rest under
 //! version guards, and a download reads ranges of one version.
 
+use crate::copy::COPIED_XATTR;
 use benthic_core::{ClassCall, Error, ErrorKind, Fetch, ObjectId, Pool, Result, Stat, WriteOp, limits};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -105,23 +106,25 @@ pub async fn upload(
         Some(record) => op.set_xattr(SOURCE_XATTR, record.clone()),
         None => op.remove_xattr(SOURCE_XATTR),
     };
+    // The object is no copy of an object any more.
+    let replace = |data| replaced.guard(WriteOp::new()).write_full(data).remove_xattr(COPIED_XATTR);
     let explain = |error: Error| match error.kind() {
         ErrorKind::Conflict | ErrorKind::AlreadyExists => conflict(error),
         _ => error,
     };
-    let whole = with_record(replaced.guard(WriteOp::new()).write_full(data.clone()));
+    let whole = with_record(replace(data.clone()));
     if whole.check().is_ok() {
         return pool.write(object, whole).await.map(|reply| reply.version).map_err(explain);
     }
     let piece_bytes = usize::try_from(limits::OPERATION_BYTES_MAX / 2).unwrap_or(usize::MAX);
     let (first, mut rest) = (data.slice(..piece_bytes), data.slice(piece_bytes..));
-    let begin = replaced.guard(WriteOp::new()).write_full(first).remove_xattr(SOURCE_XATTR);
+    let begin = replace(first).remove_xattr(SOURCE_XATTR);
     let mut version = pool.write(object, begin).await.map_err(explain)?.version;
     while !rest.is_empty() {
         let piece = rest.split_to(piece_bytes.min(rest.len()));
         let append = WriteOp::new().assert_version(version).append(piece);
         let append = if rest.is_empty() { with_record(append) } else { append };
-        match write_next(pool, object, append).await {
+        match write_next(pool, object, append, replaced != Replaced::Nothing).await {
             Ok(next) => version = next,
             Err(error) => return Err(remove_incomplete(pool, object, version, error).await),
         }
@@ -129,9 +132,15 @@ pub async fn upload(
     Ok(version)
 }
 
-/// Writes the next part of an object, unless the user has interrupted the program.
-pub(crate) async fn write_next(pool: &dyn Pool, object: &ObjectId, append: WriteOp) -> Result<u64> {
-    if crate::interrupt::is_set() {
+/// Writes the next part of an object, unless the user has interrupted the program. If the object
+/// replaces an older one, whose data are gone, it is completed first.
+pub(crate) async fn write_next(
+    pool: &dyn Pool,
+    object: &ObjectId,
+    append: WriteOp,
+    replaces: bool,
+) -> Result<u64> {
+    if crate::interrupt::is_set() && !replaces {
         return Err(Error::new(ErrorKind::Unavailable, "interrupted before the object was complete"));
     }
     pool.write(object, append).await.map(|reply| reply.version)

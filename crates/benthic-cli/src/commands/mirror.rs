@@ -6,8 +6,9 @@ use super::cp::between::{self, To};
 use super::cp::plan::{Destination, Sources, Target, Upload};
 use super::cp::{self, CopyArgs, Options, Tally, download, plan};
 use crate::jobs;
-use benthic_core::{Action, Error, ErrorKind, ObjectAddress, ObjectId, Pool, Result};
+use benthic_core::{Action, Error, ErrorKind, ObjectAddress, ObjectId, Pool, Result, Store};
 use benthic_program::exit::{Failure, Outcome};
+use benthic_program::local;
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
 use clap::Args;
@@ -64,15 +65,15 @@ async fn mirror(args: &MirrorArgs, tally: &mut Tally<'_>) -> Outcome {
                     args.source
                 )));
             }
+            let root = Root::new(directory);
             cp::upload_files(sources, paths, &target, true, place.create_pool, options, tally).await?;
             if !may_remove(tally)? {
                 return Ok(());
             }
             let pool = session.pool(&target.pool).await?;
             let is_in_source = |name: String| {
-                let path = plan::local_path(&directory, &name);
-                // No file can have a name that leads outside the directory.
-                async move { blocking(move || path.map_or(Ok(false), |path| is_file(&path))).await }
+                let root = root.clone();
+                async move { blocking(move || root.has_file(&name)).await }
             };
             remove_objects(pool, &target, options, is_in_source, tally).await
         }
@@ -96,7 +97,10 @@ async fn mirror(args: &MirrorArgs, tally: &mut Tally<'_>) -> Outcome {
                                 return Ok(());
                             }
                             let from = session.pool(&source.pool).await?;
-                            let is_in_source = |name: String| is_object(Arc::clone(&from), &source, &name);
+                            let store = session.store().await?;
+                            let is_in_source = |name: String| {
+                                is_object(Arc::clone(&store), Arc::clone(&from), &source, &name)
+                            };
                             let pool = there.pool(&target.pool).await?;
                             remove_objects(pool, &target, options, is_in_source, tally).await
                         })
@@ -124,6 +128,28 @@ fn may_remove(tally: &Tally<'_>) -> Outcome<bool> {
     Ok(true)
 }
 
+/// What was done about an object or file of the target.
+enum Removal {
+    Kept,
+    Removed,
+    /// The whole source is gone, so the command must not remove anything more.
+    NoSource(Error),
+}
+
+async fn remove_unless(
+    is_in_source: impl Future<Output = Result<bool>>,
+    dry_run: bool,
+    remove: impl Future<Output = Result<()>>,
+) -> Result<Removal> {
+    match is_in_source.await {
+        Ok(true) => Ok(Removal::Kept),
+        Ok(false) if dry_run => Ok(Removal::Removed),
+        Ok(false) => remove.await.map(|()| Removal::Removed),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Removal::NoSource(error)),
+        Err(error) => Err(error),
+    }
+}
+
 /// Removes the objects below the target that the source does not have.
 async fn remove_objects<F>(
     pool: Arc<dyn Pool>,
@@ -139,17 +165,14 @@ where
     let job = |(object, name): (ObjectId, String)| {
         let (is_in_source, pool) = (is_in_source(name), Arc::clone(&pool));
         async move {
-            let removed = match is_in_source.await {
-                Ok(false) if options.dry_run => Ok(true),
-                Ok(false) => pool.remove(&object).await.map(|()| true),
-                kept => kept.map(|_| false),
-            };
+            let removed = remove_unless(is_in_source, options.dry_run, pool.remove(&object)).await;
             (object, removed)
         }
     };
     jobs::run(listed, options.limits(tally.session), job, |(object, removed)| match removed {
-        Ok(false) => Ok(()),
-        Ok(true) => tally.add_removed(&target.pool, &object, None),
+        Ok(Removal::Kept) => Ok(()),
+        Ok(Removal::Removed) => tally.add_removed(&target.pool, &object, None),
+        Ok(Removal::NoSource(error)) => Err(error.into()),
         Err(error) => {
             tally.failures.push(ObjectAddress { pool: target.pool.clone(), object }.to_string(), error);
             Ok(())
@@ -167,22 +190,18 @@ async fn remove_files(
 ) -> Outcome {
     let pool = tally.session.pool(&source.pool).await?;
     let pool_name = source.pool.clone();
-    let files = blocking(move || {
-        let paths = if directory.is_dir() { vec![directory] } else { Vec::new() };
-        Ok(plan::plan_files(&paths, &source, true))
-    });
+    let (store, store_directory) = (tally.session.store().await?, tally.session.directory());
+    let files = blocking(move || Ok(plan::plan_removal(&directory, &source, store_directory.as_deref())));
     let files = files.await?;
     for (path, error) in files.refused {
         tally.failures.push(path, error);
     }
     let job = |file: Upload| {
-        let pool = Arc::clone(&pool);
+        let (store, pool) = (Arc::clone(&store), Arc::clone(&pool));
         async move {
-            let removed = match exists(&*pool, &file.object).await {
-                Ok(false) if options.dry_run => Ok(true),
-                Ok(false) => remove_file(&file.path).map(|()| true),
-                kept => kept.map(|_| false),
-            };
+            let is_in_source = exists(&*store, &*pool, &file.object);
+            let remove = async { remove_file(&file.path) };
+            let removed = remove_unless(is_in_source, options.dry_run, remove).await;
             (file, removed)
         }
     };
@@ -193,8 +212,9 @@ async fn remove_files(
         |(file, removed)| {
             let path = file.path.to_string_lossy();
             match removed {
-                Ok(false) => Ok(()),
-                Ok(true) => tally.add_removed(&pool_name, &file.object, Some(&path)),
+                Ok(Removal::Kept) => Ok(()),
+                Ok(Removal::Removed) => tally.add_removed(&pool_name, &file.object, Some(&path)),
+                Ok(Removal::NoSource(error)) => Err(error.into()),
                 Err(error) => {
                     tally.failures.push(path, error);
                     Ok(())
@@ -207,6 +227,7 @@ async fn remove_files(
 
 /// Returns whether an object with this name is below a prefix.
 fn is_object(
+    store: Arc<dyn Store>,
     pool: Arc<dyn Pool>,
     below: &Target,
     name: &str,
@@ -214,29 +235,56 @@ fn is_object(
     let object = ObjectId::in_namespace(below.namespace.clone(), below.below() + name);
     async move {
         match object {
-            Ok(object) => exists(&*pool, &object).await,
+            Ok(object) => exists(&*store, &*pool, &object).await,
             // The prefix makes the name too long for an object.
             Err(_) => Ok(false),
         }
     }
 }
 
-async fn exists(pool: &dyn Pool, object: &ObjectId) -> Result<bool> {
+/// # Errors
+/// `NotFound` if there is no such pool any more.
+async fn exists(store: &dyn Store, pool: &dyn Pool, object: &ObjectId) -> Result<bool> {
     match pool.stat(object).await {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            store.open_pool(pool.name()).await.map(|_| false)
+        }
         found => found.map(|_| true),
     }
 }
 
-fn is_file(path: &Path) -> Result<bool> {
-    match fs::metadata(path) {
-        Ok(metadata) => Ok(metadata.is_file()),
-        Err(error) if matches!(error.kind(), Io::NotFound | Io::NotADirectory | Io::InvalidFilename) => {
-            Ok(false)
+/// The directory that is the source.
+#[derive(Clone)]
+struct Root {
+    path: PathBuf,
+    identity: Option<(u64, u64)>,
+}
+
+impl Root {
+    fn new(path: PathBuf) -> Root {
+        Root { identity: local::identity(&path), path }
+    }
+
+    /// Returns whether there is a file of this name below the directory.
+    ///
+    /// # Errors
+    /// `NotFound` if the directory is not there any more, for example after an unmount.
+    fn has_file(&self, name: &str) -> Result<bool> {
+        // No file can have a name that leads outside the directory.
+        let Ok(path) = plan::local_path(&self.path, name) else { return Ok(false) };
+        match fs::metadata(&path) {
+            Ok(metadata) => return Ok(metadata.is_file()),
+            Err(error) if matches!(error.kind(), Io::NotFound | Io::NotADirectory | Io::InvalidFilename) => {}
+            Err(error) => {
+                let message = "cannot look up the file";
+                return Err(Error::io(Action::Admin, message, error).with("path", path.display()));
+            }
         }
-        Err(error) => {
-            Err(Error::io(Action::Admin, "cannot look up the file", error).with("path", path.display()))
+        if local::identity(&self.path) == self.identity {
+            return Ok(false);
         }
+        let message = "the source directory is gone, so nothing more is removed";
+        Err(Error::new(ErrorKind::NotFound, message).with("path", self.path.display()))
     }
 }
 

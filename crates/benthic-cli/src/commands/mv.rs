@@ -3,7 +3,7 @@
 use super::cp::between::{self, To};
 use super::cp::{Options, PlaceArgs, Tally, plan};
 use crate::jobs;
-use benthic_program::exit::Outcome;
+use benthic_program::exit::{Failure, Outcome};
 use benthic_program::session::Session;
 use clap::Args;
 
@@ -45,6 +45,11 @@ pub async fn run(args: MvArgs, session: &Session) -> Outcome {
         dry_run: false,
         outage_wait: jobs::OUTAGE_WAIT,
     };
+    if args.place.is_to_memory() {
+        let message =
+            "a store in memory ends with the command, so nothing can be moved there; use `benthic cp`";
+        return Err(Failure::Usage(message.to_owned()));
+    }
     let mut tally = Tally::new(session, "moved");
     let moved = args.place.in_store(session, async |there| {
         let to = To { there, target, create_pool: args.place.create_pool, moves: true };

@@ -1,8 +1,11 @@
 //! cp and mv from objects to objects.
 
-use crate::support::{Home, pattern};
+use crate::support::{Home, Running, failed, pattern, printed};
+use benthic_testkit::mounts::{mounted, skipped};
 use serde_json::{Value, json};
 use std::fs::File;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
 const MIB: u64 = 1024 * 1024;
 
@@ -215,4 +218,78 @@ fn unclear_copies_and_moves_are_refused() {
     assert!(stderr.contains("p/other/b: another source has the same name"), "{stderr}");
     assert!(home.fails(3, &["cp", "p/a", "nopool:/x"]).contains("no such pool"));
     assert_eq!(names(&home, "p"), ["a", "d/b", "d/e/c", "other/b", "to/b", "to/c", "twice/b"]);
+}
+
+#[test]
+fn crossing_moves_leave_an_object() {
+    let home = Home::with_pool();
+    home.file("data", pattern(100 << 20));
+    for _ in 0..3 {
+        home.ok(&["put", "p/a", "data"]);
+        home.ok(&["put", "p/b", "data"]);
+        let moves = [["mv", "p/a", "p/b"], ["mv", "p/b", "p/a"]];
+        let mut running = moves.map(|args| Running::start(home.command(&args)));
+        for one in &mut running {
+            one.ends_within(Duration::from_secs(60));
+        }
+        assert_ne!(home.ok(&["ls", "p"]), "");
+    }
+}
+
+#[test]
+fn a_store_is_recognised_through_another_mount() {
+    let home = Home::with_pool();
+    home.pipe(&["put", "p/a", "-"], b"data");
+    std::fs::create_dir(home.path("mnt")).unwrap();
+    let run = |args: &[&str]| {
+        let mut command = mounted("mount --bind benthic-data mnt")?;
+        let program = home.command(args);
+        command.arg(program.get_program()).args(program.get_args()).current_dir(home.dir());
+        Some(command.env_remove("BENTHIC_STORE").output().unwrap())
+    };
+    let Some(copied) = run(&["cp", "p/a", "p/a", "--to-store", "file:./mnt"]) else {
+        return skipped("a_store_is_recognised_through_another_mount");
+    };
+    assert!(failed(&copied, 1).contains("source and destination are the same object"));
+    for args in [
+        &["mirror", "p/x", "p", "--remove", "--to-store", "file:./mnt"][..],
+        &["mv", "-r", "p/x", "p/x/y", "--to-store", "file:./mnt"],
+    ] {
+        assert!(failed(&run(args).unwrap(), 2).contains("source and destination overlap"), "{args:?}");
+    }
+    assert_eq!(home.ok(&["get", "p/a", "-"]), "data");
+}
+
+#[test]
+fn a_written_object_is_no_copy_any_more() {
+    let home = Home::with_pool();
+    home.pipe(&["put", "p/src", "-"], b"aaaa");
+    home.ok(&["cp", "p/src", "p/dst"]);
+    home.pipe(&["put", "p/dst", "-"], b"bbbb");
+    assert!(home.ok(&["cp", "p/src", "p/dst"]).starts_with("copied 1 "));
+    assert_eq!(home.ok(&["get", "p/dst", "-"]), "aaaa");
+}
+
+#[test]
+fn a_move_refuses_what_would_lose_the_object() {
+    let home = Home::with_pool();
+    home.pipe(&["put", "p/a", "-"], b"data");
+    assert!(home.fails(2, &["mv", "p/a", "p/a", "--to-store", "mem:", "--create-pool"]).contains("memory"));
+    assert!(home.fails(2, &["cp", "p/a", ""]).contains("the destination is empty"));
+    assert_eq!(home.ok(&["get", "p/a", "-"]), "data");
+}
+
+#[test]
+fn a_file_keeps_its_permissions_and_an_unfinished_one_is_no_source() {
+    let home = Home::with_pool();
+    home.pipe(&["put", "p/a", "-"], b"data");
+    let file = home.file("d/private", "old");
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
+    home.ok(&["get", "p/a", "d/private"]);
+    let mode = std::fs::metadata(&file).unwrap().permissions().mode() & 0o777;
+    assert_eq!((home.read("d/private"), mode), (b"data".to_vec(), 0o600));
+    home.file("d/.x1.benthic-part", "half");
+    let run = home.run(&["cp", "-r", "d", "p/d"]);
+    assert!(printed(&run, &[]).starts_with("copied 1 "), "{run:?}");
+    assert!(String::from_utf8_lossy(&run.stderr).contains("a file of an unfinished copy"), "{run:?}");
 }

@@ -1,7 +1,8 @@
 //! mirror.
 
-use crate::support::{Home, tree};
+use crate::support::{Home, Running, json_lines, tree};
 use std::fs;
+use std::time::Duration;
 
 fn names(home: &Home, pool: &str) -> Vec<String> {
     let mut names: Vec<String> = home.ok(&["ls", pool]).lines().map(str::to_owned).collect();
@@ -125,4 +126,67 @@ fn nothing_is_removed_after_a_failure_or_for_an_empty_source() {
     home.fails(2, &["mirror", "d/sub/b", "p/x"]);
     home.fails(2, &["mirror", "d", "./other"]);
     home.fails(2, &["mirror", "d", "p/x", "--to-store", "file:other"]);
+}
+
+#[test]
+fn the_store_is_never_a_source_or_target_of_its_own_copies() {
+    let home = Home::with_pool();
+    for name in ["a", "b"] {
+        home.pipe(&["put", &format!("p/x/{name}"), "-"], name.as_bytes());
+    }
+    home.file("stray", "not in the source");
+    assert!(home.ok(&["mirror", "p/x", ".", "--remove"]).contains("removed 1,"));
+    assert_eq!((home.read("a"), home.path("stray").exists()), (b"a".to_vec(), false));
+    assert_eq!(home.ok(&["ls", "p"]), "x/a\nx/b\n");
+    // Nothing of the store is uploaded, and no object replaces a part of it.
+    assert!(home.ok(&["cp", "-r", ".", "p/all"]).starts_with("copied 2 "));
+    for directory in ["benthic-data", "benthic-data/kv"] {
+        assert!(home.fails(1, &["cp", "-r", directory, "p/own"]).contains("a part of the store"));
+        assert!(home.fails(1, &["mirror", "p/x", directory, "--remove"]).contains("a part of the store"));
+    }
+    home.pipe(&["put", "p/in/benthic-data/format", "-"], b"damage");
+    home.pipe(&["put", "p/in/benthic-data/new/file", "-"], b"damage");
+    let refused = home.fails(1, &["cp", "-r", "p/in", "."]);
+    assert_eq!(refused.matches("this path is a part of the store").count(), 2, "{refused}");
+    assert!(home.ok(&["fsck"]).contains("0 findings"));
+}
+
+#[test]
+fn a_source_that_disappears_removes_nothing() {
+    let home = Home::with_pool();
+    let files = 1_000;
+    for index in 0..files {
+        home.file(&format!("d/{index:04}"), "");
+        home.file(&format!("more/{index:04}"), "");
+        home.file(&format!("more/only-{index:04}"), "");
+    }
+    // Acts when the first removal is reported. Returns the numbers of removals and of failures.
+    let interfere = |args: &[&str], act: &dyn Fn()| {
+        let mut command = Running::start(home.command(&[&["--json"], args].concat()));
+        let lines = command.stdout.iter().map(|line| json_lines(line.as_bytes()).remove(0));
+        let mut removed = 0;
+        for _line in lines.filter(|line| line["status"] == "removed") {
+            if removed == 0 {
+                act();
+            }
+            removed += 1;
+        }
+        assert_eq!(command.ends_within(Duration::from_secs(60)).code(), Some(3), "{args:?}");
+        removed
+    };
+    home.ok(&["cp", "-r", "more", "p/x"]);
+    let removed = interfere(&["mirror", "d", "p/x", "--remove", "--jobs", "1"], &|| {
+        std::fs::rename(home.path("d"), home.path("gone")).unwrap();
+    });
+    let left = home.ok(&["ls", "p", "--prefix", "x/"]).lines().count();
+    assert!(left >= files, "{left} objects are left");
+    assert_eq!(left, 2 * files - removed);
+
+    home.ok(&["pool", "create", "q"]);
+    home.ok(&["cp", "-r", "gone", "q"]);
+    let removed = interfere(&["mirror", "q", "more", "--remove", "--jobs", "1"], &|| {
+        home.ok(&["pool", "rm", "q", "--yes", "q"]);
+    });
+    let left = std::fs::read_dir(home.path("more")).unwrap().count();
+    assert!(left >= files && left == 2 * files - removed, "{left} files are left");
 }

@@ -53,6 +53,9 @@ pub async fn run(
     if !options.dry_run {
         there.check_writable().await?;
     }
+    if moves {
+        tally.session.check_writable().await?;
+    }
     let memory = Arc::new(Semaphore::new(upload::MEMORY_KIB as usize));
     let object_of = |name: &str| {
         let name = if recursive {
@@ -123,6 +126,9 @@ impl Job<'_> {
             }
         }
         if moves {
+            if let Some(target) = target.filter(|_| unchanged) {
+                claim(to, target.version, &source).await?;
+            }
             remove_source(from, source.version).await?;
             unchanged = false;
         }
@@ -133,6 +139,19 @@ impl Job<'_> {
 /// Another client changed the source or the target during the copy.
 fn is_race(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Conflict | ErrorKind::AlreadyExists)
+}
+
+/// Gives an equal target a new version, so that a move in the other direction, which has read the old
+/// version, does not remove the target as its own source.
+async fn claim(to: Location<'_>, version: u64, source: &Snapshot) -> Result<()> {
+    let op = WriteOp::new().assert_version(version).set_xattr(COPIED_XATTR, source.record());
+    match to.pool.write(to.object, op).await {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let message = "another client removed the target during the move; repeat the command";
+            Err(Error::new(ErrorKind::Conflict, message).with_source(error))
+        }
+        claimed => claimed.map(drop),
+    }
 }
 
 async fn remove_source(from: Location<'_>, version: u64) -> Result<()> {

@@ -28,14 +28,36 @@ pub async fn run(
     let path_of = |name: &str| {
         if into_directory { plan::local_path(destination, name) } else { Ok(destination.to_owned()) }
     };
-    let job = move |pool: Arc<dyn Pool>, object: ObjectId, path: PathBuf| async move {
-        jobs::until_stopped(Action::Read, copy(&*pool, &object, &path, options)).await
+    let store = tally.session.directory().map(Arc::from);
+    let job = move |pool: Arc<dyn Pool>, object: ObjectId, path: PathBuf| {
+        let store = store.clone();
+        async move {
+            check_target(&path, into_directory, store).await?;
+            jobs::until_stopped(Action::Read, copy(&*pool, &object, &path, options)).await
+        }
     };
     let report = |tally: &mut Tally<'_>, from: &ObjectAddress, path: &PathBuf, copied: &Copied| {
         tally.pool.clone_from(&from.pool);
         tally.add(&from.object, ("path", &path.to_string_lossy()), copied)
     };
     copy_objects(sources, recursive, options, tally, path_of, job, report).await
+}
+
+/// Refuses to replace a part of the store, and to write into a pipe or device below a directory.
+async fn check_target(path: &Path, in_directory: bool, store: Option<Arc<Path>>) -> Result<()> {
+    let target = path.to_owned();
+    let refused = blocking(move || {
+        if store.is_some_and(|store| plan::is_inside(&target, &store)) {
+            return Ok(Some("this path is a part of the store; choose another destination"));
+        }
+        let is_special = fs::metadata(&target).is_ok_and(|found| !found.is_file() && !found.is_dir());
+        Ok((in_directory && is_special)
+            .then_some("a pipe or device has this name; `benthic get` writes to it"))
+    });
+    match refused.await? {
+        Some(message) => Err(Error::new(ErrorKind::InvalidArgument, message).with("path", path.display())),
+        None => Ok(()),
+    }
 }
 
 async fn copy(pool: &dyn Pool, object: &ObjectId, path: &Path, options: Options) -> Result<Copied> {

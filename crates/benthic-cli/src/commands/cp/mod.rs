@@ -16,6 +16,7 @@ use benthic_program::progress::Progress;
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
 use benthic_program::units;
+use benthic_program::uri::StoreUri;
 use between::To;
 use clap::Args;
 use futures::TryStreamExt;
@@ -69,7 +70,8 @@ Outages: the command stops when the store has not answered for the time of --out
 store is full. It lists the files that failed, and counts those that it did not try. Repeat the command to \
 continue.
 
-With --json, the command prints a line for each file as soon as it is durable. It lists failures at the end.
+With --json, the command prints a line for each file as soon as it is complete, and in a store also durable. It \
+lists failures at the end.
 
 Examples:
   benthic cp cat.jpg photos/cats/
@@ -279,6 +281,11 @@ impl PlaceArgs {
         }
     }
 
+    /// Whether `--to-store` is a store in memory.
+    pub fn is_to_memory(&self) -> bool {
+        self.to_store.as_ref().is_some_and(|uri| matches!(uri.parse(), Ok(StoreUri::Mem)))
+    }
+
     /// Parses the destination of files, which is in the store of `--store`.
     pub fn destination_of_files(&self, source: &str, text: &str) -> Outcome<Target> {
         if self.to_store.is_none() {
@@ -363,8 +370,8 @@ pub async fn upload_files(
         ClassHost::Local => options,
         ClassHost::Cluster => Options { began_unix_ns: u64::MAX, ..options },
     };
-    let target = target.clone();
-    let plan = blocking(move || Ok(plan::plan_files(&paths, &target, recursive))).await?;
+    let (target, store) = (target.clone(), tally.session.directory());
+    let plan = blocking(move || Ok(plan::plan_files(&paths, &target, recursive, store.as_deref()))).await?;
     upload::run(pool, plan, options, tally).await
 }
 

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const LINK: &str = "a symbolic link to a directory";
+const PART: &str = "a file of an unfinished copy";
 const SPECIAL: &str = "an entry that is neither file nor directory";
 
 /// A pool, a namespace in it, and a name or prefix of names. Its text form is POOL/PREFIX or
@@ -129,6 +130,9 @@ pub enum Destination {
 /// Determines whether objects go to files or to other objects. A text that begins with the name of a
 /// pool is an address. If it also begins with the name of a file or directory, that is a usage error.
 pub fn destination(text: &str, pools: &[String]) -> Result<Destination, Failure> {
+    if text.is_empty() {
+        return Err(Failure::Usage("the destination is empty; . is this directory".to_owned()));
+    }
     let first = text.split('/').next().unwrap_or(text);
     if is_path(text) || !(is_address(text) || pools.iter().any(|name| name == first)) {
         return Ok(Destination::Path(PathBuf::from(text)));
@@ -218,7 +222,7 @@ impl fmt::Display for Skipped {
 
 /// Warns about skipped paths: prints the first of each kind, and the number of the others.
 pub fn warn_of_skipped(skipped: &[Skipped], out: &Output) {
-    for kind in [LINK, SPECIAL] {
+    for kind in [LINK, PART, SPECIAL] {
         let mut of_kind = skipped.iter().filter(|skipped| skipped.kind == kind);
         let Some(first) = of_kind.next() else { continue };
         let mut others = 0;
@@ -242,6 +246,8 @@ pub struct Plan {
     pub skipped: Vec<Skipped>,
     names: HashSet<ObjectId>,
     excluded: HashSet<PathBuf>,
+    /// Also lists files that are too large for an object.
+    any_size: bool,
 }
 
 impl Plan {
@@ -260,9 +266,8 @@ impl Plan {
     }
 
     fn add(&mut self, path: &Path, target: &Target, name: Result<String>, metadata: &Metadata) {
-        let object = local::check_size(metadata.len())
-            .and(name)
-            .and_then(|name| ObjectId::in_namespace(target.namespace.clone(), name));
+        let size = if self.any_size { Ok(()) } else { local::check_size(metadata.len()) };
+        let object = size.and(name).and_then(|name| ObjectId::in_namespace(target.namespace.clone(), name));
         match object {
             Ok(object) if !self.names.insert(object.clone()) => {
                 let error = invalid("another source has the same object name");
@@ -304,6 +309,7 @@ impl Plan {
                 Err(error) => self.refuse(&path, unreadable(&path, error)),
                 Ok(metadata) if metadata.is_dir() && is_link => self.skip(path, LINK),
                 Ok(metadata) if metadata.is_dir() => self.walk(&path, &relative, target),
+                Ok(_) if local::is_part(&entry.file_name()) => self.skip(path, PART),
                 Ok(metadata) if metadata.is_file() => {
                     let name = utf8_name(&relative).map(|name| target.below() + &name);
                     self.add(&path, target, name, &metadata);
@@ -322,13 +328,35 @@ fn unreadable(path: &Path, error: std::io::Error) -> Error {
     local::failed("cannot read this file or directory", path)(error)
 }
 
-/// Plans the copy of files and, if `recursive`, of directories. Blocks.
-pub fn plan_files(paths: &[PathBuf], target: &Target, recursive: bool) -> Plan {
+/// The path of the directory `inner` below `root`, if it is there. It is empty if they are the same.
+pub fn below(inner: &Path, root: &Path) -> Option<PathBuf> {
+    let (inner, real_root) = (fs::canonicalize(inner).ok()?, fs::canonicalize(root).ok()?);
+    inner.strip_prefix(real_root).ok().map(Path::to_owned)
+}
+
+/// Whether the path is the directory or inside it. The last parts of the path need not exist.
+pub fn is_inside(path: &Path, directory: &Path) -> bool {
+    let real = path.ancestors().find_map(|part| {
+        let part = if part.as_os_str().is_empty() { Path::new(".") } else { part };
+        fs::canonicalize(part).ok()
+    });
+    real.is_some_and(|real| real.starts_with(directory))
+}
+
+/// Plans the copy of files and, if `recursive`, of directories, but not of `store`, the directory of
+/// the store itself. Blocks.
+pub fn plan_files(paths: &[PathBuf], target: &Target, recursive: bool, store: Option<&Path>) -> Plan {
     let mut plan = Plan::default();
     for path in paths {
         match fs::metadata(path) {
             Err(error) => plan.refuse(path, unreadable(path, error)),
-            Ok(metadata) if metadata.is_dir() && recursive => plan.add_directory(path, target),
+            Ok(_) if store.is_some_and(|store| is_inside(path, store)) => {
+                plan.refuse(path, invalid("this is a part of the store"));
+            }
+            Ok(metadata) if metadata.is_dir() && recursive => {
+                plan.exclude(store.and_then(|store| below(store, path)).map(|inner| path.join(inner)));
+                plan.add_directory(path, target);
+            }
             Ok(metadata) if metadata.is_dir() => {
                 plan.refuse(path, invalid("this is a directory; -r copies its files"));
             }
@@ -345,6 +373,17 @@ pub fn plan_files(paths: &[PathBuf], target: &Target, recursive: bool) -> Plan {
                 plan.refuse(path, invalid("this is neither file nor directory; `benthic put` reads pipes"));
             }
         }
+    }
+    plan
+}
+
+/// Lists the files below a directory that may be removed because no object of the target has their
+/// name. Blocks.
+pub fn plan_removal(directory: &Path, target: &Target, store: Option<&Path>) -> Plan {
+    let mut plan = Plan { any_size: true, ..Plan::default() };
+    plan.exclude(store.and_then(|store| below(store, directory)).map(|inner| directory.join(inner)));
+    if directory.is_dir() && !store.is_some_and(|store| is_inside(directory, store)) {
+        plan.add_directory(directory, target);
     }
     plan
 }

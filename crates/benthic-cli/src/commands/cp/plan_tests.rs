@@ -63,7 +63,7 @@ fn objects_are_named_after_their_files() {
     fs::write(&file, "data").unwrap();
     fs::write(root.join("d/g"), "").unwrap();
     let names = |paths: &[PathBuf], text: &str, recursive: bool| -> Vec<String> {
-        let plan = plan_files(paths, &to(text), recursive);
+        let plan = plan_files(paths, &to(text), recursive, None);
         assert!(plan.refused.is_empty(), "{:?}", plan.refused);
         plan.uploads.iter().map(|upload| upload.object.to_string()).collect()
     };
@@ -88,7 +88,7 @@ fn a_plan_lists_refused_and_skipped_paths() {
     symlink(root.join("nowhere"), root.join("dangling")).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(root.join("socket")).unwrap();
 
-    let plan = plan_files(&[root.to_owned(), root.join("sub")], &to("p"), true);
+    let plan = plan_files(&[root.to_owned(), root.join("sub")], &to("p"), true, None);
     let names: Vec<&str> = plan.uploads.iter().map(|upload| upload.object.name()).collect();
     assert_eq!(names, ["sub/a", "to-file", "a"]);
     let mut refused: Vec<(&str, ErrorKind)> =
@@ -104,9 +104,9 @@ fn a_plan_lists_refused_and_skipped_paths() {
     );
     assert_eq!(plan.skipped.len(), 2, "{:?}", plan.skipped);
 
-    let twice = plan_files(&[root.join("sub/a"), root.join("sub/a")], &to("p"), false);
+    let twice = plan_files(&[root.join("sub/a"), root.join("sub/a")], &to("p"), false, None);
     assert_eq!((twice.uploads.len(), twice.refused.len()), (1, 1));
-    let directory = plan_files(&[root.join("sub")], &to("p"), false);
+    let directory = plan_files(&[root.join("sub")], &to("p"), false, None);
     assert_eq!((directory.uploads.len(), directory.refused.len()), (0, 1));
 }
 

@@ -4,7 +4,7 @@ use super::plan::{self, Plan, Upload};
 use super::{Copied, Options, Tally};
 use crate::jobs;
 use benthic_classes::digest::{Algorithm, Hasher};
-use benthic_core::{Action, Error, ErrorKind, ObjectId, Pool, Result, WriteOp, limits};
+use benthic_core::{Action, Clock, Error, ErrorKind, ObjectId, Pool, Result, SystemClock, WriteOp, limits};
 use benthic_program::exit::Outcome;
 use benthic_program::interrupt;
 use benthic_program::local::{self, Content};
@@ -92,7 +92,9 @@ async fn copy(pool: &dyn Pool, upload: &Upload, options: Options, memory: &Semap
         return Ok(unchanged);
     }
     let replaced = known.as_ref().map_or(Replaced::Nothing, |known| Replaced::Version(known.version));
-    let is_new = known.as_ref().is_some_and(|known| known.stat.modified_unix_ns >= options.began_unix_ns);
+    // A time in the future comes from a clock that was wrong.
+    let since_began = options.began_unix_ns..=SystemClock.unix_ns();
+    let is_new = known.as_ref().is_some_and(|known| since_began.contains(&known.stat.modified_unix_ns));
     let _memory = memory.acquire_many(kib(upload.size_bytes)).await;
     let path = upload.path.clone();
     let (data, source) = blocking(move || read(&path)).await?;

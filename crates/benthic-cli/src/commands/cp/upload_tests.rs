@@ -14,7 +14,7 @@ async fn copy(pool: Arc<dyn Pool>, content: &str) -> Result<bool, ErrorKind> {
     let here = tempfile::tempdir().unwrap();
     std::fs::write(here.path().join("f"), content).unwrap();
     let target = Target { pool: "p".to_owned(), namespace: String::new(), prefix: String::new() };
-    let plan = plan::plan_files(&[here.path().join("f")], &target, false);
+    let plan = plan::plan_files(&[here.path().join("f")], &target, false, None);
     let options = Options {
         jobs: 1,
         checksum: false,

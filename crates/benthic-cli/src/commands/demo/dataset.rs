@@ -1,7 +1,7 @@
 //! The files of the demo: a directory of the user, or generated files together with those of a
 //! clone. All functions block.
 
-use crate::commands::cp::plan::{Plan, Target};
+use crate::commands::cp::plan::{Plan, Target, below};
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::noise::Noise;
 use benthic_program::{interrupt, local, units};
@@ -89,17 +89,11 @@ fn plan(roots: &[(&str, &Path)], excluded: &[&str], store: Option<&Path>) -> Pla
     let mut plan = Plan::default();
     for (prefix, root) in roots {
         plan.exclude(excluded.iter().map(|name| root.join(name)));
-        plan.exclude(store.and_then(|store| below(store, root)));
+        plan.exclude(store.and_then(|store| below(store, root)).map(|inner| root.join(inner)));
         let target = Target { pool: String::new(), namespace: String::new(), prefix: (*prefix).to_owned() };
         plan.add_directory(root, &target);
     }
     plan
-}
-
-/// The path of the store below `root`, if it is there.
-fn below(store: &Path, root: &Path) -> Option<PathBuf> {
-    let (store, real_root) = (fs::canonicalize(store).ok()?, fs::canonicalize(root).ok()?);
-    store.strip_prefix(real_root).ok().map(|relative| root.join(relative))
 }
 
 fn clone_root() -> Option<PathBuf> {
