@@ -9,12 +9,12 @@ use arrow::json::WriterBuilder;
 use arrow::json::writer::LineDelimited;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use arrow::util::pretty::pretty_format_batches_with_schema;
-use benthic_core::Error;
+use benthic_core::{Error, ErrorKind};
 use benthic_program::exit::Outcome;
 use benthic_program::output::Output;
 use benthic_program::progress::Progress;
 use benthic_program::units;
-use benthic_sql::errors::from_datafusion;
+use benthic_sql::errors::{external, from_datafusion};
 use benthic_sql::work::Work;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
@@ -23,6 +23,7 @@ use futures::TryStreamExt;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -219,7 +220,16 @@ impl Encoder {
     fn new(format: Format, schema: SchemaRef) -> Result<Encoder> {
         Ok(match format {
             Format::Table | Format::Csv => Encoder::Csv { has_names: false, schema },
-            Format::Json => Encoder::Json,
+            Format::Json => {
+                let mut names = HashSet::new();
+                if let Some(twice) = schema.fields().iter().find(|field| !names.insert(field.name())) {
+                    let message =
+                        "two columns have the same name, which JSON cannot tell apart; name one with AS";
+                    let error = Error::new(ErrorKind::InvalidArgument, message);
+                    return Err(external(error.with("column", twice.name())));
+                }
+                Encoder::Json
+            }
             Format::Arrow => Encoder::Arrow(Box::new(StreamWriter::try_new(Vec::new(), &schema)?)),
             Format::Parquet => {
                 let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();

@@ -256,3 +256,44 @@ fn a_value_without_a_text_is_an_error_in_every_output() {
     assert_eq!(home.json(&["sql", "SELECT 'ERROR: none' AS text"])[0]["text"], "ERROR: none");
     assert_eq!(rows(&home, "SELECT count(*) FROM 'd.parquet'"), ["2"]);
 }
+
+#[test]
+fn a_file_without_values_does_not_turn_numbers_into_text() {
+    let home = home();
+    home.file("csv/a.csv", "a,b\n9,x\n10,y\n");
+    home.file("csv/b.csv", "a,b\n");
+    home.file("csv/c.csv", "a,b\n,z\n");
+    home.file("json/a.json", "{\"a\":null}\n");
+    home.file("json/b.json", "{\"a\":9}\n{\"a\":10}\n");
+    for directory in ["csv", "json"] {
+        assert_eq!(rows(&home, &format!("SELECT max(a), min(a) FROM '{directory}'")), ["10,9"]);
+    }
+    home.file("none.csv", "a\n\"\"\n");
+    assert!(rows(&home, "DESCRIBE 'none.csv'")[0].starts_with("a,Utf8"));
+    let store = EmbeddedStore::open(&home.path("benthic-data"), true, Options::default()).unwrap();
+    block_on(store.create_pool("lake")).unwrap();
+    store.close().unwrap();
+    home.ok(&["table", "create", "lake/t", "csv/b.csv", "csv/c.csv", "csv/a.csv"]);
+    assert_eq!(rows(&home, "SELECT max(a), count(*) FROM lake.t"), ["10,3"]);
+}
+
+#[test]
+fn an_open_quote_is_an_error_that_names_its_line() {
+    let home = home();
+    home.file("open.csv", "a,b\n1,x\"y\n2,\"two \"\"lines\"\"\nhere\"\n3,\"open\n4,5\n");
+    let error = home.fails_with("invalid_argument", &["sql", "SELECT count(*) FROM 'open.csv'"]);
+    assert_eq!(
+        (&error["message"], &error["context"]["line"]),
+        (&"a quote is not closed".into(), &"5".into())
+    );
+    home.file("closed.csv", "a,b\n1,x\"y\n2,\"two \"\"lines\"\"\nhere\"\n3,\"\"");
+    assert_eq!(rows(&home, "SELECT count(*) FROM 'closed.csv'"), ["3"]);
+}
+
+#[test]
+fn json_cannot_have_two_columns_of_one_name() {
+    let home = home();
+    let sql = "SELECT x.a, y.a FROM (VALUES (1)) AS x(a), (VALUES (2)) AS y(a)";
+    assert!(home.fails(6, &["sql", "--output", "json", sql]).contains("name one with AS"));
+    assert_eq!(rows(&home, sql), ["1,2"]);
+}

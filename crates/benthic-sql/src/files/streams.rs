@@ -3,7 +3,7 @@
 use super::local_file::LocalFile;
 use crate::columns::{check_names, schema_in_queries, union_by_name};
 use crate::errors::{external, from_datafusion};
-use crate::input::{Format, Input, Options, Source, feed};
+use crate::input::{Format, Input, Options, Source, feed, text_if_unknown};
 use arrow::array::{RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -36,7 +36,12 @@ pub(super) fn table(format: Format, mut files: Vec<LocalFile>, partitions: usize
         });
         columns = Some(merged.map_err(|error| error.with("path", file.path().display()))?);
     }
-    let schema = Arc::new(columns.unwrap_or_else(Schema::empty));
+    let columns = columns.unwrap_or_else(Schema::empty);
+    let schema = Arc::new(match format {
+        Format::Arrow => columns,
+        // No file has a value of such a column.
+        _ => schema_in_queries(&text_if_unknown(&columns)),
+    });
     let known = match format {
         // An Arrow file has types of its own, also those that tables do not have.
         Format::Arrow => Schema::new(vec![Field::new("unused", DataType::Boolean, true)]),

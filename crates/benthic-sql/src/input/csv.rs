@@ -1,7 +1,8 @@
 //! CSV files with a header line.
 
 use super::exact;
-use super::reader::{Batch, Raw, Reader, format_error, unreadable};
+use super::quotes::Quotes;
+use super::reader::{Batch, Raw, Reader, format_error, text_if_unknown, unreadable};
 use super::text::{SAMPLE_ROWS, Text};
 use arrow::array::RecordBatch;
 use arrow::csv::reader::{BufReader, Format, ReaderBuilder};
@@ -60,7 +61,7 @@ impl Reader for Csv {
         self: Box<Self>,
         known: &TableSchema,
     ) -> Result<Box<dyn Iterator<Item = Result<Batch>> + Send>> {
-        let guessed = self.schema()?;
+        let guessed = text_if_unknown(self.schema()?.as_ref());
         let mut wanted = Vec::new();
         for field in guessed.fields() {
             let data_type = match known.by_name(field.name()) {
@@ -90,7 +91,8 @@ impl Reader for Csv {
             builder = builder.with_null_regex(null);
         }
         let Text { reader, meter, .. } = self.text;
-        let buffered = std::io::BufReader::with_capacity(256 * 1024, reader);
+        let quotes = Quotes::new(reader, self.delimiter);
+        let buffered = std::io::BufReader::with_capacity(256 * 1024, quotes);
         let mut reader: BufReader<_> =
             builder.build_buffered(buffered).map_err(|error| format_error(UNREADABLE, error))?;
         // Line 1 is the header.
@@ -124,11 +126,9 @@ fn convert_batch(batch: &RecordBatch, wanted: &SchemaRef, line: usize) -> Result
     RecordBatch::try_new(Arc::clone(wanted), columns).map_err(|error| format_error(UNREADABLE, error))
 }
 
-/// Generalizes an inferred type so that later rows are likely to fit: text for unknown types, and
-/// microseconds for timestamps.
+/// Generalizes an inferred type so that later rows are likely to fit: microseconds for timestamps.
 fn widen_guess(data_type: &DataType) -> DataType {
     match data_type {
-        DataType::Null => DataType::Utf8,
         DataType::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, zone) => {
             DataType::Timestamp(TimeUnit::Microsecond, zone.clone())
         }

@@ -1,7 +1,7 @@
 //! JSON lines: one object per line.
 
 use super::exact;
-use super::reader::{BATCH_BYTES, BATCH_ROWS, Batch, Raw, Reader, format_error, unreadable};
+use super::reader::{BATCH_BYTES, BATCH_ROWS, Batch, Raw, Reader, format_error, text_if_unknown, unreadable};
 use super::text::{Meter, Metered, SAMPLE_ROWS, Text};
 use arrow::array::{Array, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
@@ -84,7 +84,14 @@ impl Reader for Json {
         let columns =
             known.columns().iter().map(|column| Field::new(&column.name, column.data_type.clone(), true));
         let mut wanted: Vec<Field> = columns.collect();
-        wanted.extend(self.sample_fields()?.into_iter().filter(|field| !known.has_name(field.name())));
+        let guessed = text_if_unknown(&Schema::new(self.sample_fields()?));
+        wanted.extend(
+            guessed
+                .fields()
+                .iter()
+                .map(|field| field.as_ref().clone())
+                .filter(|field| !known.has_name(field.name())),
+        );
         let wanted = Arc::new(Schema::new(wanted));
         let as_read = wanted
             .fields()
@@ -196,15 +203,20 @@ fn too_long() -> Error {
         .with("len_bytes_max", LINE_BYTES_MAX)
 }
 
-/// Normalizes an inferred field: an all-null column becomes text, and struct fields are sorted by
+/// Normalizes an inferred field: nulls in lists and structs become text, and struct fields are sorted by
 /// name because their inferred order is arbitrary.
 fn normalize_field(field: &FieldRef) -> Field {
+    fn inner(field: &FieldRef) -> Field {
+        match field.data_type() {
+            DataType::Null => Field::new(field.name(), DataType::Utf8, true),
+            _ => normalize_field(field),
+        }
+    }
     fn data_type(given: &DataType) -> DataType {
         match given {
-            DataType::Null => DataType::Utf8,
-            DataType::List(element) => DataType::List(Arc::new(normalize_field(element))),
+            DataType::List(element) => DataType::List(Arc::new(inner(element))),
             DataType::Struct(fields) => {
-                let mut fields: Vec<Field> = fields.iter().map(normalize_field).collect();
+                let mut fields: Vec<Field> = fields.iter().map(inner).collect();
                 fields.sort_by(|a, b| a.name().cmp(b.name()));
                 DataType::Struct(Fields::from(fields))
             }

@@ -10,11 +10,12 @@ mod exact;
 mod feed;
 mod json;
 mod parquet;
+mod quotes;
 mod reader;
 mod text;
 
 pub use feed::{Feed, Input, feed};
-pub use reader::{BATCH_BYTES, BATCH_ROWS, Batch};
+pub use reader::{BATCH_BYTES, BATCH_ROWS, Batch, text_if_unknown};
 
 use arrow::datatypes::SchemaRef;
 use benthic_core::{Error, ErrorKind, Result};
@@ -97,7 +98,8 @@ impl Source {
         Ok(Source { name, reader })
     }
 
-    /// The columns of the file. In CSV and JSON, the first rows determine them.
+    /// The columns of the file. In CSV and JSON, the first rows determine them, and a column without
+    /// values has the type Null: other files or [`text_if_unknown`] determine its type.
     ///
     /// # Errors
     /// `InvalidArgument` if the rows have no columns.

@@ -1,12 +1,13 @@
 //! The interface of all formats, and their input.
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use benthic_core::{Action, Error, ErrorKind, Result};
 use benthic_table::TableSchema;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::sync::Arc;
 
 /// Maximum rows of a batch.
 pub const BATCH_ROWS: usize = 8_192;
@@ -21,7 +22,8 @@ pub struct Batch {
 }
 
 pub(super) trait Reader: Send {
-    /// Column names, and types as far as the file determines them.
+    /// Column names, and types as far as the file determines them. In text formats, a column without
+    /// values has the type Null.
     fn schema(&self) -> Result<SchemaRef>;
 
     /// The rows. Where the format only has text, values get the types of `known`.
@@ -29,6 +31,15 @@ pub(super) trait Reader: Send {
         self: Box<Self>,
         known: &TableSchema,
     ) -> Result<Box<dyn Iterator<Item = Result<Batch>> + Send>>;
+}
+
+/// The schema with text for the columns whose type is not known.
+pub fn text_if_unknown(schema: &Schema) -> Schema {
+    let field = |field: &FieldRef| match field.data_type() {
+        DataType::Null => Arc::new(Field::new(field.name(), DataType::Utf8, true)),
+        _ => Arc::clone(field),
+    };
+    Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>())
 }
 
 pub(super) enum Raw {

@@ -2,15 +2,17 @@
 
 use super::TableAddress;
 use crate::commands::one_of;
+use arrow::datatypes::{FieldRef, Schema};
 use benthic_core::{Error, ErrorKind, Result, WORKER_THREAD};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
 use benthic_program::progress::Progress;
 use benthic_program::store::blocking;
-use benthic_sql::input::{self, Feed, Format, Input, Options, STDIN, Source};
+use benthic_sql::input::{self, Feed, Format, Input, Options, STDIN, Source, text_if_unknown};
 use benthic_table::{Snapshot, Table, Writer, WriterOptions};
 use clap::Args;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// How files are read, for `create` and `append`.
 #[derive(Args)]
@@ -78,20 +80,42 @@ impl InputArgs {
 }
 
 impl Inputs {
-    /// Opens the first file, and returns its columns.
+    /// Opens the first file, and returns its columns. If it has no value of a column, the next files
+    /// determine the column's type.
     pub async fn schema(&mut self) -> Outcome<arrow::datatypes::SchemaRef> {
         let Some(Input::Path(path)) = self.files.first() else {
             return Err(Error::new(ErrorKind::Internal, "no file to take columns from").into());
         };
         let (path, options) = (path.clone(), self.options.clone());
+        let others = self.files[1..].iter().filter_map(|file| match file {
+            Input::Path(path) if path.as_os_str() != STDIN => Some(path.clone()),
+            _ => None,
+        });
+        let others: Vec<PathBuf> = others.collect();
         let opened = read(move || {
             let source = Source::open(&path, &options)?;
-            Ok((source.schema()?, Input::Open(path, source)))
+            let mut schema = source.schema()?.as_ref().clone();
+            for other in others {
+                if schema.fields().iter().all(|field| !field.data_type().is_null()) {
+                    break;
+                }
+                schema = with_types_of(&schema, Source::open(&other, &options)?.schema()?.as_ref());
+            }
+            Ok((Arc::new(text_if_unknown(&schema)), Input::Open(path, source)))
         });
         let (schema, open) = opened.await?;
         self.files[0] = open;
         Ok(schema)
     }
+}
+
+/// The schema with the types that another schema has for columns of type Null.
+fn with_types_of(schema: &Schema, other: &Schema) -> Schema {
+    let field = |field: &FieldRef| match other.field_with_name(field.name()) {
+        Ok(other) if field.data_type().is_null() => Arc::new(other.clone()),
+        _ => Arc::clone(field),
+    };
+    Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>())
 }
 
 /// Reads on a thread that is not joined after a signal, because a read from a terminal cannot be
