@@ -66,7 +66,7 @@ class Running:
         self.began_s = time.monotonic()
         pipes = {"stdin": subprocess.DEVNULL, "stdout": stdout, "stderr": subprocess.PIPE}
         self.process = subprocess.Popen(command, cwd=dir, env=environment, **pipes)
-        self.stdout, self.stderr, self.times_s = [], [], []
+        self.stdout, self.stderr, self.times_s, self.ends_s = [], [], [], []
         readers = [(self.process.stderr, self.stderr), (self.process.stdout, self.stdout)]
         self.readers = [threading.Thread(target=self._read, args=pair) for pair in readers if pair[0]]
         for reader in self.readers:
@@ -77,6 +77,7 @@ class Running:
             for line in pipe:
                 lines.append(line)
                 self.times_s.append(time.monotonic() - self.began_s)
+            self.ends_s.append(time.monotonic() - self.began_s)
 
     def says(self, key):
         """Waits for a line on stderr with this key, as long as a command may be silent."""
@@ -101,9 +102,10 @@ class Running:
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise AssertionError(f"{self.args} still runs after {timeout_s} s: {self.stderr}") from None
-        seconds = time.monotonic() - self.began_s
         for reader in self.readers:
             reader.join()
+        # The test may look later than the command ended.
+        seconds = max(self.ends_s)
         text = b"".join(self.stderr).decode()
         try:
             said = [json.loads(line) for line in text.splitlines()]
