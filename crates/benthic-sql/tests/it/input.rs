@@ -5,7 +5,7 @@ use arrow::array::{Array, RecordBatch};
 use arrow::compute::concat_batches;
 use arrow::datatypes::Schema;
 use benthic_core::Result;
-use benthic_sql::input::{BATCH_ROWS, Format, Options, Source};
+use benthic_sql::input::{BATCH_ROWS, Format, Options, Source, text_if_unknown};
 use benthic_sql::syntax::{parse_columns, show_column};
 use benthic_table::{Definition, TableSchema};
 use std::path::Path;
@@ -26,7 +26,7 @@ fn open(dir: &TempDir, name: &str, content: &[u8], options: &Options) -> Result<
 fn guessed(name: &str, text: &str) -> String {
     let dir = TempDir::new().unwrap();
     let schema = open(&dir, name, text.as_bytes(), &Options::default()).unwrap().schema().unwrap();
-    let definition = Definition::new(&schema).unwrap();
+    let definition = Definition::new(&text_if_unknown(&schema)).unwrap();
     definition.schema.columns().iter().map(show_column).collect::<Vec<_>>().join(", ")
 }
 
