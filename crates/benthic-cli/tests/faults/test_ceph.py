@@ -367,4 +367,4 @@ def test_the_network_to_a_site_is_cut():
         cluster.benthic("heal", "wsu")
         cluster.cut = set()
         cluster.recovered()
-        fault.check(outcomes, ["ok", "outcome_unknown"])
+        fault.check(outcomes, ["ok", "outcome_unknown", "unavailable"])
