@@ -174,7 +174,7 @@ test-ceph: toolchain ceph-packages python s3 s3-clients-env s3-packages page-pac
 	export TMPDIR=$(TEST_DIR) BENTHIC_TEST_CEPH_CONF=$(TEST_DIR)/shared/ceph.conf; \
 	mkdir -p $(TEST_DIR) && \
 	BENTHIC_METHOD_DEADLINE_MS=2000 $$benthic cluster up --dir $(TEST_DIR)/shared && \
-	$(PART) "Rust tests on Ceph" 600 env RUST_TEST_THREADS=4 $(CARGO) test --release $(SELECTION) --test ceph && \
+	$(PART) "Rust tests on Ceph" 600 $(CARGO) test --release $(SELECTION) --test ceph && \
 	$(PART) "Python tests on Ceph" 200 env -C python $(PYTHON_RUN) -P -m pytest -q -m ceph && \
 	$(PART) "S3 clients on Ceph" 300 env -C crates/benthic-s3/tests/clients $(PYTHON_RUN) -P -m pytest -q -m ceph && \
 	$(PART) "Faults on Ceph" 300 $(FAULTS) -m ceph
