@@ -156,7 +156,7 @@ def sql(place):
 def s3(place):
     gateway = Gateway(place.store, place.dir, place.pool).start()
     place.gateways.append(gateway)
-    client = gateway.client(connect_timeout=5, read_timeout=60, max_pool_connections=20)
+    client = gateway.client(connect_timeout=5, read_timeout=300, max_pool_connections=20)
     client.create_bucket(Bucket="bucket")
     for key in ("replaced", "deleted", "read"):
         client.put_object(Bucket="bucket", Key=key, Body=OLD)
