@@ -1,6 +1,7 @@
 //! `benthic get`: fetches one version of an object into a file or to stdout.
 
 use crate::commands;
+use crate::commands::cp::download;
 use benthic_core::{ErrorKind, ObjectAddress, Pool};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
@@ -12,6 +13,7 @@ use benthic_striped::explain;
 use clap::Args;
 use serde_json::json;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Attempts to read an object that another client writes during the read.
 const ATTEMPTS: usize = 5;
@@ -41,6 +43,7 @@ pub async fn run(args: GetArgs, session: &Session) -> Outcome {
     if let Err(error) = pool.stat(&address.object).await {
         return Err(explain(error, pool, &address.object, "cp").await.into());
     }
+    download::check_target(&args.file, false, session.directory().map(Arc::from)).await?;
     let path = args.file.clone();
     let mut file = blocking(move || NewFile::create(&path)).await?;
     let mut attempt = 1;

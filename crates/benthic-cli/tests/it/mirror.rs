@@ -148,6 +148,7 @@ fn the_store_is_never_a_source_or_target_of_its_own_copies() {
     home.pipe(&["put", "p/in/benthic-data/new/file", "-"], b"damage");
     let refused = home.fails(1, &["cp", "-r", "p/in", "."]);
     assert_eq!(refused.matches("this path is a part of the store").count(), 2, "{refused}");
+    assert!(home.fails(6, &["get", "p/x/a", "benthic-data/format"]).contains("a part of the store"));
     assert!(home.ok(&["fsck"]).contains("0 findings"));
 }
 

@@ -44,7 +44,7 @@ pub async fn run(
 }
 
 /// Refuses to replace a part of the store, and to write into a pipe or device below a directory.
-async fn check_target(path: &Path, in_directory: bool, store: Option<Arc<Path>>) -> Result<()> {
+pub async fn check_target(path: &Path, in_directory: bool, store: Option<Arc<Path>>) -> Result<()> {
     let target = path.to_owned();
     let refused = blocking(move || {
         if store.is_some_and(|store| plan::is_inside(&target, &store)) {
