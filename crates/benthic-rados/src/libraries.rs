@@ -14,7 +14,8 @@ use crate::write::refusal;
 use benthic_class_names::{CEPH_CLASS_PREFIX, CEPH_CLASSES};
 use benthic_core::error::errno;
 use benthic_core::{
-    Action, ClassCall, ClassInfo, Clock, ErrorKind, LibraryInfo, MethodFlags, MethodInfo, ObjectId, Result,
+    Action, ClassCall, ClassInfo, Clock, Error, ErrorKind, LibraryInfo, MethodFlags, MethodInfo, ObjectId,
+    Result,
 };
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
@@ -29,6 +30,10 @@ pub(crate) const DESCRIBE: &CStr = c"benthic.describe";
 const CLASSES_MAX: usize = 1_024;
 /// Limit of an answer; libraries' answers are much shorter.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
+/// Limit of the attempts to ask an OSD. To an OSD, a question is a write ([`benthic_core::DESCRIBE`]).
+/// If a placement group is split or gets other OSDs while a write is in progress, the client sends
+/// the write again, and the OSD repeats the status from its log, without the output.
+const ATTEMPTS_MAX: usize = 3;
 /// Age at which the client refreshes a cache entry. The cache makes most calls one round trip. A
 /// library may be installed at any time, and an OSD that restarts may load another build of it.
 const CACHE_TTL: Duration = Duration::from_secs(60);
@@ -180,6 +185,9 @@ pub(crate) async fn describe(
 
 /// Calls a query method of a library in the OSD that stores `object`, and parses the answer. `None`
 /// if the OSD does not have the library, or the library does not have the method.
+///
+/// # Errors
+/// Those of the call; `Unavailable` if the OSD answers repeatedly without the method's output.
 pub(crate) async fn answer<T: DeserializeOwned>(
     in_flight: &Arc<InFlight>,
     context: &Arc<IoCtx>,
@@ -188,28 +196,36 @@ pub(crate) async fn answer<T: DeserializeOwned>(
     method: &CStr,
 ) -> Result<Option<T>> {
     let (name, class) = (c_string(object.name())?, c_string(library)?);
-    let permit = in_flight.enter(0, context.address(object)).await?;
-    let answer = {
-        let mut question = ffi::ReadOp::new(context).with_permit(permit);
-        question.exec(&class, method, &[]);
-        context.read(&name, question, false, None)
-    };
-    let completed = answer.await.map_err(lost)?;
-    match completed.result.saturating_neg() {
-        errno::EOPNOTSUPP => Ok(None),
-        number if number > 0 => {
-            let method = method.to_string_lossy().into_owned();
-            let call = ClassCall { class: library.to_owned(), method, input: Vec::new().into() };
-            Err(refusal(number, &call, Action::Read))
-        }
-        _ => Ok(completed.buffers.outputs().into_iter().find_map(|output| match output {
-            // One of Ceph's own classes may return any bytes.
-            StepOutput::Exec(output) if output.len() <= ANSWER_BYTES_MAX => {
-                serde_json::from_slice(&output).ok()
+    for _ in 0..ATTEMPTS_MAX {
+        let permit = in_flight.enter(0, context.address(object)).await?;
+        let answer = {
+            let mut question = ffi::ReadOp::new(context).with_permit(permit);
+            question.exec(&class, method, &[]);
+            context.read(&name, question, false, None)
+        };
+        let completed = answer.await.map_err(lost)?;
+        match completed.result.saturating_neg() {
+            errno::EOPNOTSUPP => return Ok(None),
+            number if number > 0 => {
+                let method = method.to_string_lossy().into_owned();
+                let call = ClassCall { class: library.to_owned(), method, input: Vec::new().into() };
+                return Err(refusal(number, &call, Action::Read));
             }
+            _ => {}
+        }
+        let mut outputs = completed.buffers.outputs().into_iter();
+        let output = outputs.find_map(|output| match output {
+            StepOutput::Exec(output) if !output.is_empty() => Some(output),
             _ => None,
-        })),
+        });
+        if let Some(output) = output {
+            // One of Ceph's own classes may return any bytes.
+            let is_ours = output.len() <= ANSWER_BYTES_MAX;
+            return Ok(is_ours.then(|| serde_json::from_slice(&output).ok()).flatten());
+        }
     }
+    let message = "the OSD called the method, but did not return its output";
+    Err(Error::new(ErrorKind::Unavailable, message).with("library", library))
 }
 
 #[cfg(test)]
