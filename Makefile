@@ -28,8 +28,8 @@ fi
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-sql s3 sql test-s3 test-times ceph ceph-packages python python-env python-packages s3-clients-env s3-packages page-packages \
-	test test-all test-here test-faults test-python test-ceph test-long bench bench-ceph bench-stripe bench-s3 bench-service bench-table fuzz fmt \
+.PHONY: help demo demo-sql s3 sql test-s3 test-times ceph ceph-packages python python-env python-packages s3-clients-env s3-packages page-packages wasm-compilers \
+	test test-all test-here test-faults test-python test-ceph test-long bench bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz fmt \
 	deny clean-demo toolchain
 
 help: ## list the targets
@@ -100,7 +100,12 @@ test-times: ## print the times of the last `make test` beside their budgets
 	@awk -F '\t' '{ printf "%-28s %5d s of %5d s%s\n", $$1, $$2, $$3, ($$2 > $$3 ? "   over budget" : ""); sum += $$2; budget += $$3 } \
 		END { printf "%-28s %5d s of %5d s\n", "all", sum, budget }' target/test-times.tsv
 
-test-here: toolchain
+# Compilers of classes that are WebAssembly modules. The tests build one in each language.
+wasm-compilers:
+	@$(call apt,clang lld)
+	@[ -e "$$(rustc --print target-libdir --target wasm32-unknown-unknown)" ] || rustup target add wasm32-unknown-unknown
+
+test-here: toolchain wasm-compilers
 	@if $(CARGO) fmt --version >/dev/null 2>&1; then $(PART) format 10 $(CARGO) fmt --all --check; \
 	else echo "skipped: rustfmt is missing; 'rustup component add rustfmt' installs it"; fi
 	@if $(CARGO) clippy --version >/dev/null 2>&1; then \
@@ -204,6 +209,13 @@ bench-table: toolchain ceph-packages python-env ## compare tables and SQL with o
 	@mkdir -p $(BENCH_DIR)
 	TMPDIR=$(BENCH_DIR) $(CARGO) bench --profile release $(SELECTION) --bench table -- \
 		--benthic $(CURDIR)/target/release/benthic --python $(PYTHON_RUN) --out $(CURDIR)/target/bench-table $(ARGS)
+
+bench-wasm: ceph wasm-compilers ## compare WebAssembly modules in an OSD with a native class
+	$(CARGO) build --release -p benthic-cli -p benthic-cls-library -p benthic-cls-wasm
+	target/release/benthic class build bench/wasm/guest
+	@mkdir -p $(BENCH_DIR)
+	CARGO_TARGET_DIR=$(CURDIR)/target $(CARGO) build --release --manifest-path bench/Cargo.toml -p bench-wasm -p bench-wasm-native
+	TMPDIR=$(BENCH_DIR) target/release/bench-wasm $(ARGS)
 
 VERSITYGW := github.com/versity/versitygw/cmd/versitygw@v1.8.0
 

@@ -9,7 +9,6 @@ use benthic_core::names::is_reserved_namespace;
 use benthic_core::{
     ClassCall, Error, ErrorKind, Fetch, ListRequest, ListToken, Namespaces, ObjectId, Result,
 };
-use benthic_program::exec::{exec, result_xattr};
 use benthic_program::transfer::{Download, Replaced, upload};
 use bytes::Bytes;
 use pyo3::prelude::{Bound, PyAny, PyResult, Python};
@@ -135,9 +134,8 @@ impl Pool {
             if is_reserved_namespace(&self.namespace) {
                 return exec_read(&*pool, &object, call).await;
             }
-            let classes = store.opened().classes_for_call(pool.name(), Some(&object), &call.class).await?;
-            let result_xattr = result_xattr(&classes, &call);
-            exec(&*pool, &object, call, result_xattr.as_deref()).await
+            let (call, _) = store.opened().prepare_call(&*pool, Some(&object), call).await?;
+            call.run(&*pool, &object).await
         })?;
         Ok(PyBytes::new(py, &output))
     }

@@ -20,12 +20,23 @@ impl Cluster {
     /// Starts a new cluster in the directory for temporary files, because the paths of sockets must
     /// be short. First it removes a cluster that a killed run left there.
     pub fn up(benthic: &Path, name: &str, args: &[&str]) -> Outcome<Cluster> {
+        Cluster::up_with(benthic, name, args, &[])
+    }
+
+    /// As [`up`](Cluster::up), with variables in the environment of the daemons.
+    pub fn up_with(
+        benthic: &Path,
+        name: &str,
+        args: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Outcome<Cluster> {
         let dir = std::env::temp_dir().join(format!("benthic-bench-{name}"));
         let cluster = Cluster { benthic: fs::canonicalize(benthic)?, dir };
         if cluster.dir.join("benthic-cluster.json").exists() {
             cluster.remove()?;
         }
-        run(cluster.benthic(["cluster", "up"]).args(args).arg("--dir").arg(&cluster.dir))?;
+        let mut up = cluster.benthic(["cluster", "up"]);
+        run(up.args(args).arg("--dir").arg(&cluster.dir).envs(environment.iter().copied()))?;
         Ok(cluster)
     }
 

@@ -84,6 +84,9 @@ pub const TABLES_NAMESPACE: &str = "benthic.tables";
 /// The reserved namespace that holds the index of S3 buckets, by default.
 pub const S3_NAMESPACE: &str = "benthic.s3";
 
+/// The reserved namespace that holds the classes that users deployed to a pool, and their modules.
+pub const CLASSES_NAMESPACE: &str = "benthic.classes";
+
 /// Returns true if Benthic reserves the namespace; see [`RESERVED_NAMESPACE_PREFIX`].
 pub fn is_reserved_namespace(namespace: &str) -> bool {
     namespace.starts_with(RESERVED_NAMESPACE_PREFIX)

@@ -2,7 +2,8 @@
 //! It may store its result in an attribute. The functions here find that attribute and read it.
 
 use crate::store::OpenStore;
-use benthic_core::{ClassCall, ClassInfo, ErrorKind, ObjectId, Pool, Result};
+use benthic_core::{ClassCall, ClassInfo, Error, ErrorKind, ObjectId, Pool, Result};
+use benthic_wasm::{Call, Limits, Manifest, Module, ModuleId, Wasm, deployed};
 use bytes::Bytes;
 
 /// A placeholder object name for calls that do not depend on an object.
@@ -28,29 +29,140 @@ impl OpenStore {
         }
         Ok(classes)
     }
+
+    /// Prepares a call: of a native class if there is one of this name, otherwise of a class that is
+    /// deployed to the pool. Also returns the classes that the call may refer to.
+    ///
+    /// # Errors
+    /// `Unsupported` if the deployed class has no such method; those of the pool.
+    pub async fn prepare_call(
+        &self,
+        pool: &dyn Pool,
+        object: Option<&ObjectId>,
+        call: ClassCall,
+    ) -> Result<(PreparedCall, Vec<ClassInfo>)> {
+        let mut classes = self.classes_for_call(pool.name(), object, &call.class).await?;
+        if classes.iter().any(|class| class.name == call.class) {
+            return Ok((PreparedCall::native(&classes, call), classes));
+        }
+        let class = match deployed::find(pool, &call.class).await {
+            // The pool has no omap, or the client may call methods only.
+            Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied) => {
+                None
+            }
+            found => found?,
+        };
+        let prepared = match class.as_ref().and_then(|class| Some((class, class.version()?))) {
+            None => PreparedCall::native(&classes, call),
+            Some((class, version)) => {
+                self.check_runs_modules(pool, object).await?;
+                classes.extend(class.info());
+                PreparedCall::module(&version.manifest, class.current, version.limits, None, call)?
+            }
+        };
+        Ok((prepared, classes))
+    }
 }
 
-/// The attribute in which the called method stores its result, if it does so.
-pub fn result_xattr(classes: &[ClassInfo], call: &ClassCall) -> Option<String> {
-    let class = classes.iter().find(|class| class.name == call.class)?;
-    let method = class.methods.iter().find(|method| method.name == call.method)?;
-    method.result_xattr.clone()
+impl OpenStore {
+    /// Checks that the store runs modules. Without an object, it asks any OSD of the pool.
+    ///
+    /// # Errors
+    /// `Unsupported` if it does not.
+    pub async fn check_runs_modules(&self, pool: &dyn Pool, object: Option<&ObjectId>) -> Result<()> {
+        let classes = self.classes_for_call(pool.name(), object, Wasm::NAME).await?;
+        if classes.iter().any(|class| class.name == Wasm::NAME) {
+            return Ok(());
+        }
+        let message = "the OSDs have no library that runs WebAssembly; `benthic class install libcls_wasm_1.so` installs it";
+        Err(Error::new(ErrorKind::Unsupported, message).with("pool", pool.name()))
+    }
 }
 
-/// Calls a method beside an object, and returns its output or the content of its
-/// [`result_xattr`]. Another call may replace the attribute between the two steps.
-///
-/// # Errors
-/// Those of [`Pool::exec`] and of reading the attribute.
-pub async fn exec(
-    pool: &dyn Pool,
-    object: &ObjectId,
+/// A method call that is ready to run beside any object: of a native class, or of a module.
+#[derive(Clone)]
+pub struct PreparedCall {
     call: ClassCall,
-    result_xattr: Option<&str>,
-) -> Result<Bytes> {
-    let output = pool.exec(object, call).await?;
-    match result_xattr {
-        Some(name) => pool.get_xattr(object, name).await,
-        None => Ok(output),
+    result_xattr: Option<String>,
+    module: Option<ModuleCall>,
+}
+
+#[derive(Clone)]
+struct ModuleCall {
+    id: ModuleId,
+    limits: Limits,
+    writes: bool,
+    /// `None` if the pool has the module.
+    wasm: Option<Bytes>,
+}
+
+impl PreparedCall {
+    /// A call of a native class. `classes` are those that the store is known to have.
+    pub fn native(classes: &[ClassInfo], call: ClassCall) -> PreparedCall {
+        let class = classes.iter().find(|class| class.name == call.class);
+        let method = class.and_then(|class| class.methods.iter().find(|method| method.name == call.method));
+        let result_xattr = method.and_then(|method| method.result_xattr.clone());
+        PreparedCall { call, result_xattr, module: None }
+    }
+
+    /// A call of a module that is not deployed.
+    ///
+    /// # Errors
+    /// As [`Module::new`]; `Unsupported` if the module has no such method.
+    pub fn of_module(wasm: Bytes, method: &str, input: Bytes) -> Result<PreparedCall> {
+        let module = Module::new(&wasm)?;
+        let call = ClassCall::new(&module.manifest().class, method, input);
+        PreparedCall::module(module.manifest(), module.id(), Limits::default(), Some(wasm), call)
+    }
+
+    fn module(
+        manifest: &Manifest,
+        id: ModuleId,
+        limits: Limits,
+        wasm: Option<Bytes>,
+        call: ClassCall,
+    ) -> Result<PreparedCall> {
+        let method = manifest.method(&call.method)?;
+        let module = ModuleCall { id, limits, writes: method.writes, wasm };
+        Ok(PreparedCall { call, result_xattr: method.result_xattr.clone(), module: Some(module) })
+    }
+
+    /// The class and the method.
+    pub fn call(&self) -> &ClassCall {
+        &self.call
+    }
+
+    /// Whether the method is one of a module.
+    pub fn is_module(&self) -> bool {
+        self.module.is_some()
+    }
+
+    /// Whether the method of a module writes.
+    pub fn module_writes(&self) -> bool {
+        self.module.as_ref().is_some_and(|module| module.writes)
+    }
+
+    /// Runs the method beside an object, and returns its output or the content of the attribute that
+    /// holds its result. Another call may replace the attribute between the two steps.
+    ///
+    /// # Errors
+    /// Those of [`Pool::exec`] and of reading the attribute.
+    pub async fn run(&self, pool: &dyn Pool, object: &ObjectId) -> Result<Bytes> {
+        let output = match &self.module {
+            None => pool.exec(object, self.call.clone()).await?,
+            Some(module) => {
+                let (method, input) = (self.call.method.clone(), self.call.input.clone());
+                let call = Call { module: module.id, limits: module.limits, method, input, attached: None };
+                let fetch = async || match &module.wasm {
+                    Some(wasm) => Ok(wasm.clone()),
+                    None => deployed::fetch(pool, module.id).await,
+                };
+                benthic_wasm::exec(pool, object, call, module.writes, fetch).await?
+            }
+        };
+        match &self.result_xattr {
+            Some(name) => pool.get_xattr(object, name).await,
+            None => Ok(output),
+        }
     }
 }

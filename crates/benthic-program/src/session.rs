@@ -2,13 +2,14 @@
 //! use, so commands that need none work without one. The session also knows what the command waits
 //! for, in every store that it has opened.
 
+use crate::exec::PreparedCall;
 use crate::local;
 use crate::output::Output;
 use crate::store::{DEFAULT_URI, OpenStore, describe_opening, nearest, open};
 use crate::uri::StoreUri;
 use benthic_core::{
-    ClassInfo, ClassRegistry, Clock, Error, ErrorKind, ObjectId, Pool, Result, Store, SystemClock, Wait,
-    names,
+    ClassCall, ClassInfo, ClassRegistry, Clock, Error, ErrorKind, ObjectId, Pool, Result, Store, SystemClock,
+    Wait, names,
 };
 use benthic_rados::RadosStore;
 use serde_json::json;
@@ -242,14 +243,19 @@ impl Session {
         }
     }
 
-    /// The classes that a call may refer to, as [`OpenStore::classes_for_call`] returns them.
-    pub async fn classes_for_call(
+    /// Prepares a call, as [`OpenStore::prepare_call`] does.
+    pub async fn prepare_call(
         &self,
-        pool: &str,
+        pool: &dyn Pool,
         object: Option<&ObjectId>,
-        class: &str,
-    ) -> Result<Vec<ClassInfo>> {
-        self.open(false).await?.classes_for_call(pool, object, class).await
+        call: ClassCall,
+    ) -> Result<(PreparedCall, Vec<ClassInfo>)> {
+        self.open(false).await?.prepare_call(pool, object, call).await
+    }
+
+    /// Checks that the store runs modules, as [`OpenStore::check_runs_modules`] does.
+    pub async fn check_runs_modules(&self, pool: &dyn Pool, object: Option<&ObjectId>) -> Result<()> {
+        self.open(false).await?.check_runs_modules(pool, object).await
     }
 
     /// Closes the store if it was opened. Afterwards all acknowledged writes are on disk, and other

@@ -33,6 +33,11 @@ impl OpenStore {
     }
 }
 
+/// The classes that an embedded engine runs: the built-in ones, and the one that runs modules.
+pub fn classes() -> ClassRegistry {
+    benthic_classes::registry().with(benthic_wasm::Wasm::new())
+}
+
 /// Opens the store with this URI. With `create`, it creates a store in a directory that has none.
 /// `classes` run in this process. A cluster runs its own class libraries, one of which has the
 /// built-in classes.

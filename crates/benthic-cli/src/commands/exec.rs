@@ -8,15 +8,18 @@ use benthic_core::{
     Action, ClassCall, ClassHost, Error, ErrorKind, Namespaces, ObjectAddress, ObjectId, Pool, PoolAddress,
     Result,
 };
-use benthic_program::exec::{exec, result_xattr};
+use benthic_program::exec::PreparedCall;
 use benthic_program::exit::{Failure, Outcome};
+use benthic_program::local;
 use benthic_program::output::{insert_bytes, object_fields};
 use benthic_program::progress::Progress;
 use benthic_program::session::Session;
+use benthic_program::store::blocking;
 use benthic_program::units;
 use bytes::Bytes;
 use clap::Args;
 use serde_json::{Value, json};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +32,7 @@ use std::time::Duration;
     time of --outage-wait.\n\n\
     Examples:\n  benthic exec photos/cat.jpg digest sha256\n  \
     benthic exec photos/cat.jpg digest compute blake3\n  \
-    benthic exec --all --prefix cats/ photos digest md5\n  benthic exec logs/today hello record @name.txt"
+    benthic exec --all --prefix cats/ photos digest md5\n  benthic exec logs/today --code wordcount.wasm count\n  benthic exec logs/today hello record @name.txt"
 )]
 pub struct ExecArgs {
     /// Run beside every object of the pool
@@ -47,13 +50,16 @@ pub struct ExecArgs {
     /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT; with --all: POOL or POOL:NAMESPACE
     #[arg(value_name = "OBJECT")]
     target: String,
-    /// The class
+    /// The class (not with --code)
     class: String,
     /// The method
-    method: String,
+    #[arg(required_unless_present = "code")]
+    method: Option<String>,
     /// The input: text, @FILE for a file's content, or - for stdin (also for a text that begins with @)
-    #[arg(default_value = "", hide_default_value = true)]
-    input: String,
+    input: Option<String>,
+    /// Run a WebAssembly module that is not deployed; the arguments are OBJECT METHOD [INPUT]
+    #[arg(long, value_name = "FILE")]
+    code: Option<PathBuf>,
 }
 
 /// The object, or all objects of a pool, that a method runs beside.
@@ -91,74 +97,82 @@ impl Target {
     }
 }
 
-/// A call, and the attribute that holds its result if the method writes it there.
-#[derive(Clone)]
-struct Request {
-    call: ClassCall,
-    result_xattr: Option<String>,
-}
-
-impl Request {
-    async fn run(&self, pool: &dyn Pool, object: &ObjectId) -> Result<Bytes> {
-        exec(pool, object, self.call.clone(), self.result_xattr.as_deref()).await
-    }
-}
-
 pub async fn run(args: ExecArgs, session: &Session) -> Outcome {
     let target = Target::parse(&args.target, args.all)?;
-    let input = commands::read_value(&args.input).await?;
     let (pool, object) = target.place();
-    let classes = session.classes_for_call(pool, object, &args.class).await?;
-    let call = ClassCall { class: args.class, method: args.method, input };
+    let pool = session.pool(pool).await?;
+    let (call, classes) = match args.code {
+        None => {
+            let input = commands::read_value(args.input.as_deref().unwrap_or_default()).await?;
+            let call = ClassCall::new(args.class, args.method.unwrap_or_default(), input);
+            session.prepare_call(&*pool, object, call).await?
+        }
+        // The class is in the file, so the method comes in its place.
+        Some(_) if args.input.is_some() => {
+            let message = "with --code the arguments are OBJECT METHOD [INPUT]; the file has the class";
+            return Err(Error::new(ErrorKind::InvalidArgument, message).into());
+        }
+        Some(file) => {
+            let input = commands::read_value(args.method.as_deref().unwrap_or_default()).await?;
+            let wasm = blocking(move || local::read_file(&file)).await?.data;
+            let call = PreparedCall::of_module(wasm, &args.class, input)?;
+            session.check_runs_modules(&*pool, object).await?;
+            (call, session.classes().await?)
+        }
+    };
     // The class may exist even if it is not listed: Ceph has classes of its own.
-    let method = class::find_method(&classes, &call).ok();
-    if method.is_some_and(|method| method.writes) {
+    let method = class::find_method(&classes, call.call()).ok();
+    if method.is_some_and(|method| method.writes) || call.module_writes() {
         commands::check_writable(target.namespace())?;
         session.check_writable().await?;
     }
-    let request = Request { call: call.clone(), result_xattr: result_xattr(&classes, &call) };
     let ended = match target {
-        Target::One(address) => run_one(&request, &address, session).await,
+        Target::One(address) => run_one(&call, &*pool, &address, session).await,
         Target::All(address) => {
             let jobs = args.jobs.unwrap_or_else(jobs::default_jobs);
             let limits = Limits { outage_wait: args.outage_wait, session: Some(session), ..jobs.into() };
-            run_all(request, address, args.prefix, limits, session).await
+            run_all(call.clone(), pool, address, args.prefix, limits, session).await
         }
     };
     ended.map_err(|failure| match failure {
-        Failure::Error(error) => class::explain(error, &classes, &call).into(),
+        Failure::Error(error) if !call.is_module() => class::explain(error, &classes, call.call()).into(),
         other => other,
     })
 }
 
-async fn run_one(request: &Request, address: &ObjectAddress, session: &Session) -> Outcome {
-    let pool = session.pool(&address.pool).await?;
-    let result = request.run(&*pool, &address.object).await?;
+async fn run_one(
+    call: &PreparedCall,
+    pool: &dyn Pool,
+    address: &ObjectAddress,
+    session: &Session,
+) -> Outcome {
+    let result = call.run(pool, &address.object).await?;
     let mut fields = commands::address_fields(address);
-    fields.insert("class".to_owned(), json!(request.call.class));
-    fields.insert("method".to_owned(), json!(request.call.method));
+    fields.insert("class".to_owned(), json!(call.call().class));
+    fields.insert("method".to_owned(), json!(call.call().method));
     session.out.method_result(&result, "output", fields)
 }
 
 async fn run_all(
-    request: Request,
+    call: PreparedCall,
+    pool: Arc<dyn Pool>,
     address: PoolAddress,
     prefix: String,
     limits: Limits<'_>,
     session: &Session,
 ) -> Outcome {
     let store = session.store().await?;
-    let is_built_in = store.classes().await?.iter().any(|class| class.name == request.call.class);
-    let is_native = store.class_host() == ClassHost::Cluster && !is_built_in;
-    let pool = session.pool(&address.pool).await?;
-    let progress = Progress::objects(&format!("{}.{}", request.call.class, request.call.method));
+    let name = call.call();
+    let is_built_in = store.classes().await?.iter().any(|class| class.name == name.class);
+    let is_native = store.class_host() == ClassHost::Cluster && !is_built_in && !call.is_module();
+    let progress = Progress::objects(&format!("{}.{}", name.class, name.method));
     let listed = jobs::objects(Arc::clone(&pool), Namespaces::One(address.namespace), prefix);
     let mut failures = Failures::default();
     let mut objects = 0;
     let job = |object: ObjectId| {
-        let (request, pool) = (request.clone(), Arc::clone(&pool));
+        let (call, pool) = (call.clone(), Arc::clone(&pool));
         async move {
-            let result = jobs::until_stopped(Action::Exec, request.run(&*pool, &object)).await;
+            let result = jobs::until_stopped(Action::Exec, call.run(&*pool, &object)).await;
             (object, result)
         }
     };

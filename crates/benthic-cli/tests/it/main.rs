@@ -17,6 +17,7 @@ mod hidden;
 mod kill;
 mod local_files;
 mod mirror;
+mod modules;
 mod objects;
 mod other;
 mod outage;

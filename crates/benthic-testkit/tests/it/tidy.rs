@@ -5,7 +5,7 @@ use crate::project::{Dependency, File, Package, files, packages};
 const SOURCE_LINES_MAX: usize = 800;
 
 /// The crates of the workspace, each with the workspace crates that it may use.
-const CRATES: [(&str, &[&str]); 20] = [
+const CRATES: [(&str, &[&str]); 22] = [
     ("benthic-core", &[]),
     ("benthic-embedded", &["benthic-core"]),
     ("benthic-class-names", &[]),
@@ -19,7 +19,12 @@ const CRATES: [(&str, &[&str]); 20] = [
     ("benthic-cls", &["benthic-core", "benthic-class-names"]),
     ("benthic-cls-library", &["benthic-core", "benthic-classes", "benthic-cls"]),
     ("benthic-cls-table", &["benthic-core", "benthic-fragment", "benthic-cls"]),
-    ("benthic-program", &["benthic-core", "benthic-classes", "benthic-embedded", "benthic-rados"]),
+    ("benthic-cls-wasm", &["benthic-core", "benthic-wasm", "benthic-cls"]),
+    ("benthic-wasm", &["benthic-core"]),
+    (
+        "benthic-program",
+        &["benthic-core", "benthic-classes", "benthic-embedded", "benthic-rados", "benthic-wasm"],
+    ),
     // The feature `gateway` adds a program, which needs benthic-program.
     ("benthic-s3", &["benthic-core", "benthic-classes", "benthic-program"]),
     (
@@ -35,6 +40,7 @@ const CRATES: [(&str, &[&str]); 20] = [
             "benthic-classes",
             "benthic-program",
             "benthic-striped",
+            "benthic-wasm",
         ],
     ),
     ("benthic-sql-cli", &["benthic-core", "benthic-program", "benthic-sql", "benthic-table"]),
@@ -67,7 +73,7 @@ const FORBIDDEN: [(&str, &[&str]); 4] = [
 const COMMAND_LINE: &[&str] = &["clap", "indicatif", "rustyline"];
 
 /// Prefixes of the paths that may contain `unsafe`.
-const UNSAFE_PATHS: [&str; 2] = ["crates/benthic-rados/", "crates/benthic-cls"];
+const UNSAFE_PATHS: [&str; 3] = ["crates/benthic-rados/", "crates/benthic-cls", "crates/benthic-wasm/"];
 
 /// The files and folders of the root.
 const ROOT: [&str; 20] = [

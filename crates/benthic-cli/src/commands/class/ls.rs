@@ -25,15 +25,21 @@ const REQUESTS_AT_ONCE: usize = 64;
     after_help = "In a Ceph cluster, the command asks every OSD for its class libraries: Benthic's own, and those in the OSDs' \
     osd_class_dir if that directory is on this machine; --library names others. It warns about OSDs that do not answer, \
     and about builds that differ from each other or from this program.\n\n\
-    Examples:\n  benthic class ls\n  benthic class ls --library mydigest_1"
+    Examples:\n  benthic class ls\n  benthic class ls --library mydigest_1\n  benthic class ls --pool logs"
 )]
 pub struct LsArgs {
     /// In a Ceph cluster: only this library, the NAME of libcls_NAME.so
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "pool")]
     library: Vec<String>,
+    /// The classes that are deployed to this pool
+    #[arg(long, value_name = "POOL")]
+    pool: Option<String>,
 }
 
 pub async fn run(args: LsArgs, session: &Session) -> Outcome {
+    if let Some(pool) = &args.pool {
+        return super::deploy::list(&*session.pool(pool).await?, session).await;
+    }
     if let Some(rados) = session.rados().await? {
         return list_osds(args, &rados, session).await;
     }

@@ -1,6 +1,8 @@
-//! `benthic class ls|show|log|new|install`: shows classes and the failures of their methods, creates
-//! a project for one, and installs class libraries.
+//! `benthic class`: shows classes and the failures of their methods, creates and builds a project for
+//! one, deploys WebAssembly modules, and installs class libraries.
 
+mod build;
+mod deploy;
 mod install;
 mod log;
 mod ls;
@@ -17,22 +19,36 @@ use clap::Subcommand;
 use serde_json::json;
 
 pub const EXAMPLES: &str = "Examples:\n  benthic class ls\n  benthic class show digest\n  benthic class log\n  \
-    benthic class new mydigest\n  benthic class install --cluster";
+    benthic class new wordcount --lang rust && benthic class build wordcount\n  \
+    benthic class deploy wordcount/wordcount.wasm --pool logs\n  benthic class install --cluster";
 
 #[derive(Subcommand)]
 pub enum ClassCommand {
     /// List the classes; in a Ceph cluster, those that each OSD runs
     Ls(ls::LsArgs),
     /// Show the methods of a class: flags, input and output, examples
-    #[command(after_help = "Example:\n  benthic class show digest")]
+    #[command(
+        after_help = "Examples:\n  benthic class show digest\n  benthic class show wordcount --pool logs"
+    )]
     Show {
         /// The class
         class: String,
+        /// A class that is deployed to this pool: also its versions
+        #[arg(long, value_name = "POOL")]
+        pool: Option<String>,
     },
     /// List the recent failures of methods in the OSDs of a Ceph cluster
     Log(log::LogArgs),
     /// Create a project for a new class
     New(new::NewArgs),
+    /// Compile a class to a WebAssembly module
+    Build(build::BuildArgs),
+    /// Store a WebAssembly module in a pool and use it for calls
+    Deploy(deploy::DeployArgs),
+    /// Return to an earlier version of a deployed class
+    Rollback(deploy::RollbackArgs),
+    /// Remove a deployed class
+    Undeploy(deploy::UndeployArgs),
     /// Install a class library where OSDs find it
     Install(install::InstallArgs),
 }
@@ -40,9 +56,14 @@ pub enum ClassCommand {
 pub async fn run(command: ClassCommand, session: &Session) -> Outcome {
     match command {
         ClassCommand::Ls(args) => ls::run(args, session).await,
-        ClassCommand::Show { class } => show(&class, session).await,
+        ClassCommand::Show { class, pool: None } => show(&class, session).await,
+        ClassCommand::Show { class, pool: Some(pool) } => show_deployed(&class, &pool, session).await,
         ClassCommand::Log(args) => log::run(args, session).await,
         ClassCommand::New(args) => new::run(args, session).await,
+        ClassCommand::Build(args) => build::run(args, session).await,
+        ClassCommand::Deploy(args) => deploy::deploy(args, session).await,
+        ClassCommand::Rollback(args) => deploy::rollback(args, session).await,
+        ClassCommand::Undeploy(args) => deploy::undeploy(args, session).await,
         ClassCommand::Install(args) => install::run(args, session).await,
     }
 }
@@ -59,13 +80,23 @@ async fn show(name: &str, session: &Session) -> Outcome {
     session.out.result(page(class), || json!(class))
 }
 
+async fn show_deployed(name: &str, pool: &str, session: &Session) -> Outcome {
+    let pool = session.pool(pool).await?;
+    let class = deploy::find(&*pool, name).await?;
+    let page = class.info().map(|info| page(&info)).unwrap_or_default();
+    session.out.result(format_args!("{page}\n\nversions{}", deploy::versions(&class)), || {
+        deploy::value(&class, pool.name())
+    })
+}
+
 fn find_class<'a>(classes: &'a [ClassInfo], name: &str) -> Result<&'a ClassInfo> {
     classes.iter().find(|class| class.name == name).ok_or_else(|| {
         let hint = match nearest(name, classes.iter().map(|class| class.name.as_str())) {
             Some(class) => format!("did you mean {class:?}?"),
             None => "`benthic class ls` lists the classes;".to_owned(),
         };
-        let custom = "custom classes run only in the OSDs of a Ceph cluster, after `benthic class install`";
+        let custom = "`benthic class ls --pool POOL` lists those that are deployed to a pool; native libraries run only \
+                      in the OSDs of a Ceph cluster, after `benthic class install`";
         Error::new(ErrorKind::Unsupported, format!("no such class; {hint} {custom}")).with("class", name)
     })
 }

@@ -1,4 +1,5 @@
-//! `benthic class new`: creates a project for a class from templates.
+//! `benthic class new`: creates a project for a class from templates: a WebAssembly module (`--lang`),
+//! or a native library.
 
 use benthic_class_names::{CEPH_CLASSES, is_library_name};
 use benthic_core::{Error, ErrorKind, Result};
@@ -30,15 +31,42 @@ const FILES: [(&str, &str); 6] = [
 /// The file that makes cargo reuse what Benthic's build has compiled.
 const CARGO_CONFIG: (&str, &str) = (".cargo/config.toml", include_str!("template/config.toml"));
 
+const MODULE_FILES: [(&str, &str); 3] = [
+    ("class.json", include_str!("module/class.json")),
+    ("README.md", include_str!("module/README.md")),
+    (".gitignore", include_str!("module/gitignore")),
+];
+const RUST_FILES: [(&str, &str); 4] = [
+    (".cargo/config.toml", include_str!("module/config.toml")),
+    ("Cargo.toml", include_str!("module/Cargo.toml")),
+    ("src/lib.rs", include_str!("module/lib.rs")),
+    ("src/benthic.rs", benthic_wasm::GUEST_RUST),
+];
+const C_FILES: [(&str, &str); 2] =
+    [("main.c", include_str!("module/main.c")), ("benthic.h", benthic_wasm::GUEST_C)];
+
+/// A language of WebAssembly modules.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Language {
+    Rust,
+    C,
+}
+
 #[derive(Args)]
 #[command(
-    after_help = "The project has a class with a method that reads and one that writes, and tests that run it in \
+    after_help = "With --lang, the class is a WebAssembly module: users deploy it to a pool, and it cannot harm an OSD. \
+    Without --lang, it is a native library in Rust, which an administrator installs on every OSD's host.\n\n\
+    A native project has a class with a method that reads and one that writes, and tests that run it in \
     memory, without Ceph. `make` in it builds the library for `benthic class install`.\n\n\
-    Example:\n  benthic class new mydigest && cd mydigest && make && benthic class install --cluster ../benthic-cluster"
+    Examples:\n  benthic class new wordcount --lang rust && benthic class build wordcount\n  \
+    benthic class new mydigest && cd mydigest && make && benthic class install --cluster ../benthic-cluster"
 )]
 pub struct NewArgs {
     /// Name of the class and of the new directory: lower-case letters, digits and _
     name: String,
+    /// The language of a WebAssembly module
+    #[arg(long, value_name = "LANGUAGE", conflicts_with = "benthic")]
+    lang: Option<Language>,
     /// Benthic's source tree [default: the one that this program was built from]
     #[arg(long, value_name = "DIR")]
     benthic: Option<PathBuf>,
@@ -47,6 +75,17 @@ pub struct NewArgs {
 pub async fn run(args: NewArgs, session: &Session) -> Outcome {
     check_name(&args.name)?;
     let name = args.name.clone();
+    if let Some(language) = args.lang {
+        let dir = blocking(move || create_module(&args.name, language)).await?;
+        let code = if let Language::Rust = language { "src/lib.rs" } else { "main.c" };
+        return session.out.result(
+            format_args!(
+                "created {name}: the code is in {name}/{code}, its description in {name}/class.json\n\
+                 next: benthic class build {name}"
+            ),
+            || json!({ "class": name, "dir": dir }),
+        );
+    }
     let dir = blocking(move || create_project(&args.name, args.benthic.as_deref())).await?;
     session.out.result(
         format_args!(
@@ -80,31 +119,51 @@ fn check_name(name: &str) -> Result<()> {
 
 fn create_project(name: &str, tree: Option<&Path>) -> Result<PathBuf> {
     let tree = find_tree(tree)?;
-    let dir = PathBuf::from(name);
-    match fs::read_dir(&dir).map(|mut entries| entries.next().is_none()) {
-        Ok(true) => {}
-        Ok(false) => {
-            let message = "the directory exists and is not empty; choose another name";
-            return Err(Error::new(ErrorKind::AlreadyExists, message).with("path", dir.display()));
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => return Err(failed("cannot read the directory", &dir)(error)),
-    }
+    let dir = empty_dir(name)?;
     let build_dir = shared_build_dir(&tree);
     for (file, template) in FILES.into_iter().chain(build_dir.is_some().then_some(CARGO_CONFIG)) {
-        let path = dir.join(file);
         let text = template
             .replace("{name}", name)
             .replace("{tree}", &tree.display().to_string())
             .replace("{build}", build_dir.as_deref().unwrap_or_default());
-        let parent = path.parent().unwrap_or(&dir);
-        fs::create_dir_all(parent).map_err(failed("cannot create the directory", parent))?;
-        fs::write(&path, text).map_err(failed("cannot write the file", &path))?;
+        write_file(&dir.join(file), &text)?;
     }
     // Use the same versions of the same crates, which this machine already has.
     let lock = dir.join("Cargo.lock");
     fs::copy(tree.join("Cargo.lock"), &lock).map_err(failed("cannot write the file", &lock))?;
     Ok(std::path::absolute(&dir).unwrap_or(dir))
+}
+
+fn create_module(name: &str, language: Language) -> Result<PathBuf> {
+    let dir = empty_dir(name)?;
+    let code = match language {
+        Language::Rust => &RUST_FILES[..],
+        Language::C => &C_FILES[..],
+    };
+    for (file, template) in MODULE_FILES.iter().chain(code) {
+        write_file(&dir.join(file), &template.replace("{name}", name))?;
+    }
+    Ok(std::path::absolute(&dir).unwrap_or(dir))
+}
+
+fn write_file(path: &Path, text: &str) -> Result<()> {
+    let parent = path.parent().unwrap_or(path);
+    fs::create_dir_all(parent).map_err(failed("cannot create the directory", parent))?;
+    fs::write(path, text).map_err(failed("cannot write the file", path))
+}
+
+/// The directory of a new project, which is missing or empty.
+fn empty_dir(name: &str) -> Result<PathBuf> {
+    let dir = PathBuf::from(name);
+    match fs::read_dir(&dir).map(|mut entries| entries.next().is_none()) {
+        Ok(true) => Ok(dir),
+        Ok(false) => {
+            let message = "the directory exists and is not empty; choose another name";
+            Err(Error::new(ErrorKind::AlreadyExists, message).with("path", dir.display()))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(dir),
+        Err(error) => Err(failed("cannot read the directory", &dir)(error)),
+    }
 }
 
 /// The directory in which cargo built this program, or else the source tree. `None` if the user may

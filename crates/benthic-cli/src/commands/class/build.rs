@@ -1,0 +1,140 @@
+//! `benthic class build`: compiles a class to a WebAssembly module with the compiler of its language,
+//! and adds the manifest.
+
+use benthic_core::{Error, ErrorKind, Result};
+use benthic_program::exit::Outcome;
+use benthic_program::local::{NewFile, failed, read_file};
+use benthic_program::session::Session;
+use benthic_program::store::blocking;
+use benthic_program::units;
+use benthic_wasm::{Manifest, Module, with_manifest};
+use clap::Args;
+use serde_json::json;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const TARGET: &str = "wasm32-unknown-unknown";
+/// Limit of a compiler's output in an error message.
+const OUTPUT_BYTES_MAX: usize = 4_000;
+
+#[derive(Args)]
+#[command(
+    after_help = "The directory has class.json, which describes the class, and either Cargo.toml (Rust) or *.c (C). \
+    The module is NAME.wasm in that directory.\n\n\
+    Example:\n  benthic class new wordcount --lang rust && benthic class build wordcount"
+)]
+pub struct BuildArgs {
+    /// The directory of the class
+    #[arg(default_value = ".")]
+    dir: PathBuf,
+}
+
+pub async fn run(args: BuildArgs, session: &Session) -> Outcome {
+    let (file, len_bytes, class) = blocking(move || build(&args.dir)).await?;
+    let shown = units::one_line_path(&file);
+    session.out.result(
+        format_args!(
+            "built {shown}, {}\nnext: benthic class deploy {shown} --pool POOL",
+            units::size(len_bytes)
+        ),
+        || json!({ "class": class, "file": file, "len_bytes": len_bytes }),
+    )
+}
+
+fn build(dir: &Path) -> Result<(PathBuf, u64, String)> {
+    let manifest_file = dir.join("class.json");
+    let json = fs::read(&manifest_file)
+        .map_err(failed("cannot read the description of the class", &manifest_file))?;
+    let manifest = Manifest::parse(&json).map_err(|error| error.with("file", manifest_file.display()))?;
+    let sources = c_sources(dir)?;
+    let compiled = match (dir.join("Cargo.toml").exists(), sources.is_empty()) {
+        (true, _) => compile_rust(dir)?,
+        (false, false) => compile_c(dir, &sources)?,
+        (false, true) => {
+            let message = "there is no Cargo.toml and no .c file here; `benthic class new NAME --lang rust` creates a class";
+            return Err(Error::new(ErrorKind::NotFound, message).with("dir", dir.display()));
+        }
+    };
+    let wasm = with_manifest(&read_file(&compiled)?.data, &json).into();
+    let module = Module::new(&wasm).map_err(|error| error.with("file", compiled.display()))?;
+    let file = dir.join(format!("{}.wasm", manifest.class));
+    let mut new = NewFile::create(&file)?;
+    new.write(&wasm)?;
+    new.finish(None)?;
+    Ok((file, module.wasm().len() as u64, manifest.class))
+}
+
+fn compile_rust(dir: &Path) -> Result<PathBuf> {
+    let libraries = output(
+        Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]),
+        "Rust, from https://rustup.rs",
+    )?;
+    if !Path::new(libraries.trim()).exists() {
+        let message = "Rust cannot compile to WebAssembly here; `rustup target add wasm32-unknown-unknown` installs what is missing";
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
+    let target_dir = dir.join("target");
+    let mut cargo = Command::new("cargo");
+    cargo
+        .args(["build", "--release", "--quiet", "--target", TARGET, "--target-dir", "target"])
+        .current_dir(dir);
+    output(&mut cargo, "Rust, from https://rustup.rs")?;
+    let built = target_dir.join(TARGET).join("release");
+    let entries = fs::read_dir(&built).map_err(failed("cannot read the directory", &built))?;
+    let mut modules: Vec<PathBuf> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|end| end == "wasm"))
+        .collect();
+    match (modules.pop(), modules.pop()) {
+        (Some(module), None) => Ok(module),
+        (None, _) => {
+            let message = "cargo built no module; Cargo.toml needs `[lib]` with `crate-type = [\"cdylib\"]`";
+            Err(Error::new(ErrorKind::NotFound, message).with("dir", built.display()))
+        }
+        (Some(_), Some(_)) => {
+            let message =
+                "cargo built several modules; remove the directory `target` if the package was renamed";
+            Err(Error::new(ErrorKind::InvalidArgument, message).with("dir", built.display()))
+        }
+    }
+}
+
+fn c_sources(dir: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(dir).map_err(failed("cannot read the directory", dir))?;
+    let paths = entries.flatten().map(|entry| PathBuf::from(entry.file_name()));
+    Ok(paths.filter(|path| path.extension().is_some_and(|end| end == "c")).collect())
+}
+
+fn compile_c(dir: &Path, sources: &[PathBuf]) -> Result<PathBuf> {
+    let compiled = dir.join("target");
+    fs::create_dir_all(&compiled).map_err(failed("cannot create the directory", &compiled))?;
+    let mut clang = Command::new("clang");
+    clang
+        .args(["--target=wasm32", "-O2", "-mbulk-memory", "-ffreestanding", "-nostdlib", "-Wall"])
+        .args(["-Wl,--no-entry", "-Wl,--strip-debug", "-o", "target/module.wasm"])
+        .args(sources)
+        .current_dir(dir);
+    output(&mut clang, "clang and lld, such as Debian's packages of these names")?;
+    Ok(compiled.join("module.wasm"))
+}
+
+/// Runs a compiler and returns what it prints.
+fn output(command: &mut Command, needed: &str) -> Result<String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let run = command.output().map_err(|error| {
+        let message = if error.kind() == std::io::ErrorKind::NotFound {
+            format!("{program} is missing; install {needed}")
+        } else {
+            format!("{program} cannot be started")
+        };
+        Error::new(ErrorKind::Unsupported, message).with_source(error)
+    })?;
+    if run.status.success() {
+        return Ok(String::from_utf8_lossy(&run.stdout).into_owned());
+    }
+    let printed = String::from_utf8_lossy(&run.stderr);
+    let printed = printed.get(..printed.floor_char_boundary(OUTPUT_BYTES_MAX)).unwrap_or_default();
+    Err(Error::new(ErrorKind::InvalidArgument, format!("{program} failed:\n{}", printed.trim_end())))
+}

@@ -1,0 +1,100 @@
+//! WebAssembly modules inside the OSDs of a real cluster. No module may harm an OSD.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../../../../benthic-wasm/tests/it/modules.rs"]
+mod modules;
+#[path = "../../../../benthic-wasm/tests/it/suite.rs"]
+mod suite;
+
+use benthic_core::{ErrorKind, ObjectId, Pool, Store, SystemClock};
+use benthic_rados::{Options, RadosStore};
+use benthic_wasm::{Limits, deployed, with_manifest};
+use bytes::Bytes;
+use futures::executor::block_on;
+use futures::future::join_all;
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Once};
+
+const POOL: &str = "benthic-cls-wasm-test";
+
+/// Returns the path of the cluster's ceph.conf. The first call installs the class library.
+fn conf() -> PathBuf {
+    let variable = "BENTHIC_TEST_CEPH_CONF";
+    let conf = env::var_os(variable).unwrap_or_else(|| {
+        panic!("set {variable} to the ceph.conf of a test cluster; `make test` starts one")
+    });
+    let conf = PathBuf::from(conf);
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        let program = env::current_exe().unwrap();
+        let library = program.parent().unwrap().join("libcls_wasm_1.so");
+        benthic_ceph::classes::install(&library, &conf.with_file_name("classes")).unwrap();
+    });
+    conf
+}
+
+fn pool() -> Arc<dyn Pool> {
+    let store = RadosStore::connect(Some(&conf()), None, Options::default()).unwrap();
+    match block_on(store.create_pool(POOL)) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => panic!("{error}"),
+        _ => block_on(store.open_pool(POOL)).unwrap(),
+    }
+}
+
+/// The epoch in which each OSD last came up. It changes if an OSD crashes and restarts.
+fn osd_boot_epochs(conf: &Path) -> Vec<i64> {
+    let dump = Command::new("ceph").arg("--conf").arg(conf).args(["osd", "dump", "--format=json"]).output();
+    let dump: serde_json::Value = serde_json::from_slice(&dump.unwrap().stdout).unwrap();
+    dump["osds"].as_array().unwrap().iter().map(|osd| osd["up_from"].as_i64().unwrap()).collect()
+}
+
+#[test]
+fn every_module_ends_as_it_must_and_the_osd_survives() {
+    let (pool, before) = (pool(), osd_boot_epochs(&conf()));
+    block_on(suite::every_module_ends_as_it_must(&*pool));
+    assert_eq!(osd_boot_epochs(&conf()), before);
+}
+
+#[test]
+fn a_module_reads_and_writes() {
+    block_on(suite::a_module_reads_and_writes(&*pool()));
+}
+
+/// A module that returns a number, so that a test knows which version ran.
+fn version(number: u8) -> Bytes {
+    let wasm = modules::method(&format!(
+        "(i32.store8 (i32.const 0) (i32.const {number})) (drop (call $output (i32.const 0) (i32.const 1)))"
+    ));
+    let json =
+        format!(r#"{{"class":"deployed","version":{number},"methods":[{{"method":"run","reads":true}}]}}"#);
+    with_manifest(&wasm, json.as_bytes()).into()
+}
+
+#[test]
+fn clients_call_while_versions_are_deployed() {
+    let pool = pool();
+    let object = ObjectId::new("deployed").unwrap();
+    block_on(async {
+        pool.write_full(&object, "x").await.unwrap();
+        deployed::deploy(&*pool, version(0), Limits::default(), &SystemClock).await.unwrap();
+        let call = async || {
+            let mut seen = Vec::new();
+            for _ in 0..100 {
+                let class = deployed::find(&*pool, "deployed").await.unwrap().unwrap();
+                let wasm = deployed::fetch(&*pool, class.current).await.unwrap();
+                seen.push(suite::run(&*pool, &object, &wasm, false, b"").await.unwrap()[0]);
+            }
+            assert!(seen.is_sorted(), "a call used an older version than one before: {seen:?}");
+        };
+        let deploy = async {
+            for number in 1..20 {
+                deployed::deploy(&*pool, version(number), Limits::default(), &SystemClock).await.unwrap();
+            }
+        };
+        futures::join!(join_all((0..16).map(|_| call())), deploy);
+        assert_eq!(deployed::undeploy(&*pool, "deployed", None).await.unwrap().len(), 20);
+    });
+}

@@ -1,0 +1,251 @@
+//! The classes that users deployed to a pool.
+//!
+//! In the namespace [`CLASSES_NAMESPACE`], the object `classes` has the records of all classes, and
+//! `module/HASH` is a module. The records are an omap: `current/NAME` is the hash of the version that
+//! calls use, and `version/NAME/HASH` describes a version ([`Version`], as JSON).
+//!
+//! There is no transaction over two objects. [`deploy`] writes the module before the records, and
+//! [`undeploy`] the records before it removes modules. A crash in between leaves a module that no
+//! record names; the next `deploy` of the same module uses it.
+
+use crate::{Limits, MODULE_BYTES_MAX, Manifest, Module, ModuleId};
+use benthic_core::names::CLASSES_NAMESPACE;
+use benthic_core::{
+    ClassInfo, Clock, Error, ErrorKind, Fetch, ObjectId, OmapPage, Pool, Result, WriteOp, limits,
+};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+const RECORDS: &str = "classes";
+const CURRENT_PREFIX: &str = "current/";
+const VERSION_PREFIX: &str = "version/";
+const MODULE_PREFIX: &str = "module/";
+/// Limit of the versions of a class. Two clients that deploy at the same time may exceed it by a few; one
+/// omap page holds many more.
+const VERSIONS_MAX: usize = 64;
+
+/// The record of one version of a class.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Version {
+    pub manifest: Manifest,
+    /// Time of the deployment, in seconds since 1970, by the clock of the deploying client.
+    pub deployed_unix_s: u64,
+    pub len_bytes: u64,
+    pub limits: Limits,
+}
+
+/// A class in a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeployedClass {
+    pub name: String,
+    pub current: ModuleId,
+    /// All versions, the newest first.
+    pub versions: Vec<(ModuleId, Version)>,
+}
+
+impl DeployedClass {
+    /// The version that calls use.
+    pub fn version(&self) -> Option<&Version> {
+        self.versions.iter().find(|(id, _)| *id == self.current).map(|(_, version)| version)
+    }
+
+    /// The description of the version that calls use.
+    pub fn info(&self) -> Option<ClassInfo> {
+        self.version().map(|version| version.manifest.info(&self.current.to_string()[..12]))
+    }
+}
+
+/// Deploys a class: stores the module, and makes it the version that calls use. A second call with the same
+/// module replaces its limits and its time.
+///
+/// # Errors
+/// As [`Module::new`]; `LimitExceeded` if the class has too many versions; those of the pool.
+pub async fn deploy(
+    pool: &dyn Pool,
+    wasm: Bytes,
+    limits: Limits,
+    clock: &dyn Clock,
+) -> Result<DeployedClass> {
+    let module = Module::new(&wasm)?;
+    let (id, name) = (module.id(), module.manifest().class.clone());
+    let earlier = find(pool, &name).await?;
+    let is_new = !earlier.iter().flat_map(|class| &class.versions).any(|(known, _)| *known == id);
+    if is_new && earlier.as_ref().is_some_and(|class| class.versions.len() >= VERSIONS_MAX) {
+        let message =
+            "the class has too many versions; `benthic class undeploy NAME --version HASH` removes one";
+        return Err(Error::new(ErrorKind::LimitExceeded, message)
+            .with("class", name)
+            .with("versions_max", VERSIONS_MAX));
+    }
+    // A later version has a later time, even if the clocks of two clients differ.
+    let newest_unix_s =
+        earlier.iter().flat_map(|class| &class.versions).map(|(_, version)| version.deployed_unix_s).max();
+    let version = Version {
+        manifest: module.manifest().clone(),
+        deployed_unix_s: (clock.unix_ns() / 1_000_000_000).max(newest_unix_s.map_or(0, |newest| newest + 1)),
+        len_bytes: wasm.len() as u64,
+        limits: limits.clamped(),
+    };
+    let json = serde_json::to_vec(&version)
+        .map_err(|error| Error::new(ErrorKind::Internal, "cannot encode the record").with_source(error))?;
+    pool.write(&module_object(id)?, WriteOp::new().write_full(wasm)).await?;
+    let entries = [(version_key(&name, id), Bytes::from(json)), current_entry(&name, id)];
+    pool.write(&records()?, WriteOp::new().omap_set(entries)).await?;
+    find(pool, &name).await?.ok_or_else(|| gone(&name))
+}
+
+/// Finds a class; `None` if the pool has none of this name.
+///
+/// # Errors
+/// `Corrupt` for a damaged record; those of the pool.
+pub async fn find(pool: &dyn Pool, name: &str) -> Result<Option<DeployedClass>> {
+    let current = Fetch::omap_get([current_key(name)]);
+    let versions = Fetch::omap_range(None, version_prefix(name), limits::OMAP_PAGE_ENTRIES_MAX);
+    let ((current, versions), _) = match pool.fetch(&records()?, current.and(versions)).await {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        found => found?,
+    };
+    let Some((_, current)) = current.entries.first() else { return Ok(None) };
+    parse(name, current, &versions).map(Some).ok_or_else(|| {
+        Error::new(ErrorKind::Corrupt, "the record of the class is damaged").with("class", name)
+    })
+}
+
+fn parse(name: &str, current: &[u8], versions: &OmapPage) -> Option<DeployedClass> {
+    let current = ModuleId::parse(std::str::from_utf8(current).ok()?)?;
+    let version =
+        |(key, value): &(Bytes, Bytes)| Some((id_of(key)?, serde_json::from_slice::<Version>(value).ok()?));
+    let mut versions = versions.entries.iter().map(version).collect::<Option<Vec<_>>>()?;
+    versions.sort_by_key(|(_, version)| std::cmp::Reverse(version.deployed_unix_s));
+    let class = DeployedClass { name: name.to_owned(), current, versions };
+    class.version().is_some().then_some(class)
+}
+
+/// Lists the classes of a pool, sorted by name.
+///
+/// # Errors
+/// As [`find`].
+pub async fn list(pool: &dyn Pool) -> Result<Vec<DeployedClass>> {
+    let (mut classes, mut after) = (Vec::new(), None);
+    loop {
+        let fetch = Fetch::omap_range(after, CURRENT_PREFIX, limits::OMAP_PAGE_ENTRIES_MAX);
+        let (page, _) = match pool.fetch(&records()?, fetch).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(classes),
+            page => page?,
+        };
+        for (key, _) in &page.entries {
+            let name = String::from_utf8_lossy(&key[CURRENT_PREFIX.len()..]);
+            classes.extend(find(pool, &name).await?);
+        }
+        match page.entries.last() {
+            Some((last, _)) if page.more => after = Some(last.clone()),
+            _ => return Ok(classes),
+        }
+    }
+}
+
+/// Reads a module.
+///
+/// # Errors
+/// `NotFound` if the version is not deployed any more; those of the pool.
+pub async fn fetch(pool: &dyn Pool, id: ModuleId) -> Result<Bytes> {
+    pool.read_range(&module_object(id)?, 0, MODULE_BYTES_MAX as u64)
+        .await
+        .map_err(|error| error.with("module", id))
+}
+
+/// Makes an earlier version the one that calls use.
+///
+/// # Errors
+/// `NotFound` if the pool has no such class or version.
+pub async fn select(pool: &dyn Pool, name: &str, id: ModuleId) -> Result<()> {
+    let key = version_key(name, id);
+    let (found, _) = pool.fetch(&records()?, Fetch::omap_get([key.clone()])).await?;
+    let Some((_, version)) = found.entries.into_iter().next() else { return Err(no_such_version(name)) };
+    // The guard fails if another client removes the version meanwhile.
+    let op = WriteOp::new().cmp_omap(key, version).omap_set([current_entry(name, id)]);
+    pool.write(&records()?, op).await.map(drop)
+}
+
+/// Removes a class with all versions, or one version that calls do not use.
+///
+/// # Errors
+/// `NotFound` if the pool has no such class or version; `Busy` if calls use the version.
+pub async fn undeploy(pool: &dyn Pool, name: &str, id: Option<ModuleId>) -> Result<Vec<ModuleId>> {
+    let (page, _) = match pool
+        .fetch(&records()?, Fetch::omap_range(None, version_prefix(name), limits::OMAP_PAGE_ENTRIES_MAX))
+        .await
+    {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Err(gone(name)),
+        page => page?,
+    };
+    // From the keys alone, so that a damaged record can be removed.
+    let known = page.entries.iter().filter_map(|(key, _)| id_of(key));
+    let removed: Vec<ModuleId> = known.filter(|known| id.is_none_or(|id| *known == id)).collect();
+    if removed.is_empty() {
+        return Err(if id.is_some() { no_such_version(name) } else { gone(name) });
+    }
+    let mut op = WriteOp::new();
+    let mut keys: Vec<Bytes> = removed.iter().map(|id| version_key(name, *id)).collect();
+    match id {
+        None => keys.push(current_key(name)),
+        Some(id) => {
+            let class = find(pool, name).await?.ok_or_else(|| gone(name))?;
+            if id == class.current {
+                let message =
+                    "calls use this version; deploy another or roll back first, or remove the whole class";
+                return Err(Error::new(ErrorKind::Busy, message).with("class", name).with("version", id));
+            }
+            // The guard fails if another client selects the version meanwhile.
+            let (key, current) = current_entry(name, class.current);
+            op = op.cmp_omap(key, current);
+        }
+    }
+    pool.write(&records()?, op.omap_remove(keys)).await?;
+    for id in &removed {
+        match pool.remove(&module_object(*id)?).await {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(removed)
+}
+
+fn gone(name: &str) -> Error {
+    let message = "no such class in this pool; `benthic class ls --pool POOL` lists the deployed classes";
+    Error::new(ErrorKind::NotFound, message).with("class", name)
+}
+
+fn no_such_version(name: &str) -> Error {
+    let message = "the class has no such version; `benthic class show CLASS --pool POOL` lists them";
+    Error::new(ErrorKind::NotFound, message).with("class", name)
+}
+
+/// The version that a key of the records names.
+fn id_of(key: &[u8]) -> Option<ModuleId> {
+    ModuleId::parse(std::str::from_utf8(key).ok()?.rsplit('/').next()?)
+}
+
+fn version_prefix(name: &str) -> String {
+    format!("{VERSION_PREFIX}{name}/")
+}
+
+fn current_key(name: &str) -> Bytes {
+    Bytes::from(format!("{CURRENT_PREFIX}{name}"))
+}
+
+fn current_entry(name: &str, id: ModuleId) -> (Bytes, Bytes) {
+    (current_key(name), Bytes::from(id.to_string()))
+}
+
+fn version_key(name: &str, id: ModuleId) -> Bytes {
+    Bytes::from(format!("{VERSION_PREFIX}{name}/{id}"))
+}
+
+fn records() -> Result<ObjectId> {
+    ObjectId::in_namespace(CLASSES_NAMESPACE, RECORDS)
+}
+
+fn module_object(id: ModuleId) -> Result<ObjectId> {
+    ObjectId::in_namespace(CLASSES_NAMESPACE, format!("{MODULE_PREFIX}{id}"))
+}

@@ -1,0 +1,201 @@
+//! Runs modules with wasmi, an interpreter. It generates no machine code, and is slower than compiled
+//! code by a factor of up to 8 (docs/design/0007).
+
+use crate::host::{self, Ended, Host, IMPORTS};
+use crate::runtime::{Code, TABLE_ENTRIES_MAX, lend};
+use crate::{Limits, Manifest};
+use benthic_core::{Error as BenthicError, ErrorKind, MethodContext, Result as BenthicResult};
+use wasmi::errors::ErrorKind as WasmiErrorKind;
+use wasmi::{
+    Caller, CompilationMode, Config, EnforcedLimits, Engine, Error, ExternType, Instance, Linker, Module,
+    Store, StoreLimits, StoreLimitsBuilder, TrapCode, TypedResumableCall, ValType,
+};
+
+const PAGE_BYTES: u64 = 64 * 1024;
+/// Fuel between two checks of the deadline: 3 ms, or at most 0.5 s if every instruction waits for memory.
+const SLICE_FUEL: u64 = 1_000_000;
+/// Limits of the interpreter's stack.
+const RECURSION_MAX: usize = 10_000;
+const STACK_BYTES_MAX: usize = 1024 * 1024;
+
+/// Every module has an engine of its own, because an engine keeps all that it has translated.
+fn engine() -> Engine {
+    let mut config = Config::default();
+    config
+        .consume_fuel(true)
+        .compilation_mode(CompilationMode::Eager)
+        .set_max_recursion_depth(RECURSION_MAX)
+        .set_max_stack_height(STACK_BYTES_MAX)
+        .wasm_multi_memory(false)
+        .wasm_tail_call(false)
+        .wasm_extended_const(false)
+        .wasm_custom_page_sizes(false)
+        .wasm_wide_arithmetic(false)
+        .enforced_limits(EnforcedLimits::strict());
+    Engine::new(&config)
+}
+
+/// The data of a store.
+pub struct Data {
+    /// `None` in a store that runs nothing.
+    host: Option<Host>,
+    limits: StoreLimits,
+}
+
+/// A module for the interpreter.
+pub struct Interpreted {
+    module: Module,
+}
+
+impl Interpreted {
+    /// Checks a module and translates it.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    pub fn new(wasm: &[u8]) -> BenthicResult<Interpreted> {
+        let refused = |message: String| Err(BenthicError::new(ErrorKind::InvalidArgument, message));
+        if !wasm.starts_with(b"\0asm") {
+            return refused("this is not a WebAssembly module".to_owned());
+        }
+        crate::check::check(wasm)?;
+        match Module::new(&engine(), wasm) {
+            Ok(module) => Ok(Interpreted { module }),
+            Err(error) => refused(format!(
+                "this is not a valid module, or it uses features that are not allowed: {error}"
+            )),
+        }
+    }
+
+    /// The content of a custom section.
+    pub fn section(&self, name: &str) -> Option<&[u8]> {
+        self.module.custom_sections().find(|section| section.name() == name).map(|section| section.data())
+    }
+
+    /// The memory with which an instance starts.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the module does not export a memory.
+    pub fn memory_bytes(&self) -> BenthicResult<u64> {
+        match self.module.get_export("memory") {
+            Some(ExternType::Memory(memory)) => Ok(memory.minimum().saturating_mul(PAGE_BYTES)),
+            _ => {
+                let message = "the module must export its memory as `memory`";
+                Err(BenthicError::new(ErrorKind::InvalidArgument, message))
+            }
+        }
+    }
+
+    /// Checks what the module imports and exports. Its memory must be known to be within the limits.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    pub fn check(&self, manifest: &Manifest) -> BenthicResult<()> {
+        let refused = |message: &str| BenthicError::new(ErrorKind::InvalidArgument, message);
+        // An instance without fuel: it is linked, but its start function does not run.
+        let mut store = new_store(&self.module, None, Limits::MAX);
+        if let Err(error) = instantiate(&mut store, &self.module)
+            && let WasmiErrorKind::Linker(_) | WasmiErrorKind::Instantiation(_) = error.kind()
+        {
+            let message = format!("the module cannot be linked to the functions of `{IMPORTS}`: {error}");
+            return Err(refused(&message));
+        }
+        for method in &manifest.methods {
+            let is_method = match self.module.get_export(&method.name) {
+                Some(ExternType::Func(function)) => {
+                    function.params().is_empty() && function.results() == [ValType::I32]
+                }
+                _ => false,
+            };
+            if !is_method {
+                let message = "the module must export a function without parameters that returns an i32 for each method";
+                return Err(refused(message).with("method", &method.name));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Code for Interpreted {
+    fn run(
+        &self,
+        context: &mut MethodContext<'_>,
+        method: &str,
+        call: host::Call,
+        limits: Limits,
+    ) -> BenthicResult<Vec<u8>> {
+        lend(context, |context| {
+            let mut store = new_store(&self.module, Some(Host::new(context, call)), limits);
+            let ended = match call_export(&mut store, &self.module, method, limits.fuel) {
+                Ok(number) => Ended::Returned(number),
+                Err(error) => match error.as_trap_code() {
+                    Some(TrapCode::OutOfFuel) => Ended::OutOfFuel,
+                    Some(TrapCode::StackOverflow) => Ended::OutOfStack,
+                    _ => Ended::Trapped(error.to_string()),
+                },
+            };
+            let Some(host) = store.into_data().host else {
+                unreachable!("the store was created with a host")
+            };
+            host.finish(ended)
+        })
+    }
+}
+
+fn new_store(module: &Module, host: Option<Host>, limits: Limits) -> Store<Data> {
+    let limits = StoreLimitsBuilder::new()
+        .memory_size(limits.memory_bytes.try_into().unwrap_or(usize::MAX))
+        .tables(1)
+        .table_elements(TABLE_ENTRIES_MAX)
+        .build();
+    let mut store = Store::new(module.engine(), Data { host, limits });
+    store.limiter(|data| &mut data.limits);
+    store
+}
+
+/// Runs an exported function in slices, and checks the deadline of the call after each: the
+/// interpreter may be much slower than a limit of fuel assumes.
+fn call_export(store: &mut Store<Data>, module: &Module, method: &str, fuel: u64) -> Result<i32, Error> {
+    let mut left = fuel;
+    let mut next_slice = |store: &mut Store<Data>, needed: u64| {
+        left += store.get_fuel()?;
+        let slice = left.min(SLICE_FUEL.max(needed));
+        left -= slice;
+        if slice < needed || slice == 0 {
+            return Err(Error::from(TrapCode::OutOfFuel));
+        }
+        if store.data_mut().host.as_mut().is_some_and(Host::is_late) {
+            return Err(Error::new("the deadline has passed"));
+        }
+        store.set_fuel(slice)
+    };
+    next_slice(store, 0)?;
+    let instance = instantiate(store, module)?;
+    let mut running = instance.get_typed_func::<(), i32>(&*store, method)?.call_resumable(&mut *store, ())?;
+    loop {
+        running = match running {
+            TypedResumableCall::Finished(number) => return Ok(number),
+            TypedResumableCall::HostTrap(trap) => return Err(Error::new(trap.host_error().to_string())),
+            TypedResumableCall::OutOfFuel(paused) => {
+                next_slice(store, paused.required_fuel())?;
+                paused.resume(&mut *store)?
+            }
+        };
+    }
+}
+
+fn instantiate(store: &mut Store<Data>, module: &Module) -> Result<Instance, Error> {
+    let mut linker = Linker::new(module.engine());
+    link(&mut linker)?;
+    linker.instantiate_and_start(store, module)
+}
+
+/// The module's memory, and the host.
+fn parts<'a>(caller: &'a mut Caller<'_, Data>) -> Result<(&'a mut [u8], &'a mut Host), Error> {
+    let memory = caller.get_export("memory").and_then(wasmi::Extern::into_memory);
+    let memory = memory.ok_or_else(|| Error::new("the module has no memory"))?;
+    let (memory, data) = memory.data_and_store_mut(caller);
+    let host = data.host.as_mut().ok_or_else(|| Error::new("the store runs nothing"))?;
+    Ok((memory, host))
+}
+
+crate::define_link!(parts, Error::new);

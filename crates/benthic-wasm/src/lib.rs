@@ -1,0 +1,40 @@
+//! Classes that are WebAssembly modules.
+//!
+//! A native class is trusted code: only an administrator installs one, and one that never returns
+//! takes its OSD down. A module is code that a user may bring. It can call only the functions of
+//! [`host`], which are those of [`MethodContext`](benthic_core::MethodContext), and it runs within
+//! limits of time and memory. It has no files, network, threads, clock or random numbers.
+//!
+//! - A module is identified by its SHA-256 ([`ModuleId`]) and describes itself in a custom section
+//!   ([`Manifest`]).
+//! - The native class [`Wasm`] runs modules, on every engine. It has a cache of modules. A call
+//!   ([`Call`]) names a module and may attach it; if neither the call nor the cache has the module,
+//!   the class answers `Busy`, and the client repeats the call with the module attached ([`exec`]).
+//!   The reason: a class sees only its own object and cannot fetch the module.
+//! - Two runtimes run the same interface. wasmi, here, interprets. The library for ceph-osd also has
+//!   a compiler, for modules that are called again ([`Wasm::with_compiler`]). docs/design/0007 has the
+//!   measurements.
+//!
+//! Rejected: the component model, because few languages produce components; WASI, because a method
+//! has no files and no clock.
+
+mod call;
+mod check;
+mod class;
+pub mod deployed;
+pub mod host;
+mod interpreter;
+mod manifest;
+mod module;
+#[allow(unsafe_code, reason = "a runtime's store cannot hold a borrowed context")]
+pub mod runtime;
+
+pub use call::{Call, exec};
+pub use class::Wasm;
+pub use manifest::{MANIFEST_SECTION, Manifest, MethodManifest, with_manifest};
+pub use module::{Limits, MODULE_BYTES_MAX, Module, ModuleId};
+
+/// The functions of the interface for classes in Rust, as a source file.
+pub const GUEST_RUST: &str = include_str!("../guest/benthic.rs");
+/// The functions of the interface for classes in C, as a header.
+pub const GUEST_C: &str = include_str!("../guest/benthic.h");

@@ -1,0 +1,54 @@
+//! What a runtime of modules implements ([`Code`]), and how its store holds a borrowed
+//! [`MethodContext`].
+//!
+//! Runtimes demand that the data of a store live for `'static`, and a context is borrowed for one
+//! call. [`lend`] erases the lifetime for the length of a closure.
+
+use crate::{Limits, Module, host};
+use benthic_core::{MethodContext, Result};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// Limit of the entries of a module's tables.
+pub const TABLE_ENTRIES_MAX: usize = 100_000;
+
+/// A module, translated by a runtime.
+pub trait Code: Send + Sync {
+    /// Runs the exported function of this name in a new instance.
+    ///
+    /// # Errors
+    /// As [`exec`](crate::exec).
+    fn run(
+        &self,
+        context: &mut MethodContext<'_>,
+        method: &str,
+        call: host::Call,
+        limits: Limits,
+    ) -> Result<Vec<u8>>;
+}
+
+/// Has a module compiled, now or later: see [`Module::set_compiled`](crate::Module::set_compiled). It
+/// must return soon, because a call waits for it.
+pub type Compile = fn(&Arc<Module>);
+
+/// A context that [`lend`] lent.
+pub struct Borrowed(NonNull<MethodContext<'static>>);
+
+impl Borrowed {
+    pub(crate) fn get(&mut self) -> &mut MethodContext<'static> {
+        // SAFETY: the pointer is valid while the closure of `lend` runs, because `lend` holds the
+        // unique reference for that long and takes the `Borrowed` back before it returns. `&mut
+        // self` makes this reference the only one. `MethodContext` hands out nothing that borrows
+        // from the objects behind its lifetime.
+        unsafe { self.0.as_mut() }
+    }
+}
+
+/// Calls `run` with a store's data that hold `context`. The data must come back from `run`, so that
+/// nothing keeps the context.
+pub fn lend<T>(context: &mut MethodContext<'_>, run: impl FnOnce(Borrowed) -> (Borrowed, T)) -> T {
+    let pointer = NonNull::from(context).cast::<MethodContext<'static>>();
+    let (returned, value) = run(Borrowed(pointer));
+    assert!(returned.0 == pointer, "the context that was lent comes back");
+    value
+}

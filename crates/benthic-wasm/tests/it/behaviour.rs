@@ -1,0 +1,127 @@
+use crate::{modules, suite};
+use benthic_core::{ClassRegistry, ErrorKind, MethodLimits, ObjectId, Pool, Store};
+use benthic_embedded::{MemStore, Options};
+use benthic_wasm::{Call, Limits, Manifest, Module, ModuleId, Wasm, with_manifest};
+use bytes::Bytes;
+use futures::executor::block_on;
+use std::sync::Arc;
+
+pub fn pool() -> Arc<dyn Pool> {
+    open(MethodLimits::default())
+}
+
+fn open(method_limits: MethodLimits) -> Arc<dyn Pool> {
+    let classes = ClassRegistry::new().with(Wasm::new());
+    let options = Options { method_limits, ..Options::default() };
+    let store = MemStore::new(options.with_classes(classes));
+    block_on(async {
+        store.create_pool("p").await.unwrap();
+        store.open_pool("p").await.unwrap()
+    })
+}
+
+#[test]
+fn every_module_ends_as_it_must() {
+    block_on(suite::every_module_ends_as_it_must(&*pool()));
+}
+
+#[test]
+fn a_module_reads_and_writes() {
+    block_on(suite::a_module_reads_and_writes(&*pool()));
+}
+
+#[test]
+fn the_deadline_ends_a_call() {
+    block_on(suite::the_deadline_ends_a_call(&*open(MethodLimits {
+        deadline_ms: 300,
+        ..MethodLimits::default()
+    })));
+}
+
+#[test]
+fn a_large_module_is_sent_once() {
+    let (pool, object) = (pool(), ObjectId::new("o").unwrap());
+    let text = "x".repeat(7 << 20);
+    let wasm = modules::module(&format!(
+        "(memory (export \"memory\") 200) (data (i32.const 0) \"{text}\") (func (export \"run\") (result i32) i32.const 0)"
+    ));
+    let wasm = Bytes::from(with_manifest(&wasm, modules::manifest(false, true).as_bytes()));
+    let call = Call {
+        module: ModuleId::of(&wasm),
+        limits: Limits::default(),
+        method: "run".to_owned(),
+        input: Bytes::new(),
+        attached: None,
+    };
+    block_on(async {
+        benthic_wasm::exec(&*pool, &object, call.clone(), true, async || Ok(wasm.clone())).await.unwrap();
+        benthic_wasm::exec(&*pool, &object, call, true, async || panic!("it was sent")).await.unwrap();
+    });
+}
+
+#[test]
+fn a_module_is_sent_once() {
+    let (pool, object) = (pool(), ObjectId::new("o").unwrap());
+    let wasm = with_manifest(
+        &modules::method("(drop (call $create (i32.const 0)))"),
+        modules::manifest(false, true).as_bytes(),
+    );
+    let call = Call {
+        module: ModuleId::of(&wasm),
+        limits: Limits::default(),
+        method: "run".to_owned(),
+        input: Bytes::new(),
+        attached: None,
+    };
+    block_on(async {
+        let sent = std::cell::Cell::new(0);
+        let fetch = async || {
+            sent.set(sent.get() + 1);
+            Ok(Bytes::from(wasm.clone()))
+        };
+        for _ in 0..3 {
+            benthic_wasm::exec(&*pool, &object, call.clone(), true, fetch).await.unwrap();
+        }
+        assert_eq!(sent.get(), 1);
+        // Another module in its place.
+        let other = Call { module: ModuleId([7; 32]), ..call };
+        let error =
+            benthic_wasm::exec(&*pool, &object, other, true, async || Ok(Bytes::from(wasm.clone()))).await;
+        assert_eq!(error.unwrap_err().kind(), ErrorKind::InvalidArgument);
+    });
+}
+
+#[test]
+fn calls_are_encoded_and_decoded() {
+    let call = Call {
+        module: ModuleId::of(b"module"),
+        limits: Limits { fuel: 1, memory_bytes: 2 },
+        method: "run".to_owned(),
+        input: Bytes::from("input"),
+        attached: Some(Bytes::from("module")),
+    };
+    let bytes = Bytes::from(call.encode());
+    assert_eq!(Call::decode(&bytes).unwrap(), call);
+    let mut longer = bytes.to_vec();
+    longer.push(0);
+    assert_eq!(Call::decode(&longer.into()).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    for len in 0..bytes.len() {
+        assert_eq!(Call::decode(&bytes.slice(..len)).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
+    let mut later = bytes.to_vec();
+    later[0] = 2;
+    assert_eq!(Call::decode(&later.into()).unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(ModuleId::parse(&call.module.to_string()), Some(call.module));
+    assert_eq!(ModuleId::parse("+1"), None);
+}
+
+#[test]
+fn a_module_describes_itself() {
+    let json = r#"{"class":"words","version":3,"summary":"count words","methods":[
+        {"method":"run","reads":true,"summary":"count","input":"none","output":"a number","examples":[""]}]}"#;
+    let module = Module::new(&with_manifest(&modules::method(""), json.as_bytes()).into()).unwrap();
+    let info = module.manifest().info("b");
+    assert_eq!((info.name.as_str(), info.version, info.methods[0].reads), ("words", 3, true));
+    assert_eq!(Manifest::parse(json.as_bytes()).unwrap(), *module.manifest());
+    assert_eq!(module.manifest().method("other").unwrap_err().kind(), ErrorKind::Unsupported);
+}

@@ -1,0 +1,85 @@
+use crate::behaviour::pool;
+use crate::modules;
+use benthic_core::names::CLASSES_NAMESPACE;
+use benthic_core::{ErrorKind, ManualClock, ObjectId, Pool};
+use benthic_wasm::deployed::{self, DeployedClass};
+use benthic_wasm::{Limits, ModuleId, with_manifest};
+use bytes::Bytes;
+use futures::executor::block_on;
+
+fn version(number: u32) -> Bytes {
+    let json = format!(r#"{{"class":"c","version":{number},"methods":[{{"method":"run","reads":true}}]}}"#);
+    with_manifest(&modules::method(""), json.as_bytes()).into()
+}
+
+async fn deploy(pool: &dyn Pool, number: u32) -> DeployedClass {
+    let clock = ManualClock::default();
+    clock.advance_ms(u64::from(number) * 1_000);
+    deployed::deploy(pool, version(number), Limits::default(), &clock).await.unwrap()
+}
+
+async fn has_module(pool: &dyn Pool, id: ModuleId) -> bool {
+    deployed::fetch(pool, id).await.is_ok()
+}
+
+#[test]
+fn versions_are_deployed_selected_and_removed() {
+    let pool = pool();
+    block_on(async {
+        assert_eq!(deployed::list(&*pool).await.unwrap(), []);
+        assert_eq!(deployed::find(&*pool, "c").await.unwrap(), None);
+        let first = deploy(&*pool, 1).await;
+        let second = deploy(&*pool, 2).await;
+        assert_eq!(second.version().unwrap().manifest.version, 2);
+        assert_eq!((second.versions.len(), second.versions[0].0), (2, second.current));
+        assert_eq!(deployed::list(&*pool).await.unwrap(), std::slice::from_ref(&second));
+        // A class whose name begins like another's.
+        assert_eq!(deployed::find(&*pool, "c/").await.unwrap(), None);
+
+        deployed::select(&*pool, "c", first.current).await.unwrap();
+        let rolled_back = deployed::find(&*pool, "c").await.unwrap().unwrap();
+        assert_eq!(rolled_back.current, first.current);
+        let refused = deployed::undeploy(&*pool, "c", Some(first.current)).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Busy);
+        assert_eq!(deployed::undeploy(&*pool, "c", Some(second.current)).await.unwrap(), [second.current]);
+        assert!(!has_module(&*pool, second.current).await && has_module(&*pool, first.current).await);
+        let missing = deployed::select(&*pool, "c", second.current).await.unwrap_err();
+        assert_eq!(missing.kind(), ErrorKind::NotFound);
+        assert_eq!(deployed::undeploy(&*pool, "c", None).await.unwrap(), [first.current]);
+        assert_eq!(deployed::undeploy(&*pool, "c", None).await.unwrap_err().kind(), ErrorKind::NotFound);
+        assert!(!has_module(&*pool, first.current).await);
+    });
+}
+
+#[test]
+fn the_same_module_is_deployed_once() {
+    let pool = pool();
+    block_on(async {
+        deploy(&*pool, 1).await;
+        assert_eq!(deploy(&*pool, 1).await.versions.len(), 1);
+        for number in 2..=64 {
+            deploy(&*pool, number).await;
+        }
+        let clock = ManualClock::default();
+        let error = deployed::deploy(&*pool, version(65), Limits::default(), &clock).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+        assert_eq!(deploy(&*pool, 64).await.versions.len(), 64);
+    });
+}
+
+#[test]
+fn a_damaged_record_is_an_error() {
+    let pool = pool();
+    block_on(async {
+        let class = deploy(&*pool, 1).await;
+        let records = ObjectId::in_namespace(CLASSES_NAMESPACE, "classes").unwrap();
+        let key = format!("version/c/{}", class.current);
+        for value in ["", "{}", "[1]"] {
+            let op = benthic_core::WriteOp::new().omap_set([(key.clone(), value)]);
+            pool.write(&records, op).await.unwrap();
+            assert_eq!(deployed::find(&*pool, "c").await.unwrap_err().kind(), ErrorKind::Corrupt);
+        }
+        assert_eq!(deployed::undeploy(&*pool, "c", None).await.unwrap(), [class.current]);
+        assert_eq!(deployed::find(&*pool, "c").await.unwrap(), None);
+    });
+}

@@ -1,0 +1,133 @@
+//! Runs the cases of [`modules`](crate::modules) on any engine. The tests of `benthic-cls-wasm`
+//! include this file.
+
+use crate::modules::{self, Case};
+use benthic_core::{ErrorKind, ObjectId, Pool, ReadOp, ReadOutput, WriteOp};
+use benthic_wasm::{Call, Limits, ModuleId};
+use bytes::Bytes;
+
+/// Enough for every case that ends by itself.
+const LIMITS: Limits = Limits { fuel: 50_000_000, memory_bytes: 16 * 1024 * 1024 };
+
+/// Calls the method `run` of a module.
+pub async fn run(
+    pool: &dyn Pool,
+    object: &ObjectId,
+    wasm: &[u8],
+    writes: bool,
+    input: &[u8],
+) -> benthic_core::Result<Bytes> {
+    run_within(pool, object, wasm, writes, input, LIMITS).await
+}
+
+async fn run_within(
+    pool: &dyn Pool,
+    object: &ObjectId,
+    wasm: &[u8],
+    writes: bool,
+    input: &[u8],
+    limits: Limits,
+) -> benthic_core::Result<Bytes> {
+    let call = Call {
+        module: ModuleId::of(wasm),
+        limits,
+        method: "run".to_owned(),
+        input: Bytes::copy_from_slice(input),
+        attached: None,
+    };
+    benthic_wasm::exec(pool, object, call, writes, async || Ok(Bytes::copy_from_slice(wasm))).await
+}
+
+async fn state(pool: &dyn Pool, object: &ObjectId) -> Vec<ReadOutput> {
+    let op = ReadOp::new().read(0, 1 << 20).list_xattrs().omap_range(None, "", 1_000);
+    pool.read(object, op).await.unwrap().outputs
+}
+
+/// Calls every module, and checks how each call ends and that the object is unchanged.
+pub async fn every_module_ends_as_it_must(pool: &dyn Pool) {
+    let object = ObjectId::new("victim").unwrap();
+    let op = WriteOp::new()
+        .write_full(&b"the object's data"[..])
+        .set_xattr("name", &b"value"[..])
+        .omap_set([(Bytes::from("key"), Bytes::from("value"))]);
+    pool.write(&object, op).await.unwrap();
+    let before = state(pool, &object).await;
+    let cases = modules::all();
+    assert!(cases.len() >= 90, "{} cases", cases.len());
+    let mut wrong = Vec::new();
+    // With a compiler, the first call is interpreted, and the second one compiled.
+    for (Case { name, wasm, writes, expected }, _) in cases.iter().flat_map(|case| [(case, 1), (case, 2)]) {
+        let ended = run(pool, &object, wasm, *writes, b"").await;
+        let is_right = match (&ended, expected) {
+            (Ok(_), None) => true,
+            (Err(error), Some(kind)) => error.kind() == *kind && !error.message().is_empty(),
+            _ => false,
+        };
+        if !is_right {
+            wrong.push(format!("{name}: {ended:?} instead of {expected:?}"));
+        }
+        if state(pool, &object).await != before {
+            wrong.push(format!("{name}: the object changed"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {} cases:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+}
+
+/// A module that copies its input into the data, an attribute and the omap, and one that returns
+/// what it reads there.
+pub async fn a_module_reads_and_writes(pool: &dyn Pool) {
+    let object = ObjectId::new("copy").unwrap();
+    let writer = modules::method(
+        r#"(drop (call $input))
+        (call $take (i32.const 100) (i32.const 0) (i32.const 5))
+        (drop (call $write_full (i32.const 100) (i32.const 5)))
+        (drop (call $append (i32.const 100) (i32.const 5)))
+        (drop (call $set_xattr (i32.const 102) (i32.const 1) (i32.const 100) (i32.const 5)))
+        (i32.store (i32.const 0) (i32.const 1))
+        (i32.store (i32.const 4) (i32.const 1)) (i32.store8 (i32.const 8) (i32.const 107))
+        (i32.store (i32.const 9) (i32.const 5)) (memory.copy (i32.const 13) (i32.const 100) (i32.const 5))
+        (drop (call $omap_set (i32.const 0) (i32.const 18)))"#,
+    );
+    let writer = benthic_wasm::with_manifest(&writer, modules::manifest(false, true).as_bytes());
+    let reader = modules::method(
+        r#"(local $len i32)
+        (local.set $len (i32.wrap_i64 (call $read (i64.const 0) (i64.const 100))))
+        (call $take (i32.const 0) (i32.const 0) (local.get $len))
+        (drop (call $output (i32.const 0) (local.get $len)))
+        (i32.store8 (i32.const 0) (i32.const 108))
+        (local.set $len (i32.wrap_i64 (call $get_xattr (i32.const 0) (i32.const 1))))
+        (call $take (i32.const 0) (i32.const 0) (local.get $len))
+        (drop (call $output (i32.const 0) (local.get $len)))
+        (local.set $len (i32.wrap_i64 (call $omap_range (i32.const -1) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 10))))
+        (call $take (i32.const 0) (i32.const 0) (local.get $len))
+        (drop (call $output (i32.const 0) (local.get $len)))
+        (local.set $len (i32.wrap_i64 (call $stat)))
+        (call $take (i32.const 0) (i32.const 0) (local.get $len))
+        (drop (call $output (i32.const 0) (i32.const 8)))"#,
+    );
+    let reader = benthic_wasm::with_manifest(&reader, modules::manifest(true, false).as_bytes());
+    let missing = run(pool, &object, &reader, false, b"").await.unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::NotFound);
+    assert_eq!(run(pool, &object, &writer, true, b"hello").await.unwrap(), "");
+    let read = run(pool, &object, &reader, false, b"").await.unwrap();
+    assert_eq!(&read[..], b"hellohellohello\0\x01\0\0\0\x01\0\0\0k\x05\0\0\0hello\x0a\0\0\0\0\0\0\0");
+    let refused = run(pool, &object, &writer, false, b"hello").await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+}
+
+/// Endless loops with the most fuel. Without the deadline of the pool's engine they would take seconds or
+/// minutes. With a compiler, the second call is compiled.
+pub async fn the_deadline_ends_a_call(pool: &dyn Pool) {
+    let object = ObjectId::new("late").unwrap();
+    pool.write_full(&object, "x").await.unwrap();
+    for body in ["(loop $again (br $again))", "(loop $again (drop (memory.grow (i32.const 0))) (br $again))"]
+    {
+        let wasm =
+            benthic_wasm::with_manifest(&modules::method(body), modules::manifest(true, false).as_bytes());
+        for _ in 0..2 {
+            let error = run_within(pool, &object, &wasm, false, b"", Limits::MAX).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+            assert!(error.message().contains("deadline"), "{body}: {error}");
+        }
+    }
+}
