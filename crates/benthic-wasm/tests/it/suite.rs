@@ -77,6 +77,8 @@ pub async fn every_module_ends_as_it_must(pool: &dyn Pool) {
 /// what it reads there.
 pub async fn a_module_reads_and_writes(pool: &dyn Pool) {
     let object = ObjectId::new("copy").unwrap();
+    // An earlier run on the same cluster may have left it.
+    let _ = pool.remove(&object).await;
     let writer = modules::method(
         r#"(drop (call $input))
         (call $take (i32.const 100) (i32.const 0) (i32.const 5))

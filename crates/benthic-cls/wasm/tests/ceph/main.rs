@@ -63,6 +63,11 @@ fn a_module_reads_and_writes() {
     block_on(suite::a_module_reads_and_writes(&*pool()));
 }
 
+#[test]
+fn the_deadline_ends_a_call() {
+    block_on(suite::the_deadline_ends_a_call(&*pool()));
+}
+
 /// A module that returns a number, so that a test knows which version ran.
 fn version(number: u8) -> Bytes {
     let wasm = modules::method(&format!(
