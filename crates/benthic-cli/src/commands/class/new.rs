@@ -54,7 +54,7 @@ enum Language {
 
 #[derive(Args)]
 #[command(
-    after_help = "With --lang, the class is a WebAssembly module: users deploy it to a pool, and it cannot harm an OSD. \
+    after_help = "With --lang, the class is a WebAssembly module: users deploy it to a pool, and a faulty one fails its own call only. \
     Without --lang, it is a native library in Rust, which an administrator installs on every OSD's host.\n\n\
     A native project has a class with a method that reads and one that writes, and tests that run it in \
     memory, without Ceph. `make` in it builds the library for `benthic class install`.\n\n\
