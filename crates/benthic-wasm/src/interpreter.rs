@@ -1,5 +1,5 @@
 //! Runs modules with wasmi, an interpreter. It generates no machine code, and is slower than compiled
-//! code by a factor of up to 8 (docs/design/0007).
+//! code, by a factor of about 5 for long computations (docs/design/0007).
 
 use crate::host::{self, Ended, Host, IMPORTS};
 use crate::runtime::{Code, TABLE_ENTRIES_MAX, lend};

@@ -87,7 +87,7 @@ static TICKER: LazyLock<bool> = LazyLock::new(|| {
 static QUEUE: LazyLock<Option<SyncSender<Arc<Module>>>> = LazyLock::new(|| {
     let (sender, queue) = sync_channel::<Arc<Module>>(QUEUE_MODULES_MAX);
     let compile_all = move || {
-        // Without the lower priority, the thread only competes with the OSD's own threads.
+        // If the priority cannot be lowered, the thread competes with the OSD's own threads.
         let _ = rustix::process::setpriority_process(None, 19);
         for module in queue {
             // A module that cannot be compiled stays interpreted. After a panic of the compiler the

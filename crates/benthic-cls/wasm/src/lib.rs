@@ -1,6 +1,6 @@
 //! `libcls_wasm_1.so`: WebAssembly modules inside ceph-osd. Modules are compiled from their second call
 //! on, unless the OSD's environment has `BENTHIC_WASM_INTERPRET=1`: then no machine code is generated,
-//! and modules run about 7 times slower.
+//! and modules with long computations run about 5 times slower.
 
 mod compiler;
 
