@@ -49,20 +49,27 @@ pub fn library_name(library: &Path) -> Result<&str> {
 /// `PermissionDenied`, `LimitExceeded` (no space) and others from the file system.
 pub fn install(library: &Path, class_dir: &Path) -> Result<PathBuf> {
     let name = library_name(library)?;
-    let content = read_library(library)?;
+    install_file(&read_library(library)?, &format!("libcls_{name}.so"), class_dir)
+}
+
+/// Writes a file into `class_dir`, as [`install`] does, and returns its real path.
+///
+/// # Errors
+/// As [`install`], from the file system.
+pub fn install_file(content: &[u8], file_name: &str, class_dir: &Path) -> Result<PathBuf> {
     let cannot = |file: &Path, error| {
-        Error::io(Action::Admin, "the library cannot be installed", error).with("file", file.display())
+        Error::io(Action::Admin, "the file cannot be installed", error).with("file", file.display())
     };
     let class_dir = &fs::canonicalize(class_dir).map_err(|error| cannot(class_dir, error))?;
-    let installed = class_dir.join(format!("libcls_{name}.so"));
+    let installed = class_dir.join(file_name);
     if fs::read(&installed).is_ok_and(|present| present == content) {
         allow_reading(&installed).map_err(|error| cannot(&installed, error))?;
         return Ok(installed);
     }
     // A starting OSD loads all files whose names begin with `libcls_`, so the temporary name does
     // not.
-    let temporary = class_dir.join(format!(".libcls_{name}.so.{}.tmp", std::process::id()));
-    let written = write_and_rename(&content, &temporary, &installed);
+    let temporary = class_dir.join(format!(".{file_name}.{}.tmp", std::process::id()));
+    let written = write_and_rename(content, &temporary, &installed);
     if written.is_err() {
         // Report the error of the write, not that of the cleanup.
         let _ = fs::remove_file(&temporary);

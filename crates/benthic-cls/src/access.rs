@@ -218,6 +218,10 @@ impl ObjectAccess for OsdObject<'_> {
         let line = format!("{}: {message}", self.caller).replace(char::is_control, " ");
         ffi::log(level, &line);
     }
+
+    fn client(&self) -> Option<u64> {
+        self.context.sender().ok().and_then(|(_, number)| number.try_into().ok())
+    }
 }
 
 fn entry_bytes((key, value): &Entry) -> usize {

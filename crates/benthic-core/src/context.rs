@@ -61,6 +61,12 @@ pub trait ObjectAccess {
     fn omap_clear(&mut self) -> Result<()>;
 
     fn log(&mut self, level: LogLevel, message: &str);
+
+    /// A number of the client that sent the operation, if the engine knows it. It lasts as long as the
+    /// client's connection to the cluster.
+    fn client(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// The resource limits of one method call.
@@ -346,6 +352,11 @@ impl MethodContext<'_> {
 
     pub fn log(&mut self, level: LogLevel, message: &str) {
         self.access.log(level, message);
+    }
+
+    /// See [`ObjectAccess::client`].
+    pub fn client(&self) -> Option<u64> {
+        self.access.client()
     }
 
     /// Time since a fixed moment, on the same clock as the deadline.

@@ -1,11 +1,13 @@
 //! The native class `wasm`, which runs modules.
 
+use crate::rules::{Rights, Rules, RulesFile};
 use crate::runtime::Compile;
-use crate::{Call, Module, ModuleId};
+use crate::{Call, Module, ModuleId, Signatures};
 use benthic_core::{Class, Error, ErrorKind, Method, MethodContext, MethodFlags, MethodResult, Result};
 use bytes::Bytes;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
+use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, OnceLock};
 
 /// Limit of the modules that the cache keeps, by the estimate of [`ByMemory`].
@@ -15,7 +17,7 @@ const CACHE_MODULES: usize = 256;
 
 /// The modules of this process. All stores that it has open share them: a module is identified by
 /// its content.
-static MODULES: LazyLock<Cache<ModuleId, Arc<Module>, ByMemory>> = LazyLock::new(|| {
+static MODULES: LazyLock<Cache<ModuleId, Loaded, ByMemory>> = LazyLock::new(|| {
     let options = OptionsBuilder::new()
         // A shard keeps no entry that is larger than the shard.
         .shards(1)
@@ -26,20 +28,32 @@ static MODULES: LazyLock<Cache<ModuleId, Arc<Module>, ByMemory>> = LazyLock::new
     Cache::with_options(options, ByMemory, DefaultHashBuilder::default(), DefaultLifecycle::default())
 });
 
+/// A module, and its rights by the rules of a generation.
+#[derive(Clone)]
+struct Loaded {
+    module: Arc<Module>,
+    rights: Arc<Rights>,
+    generation: u64,
+}
+
 /// Estimates the memory of a translated module.
 #[derive(Clone)]
 struct ByMemory;
 
-impl Weighter<ModuleId, Arc<Module>> for ByMemory {
-    fn weight(&self, _: &ModuleId, module: &Arc<Module>) -> u64 {
+impl Weighter<ModuleId, Loaded> for ByMemory {
+    fn weight(&self, _: &ModuleId, loaded: &Loaded) -> u64 {
         // Measured: docs/design/0007. The machine code may come later.
         let factor = if COMPILE.get().is_some() { 8 } else { 4 };
-        64 * 1024 + factor * module.wasm().len() as u64
+        64 * 1024 + factor * loaded.module.wasm().len() as u64
     }
 }
 
 /// The compiler of this process, if it has one.
 static COMPILE: OnceLock<Compile> = OnceLock::new();
+
+/// The administrator's rules of this process.
+static RULES: LazyLock<RulesFile> = LazyLock::new(|| RulesFile::new(RULES_PATH.get().cloned()));
+static RULES_PATH: OnceLock<PathBuf> = OnceLock::new();
 
 /// The class.
 pub struct Wasm(());
@@ -57,6 +71,13 @@ impl Wasm {
     pub fn with_compiler(compile: Compile) -> Wasm {
         COMPILE.get_or_init(|| compile);
         Wasm(())
+    }
+
+    /// The class with the rules in a file. They apply to the whole process.
+    #[must_use]
+    pub fn with_rules(self, path: PathBuf) -> Wasm {
+        RULES_PATH.get_or_init(|| path);
+        self
     }
 }
 
@@ -96,6 +117,13 @@ const METHODS: &[Method] = &[
         "run a method of a WebAssembly module that only reads",
     ),
     method(
+        "check",
+        MethodFlags::READ,
+        check,
+        MethodResult::Output,
+        "check that the rules let a WebAssembly module run, and prepare it",
+    ),
+    method(
         "run_write",
         MethodFlags::READ_WRITE,
         |context, input| run(context, input, true),
@@ -124,25 +152,46 @@ impl Class for Wasm {
 
 fn run(context: &mut MethodContext<'_>, input: &[u8], writes: bool) -> Result<Vec<u8>> {
     let call = Call::decode(&Bytes::copy_from_slice(input))?;
-    let module = find(&call)?;
+    let now_ms = now_ms(context);
+    let rules = RULES.current(now_ms);
+    let Loaded { module, rights, .. } = find(&call, &rules)?;
     if let Some(compile) = COMPILE.get()
         && module.wants_compiler()
     {
         compile(&module);
     }
-    if module.manifest().method(&call.method)?.writes && !writes {
-        let message = "the method writes; call it through run_write";
-        return Err(Error::new(ErrorKind::InvalidArgument, message).with("method", &call.method));
+    if module.manifest().method(&call.method)?.writes {
+        if !writes {
+            let message = "the method writes; call it through run_write";
+            return Err(Error::new(ErrorKind::InvalidArgument, message).with("method", &call.method));
+        }
+        rights.check_writes()?;
     }
-    module
-        .run(context, &call.method, call.input, call.limits)
-        .map_err(|error| error.with("class", &module.manifest().class))
+    let quotas = rules.quotas(&rights, context.client(), now_ms)?;
+    let (ended, fuel) = module.run(context, &call.method, call.input, call.limits.within(rights.limits));
+    quotas.spend(fuel, self::now_ms(context));
+    ended.map_err(|error| error.with("class", &module.manifest().class))
+}
+
+fn now_ms(context: &MethodContext<'_>) -> u64 {
+    context.monotonic().as_millis().try_into().unwrap_or(u64::MAX)
+}
+
+/// Checks that a module may run, and prepares it.
+fn check(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    let call = Call::decode(&Bytes::copy_from_slice(input))?;
+    let Loaded { module, rights, .. } = find(&call, &RULES.current(now_ms(context)))?;
+    if module.manifest().methods.iter().any(|method| method.writes) {
+        rights.check_writes()?;
+    }
+    Ok(Vec::new())
 }
 
 /// The module of a call: the cached one, or the attached one.
-fn find(call: &Call) -> Result<Arc<Module>> {
-    if let Some(module) = MODULES.get(&call.module) {
-        return Ok(module);
+fn find(call: &Call, rules: &Rules) -> Result<Loaded> {
+    // A module that was loaded under earlier rules is checked again.
+    if let Some(loaded) = MODULES.get(&call.module).filter(|loaded| loaded.generation == rules.generation) {
+        return Ok(loaded);
     }
     let Some(attached) = &call.attached else {
         let message = "the module is not cached here; repeat the call with the module attached";
@@ -152,8 +201,12 @@ fn find(call: &Call) -> Result<Arc<Module>> {
         let message = "the attached module has another hash than the call says";
         return Err(Error::new(ErrorKind::InvalidArgument, message).with("module", call.module));
     }
+    // The signature first: nothing else of a module that may not run is read.
+    let rights = rules.rights(&Signatures::read(attached)?)?;
     // A copy, because the attached module shares the memory of the whole call.
     let module = Arc::new(Module::new(&Bytes::copy_from_slice(attached))?);
-    MODULES.insert(call.module, Arc::clone(&module));
-    Ok(module)
+    rights.check_class(&module.manifest().class)?;
+    let loaded = Loaded { module, rights, generation: rules.generation };
+    MODULES.insert(call.module, loaded.clone());
+    Ok(loaded)
 }

@@ -2,16 +2,21 @@
 //!
 //! In the namespace [`CLASSES_NAMESPACE`], the object `classes` has the records of all classes, and
 //! `module/HASH` is a module. The records are an omap: `current/NAME` is the hash of the version that
-//! calls use, and `version/NAME/HASH` describes a version ([`Version`], as JSON).
+//! calls use, and `version/NAME/HASH` describes a version ([`Version`], as JSON). `audit/N` are the latest
+//! changes ([`Change`], as JSON), a ring of [`AUDIT_ENTRIES_MAX`] entries, and `audit_next` is the number of
+//! the next one. A change and its entry are one write.
+//!
+//! A client that may write to the namespace may change all this, including the audit log. What runs in an
+//! OSD is decided there: see [`rules`](crate::rules).
 //!
 //! There is no transaction over two objects. [`deploy`] writes the module before the records, and
 //! [`undeploy`] the records before it removes modules. A crash in between leaves a module that no
 //! record names; the next `deploy` of the same module uses it.
 
-use crate::{Limits, MODULE_BYTES_MAX, Manifest, Module, ModuleId};
+use crate::{Call, Limits, MODULE_BYTES_MAX, Manifest, Module, ModuleId, Signatures, Wasm};
 use benthic_core::names::CLASSES_NAMESPACE;
 use benthic_core::{
-    ClassInfo, Clock, Error, ErrorKind, Fetch, ObjectId, OmapPage, Pool, Result, WriteOp, limits,
+    ClassCall, ClassInfo, Clock, Error, ErrorKind, Fetch, ObjectId, OmapPage, Pool, Result, WriteOp, limits,
 };
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -20,6 +25,12 @@ const RECORDS: &str = "classes";
 const CURRENT_PREFIX: &str = "current/";
 const VERSION_PREFIX: &str = "version/";
 const MODULE_PREFIX: &str = "module/";
+const AUDIT_PREFIX: &str = "audit/";
+const AUDIT_NEXT: &str = "audit_next";
+/// Limit of the entries of the audit log.
+pub const AUDIT_ENTRIES_MAX: u64 = 1_000;
+/// Limit of the attempts to write a change while other clients write theirs.
+const ATTEMPTS_MAX: usize = 10;
 /// Limit of the versions of a class. Two clients that deploy at the same time may exceed it by a few; one
 /// omap page holds many more.
 const VERSIONS_MAX: usize = 64;
@@ -32,6 +43,53 @@ pub struct Version {
     pub deployed_unix_s: u64,
     pub len_bytes: u64,
     pub limits: Limits,
+}
+
+/// A change of the deployed classes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// By the clock of the client.
+    pub unix_s: u64,
+    /// The name that the client gave.
+    pub by: String,
+    pub action: Action,
+    pub class: String,
+    /// The hash of the version; none if all versions are removed.
+    pub version: Option<String>,
+    /// The public key (PEM) that the module's signature names.
+    pub key: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    Deploy,
+    Rollback,
+    Undeploy,
+}
+
+/// The client that changes the deployed classes, for the audit log.
+#[derive(Clone, Copy)]
+pub struct Actor<'a> {
+    pub name: &'a str,
+    pub clock: &'a dyn Clock,
+}
+
+impl Actor<'_> {
+    fn unix_s(&self) -> u64 {
+        self.clock.unix_ns() / 1_000_000_000
+    }
+
+    fn change(&self, action: Action, class: &str, version: Option<ModuleId>) -> Change {
+        Change {
+            unix_s: self.unix_s(),
+            by: self.name.to_owned(),
+            action,
+            class: class.to_owned(),
+            version: version.map(|id| id.to_string()),
+            key: None,
+        }
+    }
 }
 
 /// A class in a pool.
@@ -56,17 +114,16 @@ impl DeployedClass {
 }
 
 /// Deploys a class: stores the module, and makes it the version that calls use. A second call with the same
-/// module replaces its limits and its time.
+/// module replaces its limits and its time. If the engine runs modules, it first checks that its rules allow
+/// this one.
 ///
 /// # Errors
-/// As [`Module::new`]; `LimitExceeded` if the class has too many versions; those of the pool.
-pub async fn deploy(
-    pool: &dyn Pool,
-    wasm: Bytes,
-    limits: Limits,
-    clock: &dyn Clock,
-) -> Result<DeployedClass> {
+/// As [`Module::new`]; `PermissionDenied` by the rules; `LimitExceeded` if the class has too many versions;
+/// those of the pool.
+pub async fn deploy(pool: &dyn Pool, wasm: Bytes, limits: Limits, actor: Actor<'_>) -> Result<DeployedClass> {
     let module = Module::new(&wasm)?;
+    pool.write(&records()?, WriteOp::new().create(false)).await?;
+    check_rules(pool, &wasm, limits).await?;
     let (id, name) = (module.id(), module.manifest().class.clone());
     let earlier = find(pool, &name).await?;
     let is_new = !earlier.iter().flat_map(|class| &class.versions).any(|(known, _)| *known == id);
@@ -82,16 +139,80 @@ pub async fn deploy(
         earlier.iter().flat_map(|class| &class.versions).map(|(_, version)| version.deployed_unix_s).max();
     let version = Version {
         manifest: module.manifest().clone(),
-        deployed_unix_s: (clock.unix_ns() / 1_000_000_000).max(newest_unix_s.map_or(0, |newest| newest + 1)),
+        deployed_unix_s: actor.unix_s().max(newest_unix_s.map_or(0, |newest| newest + 1)),
         len_bytes: wasm.len() as u64,
         limits: limits.clamped(),
     };
-    let json = serde_json::to_vec(&version)
-        .map_err(|error| Error::new(ErrorKind::Internal, "cannot encode the record").with_source(error))?;
+    let key = Signatures::read(&wasm)?.claimed_key().map(|key| key.to_pem());
     pool.write(&module_object(id)?, WriteOp::new().write_full(wasm)).await?;
-    let entries = [(version_key(&name, id), Bytes::from(json)), current_entry(&name, id)];
-    pool.write(&records()?, WriteOp::new().omap_set(entries)).await?;
-    find(pool, &name).await?.ok_or_else(|| gone(&name))
+    let entries = [(version_key(&name, id), encode(&version)?), current_entry(&name, id)];
+    let change = Change { key, ..actor.change(Action::Deploy, &name, Some(id)) };
+    write_change(pool, WriteOp::new().omap_set(entries), &change).await?;
+    get(pool, &name).await
+}
+
+/// Asks the engine whether its rules let a module run.
+async fn check_rules(pool: &dyn Pool, wasm: &Bytes, limits: Limits) -> Result<()> {
+    let (module, input) = (ModuleId::of(wasm), Bytes::new());
+    let call = Call { module, limits, method: String::new(), input, attached: Some(wasm.clone()) };
+    let call = ClassCall::new(Wasm::NAME, "check", call.encode());
+    match pool.exec(&records()?, call).await {
+        // The engine does not run modules yet.
+        Err(error) if error.kind() == ErrorKind::Unsupported => Ok(()),
+        checked => checked.map(drop),
+    }
+}
+
+/// Writes a change of the records and its entry of the audit log.
+async fn write_change(pool: &dyn Pool, op: WriteOp, change: &Change) -> Result<()> {
+    let change = encode(change)?;
+    let mut attempts = 0;
+    loop {
+        let (found, _) = pool.fetch(&records()?, Fetch::omap_get([AUDIT_NEXT])).await?;
+        let next = found.entries.into_iter().next().map(|(_, next)| next).unwrap_or_default();
+        let number = std::str::from_utf8(&next).ok().and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+        let entry = format!("{AUDIT_PREFIX}{:03}", number % AUDIT_ENTRIES_MAX);
+        let after = (number + 1).to_string();
+        // The guard fails if another client writes an entry meanwhile.
+        let op = op
+            .clone()
+            .cmp_omap(AUDIT_NEXT, next)
+            .omap_set([(entry, change.clone()), (AUDIT_NEXT.to_owned(), Bytes::from(after))]);
+        attempts += 1;
+        match pool.write(&records()?, op).await {
+            Err(error) if error.kind() == ErrorKind::Conflict && attempts < ATTEMPTS_MAX => {}
+            written => return written.map(drop),
+        }
+    }
+}
+
+/// The latest changes, the newest last.
+///
+/// # Errors
+/// `Corrupt` for a damaged entry; those of the pool.
+pub async fn audit(pool: &dyn Pool) -> Result<Vec<Change>> {
+    let entries = Fetch::omap_range(None, AUDIT_PREFIX, limits::OMAP_PAGE_ENTRIES_MAX);
+    let next = Fetch::omap_get([AUDIT_NEXT]);
+    let ((entries, next), _) = match pool.fetch(&records()?, entries.and(next)).await {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        found => found?,
+    };
+    let damaged = || Error::new(ErrorKind::Corrupt, "the audit log is damaged");
+    let next = next.entries.first().map_or(Ok(0), |(_, next)| {
+        std::str::from_utf8(next).ok().and_then(|next| next.parse::<u64>().ok()).ok_or_else(damaged)
+    })?;
+    let change = |(_, json): &(Bytes, Bytes)| serde_json::from_slice(json).map_err(|_| damaged());
+    let mut changes = entries.entries.iter().map(change).collect::<Result<Vec<Change>>>()?;
+    if next > AUDIT_ENTRIES_MAX {
+        changes.rotate_left(usize::try_from(next % AUDIT_ENTRIES_MAX).unwrap_or_default());
+    }
+    Ok(changes)
+}
+
+fn encode(record: &impl Serialize) -> Result<Bytes> {
+    serde_json::to_vec(record)
+        .map(Bytes::from)
+        .map_err(|error| Error::new(ErrorKind::Internal, "cannot encode the record").with_source(error))
 }
 
 /// Finds a class; `None` if the pool has none of this name.
@@ -119,6 +240,14 @@ fn parse(name: &str, current: &[u8], versions: &OmapPage) -> Option<DeployedClas
     versions.sort_by_key(|(_, version)| std::cmp::Reverse(version.deployed_unix_s));
     let class = DeployedClass { name: name.to_owned(), current, versions };
     class.version().is_some().then_some(class)
+}
+
+/// As [`find`]; `NotFound` if the pool has none of this name.
+///
+/// # Errors
+/// Also those of [`find`].
+pub async fn get(pool: &dyn Pool, name: &str) -> Result<DeployedClass> {
+    find(pool, name).await?.ok_or_else(|| gone(name))
 }
 
 /// Lists the classes of a pool, sorted by name.
@@ -158,20 +287,25 @@ pub async fn fetch(pool: &dyn Pool, id: ModuleId) -> Result<Bytes> {
 ///
 /// # Errors
 /// `NotFound` if the pool has no such class or version.
-pub async fn select(pool: &dyn Pool, name: &str, id: ModuleId) -> Result<()> {
+pub async fn select(pool: &dyn Pool, name: &str, id: ModuleId, actor: Actor<'_>) -> Result<()> {
     let key = version_key(name, id);
     let (found, _) = pool.fetch(&records()?, Fetch::omap_get([key.clone()])).await?;
     let Some((_, version)) = found.entries.into_iter().next() else { return Err(no_such_version(name)) };
     // The guard fails if another client removes the version meanwhile.
     let op = WriteOp::new().cmp_omap(key, version).omap_set([current_entry(name, id)]);
-    pool.write(&records()?, op).await.map(drop)
+    write_change(pool, op, &actor.change(Action::Rollback, name, Some(id))).await
 }
 
 /// Removes a class with all versions, or one version that calls do not use.
 ///
 /// # Errors
 /// `NotFound` if the pool has no such class or version; `Busy` if calls use the version.
-pub async fn undeploy(pool: &dyn Pool, name: &str, id: Option<ModuleId>) -> Result<Vec<ModuleId>> {
+pub async fn undeploy(
+    pool: &dyn Pool,
+    name: &str,
+    id: Option<ModuleId>,
+    actor: Actor<'_>,
+) -> Result<Vec<ModuleId>> {
     let (page, _) = match pool
         .fetch(&records()?, Fetch::omap_range(None, version_prefix(name), limits::OMAP_PAGE_ENTRIES_MAX))
         .await
@@ -190,7 +324,7 @@ pub async fn undeploy(pool: &dyn Pool, name: &str, id: Option<ModuleId>) -> Resu
     match id {
         None => keys.push(current_key(name)),
         Some(id) => {
-            let class = find(pool, name).await?.ok_or_else(|| gone(name))?;
+            let class = get(pool, name).await?;
             if id == class.current {
                 let message =
                     "calls use this version; deploy another or roll back first, or remove the whole class";
@@ -201,7 +335,7 @@ pub async fn undeploy(pool: &dyn Pool, name: &str, id: Option<ModuleId>) -> Resu
             op = op.cmp_omap(key, current);
         }
     }
-    pool.write(&records()?, op.omap_remove(keys)).await?;
+    write_change(pool, op.omap_remove(keys), &actor.change(Action::Undeploy, name, id)).await?;
     for id in &removed {
         match pool.remove(&module_object(*id)?).await {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
@@ -216,7 +350,7 @@ fn gone(name: &str) -> Error {
     Error::new(ErrorKind::NotFound, message).with("class", name)
 }
 
-fn no_such_version(name: &str) -> Error {
+pub fn no_such_version(name: &str) -> Error {
     let message = "the class has no such version; `benthic class show CLASS --pool POOL` lists them";
     Error::new(ErrorKind::NotFound, message).with("class", name)
 }

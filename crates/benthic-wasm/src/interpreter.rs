@@ -122,10 +122,11 @@ impl Code for Interpreted {
         method: &str,
         call: host::Call,
         limits: Limits,
-    ) -> BenthicResult<Vec<u8>> {
+    ) -> (BenthicResult<Vec<u8>>, u64) {
         lend(context, |context| {
             let mut store = new_store(&self.module, Some(Host::new(context, call)), limits);
-            let ended = match call_export(&mut store, &self.module, method, limits.fuel) {
+            let mut left = limits.fuel;
+            let ended = match call_export(&mut store, &self.module, method, &mut left) {
                 Ok(number) => Ended::Returned(number),
                 Err(error) => match error.as_trap_code() {
                     Some(TrapCode::OutOfFuel) => Ended::OutOfFuel,
@@ -133,10 +134,12 @@ impl Code for Interpreted {
                     _ => Ended::Trapped(error.to_string()),
                 },
             };
+            let used = limits.fuel - left - store.get_fuel().unwrap_or_default();
             let Some(host) = store.into_data().host else {
                 unreachable!("the store was created with a host")
             };
-            host.finish(ended)
+            let (context, outcome) = host.finish(ended);
+            (context, (outcome, used))
         })
     }
 }
@@ -153,13 +156,13 @@ fn new_store(module: &Module, host: Option<Host>, limits: Limits) -> Store<Data>
 }
 
 /// Runs an exported function in slices, and checks the deadline of the call after each: the
-/// interpreter may be much slower than a limit of fuel assumes.
-fn call_export(store: &mut Store<Data>, module: &Module, method: &str, fuel: u64) -> Result<i32, Error> {
-    let mut left = fuel;
+/// interpreter may be much slower than a limit of fuel assumes. `left` is the fuel that the store does
+/// not have yet.
+fn call_export(store: &mut Store<Data>, module: &Module, method: &str, left: &mut u64) -> Result<i32, Error> {
     let mut next_slice = |store: &mut Store<Data>, needed: u64| {
-        left += store.get_fuel()?;
-        let slice = left.min(SLICE_FUEL.max(needed));
-        left -= slice;
+        *left += store.get_fuel()?;
+        let slice = (*left).min(SLICE_FUEL.max(needed));
+        *left -= slice;
         if slice < needed || slice == 0 {
             return Err(Error::from(TrapCode::OutOfFuel));
         }

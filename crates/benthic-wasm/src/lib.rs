@@ -26,13 +26,16 @@ pub mod host;
 mod interpreter;
 mod manifest;
 mod module;
+pub mod rules;
 #[allow(unsafe_code, reason = "a runtime's store cannot hold a borrowed context")]
 pub mod runtime;
+mod signature;
 
 pub use call::{Call, exec};
 pub use class::Wasm;
 pub use manifest::{MANIFEST_SECTION, Manifest, MethodManifest, with_manifest};
 pub use module::{Limits, MODULE_BYTES_MAX, Module, ModuleId};
+pub use signature::{Signatures, SigningKey};
 
 /// The functions of the interface for classes in Rust, as a source file.
 pub const GUEST_RUST: &str = include_str!("../guest/benthic.rs");

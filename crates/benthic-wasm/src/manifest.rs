@@ -138,20 +138,25 @@ fn invalid(message: &str) -> Error {
 
 /// Appends a manifest to a module, as a custom section.
 pub fn with_manifest(wasm: &[u8], manifest_json: &[u8]) -> Vec<u8> {
-    let mut section = Vec::new();
-    put_leb128(&mut section, MANIFEST_SECTION.len());
-    section.extend_from_slice(MANIFEST_SECTION.as_bytes());
-    section.extend_from_slice(manifest_json);
     let mut module = wasm.to_vec();
-    // The id of a custom section.
-    module.push(0);
-    put_leb128(&mut module, section.len());
-    module.extend_from_slice(&section);
+    put_section(&mut module, MANIFEST_SECTION, manifest_json);
     module
 }
 
+/// Appends a custom section.
+pub(crate) fn put_section(module: &mut Vec<u8>, name: &str, content: &[u8]) {
+    let mut section = Vec::new();
+    put_leb128(&mut section, name.len());
+    section.extend_from_slice(name.as_bytes());
+    section.extend_from_slice(content);
+    // The id of a custom section.
+    module.push(0);
+    put_leb128(module, section.len());
+    module.extend_from_slice(&section);
+}
+
 /// Appends a number in the encoding of WebAssembly: 7 bits a byte, the lowest first.
-fn put_leb128(bytes: &mut Vec<u8>, mut number: usize) {
+pub(crate) fn put_leb128(bytes: &mut Vec<u8>, mut number: usize) {
     loop {
         let low = (number & 0x7f) as u8;
         number >>= 7;

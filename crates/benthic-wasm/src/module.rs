@@ -59,10 +59,13 @@ impl Limits {
     /// These limits, or the maximum where they exceed it.
     #[must_use]
     pub fn clamped(self) -> Limits {
-        Limits {
-            fuel: self.fuel.min(Limits::MAX.fuel),
-            memory_bytes: self.memory_bytes.min(Limits::MAX.memory_bytes),
-        }
+        self.within(Limits::MAX)
+    }
+
+    /// The smaller ones of two limits.
+    #[must_use]
+    pub fn within(self, other: Limits) -> Limits {
+        Limits { fuel: self.fuel.min(other.fuel), memory_bytes: self.memory_bytes.min(other.memory_bytes) }
     }
 }
 
@@ -146,23 +149,26 @@ impl Module {
         calls > 1 && calls.is_power_of_two() && !self.is_compiled()
     }
 
-    /// Runs a method beside an object.
-    ///
-    /// # Errors
-    /// As [`exec`](crate::exec).
+    /// Runs a method beside an object. Returns its outcome, with the errors of [`exec`](crate::exec), and
+    /// the fuel that it used.
     pub fn run(
         &self,
         context: &mut MethodContext<'_>,
         method: &str,
         input: Bytes,
         limits: Limits,
-    ) -> Result<Vec<u8>> {
-        let described = self.manifest.method(method)?;
+    ) -> (Result<Vec<u8>>, u64) {
         let limits = limits.clamped();
-        check_memory(self.memory_bytes, limits)?;
-        // The memory that the module may get, whether it uses it or not.
-        context.charge_memory(limits.memory_bytes)?;
-        let call = host::Call { reads: described.reads, writes: described.writes, input };
+        let declared = self.manifest.method(method).and_then(|declared| {
+            check_memory(self.memory_bytes, limits)?;
+            // The memory that the module may get, whether it uses it or not.
+            context.charge_memory(limits.memory_bytes)?;
+            Ok(declared)
+        });
+        let call = match declared {
+            Ok(method) => host::Call { reads: method.reads, writes: method.writes, input },
+            Err(error) => return (Err(error), 0),
+        };
         match self.compiled.get() {
             Some(code) => code.run(context, method, call, limits),
             None => self.interpreted.run(context, method, call, limits),

@@ -14,17 +14,15 @@ pub const TABLE_ENTRIES_MAX: usize = 100_000;
 
 /// A module, translated by a runtime.
 pub trait Code: Send + Sync {
-    /// Runs the exported function of this name in a new instance.
-    ///
-    /// # Errors
-    /// As [`exec`](crate::exec).
+    /// Runs the exported function of this name in a new instance. Returns its outcome, with the errors of
+    /// [`exec`](crate::exec), and the fuel that it used.
     fn run(
         &self,
         context: &mut MethodContext<'_>,
         method: &str,
         call: host::Call,
         limits: Limits,
-    ) -> Result<Vec<u8>>;
+    ) -> (Result<Vec<u8>>, u64);
 }
 
 /// Has a module compiled, now or later: see [`Module::set_compiled`](crate::Module::set_compiled). It

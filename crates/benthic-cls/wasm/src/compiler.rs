@@ -168,7 +168,7 @@ impl Code for Compiled {
         method: &str,
         call: host::Call,
         limits: Limits,
-    ) -> BenthicResult<Vec<u8>> {
+    ) -> (BenthicResult<Vec<u8>>, u64) {
         lend(context, |context| {
             let store_limits = StoreLimitsBuilder::new()
                 .memory_size(limits.memory_bytes.try_into().unwrap_or(usize::MAX))
@@ -192,7 +192,9 @@ impl Code for Compiled {
                     None => Ended::Trapped(format!("{error:#}")),
                 },
             };
-            store.into_data().host.finish(ended)
+            let used = limits.fuel - store.get_fuel().unwrap_or_default();
+            let (context, outcome) = store.into_data().host.finish(ended);
+            (context, (outcome, used))
         })
     }
 }

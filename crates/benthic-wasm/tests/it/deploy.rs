@@ -1,8 +1,8 @@
 use crate::behaviour::pool;
 use crate::modules;
 use benthic_core::names::CLASSES_NAMESPACE;
-use benthic_core::{ErrorKind, ManualClock, ObjectId, Pool};
-use benthic_wasm::deployed::{self, DeployedClass};
+use benthic_core::{ErrorKind, ManualClock, ObjectId, Pool, SystemClock};
+use benthic_wasm::deployed::{self, Action, Actor, DeployedClass};
 use benthic_wasm::{Limits, ModuleId, with_manifest};
 use bytes::Bytes;
 use futures::executor::block_on;
@@ -15,7 +15,12 @@ fn version(number: u32) -> Bytes {
 async fn deploy(pool: &dyn Pool, number: u32) -> DeployedClass {
     let clock = ManualClock::default();
     clock.advance_ms(u64::from(number) * 1_000);
-    deployed::deploy(pool, version(number), Limits::default(), &clock).await.unwrap()
+    let actor = Actor { name: "alice@host", clock: &clock };
+    deployed::deploy(pool, version(number), Limits::default(), actor).await.unwrap()
+}
+
+fn bob() -> Actor<'static> {
+    Actor { name: "bob@host", clock: &SystemClock }
 }
 
 async fn has_module(pool: &dyn Pool, id: ModuleId) -> bool {
@@ -36,17 +41,23 @@ fn versions_are_deployed_selected_and_removed() {
         // A class whose name begins like another's.
         assert_eq!(deployed::find(&*pool, "c/").await.unwrap(), None);
 
-        deployed::select(&*pool, "c", first.current).await.unwrap();
+        deployed::select(&*pool, "c", first.current, bob()).await.unwrap();
         let rolled_back = deployed::find(&*pool, "c").await.unwrap().unwrap();
         assert_eq!(rolled_back.current, first.current);
-        let refused = deployed::undeploy(&*pool, "c", Some(first.current)).await.unwrap_err();
+        let refused = deployed::undeploy(&*pool, "c", Some(first.current), bob()).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Busy);
-        assert_eq!(deployed::undeploy(&*pool, "c", Some(second.current)).await.unwrap(), [second.current]);
+        assert_eq!(
+            deployed::undeploy(&*pool, "c", Some(second.current), bob()).await.unwrap(),
+            [second.current]
+        );
         assert!(!has_module(&*pool, second.current).await && has_module(&*pool, first.current).await);
-        let missing = deployed::select(&*pool, "c", second.current).await.unwrap_err();
+        let missing = deployed::select(&*pool, "c", second.current, bob()).await.unwrap_err();
         assert_eq!(missing.kind(), ErrorKind::NotFound);
-        assert_eq!(deployed::undeploy(&*pool, "c", None).await.unwrap(), [first.current]);
-        assert_eq!(deployed::undeploy(&*pool, "c", None).await.unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(deployed::undeploy(&*pool, "c", None, bob()).await.unwrap(), [first.current]);
+        assert_eq!(
+            deployed::undeploy(&*pool, "c", None, bob()).await.unwrap_err().kind(),
+            ErrorKind::NotFound
+        );
         assert!(!has_module(&*pool, first.current).await);
     });
 }
@@ -60,8 +71,7 @@ fn the_same_module_is_deployed_once() {
         for number in 2..=64 {
             deploy(&*pool, number).await;
         }
-        let clock = ManualClock::default();
-        let error = deployed::deploy(&*pool, version(65), Limits::default(), &clock).await.unwrap_err();
+        let error = deployed::deploy(&*pool, version(65), Limits::default(), bob()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::LimitExceeded);
         assert_eq!(deploy(&*pool, 64).await.versions.len(), 64);
     });
@@ -79,7 +89,49 @@ fn a_damaged_record_is_an_error() {
             pool.write(&records, op).await.unwrap();
             assert_eq!(deployed::find(&*pool, "c").await.unwrap_err().kind(), ErrorKind::Corrupt);
         }
-        assert_eq!(deployed::undeploy(&*pool, "c", None).await.unwrap(), [class.current]);
+        assert_eq!(deployed::undeploy(&*pool, "c", None, bob()).await.unwrap(), [class.current]);
         assert_eq!(deployed::find(&*pool, "c").await.unwrap(), None);
+    });
+}
+
+#[test]
+fn the_audit_log_has_the_latest_changes() {
+    let pool = pool();
+    block_on(async {
+        assert_eq!(deployed::audit(&*pool).await.unwrap(), []);
+        let first = deploy(&*pool, 1).await.current;
+        let second = deploy(&*pool, 2).await.current;
+        deployed::select(&*pool, "c", first, bob()).await.unwrap();
+        deployed::undeploy(&*pool, "c", Some(second), bob()).await.unwrap();
+        // A change that fails leaves no entry.
+        deployed::undeploy(&*pool, "c", Some(second), bob()).await.unwrap_err();
+        let changes = deployed::audit(&*pool).await.unwrap();
+        let seen: Vec<_> = changes
+            .iter()
+            .map(|change| (change.by.as_str(), change.action, change.version.clone().unwrap()))
+            .collect();
+        let (first, second) = (first.to_string(), second.to_string());
+        assert_eq!(
+            seen,
+            [
+                ("alice@host", Action::Deploy, first.clone()),
+                ("alice@host", Action::Deploy, second.clone()),
+                ("bob@host", Action::Rollback, first),
+                ("bob@host", Action::Undeploy, second),
+            ]
+        );
+        assert_eq!(changes[0].unix_s, 1);
+
+        let clock = ManualClock::default();
+        let actor = Actor { name: "carol@host", clock: &clock };
+        for _ in 0..deployed::AUDIT_ENTRIES_MAX + 2 {
+            clock.advance_ms(1_000);
+            let current = deployed::get(&*pool, "c").await.unwrap().current;
+            deployed::select(&*pool, "c", current, actor).await.unwrap();
+        }
+        let changes = deployed::audit(&*pool).await.unwrap();
+        assert_eq!(changes.len() as u64, deployed::AUDIT_ENTRIES_MAX);
+        assert!(changes.is_sorted_by_key(|change| change.unix_s));
+        assert_eq!((changes[0].unix_s, changes[999].unix_s), (3, 1_002));
     });
 }

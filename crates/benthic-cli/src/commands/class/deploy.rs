@@ -7,25 +7,33 @@ use benthic_program::local;
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
 use benthic_program::units;
-use benthic_wasm::deployed::{self, DeployedClass};
-use benthic_wasm::{Limits, ModuleId};
+use benthic_wasm::deployed::{self, Action, Actor, DeployedClass};
+use benthic_wasm::{Limits, ModuleId, SigningKey};
 use clap::Args;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::{env, fs};
 
 #[derive(Args)]
 #[command(
     after_help = "The module is stored in the pool. Calls use the new version at once; earlier versions stay, and \
     `benthic class rollback` returns to one. In a Ceph cluster, the OSDs need the library libcls_wasm_1.so.\n\n\
     Examples:\n  benthic class deploy wordcount.wasm --pool logs\n  \
-    benthic class deploy wordcount.wasm --pool logs --fuel 200000000 --memory 32MiB"
+    benthic class deploy wordcount.wasm --pool logs --fuel 200000000 --memory 32MiB\n  \
+    openssl genpkey -algorithm ed25519 -out deploy.pem && benthic class deploy wordcount.wasm --pool logs --key deploy.pem"
 )]
 pub struct DeployArgs {
     /// The module, as `benthic class build` makes it
     file: PathBuf,
     #[command(flatten)]
     pool: PoolArg,
+    /// Sign the module with this Ed25519 key (PEM), for OSDs whose rules demand a signature
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// Refuse a class with a method that does more
+    #[arg(long, value_name = "ACCESS", default_value = "write")]
+    allow: Access,
     /// Limit of a call: about one unit per instruction
     #[arg(long, value_name = "UNITS", default_value_t = Limits::default().fuel,
         value_parser = clap::value_parser!(u64).range(1..=Limits::MAX.fuel))]
@@ -33,6 +41,13 @@ pub struct DeployArgs {
     /// Limit of a call's memory, at most 64MiB
     #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = units::parse_size)]
     memory: u64,
+}
+
+/// What the methods of a class may do.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Access {
+    Read,
+    Write,
 }
 
 #[derive(Args)]
@@ -91,18 +106,31 @@ pub async fn deploy(args: DeployArgs, session: &Session) -> Outcome {
         let message = "the limit of a call's memory is at most 64MiB";
         return Err(Error::new(ErrorKind::InvalidArgument, message).with("memory_bytes", args.memory).into());
     }
+    let wasm = match args.key {
+        None => wasm,
+        Some(file) => {
+            let pem = blocking(move || local::read_file(&file)).await?.data;
+            SigningKey::from_pem(&String::from_utf8_lossy(&pem))?.sign(&wasm)?.into()
+        }
+    };
     let pool = args.pool.open(session).await?;
     session.check_writable().await?;
     let limits = Limits { fuel: args.fuel, memory_bytes: args.memory };
     let module = benthic_wasm::Module::new(&wasm)?;
     let name = &module.manifest().class;
+    if args.allow == Access::Read
+        && let Some(method) = module.manifest().methods.iter().find(|method| method.writes)
+    {
+        let message = "the method writes; `--allow write` deploys the class all the same";
+        return Err(Error::new(ErrorKind::PermissionDenied, message).with("method", &method.name).into());
+    }
     if CEPH_CLASSES.contains(&name.as_str())
         || session.classes().await?.iter().any(|class| class.name == *name)
     {
         let message = "Benthic or Ceph has a class of this name, which calls would use; choose another";
         return Err(Error::new(ErrorKind::AlreadyExists, message).with("class", name).into());
     }
-    let class = deployed::deploy(&*pool, wasm, limits, &SystemClock).await?;
+    let class = deployed::deploy(&*pool, wasm, limits, actor(&actor_name())).await?;
     let line = format_args!(
         "deployed {} {} to the pool {}\nnext: benthic exec {}/OBJECT {} METHOD",
         class.name,
@@ -118,10 +146,10 @@ pub async fn undeploy(args: UndeployArgs, session: &Session) -> Outcome {
     let pool = args.pool.open(session).await?;
     session.check_writable().await?;
     let id = match &args.version {
-        Some(version) => Some(find_version(&find(&*pool, &args.class).await?, version)?),
+        Some(version) => Some(find_version(&deployed::get(&*pool, &args.class).await?, version)?),
         None => None,
     };
-    let removed = deployed::undeploy(&*pool, &args.class, id).await?;
+    let removed = deployed::undeploy(&*pool, &args.class, id, actor(&actor_name())).await?;
     let versions = units::count(removed.len() as u64, "version");
     session.out.result(
         format_args!("removed {versions} of {} from the pool {}", args.class, pool.name()),
@@ -135,7 +163,7 @@ pub async fn undeploy(args: UndeployArgs, session: &Session) -> Outcome {
 pub async fn rollback(args: RollbackArgs, session: &Session) -> Outcome {
     let pool = args.pool.open(session).await?;
     session.check_writable().await?;
-    let class = find(&*pool, &args.class).await?;
+    let class = deployed::get(&*pool, &args.class).await?;
     let id = match &args.version {
         Some(version) => find_version(&class, version)?,
         None => {
@@ -147,11 +175,43 @@ pub async fn rollback(args: RollbackArgs, session: &Session) -> Outcome {
             })?
         }
     };
-    deployed::select(&*pool, &args.class, id).await?;
-    let class = find(&*pool, &args.class).await?;
+    deployed::select(&*pool, &args.class, id, actor(&actor_name())).await?;
+    let class = deployed::get(&*pool, &args.class).await?;
     session
         .out
         .result(format_args!("calls of {} use {} now", class.name, short(id)), || value(&class, pool.name()))
+}
+
+/// `benthic class audit`: the latest changes of the deployed classes.
+pub async fn audit(pool: &PoolArg, session: &Session) -> Outcome {
+    let pool = pool.open(session).await?;
+    for change in deployed::audit(&*pool).await? {
+        let version = change.version.as_deref().map_or("all versions", |hash| hash.get(..12).unwrap_or(hash));
+        let at = units::utc(change.unix_s.saturating_mul(1_000_000_000));
+        let key = change.key.as_deref().and_then(|pem| pem.lines().nth(1));
+        let signed = key.map_or("not signed".to_owned(), |key| format!("signed by {key}"));
+        let signed = if change.action == Action::Deploy { format!(", {signed}") } else { String::new() };
+        let action = json!(change.action);
+        let line = format!(
+            "{at}  {:<8}  {} {version} by {}{signed}",
+            action.as_str().unwrap_or_default(),
+            change.class,
+            change.by
+        );
+        session.out.result(units::one_line(&line), || json!(change))?;
+    }
+    Ok(())
+}
+
+fn actor(name: &str) -> Actor<'_> {
+    Actor { name, clock: &SystemClock }
+}
+
+/// The user and the host, as the environment gives them.
+fn actor_name() -> String {
+    let user = env::var("USER").or_else(|_| env::var("LOGNAME")).unwrap_or_else(|_| "unknown".to_owned());
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{user}@{}", host.trim())
 }
 
 /// Lists the classes of a pool.
@@ -166,17 +226,6 @@ pub async fn list(pool: &dyn Pool, session: &Session) -> Outcome {
         session.out.result(units::one_line(&line), || value(&class, pool.name()))?;
     }
     Ok(())
-}
-
-/// Finds a class in a pool.
-///
-/// # Errors
-/// `NotFound`.
-pub async fn find(pool: &dyn Pool, name: &str) -> Result<DeployedClass> {
-    deployed::find(pool, name).await?.ok_or_else(|| {
-        let message = "no such class in this pool; `benthic class ls --pool POOL` lists the deployed classes";
-        Error::new(ErrorKind::NotFound, message).with("class", name).with("pool", pool.name())
-    })
 }
 
 /// The versions of a class, a line each.
@@ -200,10 +249,7 @@ fn find_version(class: &DeployedClass, start: &str) -> Result<ModuleId> {
     let mut found = class.versions.iter().map(|(id, _)| *id).filter(|id| id.to_string().starts_with(start));
     match (found.next(), found.next()) {
         (Some(id), None) => Ok(id),
-        (None, _) => {
-            let message = "the class has no such version; `benthic class show CLASS --pool POOL` lists them";
-            Err(Error::new(ErrorKind::NotFound, message).with("class", &class.name).with("version", start))
-        }
+        (None, _) => Err(deployed::no_such_version(&class.name).with("version", start)),
         (Some(_), Some(_)) => {
             let message = "several versions begin like this; give more digits";
             Err(Error::new(ErrorKind::InvalidArgument, message)

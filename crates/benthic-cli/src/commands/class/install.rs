@@ -6,10 +6,12 @@ use benthic_ceph::classes::{self, Settings};
 use benthic_ceph::local::Cluster;
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
+use benthic_program::local;
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
 use benthic_program::units::shell_word;
 use benthic_program::uri::StoreUri;
+use benthic_wasm::rules::{self, Rules};
 use clap::Args;
 use serde_json::json;
 use std::fs;
@@ -20,15 +22,20 @@ const BUILD_DIR: &str = "target/release";
 
 #[derive(Args)]
 #[command(
-    after_help = "A running OSD loads a new library at the first call of one of its classes, and keeps it until the OSD restarts.\n\n\
+    after_help = "A running OSD loads a new library at the first call of one of its classes, and keeps it until the OSD restarts. \
+    Rules say which WebAssembly modules run, and take effect within a second; docs/guide/classes.md describes them.\n\n\
     Examples:\n  benthic class install --cluster\n  \
     benthic class install target/release/libcls_mydigest_1.so --cluster /tmp/c\n  \
     benthic class install --print\n  \
+    benthic class install --rules rules.json --cluster\n  \
     benthic class install libcls_mydigest_1.so --class-dir /usr/lib/x86_64-linux-gnu/rados-classes"
 )]
 pub struct InstallArgs {
     /// The library [default: that of the project in this directory]
     file: Option<PathBuf>,
+    /// Install the rules for WebAssembly modules in FILE instead of a library
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "print"])]
+    rules: Option<PathBuf>,
     /// Install it in the local cluster in DIR; by default, in the one that `cluster env` named
     #[arg(
         long,
@@ -46,26 +53,20 @@ pub struct InstallArgs {
 }
 
 pub async fn run(args: InstallArgs, session: &Session) -> Outcome {
+    let cluster = args.cluster.map(|dir| dir.unwrap_or_else(default_dir));
+    if let Some(file) = args.rules {
+        return install_rules(file, args.class_dir, cluster, session).await;
+    }
     let library = match args.file {
         Some(file) => file,
         None => find_built_library()?,
     };
     let name = classes::library_name(&library)?.to_owned();
-    let cluster = args.cluster.map(|dir| dir.unwrap_or_else(default_dir));
     if args.print {
         return print(&library, &name, cluster, session).await;
     }
     let (installed, older) = blocking(move || {
-        let class_dir = match (args.class_dir, cluster) {
-            (Some(class_dir), _) => class_dir,
-            (None, Some(cluster)) => Cluster::open(&cluster)?.class_dir(),
-            (None, None) => {
-                return Err(Error::new(
-                    ErrorKind::InvalidArgument,
-                    "no directory to install into; use --cluster or --class-dir",
-                ));
-            }
-        };
+        let class_dir = class_dir(args.class_dir, cluster)?;
         let installed = classes::install(&library, &class_dir)?;
         let older = classes::running_older(&installed)?;
         Ok((installed, older))
@@ -85,6 +86,38 @@ pub async fn run(args: InstallArgs, session: &Session) -> Outcome {
         ));
     }
     Ok(())
+}
+
+async fn install_rules(
+    file: PathBuf,
+    given: Option<PathBuf>,
+    cluster: Option<PathBuf>,
+    session: &Session,
+) -> Outcome {
+    let installed = blocking(move || {
+        let json = local::read_file(&file)?.data;
+        Rules::parse(&json).map_err(|error| error.with("file", file.display()))?;
+        classes::install_file(&json, rules::FILE_NAME, &class_dir(given, cluster)?)
+    })
+    .await?;
+    session.out.result(
+        format_args!(
+            "installed {}\nOSDs that run modules apply the rules within a second",
+            installed.display()
+        ),
+        || json!({ "rules": installed }),
+    )
+}
+
+fn class_dir(given: Option<PathBuf>, cluster: Option<PathBuf>) -> Result<PathBuf> {
+    match (given, cluster) {
+        (Some(class_dir), _) => Ok(class_dir),
+        (None, Some(cluster)) => Ok(Cluster::open(&cluster)?.class_dir()),
+        (None, None) => Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "no directory to install into; use --cluster or --class-dir",
+        )),
+    }
 }
 
 /// The library of the project in the current directory, if it is built.

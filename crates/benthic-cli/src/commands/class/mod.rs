@@ -49,6 +49,14 @@ pub enum ClassCommand {
     Rollback(deploy::RollbackArgs),
     /// Remove a deployed class
     Undeploy(deploy::UndeployArgs),
+    /// List who deployed and removed classes of a pool, the latest last
+    #[command(
+        after_help = "The latest 1,000 changes, as the clients reported them.\n\nExamples:\n  benthic class audit --pool logs"
+    )]
+    Audit {
+        #[command(flatten)]
+        pool: deploy::PoolArg,
+    },
     /// Install a class library where OSDs find it
     Install(install::InstallArgs),
 }
@@ -64,6 +72,7 @@ pub async fn run(command: ClassCommand, session: &Session) -> Outcome {
         ClassCommand::Deploy(args) => deploy::deploy(args, session).await,
         ClassCommand::Rollback(args) => deploy::rollback(args, session).await,
         ClassCommand::Undeploy(args) => deploy::undeploy(args, session).await,
+        ClassCommand::Audit { pool } => deploy::audit(&pool, session).await,
         ClassCommand::Install(args) => install::run(args, session).await,
     }
 }
@@ -82,7 +91,7 @@ async fn show(name: &str, session: &Session) -> Outcome {
 
 async fn show_deployed(name: &str, pool: &str, session: &Session) -> Outcome {
     let pool = session.pool(pool).await?;
-    let class = deploy::find(&*pool, name).await?;
+    let class = benthic_wasm::deployed::get(&*pool, name).await?;
     let page = class.info().map(|info| page(&info)).unwrap_or_default();
     session.out.result(format_args!("{page}\n\nversions{}", deploy::versions(&class)), || {
         deploy::value(&class, pool.name())

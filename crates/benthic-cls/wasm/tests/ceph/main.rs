@@ -9,7 +9,8 @@ mod suite;
 
 use benthic_core::{ErrorKind, ObjectId, Pool, Store, SystemClock};
 use benthic_rados::{Options, RadosStore};
-use benthic_wasm::{Limits, deployed, with_manifest};
+use benthic_wasm::deployed::{self, Actor};
+use benthic_wasm::{Limits, with_manifest};
 use bytes::Bytes;
 use futures::executor::block_on;
 use futures::future::join_all;
@@ -19,6 +20,7 @@ use std::process::Command;
 use std::sync::{Arc, Once};
 
 const POOL: &str = "benthic-cls-wasm-test";
+const ACTOR: Actor<'static> = Actor { name: "test", clock: &SystemClock };
 
 /// Returns the path of the cluster's ceph.conf. The first call installs the class library.
 fn conf() -> PathBuf {
@@ -84,7 +86,7 @@ fn clients_call_while_versions_are_deployed() {
     let object = ObjectId::new("deployed").unwrap();
     block_on(async {
         pool.write_full(&object, "x").await.unwrap();
-        deployed::deploy(&*pool, version(0), Limits::default(), &SystemClock).await.unwrap();
+        deployed::deploy(&*pool, version(0), Limits::default(), ACTOR).await.unwrap();
         let call = async || {
             let mut seen = Vec::new();
             for _ in 0..100 {
@@ -96,10 +98,10 @@ fn clients_call_while_versions_are_deployed() {
         };
         let deploy = async {
             for number in 1..20 {
-                deployed::deploy(&*pool, version(number), Limits::default(), &SystemClock).await.unwrap();
+                deployed::deploy(&*pool, version(number), Limits::default(), ACTOR).await.unwrap();
             }
         };
         futures::join!(join_all((0..16).map(|_| call())), deploy);
-        assert_eq!(deployed::undeploy(&*pool, "deployed", None).await.unwrap().len(), 20);
+        assert_eq!(deployed::undeploy(&*pool, "deployed", None, ACTOR).await.unwrap().len(), 20);
     });
 }
