@@ -4,6 +4,7 @@
 
 #[path = "../../../../benthic-wasm/tests/it/modules.rs"]
 mod modules;
+mod rules;
 #[path = "../../../../benthic-wasm/tests/it/suite.rs"]
 mod suite;
 
