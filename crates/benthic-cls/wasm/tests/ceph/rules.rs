@@ -92,7 +92,7 @@ fn rules_decide_what_runs() {
 }
 
 /// Connects as a client with these caps.
-fn client(name: &str, osd_caps: &str) -> RadosStore {
+fn client(name: &str, osd_caps: &str) -> std::sync::Arc<RadosStore> {
     let ceph = Command::new("ceph")
         .arg("--conf")
         .arg(conf())
