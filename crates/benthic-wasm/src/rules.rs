@@ -115,7 +115,7 @@ impl Rights {
     pub fn check_class(&self, class: &str) -> Result<()> {
         match &self.classes {
             Some(classes) if !classes.iter().any(|allowed| allowed == class) => {
-                Err(denied("the rules do not let this signer deploy a class of this name")
+                Err(denied("the rules do not allow a class of this name with this signature, or with none")
                     .with("class", class))
             }
             _ => Ok(()),

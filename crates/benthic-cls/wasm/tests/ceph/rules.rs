@@ -73,7 +73,7 @@ fn rules_decide_what_runs() {
         assert_eq!(call(&*pool, &signed, true).await, ok);
         let refused = deployed::deploy(&*pool, sealed.clone(), Limits::default(), ACTOR).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::PermissionDenied, "{refused}");
-        assert!(refused.to_string().contains("--key FILE"), "{refused}");
+        assert!(refused.to_string().contains("a class of this name"), "{refused}");
         assert_eq!(deployed::find(&*pool, "sealed").await.unwrap(), None);
         deployed::deploy(&*pool, signed.clone(), Limits::default(), ACTOR).await.unwrap();
 
@@ -125,7 +125,10 @@ fn caps_tell_apart_calling_writing_and_deploying() {
     );
     let deployer = client(
         "wasm-deployer",
-        &format!("allow rw {place} namespace=benthic.classes, allow class wasm_1 wasm.check {place}"),
+        &format!(
+            "allow rw {place} namespace=benthic.classes, allow class wasm_1 wasm.check {place}, \
+             allow class wasm_1 benthic.describe {place}"
+        ),
     );
     block_on(async {
         pool.write_full(&ObjectId::new("ruled").unwrap(), "x").await.unwrap();
