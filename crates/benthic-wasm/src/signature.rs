@@ -50,7 +50,7 @@ impl SigningKey {
             return Err(Error::new(ErrorKind::InvalidArgument, "this is not a WebAssembly module"));
         };
         let signed = signature_section(wasm).map_err(|error| malformed(&error))?;
-        let rest = signed.map_or(unsigned, |(_, rest)| rest);
+        let rest = signed.map_or(unsigned, |section| section.rest);
         let hash = Sha256::digest(rest);
         let signature = self.0.sk.sign(message(&hash), None);
         let mut one = Vec::new();
@@ -75,8 +75,7 @@ impl SigningKey {
 #[derive(Clone, Debug)]
 pub struct Signatures {
     message: Vec<u8>,
-    /// The name that the signer gave to the key, and the signature.
-    all: Vec<(Vec<u8>, Signature)>,
+    all: Vec<Named>,
 }
 
 impl Signatures {
@@ -86,11 +85,12 @@ impl Signatures {
     /// `InvalidArgument` if the section is malformed, or signs something else.
     pub fn read(wasm: &[u8]) -> Result<Signatures> {
         let none = Signatures { message: Vec::new(), all: Vec::new() };
-        let Some((data, rest)) = signature_section(wasm).map_err(|error| malformed(&error))? else {
+        let Some(Section { content, rest }) = signature_section(wasm).map_err(|error| malformed(&error))?
+        else {
             return Ok(none);
         };
         let hash = Sha256::digest(rest);
-        let all = read_signatures(data, &hash).map_err(|error| malformed(&error))?;
+        let all = read_signatures(content, &hash).map_err(|error| malformed(&error))?;
         if all.is_empty() {
             let message = "the signature is not that of this module; sign it again";
             return Err(Error::new(ErrorKind::InvalidArgument, message));
@@ -117,8 +117,14 @@ fn message(hash: &[u8]) -> Vec<u8> {
     [b"wasmsig", &FORM[..], hash].concat()
 }
 
-/// The content of the section, and the bytes that it signs.
-fn signature_section(wasm: &[u8]) -> Result<Option<(&[u8], &[u8])>, BinaryReaderError> {
+/// The section `signature` of a module.
+struct Section<'a> {
+    content: &'a [u8],
+    /// The bytes that it signs.
+    rest: &'a [u8],
+}
+
+fn signature_section(wasm: &[u8]) -> Result<Option<Section<'_>>, BinaryReaderError> {
     if !wasm.starts_with(HEADER) {
         return Ok(None);
     }
@@ -126,14 +132,18 @@ fn signature_section(wasm: &[u8]) -> Result<Option<(&[u8], &[u8])>, BinaryReader
         if let Payload::CustomSection(section) = payload?
             && section.name() == SECTION
         {
-            return Ok(Some((section.data(), wasm.get(section.range().end..).unwrap_or_default())));
+            let rest = wasm.get(section.range().end..).unwrap_or_default();
+            return Ok(Some(Section { content: section.data(), rest }));
         }
     }
     Ok(None)
 }
 
+/// The name that the signer gave to the key, and the signature.
+type Named = (Vec<u8>, Signature);
+
 /// The signatures of a hash.
-fn read_signatures(data: &[u8], hash: &[u8]) -> Result<Vec<(Vec<u8>, Signature)>, BinaryReaderError> {
+fn read_signatures(data: &[u8], hash: &[u8]) -> Result<Vec<Named>, BinaryReaderError> {
     let mut found = Vec::new();
     let mut reader = BinaryReader::new(data, 0);
     if reader.read_bytes(FORM.len())? != FORM {
