@@ -60,6 +60,7 @@ pub struct Change {
     pub key: Option<String>,
 }
 
+/// What a client did to a deployed class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
@@ -350,6 +351,7 @@ fn gone(name: &str) -> Error {
     Error::new(ErrorKind::NotFound, message).with("class", name)
 }
 
+/// The error for a version that the records of the class do not hold.
 pub fn no_such_version(name: &str) -> Error {
     let message = "the class has no such version; `benthic class show CLASS --pool POOL` lists them";
     Error::new(ErrorKind::NotFound, message).with("class", name)
