@@ -3,7 +3,7 @@
 
 use crate::cluster_state::parse;
 use async_trait::async_trait;
-use benthic_core::{Clock, ErrorKind, LibraryFailures, LibraryInfo, Result};
+use benthic_core::{Clock, ErrorKind, LibraryCalls, LibraryFailures, LibraryInfo, Result};
 use benthic_rados::RadosStore;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -40,11 +40,17 @@ pub trait ClusterClient: Send + Sync {
     /// As [`RadosStore::library_at`].
     async fn library_at(&self, pool: &str, object: &str, library: &str) -> Result<Option<LibraryInfo>>;
 
-    /// Reads the recent failures of a class library's methods from such an OSD.
+    /// Reads the recent failures and log messages of a class library's methods from such an OSD.
     ///
     /// # Errors
     /// As [`RadosStore::failures_at`].
     async fn failures_at(&self, pool: &str, object: &str, library: &str) -> Result<Option<LibraryFailures>>;
+
+    /// Reads the call counters of a class library from such an OSD.
+    ///
+    /// # Errors
+    /// As [`RadosStore::calls_at`].
+    async fn calls_at(&self, pool: &str, object: &str, library: &str) -> Result<Option<LibraryCalls>>;
 }
 
 #[async_trait]
@@ -71,6 +77,10 @@ impl ClusterClient for RadosStore {
 
     async fn failures_at(&self, pool: &str, object: &str, library: &str) -> Result<Option<LibraryFailures>> {
         RadosStore::failures_at(self, pool, object, library).await
+    }
+
+    async fn calls_at(&self, pool: &str, object: &str, library: &str) -> Result<Option<LibraryCalls>> {
+        RadosStore::calls_at(self, pool, object, library).await
     }
 }
 

@@ -23,3 +23,6 @@ pub mod placement;
 pub mod pools;
 
 pub use benthic_rados::{CLASS_LIBRARY, RadosStore};
+
+/// Benthic's class libraries. The OSDs need only the first; the others run SQL and WebAssembly.
+pub const LIBRARIES: [&str; 3] = [CLASS_LIBRARY, "table_1", "wasm_1"];

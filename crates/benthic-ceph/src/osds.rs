@@ -4,7 +4,7 @@
 
 use crate::cluster_client::ClusterClient;
 use crate::cluster_state::{Osd, OsdMap};
-use benthic_core::{Error, ErrorKind, LibraryFailures, LibraryInfo, Result, Stopwatch};
+use benthic_core::{Error, ErrorKind, LibraryCalls, LibraryFailures, LibraryInfo, Result, Stopwatch};
 use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -87,7 +87,7 @@ pub async fn library_on(
     ask(client, osd, library, async |pool, object| client.library_at(pool, object, library).await).await
 }
 
-/// Reads the recent failures of a library's methods in one OSD; `None` if the OSD does not have the
+/// Reads the recent failures and log messages of a library's methods in one OSD; `None` if the OSD does not have the
 /// library, or has a build of it that does not record failures.
 ///
 /// # Errors
@@ -98,6 +98,19 @@ pub async fn failures_on(
     library: &str,
 ) -> Result<Option<LibraryFailures>> {
     ask(client, osd, library, async |pool, object| client.failures_at(pool, object, library).await).await
+}
+
+/// Reads the call counters of a library in one OSD; `None` if the OSD does not have the library, or has
+/// a build of it that does not count calls.
+///
+/// # Errors
+/// As [`library_on`].
+pub async fn calls_on(
+    client: &dyn ClusterClient,
+    osd: &OsdTarget,
+    library: &str,
+) -> Result<Option<LibraryCalls>> {
+    ask(client, osd, library, async |pool, object| client.calls_at(pool, object, library).await).await
 }
 
 /// Sends a question to an OSD through its object, and checks that this OSD answered.

@@ -1,9 +1,11 @@
 //! An object in an OSD as an [`ObjectAccess`], with the rules of docs/design/0003.
 
 use crate::ffi::{self, Context, Entry, Errno};
+use crate::messages::RecentMessages;
 use benthic_core::error::errno;
 use benthic_core::{
-    Action, ERASURE_CODED, Error, ErrorKind, LogLevel, ObjectAccess, OmapPage, Result, Stat, limits,
+    Action, Clock, ERASURE_CODED, Error, ErrorKind, GuestMethod, LogLevel, LogMessage, ObjectAccess,
+    OmapPage, Result, Stat, SystemClock, limits,
 };
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,22 +18,46 @@ const LOG_LEVEL_ERROR: i32 = 0;
 const LOG_LEVEL_INFO: i32 = 1;
 const LOG_LEVEL_DEBUG: i32 = 20;
 
+/// The type of a client in Ceph's messages.
+const SENDER_CLIENT: u8 = 8;
+
+/// The method that accesses an object, and the place for its log messages.
+pub struct Caller<'a> {
+    pub library: &'a str,
+    pub class: &'a str,
+    pub method: &'a str,
+    pub messages: &'a RecentMessages,
+}
+
 /// One object during one method call.
 pub struct OsdObject<'a> {
     context: Context<'a>,
-    /// `LIBRARY CLASS.METHOD`, for the log.
-    caller: &'a str,
+    caller: Caller<'a>,
+    /// The method of a guest that the method runs.
+    guest: Option<GuestMethod>,
+    /// The fuel that the guest has used.
+    fuel: u64,
     /// Whether the object existed before the operation; `None` until it is known.
     existed: Option<bool>,
 }
 
 impl OsdObject<'_> {
-    pub fn new<'a>(context: Context<'a>, caller: &'a str) -> OsdObject<'a> {
-        OsdObject { context, caller, existed: None }
+    pub fn new<'a>(context: Context<'a>, caller: Caller<'a>) -> OsdObject<'a> {
+        OsdObject { context, caller, guest: None, fuel: 0, existed: None }
     }
 
-    pub fn context(&self) -> &Context<'_> {
-        &self.context
+    /// The guest's method that ran, if any, and the fuel that it used.
+    pub fn take_guest(&mut self) -> Option<(GuestMethod, u64)> {
+        Some((self.guest.take()?, self.fuel))
+    }
+
+    /// The sender of the operation, such as `client.4123`.
+    pub fn sender(&self) -> String {
+        match self.context.sender() {
+            Ok((SENDER_CLIENT, number)) => format!("client.{number}"),
+            Ok((_, number)) => format!("other.{number}"),
+            Err(_) => "unknown".to_owned(),
+        }
     }
 
     /// Checks once, before any change: `stat` sees the operation's own changes, and to all other
@@ -209,14 +235,34 @@ impl ObjectAccess for OsdObject<'_> {
     }
 
     fn log(&mut self, level: LogLevel, message: &str) {
-        let level = match level {
+        let osd_level = match level {
             LogLevel::Debug => LOG_LEVEL_DEBUG,
             LogLevel::Info => LOG_LEVEL_INFO,
             LogLevel::Error => LOG_LEVEL_ERROR,
         };
+        let Caller { library, class, method, messages } = self.caller;
+        let (class, method) =
+            self.guest.as_ref().map_or((class, method), |guest| (&guest.class[..], &guest.method[..]));
         // One call writes one line, whatever control characters the message contains.
-        let line = format!("{}: {message}", self.caller).replace(char::is_control, " ");
-        ffi::log(level, &line);
+        let line = format!("{library} {class}.{method}: {message}").replace(char::is_control, " ");
+        ffi::log(osd_level, &line);
+        messages.add(LogMessage {
+            unix_ms: SystemClock.unix_ns() / 1_000_000,
+            class: class.to_owned(),
+            version: self.guest.as_ref().map(|guest| guest.version.clone()),
+            method: method.to_owned(),
+            client: self.sender(),
+            level: level.name().to_owned(),
+            text: message.to_owned(),
+        });
+    }
+
+    fn enter_guest(&mut self, guest: GuestMethod) {
+        self.guest = Some(guest);
+    }
+
+    fn count_fuel(&mut self, fuel: u64) {
+        self.fuel = self.fuel.saturating_add(fuel);
     }
 
     fn client(&self) -> Option<u64> {

@@ -1,8 +1,14 @@
-//! Counts a method's calls, failures and total run time.
+//! Counts the calls, failures and total run time of methods: those of the library, and those of the
+//! guests that they run.
 
-use benthic_core::{Clock, MethodCalls, Stopwatch};
+use benthic_core::{ClassCalls, Clock, ErrorKind, GuestMethod, MethodCalls, Result, Stopwatch};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+/// Limit of the guests' methods that are counted. Clients choose their names.
+const GUEST_METHODS_MAX: usize = 1_024;
 
 /// The call counters of one method in this process. Threads of the OSD update them concurrently
 /// without locks.
@@ -10,42 +16,160 @@ use std::time::Duration;
 pub struct CallCounter {
     calls: AtomicU64,
     failures: AtomicU64,
+    faults: AtomicU64,
     busy_ns: AtomicU64,
 }
 
-/// A call in progress. It is counted when it ends, and as a failure unless it succeeded; so a panic
-/// counts as a failure.
+/// A call in progress. It is counted when it ends, and as a fault unless it returns; so a panic counts.
 struct CallInProgress<'a> {
     count: &'a CallCounter,
     time: Stopwatch<'a>,
     has_failed: bool,
+    is_fault: bool,
 }
 
 impl CallCounter {
-    pub fn measure<T, E>(&self, clock: &dyn Clock, call: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-        let mut running = CallInProgress { count: self, time: Stopwatch::start(clock), has_failed: true };
+    pub fn measure<T>(&self, clock: &dyn Clock, call: impl FnOnce() -> Result<T>) -> Result<T> {
+        let time = Stopwatch::start(clock);
+        let mut running = CallInProgress { count: self, time, has_failed: true, is_fault: true };
         let outcome = call();
         running.has_failed = outcome.is_err();
+        running.is_fault = is_fault(&outcome);
         outcome
     }
 
     /// The current counts. A call that ends during the read may be in only some of them.
     pub fn read(&self, name: &str) -> MethodCalls {
-        let busy = Duration::from_nanos(self.busy_ns.load(Ordering::Relaxed));
         MethodCalls {
             name: name.to_owned(),
             calls: self.calls.load(Ordering::Relaxed),
             failures: self.failures.load(Ordering::Relaxed),
-            busy_us: u64::try_from(busy.as_micros()).unwrap_or(u64::MAX),
+            faults: self.faults.load(Ordering::Relaxed),
+            busy_us: self.busy_ns.load(Ordering::Relaxed) / 1_000,
+            fuel: 0,
         }
     }
 }
 
 impl Drop for CallInProgress<'_> {
     fn drop(&mut self) {
-        let busy_ns = u64::try_from(self.time.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.count.calls.fetch_add(1, Ordering::Relaxed);
         self.count.failures.fetch_add(u64::from(self.has_failed), Ordering::Relaxed);
-        self.count.busy_ns.fetch_add(busy_ns, Ordering::Relaxed);
+        self.count.faults.fetch_add(u64::from(self.is_fault), Ordering::Relaxed);
+        self.count.busy_ns.fetch_add(in_ns(self.time.elapsed()), Ordering::Relaxed);
+    }
+}
+
+fn is_fault<T>(outcome: &Result<T>) -> bool {
+    outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::ClassFailed)
+}
+
+fn in_ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The call counters of the guests' methods that ran last. A method that has to make room for another
+/// starts at 0 when it is called again.
+#[derive(Default)]
+pub struct GuestCounters(Mutex<Guests>);
+
+#[derive(Default)]
+struct Guests {
+    counts: HashMap<GuestMethod, GuestCount>,
+    /// The number of calls, which orders them.
+    calls: u64,
+}
+
+#[derive(Default)]
+struct GuestCount {
+    calls: u64,
+    failures: u64,
+    faults: u64,
+    busy_ns: u64,
+    fuel: u64,
+    /// The number of the last call among all calls.
+    last_call: u64,
+}
+
+impl GuestCounters {
+    pub fn add<T>(&self, method: GuestMethod, outcome: &Result<T>, busy: Duration, fuel: u64) {
+        let mut guests = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Guests { counts, calls } = &mut *guests;
+        *calls += 1;
+        if counts.len() >= GUEST_METHODS_MAX && !counts.contains_key(&method) {
+            let oldest =
+                counts.iter().min_by_key(|(_, count)| count.last_call).map(|(method, _)| method.clone());
+            oldest.and_then(|oldest| counts.remove(&oldest));
+        }
+        let count = counts.entry(method).or_default();
+        count.calls += 1;
+        count.failures += u64::from(outcome.is_err());
+        count.faults += u64::from(is_fault(outcome));
+        count.busy_ns = count.busy_ns.saturating_add(in_ns(busy));
+        count.fuel = count.fuel.saturating_add(fuel);
+        count.last_call = *calls;
+    }
+
+    /// A class for each version of each guest, in order.
+    pub fn read(&self) -> Vec<ClassCalls> {
+        let mut classes: BTreeMap<(String, String), Vec<MethodCalls>> = BTreeMap::new();
+        for (guest, count) in &self.0.lock().unwrap_or_else(PoisonError::into_inner).counts {
+            classes.entry((guest.class.clone(), guest.version.clone())).or_default().push(MethodCalls {
+                name: guest.method.clone(),
+                calls: count.calls,
+                failures: count.failures,
+                faults: count.faults,
+                busy_us: count.busy_ns / 1_000,
+                fuel: count.fuel,
+            });
+        }
+        let class = |((name, version), mut methods): ((String, String), Vec<MethodCalls>)| {
+            methods.sort_by(|a, b| a.name.cmp(&b.name));
+            ClassCalls { name, version: Some(version), methods }
+        };
+        classes.into_iter().map(class).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{GUEST_METHODS_MAX, GuestCounters};
+    use benthic_core::{Error, ErrorKind, GuestMethod, MethodCalls, Result};
+    use std::time::Duration;
+
+    fn guest(class: &str, version: &str, method: &str) -> GuestMethod {
+        GuestMethod { class: class.to_owned(), version: version.to_owned(), method: method.to_owned() }
+    }
+
+    #[test]
+    fn versions_of_a_guest_are_counted_apart() {
+        let counters = GuestCounters::default();
+        let failed = |kind| Err::<(), _>(Error::new(kind, "no"));
+        let busy = Duration::from_micros(7);
+        counters.add(guest("a", "2", "run"), &Ok(()), busy, 100);
+        counters.add(guest("a", "1", "run"), &Ok(()), busy, 100);
+        counters.add(guest("a", "1", "run"), &failed(ErrorKind::ClassFailed), busy, 50);
+        counters.add(guest("a", "1", "run"), &failed(ErrorKind::LimitExceeded), busy, 1);
+        let classes = counters.read();
+        let versions: Vec<_> = classes.iter().map(|class| class.version.as_deref().unwrap()).collect();
+        assert_eq!(versions, ["1", "2"]);
+        let name = "run".to_owned();
+        let expected = MethodCalls { name, calls: 3, failures: 2, faults: 1, busy_us: 21, fuel: 151 };
+        assert_eq!(classes[0].methods, [expected]);
+    }
+
+    #[test]
+    fn the_method_that_was_called_longest_ago_makes_room() {
+        let counters = GuestCounters::default();
+        let ok: Result<()> = Ok(());
+        let add = |number: usize| {
+            counters.add(guest("a", "1", &format!("{number:04}")), &ok, Duration::ZERO, 1);
+        };
+        (0..GUEST_METHODS_MAX).for_each(add);
+        add(0);
+        add(GUEST_METHODS_MAX);
+        let methods = counters.read().remove(0).methods;
+        assert_eq!(methods.len(), GUEST_METHODS_MAX);
+        assert_eq!((&methods[0].name[..], methods[0].calls, &methods[1].name[..]), ("0000", 2, "0002"));
     }
 }

@@ -22,6 +22,7 @@ impl RecentFailures {
         let is_equal = |entry: &CallFailure| {
             entry.method == failure.method
                 && entry.class == failure.class
+                && entry.version == failure.version
                 && entry.kind == failure.kind
                 && entry.message == failure.message
         };
@@ -49,6 +50,7 @@ mod tests {
         CallFailure {
             unix_ms,
             class: "lock".to_owned(),
+            version: None,
             method: "acquire".to_owned(),
             client: client.to_owned(),
             kind: "busy".to_owned(),

@@ -24,6 +24,7 @@ mod failures;
 mod ffi;
 pub mod json;
 pub mod library;
+mod messages;
 mod osd_id;
 
 pub use benthic_class_names::is_library_name;

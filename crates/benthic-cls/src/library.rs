@@ -1,16 +1,17 @@
 //! A library inside an OSD: dispatches calls to its methods, describes the library, counts the
 //! calls, and reports failures.
 
-use crate::access::OsdObject;
-use crate::counts::CallCounter;
+use crate::access::{Caller, OsdObject};
+use crate::counts::{CallCounter, GuestCounters};
 use crate::failures::RecentFailures;
 use crate::ffi::{self, Answer, Context, Errno, Failed};
+use crate::messages::RecentMessages;
 use crate::osd_id;
 use benthic_core::error::errno;
 use benthic_core::{
     BUILD, CALLS, CallFailure, ClassCalls, ClassRegistry, Clock, DESCRIBE, Error, ErrorKind, FAILURES,
-    FailureReport, LibraryCalls, LibraryFailures, LibraryInfo, Method, MethodFlags, MethodLimits, Result,
-    SystemClock, call_method,
+    FailureReport, GuestMethod, LibraryCalls, LibraryFailures, LibraryInfo, Method, MethodFlags,
+    MethodLimits, Result, Stopwatch, SystemClock, call_method,
 };
 use bytes::Bytes;
 use std::ffi::CString;
@@ -28,9 +29,6 @@ const CLS_METHOD_RD: i32 = 1;
 const CLS_METHOD_WR: i32 = 2;
 
 const LOG_LEVEL_FAILURE: i32 = 5;
-
-/// The type of a client in Ceph's messages.
-const SENDER_CLIENT: u8 = 8;
 
 /// The methods that every library has, ahead of those of its classes. They have no [`Method`],
 /// because they access no object.
@@ -53,7 +51,9 @@ struct Library {
     clock: SystemClock,
     loaded_unix_ns: u64,
     osd: Option<u32>,
+    guests: GuestCounters,
     failures: RecentFailures,
+    messages: RecentMessages,
 }
 
 /// A method.
@@ -61,8 +61,6 @@ struct Entry {
     class: String,
     /// `CLASS.METHOD`.
     name: String,
-    /// `LIBRARY CLASS.METHOD`.
-    caller: String,
     method: &'static Method,
     count: CallCounter,
 }
@@ -118,25 +116,15 @@ impl Answer for Calls {
             return answer(library).map_err(|_| broken());
         }
         let entry = library.methods.get(index - BUILT_IN.len()).ok_or_else(broken)?;
-        let mut object = OsdObject::new(context, &entry.caller);
+        let mut object = OsdObject::new(context, library.caller(entry));
+        let time = Stopwatch::start(&library.clock);
         let call = || call_method(entry.method, &mut object, &library.clock, library.limits, input);
         let outcome = entry.count.measure(&library.clock, call);
-        outcome.map_err(|error| {
-            // The message may quote data, so it must not reach the log.
-            let row = error.kind().row();
-            let line = format!("{}: failed kind={} errno={}", entry.caller, row.name, row.errno);
-            ffi::log(LOG_LEVEL_FAILURE, &line);
-            library.fail(entry, sender(object.context()), &error)
-        })
-    }
-}
-
-/// The sender of an operation, such as `client.4123`.
-fn sender(context: &Context<'_>) -> String {
-    match context.sender() {
-        Ok((SENDER_CLIENT, number)) => format!("client.{number}"),
-        Ok((_, number)) => format!("other.{number}"),
-        Err(_) => "unknown".to_owned(),
+        let guest = object.take_guest();
+        if let Some((method, fuel)) = &guest {
+            library.guests.add(method.clone(), &outcome, time.elapsed(), *fuel);
+        }
+        outcome.map_err(|error| library.fail(entry, guest.map(|(method, _)| method), object.sender(), &error))
     }
 }
 
@@ -149,7 +137,6 @@ impl Library {
                 let full_name = format!("{}.{}", class.name, method.name);
                 methods.push(Entry {
                     class: class.name.clone(),
-                    caller: format!("{name} {full_name}"),
                     name: full_name,
                     method: classes.method(&class.name, &method.name)?,
                     count: CallCounter::default(),
@@ -169,17 +156,32 @@ impl Library {
             loaded_unix_ns: clock.unix_ns(),
             clock,
             osd: osd_id::of_this_process(),
+            guests: GuestCounters::default(),
             failures: RecentFailures::default(),
+            messages: RecentMessages::default(),
         })
     }
 
+    fn caller<'a>(&'a self, entry: &'a Entry) -> Caller<'a> {
+        let (library, method) = (&self.name, entry.method.name);
+        Caller { library, class: &entry.class, method, messages: &self.messages }
+    }
+
     /// Records a failed call, and reports it to the caller.
-    fn fail(&self, entry: &Entry, client: String, error: &Error) -> Failed {
+    fn fail(&self, entry: &Entry, guest: Option<GuestMethod>, client: String, error: &Error) -> Failed {
         let row = error.kind().row();
+        let (class, version, method) = match guest {
+            Some(GuestMethod { class, version, method }) => (class, Some(version), method),
+            None => (entry.class.clone(), None, entry.method.name.to_owned()),
+        };
+        // The message may quote data, so it must not reach the log.
+        let line = format!("{} {class}.{method}: failed kind={} errno={}", self.name, row.name, row.errno);
+        ffi::log(LOG_LEVEL_FAILURE, &line);
         self.failures.add(CallFailure {
             unix_ms: self.clock.unix_ns() / 1_000_000,
-            class: entry.class.clone(),
-            method: entry.method.name.to_owned(),
+            class,
+            version,
+            method,
             client,
             kind: row.name.to_owned(),
             message: error.message().to_owned(),
@@ -195,21 +197,24 @@ impl Library {
             build: BUILD.to_owned(),
             osd: self.osd,
             failures: self.failures.read(),
+            messages: self.messages.read(),
         }
     }
 
     fn calls(&self) -> LibraryCalls {
         let of_class = |entries: &[Entry]| ClassCalls {
             name: entries[0].class.clone(),
+            version: None,
             methods: entries.iter().map(|entry| entry.count.read(entry.method.name)).collect(),
         };
+        let own = self.methods.chunk_by(|a, b| a.class == b.class).map(of_class);
         LibraryCalls {
             library: self.name.clone(),
             build: BUILD.to_owned(),
             process: format!("{:x}-{:x}", process::id(), self.loaded_unix_ns),
             loaded_unix_s: self.loaded_unix_ns / 1_000_000_000,
             loaded_ms_ago: self.clock.monotonic_ms(),
-            classes: self.methods.chunk_by(|a, b| a.class == b.class).map(of_class).collect(),
+            classes: own.chain(self.guests.read()).collect(),
         }
     }
 }

@@ -1,7 +1,7 @@
 use super::{BUILT_IN, Library, method_limits, osd_flags};
 use benthic_core::{
-    Class, ClassRegistry, Error, ErrorKind, FailureReport, LibraryCalls, LibraryFailures, LibraryInfo,
-    ManualClock, Method, MethodFlags, MethodResult, SystemClock, limits,
+    Class, ClassRegistry, Error, ErrorKind, FailureReport, GuestMethod, LibraryCalls, LibraryFailures,
+    LibraryInfo, ManualClock, Method, MethodFlags, MethodResult, Result, SystemClock, limits,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -73,16 +73,18 @@ fn calls_are_counted_even_if_the_method_fails_or_panics() {
     ];
     assert_eq!(counts(&library), none, "all methods are there from the start");
     let second_of_a = library.methods.iter().find(|entry| entry.name == "a.second").unwrap();
-    for answer in [Ok(1), Err("no"), Ok(2), Err("no")] {
-        assert_eq!(second_of_a.count.measure(&SystemClock, || answer), answer);
+    for answer in [Ok(1), Err(ErrorKind::Busy), Ok(2), Err(ErrorKind::ClassFailed)] {
+        let call = || answer.map_err(|kind| Error::new(kind, "no"));
+        assert_eq!(second_of_a.count.measure(&SystemClock, call).map_err(|error| error.kind()), answer);
     }
     let panicked = catch_unwind(AssertUnwindSafe(|| {
-        second_of_a.count.measure(&SystemClock, || -> Result<(), ()> { panic!("boo") })
+        second_of_a.count.measure(&SystemClock, || -> Result<()> { panic!("boo") })
     }));
     assert!(panicked.is_err());
     let mut some = none;
     some[1] = row("a", "second", 5, 3);
     assert_eq!(counts(&library), some);
+    assert_eq!(calls(&library).classes[0].methods[1].faults, 2, "a fault and a panic");
 }
 
 #[test]
@@ -94,7 +96,7 @@ fn busy_time_sums_all_calls() {
     for round in 1..=3 {
         let slow = || {
             clock.advance_ms(5);
-            Ok::<(), ()>(())
+            Ok(())
         };
         first.count.measure(&clock, slow).unwrap();
         assert_eq!(busy_us(), round * 5_000);
@@ -134,7 +136,7 @@ fn flags_are_translated_to_those_of_the_osd() {
 fn a_failure_is_reported_to_the_caller_and_recorded_without_its_values() {
     let library = library();
     let error = Error::new(ErrorKind::Conflict, "the sum differs").with("stored", "secret");
-    let failed = library.fail(&library.methods[1], "client.4123".to_owned(), &error);
+    let failed = library.fail(&library.methods[1], None, "client.4123".to_owned(), &error);
     assert_eq!(failed.errno.0, ErrorKind::Conflict.row().errno);
     let report: FailureReport = serde_json::from_slice(&failed.output).unwrap();
     assert_eq!(report.format, FailureReport::FORMAT);
@@ -149,4 +151,18 @@ fn a_failure_is_reported_to_the_caller_and_recorded_without_its_values() {
     assert_eq!((&failure.client[..], &failure.kind[..]), ("client.4123", "conflict"));
     assert_eq!(failure.message, "the sum differs");
     assert!(failure.unix_ms > 1_700_000_000_000);
+}
+
+#[test]
+fn a_failure_of_a_guest_has_the_guests_name() {
+    let library = library();
+    let guest =
+        GuestMethod { class: "words".to_owned(), version: "ab".to_owned(), method: "count".to_owned() };
+    let error = Error::new(ErrorKind::ClassFailed, "it trapped");
+    library.fail(&library.methods[0], Some(guest), "client.1".to_owned(), &error);
+    let failure = library.failures().failures.remove(0);
+    assert_eq!(
+        (&failure.class[..], failure.version.as_deref(), &failure.method[..]),
+        ("words", Some("ab"), "count")
+    );
 }

@@ -115,8 +115,11 @@ pub const DESCRIBE: &str = "benthic.describe";
 /// ```json
 /// {"library":"benthic_1","build":"0.1.0","process":"1f3a-18a9c0ffee123456","loaded_unix_s":1790000000,
 ///  "loaded_ms_ago":61234,"classes":[{"class":"hello","methods":[{"method":"say","calls":12,"failures":1,
-///  "busy_us":340}]}]}
+///  "faults":0,"busy_us":340,"fuel":0}]}]}
 /// ```
+///
+/// A library that runs guests, such as WebAssembly modules, also counts their methods: a class for each
+/// version of each guest, with the methods that were called. It keeps the latest 1,024 methods.
 pub const CALLS: &str = "benthic.calls";
 
 /// The call counters of a class library in one process.
@@ -141,11 +144,14 @@ pub struct LibraryCalls {
 pub struct ClassCalls {
     #[serde(rename = "class")]
     pub name: String,
+    /// The version of a guest; none for a class of the library itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
     pub methods: Vec<MethodCalls>,
 }
 
 /// The call counters of one method.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MethodCalls {
     #[serde(rename = "method")]
     pub name: String,
@@ -154,9 +160,15 @@ pub struct MethodCalls {
     /// Number of runs that returned an error of any kind. A lock held by another client also
     /// counts.
     pub failures: u64,
+    /// Number of runs that failed with `ClassFailed`: a panic, a trap, or an undeclared access.
+    #[serde(default)]
+    pub faults: u64,
     /// Total run time, including reads of the object. It is the time for which a thread of the OSD
     /// did nothing else.
     pub busy_us: u64,
+    /// Total fuel that a guest used, about one unit for an instruction.
+    #[serde(default)]
+    pub fuel: u64,
 }
 
 /// The description of a class library.

@@ -24,6 +24,25 @@ pub enum LogLevel {
     Error,
 }
 
+impl LogLevel {
+    pub fn name(self) -> &'static str {
+        match self {
+            LogLevel::Debug => "debug",
+            LogLevel::Info => "info",
+            LogLevel::Error => "error",
+        }
+    }
+}
+
+/// A method of code that is not built in, such as a WebAssembly module. A built-in method runs it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct GuestMethod {
+    pub class: String,
+    /// Identifies the code, for example by a part of its hash.
+    pub version: String,
+    pub method: String,
+}
+
 /// Access to one object during one operation. An engine implements this trait for its methods.
 ///
 /// `read`, `get_xattr`, `list_xattrs`, `omap_get` and `omap_range` see the object as it was before
@@ -61,6 +80,16 @@ pub trait ObjectAccess {
     fn omap_clear(&mut self) -> Result<()>;
 
     fn log(&mut self, level: LogLevel, message: &str);
+
+    /// See [`MethodContext::enter_guest`]. An engine that keeps no counters ignores it.
+    fn enter_guest(&mut self, guest: GuestMethod) {
+        let _ = guest;
+    }
+
+    /// See [`MethodContext::count_fuel`]. An engine that keeps no counters ignores it.
+    fn count_fuel(&mut self, fuel: u64) {
+        let _ = fuel;
+    }
 
     /// A number of the client that sent the operation, if the engine knows it. It lasts as long as the
     /// client's connection to the cluster.
@@ -352,6 +381,17 @@ impl MethodContext<'_> {
 
     pub fn log(&mut self, level: LogLevel, message: &str) {
         self.access.log(level, message);
+    }
+
+    /// Announces that the rest of the call runs a method of a guest. The engine counts the call under
+    /// the guest's name, and records its log messages and its failure under that name.
+    pub fn enter_guest(&mut self, guest: GuestMethod) {
+        self.access.enter_guest(guest);
+    }
+
+    /// Adds to the fuel that the call of the guest has used.
+    pub fn count_fuel(&mut self, fuel: u64) {
+        self.access.count_fuel(fuel);
     }
 
     /// See [`ObjectAccess::client`].

@@ -8,7 +8,7 @@
 use crate::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 
-/// The method that returns a class library's recent failures. It takes no input and returns
+/// The method that returns a class library's recent failures and log messages. It takes no input and returns
 /// [`LibraryFailures`] as JSON. A client calls it as it calls [`DESCRIBE`](crate::DESCRIBE): with
 /// any object name and the capability `x`.
 ///
@@ -17,7 +17,9 @@ use serde::{Deserialize, Serialize};
 ///
 /// ```json
 /// {"library":"benthic_1","build":"0.1.0","osd":1,"failures":[{"unix_ms":1790000000000,"class":"hello",
-///  "method":"say","client":"client.4123","kind":"limit_exceeded","message":"the name is too long","times":1}]}
+///  "method":"say","client":"client.4123","kind":"limit_exceeded","message":"the name is too long","times":1}],
+///  "messages":[{"unix_ms":1790000000000,"class":"hello","method":"record","client":"client.4123","level":"debug",
+///  "text":"recorded a greeting"}]}
 /// ```
 pub const FAILURES: &str = "benthic.failures";
 
@@ -71,6 +73,9 @@ pub struct LibraryFailures {
     pub osd: Option<u32>,
     /// The latest failure last.
     pub failures: Vec<CallFailure>,
+    /// What methods wrote to the log, the latest message last.
+    #[serde(default)]
+    pub messages: Vec<LogMessage>,
 }
 
 /// A failure of a method. Equal failures are one entry.
@@ -79,6 +84,9 @@ pub struct CallFailure {
     /// Time of the latest failure, by the clock of the OSD's host.
     pub unix_ms: u64,
     pub class: String,
+    /// The version of a guest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
     pub method: String,
     /// The caller of the latest failure, such as `client.4123`.
     pub client: String,
@@ -88,6 +96,23 @@ pub struct CallFailure {
     pub message: String,
     /// The number of failures with this method, kind and message.
     pub times: u64,
+}
+
+/// A message that a method wrote to the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogMessage {
+    /// By the clock of the OSD's host.
+    pub unix_ms: u64,
+    pub class: String,
+    /// The version of a guest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    pub method: String,
+    /// The caller, such as `client.4123`.
+    pub client: String,
+    /// The name of the [`LogLevel`](crate::LogLevel).
+    pub level: String,
+    pub text: String,
 }
 
 /// Cuts text at a character boundary, so that it has at most `bytes_max` bytes.

@@ -46,10 +46,10 @@ pub use class::{
     MethodCalls, MethodFlags, MethodInfo, MethodResult,
 };
 pub use clock::{Clock, ManualClock, Stopwatch, SystemClock};
-pub use context::{LogLevel, MethodContext, MethodLimits, ObjectAccess, call_method};
+pub use context::{GuestMethod, LogLevel, MethodContext, MethodLimits, ObjectAccess, call_method};
 pub use environment::{Environment, Random, SystemRandom};
 pub use error::{Action, Error, ErrorKind, Reason, Result};
-pub use failure::{CallFailure, ERASURE_CODED, FAILURES, FailureReport, LibraryFailures, cut};
+pub use failure::{CallFailure, ERASURE_CODED, FAILURES, FailureReport, LibraryFailures, LogMessage, cut};
 pub use fetch::{Fetch, Outputs};
 pub use meter::Meter;
 pub use names::{ObjectAddress, ObjectId, PoolAddress};

@@ -3,7 +3,9 @@
 use crate::rules::{Rights, Rules, RulesFile};
 use crate::runtime::Compile;
 use crate::{Call, Module, ModuleId, Signatures};
-use benthic_core::{Class, Error, ErrorKind, Method, MethodContext, MethodFlags, MethodResult, Result};
+use benthic_core::{
+    Class, Error, ErrorKind, GuestMethod, Method, MethodContext, MethodFlags, MethodResult, Result,
+};
 use bytes::Bytes;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
@@ -167,8 +169,14 @@ fn run(context: &mut MethodContext<'_>, input: &[u8], writes: bool) -> Result<Ve
         }
         rights.check_writes()?;
     }
+    context.enter_guest(GuestMethod {
+        class: module.manifest().class.clone(),
+        version: call.module.short(),
+        method: call.method.clone(),
+    });
     let quotas = rules.quotas(&rights, context.client(), now_ms)?;
     let (ended, fuel) = module.run(context, &call.method, call.input, call.limits.within(rights.limits));
+    context.count_fuel(fuel);
     quotas.spend(fuel, self::now_ms(context));
     ended.map_err(|error| error.with("class", &module.manifest().class))
 }

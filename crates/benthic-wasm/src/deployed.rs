@@ -110,7 +110,7 @@ impl DeployedClass {
 
     /// The description of the version that calls use.
     pub fn info(&self) -> Option<ClassInfo> {
-        self.version().map(|version| version.manifest.info(&self.current.to_string()[..12]))
+        self.version().map(|version| version.manifest.info(&self.current.short()))
     }
 }
 

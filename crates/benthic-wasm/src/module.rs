@@ -23,6 +23,11 @@ impl ModuleId {
         ModuleId(Sha256::digest(wasm).into())
     }
 
+    /// The first 12 hexadecimal digits, which name a version in output for people.
+    pub fn short(&self) -> String {
+        self.to_string()[..12].to_owned()
+    }
+
     /// Parses 64 hexadecimal digits.
     pub fn parse(text: &str) -> Option<ModuleId> {
         let mut id = [0; 32];

@@ -23,10 +23,12 @@ const NAME_BYTES_MAX: usize = 256;
 
 /// All metrics of calls, in the order of the output. The values are sums over OSDs: there is one
 /// sample per method, however many OSDs there are.
-pub static METRICS: [Metric; 4] = [
+pub static METRICS: [Metric; 6] = [
     counter("benthic_class_calls_total", "Calls of a class method in all OSDs since the exporter started"),
     counter("benthic_class_failures_total", "Calls that returned an error, including refusals"),
+    counter("benthic_class_faults_total", "Calls that panicked, trapped or broke the rules for methods"),
     counter("benthic_class_busy_seconds_total", "Time that OSD threads spent in the method"),
+    counter("benthic_class_fuel_total", "Fuel that WebAssembly methods used, about one unit per instruction"),
     metric("benthic_class_counting_osds", "OSDs that reported their counters at the last poll"),
 ];
 
@@ -76,7 +78,9 @@ struct Process {
 struct Count {
     calls: u64,
     failures: u64,
+    faults: u64,
     busy_us: u64,
+    fuel: u64,
 }
 
 /// The call counters of a library's classes.
@@ -118,7 +122,11 @@ pub struct MethodSums {
 pub struct Sums {
     pub calls: u64,
     pub failures: u64,
+    /// Failures by a panic, a trap or an undeclared access.
+    pub faults: u64,
     pub busy_us: u64,
+    /// Fuel of WebAssembly methods.
+    pub fuel: u64,
     pub calls_per_s: Option<f64>,
     pub failures_per_s: Option<f64>,
     /// Seconds spent in the method per second: 1 is one busy thread of one OSD.
@@ -170,7 +178,9 @@ impl Tally {
                     let labels = [name, ("class", &class.class), ("method", method)];
                     text.add("benthic_class_calls_total", &labels, sums.calls);
                     text.add("benthic_class_failures_total", &labels, sums.failures);
+                    text.add("benthic_class_faults_total", &labels, sums.faults);
                     text.add("benthic_class_busy_seconds_total", &labels, sums.busy_us as f64 / 1e6);
+                    text.add("benthic_class_fuel_total", &labels, sums.fuel);
                 }
             }
         }
@@ -221,7 +231,8 @@ impl Library {
         }
     }
 
-    /// The counters of a process, each at the index of its method.
+    /// The counters of a process, each at the index of its method. Those of all versions of a guest are
+    /// summed.
     fn counts(&mut self, counted: &LibraryCalls) -> Vec<Count> {
         let mut counts = vec![Count::default(); self.sums.len()];
         for class in &counted.classes {
@@ -237,7 +248,7 @@ impl Library {
                     self.sums.push(Sums::default());
                     counts.push(Count::default());
                 }
-                counts[place] = Count::of(method);
+                counts[place] = counts[place].plus(method);
             }
         }
         counts
@@ -260,15 +271,23 @@ impl Library {
 }
 
 impl Count {
-    fn of(method: &MethodCalls) -> Count {
-        Count { calls: method.calls, failures: method.failures, busy_us: method.busy_us }
+    fn plus(self, method: &MethodCalls) -> Count {
+        Count {
+            calls: self.calls.saturating_add(method.calls),
+            failures: self.failures.saturating_add(method.failures),
+            faults: self.faults.saturating_add(method.faults),
+            busy_us: self.busy_us.saturating_add(method.busy_us),
+            fuel: self.fuel.saturating_add(method.fuel),
+        }
     }
 
     fn since(self, before: Count) -> Count {
         Count {
             calls: self.calls.saturating_sub(before.calls),
             failures: self.failures.saturating_sub(before.failures),
+            faults: self.faults.saturating_sub(before.faults),
             busy_us: self.busy_us.saturating_sub(before.busy_us),
+            fuel: self.fuel.saturating_sub(before.fuel),
         }
     }
 
@@ -278,7 +297,9 @@ impl Count {
         Sums {
             calls: self.calls,
             failures: self.failures,
+            faults: self.faults,
             busy_us: self.busy_us,
+            fuel: self.fuel,
             calls_per_s: over_s.map(|over_s| self.calls as f64 / over_s),
             failures_per_s: over_s.map(|over_s| self.failures as f64 / over_s),
             busy_share: over_s.map(|over_s| self.busy_us as f64 / 1e6 / over_s),
@@ -299,7 +320,9 @@ impl Sums {
         Sums {
             calls: self.calls.saturating_add(other.calls),
             failures: self.failures.saturating_add(other.failures),
+            faults: self.faults.saturating_add(other.faults),
             busy_us: self.busy_us.saturating_add(other.busy_us),
+            fuel: self.fuel.saturating_add(other.fuel),
             calls_per_s: both(self.calls_per_s, other.calls_per_s),
             failures_per_s: both(self.failures_per_s, other.failures_per_s),
             busy_share: both(self.busy_share, other.busy_share),

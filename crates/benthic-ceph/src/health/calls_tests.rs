@@ -10,6 +10,7 @@ fn process(name: &str, loaded_ms_ago: u64, calls: u64, failures: u64) -> Library
         calls,
         failures,
         busy_us: 1_000 * calls,
+        ..MethodCalls::default()
     };
     let methods = vec![method("m", calls, failures), method("other", 0, 0)];
     LibraryCalls {
@@ -18,7 +19,7 @@ fn process(name: &str, loaded_ms_ago: u64, calls: u64, failures: u64) -> Library
         process: name.to_owned(),
         loaded_unix_s: 1,
         loaded_ms_ago,
-        classes: vec![ClassCalls { name: "c".to_owned(), methods }],
+        classes: vec![ClassCalls { name: "c".to_owned(), version: None, methods }],
     }
 }
 
@@ -154,8 +155,7 @@ fn an_answer_has_a_limit_of_methods() {
     large.classes[0].methods.extend((0..2 * METHODS_MAX).map(|index| MethodCalls {
         name: format!("x{index}"),
         calls: 1,
-        failures: 0,
-        busy_us: 0,
+        ..MethodCalls::default()
     }));
     for now_ms in [0, 10] {
         poll(&mut tally, now_ms, vec![large.clone()]);

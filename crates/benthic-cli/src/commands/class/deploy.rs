@@ -134,7 +134,7 @@ pub async fn deploy(args: DeployArgs, session: &Session) -> Outcome {
     let line = format_args!(
         "deployed {} {} to the pool {}\nnext: benthic exec {}/OBJECT {} METHOD",
         class.name,
-        short(class.current),
+        class.current.short(),
         pool.name(),
         pool.name(),
         class.name
@@ -179,7 +179,7 @@ pub async fn rollback(args: RollbackArgs, session: &Session) -> Outcome {
     let class = deployed::get(&*pool, &args.class).await?;
     session
         .out
-        .result(format_args!("calls of {} use {} now", class.name, short(id)), || value(&class, pool.name()))
+        .result(format_args!("calls of {} use {} now", class.name, id.short()), || value(&class, pool.name()))
 }
 
 /// `benthic class audit`: the latest changes of the deployed classes.
@@ -221,8 +221,11 @@ pub async fn list(pool: &dyn Pool, session: &Session) -> Outcome {
             .version()
             .map_or(("", 0), |version| (version.manifest.summary.as_str(), version.manifest.version));
         let versions = units::count(class.versions.len() as u64, "version");
-        let line =
-            format!("{:<12} {summary} (version {version}, {}, {versions})", class.name, short(class.current));
+        let line = format!(
+            "{:<12} {summary} (version {version}, {}, {versions})",
+            class.name,
+            class.current.short()
+        );
         session.out.result(units::one_line(&line), || value(&class, pool.name()))?;
     }
     Ok(())
@@ -235,7 +238,7 @@ pub fn versions(class: &DeployedClass) -> String {
         let at = units::utc(version.deployed_unix_s.saturating_mul(1_000_000_000));
         format!(
             "\n  {}  version {}, {}, deployed {at}, fuel {}, memory {}{is_current}",
-            short(*id),
+            id.short(),
             version.manifest.version,
             units::size(version.len_bytes),
             version.limits.fuel,
@@ -257,10 +260,6 @@ fn find_version(class: &DeployedClass, start: &str) -> Result<ModuleId> {
                 .with("version", start))
         }
     }
-}
-
-fn short(id: ModuleId) -> String {
-    id.to_string()[..12].to_owned()
 }
 
 /// The JSON form of a deployed class.

@@ -4,7 +4,7 @@
 use benthic_ceph::classes::{self, Settings};
 use benthic_ceph::health::snapshot::{Library, OsdBuild};
 use benthic_ceph::osds::{OsdTarget, library_on, osds};
-use benthic_ceph::{CLASS_LIBRARY, RadosStore};
+use benthic_ceph::{CLASS_LIBRARY, LIBRARIES, RadosStore};
 use benthic_core::{BUILD, ClassInfo, Error, ErrorKind, LibraryInfo, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
@@ -79,7 +79,7 @@ async fn list_osds(args: LsArgs, rados: &RadosStore, session: &Session) -> Outco
         osds.retain(|osd| !silent(osd));
         let is_missing = answers.iter().all(|(_, answer)| matches!(answer, Ok(None)) || is_silent(answer));
         if is_missing && !named && library != CLASS_LIBRARY {
-            // An OSD could load this library, but it is not a Benthic class library.
+            // An optional library, or a library in the directory that has no Benthic classes.
             continue;
         }
         list(&library, &answers, osd_count, session)?;
@@ -94,17 +94,17 @@ fn is_silent(answer: &Result<Option<LibraryInfo>>) -> bool {
     matches!(answer, Err(error) if error.kind() == ErrorKind::Unavailable)
 }
 
-/// Benthic's own library, and the other libraries in the directory from which OSDs on this machine
+/// Benthic's own libraries, and the other libraries in the directory from which OSDs on this machine
 /// load theirs.
 pub async fn installed_here(uri: &str) -> Vec<String> {
-    let mut libraries = vec![CLASS_LIBRARY.to_owned()];
+    let mut libraries: Vec<String> = LIBRARIES.map(str::to_owned).into();
     let Ok(StoreUri::Ceph { conf, id, .. }) = uri.parse() else { return libraries };
     // If no monitor answers, or the OSDs run on another machine, there is nothing to find.
     let class_dir =
         blocking(move || Settings::read(conf.as_deref(), id.as_deref()).map(|settings| settings.class_dir));
     let Ok(class_dir) = class_dir.await else { return libraries };
     let mut others = classes::installed_in(&class_dir);
-    others.retain(|name| name != CLASS_LIBRARY);
+    others.retain(|name| !libraries.contains(name));
     others.sort();
     libraries.append(&mut others);
     libraries

@@ -1,7 +1,8 @@
-//! `benthic class`: shows classes and the failures of their methods, creates and builds a project for
-//! one, deploys WebAssembly modules, and installs class libraries.
+//! `benthic class`: shows classes, and the calls, failures and log messages of their methods; creates
+//! and builds a project for a class, deploys WebAssembly modules, and installs class libraries.
 
 mod build;
+mod calls;
 mod deploy;
 mod install;
 mod log;
@@ -37,8 +38,10 @@ pub enum ClassCommand {
         #[arg(long, value_name = "POOL")]
         pool: Option<String>,
     },
-    /// List the recent failures of methods in the OSDs of a Ceph cluster
+    /// List the recent failures and log messages of methods in the OSDs of a Ceph cluster
     Log(log::LogArgs),
+    /// Count the calls of methods in the OSDs of a Ceph cluster
+    Calls(calls::CallsArgs),
     /// Create a project for a new class
     New(new::NewArgs),
     /// Compile a class to a WebAssembly module
@@ -67,6 +70,7 @@ pub async fn run(command: ClassCommand, session: &Session) -> Outcome {
         ClassCommand::Show { class, pool: None } => show(&class, session).await,
         ClassCommand::Show { class, pool: Some(pool) } => show_deployed(&class, &pool, session).await,
         ClassCommand::Log(args) => log::run(args, session).await,
+        ClassCommand::Calls(args) => calls::run(args, session).await,
         ClassCommand::New(args) => new::run(args, session).await,
         ClassCommand::Build(args) => build::run(args, session).await,
         ClassCommand::Deploy(args) => deploy::deploy(args, session).await,

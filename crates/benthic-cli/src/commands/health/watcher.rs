@@ -15,7 +15,7 @@ use benthic_ceph::health::overview::{Overview, overview};
 use benthic_ceph::health::report::Report;
 use benthic_ceph::health::snapshot::{Library, Missing, OsdAnswers, Probe, Snapshot};
 use benthic_ceph::osds::{OsdTarget, osds};
-use benthic_ceph::{CLASS_LIBRARY, RadosStore, classes};
+use benthic_ceph::{LIBRARIES, RadosStore, classes};
 use benthic_core::{Clock, Error, ErrorKind, LibraryInfo, Result, SystemClock};
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
@@ -25,8 +25,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use tokio::time::timeout;
 
-/// Benthic's class libraries. A library that no OSD has is not reported.
-const LIBRARIES: [&str; 2] = [CLASS_LIBRARY, "table_1"];
 /// How long the names of other libraries are cached.
 const NAMES_VALID_S: u64 = 60;
 /// Limit of the libraries that OSDs are asked for.

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod counts;
 #[path = "../../../../benthic-wasm/tests/it/modules.rs"]
 mod modules;
 mod rules;

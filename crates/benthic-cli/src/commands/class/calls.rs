@@ -1,0 +1,132 @@
+//! `benthic class calls`: how often the OSDs ran each method, how often it failed, and its costs.
+
+use super::log::LibraryArg;
+use super::ls::no_cluster;
+use benthic_ceph::osds::calls_on;
+use benthic_core::{LibraryCalls, MethodCalls};
+use benthic_program::exit::Outcome;
+use benthic_program::session::Session;
+use benthic_program::units;
+use clap::Args;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Args)]
+#[command(
+    after_help = "Each line has the method, the version of a WebAssembly class, and the sums over all OSDs since each loaded \
+    the library: calls, failures, those failures that are faults (a panic, a trap, or an access that the class does not \
+    declare), the time that threads of the OSDs spent in the method, and the fuel of WebAssembly methods (about one unit \
+    per instruction). Methods without calls are not listed. `benthic exporter` exports the same numbers.\n\n\
+    Examples:\n  benthic class calls\n  benthic class calls wordcount"
+)]
+pub struct CallsArgs {
+    /// Only this class
+    class: Option<String>,
+    #[command(flatten)]
+    libraries: LibraryArg,
+}
+
+/// A method in a library, by which lines are sorted.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Counted {
+    class: String,
+    method: String,
+    version: Option<String>,
+    library: String,
+}
+
+pub async fn run(args: CallsArgs, session: &Session) -> Outcome {
+    let Some(rados) = session.rados().await? else { return Err(no_cluster(session).into()) };
+    let answers =
+        args.libraries.ask(&rados, session, async |osd, library| calls_on(&*rados, osd, library).await);
+    let answers = answers.await?.into_iter().map(|(_, answer)| answer);
+    let mut sums = sum(answers.collect());
+    sums.retain(|counted, _| args.class.as_ref().is_none_or(|class| counted.class == *class));
+    sums.iter().try_for_each(|(counted, sums)| {
+        let version = counted.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
+        let fuel = if counted.version.is_some() { format!(", fuel {}", sums.fuel) } else { String::new() };
+        let line = format!(
+            "{}.{}{version}: {}, {} failed, {}, busy {:.3} s{fuel}",
+            counted.class,
+            counted.method,
+            units::count(sums.calls, "call"),
+            sums.failures,
+            units::count(sums.faults, "fault"),
+            sums.busy_us as f64 / 1e6,
+        );
+        session.out.result(line, || {
+            json!({
+                "class": counted.class, "version": counted.version, "method": counted.method,
+                "library": counted.library, "calls": sums.calls, "failures": sums.failures,
+                "faults": sums.faults, "busy_us": sums.busy_us, "fuel": sums.fuel,
+            })
+        })
+    })
+}
+
+/// Adds up the counters of all OSDs. An OSD that answered in place of another counts once.
+fn sum(answers: Vec<LibraryCalls>) -> BTreeMap<Counted, MethodCalls> {
+    let mut sums: BTreeMap<Counted, MethodCalls> = BTreeMap::new();
+    let mut processes = BTreeSet::new();
+    for answer in answers {
+        if !processes.insert((answer.library.clone(), answer.process)) {
+            continue;
+        }
+        for class in answer.classes {
+            for method in class.methods.into_iter().filter(|method| method.calls > 0) {
+                let counted = Counted {
+                    class: class.name.clone(),
+                    method: method.name,
+                    version: class.version.clone(),
+                    library: answer.library.clone(),
+                };
+                let sum = sums.entry(counted).or_default();
+                sum.calls = sum.calls.saturating_add(method.calls);
+                sum.failures = sum.failures.saturating_add(method.failures);
+                sum.faults = sum.faults.saturating_add(method.faults);
+                sum.busy_us = sum.busy_us.saturating_add(method.busy_us);
+                sum.fuel = sum.fuel.saturating_add(method.fuel);
+            }
+        }
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sum;
+    use benthic_core::{ClassCalls, LibraryCalls, MethodCalls};
+
+    fn answer(process: &str, version: &str, calls: u64) -> LibraryCalls {
+        let method = |name: &str, calls| MethodCalls {
+            name: name.to_owned(),
+            calls,
+            fuel: 10 * calls,
+            ..MethodCalls::default()
+        };
+        let class = ClassCalls {
+            name: "words".to_owned(),
+            version: Some(version.to_owned()),
+            methods: vec![method("count", calls), method("never", 0)],
+        };
+        LibraryCalls {
+            library: "wasm_1".to_owned(),
+            build: "1".to_owned(),
+            process: process.to_owned(),
+            loaded_unix_s: 1,
+            loaded_ms_ago: 1,
+            classes: vec![class],
+        }
+    }
+
+    #[test]
+    fn each_process_counts_once_and_each_version_apart() {
+        let sums =
+            sum(vec![answer("a", "1", 3), answer("b", "1", 4), answer("a", "1", 3), answer("c", "2", 1)]);
+        let rows: Vec<_> = sums
+            .iter()
+            .map(|(counted, sum)| (counted.version.as_deref().unwrap_or_default(), sum.calls, sum.fuel))
+            .collect();
+        assert_eq!(rows, [("1", 7, 70), ("2", 1, 10)]);
+    }
+}
