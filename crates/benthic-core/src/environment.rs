@@ -34,6 +34,12 @@ impl fmt::Debug for dyn Random {
 pub struct SystemRandom;
 
 impl Random for SystemRandom {
+    #[cfg(target_family = "wasm")]
+    fn fill(&self, _bytes: &mut [u8]) -> Result<()> {
+        Err(Error::new(ErrorKind::Unsupported, "a WebAssembly module has no random bytes"))
+    }
+
+    #[cfg(not(target_family = "wasm"))]
     #[expect(clippy::disallowed_methods, reason = "this is the source of random bytes")]
     fn fill(&self, bytes: &mut [u8]) -> Result<()> {
         getrandom::fill(bytes).map_err(|error| {

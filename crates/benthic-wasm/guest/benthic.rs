@@ -13,6 +13,7 @@
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
+use std::panic::PanicHookInfo;
 
 /// The error of a method: an errno, which gives the kind, and a message for the caller.
 #[derive(Debug)]
@@ -205,7 +206,9 @@ impl Object {
 
     pub fn omap_set(&mut self, entries: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<()> {
         let mut bytes = (entries.len() as u32).to_le_bytes().to_vec();
-        entries.iter().for_each(|(key, value)| [key, value].into_iter().for_each(|part| put(&mut bytes, part)));
+        entries
+            .iter()
+            .for_each(|(key, value)| [key, value].into_iter().for_each(|part| put(&mut bytes, part)));
         check(unsafe { omap_set(bytes.as_ptr(), bytes.len()) }).map(drop)
     }
 
@@ -255,8 +258,17 @@ fn entries(mut bytes: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
     (0..count).map(|_| (part(&mut bytes), part(&mut bytes))).collect()
 }
 
+/// Gives the text of a panic to the caller of the method.
+fn report_panic(panic: &PanicHookInfo<'_>) {
+    let place = panic.location().map_or_else(|| "an unknown place".to_owned(), ToString::to_string);
+    let text = format!("the method panicked: {} ({place})", panic.payload_as_str().unwrap_or("no message"));
+    // SAFETY: the pointer and the length are those of the text.
+    unsafe { fail(text.as_ptr(), text.len()) };
+}
+
 /// Runs a method. [`export!`](crate::export) uses it.
 pub fn run(method: fn(&mut Object, &[u8]) -> Result<Vec<u8>>) -> i32 {
+    std::panic::set_hook(Box::new(report_panic));
     let ended = result(input()).and_then(|input| method(&mut Object(()), &input));
     let ended = ended.and_then(|bytes| check(unsafe { output(bytes.as_ptr(), bytes.len()) }).map(drop));
     match ended {

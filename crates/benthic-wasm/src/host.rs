@@ -11,7 +11,7 @@
 //! | `input()` | the input of the call |
 //! | `take(to: i32, offset: i32, len: i32)` | copies a part of the last result to `to` |
 //! | `output(from: i32, len: i32)` | appends to the output of the call |
-//! | `fail(from: i32, len: i32)` | sets the message of the error that the method is about to return |
+//! | `fail(from: i32, len: i32)` | sets the message of the error that the method is about to return, or of a trap |
 //! | `log(level: i32, from: i32, len: i32)` | 0 debug, 1 info |
 //! | `stat()` | size in bytes and time of the last change in ns since 1970, both u64 |
 //! | `read(offset: i64, len: i64)` | data |
@@ -119,10 +119,10 @@ impl Host {
             Ended::OutOfStack => {
                 Err(Error::new(ErrorKind::ClassFailed, "the method's recursion is too deep"))
             }
-            Ended::Trapped(why) => Err(self
-                .fault
-                .take()
-                .unwrap_or_else(|| Error::new(ErrorKind::ClassFailed, format!("the method trapped: {why}")))),
+            Ended::Trapped(why) => {
+                let message = self.message.take().unwrap_or_else(|| format!("the method trapped: {why}"));
+                Err(self.fault.take().unwrap_or_else(|| Error::new(ErrorKind::ClassFailed, message)))
+            }
         };
         (self.context, outcome)
     }

@@ -116,6 +116,29 @@ macro_rules! conformance_tests {
     };
 }
 
+/// As [`conformance!`](crate::conformance!), but only with the cases that call `hello` and `digest`: for
+/// other forms of these classes, such as WebAssembly modules.
+#[macro_export]
+macro_rules! class_conformance {
+    ($subject:expr) => {
+        static SUBJECT: ::std::sync::LazyLock<$crate::conformance::Subject> =
+            ::std::sync::LazyLock::new(|| $subject);
+        $crate::conformance_cases!($crate::class_conformance_tests);
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! class_conformance_tests {
+    (@theme classes $cases:tt) => { $crate::conformance_tests!(classes $cases); };
+    (@theme misbehaviour $cases:tt) => { $crate::conformance_tests!(misbehaviour $cases); };
+    (@theme digest $cases:tt) => { $crate::conformance_tests!(digest $cases); };
+    (@theme $theme:ident $cases:tt) => {};
+    ($($theme:ident $cases:tt)*) => {
+        $($crate::class_conformance_tests!(@theme $theme $cases);)*
+    };
+}
+
 macro_rules! runners {
     ($($theme:ident { $($case:ident)* })*) => {
         #[doc(hidden)]

@@ -1,8 +1,10 @@
-//! The class `wasm` on the memory engine, with the interpreter.
+//! The class `wasm` on the engines of `benthic-embedded`, with the interpreter.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod behaviour;
+mod conformance;
 mod deploy;
 mod modules;
+mod native;
 mod suite;

@@ -1,8 +1,7 @@
 //! What an OSD reports of the modules that ran in it.
 
-use crate::{POOL, conf, modules, pool};
+use crate::{POOL, modules, pool, store};
 use benthic_core::{ErrorKind, MethodCalls, ObjectId};
-use benthic_rados::{Options, RadosStore};
 use benthic_wasm::{Call, Limits, ModuleId, with_manifest};
 use bytes::Bytes;
 use futures::executor::block_on;
@@ -21,10 +20,6 @@ async fn call(wasm: &Bytes) -> Result<Bytes, ErrorKind> {
     let object = ObjectId::new(OBJECT).unwrap();
     let ended = benthic_wasm::exec(&*pool(), &object, call, false, async || Ok(wasm.clone())).await;
     ended.map_err(|error| error.kind())
-}
-
-fn store() -> RadosStore {
-    RadosStore::connect(Some(&conf()), None, Options::default()).unwrap()
 }
 
 /// The counters of a version, in the OSD that has the object.

@@ -5,6 +5,8 @@
 mod counts;
 #[path = "../../../../benthic-wasm/tests/it/modules.rs"]
 mod modules;
+#[path = "../../../../benthic-wasm/tests/it/native.rs"]
+mod native;
 mod rules;
 #[path = "../../../../benthic-wasm/tests/it/suite.rs"]
 mod suite;
@@ -40,12 +42,21 @@ fn conf() -> PathBuf {
     conf
 }
 
+fn store() -> Arc<RadosStore> {
+    RadosStore::connect(Some(&conf()), None, Options::default()).unwrap()
+}
+
 fn pool() -> Arc<dyn Pool> {
-    let store = RadosStore::connect(Some(&conf()), None, Options::default()).unwrap();
+    let store = store();
     match block_on(store.create_pool(POOL)) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => panic!("{error}"),
         _ => block_on(store.open_pool(POOL)).unwrap(),
     }
+}
+
+/// The native classes as modules.
+mod conformance {
+    benthic_testkit::class_conformance!(super::native::subject(super::store(), super::pool()));
 }
 
 /// The epoch in which each OSD last came up. It changes if an OSD crashes and restarts.

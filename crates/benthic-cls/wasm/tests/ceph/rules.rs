@@ -27,7 +27,7 @@ fn class(name: &str, writes: bool) -> Bytes {
 fn install_rules(allow: &str) {
     let pem = SigningKey::from_pem(KEY).unwrap().public_pem();
     let public = pem.lines().nth(1).unwrap();
-    let others = r#"{"classes":["case","counted","deployed"],"write":true}"#;
+    let others = r#"{"classes":["case","counted","deployed","digest","hello"],"write":true}"#;
     let json = format!(
         r#"{{"keys":[{{"name":"alice","public_key":"{public}","allow":{allow}}}],"unsigned":{others}}}"#
     );

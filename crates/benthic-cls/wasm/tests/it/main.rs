@@ -4,6 +4,8 @@
 
 #[path = "../../../../benthic-wasm/tests/it/modules.rs"]
 mod modules;
+#[path = "../../../../benthic-wasm/tests/it/native.rs"]
+mod native;
 #[path = "../../../../benthic-wasm/tests/it/suite.rs"]
 mod suite;
 
@@ -23,12 +25,17 @@ fn pool() -> Arc<dyn Pool> {
 }
 
 fn open(method_limits: MethodLimits) -> Arc<dyn Pool> {
+    open_store(method_limits).1
+}
+
+fn open_store(method_limits: MethodLimits) -> (Arc<dyn Store>, Arc<dyn Pool>) {
     let classes = ClassRegistry::new().with(Wasm::with_compiler(compile_now));
     let options = Options { method_limits, ..Options::default() };
     let store = MemStore::new(options.with_classes(classes));
     block_on(async {
         store.create_pool("p").await.unwrap();
-        store.open_pool("p").await.unwrap()
+        let pool = store.open_pool("p").await.unwrap();
+        (store as Arc<dyn Store>, pool)
     })
 }
 
@@ -85,4 +92,16 @@ fn a_module_is_compiled_in_the_background() {
     while !module.is_compiled() {
         std::thread::yield_now();
     }
+}
+
+/// The native classes as modules, compiled to machine code.
+mod conformance {
+    fn subject() -> benthic_testkit::conformance::Subject {
+        let deadline_ms = 500;
+        let method_limits = super::MethodLimits { deadline_ms, ..super::MethodLimits::default() };
+        let (store, pool) = super::open_store(method_limits);
+        super::native::subject(store, pool)
+    }
+
+    benthic_testkit::class_conformance!(subject());
 }
