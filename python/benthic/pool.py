@@ -154,6 +154,30 @@ class Pool(Handle):
         """
         return self._native.exec(name, cls, method, data)
 
+    def deploy(
+        self,
+        wasm: Buffer,
+        *,
+        key_pem: str | None = None,
+        fuel: int | None = None,
+        memory_bytes: int | None = None,
+    ) -> tuple[str, str]:
+        """Deploys a class that is a WebAssembly module to the pool, and returns its name and the
+        hash of this version. :meth:`exec` uses the new version at once.
+
+        ``key_pem`` is an Ed25519 key in PEM form that signs the module, for clusters whose rules
+        demand a signature. ``fuel`` (about one unit per instruction) and ``memory_bytes`` limit
+        each call.
+
+        >>> name, version = pool.deploy(Path("wordcount.wasm").read_bytes())
+        >>> pool.exec("today.txt", name, "count")
+        """
+        return self._native.deploy(wasm, key_pem, fuel, memory_bytes)
+
+    def undeploy(self, cls: str) -> None:
+        """Removes a deployed class with all its versions."""
+        self._native.undeploy(cls)
+
     def read(self, name: str, op: ReadOp) -> tuple[int, list[Any]]:
         """Runs a read operation; returns the object's version and one output for each step."""
         return self._native.read(name, op._guards, op._steps)

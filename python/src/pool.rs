@@ -9,6 +9,7 @@ use benthic_core::names::is_reserved_namespace;
 use benthic_core::{
     ClassCall, Error, ErrorKind, Fetch, ListRequest, ListToken, Namespaces, ObjectId, Result,
 };
+use benthic_program::deploy::{Deployment, undeploy};
 use benthic_program::transfer::{Download, Replaced, upload};
 use bytes::Bytes;
 use pyo3::prelude::{Bound, PyAny, PyResult, Python};
@@ -138,6 +139,29 @@ impl Pool {
             call.run(&*pool, &object).await
         })?;
         Ok(PyBytes::new(py, &output))
+    }
+
+    /// Deploys a class; returns its name and the hash of the version.
+    fn deploy(
+        &self,
+        py: Python<'_>,
+        wasm: &Bound<'_, PyAny>,
+        key_pem: Option<String>,
+        fuel: Option<u64>,
+        memory_bytes: Option<u64>,
+    ) -> PyResult<(String, String)> {
+        let wasm = Bytes::from(ops::bytes(wasm)?);
+        let deployment = Deployment { wasm, key_pem, fuel, memory_bytes, may_write: true };
+        let class = wait(py, async || {
+            let (pool, store) = self.pool.get()?;
+            store.opened().deploy(&*pool, deployment).await
+        })?;
+        Ok((class.name, class.current.to_string()))
+    }
+
+    /// Removes a deployed class with all its versions.
+    fn undeploy(&self, py: Python<'_>, class: &str) -> PyResult<()> {
+        wait(py, async || undeploy(&*self.open()?, class, None).await).map(drop)
     }
 
     fn list<'py>(

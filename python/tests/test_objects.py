@@ -234,3 +234,50 @@ def test_traffic_is_counted(pool, place):
     pool.get("o")
     moved = place.store.moved() - before
     assert moved.operations == 1 and 10_000 <= moved.received_bytes < 10_100
+
+
+def module(text: bytes) -> bytes:
+    """A class ``greeter`` whose method ``run`` returns a text."""
+
+    def section(number: int, content: bytes) -> bytes:
+        assert len(content) < 128
+        return bytes([number, len(content)]) + content
+
+    def name(text: bytes) -> bytes:
+        return bytes([len(text)]) + text
+
+    manifest = b'{"class":"greeter","version":1,"methods":[{"method":"run","reads":true}]}'
+    # Calls output(0, the text's length), and returns 0.
+    body = b"\x00\x41\x00\x41" + bytes([len(text)]) + b"\x10\x00\x1a\x41\x00\x0b"
+    return (
+        b"\0asm\1\0\0\0"
+        + section(1, b"\x02\x60\x02\x7f\x7f\x01\x7e\x60\x00\x01\x7f")
+        + section(2, b"\x01" + name(b"benthic_1") + name(b"output") + b"\x00\x00")
+        + section(3, b"\x01\x01")
+        + section(5, b"\x01\x00\x01")
+        + section(7, b"\x02" + name(b"memory") + b"\x02\x00" + name(b"run") + b"\x00\x01")
+        + section(10, b"\x01" + name(body))
+        + section(11, b"\x01\x00\x41\x00\x0b" + name(text))
+        + section(0, name(b"benthic") + manifest)
+    )
+
+
+def test_a_deployed_class_runs_and_its_next_version_replaces_it(pool):
+    pool.put("o", b"data")
+    name, first = pool.deploy(module(b"one"))
+    assert (name, len(first)) == ("greeter", 64)
+    assert pool.exec("o", "greeter", "run") == b"one"
+    _, second = pool.deploy(module(b"two"), fuel=1_000_000, memory_bytes=1 << 20)
+    assert first != second
+    assert pool.exec("o", "greeter", "run") == b"two"
+    with pytest.raises(benthic.InvalidArgumentError, match="larger than the engine allows"):
+        pool.deploy(module(b"two"), memory_bytes=1 << 40)
+    with pytest.raises(benthic.InvalidArgumentError, match="not a WebAssembly module"):
+        pool.deploy(b"text")
+    with pytest.raises(benthic.InvalidArgumentError, match="key"):
+        pool.deploy(module(b"two"), key_pem="no key")
+    pool.undeploy("greeter")
+    with pytest.raises(benthic.UnsupportedError):
+        pool.exec("o", "greeter", "run")
+    with pytest.raises(benthic.NotFoundError):
+        pool.undeploy("greeter")

@@ -9,16 +9,17 @@ pub mod digest;
 pub mod hello;
 mod input;
 pub mod lock;
+// The decoders of images are not built as WebAssembly modules.
+#[cfg(not(target_family = "wasm"))]
 pub mod picture;
 
 use benthic_core::ClassRegistry;
 
 /// A registry of all built-in classes.
 pub fn registry() -> ClassRegistry {
-    ClassRegistry::new()
-        .with(bucket::Bucket)
-        .with(digest::Digest)
-        .with(hello::Hello)
-        .with(lock::Lock)
-        .with(picture::Picture)
+    let registry =
+        ClassRegistry::new().with(bucket::Bucket).with(digest::Digest).with(hello::Hello).with(lock::Lock);
+    #[cfg(not(target_family = "wasm"))]
+    let registry = registry.with(picture::Picture);
+    registry
 }

@@ -10,6 +10,7 @@ mod command_line;
 #[cfg(feature = "cli")]
 pub mod confirm;
 pub mod copy;
+pub mod deploy;
 pub mod exec;
 pub mod exit;
 pub mod html;

@@ -2,6 +2,7 @@
 //! use, so commands that need none work without one. The session also knows what the command waits
 //! for, in every store that it has opened.
 
+use crate::deploy::Deployment;
 use crate::exec::PreparedCall;
 use crate::local;
 use crate::output::Output;
@@ -12,6 +13,7 @@ use benthic_core::{
     Wait, names,
 };
 use benthic_rados::RadosStore;
+use benthic_wasm::deployed::DeployedClass;
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -251,6 +253,14 @@ impl Session {
         call: ClassCall,
     ) -> Result<(PreparedCall, Vec<ClassInfo>)> {
         self.open(false).await?.prepare_call(pool, object, call).await
+    }
+
+    /// As [`OpenStore::deploy`].
+    ///
+    /// # Errors
+    /// Those of [`OpenStore::deploy`] and of opening the store.
+    pub async fn deploy(&self, pool: &dyn Pool, deployment: Deployment) -> Result<DeployedClass> {
+        self.open(false).await?.deploy(pool, deployment).await
     }
 
     /// Checks that the store runs modules, as [`OpenStore::check_runs_modules`] does.

@@ -84,7 +84,7 @@ fn mistakes_get_an_error_with_the_next_step() {
     fails(6, &["class", "deploy", "words/main.c"], "not a WebAssembly module");
     fails(6, &["class", "deploy", "words/target/module.wasm"], "`benthic class build` adds it");
     fails(3, &["class", "deploy", "missing.wasm"], "missing.wasm");
-    fails(6, &["class", "deploy", &module, "--memory", "1GiB"], "at most 64MiB");
+    fails(6, &["class", "deploy", &module, "--memory", "1GiB"], "larger than the engine allows");
     fails(3, &["class", "undeploy", "other"], "no such class in this pool");
     fails(6, &["exec", "logs/today", "--code", &module, "count", "", "more"], "OBJECT METHOD [INPUT]");
     home.ok(&["pool", "create", "second"]);

@@ -81,7 +81,6 @@ pub(super) async fn a_method_explains_its_failure_to_the_caller(case: &Case<'_>)
         ),
         ("spin", "", ErrorKind::LimitExceeded, "the method ran longer than its deadline".to_owned()),
         ("hoard", "", ErrorKind::LimitExceeded, "the method needs more memory than its limit".to_owned()),
-        ("flood", "", ErrorKind::LimitExceeded, "the method's output is too large".to_owned()),
     ] {
         let write = WriteOp::new().exec("hello", method, input.to_owned()).append("x");
         let errors = [

@@ -23,7 +23,14 @@ const CRATES: [(&str, &[&str]); 22] = [
     ("benthic-wasm", &["benthic-core"]),
     (
         "benthic-program",
-        &["benthic-core", "benthic-classes", "benthic-embedded", "benthic-rados", "benthic-wasm"],
+        &[
+            "benthic-class-names",
+            "benthic-core",
+            "benthic-classes",
+            "benthic-embedded",
+            "benthic-rados",
+            "benthic-wasm",
+        ],
     ),
     // The feature `gateway` adds a program, which needs benthic-program.
     ("benthic-s3", &["benthic-core", "benthic-classes", "benthic-program"]),

@@ -5,8 +5,8 @@
 use async_trait::async_trait;
 use benthic_classes::{digest::Digest, hello::Hello};
 use benthic_core::{
-    Class, ClassCall, ClassHost, ClassInfo, Error, ErrorKind, ListPage, ListRequest, ObjectId, Pool, ReadOp,
-    ReadReply, ReadStep, Result, Store, WriteOp, WriteReply, WriteStep,
+    Class, ClassCall, ClassHost, ClassInfo, ListPage, ListRequest, ObjectId, Pool, ReadOp, ReadReply,
+    ReadStep, Result, Store, WriteOp, WriteReply, WriteStep,
 };
 use benthic_testkit::conformance::Subject;
 use benthic_wasm::{Call, Limits, Manifest, MethodManifest, ModuleId, Wasm, with_manifest};

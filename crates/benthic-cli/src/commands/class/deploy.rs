@@ -1,19 +1,18 @@
 //! `benthic class deploy|undeploy|rollback`: classes that are WebAssembly modules in a pool.
 
-use benthic_class_names::CEPH_CLASSES;
-use benthic_core::{Error, ErrorKind, Pool, Result, SystemClock};
+use benthic_core::{Error, ErrorKind, Pool, Result};
+use benthic_program::deploy::{self as program_deploy, Deployment};
 use benthic_program::exit::Outcome;
 use benthic_program::local;
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
 use benthic_program::units;
-use benthic_wasm::deployed::{self, Action, Actor, DeployedClass};
-use benthic_wasm::{Limits, ModuleId, SigningKey};
+use benthic_wasm::deployed::{self, Action, DeployedClass};
+use benthic_wasm::{Limits, ModuleId};
 use clap::Args;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::{env, fs};
 
 #[derive(Args)]
 #[command(
@@ -102,35 +101,19 @@ pub struct RollbackArgs {
 pub async fn deploy(args: DeployArgs, session: &Session) -> Outcome {
     let file = args.file;
     let wasm = blocking(move || local::read_file(&file)).await?.data;
-    if args.memory > Limits::MAX.memory_bytes {
-        let message = "the limit of a call's memory is at most 64MiB";
-        return Err(Error::new(ErrorKind::InvalidArgument, message).with("memory_bytes", args.memory).into());
-    }
-    let wasm = match args.key {
-        None => wasm,
+    let key_pem = match args.key {
+        None => None,
         Some(file) => {
             let pem = blocking(move || local::read_file(&file)).await?.data;
-            SigningKey::from_pem(&String::from_utf8_lossy(&pem))?.sign(&wasm)?.into()
+            Some(String::from_utf8_lossy(&pem).into_owned())
         }
     };
     let pool = args.pool.open(session).await?;
     session.check_writable().await?;
-    let limits = Limits { fuel: args.fuel, memory_bytes: args.memory };
-    let module = benthic_wasm::Module::new(&wasm)?;
-    let name = &module.manifest().class;
-    if args.allow == Access::Read
-        && let Some(method) = module.manifest().methods.iter().find(|method| method.writes)
-    {
-        let message = "the method writes; `--allow write` deploys the class all the same";
-        return Err(Error::new(ErrorKind::PermissionDenied, message).with("method", &method.name).into());
-    }
-    if CEPH_CLASSES.contains(&name.as_str())
-        || session.classes().await?.iter().any(|class| class.name == *name)
-    {
-        let message = "Benthic or Ceph has a class of this name, which calls would use; choose another";
-        return Err(Error::new(ErrorKind::AlreadyExists, message).with("class", name).into());
-    }
-    let class = deployed::deploy(&*pool, wasm, limits, actor(&actor_name())).await?;
+    let (fuel, memory_bytes) = (Some(args.fuel), Some(args.memory));
+    let may_write = args.allow == Access::Write;
+    let deployment = Deployment { wasm, key_pem, fuel, memory_bytes, may_write };
+    let class = session.deploy(&*pool, deployment).await?;
     let line = format_args!(
         "deployed {} {} to the pool {}\nnext: benthic exec {}/OBJECT {} METHOD",
         class.name,
@@ -149,7 +132,7 @@ pub async fn undeploy(args: UndeployArgs, session: &Session) -> Outcome {
         Some(version) => Some(find_version(&deployed::get(&*pool, &args.class).await?, version)?),
         None => None,
     };
-    let removed = deployed::undeploy(&*pool, &args.class, id, actor(&actor_name())).await?;
+    let removed = program_deploy::undeploy(&*pool, &args.class, id).await?;
     let versions = units::count(removed.len() as u64, "version");
     session.out.result(
         format_args!("removed {versions} of {} from the pool {}", args.class, pool.name()),
@@ -175,7 +158,7 @@ pub async fn rollback(args: RollbackArgs, session: &Session) -> Outcome {
             })?
         }
     };
-    deployed::select(&*pool, &args.class, id, actor(&actor_name())).await?;
+    program_deploy::select(&*pool, &args.class, id).await?;
     let class = deployed::get(&*pool, &args.class).await?;
     session
         .out
@@ -201,17 +184,6 @@ pub async fn audit(pool: &PoolArg, session: &Session) -> Outcome {
         session.out.result(units::one_line(&line), || json!(change))?;
     }
     Ok(())
-}
-
-fn actor(name: &str) -> Actor<'_> {
-    Actor { name, clock: &SystemClock }
-}
-
-/// The user and the host, as the environment gives them.
-fn actor_name() -> String {
-    let user = env::var("USER").or_else(|_| env::var("LOGNAME")).unwrap_or_else(|_| "unknown".to_owned());
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    format!("{user}@{}", host.trim())
 }
 
 /// Lists the classes of a pool.
