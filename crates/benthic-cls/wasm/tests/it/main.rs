@@ -6,6 +6,7 @@
 mod modules;
 #[path = "../../../../benthic-wasm/tests/it/native.rs"]
 mod native;
+mod random;
 #[path = "../../../../benthic-wasm/tests/it/suite.rs"]
 mod suite;
 

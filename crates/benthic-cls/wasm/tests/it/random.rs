@@ -1,0 +1,111 @@
+//! Random valid modules. A call of one never panics, changes nothing if it fails, and gives the same
+//! result in both runtimes.
+
+use crate::{modules, open, suite};
+use arbitrary::Unstructured;
+use benthic_core::{ErrorKind, MethodLimits, ObjectId, Pool, ReadOutput};
+use benthic_wasm::with_manifest;
+use bytes::Bytes;
+use futures::executor::block_on;
+use wasm_smith::Config;
+
+/// Modules of one run. The long run tries as many as the variable says, 1,000,000 by default.
+const MODULES: u64 = 300;
+const MODULES_LONG: u64 = 1_000_000;
+/// Bytes from which one module is generated.
+const SEED_BYTES: usize = 4 * 1024;
+
+/// A reproducible sequence of bytes (SplitMix64).
+fn seed(number: u64) -> Vec<u8> {
+    let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut next = || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    };
+    (0..SEED_BYTES / 8).flat_map(|_| next().to_le_bytes()).collect()
+}
+
+/// What both runtimes accept, with all functions of the interface.
+fn config(seed: &mut Unstructured<'_>) -> arbitrary::Result<Config> {
+    let exports =
+        "(module (func (export \"run\") (result i32) unreachable) (memory (export \"memory\") 1 16))";
+    Ok(Config {
+        available_imports: Some(modules::module("(func (export \"run\") (result i32) unreachable)")),
+        exports: Some(wat::parse_str(exports).unwrap()),
+        allow_start_export: seed.ratio(1, 8)?,
+        bulk_memory_enabled: true,
+        exceptions_enabled: false,
+        gc_enabled: false,
+        memory64_enabled: false,
+        relaxed_simd_enabled: false,
+        simd_enabled: false,
+        tail_call_enabled: false,
+        threads_enabled: false,
+        extended_const_enabled: false,
+        reference_types_enabled: false,
+        max_memory32_bytes: 1 << 20,
+        max_table_elements: 1_000,
+        max_instructions: seed.int_in_range(10..=400)?,
+        max_funcs: 8,
+        ..Config::default()
+    })
+}
+
+fn module(number: u64) -> Option<Vec<u8>> {
+    let bytes = seed(number);
+    let mut seed = Unstructured::new(&bytes);
+    let config = config(&mut seed).ok()?;
+    Some(wasm_smith::Module::new(config, &mut seed).ok()?.to_bytes())
+}
+
+/// How a call ended, and what it left.
+type Ended = (Result<Bytes, ErrorKind>, Vec<ReadOutput>);
+
+async fn call(pool: &dyn Pool, wasm: &[u8]) -> (Ended, String) {
+    let object = ObjectId::new("o").unwrap();
+    pool.write_full(&object, "the object's data").await.unwrap();
+    let before = suite::state(pool, &object).await.unwrap();
+    let ended = suite::run(pool, &object, wasm, true, b"the input").await;
+    let after = match suite::state(pool, &object).await {
+        Ok(state) => state,
+        // The module may remove the object.
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::NotFound);
+            Vec::new()
+        }
+    };
+    if ended.is_err() {
+        assert_eq!(after, before, "a call that failed changed the object");
+    }
+    let text = ended.as_ref().err().map(ToString::to_string).unwrap_or_default();
+    let _ = pool.remove(&object).await;
+    ((ended.map_err(|error| error.kind()), after), text)
+}
+
+#[test]
+fn random_modules_end_the_same_in_both_runtimes() {
+    let long = std::env::var("BENTHIC_TEST_LONG").is_ok();
+    let (pool, modules) = (open(MethodLimits::default()), if long { MODULES_LONG } else { MODULES });
+    let (mut called, mut succeeded, mut compared) = (0, 0, 0);
+    for number in 0..modules {
+        let Some(wasm) = module(number) else { continue };
+        let wasm = with_manifest(&wasm, modules::manifest(true, true).as_bytes());
+        block_on(async {
+            // The first call is interpreted, and the second one compiled.
+            let (interpreted, text) = call(&*pool, &wasm).await;
+            let (compiled, other) = call(&*pool, &wasm).await;
+            called += 1;
+            succeeded += u64::from(interpreted.0.is_ok());
+            // The runtimes differ in their fuel and their stack.
+            let is_limit = |text: &str| text.contains("fuel") || text.contains("recursion");
+            if !is_limit(&text) && !is_limit(&other) {
+                compared += 1;
+                assert_eq!(interpreted, compiled, "module {number}: {text:?} and {other:?}");
+            }
+        });
+    }
+    let counts = format!("{called} called, {succeeded} succeeded, {compared} compared");
+    assert!(called > modules / 2 && succeeded > called / 10 && compared > called / 2, "{counts}");
+}
