@@ -136,3 +136,7 @@ impl State {
         NewFile::write_durable(path, &[MAGIC, &Sha256::digest(&encoded), &encoded].concat())
     }
 }
+
+#[cfg(test)]
+#[path = "state_tests.rs"]
+mod tests;
