@@ -35,7 +35,8 @@ impl Reducer {
     pub(crate) async fn new(wasm: Bytes, limits: Limits, method: &str) -> Result<Reducer> {
         let module = Module::new(&wasm)?;
         if module.manifest().method(method)?.writes {
-            let message = "a method that writes cannot merge results, because it returns nothing; name one that reads";
+            let message =
+                "a method that writes cannot merge results, because it returns nothing; name one that reads";
             return Err(Error::new(ErrorKind::InvalidArgument, message).with("method", method));
         }
         let store = MemStore::new(Options::default().with_classes(ClassRegistry::new().with(Wasm::new())));

@@ -6,8 +6,7 @@ use crate::commands::call::CallArgs;
 use crate::commands::{self, class};
 use crate::jobs::{self, Failures, Limits};
 use benthic_core::{
-    Action, ClassHost, Error, ErrorKind, Namespaces, ObjectAddress, ObjectId, Pool, PoolAddress,
-    Result,
+    Action, ClassHost, Error, ErrorKind, Namespaces, ObjectAddress, ObjectId, Pool, PoolAddress, Result,
 };
 use benthic_program::exec::PreparedCall;
 use benthic_program::exit::{Failure, Outcome};

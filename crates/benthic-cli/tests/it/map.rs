@@ -187,8 +187,7 @@ fn ones() -> Home {
     home
 }
 
-const SLOW: [&str; 10] =
-    ["map", "p", "tally", "slow", "--reduce", "sum", "--resume", "run", "--jobs", "1"];
+const SLOW: [&str; 10] = ["map", "p", "tally", "slow", "--reduce", "sum", "--resume", "run", "--jobs", "1"];
 
 /// Waits until a run has saved merged objects.
 fn wait_until_saved(file: &Path) {
@@ -310,7 +309,11 @@ fn what_cannot_be_mapped_is_refused_with_the_next_step() {
     fails(6, &["map", "p", "tally", "value", "--reduce", "keep"], "cannot merge results");
     fails(7, &["map", "p", "tally", "value", "--reduce", "total"], "no such method");
     fails(7, &["map", "p", "tally", "walue", "--reduce", "sum"], "no such method");
-    fails(7, &["map", "p", "digest", "compute", "--reduce", "sum"], "`benthic exec --all` runs a native class");
+    fails(
+        7,
+        &["map", "p", "digest", "compute", "--reduce", "sum"],
+        "`benthic exec --all` runs a native class",
+    );
     fails(7, &["map", "p", "missing", "value", "--reduce", "sum"], "no such class");
     fails(6, &["map", "p/one", "tally", "value", "--reduce", "sum"], "--prefix");
     fails(2, &["map", "p", "tally", "value"], "--reduce");

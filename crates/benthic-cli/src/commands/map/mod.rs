@@ -136,8 +136,7 @@ fn check_method(call: &PreparedCall, classes: &[ClassInfo]) -> Result<()> {
         return refused(ErrorKind::Unsupported, message);
     }
     if call.module_writes() {
-        let message =
-            "the method writes, and `benthic map` only reads; `benthic exec --all` runs it beside every object";
+        let message = "the method writes, and `benthic map` only reads; `benthic exec --all` runs it beside every object";
         return refused(ErrorKind::InvalidArgument, message);
     }
     Ok(())
