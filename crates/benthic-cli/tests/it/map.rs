@@ -166,6 +166,19 @@ fn failed_objects_are_listed_and_a_resumed_run_tries_them_again() {
     assert!(!home.path("run").exists());
 }
 
+#[test]
+fn the_template_adds_the_words_of_all_objects() {
+    let home = Home::with_pool();
+    put(&home, "p/one", "one two\nthree");
+    put(&home, "p/two", "four");
+    home.ok(&["class", "new", "words", "--lang", "rust"]);
+    home.ok(&["class", "build", "words"]);
+    home.ok(&["class", "deploy", "words/words.wasm"]);
+    assert_eq!(home.ok(&["map", "p", "words", "count", "--reduce", "sum"]), "4\n");
+    let error = home.fails(6, &["exec", "p/one", "words", "sum", "1234"]);
+    assert!(error.contains("not a list of results"), "{error}");
+}
+
 /// Sets all objects to 1,000 after a run over ones was stopped, and checks that the next run takes
 /// exactly the other objects into the result.
 fn check_continues(home: &Home, args: &[&str]) {

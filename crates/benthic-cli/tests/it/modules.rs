@@ -33,9 +33,6 @@ fn a_class_in_each_language_is_built_deployed_and_called() {
         assert_eq!(home.ok(&["exec", "logs/today", "words", "keep"]), "4\n");
         assert_eq!(home.ok(&["xattr", "get", "logs/today", "words"]).trim_end(), "4");
         assert_eq!(home.ok(&["exec", "--all", "logs", "words", "count"]), "today\t4\n");
-        home.ok(&["put", "logs/copy", "text"]);
-        assert_eq!(home.ok(&["map", "logs", "words", "count", "--reduce", "sum"]), "8\n");
-        home.ok(&["rm", "logs/copy"]);
         assert_eq!(home.ok(&["exec", "logs/today", "--code", &module, "count"]), "4\n");
         let listed = home.json(&["class", "ls", "--pool", "logs"]).remove(0);
         assert_eq!(

@@ -53,28 +53,3 @@ BENTHIC_METHOD(keep) {
     uint32_t len = to_text((uint64_t)number, text);
     return (int32_t)-benthic_set_xattr("words", 5, text, len);
 }
-
-/* Merges results of count into their sum: benthic map POOL {name} count --reduce sum. */
-BENTHIC_METHOD(sum) {
-    struct benthic_results list;
-    uint64_t total = 0;
-    int64_t next = benthic_results_begin(&list);
-    while (next >= 0 && (next = benthic_results_next(&list)) > 0) {
-        char text[20];
-        if (list.len > sizeof text)
-            return 22;
-        benthic_take(text, list.offset, list.len);
-        uint64_t number = 0;
-        for (uint32_t i = 0; i < list.len; i++) {
-            if (text[i] < '0' || text[i] > '9')
-                return 22;
-            number = number * 10 + (uint64_t)(text[i] - '0');
-        }
-        total += number;
-    }
-    if (next < 0)
-        return (int32_t)-next;
-    char text[20];
-    uint32_t len = to_text(total, text);
-    return (int32_t)-benthic_output(text, len);
-}
