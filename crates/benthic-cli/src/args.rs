@@ -2,7 +2,7 @@
 //! its file.
 
 use crate::commands::{
-    bench, cat, class, cluster, completions, cp, demo, du, exec, exporter, find, fsck, get, health, ls,
+    bench, cat, class, cluster, completions, cp, demo, du, exec, exporter, find, fsck, get, health, ls, map,
     mirror, mv, omap, other, pgs, placement, pool, put, rm, scrub, stat, status, tree, xattr,
 };
 use benthic_program::{Global, exit};
@@ -39,7 +39,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "xattr", "omap",
         ],
     ),
-    ("classes", &["exec", "class"]),
+    ("classes", &["exec", "map", "class"]),
     ("tables, SQL and S3", &["sql", "table", "s3"]),
     ("Ceph clusters", &["cluster", "placement", "pgs", "health", "exporter", "status"]),
     ("measuring and checking", &["bench", "demo", "scrub", "fsck"]),
@@ -127,6 +127,8 @@ pub enum Command {
     Omap(omap::OmapCommand),
     /// Run a method of a class beside one object, or beside every object of a pool
     Exec(exec::ExecArgs),
+    /// Run a method beside every object of a pool, and merge the results into one
+    Map(map::MapArgs),
     /// List, describe, create and install classes, which run beside the objects
     #[command(subcommand, after_help = class::EXAMPLES)]
     Class(class::ClassCommand),

@@ -1,6 +1,7 @@
 //! Class calls with their result. A method that writes has no output, because an OSD returns none.
 //! It may store its result in an attribute. The functions here find that attribute and read it.
 
+use crate::reduce::Reducer;
 use crate::store::OpenStore;
 use benthic_core::{ClassCall, ClassInfo, Error, ErrorKind, ObjectId, Pool, Result};
 use benthic_wasm::{Call, Limits, Manifest, Module, ModuleId, Wasm, deployed};
@@ -140,6 +141,30 @@ impl PreparedCall {
     /// Whether the method of a module writes.
     pub fn module_writes(&self) -> bool {
         self.module.as_ref().is_some_and(|module| module.writes)
+    }
+
+    /// The module's hash; `None` for a native class.
+    pub fn module_id(&self) -> Option<ModuleId> {
+        self.module.as_ref().map(|module| module.id)
+    }
+
+    /// Prepares the method of the same module that merges results.
+    ///
+    /// # Errors
+    /// `Unsupported` for a native class, or if the module has no such method; `InvalidArgument` if the
+    /// method writes; those of the pool.
+    pub async fn reducer(&mut self, pool: &dyn Pool, method: &str) -> Result<Reducer> {
+        let Some(module) = &mut self.module else {
+            let message = "only a WebAssembly class has a method that merges results";
+            return Err(Error::new(ErrorKind::Unsupported, message).with("class", &self.call.class));
+        };
+        let wasm = match module.wasm.take() {
+            Some(wasm) => wasm,
+            None => deployed::fetch(pool, module.id).await?,
+        };
+        // Calls need not fetch it again.
+        module.wasm = Some(wasm.clone());
+        Reducer::new(wasm, module.limits, method).await
     }
 
     /// Runs the method beside an object, and returns its output or the content of the attribute that

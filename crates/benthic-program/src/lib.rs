@@ -23,6 +23,7 @@ pub mod noise;
 pub mod output;
 #[cfg(feature = "cli")]
 pub mod progress;
+pub mod reduce;
 pub mod session;
 pub mod store;
 pub mod transfer;

@@ -167,6 +167,10 @@ fn is_descriptor(path: &Path) -> bool {
         || ["/dev/stdout", "/dev/stderr"].iter().any(|name| path == Path::new(name))
 }
 
+fn parent_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."))
+}
+
 /// A new file that appears under its name only when it is complete. Dropping it earlier leaves
 /// nothing behind.
 pub enum NewFile {
@@ -211,7 +215,7 @@ impl NewFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
             Err(error) => return Err(failed(error)),
         };
-        let parent = target.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+        let parent = parent_of(&target);
         if !parent.is_dir() {
             return Err(Error::new(ErrorKind::NotFound, "there is no such directory; create it first")
                 .with("path", parent.display()));
@@ -237,6 +241,26 @@ impl NewFile {
         let mut file = NewFile::create(path)?;
         file.write(data)?;
         file.finish(None)
+    }
+
+    /// As [`NewFile::write_whole`], and durable: after a power cut, the file has the old or the new
+    /// content.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a device or pipe; those of [`NewFile::create`].
+    pub fn write_durable(path: &Path, data: &[u8]) -> Result<()> {
+        let mut file = NewFile::create(path)?;
+        file.write(data)?;
+        let NewFile::Regular { temporary, target } = &file else {
+            let message = "this is a device or a pipe; name a file";
+            return Err(Error::new(ErrorKind::InvalidArgument, message).with("path", path.display()));
+        };
+        temporary.as_file().sync_all().map_err(failed("cannot write the file", path))?;
+        let parent = parent_of(target).to_owned();
+        file.finish(None)?;
+        // The new name is durable when the directory is.
+        let synced = File::open(&parent).and_then(|directory| directory.sync_all());
+        synced.map_err(failed("cannot write the directory", &parent))
     }
 
     /// Appends bytes.

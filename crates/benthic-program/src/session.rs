@@ -182,6 +182,19 @@ impl Session {
         }
     }
 
+    /// Names the store: the path of its directory, or the identifier of its cluster. Another URI of the
+    /// same store gives the same name.
+    ///
+    /// # Errors
+    /// Those of opening a cluster.
+    pub async fn store_name(&self) -> Result<String> {
+        if let Some(directory) = self.directory() {
+            return Ok(directory.display().to_string());
+        }
+        let fsid = self.fsid().await?.map(|fsid| String::from_utf8_lossy(&fsid).trim().to_owned());
+        Ok(fsid.unwrap_or_else(|| self.uri.clone()))
+    }
+
     /// The identifier of the cluster; `None` for other stores.
     async fn fsid(&self) -> Result<Option<Vec<u8>>> {
         let Some(cluster) = self.rados().await? else { return Ok(None) };

@@ -63,4 +63,36 @@ static inline int64_t benthic_read_into(uint64_t offset, void *to, uint32_t len)
     return read;
 }
 
+/* The results in the input of a method that merges them (benthic map --reduce). Begin with
+ * benthic_results_begin. Each benthic_results_next returns 1 and sets where benthic_take finds the next
+ * result, or returns 0 after the last one. Both return a negative errno if the input is not such a list.
+ * Call only benthic_take meanwhile, because the list stays with the host. */
+struct benthic_results {
+    uint32_t offset, len;       /* the result */
+    uint32_t left, input_bytes; /* results after it, and the size of the list */
+};
+
+static inline int64_t benthic_results_begin(struct benthic_results *list) {
+    int64_t input_bytes = benthic_input();
+    if (input_bytes < 4)
+        return -22;
+    benthic_take(&list->left, 0, 4);
+    list->offset = 4;
+    list->len = 0;
+    list->input_bytes = (uint32_t)input_bytes;
+    return 0;
+}
+
+static inline int64_t benthic_results_next(struct benthic_results *list) {
+    if (list->left == 0)
+        return 0;
+    uint32_t at = list->offset + list->len;
+    if (list->input_bytes - at < 4)
+        return -22;
+    benthic_take(&list->len, at, 4);
+    list->offset = at + 4;
+    list->left--;
+    return list->len <= list->input_bytes - list->offset ? 1 : -22;
+}
+
 #endif

@@ -266,6 +266,22 @@ fn report_panic(panic: &PanicHookInfo<'_>) {
     unsafe { fail(text.as_ptr(), text.len()) };
 }
 
+/// The results in the input of a method that merges them (`benthic map --reduce`).
+pub fn results(mut input: &[u8]) -> Result<Vec<&[u8]>> {
+    let mut take = |len: usize| {
+        let (taken, rest) = input.split_at_checked(len).ok_or("the input is not a list of results")?;
+        input = rest;
+        Ok::<_, Error>(taken)
+    };
+    let count = number(&mut take(4)?);
+    let mut results = Vec::new();
+    for _ in 0..count {
+        let len = number(&mut take(4)?);
+        results.push(take(len)?);
+    }
+    Ok(results)
+}
+
 /// Runs a method. [`export!`](crate::export) uses it.
 pub fn run(method: fn(&mut Object, &[u8]) -> Result<Vec<u8>>) -> i32 {
     std::panic::set_hook(Box::new(report_panic));

@@ -2,24 +2,21 @@
 //! pool. If the method stores its result in an attribute, the command reads that attribute and
 //! prints it.
 
+use crate::commands::call::CallArgs;
 use crate::commands::{self, class};
 use crate::jobs::{self, Failures, Limits};
 use benthic_core::{
-    Action, ClassCall, ClassHost, Error, ErrorKind, Namespaces, ObjectAddress, ObjectId, Pool, PoolAddress,
-    Result,
+    Action, ClassHost, Error, ErrorKind, Namespaces, ObjectAddress, ObjectId, Pool, PoolAddress, Result,
 };
 use benthic_program::exec::PreparedCall;
 use benthic_program::exit::{Failure, Outcome};
-use benthic_program::local;
 use benthic_program::output::{insert_bytes, object_fields};
 use benthic_program::progress::Progress;
 use benthic_program::session::Session;
-use benthic_program::store::blocking;
 use benthic_program::units;
 use bytes::Bytes;
 use clap::Args;
 use serde_json::{Value, json};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,16 +47,8 @@ pub struct ExecArgs {
     /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT; with --all: POOL or POOL:NAMESPACE
     #[arg(value_name = "OBJECT")]
     target: String,
-    /// The class (not with --code)
-    class: String,
-    /// The method
-    #[arg(required_unless_present = "code")]
-    method: Option<String>,
-    /// The input: text, @FILE for a file's content, or - for stdin (also for a text that begins with @)
-    input: Option<String>,
-    /// Run a WebAssembly module that is not deployed; the arguments are OBJECT METHOD [INPUT]
-    #[arg(long, value_name = "FILE")]
-    code: Option<PathBuf>,
+    #[command(flatten)]
+    call: CallArgs,
 }
 
 /// The object, or all objects of a pool, that a method runs beside.
@@ -101,25 +90,7 @@ pub async fn run(args: ExecArgs, session: &Session) -> Outcome {
     let target = Target::parse(&args.target, args.all)?;
     let (pool, object) = target.place();
     let pool = session.pool(pool).await?;
-    let (call, classes) = match args.code {
-        None => {
-            let input = commands::read_value(args.input.as_deref().unwrap_or_default()).await?;
-            let call = ClassCall::new(args.class, args.method.unwrap_or_default(), input);
-            session.prepare_call(&*pool, object, call).await?
-        }
-        // The class is in the file, so the method comes in its place.
-        Some(_) if args.input.is_some() => {
-            let message = "with --code the arguments are OBJECT METHOD [INPUT]; the file has the class";
-            return Err(Error::new(ErrorKind::InvalidArgument, message).into());
-        }
-        Some(file) => {
-            let input = commands::read_value(args.method.as_deref().unwrap_or_default()).await?;
-            let wasm = blocking(move || local::read_file(&file)).await?.data;
-            let call = PreparedCall::of_module(wasm, &args.class, input)?;
-            session.check_runs_modules(&*pool, object).await?;
-            (call, session.classes().await?)
-        }
-    };
+    let (call, classes) = args.call.prepare("OBJECT", &*pool, object, session).await?;
     // The class may exist even if it is not listed: Ceph has classes of its own.
     let method = class::find_method(&classes, call.call()).ok();
     if method.is_some_and(|method| method.writes) || call.module_writes() {

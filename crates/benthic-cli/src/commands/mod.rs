@@ -2,6 +2,7 @@
 
 mod below;
 pub mod bench;
+mod call;
 pub mod cat;
 pub mod class;
 pub mod cluster;
@@ -16,6 +17,7 @@ pub mod fsck;
 pub mod get;
 pub mod health;
 pub mod ls;
+pub mod map;
 pub mod mirror;
 pub mod mv;
 pub mod omap;
@@ -64,6 +66,7 @@ pub async fn run(command: Command, session: &Session) -> Outcome {
         Command::Xattr(command) => xattr::run(command, session).await,
         Command::Omap(command) => omap::run(command, session).await,
         Command::Exec(args) => exec::run(args, session).await,
+        Command::Map(args) => map::run(args, session).await,
         Command::Class(command) => class::run(command, session).await,
         Command::Cluster(command) => cluster::run(command, session).await,
         Command::Pgs(command) => pgs::run(command, session).await,

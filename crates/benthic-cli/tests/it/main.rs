@@ -16,6 +16,7 @@ mod find;
 mod hidden;
 mod kill;
 mod local_files;
+mod map;
 mod mirror;
 mod modules;
 mod objects;

@@ -12,7 +12,7 @@ const FILES: usize = 20_000;
 const SOON: Duration = Duration::from_secs(5);
 
 /// A process that owns the store until it is dropped, even while it is stopped.
-fn owner(home: &Home) -> Running {
+pub fn owner(home: &Home) -> Running {
     let owner = Running::start(home.command(&[
         "bench",
         "write",

@@ -36,7 +36,9 @@ const MODULE_FILES: [(&str, &str); 3] = [
     ("README.md", include_str!("module/README.md")),
     (".gitignore", include_str!("module/gitignore")),
 ];
-const RUST_FILES: [(&str, &str); 4] = [
+const RUST_FILES: [(&str, &str); 5] = [
+    // It replaces the one for all languages, because it has a method more.
+    ("class.json", include_str!("module/rust.json")),
     (".cargo/config.toml", include_str!("module/config.toml")),
     ("Cargo.toml", include_str!("module/Cargo.toml")),
     ("src/lib.rs", include_str!("module/lib.rs")),

@@ -1,0 +1,58 @@
+//! The arguments that name a method and its input, for the commands that run one.
+
+use crate::commands;
+use benthic_core::{ClassCall, ClassInfo, Error, ErrorKind, ObjectId, Pool};
+use benthic_program::exec::PreparedCall;
+use benthic_program::exit::Outcome;
+use benthic_program::local;
+use benthic_program::session::Session;
+use benthic_program::store::blocking;
+use clap::Args;
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub struct CallArgs {
+    /// The class (not with --code)
+    class: String,
+    /// The method
+    #[arg(required_unless_present = "code")]
+    method: Option<String>,
+    /// The input: text, @FILE for a file's content, or - for stdin (also for a text that begins with @)
+    input: Option<String>,
+    /// Run a WebAssembly module that is not deployed; METHOD then comes in the place of CLASS
+    #[arg(long, value_name = "FILE")]
+    code: Option<PathBuf>,
+}
+
+impl CallArgs {
+    /// Prepares the call. Also returns the classes that it may refer to. `target` is the argument before
+    /// the class, for error messages. Without an object, any OSD of the pool is asked about the class.
+    pub async fn prepare(
+        self,
+        target: &str,
+        pool: &dyn Pool,
+        object: Option<&ObjectId>,
+        session: &Session,
+    ) -> Outcome<(PreparedCall, Vec<ClassInfo>)> {
+        match self.code {
+            None => {
+                let input = commands::read_value(self.input.as_deref().unwrap_or_default()).await?;
+                let call = ClassCall::new(self.class, self.method.unwrap_or_default(), input);
+                Ok(session.prepare_call(pool, object, call).await?)
+            }
+            // The class is in the file, so the method comes in its place.
+            Some(_) if self.input.is_some() => {
+                let message =
+                    format!("with --code the arguments are {target} METHOD [INPUT]; the file has the class");
+                Err(Error::new(ErrorKind::InvalidArgument, message).into())
+            }
+            Some(file) => {
+                let input = commands::read_value(self.method.as_deref().unwrap_or_default()).await?;
+                let wasm = blocking(move || local::read_file(&file)).await?.data;
+                let call = PreparedCall::of_module(wasm, &self.class, input)?;
+                session.check_runs_modules(pool, object).await?;
+                Ok((call, session.classes().await?))
+            }
+        }
+    }
+}
