@@ -5,12 +5,14 @@
 use async_trait::async_trait;
 use benthic_classes::{digest::Digest, hello::Hello};
 use benthic_core::{
-    Class, ClassCall, ClassHost, ClassInfo, ListPage, ListRequest, ObjectId, Pool, ReadOp, ReadReply,
-    ReadStep, Result, Store, WriteOp, WriteReply, WriteStep,
+    Class, ClassCall, ClassHost, ClassInfo, ClassRegistry, ListPage, ListRequest, ObjectId, Pool, ReadOp,
+    ReadReply, ReadStep, Result, Store, WriteOp, WriteReply, WriteStep,
 };
+use benthic_embedded::{MemStore, Options};
 use benthic_testkit::conformance::Subject;
 use benthic_wasm::{Call, Limits, Manifest, MethodManifest, ModuleId, Wasm, with_manifest};
 use bytes::Bytes;
+use futures::executor::block_on;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -36,6 +38,22 @@ impl Modules {
             Module { manifest, id: ModuleId::of(&wasm), wasm }
         };
         Modules(Arc::new(vec![module(&Hello), module(&Digest)]))
+    }
+
+    /// Has this process translate and compile the modules. The deadline of the subject's methods may be too
+    /// short for that.
+    async fn prepare(&self) {
+        let classes = ClassRegistry::new().with(Wasm::new());
+        let store = MemStore::new(Options::default().with_classes(classes));
+        store.create_pool("p").await.unwrap();
+        let pool = ModulePool { pool: store.open_pool("p").await.unwrap(), modules: self.clone() };
+        let object = ObjectId::new("o").unwrap();
+        pool.pool.write_full(&object, "data").await.unwrap();
+        for (class, method, input) in [("hello", "say", "Ada"), ("digest", "compute", "md5")] {
+            for _ in 0..2 {
+                pool.exec(&object, ClassCall::new(class, method, input)).await.unwrap();
+            }
+        }
     }
 
     /// The call of a module in place of the call of a native class.
@@ -97,6 +115,7 @@ fn compile() -> PathBuf {
 /// A subject of the conformance suite whose classes `hello` and `digest` are modules.
 pub fn subject(store: Arc<dyn Store>, pool: Arc<dyn Pool>) -> Subject {
     let modules = Modules::build();
+    block_on(modules.prepare());
     let pool = Arc::new(ModulePool { pool, modules: modules.clone() });
     Subject { store: Arc::new(ModuleStore { store, modules }), pool }
 }
