@@ -1,12 +1,16 @@
-//! `benthic class`: shows classes and the failures of their methods, creates and builds a project for
+//! `benthic class`: shows classes and the failures of their methods, creates, builds and tests a project for
 //! one, deploys WebAssembly modules, and installs class libraries.
 
 mod build;
+mod cases;
 mod deploy;
 mod install;
 mod log;
 mod ls;
 mod new;
+mod profile;
+mod test;
+mod wrappers;
 
 pub use ls::{ask_osds, group_by_build};
 
@@ -43,6 +47,8 @@ pub enum ClassCommand {
     New(new::NewArgs),
     /// Compile a class to a WebAssembly module
     Build(build::BuildArgs),
+    /// Run a WebAssembly class with cases, without a store
+    Test(test::TestArgs),
     /// Store a WebAssembly module in a pool and use it for calls
     Deploy(deploy::DeployArgs),
     /// Return to an earlier version of a deployed class
@@ -69,6 +75,7 @@ pub async fn run(command: ClassCommand, session: &Session) -> Outcome {
         ClassCommand::Log(args) => log::run(args, session).await,
         ClassCommand::New(args) => new::run(args, session).await,
         ClassCommand::Build(args) => build::run(args, session).await,
+        ClassCommand::Test(args) => test::run(args, session).await,
         ClassCommand::Deploy(args) => deploy::deploy(args, session).await,
         ClassCommand::Rollback(args) => deploy::rollback(args, session).await,
         ClassCommand::Undeploy(args) => deploy::undeploy(args, session).await,
