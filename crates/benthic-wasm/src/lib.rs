@@ -26,6 +26,7 @@ pub mod host;
 mod interpreter;
 mod manifest;
 mod module;
+pub mod names;
 pub mod rules;
 #[allow(unsafe_code, reason = "a runtime's store cannot hold a borrowed context")]
 pub mod runtime;
@@ -33,7 +34,7 @@ mod signature;
 
 pub use call::{Call, exec};
 pub use class::Wasm;
-pub use manifest::{MANIFEST_SECTION, Manifest, MethodManifest, with_manifest};
+pub use manifest::{MANIFEST_SECTION, Manifest, MethodManifest, put_leb128, with_manifest};
 pub use module::{Limits, MODULE_BYTES_MAX, Module, ModuleId};
 pub use signature::{Signatures, SigningKey};
 

@@ -156,7 +156,7 @@ pub(crate) fn put_section(module: &mut Vec<u8>, name: &str, content: &[u8]) {
 }
 
 /// Appends a number in the encoding of WebAssembly: 7 bits a byte, the lowest first.
-pub(crate) fn put_leb128(bytes: &mut Vec<u8>, mut number: usize) {
+pub fn put_leb128(bytes: &mut Vec<u8>, mut number: usize) {
     loop {
         let low = (number & 0x7f) as u8;
         number >>= 7;

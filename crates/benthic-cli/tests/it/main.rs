@@ -5,6 +5,7 @@
 mod bench;
 mod checks;
 mod class;
+mod class_test;
 mod confirm;
 mod copies;
 mod cp;

@@ -13,15 +13,18 @@
 
 use benthic_core::{Error as BenthicError, ErrorKind, MethodContext, Result as BenthicResult};
 use benthic_wasm::host::{self, Ended, Host};
+use benthic_wasm::names::{FRAMES_MAX, with_functions};
 use benthic_wasm::runtime::{Code, TABLE_ENTRIES_MAX, lend};
 use benthic_wasm::{Limits, Module};
+use bytes::Bytes;
+use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, channel, sync_channel};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use wasmtime::{
-    Caller, Config, Engine, Error, InstancePre, Linker, Store, StoreLimits, StoreLimitsBuilder, Strategy,
-    Trap, UpdateDeadline,
+    Caller, Config, Engine, Error, FrameInfo, InstancePre, Linker, Store, StoreLimits, StoreLimitsBuilder,
+    Strategy, Trap, UpdateDeadline, WasmBacktrace,
 };
 
 /// Limit of the modules that are compiled. Go's smallest modules are just below 2 MiB.
@@ -44,6 +47,7 @@ static ENGINE: LazyLock<Result<Engine, String>> = LazyLock::new(|| {
         .consume_fuel(true)
         .epoch_interruption(true)
         .signals_based_traps(false)
+        .wasm_backtrace_max_frames(NonZeroUsize::new(FRAMES_MAX))
         .cranelift_nan_canonicalization(true)
         .max_wasm_stack(STACK_BYTES_MAX)
         .memory_reservation(0)
@@ -66,6 +70,8 @@ struct Data {
 /// A compiled module.
 struct Compiled {
     instance: InstancePre<Data>,
+    /// For the names of its functions.
+    wasm: Bytes,
 }
 
 /// Time between two checks of a call's deadline.
@@ -148,10 +154,11 @@ fn check_size(wasm: &[u8]) -> BenthicResult<()> {
 }
 
 impl Compiled {
-    fn prepare(engine: &Engine, wasm: &[u8]) -> Result<Compiled, Error> {
+    fn prepare(engine: &Engine, wasm: &Bytes) -> Result<Compiled, Error> {
         let mut linker = Linker::new(engine);
         link(&mut linker)?;
-        Ok(Compiled { instance: linker.instantiate_pre(&wasmtime::Module::new(engine, wasm)?)? })
+        let instance = linker.instantiate_pre(&wasmtime::Module::new(engine, wasm)?)?;
+        Ok(Compiled { instance, wasm: wasm.clone() })
     }
 
     fn call_export(&self, store: &mut Store<Data>, method: &str, fuel: u64) -> Result<i32, Error> {
@@ -183,17 +190,24 @@ impl Code for Compiled {
                 true => Err(Error::msg("the deadline has passed")),
                 false => Ok(UpdateDeadline::Continue(1)),
             });
+            let mut functions = Vec::new();
             let ended = match self.call_export(&mut store, method, limits.fuel) {
                 Ok(number) => Ended::Returned(number),
-                Err(error) => match error.downcast_ref::<Trap>() {
-                    Some(Trap::OutOfFuel) => Ended::OutOfFuel,
-                    Some(Trap::StackOverflow) => Ended::OutOfStack,
-                    Some(trap) => Ended::Trapped(trap.to_string()),
-                    None => Ended::Trapped(format!("{error:#}")),
-                },
+                Err(error) => {
+                    if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
+                        functions = backtrace.frames().iter().map(FrameInfo::func_index).collect();
+                    }
+                    match error.downcast_ref::<Trap>() {
+                        Some(Trap::OutOfFuel) => Ended::OutOfFuel,
+                        Some(Trap::StackOverflow) => Ended::OutOfStack,
+                        Some(trap) => Ended::Trapped(trap.to_string()),
+                        None => Ended::Trapped(error.root_cause().to_string()),
+                    }
+                }
             };
             let used = limits.fuel - store.get_fuel().unwrap_or_default();
             let (context, outcome) = store.into_data().host.finish(ended);
+            let outcome = outcome.map_err(|error| with_functions(error, &self.wasm, &functions));
             (context, (outcome, used))
         })
     }

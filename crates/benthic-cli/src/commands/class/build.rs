@@ -42,7 +42,8 @@ pub async fn run(args: BuildArgs, session: &Session) -> Outcome {
     )
 }
 
-fn build(dir: &Path) -> Result<(PathBuf, u64, String)> {
+/// Builds the class in a directory. Returns the path of the module, its size and the name of the class.
+pub fn build(dir: &Path) -> Result<(PathBuf, u64, String)> {
     let manifest_file = dir.join("class.json");
     let json = fs::read(&manifest_file)
         .map_err(failed("cannot read the description of the class", &manifest_file))?;

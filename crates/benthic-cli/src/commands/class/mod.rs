@@ -1,13 +1,17 @@
-//! `benthic class`: shows classes, and the calls, failures and log messages of their methods; creates
-//! and builds a project for a class, deploys WebAssembly modules, and installs class libraries.
+//! `benthic class`: shows classes, and the calls, failures and log messages of their methods; creates,
+//! builds and tests a project for a class, deploys WebAssembly modules, and installs class libraries.
 
 mod build;
 mod calls;
+mod cases;
 mod deploy;
 mod install;
 mod log;
 mod ls;
 mod new;
+mod profile;
+mod test;
+mod wrappers;
 
 pub use ls::{ask_osds, group_by_build};
 
@@ -46,6 +50,8 @@ pub enum ClassCommand {
     New(new::NewArgs),
     /// Compile a class to a WebAssembly module
     Build(build::BuildArgs),
+    /// Run a WebAssembly class with cases, without a store
+    Test(test::TestArgs),
     /// Store a WebAssembly module in a pool and use it for calls
     Deploy(deploy::DeployArgs),
     /// Return to an earlier version of a deployed class
@@ -73,6 +79,7 @@ pub async fn run(command: ClassCommand, session: &Session) -> Outcome {
         ClassCommand::Calls(args) => calls::run(args, session).await,
         ClassCommand::New(args) => new::run(args, session).await,
         ClassCommand::Build(args) => build::run(args, session).await,
+        ClassCommand::Test(args) => test::run(args, session).await,
         ClassCommand::Deploy(args) => deploy::deploy(args, session).await,
         ClassCommand::Rollback(args) => deploy::rollback(args, session).await,
         ClassCommand::Undeploy(args) => deploy::undeploy(args, session).await,

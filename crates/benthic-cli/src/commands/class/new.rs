@@ -31,8 +31,9 @@ const FILES: [(&str, &str); 6] = [
 /// The file that makes cargo reuse what Benthic's build has compiled.
 const CARGO_CONFIG: (&str, &str) = (".cargo/config.toml", include_str!("template/config.toml"));
 
-const MODULE_FILES: [(&str, &str); 3] = [
+const MODULE_FILES: [(&str, &str); 4] = [
     ("class.json", include_str!("module/class.json")),
+    ("cases.json", include_str!("module/cases.json")),
     ("README.md", include_str!("module/README.md")),
     (".gitignore", include_str!("module/gitignore")),
 ];

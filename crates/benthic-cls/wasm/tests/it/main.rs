@@ -10,7 +10,7 @@ mod random;
 #[path = "../../../../benthic-wasm/tests/it/suite.rs"]
 mod suite;
 
-use benthic_core::{ClassRegistry, ErrorKind, MethodLimits, Pool, Store};
+use benthic_core::{ClassRegistry, ErrorKind, MethodLimits, ObjectId, Pool, Store};
 use benthic_embedded::{MemStore, Options};
 use benthic_wasm::{Module, Wasm, with_manifest};
 use futures::executor::block_on;
@@ -56,6 +56,44 @@ fn the_deadline_ends_a_call() {
         deadline_ms: 300,
         ..MethodLimits::default()
     })));
+}
+
+/// A call that ends inside of the module names the innermost functions in its error. Only compiled code does.
+#[test]
+fn an_error_names_the_functions_of_the_module() {
+    let (pool, object) = (pool(), ObjectId::new("named").unwrap());
+    block_on(pool.write_full(&object, "x")).unwrap();
+    let ends = |fields: &str| {
+        let fields = format!("{fields} (func $run (export \"run\") (result i32) (call $outer) i32.const 0)");
+        let wasm = with_manifest(&modules::module(&fields), modules::manifest(true, false).as_bytes());
+        let mut ended = (0..2).map(|_| block_on(suite::run(&*pool, &object, &wasm, false, b"")).unwrap_err());
+        let (interpreted, compiled) = (ended.next().unwrap(), ended.next().unwrap());
+        assert_eq!(interpreted.kind(), compiled.kind());
+        assert!(!interpreted.message().contains("; in "), "{interpreted}");
+        compiled.message().to_owned()
+    };
+    let message = ends("(func $inner unreachable) (func $outer (call $inner))");
+    assert!(
+        message.starts_with("the method trapped: ") && message.ends_with("; in inner < outer < run"),
+        "{message}"
+    );
+    assert!(!message.contains('\n'), "{message}");
+    let message = ends(
+        "(func $inner (call $take (i32.const -1) (i32.const 0) (i32.const 1))) (func $outer (call $inner))",
+    );
+    assert!(
+        message.contains("outside its memory") && message.ends_with("; in inner < outer < run"),
+        "{message}"
+    );
+    let message = ends("(func $inner (loop $again (br $again))) (func $outer (call $inner))");
+    assert!(message.contains("more fuel") && message.ends_with("; in inner < outer < run"), "{message}");
+    let message = ends("(func $outer (call $outer))");
+    assert!(
+        message.contains("recursion") && message.ends_with(&format!("; in {}...", "outer < ".repeat(8))),
+        "{message}"
+    );
+    let message = ends("(func $outer (@name \"a\\1b[2Jb\\n\") unreachable)");
+    assert!(message.ends_with("; in a?[2Jb? < run"), "{message}");
 }
 
 fn module(wasm: &[u8]) -> Module {

@@ -1,0 +1,233 @@
+//! The file with the cases of `benthic class test`: its form and its limits.
+
+use benthic_core::error::ERROR_TABLE;
+use benthic_core::{Error, ErrorKind, Result};
+use benthic_program::local::{failed, read_file};
+use bytes::Bytes;
+use serde::{Deserialize, Deserializer};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The file's name, beside `class.json`.
+pub const FILE_NAME: &str = "cases.json";
+
+const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Limit of an object, an input and an output.
+pub const CONTENT_BYTES_MAX: u64 = 32 * 1024 * 1024;
+/// Limit of the attributes, and of the omap's entries.
+const ENTRIES_MAX: usize = 1_000;
+
+/// A call, the object before it, and what must hold after it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    pub name: String,
+    /// The data; `None` if the object is missing.
+    #[serde(default)]
+    pub object: Option<Content>,
+    #[serde(default)]
+    pub xattrs: BTreeMap<String, Content>,
+    #[serde(default)]
+    pub omap: BTreeMap<String, Content>,
+    pub method: String,
+    #[serde(default)]
+    pub input: Content,
+    pub expect: Expect,
+}
+
+/// What must hold after a call. Fields that are missing are not compared.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expect {
+    /// The output, or the attribute with the result of a method that writes.
+    pub output: Option<Content>,
+    /// The kind of the error. Without `error` and `error_contains`, the call must succeed.
+    #[serde(default, deserialize_with = "kind")]
+    pub error: Option<ErrorKind>,
+    pub error_contains: Option<String>,
+    /// The data; `Some(None)` for an object that must be missing.
+    #[serde(default, deserialize_with = "present")]
+    pub object: Option<Option<Content>>,
+    /// `None` for an attribute that must be missing.
+    #[serde(default)]
+    pub xattrs: BTreeMap<String, Option<Content>>,
+    /// `None` for a key that must be missing.
+    #[serde(default)]
+    pub omap: BTreeMap<String, Option<Content>>,
+}
+
+/// Bytes in a case.
+#[derive(Clone, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "text is a string, other bytes are {\"base64\": \"...\"} or {\"file\": \"PATH\"}"
+)]
+pub enum Content {
+    Text(String),
+    Base64(Base64),
+    File(File),
+}
+
+/// Bytes in Base64.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Base64 {
+    base64: String,
+}
+
+/// The content of a file. A relative path begins at the file with the cases.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct File {
+    file: PathBuf,
+}
+
+impl Default for Content {
+    fn default() -> Content {
+        Content::Text(String::new())
+    }
+}
+
+impl Content {
+    /// The bytes.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, `LimitExceeded` and those of the file system.
+    pub fn bytes(&self, dir: &Path) -> Result<Bytes> {
+        let bytes = match self {
+            Content::Text(text) => Bytes::copy_from_slice(text.as_bytes()),
+            Content::Base64(Base64 { base64 }) => decode_base64(base64)
+                .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "this is not Base64"))?
+                .into(),
+            Content::File(File { file }) => {
+                let path = dir.join(file);
+                check_len(&path, CONTENT_BYTES_MAX)?;
+                read_file(&path)?.data
+            }
+        };
+        if bytes.len() as u64 > CONTENT_BYTES_MAX {
+            return Err(too_large(CONTENT_BYTES_MAX));
+        }
+        Ok(bytes)
+    }
+}
+
+/// Reads a file with cases.
+///
+/// # Errors
+/// `NotFound`; `InvalidArgument` if it is malformed; `LimitExceeded`.
+pub fn read(file: &Path) -> Result<Vec<Case>> {
+    if !file.exists() {
+        let message = "there is no file with cases; the guide says what it holds, and --cases names another";
+        return Err(Error::new(ErrorKind::NotFound, message).with("file", file.display()));
+    }
+    check_len(file, FILE_BYTES_MAX)?;
+    let json = read_file(file)?.data;
+    let cases: Vec<Case> = serde_json::from_slice(&json).map_err(|error| {
+        Error::new(ErrorKind::InvalidArgument, format!("the cases are not valid: {error}"))
+            .with("file", file.display())
+    })?;
+    for case in &cases {
+        let refused = |message: &str| {
+            Err(Error::new(ErrorKind::InvalidArgument, message)
+                .with("case", &case.name)
+                .with("file", file.display()))
+        };
+        if case.object.is_none() && !(case.xattrs.is_empty() && case.omap.is_empty()) {
+            return refused("an object that is missing has no attributes and no omap; give it an \"object\"");
+        }
+        if case.xattrs.len() + case.omap.len() > ENTRIES_MAX {
+            return refused("the object has too many attributes or entries");
+        }
+        if case.expect.output.is_some() && case.expect.fails() {
+            return refused("a call has an output or an error, not both");
+        }
+    }
+    Ok(cases)
+}
+
+impl Expect {
+    /// Whether the call must fail.
+    pub fn fails(&self) -> bool {
+        self.error.is_some() || self.error_contains.is_some()
+    }
+}
+
+fn check_len(file: &Path, len_bytes_max: u64) -> Result<()> {
+    let metadata = fs::metadata(file).map_err(failed("cannot read the file", file))?;
+    if metadata.len() > len_bytes_max {
+        return Err(too_large(len_bytes_max).with("file", file.display()));
+    }
+    Ok(())
+}
+
+fn too_large(len_bytes_max: u64) -> Error {
+    Error::new(ErrorKind::LimitExceeded, "this is too large for a test").with("len_bytes_max", len_bytes_max)
+}
+
+/// A field that is there, even if it is null.
+fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<Content>>, D::Error> {
+    Option::<Content>::deserialize(value).map(Some)
+}
+
+/// The kind with a name such as `not_found` or `NotFound`.
+fn kind<'de, D: Deserializer<'de>>(value: D) -> Result<Option<ErrorKind>, D::Error> {
+    let name = String::deserialize(value)?;
+    let row = ERROR_TABLE.iter().find(|row| row.name == name || format!("{:?}", row.kind) == name);
+    let row = row.ok_or_else(|| {
+        let names: Vec<&str> = ERROR_TABLE.iter().map(|row| row.name).collect();
+        serde::de::Error::custom(format!(
+            "no error has the kind {name:?}; the kinds are {}",
+            names.join(", ")
+        ))
+    })?;
+    Ok(Some(row.kind))
+}
+
+/// Decodes Base64 with padding.
+fn decode_base64(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| match byte {
+        b'A'..=b'Z' => Some(byte - b'A'),
+        b'a'..=b'z' => Some(byte - b'a' + 26),
+        b'0'..=b'9' => Some(byte - b'0' + 52),
+        b'+' => Some(62),
+        b'/' => Some(63),
+        _ => None,
+    };
+    let digits = text.trim_end_matches('=');
+    let padding = text.len() - digits.len();
+    if !text.len().is_multiple_of(4) || padding > 2 {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
+    for group in digits.as_bytes().chunks(4) {
+        let mut bits = 0;
+        for at in 0..4 {
+            bits = bits << 6 | u32::from(group.get(at).map_or(Some(0), |byte| digit(*byte))?);
+        }
+        bytes.extend_from_slice(&bits.to_be_bytes()[1..group.len()]);
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::decode_base64;
+
+    #[test]
+    fn base64_is_decoded() {
+        for (text, bytes) in [
+            ("", &b""[..]),
+            ("AA==", b"\0"),
+            ("AP8=", b"\0\xff"),
+            ("AP8B", b"\0\xff\x01"),
+            ("+/+/QUI=", b"\xfb\xff\xbfAB"),
+        ] {
+            assert_eq!(decode_base64(text).as_deref(), Some(bytes), "{text}");
+        }
+        for text in ["A", "AA", "AA=", "A===", "====", "A=A=", "AA-_", "AAA\n"] {
+            assert_eq!(decode_base64(text), None, "{text}");
+        }
+    }
+}
