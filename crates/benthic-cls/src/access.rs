@@ -4,8 +4,8 @@ use crate::ffi::{self, Context, Entry, Errno};
 use crate::messages::RecentMessages;
 use benthic_core::error::errno;
 use benthic_core::{
-    Action, Clock, ERASURE_CODED, Error, ErrorKind, GuestMethod, LogLevel, LogMessage, ObjectAccess,
-    OmapPage, Result, Stat, SystemClock, limits,
+    Action, Clock, ERASURE_CODED, Error, ErrorKind, GuestCost, GuestMethod, LogLevel, LogMessage,
+    ObjectAccess, OmapPage, Result, Stat, SystemClock, limits,
 };
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,20 +35,20 @@ pub struct OsdObject<'a> {
     caller: Caller<'a>,
     /// The method of a guest that the method runs.
     guest: Option<GuestMethod>,
-    /// The fuel that the guest has used.
-    fuel: u64,
+    /// What the guest used.
+    cost: GuestCost,
     /// Whether the object existed before the operation; `None` until it is known.
     existed: Option<bool>,
 }
 
 impl OsdObject<'_> {
     pub fn new<'a>(context: Context<'a>, caller: Caller<'a>) -> OsdObject<'a> {
-        OsdObject { context, caller, guest: None, fuel: 0, existed: None }
+        OsdObject { context, caller, guest: None, cost: GuestCost::default(), existed: None }
     }
 
-    /// The guest's method that ran, if any, and the fuel that it used.
-    pub fn take_guest(&mut self) -> Option<(GuestMethod, u64)> {
-        Some((self.guest.take()?, self.fuel))
+    /// The guest's method that ran, if any, and what it used.
+    pub fn take_guest(&mut self) -> Option<(GuestMethod, GuestCost)> {
+        Some((self.guest.take()?, self.cost))
     }
 
     /// The sender of the operation, such as `client.4123`.
@@ -261,8 +261,8 @@ impl ObjectAccess for OsdObject<'_> {
         self.guest = Some(guest);
     }
 
-    fn count_fuel(&mut self, fuel: u64) {
-        self.fuel = self.fuel.saturating_add(fuel);
+    fn count_guest(&mut self, cost: GuestCost) {
+        self.cost = cost;
     }
 
     fn client(&self) -> Option<u64> {

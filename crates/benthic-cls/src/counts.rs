@@ -1,7 +1,7 @@
 //! Counts the calls, failures and total run time of methods: those of the library, and those of the
 //! guests that they run.
 
-use benthic_core::{ClassCalls, Clock, ErrorKind, GuestMethod, MethodCalls, Result, Stopwatch};
+use benthic_core::{ClassCalls, Clock, ErrorKind, GuestCost, GuestMethod, MethodCalls, Result, Stopwatch};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -47,6 +47,7 @@ impl CallCounter {
             faults: self.faults.load(Ordering::Relaxed),
             busy_us: self.busy_ns.load(Ordering::Relaxed) / 1_000,
             fuel: 0,
+            memory_bytes_max: 0,
         }
     }
 }
@@ -87,12 +88,13 @@ struct GuestCount {
     faults: u64,
     busy_ns: u64,
     fuel: u64,
+    memory_bytes_max: u64,
     /// The number of the last call among all calls.
     last_call: u64,
 }
 
 impl GuestCounters {
-    pub fn add<T>(&self, method: GuestMethod, outcome: &Result<T>, busy: Duration, fuel: u64) {
+    pub fn add<T>(&self, method: GuestMethod, outcome: &Result<T>, busy: Duration, cost: GuestCost) {
         let mut guests = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Guests { counts, calls } = &mut *guests;
         *calls += 1;
@@ -106,7 +108,8 @@ impl GuestCounters {
         count.failures += u64::from(outcome.is_err());
         count.faults += u64::from(is_fault(outcome));
         count.busy_ns = count.busy_ns.saturating_add(in_ns(busy));
-        count.fuel = count.fuel.saturating_add(fuel);
+        count.fuel = count.fuel.saturating_add(cost.fuel);
+        count.memory_bytes_max = count.memory_bytes_max.max(cost.memory_bytes);
         count.last_call = *calls;
     }
 
@@ -121,6 +124,7 @@ impl GuestCounters {
                 faults: count.faults,
                 busy_us: count.busy_ns / 1_000,
                 fuel: count.fuel,
+                memory_bytes_max: count.memory_bytes_max,
             });
         }
         let class = |((name, version), mut methods): ((String, String), Vec<MethodCalls>)| {
@@ -134,11 +138,15 @@ impl GuestCounters {
 #[cfg(test)]
 mod tests {
     use super::{GUEST_METHODS_MAX, GuestCounters};
-    use benthic_core::{Error, ErrorKind, GuestMethod, MethodCalls, Result};
+    use benthic_core::{Error, ErrorKind, GuestCost, GuestMethod, MethodCalls, Result};
     use std::time::Duration;
 
     fn guest(class: &str, version: &str, method: &str) -> GuestMethod {
         GuestMethod { class: class.to_owned(), version: version.to_owned(), method: method.to_owned() }
+    }
+
+    fn cost(fuel: u64) -> GuestCost {
+        GuestCost { fuel, memory_bytes: 10 * fuel }
     }
 
     #[test]
@@ -146,15 +154,23 @@ mod tests {
         let counters = GuestCounters::default();
         let failed = |kind| Err::<(), _>(Error::new(kind, "no"));
         let busy = Duration::from_micros(7);
-        counters.add(guest("a", "2", "run"), &Ok(()), busy, 100);
-        counters.add(guest("a", "1", "run"), &Ok(()), busy, 100);
-        counters.add(guest("a", "1", "run"), &failed(ErrorKind::ClassFailed), busy, 50);
-        counters.add(guest("a", "1", "run"), &failed(ErrorKind::LimitExceeded), busy, 1);
+        counters.add(guest("a", "2", "run"), &Ok(()), busy, cost(100));
+        counters.add(guest("a", "1", "run"), &Ok(()), busy, cost(100));
+        counters.add(guest("a", "1", "run"), &failed(ErrorKind::ClassFailed), busy, cost(50));
+        counters.add(guest("a", "1", "run"), &failed(ErrorKind::LimitExceeded), busy, cost(1));
         let classes = counters.read();
         let versions: Vec<_> = classes.iter().map(|class| class.version.as_deref().unwrap()).collect();
         assert_eq!(versions, ["1", "2"]);
         let name = "run".to_owned();
-        let expected = MethodCalls { name, calls: 3, failures: 2, faults: 1, busy_us: 21, fuel: 151 };
+        let expected = MethodCalls {
+            name,
+            calls: 3,
+            failures: 2,
+            faults: 1,
+            busy_us: 21,
+            fuel: 151,
+            memory_bytes_max: 1_000,
+        };
         assert_eq!(classes[0].methods, [expected]);
     }
 
@@ -163,7 +179,7 @@ mod tests {
         let counters = GuestCounters::default();
         let ok: Result<()> = Ok(());
         let add = |number: usize| {
-            counters.add(guest("a", "1", &format!("{number:04}")), &ok, Duration::ZERO, 1);
+            counters.add(guest("a", "1", &format!("{number:04}")), &ok, Duration::ZERO, cost(1));
         };
         (0..GUEST_METHODS_MAX).for_each(add);
         add(0);

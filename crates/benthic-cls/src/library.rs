@@ -121,8 +121,8 @@ impl Answer for Calls {
         let call = || call_method(entry.method, &mut object, &library.clock, library.limits, input);
         let outcome = entry.count.measure(&library.clock, call);
         let guest = object.take_guest();
-        if let Some((method, fuel)) = &guest {
-            library.guests.add(method.clone(), &outcome, time.elapsed(), *fuel);
+        if let Some((method, cost)) = &guest {
+            library.guests.add(method.clone(), &outcome, time.elapsed(), *cost);
         }
         outcome.map_err(|error| library.fail(entry, guest.map(|(method, _)| method), object.sender(), &error))
     }

@@ -115,7 +115,7 @@ pub const DESCRIBE: &str = "benthic.describe";
 /// ```json
 /// {"library":"benthic_1","build":"0.1.0","process":"1f3a-18a9c0ffee123456","loaded_unix_s":1790000000,
 ///  "loaded_ms_ago":61234,"classes":[{"class":"hello","methods":[{"method":"say","calls":12,"failures":1,
-///  "faults":0,"busy_us":340,"fuel":0}]}]}
+///  "faults":0,"busy_us":340,"fuel":0,"memory_bytes_max":0}]}]}
 /// ```
 ///
 /// A library that runs guests, such as WebAssembly modules, also counts their methods: a class for each
@@ -169,6 +169,9 @@ pub struct MethodCalls {
     /// Total fuel that a guest used, about one unit for an instruction.
     #[serde(default)]
     pub fuel: u64,
+    /// The largest memory of a guest in one call.
+    #[serde(default)]
+    pub memory_bytes_max: u64,
 }
 
 /// The description of a class library.

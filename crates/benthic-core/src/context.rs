@@ -43,6 +43,14 @@ pub struct GuestMethod {
     pub method: String,
 }
 
+/// What a call of a guest used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GuestCost {
+    /// About one unit for an instruction.
+    pub fuel: u64,
+    pub memory_bytes: u64,
+}
+
 /// Access to one object during one operation. An engine implements this trait for its methods.
 ///
 /// `read`, `get_xattr`, `list_xattrs`, `omap_get` and `omap_range` see the object as it was before
@@ -86,9 +94,9 @@ pub trait ObjectAccess {
         let _ = guest;
     }
 
-    /// See [`MethodContext::count_fuel`]. An engine that keeps no counters ignores it.
-    fn count_fuel(&mut self, fuel: u64) {
-        let _ = fuel;
+    /// See [`MethodContext::count_guest`]. An engine that keeps no counters ignores it.
+    fn count_guest(&mut self, cost: GuestCost) {
+        let _ = cost;
     }
 
     /// A number of the client that sent the operation, if the engine knows it. It lasts as long as the
@@ -389,9 +397,9 @@ impl MethodContext<'_> {
         self.access.enter_guest(guest);
     }
 
-    /// Adds to the fuel that the call of the guest has used.
-    pub fn count_fuel(&mut self, fuel: u64) {
-        self.access.count_fuel(fuel);
+    /// Reports what the call of the guest has used.
+    pub fn count_guest(&mut self, cost: GuestCost) {
+        self.access.count_guest(cost);
     }
 
     /// See [`ObjectAccess::client`].

@@ -46,7 +46,7 @@ pub use class::{
     MethodCalls, MethodFlags, MethodInfo, MethodResult,
 };
 pub use clock::{Clock, ManualClock, Stopwatch, SystemClock};
-pub use context::{GuestMethod, LogLevel, MethodContext, MethodLimits, ObjectAccess, call_method};
+pub use context::{GuestCost, GuestMethod, LogLevel, MethodContext, MethodLimits, ObjectAccess, call_method};
 pub use environment::{Environment, Random, SystemRandom};
 pub use error::{Action, Error, ErrorKind, Reason, Result};
 pub use failure::{CallFailure, ERASURE_CODED, FAILURES, FailureReport, LibraryFailures, LogMessage, cut};

@@ -175,9 +175,9 @@ fn run(context: &mut MethodContext<'_>, input: &[u8], writes: bool) -> Result<Ve
         method: call.method.clone(),
     });
     let quotas = rules.quotas(&rights, context.client(), now_ms)?;
-    let (ended, fuel) = module.run(context, &call.method, call.input, call.limits.within(rights.limits));
-    context.count_fuel(fuel);
-    quotas.spend(fuel, self::now_ms(context));
+    let (ended, cost) = module.run(context, &call.method, call.input, call.limits.within(rights.limits));
+    context.count_guest(cost);
+    quotas.spend(cost.fuel, self::now_ms(context));
     ended.map_err(|error| error.with("class", &module.manifest().class))
 }
 

@@ -82,6 +82,8 @@ pub enum Ended {
     Returned(i32),
     OutOfFuel,
     OutOfStack,
+    /// It trapped after it could not get more memory.
+    OutOfMemory,
     /// The text says why.
     Trapped(String),
 }
@@ -119,6 +121,11 @@ impl Host {
             Ended::OutOfStack => {
                 Err(Error::new(ErrorKind::ClassFailed, "the method's recursion is too deep"))
             }
+            Ended::OutOfMemory => Err(self.fault.take().unwrap_or_else(|| {
+                let message =
+                    "the method needs more memory than its limit; give it less to do in one call, or more memory";
+                Error::new(ErrorKind::LimitExceeded, message)
+            })),
             Ended::Trapped(why) => {
                 let message = self.message.take().unwrap_or_else(|| format!("the method trapped: {why}"));
                 Err(self.fault.take().unwrap_or_else(|| Error::new(ErrorKind::ClassFailed, message)))

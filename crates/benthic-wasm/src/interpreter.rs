@@ -2,14 +2,15 @@
 //! code, by a factor of about 5 for long computations (docs/design/0007).
 
 use crate::host::{self, Ended, Host, IMPORTS};
-use crate::runtime::{Code, TABLE_ENTRIES_MAX, lend};
+use crate::runtime::{Code, Growth, lend};
 use crate::{Limits, Manifest};
-use benthic_core::{Error as BenthicError, ErrorKind, MethodContext, Result as BenthicResult};
+use benthic_core::{Error as BenthicError, ErrorKind, GuestCost, MethodContext, Result as BenthicResult};
 use wasmi::errors::ErrorKind as WasmiErrorKind;
 use wasmi::{
     Caller, CompilationMode, Config, EnforcedLimits, Engine, Error, ExternType, Instance, Linker, Module,
-    Store, StoreLimits, StoreLimitsBuilder, TrapCode, TypedResumableCall, ValType,
+    ResourceLimiter, Store, TrapCode, TypedResumableCall, ValType,
 };
+use wasmi_core::LimiterError;
 
 const PAGE_BYTES: u64 = 64 * 1024;
 /// Fuel between two checks of the deadline: 3 ms, or at most 0.5 s if every instruction waits for memory.
@@ -39,7 +40,30 @@ fn engine() -> Engine {
 pub struct Data {
     /// `None` in a store that runs nothing.
     host: Option<Host>,
-    limits: StoreLimits,
+    growth: Growth,
+}
+
+impl ResourceLimiter for Growth {
+    fn memory_growing(&mut self, _: usize, len_bytes: usize, _: Option<usize>) -> Result<bool, LimiterError> {
+        Ok(self.allows_memory(len_bytes))
+    }
+
+    fn table_growing(&mut self, _: usize, entries: usize, _: Option<usize>) -> Result<bool, LimiterError> {
+        Ok(self.allows_table(entries))
+    }
+
+    fn instances(&self) -> usize {
+        1
+    }
+
+    /// One of the module, and one of a profile.
+    fn tables(&self) -> usize {
+        2
+    }
+
+    fn memories(&self) -> usize {
+        1
+    }
 }
 
 /// A module for the interpreter.
@@ -122,7 +146,7 @@ impl Code for Interpreted {
         method: &str,
         call: host::Call,
         limits: Limits,
-    ) -> (BenthicResult<Vec<u8>>, u64) {
+    ) -> (BenthicResult<Vec<u8>>, GuestCost) {
         lend(context, |context| {
             let mut store = new_store(&self.module, Some(Host::new(context, call)), limits);
             let mut left = limits.fuel;
@@ -131,27 +155,23 @@ impl Code for Interpreted {
                 Err(error) => match error.as_trap_code() {
                     Some(TrapCode::OutOfFuel) => Ended::OutOfFuel,
                     Some(TrapCode::StackOverflow) => Ended::OutOfStack,
+                    _ if store.data().growth.is_refused() => Ended::OutOfMemory,
                     _ => Ended::Trapped(error.to_string()),
                 },
             };
-            let used = limits.fuel - left - store.get_fuel().unwrap_or_default();
-            let Some(host) = store.into_data().host else {
+            let fuel = limits.fuel - left - store.get_fuel().unwrap_or_default();
+            let Data { host: Some(host), growth } = store.into_data() else {
                 unreachable!("the store was created with a host")
             };
             let (context, outcome) = host.finish(ended);
-            (context, (outcome, used))
+            (context, (outcome, GuestCost { fuel, memory_bytes: growth.memory_bytes() }))
         })
     }
 }
 
 fn new_store(module: &Module, host: Option<Host>, limits: Limits) -> Store<Data> {
-    let limits = StoreLimitsBuilder::new()
-        .memory_size(limits.memory_bytes.try_into().unwrap_or(usize::MAX))
-        .tables(1)
-        .table_elements(TABLE_ENTRIES_MAX)
-        .build();
-    let mut store = Store::new(module.engine(), Data { host, limits });
-    store.limiter(|data| &mut data.limits);
+    let mut store = Store::new(module.engine(), Data { host, growth: Growth::new(limits) });
+    store.limiter(|data| &mut data.growth);
     store
 }
 

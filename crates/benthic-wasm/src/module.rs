@@ -3,7 +3,7 @@
 use crate::interpreter::Interpreted;
 use crate::runtime::Code;
 use crate::{Manifest, host};
-use benthic_core::{Error, ErrorKind, MethodContext, Result};
+use benthic_core::{Error, ErrorKind, GuestCost, MethodContext, Result};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -155,14 +155,14 @@ impl Module {
     }
 
     /// Runs a method beside an object. Returns its outcome, with the errors of [`exec`](crate::exec), and
-    /// the fuel that it used.
+    /// what it used.
     pub fn run(
         &self,
         context: &mut MethodContext<'_>,
         method: &str,
         input: Bytes,
         limits: Limits,
-    ) -> (Result<Vec<u8>>, u64) {
+    ) -> (Result<Vec<u8>>, GuestCost) {
         let limits = limits.clamped();
         let declared = self.manifest.method(method).and_then(|declared| {
             check_memory(self.memory_bytes, limits)?;
@@ -172,7 +172,7 @@ impl Module {
         });
         let call = match declared {
             Ok(method) => host::Call { reads: method.reads, writes: method.writes, input },
-            Err(error) => return (Err(error), 0),
+            Err(error) => return (Err(error), GuestCost::default()),
         };
         match self.compiled.get() {
             Some(code) => code.run(context, method, call, limits),

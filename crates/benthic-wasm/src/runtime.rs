@@ -5,24 +5,62 @@
 //! call. [`lend`] erases the lifetime for the length of a closure.
 
 use crate::{Limits, Module, host};
-use benthic_core::{MethodContext, Result};
+use benthic_core::{GuestCost, MethodContext, Result};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// Limit of the entries of a module's tables.
-pub const TABLE_ENTRIES_MAX: usize = 100_000;
+const TABLE_ENTRIES_MAX: usize = 100_000;
 
 /// A module, translated by a runtime.
 pub trait Code: Send + Sync {
     /// Runs the exported function of this name in a new instance. Returns its outcome, with the errors of
-    /// [`exec`](crate::exec), and the fuel that it used.
+    /// [`exec`](crate::exec), and what it used.
     fn run(
         &self,
         context: &mut MethodContext<'_>,
         method: &str,
         call: host::Call,
         limits: Limits,
-    ) -> (Result<Vec<u8>>, u64);
+    ) -> (Result<Vec<u8>>, GuestCost);
+}
+
+/// The memory of an instance. Both runtimes ask it before they grow a memory or a table.
+pub struct Growth {
+    memory_bytes: u64,
+    memory_bytes_max: u64,
+    /// Whether the instance wanted more memory than it may have.
+    is_refused: bool,
+}
+
+impl Growth {
+    pub fn new(limits: Limits) -> Growth {
+        Growth { memory_bytes: 0, memory_bytes_max: limits.memory_bytes, is_refused: false }
+    }
+
+    /// Whether the memory may grow to this size.
+    pub fn allows_memory(&mut self, len_bytes: usize) -> bool {
+        let is_allowed = len_bytes as u64 <= self.memory_bytes_max;
+        match is_allowed {
+            true => self.memory_bytes = len_bytes as u64,
+            false => self.is_refused = true,
+        }
+        is_allowed
+    }
+
+    /// Whether a table may grow to this number of entries.
+    pub fn allows_table(&self, entries: usize) -> bool {
+        entries <= TABLE_ENTRIES_MAX
+    }
+
+    /// Whether a trap is likely to be the answer to a refusal.
+    pub fn is_refused(&self) -> bool {
+        self.is_refused
+    }
+
+    pub fn memory_bytes(&self) -> u64 {
+        self.memory_bytes
+    }
 }
 
 /// Has a module compiled, now or later: see [`Module::set_compiled`](crate::Module::set_compiled). It

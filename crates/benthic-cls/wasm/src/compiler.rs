@@ -11,10 +11,10 @@
 //! also refuses functions with many locals and much code; a module with such a function stays
 //! interpreted.
 
-use benthic_core::{Error as BenthicError, ErrorKind, MethodContext, Result as BenthicResult};
+use benthic_core::{Error as BenthicError, ErrorKind, GuestCost, MethodContext, Result as BenthicResult};
 use benthic_wasm::host::{self, Ended, Host};
 use benthic_wasm::names::{FRAMES_MAX, with_functions};
-use benthic_wasm::runtime::{Code, TABLE_ENTRIES_MAX, lend};
+use benthic_wasm::runtime::{Code, Growth, lend};
 use benthic_wasm::{Limits, Module};
 use bytes::Bytes;
 use std::num::NonZeroUsize;
@@ -23,8 +23,8 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, channel, sync_channel};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use wasmtime::{
-    Caller, Config, Engine, Error, FrameInfo, InstancePre, Linker, Store, StoreLimits, StoreLimitsBuilder,
-    Strategy, Trap, UpdateDeadline, WasmBacktrace,
+    Caller, Config, Engine, Error, FrameInfo, InstancePre, Linker, ResourceLimiter, Store, Strategy, Trap,
+    UpdateDeadline, WasmBacktrace,
 };
 
 /// Limit of the modules that are compiled. Go's smallest modules are just below 2 MiB.
@@ -64,7 +64,17 @@ static ENGINE: LazyLock<Result<Engine, String>> = LazyLock::new(|| {
 /// The data of a store.
 struct Data {
     host: Host,
-    limits: StoreLimits,
+    growth: Growth,
+}
+
+impl ResourceLimiter for Data {
+    fn memory_growing(&mut self, _: usize, len_bytes: usize, _: Option<usize>) -> Result<bool, Error> {
+        Ok(self.growth.allows_memory(len_bytes))
+    }
+
+    fn table_growing(&mut self, _: usize, entries: usize, _: Option<usize>) -> Result<bool, Error> {
+        Ok(self.growth.allows_table(entries))
+    }
 }
 
 /// A compiled module.
@@ -175,16 +185,12 @@ impl Code for Compiled {
         method: &str,
         call: host::Call,
         limits: Limits,
-    ) -> (BenthicResult<Vec<u8>>, u64) {
+    ) -> (BenthicResult<Vec<u8>>, GuestCost) {
         lend(context, |context| {
-            let store_limits = StoreLimitsBuilder::new()
-                .memory_size(limits.memory_bytes.try_into().unwrap_or(usize::MAX))
-                .tables(1)
-                .table_elements(TABLE_ENTRIES_MAX)
-                .build();
             let engine = self.instance.module().engine();
-            let mut store = Store::new(engine, Data { host: Host::new(context, call), limits: store_limits });
-            store.limiter(|data| &mut data.limits);
+            let data = Data { host: Host::new(context, call), growth: Growth::new(limits) };
+            let mut store = Store::new(engine, data);
+            store.limiter(|data| data);
             store.set_epoch_deadline(1);
             store.epoch_deadline_callback(|mut store| match store.data_mut().host.is_late() {
                 true => Err(Error::msg("the deadline has passed")),
@@ -200,15 +206,17 @@ impl Code for Compiled {
                     match error.downcast_ref::<Trap>() {
                         Some(Trap::OutOfFuel) => Ended::OutOfFuel,
                         Some(Trap::StackOverflow) => Ended::OutOfStack,
+                        _ if store.data().growth.is_refused() => Ended::OutOfMemory,
                         Some(trap) => Ended::Trapped(trap.to_string()),
                         None => Ended::Trapped(error.root_cause().to_string()),
                     }
                 }
             };
-            let used = limits.fuel - store.get_fuel().unwrap_or_default();
-            let (context, outcome) = store.into_data().host.finish(ended);
+            let fuel = limits.fuel - store.get_fuel().unwrap_or_default();
+            let Data { host, growth } = store.into_data();
+            let (context, outcome) = host.finish(ended);
             let outcome = outcome.map_err(|error| with_functions(error, &self.wasm, &functions));
-            (context, (outcome, used))
+            (context, (outcome, GuestCost { fuel, memory_bytes: growth.memory_bytes() }))
         })
     }
 }

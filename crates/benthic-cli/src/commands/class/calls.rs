@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[command(
     after_help = "Each line has the method, the version of a WebAssembly class, and the sums over all OSDs since each loaded \
     the library: calls, failures, those failures that are faults (a panic, a trap, or an access that the class does not \
-    declare), the time that threads of the OSDs spent in the method, and the fuel of WebAssembly methods (about one unit \
-    per instruction). Methods without calls are not listed. `benthic exporter` exports the same numbers.\n\n\
+    declare), the time that threads of the OSDs spent in the method, and for WebAssembly methods the fuel (about one unit \
+    per instruction) and the largest memory of a call. Methods without calls are not listed. `benthic exporter` exports the same numbers.\n\n\
     Examples:\n  benthic class calls\n  benthic class calls wordcount"
 )]
 pub struct CallsArgs {
@@ -44,9 +44,12 @@ pub async fn run(args: CallsArgs, session: &Session) -> Outcome {
     sums.retain(|counted, _| args.class.as_ref().is_none_or(|class| counted.class == *class));
     sums.iter().try_for_each(|(counted, sums)| {
         let version = counted.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
-        let fuel = if counted.version.is_some() { format!(", fuel {}", sums.fuel) } else { String::new() };
+        let cost = match &counted.version {
+            Some(_) => format!(", fuel {}, memory up to {}", sums.fuel, units::size(sums.memory_bytes_max)),
+            None => String::new(),
+        };
         let line = format!(
-            "{}.{}{version}: {}, {} failed, {}, busy {:.3} s{fuel}",
+            "{}.{}{version}: {}, {} failed, {}, busy {:.3} s{cost}",
             counted.class,
             counted.method,
             units::count(sums.calls, "call"),
@@ -59,6 +62,7 @@ pub async fn run(args: CallsArgs, session: &Session) -> Outcome {
                 "class": counted.class, "version": counted.version, "method": counted.method,
                 "library": counted.library, "calls": sums.calls, "failures": sums.failures,
                 "faults": sums.faults, "busy_us": sums.busy_us, "fuel": sums.fuel,
+                "memory_bytes_max": sums.memory_bytes_max,
             })
         })
     })
@@ -86,6 +90,7 @@ fn sum(answers: Vec<LibraryCalls>) -> BTreeMap<Counted, MethodCalls> {
                 sum.faults = sum.faults.saturating_add(method.faults);
                 sum.busy_us = sum.busy_us.saturating_add(method.busy_us);
                 sum.fuel = sum.fuel.saturating_add(method.fuel);
+                sum.memory_bytes_max = sum.memory_bytes_max.max(method.memory_bytes_max);
             }
         }
     }

@@ -7,20 +7,17 @@
 //! the difference in equal parts.
 
 use super::wrappers::{START, TABLE, rewrite};
-use benthic_core::{Error as BenthicError, ErrorKind, MethodContext, Result as BenthicResult};
+use benthic_core::{Error as BenthicError, ErrorKind, GuestCost, MethodContext, Result as BenthicResult};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_wasm::host::{self, Ended, Host};
 use benthic_wasm::names::function_names;
-use benthic_wasm::runtime::{Code, TABLE_ENTRIES_MAX, lend};
+use benthic_wasm::runtime::{Code, Growth, lend};
 use benthic_wasm::{Limits, Module};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use wasmi::{
-    Caller, CompilationMode, Config, Engine, Error, Func, Linker, Nullable, Ref, Store, StoreLimits,
-    StoreLimitsBuilder, TrapCode,
-};
+use wasmi::{Caller, CompilationMode, Config, Engine, Error, Func, Linker, Nullable, Ref, Store, TrapCode};
 
 /// Calls of functions between two checks of the deadline.
 const CALLS_UNCHECKED: u64 = 100_000;
@@ -187,7 +184,7 @@ impl Trace {
 /// The data of a store.
 struct Data {
     host: Host,
-    limits: StoreLimits,
+    growth: Growth,
     trace: Trace,
 }
 
@@ -203,22 +200,18 @@ impl Code for Instrumented {
         method: &str,
         call: host::Call,
         limits: Limits,
-    ) -> (BenthicResult<Vec<u8>>, u64) {
+    ) -> (BenthicResult<Vec<u8>>, GuestCost) {
         lend(context, |context| {
-            let store_limits = StoreLimitsBuilder::new()
-                .memory_size(limits.memory_bytes.try_into().unwrap_or(usize::MAX))
-                .tables(2)
-                .table_elements(TABLE_ENTRIES_MAX)
-                .build();
             let trace = Trace { fuel_left: limits.fuel, ..Trace::default() };
-            let data = Data { host: Host::new(context, call), limits: store_limits, trace };
+            let data = Data { host: Host::new(context, call), growth: Growth::new(limits), trace };
             let mut store = Store::new(self.module.engine(), data);
-            store.limiter(|data| &mut data.limits);
+            store.limiter(|data| &mut data.growth);
             let ended = match call_export(&mut store, &self.module, method, limits.fuel) {
                 Ok(number) => Ended::Returned(number),
                 Err(error) => match error.as_trap_code() {
                     Some(TrapCode::OutOfFuel) => Ended::OutOfFuel,
                     Some(TrapCode::StackOverflow) => Ended::OutOfStack,
+                    _ if store.data().growth.is_refused() => Ended::OutOfMemory,
                     _ => Ended::Trapped(error.to_string()),
                 },
             };
@@ -226,8 +219,9 @@ impl Code for Instrumented {
             store.data_mut().trace.spend(left);
             let data = store.into_data();
             self.profile.lock().last = data.trace;
+            let cost = GuestCost { fuel: limits.fuel - left, memory_bytes: data.growth.memory_bytes() };
             let (context, outcome) = data.host.finish(ended);
-            (context, (outcome, limits.fuel - left))
+            (context, (outcome, cost))
         })
     }
 }

@@ -386,8 +386,8 @@ impl UnderTest {
 fn make_call(context: &mut MethodContext<'_>, _: &[u8]) -> Result<Vec<u8>> {
     let mut call = lock();
     let call = call.as_mut().ok_or_else(|| Error::new(ErrorKind::Internal, "no case runs"))?;
-    let (outcome, fuel) = call.module.run(context, &call.method, call.input.clone(), call.limits);
-    call.fuel = fuel;
+    let (outcome, cost) = call.module.run(context, &call.method, call.input.clone(), call.limits);
+    call.fuel = cost.fuel;
     outcome
 }
 

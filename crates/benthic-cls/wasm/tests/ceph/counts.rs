@@ -50,6 +50,7 @@ fn an_osd_counts_calls_and_keeps_messages_under_the_name_of_the_class() {
         let after = (calls(&logs).await, calls(&traps).await);
         assert_eq!((after.0.calls - before.0.calls, after.0.failures, after.0.faults), (3, 0, 0));
         assert!(after.0.fuel >= before.0.fuel + 3_000, "{after:?}");
+        assert_eq!(after.0.memory_bytes_max, 64 * 1024, "one page");
         let grown = |count: fn(&MethodCalls) -> u64| count(&after.1) - count(&before.1);
         let [of_calls, failures, faults] = [grown(|m| m.calls), grown(|m| m.failures), grown(|m| m.faults)];
         assert_eq!((of_calls, failures, faults), (3, 3, 3));
