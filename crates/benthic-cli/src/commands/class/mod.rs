@@ -4,6 +4,7 @@
 mod build;
 mod deploy;
 mod install;
+mod language;
 mod log;
 mod ls;
 mod new;
