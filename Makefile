@@ -101,9 +101,21 @@ test-times: ## print the times of the last `make test` beside their budgets
 		END { printf "%-28s %5d s of %5d s\n", "all", sum, budget }' target/test-times.tsv
 
 # Compilers of classes that are WebAssembly modules. The tests build one in each language.
-wasm-compilers:
+COMPILERS := crates/benthic-cli/tests/compilers
+ASC_DIR := target/assemblyscript
+
+wasm-compilers: python-packages
 	@$(call apt,clang lld)
 	@[ -e "$$(rustc --print target-libdir --target wasm32-unknown-unknown)" ] || rustup target add wasm32-unknown-unknown
+	@$(call environment,target/zig-env,$(COMPILERS)/zig.txt)
+	@command -v npm >/dev/null || { $(call apt,nodejs npm); }
+	@cmp -s $(COMPILERS)/package.json $(ASC_DIR)/installed || { \
+		mkdir -p $(ASC_DIR) && cp $(COMPILERS)/package.json $(ASC_DIR) && \
+		npm install --prefix $(ASC_DIR) --no-audit --no-fund --ignore-scripts --loglevel=error && \
+		cp $(COMPILERS)/package.json $(ASC_DIR)/installed; }
+	@found=$$(go env GOVERSION 2>/dev/null); printf '%s\n' go1.24 "$$found" | sort -CV || { \
+		echo "Go 1.24 or newer is missing ($${found:-no go}), so the tests build no class in Go; install it from https://go.dev/dl" >&2; \
+		[ "$$CI" != true ]; }
 
 test-here: toolchain wasm-compilers
 	@if $(CARGO) fmt --version >/dev/null 2>&1; then $(PART) format 10 $(CARGO) fmt --all --check; \

@@ -1,4 +1,4 @@
-/* Benthic's functions for a class in C. `benthic class new --lang c` copies this file into a project.
+/* Benthic's functions for a class in C or C++. `benthic class new --lang c` copies this file into a project.
  *
  * BENTHIC_METHOD(count) { ... } defines a method, which class.json describes. It returns 0, or the errno
  * of an error: 2 not found, 5 class failed, 16 busy, 17 already exists, 22 invalid argument, 27 limit
@@ -14,8 +14,16 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+#define BENTHIC_METHOD(name) extern "C" __attribute__((export_name(#name))) int32_t name(void)
+#else
 #define BENTHIC_METHOD(name) __attribute__((export_name(#name))) int32_t name(void)
+#endif
 #define BENTHIC_IMPORT(name) __attribute__((import_module("benthic_1"), import_name(#name)))
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* The input of the call. */
 BENTHIC_IMPORT(input) int64_t benthic_input(void);
@@ -94,5 +102,9 @@ static inline int64_t benthic_results_next(struct benthic_results *list) {
     list->left--;
     return list->len <= list->input_bytes - list->offset ? 1 : -22;
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -1,17 +1,30 @@
-//! Limits of a module's structure that the interpreter does not have.
+//! Limits of a module's structure.
+//!
+//! wasmi has a set of limits of its own, which can be used only as a whole. It does not allow more than 1,000
+//! data segments, and the smallest modules of Go have 23,000: Go's linker begins a new segment after a few
+//! zeros. So the limits are here.
 
 use benthic_core::{Error, ErrorKind, Result};
-use wasmparser::{BinaryReaderError, ElementItems, Operator, Parser, Payload};
+use wasmparser::{
+    BinaryReaderError, CompositeInnerType, ElementItems, Operator, Parser, Payload, TypeSectionReader,
+};
 
 const TYPES_MAX: u32 = 10_000;
+const PARAMETERS_MAX: usize = 32;
+const FUNCTIONS_MAX: u32 = 10_000;
+/// Limit of the functions in relation to their code.
+const FUNCTION_BYTES_MIN: u32 = 40;
+const GLOBALS_MAX: u32 = 1_000;
 const EXPORTS_MAX: u32 = 1_000;
 const TABLES_MAX: u32 = 1;
+const SEGMENTS_MAX: u32 = 1_000;
 const ELEMENTS_MAX: u64 = 100_000;
+const DATA_SEGMENTS_MAX: u32 = 100_000;
 /// A call sets all locals to zero, and costs fuel as if it did not.
 const LOCALS_MAX: u64 = 5_000;
 
-/// Checks the numbers of types, exports, tables, their entries and locals. `table.grow` is refused:
-/// wasmi 2.0.0 does not resume it correctly when fuel runs out.
+/// Checks the numbers of a module's parts. `table.grow` is refused: wasmi 2.0.0 does not resume it correctly when
+/// fuel runs out.
 ///
 /// # Errors
 /// `InvalidArgument`.
@@ -32,6 +45,26 @@ fn find_excess(wasm: &[u8]) -> Result<Option<&'static str>, BinaryReaderError> {
         match payload? {
             Payload::TypeSection(types) if types.count() > TYPES_MAX => {
                 return Ok(Some("the module has too many types"));
+            }
+            Payload::TypeSection(types) if has_long_signature(types.clone())? => {
+                return Ok(Some("a function type of the module has too many parameters or results"));
+            }
+            Payload::FunctionSection(functions) if functions.count() > FUNCTIONS_MAX => {
+                return Ok(Some("the module has too many functions"));
+            }
+            Payload::CodeSectionStart { count, size, .. }
+                if size >= 25 * FUNCTION_BYTES_MIN && size / FUNCTION_BYTES_MIN < count =>
+            {
+                return Ok(Some("the module has too many functions for its size"));
+            }
+            Payload::GlobalSection(globals) if globals.count() > GLOBALS_MAX => {
+                return Ok(Some("the module has too many globals"));
+            }
+            Payload::ElementSection(segments) if segments.count() > SEGMENTS_MAX => {
+                return Ok(Some("the module has too many segments for its table"));
+            }
+            Payload::DataSection(segments) if segments.count() > DATA_SEGMENTS_MAX => {
+                return Ok(Some("the module has too many data segments"));
             }
             Payload::ExportSection(exports) if exports.count() > EXPORTS_MAX => {
                 return Ok(Some("the module has too many exports"));
@@ -68,4 +101,17 @@ fn find_excess(wasm: &[u8]) -> Result<Option<&'static str>, BinaryReaderError> {
         }
     }
     Ok(None)
+}
+
+fn has_long_signature(types: TypeSectionReader<'_>) -> Result<bool, BinaryReaderError> {
+    for group in types {
+        for type_ in group?.types() {
+            if let CompositeInnerType::Func(function) = &type_.composite_type.inner
+                && function.params().len().max(function.results().len()) > PARAMETERS_MAX
+            {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
 }

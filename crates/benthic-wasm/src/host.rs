@@ -26,9 +26,10 @@
 //! | `set_xattr(name: i32, len: i32, value: i32, len: i32)` | |
 //! | `omap_set(entries: i32, len: i32)`, `omap_remove(keys: i32, len: i32)`, `omap_clear()` | |
 //!
-//! A pointer outside the module's memory is a trap.
+//! A pointer outside the module's memory is a trap, unless the length is 0. A module can also import [`wasi`](crate::wasi).
 
 use crate::runtime::Borrowed;
+use crate::wasi;
 use benthic_core::codec::{Decoded, Decoder, Encode, Malformed};
 use benthic_core::{Action, Error, ErrorKind, LogLevel, Result, limits};
 use bytes::Bytes;
@@ -38,7 +39,7 @@ use std::collections::BTreeMap;
 pub const IMPORTS: &str = "benthic_1";
 
 /// Limit of one log message, and of the messages of one call.
-const LOG_TEXT_BYTES_MAX: usize = 1024;
+pub(crate) const LOG_TEXT_BYTES_MAX: usize = 1024;
 const LOG_LINES_MAX: u32 = 64;
 const ERROR_TEXT_BYTES_MAX: usize = 1024;
 /// Fuel for each call of a function, in addition to 1 for each byte that it moves.
@@ -74,6 +75,7 @@ pub struct Host {
     /// The first use of a function that the manifest does not declare. It fails the call, even if the
     /// module ignores the error.
     undeclared: Option<&'static str>,
+    pub(crate) wasi: wasi::State,
 }
 
 /// How a run of a module ended.
@@ -102,11 +104,13 @@ impl Host {
             moved_bytes: 0,
             fault: None,
             undeclared: None,
+            wasi: wasi::State::default(),
         }
     }
 
     /// The outcome of the call, and the context for its lender.
     pub fn finish(mut self, ended: Ended) -> (Borrowed, Result<Vec<u8>>) {
+        self.wasi_finish();
         let output = std::mem::take(&mut self.output);
         let outcome = match ended {
             Ended::Returned(number) => match self.undeclared {
@@ -147,10 +151,16 @@ impl Host {
         }
     }
 
-    /// Keeps the reason for a trap, which ends the call.
+    /// Keeps the reason for a trap, which ends the call, if there is none yet.
     pub fn fault<E>(&mut self, message: &'static str, trap: impl FnOnce(&'static str) -> E) -> E {
-        self.fault = Some(Error::new(ErrorKind::ClassFailed, message));
+        self.fault.get_or_insert_with(|| Error::new(ErrorKind::ClassFailed, message));
         trap(message)
+    }
+
+    /// Keeps the reason for the trap with which a module ends itself.
+    pub(crate) fn exited(&mut self, status: u32, why: Option<String>) {
+        let message = why.map_or("the method exited".to_owned(), |why| format!("the method exited: {why}"));
+        self.fault = Some(Error::new(ErrorKind::ClassFailed, message).with("status", status));
     }
 
     /// Whether the deadline of the call has passed. If so, the call fails with that error.
@@ -164,8 +174,11 @@ impl Host {
         std::mem::take(&mut self.moved_bytes) + FUNCTION_FUEL
     }
 
-    /// A part of a module's memory; `None` if it is outside.
+    /// A part of a module's memory; `None` if it is outside. Languages give an empty part any pointer.
     pub fn part<'m>(&mut self, memory: &'m [u8], from: u32, len: u32) -> Option<&'m [u8]> {
+        if len == 0 {
+            return Some(&[]);
+        }
         self.moved_bytes += u64::from(len);
         memory.get(from as usize..)?.get(..len as usize)
     }
@@ -224,6 +237,9 @@ impl Host {
 
     /// `None` if the memory or the result is shorter.
     pub fn take(&mut self, memory: &mut [u8], to: u32, offset: u32, len: u32) -> Option<()> {
+        if len == 0 {
+            return Some(());
+        }
         self.moved_bytes += u64::from(len);
         let from = self.result.get(offset as usize..)?.get(..len as usize)?;
         memory.get_mut(to as usize..)?.get_mut(..len as usize)?.copy_from_slice(from);
@@ -424,7 +440,8 @@ fn entries_of(decoder: &mut Decoder<'_>) -> Decoded<BTreeMap<Bytes, Bytes>> {
 macro_rules! define_link {
     ($parts:ident, $error:expr) => {
         fn link(linker: &mut Linker<Data>) -> Result<(), Error> {
-            $crate::add_functions! { linker, $parts, $error;
+            $crate::add_wasi! { linker, $parts, $error }
+            $crate::add_functions! { linker, $crate::host::IMPORTS, $parts, $error;
                 "input" |host, _memory| Some(host.input());
                 "take" |host, memory, to: u32, offset: u32, len: u32| host.take(memory, to, offset, len);
                 "output" |host, memory, from: u32, len: u32| {
@@ -483,11 +500,11 @@ macro_rules! define_link {
 /// Adds each function to a linker, for [`define_link!`](crate::define_link). `None` from a body means a pointer outside the module's memory.
 #[macro_export]
 macro_rules! add_functions {
-    ($linker:ident, $parts:ident, $error:expr;
+    ($linker:ident, $imports:expr, $parts:ident, $error:expr;
      $($name:literal |$host:ident, $memory:ident $(, $argument:ident: $type:ty)*| $body:expr;)*) => {
         $(
             $linker.func_wrap(
-                $crate::host::IMPORTS,
+                $imports,
                 $name,
                 |mut caller: Caller<'_, Data> $(, $argument: $type)*| {
                     let ($memory, $host) = $parts(&mut caller)?;

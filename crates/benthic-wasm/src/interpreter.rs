@@ -2,13 +2,14 @@
 //! code, by a factor of about 5 for long computations (docs/design/0007).
 
 use crate::host::{self, Ended, Host, IMPORTS};
-use crate::runtime::{Code, Growth, lend};
+use crate::runtime::{Code, Growth, INITIALIZE, lend};
+use crate::wasi;
 use crate::{Limits, Manifest};
 use benthic_core::{Error as BenthicError, ErrorKind, GuestCost, MethodContext, Result as BenthicResult};
 use wasmi::errors::ErrorKind as WasmiErrorKind;
 use wasmi::{
-    Caller, CompilationMode, Config, EnforcedLimits, Engine, Error, ExternType, Instance, Linker, Module,
-    ResourceLimiter, Store, TrapCode, TypedResumableCall, ValType,
+    Caller, CompilationMode, Config, Engine, Error, ExternType, Linker, Module, ResourceLimiter, Store,
+    TrapCode, TypedFunc, TypedResumableCall, ValType, WasmResults,
 };
 use wasmi_core::LimiterError;
 
@@ -31,8 +32,7 @@ fn engine() -> Engine {
         .wasm_tail_call(false)
         .wasm_extended_const(false)
         .wasm_custom_page_sizes(false)
-        .wasm_wide_arithmetic(false)
-        .enforced_limits(EnforcedLimits::strict());
+        .wasm_wide_arithmetic(false);
     Engine::new(&config)
 }
 
@@ -69,6 +69,7 @@ impl ResourceLimiter for Growth {
 /// A module for the interpreter.
 pub struct Interpreted {
     module: Module,
+    linker: Linker<Data>,
 }
 
 impl Interpreted {
@@ -82,8 +83,11 @@ impl Interpreted {
             return refused("this is not a WebAssembly module".to_owned());
         }
         crate::check::check(wasm)?;
-        match Module::new(&engine(), wasm) {
-            Ok(module) => Ok(Interpreted { module }),
+        let engine = engine();
+        let mut linker = Linker::new(&engine);
+        let linked = link(&mut linker);
+        match linked.and_then(|()| Module::new(&engine, wasm)) {
+            Ok(module) => Ok(Interpreted { module, linker }),
             Err(error) => refused(format!(
                 "this is not a valid module, or it uses features that are not allowed: {error}"
             )),
@@ -117,11 +121,23 @@ impl Interpreted {
         let refused = |message: &str| BenthicError::new(ErrorKind::InvalidArgument, message);
         // An instance without fuel: it is linked, but its start function does not run.
         let mut store = new_store(&self.module, None, Limits::MAX);
-        if let Err(error) = instantiate(&mut store, &self.module)
+        if let Err(error) = self.linker.instantiate_and_start(&mut store, &self.module)
             && let WasmiErrorKind::Linker(_) | WasmiErrorKind::Instantiation(_) = error.kind()
         {
-            let message = format!("the module cannot be linked to the functions of `{IMPORTS}`: {error}");
+            let message = format!(
+                "the module cannot be linked to the functions of `{IMPORTS}` and the subset of `{}`: {error}",
+                wasi::IMPORTS
+            );
             return Err(refused(&message));
+        }
+        if let Some(exported) = self.module.get_export(INITIALIZE)
+            && !exported
+                .func()
+                .is_some_and(|function| function.params().is_empty() && function.results().is_empty())
+        {
+            return Err(refused(
+                "the module's `_initialize` must be a function without parameters and results",
+            ));
         }
         for method in &manifest.methods {
             let is_method = match self.module.get_export(&method.name) {
@@ -150,7 +166,7 @@ impl Code for Interpreted {
         lend(context, |context| {
             let mut store = new_store(&self.module, Some(Host::new(context, call)), limits);
             let mut left = limits.fuel;
-            let ended = match call_export(&mut store, &self.module, method, &mut left) {
+            let ended = match call_export(&mut store, self, method, &mut left) {
                 Ok(number) => Ended::Returned(number),
                 Err(error) => match error.as_trap_code() {
                     Some(TrapCode::OutOfFuel) => Ended::OutOfFuel,
@@ -178,7 +194,12 @@ fn new_store(module: &Module, host: Option<Host>, limits: Limits) -> Store<Data>
 /// Runs an exported function in slices, and checks the deadline of the call after each: the
 /// interpreter may be much slower than a limit of fuel assumes. `left` is the fuel that the store does
 /// not have yet.
-fn call_export(store: &mut Store<Data>, module: &Module, method: &str, left: &mut u64) -> Result<i32, Error> {
+fn call_export(
+    store: &mut Store<Data>,
+    code: &Interpreted,
+    method: &str,
+    left: &mut u64,
+) -> Result<i32, Error> {
     let mut next_slice = |store: &mut Store<Data>, needed: u64| {
         *left += store.get_fuel()?;
         let slice = (*left).min(SLICE_FUEL.max(needed));
@@ -192,11 +213,23 @@ fn call_export(store: &mut Store<Data>, module: &Module, method: &str, left: &mu
         store.set_fuel(slice)
     };
     next_slice(store, 0)?;
-    let instance = instantiate(store, module)?;
-    let mut running = instance.get_typed_func::<(), i32>(&*store, method)?.call_resumable(&mut *store, ())?;
+    let instance = code.linker.instantiate_and_start(&mut *store, &code.module)?;
+    if code.module.get_export(INITIALIZE).is_some() {
+        let initialize = instance.get_typed_func::<(), ()>(&*store, INITIALIZE)?;
+        run_in_slices(store, initialize, &mut next_slice)?;
+    }
+    run_in_slices(store, instance.get_typed_func::<(), i32>(&*store, method)?, &mut next_slice)
+}
+
+fn run_in_slices<T: WasmResults>(
+    store: &mut Store<Data>,
+    function: TypedFunc<(), T>,
+    next_slice: &mut impl FnMut(&mut Store<Data>, u64) -> Result<(), Error>,
+) -> Result<T, Error> {
+    let mut running = function.call_resumable(&mut *store, ())?;
     loop {
         running = match running {
-            TypedResumableCall::Finished(number) => return Ok(number),
+            TypedResumableCall::Finished(results) => return Ok(results),
             TypedResumableCall::HostTrap(trap) => return Err(Error::new(trap.host_error().to_string())),
             TypedResumableCall::OutOfFuel(paused) => {
                 next_slice(store, paused.required_fuel())?;
@@ -204,12 +237,6 @@ fn call_export(store: &mut Store<Data>, module: &Module, method: &str, left: &mu
             }
         };
     }
-}
-
-fn instantiate(store: &mut Store<Data>, module: &Module) -> Result<Instance, Error> {
-    let mut linker = Linker::new(module.engine());
-    link(&mut linker)?;
-    linker.instantiate_and_start(store, module)
 }
 
 /// The module's memory, and the host.

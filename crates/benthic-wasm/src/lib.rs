@@ -15,7 +15,9 @@
 //!   a compiler, for modules that are called again ([`Wasm::with_compiler`]). docs/design/0007 has the
 //!   measurements.
 //!
-//! Rejected: the component model, because few languages produce components; WASI, because a method
+//! - A module may import a deterministic subset of WASI ([`wasi`]), because Go cannot do without it.
+//!
+//! Rejected: the component model, because few languages produce components; all of WASI, because a method
 //! has no files and no clock.
 
 mod call;
@@ -31,6 +33,7 @@ pub mod rules;
 #[allow(unsafe_code, reason = "a runtime's store cannot hold a borrowed context")]
 pub mod runtime;
 mod signature;
+pub mod wasi;
 
 pub use call::{Call, exec};
 pub use class::Wasm;
@@ -40,5 +43,9 @@ pub use signature::{Signatures, SigningKey};
 
 /// The functions of the interface for classes in Rust, as a source file.
 pub const GUEST_RUST: &str = include_str!("../guest/benthic.rs");
-/// The functions of the interface for classes in C, as a header.
+/// The functions of the interface for classes in C and C++, as a header.
 pub const GUEST_C: &str = include_str!("../guest/benthic.h");
+/// The functions of the interface for classes in Zig, AssemblyScript and Go, as source files.
+pub const GUEST_ZIG: &str = include_str!("../guest/benthic.zig");
+pub const GUEST_ASSEMBLYSCRIPT: &str = include_str!("../guest/benthic.ts");
+pub const GUEST_GO: &str = include_str!("../guest/benthic.go");

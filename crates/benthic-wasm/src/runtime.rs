@@ -12,6 +12,10 @@ use std::sync::Arc;
 /// Limit of the entries of a module's tables.
 const TABLE_ENTRIES_MAX: usize = 100_000;
 
+/// The function without parameters and results that a runtime calls before the method, if the module
+/// exports it. The runtimes of languages initialize themselves in it.
+pub const INITIALIZE: &str = "_initialize";
+
 /// A module, translated by a runtime.
 pub trait Code: Send + Sync {
     /// Runs the exported function of this name in a new instance. Returns its outcome, with the errors of

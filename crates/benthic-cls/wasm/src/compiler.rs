@@ -14,7 +14,7 @@
 use benthic_core::{Error as BenthicError, ErrorKind, GuestCost, MethodContext, Result as BenthicResult};
 use benthic_wasm::host::{self, Ended, Host};
 use benthic_wasm::names::{FRAMES_MAX, with_functions};
-use benthic_wasm::runtime::{Code, Growth, lend};
+use benthic_wasm::runtime::{Code, Growth, INITIALIZE, lend};
 use benthic_wasm::{Limits, Module};
 use bytes::Bytes;
 use std::num::NonZeroUsize;
@@ -27,8 +27,9 @@ use wasmtime::{
     UpdateDeadline, WasmBacktrace,
 };
 
-/// Limit of the modules that are compiled. Go's smallest modules are just below 2 MiB.
-const MODULE_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Limit of the modules that are compiled. Go's smallest modules have 2 MiB and would need 10 s and 1.1 GB
+/// (docs/design/0007).
+const MODULE_BYTES_MAX: usize = 1024 * 1024;
 /// Limits of a function: of its code, and of the product of code and locals, because the compiler's time
 /// grows with it.
 const FUNCTION_BYTES_MAX: usize = 64 * 1024;
@@ -174,6 +175,9 @@ impl Compiled {
     fn call_export(&self, store: &mut Store<Data>, method: &str, fuel: u64) -> Result<i32, Error> {
         store.set_fuel(fuel)?;
         let instance = self.instance.instantiate(&mut *store)?;
+        if let Some(initialize) = instance.get_func(&mut *store, INITIALIZE) {
+            initialize.typed::<(), ()>(&store)?.call(&mut *store, ())?;
+        }
         instance.get_typed_func::<(), i32>(&mut *store, method)?.call(store, ())
     }
 }

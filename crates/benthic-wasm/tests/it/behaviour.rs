@@ -91,6 +91,36 @@ fn a_module_is_sent_once() {
     });
 }
 
+/// The text of a module that ends itself reaches the caller.
+#[test]
+fn the_reason_of_an_end_is_in_the_error() {
+    let run = |wasm: &[u8]| {
+        let (pool, object) = (pool(), ObjectId::new("o").unwrap());
+        block_on(pool.write_full(&object, "data")).unwrap();
+        let wasm = with_manifest(wasm, modules::manifest(true, false).as_bytes());
+        block_on(suite::run(&*pool, &object, &wasm, false, b"")).unwrap_err().to_string()
+    };
+    let exits = wat::parse_str(
+        r#"(module
+            (import "wasi_snapshot_preview1" "fd_write" (func $fd_write (param i32 i32 i32 i32) (result i32)))
+            (import "wasi_snapshot_preview1" "proc_exit" (func $proc_exit (param i32)))
+            (memory (export "memory") 1)
+            (data (i32.const 0) "\0a\0aout of luck\0agoroutine 1\0a")
+            (data (i32.const 100) "\00\00\00\00\1a\00\00\00")
+            (func (export "run") (result i32)
+                (drop (call $fd_write (i32.const 2) (i32.const 100) (i32.const 1) (i32.const 200)))
+                (call $proc_exit (i32.const 2)) i32.const 0))"#,
+    );
+    let error = run(&exits.unwrap());
+    assert!(error.contains("the method exited: out of luck") && error.contains("status=2"), "{error}");
+    let panics = modules::module(
+        "(data (i32.const 0) \"no entry\") (func (export \"run\") (result i32) \
+        (call $fail (i32.const 0) (i32.const 8)) unreachable)",
+    );
+    let error = run(&panics);
+    assert!(error.contains("the method trapped: no entry"), "{error}");
+}
+
 #[test]
 fn calls_are_encoded_and_decoded() {
     let call = Call {

@@ -1,6 +1,9 @@
 //! Modules that misbehave, and how a call of each must end. Every engine and runtime runs all of
 //! them: the tests of `benthic-cls-wasm` include this file.
 
+#[path = "wasi_modules.rs"]
+mod wasi;
+
 use benthic_core::ErrorKind::{
     self, Busy, ClassFailed, InvalidArgument, LimitExceeded, NotFound, OutcomeUnknown,
 };
@@ -73,7 +76,10 @@ fn forever(body: &str) -> String {
 }
 
 pub fn all() -> Vec<Case> {
-    [traps(), endless(), memory(), invalid(), misuse(), answers()].into_iter().flatten().collect()
+    [traps(), endless(), memory(), invalid(), misuse(), answers(), wasi::all()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// A case with a method that only reads.
@@ -311,10 +317,10 @@ fn memory() -> Vec<Case> {
             InvalidArgument,
         ),
         reading(
-            "100,000 data segments",
+            "200,000 data segments",
             module(&format!(
                 "{} (func (export \"run\") (result i32) i32.const 0)",
-                "(data (i32.const 0) \"x\")".repeat(100_000)
+                "(data (i32.const 0) \"x\")".repeat(200_000)
             )),
             InvalidArgument,
         ),
@@ -384,7 +390,7 @@ fn invalid() -> Vec<Case> {
         text(
             "an import from elsewhere",
             &format!(
-                "(module (import \"wasi_snapshot_preview1\" \"fd_write\" (func (param i32 i32 i32 i32) (result i32))) (memory (export \"memory\") 1) {run})"
+                "(module (import \"env\" \"print\" (func (param i32))) (memory (export \"memory\") 1) {run})"
             ),
         ),
         text(

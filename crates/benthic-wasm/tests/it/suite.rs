@@ -54,7 +54,7 @@ pub async fn every_module_ends_as_it_must(pool: &dyn Pool) {
     pool.write(&object, op).await.unwrap();
     let before = state(pool, &object).await.unwrap();
     let cases = modules::all();
-    assert!(cases.len() >= 90, "{} cases", cases.len());
+    assert!(cases.len() >= 120, "{} cases", cases.len());
     let mut wrong = Vec::new();
     // With a compiler, the first call is interpreted, and the second one compiled.
     for (Case { name, wasm, writes, expected }, _) in cases.iter().flat_map(|case| [(case, 1), (case, 2)]) {

@@ -1,6 +1,7 @@
 //! `benthic class build`: compiles a class to a WebAssembly module with the compiler of its language,
 //! and adds the manifest.
 
+use super::language::{Language, c_sources};
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::local::{NewFile, failed, read_file};
@@ -15,13 +16,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const TARGET: &str = "wasm32-unknown-unknown";
+/// The result of the compilers of all languages but Rust.
+const COMPILED: &str = "target/module.wasm";
+/// C++ without a standard library.
+const CPP_FLAGS: [&str; 5] =
+    ["-nostdinc++", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fno-c++-static-destructors"];
 /// Limit of a compiler's output in an error message.
 const OUTPUT_BYTES_MAX: usize = 4_000;
 
 #[derive(Args)]
 #[command(
-    after_help = "The directory has class.json, which describes the class, and either Cargo.toml (Rust) or *.c (C). \
-    The module is NAME.wasm in that directory.\n\n\
+    after_help = "The directory has class.json, which describes the class, and Cargo.toml (Rust), *.c (C), *.cpp (C++), \
+    main.zig (Zig), main.ts (AssemblyScript) or go.mod (Go). The module is NAME.wasm in that directory.\n\n\
     Example:\n  benthic class new wordcount --lang rust && benthic class build wordcount"
 )]
 pub struct BuildArgs {
@@ -48,14 +54,13 @@ pub fn build(dir: &Path) -> Result<(PathBuf, u64, String)> {
     let json = fs::read(&manifest_file)
         .map_err(failed("cannot read the description of the class", &manifest_file))?;
     let manifest = Manifest::parse(&json).map_err(|error| error.with("file", manifest_file.display()))?;
-    let sources = c_sources(dir)?;
-    let compiled = match (dir.join("Cargo.toml").exists(), sources.is_empty()) {
-        (true, _) => compile_rust(dir)?,
-        (false, false) => compile_c(dir, &sources)?,
-        (false, true) => {
-            let message = "there is no Cargo.toml and no .c file here; `benthic class new NAME --lang rust` creates a class";
-            return Err(Error::new(ErrorKind::NotFound, message).with("dir", dir.display()));
-        }
+    let compiled = match Language::of_project(dir)? {
+        Language::Rust => compile_rust(dir)?,
+        Language::C => compile_c(dir, &[])?,
+        Language::Cpp => compile_c(dir, &CPP_FLAGS)?,
+        Language::Zig => compile_zig(dir)?,
+        Language::AssemblyScript => compile_assemblyscript(dir)?,
+        Language::Go => compile_go(dir)?,
     };
     let wasm = with_manifest(&read_file(&compiled)?.data, &json).into();
     let module = Module::new(&wasm).map_err(|error| error.with("file", compiled.display()))?;
@@ -102,23 +107,69 @@ fn compile_rust(dir: &Path) -> Result<PathBuf> {
     }
 }
 
-fn c_sources(dir: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(dir).map_err(failed("cannot read the directory", dir))?;
-    let paths = entries.flatten().map(|entry| PathBuf::from(entry.file_name()));
-    Ok(paths.filter(|path| path.extension().is_some_and(|end| end == "c")).collect())
-}
-
-fn compile_c(dir: &Path, sources: &[PathBuf]) -> Result<PathBuf> {
-    let compiled = dir.join("target");
-    fs::create_dir_all(&compiled).map_err(failed("cannot create the directory", &compiled))?;
+fn compile_c(dir: &Path, flags: &[&str]) -> Result<PathBuf> {
     let mut clang = Command::new("clang");
     clang
         .args(["--target=wasm32", "-O2", "-mbulk-memory", "-ffreestanding", "-nostdlib", "-Wall"])
-        .args(["-Wl,--no-entry", "-Wl,--strip-debug", "-o", "target/module.wasm"])
-        .args(sources)
-        .current_dir(dir);
-    output(&mut clang, "clang and lld, such as Debian's packages of these names")?;
-    Ok(compiled.join("module.wasm"))
+        .args(["-Wl,--no-entry", "-Wl,--strip-debug", "-o", COMPILED])
+        .args(flags)
+        .args(c_sources(dir)?);
+    compile(dir, &mut clang, "clang and lld, such as Debian's packages of these names")
+}
+
+fn compile_zig(dir: &Path) -> Result<PathBuf> {
+    // The package `ziglang` of PyPI has no program `zig`.
+    const PROGRAMS: [&[&str]; 2] = [&["zig"], &["python3", "-m", "ziglang"]];
+    let command = |words: &[&str]| {
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]);
+        command
+    };
+    let is_installed =
+        |words: &&&[&str]| command(words).arg("version").output().is_ok_and(|run| run.status.success());
+    let Some(words) = PROGRAMS.iter().find(is_installed) else {
+        let message = "zig is missing; install Zig, for example with `pip install ziglang`";
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    };
+    let mut zig = command(words);
+    zig.args(["build-exe", "main.zig", "-target", "wasm32-freestanding", "-O", "ReleaseSafe", "-fstrip"])
+        .args(["-fno-entry", "-rdynamic", "--stack", "131072", "--cache-dir", "target/zig"])
+        .arg(format!("-femit-bin={COMPILED}"));
+    compile(dir, &mut zig, "Zig, for example with `pip install ziglang`")
+}
+
+fn compile_assemblyscript(dir: &Path) -> Result<PathBuf> {
+    let own = fs::canonicalize(dir.join("node_modules/.bin/asc"));
+    let mut asc = Command::new(own.unwrap_or_else(|_| PathBuf::from("asc")));
+    asc.args(["main.ts", "--optimize", "--use", "abort=benthic/abort", "--outFile", COMPILED]);
+    compile(
+        dir,
+        &mut asc,
+        "AssemblyScript with `npm install assemblyscript` in the class's directory, or for all with `npm install --global assemblyscript`",
+    )
+}
+
+fn compile_go(dir: &Path) -> Result<PathBuf> {
+    let mut go = Command::new("go");
+    // A build must not download another toolchain, and must give the same module everywhere.
+    go.envs([("GOOS", "wasip1"), ("GOARCH", "wasm"), ("GOTOOLCHAIN", "local")]).args([
+        "build",
+        "-buildmode=c-shared",
+        "-trimpath",
+        "-buildvcs=false",
+        "-o",
+        COMPILED,
+        ".",
+    ]);
+    compile(dir, &mut go, "Go 1.24 or newer, from https://go.dev/dl")
+}
+
+/// Runs a compiler in the directory of a project, where it writes [`COMPILED`].
+fn compile(dir: &Path, compiler: &mut Command, needed: &str) -> Result<PathBuf> {
+    let target = dir.join("target");
+    fs::create_dir_all(&target).map_err(failed("cannot create the directory", &target))?;
+    output(compiler.current_dir(dir), needed)?;
+    Ok(dir.join(COMPILED))
 }
 
 /// Runs a compiler and returns what it prints.

@@ -6,6 +6,7 @@ mod calls;
 mod cases;
 mod deploy;
 mod install;
+mod language;
 mod log;
 mod ls;
 mod new;

@@ -1,6 +1,7 @@
 //! `benthic class new`: creates a project for a class from templates: a WebAssembly module (`--lang`),
 //! or a native library.
 
+use super::language::Language;
 use benthic_class_names::{CEPH_CLASSES, is_library_name};
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
@@ -37,23 +38,6 @@ const MODULE_FILES: [(&str, &str); 4] = [
     ("README.md", include_str!("module/README.md")),
     (".gitignore", include_str!("module/gitignore")),
 ];
-const RUST_FILES: [(&str, &str); 5] = [
-    // It replaces the one for all languages, because it has a method more.
-    ("class.json", include_str!("module/rust.json")),
-    (".cargo/config.toml", include_str!("module/config.toml")),
-    ("Cargo.toml", include_str!("module/Cargo.toml")),
-    ("src/lib.rs", include_str!("module/lib.rs")),
-    ("src/benthic.rs", benthic_wasm::GUEST_RUST),
-];
-const C_FILES: [(&str, &str); 2] =
-    [("main.c", include_str!("module/main.c")), ("benthic.h", benthic_wasm::GUEST_C)];
-
-/// A language of WebAssembly modules.
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum Language {
-    Rust,
-    C,
-}
 
 #[derive(Args)]
 #[command(
@@ -80,7 +64,7 @@ pub async fn run(args: NewArgs, session: &Session) -> Outcome {
     let name = args.name.clone();
     if let Some(language) = args.lang {
         let dir = blocking(move || create_module(&args.name, language)).await?;
-        let code = if let Language::Rust = language { "src/lib.rs" } else { "main.c" };
+        let (code, _) = language.files()[0];
         return session.out.result(
             format_args!(
                 "created {name}: the code is in {name}/{code}, its description in {name}/class.json\n\
@@ -139,11 +123,7 @@ fn create_project(name: &str, tree: Option<&Path>) -> Result<PathBuf> {
 
 fn create_module(name: &str, language: Language) -> Result<PathBuf> {
     let dir = empty_dir(name)?;
-    let code = match language {
-        Language::Rust => &RUST_FILES[..],
-        Language::C => &C_FILES[..],
-    };
-    for (file, template) in MODULE_FILES.iter().chain(code) {
+    for (file, template) in MODULE_FILES.iter().chain(language.files()) {
         write_file(&dir.join(file), &template.replace("{name}", name))?;
     }
     Ok(std::path::absolute(&dir).unwrap_or(dir))

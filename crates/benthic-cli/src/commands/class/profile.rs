@@ -12,7 +12,7 @@ use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_wasm::host::{self, Ended, Host};
 use benthic_wasm::names::function_names;
-use benthic_wasm::runtime::{Code, Growth, lend};
+use benthic_wasm::runtime::{Code, Growth, INITIALIZE, lend};
 use benthic_wasm::{Limits, Module};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -252,7 +252,7 @@ fn call_export(
         .set(&mut *store, 0, Ref::from(Nullable::Val(event)))
         .map_err(|error| Error::new(error.to_string()))?;
     // As the runtimes do; the second one is in modules of languages with a library that starts.
-    for name in [START, "_initialize"] {
+    for name in [START, INITIALIZE] {
         if let Some(start) = instance.get_func(&*store, name) {
             start.typed::<(), ()>(&*store)?.call(&mut *store, ())?;
         }

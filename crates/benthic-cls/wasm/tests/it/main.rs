@@ -101,7 +101,7 @@ fn module(wasm: &[u8]) -> Module {
 }
 
 #[test]
-fn functions_that_would_take_the_compiler_long_stay_interpreted() {
+fn modules_that_would_take_the_compiler_long_stay_interpreted() {
     let small = module(&modules::method(""));
     cls_wasm_1::compile(&small).unwrap();
     assert!(small.is_compiled());
@@ -116,7 +116,11 @@ fn functions_that_would_take_the_compiler_long_stay_interpreted() {
         "(func (export \"run\") (result i32) (local {}) {locals} i32.const 0)",
         "i32 ".repeat(3_000)
     ));
-    for wasm in [long, locals] {
+    let large = modules::module(&format!(
+        "(memory (export \"memory\") 20) (data (i32.const 0) \"{}\") (func (export \"run\") (result i32) i32.const 0)",
+        "x".repeat(1 << 20)
+    ));
+    for wasm in [long, locals, large] {
         let module = module(&wasm);
         assert_eq!(cls_wasm_1::compile(&module).unwrap_err().kind(), ErrorKind::LimitExceeded);
         assert!(!module.is_compiled());

@@ -27,7 +27,7 @@ static int64_t words(void) {
             return len < 0 ? len : count;
         for (int64_t i = 0; i < len; i++) {
             char c = buffer[i];
-            int is_space = c == ' ' || (c >= '\t' && c <= '\r');
+            int is_space = c == ' ' || c == '\t' || c == '\n' || c == '\f' || c == '\r';
             count += !is_space && !in_word;
             in_word = !is_space;
         }

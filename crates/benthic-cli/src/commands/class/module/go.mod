@@ -1,0 +1,3 @@
+module class
+
+go 1.24
