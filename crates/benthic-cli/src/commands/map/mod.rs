@@ -114,7 +114,7 @@ pub async fn run(args: MapArgs, session: &Session) -> Outcome {
         failures: Failures::default(),
         failed_here: BTreeSet::new(),
     };
-    run.to_end().await
+    run.complete().await
 }
 
 fn parse_pool(text: &str) -> Result<PoolAddress> {
@@ -185,7 +185,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    async fn to_end(mut self) -> Outcome {
+    async fn complete(mut self) -> Outcome {
         self.progress.advance(self.state.objects);
         let ended = match self.run_pages().await {
             Ok(()) => self.finish(),
