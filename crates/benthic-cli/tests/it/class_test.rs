@@ -185,7 +185,7 @@ fn a_failed_case_says_where_the_call_ended() {
     let code =
         code.replace("let words = data", "assert!(data.len() < 10, \"too long\");\n    let words = data");
     fs::write(home.path("words/src/lib.rs"), code).unwrap();
-    shows(&["class", "test", "words"], &["trapped: ", "; in words::"]);
+    shows(&["class", "test", "words"], &["panicked: ", "; in words::"]);
 }
 
 #[test]

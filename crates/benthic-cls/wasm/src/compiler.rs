@@ -65,16 +65,18 @@ static ENGINE: LazyLock<Result<Engine, String>> = LazyLock::new(|| {
 /// The data of a store.
 struct Data {
     host: Host,
-    growth: Growth,
+    limiter: Limiter,
 }
 
-impl ResourceLimiter for Data {
+struct Limiter(Growth);
+
+impl ResourceLimiter for Limiter {
     fn memory_growing(&mut self, _: usize, len_bytes: usize, _: Option<usize>) -> Result<bool, Error> {
-        Ok(self.growth.allows_memory(len_bytes))
+        Ok(self.0.allows_memory(len_bytes))
     }
 
     fn table_growing(&mut self, _: usize, entries: usize, _: Option<usize>) -> Result<bool, Error> {
-        Ok(self.growth.allows_table(entries))
+        Ok(self.0.allows_table(entries))
     }
 }
 
@@ -192,9 +194,9 @@ impl Code for Compiled {
     ) -> (BenthicResult<Vec<u8>>, GuestCost) {
         lend(context, |context| {
             let engine = self.instance.module().engine();
-            let data = Data { host: Host::new(context, call), growth: Growth::new(limits) };
+            let data = Data { host: Host::new(context, call), limiter: Limiter(Growth::new(limits)) };
             let mut store = Store::new(engine, data);
-            store.limiter(|data| data);
+            store.limiter(|data| &mut data.limiter);
             store.set_epoch_deadline(1);
             store.epoch_deadline_callback(|mut store| match store.data_mut().host.is_late() {
                 true => Err(Error::msg("the deadline has passed")),
@@ -210,14 +212,14 @@ impl Code for Compiled {
                     match error.downcast_ref::<Trap>() {
                         Some(Trap::OutOfFuel) => Ended::OutOfFuel,
                         Some(Trap::StackOverflow) => Ended::OutOfStack,
-                        _ if store.data().growth.is_refused() => Ended::OutOfMemory,
+                        _ if store.data().limiter.0.is_refused() => Ended::OutOfMemory,
                         Some(trap) => Ended::Trapped(trap.to_string()),
                         None => Ended::Trapped(error.root_cause().to_string()),
                     }
                 }
             };
             let fuel = limits.fuel - store.get_fuel().unwrap_or_default();
-            let Data { host, growth } = store.into_data();
+            let Data { host, limiter: Limiter(growth) } = store.into_data();
             let (context, outcome) = host.finish(ended);
             let outcome = outcome.map_err(|error| with_functions(error, &self.wasm, &functions));
             (context, (outcome, GuestCost { fuel, memory_bytes: growth.memory_bytes() }))

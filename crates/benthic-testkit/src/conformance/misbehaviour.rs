@@ -79,7 +79,7 @@ pub(super) async fn a_method_explains_its_failure_to_the_caller(case: &Case<'_>)
             ErrorKind::ClassFailed,
             "the method called read after it changed".to_owned(),
         ),
-        ("spin", "", ErrorKind::LimitExceeded, "the method ran longer than its deadline".to_owned()),
+        ("spin", "", ErrorKind::LimitExceeded, "give it less to do in one call".to_owned()),
         ("hoard", "", ErrorKind::LimitExceeded, "the method needs more memory than its limit".to_owned()),
     ] {
         let write = WriteOp::new().exec("hello", method, input.to_owned()).append("x");

@@ -168,6 +168,8 @@ fn endless() -> Vec<Case> {
         of("endless loop of fills", "(memory.fill (i32.const 0) (i32.const 1) (i32.const 65536))"),
         of("endless loop of copies", "(memory.copy (i32.const 1) (i32.const 0) (i32.const 65535))"),
         of("endless loop of memory.grow", "(drop (memory.grow (i32.const 0)))"),
+        of("endless loop of memory.grow that succeeds and fails", "(drop (memory.grow (i32.const 1)))"),
+        of("endless loop of memory.grow beyond any limit", "(drop (memory.grow (i32.const -1)))"),
         reading(
             "endless loop of large fills",
             module(&format!(
