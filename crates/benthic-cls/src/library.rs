@@ -65,6 +65,25 @@ struct Entry {
     count: CallCounter,
 }
 
+/// The method that a failure names: of the library, or of the guest that it ran.
+struct Callee {
+    class: String,
+    /// The version of a guest.
+    version: Option<String>,
+    method: String,
+}
+
+impl Callee {
+    fn of(entry: &Entry, guest: Option<GuestMethod>) -> Callee {
+        match guest {
+            Some(GuestMethod { class, version, method }) => Callee { class, version: Some(version), method },
+            None => {
+                Callee { class: entry.class.clone(), version: None, method: entry.method.name.to_owned() }
+            }
+        }
+    }
+}
+
 /// Registers a library with the OSD of this process; [`export!`](crate::export) calls it. On a
 /// failure it writes the cause to the OSD's log, and the library has no methods.
 pub fn start(name: &str, classes: fn() -> ClassRegistry) {
@@ -124,7 +143,16 @@ impl Answer for Calls {
         if let Some((method, cost)) = &guest {
             library.guests.add(method.clone(), &outcome, time.elapsed(), *cost);
         }
-        outcome.map_err(|error| library.fail(entry, guest.map(|(method, _)| method), object.sender(), &error))
+        outcome.map_err(|error| {
+            let callee = Callee::of(entry, guest.map(|(method, _)| method));
+            // The message may quote data, so it must not reach the log.
+            let row = error.kind().row();
+            let (library_name, Callee { class, method, .. }) = (&library.name, &callee);
+            let line =
+                format!("{library_name} {class}.{method}: failed kind={} errno={}", row.name, row.errno);
+            ffi::log(LOG_LEVEL_FAILURE, &line);
+            library.fail(callee, object.sender(), &error)
+        })
     }
 }
 
@@ -168,15 +196,8 @@ impl Library {
     }
 
     /// Records a failed call, and reports it to the caller.
-    fn fail(&self, entry: &Entry, guest: Option<GuestMethod>, client: String, error: &Error) -> Failed {
+    fn fail(&self, Callee { class, version, method }: Callee, client: String, error: &Error) -> Failed {
         let row = error.kind().row();
-        let (class, version, method) = match guest {
-            Some(GuestMethod { class, version, method }) => (class, Some(version), method),
-            None => (entry.class.clone(), None, entry.method.name.to_owned()),
-        };
-        // The message may quote data, so it must not reach the log.
-        let line = format!("{} {class}.{method}: failed kind={} errno={}", self.name, row.name, row.errno);
-        ffi::log(LOG_LEVEL_FAILURE, &line);
         self.failures.add(CallFailure {
             unix_ms: self.clock.unix_ns() / 1_000_000,
             class,

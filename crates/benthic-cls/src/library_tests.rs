@@ -1,4 +1,4 @@
-use super::{BUILT_IN, Library, method_limits, osd_flags};
+use super::{BUILT_IN, Callee, Library, method_limits, osd_flags};
 use benthic_core::{
     Class, ClassRegistry, Error, ErrorKind, FailureReport, GuestMethod, LibraryCalls, LibraryFailures,
     LibraryInfo, ManualClock, Method, MethodFlags, MethodResult, Result, SystemClock, limits,
@@ -136,7 +136,7 @@ fn flags_are_translated_to_those_of_the_osd() {
 fn a_failure_is_reported_to_the_caller_and_recorded_without_its_values() {
     let library = library();
     let error = Error::new(ErrorKind::Conflict, "the sum differs").with("stored", "secret");
-    let failed = library.fail(&library.methods[1], None, "client.4123".to_owned(), &error);
+    let failed = library.fail(Callee::of(&library.methods[1], None), "client.4123".to_owned(), &error);
     assert_eq!(failed.errno.0, ErrorKind::Conflict.row().errno);
     let report: FailureReport = serde_json::from_slice(&failed.output).unwrap();
     assert_eq!(report.format, FailureReport::FORMAT);
@@ -159,7 +159,7 @@ fn a_failure_of_a_guest_has_the_guests_name() {
     let guest =
         GuestMethod { class: "words".to_owned(), version: "ab".to_owned(), method: "count".to_owned() };
     let error = Error::new(ErrorKind::ClassFailed, "it trapped");
-    library.fail(&library.methods[0], Some(guest), "client.1".to_owned(), &error);
+    library.fail(Callee::of(&library.methods[0], Some(guest)), "client.1".to_owned(), &error);
     let failure = library.failures().failures.remove(0);
     assert_eq!(
         (&failure.class[..], failure.version.as_deref(), &failure.method[..]),

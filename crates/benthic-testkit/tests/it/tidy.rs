@@ -21,6 +21,7 @@ const CRATES: [(&str, &[&str]); 22] = [
     ("benthic-cls-table", &["benthic-core", "benthic-fragment", "benthic-cls"]),
     ("benthic-cls-wasm", &["benthic-core", "benthic-wasm", "benthic-cls"]),
     ("benthic-wasm", &["benthic-core"]),
+    ("benthic-wasm-test-classes", &["benthic-core", "benthic-classes"]),
     (
         "benthic-program",
         &[
