@@ -4,6 +4,7 @@
 
 mod behaviour;
 mod conformance;
+mod corpus;
 mod deploy;
 mod modules;
 mod native;
