@@ -7,7 +7,7 @@ mod places;
 
 use benthic_program::output::Output;
 use benthic_program::session::Session;
-use benthic_program::{refuse, run_to_end, store, with_usage};
+use benthic_program::{refuse, run_to_end, with_usage};
 use clap::FromArgMatches;
 use std::process::ExitCode;
 
@@ -21,6 +21,6 @@ fn main() -> ExitCode {
             return refuse(&error);
         }
     };
-    let session = Session::new(cli.global.store, Output::new(cli.global.json), store::classes());
+    let session = Session::new(cli.global.store, Output::new(cli.global.json), benthic_classes::registry());
     run_to_end(session, cli.global.verbose, async |session| commands::run(cli.command, session).await)
 }

@@ -21,7 +21,7 @@ const LOG_LEVEL_DEBUG: i32 = 20;
 /// The type of a client in Ceph's messages.
 const SENDER_CLIENT: u8 = 8;
 
-/// The method that accesses an object, and the place for its log messages.
+/// Names the running method in log lines, and keeps its messages.
 pub struct Caller<'a> {
     pub library: &'a str,
     pub class: &'a str,
@@ -33,9 +33,9 @@ pub struct Caller<'a> {
 pub struct OsdObject<'a> {
     context: Context<'a>,
     caller: Caller<'a>,
-    /// The method of a guest that the method runs.
+    /// The guest method that runs.
     guest: Option<GuestMethod>,
-    /// What the guest used.
+    /// The guest's fuel and memory.
     cost: GuestCost,
     /// Whether the object existed before the operation; `None` until it is known.
     existed: Option<bool>,

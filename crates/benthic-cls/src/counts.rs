@@ -1,7 +1,7 @@
 //! Counts the calls, failures and total run time of methods: those of the library, and those of the
 //! guests that they run.
 
-use benthic_core::{ClassCalls, Clock, ErrorKind, GuestCost, GuestMethod, MethodCalls, Result, Stopwatch};
+use benthic_core::{ClassCalls, ErrorKind, GuestCost, GuestMethod, MethodCalls, Result};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -20,22 +20,12 @@ pub struct CallCounter {
     busy_ns: AtomicU64,
 }
 
-/// A call in progress. It is counted when it ends, and as a fault unless it returns; so a panic counts.
-struct CallInProgress<'a> {
-    count: &'a CallCounter,
-    time: Stopwatch<'a>,
-    has_failed: bool,
-    is_fault: bool,
-}
-
 impl CallCounter {
-    pub fn measure<T>(&self, clock: &dyn Clock, call: impl FnOnce() -> Result<T>) -> Result<T> {
-        let time = Stopwatch::start(clock);
-        let mut running = CallInProgress { count: self, time, has_failed: true, is_fault: true };
-        let outcome = call();
-        running.has_failed = outcome.is_err();
-        running.is_fault = is_fault(&outcome);
-        outcome
+    pub fn add<T>(&self, outcome: &Result<T>, busy: Duration) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.failures.fetch_add(u64::from(outcome.is_err()), Ordering::Relaxed);
+        self.faults.fetch_add(u64::from(is_fault(outcome)), Ordering::Relaxed);
+        self.busy_ns.fetch_add(in_ns(busy), Ordering::Relaxed);
     }
 
     /// The current counts. A call that ends during the read may be in only some of them.
@@ -52,15 +42,6 @@ impl CallCounter {
     }
 }
 
-impl Drop for CallInProgress<'_> {
-    fn drop(&mut self) {
-        self.count.calls.fetch_add(1, Ordering::Relaxed);
-        self.count.failures.fetch_add(u64::from(self.has_failed), Ordering::Relaxed);
-        self.count.faults.fetch_add(u64::from(self.is_fault), Ordering::Relaxed);
-        self.count.busy_ns.fetch_add(in_ns(self.time.elapsed()), Ordering::Relaxed);
-    }
-}
-
 fn is_fault<T>(outcome: &Result<T>) -> bool {
     outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::ClassFailed)
 }
@@ -69,15 +50,15 @@ fn in_ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The call counters of the guests' methods that ran last. A method that has to make room for another
-/// starts at 0 when it is called again.
+/// The call counters of the most recently called guest methods. The counters of an evicted method restart
+/// at 0.
 #[derive(Default)]
 pub struct GuestCounters(Mutex<Guests>);
 
 #[derive(Default)]
 struct Guests {
     counts: HashMap<GuestMethod, GuestCount>,
-    /// The number of calls, which orders them.
+    /// A logical clock for the eviction.
     calls: u64,
 }
 
@@ -89,7 +70,7 @@ struct GuestCount {
     busy_ns: u64,
     fuel: u64,
     memory_bytes_max: u64,
-    /// The number of the last call among all calls.
+    /// The value of the clock at the last call.
     last_call: u64,
 }
 

@@ -65,7 +65,7 @@ struct Entry {
     count: CallCounter,
 }
 
-/// The method that a failure names: of the library, or of the guest that it ran.
+/// The name under which a failure is recorded: that of the guest's method if one ran.
 struct Callee {
     class: String,
     /// The version of a guest.
@@ -137,11 +137,12 @@ impl Answer for Calls {
         let entry = library.methods.get(index - BUILT_IN.len()).ok_or_else(broken)?;
         let mut object = OsdObject::new(context, library.caller(entry));
         let time = Stopwatch::start(&library.clock);
-        let call = || call_method(entry.method, &mut object, &library.clock, library.limits, input);
-        let outcome = entry.count.measure(&library.clock, call);
+        let outcome = call_method(entry.method, &mut object, &library.clock, library.limits, input);
         let guest = object.take_guest();
-        if let Some((method, cost)) = &guest {
-            library.guests.add(method.clone(), &outcome, time.elapsed(), *cost);
+        // A call counts once: under the name of the guest, if one ran.
+        match &guest {
+            Some((method, cost)) => library.guests.add(method.clone(), &outcome, time.elapsed(), *cost),
+            None => entry.count.add(&outcome, time.elapsed()),
         }
         outcome.map_err(|error| {
             let callee = Callee::of(entry, guest.map(|(method, _)| method));

@@ -160,7 +160,7 @@ pub struct MethodCalls {
     /// Number of runs that returned an error of any kind. A lock held by another client also
     /// counts.
     pub failures: u64,
-    /// Number of runs that failed with `ClassFailed`: a panic, a trap, or an undeclared access.
+    /// Number of runs that failed with `ClassFailed`, such as a panic, a trap, or an undeclared access.
     #[serde(default)]
     pub faults: u64,
     /// Total run time, including reads of the object. It is the time for which a thread of the OSD

@@ -36,7 +36,7 @@ impl OpenStore {
         let module = Module::new(&wasm)?;
         let writing = module.manifest().methods.iter().find(|method| method.writes);
         if let Some(method) = writing.filter(|_| !deployment.may_write) {
-            let message = "the method writes; `--allow write` deploys the class all the same";
+            let message = "the method writes; `--allow write` deploys such a class";
             return Err(Error::new(ErrorKind::PermissionDenied, message).with("method", &method.name));
         }
         let name = &module.manifest().class;
@@ -73,7 +73,7 @@ fn limits(deployment: &Deployment) -> Result<Limits> {
         memory_bytes: deployment.memory_bytes.unwrap_or(default.memory_bytes),
     };
     if limits.clamped() != limits {
-        let message = "a limit of the class is larger than the engine allows";
+        let message = "the fuel or the memory of a call is larger than the engine allows";
         return Err(Error::new(ErrorKind::InvalidArgument, message)
             .with("fuel_max", Limits::MAX.fuel)
             .with("memory_bytes_max", Limits::MAX.memory_bytes));

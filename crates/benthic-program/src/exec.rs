@@ -152,7 +152,7 @@ impl PreparedCall {
     ///
     /// # Errors
     /// `Unsupported` for a native class, or if the module has no such method; `InvalidArgument` if the
-    /// method writes; those of the pool.
+    /// method does not merge results; those of the pool.
     pub async fn reducer(&mut self, pool: &dyn Pool, method: &str) -> Result<Reducer> {
         let Some(module) = &mut self.module else {
             let message = "only a WebAssembly class has a method that merges results";

@@ -34,9 +34,9 @@ pub struct Reducer {
 impl Reducer {
     pub(crate) async fn new(wasm: Bytes, limits: Limits, method: &str) -> Result<Reducer> {
         let module = Module::new(&wasm)?;
-        if module.manifest().method(method)?.writes {
+        if !module.manifest().method(method)?.merges {
             let message =
-                "a method that writes cannot merge results, because it returns nothing; name one that reads";
+                "the method does not merge results; a method that does has `\"merges\": true` in class.json";
             return Err(Error::new(ErrorKind::InvalidArgument, message).with("method", method));
         }
         let store = MemStore::new(Options::default().with_classes(ClassRegistry::new().with(Wasm::new())));

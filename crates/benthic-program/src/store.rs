@@ -4,6 +4,7 @@ use crate::uri::StoreUri;
 use benthic_core::{ClassRegistry, Error, ErrorKind, Result, Store, Wait};
 use benthic_embedded::{EmbeddedStore, MemStore, Options, SalvageReport};
 use benthic_rados::RadosStore;
+use benthic_wasm::Wasm;
 use std::path::PathBuf;
 use std::sync::Arc;
 use strsim::levenshtein;
@@ -33,20 +34,15 @@ impl OpenStore {
     }
 }
 
-/// The classes that an embedded engine runs: the built-in ones, and the one that runs modules.
-pub fn classes() -> ClassRegistry {
-    benthic_classes::registry().with(benthic_wasm::Wasm::new())
-}
-
 /// Opens the store with this URI. With `create`, it creates a store in a directory that has none.
-/// `classes` run in this process. A cluster runs its own class libraries, one of which has the
-/// built-in classes.
+/// `classes` and WebAssembly modules run in this process. A cluster runs its own class libraries, one
+/// of which has the built-in classes.
 ///
 /// # Errors
 /// `InvalidArgument` for an invalid URI; `NotFound` if the store does not exist; those of the
 /// engines.
 pub async fn open(uri: &str, create: bool, classes: ClassRegistry) -> Result<OpenStore> {
-    let options = |classes| Options::default().with_classes(classes);
+    let options = |classes: ClassRegistry| Options::default().with_classes(classes.with(Wasm::new()));
     match uri.parse()? {
         StoreUri::Mem => {
             Ok(OpenStore { store: MemStore::new(options(classes)), embedded: None, rados: None })

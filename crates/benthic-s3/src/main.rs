@@ -36,8 +36,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return refuse(&with_usage(error, Cli::command())),
     };
-    let session =
-        Session::new(cli.global.store, Output::new(cli.global.json), benthic_program::store::classes());
+    let session = Session::new(cli.global.store, Output::new(cli.global.json), benthic_classes::registry());
     run_to_end(session, cli.global.verbose, async |session| match cli.command {
         Command::S3(args) => commands::run(args, session).await,
     })

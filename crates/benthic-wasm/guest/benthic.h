@@ -1,4 +1,4 @@
-/* Benthic's functions for a class in C or C++. `benthic class new --lang c` copies this file into a project.
+/* Benthic's functions for a class in C or C++. `benthic class new --lang c` or `cpp` copies this file into a project.
  *
  * BENTHIC_METHOD(count) { ... } defines a method, which class.json describes. It returns 0, or the errno
  * of an error: 2 not found, 5 class failed, 16 busy, 17 already exists, 22 invalid argument, 27 limit

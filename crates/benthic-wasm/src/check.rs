@@ -12,7 +12,8 @@ use wasmparser::{
 const TYPES_MAX: u32 = 10_000;
 const PARAMETERS_MAX: usize = 32;
 const FUNCTIONS_MAX: u32 = 10_000;
-/// Limit of the functions in relation to their code.
+/// From this size of the code on, functions must have this many bytes on average.
+const CODE_BYTES_CHECKED_MIN: u32 = 1_000;
 const FUNCTION_BYTES_MIN: u32 = 40;
 const GLOBALS_MAX: u32 = 1_000;
 const EXPORTS_MAX: u32 = 1_000;
@@ -53,7 +54,7 @@ fn find_excess(wasm: &[u8]) -> Result<Option<&'static str>, BinaryReaderError> {
                 return Ok(Some("the module has too many functions"));
             }
             Payload::CodeSectionStart { count, size, .. }
-                if size >= 25 * FUNCTION_BYTES_MIN && size / FUNCTION_BYTES_MIN < count =>
+                if size >= CODE_BYTES_CHECKED_MIN && size / FUNCTION_BYTES_MIN < count =>
             {
                 return Ok(Some("the module has too many functions for its size"));
             }

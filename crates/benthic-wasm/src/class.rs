@@ -178,7 +178,7 @@ fn run(context: &mut MethodContext<'_>, input: &[u8], writes: bool) -> Result<Ve
     let (ended, cost) = module.run(context, &call.method, call.input, call.limits.within(rights.limits));
     context.count_guest(cost);
     quotas.spend(cost.fuel, self::now_ms(context));
-    ended.map_err(|error| error.with("class", &module.manifest().class))
+    ended.map_err(|error| error.with("class", &module.manifest().class).with("method", &call.method))
 }
 
 fn now_ms(context: &MethodContext<'_>) -> u64 {

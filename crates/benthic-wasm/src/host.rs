@@ -157,7 +157,7 @@ impl Host {
         trap(message)
     }
 
-    /// Keeps the reason for the trap with which a module ends itself.
+    /// Stores the error of `proc_exit`.
     pub(crate) fn exited(&mut self, status: u32, why: Option<String>) {
         let message = why.map_or("the method exited".to_owned(), |why| format!("the method exited: {why}"));
         self.fault = Some(Error::new(ErrorKind::ClassFailed, message).with("status", status));

@@ -14,7 +14,7 @@ use wasmi::{
 use wasmi_core::LimiterError;
 
 const PAGE_BYTES: u64 = 64 * 1024;
-/// Fuel between two checks of the deadline: 3 ms, or at most 0.5 s if every instruction waits for memory.
+/// Fuel between two checks of the deadline: about 5 ms, or at most 0.5 s if every instruction waits for memory.
 const SLICE_FUEL: u64 = 1_000_000;
 /// Limits of the interpreter's stack.
 const RECURSION_MAX: usize = 10_000;

@@ -18,7 +18,7 @@
 //! - A module may import a deterministic subset of WASI ([`wasi`]), because Go cannot do without it.
 //!
 //! Rejected: the component model, because few languages produce components; all of WASI, because a method
-//! has no files and no clock.
+//! has no files and no real clock.
 
 mod call;
 mod check;

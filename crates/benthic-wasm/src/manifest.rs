@@ -34,6 +34,9 @@ pub struct MethodManifest {
     pub reads: bool,
     #[serde(default)]
     pub writes: bool,
+    /// The method merges a list of results into one: see `benthic map`.
+    #[serde(default)]
+    pub merges: bool,
     /// The attribute that holds the result of a method that writes.
     #[serde(default)]
     pub result_xattr: Option<String>,
@@ -84,6 +87,9 @@ impl Manifest {
             }
             if !method.reads && !method.writes {
                 return refused("a method must read or write; set \"reads\" or \"writes\" in the manifest");
+            }
+            if method.merges && method.writes {
+                return refused("a method that merges results returns one, so it cannot write");
             }
             if method.result_xattr.is_some() && !method.writes {
                 return refused("only a method that writes has a result in an attribute");

@@ -155,7 +155,7 @@ impl Module {
     }
 
     /// Runs a method beside an object. Returns its outcome, with the errors of [`exec`](crate::exec), and
-    /// what it used.
+    /// its fuel and peak memory.
     pub fn run(
         &self,
         context: &mut MethodContext<'_>,

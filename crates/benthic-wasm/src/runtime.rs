@@ -19,7 +19,7 @@ pub const INITIALIZE: &str = "_initialize";
 /// A module, translated by a runtime.
 pub trait Code: Send + Sync {
     /// Runs the exported function of this name in a new instance. Returns its outcome, with the errors of
-    /// [`exec`](crate::exec), and what it used.
+    /// [`exec`](crate::exec), and its fuel and peak memory.
     fn run(
         &self,
         context: &mut MethodContext<'_>,
@@ -57,7 +57,7 @@ impl Growth {
         entries <= TABLE_ENTRIES_MAX
     }
 
-    /// Whether a trap is likely to be the answer to a refusal.
+    /// Whether a request for memory was refused. A trap afterwards is reported as `LimitExceeded`.
     pub fn is_refused(&self) -> bool {
         self.is_refused
     }

@@ -35,7 +35,7 @@ const LIST_ITEMS_MAX: u32 = 1_024;
 const WRITE_BYTES_MAX: u32 = 64 * 1024;
 const CLOCK_STEP_NS: u64 = 1_000;
 
-/// What a call keeps for WASI.
+/// The WASI state of one call.
 #[derive(Default)]
 pub struct State {
     now_ns: u64,
@@ -130,7 +130,7 @@ impl Host {
         None
     }
 
-    /// Reports an event for each subscription, as if all the time that they wait for had passed.
+    /// Reports an event for each subscription. Advances the clock instead of sleeping.
     pub fn wasi_poll(
         &mut self,
         memory: &mut [u8],

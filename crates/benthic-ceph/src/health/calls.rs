@@ -26,7 +26,10 @@ const NAME_BYTES_MAX: usize = 256;
 pub static METRICS: [Metric; 6] = [
     counter("benthic_class_calls_total", "Calls of a class method in all OSDs since the exporter started"),
     counter("benthic_class_failures_total", "Calls that returned an error, including refusals"),
-    counter("benthic_class_faults_total", "Calls that panicked, trapped or broke the rules for methods"),
+    counter(
+        "benthic_class_faults_total",
+        "Calls that failed with class_failed: panics, traps, undeclared accesses",
+    ),
     counter("benthic_class_busy_seconds_total", "Time that OSD threads spent in the method"),
     counter("benthic_class_fuel_total", "Fuel that WebAssembly methods used, about one unit per instruction"),
     metric("benthic_class_counting_osds", "OSDs that reported their counters at the last poll"),

@@ -68,7 +68,7 @@ BENTHIC_METHOD(trap) { __builtin_trap(); }
 const MANIFEST: &str = r#"{ "class": "tally", "version": 1, "methods": [
     { "method": "value", "reads": true }, { "method": "slow", "reads": true },
     { "method": "keep", "reads": true, "writes": true },
-    { "method": "sum", "reads": true }, { "method": "trap", "reads": true } ] }"#;
+    { "method": "sum", "reads": true, "merges": true }, { "method": "trap", "reads": true, "merges": true } ] }"#;
 
 const MODULE: &str = "tally/tally.wasm";
 const OBJECTS: u64 = 600;

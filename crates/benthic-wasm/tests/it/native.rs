@@ -73,6 +73,7 @@ fn manifest(info: &ClassInfo) -> Manifest {
         name: method.name.clone(),
         reads: method.reads,
         writes: method.writes,
+        merges: false,
         result_xattr: method.result_xattr.clone(),
         summary: method.summary.clone(),
         input: method.input.clone(),

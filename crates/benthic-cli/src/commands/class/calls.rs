@@ -14,9 +14,10 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Args)]
 #[command(
     after_help = "Each line has the method, the version of a WebAssembly class, and the sums over all OSDs since each loaded \
-    the library: calls, failures, those failures that are faults (a panic, a trap, or an access that the class does not \
+    the library (for WebAssembly, of the 1,024 most recently called methods): calls, failures, those failures that are faults (a panic, a trap, or an access that the class does not \
     declare), the time that threads of the OSDs spent in the method, and for WebAssembly methods the fuel (about one unit \
-    per instruction) and the largest memory of a call. Methods without calls are not listed. `benthic exporter` exports the same numbers.\n\n\
+    per instruction) and the largest memory of a call. Methods without calls are not listed. A call of a WebAssembly class counts \
+    under its name only. `benthic exporter` exports the sums over all versions.\n\n\
     Examples:\n  benthic class calls\n  benthic class calls wordcount"
 )]
 pub struct CallsArgs {

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 #[derive(Args)]
 #[command(
     after_help = "Each line has the time, the OSD, the method, the client, and either the error kind and message of a failure, \
-    or a message that the method wrote to the log, with its level. Equal failures share a line with the time of the \
-    latest, which counts them. Each OSD keeps its last 128 failures and 256 messages for each library until it restarts. \
+    or a message that the method wrote to the log, with its level. Equal failures share one line with their \
+    number and the latest time. Each OSD keeps its last 128 failures and 256 messages for each library until it restarts. \
     The command asks for Benthic's own libraries, and for those in the OSDs' osd_class_dir if that directory is on this \
     machine; --library names others.\n\n\
     Examples:\n  benthic class log\n  benthic class log wordcount\n  benthic class log --library mydigest_2"

@@ -45,7 +45,7 @@ pub enum ClassCommand {
     },
     /// List the recent failures and log messages of methods in the OSDs of a Ceph cluster
     Log(log::LogArgs),
-    /// Count the calls of methods in the OSDs of a Ceph cluster
+    /// Show the call counters of methods in the OSDs of a Ceph cluster
     Calls(calls::CallsArgs),
     /// Create a project for a new class
     New(new::NewArgs),

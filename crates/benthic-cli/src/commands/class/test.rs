@@ -28,7 +28,7 @@ const ERROR_CHARS_MAX: usize = 1_000;
 #[derive(Args)]
 #[command(
     after_help = "The cases are in cases.json, in the class's directory; docs/guide/classes.md describes them. A directory \
-    is built first, a file is run as it is. The command needs no store. If a case fails, the status is 1.\n\n\
+    is built first, and a .wasm file is not. The command needs no store. If a case fails, the exit status is 1.\n\n\
     Examples:\n  benthic class test wordcount\n  benthic class test --filter empty --profile\n  \
     benthic class test wordcount.wasm --cases more.json"
 )]
@@ -94,6 +94,14 @@ pub async fn run(args: TestArgs, session: &Session) -> Outcome {
 /// The module, the path of the file with cases, and the cases.
 fn load(class: &Path, file: Option<PathBuf>) -> Result<(Bytes, PathBuf, Vec<Case>)> {
     let is_dir = class.is_dir();
+    if !class.exists() {
+        let message = "there is no such directory or module";
+        return Err(Error::new(ErrorKind::NotFound, message).with("path", class.display()));
+    }
+    if is_dir && !class.join("class.json").exists() && !class.join("Cargo.toml").exists() {
+        let message = "there is no class here; `benthic class new NAME --lang rust` creates one";
+        return Err(Error::new(ErrorKind::NotFound, message).with("dir", class.display()));
+    }
     if is_dir && !class.join("class.json").exists() && class.join("Cargo.toml").exists() {
         let message = "this is a native class; its tests are in Rust, and `cargo test` there runs them";
         return Err(Error::new(ErrorKind::Unsupported, message).with("dir", class.display()));

@@ -45,9 +45,10 @@ const BUSY_PAUSE_MAX: Duration = Duration::from_millis(3_200);
 
 #[derive(Args)]
 #[command(
-    after_help = "The class is a deployed WebAssembly class, or a file (--code). The method may only read. The method of \
+    after_help = "The class is a deployed WebAssembly class, or a file (--code). The method must not write. The method of \
     --reduce runs in this process. Its input is a list of results, its output is one result, and the order of \
-    the results is unspecified, so it must be associative and commutative.\n\n\
+    the results is unspecified, so it must be associative and commutative (docs/guide/classes.md, \"More than \
+    one object\").\n\n\
     Each object counts once. Busy objects and those without an answer are called again. Objects that fail are \
     listed at the end, the result is that of the others, and the exit status is 1.\n\n\
     With --resume, an interrupted run continues when the command is repeated. It tries failed objects again. \
@@ -338,7 +339,8 @@ impl Run<'_> {
         self.state.failed.extend(failed);
         self.save()?;
         if self.state.failed.len() > FAILED_MAX {
-            let message = "stopped, because too many objects failed; remove the cause and repeat the command, or do it without --resume";
+            let message =
+                "too many objects failed; fix the cause and repeat the command, or run it without --resume";
             return Err(Error::new(ErrorKind::LimitExceeded, message).with("failed_max", FAILED_MAX).into());
         }
         Ok(())

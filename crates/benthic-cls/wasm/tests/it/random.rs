@@ -4,28 +4,17 @@
 use crate::{modules, open, suite};
 use arbitrary::Unstructured;
 use benthic_core::{ErrorKind, MethodLimits, ObjectId, Pool, ReadOutput};
+use benthic_testkit::random::Rng;
 use benthic_wasm::with_manifest;
 use bytes::Bytes;
 use futures::executor::block_on;
 use wasm_smith::Config;
 
-/// Modules of one run. The long run tries as many as the variable says, 1,000,000 by default.
+/// Modules of a run, and of a long run (`make test-long`).
 const MODULES: u64 = 300;
 const MODULES_LONG: u64 = 1_000_000;
 /// Bytes from which one module is generated.
 const SEED_BYTES: usize = 4 * 1024;
-
-/// A reproducible sequence of bytes (SplitMix64).
-fn seed(number: u64) -> Vec<u8> {
-    let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mut next = || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    };
-    (0..SEED_BYTES / 8).flat_map(|_| next().to_le_bytes()).collect()
-}
 
 /// What both runtimes accept, with all functions of the interface.
 fn config(seed: &mut Unstructured<'_>) -> arbitrary::Result<Config> {
@@ -56,7 +45,7 @@ fn config(seed: &mut Unstructured<'_>) -> arbitrary::Result<Config> {
 }
 
 fn module(number: u64) -> Option<Vec<u8>> {
-    let bytes = seed(number);
+    let bytes = Rng(number).bytes(SEED_BYTES);
     let mut seed = Unstructured::new(&bytes);
     let config = config(&mut seed).ok()?;
     Some(wasm_smith::Module::new(config, &mut seed).ok()?.to_bytes())
