@@ -1,7 +1,7 @@
 use super::{BUILT_IN, Callee, Library, method_limits, osd_flags};
 use benthic_core::{
     Class, ClassRegistry, Error, ErrorKind, FailureReport, GuestMethod, LibraryCalls, LibraryFailures,
-    LibraryInfo, ManualClock, Method, MethodFlags, MethodResult, Result, SystemClock, limits,
+    LibraryInfo, Method, MethodFlags, MethodResult, limits,
 };
 use std::time::Duration;
 

@@ -92,7 +92,7 @@ fn cases_compare_what_they_name() {
         case(
             "missing",
             json!({ "object": null, "method": "work" }),
-            &json!({ "error": "NotFound", "object": null })
+            &json!({ "error": "not_found", "object": null })
         ),
         case(
             "spoiled",

@@ -319,7 +319,7 @@ fn what_cannot_be_mapped_is_refused_with_the_next_step() {
         assert!(error.contains(text), "{args:?}: {error}");
     };
     fails(6, &["map", "p", "tally", "keep", "--reduce", "sum"], "`benthic exec --all` runs it");
-    fails(6, &["map", "p", "tally", "value", "--reduce", "keep"], "cannot merge results");
+    fails(6, &["map", "p", "tally", "value", "--reduce", "keep"], "does not merge results");
     fails(7, &["map", "p", "tally", "value", "--reduce", "total"], "no such method");
     fails(7, &["map", "p", "tally", "walue", "--reduce", "sum"], "no such method");
     fails(
