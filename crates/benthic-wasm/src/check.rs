@@ -23,15 +23,22 @@ const ELEMENTS_MAX: u64 = 100_000;
 const DATA_SEGMENTS_MAX: u32 = 100_000;
 /// A call sets all locals to zero, and costs fuel as if it did not.
 const LOCALS_MAX: u64 = 5_000;
+/// The interpreter needs memory for each open block while it translates.
+const NESTED_BLOCKS_MAX: u32 = 10_000;
+/// Fuel of a new instance for each data segment and each entry of a table, in addition to 1 for each byte of
+/// data.
+const SEGMENT_FUEL: u64 = 16;
 
-/// Checks the numbers of a module's parts. `table.grow` is refused: wasmi 2.0.0 does not resume it correctly when
-/// fuel runs out.
+/// Checks the numbers of a module's parts, and returns the fuel that a new instance costs. `table.grow` is
+/// refused: wasmi 2.0.0 does not resume it correctly when fuel runs out. A start section is refused, because
+/// wasmi cannot interrupt it.
 ///
 /// # Errors
 /// `InvalidArgument`.
-pub fn check(wasm: &[u8]) -> Result<()> {
-    match find_excess(wasm) {
-        Ok(None) => Ok(()),
+pub fn check(wasm: &[u8]) -> Result<u64> {
+    let mut instance_fuel = 0;
+    match find_excess(wasm, &mut instance_fuel) {
+        Ok(None) => Ok(instance_fuel),
         Ok(Some(message)) => Err(Error::new(ErrorKind::InvalidArgument, message)),
         Err(error) => {
             let message = format!("this is not a valid module: {error}");
@@ -40,7 +47,7 @@ pub fn check(wasm: &[u8]) -> Result<()> {
     }
 }
 
-fn find_excess(wasm: &[u8]) -> Result<Option<&'static str>, BinaryReaderError> {
+fn find_excess(wasm: &[u8], instance_fuel: &mut u64) -> Result<Option<&'static str>, BinaryReaderError> {
     let mut elements = 0;
     for payload in Parser::new(0).parse_all(wasm) {
         match payload? {
@@ -67,6 +74,16 @@ fn find_excess(wasm: &[u8]) -> Result<Option<&'static str>, BinaryReaderError> {
             Payload::DataSection(segments) if segments.count() > DATA_SEGMENTS_MAX => {
                 return Ok(Some("the module has too many data segments"));
             }
+            Payload::DataSection(segments) => {
+                for segment in segments {
+                    *instance_fuel += SEGMENT_FUEL + segment?.data.len() as u64;
+                }
+            }
+            Payload::StartSection { .. } => {
+                return Ok(Some(
+                    "the module has a start section; export the function as `_initialize` instead",
+                ));
+            }
             Payload::ExportSection(exports) if exports.count() > EXPORTS_MAX => {
                 return Ok(Some("the module has too many exports"));
             }
@@ -83,6 +100,7 @@ fn find_excess(wasm: &[u8]) -> Result<Option<&'static str>, BinaryReaderError> {
                 if elements > ELEMENTS_MAX {
                     return Ok(Some("the module has too many entries for its table"));
                 }
+                *instance_fuel += SEGMENT_FUEL * elements;
             }
             Payload::CodeSectionEntry(function) => {
                 let mut locals = 0;
@@ -92,9 +110,21 @@ fn find_excess(wasm: &[u8]) -> Result<Option<&'static str>, BinaryReaderError> {
                 if locals > LOCALS_MAX {
                     return Ok(Some("a function of the module has too many locals"));
                 }
+                let mut blocks = 0;
                 for operator in function.get_operators_reader()? {
-                    if let Operator::TableGrow { .. } = operator? {
-                        return Ok(Some("the module uses table.grow, which is not allowed"));
+                    match operator? {
+                        Operator::TableGrow { .. } => {
+                            return Ok(Some("the module uses table.grow, which is not allowed"));
+                        }
+                        Operator::Block { .. } | Operator::Loop { .. } | Operator::If { .. } => {
+                            blocks += 1;
+                            if blocks > NESTED_BLOCKS_MAX {
+                                return Ok(Some("a function of the module has too many nested blocks"));
+                            }
+                        }
+                        // The last one ends the function.
+                        Operator::End => blocks = blocks.saturating_sub(1),
+                        _ => {}
                     }
                 }
             }

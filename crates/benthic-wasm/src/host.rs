@@ -75,6 +75,9 @@ pub struct Host {
     /// The first use of a function that the manifest does not declare. It fails the call, even if the
     /// module ignores the error.
     undeclared: Option<&'static str>,
+    /// Fuel of the call that the runtime's store does not have yet.
+    pub(crate) reserve_fuel: u64,
+    is_out_of_fuel: bool,
     pub(crate) wasi: wasi::State,
 }
 
@@ -104,6 +107,8 @@ impl Host {
             moved_bytes: 0,
             fault: None,
             undeclared: None,
+            reserve_fuel: 0,
+            is_out_of_fuel: false,
             wasi: wasi::State::default(),
         }
     }
@@ -112,24 +117,25 @@ impl Host {
     pub fn finish(mut self, ended: Ended) -> (Borrowed, Result<Vec<u8>>) {
         self.wasi_finish();
         let output = std::mem::take(&mut self.output);
+        let ended = if self.is_out_of_fuel { Ended::OutOfFuel } else { ended };
         let outcome = match ended {
+            Ended::Returned(_) if self.is_late() => Err(self.fault.take().unwrap_or_else(out_of_fuel)),
             Ended::Returned(number) => match self.undeclared {
                 Some(what) => Err(undeclared(what)),
                 None if number == 0 => Ok(output),
                 None => Err(self.own_error(number)),
             },
-            Ended::OutOfFuel => Err(Error::new(
-                ErrorKind::LimitExceeded,
-                "the method needs more fuel than its limit; give it less to do in one call, or more fuel",
-            )),
+            Ended::OutOfFuel => Err(out_of_fuel()),
             Ended::OutOfStack => {
                 Err(Error::new(ErrorKind::ClassFailed, "the method's recursion is too deep"))
             }
-            Ended::OutOfMemory => Err(self.fault.take().unwrap_or_else(|| {
-                let message =
-                    "the method needs more memory than its limit; give it less to do in one call, or more memory";
-                Error::new(ErrorKind::LimitExceeded, message)
-            })),
+            Ended::OutOfMemory => {
+                let error = match self.message.take() {
+                    Some(message) => Error::new(ErrorKind::ClassFailed, message),
+                    None => out_of_memory(),
+                };
+                Err(self.fault.take().unwrap_or(error))
+            }
             Ended::Trapped(why) => {
                 let message = self.message.take().unwrap_or_else(|| format!("the method trapped: {why}"));
                 Err(self.fault.take().unwrap_or_else(|| Error::new(ErrorKind::ClassFailed, message)))
@@ -169,9 +175,21 @@ impl Host {
         self.fault.is_some()
     }
 
-    /// The fuel for what the host has done since the last call of this function.
-    pub fn take_cost(&mut self) -> u64 {
-        std::mem::take(&mut self.moved_bytes) + FUNCTION_FUEL
+    /// Takes the cost of the host's work since the last call of this function from the store's fuel, and then
+    /// from the reserve. Returns the fuel that the store keeps. `None` ends the call: it has used its fuel or
+    /// its time. The runtimes check neither between two calls of the host.
+    pub fn pay(&mut self, store_fuel: u64) -> Option<u64> {
+        let cost = std::mem::take(&mut self.moved_bytes) + FUNCTION_FUEL;
+        let from_reserve = cost.saturating_sub(store_fuel);
+        match self.reserve_fuel.checked_sub(from_reserve) {
+            Some(left) => self.reserve_fuel = left,
+            None => {
+                self.reserve_fuel = 0;
+                self.is_out_of_fuel = true;
+                return None;
+            }
+        }
+        if self.is_late() { None } else { Some(store_fuel.saturating_sub(cost)) }
     }
 
     /// A part of a module's memory; `None` if it is outside. Languages give an empty part any pointer.
@@ -433,6 +451,18 @@ fn entries_of(decoder: &mut Decoder<'_>) -> Decoded<BTreeMap<Bytes, Bytes>> {
     (0..count).map(|_| Ok((decoder.bytes()?, decoder.bytes()?))).collect()
 }
 
+/// The error of a call that needs more fuel than it has.
+pub(crate) fn out_of_fuel() -> Error {
+    let message = "the method needs more fuel than its limit; give it less to do in one call, or more fuel";
+    Error::new(ErrorKind::LimitExceeded, message)
+}
+
+fn out_of_memory() -> Error {
+    let message =
+        "the method needs more memory than its limit; give it less to do in one call, or more memory";
+    Error::new(ErrorKind::LimitExceeded, message)
+}
+
 /// Defines `link` for a runtime, which adds the functions of the interface to a linker. Both runtimes
 /// have the same types and methods for that. `$parts` is a function that returns the module's memory
 /// and the [`Host`]; `$error` makes the error of a trap.
@@ -507,15 +537,18 @@ macro_rules! add_functions {
                 $imports,
                 $name,
                 |mut caller: Caller<'_, Data> $(, $argument: $type)*| {
+                    let fuel = caller.get_fuel()?;
                     let ($memory, $host) = $parts(&mut caller)?;
                     let value = $body;
                     let Some(value) = value else {
                         return Err($host.fault("the module passed a pointer outside its memory, or took more than the last result has", $error));
                     };
-                    let cost = $host.take_cost();
-                    let fuel = caller.get_fuel()?.saturating_sub(cost);
-                    caller.set_fuel(fuel)?;
-                    Ok(value)
+                    let left = $host.pay(fuel);
+                    caller.set_fuel(left.unwrap_or(0))?;
+                    match left {
+                        Some(_) => Ok(value),
+                        None => Err($error("the call has used its fuel or its time")),
+                    }
                 },
             )?;
         )*

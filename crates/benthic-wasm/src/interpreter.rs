@@ -29,6 +29,7 @@ fn engine() -> Engine {
         .set_max_recursion_depth(RECURSION_MAX)
         .set_max_stack_height(STACK_BYTES_MAX)
         .wasm_multi_memory(false)
+        .wasm_multi_value(false)
         .wasm_tail_call(false)
         .wasm_extended_const(false)
         .wasm_custom_page_sizes(false)
@@ -44,8 +45,13 @@ pub struct Data {
 }
 
 impl ResourceLimiter for Growth {
-    fn memory_growing(&mut self, _: usize, len_bytes: usize, _: Option<usize>) -> Result<bool, LimiterError> {
-        Ok(self.allows_memory(len_bytes))
+    fn memory_growing(
+        &mut self,
+        _: usize,
+        len_bytes: usize,
+        max: Option<usize>,
+    ) -> Result<bool, LimiterError> {
+        Ok(self.allows_memory(len_bytes, max))
     }
 
     fn table_growing(&mut self, _: usize, entries: usize, _: Option<usize>) -> Result<bool, LimiterError> {
@@ -70,6 +76,7 @@ impl ResourceLimiter for Growth {
 pub struct Interpreted {
     module: Module,
     linker: Linker<Data>,
+    instance_fuel: u64,
 }
 
 impl Interpreted {
@@ -82,12 +89,12 @@ impl Interpreted {
         if !wasm.starts_with(b"\0asm") {
             return refused("this is not a WebAssembly module".to_owned());
         }
-        crate::check::check(wasm)?;
+        let instance_fuel = crate::check::check(wasm)?;
         let engine = engine();
         let mut linker = Linker::new(&engine);
         let linked = link(&mut linker);
         match linked.and_then(|()| Module::new(&engine, wasm)) {
-            Ok(module) => Ok(Interpreted { module, linker }),
+            Ok(module) => Ok(Interpreted { module, linker, instance_fuel }),
             Err(error) => refused(format!(
                 "this is not a valid module, or it uses features that are not allowed: {error}"
             )),
@@ -97,6 +104,11 @@ impl Interpreted {
     /// The content of a custom section.
     pub fn section(&self, name: &str) -> Option<&[u8]> {
         self.module.custom_sections().find(|section| section.name() == name).map(|section| section.data())
+    }
+
+    /// The fuel that a new instance costs.
+    pub fn instance_fuel(&self) -> u64 {
+        self.instance_fuel
     }
 
     /// The memory with which an instance starts.
@@ -164,9 +176,10 @@ impl Code for Interpreted {
         limits: Limits,
     ) -> (BenthicResult<Vec<u8>>, GuestCost) {
         lend(context, |context| {
-            let mut store = new_store(&self.module, Some(Host::new(context, call)), limits);
-            let mut left = limits.fuel;
-            let ended = match call_export(&mut store, self, method, &mut left) {
+            let mut host = Host::new(context, call);
+            host.reserve_fuel = limits.fuel;
+            let mut store = new_store(&self.module, Some(host), limits);
+            let ended = match call_export(&mut store, self, method) {
                 Ok(number) => Ended::Returned(number),
                 Err(error) => match error.as_trap_code() {
                     Some(TrapCode::OutOfFuel) => Ended::OutOfFuel,
@@ -175,10 +188,11 @@ impl Code for Interpreted {
                     _ => Ended::Trapped(error.to_string()),
                 },
             };
-            let fuel = limits.fuel - left - store.get_fuel().unwrap_or_default();
+            let left = store.get_fuel().unwrap_or_default();
             let Data { host: Some(host), growth } = store.into_data() else {
                 unreachable!("the store was created with a host")
             };
+            let fuel = limits.fuel - host.reserve_fuel - left;
             let (context, outcome) = host.finish(ended);
             (context, (outcome, GuestCost { fuel, memory_bytes: growth.memory_bytes() }))
         })
@@ -192,40 +206,34 @@ fn new_store(module: &Module, host: Option<Host>, limits: Limits) -> Store<Data>
 }
 
 /// Runs an exported function in slices, and checks the deadline of the call after each: the
-/// interpreter may be much slower than a limit of fuel assumes. `left` is the fuel that the store does
-/// not have yet.
-fn call_export(
-    store: &mut Store<Data>,
-    code: &Interpreted,
-    method: &str,
-    left: &mut u64,
-) -> Result<i32, Error> {
-    let mut next_slice = |store: &mut Store<Data>, needed: u64| {
-        *left += store.get_fuel()?;
-        let slice = (*left).min(SLICE_FUEL.max(needed));
-        *left -= slice;
-        if slice < needed || slice == 0 {
-            return Err(Error::from(TrapCode::OutOfFuel));
-        }
-        if store.data_mut().host.as_mut().is_some_and(Host::is_late) {
-            return Err(Error::new("the deadline has passed"));
-        }
-        store.set_fuel(slice)
-    };
+/// interpreter may be much slower than a limit of fuel assumes.
+fn call_export(store: &mut Store<Data>, code: &Interpreted, method: &str) -> Result<i32, Error> {
     next_slice(store, 0)?;
     let instance = code.linker.instantiate_and_start(&mut *store, &code.module)?;
     if code.module.get_export(INITIALIZE).is_some() {
         let initialize = instance.get_typed_func::<(), ()>(&*store, INITIALIZE)?;
-        run_in_slices(store, initialize, &mut next_slice)?;
+        run_in_slices(store, initialize)?;
     }
-    run_in_slices(store, instance.get_typed_func::<(), i32>(&*store, method)?, &mut next_slice)
+    run_in_slices(store, instance.get_typed_func::<(), i32>(&*store, method)?)
 }
 
-fn run_in_slices<T: WasmResults>(
-    store: &mut Store<Data>,
-    function: TypedFunc<(), T>,
-    next_slice: &mut impl FnMut(&mut Store<Data>, u64) -> Result<(), Error>,
-) -> Result<T, Error> {
+/// Gives the store fuel from the reserve of the call.
+fn next_slice(store: &mut Store<Data>, needed: u64) -> Result<(), Error> {
+    let store_fuel = store.get_fuel()?;
+    let host = store.data_mut().host.as_mut().ok_or_else(|| Error::new("the store runs nothing"))?;
+    let left = host.reserve_fuel + store_fuel;
+    let slice = left.min(SLICE_FUEL.max(needed));
+    if slice < needed || slice == 0 {
+        return Err(Error::from(TrapCode::OutOfFuel));
+    }
+    host.reserve_fuel = left - slice;
+    if host.is_late() {
+        return Err(Error::new("the deadline has passed"));
+    }
+    store.set_fuel(slice)
+}
+
+fn run_in_slices<T: WasmResults>(store: &mut Store<Data>, function: TypedFunc<(), T>) -> Result<T, Error> {
     let mut running = function.call_resumable(&mut *store, ())?;
     loop {
         running = match running {

@@ -82,6 +82,9 @@ impl Manifest {
             if method.name.is_empty() || method.name.len() > limits::CLASS_NAME_BYTES_MAX {
                 return refused("a method's name is empty or too long");
             }
+            if !method.name.bytes().all(|byte| byte.is_ascii_graphic()) {
+                return refused("a method's name must consist of visible ASCII characters");
+            }
             if self.methods[..index].iter().any(|other| other.name == method.name) {
                 return refused("the manifest describes a method twice");
             }

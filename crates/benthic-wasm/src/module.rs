@@ -14,6 +14,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Limit of a module's size. Go's smallest modules are just below 2 MiB.
 pub const MODULE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
+/// A new instance sets its memory to zero.
+const MEMORY_BYTES_PER_FUEL: u64 = 64;
+
 /// The SHA-256 of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ModuleId(pub [u8; 32]);
@@ -174,10 +177,16 @@ impl Module {
             Ok(method) => host::Call { reads: method.reads, writes: method.writes, input },
             Err(error) => return (Err(error), GuestCost::default()),
         };
-        match self.compiled.get() {
+        let instance_fuel = self.interpreted.instance_fuel() + self.memory_bytes / MEMORY_BYTES_PER_FUEL;
+        let Some(fuel) = limits.fuel.checked_sub(instance_fuel) else {
+            return (Err(host::out_of_fuel()), GuestCost { fuel: limits.fuel, memory_bytes: 0 });
+        };
+        let limits = Limits { fuel, ..limits };
+        let (outcome, cost) = match self.compiled.get() {
             Some(code) => code.run(context, method, call, limits),
             None => self.interpreted.run(context, method, call, limits),
-        }
+        };
+        (outcome, GuestCost { fuel: cost.fuel + instance_fuel, ..cost })
     }
 }
 

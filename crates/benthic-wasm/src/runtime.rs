@@ -42,8 +42,12 @@ impl Growth {
         Growth { memory_bytes: 0, memory_bytes_max: limits.memory_bytes, is_refused: false }
     }
 
-    /// Whether the memory may grow to this size.
-    pub fn allows_memory(&mut self, len_bytes: usize) -> bool {
+    /// Whether the memory may grow to this size. `own_max_bytes` is the limit that the module gave it.
+    pub fn allows_memory(&mut self, len_bytes: usize, own_max_bytes: Option<usize>) -> bool {
+        // Not every runtime asks in this case.
+        if own_max_bytes.is_some_and(|max| len_bytes > max) {
+            return false;
+        }
         let is_allowed = len_bytes as u64 <= self.memory_bytes_max;
         match is_allowed {
             true => self.memory_bytes = len_bytes as u64,

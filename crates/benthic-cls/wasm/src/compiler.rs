@@ -58,6 +58,7 @@ static ENGINE: LazyLock<Result<Engine, String>> = LazyLock::new(|| {
         .wasm_simd(false)
         .wasm_relaxed_simd(false)
         .wasm_multi_memory(false)
+        .wasm_multi_value(false)
         .wasm_memory64(false);
     Engine::new(&config).map_err(|error| format!("{error:#}"))
 });
@@ -71,8 +72,8 @@ struct Data {
 struct Limiter(Growth);
 
 impl ResourceLimiter for Limiter {
-    fn memory_growing(&mut self, _: usize, len_bytes: usize, _: Option<usize>) -> Result<bool, Error> {
-        Ok(self.0.allows_memory(len_bytes))
+    fn memory_growing(&mut self, _: usize, len_bytes: usize, max: Option<usize>) -> Result<bool, Error> {
+        Ok(self.0.allows_memory(len_bytes, max))
     }
 
     fn table_growing(&mut self, _: usize, entries: usize, _: Option<usize>) -> Result<bool, Error> {

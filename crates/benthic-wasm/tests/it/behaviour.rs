@@ -154,4 +154,13 @@ fn a_module_describes_itself() {
     assert_eq!((info.name.as_str(), info.version, info.methods[0].reads), ("words", 3, true));
     assert_eq!(Manifest::parse(json.as_bytes()).unwrap(), *module.manifest());
     assert_eq!(module.manifest().method("other").unwrap_err().kind(), ErrorKind::Unsupported);
+    for name in ["", "a b", "\\u001b[2J", "é"] {
+        let json =
+            format!(r#"{{"class":"words","version":3,"methods":[{{"method":"{name}","reads":true}}]}}"#);
+        assert_eq!(
+            Manifest::parse(json.as_bytes()).unwrap_err().kind(),
+            ErrorKind::InvalidArgument,
+            "{name}"
+        );
+    }
 }

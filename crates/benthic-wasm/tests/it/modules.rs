@@ -136,11 +136,21 @@ fn traps() -> Vec<Case> {
             ClassFailed,
         ),
         reading(
+            "blocks with several results",
+            method("(block (result i32 i32) i32.const 1 i32.const 2) drop drop"),
+            InvalidArgument,
+        ),
+        reading(
+            "deeply nested blocks",
+            method(&format!("{}{}", "block ".repeat(10_001), "end ".repeat(10_001))),
+            InvalidArgument,
+        ),
+        reading(
             "start function that traps",
             module(
                 "(func $start unreachable) (start $start) (func (export \"run\") (result i32) i32.const 0)",
             ),
-            ClassFailed,
+            InvalidArgument,
         ),
         writing(
             "trap after changes",
@@ -215,7 +225,7 @@ fn endless() -> Vec<Case> {
                 "(func $start {}) (start $start) (func (export \"run\") (result i32) i32.const 0)",
                 forever("")
             )),
-            LimitExceeded,
+            InvalidArgument,
         ),
         reading(
             "endless recursion",

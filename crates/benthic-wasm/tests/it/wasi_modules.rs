@@ -28,6 +28,7 @@ pub fn all() -> Vec<Case> {
     let answers = |name, call: &str, number: u32| {
         reading(name, method(&format!("(if (i32.ne {call} (i32.const {number})) (then unreachable))")), None)
     };
+    let random = "(drop (call $random_get (i32.const 0) (i32.const 65536)))";
     let run = "(func (export \"run\") (result i32) i32.const 0)";
     vec![
         traps(
@@ -54,6 +55,16 @@ pub fn all() -> Vec<Case> {
             "(drop (call $poll_oneoff (i32.const 65000) (i32.const 0) (i32.const 12) (i32.const 0)))",
         ),
         traps("exits", "(call $proc_exit (i32.const 0))"),
+        reading("random bytes in a straight line", method(&random.repeat(1_000)), LimitExceeded),
+        reading(
+            "random bytes while a recursion returns",
+            with(&format!(
+                "(func $deep (param i32) (if (local.get 0) (then (call $deep (i32.sub (local.get 0) (i32.const 1))))) {}) \
+                (func (export \"run\") (result i32) (call $deep (i32.const 100)) i32.const 0)",
+                random.repeat(10)
+            )),
+            LimitExceeded,
+        ),
         answers(
             "a write of millions of parts",
             "(call $fd_write (i32.const 1) (i32.const 0) (i32.const 1025) (i32.const 100))",

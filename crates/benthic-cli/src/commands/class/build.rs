@@ -113,7 +113,8 @@ fn compile_c(dir: &Path, flags: &[&str]) -> Result<PathBuf> {
         .args(["--target=wasm32", "-O2", "-mbulk-memory", "-ffreestanding", "-nostdlib", "-Wall"])
         .args(["-Wl,--no-entry", "-Wl,--strip-debug", "-o", COMPILED])
         .args(flags)
-        .args(c_sources(dir)?);
+        // A name that begins with `-` is no option.
+        .args(c_sources(dir)?.iter().map(|source| Path::new(".").join(source)));
     compile(dir, &mut clang, "clang and lld, such as Debian's packages of these names")
 }
 
@@ -141,7 +142,16 @@ fn compile_zig(dir: &Path) -> Result<PathBuf> {
 fn compile_assemblyscript(dir: &Path) -> Result<PathBuf> {
     let own = fs::canonicalize(dir.join("node_modules/.bin/asc"));
     let mut asc = Command::new(own.unwrap_or_else(|_| PathBuf::from("asc")));
-    asc.args(["main.ts", "--optimize", "--use", "abort=benthic/abort", "--outFile", COMPILED]);
+    asc.args([
+        "main.ts",
+        "--optimize",
+        "--use",
+        "abort=benthic/abort",
+        "--exportStart",
+        "_initialize",
+        "--outFile",
+        COMPILED,
+    ]);
     compile(
         dir,
         &mut asc,

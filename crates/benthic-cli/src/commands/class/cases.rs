@@ -157,6 +157,10 @@ impl Expect {
 
 fn check_len(file: &Path, len_bytes_max: u64) -> Result<()> {
     let metadata = fs::metadata(file).map_err(failed("cannot read the file", file))?;
+    if !metadata.is_file() {
+        let message = "this is not a regular file";
+        return Err(Error::new(ErrorKind::InvalidArgument, message).with("file", file.display()));
+    }
     if metadata.len() > len_bytes_max {
         return Err(too_large(len_bytes_max).with("file", file.display()));
     }

@@ -283,7 +283,9 @@ impl Run<'_> {
                 Ok(())
             }
             // Stop: no other object has the class or method either.
-            Err(error) if error.kind() == ErrorKind::Unsupported => Err(Failure::Error(error)),
+            Err(error) if error.kind() == ErrorKind::Unsupported && self.state.objects == 0 => {
+                Err(Failure::Error(error))
+            }
             Err(error) if may_repeat && is_transient(&error) => {
                 again.push(object);
                 Ok(())
@@ -303,7 +305,7 @@ impl Run<'_> {
         if !self.state.failed.remove(object.name()) {
             self.state.merged.insert(object.name().to_owned());
         }
-        self.state.objects += 1;
+        self.state.objects = self.state.objects.saturating_add(1);
         self.reducer.push(result);
         self.progress.advance(1);
         if self.reducer.is_full() || self.resume.is_some() && self.saved_at.elapsed() >= SAVE_PAUSE {

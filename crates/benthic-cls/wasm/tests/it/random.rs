@@ -23,11 +23,12 @@ fn config(seed: &mut Unstructured<'_>) -> arbitrary::Result<Config> {
     Ok(Config {
         available_imports: Some(modules::module("(func (export \"run\") (result i32) unreachable)")),
         exports: Some(wat::parse_str(exports).unwrap()),
-        allow_start_export: seed.ratio(1, 8)?,
+        allow_start_export: false,
         bulk_memory_enabled: true,
         exceptions_enabled: false,
         gc_enabled: false,
         memory64_enabled: false,
+        multi_value_enabled: false,
         relaxed_simd_enabled: false,
         simd_enabled: false,
         tail_call_enabled: false,
