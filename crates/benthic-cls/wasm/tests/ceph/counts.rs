@@ -1,7 +1,8 @@
 //! What an OSD reports of the modules that ran in it.
 
 use crate::{POOL, modules, pool, store};
-use benthic_core::{ErrorKind, MethodCalls, ObjectId};
+use benthic_core::{ClassCalls, ErrorKind, MethodCalls, ObjectId, Pool};
+use benthic_rados::RadosStore;
 use benthic_wasm::{Call, Limits, ModuleId, with_manifest};
 use bytes::Bytes;
 use futures::executor::block_on;
@@ -14,20 +15,18 @@ fn class(body: &str) -> Bytes {
     with_manifest(&modules::method(body), json.as_bytes()).into()
 }
 
-async fn call(wasm: &Bytes) -> Result<Bytes, ErrorKind> {
+async fn call(pool: &dyn Pool, wasm: &Bytes) -> Result<Bytes, ErrorKind> {
     let (module, method, input) = (ModuleId::of(wasm), "run".to_owned(), Bytes::new());
     let call = Call { module, limits: Limits::default(), method, input, attached: None };
     let object = ObjectId::new(OBJECT).unwrap();
-    let ended = benthic_wasm::exec(&*pool(), &object, call, false, async || Ok(wasm.clone())).await;
+    let ended = benthic_wasm::exec(pool, &object, call, false, async || Ok(wasm.clone())).await;
     ended.map_err(|error| error.kind())
 }
 
 /// The counters of a version, in the OSD that has the object.
-async fn counted(version: &str) -> Option<MethodCalls> {
-    let calls = store().calls_at(POOL, OBJECT, "wasm_1").await.unwrap().unwrap();
-    let is_ours = |class: &benthic_core::ClassCalls| {
-        class.name == "counted" && class.version.as_deref() == Some(version)
-    };
+async fn counted(store: &RadosStore, version: &str) -> Option<MethodCalls> {
+    let calls = store.calls_at(POOL, OBJECT, "wasm_1").await.unwrap().unwrap();
+    let is_ours = |class: &ClassCalls| class.name == "counted" && class.version.as_deref() == Some(version);
     let class = calls.classes.into_iter().find(is_ours)?;
     class.methods.into_iter().find(|method| method.name == "run")
 }
@@ -38,14 +37,15 @@ fn an_osd_counts_calls_and_keeps_messages_under_the_name_of_the_class() {
         "(i32.store (i32.const 0) (i32.const 0x6e656573)) (call $log (i32.const 1) (i32.const 0) (i32.const 4))",
     );
     let traps = class("unreachable");
+    let (pool, store) = (pool(), store());
     let version = |wasm: &Bytes| ModuleId::of(wasm).short();
     block_on(async {
-        pool().write_full(&ObjectId::new(OBJECT).unwrap(), "x").await.unwrap();
-        let calls = async |wasm| counted(&version(wasm)).await.unwrap_or_default();
+        pool.write_full(&ObjectId::new(OBJECT).unwrap(), "x").await.unwrap();
+        let calls = async |wasm| counted(&store, &version(wasm)).await.unwrap_or_default();
         let before = (calls(&logs).await, calls(&traps).await);
         for _ in 0..3 {
-            assert_eq!(call(&logs).await, Ok(Bytes::new()));
-            assert_eq!(call(&traps).await, Err(ErrorKind::ClassFailed));
+            assert_eq!(call(&*pool, &logs).await, Ok(Bytes::new()));
+            assert_eq!(call(&*pool, &traps).await, Err(ErrorKind::ClassFailed));
         }
         let after = (calls(&logs).await, calls(&traps).await);
         assert_eq!((after.0.calls - before.0.calls, after.0.failures, after.0.faults), (3, 0, 0));
@@ -55,7 +55,7 @@ fn an_osd_counts_calls_and_keeps_messages_under_the_name_of_the_class() {
         let [of_calls, failures, faults] = [grown(|m| m.calls), grown(|m| m.failures), grown(|m| m.faults)];
         assert_eq!((of_calls, failures, faults), (3, 3, 3));
 
-        let log = store().failures_at(POOL, OBJECT, "wasm_1").await.unwrap().unwrap();
+        let log = store.failures_at(POOL, OBJECT, "wasm_1").await.unwrap().unwrap();
         let message = log.messages.iter().rfind(|message| message.class == "counted").unwrap();
         assert_eq!((&message.method[..], &message.level[..], &message.text[..]), ("run", "info", "seen"));
         assert_eq!(message.version.as_deref(), Some(&version(&logs)[..]));
