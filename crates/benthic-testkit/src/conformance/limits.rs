@@ -1,6 +1,7 @@
 //! Limits: a value at the limit works; a value one above it is refused and changes nothing.
 
 use super::Case;
+use super::misbehaviour::assert_explains;
 use super::support::{ObjectContent, kind, pattern};
 use benthic_core::{Compare, ErrorKind, ObjectId, ReadOp, WriteOp, limits};
 use bytes::Bytes;
@@ -238,4 +239,14 @@ pub(super) async fn an_answer_over_64_mib_is_refused(case: &Case<'_>) {
     let over = page().read(0, 32 * MIB).read(0, 31 * MIB);
     assert_eq!(kind(case.pool.read(&object, over).await), ErrorKind::LimitExceeded);
     case.pool.remove(&object).await.unwrap();
+}
+
+/// Not in `misbehaviour`, whose cases also run on WebAssembly modules: a module may reach another limit first.
+pub(super) async fn a_method_learns_which_limit_it_exceeded(case: &Case<'_>) {
+    let object = case.make_full("o").await;
+    for (method, text) in
+        [("spin", "the method ran longer than its deadline"), ("flood", "the method's output is too large")]
+    {
+        assert_explains(case, &object, method, "", ErrorKind::LimitExceeded, text).await;
+    }
 }

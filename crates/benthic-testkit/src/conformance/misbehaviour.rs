@@ -4,7 +4,7 @@
 use super::Case;
 use super::support::{ObjectContent, kind};
 use benthic_core::error::ERROR_TABLE;
-use benthic_core::{ErrorKind, ReadOp, WriteOp};
+use benthic_core::{ErrorKind, ObjectId, ReadOp, WriteOp};
 
 /// Calls the method twice on an existing object; expects the error and an unchanged object.
 async fn assert_fails(case: &Case<'_>, method: &str, input: &str, expected: ErrorKind) {
@@ -82,15 +82,7 @@ pub(super) async fn a_method_explains_its_failure_to_the_caller(case: &Case<'_>)
         ("spin", "", ErrorKind::LimitExceeded, "give it less to do in one call".to_owned()),
         ("hoard", "", ErrorKind::LimitExceeded, "the method needs more memory than its limit".to_owned()),
     ] {
-        let write = WriteOp::new().exec("hello", method, input.to_owned()).append("x");
-        let errors = [
-            case.exec(&object, "hello", method, input).await.unwrap_err(),
-            case.pool.write(&object, write).await.unwrap_err(),
-        ];
-        for error in errors {
-            assert_eq!(error.kind(), kind, "{method}: {error}");
-            assert!(error.to_string().contains(&text), "{method}: {error}");
-        }
+        assert_explains(case, &object, method, input, kind, &text).await;
     }
     // A method that only reads, among the steps of a read operation.
     let op = ReadOp::new().stat().exec("hello", "say", "").exec("hello", "say", long.clone());
@@ -99,6 +91,26 @@ pub(super) async fn a_method_explains_its_failure_to_the_caller(case: &Case<'_>)
     // A method that writes, on a missing object.
     let error = case.exec(&case.object("missing"), "hello", "record", &long).await.unwrap_err();
     assert!(error.to_string().contains("the name is too long len_bytes=101"), "{error}");
+}
+
+/// Calls the method alone and in a write operation; expects both errors to have the kind and the text.
+pub(super) async fn assert_explains(
+    case: &Case<'_>,
+    object: &ObjectId,
+    method: &str,
+    input: &str,
+    kind: ErrorKind,
+    text: &str,
+) {
+    let write = WriteOp::new().exec("hello", method, input.to_owned()).append("x");
+    let errors = [
+        case.exec(object, "hello", method, input).await.unwrap_err(),
+        case.pool.write(object, write).await.unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!(error.kind(), kind, "{method}: {error}");
+        assert!(error.to_string().contains(text), "{method}: {error}");
+    }
 }
 
 pub(super) async fn a_method_refuses_bad_input(case: &Case<'_>) {

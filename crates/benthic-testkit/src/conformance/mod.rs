@@ -95,9 +95,12 @@ fn run_case(subject: &Subject, name: &str, case: impl AsyncFnOnce(&Case<'_>)) {
 #[macro_export]
 macro_rules! conformance {
     ($subject:expr) => {
+        $crate::conformance!($subject, $crate::conformance_tests);
+    };
+    ($subject:expr, $tests:path) => {
         static SUBJECT: ::std::sync::LazyLock<$crate::conformance::Subject> =
             ::std::sync::LazyLock::new(|| $subject);
-        $crate::conformance_cases!($crate::conformance_tests);
+        $crate::conformance_cases!($tests);
     };
 }
 
@@ -121,9 +124,7 @@ macro_rules! conformance_tests {
 #[macro_export]
 macro_rules! class_conformance {
     ($subject:expr) => {
-        static SUBJECT: ::std::sync::LazyLock<$crate::conformance::Subject> =
-            ::std::sync::LazyLock::new(|| $subject);
-        $crate::conformance_cases!($crate::class_conformance_tests);
+        $crate::conformance!($subject, $crate::class_conformance_tests);
     };
 }
 
@@ -273,6 +274,7 @@ macro_rules! conformance_cases {
                 an_object_that_would_be_too_large_is_not_stored
                 truncate_stops_one_byte_short_of_128_mib
                 an_answer_over_64_mib_is_refused
+                a_method_learns_which_limit_it_exceeded
             }
             concurrency {
                 parallel_appends_all_arrive
