@@ -179,15 +179,8 @@ impl Code for Interpreted {
             let mut host = Host::new(context, call);
             host.reserve_fuel = limits.fuel;
             let mut store = new_store(&self.module, Some(host), limits);
-            let ended = match call_export(&mut store, self, method) {
-                Ok(number) => Ended::Returned(number),
-                Err(error) => match error.as_trap_code() {
-                    Some(TrapCode::OutOfFuel) => Ended::OutOfFuel,
-                    Some(TrapCode::StackOverflow) => Ended::OutOfStack,
-                    _ if store.data().growth.is_refused() => Ended::OutOfMemory,
-                    _ => Ended::Trapped(error.to_string()),
-                },
-            };
+            let returned = call_export(&mut store, self, method);
+            let ended = Ended::of_interpreter(returned, &store.data().growth);
             let left = store.get_fuel().unwrap_or_default();
             let Data { host: Some(host), growth } = store.into_data() else {
                 unreachable!("the store was created with a host")
@@ -196,6 +189,21 @@ impl Code for Interpreted {
             let (context, outcome) = host.finish(ended);
             (context, (outcome, GuestCost { fuel, memory_bytes: growth.memory_bytes() }))
         })
+    }
+}
+
+impl Ended {
+    /// How a call ended in wasmi.
+    pub fn of_interpreter(returned: Result<i32, Error>, growth: &Growth) -> Ended {
+        match returned {
+            Ok(number) => Ended::Returned(number),
+            Err(error) => match error.as_trap_code() {
+                Some(TrapCode::OutOfFuel) => Ended::OutOfFuel,
+                Some(TrapCode::StackOverflow) => Ended::OutOfStack,
+                _ if growth.is_refused() => Ended::OutOfMemory,
+                _ => Ended::Trapped(error.to_string()),
+            },
+        }
     }
 }
 

@@ -1,10 +1,9 @@
-//! The functions of a module that use the most fuel, and the functions in which a call ended. The interpreter
+//! The functions of a module that use the most fuel, and the stack trace of a call that fails. The interpreter
 //! gives neither.
 //!
-//! [`rewrite`] makes each function of the module tell the host when it begins and when it returns. The host
-//! keeps a stack of the functions, and reads the fuel at each of these events. Telling uses fuel, too, a
-//! similar amount each time. The host knows the fuel of the same call of the module as it was, and subtracts
-//! the difference in equal parts.
+//! [`rewrite`] makes each function of the module report its entry and its return. The host keeps the call stack,
+//! and reads the fuel at each report. The reports use fuel themselves, a similar amount each. A call of the
+//! original module shows the fuel without them, and the profile subtracts the difference in equal parts.
 
 use super::wrappers::{START, TABLE, rewrite};
 use benthic_core::{Error as BenthicError, ErrorKind, GuestCost, MethodContext, Result as BenthicResult};
@@ -17,7 +16,7 @@ use benthic_wasm::{Limits, Module};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use wasmi::{Caller, CompilationMode, Config, Engine, Error, Func, Linker, Nullable, Ref, Store, TrapCode};
+use wasmi::{Caller, CompilationMode, Config, Engine, Error, Func, Linker, Nullable, Ref, Store};
 
 /// Calls of functions between two checks of the deadline.
 const CALLS_UNCHECKED: u64 = 100_000;
@@ -94,8 +93,8 @@ impl Profile {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the last call, which uses `plain_fuel` without the wrappers. Returns the functions in which it
-    /// ended, the innermost first. With `keep`, the call counts.
+    /// Ends the last call, which uses `plain_fuel` without the wrappers. Returns its call stack, the innermost
+    /// function first. With `keep`, the call counts.
     pub fn end(&self, plain_fuel: u64, keep: bool) -> Vec<u32> {
         let mut state = self.lock();
         let mut trace = std::mem::take(&mut state.last);
@@ -206,15 +205,8 @@ impl Code for Instrumented {
             let data = Data { host: Host::new(context, call), growth: Growth::new(limits), trace };
             let mut store = Store::new(self.module.engine(), data);
             store.limiter(|data| &mut data.growth);
-            let ended = match call_export(&mut store, &self.module, method, limits.fuel) {
-                Ok(number) => Ended::Returned(number),
-                Err(error) => match error.as_trap_code() {
-                    Some(TrapCode::OutOfFuel) => Ended::OutOfFuel,
-                    Some(TrapCode::StackOverflow) => Ended::OutOfStack,
-                    _ if store.data().growth.is_refused() => Ended::OutOfMemory,
-                    _ => Ended::Trapped(error.to_string()),
-                },
-            };
+            let returned = call_export(&mut store, &self.module, method, limits.fuel);
+            let ended = Ended::of_interpreter(returned, &store.data().growth);
             let left = store.get_fuel().unwrap_or_default();
             store.data_mut().trace.spend(left);
             let data = store.into_data();
