@@ -28,8 +28,7 @@ pub fn function_names(wasm: &[u8], functions: &[u32]) -> Vec<String> {
     named.map(|(name, index)| name.map_or_else(|| format!("func[{index}]"), plain)).collect()
 }
 
-/// The error of a call that ended inside of the module, with the functions in which it ended. The
-/// innermost function comes first, and each one was called by the next.
+/// The error of a call that failed in the module, with its stack trace, the innermost function first.
 pub fn with_functions(error: Error, wasm: &[u8], innermost_first: &[u32]) -> Error {
     let names = function_names(wasm, &innermost_first[..innermost_first.len().min(FRAMES_MAX)]);
     let is_own = |name: &String| !PANIC.iter().any(|start| name.starts_with(start));

@@ -133,7 +133,7 @@ struct Runner {
     /// The directory of the files in the cases.
     dir: PathBuf,
     module: Arc<Module>,
-    /// The same module, which reports to the profile. It runs after the other one.
+    /// The same module, instrumented for the profile.
     profiled: Arc<Module>,
     profile: Profile,
     /// Whether to profile calls that succeed, too.
@@ -192,7 +192,7 @@ impl Runner {
         Ok((differences, fuel))
     }
 
-    /// Makes the object what the case says.
+    /// Sets the object to the initial state of the case.
     async fn prepare(&self, case: &Case) -> Result<()> {
         match self.pool.remove(&self.object).await {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),

@@ -143,7 +143,7 @@ fn check_method(call: &PreparedCall, classes: &[ClassInfo]) -> Result<()> {
     Ok(())
 }
 
-/// What a run computes. Two runs with the same description have the same result.
+/// Identifies a run. A file of `--resume` is valid for runs with the same description only.
 async fn describe(
     call: &PreparedCall,
     reduce: &str,
@@ -181,7 +181,7 @@ struct Run<'a> {
     cannot_save: bool,
     progress: Progress,
     failures: Failures,
-    /// The failed objects of this page. If the run stops, it begins with this page again.
+    /// The failed objects of this page. A resumed run starts at this page.
     failed_here: BTreeSet<String>,
 }
 
