@@ -30,8 +30,8 @@ const NESTED_BLOCKS_MAX: u32 = 10_000;
 const SEGMENT_FUEL: u64 = 16;
 
 /// Checks the numbers of a module's parts, and returns the fuel that a new instance costs. `table.grow` is
-/// refused: wasmi 2.0.0 does not resume it correctly when fuel runs out. A start section is refused, because
-/// wasmi cannot interrupt it.
+/// refused, because no compiler of a supported language uses it. A start section is refused, because wasmi
+/// cannot interrupt it.
 ///
 /// # Errors
 /// `InvalidArgument`.

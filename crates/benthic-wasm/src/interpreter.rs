@@ -3,9 +3,10 @@
 
 use crate::host::{self, Ended, Host, IMPORTS};
 use crate::runtime::{Code, Growth, INITIALIZE, lend};
-use crate::wasi;
 use crate::{Limits, Manifest};
+use crate::{nan, wasi};
 use benthic_core::{Error as BenthicError, ErrorKind, GuestCost, MethodContext, Result as BenthicResult};
+use std::borrow::Cow;
 use wasmi::errors::ErrorKind as WasmiErrorKind;
 use wasmi::{
     Caller, CompilationMode, Config, Engine, Error, ExternType, Linker, Module, ResourceLimiter, Store,
@@ -28,6 +29,7 @@ fn engine() -> Engine {
         .compilation_mode(CompilationMode::Eager)
         .set_max_recursion_depth(RECURSION_MAX)
         .set_max_stack_height(STACK_BYTES_MAX)
+        .wasm_memory64(false)
         .wasm_multi_memory(false)
         .wasm_multi_value(false)
         .wasm_tail_call(false)
@@ -92,8 +94,12 @@ impl Interpreted {
         let instance_fuel = crate::check::check(wasm)?;
         let engine = engine();
         let mut linker = Linker::new(&engine);
-        let linked = link(&mut linker);
-        match linked.and_then(|()| Module::new(&engine, wasm)) {
+        link(&mut linker).map_err(|error| BenthicError::new(ErrorKind::Internal, error.to_string()))?;
+        let canonical = nan::canonicalize(wasm).unwrap_or(Cow::Borrowed(wasm));
+        // Errors name places in the module of the caller.
+        let translated = Module::new(&engine, &canonical)
+            .map_err(|error| Module::new(&engine, wasm).err().unwrap_or(error));
+        match translated {
             Ok(module) => Ok(Interpreted { module, linker, instance_fuel }),
             Err(error) => refused(format!(
                 "this is not a valid module, or it uses features that are not allowed: {error}"

@@ -29,6 +29,7 @@ mod interpreter;
 mod manifest;
 mod module;
 pub mod names;
+mod nan;
 pub mod rules;
 #[allow(unsafe_code, reason = "a runtime's store cannot hold a borrowed context")]
 pub mod runtime;
@@ -39,6 +40,7 @@ pub use call::{Call, exec};
 pub use class::Wasm;
 pub use manifest::{MANIFEST_SECTION, Manifest, MethodManifest, put_leb128, with_manifest};
 pub use module::{Limits, MODULE_BYTES_MAX, Module, ModuleId};
+pub use nan::canonicalize as canonicalize_nans;
 pub use signature::{Signatures, SigningKey};
 
 /// The functions of the interface for classes in Rust, as a source file.

@@ -76,7 +76,7 @@ fn forever(body: &str) -> String {
 }
 
 pub fn all() -> Vec<Case> {
-    [traps(), endless(), memory(), invalid(), misuse(), answers(), wasi::all()]
+    [traps(), endless(), memory(), invalid(), misuse(), answers(), numbers(), wasi::all()]
         .into_iter()
         .flatten()
         .collect()
@@ -92,6 +92,60 @@ fn reading(name: &'static str, wasm: Vec<u8>, expected: impl Into<Option<ErrorKi
 fn writing(name: &'static str, wasm: Vec<u8>, expected: impl Into<Option<ErrorKind>>) -> Case {
     let wasm = with_manifest(&wasm, manifest(true, true).as_bytes());
     Case { name, wasm, writes: true, expected: expected.into() }
+}
+
+/// Calculations. A method traps if the result of one is wrong.
+fn numbers() -> Vec<Case> {
+    let right = |name, body: &str| reading(name, method(body), None);
+    let mut nans = String::new();
+    for (float, bits, nan, canonical) in [
+        ("f32", "i32", "0xffc12345", "0x7fc00000"),
+        ("f64", "i64", "0xfff8000000012345", "0x7ff8000000000000"),
+    ] {
+        let operand = format!("({float}.reinterpret_{bits} (local.get ${bits}))");
+        let mut is = |result: &str, expected: &str| {
+            nans += &format!(
+                "(if ({bits}.ne ({bits}.reinterpret_{float} {result}) ({bits}.const {expected})) (then unreachable))\n"
+            );
+        };
+        for unary in ["ceil", "floor", "trunc", "nearest", "sqrt"] {
+            is(&format!("({float}.{unary} {operand})"), canonical);
+        }
+        for binary in ["add", "sub", "mul", "div", "min", "max"] {
+            is(&format!("({float}.{binary} {operand} ({float}.const 1))"), canonical);
+            is(&format!("({float}.{binary} ({float}.const 1) {operand})"), canonical);
+        }
+        is(&operand, nan);
+        is(&format!("({float}.neg ({float}.neg {operand}))"), nan);
+        is(&format!("({float}.copysign {operand} {operand})"), nan);
+        is(&format!("({float}.sub ({float}.const inf) ({float}.const inf))"), canonical);
+        is(&format!("({float}.sqrt ({float}.const -1))"), canonical);
+    }
+    nans += "(if (i32.ne (i32.reinterpret_f32 (f32.demote_f64 (f64.reinterpret_i64 (local.get $i64))))
+            (i32.const 0x7fc00000)) (then unreachable))
+        (if (i64.ne (i64.reinterpret_f64 (f64.promote_f32 (f32.reinterpret_i32 (local.get $i32))))
+            (i64.const 0x7ff8000000000000)) (then unreachable))";
+    vec![
+        right(
+            "choice after a comparison with zero",
+            "(local $x i32)
+            (i32.store (i32.const 0) (i32.const 5))
+            (local.set $x (i32.load (i32.const 0)))
+            (if (i32.ne (select (i32.const 1) (local.get $x) (i32.eqz (local.get $x))) (i32.const 5))
+                (then unreachable))",
+        ),
+        right(
+            "NaNs are canonical",
+            &format!(
+                "(local $i32 i32) (local $i64 i64)
+                (i32.store (i32.const 0) (i32.const 0xffc12345))
+                (i64.store (i32.const 8) (i64.const 0xfff8000000012345))
+                (local.set $i32 (i32.load (i32.const 0)))
+                (local.set $i64 (i64.load (i32.const 8)))
+                {nans}"
+            ),
+        ),
+    ]
 }
 
 fn traps() -> Vec<Case> {

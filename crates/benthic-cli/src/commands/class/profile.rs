@@ -12,11 +12,11 @@ use benthic_program::session::Session;
 use benthic_wasm::host::{self, Ended, Host};
 use benthic_wasm::names::function_names;
 use benthic_wasm::runtime::{Code, Growth, INITIALIZE, lend};
-use benthic_wasm::{Limits, Module};
+use benthic_wasm::{Limits, Module, canonicalize_nans};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use wasmi::{Caller, CompilationMode, Config, Engine, Error, Func, Linker, Nullable, Ref, Store};
+use wasmi::{Caller, CompilationMode, Config, Engine, Error, Func, Linker, Store, Val};
 
 /// Calls of functions between two checks of the deadline.
 const CALLS_UNCHECKED: u64 = 100_000;
@@ -73,7 +73,9 @@ pub fn instrument(module: &Module) -> BenthicResult<Profile> {
     let internal = |error: String| {
         BenthicError::new(ErrorKind::Internal, format!("the module cannot be profiled: {error}"))
     };
-    let wasm = rewrite(module.wasm()).map_err(|error| internal(error.to_string()))?;
+    let wasm = canonicalize_nans(module.wasm())
+        .and_then(|wasm| rewrite(&wasm))
+        .map_err(|error| internal(error.to_string()))?;
     let mut config = Config::default();
     config
         .consume_fuel(true)
@@ -240,9 +242,7 @@ fn call_export(
     let table = instance
         .get_table(&*store, TABLE)
         .ok_or_else(|| Error::new("the module has no table of wrappers"))?;
-    table
-        .set(&mut *store, 0, Ref::from(Nullable::Val(event)))
-        .map_err(|error| Error::new(error.to_string()))?;
+    table.set(&mut *store, 0, Val::from(event)).map_err(|error| Error::new(error.to_string()))?;
     // As the runtimes do; the second one is in modules of languages with a library that starts.
     for name in [START, INITIALIZE] {
         if let Some(start) = instance.get_func(&*store, name) {

@@ -95,12 +95,13 @@ fn random_modules_end_the_same_in_both_runtimes() {
                 return;
             }
             assert_eq!(interpreted, compiled, "module {number}: {text:?} and {other:?}");
-            let has_stack_trace = other.contains("; in ");
-            if !has_stack_trace {
-                // The text has the number that the method returned.
-                assert_eq!(text, other, "module {number}");
+            if text == other {
                 returned += 1;
+                return;
             }
+            // The runtimes describe a trap in different words. The text of a returned errno has its number.
+            let is_trap = |text: &str| !text.is_empty() && !text.contains("errno=");
+            assert!(is_trap(&text) && is_trap(&other), "module {number}: {text:?} and {other:?}");
         });
     }
     assert!(called > modules / 2 && returned > called / 4, "{called} called, {returned} returned");
