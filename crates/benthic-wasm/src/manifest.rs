@@ -61,8 +61,8 @@ impl Manifest {
             return Err(invalid("the manifest is too long").with("len_bytes_max", MANIFEST_BYTES_MAX));
         }
         let manifest: Manifest = serde_json::from_slice(json).map_err(|error| {
-            let message = match is_unknown_field(&error) {
-                true => "the manifest has a field that this build does not know; correct it, or, if a newer Benthic built the module, \
+            let message = match error.is_data() {
+                true => "the manifest lacks a field or has one that this build does not know; correct it, or, if a newer Benthic built the module, \
                      install that build's program here and its libcls_wasm_1.so in the OSDs",
                 false => "the manifest is not valid",
             };
@@ -144,11 +144,6 @@ impl Manifest {
 
 fn is_false(flag: &bool) -> bool {
     !flag
-}
-
-/// Whether JSON has a field that its type does not have. serde has no other way to tell.
-pub(crate) fn is_unknown_field(error: &serde_json::Error) -> bool {
-    error.is_data() && error.to_string().starts_with("unknown field")
 }
 
 fn is_name(name: &str) -> bool {
