@@ -222,7 +222,7 @@ bench-table: toolchain ceph-packages python-env ## compare tables and SQL with o
 	TMPDIR=$(BENCH_DIR) $(CARGO) bench --profile release $(SELECTION) --bench table -- \
 		--benthic $(CURDIR)/target/release/benthic --python $(PYTHON_RUN) --out $(CURDIR)/target/bench-table $(ARGS)
 
-bench-wasm: ceph wasm-compilers ## compare WebAssembly modules in an OSD with a native class
+bench-wasm: ceph wasm-compilers ## compare WebAssembly modules in an OSD with a native class; ARGS=hostile measures modules that misbehave
 	$(CARGO) build --release -p benthic-cli -p benthic-cls-library -p benthic-cls-wasm
 	target/release/benthic class build bench/wasm/guest
 	@mkdir -p $(BENCH_DIR)

@@ -1,12 +1,16 @@
 //! WebAssembly modules in a real OSD, beside the same work in a native class. `make bench-wasm` builds
 //! the programs and runs it.
 //!
+//! The section `hostile` measures what other clients notice of modules that misbehave.
+//!
 //! Two clusters with one OSD run the same module: one compiles it, in the other it is interpreted. The
 //! sides run in turns; the table shows medians.
 
+mod hostile;
+
 use bench_harness::cluster::Cluster;
 use bench_harness::process::run as run_program;
-use bench_harness::{Outcome, exit, machine};
+use bench_harness::{Outcome, exit, is_wanted, machine};
 use benthic_core::{ClassCall, ObjectId, Pool};
 use benthic_wasm::{Call, Limits, ModuleId};
 use bytes::Bytes;
@@ -27,7 +31,12 @@ struct Args {
     /// The module with the measured work
     #[arg(long, value_name = "FILE", default_value = "bench/wasm/guest/kernels.wasm")]
     module: PathBuf,
-    /// Number of measured rounds
+    /// Sections: `kernels`, `hostile`; all by default
+    sections: Vec<String>,
+    /// An option of the OSD for `hostile`, which restarts the OSD
+    #[arg(long, value_name = "NAME=VALUE", value_parser = option)]
+    ceph: Vec<(String, String)>,
+    /// Number of measured rounds; at most 5 for `hostile`
     #[arg(long, value_name = "N", default_value_t = 11)]
     rounds: usize,
 }
@@ -43,12 +52,26 @@ async fn run(args: Args) -> Outcome {
     }
     let module = Module::new(std::fs::read(&args.module)?.into());
     println!("module: {} KiB\n", module.wasm.len() / 1024);
+    if is_wanted(&args.sections, "hostile") {
+        for interpret in [false, true] {
+            println!("{}:\n", if interpret { "interpreted" } else { "compiled" });
+            hostile::measure(&args, &module, interpret).await?;
+        }
+    }
+    if !is_wanted(&args.sections, "kernels") {
+        return Ok(());
+    }
     println!("| in the OSD | {}, ms | empty call, µs | first call, ms |", KERNELS.join(", ms | "));
     println!("| --- | {}--- | --- |", "--- | ".repeat(KERNELS.len()));
     for interpret in [false, true] {
         measure(&args, &module, interpret).await?;
     }
     Ok(())
+}
+
+fn option(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("it must be NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 async fn measure(args: &Args, module: &Module, interpret: bool) -> Outcome {

@@ -32,7 +32,7 @@ pub struct Options {
     /// library. Otherwise the class is one of Ceph's, and the name goes to the OSDs unchanged.
     pub classes: ClassRegistry,
     /// Time-out of an operation on an object. A read that exceeds it fails with `Unavailable`, a
-    /// write with `OutcomeUnknown`. Rounded up to whole seconds; at least one.
+    /// write with `OutcomeUnknown`. Rounded up to whole seconds; at least 3 s.
     pub osd_timeout_ms: u64,
     /// Time-out of a call of a class that is not in `classes`. A call that exceeds it is cancelled
     /// and fails with `OutcomeUnknown`. It must be shorter than the time after which the cluster
@@ -69,7 +69,7 @@ impl Options {
     }
 
     pub(crate) fn osd_timeout(&self) -> Duration {
-        Duration::from_millis(self.osd_timeout_ms)
+        Duration::from_millis(self.osd_timeout_ms.max(OSD_TIMEOUT_MS_MIN))
     }
 }
 
@@ -176,10 +176,15 @@ fn connect_within(limit: Duration, cluster: Cluster) -> Result<ErrnoResult<Clust
     Ok(receiver.recv_timeout(limit).unwrap_or(Err(errno::ETIMEDOUT)))
 }
 
+/// `objecter_timeout`, `objecter_tick_interval` and a second for the answer of the monitors.
+const OSD_TIMEOUT_MS_MIN: u64 = 3_000;
+
 fn settings(options: &Options) -> [(&'static CStr, String); 9] {
     let seconds = |timeout_ms: u64| timeout_ms.div_ceil(1_000).max(1).to_string();
     [
-        (c"rados_osd_op_timeout", seconds(options.osd_timeout_ms)),
+        // With a shorter time-out, no operation would become old enough for the next setting, and the
+        // client would never find an OSD that has restarted.
+        (c"rados_osd_op_timeout", seconds(options.osd_timeout_ms.max(OSD_TIMEOUT_MS_MIN))),
         (c"rados_mon_op_timeout", seconds(options.mon_timeout_ms)),
         (c"client_mount_timeout", seconds(options.mon_timeout_ms)),
         // If an OSD dies, the monitors often know it within a second. librados asks them for the

@@ -219,7 +219,7 @@ fn encode(record: &impl Serialize) -> Result<Bytes> {
 /// Finds a class; `None` if the pool has none of this name.
 ///
 /// # Errors
-/// `Corrupt` for a damaged record; those of the pool.
+/// `Corrupt` for a damaged record; `Unsupported` for one of a newer build; those of the pool.
 pub async fn find(pool: &dyn Pool, name: &str) -> Result<Option<DeployedClass>> {
     let current = Fetch::omap_get([current_key(name)]);
     let versions = Fetch::omap_range(None, version_prefix(name), limits::OMAP_PAGE_ENTRIES_MAX);
@@ -228,19 +228,29 @@ pub async fn find(pool: &dyn Pool, name: &str) -> Result<Option<DeployedClass>> 
         found => found?,
     };
     let Some((_, current)) = current.entries.first() else { return Ok(None) };
-    parse(name, current, &versions).map(Some).ok_or_else(|| {
-        Error::new(ErrorKind::Corrupt, "the record of the class is damaged").with("class", name)
-    })
+    parse(name, current, &versions).map(Some).map_err(|error| error.with("class", name))
 }
 
-fn parse(name: &str, current: &[u8], versions: &OmapPage) -> Option<DeployedClass> {
-    let current = ModuleId::parse(std::str::from_utf8(current).ok()?)?;
-    let version =
-        |(key, value): &(Bytes, Bytes)| Some((id_of(key)?, serde_json::from_slice::<Version>(value).ok()?));
-    let mut versions = versions.entries.iter().map(version).collect::<Option<Vec<_>>>()?;
+fn parse(name: &str, current: &[u8], versions: &OmapPage) -> Result<DeployedClass> {
+    let damaged = || Error::new(ErrorKind::Corrupt, "the record of the class is damaged");
+    let current = std::str::from_utf8(current).ok().and_then(ModuleId::parse).ok_or_else(damaged)?;
+    let version = |(key, json): &(Bytes, Bytes)| {
+        let version = serde_json::from_slice::<Version>(json).map_err(|error| {
+            // A manifest with fields that this build does not know.
+            let json = serde_json::from_slice::<serde_json::Value>(json).unwrap_or_default();
+            if !json["manifest"]["class"].is_string() {
+                return damaged();
+            }
+            let message =
+                "a newer Benthic deployed a version of this class; install that build of the program here";
+            Error::new(ErrorKind::Unsupported, message).with_source(error)
+        })?;
+        Ok((id_of(key).ok_or_else(damaged)?, version))
+    };
+    let mut versions = versions.entries.iter().map(version).collect::<Result<Vec<_>>>()?;
     versions.sort_by_key(|(_, version)| std::cmp::Reverse(version.deployed_unix_s));
     let class = DeployedClass { name: name.to_owned(), current, versions };
-    class.version().is_some().then_some(class)
+    class.version().is_some().then_some(class).ok_or_else(damaged)
 }
 
 /// As [`find`]; `NotFound` if the pool has none of this name.

@@ -143,7 +143,8 @@ impl Interpreted {
             && let WasmiErrorKind::Linker(_) | WasmiErrorKind::Instantiation(_) = error.kind()
         {
             let message = format!(
-                "the module cannot be linked to the functions of `{IMPORTS}` and the subset of `{}`: {error}",
+                "the module cannot be linked to the functions of `{IMPORTS}` and the subset of `{}`; if it was built for a newer \
+                 Benthic, install that build's program here and its libcls_wasm_1.so in the OSDs: {error}",
                 wasi::IMPORTS
             );
             return Err(refused(&message));

@@ -34,8 +34,9 @@ pub struct MethodManifest {
     pub reads: bool,
     #[serde(default)]
     pub writes: bool,
-    /// The method merges a list of results into one: see `benthic map`.
-    #[serde(default)]
+    /// The method merges a list of results into one: see `benthic map`. Records without it stay readable for
+    /// builds that do not know the field.
+    #[serde(default, skip_serializing_if = "is_false")]
     pub merges: bool,
     /// The attribute that holds the result of a method that writes.
     #[serde(default)]
@@ -59,8 +60,14 @@ impl Manifest {
         if json.len() > MANIFEST_BYTES_MAX {
             return Err(invalid("the manifest is too long").with("len_bytes_max", MANIFEST_BYTES_MAX));
         }
-        let manifest: Manifest = serde_json::from_slice(json)
-            .map_err(|error| invalid("the manifest is not valid").with_source(error))?;
+        let manifest: Manifest = serde_json::from_slice(json).map_err(|error| {
+            let message = match error.is_data() {
+                true => "the manifest lacks a field or has one that this build does not know; correct it, or, if a newer Benthic built the module, \
+                     install that build's program here and its libcls_wasm_1.so in the OSDs",
+                false => "the manifest is not valid",
+            };
+            invalid(message).with_source(error)
+        })?;
         manifest.check()?;
         Ok(manifest)
     }
@@ -133,6 +140,10 @@ impl Manifest {
             methods: self.methods.iter().map(method).collect(),
         }
     }
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 fn is_name(name: &str) -> bool {

@@ -6,8 +6,9 @@ mod benthic;
 mod kernels;
 
 use benthic::{Object, Result};
+use std::hint::black_box;
 
-export!(empty, md5, lines, json, scale, filter);
+export!(empty, md5, lines, json, scale, filter, spin, recurse, hoard);
 
 fn empty(_: &mut Object, _: &[u8]) -> Result<Vec<u8>> {
     Ok(kernels::empty(&[]))
@@ -35,4 +36,30 @@ fn scale(object: &mut Object, _: &[u8]) -> Result<Vec<u8>> {
 
 fn filter(object: &mut Object, _: &[u8]) -> Result<Vec<u8>> {
     run(object, kernels::filter)
+}
+
+/// Runs until the fuel ends.
+fn spin(_: &mut Object, _: &[u8]) -> Result<Vec<u8>> {
+    let mut number = 1_u64;
+    while black_box(number) != 0 {
+        number = number.wrapping_mul(3) | 1;
+    }
+    Ok(Vec::new())
+}
+
+/// Recurses until the stack ends.
+fn recurse(_: &mut Object, input: &[u8]) -> Result<Vec<u8>> {
+    fn deeper(number: u64) -> u64 {
+        let number = black_box(number);
+        if number == u64::MAX { number } else { 1 + deeper(number + 1) * 3 }
+    }
+    Ok(deeper(input.len() as u64).to_le_bytes().into())
+}
+
+/// Fills memory until its limit.
+fn hoard(_: &mut Object, _: &[u8]) -> Result<Vec<u8>> {
+    let mut all = Vec::new();
+    loop {
+        all.push(black_box(vec![1_u8; 64 << 10]));
+    }
 }

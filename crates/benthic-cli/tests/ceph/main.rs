@@ -9,6 +9,7 @@
 mod classes;
 mod cluster;
 mod demo;
+mod deployments;
 mod failures;
 mod health;
 mod hung;

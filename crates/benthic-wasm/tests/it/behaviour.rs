@@ -164,3 +164,35 @@ fn a_module_describes_itself() {
         );
     }
 }
+
+/// A module for a newer build says so: by an unknown field of its manifest, or by the functions that it
+/// imports.
+#[test]
+fn a_module_of_a_newer_build_says_so() {
+    let manifest = modules::manifest(true, false).replace("\"reads\"", "\"colour\":1,\"reads\"");
+    let unknown_field = with_manifest(&modules::method(""), manifest.as_bytes());
+    let newer_interface = wat::parse_str(
+        r#"(module (import "benthic_2" "output" (func (param i32 i32) (result i64)))
+            (memory (export "memory") 1) (func (export "run") (result i32) i32.const 0))"#,
+    );
+    let newer_interface = with_manifest(&newer_interface.unwrap(), modules::manifest(true, false).as_bytes());
+    for (wasm, what) in [(unknown_field, "colour"), (newer_interface, "benthic_2")] {
+        let error = Module::new(&wasm.into()).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        let text = error.to_string();
+        assert!(text.contains(what) && text.contains("its libcls_wasm_1.so in the OSDs"), "{text}");
+    }
+}
+
+/// What an older OSD answers to a call in a newer format.
+#[test]
+fn a_call_of_a_newer_client_is_refused_with_the_next_step() {
+    let (pool, object) = (pool(), ObjectId::new("o").unwrap());
+    block_on(pool.write_full(&object, "data")).unwrap();
+    for method in ["run_read", "run_write", "check"] {
+        let call = benthic_core::ClassCall::new(Wasm::NAME, method, [2, 0, 0].to_vec());
+        let error = block_on(pool.exec(&object, call)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(error.message().contains("install the library of the client's build"), "{error}");
+    }
+}

@@ -135,3 +135,31 @@ fn the_audit_log_has_the_latest_changes() {
         assert_eq!((changes[0].unix_s, changes[999].unix_s), (3, 1_002));
     });
 }
+
+/// A field that this build does not know, in the manifest, in a method or in the record.
+#[test]
+fn a_record_of_a_newer_build_says_so() {
+    let pool = pool();
+    block_on(async {
+        let class = deploy(&*pool, 1).await;
+        let records = ObjectId::in_namespace(CLASSES_NAMESPACE, "classes").unwrap();
+        let key = format!("version/c/{}", class.current);
+        let (page, _) = pool.fetch(&records, benthic_core::Fetch::omap_get([key.clone()])).await.unwrap();
+        let json = String::from_utf8(page.entries[0].1.to_vec()).unwrap();
+        // An older build reads what it knows.
+        assert!(!json.contains("merges"), "{json}");
+        for (at, newer) in
+            [("{\"class\"", "{\"colour\":1,\"class\""), ("{\"method\"", "{\"colour\":1,\"method\"")]
+        {
+            let op = benthic_core::WriteOp::new().omap_set([(key.clone(), json.replace(at, newer))]);
+            pool.write(&records, op).await.unwrap();
+            let error = deployed::find(&*pool, "c").await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+            assert!(error.message().contains("install that build of the program"), "{error}");
+        }
+        let op = benthic_core::WriteOp::new()
+            .omap_set([(key.clone(), json.replace("{\"manifest\"", "{\"colour\":1,\"manifest\""))]);
+        pool.write(&records, op).await.unwrap();
+        assert_eq!(deployed::find(&*pool, "c").await.unwrap(), Some(class));
+    });
+}
