@@ -13,6 +13,8 @@
 //! filter, so that a scan reads only the rows that an index selects. [`work`] counts the progress
 //! of a query. [`experiment`] measures how much pushdown gains.
 //!
+//! [`wasm`] makes methods of deployed WebAssembly classes callable.
+//!
 //! [`input`] reads the files that tables are loaded from. [`syntax`] parses and prints column types
 //! and partitionings.
 
@@ -39,6 +41,7 @@ pub mod scan;
 pub mod session;
 pub mod syntax;
 pub mod table;
+pub mod wasm;
 pub mod work;
 
 use benthic_core::ClassRegistry;

@@ -169,6 +169,15 @@ impl DataObject {
         DataObject { size_bytes, origin: Origin::File(Arc::new(file)), work, is_done: AtomicBool::new(false) }
     }
 
+    /// The pool of the object; `None` for a local file.
+    pub fn pool(&self) -> Option<&Arc<dyn Pool>> {
+        match &self.origin {
+            Origin::Object { pool, .. } => Some(pool),
+            Origin::Table { snapshot, .. } => Some(snapshot.table().pool()),
+            Origin::File(_) => None,
+        }
+    }
+
     pub fn is_local_file(&self) -> bool {
         matches!(self.origin, Origin::File(_))
     }

@@ -7,7 +7,7 @@ use crate::reader::Readers;
 use crate::scan::ObjectSource;
 use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, ErrorKind, Pool, Result};
 use benthic_fragment::fragment::OBJECT_URL;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::Statistics;
@@ -65,6 +65,11 @@ impl Objects {
         let none = || Error::new(ErrorKind::Internal, "a table of objects has no objects");
         let (schema, statistics) = known.ok_or_else(none)?;
         Ok(Objects { objects, schema, statistics })
+    }
+
+    /// The pool of the objects; `None` for local files.
+    pub fn pool(&self) -> Option<&Arc<dyn Pool>> {
+        self.objects.first().and_then(|object| object.pool())
     }
 }
 

@@ -8,6 +8,7 @@ use crate::fragment::Fragment;
 use crate::fragment_exec::{FragmentExec, PushdownOptions};
 use crate::plan::{partitions, scan_of_objects, scan_of_parquet, source_of};
 use crate::scan::ObjectSource;
+use crate::wasm::calls_wasm;
 use crate::work::Work;
 use arrow::datatypes::Schema;
 use benthic_core::Clock;
@@ -57,7 +58,8 @@ impl PhysicalOptimizerRule for IndexLookup {
 }
 
 /// Removes predicates on floating-point columns from scans of objects and local files. Bounds in a file do not
-/// cover NaN, so pruning with them would lose rows. The filter above the scan stays.
+/// cover NaN, so pruning with them would lose rows. Predicates that call `wasm` prune nothing, and would
+/// keep the scan from running beside objects. The filter above the scan stays.
 #[derive(Debug)]
 pub struct KeepNanRows;
 
@@ -90,6 +92,9 @@ impl PhysicalOptimizerRule for KeepNanRows {
 }
 
 fn can_prune(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
+    if calls_wasm(expr) {
+        return false;
+    }
     let is_float =
         |index: usize| schema.fields().get(index).is_none_or(|field| has_floats(field.data_type()));
     !collect_columns(expr).iter().any(|column| is_float(column.index()))

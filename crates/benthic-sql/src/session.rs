@@ -15,6 +15,7 @@ use crate::objects::{FILE_URL, Objects};
 use crate::relations::{paths, without_pool};
 use crate::rule::{FragmentPushdown, IndexLookup, KeepNanRows};
 use crate::table::TableRows;
+use crate::wasm::{self, Methods, WasmFiltersLast, WasmFunction};
 use crate::work::Work;
 use benthic_core::{Environment, Error, ErrorKind, Pool, Result, Store};
 use benthic_fragment::fragment::{OBJECT_URL, extremes};
@@ -24,7 +25,7 @@ use datafusion::common::{Column, DataFusionError, TableReference};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
-use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlan};
+use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlan, ScalarUDF};
 use datafusion::object_store::memory::InMemory;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
@@ -33,6 +34,7 @@ use datafusion::sql::parser::{DFParser, Statement};
 use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast;
 use futures::future::BoxFuture;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Name of the table in a query of one object.
@@ -138,6 +140,12 @@ impl SqlSession {
         let reading = Reading { footers: self.footers.clone(), work: Arc::default() };
         reading.work.note_round_trip(&snapshot);
         let context = context(&self.settings, &reading.work)?;
+        // The real condition is parsed below, with the columns. An error there is the better one.
+        let condition = selection.sql.iter().map(|sql| format!("SELECT 1 WHERE {sql}"));
+        for statement in condition.filter_map(|sql| parse(&context.state(), &sql).ok()) {
+            let pool = Arc::clone(snapshot.table().pool());
+            find_methods(&context, &self.settings, &statement, &[pool]).await?;
+        }
         let name = snapshot.table().name().to_owned();
         let rows = self.table_rows(snapshot, reading);
         let rows = async {
@@ -193,12 +201,14 @@ impl SqlSession {
             return self.query_with_work(SHOW_TABLES, work).await;
         }
         let names = state.resolve_table_references(&statement).map_err(|error| from_datafusion(&error))?;
+        let mut pools = BTreeMap::new();
         for name in &names {
             match (name.catalog(), name.schema()) {
                 (_, Some(INFORMATION_SCHEMA)) => self.register_all_tables(&context, &reading).await?,
                 (None | Some(CATALOG), Some(pool)) => {
                     let snapshot = self.snapshot(pool, name.table()).await?;
                     work.note_round_trip(&snapshot);
+                    pools.insert(pool.to_owned(), Arc::clone(snapshot.table().pool()));
                     self.register_snapshot(&context, pool, snapshot, &reading)?;
                 }
                 _ => {}
@@ -207,6 +217,8 @@ impl SqlSession {
         for path in paths(&statement, &names) {
             self.register_files(&context, &path, work).await?;
         }
+        let pools: Vec<_> = pools.into_values().collect();
+        find_methods(&context, &self.settings, &statement, &pools).await?;
         let unknown = without_pool(&context, &statement, &names);
         let planned = context.state().statement_to_plan(statement).await;
         match planned {
@@ -358,9 +370,11 @@ pub fn query<'a>(objects: Objects, settings: &'a Settings, sql: &'a str) -> Star
 
 async fn start_query(objects: Objects, settings: &Settings, sql: &str) -> Result<SendableRecordBatchStream> {
     let context = context(settings, &Arc::default())?;
+    let pools: Vec<_> = objects.pool().cloned().into_iter().collect();
     register(&context, NO_POOL, OBJECT_TABLE, Arc::new(objects))?;
     let statement = parse(&context.state(), sql)?;
     check_read_only(&statement, |_| "`benthic put POOL/OBJECT FILE` writes an object")?;
+    find_methods(&context, settings, &statement, &pools).await?;
     let plan = context.state().statement_to_plan(statement).await;
     run(&context, plan.map_err(|error| from_datafusion(&error))?).await
 }
@@ -385,6 +399,7 @@ fn register(context: &SessionContext, pool: &str, name: &str, table: Arc<dyn Tab
 
 fn context(settings: &Settings, work: &Arc<Work>) -> Result<SessionContext> {
     let mut rules = PhysicalOptimizer::new().rules;
+    rules.push(Arc::new(WasmFiltersLast));
     rules.push(Arc::new(IndexLookup));
     rules.push(Arc::new(KeepNanRows));
     if settings.pushdown != Pushdown::Never {
@@ -416,6 +431,8 @@ fn context(settings: &Settings, work: &Arc<Work>) -> Result<SessionContext> {
     for extreme in extremes() {
         context.register_udaf(AggregateUDF::clone(&extreme));
     }
+    // A query that calls methods replaces it by one that has them.
+    register_methods(&context, settings, Methods::new());
     // DataFusion requires an object store for the scan's address. This one stays empty, because the
     // scan reads through its own reader.
     for url in [OBJECT_URL, FILE_URL] {
@@ -423,6 +440,25 @@ fn context(settings: &Settings, work: &Arc<Work>) -> Result<SessionContext> {
         context.register_object_store(address.as_ref(), Arc::new(InMemory::new()));
     }
     Ok(context)
+}
+
+fn register_methods(context: &SessionContext, settings: &Settings, methods: Methods) {
+    let clock = Arc::clone(&settings.environment.clock);
+    context.register_udf(ScalarUDF::from(WasmFunction::new(methods, clock)));
+}
+
+/// Finds the methods of deployed classes that a statement calls.
+async fn find_methods(
+    context: &SessionContext,
+    settings: &Settings,
+    statement: &Statement,
+    pools: &[Arc<dyn Pool>],
+) -> Result<()> {
+    let names = wasm::named_methods(statement);
+    if !names.is_empty() {
+        register_methods(context, settings, wasm::resolve(names, pools).await?);
+    }
+    Ok(())
 }
 
 fn parse(state: &SessionState, sql: &str) -> Result<Statement> {

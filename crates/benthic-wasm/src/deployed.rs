@@ -13,7 +13,7 @@
 //! [`undeploy`] the records before it removes modules. A crash in between leaves a module that no
 //! record names; the next `deploy` of the same module uses it.
 
-use crate::{Call, Limits, MODULE_BYTES_MAX, Manifest, Module, ModuleId, Signatures, Wasm};
+use crate::{Call, Function, Limits, MODULE_BYTES_MAX, Manifest, Module, ModuleId, Signatures, Wasm};
 use benthic_core::names::CLASSES_NAMESPACE;
 use benthic_core::{
     ClassCall, ClassInfo, Clock, Error, ErrorKind, Fetch, ObjectId, OmapPage, Pool, Result, WriteOp, limits,
@@ -294,6 +294,36 @@ pub async fn fetch(pool: &dyn Pool, id: ModuleId) -> Result<Bytes> {
         .map_err(|error| error.with("module", id))
 }
 
+/// The method of the version that calls use, as a function of its input.
+///
+/// # Errors
+/// `NotFound` if the class is not deployed; `Unsupported` if it has no such method; `InvalidArgument` if the
+/// method writes; those of the pool.
+pub async fn function(pool: &dyn Pool, class: &DeployedClass, method: &str) -> Result<Function> {
+    let Some(version) = class.version() else { return Err(gone(&class.name)) };
+    let refused =
+        |kind, message| Err(Error::new(kind, message).with("class", &class.name).with("method", method));
+    match version.manifest.method(method) {
+        Ok(declared) if declared.writes => {
+            let message = "the method writes, so it is not a function; `benthic exec` calls it";
+            return refused(ErrorKind::InvalidArgument, message);
+        }
+        Ok(_) => {}
+        Err(_) => {
+            let message =
+                "the class has no such method; `benthic class show CLASS --pool POOL` lists its methods";
+            return refused(ErrorKind::Unsupported, message);
+        }
+    }
+    let wasm = fetch(pool, class.current).await?;
+    Ok(Function {
+        module: class.current,
+        limits: version.limits,
+        method: method.to_owned(),
+        wasm: Some(wasm),
+    })
+}
+
 /// Makes an earlier version the one that calls use.
 ///
 /// # Errors
@@ -356,7 +386,8 @@ pub async fn undeploy(
     Ok(removed)
 }
 
-fn gone(name: &str) -> Error {
+/// The error for a class that a pool does not have.
+pub fn gone(name: &str) -> Error {
     let message = "no such class in this pool; `benthic class ls --pool POOL` lists the deployed classes";
     Error::new(ErrorKind::NotFound, message).with("class", name)
 }

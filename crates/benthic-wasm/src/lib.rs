@@ -24,6 +24,7 @@ mod call;
 mod check;
 mod class;
 pub mod deployed;
+mod function;
 pub mod host;
 mod interpreter;
 mod manifest;
@@ -38,6 +39,7 @@ pub mod wasi;
 
 pub use call::{Call, exec};
 pub use class::Wasm;
+pub use function::Function;
 pub use manifest::{MANIFEST_SECTION, Manifest, MethodManifest, put_leb128, with_manifest};
 pub use module::{Limits, MODULE_BYTES_MAX, Module, ModuleId};
 pub use nan::canonicalize as canonicalize_nans;

@@ -14,3 +14,6 @@ mod table_bad_input;
 mod table_index;
 mod table_process;
 mod terminal;
+#[path = "../../../benthic-sql/tests/it/text_class.rs"]
+mod text_class;
+mod wasm;

@@ -18,5 +18,7 @@ mod slt_here;
 mod support;
 mod syntax;
 mod tables;
+mod text_class;
 mod tpch;
 mod tpch_memory;
+mod wasm;

@@ -37,7 +37,14 @@ const CRATES: [(&str, &[&str]); 23] = [
     ("benthic-s3", &["benthic-core", "benthic-classes", "benthic-program"]),
     (
         "benthic-sql",
-        &["benthic-core", "benthic-classes", "benthic-fragment", "benthic-index", "benthic-table"],
+        &[
+            "benthic-core",
+            "benthic-classes",
+            "benthic-fragment",
+            "benthic-index",
+            "benthic-table",
+            "benthic-wasm",
+        ],
     ),
     (
         "benthic-cli",
@@ -57,7 +64,7 @@ const CRATES: [(&str, &[&str]); 23] = [
 ];
 
 /// Crates that tests and benchmarks may use in addition.
-const TESTS_USE: [&str; 7] = [
+const TESTS_USE: [&str; 8] = [
     "benthic-ceph",
     "benthic-classes",
     "benthic-embedded",
@@ -65,6 +72,7 @@ const TESTS_USE: [&str; 7] = [
     "benthic-program",
     "benthic-rados",
     "benthic-testkit",
+    "benthic-wasm",
 ];
 
 /// The engines. Outside tests and benchmarks, only the crates below may name one.
