@@ -4,6 +4,7 @@
 //! data segments, and the smallest modules of Go have 23,000: Go's linker begins a new segment after a few
 //! zeros. So the limits are here.
 
+use crate::nan;
 use benthic_core::{Error, ErrorKind, Result};
 use wasmparser::{
     BinaryReaderError, CompositeInnerType, ElementItems, Operator, Parser, Payload, TypeSectionReader,
@@ -25,20 +26,31 @@ const DATA_SEGMENTS_MAX: u32 = 100_000;
 const LOCALS_MAX: u64 = 5_000;
 /// The interpreter needs memory for each open block while it translates.
 const NESTED_BLOCKS_MAX: u32 = 10_000;
+/// The translation of an instruction takes memory, and a module has room for 8 million.
+const INSTRUCTIONS_MAX: u64 = 4_000_000;
 /// Fuel of a new instance for each data segment and each entry of a table, in addition to 1 for each byte of
 /// data.
 const SEGMENT_FUEL: u64 = 16;
 
-/// Checks the numbers of a module's parts, and returns the fuel that a new instance costs. `table.grow` is
+/// What a module costs.
+#[derive(Clone, Copy, Default)]
+pub struct Costs {
+    /// The fuel of a new instance.
+    pub instance_fuel: u64,
+    /// The instructions, with those that [`nan`] adds.
+    pub instructions: u64,
+}
+
+/// Checks the numbers of a module's parts, and returns what the module costs. `table.grow` is
 /// refused, because no compiler of a supported language uses it. A start section is refused, because wasmi
 /// cannot interrupt it.
 ///
 /// # Errors
 /// `InvalidArgument`.
-pub fn check(wasm: &[u8]) -> Result<u64> {
-    let mut instance_fuel = 0;
-    match find_excess(wasm, &mut instance_fuel) {
-        Ok(None) => Ok(instance_fuel),
+pub fn check(wasm: &[u8]) -> Result<Costs> {
+    let mut costs = Costs::default();
+    match find_excess(wasm, &mut costs) {
+        Ok(None) => Ok(costs),
         Ok(Some(message)) => Err(Error::new(ErrorKind::InvalidArgument, message)),
         Err(error) => {
             let message = format!("this is not a valid module: {error}");
@@ -47,7 +59,7 @@ pub fn check(wasm: &[u8]) -> Result<u64> {
     }
 }
 
-fn find_excess(wasm: &[u8], instance_fuel: &mut u64) -> Result<Option<&'static str>, BinaryReaderError> {
+fn find_excess(wasm: &[u8], costs: &mut Costs) -> Result<Option<&'static str>, BinaryReaderError> {
     let mut elements = 0;
     for payload in Parser::new(0).parse_all(wasm) {
         match payload? {
@@ -76,7 +88,7 @@ fn find_excess(wasm: &[u8], instance_fuel: &mut u64) -> Result<Option<&'static s
             }
             Payload::DataSection(segments) => {
                 for segment in segments {
-                    *instance_fuel += SEGMENT_FUEL + segment?.data.len() as u64;
+                    costs.instance_fuel += SEGMENT_FUEL + segment?.data.len() as u64;
                 }
             }
             Payload::StartSection { .. } => {
@@ -100,7 +112,7 @@ fn find_excess(wasm: &[u8], instance_fuel: &mut u64) -> Result<Option<&'static s
                 if elements > ELEMENTS_MAX {
                     return Ok(Some("the module has too many entries for its table"));
                 }
-                *instance_fuel += SEGMENT_FUEL * elements;
+                costs.instance_fuel += SEGMENT_FUEL * elements;
             }
             Payload::CodeSectionEntry(function) => {
                 let mut locals = 0;
@@ -112,7 +124,9 @@ fn find_excess(wasm: &[u8], instance_fuel: &mut u64) -> Result<Option<&'static s
                 }
                 let mut blocks = 0;
                 for operator in function.get_operators_reader()? {
-                    match operator? {
+                    let operator = operator?;
+                    costs.instructions += if nan::is_arithmetic(&operator) { 1 + nan::ADDED } else { 1 };
+                    match operator {
                         Operator::TableGrow { .. } => {
                             return Ok(Some("the module uses table.grow, which is not allowed"));
                         }
@@ -126,6 +140,9 @@ fn find_excess(wasm: &[u8], instance_fuel: &mut u64) -> Result<Option<&'static s
                         Operator::End => blocks = blocks.saturating_sub(1),
                         _ => {}
                     }
+                }
+                if costs.instructions > INSTRUCTIONS_MAX {
+                    return Ok(Some("the module has too many instructions"));
                 }
             }
             _ => {}

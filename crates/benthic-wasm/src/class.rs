@@ -45,8 +45,8 @@ struct ByMemory;
 impl Weighter<ModuleId, Loaded> for ByMemory {
     fn weight(&self, _: &ModuleId, loaded: &Loaded) -> u64 {
         // Measured: docs/design/0007. The machine code may come later.
-        let factor = if COMPILE.get().is_some() { 8 } else { 4 };
-        64 * 1024 + factor * loaded.module.wasm().len() as u64
+        let instruction_bytes = if COMPILE.get().is_some() { 16 } else { 8 };
+        64 * 1024 + loaded.module.wasm().len() as u64 + instruction_bytes * loaded.module.instructions()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Runs modules with wasmi, an interpreter. It generates no machine code, and is slower than compiled
 //! code, by a factor of about 5 for long computations (docs/design/0007).
 
+use crate::check::{Costs, check};
 use crate::host::{self, Ended, Host, IMPORTS};
 use crate::runtime::{Code, Growth, INITIALIZE, lend};
 use crate::{Limits, Manifest};
@@ -29,6 +30,8 @@ fn engine() -> Engine {
         .compilation_mode(CompilationMode::Eager)
         .set_max_recursion_depth(RECURSION_MAX)
         .set_max_stack_height(STACK_BYTES_MAX)
+        // Otherwise each module keeps the stack of a call.
+        .set_max_cached_stacks(0)
         .wasm_memory64(false)
         .wasm_multi_memory(false)
         .wasm_multi_value(false)
@@ -78,7 +81,7 @@ impl ResourceLimiter for Growth {
 pub struct Interpreted {
     module: Module,
     linker: Linker<Data>,
-    instance_fuel: u64,
+    costs: Costs,
 }
 
 impl Interpreted {
@@ -91,7 +94,7 @@ impl Interpreted {
         if !wasm.starts_with(b"\0asm") {
             return refused("this is not a WebAssembly module".to_owned());
         }
-        let instance_fuel = crate::check::check(wasm)?;
+        let costs = check(wasm)?;
         let engine = engine();
         let mut linker = Linker::new(&engine);
         link(&mut linker).map_err(|error| BenthicError::new(ErrorKind::Internal, error.to_string()))?;
@@ -100,7 +103,7 @@ impl Interpreted {
         let translated = Module::new(&engine, &canonical)
             .map_err(|error| Module::new(&engine, wasm).err().unwrap_or(error));
         match translated {
-            Ok(module) => Ok(Interpreted { module, linker, instance_fuel }),
+            Ok(module) => Ok(Interpreted { module, linker, costs }),
             Err(error) => refused(format!(
                 "this is not a valid module, or it uses features that are not allowed: {error}"
             )),
@@ -112,9 +115,8 @@ impl Interpreted {
         self.module.custom_sections().find(|section| section.name() == name).map(|section| section.data())
     }
 
-    /// The fuel that a new instance costs.
-    pub fn instance_fuel(&self) -> u64 {
-        self.instance_fuel
+    pub fn costs(&self) -> Costs {
+        self.costs
     }
 
     /// The memory with which an instance starts.

@@ -140,6 +140,11 @@ impl Module {
         &self.wasm
     }
 
+    /// The module's instructions, from which its memory can be estimated.
+    pub(crate) fn instructions(&self) -> u64 {
+        self.interpreted.costs().instructions
+    }
+
     /// Whether calls run machine code.
     pub fn is_compiled(&self) -> bool {
         self.compiled.get().is_some()
@@ -177,7 +182,8 @@ impl Module {
             Ok(method) => host::Call { reads: method.reads, writes: method.writes, input },
             Err(error) => return (Err(error), GuestCost::default()),
         };
-        let instance_fuel = self.interpreted.instance_fuel() + self.memory_bytes / MEMORY_BYTES_PER_FUEL;
+        let instance_fuel =
+            self.interpreted.costs().instance_fuel + self.memory_bytes / MEMORY_BYTES_PER_FUEL;
         let Some(fuel) = limits.fuel.checked_sub(instance_fuel) else {
             return (Err(host::out_of_fuel()), GuestCost { fuel: limits.fuel, memory_bytes: 0 });
         };

@@ -10,6 +10,9 @@ use wasmparser::{BinaryReaderError, FunctionBody, Operator, Parser, Payload};
 /// The section that [`canonicalize`] changes, by its id.
 const CODE: u8 = 10;
 
+/// The instructions that are added for each arithmetic instruction.
+pub const ADDED: u64 = 9;
+
 /// A type of floating-point numbers.
 #[derive(Clone, Copy)]
 enum Float {
@@ -130,6 +133,11 @@ fn put_canonical(code: &mut Vec<u8>, float: Float, next_local: usize) {
     // `end`
     code.push(0x0b);
     with_local(code, GET);
+}
+
+/// Whether an instruction is floating-point arithmetic.
+pub fn is_arithmetic(operator: &Operator<'_>) -> bool {
+    result(operator).is_some()
 }
 
 /// The type of the result of an instruction that can make a NaN.

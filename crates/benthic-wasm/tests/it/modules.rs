@@ -419,6 +419,10 @@ fn invalid() -> Vec<Case> {
         raw("a program for Linux", b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0"),
         raw("a component", b"\0asm\x0d\0\x01\0"),
         raw("a header alone", b"\0asm\x01\0\0\0"),
+        of(
+            "too many instructions with those that make NaNs canonical",
+            module(&format!("(func (result f64) f64.const 2 {}) {run}", "f64.sqrt ".repeat(400_000))),
+        ),
         raw("a cut module", &good[..good.len() / 2]),
         raw("no manifest", &good),
         described("a manifest that is no JSON", "run"),
