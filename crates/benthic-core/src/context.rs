@@ -142,6 +142,8 @@ pub struct MethodContext<'a> {
     access: &'a mut dyn ObjectAccess,
     clock: &'a dyn Clock,
     flags: MethodFlags,
+    /// The calls in which this one is nested.
+    depth: u32,
     deadline_at_ms: u64,
     memory: Arc<MemoryBudget>,
     changed: ChangedParts,
@@ -149,6 +151,8 @@ pub struct MethodContext<'a> {
     undeclared_call: Option<&'static str>,
     /// A call found that the deadline had passed.
     missed_deadline: bool,
+    /// The error of the first called method that writes and failed.
+    failed_write: Option<Error>,
 }
 
 /// The parts of the object that the method changed, and therefore may no longer read.
@@ -407,6 +411,35 @@ impl MethodContext<'_> {
         self.access.client()
     }
 
+    /// Calls a method of another class on the same object, as a part of this call: it gets the rest of the time and of
+    /// the memory, and its changes take effect together with those of this method. Returns its output, also if it writes.
+    /// If a method that writes fails, this call fails too: some of its changes may be staged already.
+    ///
+    /// # Errors
+    /// Those of the called method. `ClassFailed` if it declares a flag that this method does not declare, if it
+    /// panics, or if calls are nested more deeply than [`limits::NESTED_CALLS_MAX`].
+    pub fn call(&mut self, method: &Method, input: &[u8]) -> Result<Bytes> {
+        self.require_flags(method.flags, "a method that has more flags")?;
+        if self.depth == limits::NESTED_CALLS_MAX {
+            return Err(Error::new(ErrorKind::ClassFailed, "methods call each other too deeply")
+                .with("depth_max", limits::NESTED_CALLS_MAX));
+        }
+        let flags = std::mem::replace(&mut self.flags, method.flags);
+        self.depth += 1;
+        let outcome = run(method, self, input);
+        self.depth -= 1;
+        self.flags = flags;
+        match outcome {
+            Ok(output) => self.charge(Bytes::from(output)),
+            Err(error) => {
+                if method.flags.contains(MethodFlags::WRITE) {
+                    self.failed_write.get_or_insert_with(|| Error::new(error.kind(), error.message()));
+                }
+                Err(error)
+            }
+        }
+    }
+
     /// Time since a fixed moment, on the same clock as the deadline.
     pub fn monotonic(&self) -> Duration {
         self.clock.monotonic()
@@ -501,36 +534,27 @@ pub fn call_method(
         access,
         clock,
         flags: method.flags,
+        depth: 0,
         deadline_at_ms: clock.monotonic_ms().saturating_add(limits.deadline_ms),
         memory: Arc::new(MemoryBudget { used_bytes: AtomicU64::new(0), max_bytes: limits.memory_bytes_max }),
         changed: ChangedParts::default(),
         undeclared_call: None,
         missed_deadline: false,
+        failed_write: None,
     };
-    let outcome = catch_unwind(AssertUnwindSafe(|| (method.run)(&mut context, input)));
-    let output = match outcome {
-        Ok(returned) => {
-            if let Some(call) = context.undeclared_call {
-                let error = undeclared(call);
-                context.log(LogLevel::Error, error.message());
-                return Err(error);
-            }
-            if context.missed_deadline {
-                return Err(deadline_exceeded());
-            }
-            returned?
-        }
-        Err(panic) => {
-            let message = panic
-                .downcast_ref::<&str>()
-                .copied()
-                .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-                .unwrap_or("no message");
-            let message = format!("the method panicked: {message}");
-            context.log(LogLevel::Error, &message);
-            return Err(Error::new(ErrorKind::ClassFailed, message));
-        }
-    };
+    let outcome = run(method, &mut context, input);
+    if let Some(call) = context.undeclared_call {
+        let error = undeclared(call);
+        context.log(LogLevel::Error, error.message());
+        return Err(error);
+    }
+    if context.missed_deadline {
+        return Err(deadline_exceeded());
+    }
+    let output = outcome?;
+    if let Some(error) = context.failed_write {
+        return Err(error);
+    }
     if method.flags.contains(MethodFlags::WRITE) {
         return Ok(Bytes::new());
     }
@@ -540,4 +564,18 @@ pub fn call_method(
             .with("len_bytes_max", limits.output_bytes_max));
     }
     Ok(Bytes::from(output))
+}
+
+/// Runs a method. A panic becomes an error.
+fn run(method: &Method, context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    catch_unwind(AssertUnwindSafe(|| (method.run)(context, input))).unwrap_or_else(|panic| {
+        let message = panic
+            .downcast_ref::<&str>()
+            .copied()
+            .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+            .unwrap_or("no message");
+        let message = format!("the method panicked: {message}");
+        context.log(LogLevel::Error, &message);
+        Err(Error::new(ErrorKind::ClassFailed, message))
+    })
 }

@@ -43,3 +43,6 @@ pub const METHOD_MEMORY_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Maximum run time of one method call. An OSD calls an operation slow after 15 s and gives up
 /// after 150 s.
 pub const METHOD_DEADLINE_MS: u64 = 10_000;
+
+/// Limit of the calls of methods by methods, one in the other.
+pub const NESTED_CALLS_MAX: u32 = 4;

@@ -42,7 +42,10 @@ impl OpenStore {
 /// `InvalidArgument` for an invalid URI; `NotFound` if the store does not exist; those of the
 /// engines.
 pub async fn open(uri: &str, create: bool, classes: ClassRegistry) -> Result<OpenStore> {
-    let options = |classes: ClassRegistry| Options::default().with_classes(classes.with(Wasm::new()));
+    let options = |classes: ClassRegistry| {
+        let wasm = Wasm::new().with_callees(classes.clone());
+        Options::default().with_classes(classes.with(wasm))
+    };
     match uri.parse()? {
         StoreUri::Mem => {
             Ok(OpenStore { store: MemStore::new(options(classes)), embedded: None, rados: None })

@@ -130,6 +130,9 @@ func hostOmapRemove(keys unsafe.Pointer, len uint32) int64
 //go:wasmimport benthic_1 omap_clear
 func hostOmapClear() int64
 
+//go:wasmimport benthic_1 call
+func hostCall(class unsafe.Pointer, classLen uint32, method unsafe.Pointer, methodLen uint32, input unsafe.Pointer, inputLen uint32) int64
+
 // Stat is the size and the time of the last change of the object.
 type Stat struct {
 	SizeBytes, ModifiedUnixNs uint64
@@ -246,6 +249,12 @@ func (Object) OmapRemove(keys ...[]byte) error {
 
 func (Object) OmapClear() error {
 	return done(hostOmapClear())
+}
+
+// Call calls a method of a native class, such as digest, beside the same object.
+func (Object) Call(class, method string, input []byte) ([]byte, error) {
+	return take(hostCall(at([]byte(class)), uint32(len(class)), at([]byte(method)), uint32(len(method)),
+		at(input), uint32(len(input))))
 }
 
 // Log writes a line to the log of the process that runs the class.

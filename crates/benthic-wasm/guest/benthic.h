@@ -62,6 +62,9 @@ BENTHIC_IMPORT(set_xattr) int64_t benthic_set_xattr(const void *name, uint32_t n
 BENTHIC_IMPORT(omap_set) int64_t benthic_omap_set(const void *entries, uint32_t len);
 BENTHIC_IMPORT(omap_remove) int64_t benthic_omap_remove(const void *keys, uint32_t len);
 BENTHIC_IMPORT(omap_clear) int64_t benthic_omap_clear(void);
+/* Calls a method of a native class, such as digest, beside the same object. Result: its output. */
+BENTHIC_IMPORT(call) int64_t benthic_call(const void *class_name, uint32_t class_len, const void *method,
+                                          uint32_t method_len, const void *input, uint32_t input_len);
 
 /* Reads data into a buffer. */
 static inline int64_t benthic_read_into(uint64_t offset, void *to, uint32_t len) {

@@ -80,6 +80,14 @@ unsafe extern "C" {
     fn omap_set(entries: *const u8, len: usize) -> i64;
     fn omap_remove(keys: *const u8, len: usize) -> i64;
     safe fn omap_clear() -> i64;
+    fn call(
+        class: *const u8,
+        class_len: usize,
+        method: *const u8,
+        method_len: usize,
+        input: *const u8,
+        input_len: usize,
+    ) -> i64;
 }
 
 /// The length of a function's result, or its error. The host knows the error's message.
@@ -219,6 +227,14 @@ impl Object {
 
     pub fn omap_clear(&mut self) -> Result<()> {
         check(omap_clear()).map(drop)
+    }
+
+    /// Calls a method of a native class, such as `digest`, beside this object. Its changes take effect together
+    /// with those of this method.
+    pub fn call(&mut self, class: &str, method: &str, input: &[u8]) -> Result<Vec<u8>> {
+        result(unsafe {
+            call(class.as_ptr(), class.len(), method.as_ptr(), method.len(), input.as_ptr(), input.len())
+        })
     }
 }
 

@@ -40,6 +40,7 @@ export const CONFLICT: i32 = 125;
 @external("benthic_1", "omap_set") declare function host_omap_set(entries: usize, len: u32): i64;
 @external("benthic_1", "omap_remove") declare function host_omap_remove(keys: usize, len: u32): i64;
 @external("benthic_1", "omap_clear") declare function host_omap_clear(): i64;
+@external("benthic_1", "call") declare function host_call(name: usize, name_len: u32, method: usize, method_len: u32, input: usize, input_len: u32): i64;
 
 export class Stat {
   constructor(public sizeBytes: u64, public modifiedUnixNs: u64) {}
@@ -186,6 +187,13 @@ export function omapRemove(keys: Uint8Array[]): i32 {
 
 export function omapClear(): i32 {
   return done(host_omap_clear());
+}
+
+/** Calls a method of a native class, such as `digest`, beside the same object. */
+export function call(className: string, method: string, input: Uint8Array): Uint8Array | null {
+  const name = encode(className);
+  const called = encode(method);
+  return take(host_call(name.dataStart, name.length, called.dataStart, called.length, input.dataStart, input.length));
 }
 
 /** The compiler calls this for `throw` and failed assertions. */

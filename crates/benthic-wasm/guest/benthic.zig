@@ -59,6 +59,7 @@ const host = struct {
     extern "benthic_1" fn omap_set(entries: [*]const u8, len: usize) i64;
     extern "benthic_1" fn omap_remove(keys: [*]const u8, len: usize) i64;
     extern "benthic_1" fn omap_clear() i64;
+    extern "benthic_1" fn call(class: [*]const u8, class_len: usize, method: [*]const u8, method_len: usize, input: [*]const u8, input_len: usize) i64;
 };
 
 /// The errno of the last `Error.Other`.
@@ -175,6 +176,11 @@ pub fn omapRemove(keys: []const []const u8) Error!void {
 
 pub fn omapClear() Error!void {
     try done(host.omap_clear());
+}
+
+/// Calls a method of a native class, such as `digest`, beside the same object.
+pub fn call(class: []const u8, method: []const u8, input: []const u8) Error![]u8 {
+    return take(host.call(class.ptr, class.len, method.ptr, method.len, input.ptr, input.len));
 }
 
 /// The length of a function's result, or its error. The host knows the error's message.

@@ -4,7 +4,8 @@ use crate::rules::{Rights, Rules, RulesFile};
 use crate::runtime::Compile;
 use crate::{Call, Module, ModuleId, Signatures};
 use benthic_core::{
-    Class, Error, ErrorKind, GuestMethod, Method, MethodContext, MethodFlags, MethodResult, Result,
+    Class, ClassRegistry, Error, ErrorKind, GuestMethod, Method, MethodContext, MethodFlags, MethodResult,
+    Result,
 };
 use bytes::Bytes;
 use quick_cache::sync::{Cache, DefaultLifecycle};
@@ -57,6 +58,20 @@ static COMPILE: OnceLock<Compile> = OnceLock::new();
 static RULES: LazyLock<RulesFile> = LazyLock::new(|| RulesFile::new(RULES_PATH.get().cloned()));
 static RULES_PATH: OnceLock<PathBuf> = OnceLock::new();
 
+/// The native classes that modules may call.
+static CALLEES: OnceLock<ClassRegistry> = OnceLock::new();
+
+/// A method of a native class that modules may call.
+///
+/// # Errors
+/// `Unsupported`.
+pub(crate) fn callee(class: &str, method: &str) -> Result<&'static Method> {
+    match CALLEES.get() {
+        Some(classes) => classes.method(class, method),
+        None => ClassRegistry::new().method(class, method),
+    }
+}
+
 /// The class.
 pub struct Wasm(());
 
@@ -73,6 +88,13 @@ impl Wasm {
     pub fn with_compiler(compile: Compile) -> Wasm {
         COMPILE.get_or_init(|| compile);
         Wasm(())
+    }
+
+    /// The class whose modules may call these native classes. It applies to the whole process.
+    #[must_use]
+    pub fn with_callees(self, classes: ClassRegistry) -> Wasm {
+        CALLEES.get_or_init(|| classes);
+        self
     }
 
     /// The class with the rules in a file. They apply to the whole process.

@@ -24,14 +24,16 @@
 //! | `write_full(from: i32, len: i32)`, `append(from: i32, len: i32)` | |
 //! | `truncate(size: i64)`, `zero(offset: i64, len: i64)`, `remove()` | |
 //! | `set_xattr(name: i32, len: i32, value: i32, len: i32)` | |
+//! | `call(class: i32, len: i32, method: i32, len: i32, input: i32, len: i32)` | the output of a method of a native class beside the same object |
 //! | `omap_set(entries: i32, len: i32)`, `omap_remove(keys: i32, len: i32)`, `omap_clear()` | |
 //!
 //! A pointer outside the module's memory is a trap, unless the length is 0. A module can also import [`wasi`](crate::wasi).
 
+use crate::class::callee;
 use crate::runtime::Borrowed;
 use crate::wasi;
 use benthic_core::codec::{Decoded, Decoder, Encode, Malformed};
-use benthic_core::{Action, Error, ErrorKind, LogLevel, Result, limits};
+use benthic_core::{Action, Error, ErrorKind, LogLevel, MethodFlags, Result, limits};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
@@ -397,6 +399,29 @@ impl Host {
         self.reply_done(done)
     }
 
+    pub fn call(&mut self, class: &[u8], method: &[u8], input: &[u8]) -> i64 {
+        let output = self.call_native(class, method, input);
+        self.reply(output)
+    }
+
+    fn call_native(&mut self, class: &[u8], method: &[u8], input: &[u8]) -> Result<Bytes> {
+        self.result = Bytes::new();
+        let method = callee(text(class)?, text(method)?)?;
+        if method.flags.contains(MethodFlags::READ) {
+            self.check_reads()?;
+        }
+        if method.flags.contains(MethodFlags::WRITE) {
+            self.check_writes()?;
+        }
+        let context = self.context.get();
+        let began = context.monotonic();
+        let output = context.call(method, input);
+        // Native code uses no fuel. An instruction takes about 1 ns.
+        let took = context.monotonic().saturating_sub(began);
+        self.moved_bytes += u64::try_from(took.as_nanos()).unwrap_or(u64::MAX / 2);
+        output
+    }
+
     pub fn omap_clear(&mut self) -> i64 {
         let done = self.check_writes().and_then(|()| self.context.get().omap_clear());
         self.reply_done(done)
@@ -519,6 +544,12 @@ macro_rules! define_link {
                 };
                 "omap_remove" |host, memory, keys: u32, len: u32| {
                     host.part(memory, keys, len).map(|keys| host.omap_remove(keys))
+                };
+                "call" |host, memory, class: u32, class_len: u32, method: u32, method_len: u32, input: u32, input_len: u32| {
+                    let class = host.part(memory, class, class_len);
+                    let names = class.zip(host.part(memory, method, method_len));
+                    names.zip(host.part(memory, input, input_len))
+                        .map(|((class, method), input)| host.call(class, method, input))
                 };
                 "omap_clear" |host, _memory| Some(host.omap_clear());
             }

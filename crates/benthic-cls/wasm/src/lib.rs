@@ -21,7 +21,7 @@ fn classes() -> ClassRegistry {
         panic!("/proc/self/maps does not show the file of this library, which has the rules beside it")
     };
     let rules = library.with_file_name(benthic_wasm::rules::FILE_NAME);
-    ClassRegistry::new().with(class.with_rules(rules))
+    ClassRegistry::new().with(class.with_callees(benthic_classes::registry()).with_rules(rules))
 }
 
 /// The file of this library, which the kernel knows from the code that it mapped.

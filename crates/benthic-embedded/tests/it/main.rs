@@ -8,6 +8,7 @@ mod damage;
 mod damage_random;
 mod linear;
 mod model;
+mod nested;
 mod power;
 mod read_only;
 mod recovery;

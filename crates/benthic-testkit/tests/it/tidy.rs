@@ -19,7 +19,7 @@ const CRATES: [(&str, &[&str]); 23] = [
     ("benthic-cls", &["benthic-core", "benthic-class-names"]),
     ("benthic-cls-library", &["benthic-core", "benthic-classes", "benthic-cls"]),
     ("benthic-cls-table", &["benthic-core", "benthic-fragment", "benthic-cls"]),
-    ("benthic-cls-wasm", &["benthic-core", "benthic-wasm", "benthic-cls"]),
+    ("benthic-cls-wasm", &["benthic-core", "benthic-classes", "benthic-wasm", "benthic-cls"]),
     ("benthic-wasm", &["benthic-core"]),
     ("benthic-wasm-test-classes", &["benthic-core", "benthic-classes"]),
     (

@@ -11,7 +11,7 @@ pub fn pool() -> Arc<dyn Pool> {
 }
 
 fn open(method_limits: MethodLimits) -> Arc<dyn Pool> {
-    let classes = ClassRegistry::new().with(Wasm::new());
+    let classes = ClassRegistry::new().with(Wasm::new().with_callees(benthic_classes::registry()));
     let options = Options { method_limits, ..Options::default() };
     let store = MemStore::new(options.with_classes(classes));
     block_on(async {
@@ -28,6 +28,11 @@ fn every_module_ends_as_it_must() {
 #[test]
 fn a_module_reads_and_writes() {
     block_on(suite::a_module_reads_and_writes(&*pool()));
+}
+
+#[test]
+fn a_module_calls_native_classes() {
+    block_on(suite::a_module_calls_native_classes(&*pool()));
 }
 
 #[test]

@@ -49,6 +49,7 @@ pub fn module(fields: &str) -> Vec<u8> {
         ("omap_set", "(param i32 i32) (result i64)"),
         ("omap_remove", "(param i32 i32) (result i64)"),
         ("omap_clear", "(result i64)"),
+        ("call", "(param i32 i32 i32 i32 i32 i32) (result i64)"),
     ];
     let imports: String = imports
         .iter()

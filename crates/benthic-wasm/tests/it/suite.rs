@@ -120,6 +120,59 @@ pub async fn a_module_reads_and_writes(pool: &dyn Pool) {
 
 /// Endless loops with the most fuel. Without the deadline of the pool's engine they would take seconds or
 /// minutes. With a compiler, the second call is compiled.
+/// A module whose method calls a native method with its own input, and returns its output or its errno.
+fn caller(class: &str, method: &str, writes: bool) -> Vec<u8> {
+    calling(class, method, writes, "(return (i32.wrap_i64 (i64.sub (i64.const 0) (local.get $len))))")
+}
+
+/// As [`caller`], with what the method does if the call fails.
+fn calling(class: &str, method: &str, writes: bool, failed: &str) -> Vec<u8> {
+    let wasm = modules::module(&format!(
+        r#"(data (i32.const 0) "{class}{method}")
+        (func (export "run") (result i32) (local $len i64)
+            (local.set $len (call $input))
+            (call $take (i32.const 100) (i32.const 0) (i32.wrap_i64 (local.get $len)))
+            (local.set $len (call $call
+                (i32.const 0) (i32.const {class_len}) (i32.const {class_len}) (i32.const {method_len})
+                (i32.const 100) (i32.wrap_i64 (local.get $len))))
+            (if (i64.lt_s (local.get $len) (i64.const 0)) (then {failed}))
+            (call $take (i32.const 100) (i32.const 0) (i32.wrap_i64 (local.get $len)))
+            (drop (call $output (i32.const 100) (i32.wrap_i64 (local.get $len))))
+            i32.const 0)"#,
+        class_len = class.len(),
+        method_len = method.len(),
+    ));
+    benthic_wasm::with_manifest(&wasm, modules::manifest(true, writes).as_bytes())
+}
+
+pub async fn a_module_calls_native_classes(pool: &dyn Pool) {
+    let object = ObjectId::new("called").unwrap();
+    pool.write_full(&object, "the object's data").await.unwrap();
+    let digest = run(pool, &object, &caller("digest", "compute", false), false, b"md5").await.unwrap();
+    assert_eq!(digest, "2890045e8e19105a53ca2c99164a16ba");
+
+    let refused = async |wasm: &[u8], writes: bool, expected: ErrorKind| {
+        let before = state(pool, &object).await.unwrap();
+        let error = run(pool, &object, wasm, writes, b"md5").await.unwrap_err();
+        assert_eq!(error.kind(), expected, "{error}");
+        assert_eq!(state(pool, &object).await.unwrap(), before);
+    };
+    refused(&caller("digest", "none", false), false, ErrorKind::Unsupported).await;
+    refused(&caller("wasm", "run_read", false), false, ErrorKind::Unsupported).await;
+    // It writes, and the module's method does not declare that.
+    refused(&caller("digest", "md5", false), false, ErrorKind::ClassFailed).await;
+    refused(&caller("hello", "panic", true), true, ErrorKind::ClassFailed).await;
+    refused(&caller("hello", "write_undeclared", true), true, ErrorKind::ClassFailed).await;
+    refused(&caller("hello", "fail_after_writing", true), true, ErrorKind::InvalidArgument).await;
+    // The module ignores the error.
+    let ignoring = calling("hello", "fail_after_writing", true, "(return (i32.const 0))");
+    refused(&ignoring, true, ErrorKind::InvalidArgument).await;
+
+    run(pool, &object, &caller("hello", "append_line", true), true, b"a line").await.unwrap();
+    let left = state(pool, &object).await.unwrap();
+    assert_eq!(left[0], ReadOutput::Data("the object's dataa line\n".into()));
+}
+
 pub async fn the_deadline_ends_a_call(pool: &dyn Pool) {
     let object = ObjectId::new("late").unwrap();
     pool.write_full(&object, "x").await.unwrap();

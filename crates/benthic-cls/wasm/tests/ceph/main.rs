@@ -79,6 +79,11 @@ fn a_module_reads_and_writes() {
 }
 
 #[test]
+fn a_module_calls_native_classes() {
+    block_on(suite::a_module_calls_native_classes(&*pool()));
+}
+
+#[test]
 fn the_deadline_ends_a_call() {
     block_on(suite::the_deadline_ends_a_call(&*pool()));
 }

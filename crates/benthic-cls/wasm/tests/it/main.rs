@@ -30,7 +30,8 @@ fn open(method_limits: MethodLimits) -> Arc<dyn Pool> {
 }
 
 fn open_store(method_limits: MethodLimits) -> (Arc<dyn Store>, Arc<dyn Pool>) {
-    let classes = ClassRegistry::new().with(Wasm::with_compiler(compile_now));
+    let classes =
+        ClassRegistry::new().with(Wasm::with_compiler(compile_now).with_callees(benthic_classes::registry()));
     let options = Options { method_limits, ..Options::default() };
     let store = MemStore::new(options.with_classes(classes));
     block_on(async {
@@ -48,6 +49,11 @@ fn every_module_ends_as_it_must() {
 #[test]
 fn a_module_reads_and_writes() {
     block_on(suite::a_module_reads_and_writes(&*pool()));
+}
+
+#[test]
+fn a_module_calls_native_classes() {
+    block_on(suite::a_module_calls_native_classes(&*pool()));
 }
 
 #[test]
