@@ -12,7 +12,7 @@ use std::sync::{Arc, LazyLock};
 
 fn options() -> Options {
     let options = Options {
-        method_limits: MethodLimits { deadline_ms: 500, ..MethodLimits::default() },
+        method_limits: MethodLimits { deadline_ms: 1_500, ..MethodLimits::default() },
         ..Options::default()
     };
     options.with_classes(ClassRegistry::new().with(Wasm::new()))
