@@ -53,7 +53,8 @@ func showAll(object Object, input []byte) ([]byte, error) {
 	found, err5 := object.OmapGet([]byte("k1"), []byte("k9"))
 	first, more, err6 := object.OmapRange(nil, []byte("k"), 2)
 	last, moreAfter, err7 := object.OmapRange([]byte("k2"), []byte("k"), 9)
-	if err := errors.Join(err, err2, err3, err4, err5, err6, err7); err != nil {
+	greeting, err8 := object.Call("hello", "say", []byte("Ada"))
+	if err := errors.Join(err, err2, err3, err4, err5, err6, err7, err8); err != nil {
 		return nil, err
 	}
 	var shown bytes.Buffer
@@ -64,7 +65,8 @@ func showAll(object Object, input []byte) ([]byte, error) {
 	addEntries(&shown, first)
 	shown.WriteString(choose(more, "more|", "end|"))
 	addEntries(&shown, last)
-	shown.WriteString(choose(moreAfter, "more", "end"))
+	shown.WriteString(choose(moreAfter, "more|", "end|"))
+	shown.Write(greeting)
 	return shown.Bytes(), nil
 }
 

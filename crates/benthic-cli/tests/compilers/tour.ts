@@ -27,7 +27,8 @@ export function show(): i32 {
   shown += first.more ? "more|" : "end|";
   const last = benthic.omapRange(encode("k2"), encode("k"), 9)!;
   addEntries(last.entries);
-  shown += last.more ? "more" : "end";
+  shown += last.more ? "more|" : "end|";
+  shown += benthic.decode(benthic.call("hello", "say", encode("Ada"))!);
   return benthic.output(encode(shown));
 }
 

@@ -52,7 +52,8 @@ fn showAll(input: []const u8) benthic.Error![]const u8 {
     try add(if (first.more) "more|" else "end|");
     const last = try benthic.omapRange("k2", "k", 9);
     try addEntries(last.entries);
-    try add(if (last.more) "more" else "end");
+    try add(if (last.more) "more|" else "end|");
+    try add(try benthic.call("hello", "say", "Ada"));
     return shown;
 }
 

@@ -89,11 +89,11 @@ fn every_function_of_a_language_works() {
         let Some(module) = try_build(&home, "tour") else { continue };
         home.ok(&["class", "deploy", &module]);
         home.ok(&["exec", "logs/today", "tour", "change"]);
-        assert_eq!(
-            home.ok(&["exec", "logs/today", "tour", "show", "input"]).trim_end(),
-            "input|six|B\0|value|none|empty=,name=value,|k1=1,|k1=1,k2=,|more|k3=3,|end",
-            "{lang}"
-        );
+        let greeting = home.ok(&["exec", "logs/today", "hello", "say", "Ada"]);
+        let expected =
+            "input|six|B\0|value|none|empty=,name=value,|k1=1,|k1=1,k2=,|more|k3=3,|end|".to_owned();
+        let shown = home.ok(&["exec", "logs/today", "tour", "show", "input"]);
+        assert_eq!(shown, expected + &greeting, "{lang}");
         let failed = home.fails(4, &["exec", "logs/today", "tour", "fail", "my own text"]);
         assert!(failed.contains("my own text"), "{lang}: {failed}");
         let crashed = home.fails_with("class_failed", &["exec", "logs/today", "tour", "crash", "input"]);
