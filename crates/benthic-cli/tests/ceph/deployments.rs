@@ -272,7 +272,7 @@ fn no_acknowledged_deployment_is_lost_when_the_osd_is_killed() {
     let report =
         format!("{deployments} deployments, {calls} calls, {late} of removed versions, {outages} errors");
     let _ = writeln!(std::io::stderr(), "{report}");
-    assert!(deployments > 50 && calls > 200 && outages > 0, "the load was a load: {report}");
+    assert!(deployments > 50 && calls > 200, "{report}");
 
     let pool = open(&connect(60_000));
     block_on(check(&*pool, &kept));
