@@ -69,7 +69,13 @@ impl Options {
     }
 
     pub(crate) fn osd_timeout(&self) -> Duration {
-        Duration::from_millis(self.osd_timeout_ms.max(OSD_TIMEOUT_MS_MIN))
+        Duration::from_millis(self.osd_timeout_ms())
+    }
+
+    /// With a shorter time-out, no operation would become old enough for `objecter_timeout`, and the client would
+    /// never find an OSD that has restarted.
+    fn osd_timeout_ms(&self) -> u64 {
+        self.osd_timeout_ms.max(OSD_TIMEOUT_MS_MIN)
     }
 }
 
@@ -182,9 +188,7 @@ const OSD_TIMEOUT_MS_MIN: u64 = 3_000;
 fn settings(options: &Options) -> [(&'static CStr, String); 9] {
     let seconds = |timeout_ms: u64| timeout_ms.div_ceil(1_000).max(1).to_string();
     [
-        // With a shorter time-out, no operation would become old enough for the next setting, and the
-        // client would never find an OSD that has restarted.
-        (c"rados_osd_op_timeout", seconds(options.osd_timeout_ms.max(OSD_TIMEOUT_MS_MIN))),
+        (c"rados_osd_op_timeout", seconds(options.osd_timeout_ms())),
         (c"rados_mon_op_timeout", seconds(options.mon_timeout_ms)),
         (c"client_mount_timeout", seconds(options.mon_timeout_ms)),
         // If an OSD dies, the monitors often know it within a second. librados asks them for the

@@ -18,7 +18,7 @@ pub fn without_pool(
     tables: &[TableReference],
 ) -> Vec<TableReference> {
     let mut relations = Relations::default();
-    relations.visit(statement);
+    visit(statement, &mut relations);
     let normalize = context.copied_config().options().sql_parser.enable_ident_normalization;
     let references = |names: Vec<ObjectName>| {
         names
@@ -40,7 +40,7 @@ pub fn without_pool(
 /// The paths that a statement reads as tables. `tables` is as in [`without_pool`].
 pub fn paths(statement: &Statement, tables: &[TableReference]) -> BTreeSet<String> {
     let mut relations = Relations::default();
-    relations.visit(statement);
+    visit(statement, &mut relations);
     let mut paths: BTreeSet<String> = relations.names.iter().filter_map(path).collect();
     paths.retain(|path| tables.contains(&TableReference::bare(path.as_str())));
     paths
@@ -59,25 +59,24 @@ fn path(name: &ObjectName) -> Option<String> {
     is_path.then(|| name.value.clone())
 }
 
+/// Visits the parts of a statement that reads.
+pub fn visit(statement: &Statement, visitor: &mut impl Visitor<Break = Infallible>) {
+    match statement {
+        Statement::Explain(explain) => visit(&explain.statement, visitor),
+        Statement::Statement(statement) => {
+            let (ControlFlow::Continue(()) | ControlFlow::Break(_)) =
+                Visit::visit(statement.as_ref(), visitor);
+        }
+        // These statements do not read.
+        Statement::CreateExternalTable(_) | Statement::CopyTo(_) | Statement::Reset(_) => {}
+    }
+}
+
 #[derive(Default)]
 struct Relations {
     names: Vec<ObjectName>,
     /// The subset of names that the statement calls as functions.
     functions: Vec<ObjectName>,
-}
-
-impl Relations {
-    fn visit(&mut self, statement: &Statement) {
-        match statement {
-            Statement::Explain(explain) => self.visit(&explain.statement),
-            Statement::Statement(statement) => {
-                let (ControlFlow::Continue(()) | ControlFlow::Break(_)) =
-                    Visit::visit(statement.as_ref(), self);
-            }
-            // These statements do not read.
-            Statement::CreateExternalTable(_) | Statement::CopyTo(_) | Statement::Reset(_) => {}
-        }
-    }
 }
 
 impl Visitor for Relations {

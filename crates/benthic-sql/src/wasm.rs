@@ -9,6 +9,7 @@
 
 use crate::errors::external;
 use crate::expr::{Expr, Plan, any_part};
+use crate::relations::visit;
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryArray, BinaryViewArray, LargeBinaryArray, LargeStringArray, StringArray,
     StringViewArray,
@@ -28,7 +29,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    Expr as SqlExpr, FunctionArg, FunctionArgExpr, FunctionArguments, Visit, Visitor,
+    Expr as SqlExpr, FunctionArg, FunctionArgExpr, FunctionArguments, Visitor,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -49,26 +50,12 @@ pub type Methods = BTreeMap<String, Function>;
 /// The methods that a statement names in calls of the function. Only literals name methods.
 pub fn named_methods(statement: &Statement) -> BTreeSet<String> {
     let mut calls = Calls::default();
-    calls.visit(statement);
+    visit(statement, &mut calls);
     calls.0
 }
 
 #[derive(Default)]
 struct Calls(BTreeSet<String>);
-
-impl Calls {
-    fn visit(&mut self, statement: &Statement) {
-        match statement {
-            Statement::Explain(explain) => self.visit(&explain.statement),
-            Statement::Statement(statement) => {
-                let (ControlFlow::Continue(()) | ControlFlow::Break(_)) =
-                    Visit::visit(statement.as_ref(), self);
-            }
-            // These statements do not read.
-            Statement::CreateExternalTable(_) | Statement::CopyTo(_) | Statement::Reset(_) => {}
-        }
-    }
-}
 
 impl Visitor for Calls {
     type Break = Infallible;

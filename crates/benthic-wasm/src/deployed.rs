@@ -316,12 +316,7 @@ pub async fn function(pool: &dyn Pool, class: &DeployedClass, method: &str) -> R
         }
     }
     let wasm = fetch(pool, class.current).await?;
-    Ok(Function {
-        module: class.current,
-        limits: version.limits,
-        method: method.to_owned(),
-        wasm: Some(wasm),
-    })
+    Ok(Function { module: class.current, limits: version.limits, method: method.to_owned(), wasm })
 }
 
 /// Makes an earlier version the one that calls use.

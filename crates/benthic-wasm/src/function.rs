@@ -17,8 +17,8 @@ pub struct Function {
     pub module: ModuleId,
     pub limits: Limits,
     pub method: String,
-    /// The module itself. Without it, a call fails with `Busy` if this process has not cached the module.
-    pub wasm: Option<Bytes>,
+    /// The module itself, for a process that has not cached it.
+    pub wasm: Bytes,
 }
 
 impl fmt::Debug for Function {
@@ -44,8 +44,8 @@ impl Function {
             call_method(&RUN_READ, &mut NoObject, clock, MethodLimits::default(), &call.encode())
         };
         match run(&call) {
-            Err(error) if error.kind() == ErrorKind::Busy && self.wasm.is_some() => {
-                call.attached.clone_from(&self.wasm);
+            Err(error) if error.kind() == ErrorKind::Busy => {
+                call.attached = Some(self.wasm.clone());
                 run(&call)
             }
             called => called,
