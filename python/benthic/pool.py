@@ -142,17 +142,30 @@ class Pool(Handle):
         """Appends to an object, and returns its version."""
         return self._write(name, ("append", data))
 
-    def exec(self, name: str, cls: str, method: str, data: Buffer = b"") -> bytes:
+    def exec(
+        self,
+        name: str,
+        cls: str,
+        method: str,
+        data: Buffer = b"",
+        *,
+        objects: Mapping[str, str] | None = None,
+    ) -> bytes:
         """Calls a method beside an object, and returns its result. :meth:`Store.classes` lists
         the methods.
 
         A method that writes has no output. If it stores its result in an attribute, the call
         reads the attribute and returns it.
 
+        ``objects`` names objects of this pool and namespace for a method of a WebAssembly class
+        that declares other objects. They are read once, before the call, and have at most 16 MiB
+        together with ``data``.
+
         >>> pool.exec("reef.txt", "digest", "compute", b"md5")
         >>> pool.exec("reef.txt", "digest", "md5")
+        >>> pool.exec("mail/1", "spam", "score", objects={"words": "lists/spam.txt"})
         """
-        return self._native.exec(name, cls, method, data)
+        return self._native.exec(name, cls, method, data, dict(objects or {}))
 
     def deploy(
         self,

@@ -9,12 +9,14 @@ use benthic_core::names::is_reserved_namespace;
 use benthic_core::{
     ClassCall, Error, ErrorKind, Fetch, ListRequest, ListToken, Namespaces, ObjectId, Result,
 };
+use benthic_program::collect::{OtherObject, check_none};
 use benthic_program::deploy::{Deployment, undeploy};
 use benthic_program::transfer::{Download, Replaced, upload};
 use bytes::Bytes;
 use pyo3::prelude::{Bound, PyAny, PyResult, Python};
 use pyo3::types::{PyBytes, PyTuple};
 use pyo3::{pyclass, pymethods};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Size of the first read, which is sent before the object's size is known.
@@ -127,15 +129,21 @@ impl Pool {
         class: String,
         method: String,
         input: &Bound<'_, PyAny>,
+        objects: BTreeMap<String, String>,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let input = Bytes::from(ops::bytes(input)?);
         let output = wait(py, async || {
             let ((pool, store), object) = (self.pool.get()?, self.object(name)?);
+            let other = |(name, object): (String, String)| {
+                Ok(OtherObject { name, pool: Arc::clone(&pool), object: self.object(&object)? })
+            };
+            let others = objects.into_iter().map(other).collect::<Result<Vec<_>>>()?;
             let call = ClassCall { class, method, input };
             if is_reserved_namespace(&self.namespace) {
+                check_none(&call.class, &others)?;
                 return exec_read(&*pool, &object, call).await;
             }
-            let (call, _) = store.opened().prepare_call(&*pool, Some(&object), call).await?;
+            let (call, _) = store.opened().prepare_call(&*pool, Some(&object), call, others).await?;
             call.run(&*pool, &object).await
         })?;
         Ok(PyBytes::new(py, &output))

@@ -1,5 +1,7 @@
 """Objects, through the public interface."""
 
+import json
+import struct
 from datetime import UTC, datetime, timedelta
 
 import benthic
@@ -236,8 +238,8 @@ def test_traffic_is_counted(pool, place):
     assert moved.operations == 1 and 10_000 <= moved.received_bytes < 10_100
 
 
-def module(text: bytes) -> bytes:
-    """A class ``greeter`` whose method ``run`` returns a text."""
+def module(text: bytes, objects: list[str] | None = None) -> bytes:
+    """A class ``greeter`` whose method ``run`` returns a text, or its input if it declares objects."""
 
     def section(number: int, content: bytes) -> bytes:
         assert len(content) < 128
@@ -246,16 +248,24 @@ def module(text: bytes) -> bytes:
     def name(text: bytes) -> bytes:
         return bytes([len(text)]) + text
 
-    manifest = b'{"class":"greeter","version":1,"methods":[{"method":"run","reads":true}]}'
-    # Calls output(0, the text's length), and returns 0.
-    body = b"\x00\x41\x00\x41" + bytes([len(text)]) + b"\x10\x00\x1a\x41\x00\x0b"
+    method = {"method": "run", "reads": True, "objects": objects or []}
+    manifest = json.dumps({"class": "greeter", "version": 1, "methods": [method]}).encode()
+    if objects:
+        # Calls take(0, 0, input()) and output(0, input()).
+        code = b"\x41\x00\x41\x00\x10\x00\xa7\x10\x01\x41\x00\x10\x00\xa7\x10\x02\x1a"
+    else:
+        # Calls output(0, the text's length).
+        code = b"\x41\x00\x41" + bytes([len(text)]) + b"\x10\x02\x1a"
+    body = b"\x00" + code + b"\x41\x00\x0b"
+    imports = [(b"input", b"\x00"), (b"take", b"\x01"), (b"output", b"\x02")]
+    types = b"\x60\x00\x01\x7e" b"\x60\x03\x7f\x7f\x7f\x00" b"\x60\x02\x7f\x7f\x01\x7e" b"\x60\x00\x01\x7f"
     return (
         b"\0asm\1\0\0\0"
-        + section(1, b"\x02\x60\x02\x7f\x7f\x01\x7e\x60\x00\x01\x7f")
-        + section(2, b"\x01" + name(b"benthic_1") + name(b"output") + b"\x00\x00")
-        + section(3, b"\x01\x01")
+        + section(1, b"\x04" + types)
+        + section(2, b"\x03" + b"".join(name(b"benthic_1") + name(n) + b"\0" + t for n, t in imports))
+        + section(3, b"\x01\x03")
         + section(5, b"\x01\x00\x01")
-        + section(7, b"\x02" + name(b"memory") + b"\x02\x00" + name(b"run") + b"\x00\x01")
+        + section(7, b"\x02" + name(b"memory") + b"\x02\x00" + name(b"run") + b"\x00\x03")
         + section(10, b"\x01" + name(body))
         + section(11, b"\x01\x00\x41\x00\x0b" + name(text))
         + section(0, name(b"benthic") + manifest)
@@ -281,3 +291,25 @@ def test_a_deployed_class_runs_and_its_next_version_replaces_it(pool):
         pool.exec("o", "greeter", "run")
     with pytest.raises(benthic.NotFoundError):
         pool.undeploy("greeter")
+
+
+def test_a_method_gets_the_other_objects_that_it_declares(pool):
+    pool.put("o", b"data")
+    pool.put("lists/one", b"1")
+    pool.put("lists/two", b"")
+    pool.deploy(module(b"", objects=["first", "second"]))
+    both = {"second": "lists/one", "first": "lists/two"}
+    # A list: the number of parts, and each part after its length.
+    expected = struct.pack("<II5sIIc", 3, 5, b"input", 0, 1, b"1")
+    assert pool.exec("o", "greeter", "run", b"input", objects=both) == expected
+    with pytest.raises(benthic.InvalidArgumentError, match="name=first"):
+        pool.exec("o", "greeter", "run", objects={"second": "lists/one"})
+    with pytest.raises(benthic.InvalidArgumentError, match="its names: first, second"):
+        pool.exec("o", "greeter", "run", objects=both | {"third": "lists/one"})
+    with pytest.raises(benthic.NotFoundError, match="other_object=.*lists/three"):
+        pool.exec("o", "greeter", "run", objects=both | {"first": "lists/three"})
+    with pytest.raises(benthic.UnsupportedError, match="only methods of WebAssembly classes"):
+        pool.exec("o", "digest", "compute", b"md5", objects=both)
+    with pytest.raises(benthic.UnsupportedError, match="only methods of WebAssembly classes"):
+        pool.with_namespace("benthic.tables").exec("o", "greeter", "run", objects=both)
+    pool.undeploy("greeter")

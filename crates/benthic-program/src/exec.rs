@@ -1,6 +1,7 @@
 //! Class calls with their result. A method that writes has no output, because an OSD returns none.
 //! It may store its result in an attribute. The functions here find that attribute and read it.
 
+use crate::collect::{OtherObject, check_none, collect};
 use crate::reduce::Reducer;
 use crate::store::OpenStore;
 use benthic_core::{ClassCall, ClassInfo, Error, ErrorKind, ObjectId, Pool, Result};
@@ -32,18 +33,23 @@ impl OpenStore {
     }
 
     /// Prepares a call: of a native class if there is one of this name, otherwise of a class that is
-    /// deployed to the pool. Also returns the classes that the call may refer to.
+    /// deployed to the pool. Reads the other objects that the method declares. Also returns the classes that the
+    /// call may refer to.
     ///
     /// # Errors
-    /// `Unsupported` if the deployed class has no such method; those of the pool.
+    /// `Unsupported` if the deployed class has no such method, or for other objects with a native class;
+    /// `InvalidArgument`, `NotFound` and `LimitExceeded` for wrong, missing and too large other objects; those
+    /// of the pools.
     pub async fn prepare_call(
         &self,
         pool: &dyn Pool,
         object: Option<&ObjectId>,
         call: ClassCall,
+        others: Vec<OtherObject>,
     ) -> Result<(PreparedCall, Vec<ClassInfo>)> {
         let mut classes = self.classes_for_call(pool.name(), object, &call.class).await?;
         if classes.iter().any(|class| class.name == call.class) {
+            check_none(&call.class, &others)?;
             return Ok((PreparedCall::native(&classes, call), classes));
         }
         let class = match deployed::find(pool, &call.class).await {
@@ -54,11 +60,15 @@ impl OpenStore {
             found => found?,
         };
         let prepared = match class.as_ref().and_then(|class| Some((class, class.version()?))) {
-            None => PreparedCall::native(&classes, call),
+            None => {
+                check_none(&call.class, &others)?;
+                PreparedCall::native(&classes, call)
+            }
             Some((class, version)) => {
                 self.check_runs_modules(pool, object).await?;
                 classes.extend(class.info());
-                PreparedCall::module(&version.manifest, class.current, version.limits, None, call)?
+                let (id, limits) = (class.current, version.limits);
+                PreparedCall::module(&version.manifest, id, limits, None, call, others).await?
             }
         };
         Ok((prepared, classes))
@@ -109,26 +119,35 @@ impl PreparedCall {
     /// A call of a module that is not deployed.
     ///
     /// # Errors
-    /// As [`Module::new`]; `Unsupported` if the module has no such method.
-    pub fn of_module(wasm: Bytes, method: &str, input: Bytes) -> Result<PreparedCall> {
+    /// As [`Module::new`]; `Unsupported` if the module has no such method; those of other objects, as
+    /// [`OpenStore::prepare_call`].
+    pub async fn of_module(
+        wasm: Bytes,
+        method: &str,
+        input: Bytes,
+        others: Vec<OtherObject>,
+    ) -> Result<PreparedCall> {
         let module = Module::new(&wasm)?;
         let call = ClassCall::new(&module.manifest().class, method, input);
-        PreparedCall::module(module.manifest(), module.id(), Limits::default(), Some(wasm), call)
+        let limits = Limits::default();
+        PreparedCall::module(module.manifest(), module.id(), limits, Some(wasm), call, others).await
     }
 
-    fn module(
+    async fn module(
         manifest: &Manifest,
         id: ModuleId,
         limits: Limits,
         wasm: Option<Bytes>,
-        call: ClassCall,
+        mut call: ClassCall,
+        others: Vec<OtherObject>,
     ) -> Result<PreparedCall> {
         let method = manifest.method(&call.method)?;
+        call.input = collect(method, call.input, others).await?;
         let module = ModuleCall { id, limits, writes: method.writes, wasm };
         Ok(PreparedCall { call, result_xattr: method.result_xattr.clone(), module: Some(module) })
     }
 
-    /// The class and the method.
+    /// The class, the method and its input, which contains the other objects.
     pub fn call(&self) -> &ClassCall {
         &self.call
     }

@@ -5,6 +5,7 @@
 //! among them and passes its command to `run_to_end`. The Python package does not enable that
 //! feature, so it does not link clap.
 
+pub mod collect;
 #[cfg(feature = "cli")]
 mod command_line;
 #[cfg(feature = "cli")]

@@ -1,15 +1,13 @@
 //! Merges results of a method, with another method of the same module.
 //!
 //! The method that merges runs here, at the client, in the interpreter and on an object in memory: a
-//! merge belongs to no object of the pool, so no OSD is the right place for it. The input is a list of
-//! results in the encoding of [`benthic_core::codec`]: their count (u32), then each after its length
-//! (u32). The output is one result, which is an item of the next list. Results are merged in batches, so
+//! merge belongs to no object of the pool, so no OSD is the right place for it. The input is a [`list`] of
+//! results. The output is one result, which is an item of the next list. Results are merged in batches, so
 //! the memory does not depend on their number.
 
-use benthic_core::codec::Encode;
 use benthic_core::{ClassRegistry, Error, ErrorKind, ObjectId, Pool, Result, Store, WriteOp};
 use benthic_embedded::{MemStore, Options};
-use benthic_wasm::{Call, Limits, Module, Wasm};
+use benthic_wasm::{Call, Limits, Module, Wasm, list};
 use bytes::Bytes;
 use futures::executor::block_on;
 use std::sync::Arc;
@@ -100,10 +98,7 @@ impl Reducer {
     }
 
     fn merge_list<'a>(&self, results: impl Iterator<Item = &'a Bytes> + Clone) -> Result<Bytes> {
-        let mut list = Vec::new();
-        list.put_len(results.clone().count());
-        results.for_each(|result| list.put_bytes(result));
-        let call = Call { input: list.into(), ..self.call.clone() };
+        let call = Call { input: list(results), ..self.call.clone() };
         // The memory engine never waits.
         let fetch = async || Ok(self.wasm.clone());
         let merged = block_on(benthic_wasm::exec(&*self.pool, &self.object, call, false, fetch));

@@ -2,6 +2,7 @@
 //! use, so commands that need none work without one. The session also knows what the command waits
 //! for, in every store that it has opened.
 
+use crate::collect::OtherObject;
 use crate::deploy::Deployment;
 use crate::exec::PreparedCall;
 use crate::local;
@@ -264,8 +265,9 @@ impl Session {
         pool: &dyn Pool,
         object: Option<&ObjectId>,
         call: ClassCall,
+        others: Vec<OtherObject>,
     ) -> Result<(PreparedCall, Vec<ClassInfo>)> {
-        self.open(false).await?.prepare_call(pool, object, call).await
+        self.open(false).await?.prepare_call(pool, object, call, others).await
     }
 
     /// As [`OpenStore::deploy`].

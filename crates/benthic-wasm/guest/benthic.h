@@ -74,9 +74,10 @@ static inline int64_t benthic_read_into(uint64_t offset, void *to, uint32_t len)
     return read;
 }
 
-/* The results in the input of a method that merges them (benthic map --reduce). Begin with
+/* The parts of an input that is a list: the results for a method that merges them (benthic map --reduce), or
+ * the caller's input and the other objects that class.json declares for the method. Begin with
  * benthic_results_begin. Each benthic_results_next returns 1 and sets where benthic_take finds the next
- * result, or returns 0 after the last one. Both return a negative errno if the input is not such a list.
+ * part, or returns 0 after the last one. Both return a negative errno if the input is not such a list.
  * Call only benthic_take meanwhile, because the list stays with the host. */
 struct benthic_results {
     uint32_t offset, len;       /* the result */

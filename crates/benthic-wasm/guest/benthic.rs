@@ -282,7 +282,8 @@ fn report_panic(panic: &PanicHookInfo<'_>) {
     unsafe { fail(text.as_ptr(), text.len()) };
 }
 
-/// The results in the input of a method that merges them (`benthic map --reduce`).
+/// The parts of an input that is a list: the results for a method that merges them (`benthic map --reduce`), or
+/// the caller's input and the other objects that `class.json` declares for the method.
 pub fn results(mut input: &[u8]) -> Result<Vec<&[u8]>> {
     let mut take = |len: usize| {
         let (taken, rest) = input.split_at_checked(len).ok_or("the input is not a list of results")?;

@@ -298,7 +298,7 @@ pub async fn fetch(pool: &dyn Pool, id: ModuleId) -> Result<Bytes> {
 ///
 /// # Errors
 /// `NotFound` if the class is not deployed; `Unsupported` if it has no such method; `InvalidArgument` if the
-/// method writes; those of the pool.
+/// method writes or needs other objects; those of the pool.
 pub async fn function(pool: &dyn Pool, class: &DeployedClass, method: &str) -> Result<Function> {
     let Some(version) = class.version() else { return Err(gone(&class.name)) };
     let refused =
@@ -306,6 +306,11 @@ pub async fn function(pool: &dyn Pool, class: &DeployedClass, method: &str) -> R
     match version.manifest.method(method) {
         Ok(declared) if declared.writes => {
             let message = "the method writes, so it is not a function; `benthic exec` calls it";
+            return refused(ErrorKind::InvalidArgument, message);
+        }
+        Ok(declared) if !declared.objects.is_empty() => {
+            let message =
+                "the method needs other objects, so it is not a function; `benthic exec --object` calls it";
             return refused(ErrorKind::InvalidArgument, message);
         }
         Ok(_) => {}

@@ -31,6 +31,7 @@ mod manifest;
 mod module;
 pub mod names;
 mod nan;
+mod objects;
 pub mod rules;
 #[allow(unsafe_code, reason = "a runtime's store cannot hold a borrowed context")]
 pub mod runtime;
@@ -43,6 +44,7 @@ pub use function::Function;
 pub use manifest::{MANIFEST_SECTION, Manifest, MethodManifest, put_leb128, with_manifest};
 pub use module::{Limits, MODULE_BYTES_MAX, Module, ModuleId};
 pub use nan::canonicalize as canonicalize_nans;
+pub use objects::{COLLECTED_BYTES_MAX, check_collected, list};
 pub use signature::{Signatures, SigningKey};
 
 /// The functions of the interface for classes in Rust, as a source file.

@@ -38,6 +38,9 @@ pub struct MethodManifest {
     /// builds that do not know the field.
     #[serde(default, skip_serializing_if = "is_false")]
     pub merges: bool,
+    /// The names of other objects that the method needs: see [`MethodManifest::collect`]. Left out like `merges`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub objects: Vec<String>,
     /// The attribute that holds the result of a method that writes.
     #[serde(default)]
     pub result_xattr: Option<String>,
@@ -104,6 +107,7 @@ impl Manifest {
             if method.result_xattr.is_some() && !method.writes {
                 return refused("only a method that writes has a result in an attribute");
             }
+            method.check_objects().map_err(|error| error.with("method", &method.name))?;
         }
         Ok(())
     }
@@ -146,13 +150,13 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     name.len() <= limits::CLASS_NAME_BYTES_MAX
         && name.starts_with(|first: char| first.is_ascii_lowercase())
         && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
-fn invalid(message: &str) -> Error {
+pub(crate) fn invalid(message: &str) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
 }
 

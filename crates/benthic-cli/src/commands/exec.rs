@@ -24,12 +24,15 @@ use std::time::Duration;
 #[command(
     after_help = "A method that writes returns nothing. If it stores its result in an attribute, the command \
     reads the attribute and prints it. Text always ends with a line end; other bytes are printed unchanged.\n\n\
+    A method of a WebAssembly class may need other objects: `benthic class show CLASS --pool POOL` prints their names, \
+    and --object gives them. The command reads them once, before the first call.\n\n\
     With --all, the command prints one line for each object: name, tab, result. It lists failures at the end \
     and then exits with status 1. It stops early on a full store, and when the store has not answered for the \
     time of --outage-wait.\n\n\
     Examples:\n  benthic exec photos/cat.jpg digest sha256\n  \
     benthic exec photos/cat.jpg digest compute blake3\n  \
-    benthic exec --all --prefix cats/ photos digest md5\n  benthic exec logs/today --code wordcount.wasm count\n  benthic exec logs/today hello record @name.txt"
+    benthic exec --all --prefix cats/ photos digest md5\n  benthic exec logs/today --code wordcount.wasm count\n  benthic exec logs/today hello record @name.txt\n  \
+    benthic exec logs/today spam score --object words=lists/spam.txt"
 )]
 pub struct ExecArgs {
     /// Run beside every object of the pool

@@ -6,6 +6,7 @@ mod bench;
 mod checks;
 mod class;
 mod class_test;
+mod collect;
 mod confirm;
 mod copies;
 mod cp;

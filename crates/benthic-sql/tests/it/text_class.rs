@@ -35,6 +35,7 @@ const METHODS: &str = r#"
         (loop $again (br_if $again (i32.ne (memory.grow (i32.const 16)) (i32.const -1))))
         unreachable)
     (func (export "reads") (result i32) (i32.sub (i32.const 0) (i32.wrap_i64 (call $stat))))
+    (func (export "collects") (result i32) i32.const 0)
     (func (export "writes") (result i32) (drop (call $create (i32.const 0))) i32.const 0)
 "#;
 
@@ -44,7 +45,8 @@ pub async fn deploy(pool: &dyn Pool, version: u32, limits: Limits) {
         .map(|name| format!(r#"{{"method":"{name}","reads":true}}"#))
         .join(",");
     let manifest = format!(
-        r#"{{"class":"texts","version":{version},"methods":[{methods},{{"method":"writes","writes":true}}]}}"#
+        r#"{{"class":"texts","version":{version},"methods":[{methods},{{"method":"writes","writes":true}},
+            {{"method":"collects","reads":true,"objects":["schema"]}}]}}"#
     );
     let wasm = wat::parse_str(format!("(module {METHODS})")).unwrap();
     let wasm = Bytes::from(with_manifest(&wasm, manifest.as_bytes()));

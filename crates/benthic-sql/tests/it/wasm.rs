@@ -79,6 +79,7 @@ async fn planning_refuses_what_no_call_can_do() {
         ("'nothing.upper', body", ErrorKind::NotFound, "`benthic class ls"),
         ("'upper', body", ErrorKind::InvalidArgument, "CLASS.METHOD"),
         ("'texts.writes', body", ErrorKind::InvalidArgument, "the method writes"),
+        ("'texts.collects', body", ErrorKind::InvalidArgument, "`benthic exec --object` calls it"),
         ("body, body", ErrorKind::InvalidArgument, "as a text in quotes"),
         ("'texts.' || 'upper', body", ErrorKind::InvalidArgument, "as a text in quotes"),
         ("'texts.upper', n", ErrorKind::InvalidArgument, "CAST"),

@@ -8,4 +8,5 @@ mod corpus;
 mod deploy;
 mod modules;
 mod native;
+mod objects;
 mod suite;

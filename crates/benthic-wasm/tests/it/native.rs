@@ -74,6 +74,7 @@ fn manifest(info: &ClassInfo) -> Manifest {
         reads: method.reads,
         writes: method.writes,
         merges: false,
+        objects: Vec::new(),
         result_xattr: method.result_xattr.clone(),
         summary: method.summary.clone(),
         input: method.input.clone(),

@@ -33,6 +33,9 @@ pub struct Case {
     pub method: String,
     #[serde(default)]
     pub input: Content,
+    /// The other objects, by the names that the method declares.
+    #[serde(default)]
+    pub objects: BTreeMap<String, Content>,
     pub expect: Expect,
 }
 

@@ -247,6 +247,10 @@ pub fn value(class: &DeployedClass, pool: &str) -> Value {
         })
     };
     let mut value = json!(class.info());
+    let methods = class.version().map_or(&[][..], |version| &version.manifest.methods);
+    for (shown, method) in value["methods"].as_array_mut().into_iter().flatten().zip(methods) {
+        shown["objects"] = json!(method.objects);
+    }
     value["pool"] = json!(pool);
     value["current"] = json!(class.current.to_string());
     value["versions"] = class.versions.iter().map(version).collect();

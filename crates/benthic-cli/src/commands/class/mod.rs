@@ -21,6 +21,7 @@ use benthic_core::{ClassCall, ClassInfo, Error, ErrorKind, MethodInfo, ObjectId,
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::store::nearest;
+use benthic_wasm::Manifest;
 use clap::Subcommand;
 use serde_json::json;
 
@@ -98,13 +99,14 @@ async fn show(name: &str, session: &Session) -> Outcome {
         classes.extend(rados.class(&pool, &ObjectId::new(object)?, name).await?);
     }
     let class = find_class(&classes, name)?;
-    session.out.result(page(class), || json!(class))
+    session.out.result(page(class, None), || json!(class))
 }
 
 async fn show_deployed(name: &str, pool: &str, session: &Session) -> Outcome {
     let pool = session.pool(pool).await?;
     let class = benthic_wasm::deployed::get(&*pool, name).await?;
-    let page = class.info().map(|info| page(&info)).unwrap_or_default();
+    let manifest = class.version().map(|version| &version.manifest);
+    let page = class.info().map(|info| page(&info, manifest)).unwrap_or_default();
     session.out.result(format_args!("{page}\n\nversions{}", deploy::versions(&class)), || {
         deploy::value(&class, pool.name())
     })
@@ -145,7 +147,8 @@ pub fn explain(error: Error, classes: &[ClassInfo], call: &ClassCall) -> Error {
     }
 }
 
-fn page(class: &ClassInfo) -> String {
+/// The description of a class; a WebAssembly class also has a manifest.
+fn page(class: &ClassInfo, manifest: Option<&Manifest>) -> String {
     let mut page =
         format!("{}: {}\nversion {}, build {}", class.name, class.summary, class.version, class.build);
     for method in &class.methods {
@@ -157,6 +160,11 @@ fn page(class: &ClassInfo) -> String {
         };
         page.push_str(&format!("\n\n{} ({flags}): {}", method.name, method.summary));
         page.push_str(&format!("\n  input:   {}\n  output:  {}", method.input, method.output));
+        let objects = manifest.and_then(|manifest| manifest.method(&method.name).ok());
+        let objects = objects.map_or(&[][..], |method| &method.objects);
+        if !objects.is_empty() {
+            page.push_str(&format!("\n  objects: {} (--object NAME=POOL/OBJECT)", objects.join(", ")));
+        }
         if let Some(xattr) = &method.result_xattr {
             page.push_str(&format!("\n  kept in: attribute {xattr}, which `benthic exec` reads back"));
         }
@@ -166,6 +174,7 @@ fn page(class: &ClassInfo) -> String {
                 "\n  example: benthic exec POOL/OBJECT {} {}{input}",
                 class.name, method.name
             ));
+            objects.iter().for_each(|name| page.push_str(&format!(" --object {name}=POOL/OBJECT")));
         }
     }
     page

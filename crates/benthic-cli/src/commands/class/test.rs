@@ -217,8 +217,13 @@ impl Runner {
 
     async fn call(&self, case: &Case, module: &Arc<Module>, limits: Limits) -> Result<(Result<Bytes>, u64)> {
         let input = self.bytes(&case.input)?;
-        let writes = match module.manifest().method(&case.method) {
-            Ok(method) => method.writes,
+        let others = case.objects.iter().map(|(name, content)| Ok((name.clone(), self.bytes(content)?)));
+        let others = others.collect::<Result<Vec<_>>>()?;
+        let collected = module.manifest().method(&case.method).and_then(|method| {
+            Ok((method.collect(input, &method.in_declared_order(others)?)?, method.writes))
+        });
+        let (input, writes) = match collected {
+            Ok(collected) => collected,
             Err(error) => return Ok((Err(error), 0)),
         };
         let call = Call { module: Arc::clone(module), method: case.method.clone(), input, limits, fuel: 0 };

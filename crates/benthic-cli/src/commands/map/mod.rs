@@ -55,7 +55,8 @@ const BUSY_PAUSE_MAX: Duration = Duration::from_millis(3_200);
     The file is removed when all objects are in the result.\n\n\
     Examples:\n  benthic map logs wordcount count --reduce sum\n  \
     benthic map logs wordcount count --reduce sum --prefix 2026/ --resume words.run\n  \
-    benthic map logs --code wordcount.wasm count --reduce sum"
+    benthic map logs --code wordcount.wasm count --reduce sum\n  \
+    benthic map logs spam score --reduce sum --object words=lists/spam.txt"
 )]
 pub struct MapArgs {
     /// The pool: POOL or POOL:NAMESPACE
@@ -151,6 +152,7 @@ async fn describe(
     prefix: &str,
     session: &Session,
 ) -> Result<BTreeMap<String, String>> {
+    // The input contains the other objects, so the hash covers their contents.
     let input: String = Sha256::digest(&call.call().input).iter().map(|byte| format!("{byte:02x}")).collect();
     let fields = [
         ("store", session.store_name().await?),
