@@ -8,11 +8,14 @@ use benthic_testkit::random::Rng;
 use benthic_wasm::with_manifest;
 use bytes::Bytes;
 use futures::executor::block_on;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wasm_smith::Config;
 
 /// Modules of a run, and of a long run (`make test-long`).
 const MODULES: u64 = 300;
 const MODULES_LONG: u64 = 1_000_000;
+/// Modules between two lines of progress.
+const PROGRESS: u64 = 100_000;
 /// Bytes from which one module is generated.
 const SEED_BYTES: usize = 4 * 1024;
 
@@ -55,12 +58,11 @@ fn module(number: u64) -> Option<Vec<u8>> {
 /// How a call ended, and what it left.
 type Ended = (Result<Bytes, ErrorKind>, Vec<ReadOutput>);
 
-async fn call(pool: &dyn Pool, wasm: &[u8]) -> (Ended, String) {
-    let object = ObjectId::new("o").unwrap();
-    pool.write_full(&object, "the object's data").await.unwrap();
-    let before = suite::state(pool, &object).await.unwrap();
-    let ended = suite::run(pool, &object, wasm, true, b"the input").await;
-    let after = match suite::state(pool, &object).await {
+async fn call(pool: &dyn Pool, object: &ObjectId, wasm: &[u8]) -> (Ended, String) {
+    pool.write_full(object, "the object's data").await.unwrap();
+    let before = suite::state(pool, object).await.unwrap();
+    let ended = suite::run(pool, object, wasm, true, b"the input").await;
+    let after = match suite::state(pool, object).await {
         Ok(state) => state,
         // The module may remove the object.
         Err(error) => {
@@ -72,37 +74,58 @@ async fn call(pool: &dyn Pool, wasm: &[u8]) -> (Ended, String) {
         assert_eq!(after, before, "a call that failed changed the object");
     }
     let text = ended.as_ref().err().map(ToString::to_string).unwrap_or_default();
-    let _ = pool.remove(&object).await;
+    let _ = pool.remove(object).await;
     ((ended.map_err(|error| error.kind()), after), text)
 }
 
+/// Whether the calls of both runtimes returned the same, instead of ending at a limit or a trap.
+async fn same_in_both(pool: &dyn Pool, object: &ObjectId, number: u64, wasm: &[u8]) -> bool {
+    let wasm = with_manifest(wasm, modules::manifest(true, true).as_bytes());
+    // The first call is interpreted, and the second one compiled.
+    let (interpreted, text) = call(pool, object, &wasm).await;
+    let (compiled, other) = call(pool, object, &wasm).await;
+    // The runtimes differ in their fuel and their stack.
+    let is_limit = |text: &str| text.contains("fuel") || text.contains("recursion");
+    if is_limit(&text) || is_limit(&other) {
+        return false;
+    }
+    assert_eq!(interpreted, compiled, "module {number}: {text:?} and {other:?}");
+    if text != other {
+        // The runtimes describe a trap in different words. The text of a returned errno has its number.
+        let is_trap = |text: &str| !text.is_empty() && !text.contains("errno=");
+        assert!(is_trap(&text) && is_trap(&other), "module {number}: {text:?} and {other:?}");
+    }
+    text == other
+}
+
 #[test]
+#[expect(clippy::print_stderr, reason = "a test has no other way to say how much it did")]
 fn random_modules_end_the_same_in_both_runtimes() {
     let long = std::env::var("BENTHIC_TEST_LONG").is_ok();
     let (pool, modules) = (open(MethodLimits::default()), if long { MODULES_LONG } else { MODULES });
-    let (mut called, mut returned) = (0, 0);
-    for number in 0..modules {
-        let Some(wasm) = module(number) else { continue };
-        let wasm = with_manifest(&wasm, modules::manifest(true, true).as_bytes());
-        block_on(async {
-            // The first call is interpreted, and the second one compiled.
-            let (interpreted, text) = call(&*pool, &wasm).await;
-            let (compiled, other) = call(&*pool, &wasm).await;
-            called += 1;
-            // The runtimes differ in their fuel and their stack.
-            let is_limit = |text: &str| text.contains("fuel") || text.contains("recursion");
-            if is_limit(&text) || is_limit(&other) {
-                return;
-            }
-            assert_eq!(interpreted, compiled, "module {number}: {text:?} and {other:?}");
-            if text == other {
-                returned += 1;
-                return;
-            }
-            // The runtimes describe a trap in different words. The text of a returned errno has its number.
-            let is_trap = |text: &str| !text.is_empty() && !text.contains("errno=");
-            assert!(is_trap(&text) && is_trap(&other), "module {number}: {text:?} and {other:?}");
-        });
-    }
+    let (called, returned) = (AtomicU64::new(0), AtomicU64::new(0));
+    let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get() as u64);
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let (pool, called, returned) = (&pool, &called, &returned);
+            scope.spawn(move || {
+                let object = ObjectId::new(format!("o{thread}")).unwrap();
+                for number in (thread..modules).step_by(threads as usize) {
+                    let Some(wasm) = module(number) else { continue };
+                    let before = called.fetch_add(1, Relaxed);
+                    if before > 0 && before.is_multiple_of(PROGRESS) {
+                        eprintln!("{before} modules called");
+                    }
+                    if block_on(same_in_both(&**pool, &object, number, &wasm)) {
+                        returned.fetch_add(1, Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    let (called, returned) = (called.into_inner(), returned.into_inner());
     assert!(called > modules / 2 && returned > called / 4, "{called} called, {returned} returned");
+    if long {
+        eprintln!("{called} modules called, {returned} returned the same output");
+    }
 }
