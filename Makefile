@@ -200,8 +200,10 @@ bench: toolchain ## compare the embedded engine with fio and others; results in 
 	@command -v fio >/dev/null || { $(call apt,fio); }
 	CARGO_TARGET_DIR=$(CURDIR)/target $(CARGO) run --release --manifest-path bench/embedded/Cargo.toml -- --ten-million
 
-bench-ceph: ceph ## measure on real Ceph clusters; results in target/bench-ceph
+bench-ceph: ceph wasm-compilers ## measure on real Ceph clusters; results in target/bench-ceph
 	@$(call apt,libssl-dev)
+	$(CARGO) build --release -p benthic-cli -p benthic-cls-library -p benthic-cls-wasm
+	target/release/benthic class build bench/wasm/guest
 	@mkdir -p target/bench-ceph $(BENCH_DIR)
 	g++ -std=c++17 -O2 -Wall -Wextra -Werror -shared -fPIC -isystem /usr/include/rados \
 		bench/ceph/cls_plainmd5.cc -lcrypto -o target/bench-ceph/libcls_plainmd5.so

@@ -13,6 +13,7 @@ mod small_calls;
 use bench_harness::cluster::Cluster;
 use bench_harness::process::run as run_program;
 use bench_harness::{Outcome, exit, machine, tables};
+use bytes::Bytes;
 use clap::Parser;
 use report::Report;
 use std::path::PathBuf;
@@ -29,6 +30,9 @@ struct Args {
     /// Library of the C++ class
     #[arg(long, value_name = "FILE", default_value = "target/bench-ceph/libcls_plainmd5.so")]
     plain_class: PathBuf,
+    /// The WebAssembly module of `bench/wasm`
+    #[arg(long, value_name = "FILE", default_value = "bench/wasm/guest/kernels.wasm")]
+    guest: PathBuf,
     /// Directory for the results
     #[arg(long, value_name = "DIR", default_value = "target/bench-ceph")]
     out: PathBuf,
@@ -48,7 +52,8 @@ async fn main() -> ExitCode {
     exit(run(Args::parse()).await)
 }
 
-async fn run(Args { benthic, plain_class, out, rounds, quick, no_far }: Args) -> Outcome {
+async fn run(Args { benthic, plain_class, guest, out, rounds, quick, no_far }: Args) -> Outcome {
+    let guest = Bytes::from(std::fs::read(&guest)?);
     std::fs::create_dir_all(&out)?;
     let mut conditions = machine::describe(&std::env::temp_dir(), "Ceph", "ceph-osd")?;
     conditions.push(("cluster", "1 monitor, 3 OSDs on this machine, pools of 3 replicas".to_owned()));
@@ -58,9 +63,11 @@ async fn run(Args { benthic, plain_class, out, rounds, quick, no_far }: Args) ->
     }
     let near = Cluster::up(&benthic, "near", &["--osds", "3"])?;
     // OSDs look for a class at its first call, so install it before.
-    run_program(near.benthic(["class", "install"]).arg(&plain_class).arg("--cluster").arg(near.dir()))?;
+    for library in [&plain_class, &benthic.with_file_name("libcls_wasm_1.so")] {
+        run_program(near.benthic(["class", "install"]).arg(library).arg("--cluster").arg(near.dir()))?;
+    }
     let store = near.connect().await?;
-    let experiment = experiment::run(&*store, rounds, quick, true).await?;
+    let experiment = experiment::run(&*store, rounds, quick, Some(&guest)).await?;
     let pool_digest = pool_digest::run(&*store, rounds, quick).await?;
     let small_calls = small_calls::run(&*store, quick).await?;
     drop(store);
@@ -74,7 +81,7 @@ async fn run(Args { benthic, plain_class, out, rounds, quick, no_far }: Args) ->
         let far = Cluster::up(&benthic, "far", &sites)?;
         let store = far.connect().await?;
         report.far_round_trip_ms = Some(small_calls::round_trip_ms(&*store).await?);
-        report.far_experiment = experiment::run(&*store, rounds.min(3), quick, false).await?;
+        report.far_experiment = experiment::run(&*store, rounds.min(3), quick, None).await?;
     }
     let markdown = report.markdown();
     println!("{markdown}");

@@ -64,7 +64,7 @@ fn experiment_table(title: String, rows: &[experiment::Row]) -> Table {
     let plain = rows.iter().any(|row| row.cpp_class_s.is_some());
     let mut heads = vec!["object", "repetitions", "class", "client", "client / class"];
     if plain {
-        heads.extend(["C++ class", "C++ class / class"]);
+        heads.extend(["C++ class", "C++ class / class", "module", "client / module"]);
     }
     let cells = rows.iter().map(|row| {
         let mut cells = vec![
@@ -77,13 +77,16 @@ fn experiment_table(title: String, rows: &[experiment::Row]) -> Table {
         if let (Some(plain_s), Some(ratio)) = (row.cpp_class_s, row.cpp_by_class) {
             cells.extend([format!("{plain_s:.4} s"), format!("{ratio:.2}")]);
         }
+        if let (Some(wasm_s), Some(ratio)) = (row.wasm_s, row.client_by_wasm) {
+            cells.extend([format!("{wasm_s:.4} s"), format!("{ratio:.1}")]);
+        }
         cells
     });
     Table {
         title,
         note: "One object; stat, read of all, MD5, set attribute, again and again: in one call of `digest.md5`, in \
-               one call of a C++ class with OpenSSL's MD5, and by a client that waits for each step and hashes as \
-               the class does.".to_owned(),
+               one call of a C++ class with OpenSSL's MD5, in calls of a compiled WebAssembly module for at most \
+               100 MiB each, and by a client that waits for each step and hashes as the class does.".to_owned(),
         rows: cells.collect(),
         heads,
     }
@@ -160,7 +163,8 @@ fn bars(row: &experiment::Row, place: &str) -> Vec<Bar> {
     };
     let plain = row.cpp_class_s.map(|plain_s| bar("C++ class in storage", "other", plain_s));
     let class = bar("class in storage", "storage", row.class_s);
-    [class].into_iter().chain(plain).chain([bar("client", "client", row.client_s)]).collect()
+    let module = row.wasm_s.map(|wasm_s| bar("WebAssembly module in storage", "storage", wasm_s));
+    [class].into_iter().chain(plain).chain(module).chain([bar("client", "client", row.client_s)]).collect()
 }
 
 fn size(size_bytes: usize) -> String {
