@@ -2,10 +2,14 @@
 //! states the contracts.
 #![allow(unsafe_code)]
 
+use benthic_core::FunctionCall;
 use bytes::Bytes;
+use libloading::os::unix::{Library, RTLD_NOW};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::marker::PhantomData;
 use std::panic::catch_unwind;
+use std::path::Path;
+use std::time::Duration;
 use std::{ptr, slice};
 
 /// A negative result of ceph-osd, as a positive number.
@@ -318,4 +322,87 @@ pub fn register<A: Answer>(library: &CStr, methods: &[(&CStr, c_int)]) -> Result
 /// The number of methods that [`register`] accepts.
 pub fn methods_max() -> usize {
     benthic_cls_methods_max()
+}
+
+/// Opens only a library that the process has loaded already.
+const RTLD_NOLOAD: c_int = 4;
+
+/// The function that each library exports for the others. The number is the version of
+/// [`RawFunctionCall`].
+const FUNCTION_SYMBOL: &[u8] = b"benthic_cls_function_1";
+
+type Function = extern "C" fn(&RawFunctionCall) -> c_int;
+
+/// A [`FunctionCall`] between two libraries of a process. They share no types and no allocator.
+#[repr(C)]
+pub struct RawFunctionCall {
+    name: Slice,
+    input: Slice,
+    has_client: bool,
+    client: u64,
+    time_left_ns: u64,
+    /// Gets the sink and the output, or the output of a failed call.
+    take: unsafe extern "C" fn(*mut c_void, Slice),
+    sink: *mut c_void,
+}
+
+/// Answers a call from another library. Returns 0 or an errno.
+pub fn answer_function(
+    call: &RawFunctionCall,
+    answer: fn(&FunctionCall<'_>) -> Result<Bytes, Failed>,
+) -> c_int {
+    catch_unwind(|| {
+        // SAFETY: the caller keeps both alive until this function returns.
+        let (name, input) = unsafe { (call.name.bytes(), call.input.bytes()) };
+        let (errno, output) = match answer(&FunctionCall {
+            name: std::str::from_utf8(name).unwrap_or_default(),
+            input,
+            client: call.has_client.then_some(call.client),
+            time_left: Duration::from_nanos(call.time_left_ns),
+        }) {
+            Ok(output) => (0, output),
+            Err(Failed { errno: Errno(errno), output }) => (errno, output),
+        };
+        // SAFETY: the caller passed both.
+        unsafe { (call.take)(call.sink, Slice::of(&output)) };
+        errno
+    })
+    .unwrap_or(benthic_core::error::errno::EIO)
+}
+
+/// Another library of Benthic in this process.
+pub struct LoadedLibrary {
+    function: Function,
+    /// Keeps the library loaded.
+    _library: Library,
+}
+
+impl LoadedLibrary {
+    /// `None` if the process has not loaded this file, or if it is of a build without functions.
+    pub fn find(file: &Path) -> Option<LoadedLibrary> {
+        // SAFETY: no code runs, because the library is loaded already.
+        let library = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_NOLOAD) }.ok()?;
+        // SAFETY: every library of Benthic exports the symbol with this type.
+        let function = *unsafe { library.get::<Function>(FUNCTION_SYMBOL) }.ok()?;
+        Some(LoadedLibrary { function, _library: library })
+    }
+
+    pub fn call(&self, call: &FunctionCall<'_>) -> Result<Bytes, Failed> {
+        unsafe extern "C" fn take(sink: *mut c_void, output: Slice) {
+            // SAFETY: the sink is the variable below, which nothing else uses during the call; the slice comes
+            // from `answer_function`.
+            unsafe { *sink.cast::<Bytes>() = Bytes::copy_from_slice(output.bytes()) }
+        }
+        let mut output = Bytes::new();
+        let errno = (self.function)(&RawFunctionCall {
+            name: Slice::of(call.name.as_bytes()),
+            input: Slice::of(call.input),
+            has_client: call.client.is_some(),
+            client: call.client.unwrap_or_default(),
+            time_left_ns: u64::try_from(call.time_left.as_nanos()).unwrap_or(u64::MAX),
+            take,
+            sink: (&raw mut output).cast(),
+        });
+        if errno == 0 { Ok(output) } else { Err(Failed { errno: Errno(errno), output }) }
+    }
 }

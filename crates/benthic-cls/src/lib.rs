@@ -26,8 +26,10 @@ pub mod json;
 pub mod library;
 mod messages;
 mod osd_id;
+mod other;
 
 pub use benthic_class_names::is_library_name;
+pub use other::{OtherLibrary, library_path};
 /// The crates with which a class of your own reads and writes JSON; see [`json`].
 pub use {serde, serde_json};
 
@@ -64,6 +66,13 @@ macro_rules! export {
         #[unsafe(no_mangle)]
         pub extern "C" fn __cls_init() {
             $crate::library::start($name, || $classes);
+        }
+
+        /// Other libraries of the OSD call this; see `other.rs`.
+        #[allow(unsafe_code, reason = "other libraries look for this name")]
+        #[unsafe(no_mangle)]
+        pub extern "C" fn benthic_cls_function_1(call: &$crate::library::RawFunctionCall) -> i32 {
+            $crate::library::function(call)
         }
     };
 }

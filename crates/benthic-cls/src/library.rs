@@ -4,20 +4,22 @@
 use crate::access::{Caller, OsdObject};
 use crate::counts::{CallCounter, GuestCounters};
 use crate::failures::RecentFailures;
+pub use crate::ffi::RawFunctionCall;
 use crate::ffi::{self, Answer, Context, Errno, Failed};
 use crate::messages::RecentMessages;
 use crate::osd_id;
 use benthic_core::error::errno;
 use benthic_core::{
     BUILD, CALLS, CallFailure, ClassCalls, ClassRegistry, Clock, DESCRIBE, Error, ErrorKind, FAILURES,
-    FailureReport, GuestMethod, LibraryCalls, LibraryFailures, LibraryInfo, Method, MethodFlags,
-    MethodLimits, Result, Stopwatch, SystemClock, call_method,
+    FailureReport, GuestCost, GuestMethod, LibraryCalls, LibraryFailures, LibraryInfo, Method, MethodFlags,
+    MethodLimits, NoObject, Result, Stopwatch, SystemClock, call_method,
 };
 use bytes::Bytes;
 use std::ffi::CString;
 use std::panic::{self, catch_unwind};
 use std::process;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// Environment variable of the OSD that shortens the deadline of methods, in milliseconds, for test
 /// clusters. Values other than a number from 1 to the [usual
@@ -138,23 +140,26 @@ impl Answer for Calls {
         let mut object = OsdObject::new(context, library.caller(entry));
         let time = Stopwatch::start(&library.clock);
         let outcome = call_method(entry.method, &mut object, &library.clock, library.limits, input);
-        let guest = object.take_guest();
-        // A call counts once: under the name of the guest, if one ran.
-        match &guest {
-            Some((method, cost)) => library.guests.add(method.clone(), &outcome, time.elapsed(), *cost),
-            None => entry.count.add(&outcome, time.elapsed()),
-        }
-        outcome.map_err(|error| {
-            let callee = Callee::of(entry, guest.map(|(method, _)| method));
-            // The message may quote data, so it must not reach the log.
-            let row = error.kind().row();
-            let (library_name, Callee { class, method, .. }) = (&library.name, &callee);
-            let line =
-                format!("{library_name} {class}.{method}: failed kind={} errno={}", row.name, row.errno);
-            ffi::log(LOG_LEVEL_FAILURE, &line);
-            library.fail(callee, object.sender(), &error)
-        })
+        library.ended(entry, object.take_guest(), time.elapsed(), || object.sender(), outcome)
     }
+}
+
+/// Answers a call from another library of this OSD.
+pub fn function(call: &RawFunctionCall) -> i32 {
+    ffi::answer_function(call, |call| {
+        let missing = || Failed::without_output(errno::EOPNOTSUPP);
+        let library = LIBRARY.get().ok_or_else(missing)?;
+        let entry = library.methods.iter().find(|entry| entry.name == call.name);
+        let entry =
+            entry.filter(|entry| !entry.method.flags.contains(MethodFlags::WRITE)).ok_or_else(missing)?;
+        let mut object = NoObject::for_client(call.client);
+        let left_ms = u64::try_from(call.time_left.as_millis()).unwrap_or(u64::MAX);
+        let limits = MethodLimits { deadline_ms: left_ms.min(library.limits.deadline_ms), ..library.limits };
+        let time = Stopwatch::start(&library.clock);
+        let outcome = call_method(entry.method, &mut object, &library.clock, limits, call.input);
+        let sender = || call.client.map_or_else(|| "unknown".to_owned(), |number| format!("client.{number}"));
+        library.ended(entry, object.take_guest(), time.elapsed(), sender, outcome)
+    })
 }
 
 impl Library {
@@ -194,6 +199,30 @@ impl Library {
     fn caller<'a>(&'a self, entry: &'a Entry) -> Caller<'a> {
         let (library, method) = (&self.name, entry.method.name);
         Caller { library, class: &entry.class, method, messages: &self.messages }
+    }
+
+    /// Counts a call that has ended: under the name of the guest, if one ran.
+    fn ended(
+        &self,
+        entry: &Entry,
+        guest: Option<(GuestMethod, GuestCost)>,
+        time: Duration,
+        sender: impl FnOnce() -> String,
+        outcome: Result<Bytes>,
+    ) -> Result<Bytes, Failed> {
+        match &guest {
+            Some((method, cost)) => self.guests.add(method.clone(), &outcome, time, *cost),
+            None => entry.count.add(&outcome, time),
+        }
+        outcome.map_err(|error| {
+            let callee = Callee::of(entry, guest.map(|(method, _)| method));
+            // The message may quote data, so it must not reach the log.
+            let row = error.kind().row();
+            let (library, Callee { class, method, .. }) = (&self.name, &callee);
+            let line = format!("{library} {class}.{method}: failed kind={} errno={}", row.name, row.errno);
+            ffi::log(LOG_LEVEL_FAILURE, &line);
+            self.fail(callee, sender(), &error)
+        })
     }
 
     /// Records a failed call, and reports it to the caller.

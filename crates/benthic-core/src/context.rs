@@ -445,6 +445,11 @@ impl MethodContext<'_> {
         self.clock.monotonic()
     }
 
+    /// The time that is left until the deadline.
+    pub fn time_left(&self) -> Duration {
+        Duration::from_millis(self.deadline_at_ms.saturating_sub(self.clock.monotonic_ms()))
+    }
+
     /// Fails if the deadline has passed. A long computation that makes no other context calls must
     /// call this regularly.
     pub fn check_deadline(&mut self) -> Result<()> {

@@ -35,6 +35,7 @@ mod fetch;
 pub mod limits;
 mod meter;
 pub mod names;
+mod no_object;
 pub mod op;
 mod store;
 
@@ -53,6 +54,7 @@ pub use failure::{CallFailure, ERASURE_CODED, FAILURES, FailureReport, LibraryFa
 pub use fetch::{Fetch, Outputs};
 pub use meter::Meter;
 pub use names::{ObjectAddress, ObjectId, PoolAddress};
+pub use no_object::{CallFunction, FunctionCall, NoObject};
 pub use op::{
     ClassCall, Compare, Durability, ExecOp, Guard, OmapPage, ReadOp, ReadOutput, ReadReply, ReadStep, Stat,
     WriteOp, WriteReply, WriteStep,

@@ -1,16 +1,31 @@
 //! The class `table`, which runs fragments in the process that stores the object.
 
 use crate::fragment::{self, Ranges, Reply, Status};
-use benthic_core::{Class, Error, ErrorKind, Method, MethodContext, MethodFlags, MethodResult, Result};
+use benthic_core::{
+    CallFunction, Class, Clock, Error, ErrorKind, Method, MethodContext, MethodFlags, MethodResult, Result,
+    SystemClock,
+};
+use benthic_wasm::Calls;
 use bytes::Bytes;
 use prost::Message;
 use std::ops::Range;
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{LazyLock, OnceLock};
 use std::time::Duration;
 
 /// The class `table`.
 pub struct Table;
+
+impl Table {
+    /// The class whose fragments call methods of the class `wasm` in this way. It applies to the whole process,
+    /// because methods are functions without state.
+    pub fn with_wasm(call: CallFunction) -> Table {
+        CALL_WASM.get_or_init(|| call);
+        Table
+    }
+}
+
+static CALL_WASM: OnceLock<CallFunction> = OnceLock::new();
 
 impl Class for Table {
     fn name(&self) -> &'static str {
@@ -30,16 +45,39 @@ impl Class for Table {
     }
 }
 
-static METHODS: [Method; 1] = [Method {
-    name: "scan",
-    flags: MethodFlags::READ,
-    run: scan,
-    result: MethodResult::Output,
-    summary: "runs a fragment of a query on the object",
-    input: "an envelope with a physical plan",
-    output: "a reply: status, statistics, and the rows as an Arrow IPC stream",
-    examples: &[],
-}];
+const fn method(
+    name: &'static str,
+    run: fn(&mut MethodContext<'_>, &[u8]) -> Result<Vec<u8>>,
+    summary: &'static str,
+) -> Method {
+    Method {
+        name,
+        flags: MethodFlags::READ,
+        run,
+        result: MethodResult::Output,
+        summary,
+        input: "an envelope with a physical plan",
+        output: "a reply: status, statistics, and the rows as an Arrow IPC stream",
+        examples: &[],
+    }
+}
+
+static METHODS: [Method; 2] = [
+    method("scan", |context, input| scan(context, input, None), "runs a fragment of a query on the object"),
+    // A method of its own, so that a client's caps can tell them apart.
+    method(
+        "scan_wasm",
+        |context, input| {
+            let calls = CALL_WASM.get().map(|call| Calls {
+                call: *call,
+                client: context.client(),
+                end: Some(SystemClock.monotonic() + context.time_left()),
+            });
+            scan(context, input, calls)
+        },
+        "runs a fragment that calls methods of WebAssembly classes",
+    ),
+];
 
 /// Maximum number of fragments that run at once in one process: half of the processors, at most
 /// four. An OSD on a hard disk has five operation threads, so one stays free for plain reads and
@@ -65,11 +103,11 @@ impl Drop for RunPermit {
     }
 }
 
-fn scan(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+fn scan(context: &mut MethodContext<'_>, input: &[u8], wasm_calls: Option<Calls>) -> Result<Vec<u8>> {
     let size_bytes = context.stat()?.size_bytes;
     let reply = match RunPermit::try_acquire() {
         None => Reply::without_rows(Status::Busy, "the process already runs its maximum of fragments"),
-        Some(_permit) => match fragment::run(&mut MethodObject { context, size_bytes }, input) {
+        Some(_permit) => match fragment::run(&mut MethodObject { context, size_bytes, wasm_calls }, input) {
             // The call exceeded its time or memory. A client that fetches the object has more of
             // both.
             Err(error) if error.kind() == ErrorKind::LimitExceeded => {
@@ -84,6 +122,7 @@ fn scan(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
 struct MethodObject<'a, 'b> {
     context: &'a mut MethodContext<'b>,
     size_bytes: u64,
+    wasm_calls: Option<Calls>,
 }
 
 impl Ranges for MethodObject<'_, '_> {
@@ -105,6 +144,10 @@ impl Ranges for MethodObject<'_, '_> {
 
     fn check_deadline(&mut self) -> Result<()> {
         self.context.check_deadline()
+    }
+
+    fn wasm_calls(&self) -> Option<Calls> {
+        self.wasm_calls
     }
 
     fn monotonic(&self) -> Duration {

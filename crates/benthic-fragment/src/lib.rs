@@ -8,5 +8,6 @@
 
 pub mod class;
 pub mod fragment;
+pub mod wasm;
 
 pub use class::Table;

@@ -57,6 +57,8 @@ pub async fn open(uri: &str, create: bool, classes: ClassRegistry) -> Result<Ope
             Ok(OpenStore { store: Arc::clone(&store) as Arc<dyn Store>, embedded: Some(store), rados: None })
         }
         StoreUri::Ceph { conf, id, read_near } => {
+            // Methods of a query that run in this process call the same classes as in the OSDs.
+            let _ = Wasm::new().with_callees(benthic_classes::registry());
             let options = benthic_rados::Options {
                 classes: benthic_classes::registry(),
                 localized_reads: read_near,

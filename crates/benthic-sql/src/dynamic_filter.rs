@@ -56,7 +56,7 @@ impl DynamicFilter {
             .build(Arc::clone(&filter));
         let filtered = fragment.with_filter(&filter).ok();
         let sent =
-            filtered.and_then(|plan| Some((envelope(&plan, probe.as_ref(), self.compress).ok()?, plan)));
+            filtered.and_then(|plan| Some((envelope(&plan, probe.as_ref(), self.compress).ok()?.0, plan)));
         let (envelope, plan) = match sent {
             Some((envelope, plan)) => (envelope, Some(plan)),
             None => (self.envelope.clone(), None),

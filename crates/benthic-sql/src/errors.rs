@@ -2,6 +2,8 @@
 
 use arrow::error::ArrowError;
 use benthic_core::{Error, ErrorKind};
+/// [`from_datafusion`] unwraps what it wraps.
+pub use benthic_fragment::wasm::external;
 use datafusion::common::DataFusionError;
 use parquet::errors::ParquetError;
 
@@ -30,11 +32,6 @@ pub fn from_datafusion(error: &DataFusionError) -> Error {
     };
     // An error message is one line.
     Error::new(kind, message.replace('\n', "; "))
-}
-
-/// Wraps one of our errors to pass it through the query engine. [`from_datafusion`] unwraps it.
-pub fn external(error: Error) -> DataFusionError {
-    DataFusionError::External(Box::new(error))
 }
 
 /// The error without its operation, because the user wrote SQL and no operation.

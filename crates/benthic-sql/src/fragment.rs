@@ -12,11 +12,13 @@ use crate::plan::{parquet_of, project, scan_of_objects};
 use crate::probe::Indexes;
 use crate::reader::Readers;
 use crate::scan::{IndexUse, ObjectSource};
+use crate::wasm::{calls_only_here, calls_wasm};
 use arrow::datatypes::SchemaRef;
-use benthic_fragment::fragment::{Envelope, OBJECT_URL, accepts, encode};
+use benthic_fragment::fragment::{Envelope, OBJECT_URL, accepts, encode_methods, encode_with_methods};
+use benthic_fragment::wasm::Methods;
 use benthic_index::Probe;
 use bytes::Bytes;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, internal_err};
 use datafusion::datasource::physical_plan::{FileScanConfig, FileScanConfigBuilder, FileSource};
 use datafusion::datasource::source::DataSourceExec;
@@ -93,11 +95,11 @@ impl Fragment {
         Ok(climb(plan)?.filter(|fragment| fragment.is_useful))
     }
 
-    /// The encoded request.
+    /// The encoded request, and the methods of WebAssembly classes that it calls.
     ///
     /// # Errors
     /// The reason why no object would accept the fragment.
-    pub fn envelope(&self, compress: bool) -> Result<Bytes, String> {
+    pub fn envelope(&self, compress: bool) -> Result<(Bytes, Methods), String> {
         envelope(&self.plan, self.probe.as_ref(), compress)
     }
 
@@ -161,16 +163,21 @@ impl Fragment {
     }
 }
 
-/// Encodes a plan as a request. `compress` selects compressed replies.
+/// Encodes a plan as a request, and lists the methods that it calls. `compress` selects compressed replies.
 ///
 /// # Errors
 /// The reason why no object would accept the plan.
-pub fn envelope(plan: &Plan, probe: Option<&Arc<Probe>>, compress: bool) -> Result<Bytes, String> {
-    let plan = encode(plan).map_err(|error| error.to_string())?;
-    let probe = probe.map(|probe| Probe::clone(probe));
-    let envelope = Envelope { output_bytes_max: OUTPUT_BYTES_MAX, compress, probe, ..Envelope::new(plan) };
+pub fn envelope(plan: &Plan, probe: Option<&Arc<Probe>>, compress: bool) -> Result<(Bytes, Methods), String> {
+    let (plan, methods) = encode_with_methods(plan).map_err(|error| error.to_string())?;
+    let envelope = Envelope {
+        output_bytes_max: OUTPUT_BYTES_MAX,
+        compress,
+        probe: probe.map(|probe| Probe::clone(probe)),
+        methods: encode_methods(&methods),
+        ..Envelope::new(plan)
+    };
     accepts(&envelope)?;
-    Ok(envelope.to_bytes())
+    Ok((envelope.to_bytes(), methods))
 }
 
 /// Whether a fragment may end with this node. Nodes that only pass rows on stay above the fragment.
@@ -184,6 +191,10 @@ fn can_push_down(plan: &Plan) -> bool {
 
 fn climb(plan: &Plan) -> Result<Option<Fragment>> {
     if let Some(scan) = scan_of_objects(plan) {
+        let projection = scan.file_source().projection();
+        if projection.is_some_and(|all| all.iter().any(|projected| calls_only_here(&projected.expr))) {
+            return Ok(None);
+        }
         return leaf(scan).map(Some);
     }
     let [input] = plan.children()[..] else { return Ok(None) };
@@ -202,6 +213,14 @@ fn climb(plan: &Plan) -> Result<Option<Fragment>> {
 }
 
 fn add_node(plan: &Plan, mut fragment: Fragment) -> Result<Option<Fragment>> {
+    let mut stays = false;
+    plan.apply_expressions(&mut |expr| {
+        stays |= calls_only_here(expr);
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    if stays {
+        return Ok(None);
+    }
     let fewest = |limit: Option<usize>, fetch: Option<usize>| limit.into_iter().chain(fetch).min();
     if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
         if *aggregate.mode() != AggregateMode::Partial || fragment.limit.is_some() {
@@ -218,6 +237,10 @@ fn add_node(plan: &Plan, mut fragment: Fragment) -> Result<Option<Fragment>> {
             return Ok(None);
         }
         fragment.is_useful = true;
+    }
+    // A call costs more than moving the row.
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        fragment.is_useful |= projection.expr().iter().any(|projected| calls_wasm(&projected.expr));
     }
     if plan.downcast_ref::<GlobalLimitExec>().is_some_and(|limit| limit.skip() > 0) {
         return Ok(None);
@@ -291,7 +314,7 @@ fn leaf(scan: &FileScanConfig) -> Result<Fragment> {
         probe: of_table.and_then(|source| source.probe.clone()),
         schema: Arc::clone(schema),
         adapter: scan.expr_adapter_factory.clone(),
-        is_useful: dynamic.is_some(),
+        is_useful: dynamic.is_some() || projection.iter().any(|projected| calls_wasm(&projected.expr)),
         dynamic,
     })
 }

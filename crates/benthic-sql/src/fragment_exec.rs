@@ -14,6 +14,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::ipc::reader::StreamReader;
 use benthic_core::{Clock, Error, ErrorKind};
 use benthic_fragment::fragment::{Reply, Status};
+use benthic_fragment::wasm::Methods;
 use bytes::Bytes;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, internal_err};
@@ -31,6 +32,7 @@ use futures::future::ready;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, stream};
 use prost::Message;
+use std::collections::HashSet;
 use std::fmt;
 use std::io::Cursor;
 use std::sync::Arc;
@@ -60,6 +62,7 @@ pub struct PushdownOptions {
 pub struct FragmentExec {
     fragment: Arc<Fragment>,
     filter: Arc<DynamicFilter>,
+    methods: Arc<Methods>,
     groups: usize,
     choice: Arc<Choice>,
     clock: Arc<dyn Clock>,
@@ -68,9 +71,14 @@ pub struct FragmentExec {
 }
 
 impl FragmentExec {
-    /// A node that distributes the objects over `groups` partitions. `envelope` is the encoded
-    /// fragment.
-    pub fn new(fragment: Fragment, envelope: Bytes, groups: usize, options: PushdownOptions) -> FragmentExec {
+    /// A node that distributes the objects over `groups` partitions. The second argument is the
+    /// [request](Fragment::envelope).
+    pub fn new(
+        fragment: Fragment,
+        (envelope, methods): (Bytes, Methods),
+        groups: usize,
+        options: PushdownOptions,
+    ) -> FragmentExec {
         let properties = PlanProperties::new(
             fragment.plan.properties().eq_properties.clone(),
             Partitioning::UnknownPartitioning(groups),
@@ -80,6 +88,7 @@ impl FragmentExec {
         FragmentExec {
             filter: Arc::new(DynamicFilter::new(&fragment, envelope, options.compress)),
             fragment: Arc::new(fragment),
+            methods: Arc::new(methods),
             groups,
             choice: Arc::new(Choice::new(options.pushdown, options.is_far)),
             clock: options.clock,
@@ -152,6 +161,7 @@ impl ExecutionPlan for FragmentExec {
         let run = Arc::new(Run {
             fragment: Arc::clone(&self.fragment),
             filter: Arc::clone(&self.filter),
+            methods: Arc::clone(&self.methods),
             choice: Arc::clone(&self.choice),
             clock: Arc::clone(&self.clock),
             counters: Counters::new(&self.metrics, partition),
@@ -237,6 +247,8 @@ enum Pushed {
 struct Run {
     fragment: Arc<Fragment>,
     filter: Arc<DynamicFilter>,
+    /// The methods of WebAssembly classes that the fragment calls.
+    methods: Arc<Methods>,
     choice: Arc<Choice>,
     clock: Arc<dyn Clock>,
     counters: Counters,
@@ -299,13 +311,22 @@ impl Run {
         start: Duration,
     ) -> Result<Pushed> {
         let counters = &self.counters;
-        let output = match object.exec("table", "scan", filtered.envelope.clone()).await {
-            Ok(output) => output,
-            Err(error) => return self.on_error(error),
+        let scanned = match self.scan(object, filtered).await {
+            Ok(Some(Reply { status, .. })) if status == i32::from(Status::SendModules) => {
+                if let Err(error) = self.send_modules(object).await {
+                    return self.on_refused_module(error);
+                }
+                self.scan(object, filtered).await
+            }
+            scanned => scanned,
         };
-        counters.bytes_moved.add(filtered.envelope.len() + output.len());
-        let Ok(reply) = Reply::decode(output) else {
-            return self.refuse(&counters.refused_unsupported, object, "the reply comes from another build");
+        let reply = match scanned {
+            Ok(Some(reply)) => reply,
+            Ok(None) => {
+                let why = "the reply comes from another build";
+                return self.refuse(&counters.refused_unsupported, object, why);
+            }
+            Err(error) => return self.on_error(error),
         };
         counters.bytes_read_there.add(reply.read_bytes as usize);
         counters.time_there.add_duration(Duration::from_micros(reply.plan_us + reply.run_us));
@@ -331,7 +352,9 @@ impl Run {
                 }
                 return Ok(self.refuse_all(&counters.refused_unsupported));
             }
-            Ok(Status::Unsupported) | Err(_) => {
+            // `SendModules` a second time: the OSD's cache is too small for them, or its `libcls_wasm_1.so` is of an
+            // older build.
+            Ok(Status::Unsupported | Status::SendModules) | Err(_) => {
                 return self.refuse(&counters.refused_unsupported, object, &reply.message);
             }
         }
@@ -346,8 +369,49 @@ impl Run {
         Ok(Pushed::Rows(batches))
     }
 
+    /// The reply of the object, or `None` if another build wrote it.
+    async fn scan(
+        &self,
+        object: &DataObject,
+        filtered: &FilteredFragment,
+    ) -> benthic_core::Result<Option<Reply>> {
+        let method = if self.methods.is_empty() { "scan" } else { "scan_wasm" };
+        let output = object.exec("table", method, filtered.envelope.clone()).await?;
+        self.counters.bytes_moved.add(filtered.envelope.len() + output.len());
+        Ok(Reply::decode(output).ok())
+    }
+
+    /// Sends the modules of the methods to the OSD that stores the object.
+    async fn send_modules(&self, object: &DataObject) -> benthic_core::Result<()> {
+        let mut sent = HashSet::new();
+        for function in self.methods.values().filter(|function| sent.insert(function.module)) {
+            let input = function.attached();
+            self.counters.bytes_moved.add(input.len());
+            object.exec("wasm", "check", input).await?;
+        }
+        Ok(())
+    }
+
+    /// The methods run in the client if the OSDs refuse the modules. An older build may not know them, and the
+    /// rules or the client's caps may forbid them.
+    fn on_refused_module(&self, error: Error) -> Result<Pushed> {
+        match error.kind() {
+            ErrorKind::Unsupported
+            | ErrorKind::InvalidArgument
+            | ErrorKind::PermissionDenied
+            | ErrorKind::LimitExceeded
+            | ErrorKind::ClassFailed
+            | ErrorKind::Busy => {
+                tracing::warn!("the methods run in the client, because the OSDs refuse them: {error}");
+                Ok(self.refuse_all(&self.counters.refused_unsupported))
+            }
+            _ => Err(external(error)),
+        }
+    }
+
     fn on_error(&self, error: Error) -> Result<Pushed> {
         match error.kind() {
+            ErrorKind::PermissionDenied if !self.methods.is_empty() => self.on_refused_module(error),
             ErrorKind::Unsupported => {
                 static WARNED: AtomicBool = AtomicBool::new(false);
                 if !WARNED.swap(true, Ordering::Relaxed) {

@@ -31,6 +31,7 @@ pub mod input;
 pub mod literals;
 pub mod manifest;
 pub mod object;
+pub mod object_calls;
 pub mod objects;
 pub mod plan;
 pub mod probe;
@@ -45,8 +46,10 @@ pub mod wasm;
 pub mod work;
 
 use benthic_core::ClassRegistry;
+use benthic_fragment::Table;
+use benthic_wasm::call_function;
 
 /// The classes of an embedded store: the built-in classes and the class that runs fragments.
 pub fn classes() -> ClassRegistry {
-    benthic_classes::registry().with(benthic_fragment::Table)
+    benthic_classes::registry().with(Table::with_wasm(call_function))
 }

@@ -122,9 +122,9 @@ impl PhysicalOptimizerRule for FragmentPushdown {
         let replaced = plan.transform_down(|plan| {
             let Some(fragment) = Fragment::of(&plan)? else { return Ok(Transformed::no(plan)) };
             match fragment.envelope(options.compress) {
-                Ok(envelope) => {
+                Ok(request) => {
                     let groups = fragment.objects.len().clamp(1, partitions(&plan));
-                    let exec = FragmentExec::new(fragment, envelope, groups, options.clone());
+                    let exec = FragmentExec::new(fragment, request, groups, options.clone());
                     Ok(Transformed::new(Arc::new(exec) as Plan, true, TreeNodeRecursion::Jump))
                 }
                 Err(why) => {

@@ -11,15 +11,18 @@ use crate::errors::from_datafusion;
 use crate::files;
 use crate::literals;
 use crate::object::{MetadataCache, Reading};
+use crate::object_calls;
 use crate::objects::{FILE_URL, Objects};
 use crate::relations::{paths, without_pool};
 use crate::rule::{FragmentPushdown, IndexLookup, KeepNanRows};
 use crate::table::TableRows;
-use crate::wasm::{self, Methods, WasmFiltersLast, WasmFunction};
+use crate::wasm::{self, WasmFiltersLast};
 use crate::work::Work;
 use benthic_core::{Environment, Error, ErrorKind, Pool, Result, Store};
 use benthic_fragment::fragment::{OBJECT_URL, extremes};
+use benthic_fragment::wasm::{Methods, NAME, WasmFunction};
 use benthic_table::{Snapshot, SnapshotSelector, Table, suggest};
+use benthic_wasm::Calls;
 use datafusion::catalog::{MemorySchemaProvider, SchemaProvider, TableProvider};
 use datafusion::common::{Column, DataFusionError, TableReference};
 use datafusion::execution::SendableRecordBatchStream;
@@ -144,7 +147,7 @@ impl SqlSession {
         let condition = selection.sql.iter().map(|sql| format!("SELECT 1 WHERE {sql}"));
         for statement in condition.filter_map(|sql| parse(&context.state(), &sql).ok()) {
             let pool = Arc::clone(snapshot.table().pool());
-            find_methods(&context, &self.settings, &statement, &[pool]).await?;
+            find_methods(&context, &statement, &[pool]).await?;
         }
         let name = snapshot.table().name().to_owned();
         let rows = self.table_rows(snapshot, reading);
@@ -218,7 +221,9 @@ impl SqlSession {
             self.register_files(&context, &path, work).await?;
         }
         let pools: Vec<_> = pools.into_values().collect();
-        find_methods(&context, &self.settings, &statement, &pools).await?;
+        find_methods(&context, &statement, &pools).await?;
+        let calls = object_calls::resolve(self, object_calls::named_calls(&statement)).await?;
+        context.register_udtf(NAME, Arc::new(calls));
         let unknown = without_pool(&context, &statement, &names);
         let planned = context.state().statement_to_plan(statement).await;
         match planned {
@@ -227,7 +232,7 @@ impl SqlSession {
         }
     }
 
-    async fn pool(&self, name: &str) -> Result<Arc<dyn Pool>> {
+    pub(crate) async fn pool(&self, name: &str) -> Result<Arc<dyn Pool>> {
         match self.store.open_pool(name).await {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let pools = self.store.list_pools().await?;
@@ -374,7 +379,7 @@ async fn start_query(objects: Objects, settings: &Settings, sql: &str) -> Result
     register(&context, NO_POOL, OBJECT_TABLE, Arc::new(objects))?;
     let statement = parse(&context.state(), sql)?;
     check_read_only(&statement, |_| "`benthic put POOL/OBJECT FILE` writes an object")?;
-    find_methods(&context, settings, &statement, &pools).await?;
+    find_methods(&context, &statement, &pools).await?;
     let plan = context.state().statement_to_plan(statement).await;
     run(&context, plan.map_err(|error| from_datafusion(&error))?).await
 }
@@ -432,7 +437,7 @@ fn context(settings: &Settings, work: &Arc<Work>) -> Result<SessionContext> {
         context.register_udaf(AggregateUDF::clone(&extreme));
     }
     // A query that calls methods replaces it by one that has them.
-    register_methods(&context, settings, Methods::new());
+    register_methods(&context, Methods::new());
     // DataFusion requires an object store for the scan's address. This one stays empty, because the
     // scan reads through its own reader.
     for url in [OBJECT_URL, FILE_URL] {
@@ -442,21 +447,20 @@ fn context(settings: &Settings, work: &Arc<Work>) -> Result<SessionContext> {
     Ok(context)
 }
 
-fn register_methods(context: &SessionContext, settings: &Settings, methods: Methods) {
-    let clock = Arc::clone(&settings.environment.clock);
-    context.register_udf(ScalarUDF::from(WasmFunction::new(methods, clock)));
+fn register_methods(context: &SessionContext, methods: Methods) {
+    let function = WasmFunction::new(methods, Calls::HERE, wasm::OUTPUT_BYTES_MAX);
+    context.register_udf(ScalarUDF::from(function));
 }
 
 /// Finds the methods of deployed classes that a statement calls.
 async fn find_methods(
     context: &SessionContext,
-    settings: &Settings,
     statement: &Statement,
     pools: &[Arc<dyn Pool>],
 ) -> Result<()> {
     let names = wasm::named_methods(statement);
     if !names.is_empty() {
-        register_methods(context, settings, wasm::resolve(names, pools).await?);
+        register_methods(context, wasm::resolve(names, pools).await?);
     }
     Ok(())
 }

@@ -132,16 +132,14 @@ const fn method(
     }
 }
 
-pub(crate) const RUN_READ: Method = method(
-    "run_read",
-    MethodFlags::READ,
-    |context, input| run(context, input, false),
-    MethodResult::Output,
-    "run a method of a WebAssembly module that only reads",
-);
-
-const METHODS: &[Method] = &[
-    RUN_READ,
+pub(crate) const METHODS: &[Method] = &[
+    method(
+        "run_read",
+        MethodFlags::READ,
+        |context, input| run(context, input, false),
+        MethodResult::Output,
+        "run a method of a WebAssembly module that only reads",
+    ),
     method(
         "check",
         MethodFlags::READ,

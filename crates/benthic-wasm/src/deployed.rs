@@ -321,7 +321,20 @@ pub async fn function(pool: &dyn Pool, class: &DeployedClass, method: &str) -> R
         }
     }
     let wasm = fetch(pool, class.current).await?;
-    Ok(Function { module: class.current, limits: version.limits, method: method.to_owned(), wasm })
+    let mut function = Function {
+        module: class.current,
+        limits: version.limits,
+        method: method.to_owned(),
+        wasm,
+        is_run_by_engine: false,
+    };
+    let check = ClassCall::new(Wasm::NAME, "check", function.to_call(Bytes::new()).encode());
+    function.is_run_by_engine = match pool.exec(&records()?, check).await {
+        Ok(_) => true,
+        // The module is not cached in the OSD that has the records.
+        Err(error) => error.kind() == ErrorKind::Busy,
+    };
+    Ok(function)
 }
 
 /// Makes an earlier version the one that calls use.

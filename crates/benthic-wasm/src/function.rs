@@ -2,14 +2,15 @@
 //! result depends on nothing else. It is called through the class [`Wasm`](crate::Wasm), so that the
 //! administrator's rules and quotas hold.
 
-use crate::class::RUN_READ;
+use crate::class::METHODS;
 use crate::{Call, Limits, ModuleId};
 use benthic_core::{
-    Clock, Error, ErrorKind, LogLevel, MethodLimits, ObjectAccess, OmapPage, Result, Stat, call_method,
+    CallFunction, Clock, Error, ErrorKind, FunctionCall, MethodLimits, NoObject, Result, SystemClock,
+    call_method, limits,
 };
 use bytes::Bytes;
-use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 /// A reading method of a module.
 #[derive(Clone, PartialEq, Eq)]
@@ -17,8 +18,10 @@ pub struct Function {
     pub module: ModuleId,
     pub limits: Limits,
     pub method: String,
-    /// The module itself, for a process that has not cached it.
+    /// The module itself, for a process that has not cached it. Empty in an OSD.
     pub wasm: Bytes,
+    /// Whether the engine runs the module, as far as is known.
+    pub is_run_by_engine: bool,
 }
 
 impl fmt::Debug for Function {
@@ -27,103 +30,76 @@ impl fmt::Debug for Function {
     }
 }
 
+/// How functions are called.
+#[derive(Clone, Copy, Debug)]
+pub struct Calls {
+    /// Calls methods of the class [`Wasm`](crate::Wasm).
+    pub call: CallFunction,
+    /// The client for which they are called; see [`ObjectAccess::client`](benthic_core::ObjectAccess::client).
+    pub client: Option<u64>,
+    /// When all calls must have ended, on [`SystemClock`]. Without it, each call has the time of a method.
+    pub end: Option<Duration>,
+}
+
+impl Calls {
+    /// Calls in this process, which is the client itself.
+    pub const HERE: Calls = Calls { call: call_function, client: None, end: None };
+
+    fn call(&self, name: &str, call: &Call) -> Result<Bytes> {
+        let time_left = match self.end {
+            Some(end) => end.saturating_sub(SystemClock.monotonic()),
+            None => Duration::from_millis(limits::METHOD_DEADLINE_MS),
+        };
+        (self.call)(&FunctionCall { name, input: &call.encode(), client: self.client, time_left })
+    }
+}
+
 impl Function {
     /// Calls the method with this input, in a new instance of the module.
     ///
     /// # Errors
     /// Errors of [`exec`](crate::exec). `InvalidArgument` if the method writes.
-    pub fn call(&self, input: Bytes, clock: &dyn Clock) -> Result<Bytes> {
-        let mut call = Call {
-            module: self.module,
-            limits: self.limits,
-            method: self.method.clone(),
-            input,
-            attached: None,
-        };
-        let run = |call: &Call| {
-            call_method(&RUN_READ, &mut NoObject, clock, MethodLimits::default(), &call.encode())
-        };
-        match run(&call) {
-            Err(error) if error.kind() == ErrorKind::Busy => {
+    pub fn call(&self, input: Bytes, calls: &Calls) -> Result<Bytes> {
+        let mut call = self.to_call(input);
+        match calls.call("wasm.run_read", &call) {
+            Err(error) if error.kind() == ErrorKind::Busy && !self.wasm.is_empty() => {
                 call.attached = Some(self.wasm.clone());
-                run(&call)
+                calls.call("wasm.run_read", &call)
             }
             called => called,
         }
     }
+
+    /// Checks that the method can be called.
+    ///
+    /// # Errors
+    /// `Busy` if the module is not cached there; `PermissionDenied` if the rules forbid it.
+    pub fn check(&self, calls: &Calls) -> Result<()> {
+        calls.call("wasm.check", &self.to_call(Bytes::new())).map(drop)
+    }
+
+    /// The input of `wasm.check`, with the module.
+    pub fn attached(&self) -> Bytes {
+        Call { attached: Some(self.wasm.clone()), ..self.to_call(Bytes::new()) }.encode().into()
+    }
+
+    /// The call of the method with this input, without the module.
+    pub fn to_call(&self, input: Bytes) -> Call {
+        Call { module: self.module, limits: self.limits, method: self.method.clone(), input, attached: None }
+    }
 }
 
-/// An object that does not exist and cannot be created.
-struct NoObject;
-
-fn missing<T>() -> Result<T> {
-    Err(Error::new(ErrorKind::NotFound, "a method that is called as a function has no object"))
-}
-
-impl ObjectAccess for NoObject {
-    fn stat(&mut self) -> Result<Stat> {
-        missing()
-    }
-
-    fn read(&mut self, _: u64, _: u64) -> Result<Bytes> {
-        missing()
-    }
-
-    fn get_xattr(&mut self, _: &str) -> Result<Bytes> {
-        missing()
-    }
-
-    fn list_xattrs(&mut self) -> Result<BTreeMap<String, Bytes>> {
-        missing()
-    }
-
-    fn omap_get(&mut self, _: &[Bytes]) -> Result<Vec<(Bytes, Bytes)>> {
-        missing()
-    }
-
-    fn omap_range(&mut self, _: Option<&[u8]>, _: &[u8], _: usize) -> Result<OmapPage> {
-        missing()
-    }
-
-    fn create(&mut self, _: bool) -> Result<()> {
-        missing()
-    }
-
-    fn write(&mut self, _: u64, _: Bytes) -> Result<()> {
-        missing()
-    }
-
-    fn write_full(&mut self, _: Bytes) -> Result<()> {
-        missing()
-    }
-
-    fn truncate(&mut self, _: u64) -> Result<()> {
-        missing()
-    }
-
-    fn zero(&mut self, _: u64, _: u64) -> Result<()> {
-        missing()
-    }
-
-    fn remove(&mut self) -> Result<()> {
-        missing()
-    }
-
-    fn set_xattr(&mut self, _: &str, _: Bytes) -> Result<()> {
-        missing()
-    }
-
-    fn omap_set(&mut self, _: BTreeMap<Bytes, Bytes>) -> Result<()> {
-        missing()
-    }
-
-    fn omap_remove(&mut self, _: &[Bytes]) -> Result<()> {
-        missing()
-    }
-
-    fn omap_clear(&mut self) -> Result<()> {
-        missing()
-    }
-
-    fn log(&mut self, _: LogLevel, _: &str) {}
+/// Calls a method of the class [`Wasm`](crate::Wasm) in this process.
+///
+/// # Errors
+/// Those of the method; `Unsupported` if it does not exist.
+pub fn call_function(call: &FunctionCall<'_>) -> Result<Bytes> {
+    let name = call.name.strip_prefix("wasm.");
+    let Some(method) = METHODS.iter().find(|method| Some(method.name) == name) else {
+        return Err(Error::new(ErrorKind::Unsupported, "no such method").with("method", call.name));
+    };
+    let usual = MethodLimits::default();
+    let left_ms = u64::try_from(call.time_left.as_millis()).unwrap_or(u64::MAX);
+    let limits = MethodLimits { deadline_ms: left_ms.min(usual.deadline_ms), ..usual };
+    call_method(method, &mut NoObject::for_client(call.client), &SystemClock, limits, call.input)
 }

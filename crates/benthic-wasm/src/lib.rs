@@ -40,7 +40,7 @@ pub mod wasi;
 
 pub use call::{Call, exec};
 pub use class::Wasm;
-pub use function::Function;
+pub use function::{Calls, Function, call_function};
 pub use manifest::{MANIFEST_SECTION, Manifest, MethodManifest, put_leb128, with_manifest};
 pub use module::{Limits, MODULE_BYTES_MAX, Module, ModuleId};
 pub use nan::canonicalize as canonicalize_nans;

@@ -1,4 +1,10 @@
 //! `libcls_table_1.so`: tables inside ceph-osd. A separate library, because it contains a query
-//! engine.
+//! engine. Fragments call methods of WebAssembly classes in `libcls_wasm_1.so`, if the OSD has loaded it.
 
-benthic_cls::export!("table_1", benthic_core::ClassRegistry::new().with(benthic_fragment::Table));
+use benthic_cls::OtherLibrary;
+use benthic_core::ClassRegistry;
+use benthic_fragment::Table;
+
+static WASM: OtherLibrary = OtherLibrary::new("wasm_1");
+
+benthic_cls::export!("table_1", ClassRegistry::new().with(Table::with_wasm(|call| WASM.call(call))));

@@ -8,6 +8,7 @@
 use super::envelope::{BUILD, ENVELOPE_BYTES_MAX, Envelope, OBJECT_URL, Status};
 use super::functions;
 use super::stop::{Stop, unsupported};
+use crate::wasm;
 use datafusion_proto_models::datafusion_common::arrow_type::ArrowTypeEnum;
 use datafusion_proto_models::datafusion_common::scalar_value::Value;
 use datafusion_proto_models::datafusion_common::{ArrowType, Schema};
@@ -19,7 +20,7 @@ use datafusion_proto_models::protobuf::{
 };
 use parking_lot::Mutex;
 use prost::Message;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
 
 const NODES_MAX: usize = 1_024;
@@ -37,6 +38,9 @@ const PATTERNS_MAX: usize = 16;
 const PATTERN_BYTES_MAX: usize = 128;
 /// Maximum nesting of `CASE`. Each level asks every level below whether it can be null.
 const CASE_DEPTH_MAX: usize = 4;
+/// Maximum number of calls of WebAssembly methods in a plan. Their outputs for one batch are in memory at
+/// once.
+pub const CALLS_MAX: usize = 4;
 /// Maximum depth of a plan, and of an expression during evaluation. The messages themselves nest at
 /// most 100 deep.
 const DEPTH_MAX: usize = 64;
@@ -106,13 +110,17 @@ fn check(envelope: &[u8]) -> Result<Checked, Stop> {
     if !(1..=BATCH_ROWS_MAX).contains(&envelope.batch_rows) || envelope.output_bytes_max > OUTPUT_BYTES_MAX {
         return Err(unsupported("the batch or the reply would be too large"));
     }
+    if envelope.methods.len() > CALLS_MAX {
+        return Err(unsupported("the envelope names too many methods"));
+    }
     if let Some(probe) = &envelope.probe {
         probe.check().map_err(unsupported)?;
     }
     // Prost limits messages to 100 levels, so the recursive walk below cannot overflow the stack.
     let mut plan = PhysicalPlanNode::decode(envelope.plan.as_ref())
         .map_err(|error| unsupported(format!("the plan cannot be decoded: {error}")))?;
-    Walk::default().plan(&mut plan, 0)?;
+    let names = envelope.methods.iter().map(|method| method.name.clone()).collect();
+    Walk { names, ..Walk::default() }.plan(&mut plan, 0)?;
     Ok(Checked { envelope, plan })
 }
 
@@ -123,6 +131,9 @@ struct Walk {
     literal_bytes: usize,
     patterns: usize,
     case_depth: usize,
+    /// The methods of WebAssembly classes that the plan may call.
+    names: HashSet<String>,
+    calls: usize,
 }
 
 impl Walk {
@@ -203,7 +214,11 @@ impl Walk {
             return Err(unsupported("a scan filters; a filter above it can"));
         }
         // The predicate only prunes row groups, so its results are as small as the statistics.
+        let calls = self.calls;
         self.exprs(&scan.predicate, depth)?;
+        if self.calls > calls {
+            return Err(unsupported("a scan calls a method; a filter above it can"));
+        }
         let projections = conf.projection_exprs.as_ref().map(|projections| &projections.projections);
         if projections.map_or(schema.columns.len(), Vec::len) > COLUMNS_GIVEN_MAX {
             return Err(unsupported("a scan of too many columns"));
@@ -340,6 +355,24 @@ impl Walk {
                 }
                 self.exprs(like.expr.as_deref(), depth)
             }
+            Some(ExprType::ScalarUdf(call)) if call.name == wasm::NAME => {
+                let [name, value] = &call.args[..] else {
+                    return Err(unsupported("a call of a method has two arguments"));
+                };
+                let name = match &name.expr_type {
+                    Some(ExprType::Literal(literal)) => text(literal.value.as_ref()),
+                    _ => None,
+                };
+                if name.is_none_or(|name| !self.names.contains(name)) || call.fun_definition.is_some() {
+                    return Err(unsupported("the plan calls a method that the envelope does not have"));
+                }
+                self.calls += 1;
+                if self.calls > CALLS_MAX {
+                    return Err(unsupported("the plan calls too many methods"));
+                }
+                self.string_maker()?;
+                self.expr(value, depth)
+            }
             Some(ExprType::ScalarUdf(call)) => {
                 if functions::scalar(&call.name).is_none() || call.fun_definition.is_some() {
                     return Err(unsupported("a function does not run beside objects"));
@@ -410,6 +443,13 @@ fn plain(arrow_type: Option<&ArrowType>) -> Result<(), Stop> {
 fn owns_bytes(arrow_type: Option<&ArrowType>) -> bool {
     use ArrowTypeEnum as T;
     matches!(kind(arrow_type), Some(T::Utf8(_) | T::LargeUtf8(_) | T::Binary(_) | T::LargeBinary(_)))
+}
+
+fn text(value: Option<&Value>) -> Option<&str> {
+    match value {
+        Some(Value::Utf8Value(text) | Value::LargeUtf8Value(text) | Value::Utf8ViewValue(text)) => Some(text),
+        _ => None,
+    }
 }
 
 fn is_text(arrow_type: Option<&ArrowType>) -> bool {

@@ -12,6 +12,7 @@ use super::index::selection;
 use super::reader::{Queue, Readers};
 use super::runtime::Runtime;
 use super::stop::Stop;
+use crate::wasm::NAME;
 use arrow::datatypes::Schema;
 use benthic_index::Rows;
 use datafusion_common::{
@@ -55,14 +56,17 @@ pub fn plan(
     queue: &Arc<Queue>,
     runtime: &Runtime,
     rows: Option<&Rows>,
+    wasm: Option<Arc<ScalarUDF>>,
 ) -> Result<Arc<dyn ExecutionPlan>, Stop> {
-    Ok(Decoder { queue, rows, task: runtime.task() }.decode_plan(&checked.plan)?)
+    Ok(Decoder { queue, rows, wasm, task: runtime.task() }.decode_plan(&checked.plan)?)
 }
 
 struct Decoder<'a> {
     queue: &'a Arc<Queue>,
     /// The rows to scan, if an index selected them.
     rows: Option<&'a Rows>,
+    /// Calls methods of WebAssembly classes, if the plan names some.
+    wasm: Option<Arc<ScalarUDF>>,
     task: Arc<TaskContext>,
 }
 
@@ -175,6 +179,11 @@ impl ExecutionPlanDecode for Decoder<'_> {
     }
 
     fn decode_udf(&self, name: &str, _: Option<&[u8]>) -> Result<Arc<ScalarUDF>> {
+        if name == NAME
+            && let Some(wasm) = &self.wasm
+        {
+            return Ok(Arc::clone(wasm));
+        }
         functions::scalar(name)
             .ok_or_else(|| not_impl_datafusion_err!("a function does not run beside objects"))
     }

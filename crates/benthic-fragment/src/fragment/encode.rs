@@ -6,6 +6,7 @@
 //! encoder for their inputs is passed to them. This file is that encoder. A call of a scalar
 //! function cannot encode itself, so this file encodes it.
 
+use crate::wasm::{Methods, called};
 use arrow::datatypes::Schema;
 use benthic_core::{Error, ErrorKind};
 use bytes::Bytes;
@@ -19,6 +20,7 @@ use datafusion_physical_plan::ExecutionPlan;
 use datafusion_physical_plan::proto::{ExecutionPlanEncode, ExecutionPlanEncodeCtx};
 use datafusion_proto_models::protobuf::physical_expr_node::ExprType;
 use datafusion_proto_models::protobuf::{PhysicalExprNode, PhysicalPlanNode, PhysicalScalarUdfNode};
+use parking_lot::Mutex;
 use prost::Message;
 use std::sync::Arc;
 
@@ -27,13 +29,26 @@ use std::sync::Arc;
 /// # Errors
 /// `Unsupported` if a node has no encoding.
 pub fn encode(plan: &Arc<dyn ExecutionPlan>) -> benthic_core::Result<Bytes> {
-    let node = Encoder
-        .encode_plan(plan)
-        .map_err(|error| Error::new(ErrorKind::Unsupported, "the plan cannot be sent").with_source(error))?;
-    Ok(Bytes::from(node.encode_to_vec()))
+    encode_with_methods(plan).map(|(plan, _)| plan)
 }
 
-struct Encoder;
+/// Encodes a plan, and lists the methods of WebAssembly classes that it calls. The
+/// [`Envelope`](super::Envelope) has both.
+///
+/// # Errors
+/// `Unsupported` if a node has no encoding.
+pub fn encode_with_methods(plan: &Arc<dyn ExecutionPlan>) -> benthic_core::Result<(Bytes, Methods)> {
+    let encoder = Encoder::default();
+    let node = encoder
+        .encode_plan(plan)
+        .map_err(|error| Error::new(ErrorKind::Unsupported, "the plan cannot be sent").with_source(error))?;
+    Ok((Bytes::from(node.encode_to_vec()), encoder.methods.into_inner()))
+}
+
+#[derive(Default)]
+struct Encoder {
+    methods: Mutex<Methods>,
+}
 
 impl ExecutionPlanEncode for Encoder {
     fn encode_plan(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<PhysicalPlanNode> {
@@ -48,6 +63,9 @@ impl ExecutionPlanEncode for Encoder {
         let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() else {
             return Err(not_impl_datafusion_err!("{expr} has no encoding"));
         };
+        if let Some((name, function)) = called(expr) {
+            self.methods.lock().insert(name.to_owned(), function.clone());
+        }
         let args = call.args().iter().map(|arg| self.encode_expr(arg)).collect::<Result<Vec<_>>>()?;
         Ok(PhysicalExprNode {
             expr_id: None,

@@ -35,6 +35,25 @@ pub struct Envelope {
     /// Index lookup that selects the rows to scan.
     #[prost(message, optional, tag = "6")]
     pub probe: Option<Probe>,
+    /// The methods of WebAssembly classes that the plan calls.
+    #[prost(message, repeated, tag = "7")]
+    pub methods: Vec<WasmMethod>,
+}
+
+/// A method of a WebAssembly class that a plan calls.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct WasmMethod {
+    /// `CLASS.METHOD`, as in the calls.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    /// The module's SHA-256.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub module: Bytes,
+    /// The limits of each call; see [`Limits`](benthic_wasm::Limits).
+    #[prost(uint64, tag = "3")]
+    pub fuel: u64,
+    #[prost(uint64, tag = "4")]
+    pub memory_bytes: u64,
 }
 
 /// Result of a fragment.
@@ -46,11 +65,14 @@ pub enum Status {
     TooLarge = 1,
     /// The plan may not run beside objects. Run the fragment in the client.
     Unsupported = 2,
-    /// The query fails on this object, or the object is not a valid Parquet file.
+    /// The query fails on this object, a call of a WebAssembly method fails, or the object is not a valid Parquet
+    /// file.
     Failed = 3,
     /// The process already runs its maximum of fragments. Run the fragment in the client, or retry.
     Busy = 4,
     OtherBuild = 5,
+    /// A module is not cached in the process. Call `wasm.check` with each module attached, and repeat.
+    SendModules = 6,
 }
 
 /// The reply of a fragment.
@@ -107,6 +129,7 @@ impl Envelope {
             output_bytes_max: 4 * 1024 * 1024,
             compress: false,
             probe: None,
+            methods: Vec::new(),
         }
     }
 

@@ -16,16 +16,18 @@ mod format;
 mod functions;
 mod guard;
 mod index;
+mod methods;
 mod ranges;
 mod reader;
 mod runtime;
 mod stop;
 mod thrift;
 
-pub use encode::encode;
-pub use envelope::{BUILD, ENVELOPE_BYTES_MAX, Envelope, OBJECT_URL, Reply, Status};
+pub use encode::{encode, encode_with_methods};
+pub use envelope::{BUILD, ENVELOPE_BYTES_MAX, Envelope, OBJECT_URL, Reply, Status, WasmMethod};
 pub use extremes::extremes;
 pub use index::selection;
+pub use methods::encode as encode_methods;
 pub use ranges::Ranges;
 pub use reader::{merge_ranges, split_ranges};
 
@@ -79,10 +81,11 @@ pub fn run(ranges: &mut dyn Ranges, envelope: &[u8]) -> Result<Reply> {
 fn try_run(ranges: &mut dyn Ranges, envelope: &[u8]) -> Result<Reply, Stop> {
     let start = ranges.monotonic();
     let checked = check::check_cached(envelope)?;
+    let wasm = methods::prepare(&checked.envelope, ranges)?;
     let runtime = runtime::Runtime::new(&checked.envelope)?;
     let queue = Arc::new(Queue::new(ranges.size_bytes()));
     let found = index::look_up(ranges, checked.envelope.probe.as_ref())?;
-    let plan = decode::plan(&checked, &queue, &runtime, found.rows.as_ref())?;
+    let plan = decode::plan(&checked, &queue, &runtime, found.rows.as_ref(), wasm)?;
     let stream = plan.execute(0, runtime.task())?;
     let mut output = Output::new(&plan.schema(), &checked.envelope)?;
     let plan_us = elapsed_us(ranges, start);

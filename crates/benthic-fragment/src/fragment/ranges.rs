@@ -1,6 +1,7 @@
 //! Access to the object that a fragment runs on.
 
 use benthic_core::{Clock, Result, SystemClock};
+use benthic_wasm::Calls;
 use bytes::Bytes;
 use std::ops::Range;
 use std::time::Duration;
@@ -33,6 +34,11 @@ pub trait Ranges {
     /// # Errors
     /// `LimitExceeded` after the deadline.
     fn check_deadline(&mut self) -> Result<()>;
+
+    /// How the fragment calls methods of WebAssembly classes. `None` if it must not.
+    fn wasm_calls(&self) -> Option<Calls> {
+        None
+    }
 
     /// Time since a fixed moment, to measure the durations in a [`Reply`](super::Reply).
     fn monotonic(&self) -> Duration {

@@ -1,7 +1,7 @@
 //! The reasons why a fragment stops without rows.
 
 use super::envelope::Status;
-use benthic_core::Error;
+use benthic_core::{Error, ErrorKind};
 use datafusion_common::DataFusionError;
 use parquet::errors::ParquetError;
 
@@ -27,6 +27,14 @@ impl From<DataFusionError> for Stop {
             }
             DataFusionError::ParquetError(error) if matches!(**error, ParquetError::NYI(_)) => {
                 Status::Unsupported
+            }
+            // A call of a WebAssembly method. The client has more time and memory.
+            DataFusionError::External(error)
+                if error
+                    .downcast_ref::<Error>()
+                    .is_some_and(|error| error.kind() == ErrorKind::LimitExceeded) =>
+            {
+                Status::TooLarge
             }
             _ => Status::Failed,
         };

@@ -1,7 +1,7 @@
 //! Envelopes that the fragment class must refuse, each with the reason.
 
 use super::{FIRST_DAY, Plan, filter, partial, point, q1, q6, scan};
-use benthic_fragment::fragment::{Envelope, encode};
+use benthic_fragment::fragment::{Envelope, WasmMethod, encode};
 use bytes::Bytes;
 use datafusion_common::ScalarValue;
 use datafusion_expr::Operator;
@@ -129,6 +129,40 @@ fn aggregate(change: impl FnOnce(&mut protobuf::AggregateExecNode)) -> Envelope 
     Envelope::new(Bytes::from(node.encode_to_vec()))
 }
 
+/// A filter that calls the method `a.b` this many times, with the node of the last call changed.
+fn method_calls(count: usize, change: impl Fn(&mut protobuf::PhysicalScalarUdfNode)) -> Envelope {
+    let literal =
+        messages::ScalarValue { value: Some(messages::scalar_value::Value::Utf8Value("a.b".to_owned())) };
+    let literal = protobuf::PhysicalExprNode { expr_id: None, expr_type: Some(ExprType::Literal(literal)) };
+    let calls = (1..=count).map(|number| {
+        let Some(ExprType::ScalarUdf(mut call)) = Some(call("wasm", None)) else { unreachable!() };
+        call.args = vec![literal.clone(), column(0)];
+        if number == count {
+            change(&mut call);
+        }
+        protobuf::PhysicalExprNode { expr_id: None, expr_type: Some(ExprType::ScalarUdf(call)) }
+    });
+    let mut node = node(&filter(scan(&["l_orderkey"], None), lit(true)));
+    let Some(PhysicalPlanType::Filter(filter)) = &mut node.physical_plan_type else { unreachable!() };
+    let operands = calls.collect();
+    let and = protobuf::PhysicalBinaryExprNode { op: "And".to_owned(), operands, ..Default::default() };
+    let and =
+        protobuf::PhysicalExprNode { expr_id: None, expr_type: Some(ExprType::BinaryExpr(Box::new(and))) };
+    filter.expr = Some(and);
+    let methods =
+        vec![WasmMethod { name: "a.b".to_owned(), module: vec![0; 32].into(), ..Default::default() }];
+    Envelope { methods, ..Envelope::new(Bytes::from(node.encode_to_vec())) }
+}
+
+/// A filter with one call of a method in the scan's predicate.
+fn predicate_with_method() -> Envelope {
+    let calls = method_calls(1, |_| {});
+    let node = protobuf::PhysicalPlanNode::decode(calls.plan.clone()).unwrap();
+    let Some(PhysicalPlanType::Filter(filter)) = node.physical_plan_type else { unreachable!() };
+    let scan = scan_with(|scan| scan.predicate = filter.expr);
+    Envelope { methods: calls.methods, ..scan }
+}
+
 /// All envelopes that are refused before any plan is built.
 pub fn refused() -> Vec<Hostile> {
     let input = || Some(Box::new(node(&scan(&["l_orderkey"], None))));
@@ -158,6 +192,26 @@ pub fn refused() -> Vec<Hostile> {
         ("unknown function", predicate(call("read_file", None)), "a function"),
         ("function that makes much", predicate(call("repeat", None)), "a function"),
         ("function with a payload", predicate(call("abs", Some(vec![1, 2, 3]))), "a function"),
+        ("methods where none may run", method_calls(4, |_| {}), "no WebAssembly methods"),
+        ("too many calls of methods", method_calls(5, |_| {}), "too many methods"),
+        (
+            "too many methods",
+            Envelope { methods: vec![WasmMethod::default(); 5], ..method_calls(1, |_| {}) },
+            "names too many methods",
+        ),
+        ("method in a scan", predicate_with_method(), "a scan calls a method"),
+        ("method without a value", method_calls(1, |call| call.args.truncate(1)), "two arguments"),
+        ("method that is no literal", method_calls(2, |call| call.args.swap(0, 1)), "does not have"),
+        (
+            "method that is not sent",
+            Envelope { methods: Vec::new(), ..method_calls(1, |_| {}) },
+            "does not have",
+        ),
+        (
+            "method with a payload",
+            method_calls(1, |call| call.fun_definition = Some(vec![1])),
+            "does not have",
+        ),
         ("regular expression", predicate(operands("RegexMatch", 2)), "an operator"),
         ("unknown operator", predicate(operands("Explode", 2)), "an operator"),
         ("many operands", predicate(operands("And", 1_000)), "too deep"),

@@ -4,13 +4,17 @@
 
 #[path = "../../../benthic-sql/tests/it/data.rs"]
 mod data;
+#[path = "../../../benthic-sql/tests/it/text_class.rs"]
+mod text_class;
 
 use benthic_core::{ErrorKind, Store};
 use benthic_rados::{Options, RadosStore};
 use benthic_testkit::cluster::shared_conf;
+use benthic_wasm::Limits;
 use data::{lineitem, parquet};
 use futures::executor::block_on;
 use parquet::basic::Compression;
+use std::collections::BTreeMap;
 use std::process::Command;
 
 const POOL: &str = "benthic-sql-cli-test";
@@ -18,8 +22,10 @@ const POOL: &str = "benthic-sql-cli-test";
 #[test]
 fn a_query_runs_in_the_osds() {
     let conf = shared_conf();
-    let library = std::env::current_exe().unwrap().with_file_name("libcls_table_1.so");
-    benthic_ceph::classes::install(&library, &conf.with_file_name("classes")).unwrap();
+    for library in ["libcls_table_1.so", "libcls_wasm_1.so"] {
+        let library = std::env::current_exe().unwrap().with_file_name(library);
+        benthic_ceph::classes::install(&library, &conf.with_file_name("classes")).unwrap();
+    }
     let store = RadosStore::connect(Some(&conf), None, Options::default()).unwrap();
     match block_on(store.create_pool(POOL)) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => panic!("{error}"),
@@ -38,16 +44,55 @@ fn a_query_runs_in_the_osds() {
     run(&["table", "drop", "--force", &table, "--yes", &table]);
     let created = run(&["table", "create", &table, "items.parquet", "--object-size", "1MiB"]);
     assert!(created.status.success(), "{}", String::from_utf8_lossy(&created.stderr));
-    let sql = format!(
-        "EXPLAIN ANALYZE SELECT flag, sum(price) FROM \"{POOL}\".items WHERE id >= 30000 GROUP BY flag"
-    );
-    let output = run(&["sql", "--pushdown", "always", &sql]);
-    let explained = String::from_utf8(output.stdout).unwrap();
-    let counts = |name: &str| {
-        let mut values = explained.split(name).skip(1).map(|rest| rest.split([',', ']']).next());
-        values.any(|value| value.is_some_and(|value| value != "0"))
+    let explained = |sql: &str| {
+        let output = run(&["sql", "--pushdown", "always", &format!("EXPLAIN ANALYZE {sql}")]);
+        let explained = String::from_utf8(output.stdout).unwrap();
+        let counts = |name: &str| {
+            let mut values = explained.split(name).skip(1).map(|rest| rest.split([',', ']']).next());
+            values.any(|value| value.is_some_and(|value| value != "0"))
+        };
+        assert!(output.status.success() && counts("objects_pushed="), "{explained}");
+        assert!(!counts("refused_unsupported=") && !counts("objects_pulled="), "{explained}");
     };
-    assert!(output.status.success() && counts("objects_pushed="), "{explained}");
-    assert!(!counts("refused_unsupported="), "{explained}");
+    explained(&format!("SELECT flag, sum(price) FROM \"{POOL}\".items WHERE id >= 30000 GROUP BY flag"));
+
+    let pool = block_on(store.open_pool(POOL)).unwrap();
+    block_on(text_class::deploy(&*pool, 1, Limits::default()));
+    let calls_in_osds = || {
+        let osds = (0..100).map(|number| format!("o{number}"));
+        let mut counted = BTreeMap::new();
+        for object in osds {
+            let library = block_on(store.calls_at(POOL, &object, "wasm_1")).unwrap().unwrap();
+            let of_class = library.classes.iter().filter(|class| class.name == "texts");
+            let calls = of_class.flat_map(|class| &class.methods).map(|method| method.calls).sum::<u64>();
+            counted.insert(library.process, calls);
+        }
+        counted.into_values().sum::<u64>()
+    };
+    let before = calls_in_osds();
+    let upper = |text: &str| format!("wasm('texts.upper', {text})");
+    let call = upper("flag");
+    explained(&format!("SELECT {call}, sum(price) FROM \"{POOL}\".items WHERE id >= 30000 GROUP BY {call}"));
+    assert_eq!(calls_in_osds() - before, 30_000);
+    // The same rows and the same exit status as in the client; errors name the method.
+    for sql in [
+        format!(
+            "SELECT id, {call} AS flag FROM \"{POOL}\".items WHERE {} = 'R' ORDER BY id",
+            upper("lower(flag)")
+        ),
+        format!("SELECT wasm('texts.traps', flag) FROM \"{POOL}\".items"),
+        format!("SELECT wasm('texts.reads', flag) FROM \"{POOL}\".items"),
+    ] {
+        let printed = |pushdown: &str| {
+            let output = run(&["sql", "--output", "csv", "--pushdown", pushdown, &sql]);
+            (output.status.code(), output.stdout, String::from_utf8(output.stderr).unwrap())
+        };
+        let (there, here) = (printed("always"), printed("never"));
+        assert_eq!((there.0, &there.1), (here.0, &here.1), "{}", there.2);
+        if here.0 != Some(0) {
+            let method = sql.split('\'').nth(1).unwrap().split('.').nth(1).unwrap();
+            assert!(there.2.contains(&format!("method={method}")), "{}", there.2);
+        }
+    }
     assert!(run(&["table", "drop", &table, "--yes", &table]).status.success());
 }

@@ -3,7 +3,7 @@
 use crate::files::{parquet, trips};
 use crate::home::Home;
 use crate::text_class::deploy;
-use benthic_core::Store;
+use benthic_core::{ObjectId, Store};
 use benthic_testkit::program;
 use benthic_wasm::Limits;
 use std::process::Output;
@@ -50,4 +50,71 @@ fn an_error_names_class_and_method() {
     assert!(error.contains("`benthic class ls --pool POOL`") && error.contains("class=other"), "{error}");
     let error = program::failed(&sql(&home, &["SELECT wasm('texts.upper', 'text')"]), 3);
     assert!(error.contains("names no table of a pool"), "{error}");
+}
+
+/// A pool with the class and some objects, not in a table.
+fn notes() -> Home {
+    let home = Home::new();
+    home.with_store(async |store| {
+        store.create_pool("notes").await.unwrap();
+        let pool = store.open_pool("notes").await.unwrap();
+        deploy(&*pool, 1, Limits::default()).await;
+        for number in 0..40 {
+            let object = ObjectId::new(format!("day/{number:02}")).unwrap();
+            pool.write_full(&object, vec![b'x'; number]).await.unwrap();
+        }
+        let other = ObjectId::new("other").unwrap();
+        pool.write_full(&other, "not a day").await.unwrap();
+        let inside = ObjectId::in_namespace("old", "day/00").unwrap();
+        pool.write_full(&inside, "in a namespace").await.unwrap();
+    });
+    home
+}
+
+#[test]
+fn a_method_of_each_object_is_a_table() {
+    let home = notes();
+    let csv = |query: &str| {
+        program::printed(&sql(&home, &["--output", "csv", query]), &["sql", query]).replace('\n', ";")
+    };
+    let days = "wasm('texts.size', 'notes/day/')";
+    let counted = csv(&format!("SELECT count(*) AS n, sum(CAST(output AS BIGINT)) AS bytes FROM {days}"));
+    assert_eq!(counted, "n,bytes;40,780;");
+    let largest = csv(&format!("SELECT object FROM {days} ORDER BY CAST(output AS INT) DESC LIMIT 2"));
+    assert_eq!(largest, "object;day/39;day/38;");
+    assert_eq!(csv(&format!("SELECT object FROM {days} LIMIT 1")), "object;day/00;");
+    assert_eq!(csv("SELECT count(*) AS n FROM wasm('texts.size', 'notes')"), "n;41;");
+    assert_eq!(
+        csv("SELECT object, output FROM wasm('texts.size', 'notes:old/')"),
+        "object,output;day/00,14;"
+    );
+    assert_eq!(csv("SELECT count(*) AS n FROM wasm('texts.size', 'notes/none')"), "n;0;");
+    // The input, and two calls in one query.
+    let joined = csv("SELECT a.output, b.output FROM wasm('texts.upper', 'notes/other', 'abc') AS a, \
+        wasm('texts.size', 'notes/other') AS b");
+    assert_eq!(joined, "output,output;ABC,09;");
+    // An output that is no text.
+    assert_eq!(csv("SELECT output_bytes FROM wasm('texts.not_a_text', 'notes/other')"), "output_bytes;ff;");
+    let query = "SELECT output FROM wasm('texts.not_a_text', 'notes/other')";
+    assert!(program::failed(&sql(&home, &[query]), 13).contains("select output_bytes"));
+}
+
+#[test]
+fn a_call_for_each_object_that_cannot_be_made_says_why() {
+    let home = notes();
+    for (arguments, status, text) in [
+        ("'texts.size'", 6, "FROM wasm('CLASS.METHOD', 'POOL/PREFIX', 'INPUT')"),
+        ("'texts.size', lower('NOTES/')", 6, "FROM wasm('CLASS.METHOD'"),
+        ("'size', 'notes/'", 6, "FROM wasm('CLASS.METHOD'"),
+        ("'texts.size', 'note/'", 3, "did you mean \"notes\""),
+        ("'texts.size', 'a/b:c/'", 3, "no such pool"),
+        ("'text.size', 'notes/'", 3, "`benthic class ls --pool POOL`"),
+        ("'texts.length', 'notes/'", 7, "`benthic class show"),
+        ("'texts.writes', 'notes/'", 6, "the method writes"),
+        ("'texts.traps', 'notes/'", 13, "object=notes/day/00"),
+    ] {
+        let query = format!("SELECT * FROM wasm({arguments})");
+        let error = program::failed(&sql(&home, &[&query]), status);
+        assert!(error.contains(text), "{arguments}: {error}");
+    }
 }

@@ -22,7 +22,11 @@ pub const POOL: &str = "benthic-sql-test";
 
 /// A memory store with the pool and this class.
 pub async fn memory(class: Option<impl Class + 'static>) -> Arc<dyn Pool> {
-    let classes = class.map_or_else(ClassRegistry::new, |class| ClassRegistry::new().with(class));
+    memory_with(class.map_or_else(ClassRegistry::new, |class| ClassRegistry::new().with(class))).await
+}
+
+/// A memory store with the pool and these classes.
+pub async fn memory_with(classes: ClassRegistry) -> Arc<dyn Pool> {
     let store: Arc<dyn Store> = MemStore::new(Options::default().with_classes(classes));
     pool_of(&store).await
 }

@@ -29,6 +29,14 @@ const METHODS: &str = r#"
         (i32.store8 (i32.const 0) (i32.const 255))
         (drop (call $output (i32.const 0) (i32.const 1)))
         i32.const 0)
+    (func (export "size") (result i32)
+        (local $size i32)
+        (call $take (i32.const 0) (i32.const 0) (i32.wrap_i64 (call $stat)))
+        (local.set $size (i32.load (i32.const 0)))
+        (i32.store8 (i32.const 0) (i32.add (i32.const 48) (i32.div_u (local.get $size) (i32.const 10))))
+        (i32.store8 (i32.const 1) (i32.add (i32.const 48) (i32.rem_u (local.get $size) (i32.const 10))))
+        (drop (call $output (i32.const 0) (i32.const 2)))
+        i32.const 0)
     (func (export "traps") (result i32) unreachable)
     (func (export "endless") (result i32) (loop $again br $again) i32.const 0)
     (func (export "hungry") (result i32)
@@ -41,7 +49,7 @@ const METHODS: &str = r#"
 
 /// Deploys the class `texts`. Versions differ in their number only.
 pub async fn deploy(pool: &dyn Pool, version: u32, limits: Limits) {
-    let methods = ["upper", "not_a_text", "traps", "endless", "hungry", "reads"]
+    let methods = ["upper", "size", "not_a_text", "traps", "endless", "hungry", "reads"]
         .map(|name| format!(r#"{{"method":"{name}","reads":true}}"#))
         .join(",");
     let manifest = format!(

@@ -1,19 +1,23 @@
 //! Methods of deployed WebAssembly classes in queries.
 
 use crate::data::parquet;
-use crate::support::{ALL, POOL, explained_when_free, memory, metric, put, query, rows};
+use crate::support::{ALL, POOL, explained_when_free, memory, memory_with, metric, put, query, rows};
 use crate::text_class::deploy;
 use arrow::array::{ArrayRef, BinaryArray, Int64Array, LargeStringArray, RecordBatch, StringArray};
-use benthic_core::{ErrorKind, Pool};
+use benthic_core::{ClassRegistry, ErrorKind, Pool};
 use benthic_fragment::Table;
 use benthic_sql::choice::Pushdown;
-use benthic_wasm::Limits;
+use benthic_wasm::{Limits, Wasm, call_function};
 use parquet::basic::Compression;
 use std::sync::Arc;
 
 /// A pool with the class `texts` and the object `object` of a few rows.
 async fn pool() -> Arc<dyn Pool> {
-    let pool = memory(Some(Table)).await;
+    let table = Table::with_wasm(call_function);
+    with_rows(memory_with(ClassRegistry::new().with(table).with(Wasm::new())).await).await
+}
+
+async fn with_rows(pool: Arc<dyn Pool>) -> Arc<dyn Pool> {
     deploy(&*pool, 1, Limits { fuel: 1_000_000, ..Limits::default() }).await;
     let texts = [Some("ab"), None, Some(""), Some("Grün")];
     let columns: [(&str, ArrayRef); 4] = [
@@ -60,15 +64,43 @@ async fn a_method_is_a_function_of_its_input() {
     }
 }
 
-/// The other conditions of a query run beside the objects.
 #[tokio::test]
-async fn the_rest_of_the_plan_is_pushed() {
+async fn calls_run_beside_the_objects() {
     let pool = pool().await;
+    for sql in [
+        "SELECT n FROM object WHERE n < 4 AND wasm('texts.upper', body) = 'AB'",
+        "SELECT wasm('texts.upper', body) FROM object WHERE n < 4",
+        "SELECT max(wasm('texts.upper', body)) FROM object",
+    ] {
+        let explained = explained_when_free(&pool, "object", Pushdown::Always, sql).await;
+        assert_eq!(metric(&explained, "objects_pushed"), 1, "{explained}");
+        let fragment = explained.split("FragmentExec").nth(1).unwrap();
+        assert!(fragment.contains("wasm("), "{explained}");
+    }
+}
+
+/// Where the engine runs no modules, the rest of the plan still runs beside the objects.
+#[tokio::test]
+async fn without_the_class_wasm_only_the_rest_is_pushed() {
+    let pool = with_rows(memory(Some(Table)).await).await;
     let sql = "SELECT n FROM object WHERE n < 4 AND wasm('texts.upper', body) = 'AB'";
+    assert_eq!(rows(&query(&pool, "object", Pushdown::Always, sql).await.unwrap()), ["1"]);
     let explained = explained_when_free(&pool, "object", Pushdown::Always, sql).await;
     assert_eq!(metric(&explained, "objects_pushed"), 1, "{explained}");
     let fragment = explained.split("FragmentExec").nth(1).unwrap();
     assert!(!fragment.contains("wasm(") && fragment.contains("n@0 < 4"), "{explained}");
+}
+
+#[tokio::test]
+async fn more_than_four_calls_run_in_the_client() {
+    let pool = pool().await;
+    for (depth, pushed) in [(4, 1), (5, 0)] {
+        let nested = (0..depth).fold("body".to_owned(), |value, _| format!("wasm('texts.upper', {value})"));
+        let sql = format!("SELECT n FROM object WHERE {nested} = 'AB'");
+        assert_eq!(rows(&query(&pool, "object", Pushdown::Always, &sql).await.unwrap()), ["1"]);
+        let explained = explained_when_free(&pool, "object", Pushdown::Always, &sql).await;
+        assert_eq!(metric(&explained, "objects_pushed"), pushed, "{explained}");
+    }
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ const CRATES: [(&str, &[&str]); 23] = [
     ("benthic-rados", &["benthic-core", "benthic-class-names"]),
     ("benthic-classes", &["benthic-core"]),
     ("benthic-index", &["benthic-core"]),
-    ("benthic-fragment", &["benthic-core", "benthic-index"]),
+    ("benthic-fragment", &["benthic-core", "benthic-index", "benthic-wasm"]),
     ("benthic-table", &["benthic-core", "benthic-index"]),
     ("benthic-striped", &["benthic-core", "benthic-classes"]),
     ("benthic-ceph", &["benthic-core", "benthic-class-names", "benthic-rados"]),

@@ -1,0 +1,266 @@
+//! The table function `wasm('CLASS.METHOD', 'POOL/PREFIX', input)`: calls a reading method of a deployed
+//! WebAssembly class beside each object whose name begins with the prefix. Each object is a row.
+//!
+//! [`resolve`] finds the methods before the statement is planned: planning cannot wait for a pool.
+
+use crate::errors::{external, plain};
+use crate::relations::visit;
+use crate::session::SqlSession;
+use arrow::array::{ArrayRef, BinaryArray, RecordBatch, RecordBatchOptions, StringArray};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use async_trait::async_trait;
+use benthic_core::{Error, ErrorKind, ListRequest, Namespaces, ObjectId, Pool, PoolAddress};
+use benthic_fragment::wasm::{NAME, text};
+use benthic_wasm::{Function, deployed, exec};
+use bytes::Bytes;
+use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::common::Result;
+use datafusion::datasource::TableType;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::Expr;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, FunctionArg, FunctionArgExpr, TableFactor, Visitor};
+use futures::{Stream, StreamExt, TryStreamExt, stream};
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+/// Number of calls in flight.
+const CALLS_AT_ONCE: usize = 16;
+
+/// First and longest pause before a call is repeated, because the quota of its signer or client is used up.
+const BUSY_PAUSE: Duration = Duration::from_millis(50);
+const BUSY_PAUSE_MAX: Duration = Duration::from_millis(3_200);
+
+const USAGE: &str = "the table function wasm has two or three texts in quotes: \
+    FROM wasm('CLASS.METHOD', 'POOL/PREFIX', 'INPUT')";
+
+static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
+    let field = |name, data_type| Field::new(name, data_type, false);
+    Arc::new(Schema::new(vec![
+        field("object", DataType::Utf8),
+        field("output", DataType::Utf8),
+        field("output_bytes", DataType::Binary),
+    ]))
+});
+
+/// The arguments of the calls of the table function in a statement.
+pub fn named_calls(statement: &Statement) -> BTreeSet<Vec<String>> {
+    let mut calls = Calls::default();
+    visit(statement, &mut calls);
+    calls.0
+}
+
+#[derive(Default)]
+struct Calls(BTreeSet<Vec<String>>);
+
+impl Visitor for Calls {
+    type Break = Infallible;
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<Infallible> {
+        if let TableFactor::Table { name, args: Some(args), .. } = factor
+            && name.to_string() == NAME
+        {
+            let literal = |arg: &FunctionArg| match arg {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(SqlExpr::Value(value))) => {
+                    value.clone().into_string()
+                }
+                _ => None,
+            };
+            self.0.extend(args.args.iter().map(literal).collect::<Option<Vec<String>>>());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Finds the methods of these calls.
+///
+/// # Errors
+/// `InvalidArgument` for a name that is not `CLASS.METHOD`, an invalid address and a method that writes;
+/// `NotFound` if the pool or the class does not exist; `Unsupported` if the class has no such method; errors
+/// of the pools.
+pub async fn resolve(
+    session: &SqlSession,
+    calls: BTreeSet<Vec<String>>,
+) -> benthic_core::Result<ObjectCalls> {
+    let mut tables = BTreeMap::new();
+    for call in calls {
+        let (method, address, input) = match &call[..] {
+            [method, address] => (method, address, ""),
+            [method, address, input] => (method, address, &input[..]),
+            _ => return Err(Error::new(ErrorKind::InvalidArgument, USAGE)),
+        };
+        let Some((class, method_name)) = method.split_once('.') else {
+            return Err(Error::new(ErrorKind::InvalidArgument, USAGE).with("got", method));
+        };
+        let (pool, prefix) = address.split_once('/').unwrap_or((address, ""));
+        let address: PoolAddress = pool.parse()?;
+        let pool = session.pool(&address.pool).await?;
+        let deployed = deployed::get(&*pool, class).await?;
+        let table = Objects {
+            function: deployed::function(&*pool, &deployed, method_name).await?,
+            name: method.clone(),
+            pool,
+            namespace: address.namespace,
+            prefix: prefix.to_owned(),
+            input: Bytes::copy_from_slice(input.as_bytes()),
+        };
+        tables.insert(call, Arc::new(table));
+    }
+    Ok(ObjectCalls(tables))
+}
+
+/// The tables that a query makes, by the arguments of the calls.
+#[derive(Debug)]
+pub struct ObjectCalls(BTreeMap<Vec<String>, Arc<Objects>>);
+
+impl TableFunctionImpl for ObjectCalls {
+    fn call_with_args(&self, args: TableFunctionArgs) -> Result<Arc<dyn TableProvider>> {
+        let text = |expr: &Expr| match expr {
+            Expr::Literal(value, _) => value.try_as_str().flatten().map(str::to_owned),
+            _ => None,
+        };
+        let texts: Option<Vec<String>> = args.exprs().iter().map(text).collect();
+        match texts.and_then(|texts| self.0.get(&texts)) {
+            Some(table) => Ok(Arc::clone(table) as Arc<dyn TableProvider>),
+            None => Err(external(Error::new(ErrorKind::InvalidArgument, USAGE))),
+        }
+    }
+}
+
+/// The outputs of a method for all objects with a prefix, as a table.
+#[derive(Clone)]
+struct Objects {
+    function: Function,
+    /// `CLASS.METHOD`.
+    name: String,
+    pool: Arc<dyn Pool>,
+    namespace: String,
+    prefix: String,
+    input: Bytes,
+}
+
+impl fmt::Debug for Objects {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} of {}/{}", self.name, self.pool.name(), self.prefix)
+    }
+}
+
+#[async_trait]
+impl TableProvider for Objects {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&SCHEMA)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        _: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let columns = projection.cloned().unwrap_or_else(|| (0..SCHEMA.fields().len()).collect());
+        let schema = Arc::new(SCHEMA.project(&columns)?);
+        let rows = Rows { calls: Arc::new(self.clone()), columns, schema: Arc::clone(&schema) };
+        Ok(Arc::new(StreamingTableExec::try_new(schema, vec![Arc::new(rows)], None, [], false, limit)?))
+    }
+}
+
+/// The rows of the table, with some of its columns.
+#[derive(Debug)]
+struct Rows {
+    calls: Arc<Objects>,
+    columns: Vec<usize>,
+    schema: SchemaRef,
+}
+
+impl PartitionStream for Rows {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let (calls, columns, schema) =
+            (Arc::clone(&self.calls), self.columns.clone(), Arc::clone(&self.schema));
+        let batches = Arc::clone(&calls).outputs().ready_chunks(CALLS_AT_ONCE).map(move |rows| {
+            let rows = rows.into_iter().collect::<benthic_core::Result<Vec<_>>>().map_err(external)?;
+            calls.batch(&rows, &columns, &schema)
+        });
+        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches))
+    }
+}
+
+impl Objects {
+    /// The objects in the order of the listing, with the outputs of their calls.
+    fn outputs(self: Arc<Self>) -> impl Stream<Item = benthic_core::Result<(ObjectId, Bytes)>> + Send {
+        let pages = stream::try_unfold((Arc::clone(&self), Some(None)), async |(calls, after)| {
+            let Some(after) = after else { return Ok(None) };
+            let namespaces = Namespaces::One(calls.namespace.clone());
+            let request =
+                ListRequest { namespaces, prefix: calls.prefix.clone(), after, ..Default::default() };
+            let page = calls.pool.list(request).await?;
+            Ok(Some((stream::iter(page.objects).map(Ok), (calls, page.next.map(Some)))))
+        });
+        pages
+            .try_flatten()
+            .map_ok(move |object| Arc::clone(&self).output(object))
+            .try_buffered(CALLS_AT_ONCE)
+            .try_filter_map(async |row| Ok(row))
+    }
+
+    /// Calls the method beside an object. `None` if the object was removed meanwhile.
+    async fn output(self: Arc<Self>, object: ObjectId) -> benthic_core::Result<Option<(ObjectId, Bytes)>> {
+        let mut pause = BUSY_PAUSE;
+        loop {
+            let call = self.function.to_call(self.input.clone());
+            let fetch = async || Ok(self.function.wasm.clone());
+            match exec(&*self.pool, &object, call, false, fetch).await {
+                Ok(output) => return Ok(Some((object, output))),
+                Err(error) if error.kind() == ErrorKind::Busy && pause <= BUSY_PAUSE_MAX => {
+                    tokio::time::sleep(pause).await;
+                    pause *= 2;
+                }
+                Err(error) if error.kind() == ErrorKind::NotFound && self.is_missing(&object).await => {
+                    return Ok(None);
+                }
+                Err(error) => return Err(plain(&error)),
+            }
+        }
+    }
+
+    async fn is_missing(&self, object: &ObjectId) -> bool {
+        self.pool.stat(object).await.is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    }
+
+    fn batch(
+        &self,
+        rows: &[(ObjectId, Bytes)],
+        columns: &[usize],
+        schema: &SchemaRef,
+    ) -> Result<RecordBatch> {
+        let column = |column: &usize| -> Result<ArrayRef> {
+            Ok(match column {
+                0 => Arc::new(StringArray::from_iter_values(rows.iter().map(|(object, _)| object.name()))),
+                1 => {
+                    let instead = "select output_bytes";
+                    let texts = rows.iter().map(|(_, output)| text(output, &self.name, instead));
+                    Arc::new(StringArray::from(texts.collect::<Result<Vec<_>>>()?))
+                }
+                _ => Arc::new(BinaryArray::from_iter_values(rows.iter().map(|(_, output)| output))),
+            })
+        };
+        let columns = columns.iter().map(column).collect::<Result<Vec<_>>>()?;
+        let rows = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &rows)?)
+    }
+}
