@@ -19,6 +19,8 @@ const TIMEOUT_MS: u64 = 2_000;
 /// Limit for a call that waits for one time-out, on a busy machine.
 const SOON: Duration = Duration::from_secs(8);
 
+const LOG_LINES_PRINTED: usize = 60;
+
 const CHILD_CONF: &str = "BENTHIC_TEST_CHILD_CONF";
 const CONNECTED: &str = "the child is connected";
 
@@ -66,8 +68,23 @@ impl Own {
 
 impl Drop for Own {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            print_logs(self.conf.with_file_name("log").as_path());
+        }
         let removed = self.cluster.take().map(|cluster| cluster.remove(&mut |_| Ok(())));
         assert!(std::thread::panicking() || removed.is_some_and(|removed| removed.is_ok()), "left behind");
+    }
+}
+
+/// Prints the end of every log, because the logs are removed with the cluster.
+#[expect(clippy::print_stderr, reason = "a test has no other way to show them")]
+fn print_logs(dir: &Path) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let text = std::fs::read(entry.path()).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<_> = text.lines().collect();
+        let end = lines[lines.len().saturating_sub(LOG_LINES_PRINTED)..].join("\n");
+        eprintln!("the end of {}:\n{end}", entry.path().display());
     }
 }
 
@@ -117,7 +134,7 @@ impl Child {
     /// Lets the child continue and waits for its end.
     fn end(&mut self) {
         drop(self.process.stdin.take());
-        eventually("the child's end", || self.process.try_wait().unwrap().is_some());
+        eventually("the child's end", || self.process.try_wait().unwrap().map(|_| ()).ok_or("it runs"));
         let status = self.process.wait().unwrap();
         let mut said = String::new();
         self.out.read_to_string(&mut said).unwrap();
@@ -156,10 +173,11 @@ fn fails<T: Debug>(
     error.to_string()
 }
 
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+/// Repeats a check until it returns `Ok`.
+fn eventually<E: Debug>(what: &str, mut check: impl FnMut() -> std::result::Result<(), E>) {
     let started = Stopwatch::start(&SystemClock);
-    while !holds() {
-        assert!(started.elapsed() < Duration::from_secs(90), "{what} never happened");
+    while let Err(last) = check() {
+        assert!(started.elapsed() < Duration::from_secs(90), "{what} never happened: {last:?}");
         std::thread::park_timeout(Duration::from_millis(200));
     }
 }
@@ -213,7 +231,7 @@ fn a_full_cluster_refuses_writes_and_takes_removals(own: &Own, pool: &dyn Pool) 
         round += 1;
         let written = block_on(pool.write(&id(&round.to_string()), WriteOp::new().write_full("x")));
         said = written.err();
-        said.is_some()
+        said.is_some().then_some(()).ok_or("a write succeeds")
     });
     let said = said.unwrap();
     assert_eq!(said.kind(), ErrorKind::LimitExceeded, "{said}");
@@ -222,7 +240,7 @@ fn a_full_cluster_refuses_writes_and_takes_removals(own: &Own, pool: &dyn Pool) 
     assert_eq!(kind(block_on(pool.stat(&id("a")))), Some(ErrorKind::NotFound));
     assert_eq!(block_on(pool.read_range(&id("o"), 0, 9)).unwrap(), "data");
     ratios("0.85", "0.9", "0.95");
-    eventually("room", || block_on(pool.write_full(&id("room"), "y")).is_ok());
+    eventually("room", || block_on(pool.write_full(&id("room"), "y")).map(|_| ()));
 }
 
 fn stopped_osds_time_out(own: &Own, pool: &dyn Pool) {
@@ -232,7 +250,7 @@ fn stopped_osds_time_out(own: &Own, pool: &dyn Pool) {
     fails("list", ErrorKind::Unavailable, || block_on(pool.list(ListRequest::default())));
     drop(stopped);
     eventually("a reading OSD", || {
-        block_on(pool.read_range(&id("o"), 0, 9)).is_ok_and(|data| data == "data")
+        block_on(pool.read_range(&id("o"), 0, 9)).map(|data| assert_eq!(data, "data"))
     });
 }
 
@@ -309,10 +327,10 @@ fn a_stopped_monitor_times_out(own: &Own, store: &Arc<RadosStore>, pool: &dyn Po
     drop(stopped);
     // The store itself works again.
     eventually("a store that works again", || match kind(block_on(store.create_pool("again"))) {
-        None | Some(ErrorKind::AlreadyExists) => true,
+        None | Some(ErrorKind::AlreadyExists) => Ok(()),
         Some(other) => {
             assert!(matches!(other, ErrorKind::Unavailable | ErrorKind::OutcomeUnknown), "{other:?}");
-            false
+            Err(other)
         }
     });
     assert!(block_on(store.list_pools()).unwrap().contains(&"again".to_owned()));
@@ -327,5 +345,5 @@ fn a_killed_monitor_times_out(own: &Own, store: &Arc<RadosStore>, pool: &dyn Poo
     // Calls that need no monitor succeed.
     assert_eq!(block_on(pool.read_range(&id("o"), 0, 9)).unwrap(), "data");
     own.cluster().start(Daemon::Mon, &mut |_| Ok(())).unwrap();
-    eventually("a monitor that serves", || block_on(store.list_pools()).is_ok());
+    eventually("a monitor that serves", || block_on(store.list_pools()).map(|_| ()));
 }
