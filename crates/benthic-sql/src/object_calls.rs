@@ -192,9 +192,21 @@ impl PartitionStream for Rows {
     fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
         let (calls, columns, schema) =
             (Arc::clone(&self.calls), self.columns.clone(), Arc::clone(&self.schema));
-        let batches = Arc::clone(&calls).outputs().ready_chunks(CALLS_AT_ONCE).map(move |rows| {
-            let rows = rows.into_iter().collect::<benthic_core::Result<Vec<_>>>().map_err(external)?;
-            calls.batch(&rows, &columns, &schema)
+        let batches = Arc::clone(&calls).outputs().ready_chunks(CALLS_AT_ONCE).flat_map(move |outputs| {
+            // A query with a limit may need only the rows before an error.
+            let mut rows = Vec::new();
+            let mut error = None;
+            for output in outputs {
+                match output {
+                    Ok(row) => rows.push(row),
+                    Err(failed) => {
+                        error = Some(Err(external(failed)));
+                        break;
+                    }
+                }
+            }
+            let batch = (!rows.is_empty()).then(|| calls.batch(&rows, &columns, &schema));
+            stream::iter(batch.into_iter().chain(error))
         });
         Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches))
     }

@@ -93,6 +93,11 @@ fn a_method_of_each_object_is_a_table() {
     let joined = csv("SELECT a.output, b.output FROM wasm('texts.upper', 'notes/other', 'abc') AS a, \
         wasm('texts.size', 'notes/other') AS b");
     assert_eq!(joined, "output,output;ABC,09;");
+    // The method fails on an object that the limit leaves out, but that is called at the same time.
+    let failing = "wasm('texts.traps_at_ten', 'notes/day/')";
+    assert_eq!(csv(&format!("SELECT object FROM {failing} LIMIT 2")), "object;day/00;day/01;");
+    let all = format!("SELECT object FROM {failing}");
+    assert!(program::failed(&sql(&home, &[&all]), 13).contains("object=notes/day/10"));
     // An output that is no text.
     assert_eq!(csv("SELECT output_bytes FROM wasm('texts.not_a_text', 'notes/other')"), "output_bytes;ff;");
     let query = "SELECT output FROM wasm('texts.not_a_text', 'notes/other')";

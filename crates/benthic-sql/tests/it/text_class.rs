@@ -38,6 +38,10 @@ const METHODS: &str = r#"
         (drop (call $output (i32.const 0) (i32.const 2)))
         i32.const 0)
     (func (export "traps") (result i32) unreachable)
+    (func (export "traps_at_ten") (result i32)
+        (call $take (i32.const 0) (i32.const 0) (i32.wrap_i64 (call $stat)))
+        (if (i32.eq (i32.load (i32.const 0)) (i32.const 10)) (then unreachable))
+        i32.const 0)
     (func (export "endless") (result i32) (loop $again br $again) i32.const 0)
     (func (export "hungry") (result i32)
         (loop $again (br_if $again (i32.ne (memory.grow (i32.const 16)) (i32.const -1))))
@@ -49,7 +53,7 @@ const METHODS: &str = r#"
 
 /// Deploys the class `texts`. Versions differ in their number only.
 pub async fn deploy(pool: &dyn Pool, version: u32, limits: Limits) {
-    let methods = ["upper", "size", "not_a_text", "traps", "endless", "hungry", "reads"]
+    let methods = ["upper", "size", "not_a_text", "traps", "traps_at_ten", "endless", "hungry", "reads"]
         .map(|name| format!(r#"{{"method":"{name}","reads":true}}"#))
         .join(",");
     let manifest = format!(
