@@ -87,6 +87,9 @@ pub const S3_NAMESPACE: &str = "benthic.s3";
 /// The reserved namespace that holds the classes that users deployed to a pool, and their modules.
 pub const CLASSES_NAMESPACE: &str = "benthic.classes";
 
+/// The reserved namespace that holds a pool's block images.
+pub const IMAGES_NAMESPACE: &str = "benthic.images";
+
 /// Returns true if Benthic reserves the namespace; see [`RESERVED_NAMESPACE_PREFIX`].
 pub fn is_reserved_namespace(namespace: &str) -> bool {
     namespace.starts_with(RESERVED_NAMESPACE_PREFIX)

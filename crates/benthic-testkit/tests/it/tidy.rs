@@ -5,7 +5,7 @@ use crate::project::{Dependency, File, Package, files, packages};
 const SOURCE_LINES_MAX: usize = 800;
 
 /// The crates of the workspace, each with the workspace crates that it may use.
-const CRATES: [(&str, &[&str]); 23] = [
+const CRATES: [(&str, &[&str]); 24] = [
     ("benthic-core", &[]),
     ("benthic-embedded", &["benthic-core"]),
     ("benthic-class-names", &[]),
@@ -15,6 +15,7 @@ const CRATES: [(&str, &[&str]); 23] = [
     ("benthic-fragment", &["benthic-core", "benthic-index", "benthic-wasm"]),
     ("benthic-table", &["benthic-core", "benthic-index"]),
     ("benthic-striped", &["benthic-core", "benthic-classes"]),
+    ("benthic-block", &["benthic-core", "benthic-classes"]),
     ("benthic-ceph", &["benthic-core", "benthic-class-names", "benthic-rados"]),
     ("benthic-cls", &["benthic-core", "benthic-class-names"]),
     ("benthic-cls-library", &["benthic-core", "benthic-classes", "benthic-cls"]),
@@ -50,6 +51,7 @@ const CRATES: [(&str, &[&str]); 23] = [
         "benthic-cli",
         &[
             "benthic-core",
+            "benthic-block",
             "benthic-ceph",
             "benthic-class-names",
             "benthic-classes",

@@ -1,0 +1,230 @@
+//! The contract of block images. The conformance suite in `tests/it/conformance.rs` defines its
+//! meaning, and every implementation runs it.
+
+use crate::Geometry;
+use async_trait::async_trait;
+use benthic_core::{Durability, Result};
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// The images of a pool.
+#[async_trait]
+pub trait Images: Send + Sync {
+    /// Creates an image whose bytes are all zero.
+    ///
+    /// # Errors
+    /// `AlreadyExists`; `InvalidArgument` for a bad name or geometry; `LimitExceeded` for too many
+    /// objects.
+    async fn create(&self, name: &str, options: CreateOptions) -> Result<()>;
+
+    /// The names of all images, in bytewise order.
+    async fn list(&self) -> Result<Vec<String>>;
+
+    /// Opens an image, or one of its snapshots, which is always read-only.
+    ///
+    /// # Errors
+    /// `NotFound`; `Busy` if another program has the image open for writing, unless it was one of
+    /// this machine and was killed; `InvalidArgument` for a snapshot opened for writing; `Conflict`
+    /// for an image whose removal was interrupted.
+    async fn open(&self, name: &str, snapshot: Option<&str>, mode: OpenMode) -> Result<Arc<dyn Image>>;
+
+    /// The program that has an image open for writing, by the name that it gave itself for people.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    async fn writer(&self, name: &str) -> Result<Option<String>>;
+
+    /// Changes an image, also while another program has it open for writing: then that program
+    /// makes the change.
+    ///
+    /// # Errors
+    /// Those of the change; `Busy` if the other program does not answer.
+    async fn change(&self, name: &str, change: Change) -> Result<()>;
+
+    /// Creates an image that shows the snapshot's bytes and copies what is written. The snapshot
+    /// cannot be removed while the clone exists.
+    ///
+    /// # Errors
+    /// `NotFound` for the snapshot, `AlreadyExists` for the clone.
+    async fn clone_snapshot(&self, name: &str, snapshot: &str, clone: &str) -> Result<()>;
+
+    /// Renames an image, which may be open.
+    ///
+    /// # Errors
+    /// `NotFound`, `AlreadyExists`.
+    async fn rename(&self, from: &str, to: &str) -> Result<()>;
+
+    /// Removes an image. An interrupted removal can be repeated; the image cannot be opened
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// `NotFound`; `Busy` if a program has the image open for writing; `Conflict` if it has
+    /// snapshots.
+    async fn remove(&self, name: &str) -> Result<()>;
+}
+
+/// An open image or snapshot.
+///
+/// A request beyond the image's end is `InvalidArgument` and has no effect. A request of 0 bytes
+/// succeeds and does nothing. Requests in flight at the same time have no order. A request of one
+/// sector (512 bytes) is never torn, not even by a power cut.
+///
+/// Wait for the end of every request: one that is dropped may still take effect, even after
+/// [`close`](Image::close).
+///
+/// Changes are durable after a later [`flush`](Image::flush), or at once with
+/// [`Durability::Durable`].
+#[async_trait]
+pub trait Image: Send + Sync {
+    fn info(&self) -> ImageInfo;
+
+    async fn read(&self, offset_bytes: u64, len_bytes: u64) -> Result<Bytes>;
+
+    /// # Errors
+    /// `PermissionDenied` for an image that was opened read-only; `Conflict` for an image that is
+    /// closed, that another program has taken over, or that may have lost writes which were not
+    /// flushed. A failed request may have been executed in part.
+    async fn write(&self, offset_bytes: u64, data: Bytes, durability: Durability) -> Result<()>;
+
+    /// Makes a range read as zeros, and frees its space with [`Zeroes::Punch`].
+    ///
+    /// # Errors
+    /// As [`Image::write`].
+    async fn write_zeroes(
+        &self,
+        offset_bytes: u64,
+        len_bytes: u64,
+        zeroes: Zeroes,
+        durability: Durability,
+    ) -> Result<()>;
+
+    /// Makes all completed changes durable.
+    async fn flush(&self) -> Result<()>;
+
+    /// Divides a range into extents of data and of holes, which read as zeros. Data may be zero
+    /// too. With `since`, a snapshot's name, extents say instead what has changed since that
+    /// snapshot; an unchanged extent may be reported as changed, never the reverse.
+    ///
+    /// # Errors
+    /// `NotFound` for the snapshot.
+    async fn extents(&self, offset_bytes: u64, len_bytes: u64, since: Option<&str>) -> Result<Vec<Extent>>;
+
+    /// Changes the size. The bytes behind the new end are lost; new bytes are zero.
+    ///
+    /// # Errors
+    /// As [`Image::write`]; `LimitExceeded` for too many objects.
+    async fn resize(&self, size_bytes: u64) -> Result<()>;
+
+    /// The image's snapshots, oldest first.
+    async fn snapshots(&self) -> Result<Vec<SnapshotInfo>>;
+
+    /// Takes a snapshot: it contains every write completed before the call, and none that starts
+    /// after it.
+    ///
+    /// # Errors
+    /// As [`Image::write`]; `AlreadyExists`.
+    async fn create_snapshot(&self, name: &str) -> Result<()>;
+
+    /// Removes a snapshot. An interrupted removal continues with the next one.
+    ///
+    /// # Errors
+    /// As [`Image::write`]; `NotFound`; `Conflict` if the snapshot has clones.
+    async fn remove_snapshot(&self, name: &str) -> Result<()>;
+
+    /// Gives the image the bytes and the size of a snapshot.
+    ///
+    /// # Errors
+    /// As [`Image::write`]; `NotFound`.
+    async fn roll_back(&self, snapshot: &str) -> Result<()>;
+
+    /// Copies what still shows of the parent, and makes the image independent of it. An interrupted
+    /// flattening continues when it is repeated.
+    ///
+    /// # Errors
+    /// As [`Image::write`]; `InvalidArgument` if the image is not a clone; `Conflict` if it has
+    /// snapshots, which show the parent too.
+    async fn flatten(&self) -> Result<()>;
+
+    /// Flushes, and lets other programs open the image for writing. Later requests fail. An image
+    /// that is dropped without this is free only after its lease ends.
+    async fn close(&self) -> Result<()>;
+}
+
+/// A change for [`Images::change`]; the methods of [`Image`] of the same names describe them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    CreateSnapshot { name: String },
+    RemoveSnapshot { name: String },
+    Resize { size_bytes: u64 },
+    Flatten {},
+}
+
+/// How a program opens an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// Any number of programs at once. They see the image as it was when it was opened, and may see
+    /// some of the later writes. Open a snapshot to read one state.
+    ReadOnly,
+    /// One program at a time.
+    Write,
+    /// As `Write`, but the program that has the image open loses it: none of its later writes has
+    /// an effect.
+    TakeOver,
+}
+
+/// How [`Image::write_zeroes`] stores the zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Zeroes {
+    /// Frees the space.
+    Punch,
+    /// Keeps the space allocated, so that later writes to it need no new space.
+    Allocate,
+}
+
+/// The size and the geometry of a new image.
+#[derive(Clone, Copy, Debug)]
+pub struct CreateOptions {
+    pub size_bytes: u64,
+    pub geometry: Geometry,
+}
+
+/// What an open image is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageInfo {
+    /// `POOL/IMAGE` or `POOL/IMAGE@SNAPSHOT`.
+    pub address: String,
+    pub size_bytes: u64,
+    pub geometry: Geometry,
+    pub read_only: bool,
+    /// The snapshot that this image was cloned from, as `POOL/IMAGE@SNAPSHOT`.
+    pub parent: Option<String>,
+    /// The size for which writes are fastest after a snapshot: the image copies whole blocks of
+    /// this size.
+    pub copy_block_bytes: u64,
+}
+
+/// A snapshot of an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotInfo {
+    pub name: String,
+    pub size_bytes: u64,
+    pub created_unix_ms: u64,
+}
+
+/// A range of an image; extents of one answer are adjacent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    pub len_bytes: u64,
+    pub kind: ExtentKind,
+}
+
+/// What an extent holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExtentKind {
+    /// Data; with `since`, changed data.
+    Data,
+    /// Reads as zeros; with `since`, changed to zeros.
+    Hole,
+    /// Only with `since`.
+    Unchanged,
+}

@@ -1,0 +1,100 @@
+//! Names of images and snapshots.
+
+use benthic_core::{Error, ErrorKind, Result, names::check_pool_name};
+use std::fmt;
+use std::str::FromStr;
+
+/// Limit of an image's and of a snapshot's name, in bytes of UTF-8.
+pub const NAME_BYTES_MAX: usize = 128;
+
+/// Checks an image's name: 1 to 128 bytes, no `/`, `@` or control characters, and no leading `-`.
+///
+/// # Errors
+/// `InvalidArgument`, `LimitExceeded`.
+pub fn check_image_name(name: &str) -> Result<()> {
+    check("image", name)
+}
+
+/// Checks a snapshot's name, by the rule of [`check_image_name`].
+///
+/// # Errors
+/// `InvalidArgument`, `LimitExceeded`.
+pub fn check_snapshot_name(name: &str) -> Result<()> {
+    check("snapshot", name)
+}
+
+fn check(what: &'static str, name: &str) -> Result<()> {
+    if name.len() > NAME_BYTES_MAX {
+        let message = format!("the {what}'s name is longer than {NAME_BYTES_MAX} bytes");
+        return Err(Error::new(ErrorKind::LimitExceeded, message).with("bytes", name.len()));
+    }
+    let is_bad = |c: char| c == '/' || c == '@' || c.is_control();
+    if name.is_empty() || name.contains(is_bad) || name.starts_with('-') {
+        let message = format!(
+            "the {what}'s name must not be empty, start with '-' or contain '/', '@' or control characters"
+        );
+        return Err(Error::new(ErrorKind::InvalidArgument, message).with(what, name));
+    }
+    Ok(())
+}
+
+/// `POOL/IMAGE` or `POOL/IMAGE@SNAPSHOT`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageAddress {
+    pub pool: String,
+    pub image: String,
+    pub snapshot: Option<String>,
+}
+
+impl FromStr for ImageAddress {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<ImageAddress> {
+        let Some((pool, rest)) = text.split_once('/') else {
+            let message = "an image's address is POOL/IMAGE, or POOL/IMAGE@SNAPSHOT";
+            return Err(Error::new(ErrorKind::InvalidArgument, message).with("address", text));
+        };
+        let (image, snapshot) = match rest.split_once('@') {
+            Some((image, snapshot)) => (image, Some(snapshot)),
+            None => (rest, None),
+        };
+        check_pool_name(pool)?;
+        check_image_name(image)?;
+        snapshot.map_or(Ok(()), check_snapshot_name)?;
+        Ok(ImageAddress {
+            pool: pool.to_owned(),
+            image: image.to_owned(),
+            snapshot: snapshot.map(str::to_owned),
+        })
+    }
+}
+
+impl fmt::Display for ImageAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.pool, self.image)?;
+        self.snapshot.as_ref().map_or(Ok(()), |snapshot| write!(f, "@{snapshot}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ImageAddress, NAME_BYTES_MAX};
+    use benthic_core::ErrorKind;
+
+    #[test]
+    fn addresses_are_parsed_and_printed() {
+        for text in ["p/i", "p/i@s", "p/a.b-c@2026-01-01"] {
+            assert_eq!(text.parse::<ImageAddress>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn addresses_with_stray_separators_are_refused() {
+        for text in ["", "p", "p/", "/i", "p/i@", "p/i@s@t", "p/i/j", "p/@s", "p/-i", "p/i\n", ".p/i"] {
+            let error = text.parse::<ImageAddress>().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{text}");
+        }
+        let long = format!("p/{}", "x".repeat(NAME_BYTES_MAX + 1));
+        assert_eq!(long.parse::<ImageAddress>().unwrap_err().kind(), ErrorKind::LimitExceeded);
+    }
+}

@@ -1,0 +1,232 @@
+//! Accepts connections, and stops cleanly.
+
+use super::handshake;
+use super::limits::{CONNECTIONS_MAX, HANDSHAKE_LIMIT, Memory};
+use super::transmission;
+use crate::Image;
+use benthic_core::{Action, Error, ErrorKind, Result};
+use rustix::net::sockopt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, BufReader};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// Idle time after which the system checks that a TCP client still exists.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+
+/// An image that clients can use.
+pub struct Export {
+    /// `POOL/IMAGE` or `POOL/IMAGE@SNAPSHOT`.
+    pub name: String,
+    pub description: String,
+    pub image: Arc<dyn Image>,
+}
+
+pub(super) struct Exports(Vec<Arc<Export>>);
+
+impl Exports {
+    pub fn iter(&self) -> impl Iterator<Item = &Export> {
+        self.0.iter().map(|export| &**export)
+    }
+
+    /// Finds an export. The empty name means the only export.
+    pub fn find(&self, name: &str) -> Option<Arc<Export>> {
+        match &self.0[..] {
+            [only] if name.is_empty() => Some(Arc::clone(only)),
+            all => all.iter().find(|export| export.name == name).cloned(),
+        }
+    }
+}
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    Unix(PathBuf),
+    Tcp(SocketAddr),
+}
+
+/// A listening socket. Dropping it removes the file of a Unix socket.
+pub struct Listener {
+    socket: Socket,
+    address: Address,
+}
+
+enum Socket {
+    Unix(UnixListener),
+    Tcp(TcpListener),
+}
+
+impl Listener {
+    /// Listens on an address. Replaces the file of a Unix socket if no process listens on it.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if another process listens on the Unix socket, or if its path is another
+    /// kind of file; otherwise the kind of the system's error.
+    pub async fn bind(address: Address) -> Result<Listener> {
+        match address {
+            Address::Unix(path) => {
+                remove_stale_socket(&path).await?;
+                let socket = UnixListener::bind(&path).map_err(|error| {
+                    Error::io(Action::Admin, "cannot listen on this Unix socket", error)
+                        .with("path", path.display())
+                })?;
+                Ok(Listener { socket: Socket::Unix(socket), address: Address::Unix(path) })
+            }
+            Address::Tcp(address) => {
+                let refuse = |error| {
+                    Error::io(Action::Admin, "cannot listen on this address", error).with("address", address)
+                };
+                let socket = TcpListener::bind(address).await.map_err(refuse)?;
+                let address = Address::Tcp(socket.local_addr().map_err(refuse)?);
+                Ok(Listener { socket: Socket::Tcp(socket), address })
+            }
+        }
+    }
+
+    /// The actual address, also if port 0 was chosen.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    async fn accept(&self) -> io::Result<Stream> {
+        Ok(match &self.socket {
+            Socket::Unix(socket) => Stream::Unix(socket.accept().await?.0),
+            Socket::Tcp(socket) => {
+                let (stream, _) = socket.accept().await?;
+                stream.set_nodelay(true)?;
+                // Otherwise the connections of hosts that have lost power stay forever.
+                sockopt::set_socket_keepalive(&stream, true)?;
+                sockopt::set_tcp_keepidle(&stream, KEEPALIVE_IDLE)?;
+                Stream::Tcp(stream)
+            }
+        })
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Address::Unix(path) = &self.address {
+            // The file may be gone already.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+async fn remove_stale_socket(path: &Path) -> Result<()> {
+    let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    let refuse = |message| Err(Error::new(ErrorKind::AlreadyExists, message).with("path", path.display()));
+    if !metadata.file_type().is_socket() {
+        return refuse("the path of the socket is another file; choose another path");
+    }
+    match UnixStream::connect(path).await {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path).map_err(|error| {
+                Error::io(Action::Admin, "cannot remove a stale Unix socket", error)
+                    .with("path", path.display())
+            })
+        }
+        _ => refuse("another process listens on this Unix socket; choose another path"),
+    }
+}
+
+enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+/// Serves exports until `shutdown` ends. Then it reads no more requests, completes the accepted
+/// ones, sends their replies and flushes the images. The images stay open.
+///
+/// # Errors
+/// The first error of a flush.
+pub async fn serve(
+    listener: Listener,
+    exports: Vec<Export>,
+    shutdown: impl Future<Output = ()>,
+) -> Result<()> {
+    let exports = Arc::new(Exports(exports.into_iter().map(Arc::new).collect()));
+    let memory = Memory::new();
+    let (stop, stopped) = watch::channel(false);
+    let mut connections = JoinSet::new();
+    let mut shutdown = std::pin::pin!(shutdown);
+    loop {
+        let accepted = tokio::select! {
+            () = &mut shutdown => break,
+            Some(_) = connections.join_next() => continue,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok(_) if connections.len() >= CONNECTIONS_MAX => {
+                tracing::warn!(limit = CONNECTIONS_MAX, "closed a connection: too many connections");
+            }
+            Ok(stream) => {
+                let connection = Connection {
+                    exports: Arc::clone(&exports),
+                    memory: memory.clone(),
+                    stop: stopped.clone(),
+                };
+                connections.spawn(connection.serve(stream));
+            }
+            Err(error) => {
+                // Most likely the process has no free file descriptor. Wait until other
+                // connections end.
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+    drop(listener);
+    stop.send_replace(true);
+    while connections.join_next().await.is_some() {}
+    for export in exports.iter() {
+        if !export.image.info().read_only {
+            export.image.flush().await?;
+        }
+    }
+    Ok(())
+}
+
+struct Connection {
+    exports: Arc<Exports>,
+    memory: Memory,
+    stop: watch::Receiver<bool>,
+}
+
+impl Connection {
+    async fn serve(self, stream: Stream) {
+        let result = match stream {
+            Stream::Unix(stream) => {
+                let (reader, writer) = stream.into_split();
+                self.run(BufReader::new(reader), writer).await
+            }
+            Stream::Tcp(stream) => {
+                let (reader, writer) = stream.into_split();
+                self.run(BufReader::new(reader), writer).await
+            }
+        };
+        match result {
+            Ok(()) => tracing::debug!("a connection ended"),
+            Err(error) => tracing::info!(%error, "a connection failed"),
+        }
+    }
+
+    async fn run<R, W>(mut self, mut reader: R, mut writer: W) -> io::Result<()>
+    where
+        R: AsyncRead + Unpin,
+        W: AsyncWrite + Unpin,
+    {
+        let negotiation = handshake::negotiate(&mut reader, &mut writer, &self.exports);
+        let session = tokio::select! {
+            session = tokio::time::timeout(HANDSHAKE_LIMIT, negotiation) => session??,
+            _ = self.stop.wait_for(|stop| *stop) => return Ok(()),
+        };
+        let Some(session) = session else { return Ok(()) };
+        transmission::transmit(reader, writer, session, self.memory, self.stop).await
+    }
+}
