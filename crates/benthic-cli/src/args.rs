@@ -2,8 +2,8 @@
 //! its file.
 
 use crate::commands::{
-    bench, cat, class, cluster, completions, cp, demo, du, exec, exporter, find, fsck, get, health, ls, map,
-    mirror, mv, omap, other, pgs, placement, pool, put, rm, scrub, stat, status, tree, xattr,
+    bench, cat, class, cluster, completions, cp, demo, du, exec, exporter, find, fsck, get, health, image,
+    ls, map, mirror, mv, omap, other, pgs, placement, pool, put, rm, scrub, stat, status, tree, xattr,
 };
 use benthic_program::{Global, exit};
 use clap::error::{ContextKind, ContextValue};
@@ -31,7 +31,7 @@ const OTHER_VERBS: [(&str, &str); 11] = [
 ];
 
 /// The headings under which `--help` lists the commands. clap itself has only one heading for all.
-const GROUPS: [(&str, &[&str]); 6] = [
+const GROUPS: [(&str, &[&str]); 7] = [
     (
         "pools and objects",
         &[
@@ -40,6 +40,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
         ],
     ),
     ("classes", &["exec", "map", "class"]),
+    ("virtual disks", &["image"]),
     ("tables, SQL and S3", &["sql", "table", "s3"]),
     ("Ceph clusters", &["cluster", "placement", "pgs", "health", "exporter", "status"]),
     ("measuring and checking", &["bench", "demo", "scrub", "fsck"]),
@@ -129,6 +130,9 @@ pub enum Command {
     Exec(exec::ExecArgs),
     /// Run a method beside every object of a pool, and merge the results into one
     Map(map::MapArgs),
+    /// Create, serve, snapshot and copy block images, which are virtual disks
+    #[command(subcommand, after_help = image::EXAMPLES)]
+    Image(image::ImageCommand),
     /// List, describe, create and install classes, which run beside the objects
     #[command(subcommand, after_help = class::EXAMPLES)]
     Class(class::ClassCommand),

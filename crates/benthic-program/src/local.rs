@@ -272,6 +272,28 @@ impl NewFile {
         written.map_err(failed("cannot write the file", path))
     }
 
+    /// Appends zeros. A regular file does not store them.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn write_hole(&mut self, len_bytes: u64) -> Result<()> {
+        use std::io::Seek;
+        match self {
+            NewFile::Regular { temporary, target } => {
+                let end = temporary.stream_position().map(|at| at + len_bytes);
+                let extended = end.and_then(|end| {
+                    temporary.as_file().set_len(end)?;
+                    temporary.seek(io::SeekFrom::Start(end))
+                });
+                extended.map(|_| ()).map_err(failed("cannot write the file", target))
+            }
+            NewFile::Special { file, path } => {
+                let written = io::copy(&mut io::repeat(0).take(len_bytes), file);
+                written.map(|_| ()).map_err(failed("cannot write the file", path))
+            }
+        }
+    }
+
     /// Discards the data written so far.
     ///
     /// # Errors

@@ -16,6 +16,7 @@ pub mod find;
 pub mod fsck;
 pub mod get;
 pub mod health;
+pub mod image;
 pub mod ls;
 pub mod map;
 pub mod mirror;
@@ -51,6 +52,7 @@ use std::sync::Arc;
 pub async fn run(command: Command, session: &Session) -> Outcome {
     match command {
         Command::Pool(command) => pool::run(command, session).await,
+        Command::Image(command) => image::run(command, session).await,
         Command::Put(args) => put::run(args, session).await,
         Command::Get(args) => get::run(args, session).await,
         Command::Cat(args) => cat::run(args, session).await,

@@ -1,0 +1,149 @@
+//! `benthic image serve`: the NBD server.
+
+use super::open::images;
+use benthic_block::nbd::{self, Address, Export, Listener};
+use benthic_block::{Image, ImageAddress, OpenMode};
+use benthic_core::names::{check_pool_name, shell_word};
+use benthic_core::{Error, ErrorKind, Result};
+use benthic_program::exit::Outcome;
+use benthic_program::session::Session;
+use benthic_program::{interrupt, units};
+use clap::Args;
+use serde_json::json;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+#[derive(Args)]
+#[command(
+    after_help = "Programs such as QEMU, nbdcopy and fio connect with the printed address. The server opens the images for \
+    writing, and no other program can meanwhile; `image snap create`, `image snap rm` and `image resize` work, because they \
+    ask the server. Ctrl-C completes the requests that the server has read, and then ends it.\n\n\
+    NBD without TLS has no passwords: whoever reaches the address reads and writes the images. Prefer a Unix socket in a \
+    directory that only its users can enter.\n\n\
+    Examples:\n  benthic image serve --listen unix:/run/vms/nbd.sock vms/root\n  \
+    qemu-system-x86_64 -drive format=raw,file=nbd:unix:/run/vms/nbd.sock:exportname=vms/root …\n  \
+    benthic image serve --read-only vms/template@v1"
+)]
+pub struct ServeArgs {
+    /// POOL for all its images, POOL/IMAGE, or POOL/IMAGE@SNAPSHOT, which is read-only
+    #[arg(required = true, value_name = "POOL[/IMAGE]")]
+    what: Vec<String>,
+    /// unix:PATH or ADDRESS:PORT
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:10809", value_parser = parse_listen)]
+    listen: Address,
+    /// Refuse changes, and leave the images to other writers
+    #[arg(long)]
+    read_only: bool,
+    /// Take images from the program that has them open; its later writes fail
+    #[arg(long, conflicts_with = "read_only")]
+    take_over: bool,
+}
+
+fn parse_listen(text: &str) -> Result<Address, String> {
+    match text.strip_prefix("unix:") {
+        Some("") => Err("the path of the socket is empty".to_owned()),
+        Some(path) => Ok(Address::Unix(path.into())),
+        None => text.parse::<SocketAddr>().map(Address::Tcp).map_err(|_| {
+            "name a socket, such as unix:/run/nbd.sock, or an address, such as 127.0.0.1:10809".to_owned()
+        }),
+    }
+}
+
+pub async fn run(args: ServeArgs, session: &Session) -> Outcome {
+    let addresses = find(&args.what, session).await?;
+    // A taken address shows before any image is opened.
+    let listener = Listener::bind(args.listen.clone()).await?;
+    let mut opened = Vec::new();
+    let served = match open_all(&args, &addresses, session, &mut opened).await {
+        Err(error) => Err(error.into()),
+        Ok(()) => serve(listener, &opened, session).await,
+    };
+    let mut closed = Ok(());
+    for (_, image) in &opened {
+        closed = closed.and(image.close().await);
+    }
+    served.and(closed.map_err(Into::into))
+}
+
+/// The images that the arguments name.
+async fn find(what: &[String], session: &Session) -> Result<Vec<ImageAddress>> {
+    let mut found: Vec<ImageAddress> = Vec::new();
+    for text in what {
+        let named = if text.contains('/') {
+            vec![text.parse()?]
+        } else {
+            check_pool_name(text)?;
+            let names = images(session, text).await?.list().await?;
+            let address = |image| ImageAddress { pool: text.clone(), image, snapshot: None };
+            names.into_iter().map(address).collect()
+        };
+        for address in named {
+            if !found.contains(&address) {
+                found.push(address);
+            }
+        }
+    }
+    if found.is_empty() {
+        let message = "there is no image to serve; `benthic image create` creates one";
+        return Err(Error::new(ErrorKind::NotFound, message));
+    }
+    Ok(found)
+}
+
+async fn open_all(
+    args: &ServeArgs,
+    addresses: &[ImageAddress],
+    session: &Session,
+    opened: &mut Vec<(String, Arc<dyn Image>)>,
+) -> Result<()> {
+    for address in addresses {
+        let mode = match (args.read_only || address.snapshot.is_some(), args.take_over) {
+            (true, _) => OpenMode::ReadOnly,
+            (false, true) => OpenMode::TakeOver,
+            (false, false) => OpenMode::Write,
+        };
+        let images = images(session, &address.pool).await?;
+        let image = images.open(&address.image, address.snapshot.as_deref(), mode).await?;
+        opened.push((address.to_string(), image));
+    }
+    Ok(())
+}
+
+async fn serve(listener: Listener, opened: &[(String, Arc<dyn Image>)], session: &Session) -> Outcome {
+    let exports = opened
+        .iter()
+        .map(|(name, image)| {
+            let info = image.info();
+            let access = if info.read_only { "read-only" } else { "read and write" };
+            let description = format!("{}, {access}", units::size(info.size_bytes));
+            Export { name: name.clone(), description, image: Arc::clone(image) }
+        })
+        .collect::<Vec<_>>();
+    for Export { name, description, .. } in &exports {
+        let uri = uri(listener.address(), name);
+        session.out.result(
+            format_args!("serving {name} ({description}) as {}", shell_word(&uri)),
+            || json!({ "image": name, "uri": uri }),
+        )?;
+    }
+    session.out.flush()?;
+    nbd::serve(listener, exports, interrupt::wait()).await?;
+    Ok(())
+}
+
+/// The address of an export by the NBD URI specification.
+fn uri(address: &Address, name: &str) -> String {
+    let name = escape(name);
+    match address {
+        Address::Unix(path) => format!("nbd+unix:///{name}?socket={}", escape(&path.to_string_lossy())),
+        Address::Tcp(address) => format!("nbd://{address}/{name}"),
+    }
+}
+
+fn escape(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-~@".contains(&byte);
+    text.bytes().fold(String::new(), |escaped, byte| match byte {
+        byte if plain(byte) => escaped + char::from(byte).encode_utf8(&mut [0; 4]),
+        byte => escaped + &format!("%{byte:02X}"),
+    })
+}

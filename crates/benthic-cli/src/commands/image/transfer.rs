@@ -1,0 +1,263 @@
+//! `benthic image import` and `export`: raw bytes, with holes where the bytes are zero.
+
+use super::open::images;
+use super::{GeometryArgs, KIB, new_name};
+use benthic_block::{CreateOptions, ExtentKind, Image, ImageAddress, OpenMode};
+use benthic_core::{Action, Durability, Error, ErrorKind, Result};
+use benthic_program::exit::Outcome;
+use benthic_program::local::{self, NewFile};
+use benthic_program::progress::Progress;
+use benthic_program::session::Session;
+use benthic_program::store::blocking;
+use benthic_program::{interrupt, units};
+use bytes::{Bytes, BytesMut};
+use clap::Args;
+use futures::stream::{FuturesUnordered, StreamExt};
+use serde_json::json;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Unit of transfer.
+pub const CHUNK_BYTES: u64 = 4096 * KIB;
+const CHUNKS_IN_FLIGHT: usize = 8;
+/// An import writes to an image with this suffix, and renames it at the end.
+pub const IMPORT_SUFFIX: &str = ".importing";
+/// First size of an image that is imported from a pipe.
+const PIPE_BYTES: u64 = CHUNK_BYTES;
+
+#[derive(Args)]
+#[command(
+    after_help = "The file's bytes become the image's bytes; ranges of zeros take no space. Convert other formats first: \
+    qemu-img convert -O raw disk.qcow2 disk.raw. Until the import is complete, the image has the suffix .importing. An \
+    interrupted import starts anew.\n\n\
+    Examples:\n  benthic image import debian.raw vms/template\n  zcat disk.gz | benthic image import - vms/disk"
+)]
+pub struct ImportArgs {
+    /// The file or disk; - for stdin
+    file: PathBuf,
+    /// POOL/IMAGE of the new image
+    image: ImageAddress,
+    #[command(flatten)]
+    geometry: GeometryArgs,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "The file is sparse: ranges without data take no space. An image that is being written to changes during the \
+    export; export a snapshot to get one state.\n\n\
+    Examples:\n  benthic image export vms/root@monday root.raw\n  benthic image export vms/root@monday - | gzip > root.gz"
+)]
+pub struct ExportArgs {
+    /// POOL/IMAGE or POOL/IMAGE@SNAPSHOT
+    image: ImageAddress,
+    /// The file, which is replaced when the export is complete; - for stdout
+    file: PathBuf,
+}
+
+/// The bytes to import.
+pub enum Source {
+    File(File),
+    Stdin,
+}
+
+impl Source {
+    pub fn open(path: &Path) -> Result<(Source, Option<u64>)> {
+        if path == Path::new("-") {
+            return Ok((Source::Stdin, None));
+        }
+        let failed = local::failed("cannot read the file", path);
+        let mut file = File::open(path).map_err(&failed)?;
+        if file.metadata().map_err(&failed)?.is_dir() {
+            let message = "this is a directory; name a file or a disk";
+            return Err(Error::new(ErrorKind::InvalidArgument, message).with("path", path.display()));
+        }
+        // A disk has its size at its end. A pipe has no size.
+        match file.seek(SeekFrom::End(0)).and_then(|size_bytes| file.rewind().map(|()| size_bytes)) {
+            Ok(size_bytes) => Ok((Source::File(file), Some(size_bytes))),
+            Err(_) => Ok((Source::File(file), None)),
+        }
+    }
+
+    /// Reads a chunk, which is shorter only at the end.
+    fn read_chunk(&mut self) -> io::Result<Bytes> {
+        let mut chunk = BytesMut::zeroed(CHUNK_BYTES as usize);
+        let mut len = 0;
+        while len < chunk.len() {
+            match self.read(&mut chunk[len..]) {
+                Ok(0) => break,
+                Ok(count) => len += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        chunk.truncate(len);
+        Ok(chunk.freeze())
+    }
+}
+
+impl Read for Source {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Source::File(file) => file.read(out),
+            Source::Stdin => io::stdin().lock().read(out),
+        }
+    }
+}
+
+pub async fn import(args: ImportArgs, session: &Session) -> Outcome {
+    let name = new_name(&args.image)?;
+    let geometry = args.geometry.geometry();
+    let path = args.file.clone();
+    let (source, size_bytes) = blocking(move || Source::open(&path)).await?;
+    let images = images(session, &args.image.pool).await?;
+    if images.list().await?.iter().any(|listed| listed == name) {
+        let message = "the image already exists; import under another name, or remove it first";
+        return Err(Error::new(ErrorKind::AlreadyExists, message).with("image", &args.image).into());
+    }
+    let temporary = ImageAddress { image: format!("{name}{IMPORT_SUFFIX}"), ..args.image.clone() };
+    match images.remove(&temporary.image).await {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
+    }
+    images.create(&temporary.image, CreateOptions { size_bytes: size_bytes.unwrap_or(0), geometry }).await?;
+    let image = images.open(&temporary.image, None, OpenMode::Write).await?;
+    let progress = Progress::bytes(&format!("importing {}", args.image), size_bytes.unwrap_or(0));
+    let copied = copy_in(source, size_bytes.is_some(), &image, &progress).await;
+    drop(progress);
+    let closed = image.close().await;
+    let completed = async {
+        let copied_bytes = copied?;
+        closed?;
+        images.rename(&temporary.image, name).await?;
+        Ok(copied_bytes)
+    };
+    let copied_bytes = match completed.await {
+        Ok(copied_bytes) => copied_bytes,
+        Err(failure) => {
+            // If this fails too, the next import removes it.
+            let _ = images.remove(&temporary.image).await;
+            return Err(failure);
+        }
+    };
+    let text = format!("imported {} into {}", units::size(copied_bytes), args.image);
+    session.out.result(text, || json!({ "image": args.image.to_string(), "size_bytes": copied_bytes }))
+}
+
+/// Copies the source into the image, and gives the image the source's size.
+async fn copy_in(
+    mut source: Source,
+    has_size: bool,
+    image: &Arc<dyn Image>,
+    progress: &Progress,
+) -> Outcome<u64> {
+    let mut in_flight = FuturesUnordered::new();
+    let mut at = 0;
+    loop {
+        interrupt::check()?;
+        let (returned, chunk) = blocking(move || {
+            let chunk = source
+                .read_chunk()
+                .map_err(|error| Error::io(Action::Read, "cannot read what is to be imported", error))?;
+            Ok((source, chunk))
+        })
+        .await?;
+        source = returned;
+        if chunk.is_empty() {
+            break;
+        }
+        let (offset_bytes, len_bytes) = (at, chunk.len() as u64);
+        at += len_bytes;
+        let size_bytes = image.info().size_bytes;
+        if at > size_bytes {
+            if has_size {
+                let message = "the file has grown during the import; import it again";
+                return Err(Error::new(ErrorKind::Conflict, message).into());
+            }
+            // The image is at rest while its size changes, so nothing else may be in progress.
+            while let Some(written) = in_flight.next().await {
+                written?;
+            }
+            image.resize((size_bytes * 2).max(PIPE_BYTES).max(at)).await?;
+        }
+        progress.advance(len_bytes);
+        if chunk.iter().all(|byte| *byte == 0) {
+            continue;
+        }
+        if in_flight.len() >= CHUNKS_IN_FLIGHT {
+            in_flight.next().await.unwrap_or(Ok(()))?;
+        }
+        in_flight.push(async move { image.write(offset_bytes, chunk, Durability::Buffered).await });
+    }
+    while let Some(written) = in_flight.next().await {
+        written?;
+    }
+    if at < image.info().size_bytes {
+        image.resize(at).await?;
+    }
+    image.flush().await?;
+    Ok(at)
+}
+
+pub async fn export(args: ExportArgs, session: &Session) -> Outcome {
+    let address = &args.image;
+    let images = images(session, &address.pool).await?;
+    let image = images.open(&address.image, address.snapshot.as_deref(), OpenMode::ReadOnly).await?;
+    let size_bytes = image.info().size_bytes;
+    let path = args.file.clone();
+    let to_stdout = path == Path::new("-");
+    let mut target = if to_stdout { None } else { Some(blocking(move || NewFile::create(&path)).await?) };
+    let progress = Progress::bytes(&format!("exporting {address}"), size_bytes);
+    let mut data_bytes = 0;
+    let mut at = 0;
+    for extent in image.extents(0, size_bytes, None).await? {
+        let is_data = extent.kind == ExtentKind::Data;
+        let chunks = (at..at + extent.len_bytes).step_by(CHUNK_BYTES as usize);
+        let end = at + extent.len_bytes;
+        let mut read = futures::stream::iter(chunks)
+            .map(|start| {
+                let (image, len_bytes) = (&image, CHUNK_BYTES.min(end - start));
+                async move {
+                    let data = if is_data { Some(image.read(start, len_bytes).await?) } else { None };
+                    Ok::<_, Error>((len_bytes, data))
+                }
+            })
+            .buffered(CHUNKS_IN_FLIGHT);
+        while let Some(chunk) = read.next().await {
+            interrupt::check()?;
+            let (len_bytes, data) = chunk?;
+            let data = data.filter(|data| data.iter().any(|byte| *byte != 0));
+            data_bytes += data.as_ref().map_or(0, |data| data.len() as u64);
+            progress.advance(len_bytes);
+            match target.take() {
+                None => {
+                    session.out.write_bytes(&data.unwrap_or_else(|| vec![0; len_bytes as usize].into()))?
+                }
+                Some(mut file) => {
+                    let written = blocking(move || {
+                        match data {
+                            Some(data) => file.write(&data)?,
+                            None => file.write_hole(len_bytes)?,
+                        }
+                        Ok(file)
+                    });
+                    target = Some(written.await?);
+                }
+            }
+        }
+        at = end;
+    }
+    drop(progress);
+    let Some(file) = target else { return session.out.flush() };
+    blocking(move || file.finish(None)).await?;
+    let text = format!(
+        "exported {} of {address}, {} of them data",
+        units::size(size_bytes),
+        units::size(data_bytes)
+    );
+    session.out.result(
+        text,
+        || json!({ "image": address.to_string(), "size_bytes": size_bytes, "data_bytes": data_bytes }),
+    )
+}

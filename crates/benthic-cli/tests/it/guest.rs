@@ -1,0 +1,93 @@
+//! A real guest on an image: QEMU boots a Linux kernel, which makes a file system and writes files
+//! with fsync. The server is killed meanwhile, and the guest with it. After the next boot, all
+//! synced files must be there.
+
+use crate::images::Server;
+use crate::support::{Home, Running, printed};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Where `make guest-packages` unpacks the kernel.
+const KERNEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/guest");
+const MAKE_INITRAMFS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guest/make-initramfs");
+/// Time in which the guest must say something. QEMU emulates the processor, which is slow.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+struct Guest {
+    kernel: PathBuf,
+    initramfs: PathBuf,
+}
+
+impl Guest {
+    fn new(home: &Home) -> Guest {
+        let boot = Path::new(KERNEL).join("boot");
+        let files = std::fs::read_dir(&boot)
+            .unwrap_or_else(|error| panic!("{boot:?}: {error}; run `make guest-packages`"));
+        let is_kernel = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("vmlinuz");
+        let kernel = files.map(|entry| entry.unwrap().path()).find(is_kernel).unwrap();
+        let initramfs = home.path("initramfs");
+        let made = Command::new("sh").arg(MAKE_INITRAMFS).arg(KERNEL).arg(&initramfs).output().unwrap();
+        printed(&made, &["make-initramfs"]);
+        Guest { kernel, initramfs }
+    }
+
+    fn boot(&self, server: &Server, task: &str) -> Running {
+        let mut command = Command::new("qemu-system-x86_64");
+        command
+            .args(["-accel", "tcg", "-m", "256M", "-nographic", "-no-reboot", "-kernel"])
+            .arg(&self.kernel);
+        command.arg("-initrd").arg(&self.initramfs);
+        command.args(["-append", &format!("console=ttyS0 quiet panic=-1 {task}")]);
+        let drive =
+            format!("format=raw,if=virtio,discard=unmap,file=nbd:unix:{}:exportname=p/disk", server.socket());
+        command.args(["-drive", &drive]).stdin(Stdio::null());
+        Running::start(command)
+    }
+}
+
+/// What the guest says next.
+fn says(guest: &Running) -> String {
+    loop {
+        let line = guest.stdout.recv_timeout(PATIENCE).expect("the guest says something in time");
+        if let Some((_, said)) = line.split_once("guest: ") {
+            return said.trim().to_owned();
+        }
+    }
+}
+
+fn synced(guest: &Running) -> u64 {
+    let said = says(guest);
+    said.strip_prefix("synced ").unwrap_or_else(|| panic!("the guest said {said:?}")).parse().unwrap()
+}
+
+#[test]
+fn a_guest_finds_all_synced_files_after_its_server_was_killed() {
+    let home = Home::with_pool();
+    home.ok(&["image", "create", "p/disk", "--size", "64MiB"]);
+    let guest = Guest::new(&home);
+    let server = Server::start(&home, &["p/disk"]);
+    let running = guest.boot(&server, "task=write");
+    while synced(&running) < 12 {}
+    // A snapshot of the running guest must hold what was synced by then.
+    let in_snapshot = synced(&running);
+    home.ok(&["image", "snap", "create", "p/disk@running"]);
+    let mut last = in_snapshot;
+    while last < in_snapshot + 12 {
+        last = synced(&running);
+    }
+    // Kills it.
+    drop(server);
+    drop(running);
+
+    let check = |last: u64| {
+        let server = Server::start(&home, &["p/disk"]);
+        let running = guest.boot(&server, &format!("task=check last={last}"));
+        assert_eq!(says(&running), format!("checked {last}"));
+        drop(running);
+        server.stop();
+    };
+    check(last);
+    home.ok(&["image", "snap", "rollback", "p/disk@running", "--yes", "disk"]);
+    check(in_snapshot);
+}

@@ -1,0 +1,389 @@
+//! `benthic image`, with real clients of the NBD protocol: `nbdcopy`, and Python's `nbd` module.
+
+use crate::support::{Home, Running, pattern, printed};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+const KIB: usize = 1024;
+const MIB: usize = 1024 * KIB;
+
+/// A disk of 10 MiB and some bytes, with a hole.
+fn disk(home: &Home) -> Vec<u8> {
+    let mut disk = pattern(10 * MIB + 700);
+    disk[MIB..7 * MIB].fill(0);
+    home.file("disk.raw", &disk);
+    disk
+}
+
+#[test]
+fn a_file_becomes_an_image_and_a_file_again() {
+    let home = Home::with_pool();
+    let disk = disk(&home);
+    assert_eq!(home.ok(&["image", "import", "disk.raw", "p/i"]), "imported 10.0 MiB into p/i\n");
+    home.ok(&["image", "export", "p/i", "back.raw"]);
+    assert!(home.read("back.raw") == disk);
+    let piped = home.run(&["image", "export", "p/i", "-"]);
+    assert!(piped.stdout == disk);
+    let imported = home.pipe(&["image", "import", "-", "p/piped", "--object-size", "64KiB"], &disk);
+    assert!(imported.status.success());
+    assert!(home.run(&["image", "export", "p/piped", "-"]).stdout == disk);
+    // The hole takes no space.
+    assert_eq!(home.json(&["image", "du", "p/i"])[0]["used_bytes"], json!(2 * 4 * MIB + 2 * MIB + 700));
+    assert_eq!(home.ok(&["image", "ls", "p"]), "i\npiped\n");
+    assert_eq!(home.ok(&["ls", "p"]), "");
+}
+
+#[test]
+fn an_import_that_fails_leaves_nothing() {
+    let home = Home::with_pool();
+    disk(&home);
+    home.fails_with("not_found", &["image", "import", "missing", "p/i"]);
+    home.fails_with("invalid_argument", &["image", "import", ".", "p/i"]);
+    home.fails_with("invalid_argument", &["image", "import", "disk.raw", "p/i@s"]);
+    home.fails_with("invalid_argument", &["image", "import", "disk.raw", "p/i", "--object-size", "5KiB"]);
+    assert_eq!(home.ok(&["image", "ls", "p"]), "");
+    // What a killed import has left does not disturb the next one.
+    home.fails_with("invalid_argument", &["image", "create", "p/i.importing", "--size", "5MiB"]);
+    let mut import = home.command(&["image", "import", "-", "p/i"]);
+    let mut import = import.stdin(Stdio::piped()).spawn().unwrap();
+    import.stdin.as_mut().unwrap().write_all(&pattern(20 * MIB)).unwrap();
+    while home.ok(&["image", "ls", "p"]).is_empty() {}
+    import.kill().unwrap();
+    import.wait().unwrap();
+    assert_eq!(home.ok(&["image", "ls", "p"]), "i.importing\n");
+    home.ok(&["image", "import", "disk.raw", "p/i"]);
+    assert_eq!(home.ok(&["image", "ls", "p"]), "i\n");
+    home.fails_with("already_exists", &["image", "import", "disk.raw", "p/i"]);
+}
+
+#[test]
+fn snapshots_and_clones_keep_their_bytes() {
+    let home = Home::with_pool();
+    let disk = disk(&home);
+    home.ok(&["image", "import", "disk.raw", "p/template"]);
+    home.ok(&["image", "snap", "create", "p/template@v1"]);
+    home.ok(&["image", "clone", "p/template@v1", "p/vm"]);
+    home.ok(&["image", "resize", "p/template", "--size", "1MiB", "--shrink"]);
+    assert!(home.run(&["image", "export", "p/template@v1", "-"]).stdout == disk);
+    assert!(home.run(&["image", "export", "p/vm", "-"]).stdout == disk);
+    let info = &home.json(&["image", "info", "p/vm"])[0];
+    assert_eq!(info["parent"], json!("p/template@v1"));
+    assert_eq!(info["size_bytes"], json!(disk.len()));
+    assert_eq!(home.json(&["image", "snap", "ls", "p/template"])[0]["snapshot"], json!("v1"));
+    home.fails_with("conflict", &["image", "snap", "rm", "p/template@v1"]);
+    home.fails_with("conflict", &["image", "rm", "p/template", "--yes", "template"]);
+    home.ok(&["image", "snap", "rollback", "p/template@v1", "--yes", "template"]);
+    assert!(home.run(&["image", "export", "p/template", "-"]).stdout == disk);
+    home.ok(&["image", "rm", "p/vm", "--yes", "vm"]);
+    home.ok(&["image", "snap", "rm", "p/template@v1"]);
+    home.ok(&["image", "rename", "p/template", "p/base"]);
+    home.ok(&["image", "rm", "p/base", "--yes", "base"]);
+    assert_eq!(home.ok(&["image", "ls", "p"]), "");
+    assert_eq!(home.json(&["fsck"])[0]["findings"], json!([]));
+}
+
+#[test]
+fn a_backup_receives_only_the_changes() {
+    let home = Home::with_pool();
+    let mut disk = disk(&home);
+    home.ok(&["image", "import", "disk.raw", "p/i"]);
+    home.ok(&["image", "snap", "create", "p/i@one"]);
+    home.ok(&["image", "export-diff", "p/i@one", "one.diff"]);
+    home.ok(&["image", "create", "p/backup", "--size", "1MiB"]);
+    home.ok(&["image", "import-diff", "one.diff", "p/backup"]);
+    assert!(home.run(&["image", "export", "p/backup", "-"]).stdout == disk);
+
+    let server = Server::start(&home, &["p/i"]);
+    disk[300 * KIB..300 * KIB + 8192].fill(7);
+    disk[8 * MIB..9 * MIB].fill(0);
+    let script = "import sys, nbd\nh = nbd.NBD()\nh.connect_uri(sys.argv[1])\n\
+        h.pwrite(b'\\7' * 8192, 300 << 10)\nh.zero(1 << 20, 8 << 20)\nh.flush()\n";
+    printed(&python(script, &[&server.uri("p/i")]).output().unwrap(), &["writer"]);
+    home.ok(&["image", "snap", "create", "p/i@two"]);
+    server.stop();
+    home.ok(&["image", "resize", "p/i", "--size", "12MiB"]);
+    let exported = &home.json(&["image", "export-diff", "--from", "one", "p/i@two", "two.diff"])[0];
+    assert_eq!(exported["data_bytes"], json!(8192));
+    let changes = home.read("two.diff");
+    assert!(changes.starts_with(b"rbd diff v1\nf\x03\0\0\0onet\x03\0\0\0two"));
+    assert!(changes.len() < 9_000, "{}", changes.len());
+
+    // A file that ends early leaves the image as it was.
+    home.file("cut.diff", &changes[..changes.len() - 1]);
+    home.fails_with("invalid_argument", &["image", "import-diff", "cut.diff", "p/backup"]);
+    let sent = home.run(&["image", "export-diff", "--from", "one", "p/i@two", "-"]);
+    assert!(home.pipe(&["image", "import-diff", "-", "p/backup"], &sent.stdout).status.success());
+    for image in ["p/backup", "p/backup@two"] {
+        assert!(home.run(&["image", "export", image, "-"]).stdout == disk);
+    }
+    home.fails_with("already_exists", &["image", "import-diff", "two.diff", "p/backup"]);
+    home.ok(&["image", "create", "p/other", "--size", "1MiB"]);
+    home.fails_with("not_found", &["image", "import-diff", "two.diff", "p/other"]);
+    home.fails_with("invalid_argument", &["image", "import-diff", "disk.raw", "p/other"]);
+    assert_eq!(home.json(&["image", "info", "p/other"])[0]["writer"], Value::Null);
+}
+
+#[test]
+fn bad_requests_are_refused() {
+    let home = Home::with_pool();
+    home.ok(&["image", "create", "p/i", "--size", "10MiB"]);
+    for (kind, args) in [
+        ("invalid_argument", &["image", "info", "p"][..]),
+        ("not_found", &["image", "info", "p/none"]),
+        ("not_found", &["image", "info", "p/i@none"]),
+        ("not_found", &["image", "ls", "none"]),
+        ("already_exists", &["image", "create", "p/i", "--size", "1"]),
+        ("limit_exceeded", &["image", "create", "p/j", "--size", "1000TiB"]),
+        ("invalid_argument", &["image", "create", "p/j", "--size", "1", "--stripe-unit", "3"]),
+        ("invalid_argument", &["image", "resize", "p/i", "--size", "1MiB"]),
+        ("invalid_argument", &["image", "snap", "create", "p/i"]),
+        ("invalid_argument", &["image", "clone", "p/i", "p/j"]),
+        ("invalid_argument", &["image", "rename", "p/i", "q/i"]),
+        ("not_found", &["image", "snap", "rollback", "p/i@none", "--yes", "i"]),
+        ("not_found", &["image", "serve", "p/none"]),
+    ] {
+        // A malformed address is an error of the command line.
+        let run = home.run(&[&["--json"], args].concat());
+        assert!(!run.status.success(), "{args:?}");
+        let said = String::from_utf8(run.stderr).unwrap();
+        assert!(said.contains(kind) || run.status.code() == Some(2), "{args:?}: {said}");
+    }
+    assert_eq!(home.json(&["image", "info", "p/i"])[0]["size_bytes"], json!(10 * MIB));
+    let refused = home.run(&["--store", "ceph:?conf=none", "image", "ls", "p"]);
+    assert!(!refused.status.success());
+}
+
+/// A server and its socket.
+pub struct Server {
+    running: Running,
+    socket: String,
+}
+
+impl Server {
+    pub fn start(home: &Home, args: &[&str]) -> Server {
+        // The path of a Unix socket has a length limit, and the program's directory is the test's.
+        let socket = home.path("nbd.sock").display().to_string();
+        Server::start_at(home, &socket, args)
+    }
+
+    fn start_at(home: &Home, socket: &str, args: &[&str]) -> Server {
+        let listen = format!("unix:{socket}");
+        let running = Running::start(
+            home.command(&[&["--json", "image", "serve", "--listen", &listen], args].concat()),
+        );
+        let Ok(line) = running.stdout.recv_timeout(Duration::from_secs(40)) else {
+            panic!("the server does not start: {:?}", running.stderr.iter().collect::<Vec<_>>());
+        };
+        let line: Value = serde_json::from_str(&line).unwrap();
+        assert!(line["uri"].as_str().unwrap().starts_with("nbd+unix:///"), "{line}");
+        Server { running, socket: socket.to_owned() }
+    }
+
+    pub fn socket(&self) -> &str {
+        &self.socket
+    }
+
+    fn uri(&self, image: &str) -> String {
+        format!("nbd+unix:///{image}?socket={}", self.socket)
+    }
+
+    pub fn stop(mut self) {
+        self.running.signal(Signal::INT);
+        self.running.ends_within(Duration::from_secs(20));
+    }
+}
+
+fn tool(program: &str, args: &[&str]) -> String {
+    let run = Command::new(program).args(args).output();
+    let run = run.unwrap_or_else(|error| panic!("{program}: {error}; `make nbd-packages` installs it"));
+    printed(&run, &[program])
+}
+
+#[test]
+fn an_image_is_served_and_snapshotted_meanwhile() {
+    let home = Home::with_pool();
+    let disk = disk(&home);
+    let size = format!("{}", disk.len());
+    home.ok(&["image", "create", "p/i", "--size", &size]);
+    let server = Server::start(&home, &["p"]);
+    let file = home.path("disk.raw").display().to_string();
+    tool("nbdcopy", &["--flush", &file, &server.uri("p/i")]);
+    home.ok(&["image", "snap", "create", "p/i@full"]);
+    let info = &home.json(&["image", "info", "p/i"])[0];
+    assert!(info["writer"].as_str().unwrap().ends_with(&format!("process {}", server.running.pid())));
+    let zeros = home.file("zeros.raw", vec![0; disk.len()]).display().to_string();
+    tool("nbdcopy", &["--flush", &zeros, &server.uri("p/i")]);
+    assert!(home.run(&["image", "export", "p/i@full", "-"]).stdout == disk);
+    let busy = home.fails_with("busy", &["image", "snap", "rollback", "p/i@full", "--yes", "i"]);
+    assert!(busy.to_string().contains("process"), "{busy}");
+    home.fails_with("busy", &["image", "rm", "p/i", "--yes", "i"]);
+    home.ok(&["image", "resize", "p/i", "--size", "20MiB"]);
+    assert!(tool("nbdinfo", &["--size", &server.uri("p/i")]).trim() == format!("{}", 20 * MIB));
+    server.stop();
+    home.ok(&["image", "snap", "rollback", "p/i@full", "--yes", "i"]);
+    assert!(home.run(&["image", "export", "p/i", "-"]).stdout == disk);
+    let server = Server::start(&home, &["p/i@full"]);
+    assert!(tool("nbdinfo", &[&server.uri("p/i@full")]).contains("is_read_only: true"));
+    server.stop();
+}
+
+/// Writes blocks with their numbers, and prints each number once the block is flushed.
+const WRITER: &str = r#"
+import sys, nbd
+h = nbd.NBD()
+h.connect_uri(sys.argv[1])
+blocks = h.get_size() // 4096
+for n in range(int(sys.argv[2]), 1 << 30):
+    h.pwrite(n.to_bytes(8, "big") * 512, (n * 7919 % blocks) * 4096, nbd.CMD_FLAG_FUA if n % 3 == 0 else 0)
+    if n % 3:
+        h.flush()
+    print(n, flush=True)
+"#;
+
+/// Prints the number in each block.
+const READER: &str = r#"
+import sys, nbd
+h = nbd.NBD()
+h.connect_uri(sys.argv[1])
+for at in range(0, h.get_size(), 4096):
+    block = h.pread(4096, at)
+    assert block == block[:8] * 512, at
+    print(int.from_bytes(block[:8], "big"))
+"#;
+
+fn python(script: &str, args: &[&str]) -> Command {
+    // Debian's module is not visible to a Python that is earlier in the path.
+    let mut command = Command::new("/usr/bin/python3");
+    command.args(["-c", script]).args(args);
+    command
+}
+
+/// A client that writes until its server is killed. Returns the last number that was flushed.
+fn write_until_killed(server: Server, first: u64, delay: Duration) -> u64 {
+    let mut writer = python(WRITER, &[&server.uri("p/i"), &first.to_string()]);
+    let mut writer: Child = writer.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let lines = BufReader::new(writer.stdout.take().unwrap()).lines();
+    let (sender, numbers) = std::sync::mpsc::channel();
+    let reader =
+        std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
+    let begun = numbers.recv_timeout(Duration::from_secs(60)).expect("the client writes");
+    std::thread::park_timeout(delay);
+    // Kills it.
+    drop(server);
+    writer.wait().unwrap();
+    reader.join().unwrap().unwrap();
+    numbers.iter().last().unwrap_or(begun).parse().unwrap()
+}
+
+#[test]
+fn flushed_writes_survive_a_killed_server() {
+    let rounds = if benthic_testkit::seed::is_long() { 60 } else { 4 };
+    let home = Home::with_pool();
+    home.ok(&["image", "create", "p/i", "--size", "1MiB", "--object-size", "64KiB"]);
+    let blocks = 256;
+    let mut next = 1;
+    // Numbers whose writes may have been in progress when a server was killed.
+    let mut unknown = Vec::new();
+    for round in 0..rounds {
+        // A killed server's image is free at once.
+        let server = Server::start(&home, &["p/i"]);
+        let last = write_until_killed(server, next, Duration::from_millis(50 + round * 97 % 400));
+        if round % 2 == 0 {
+            home.ok(&["image", "snap", "create", &format!("p/i@s{round}")]);
+        }
+        let server = Server::start(&home, &["p/i"]);
+        let read = printed(&python(READER, &[&server.uri("p/i")]).output().unwrap(), &["reader"]);
+        for (block, number) in read.lines().enumerate() {
+            let number: u64 = number.parse().unwrap();
+            let flushed = (1..=last)
+                .rev()
+                .find(|n| n * 7919 % blocks == block as u64 && !unknown.contains(n))
+                .unwrap_or(0);
+            assert!(number >= flushed, "round {round}: block {block} has {number} instead of {flushed}");
+            // A block is one that a client sent.
+            assert!(number == 0 || number * 7919 % blocks == block as u64 && number <= last + 1);
+        }
+        server.stop();
+        unknown.push(last + 1);
+        next = last + 2;
+    }
+}
+
+/// The frozen server is a client of the directory's owner, which goes on.
+#[test]
+fn a_frozen_server_changes_nothing_after_it_wakes() {
+    let home = Home::with_pool();
+    for image in ["p/other", "p/i"] {
+        home.ok(&["image", "create", image, "--size", "4MiB"]);
+    }
+    let owner = Server::start(&home, &["p/other"]);
+    let frozen = Server::start_at(&home, &home.path("frozen.sock").display().to_string(), &["p/i"]);
+    let mut client = python(
+        "import sys, nbd\nh = nbd.NBD()\nh.connect_uri(sys.argv[1])\nh.pwrite(b'a' * 8192, 0)\nh.flush()\n\
+         print('written', flush=True)\nsys.stdin.readline()\n\
+         for at in [0, 4096, 1 << 20]:\n  try:\n    h.pwrite(b'z' * 4096, at)\n    print('applied', flush=True)\n  \
+         except nbd.Error as e:\n    print(e.errno, flush=True)\n",
+        &[&frozen.uri("p/i")],
+    );
+    let mut client = client.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(client.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "written");
+    frozen.running.signal(Signal::STOP);
+    // The request is in the frozen server's socket when it wakes.
+    client.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    home.fails_with("busy", &["image", "serve", "--listen", "unix:x.sock", "p/i"]);
+    let taker =
+        Server::start_at(&home, &home.path("taker.sock").display().to_string(), &["--take-over", "p/i"]);
+    let before = taken_bytes(&taker, &home);
+    assert!(before[..8192] == *b"a".repeat(8192) && before[8192..].iter().all(|byte| *byte == 0));
+    frozen.running.signal(Signal::CONT);
+    for _ in 0..3 {
+        assert_ne!(lines.next().unwrap().unwrap(), "applied");
+    }
+    assert!(taken_bytes(&taker, &home) == before);
+    client.wait().unwrap();
+    taker.stop();
+    owner.stop();
+}
+
+/// A server that is a client of the directory's owner may lose unflushed writes when the owner is
+/// killed. Then it must not say that they are flushed.
+#[test]
+fn the_loss_of_unflushed_writes_is_reported() {
+    let home = Home::with_pool();
+    for image in ["p/other", "p/i"] {
+        home.ok(&["image", "create", image, "--size", "4MiB"]);
+    }
+    let owner = Server::start(&home, &["p/other"]);
+    let server = Server::start_at(&home, &home.path("second.sock").display().to_string(), &["p/i"]);
+    let mut client = python(
+        "import sys, nbd\nh = nbd.NBD()\nh.connect_uri(sys.argv[1])\nh.pwrite(b'a' * 4096, 0)\n\
+         print('written', flush=True)\nsys.stdin.readline()\n\
+         for call in [h.flush, h.flush, lambda: h.pwrite(b'b' * 4096, 0), h.flush]:\n  try:\n    call()\n    \
+         print('done', flush=True)\n  except nbd.Error as e:\n    print(e.errno, flush=True)\n",
+        &[&server.uri("p/i")],
+    );
+    let mut client = client.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(client.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "written");
+    // Kills it.
+    drop(owner);
+    client.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    for _ in 0..4 {
+        assert_ne!(lines.next().unwrap().unwrap(), "done");
+    }
+    client.wait().unwrap();
+    drop(server);
+    let again = Server::start(&home, &["p/i"]);
+    again.stop();
+}
+
+fn taken_bytes(server: &Server, home: &Home) -> Vec<u8> {
+    let file = home.path("taken.raw");
+    tool("nbdcopy", &[&server.uri("p/i"), &file.display().to_string()]);
+    std::fs::read(Path::new(&file)).unwrap()
+}
