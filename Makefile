@@ -28,8 +28,8 @@ fi
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-sql s3 sql test-s3 test-times ceph ceph-packages python python-env python-packages s3-clients-env s3-packages page-packages wasm-compilers \
-	test test-all test-here test-faults test-python test-ceph test-long bench bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz fmt \
+.PHONY: help demo demo-sql s3 sql test-s3 test-times ceph ceph-packages python python-env python-packages s3-clients-env s3-packages page-packages nbd-packages guest-packages wasm-compilers \
+	test test-all test-here test-faults test-python test-ceph test-long bench bench-block bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz fmt \
 	deny clean-demo toolchain
 
 help: ## list the targets
@@ -117,7 +117,23 @@ wasm-compilers: python-packages
 		echo "Go 1.24 or newer is missing ($${found:-no go}), so the tests build no class in Go; install it from https://go.dev/dl" >&2; \
 		[ "$$CI" != true ]; }
 
-test-here: toolchain wasm-compilers
+# Clients of the NBD protocol.
+nbd-packages:
+	@$(call apt,fio libnbd-bin python3-libnbd qemu-utils)
+
+# A guest for the tests: QEMU, and Debian's kernel, which is unpacked but not installed.
+GUEST_DIR := target/guest
+
+guest-packages:
+	@$(call apt,busybox-static cpio e2fsprogs qemu-system-x86)
+	@[ -d $(GUEST_DIR)/boot ] || { \
+		package=$$(apt-cache depends linux-image-cloud-amd64 | awk '/Depends: linux-image/ { print $$2; exit }'); \
+		rm -rf $(GUEST_DIR) && mkdir -p $(GUEST_DIR)/download && \
+		echo "==> downloading the guest's kernel, $$package" && \
+		(cd $(GUEST_DIR)/download && apt-get download -q $$package) && \
+		dpkg-deb -x $(GUEST_DIR)/download/*.deb $(GUEST_DIR) && rm -r $(GUEST_DIR)/download; }
+
+test-here: toolchain wasm-compilers nbd-packages guest-packages
 	@if $(CARGO) fmt --version >/dev/null 2>&1; then $(PART) format 10 $(CARGO) fmt --all --check; \
 	else echo "skipped: rustfmt is missing; 'rustup component add rustfmt' installs it"; fi
 	@if $(CARGO) clippy --version >/dev/null 2>&1; then \
@@ -178,6 +194,9 @@ TREE := $(firstword $(shell pwd | cksum))
 TEST_DIR := $(or $(TMPDIR),/tmp)/benthic-test-$(TREE)
 BENCH_DIR := $(or $(TMPDIR),/tmp)/benthic-bench-$(TREE)
 
+# These tests mostly wait for daemons, so more of them run at once than there are cores.
+CEPH_TEST_THREADS := 4
+
 test-ceph: toolchain ceph-packages python s3 s3-clients-env s3-packages page-packages ## run the tests that need a real Ceph cluster; starts the cluster and removes it
 	@$(PART) "build class libraries" 60 $(CARGO) build --release $(SELECTION) --lib --bins --examples
 	@$(PART) "build the Ceph tests" 180 $(CARGO) test --release $(SELECTION) --test ceph --no-run
@@ -191,7 +210,7 @@ test-ceph: toolchain ceph-packages python s3 s3-clients-env s3-packages page-pac
 	export TMPDIR=$(TEST_DIR) BENTHIC_TEST_CEPH_CONF=$(TEST_DIR)/shared/ceph.conf; \
 	mkdir -p $(TEST_DIR) && \
 	BENTHIC_METHOD_DEADLINE_MS=2000 $$benthic cluster up --dir $(TEST_DIR)/shared && \
-	$(PART) "Rust tests on Ceph" 600 $(CARGO) test --release $(SELECTION) --test ceph && \
+	$(PART) "Rust tests on Ceph" 900 env RUST_TEST_THREADS=$(CEPH_TEST_THREADS) $(CARGO) test --release $(SELECTION) --test ceph && \
 	$(PART) "Python tests on Ceph" 200 env -C python $(PYTHON_RUN) -P -m pytest -q -m ceph && \
 	$(PART) "S3 clients on Ceph" 300 env -C crates/benthic-s3/tests/clients $(PYTHON_RUN) -P -m pytest -q -m ceph && \
 	$(PART) "Faults on Ceph" 300 $(FAULTS) -m ceph
@@ -213,6 +232,12 @@ bench-service: ceph ## measure sites and many tiny objects on Ceph; ARGS='sites 
 	@mkdir -p $(BENCH_DIR)
 	TMPDIR=$(BENCH_DIR) CARGO_TARGET_DIR=$(CURDIR)/target $(CARGO) run --release \
 		--manifest-path bench/service/Cargo.toml -- $(ARGS)
+
+bench-block: toolchain nbd-packages ## compare block images with qemu-nbd and nbdkit; ARGS='snapshots' selects a part; results in target/bench-block
+	@$(call apt,nbdkit)
+	$(CARGO) build --release -p benthic-cli
+	$(CARGO) run --release --manifest-path bench/Cargo.toml --target-dir target -p bench-block -- \
+		--benthic $(CURDIR)/target/release/benthic --dir $(CURDIR)/target/bench-block $(ARGS)
 
 bench-stripe: ceph ## compare striped copies with rados --striper; ROUNDS=3 MIB=256
 	@mkdir -p $(BENCH_DIR)
