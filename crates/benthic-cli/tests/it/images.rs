@@ -121,6 +121,9 @@ fn a_backup_receives_only_the_changes() {
         assert!(home.run(&["image", "export", image, "-"]).stdout == disk);
     }
     home.fails_with("already_exists", &["image", "import-diff", "two.diff", "p/backup"]);
+    // Changes of a whole image have no zeros, so old bytes would stay.
+    home.ok(&["image", "import", "disk.raw", "p/full"]);
+    home.fails_with("conflict", &["image", "import-diff", "one.diff", "p/full"]);
     home.ok(&["image", "create", "p/other", "--size", "1MiB"]);
     home.fails_with("not_found", &["image", "import-diff", "two.diff", "p/other"]);
     home.fails_with("invalid_argument", &["image", "import-diff", "disk.raw", "p/other"]);

@@ -36,8 +36,8 @@ pub struct ExportDiffArgs {
 
 #[derive(Args)]
 #[command(
-    after_help = "The image must have the snapshot at which the changes begin, and must not have changed since. Afterwards it \
-    has the snapshot at which they end. If the import fails, the image is as in the first snapshot again.\n\n\
+    after_help = "The image must have the snapshot at which the changes begin, and must not have changed since; for the changes of a \
+    whole image it must be empty. Afterwards it has the snapshot at which they end. If the import fails, the image is as in the first snapshot again.\n\n\
     Example:\n  benthic image import-diff tuesday.diff vms/root"
 )]
 pub struct ImportDiffArgs {
@@ -161,7 +161,15 @@ async fn check_start(image: &dyn Image, header: &DiffHeader) -> Result<()> {
         let message = "the image already has the snapshot at which the changes end";
         return Err(Error::new(ErrorKind::AlreadyExists, message).with("snapshot", to));
     }
-    let Some(from) = &header.from else { return Ok(()) };
+    let Some(from) = &header.from else {
+        let extents = image.extents(0, image.info().size_bytes, None).await?;
+        if extents.iter().all(|extent| extent.kind == ExtentKind::Hole) {
+            return Ok(());
+        }
+        let message =
+            "the changes are those of a whole image, without its zeros, so they need an empty image";
+        return Err(Error::new(ErrorKind::Conflict, message));
+    };
     if !has(from) {
         let message = "the image does not have the snapshot at which the changes begin; import the earlier changes first";
         return Err(Error::new(ErrorKind::NotFound, message).with("snapshot", from));
