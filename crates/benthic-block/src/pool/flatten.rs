@@ -4,8 +4,7 @@ use super::blocks::BLOCKS_XATTR;
 use super::header::Header;
 use super::image::{OBJECT_LOCKS, PoolImage, run_all};
 use super::map::Entry;
-use super::objects::ImageId;
-use super::snapshots::clone_key;
+use super::snapshots::forget_clone;
 use super::writer::{Writer, note};
 use benthic_core::{Error, ErrorKind, Result, WriteOp};
 use std::ops::Range;
@@ -33,11 +32,7 @@ impl PoolImage {
         run_all(groups.map(|group| self.copy_group(writer, group)), GROUPS_IN_FLIGHT).await?;
         let flat = Header { parent: None, ..header.clone() };
         self.replace_header(writer, flat).await?;
-        let op = WriteOp::new().assert_exists().omap_remove([clone_key(parent.snapshot, self.id)]);
-        match self.pool.write(&ImageId(parent.image).header()?, op).await {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        forget_clone(&*self.pool, self.id, parent).await
     }
 
     /// Copies what shows of the parent in objects with different locks.

@@ -130,16 +130,6 @@ impl PoolImages {
         }
     }
 
-    /// Removes the key that keeps a clone's parent from being removed.
-    async fn forget_clone(&self, id: ImageId, parent: &Parent) -> Result<()> {
-        let key = snapshots::clone_key(parent.snapshot, id);
-        let op = WriteOp::new().assert_exists().omap_remove([key]);
-        match self.pool.write(&ImageId(parent.image).header()?, op).await {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
-    }
-
     fn open_parent<'a>(
         &'a self,
         parent: &'a Option<Parent>,
@@ -402,7 +392,7 @@ impl Images for PoolImages {
                 };
                 self.remove_objects(id).await?;
                 if let Some(parent) = &header.parent {
-                    self.forget_clone(id, parent).await?;
+                    snapshots::forget_clone(&*self.pool, id, parent).await?;
                 }
                 self.pool.remove(&id.header()?).await?;
             }

@@ -5,7 +5,7 @@
 //! changed while a snapshot shows them, so taking a snapshot copies no data.
 
 use super::blocks::BLOCKS_XATTR;
-use super::header::{Header, SNAPSHOTS_MAX, Snapshot};
+use super::header::{Header, Parent, SNAPSHOTS_MAX, Snapshot};
 use super::image::{PIECES_IN_FLIGHT, PoolImage, State, run_all, version_entry};
 use super::map::{self, Entry};
 use super::objects::ImageId;
@@ -344,6 +344,15 @@ pub(super) async fn has_clones(pool: &dyn Pool, id: ImageId, header: &Header) ->
         }
     }
     Ok(false)
+}
+
+/// Removes the key that keeps a clone's parent from being removed.
+pub(super) async fn forget_clone(pool: &dyn Pool, clone: ImageId, parent: &Parent) -> Result<()> {
+    let op = WriteOp::new().assert_exists().omap_remove([clone_key(parent.snapshot, clone)]);
+    match pool.write(&ImageId(parent.image).header()?, op).await {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// The omap key of a clone in its parent's header.
