@@ -15,7 +15,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::ffi::CStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -87,6 +87,7 @@ pub(crate) struct Shared {
     pub blocking: Blocking,
     pub in_flight: Arc<InFlight>,
     pub cluster: Arc<Cluster>,
+    pub login: Login,
     pub class_names: BTreeSet<String>,
     pub libraries: Libraries,
     pub primaries: Primaries,
@@ -102,27 +103,15 @@ impl Shared {
             Some(id) if id.contains('.') => id.to_owned(),
             Some(id) => format!("client.{id}"),
         };
-        let failed = |number| errors::of_connect(number, &name);
-        let cluster = Cluster::create(&c_string(name.as_str())?)?.map_err(failed)?;
-        let path = conf.map(|path| c_string(path.as_os_str().as_bytes())).transpose()?;
-        cluster.read_conf(path.as_deref()).map_err(|number| no_conf(number, conf))?;
-        for (key, value) in settings(&options) {
-            let value = c_string(value)?;
-            cluster.set_conf(key, &value).map_err(|number| {
-                Error::new(ErrorKind::Internal, "librados does not know a setting")
-                    .with("setting", key.to_string_lossy())
-                    .with("errno", number)
-            })?;
-        }
-        // librados' own time-out usually fires first; then no thread is left behind.
-        let limit = options.mon_timeout() + Duration::from_secs(1);
-        let cluster = connect_within(limit, cluster)?.map_err(failed)?;
+        let login = Login { conf: conf.map(Path::to_owned), name };
+        let cluster = login.connect(options.osd_timeout_ms(), options.mon_timeout_ms)?;
         let class_names = options.classes.describe().into_iter().map(|class| class.name).collect();
         let clock = || Arc::clone(&options.clock);
         Ok(Shared {
             blocking: Blocking::start(clock())?,
             in_flight: InFlight::new(options.osd_timeout(), clock()),
             cluster: Arc::new(cluster),
+            login,
             class_names,
             libraries: Libraries::new(clock()),
             primaries: Primaries::default(),
@@ -157,6 +146,35 @@ impl Shared {
     }
 }
 
+/// How a client finds a cluster, and as whom it logs in.
+#[derive(Clone)]
+pub(crate) struct Login {
+    conf: Option<PathBuf>,
+    /// `client.x`.
+    name: String,
+}
+
+impl Login {
+    /// Connects. Operations on objects have no time-out if `osd_timeout_ms` is 0.
+    pub fn connect(&self, osd_timeout_ms: u64, mon_timeout_ms: u64) -> Result<Cluster> {
+        let failed = |number| errors::of_connect(number, &self.name);
+        let cluster = Cluster::create(&c_string(self.name.as_str())?)?.map_err(failed)?;
+        let path = self.conf.as_ref().map(|path| c_string(path.as_os_str().as_bytes())).transpose()?;
+        cluster.read_conf(path.as_deref()).map_err(|number| no_conf(number, self.conf.as_deref()))?;
+        for (key, value) in settings(osd_timeout_ms, mon_timeout_ms) {
+            let value = c_string(value)?;
+            cluster.set_conf(key, &value).map_err(|number| {
+                Error::new(ErrorKind::Internal, "librados does not know a setting")
+                    .with("setting", key.to_string_lossy())
+                    .with("errno", number)
+            })?;
+        }
+        // librados' own time-out usually fires first; then no thread is left behind.
+        let limit = Duration::from_millis(mon_timeout_ms) + Duration::from_secs(1);
+        connect_within(limit, cluster)?.map_err(failed)
+    }
+}
+
 /// Connects on a separate thread, and abandons the thread after `limit`. The inner error is an
 /// errno.
 fn connect_within(limit: Duration, cluster: Cluster) -> Result<ErrnoResult<Cluster>> {
@@ -185,12 +203,13 @@ fn connect_within(limit: Duration, cluster: Cluster) -> Result<ErrnoResult<Clust
 /// `objecter_timeout`, `objecter_tick_interval` and a second for the answer of the monitors.
 const OSD_TIMEOUT_MS_MIN: u64 = 3_000;
 
-fn settings(options: &Options) -> [(&'static CStr, String); 9] {
-    let seconds = |timeout_ms: u64| timeout_ms.div_ceil(1_000).max(1).to_string();
+fn settings(osd_timeout_ms: u64, mon_timeout_ms: u64) -> [(&'static CStr, String); 9] {
+    let seconds = |timeout_ms: u64| timeout_ms.div_ceil(1_000).to_string();
+    let mon_timeout_s = seconds(mon_timeout_ms.max(1));
     [
-        (c"rados_osd_op_timeout", seconds(options.osd_timeout_ms())),
-        (c"rados_mon_op_timeout", seconds(options.mon_timeout_ms)),
-        (c"client_mount_timeout", seconds(options.mon_timeout_ms)),
+        (c"rados_osd_op_timeout", seconds(osd_timeout_ms)),
+        (c"rados_mon_op_timeout", mon_timeout_s.clone()),
+        (c"client_mount_timeout", mon_timeout_s),
         // If an OSD dies, the monitors often know it within a second. librados asks them for the
         // newest map when an operation is this old, and by default only after 10 to 15 s.
         (c"objecter_timeout", "1".to_owned()),
@@ -225,8 +244,8 @@ fn no_conf(number: i32, conf: Option<&Path>) -> Error {
 
 /// The id of a pool. If the client's map has no such pool, librados requests the newest map,
 /// without a time limit.
-pub(crate) fn pool_id(shared: &Shared, name: &str) -> Result<i64> {
-    shared.cluster.pool_id(&c_string(name)?).map_err(|number| match number {
+pub(crate) fn pool_id(cluster: &Cluster, name: &str) -> Result<i64> {
+    cluster.pool_id(&c_string(name)?).map_err(|number| match number {
         errno::ENOENT => no_such_pool(name),
         number => errors::of_command(number, "").with("pool", name),
     })

@@ -21,6 +21,7 @@ mod inspect;
 mod libraries;
 mod listing;
 mod pool;
+mod pool_context;
 mod read;
 mod store;
 mod wait;
@@ -28,6 +29,7 @@ mod write;
 
 pub use connection::Options;
 pub use ffi::end_process;
+pub use pool_context::PoolContext;
 pub use store::RadosStore;
 
 /// The class name under which ceph-osd knows our library. The methods of our classes are

@@ -43,7 +43,7 @@ impl RadosStore {
 
     pub(crate) async fn namespace(&self, pool: &str, namespace: &str) -> Result<Arc<IoCtx>> {
         let (name, namespace) = (pool.to_owned(), c_string(namespace)?);
-        self.run(move |shared| shared.open_context(pool_id(shared, &name)?, &name, &namespace))
+        self.run(move |shared| shared.open_context(pool_id(&shared.cluster, &name)?, &name, &namespace))
             .await
             .map_err(|error| error.with("pool", pool))
     }
@@ -115,7 +115,7 @@ impl Store for RadosStore {
     async fn open_pool(&self, name: &str) -> Result<Arc<dyn Pool>> {
         let pool = name.to_owned();
         let open = move |shared: &Shared| {
-            let id = pool_id(shared, &pool)?;
+            let id = pool_id(&shared.cluster, &pool)?;
             Ok((id, shared.open_context(id, &pool, c"")?))
         };
         let opened = self.run(open).await;
@@ -147,7 +147,7 @@ impl Store for RadosStore {
 
 fn create_pool(shared: &Shared, progress: &Progress, name: &str) -> Result<()> {
     // The monitors report success for the creation of an existing pool.
-    match pool_id(shared, name) {
+    match pool_id(&shared.cluster, name) {
         Ok(_) => return refuse_existing(shared, progress, name),
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(error),
@@ -184,7 +184,7 @@ fn enable_application(shared: &Shared, name: &str) -> Result<()> {
 
 fn remove_pool(shared: &Shared, progress: &Progress, name: &str) -> Result<()> {
     wait_for_map(shared)?;
-    pool_id(shared, name)?;
+    pool_id(&shared.cluster, name)?;
     progress.begin_change()?;
     let remove = json!({
         "prefix": "osd pool delete", "pool": name, "pool2": name, "yes_i_really_really_mean_it": true,

@@ -190,6 +190,11 @@ impl IoCtx {
         Ok(Arc::new(IoCtx { cluster: Arc::clone(cluster), handle, pool: pool.to_owned() }))
     }
 
+    /// The `rados_ioctx_t`, for another library of Ceph.
+    pub fn as_ptr(&self) -> *mut c_void {
+        self.handle
+    }
+
     /// The address of an object in this pool.
     pub fn address(&self, object: &ObjectId) -> ObjectAddress {
         ObjectAddress { pool: self.pool.clone(), object: object.clone() }
