@@ -23,9 +23,10 @@ pub trait Images: Send + Sync {
     /// Opens an image, or one of its snapshots, which is always read-only.
     ///
     /// # Errors
-    /// `NotFound`; `Busy` if another program has the image open for writing, unless it was one of
-    /// this machine and was killed; `InvalidArgument` for a snapshot opened for writing; `Conflict`
-    /// for an image whose removal was interrupted.
+    /// `NotFound`; `Busy` if another program has the image open for writing. One that was killed
+    /// counts until its lease ends, unless it ran on this machine and the format can tell;
+    /// `InvalidArgument` for a snapshot opened for writing; `Conflict` for an image whose removal
+    /// was interrupted.
     async fn open(&self, name: &str, snapshot: Option<&str>, mode: OpenMode) -> Result<Arc<dyn Image>>;
 
     /// The program that has an image open for writing, by the name that it gave itself for people.
@@ -76,6 +77,8 @@ pub trait Images: Send + Sync {
 /// [`Durability::Durable`].
 #[async_trait]
 pub trait Image: Send + Sync {
+    /// What is known of the image without waiting. After another program has resized the image, the
+    /// new size shows a moment later.
     fn info(&self) -> ImageInfo;
 
     async fn read(&self, offset_bytes: u64, len_bytes: u64) -> Result<Bytes>;
@@ -142,7 +145,7 @@ pub trait Image: Send + Sync {
     ///
     /// # Errors
     /// As [`Image::write`]; `InvalidArgument` if the image is not a clone; `Conflict` if it has
-    /// snapshots, which show the parent too.
+    /// snapshots, which show the parent too. RBD's format flattens them as well.
     async fn flatten(&self) -> Result<()>;
 
     /// Flushes, and lets other programs open the image for writing. Later requests fail. An image
@@ -162,8 +165,8 @@ pub enum Change {
 /// How a program opens an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
-    /// Any number of programs at once. They see the image as it was when it was opened, and may see
-    /// some of the later writes. Open a snapshot to read one state.
+    /// Any number of programs at once. They see all that was flushed before they opened the image,
+    /// and may see some of the later writes. Open a snapshot to read one state.
     ReadOnly,
     /// One program at a time.
     Write,
@@ -201,6 +204,9 @@ pub struct ImageInfo {
     /// The size for which writes are fastest after a snapshot: the image copies whole blocks of
     /// this size.
     pub copy_block_bytes: u64,
+    /// The features of the format that the image has, by the names that `rbd` uses; empty for
+    /// Benthic's own format.
+    pub features: Vec<String>,
 }
 
 /// A snapshot of an image.

@@ -454,6 +454,7 @@ impl Image for PoolImage {
                 .filter(|_| state.header.parent.is_some())
                 .map(|parent| parent.address.clone()),
             copy_block_bytes: blocks::block_bytes(state.header.geometry.object_bytes),
+            features: Vec::new(),
         }
     }
 

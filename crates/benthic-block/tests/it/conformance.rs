@@ -1,50 +1,43 @@
 //! The contract of images. Every implementation runs all cases.
 
-use super::{KIB, in_directory, in_memory, run, small, striped};
+use crate::geometries::{KIB, small, striped};
 use benthic_block::{Change, CreateOptions, Extent, ExtentKind, Geometry, Image, Images, OpenMode, Zeroes};
 use benthic_core::{Durability, ErrorKind, Result};
 use bytes::Bytes;
 use std::sync::Arc;
 
+/// Makes a test of every case. `$with` runs a case with the images of one implementation.
 macro_rules! conformance {
-    ($($case:ident)*) => {
-        mod memory {
-            $(#[test] fn $case() { super::run(async { super::$case(super::in_memory().await).await }) })*
-        }
-        mod directory {
-            $(#[test] fn $case() {
-                super::run(async {
-                    let (images, _dir) = super::in_directory().await;
-                    super::$case(images).await;
-                })
-            })*
+    ($with:path) => {
+        $crate::conformance::conformance! { $with =>
+            a_new_image_is_zero
+            what_was_written_is_read
+            requests_beyond_the_end_are_refused
+            zeros_replace_data
+            extents_tell_data_from_holes
+            images_are_listed_renamed_and_removed
+            bad_names_and_geometries_are_refused
+            one_program_writes_at_a_time
+            a_snapshot_keeps_its_bytes
+            a_snapshot_is_read_only
+            extents_since_a_snapshot_show_changes
+            rolling_back_restores_bytes_and_size
+            resizing_loses_only_what_is_behind_the_end
+            a_clone_shows_its_parent_until_it_is_written
+            a_clone_of_a_clone_reads_through_both
+            a_snapshot_with_clones_cannot_be_removed
+            a_flattened_clone_does_not_need_its_parent
+            an_image_with_snapshots_cannot_be_removed
+            many_requests_run_at_once
+            a_closed_image_refuses_requests
+            an_open_image_is_changed_by_its_writer
         }
     };
+    ($with:path => $($case:ident)*) => {
+        $(#[test] fn $case() { $with(stringify!($case), $crate::conformance::$case) })*
+    };
 }
-
-conformance! {
-    a_new_image_is_zero
-    what_was_written_is_read
-    requests_beyond_the_end_are_refused
-    zeros_replace_data
-    extents_tell_data_from_holes
-    images_are_listed_renamed_and_removed
-    bad_names_and_geometries_are_refused
-    one_program_writes_at_a_time
-    a_snapshot_keeps_its_bytes
-    a_snapshot_is_read_only
-    extents_since_a_snapshot_show_changes
-    rolling_back_restores_bytes_and_size
-    resizing_loses_only_what_is_behind_the_end
-    a_clone_shows_its_parent_until_it_is_written
-    a_clone_of_a_clone_reads_through_both
-    a_snapshot_with_clones_cannot_be_removed
-    a_flattened_clone_does_not_need_its_parent
-    an_image_with_snapshots_cannot_be_removed
-    many_requests_run_at_once
-    a_closed_image_refuses_requests
-    an_open_image_is_changed_by_its_writer
-}
+pub(crate) use conformance;
 
 async fn open(images: &dyn Images, name: &str) -> Arc<dyn Image> {
     images.open(name, None, OpenMode::Write).await.unwrap()
@@ -68,23 +61,34 @@ async fn holds(image: &dyn Image, offset_bytes: u64, byte: u8, len_bytes: u64) {
     assert_eq!(wrong, None, "offset {offset_bytes}: {} instead of {byte}", read[wrong.unwrap_or(0)]);
 }
 
+/// Waits until an image shows the size that another program gave it.
+async fn has_size(image: &dyn Image, size_bytes: u64) {
+    for _ in 0..100 {
+        if image.info().size_bytes == size_bytes {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    panic!("the size is {}, not {size_bytes}", image.info().size_bytes);
+}
+
 fn kind<T>(result: Result<T>) -> Option<ErrorKind> {
     result.err().map(|error| error.kind())
 }
 
-async fn a_new_image_is_zero(images: Arc<dyn Images>) {
+pub async fn a_new_image_is_zero(images: Arc<dyn Images>) {
     for (name, options) in [("plain", small(1_000_000)), ("striped", striped(1_000_000))] {
         images.create(name, options).await.unwrap();
         let image = open(&*images, name).await;
         assert_eq!(image.info().size_bytes, 1_000_000);
-        assert_eq!(image.info().address, format!("disks/{name}"));
+        assert!(image.info().address.ends_with(&format!("/{name}")));
         holds(&*image, 0, 0, 1_000_000).await;
     }
     images.create("empty", small(0)).await.unwrap();
     assert_eq!(open(&*images, "empty").await.read(0, 0).await.unwrap(), "");
 }
 
-async fn what_was_written_is_read(images: Arc<dyn Images>) {
+pub async fn what_was_written_is_read(images: Arc<dyn Images>) {
     for (name, options) in [("plain", small(1_000_000)), ("striped", striped(1_000_000))] {
         images.create(name, options).await.unwrap();
         let image = open(&*images, name).await;
@@ -103,7 +107,7 @@ async fn what_was_written_is_read(images: Arc<dyn Images>) {
     }
 }
 
-async fn requests_beyond_the_end_are_refused(images: Arc<dyn Images>) {
+pub async fn requests_beyond_the_end_are_refused(images: Arc<dyn Images>) {
     let image = create(&*images, "i", 1_000).await;
     for (offset_bytes, len_bytes) in [(1_000, 1), (999, 2), (u64::MAX, 1), (2_000, 0), (0, u64::MAX)] {
         let invalid = Some(ErrorKind::InvalidArgument);
@@ -123,7 +127,7 @@ async fn requests_beyond_the_end_are_refused(images: Arc<dyn Images>) {
     holds(&*image, 0, 0, 999).await;
 }
 
-async fn zeros_replace_data(images: Arc<dyn Images>) {
+pub async fn zeros_replace_data(images: Arc<dyn Images>) {
     for options in [small(1_000_000), striped(1_000_000)] {
         let name = format!("stripes-{}", options.geometry.stripe_count);
         images.create(&name, options).await.unwrap();
@@ -149,7 +153,7 @@ fn extent(len_bytes: u64, kind: ExtentKind) -> Extent {
     Extent { len_bytes, kind }
 }
 
-async fn extents_tell_data_from_holes(images: Arc<dyn Images>) {
+pub async fn extents_tell_data_from_holes(images: Arc<dyn Images>) {
     let image = create(&*images, "i", 1024 * KIB).await;
     assert_eq!(image.extents(0, 1024 * KIB, None).await.unwrap(), [extent(1024 * KIB, ExtentKind::Hole)]);
     write(&*image, 128 * KIB, 1, 128 * KIB).await;
@@ -165,7 +169,7 @@ async fn extents_tell_data_from_holes(images: Arc<dyn Images>) {
     assert_eq!(image.extents(0, 1024 * KIB, None).await.unwrap(), [extent(1024 * KIB, ExtentKind::Hole)]);
 }
 
-async fn images_are_listed_renamed_and_removed(images: Arc<dyn Images>) {
+pub async fn images_are_listed_renamed_and_removed(images: Arc<dyn Images>) {
     assert_eq!(images.list().await.unwrap(), Vec::<String>::new());
     assert_eq!(kind(images.open("b", None, OpenMode::Write).await), Some(ErrorKind::NotFound));
     assert_eq!(kind(images.remove("b").await), Some(ErrorKind::NotFound));
@@ -189,7 +193,7 @@ async fn images_are_listed_renamed_and_removed(images: Arc<dyn Images>) {
     holds(&*open(&*images, "b").await, 0, 0, 1_000).await;
 }
 
-async fn bad_names_and_geometries_are_refused(images: Arc<dyn Images>) {
+pub async fn bad_names_and_geometries_are_refused(images: Arc<dyn Images>) {
     for name in ["", "a/b", "a@b", "-a", "a\n"] {
         assert_eq!(kind(images.create(name, small(5)).await), Some(ErrorKind::InvalidArgument), "{name}");
     }
@@ -203,10 +207,11 @@ async fn bad_names_and_geometries_are_refused(images: Arc<dyn Images>) {
     assert_eq!(kind(image.resize(u64::MAX).await), Some(ErrorKind::LimitExceeded));
 }
 
-async fn one_program_writes_at_a_time(images: Arc<dyn Images>) {
+pub async fn one_program_writes_at_a_time(images: Arc<dyn Images>) {
     let first = create(&*images, "i", 1_000).await;
     write(&*first, 0, 1, 10).await;
     assert_eq!(kind(images.open("i", None, OpenMode::Write).await), Some(ErrorKind::Busy));
+    first.flush().await.unwrap();
     let reader = images.open("i", None, OpenMode::ReadOnly).await.unwrap();
     holds(&*reader, 0, 1, 10).await;
     let refused = Some(ErrorKind::PermissionDenied);
@@ -219,7 +224,7 @@ async fn one_program_writes_at_a_time(images: Arc<dyn Images>) {
     open(&*images, "i").await;
 }
 
-async fn a_snapshot_keeps_its_bytes(images: Arc<dyn Images>) {
+pub async fn a_snapshot_keeps_its_bytes(images: Arc<dyn Images>) {
     for options in [small(1_000_000), striped(1_000_000)] {
         let name = &format!("stripes-{}", options.geometry.stripe_count);
         images.create(name, options).await.unwrap();
@@ -253,7 +258,7 @@ async fn a_snapshot_keeps_its_bytes(images: Arc<dyn Images>) {
     }
 }
 
-async fn a_snapshot_is_read_only(images: Arc<dyn Images>) {
+pub async fn a_snapshot_is_read_only(images: Arc<dyn Images>) {
     let image = create(&*images, "i", 1_000).await;
     image.create_snapshot("s").await.unwrap();
     let refused = images.open("i", Some("s"), OpenMode::Write).await;
@@ -261,14 +266,14 @@ async fn a_snapshot_is_read_only(images: Arc<dyn Images>) {
     assert_eq!(kind(images.open("i", Some("t"), OpenMode::ReadOnly).await), Some(ErrorKind::NotFound));
     let snapshot = images.open("i", Some("s"), OpenMode::ReadOnly).await.unwrap();
     assert!(snapshot.info().read_only);
-    assert_eq!(snapshot.info().address, "disks/i@s");
+    assert!(snapshot.info().address.ends_with("/i@s"));
     assert_eq!(
         kind(snapshot.write(0, "x".into(), Durability::Buffered).await),
         Some(ErrorKind::PermissionDenied)
     );
 }
 
-async fn extents_since_a_snapshot_show_changes(images: Arc<dyn Images>) {
+pub async fn extents_since_a_snapshot_show_changes(images: Arc<dyn Images>) {
     let image = create(&*images, "i", 512 * KIB).await;
     write(&*image, 0, 1, 256 * KIB).await;
     image.create_snapshot("s").await.unwrap();
@@ -278,15 +283,24 @@ async fn extents_since_a_snapshot_show_changes(images: Arc<dyn Images>) {
     image.write_zeroes(0, 128 * KIB, Zeroes::Punch, Durability::Buffered).await.unwrap();
     let since = image.extents(0, 512 * KIB, Some("s")).await.unwrap();
     // An implementation may report more than the byte that was written.
-    let [hole, data, unchanged] = since[..] else { panic!("{since:?}") };
-    assert_eq!(hole, extent(128 * KIB, ExtentKind::Hole));
-    assert_eq!((data.kind, unchanged.kind), (ExtentKind::Data, ExtentKind::Unchanged));
-    assert!((2 * KIB..=128 * KIB).contains(&data.len_bytes));
-    assert_eq!(data.len_bytes + unchanged.len_bytes, 384 * KIB);
+    let mut at = 0;
+    let mut changed = Vec::new();
+    for Extent { len_bytes, kind } in since {
+        if kind != ExtentKind::Unchanged {
+            changed.push((kind, at, at + len_bytes));
+        }
+        at += len_bytes;
+    }
+    assert_eq!(at, 512 * KIB);
+    let [(ExtentKind::Hole, 0, hole_end), (ExtentKind::Data, start, end)] = changed[..] else {
+        panic!("{changed:?}")
+    };
+    assert_eq!(hole_end, 128 * KIB);
+    assert!((128 * KIB..=130 * KIB).contains(&start) && (130 * KIB + 1..=256 * KIB).contains(&end));
     assert_eq!(kind(image.extents(0, 1, Some("t")).await), Some(ErrorKind::NotFound));
 }
 
-async fn rolling_back_restores_bytes_and_size(images: Arc<dyn Images>) {
+pub async fn rolling_back_restores_bytes_and_size(images: Arc<dyn Images>) {
     let image = create(&*images, "i", 300 * KIB).await;
     write(&*image, 0, 1, 300 * KIB).await;
     image.create_snapshot("one").await.unwrap();
@@ -318,7 +332,7 @@ async fn rolling_back_restores_bytes_and_size(images: Arc<dyn Images>) {
     assert_eq!(kind(image.roll_back("three").await), Some(ErrorKind::NotFound));
 }
 
-async fn resizing_loses_only_what_is_behind_the_end(images: Arc<dyn Images>) {
+pub async fn resizing_loses_only_what_is_behind_the_end(images: Arc<dyn Images>) {
     for options in [small(500 * KIB), striped(500 * KIB)] {
         let name = &format!("stripes-{}", options.geometry.stripe_count);
         images.create(name, options).await.unwrap();
@@ -354,9 +368,9 @@ async fn cloned(images: &dyn Images) -> (Arc<dyn Image>, Arc<dyn Image>) {
     (parent, child)
 }
 
-async fn a_clone_shows_its_parent_until_it_is_written(images: Arc<dyn Images>) {
+pub async fn a_clone_shows_its_parent_until_it_is_written(images: Arc<dyn Images>) {
     let (parent, child) = cloned(&*images).await;
-    assert_eq!(child.info().parent.as_deref(), Some("disks/parent@s"));
+    assert!(child.info().parent.is_some_and(|parent| parent.ends_with("/parent@s")));
     write(&*parent, 0, 9, 500 * KIB).await;
     holds(&*child, 0, 1, 400 * KIB).await;
     holds(&*child, 400 * KIB, 0, 100 * KIB).await;
@@ -383,7 +397,7 @@ async fn a_clone_shows_its_parent_until_it_is_written(images: Arc<dyn Images>) {
     assert_eq!(kind(refused), Some(ErrorKind::AlreadyExists));
 }
 
-async fn a_clone_of_a_clone_reads_through_both(images: Arc<dyn Images>) {
+pub async fn a_clone_of_a_clone_reads_through_both(images: Arc<dyn Images>) {
     let (_parent, child) = cloned(&*images).await;
     write(&*child, 100, 2, 100).await;
     child.create_snapshot("t").await.unwrap();
@@ -399,7 +413,7 @@ async fn a_clone_of_a_clone_reads_through_both(images: Arc<dyn Images>) {
     assert_eq!(extents[0].kind, ExtentKind::Data);
 }
 
-async fn a_snapshot_with_clones_cannot_be_removed(images: Arc<dyn Images>) {
+pub async fn a_snapshot_with_clones_cannot_be_removed(images: Arc<dyn Images>) {
     let (parent, child) = cloned(&*images).await;
     assert_eq!(kind(parent.remove_snapshot("s").await), Some(ErrorKind::Conflict));
     // The refusal leaves the snapshot as it was.
@@ -412,7 +426,7 @@ async fn a_snapshot_with_clones_cannot_be_removed(images: Arc<dyn Images>) {
     holds(&*parent, 0, 1, 400 * KIB).await;
 }
 
-async fn an_image_with_snapshots_cannot_be_removed(images: Arc<dyn Images>) {
+pub async fn an_image_with_snapshots_cannot_be_removed(images: Arc<dyn Images>) {
     let image = create(&*images, "i", 1_000).await;
     write(&*image, 0, 1, 1_000).await;
     image.create_snapshot("s").await.unwrap();
@@ -426,7 +440,7 @@ async fn an_image_with_snapshots_cannot_be_removed(images: Arc<dyn Images>) {
     assert_eq!(images.list().await.unwrap(), Vec::<String>::new());
 }
 
-async fn many_requests_run_at_once(images: Arc<dyn Images>) {
+pub async fn many_requests_run_at_once(images: Arc<dyn Images>) {
     let image = create(&*images, "i", 1024 * KIB).await;
     image.create_snapshot("s").await.unwrap();
     // 256 tasks write 4 KiB each, several to the same new object and the same block.
@@ -450,7 +464,7 @@ async fn many_requests_run_at_once(images: Arc<dyn Images>) {
     assert_eq!(image.snapshots().await.unwrap().len(), 17);
 }
 
-async fn a_closed_image_refuses_requests(images: Arc<dyn Images>) {
+pub async fn a_closed_image_refuses_requests(images: Arc<dyn Images>) {
     let image = create(&*images, "i", 1_000).await;
     write(&*image, 0, 1, 10).await;
     image.close().await.unwrap();
@@ -463,7 +477,7 @@ async fn a_closed_image_refuses_requests(images: Arc<dyn Images>) {
     holds(&*image, 0, 1, 10).await;
 }
 
-async fn an_open_image_is_changed_by_its_writer(images: Arc<dyn Images>) {
+pub async fn an_open_image_is_changed_by_its_writer(images: Arc<dyn Images>) {
     let image = create(&*images, "i", 100 * KIB).await;
     write(&*image, 0, 1, 100 * KIB).await;
     let snapshot = |name: &str| Change::CreateSnapshot { name: name.to_owned() };
@@ -471,7 +485,7 @@ async fn an_open_image_is_changed_by_its_writer(images: Arc<dyn Images>) {
     assert_eq!(kind(images.change("i", snapshot("s")).await), Some(ErrorKind::AlreadyExists));
     write(&*image, 0, 2, 10).await;
     images.change("i", Change::Resize { size_bytes: 200 * KIB }).await.unwrap();
-    assert_eq!(image.info().size_bytes, 200 * KIB);
+    has_size(&*image, 200 * KIB).await;
     holds(&*images.open("i", Some("s"), OpenMode::ReadOnly).await.unwrap(), 0, 1, 100 * KIB).await;
     image.close().await.unwrap();
     // Nobody has it open now.
@@ -483,14 +497,18 @@ async fn an_open_image_is_changed_by_its_writer(images: Arc<dyn Images>) {
     assert_eq!(kind(images.change("none", snapshot("t")).await), Some(ErrorKind::NotFound));
 }
 
-async fn a_flattened_clone_does_not_need_its_parent(images: Arc<dyn Images>) {
+pub async fn a_flattened_clone_does_not_need_its_parent(images: Arc<dyn Images>) {
     let (parent, child) = cloned(&*images).await;
     assert_eq!(kind(parent.flatten().await), Some(ErrorKind::InvalidArgument));
     write(&*child, 200 * KIB, 2, 10).await;
     child.create_snapshot("t").await.unwrap();
-    assert_eq!(kind(child.flatten().await), Some(ErrorKind::Conflict));
+    // A format may flatten snapshots, too.
+    let refused = kind(child.flatten().await);
+    assert!(matches!(refused, None | Some(ErrorKind::Conflict)), "{refused:?}");
     child.remove_snapshot("t").await.unwrap();
-    images.change("child", Change::Flatten {}).await.unwrap();
+    if refused.is_some() {
+        images.change("child", Change::Flatten {}).await.unwrap();
+    }
     assert_eq!(child.info().parent, None);
     parent.remove_snapshot("s").await.unwrap();
     parent.close().await.unwrap();

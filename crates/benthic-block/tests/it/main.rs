@@ -5,6 +5,7 @@
 mod conformance;
 mod damage;
 mod fencing;
+mod geometries;
 mod model;
 mod nbd;
 mod nbd_tools;
@@ -12,25 +13,13 @@ mod power;
 mod ram;
 mod support;
 
+use geometries::{KIB, small, striped};
+
 use benthic_block::pool::PoolImages;
 use benthic_block::{CreateOptions, Geometry, Image, Images, OpenMode};
 use benthic_core::{Environment, Store};
 use benthic_embedded::{EmbeddedStore, MemStore, Options};
 use std::sync::{Arc, LazyLock};
-
-const KIB: u64 = 1024;
-
-/// Objects of 128 KiB: an object has many blocks that are copied separately, and an image many
-/// objects.
-fn small(size_bytes: u64) -> CreateOptions {
-    let geometry = Geometry { object_bytes: 128 * KIB, stripe_unit_bytes: 128 * KIB, stripe_count: 1 };
-    CreateOptions { size_bytes, geometry }
-}
-
-fn striped(size_bytes: u64) -> CreateOptions {
-    let geometry = Geometry { object_bytes: 128 * KIB, stripe_unit_bytes: 4 * KIB, stripe_count: 3 };
-    CreateOptions { size_bytes, geometry }
-}
 
 async fn images_of(store: Arc<dyn Store>) -> Arc<PoolImages> {
     if !store.list_pools().await.unwrap().contains(&"disks".to_owned()) {
@@ -70,4 +59,23 @@ fn memory_image(size_bytes: u64) -> Arc<dyn Image> {
 
 fn run<T>(test: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(test)
+}
+
+mod memory {
+    crate::conformance::conformance!(crate::with_memory);
+}
+
+mod directory {
+    crate::conformance::conformance!(crate::with_directory);
+}
+
+fn with_memory<F: Future<Output = ()>>(_case: &str, test: impl FnOnce(Arc<dyn Images>) -> F) {
+    run(async { test(in_memory().await).await });
+}
+
+fn with_directory<F: Future<Output = ()>>(_case: &str, test: impl FnOnce(Arc<dyn Images>) -> F) {
+    run(async {
+        let (images, _dir) = in_directory().await;
+        test(images).await;
+    });
 }

@@ -91,6 +91,7 @@ impl Image for Ram {
             read_only: self.read_only,
             parent: None,
             copy_block_bytes: BLOCK_BYTES,
+            features: Vec::new(),
         }
     }
 

@@ -5,7 +5,7 @@ use crate::project::{Dependency, File, Package, files, packages};
 const SOURCE_LINES_MAX: usize = 800;
 
 /// The crates of the workspace, each with the workspace crates that it may use.
-const CRATES: [(&str, &[&str]); 24] = [
+const CRATES: [(&str, &[&str]); 25] = [
     ("benthic-core", &[]),
     ("benthic-embedded", &["benthic-core"]),
     ("benthic-class-names", &[]),
@@ -16,6 +16,7 @@ const CRATES: [(&str, &[&str]); 24] = [
     ("benthic-table", &["benthic-core", "benthic-index"]),
     ("benthic-striped", &["benthic-core", "benthic-classes"]),
     ("benthic-block", &["benthic-core", "benthic-classes"]),
+    ("benthic-rbd", &["benthic-core", "benthic-block", "benthic-rados"]),
     ("benthic-ceph", &["benthic-core", "benthic-class-names", "benthic-rados"]),
     ("benthic-cls", &["benthic-core", "benthic-class-names"]),
     ("benthic-cls-library", &["benthic-core", "benthic-classes", "benthic-cls"]),
@@ -52,6 +53,7 @@ const CRATES: [(&str, &[&str]); 24] = [
         &[
             "benthic-core",
             "benthic-block",
+            "benthic-rbd",
             "benthic-ceph",
             "benthic-class-names",
             "benthic-classes",
@@ -79,7 +81,7 @@ const TESTS_USE: [&str; 8] = [
 
 /// The engines. Outside tests and benchmarks, only the crates below may name one.
 const ENGINES: [&str; 2] = ["benthic-embedded", "benthic-rados"];
-const MAY_NAME_AN_ENGINE: [&str; 2] = ["benthic-program", "benthic-ceph"];
+const MAY_NAME_AN_ENGINE: [&str; 3] = ["benthic-program", "benthic-ceph", "benthic-rbd"];
 
 /// Crates with prefixes of names of dependencies that they must not have outside their tests.
 const FORBIDDEN: [(&str, &[&str]); 4] = [
@@ -91,7 +93,8 @@ const FORBIDDEN: [(&str, &[&str]); 4] = [
 const COMMAND_LINE: &[&str] = &["clap", "indicatif", "rustyline"];
 
 /// Prefixes of the paths that may contain `unsafe`.
-const UNSAFE_PATHS: [&str; 3] = ["crates/benthic-rados/", "crates/benthic-cls", "crates/benthic-wasm/"];
+const UNSAFE_PATHS: [&str; 4] =
+    ["crates/benthic-rados/", "crates/benthic-rbd/", "crates/benthic-cls", "crates/benthic-wasm/"];
 
 /// The files and folders of the root.
 const ROOT: [&str; 20] = [

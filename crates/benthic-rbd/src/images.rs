@@ -1,0 +1,195 @@
+//! The images of a pool.
+
+use crate::errors::{What, busy, c_string, of};
+use crate::ffi::{ErrnoResult, Features, RbdImage, RbdPool};
+use crate::image::{OpenImage, blocking, remove_snapshot};
+use async_trait::async_trait;
+use benthic_block::{Change, CreateOptions, Image, Images, OpenMode, check_image_name, check_snapshot_name};
+use benthic_core::error::errno;
+use benthic_core::{Error, ErrorKind, Result};
+use benthic_rados::RadosStore;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often, and how many times, [`Images::open`] looks whether another program still has the
+/// image open: one that only takes a snapshot has it open for a moment.
+const BUSY_POLL: Duration = Duration::from_millis(100);
+const BUSY_POLLS: u32 = 10;
+
+/// The images of a pool of a Ceph cluster, in RBD's format.
+pub struct RbdImages {
+    store: Arc<RadosStore>,
+    pool: String,
+    /// On the store's connection, for everything except images that are open for writing. Each of
+    /// those has a connection of its own: a program that takes one over makes the cluster block the
+    /// connection, and the other images must not be affected.
+    shared: Arc<RbdPool>,
+}
+
+impl RbdImages {
+    /// Opens a pool.
+    ///
+    /// # Errors
+    /// `NotFound` for the pool; `Unsupported` without librbd; `Unavailable` if no monitor answers.
+    pub async fn open(store: Arc<RadosStore>, pool: &str) -> Result<Arc<RbdImages>> {
+        let context = store.pool_context(pool).await?;
+        let shared = blocking(move || RbdPool::new(context)).await?;
+        Ok(Arc::new(RbdImages { store, pool: pool.to_owned(), shared }))
+    }
+
+    /// Runs a blocking job on the store's connection.
+    async fn run<T: Send + 'static>(
+        &self,
+        what: What,
+        name: &str,
+        job: impl FnOnce(&Arc<RbdPool>) -> ErrnoResult<T> + Send + 'static,
+    ) -> Result<T> {
+        let pool = Arc::clone(&self.shared);
+        blocking(move || job(&pool).map_err(|number| of(number, what)))
+            .await
+            .map_err(|error| error.with("image", format_args!("{}/{name}", self.pool)))
+    }
+
+    /// Opens an image read-only for a blocking job.
+    async fn look<T: Send + 'static>(
+        &self,
+        name: &str,
+        snapshot: Option<&str>,
+        job: impl FnOnce(&RbdImage) -> ErrnoResult<T> + Send + 'static,
+    ) -> Result<T> {
+        let (c_name, c_snapshot) = (c_string(name)?, snapshot.map(c_string).transpose()?);
+        let opening = if snapshot.is_some() { What::Snapshot } else { What::Open };
+        let open = move |pool: &Arc<RbdPool>| RbdImage::open(pool, &c_name, c_snapshot.as_deref(), true);
+        let image = self.run(opening, name, open).await?;
+        self.run(What::Read, name, move |_| job(&image)).await
+    }
+
+    /// Opens an image that no other program has open for writing, and takes its exclusive lock.
+    async fn open_for_writing(&self, name: &str, take_over: bool) -> Result<RbdImage> {
+        let mut polls = 0;
+        // A client of an older program, or QEMU, gives up the lock to whoever asks for it, although
+        // it still writes. So a lock that can be had does not mean that the image is not in use.
+        while !take_over && !self.look(name, None, RbdImage::watchers).await?.is_empty() {
+            polls += 1;
+            if polls > BUSY_POLLS {
+                return Err(busy());
+            }
+            tokio::time::sleep(BUSY_POLL).await;
+        }
+        let context = self.store.separate_pool_context(&self.pool).await?;
+        let c_name = c_string(name)?;
+        blocking(move || {
+            let pool = RbdPool::new(context)?;
+            let open = || RbdImage::open(&pool, &c_name, None, false);
+            let image = open().map_err(|number| of(number, What::Open))?;
+            if image.features().map_err(|number| of(number, What::Open))? & Features::EXCLUSIVE_LOCK == 0 {
+                return Err(of(errno::EINVAL, What::Lock));
+            }
+            let lock = || {
+                if let Some(owner) = if take_over { image.lock_owner()? } else { None } {
+                    image.break_lock(&owner)?;
+                }
+                image.acquire_lock()
+            };
+            lock().map_err(|number| of(number, What::Lock))?;
+            Ok(image)
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl Images for RbdImages {
+    async fn create(&self, name: &str, options: CreateOptions) -> Result<()> {
+        check_image_name(name)?;
+        let CreateOptions { size_bytes, geometry } = options;
+        geometry.check(size_bytes)?;
+        let c_name = c_string(name)?;
+        self.run(What::Create, name, move |pool| pool.create(&c_name, size_bytes, geometry)).await
+    }
+
+    async fn list(&self) -> Result<Vec<String>> {
+        let mut names = self.run(What::Read, "", |pool| pool.list()).await?;
+        names.sort();
+        Ok(names)
+    }
+
+    async fn open(&self, name: &str, snapshot: Option<&str>, mode: OpenMode) -> Result<Arc<dyn Image>> {
+        check_image_name(name)?;
+        snapshot.map_or(Ok(()), check_snapshot_name)?;
+        let image = match mode {
+            OpenMode::ReadOnly => {
+                let (c_name, c_snapshot) = (c_string(name)?, snapshot.map(c_string).transpose()?);
+                let open =
+                    move |pool: &Arc<RbdPool>| RbdImage::open(pool, &c_name, c_snapshot.as_deref(), true);
+                let what = if snapshot.is_some() { What::Snapshot } else { What::Open };
+                self.run(what, name, open).await?
+            }
+            OpenMode::Write | OpenMode::TakeOver if snapshot.is_some() => {
+                let message = "a snapshot is read-only; clone it to write";
+                return Err(Error::new(ErrorKind::InvalidArgument, message).with("snapshot", name));
+            }
+            OpenMode::Write | OpenMode::TakeOver => self
+                .open_for_writing(name, mode == OpenMode::TakeOver)
+                .await
+                .map_err(|error| error.with("image", format_args!("{}/{name}", self.pool)))?,
+        };
+        let suffix = snapshot.map_or(String::new(), |snapshot| format!("@{snapshot}"));
+        let address = format!("{}/{name}{suffix}", self.pool);
+        Ok(OpenImage::new(image, address, mode == OpenMode::ReadOnly).await?)
+    }
+
+    async fn writer(&self, name: &str) -> Result<Option<String>> {
+        let watchers = self.look(name, None, RbdImage::watchers).await?;
+        Ok(watchers.first().map(|watcher| format!("client.{} at {}", watcher.client_id, watcher.address)))
+    }
+
+    /// librbd sends the change to the client that has the exclusive lock, if there is one.
+    async fn change(&self, name: &str, change: Change) -> Result<()> {
+        check_image_name(name)?;
+        match &change {
+            Change::CreateSnapshot { name: snapshot } => check_snapshot_name(snapshot)?,
+            Change::Resize { size_bytes } => {
+                let stat = self.look(name, None, RbdImage::stat).await?;
+                stat.geometry.check(*size_bytes)?;
+            }
+            Change::RemoveSnapshot { .. } | Change::Flatten {} => {}
+        }
+        let c_name = c_string(name)?;
+        let open = move |pool: &Arc<RbdPool>| RbdImage::open(pool, &c_name, None, false);
+        let image = self.run(What::Open, name, open).await?;
+        match change {
+            Change::CreateSnapshot { name: snapshot } => {
+                let snapshot = c_string(&snapshot)?;
+                self.run(What::CreateSnapshot, name, move |_| image.create_snapshot(&snapshot)).await
+            }
+            Change::RemoveSnapshot { name: snapshot } => {
+                let snapshot = c_string(&snapshot)?;
+                blocking(move || remove_snapshot(&image, &snapshot)).await
+            }
+            Change::Resize { size_bytes } => {
+                self.run(What::Resize, name, move |_| image.resize(size_bytes)).await
+            }
+            Change::Flatten {} => self.run(What::Flatten, name, move |_| image.flatten()).await,
+        }
+    }
+
+    async fn clone_snapshot(&self, name: &str, snapshot: &str, clone: &str) -> Result<()> {
+        check_image_name(clone)?;
+        let geometry = self.look(name, Some(snapshot), RbdImage::stat).await?.geometry;
+        let (c_name, c_snapshot, c_clone) = (c_string(name)?, c_string(snapshot)?, c_string(clone)?);
+        self.run(What::Clone, name, move |pool| pool.clone_snapshot(&c_name, &c_snapshot, &c_clone, geometry))
+            .await
+    }
+
+    async fn rename(&self, from: &str, to: &str) -> Result<()> {
+        check_image_name(to)?;
+        let (c_from, c_to) = (c_string(from)?, c_string(to)?);
+        self.run(What::Rename, from, move |pool| pool.rename(&c_from, &c_to)).await
+    }
+
+    async fn remove(&self, name: &str) -> Result<()> {
+        let c_name = c_string(name)?;
+        self.run(What::Remove, name, move |pool| pool.remove(&c_name)).await
+    }
+}

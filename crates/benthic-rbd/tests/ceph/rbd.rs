@@ -1,0 +1,83 @@
+//! `rbd` and Benthic see the same images.
+
+use crate::geometries::{KIB, small, striped};
+use crate::support::with_pool;
+use benthic_block::{Change, OpenMode};
+use benthic_core::{Durability, ErrorKind};
+
+#[test]
+fn rbd_shows_what_benthic_creates() {
+    with_pool("shows", |pool| async move {
+        for (name, options) in [("plain", small(1024 * KIB)), ("striped", striped(1024 * KIB))] {
+            pool.images.create(name, options).await.unwrap();
+            let image = pool.images.open(name, None, OpenMode::Write).await.unwrap();
+            image.write(100 * KIB, vec![7; 300_000].into(), Durability::Buffered).await.unwrap();
+            image.create_snapshot("s").await.unwrap();
+            image.close().await.unwrap();
+        }
+        pool.images.clone_snapshot("plain", "s", "clone").await.unwrap();
+        assert_eq!(pool.rbd(&["ls"]), "clone\nplain\nstriped\n");
+        let info = pool.rbd(&["info", "striped"]);
+        for line in [
+            "size 1 MiB in 9 objects",
+            "stripe unit: 4 KiB",
+            "stripe count: 3",
+            "exclusive-lock",
+            "fast-diff",
+        ] {
+            assert!(info.contains(line), "{info}");
+        }
+        assert!(pool.rbd(&["info", "clone"]).contains(&format!("parent: {}/plain@s", pool.name)));
+        assert_eq!(pool.rbd(&["children", "plain@s"]), format!("{}/clone\n", pool.name));
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("image");
+        for image in ["plain@s", "striped", "clone"] {
+            pool.rbd(&["export", image, file.to_str().unwrap()]);
+            let exported = std::fs::read(&file).unwrap();
+            assert_eq!(exported.len() as u64, 1024 * KIB);
+            let data = 100 * KIB as usize..100 * KIB as usize + 300_000;
+            assert!(exported[data.clone()].iter().all(|byte| *byte == 7), "{image}");
+            assert!(
+                exported[..data.start].iter().chain(&exported[data.end..]).all(|byte| *byte == 0),
+                "{image}"
+            );
+            std::fs::remove_file(&file).unwrap();
+        }
+        // The object map knows every object that has data.
+        pool.rbd(&["object-map", "check", "plain"]);
+        pool
+    });
+}
+
+#[test]
+fn benthic_shows_what_rbd_creates_and_changes() {
+    with_pool("changes", |pool| async move {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("image");
+        std::fs::write(&file, vec![5; 300_000]).unwrap();
+        pool.rbd(&["import", file.to_str().unwrap(), "i", "--object-size", "128K"]);
+        let image = pool.images.open("i", None, OpenMode::Write).await.unwrap();
+        assert_eq!(image.info().size_bytes, 300_000);
+        assert_eq!(image.info().geometry.object_bytes, 128 * KIB);
+        assert_eq!(image.read(299_990, 10).await.unwrap(), vec![5; 10]);
+        // rbd sends its changes to the program that has the lock.
+        pool.rbd(&["snap", "create", "i@theirs"]);
+        image.write(0, "x".into(), Durability::Buffered).await.unwrap();
+        pool.images.change("i", Change::CreateSnapshot { name: "ours".to_owned() }).await.unwrap();
+        pool.rbd(&["resize", "i", "--size", "1M"]);
+        let names: Vec<_> = image.snapshots().await.unwrap().into_iter().map(|found| found.name).collect();
+        assert_eq!(names, ["theirs", "ours"]);
+        assert!(pool.rbd(&["snap", "ls", "i"]).contains("ours"));
+        let theirs = pool.images.open("i", Some("theirs"), OpenMode::ReadOnly).await.unwrap();
+        assert_eq!(theirs.read(0, 2).await.unwrap(), vec![5; 2]);
+        pool.rbd(&["snap", "protect", "i@theirs"]);
+        let refused = image.remove_snapshot("theirs").await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Conflict);
+        assert!(refused.to_string().contains("unprotect"), "{refused}");
+        pool.rbd(&["snap", "unprotect", "i@theirs"]);
+        pool.rbd(&["snap", "rm", "i@theirs"]);
+        assert_eq!(image.snapshots().await.unwrap().len(), 1);
+        image.close().await.unwrap();
+        pool
+    });
+}
