@@ -117,9 +117,9 @@ wasm-compilers: python-packages
 		echo "Go 1.24 or newer is missing ($${found:-no go}), so the tests build no class in Go; install it from https://go.dev/dl" >&2; \
 		[ "$$CI" != true ]; }
 
-# Clients of the NBD protocol.
+# Clients of the NBD protocol, and QEMU's rbd driver.
 nbd-packages:
-	@$(call apt,fio libnbd-bin python3-libnbd qemu-utils)
+	@$(call apt,fio libnbd-bin python3-libnbd qemu-block-extra qemu-utils)
 
 # A guest for the tests: QEMU, and Debian's kernel, which is unpacked but not installed.
 GUEST_DIR := target/guest
@@ -197,7 +197,7 @@ BENCH_DIR := $(or $(TMPDIR),/tmp)/benthic-bench-$(TREE)
 # These tests mostly wait for daemons, so more of them run at once than there are cores.
 CEPH_TEST_THREADS := 4
 
-test-ceph: toolchain ceph-packages python s3 s3-clients-env s3-packages page-packages ## run the tests that need a real Ceph cluster; starts the cluster and removes it
+test-ceph: toolchain ceph-packages python s3 s3-clients-env s3-packages page-packages nbd-packages guest-packages ## run the tests that need a real Ceph cluster; starts the cluster and removes it
 	@$(PART) "build class libraries" 60 $(CARGO) build --release $(SELECTION) --lib --bins --examples
 	@$(PART) "build the Ceph tests" 180 $(CARGO) test --release $(SELECTION) --test ceph --no-run
 	@benthic=target/release/benthic; \

@@ -11,8 +11,14 @@ mod cluster;
 mod demo;
 mod deployments;
 mod failures;
+#[path = "../it/guest.rs"]
+mod guest;
 mod health;
 mod hung;
+mod images;
+#[path = "../it/nbd.rs"]
+#[allow(dead_code, reason = "shared with the tests of the embedded engine")]
+mod nbd;
 mod neighbours;
 mod outage;
 mod placement;

@@ -2,7 +2,7 @@
 //! with fsync. The server is killed meanwhile, and the guest with it. After the next boot, all
 //! synced files must be there.
 
-use crate::images::Server;
+use crate::nbd::Server;
 use crate::support::{Home, Running, printed};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,13 +14,14 @@ const MAKE_INITRAMFS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guest/m
 /// Time in which the guest must say something. QEMU emulates the processor, which is slow.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-struct Guest {
+pub struct Guest<'a> {
+    home: &'a Home,
     kernel: PathBuf,
     initramfs: PathBuf,
 }
 
-impl Guest {
-    fn new(home: &Home) -> Guest {
+impl Guest<'_> {
+    pub fn new(home: &Home) -> Guest<'_> {
         let boot = Path::new(KERNEL).join("boot");
         let files = std::fs::read_dir(&boot)
             .unwrap_or_else(|error| panic!("{boot:?}: {error}; run `make guest-packages`"));
@@ -29,20 +30,55 @@ impl Guest {
         let initramfs = home.path("initramfs");
         let made = Command::new("sh").arg(MAKE_INITRAMFS).arg(KERNEL).arg(&initramfs).output().unwrap();
         printed(&made, &["make-initramfs"]);
-        Guest { kernel, initramfs }
+        Guest { home, kernel, initramfs }
     }
 
-    fn boot(&self, server: &Server, task: &str) -> Running {
+    fn boot(&self, server: &Server, image: &str, task: &str) -> Running {
         let mut command = Command::new("qemu-system-x86_64");
         command
             .args(["-accel", "tcg", "-m", "256M", "-nographic", "-no-reboot", "-kernel"])
             .arg(&self.kernel);
         command.arg("-initrd").arg(&self.initramfs);
         command.args(["-append", &format!("console=ttyS0 quiet panic=-1 {task}")]);
-        let drive =
-            format!("format=raw,if=virtio,discard=unmap,file=nbd:unix:{}:exportname=p/disk", server.socket());
+        let socket = server.socket();
+        let drive = format!("format=raw,if=virtio,discard=unmap,file=nbd:unix:{socket}:exportname={image}");
         command.args(["-drive", &drive]).stdin(Stdio::null());
         Running::start(command)
+    }
+
+    /// Writes synced files to an image of this pool, kills the server, and checks that all of them
+    /// are there; then those of a snapshot that was taken meanwhile. `restart` are the arguments of a
+    /// server that starts after the kill.
+    pub fn finds_all_synced_files(&self, store: &str, pool: &str, restart: &[&str]) {
+        let (home, store) = (self.home, ["--store", store]);
+        let image = &format!("{pool}/disk");
+        let snapshot = &format!("{image}@running");
+        let with_store = |args: &[&str]| home.ok(&[args, &store].concat());
+        with_store(&["image", "create", image, "--size", "64MiB"]);
+        let server = Server::start(home, &[&[image.as_str()], &store[..]].concat());
+        let running = self.boot(&server, image, "task=write");
+        while synced(&running) < 12 {}
+        // A snapshot of the running guest must hold what was synced by then.
+        let in_snapshot = synced(&running);
+        with_store(&["image", "snap", "create", snapshot]);
+        let mut last = in_snapshot;
+        while last < in_snapshot + 12 {
+            last = synced(&running);
+        }
+        // Kills it.
+        drop(server);
+        drop(running);
+
+        let check = |last: u64, args: &[&str]| {
+            let server = Server::start(home, &[&[image.as_str()], &store[..], args].concat());
+            let running = self.boot(&server, image, &format!("task=check last={last}"));
+            assert_eq!(says(&running), format!("checked {last}"));
+            drop(running);
+            server.stop();
+        };
+        check(last, restart);
+        with_store(&["image", "snap", "rollback", snapshot, "--yes", "disk"]);
+        check(in_snapshot, &[]);
     }
 }
 
@@ -59,35 +95,4 @@ fn says(guest: &Running) -> String {
 fn synced(guest: &Running) -> u64 {
     let said = says(guest);
     said.strip_prefix("synced ").unwrap_or_else(|| panic!("the guest said {said:?}")).parse().unwrap()
-}
-
-#[test]
-fn a_guest_finds_all_synced_files_after_its_server_was_killed() {
-    let home = Home::with_pool();
-    home.ok(&["image", "create", "p/disk", "--size", "64MiB"]);
-    let guest = Guest::new(&home);
-    let server = Server::start(&home, &["p/disk"]);
-    let running = guest.boot(&server, "task=write");
-    while synced(&running) < 12 {}
-    // A snapshot of the running guest must hold what was synced by then.
-    let in_snapshot = synced(&running);
-    home.ok(&["image", "snap", "create", "p/disk@running"]);
-    let mut last = in_snapshot;
-    while last < in_snapshot + 12 {
-        last = synced(&running);
-    }
-    // Kills it.
-    drop(server);
-    drop(running);
-
-    let check = |last: u64| {
-        let server = Server::start(&home, &["p/disk"]);
-        let running = guest.boot(&server, &format!("task=check last={last}"));
-        assert_eq!(says(&running), format!("checked {last}"));
-        drop(running);
-        server.stop();
-    };
-    check(last);
-    home.ok(&["image", "snap", "rollback", "p/disk@running", "--yes", "disk"]);
-    check(in_snapshot);
 }

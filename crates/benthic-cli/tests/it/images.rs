@@ -1,11 +1,13 @@
 //! `benthic image`, with real clients of the NBD protocol: `nbdcopy`, and Python's `nbd` module.
 
-use crate::support::{Home, Running, pattern, printed};
+use crate::guest::Guest;
+use crate::nbd::{Server, python, tool};
+use crate::support::{Home, pattern, printed};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 const KIB: usize = 1024;
@@ -160,52 +162,6 @@ fn bad_requests_are_refused() {
     assert!(!refused.status.success());
 }
 
-/// A server and its socket.
-pub struct Server {
-    running: Running,
-    socket: String,
-}
-
-impl Server {
-    pub fn start(home: &Home, args: &[&str]) -> Server {
-        // The path of a Unix socket has a length limit, and the program's directory is the test's.
-        let socket = home.path("nbd.sock").display().to_string();
-        Server::start_at(home, &socket, args)
-    }
-
-    fn start_at(home: &Home, socket: &str, args: &[&str]) -> Server {
-        let listen = format!("unix:{socket}");
-        let running = Running::start(
-            home.command(&[&["--json", "image", "serve", "--listen", &listen], args].concat()),
-        );
-        let Ok(line) = running.stdout.recv_timeout(Duration::from_secs(40)) else {
-            panic!("the server does not start: {:?}", running.stderr.iter().collect::<Vec<_>>());
-        };
-        let line: Value = serde_json::from_str(&line).unwrap();
-        assert!(line["uri"].as_str().unwrap().starts_with("nbd+unix:///"), "{line}");
-        Server { running, socket: socket.to_owned() }
-    }
-
-    pub fn socket(&self) -> &str {
-        &self.socket
-    }
-
-    fn uri(&self, image: &str) -> String {
-        format!("nbd+unix:///{image}?socket={}", self.socket)
-    }
-
-    pub fn stop(mut self) {
-        self.running.signal(Signal::INT);
-        self.running.ends_within(Duration::from_secs(20));
-    }
-}
-
-fn tool(program: &str, args: &[&str]) -> String {
-    let run = Command::new(program).args(args).output();
-    let run = run.unwrap_or_else(|error| panic!("{program}: {error}; `make nbd-packages` installs it"));
-    printed(&run, &[program])
-}
-
 #[test]
 fn an_image_is_served_and_snapshotted_meanwhile() {
     let home = Home::with_pool();
@@ -217,7 +173,7 @@ fn an_image_is_served_and_snapshotted_meanwhile() {
     tool("nbdcopy", &["--flush", &file, &server.uri("p/i")]);
     home.ok(&["image", "snap", "create", "p/i@full"]);
     let info = &home.json(&["image", "info", "p/i"])[0];
-    assert!(info["writer"].as_str().unwrap().ends_with(&format!("process {}", server.running.pid())));
+    assert!(info["writer"].as_str().unwrap().ends_with(&format!("process {}", server.pid())));
     let zeros = home.file("zeros.raw", vec![0; disk.len()]).display().to_string();
     tool("nbdcopy", &["--flush", &zeros, &server.uri("p/i")]);
     assert!(home.run(&["image", "export", "p/i@full", "-"]).stdout == disk);
@@ -257,13 +213,6 @@ for at in range(0, h.get_size(), 4096):
     assert block == block[:8] * 512, at
     print(int.from_bytes(block[:8], "big"))
 "#;
-
-fn python(script: &str, args: &[&str]) -> Command {
-    // Debian's module is not visible to a Python that is earlier in the path.
-    let mut command = Command::new("/usr/bin/python3");
-    command.args(["-c", script]).args(args);
-    command
-}
 
 /// A client that writes until its server is killed. Returns the last number that was flushed.
 fn write_until_killed(server: Server, first: u64, delay: Duration) -> u64 {
@@ -335,7 +284,7 @@ fn a_frozen_server_changes_nothing_after_it_wakes() {
     let mut client = client.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(client.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "written");
-    frozen.running.signal(Signal::STOP);
+    frozen.signal(Signal::STOP);
     // The request is in the frozen server's socket when it wakes.
     client.stdin.take().unwrap().write_all(b"go\n").unwrap();
     home.fails_with("busy", &["image", "serve", "--listen", "unix:x.sock", "p/i"]);
@@ -343,7 +292,7 @@ fn a_frozen_server_changes_nothing_after_it_wakes() {
         Server::start_at(&home, &home.path("taker.sock").display().to_string(), &["--take-over", "p/i"]);
     let before = taken_bytes(&taker, &home);
     assert!(before[..8192] == *b"a".repeat(8192) && before[8192..].iter().all(|byte| *byte == 0));
-    frozen.running.signal(Signal::CONT);
+    frozen.signal(Signal::CONT);
     for _ in 0..3 {
         assert_ne!(lines.next().unwrap().unwrap(), "applied");
     }
@@ -389,4 +338,30 @@ fn taken_bytes(server: &Server, home: &Home) -> Vec<u8> {
     let file = home.path("taken.raw");
     tool("nbdcopy", &[&server.uri("p/i"), &file.display().to_string()]);
     std::fs::read(Path::new(&file)).unwrap()
+}
+
+#[test]
+fn a_guest_finds_all_synced_files_after_its_server_was_killed() {
+    let home = Home::with_pool();
+    Guest::new(&home).finds_all_synced_files("file:benthic-data", "p", &[]);
+}
+
+#[test]
+fn an_image_is_measured_and_overwritten_only_on_purpose() {
+    let home = Home::with_pool();
+    home.ok(&["image", "create", "p/i", "--size", "1MiB"]);
+    let bench = ["image", "bench", "p/i", "--count", "50", "--depth", "4", "--bs", "4KiB", "--rw"];
+    let measured = home.json(&[&bench[..], &["randwrite", "--fsync", "10"]].concat()).remove(0);
+    assert_eq!((&measured["operations"], &measured["bytes"]), (&json!(50), &json!(50 * 4 * KIB)));
+    assert_eq!((&measured["image"], &measured["in_flight"]), (&json!("p/i"), &json!(4)));
+    let written = home.run(&["image", "export", "p/i", "-"]).stdout;
+    assert!(written.iter().any(|byte| *byte != 0));
+    // The image has data now.
+    home.fails_with("usage", &[&bench[..], &["write"]].concat());
+    assert_eq!(home.json(&[&bench[..], &["randread"]].concat())[0]["operations"], json!(50));
+    assert!(home.run(&["image", "export", "p/i", "-"]).stdout == written);
+    home.ok(&[&bench[..], &["write", "--yes", "i"]].concat());
+    home.fails_with("invalid_argument", &["image", "bench", "p/i", "--rw", "read", "--bs", "2MiB"]);
+    // The image was closed.
+    home.ok(&["image", "rm", "p/i", "--yes", "i"]);
 }

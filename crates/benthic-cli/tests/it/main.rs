@@ -23,6 +23,7 @@ mod local_files;
 mod map;
 mod mirror;
 mod modules;
+mod nbd;
 mod objects;
 mod other;
 mod outage;

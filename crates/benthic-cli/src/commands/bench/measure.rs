@@ -2,11 +2,13 @@
 
 use crate::places::Places;
 use benthic_core::{Error, Result};
-use benthic_program::exit::Outcome;
+use benthic_program::exit::{Failure, Outcome};
 use benthic_program::measure::{Latencies, in_flight, seconds, start};
 use benthic_program::progress::Progress;
+use benthic_program::session::Session;
 use benthic_program::{interrupt, units};
 use clap::Args;
+use serde_json::json;
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -16,10 +18,9 @@ use std::time::Duration;
 /// Number of errors after which the measurement stops.
 const ERRORS_MAX: u64 = 100;
 
+/// How much to measure.
 #[derive(Args)]
-pub struct Load {
-    /// The pool; the objects are in its namespace benthic-bench
-    pub pool: String,
+pub struct Amount {
     /// Seconds to measure
     #[arg(long, value_name = "S", default_value = "10", value_parser = clap::value_parser!(u32).range(1..))]
     seconds: u32,
@@ -27,8 +28,22 @@ pub struct Load {
     #[arg(long, value_name = "N", conflicts_with = "seconds")]
     pub count: Option<u64>,
     /// Operations in flight
-    #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(
+        long,
+        value_name = "N",
+        visible_alias = "depth",
+        default_value = "16",
+        value_parser = clap::value_parser!(u16).range(1..)
+    )]
     in_flight: u16,
+}
+
+#[derive(Args)]
+pub struct Load {
+    /// The pool; the objects are in its namespace benthic-bench
+    pub pool: String,
+    #[command(flatten)]
+    pub amount: Amount,
     /// Put this label into the names of written objects, and read only objects with this label
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true, value_parser = label)]
     pub label: String,
@@ -45,18 +60,21 @@ fn label(text: &str) -> std::result::Result<String, String> {
     }
 }
 
-impl Load {
+impl Amount {
     pub fn in_flight(&self) -> usize {
         self.in_flight.into()
     }
+}
 
+impl Load {
     /// The arguments that run the same load at one place.
     pub fn args(&self, label: &str) -> Vec<String> {
-        let (how, much) = match self.count {
+        let Amount { seconds, count, in_flight } = &self.amount;
+        let (how, much) = match count {
             Some(count) => ("--count", count.to_string()),
-            None => ("--seconds", self.seconds.to_string()),
+            None => ("--seconds", seconds.to_string()),
         };
-        let in_flight = self.in_flight.to_string();
+        let in_flight = in_flight.to_string();
         [&self.pool, how, &much, "--in-flight", &in_flight, "--label", label].map(ToOwned::to_owned).into()
     }
 }
@@ -79,16 +97,16 @@ pub struct Measurement {
 /// moved, or `None` if it has no operation with this number.
 pub async fn measure(
     name: &'static str,
-    load: &Load,
+    amount: &Amount,
     op: impl AsyncFn(u64) -> Result<Option<u64>>,
     finish: impl AsyncFnOnce() -> Result<()>,
 ) -> Outcome<Measurement> {
     let measured = RefCell::new(Measurement::default());
     let stopwatch = start();
     let is_over = |started| {
-        let is_done = match load.count {
+        let is_done = match amount.count {
             Some(count) => started >= count,
-            None => stopwatch.elapsed() >= Duration::from_secs(load.seconds.into()),
+            None => stopwatch.elapsed() >= Duration::from_secs(amount.seconds.into()),
         };
         is_done || interrupt::is_set() || measured.borrow().errors >= ERRORS_MAX
     };
@@ -109,7 +127,7 @@ pub async fn measure(
         }
         Ok(ControlFlow::Continue(()))
     };
-    let workers = std::iter::repeat_n((), load.in_flight());
+    let workers = std::iter::repeat_n((), amount.in_flight());
     let mut running = pin!(in_flight(workers, is_over, operation));
     let progress = Progress::objects(name);
     let mut every_second = tokio::time::interval(Duration::from_secs(1));
@@ -133,4 +151,60 @@ pub async fn measure(
     };
     finish().await?;
     Ok(Measurement { started, seconds: seconds(stopwatch), ..measured.take() })
+}
+
+/// Prints the result of measuring `target`, whose key in JSON is `kind`.
+pub fn print_result(
+    name: &str,
+    (kind, target): (&str, &str),
+    amount: &Amount,
+    measured: &Measurement,
+    session: &Session,
+    size_bytes: u64,
+    buffered: bool,
+) -> Outcome {
+    let latencies = &measured.latencies;
+    let operations = latencies.count();
+    let (mib_per_s, operations_per_s) =
+        (units::mib_per_s(measured.bytes, measured.seconds), units::per_s(operations, measured.seconds));
+    let [p50, p95, p99] = [0.5, 0.95, 0.99].map(|quantile| latencies.quantile_ms(quantile));
+    let (average, max) = (latencies.mean_ms(), latencies.max_ms());
+    let text = format!(
+        "{name}: {} of {} in {:.3} s, {} in flight{}\n\
+         throughput  {mib_per_s:.1} MiB/s\n\
+         iops        {operations_per_s:.1}\n\
+         latency_ms  avg {average:.3}  p50 {p50:.3}  p95 {p95:.3}  p99 {p99:.3}  max {max:.3}\n\
+         errors      {}",
+        units::count(operations, "operation"),
+        units::size(size_bytes),
+        measured.seconds,
+        amount.in_flight(),
+        if buffered { ", buffered" } else { "" },
+        measured.errors
+    );
+    session.out.result(text, || {
+        json!({
+            "bench": name,
+            kind: target,
+            "size_bytes": size_bytes,
+            "in_flight": amount.in_flight(),
+            "buffered": buffered,
+            "operations": operations,
+            "errors": measured.errors,
+            "bytes": measured.bytes,
+            "seconds": measured.seconds,
+            "mib_per_s": mib_per_s,
+            "operations_per_s": operations_per_s,
+            "latency_ms_avg": average,
+            "latency_ms_p50": p50,
+            "latency_ms_p95": p95,
+            "latency_ms_p99": p99,
+            "latency_ms_max": max,
+        })
+    })?;
+    if let Some(error) = &measured.first_error {
+        session.out.error(error, Some("first error"));
+        return Err(Failure::Some { failed: measured.errors, of: measured.errors + operations });
+    }
+    Ok(())
 }

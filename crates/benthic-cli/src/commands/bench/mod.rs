@@ -1,7 +1,7 @@
 //! `benthic bench write|seq|rand|exec`: measures the throughput and latency of writes, reads and
 //! method calls.
 
-mod measure;
+pub mod measure;
 mod together;
 
 use crate::commands::class;
@@ -17,8 +17,7 @@ use bytes::Bytes;
 use clap::{Args, Subcommand};
 use futures::future::ready;
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
-use measure::{Load, Measurement, measure};
-use serde_json::json;
+use measure::{Load, measure, print_result};
 use std::sync::Arc;
 
 pub const EXAMPLES: &str = "Examples:\n  benthic bench write scratch --size 64KiB --seconds 5 --keep\n  \
@@ -134,12 +133,25 @@ async fn write(args: WriteArgs, session: &Session) -> Outcome {
     };
     let store = session.store().await?;
     let measured =
-        measure("write", &args.load, op, async || if args.buffered { store.flush().await } else { Ok(()) })
-            .await?;
+        measure(
+            "write",
+            &args.load.amount,
+            op,
+            async || if args.buffered { store.flush().await } else { Ok(()) },
+        )
+        .await?;
     let label = &args.load.label;
     let removed =
         if args.keep { Ok(()) } else { remove_temporary(&*pool, args.size, label, measured.started).await };
-    let printed = print_result("write", &args.load, &measured, session, args.size, args.buffered);
+    let printed = print_result(
+        "write",
+        ("pool", &args.load.pool),
+        &args.load.amount,
+        &measured,
+        session,
+        args.size,
+        args.buffered,
+    );
     removed?;
     printed
 }
@@ -161,8 +173,9 @@ async fn read(name: &'static str, args: &ReadArgs, session: &Session) -> Outcome
     }
     session.check_writable().await?;
     let payload = payload(*size)?;
-    let count =
-        (PREPARED_BYTES_MAX / (*size).max(1)).clamp(1, PREPARED_MAX).min(load.count.unwrap_or(u64::MAX));
+    let count = (PREPARED_BYTES_MAX / (*size).max(1))
+        .clamp(1, PREPARED_MAX)
+        .min(load.amount.count.unwrap_or(u64::MAX));
     // Another benchmark may prepare objects at the same time.
     let purpose = if *keep { KEPT.to_owned() } else { format!("read{:016x}", SystemRandom.random_u64()?) };
     let prepared: Vec<ObjectId> =
@@ -172,7 +185,7 @@ async fn read(name: &'static str, args: &ReadArgs, session: &Session) -> Outcome
         units::count(count, "object"),
         units::size(*size)
     ))?;
-    let ended = match prepare(session, &*pool, &prepared, &payload, *size, load.in_flight()).await {
+    let ended = match prepare(session, &*pool, &prepared, &payload, *size, load.amount.in_flight()).await {
         Ok(()) => read_objects(name, load, &*pool, &prepared, session).await,
         Err(error) => Err(error.into()),
     };
@@ -221,16 +234,16 @@ async fn read_objects(
         }
         Ok(Some(size_bytes))
     };
-    let measured = measure(name, load, op, async || Ok(())).await?;
+    let measured = measure(name, &load.amount, op, async || Ok(())).await?;
     let size_bytes = measured.bytes.checked_div(measured.latencies.count()).unwrap_or(0);
-    print_result(name, load, &measured, session, size_bytes, false)
+    print_result(name, ("pool", &load.pool), &load.amount, &measured, session, size_bytes, false)
 }
 
 async fn exec(args: ExecArgs, session: &Session) -> Outcome {
     let pool = session.pool_or_create(&args.load.pool, args.create_pool).await?;
     session.check_writable().await?;
     let payload = payload(args.size)?;
-    let objects: Vec<ObjectId> = (0..args.load.in_flight() as u64)
+    let objects: Vec<ObjectId> = (0..args.load.amount.in_flight() as u64)
         .map(|index| object(args.size, "exec", &args.load.label, index))
         .collect::<Result<_>>()?;
     for (index, object) in (0..).zip(&objects) {
@@ -244,14 +257,14 @@ async fn exec(args: ExecArgs, session: &Session) -> Outcome {
     };
     // Run the method once first: a method that cannot run at all is an error, not a measurement.
     let measured = match pool.exec(&objects[0], call.clone()).await {
-        Ok(_) => measure("exec", &args.load, op, async || Ok(())).await,
+        Ok(_) => measure("exec", &args.load.amount, op, async || Ok(())).await,
         Err(error) => Err(class::explain(error, &classes, &call).into()),
     };
     for object in &objects {
         ignore_missing(pool.remove(object).await)?;
     }
     let measured = measured?;
-    print_result("exec", &args.load, &measured, session, args.size, false)
+    print_result("exec", ("pool", &args.load.pool), &args.load.amount, &measured, session, args.size, false)
 }
 
 /// Removes the objects of a write benchmark that need not be kept, also after a signal.
@@ -330,58 +343,4 @@ fn piece(payload: &Bytes, index: u64, size_bytes: u64) -> Bytes {
     let start = index % PAYLOAD_SHIFTS;
     // Neither cast truncates: the payload is at least that long and in memory.
     payload.slice(start as usize..(start + size_bytes) as usize)
-}
-
-fn print_result(
-    name: &str,
-    load: &Load,
-    measured: &Measurement,
-    session: &Session,
-    size_bytes: u64,
-    buffered: bool,
-) -> Outcome {
-    let latencies = &measured.latencies;
-    let operations = latencies.count();
-    let (mib_per_s, operations_per_s) =
-        (units::mib_per_s(measured.bytes, measured.seconds), units::per_s(operations, measured.seconds));
-    let [p50, p95, p99] = [0.5, 0.95, 0.99].map(|quantile| latencies.quantile_ms(quantile));
-    let (average, max) = (latencies.mean_ms(), latencies.max_ms());
-    let text = format!(
-        "{name}: {} of {} in {:.3} s, {} in flight{}\n\
-         throughput  {mib_per_s:.1} MiB/s\n\
-         iops        {operations_per_s:.1}\n\
-         latency_ms  avg {average:.3}  p50 {p50:.3}  p95 {p95:.3}  p99 {p99:.3}  max {max:.3}\n\
-         errors      {}",
-        units::count(operations, "operation"),
-        units::size(size_bytes),
-        measured.seconds,
-        load.in_flight(),
-        if buffered { ", buffered" } else { "" },
-        measured.errors
-    );
-    session.out.result(text, || {
-        json!({
-            "bench": name,
-            "pool": load.pool,
-            "size_bytes": size_bytes,
-            "in_flight": load.in_flight(),
-            "buffered": buffered,
-            "operations": operations,
-            "errors": measured.errors,
-            "bytes": measured.bytes,
-            "seconds": measured.seconds,
-            "mib_per_s": mib_per_s,
-            "operations_per_s": operations_per_s,
-            "latency_ms_avg": average,
-            "latency_ms_p50": p50,
-            "latency_ms_p95": p95,
-            "latency_ms_p99": p99,
-            "latency_ms_max": max,
-        })
-    })?;
-    if let Some(error) = &measured.first_error {
-        session.out.error(error, Some("first error"));
-        return Err(Failure::Some { failed: measured.errors, of: measured.errors + operations });
-    }
-    Ok(())
 }

@@ -1,5 +1,6 @@
 //! `benthic image`: block images, which are virtual disks.
 
+mod bench;
 mod diff;
 mod open;
 mod serve;
@@ -89,6 +90,8 @@ pub enum ImageCommand {
     ImportDiff(diff::ImportDiffArgs),
     /// Serve images with the NBD protocol
     Serve(serve::ServeArgs),
+    /// Measure the reads and writes of an image
+    Bench(bench::BenchArgs),
 }
 
 #[derive(Args)]
@@ -175,6 +178,7 @@ pub async fn run(command: ImageCommand, session: &Session) -> Outcome {
         ImageCommand::ExportDiff(args) => diff::export(args, session).await,
         ImageCommand::ImportDiff(args) => diff::import(args, session).await,
         ImageCommand::Serve(args) => serve::run(args, session).await,
+        ImageCommand::Bench(args) => bench::run(args, session).await,
     }
 }
 
@@ -246,6 +250,7 @@ fn describe(image: &dyn Image) -> Value {
         "stripe_unit_bytes": info.geometry.stripe_unit_bytes,
         "stripe_count": info.geometry.stripe_count,
         "parent": info.parent,
+        "features": info.features,
     })
 }
 
@@ -259,6 +264,9 @@ async fn info(address: &ImageAddress, session: &Session) -> Outcome {
     if info.geometry.stripe_count > 1 {
         let unit = units::size(info.geometry.stripe_unit_bytes);
         text += &format!(", units of {unit} over {} objects", info.geometry.stripe_count);
+    }
+    if !info.features.is_empty() {
+        text += &format!("\nfeatures {}", info.features.join(", "));
     }
     if let Some(parent) = &info.parent {
         text += &format!("\nclone of {parent}");

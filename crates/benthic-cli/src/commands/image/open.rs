@@ -2,16 +2,17 @@
 
 use benthic_block::Images;
 use benthic_block::pool::PoolImages;
-use benthic_core::{ClassHost, Environment, Error, ErrorKind, Result};
+use benthic_core::{Environment, Result};
 use benthic_program::session::Session;
+use benthic_rbd::RbdImages;
 use std::sync::Arc;
 
-pub async fn images(session: &Session, pool: &str) -> Result<Arc<dyn Images>> {
-    let store = session.store().await?;
-    if store.class_host() == ClassHost::Cluster {
-        let message = "images on a Ceph cluster are not supported yet; `rbd` and QEMU's own rbd driver create and serve them";
-        return Err(Error::new(ErrorKind::Unsupported, message));
+/// Opens the images of a pool: on a cluster in RBD's format, elsewhere in Benthic's own.
+pub async fn images(session: &Session, name: &str) -> Result<Arc<dyn Images>> {
+    // Also on a cluster: the error for a missing pool suggests a similar one.
+    let pool = session.pool(name).await?;
+    if let Some(cluster) = session.rados().await? {
+        return Ok(RbdImages::open(cluster, name).await?);
     }
-    let pool = session.pool(pool).await?;
-    Ok(Arc::new(PoolImages::new(store, pool, Environment::default())))
+    Ok(Arc::new(PoolImages::new(session.store().await?, pool, Environment::default())))
 }

@@ -1,0 +1,68 @@
+//! `benthic image serve`, and real clients of the NBD protocol.
+
+use crate::support::{Home, Running, printed};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::process::Command;
+use std::time::Duration;
+
+/// A server and its socket.
+pub struct Server {
+    running: Running,
+    socket: String,
+}
+
+impl Server {
+    pub fn start(home: &Home, args: &[&str]) -> Server {
+        // The path of a Unix socket has a length limit, and the program's directory is the test's.
+        let socket = home.path("nbd.sock").display().to_string();
+        Server::start_at(home, &socket, args)
+    }
+
+    pub fn start_at(home: &Home, socket: &str, args: &[&str]) -> Server {
+        let listen = format!("unix:{socket}");
+        let running = Running::start(
+            home.command(&[&["--json", "image", "serve", "--listen", &listen], args].concat()),
+        );
+        let Ok(line) = running.stdout.recv_timeout(Duration::from_secs(40)) else {
+            panic!("the server does not start: {:?}", running.stderr.iter().collect::<Vec<_>>());
+        };
+        let line: Value = serde_json::from_str(&line).unwrap();
+        assert!(line["uri"].as_str().unwrap().starts_with("nbd+unix:///"), "{line}");
+        Server { running, socket: socket.to_owned() }
+    }
+
+    pub fn socket(&self) -> &str {
+        &self.socket
+    }
+
+    pub fn uri(&self, image: &str) -> String {
+        format!("nbd+unix:///{image}?socket={}", self.socket)
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.running.pid()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        self.running.signal(signal);
+    }
+
+    pub fn stop(mut self) {
+        self.running.signal(Signal::INT);
+        self.running.ends_within(Duration::from_secs(20));
+    }
+}
+
+pub fn tool(program: &str, args: &[&str]) -> String {
+    let run = Command::new(program).args(args).output();
+    let run = run.unwrap_or_else(|error| panic!("{program}: {error}; `make nbd-packages` installs it"));
+    printed(&run, &[program])
+}
+
+pub fn python(script: &str, args: &[&str]) -> Command {
+    // Debian's module is not visible to a Python that is earlier in the path.
+    let mut command = Command::new("/usr/bin/python3");
+    command.args(["-c", script]).args(args);
+    command
+}
