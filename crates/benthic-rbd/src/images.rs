@@ -50,6 +50,13 @@ impl RbdImages {
             .map_err(|error| error.with("image", format_args!("{}/{name}", self.pool)))
     }
 
+    /// Opens an image or a snapshot read-only, on the store's connection.
+    async fn open_read_only(&self, name: &str, snapshot: Option<&str>) -> Result<RbdImage> {
+        let (c_name, c_snapshot) = (c_string(name)?, snapshot.map(c_string).transpose()?);
+        let what = if snapshot.is_some() { What::Snapshot } else { What::Open };
+        self.run(what, name, move |pool| RbdImage::open(pool, &c_name, c_snapshot.as_deref(), true)).await
+    }
+
     /// Opens an image read-only for a blocking job.
     async fn look<T: Send + 'static>(
         &self,
@@ -57,18 +64,15 @@ impl RbdImages {
         snapshot: Option<&str>,
         job: impl FnOnce(&RbdImage) -> ErrnoResult<T> + Send + 'static,
     ) -> Result<T> {
-        let (c_name, c_snapshot) = (c_string(name)?, snapshot.map(c_string).transpose()?);
-        let opening = if snapshot.is_some() { What::Snapshot } else { What::Open };
-        let open = move |pool: &Arc<RbdPool>| RbdImage::open(pool, &c_name, c_snapshot.as_deref(), true);
-        let image = self.run(opening, name, open).await?;
+        let image = self.open_read_only(name, snapshot).await?;
         self.run(What::Read, name, move |_| job(&image)).await
     }
 
     /// Opens an image that no other program has open for writing, and takes its exclusive lock.
     async fn open_for_writing(&self, name: &str, take_over: bool) -> Result<RbdImage> {
         let mut polls = 0;
-        // A client of an older program, or QEMU, gives up the lock to whoever asks for it, although
-        // it still writes. So a lock that can be had does not mean that the image is not in use.
+        // QEMU and `rbd` hand the lock to any client that asks for it, and go on writing. So watchers
+        // show that the image is in use, not the lock.
         while !take_over && !self.look(name, None, RbdImage::watchers).await?.is_empty() {
             polls += 1;
             if polls > BUSY_POLLS {
@@ -117,25 +121,19 @@ impl Images for RbdImages {
     async fn open(&self, name: &str, snapshot: Option<&str>, mode: OpenMode) -> Result<Arc<dyn Image>> {
         check_image_name(name)?;
         snapshot.map_or(Ok(()), check_snapshot_name)?;
+        let suffix = snapshot.map_or(String::new(), |snapshot| format!("@{snapshot}"));
+        let address = format!("{}/{name}{suffix}", self.pool);
         let image = match mode {
-            OpenMode::ReadOnly => {
-                let (c_name, c_snapshot) = (c_string(name)?, snapshot.map(c_string).transpose()?);
-                let open =
-                    move |pool: &Arc<RbdPool>| RbdImage::open(pool, &c_name, c_snapshot.as_deref(), true);
-                let what = if snapshot.is_some() { What::Snapshot } else { What::Open };
-                self.run(what, name, open).await?
-            }
+            OpenMode::ReadOnly => self.open_read_only(name, snapshot).await?,
             OpenMode::Write | OpenMode::TakeOver if snapshot.is_some() => {
                 let message = "a snapshot is read-only; clone it to write";
-                return Err(Error::new(ErrorKind::InvalidArgument, message).with("snapshot", name));
+                return Err(Error::new(ErrorKind::InvalidArgument, message).with("snapshot", address));
             }
             OpenMode::Write | OpenMode::TakeOver => self
                 .open_for_writing(name, mode == OpenMode::TakeOver)
                 .await
-                .map_err(|error| error.with("image", format_args!("{}/{name}", self.pool)))?,
+                .map_err(|error| error.with("image", &address))?,
         };
-        let suffix = snapshot.map_or(String::new(), |snapshot| format!("@{snapshot}"));
-        let address = format!("{}/{name}{suffix}", self.pool);
         Ok(OpenImage::new(image, address, mode == OpenMode::ReadOnly).await?)
     }
 

@@ -359,10 +359,12 @@ impl Closing {
         let api = self.pool.api;
         // SAFETY: nothing else uses the handle any more. The callback's box outlives the watch.
         unsafe {
-            if let Some(watch) = &self.watch {
-                check((api.update_unwatch)(self.handle, watch.handle))?;
-            }
-            check((api.close)(self.handle))
+            let unwatched = match &self.watch {
+                Some(watch) => check((api.update_unwatch)(self.handle, watch.handle)),
+                None => Ok(()),
+            };
+            // Also after a failure: once the image is closed, librbd calls nothing.
+            check((api.close)(self.handle)).and(unwatched)
         }
     }
 }

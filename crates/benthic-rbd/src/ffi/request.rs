@@ -25,17 +25,12 @@ pub(crate) enum Request {
     Flush,
 }
 
-/// The bytes of a request that librbd reads or writes. They must not move.
-enum Buffer {
-    Read(Vec<u8>),
-    Write(Bytes),
-    None,
-}
-
 /// A request in flight: what librbd uses until it calls back.
 pub(super) struct Pending<I> {
     image: I,
-    buffer: Buffer,
+    request: Request,
+    /// The bytes to read; empty for other requests.
+    data: Vec<u8>,
     sender: oneshot::Sender<ErrnoResult<Vec<u8>>>,
 }
 
@@ -54,34 +49,28 @@ where
 {
     let (sender, receiver) = oneshot::channel();
     let (api, handle) = (image.pool.api, image.handle);
-    let buffer = match &request {
-        Request::Read { len, .. } => Buffer::Read(vec![0; *len]),
-        Request::Write { data, .. } => Buffer::Write(data.clone()),
-        Request::WriteZeroes { .. } | Request::Flush => Buffer::None,
-    };
-    let pending = Box::into_raw(Box::new(Pending { image, buffer, sender }));
+    let data = if let Request::Read { len, .. } = request { vec![0; len] } else { Vec::new() };
+    let pending = Box::into_raw(Box::new(Pending { image, request, data, sender }));
     let mut completion = null_mut();
-    // SAFETY: `pending` is a live box, and with it the image and the buffer. Either this function or
+    // SAFETY: `pending` is a live box, and with it the image and the bytes. Either this function or
     // the callback takes the box, never both: librbd calls back if and only if it accepts the
     // request. A vector and shared bytes do not move with the box that has them.
     unsafe {
-        let result = (api.aio_create_completion)(pending.cast(), completed::<I>, &mut completion);
-        let result = if result < 0 {
-            result
-        } else {
-            match (&request, &mut (*pending).buffer) {
-                (Request::Read { offset_bytes, .. }, Buffer::Read(data)) => {
-                    (api.aio_read)(handle, *offset_bytes, data.len(), data.as_mut_ptr().cast(), completion)
-                }
-                (Request::Write { offset_bytes, .. }, Buffer::Write(data)) => {
-                    (api.aio_write)(handle, *offset_bytes, data.len(), data.as_ptr().cast(), completion)
-                }
-                (Request::WriteZeroes { offset_bytes, len, zeroes }, _) => {
-                    let flags = if *zeroes == Zeroes::Allocate { THICK_PROVISION } else { 0 };
-                    (api.aio_write_zeroes)(handle, *offset_bytes, *len, completion, flags, 0)
-                }
-                _ => (api.aio_flush)(handle, completion),
+        let created = (api.aio_create_completion)(pending.cast(), completed::<I>, &mut completion);
+        let result = match &(*pending).request {
+            _ if created < 0 => created,
+            Request::Read { offset_bytes, len } => {
+                let start = (*pending).data.as_mut_ptr().cast();
+                (api.aio_read)(handle, *offset_bytes, *len, start, completion)
             }
+            Request::Write { offset_bytes, data } => {
+                (api.aio_write)(handle, *offset_bytes, data.len(), data.as_ptr().cast(), completion)
+            }
+            Request::WriteZeroes { offset_bytes, len, zeroes } => {
+                let flags = if *zeroes == Zeroes::Allocate { THICK_PROVISION } else { 0 };
+                (api.aio_write_zeroes)(handle, *offset_bytes, *len, completion, flags, 0)
+            }
+            Request::Flush => (api.aio_flush)(handle, completion),
         };
         if result < 0 {
             let Pending { image, sender, .. } = *Box::from_raw(pending);
@@ -106,18 +95,17 @@ where
     // SAFETY: `submit` created the box and left it to this call; the completion is live until it is
     // released.
     unsafe {
-        let Pending { image, buffer, sender } = *Box::from_raw(pending.cast::<Pending<I>>());
+        let Pending { image, data, sender, .. } = *Box::from_raw(pending.cast::<Pending<I>>());
         let api = image.pool.api;
         let result = (api.aio_get_return_value)(completion);
         (api.aio_release)(completion);
         // Before the waiting task continues, which may close the image.
         drop(image);
-        let answer = match (usize::try_from(result), buffer) {
-            (Err(_), _) => Err(i32::try_from(-result).unwrap_or(errno::EIO)),
+        let answer = match usize::try_from(result) {
+            Err(_) => Err(i32::try_from(-result).unwrap_or(errno::EIO)),
             // librbd reads less only behind the end of an image that shrinks at this moment.
-            (Ok(len), Buffer::Read(data)) if len < data.len() => Err(errno::EINVAL),
-            (Ok(_), Buffer::Read(data)) => Ok(data),
-            (Ok(_), Buffer::Write(_) | Buffer::None) => Ok(Vec::new()),
+            Ok(len) if len < data.len() => Err(errno::EINVAL),
+            Ok(_) => Ok(data),
         };
         // The send fails if the future was dropped.
         drop(sender.send(answer));
