@@ -2,8 +2,8 @@
 
 use super::open::images;
 use super::{image_name, used_bytes};
-use crate::commands::bench::measure::{Amount, measure, print_result};
-use benthic_block::{ImageAddress, OpenMode};
+use crate::commands::bench::measure::{Amount, Measurement, measure, print_result};
+use benthic_block::{Image, ImageAddress, OpenMode};
 use benthic_core::{Durability, Error, ErrorKind};
 use benthic_program::confirm::Deletion;
 use benthic_program::exit::Outcome;
@@ -47,12 +47,18 @@ enum Load {
     Randwrite,
 }
 
+impl Load {
+    fn writes(self) -> bool {
+        matches!(self, Load::Write | Load::Randwrite)
+    }
+}
+
 /// Limit on the size of a request.
 const REQUEST_BYTES_MAX: u64 = 32 << 20;
 
 pub async fn run(args: BenchArgs, session: &Session) -> Outcome {
     let BenchArgs { image: address, rw, bs, fsync, amount, yes } = args;
-    let writes = matches!(rw, Load::Write | Load::Randwrite);
+    let writes = rw.writes();
     let images = images(session, &address.pool).await?;
     let mode = if writes { OpenMode::Write } else { OpenMode::ReadOnly };
     if writes {
@@ -66,6 +72,23 @@ pub async fn run(args: BenchArgs, session: &Session) -> Outcome {
         deletion.confirm(&session.out, contents).await?;
     }
     let image = images.open(&address.image, address.snapshot.as_deref(), mode).await?;
+    let measured = load(&*image, rw, bs, fsync, &amount).await;
+    let closed = image.close().await;
+    let name = rw.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned());
+    let measured = measured?;
+    closed?;
+    print_result(&name, ("image", &address.to_string()), &amount, &measured, session, bs, writes)
+}
+
+/// Runs the load on an open image.
+async fn load(
+    image: &dyn Image,
+    rw: Load,
+    bs: u64,
+    fsync: Option<u64>,
+    amount: &Amount,
+) -> Outcome<Measurement> {
+    let writes = rw.writes();
     let requests = image.info().size_bytes.checked_div(bs).unwrap_or(0);
     if requests == 0 || bs > REQUEST_BYTES_MAX {
         let message = "a request must have 1 byte to 32 MiB and fit into the image";
@@ -89,10 +112,5 @@ pub async fn run(args: BenchArgs, session: &Session) -> Outcome {
         }
         Ok(Some(bs))
     };
-    let name = rw.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned());
-    let measured = measure("image bench", &amount, op, async || image.flush().await).await;
-    let closed = image.close().await;
-    let measured = measured?;
-    closed?;
-    print_result(&name, ("image", &address.to_string()), &amount, &measured, session, bs, writes)
+    measure("image bench", amount, op, async || image.flush().await).await
 }
