@@ -23,10 +23,9 @@ pub trait Images: Send + Sync {
     /// Opens an image, or one of its snapshots, which is always read-only.
     ///
     /// # Errors
-    /// `NotFound`; `Busy` if another program has the image open for writing. One that was killed
-    /// counts until its lease ends, unless it ran on this machine and the format can tell;
-    /// `InvalidArgument` for a snapshot opened for writing; `Conflict` for an image whose removal
-    /// was interrupted.
+    /// `NotFound`; `Busy` if another program has the image open for writing; `InvalidArgument` for a
+    /// snapshot opened for writing; `Conflict` for an image whose removal was interrupted. A killed
+    /// program counts until its lease ends. In Benthic's own format, one of this machine does not.
     async fn open(&self, name: &str, snapshot: Option<&str>, mode: OpenMode) -> Result<Arc<dyn Image>>;
 
     /// The program that has an image open for writing, by the name that it gave itself for people.

@@ -45,6 +45,7 @@ fn rbd_shows_what_benthic_creates() {
         }
         // The object map knows every object that has data.
         pool.rbd(&["object-map", "check", "plain"]);
+        assert!(!pool.rbd(&["info", "plain"]).contains("object map invalid"));
         pool
     });
 }
