@@ -142,7 +142,7 @@ fn a_frozen_server_writes_nothing_after_another_has_taken_its_image() {
     assert_eq!(client.stdout.recv().unwrap(), "connected");
     let busy = pool.fails_with("busy", &["image", "serve", image]);
     assert!(busy["message"].as_str().unwrap().contains("taken over"), "{busy}");
-    old.signal(Signal::STOP);
+    old.freeze();
     let new = Server::start_at(&home, &pool.file("new"), &["--store", &store, "--take-over", image]);
     let io = ["-f", "raw", "-c", "write -P 110 0 8M", "-c", "flush", &new.uri(image)];
     tool("qemu-io", &io);

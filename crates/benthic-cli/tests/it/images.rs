@@ -284,7 +284,7 @@ fn a_frozen_server_changes_nothing_after_it_wakes() {
     let mut client = client.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(client.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "written");
-    frozen.signal(Signal::STOP);
+    frozen.freeze();
     // The request is in the frozen server's socket when it wakes.
     client.stdin.take().unwrap().write_all(b"go\n").unwrap();
     home.fails_with("busy", &["image", "serve", "--listen", "unix:x.sock", "p/i"]);

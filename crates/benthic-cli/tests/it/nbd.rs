@@ -48,6 +48,19 @@ impl Server {
         self.running.signal(signal);
     }
 
+    /// Stops the process, and waits for all its threads: they run on for a moment after the signal.
+    pub fn freeze(&self) {
+        self.signal(Signal::STOP);
+        let is_stopped = |stat: String| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'));
+        let threads = format!("/proc/{}/task", self.pid());
+        while !std::fs::read_dir(&threads)
+            .unwrap()
+            .all(|thread| is_stopped(std::fs::read_to_string(thread.unwrap().path().join("stat")).unwrap()))
+        {
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+    }
+
     pub fn stop(mut self) {
         self.running.signal(Signal::INT);
         self.running.ends_within(Duration::from_secs(20));
