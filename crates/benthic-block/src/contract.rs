@@ -1,7 +1,7 @@
 //! The contract of block images. The conformance suite in `tests/it/conformance.rs` defines its
 //! meaning, and every implementation runs it.
 
-use crate::Geometry;
+use crate::{Geometry, Limits};
 use async_trait::async_trait;
 use benthic_core::{Durability, Result};
 use bytes::Bytes;
@@ -61,6 +61,13 @@ pub trait Images: Send + Sync {
     /// `NotFound`; `Busy` if a program has the image open for writing; `Conflict` if it has
     /// snapshots.
     async fn remove(&self, name: &str) -> Result<()>;
+
+    /// Replaces the limits of an image's requests, also while another program has it open for
+    /// writing. A new image has none, and neither has a clone.
+    ///
+    /// # Errors
+    /// `NotFound`; `InvalidArgument` for a limit out of its range.
+    async fn set_limits(&self, name: &str, limits: Limits) -> Result<()>;
 }
 
 /// An open image or snapshot.
@@ -110,6 +117,10 @@ pub trait Image: Send + Sync {
     /// # Errors
     /// `NotFound` for the snapshot.
     async fn extents(&self, offset_bytes: u64, len_bytes: u64, since: Option<&str>) -> Result<Vec<Extent>>;
+
+    /// The limits of the image's requests, as [`Images::set_limits`] stored them last, also after
+    /// the image was opened. A snapshot has those of its image.
+    async fn limits(&self) -> Result<Limits>;
 
     /// Changes the size. The bytes behind the new end are lost; new bytes are zero.
     ///

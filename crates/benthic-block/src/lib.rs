@@ -10,6 +10,7 @@
 mod contract;
 pub mod diff;
 mod geometry;
+pub mod limits;
 mod names;
 pub mod nbd;
 pub mod pool;
@@ -18,4 +19,5 @@ pub use contract::{
     Change, CreateOptions, Extent, ExtentKind, Image, ImageInfo, Images, OpenMode, SnapshotInfo, Zeroes,
 };
 pub use geometry::Geometry;
+pub use limits::Limits;
 pub use names::{ImageAddress, check_image_name, check_snapshot_name};

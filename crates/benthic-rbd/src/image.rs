@@ -2,8 +2,11 @@
 
 use crate::errors::{What, c_string, of};
 use crate::ffi::{DiffExtent, ErrnoResult, Features, RbdImage, Request, send};
+use crate::limits;
 use async_trait::async_trait;
-use benthic_block::{Extent, ExtentKind, Image, ImageInfo, SnapshotInfo, Zeroes, check_snapshot_name};
+use benthic_block::{
+    Extent, ExtentKind, Image, ImageInfo, Limits, SnapshotInfo, Zeroes, check_snapshot_name,
+};
 use benthic_core::{Durability, Error, ErrorKind, Result};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -205,6 +208,11 @@ impl Image for OpenImage {
         self.check_range(offset_bytes, len_bytes)?;
         let since = since.map(c_string).transpose()?;
         self.run(What::Read, move |image| extents(image, offset_bytes, len_bytes, since.as_deref())).await
+    }
+
+    async fn limits(&self) -> Result<Limits> {
+        let stored = self.run(What::Read, |image| image.metadata(limits::KEY)).await?;
+        limits::decode(&stored.unwrap_or_default()).map_err(|error| error.with("image", self.address()))
     }
 
     async fn resize(&self, size_bytes: u64) -> Result<()> {

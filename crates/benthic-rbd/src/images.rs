@@ -3,10 +3,13 @@
 use crate::errors::{What, busy, c_string, of};
 use crate::ffi::{ErrnoResult, Features, RbdImage, RbdPool};
 use crate::image::{OpenImage, blocking, remove_snapshot};
+use crate::limits;
 use async_trait::async_trait;
-use benthic_block::{Change, CreateOptions, Image, Images, OpenMode, check_image_name, check_snapshot_name};
+use benthic_block::{
+    Change, CreateOptions, Image, Images, Limits, OpenMode, check_image_name, check_snapshot_name,
+};
 use benthic_core::error::errno;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, ErrorKind, ObjectId, Result, Store};
 use benthic_rados::RadosStore;
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,6 +69,18 @@ impl RbdImages {
     ) -> Result<T> {
         let image = self.open_read_only(name, snapshot).await?;
         self.run(What::Read, name, move |_| job(&image)).await
+    }
+
+    /// Stores limits without the image's lock. librbd would take the lock for this, from the program
+    /// that has the image open for writing, if that does not answer.
+    async fn store_limits(&self, name: &str, new: Limits) -> Result<()> {
+        let id = self.look(name, None, RbdImage::id).await?;
+        let header = ObjectId::new(format!("rbd_header.{}", id.to_string_lossy()))?;
+        let pool = self.store.open_pool(&self.pool).await?;
+        match pool.exec(&header, limits::store(&new)).await {
+            Err(error) if error.kind() == ErrorKind::NotFound && new == Limits::default() => Ok(()),
+            stored => stored.map(|_| ()),
+        }
     }
 
     /// Opens an image that no other program has open for writing, and takes its exclusive lock.
@@ -176,8 +191,12 @@ impl Images for RbdImages {
         check_image_name(clone)?;
         let geometry = self.look(name, Some(snapshot), RbdImage::stat).await?.geometry;
         let (c_name, c_snapshot, c_clone) = (c_string(name)?, c_string(snapshot)?, c_string(clone)?);
-        self.run(What::Clone, name, move |pool| pool.clone_snapshot(&c_name, &c_snapshot, &c_clone, geometry))
-            .await
+        self.run(What::Clone, name, move |pool| {
+            pool.clone_snapshot(&c_name, &c_snapshot, &c_clone, geometry)
+        })
+        .await?;
+        // librbd copies the metadata.
+        self.store_limits(clone, Limits::default()).await
     }
 
     async fn rename(&self, from: &str, to: &str) -> Result<()> {
@@ -189,5 +208,10 @@ impl Images for RbdImages {
     async fn remove(&self, name: &str) -> Result<()> {
         let c_name = c_string(name)?;
         self.run(What::Remove, name, move |pool| pool.remove(&c_name)).await
+    }
+
+    async fn set_limits(&self, name: &str, new: Limits) -> Result<()> {
+        new.check()?;
+        self.store_limits(name, new).await
     }
 }

@@ -11,5 +11,6 @@ mod errors;
 mod ffi;
 mod image;
 mod images;
+mod limits;
 
 pub use images::RbdImages;

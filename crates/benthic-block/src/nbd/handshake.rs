@@ -1,8 +1,8 @@
 //! The handshake: the client chooses an export and negotiates structured replies and metadata
 //! contexts.
 
+use super::export::{Export, Exports};
 use super::limits::{CONTEXTS_MAX, OPTION_BYTES_MAX, OPTIONS_MAX, PAYLOAD_BYTES_MAX, STRING_BYTES_MAX};
-use super::server::{Export, Exports};
 use super::wire::{self, OptionHeader, export_flag, handshake_flag, info, option, reply};
 use crate::ImageInfo;
 use bytes::{BufMut, BytesMut};

@@ -1,5 +1,6 @@
 //! Limits of the server, and the accounting of its memory.
 
+use super::fair::{Fair, Permit};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +19,13 @@ pub const MEMORY_BYTES_MAX: usize = 512 * MIB;
 const CONNECTION_BYTES_MAX: usize = 64 * MIB;
 /// Limit on one connection's requests in flight.
 pub const REQUESTS_MAX: usize = 128;
+/// Limit on the requests that run on images. The exports share them fairly, so that a request does
+/// not queue in the store behind all requests of another export.
+const RUNNING_MAX: u64 = 256;
+/// Limits on the data of writes that wait for their throttle: of one connection, and of all. The
+/// data of others stay in the connection's socket.
+const CONNECTION_PARKED_BYTES_MAX: usize = MIB;
+const PARKED_BYTES_MAX: usize = 64 * MIB;
 
 pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(30);
 pub const OPTIONS_MAX: usize = 256;
@@ -30,13 +38,91 @@ pub const CONTEXTS_MAX: usize = 16;
 /// Time without progress after which a client counts as stalled.
 const STALL_LIMIT: Duration = Duration::from_secs(10);
 
-/// The memory for requests that all connections share.
+/// What the requests of all connections share: memory, and places to run.
 #[derive(Clone)]
-pub struct Memory(Arc<Semaphore>);
+pub struct Memory {
+    all: Arc<Fair>,
+    /// The part of it that throttled writes may hold.
+    parked: Arc<Semaphore>,
+    running: Arc<Fair>,
+}
 
 impl Memory {
-    pub fn new() -> Memory {
-        Memory(Arc::new(Semaphore::new(MEMORY_BYTES_MAX / KIB)))
+    pub fn new(exports: usize) -> Memory {
+        Memory {
+            all: Fair::new((MEMORY_BYTES_MAX / KIB) as u64, exports),
+            parked: Arc::new(Semaphore::new(PARKED_BYTES_MAX / KIB)),
+            running: Fair::new(RUNNING_MAX, exports),
+        }
+    }
+}
+
+/// The limits of one connection.
+pub struct Quota {
+    /// The number of its export.
+    export: usize,
+    requests: Arc<Semaphore>,
+    bytes: Arc<Semaphore>,
+    parked: Arc<Semaphore>,
+    memory: Memory,
+}
+
+/// A request's place among those of its connection.
+pub struct Slot(#[expect(dead_code, reason = "its drop frees the place")] OwnedSemaphorePermit);
+
+/// A request's share of the limits.
+pub struct Share {
+    _slot: Slot,
+    _bytes: OwnedSemaphorePermit,
+    _memory: Permit,
+}
+
+/// The right of a throttled write to hold its data.
+pub struct Parked {
+    _of_connection: OwnedSemaphorePermit,
+    _of_all: OwnedSemaphorePermit,
+}
+
+impl Quota {
+    pub fn new(memory: Memory, export: usize) -> Quota {
+        Quota {
+            export,
+            requests: Arc::new(Semaphore::new(REQUESTS_MAX)),
+            bytes: Arc::new(Semaphore::new(CONNECTION_BYTES_MAX / KIB)),
+            parked: Arc::new(Semaphore::new(CONNECTION_PARKED_BYTES_MAX / KIB)),
+            memory,
+        }
+    }
+
+    /// Waits until the connection may have another request in flight.
+    pub async fn slot(&self) -> io::Result<Slot> {
+        acquire(&self.requests, 1).await.map(Slot)
+    }
+
+    /// Waits until a request with this much data fits the limits.
+    pub async fn share(&self, slot: Slot, bytes: u64) -> io::Result<Share> {
+        // Even a request without data needs memory for its reply.
+        let kib = kib(bytes).min((CONNECTION_BYTES_MAX / KIB) as u32);
+        Ok(Share {
+            _slot: slot,
+            _bytes: acquire(&self.bytes, kib).await?,
+            _memory: self.memory.all.acquire(self.export, kib.into()).await,
+        })
+    }
+
+    /// Waits until a request may run on the image.
+    pub async fn run(&self) -> Permit {
+        self.memory.running.acquire(self.export, 1).await
+    }
+
+    /// Lets a throttled write hold this much data, if there is room.
+    pub fn park(&self, bytes: u64) -> Option<Parked> {
+        let try_acquire =
+            |semaphore: &Arc<Semaphore>| Arc::clone(semaphore).try_acquire_many_owned(kib(bytes)).ok();
+        Some(Parked {
+            _of_connection: try_acquire(&self.parked)?,
+            _of_all: try_acquire(&self.memory.parked)?,
+        })
     }
 
     /// Waits for an I/O operation that depends on the client.
@@ -49,46 +135,11 @@ impl Memory {
             if let Ok(result) = tokio::time::timeout(STALL_LIMIT, &mut operation).await {
                 return result;
             }
-            if self.0.available_permits() < CONNECTION_BYTES_MAX / KIB {
+            if self.memory.all.is_short_of(self.export, (CONNECTION_BYTES_MAX / KIB) as u64) {
                 let message = "the client stalled while other clients needed the memory of its requests";
                 return Err(io::Error::new(io::ErrorKind::TimedOut, message));
             }
         }
-    }
-}
-
-/// The limits of one connection.
-pub struct Quota {
-    requests: Arc<Semaphore>,
-    bytes: Arc<Semaphore>,
-    memory: Memory,
-}
-
-/// A request's share of the limits.
-pub struct Share {
-    _request: OwnedSemaphorePermit,
-    _bytes: OwnedSemaphorePermit,
-    _memory: OwnedSemaphorePermit,
-}
-
-impl Quota {
-    pub fn new(memory: Memory) -> Quota {
-        Quota {
-            requests: Arc::new(Semaphore::new(REQUESTS_MAX)),
-            bytes: Arc::new(Semaphore::new(CONNECTION_BYTES_MAX / KIB)),
-            memory,
-        }
-    }
-
-    /// Waits until a request with this much data fits the limits.
-    pub async fn share(&self, bytes: u64) -> io::Result<Share> {
-        // Even a request without data needs memory for its reply.
-        let kib = bytes.div_ceil(KIB as u64).clamp(1, (CONNECTION_BYTES_MAX / KIB) as u64) as u32;
-        Ok(Share {
-            _request: acquire(&self.requests, 1).await?,
-            _bytes: acquire(&self.bytes, kib).await?,
-            _memory: acquire(&self.memory.0, kib).await?,
-        })
     }
 
     /// Waits until every request is done and its reply is sent or dropped.
@@ -98,27 +149,40 @@ impl Quota {
     }
 }
 
+/// At least 1.
+fn kib(bytes: u64) -> u32 {
+    u32::try_from(bytes.div_ceil(KIB as u64)).unwrap_or(u32::MAX).max(1)
+}
+
 async fn acquire(semaphore: &Arc<Semaphore>, permits: u32) -> io::Result<OwnedSemaphorePermit> {
     Arc::clone(semaphore).acquire_many_owned(permits).await.map_err(io::Error::other)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{CONNECTION_BYTES_MAX, MEMORY_BYTES_MAX, Memory, Quota, REQUESTS_MAX, STALL_LIMIT};
+    use super::{
+        CONNECTION_BYTES_MAX, CONNECTION_PARKED_BYTES_MAX, MEMORY_BYTES_MAX, Memory, PARKED_BYTES_MAX, Quota,
+        REQUESTS_MAX, STALL_LIMIT, Share,
+    };
     use std::io;
     use std::time::Duration;
 
+    async fn share(quota: &Quota, bytes: usize) -> Share {
+        quota.share(quota.slot().await.unwrap(), bytes as u64).await.unwrap()
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_stalled_client_is_disconnected_only_when_memory_is_short() {
-        let memory = Memory::new();
-        let stalled = memory.wait_for_client(std::future::pending::<io::Result<()>>());
+        let memory = Memory::new(1);
+        let connection = Quota::new(memory.clone(), 0);
+        let stalled = connection.wait_for_client(std::future::pending::<io::Result<()>>());
         let mut stalled = std::pin::pin!(stalled);
         assert!(tokio::time::timeout(STALL_LIMIT * 10, &mut stalled).await.is_err());
 
         let connections = MEMORY_BYTES_MAX / CONNECTION_BYTES_MAX;
         let mut shares = Vec::new();
         for _ in 0..connections {
-            shares.push(Quota::new(memory.clone()).share(CONNECTION_BYTES_MAX as u64).await.unwrap());
+            shares.push(share(&Quota::new(memory.clone(), 0), CONNECTION_BYTES_MAX).await);
         }
         let error = tokio::time::timeout(STALL_LIMIT * 2, stalled).await.unwrap().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
@@ -126,29 +190,65 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_waits_for_its_own_requests() {
-        let memory = Memory::new();
-        let quota = Quota::new(memory.clone());
-        let half = CONNECTION_BYTES_MAX as u64 / 2;
-        let first = quota.share(half).await.unwrap();
-        let _second = quota.share(half).await.unwrap();
+        let memory = Memory::new(1);
+        let quota = Quota::new(memory.clone(), 0);
+        let half = CONNECTION_BYTES_MAX / 2;
+        let first = share(&quota, half).await;
+        let _second = share(&quota, half).await;
         let wait = Duration::from_secs(60);
-        assert!(tokio::time::timeout(wait, quota.share(1)).await.is_err());
-        assert!(Quota::new(memory).share(half).await.is_ok());
+        assert!(tokio::time::timeout(wait, share(&quota, 1)).await.is_err());
+        share(&Quota::new(memory, 0), half).await;
         drop(first);
-        assert!(tokio::time::timeout(wait, quota.share(1)).await.is_ok());
+        assert!(tokio::time::timeout(wait, share(&quota, 1)).await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_number_of_requests_is_limited() {
-        let quota = Quota::new(Memory::new());
+        let quota = Quota::new(Memory::new(1), 0);
         let mut shares = Vec::new();
         for _ in 0..REQUESTS_MAX {
-            shares.push(quota.share(0).await.unwrap());
+            shares.push(share(&quota, 0).await);
         }
         let wait = Duration::from_secs(60);
-        assert!(tokio::time::timeout(wait, quota.share(0)).await.is_err());
+        assert!(tokio::time::timeout(wait, quota.slot()).await.is_err());
         assert!(tokio::time::timeout(wait, quota.all_done()).await.is_err());
         shares.clear();
         assert!(tokio::time::timeout(wait, quota.all_done()).await.is_ok());
+    }
+
+    #[test]
+    fn throttled_writes_hold_little_data() {
+        let memory = Memory::new(1);
+        let connection = Quota::new(memory.clone(), 0);
+        let parked = connection.park(CONNECTION_PARKED_BYTES_MAX as u64).unwrap();
+        assert!(connection.park(1).is_none());
+        drop(parked);
+        assert!(connection.park(CONNECTION_PARKED_BYTES_MAX as u64 + 1).is_none());
+        let park = |bytes: usize| Quota::new(memory.clone(), 0).park(bytes as u64);
+        let all: Vec<_> = (0..PARKED_BYTES_MAX / CONNECTION_PARKED_BYTES_MAX)
+            .map(|_| park(CONNECTION_PARKED_BYTES_MAX).unwrap())
+            .collect();
+        assert!(park(1).is_none());
+        drop(all);
+        assert!(park(1).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stalled_client_is_disconnected_when_its_export_waits_for_memory() {
+        let memory = Memory::new(2);
+        let stalled = |export| {
+            let connection = Quota::new(memory.clone(), export);
+            async move { connection.wait_for_client(std::future::pending::<io::Result<()>>()).await }
+        };
+        let mut shares = Vec::new();
+        for _ in 0..MEMORY_BYTES_MAX / CONNECTION_BYTES_MAX / 2 {
+            shares.push(share(&Quota::new(memory.clone(), 0), CONNECTION_BYTES_MAX).await);
+        }
+        let next = Quota::new(memory.clone(), 0);
+        let mut next = std::pin::pin!(share(&next, CONNECTION_BYTES_MAX));
+        assert!(tokio::time::timeout(STALL_LIMIT, &mut next).await.is_err());
+        // The other export has enough.
+        assert!(tokio::time::timeout(STALL_LIMIT * 10, stalled(1)).await.is_err());
+        assert!(tokio::time::timeout(STALL_LIMIT * 2, stalled(0)).await.unwrap().is_err());
     }
 }

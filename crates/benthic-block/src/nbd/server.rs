@@ -1,9 +1,12 @@
 //! Accepts connections, and stops cleanly.
 
+use super::export::Exports;
 use super::handshake;
 use super::limits::{CONNECTIONS_MAX, HANDSHAKE_LIMIT, Memory};
-use super::transmission;
-use crate::Image;
+use super::stats::Present;
+use super::throttle::Throttles;
+use super::transmission::{Settings, transmit};
+use crate::Limits;
 use benthic_core::{Action, Error, ErrorKind, Result};
 use rustix::net::sockopt;
 use std::io;
@@ -20,27 +23,19 @@ use tokio::task::JoinSet;
 /// Idle time after which the system checks that a TCP client still exists.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 
-/// An image that clients can use.
-pub struct Export {
-    /// `POOL/IMAGE` or `POOL/IMAGE@SNAPSHOT`.
-    pub name: String,
-    pub description: String,
-    pub image: Arc<dyn Image>,
+/// How a server treats its clients.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The limits of each connection. A client with several connections has them several times.
+    pub client_limits: Limits,
+    /// A request that takes as long is logged and counted as slow. The wait for limits is not part
+    /// of its time.
+    pub slow_request: Duration,
 }
 
-pub(super) struct Exports(Vec<Arc<Export>>);
-
-impl Exports {
-    pub fn iter(&self) -> impl Iterator<Item = &Export> {
-        self.0.iter().map(|export| &**export)
-    }
-
-    /// Finds an export. The empty name means the only export.
-    pub fn find(&self, name: &str) -> Option<Arc<Export>> {
-        match &self.0[..] {
-            [only] if name.is_empty() => Some(Arc::clone(only)),
-            all => all.iter().find(|export| export.name == name).cloned(),
-        }
+impl Default for Options {
+    fn default() -> Options {
+        Options { client_limits: Limits::default(), slow_request: Duration::from_secs(1) }
     }
 }
 
@@ -141,17 +136,20 @@ enum Stream {
 }
 
 /// Serves exports until `shutdown` ends. Then it reads no more requests, completes the accepted
-/// ones, sends their replies and flushes the images. The images stay open.
+/// ones without throttling them, sends their replies and flushes the images. The images stay open.
 ///
 /// # Errors
-/// The first error of a flush.
+/// The first error of reading an image's limits at the start, or of a flush.
 pub async fn serve(
     listener: Listener,
-    exports: Vec<Export>,
+    exports: Exports,
+    options: Options,
     shutdown: impl Future<Output = ()>,
 ) -> Result<()> {
-    let exports = Arc::new(Exports(exports.into_iter().map(Arc::new).collect()));
-    let memory = Memory::new();
+    let exports = Arc::new(exports);
+    let mut watches = exports.watch_limits().await?;
+    let options = Arc::new(options);
+    let memory = Memory::new(exports.iter().count());
     let (stop, stopped) = watch::channel(false);
     let mut connections = JoinSet::new();
     let mut shutdown = std::pin::pin!(shutdown);
@@ -159,6 +157,7 @@ pub async fn serve(
         let accepted = tokio::select! {
             () = &mut shutdown => break,
             Some(_) = connections.join_next() => continue,
+            Some(_) = watches.join_next() => continue,
             accepted = listener.accept() => accepted,
         };
         match accepted {
@@ -168,6 +167,7 @@ pub async fn serve(
             Ok(stream) => {
                 let connection = Connection {
                     exports: Arc::clone(&exports),
+                    options: Arc::clone(&options),
                     memory: memory.clone(),
                     stop: stopped.clone(),
                 };
@@ -194,6 +194,7 @@ pub async fn serve(
 
 struct Connection {
     exports: Arc<Exports>,
+    options: Arc<Options>,
     memory: Memory,
     stop: watch::Receiver<bool>,
 }
@@ -227,6 +228,13 @@ impl Connection {
             _ = self.stop.wait_for(|stop| *stop) => return Ok(()),
         };
         let Some(session) = session else { return Ok(()) };
-        transmission::transmit(reader, writer, session, self.memory, self.stop).await
+        let settings = Settings {
+            throttles: Throttles::new(&self.options.client_limits, session.export.throttle()),
+            memory: self.memory,
+            slow_request: self.options.slow_request,
+        };
+        let export = Arc::clone(&session.export);
+        let _client = Present::start(&export.stats.clients);
+        transmit(reader, writer, session, settings, self.stop).await
     }
 }

@@ -2,8 +2,11 @@
 //! replies in the order in which the tasks end.
 
 use super::command;
+use super::export::Export;
 use super::handshake::{Session, discard};
-use super::limits::{Memory, Quota, REQUESTS_MAX, Share};
+use super::limits::{Memory, Quota, REQUESTS_MAX, Share, Slot};
+use super::stats::Present;
+use super::throttle::{Pending, Throttles};
 use super::wire::{self, Request, command as code};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use futures::FutureExt;
@@ -14,6 +17,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 /// Smaller parts of replies are copied together, to save system calls.
 const COPY_BYTES_MAX: usize = 16 * 1024;
@@ -31,34 +35,49 @@ struct Reply {
     _share: Share,
 }
 
+/// What the server gives to a connection.
+pub struct Settings {
+    pub throttles: Arc<Throttles>,
+    pub memory: Memory,
+    pub slow_request: Duration,
+}
+
 /// Serves requests until the client disconnects or the server stops. All accepted requests are
 /// complete when this returns.
 pub async fn transmit<R, W>(
     mut reader: R,
     mut writer: W,
     session: Session,
-    memory: Memory,
+    settings: Settings,
     mut stop: watch::Receiver<bool>,
 ) -> io::Result<()>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let session = Arc::new(session);
-    let quota = Quota::new(memory.clone());
+    let quota = Arc::new(Quota::new(settings.memory.clone(), session.export.number));
+    let (hurry, hurries) = watch::channel(false);
+    let requests =
+        Requests { session: Arc::new(session), settings, quota: Arc::clone(&quota), hurry: hurries };
     // Every reply has a share of the quota, so the queue never has more of them than this.
     let (replies, queue) = mpsc::channel(REQUESTS_MAX);
     let result = {
-        let write = write_replies(&mut writer, queue, &memory, stop.clone());
+        let write = write_replies(&mut writer, queue, &quota, stop.clone());
         let read = async {
-            tokio::select! {
+            let result = tokio::select! {
                 biased;
                 _ = stop.wait_for(|stop| *stop) => Ok(()),
-                result = read_requests(&mut reader, &session, &quota, &memory, replies) => result,
-            }
+                result = requests.read(&mut reader, replies) => result,
+            };
+            // The throttle does not delay a stop. A client that is gone must not change the image
+            // long after that, either, when it may have connected again.
+            hurry.send_replace(true);
+            result
         };
         exchange(read, write).await
     };
+    // Also if the writer has failed before the reader ended.
+    hurry.send_replace(true);
     // Also if the client is gone: the server flushes the images only after the last write.
     quota.all_done().await;
     let _ = writer.shutdown().await;
@@ -80,42 +99,108 @@ async fn exchange(
     result.and(write.await)
 }
 
-/// Reads requests until the client disconnects.
-async fn read_requests<R: AsyncRead + Unpin>(
-    reader: &mut R,
-    session: &Arc<Session>,
-    quota: &Quota,
-    memory: &Memory,
-    replies: Sender<Reply>,
-) -> io::Result<()> {
-    loop {
-        let mut header = [0; wire::REQUEST_BYTES];
-        match reader.read_exact(&mut header).await {
-            // Many clients close the connection without a disconnect command.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
-            result => result?,
-        };
-        let Some(request) = Request::parse(&header) else {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "a request has the wrong magic"));
-        };
-        if request.command == code::DISCONNECT {
+/// Reads requests and starts them.
+struct Requests {
+    session: Arc<Session>,
+    settings: Settings,
+    quota: Arc<Quota>,
+    /// True once no further requests are read: then those that wait for their throttle run.
+    hurry: watch::Receiver<bool>,
+}
+
+impl Requests {
+    /// Reads requests until the client disconnects.
+    async fn read<R: AsyncRead + Unpin>(&self, reader: &mut R, replies: Sender<Reply>) -> io::Result<()> {
+        loop {
+            let mut header = [0; wire::REQUEST_BYTES];
+            match reader.read_exact(&mut header).await {
+                // Many clients close the connection without a disconnect command.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+                result => result?,
+            };
+            let Some(request) = Request::parse(&header) else {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "a request has the wrong magic"));
+            };
+            if request.command == code::DISCONNECT {
+                return Ok(());
+            }
+            let slot = self.quota.slot().await?;
+            match command::check(&request, &self.session) {
+                Ok(()) => self.start(request, slot, reader, &replies).await?,
+                Err(refusal) => {
+                    self.session.export.stats.refused(&request);
+                    let share = self.quota.share(slot, 0).await?;
+                    if request.command == code::WRITE {
+                        let data = discard(reader, u64::from(request.len_bytes));
+                        self.quota.wait_for_client(data).await?;
+                    }
+                    let parts = command::error_reply(&request, &refusal, &self.session);
+                    // Fails only if the writer has ended, which ends this connection.
+                    let _ = replies.send(Reply { parts, _share: share }).await;
+                }
+            }
+        }
+    }
+
+    /// Starts a checked request. If it must wait for its throttle, it does so without memory, and
+    /// lets the requests behind it go on. A write whose data cannot be parked makes them wait.
+    async fn start<R: AsyncRead + Unpin>(
+        &self,
+        request: Request,
+        slot: Slot,
+        reader: &mut R,
+        replies: &Sender<Reply>,
+    ) -> io::Result<()> {
+        let data_bytes = if request.command == code::WRITE { request.len_bytes } else { 0 };
+        let memory_bytes = command::memory_bytes(&request);
+        let mut hurry = self.hurry.clone();
+        let mut pending = self.settings.throttles.try_pass(&request);
+        if data_bytes == 0
+            && let Some(pending) = pending
+        {
+            let (quota, session) = (Arc::clone(&self.quota), Arc::clone(&self.session));
+            let admission = async move {
+                wait(pending, &request, &session, &mut hurry).await;
+                quota.share(slot, memory_bytes).await
+            };
+            self.spawn(request, Bytes::new(), admission, replies);
             return Ok(());
         }
-        let refusal = command::check(&request, session).err();
-        let memory_bytes = if refusal.is_some() { 0 } else { command::memory_bytes(&request) };
-        let share = quota.share(memory_bytes).await?;
-        let len_bytes = if request.command == code::WRITE { request.len_bytes } else { 0 };
-        if let Some(refusal) = refusal {
-            memory.wait_for_client(discard(reader, u64::from(len_bytes))).await?;
-            let parts = command::error_reply(&request, &refusal, session);
-            // Fails only if the writer has ended, which ends this connection.
-            let _ = replies.send(Reply { parts, _share: share }).await;
-            continue;
+        let parked = pending.as_ref().and_then(|_| self.quota.park(memory_bytes));
+        if parked.is_none()
+            && let Some(pending) = pending.take()
+        {
+            // The data stay in the socket meanwhile.
+            wait(pending, &request, &self.session, &mut hurry).await;
         }
-        let data = read_data(reader, len_bytes as usize, memory).await?;
-        let (session, replies) = (Arc::clone(session), replies.clone());
+        let share = self.quota.share(slot, memory_bytes).await?;
+        let data = read_data(reader, data_bytes as usize, &self.quota).await?;
+        let session = Arc::clone(&self.session);
+        let admission = async move {
+            if let Some(pending) = pending {
+                wait(pending, &request, &session, &mut hurry).await;
+            }
+            drop(parked);
+            Ok(share)
+        };
+        self.spawn(request, data, admission, replies);
+        Ok(())
+    }
+
+    /// Starts a task that runs a request and sends its reply.
+    fn spawn(
+        &self,
+        request: Request,
+        data: Bytes,
+        admission: impl Future<Output = io::Result<Share>> + Send + 'static,
+        replies: &Sender<Reply>,
+    ) {
+        let (session, quota, replies) = (Arc::clone(&self.session), Arc::clone(&self.quota), replies.clone());
+        let slow_request = self.settings.slow_request;
         tokio::spawn(async move {
-            let parts = run(&request, data, &session).await;
+            // Fails only if a semaphore is closed, and none ever is.
+            let Ok(share) = admission.await else { return };
+            let parts = run(&request, data, &session, &quota, slow_request).await;
             let _ = replies.send(Reply { parts, _share: share }).await;
         });
     }
@@ -124,36 +209,55 @@ async fn read_requests<R: AsyncRead + Unpin>(
 async fn read_data<R: AsyncRead + Unpin>(
     reader: &mut R,
     len_bytes: usize,
-    memory: &Memory,
+    quota: &Quota,
 ) -> io::Result<Bytes> {
     let mut data = BytesMut::with_capacity(len_bytes);
     while data.len() < len_bytes {
         let rest_bytes = len_bytes - data.len();
         let mut rest = (&mut data).limit(rest_bytes);
-        if memory.wait_for_client(reader.read_buf(&mut rest)).await? == 0 {
+        if quota.wait_for_client(reader.read_buf(&mut rest)).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }
     Ok(data.freeze())
 }
 
-/// Runs a request, and answers even if the image panics.
-async fn run(request: &Request, data: Bytes, session: &Session) -> Vec<Bytes> {
+/// Waits until a throttled request may pass.
+async fn wait(pending: Pending, request: &Request, session: &Session, hurry: &mut watch::Receiver<bool>) {
+    let stats = &session.export.stats;
+    let _waiting = Present::start(&stats.waiting);
+    let start = Instant::now();
+    pending.pass(hurry).await;
+    stats.throttled(request, start.elapsed());
+}
+
+/// Runs a request and measures it. Answers even if the image panics.
+async fn run(
+    request: &Request,
+    data: Bytes,
+    session: &Session,
+    quota: &Quota,
+    slow_request: Duration,
+) -> Vec<Bytes> {
+    let Export { name, stats, .. } = &*session.export;
+    let _in_flight = Present::start(&stats.in_flight);
+    let start = Instant::now();
+    let running = quota.run().await;
     let result = AssertUnwindSafe(command::run(request, data, session)).catch_unwind().await;
-    let refusal = match result {
-        Ok(Ok(parts)) => return parts,
-        Ok(Err(refusal)) => refusal,
-        Err(_) => command::panic_refusal(),
-    };
-    tracing::debug!(export = session.export.name, ?request, ?refusal, "a request failed");
-    command::error_reply(request, &refusal, session)
+    drop(running);
+    let result = result.unwrap_or_else(|_| Err(command::panic_refusal()));
+    stats.ended(name, request, start.elapsed(), result.is_ok(), slow_request);
+    result.unwrap_or_else(|refusal| {
+        tracing::debug!(export = name, ?request, ?refusal, "a request failed");
+        command::error_reply(request, &refusal, session)
+    })
 }
 
 /// Sends replies until all senders are gone.
 async fn write_replies<W: AsyncWrite + Unpin>(
     writer: &mut W,
     mut queue: Receiver<Reply>,
-    memory: &Memory,
+    quota: &Quota,
     mut stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let mut batch = BytesMut::new();
@@ -162,12 +266,12 @@ async fn write_replies<W: AsyncWrite + Unpin>(
             if part.len() <= COPY_BYTES_MAX {
                 batch.put(part);
             } else {
-                write_all(writer, &mut batch, memory, &mut stop).await?;
-                write_all(writer, &mut part, memory, &mut stop).await?;
+                write_all(writer, &mut batch, quota, &mut stop).await?;
+                write_all(writer, &mut part, quota, &mut stop).await?;
             }
         }
         if queue.is_empty() || batch.len() > BATCH_BYTES_MAX {
-            write_all(writer, &mut batch, memory, &mut stop).await?;
+            write_all(writer, &mut batch, quota, &mut stop).await?;
         }
     }
     Ok(())
@@ -178,7 +282,7 @@ async fn write_replies<W: AsyncWrite + Unpin>(
 async fn write_all<W: AsyncWrite + Unpin>(
     writer: &mut W,
     data: &mut impl Buf,
-    memory: &Memory,
+    quota: &Quota,
     stop: &mut watch::Receiver<bool>,
 ) -> io::Result<()> {
     while data.has_remaining() {
@@ -187,7 +291,7 @@ async fn write_all<W: AsyncWrite + Unpin>(
             tokio::time::sleep(STOP_LIMIT).await;
         };
         let sent_bytes = tokio::select! {
-            sent = memory.wait_for_client(writer.write_buf(data)) => sent?,
+            sent = quota.wait_for_client(writer.write_buf(data)) => sent?,
             () = late => return Err(io::ErrorKind::TimedOut.into()),
         };
         if sent_bytes == 0 {

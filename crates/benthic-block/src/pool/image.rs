@@ -4,9 +4,11 @@ use super::blocks::{self, BLOCKS_XATTR, Blocks};
 use super::header::{Header, Snapshot};
 use super::map::{self, Entry};
 use super::objects::ImageId;
+use super::request_limits;
 use super::writer::{Writer, note};
 use crate::contract::{Extent, ExtentKind, Image, ImageInfo, SnapshotInfo, Zeroes};
 use crate::geometry::Piece;
+use crate::limits::Limits;
 use async_trait::async_trait;
 use benthic_core::{Durability, Environment, Error, ErrorKind, Fetch, Pool, Result, Store};
 use bytes::{Bytes, BytesMut};
@@ -486,6 +488,10 @@ impl Image for PoolImage {
 
     async fn extents(&self, offset_bytes: u64, len_bytes: u64, since: Option<&str>) -> Result<Vec<Extent>> {
         self.extents_of(offset_bytes, len_bytes, since).await.map_err(|error| self.add_context(error))
+    }
+
+    async fn limits(&self) -> Result<Limits> {
+        request_limits::load(&*self.pool, self.id).await.map_err(|error| self.add_context(error))
     }
 
     async fn resize(&self, size_bytes: u64) -> Result<()> {

@@ -6,7 +6,7 @@
 //! one that lacks blocks lists those that it has ([`blocks`]).
 //!
 //! A write goes through [`write`], a read through [`image`]. [`writer`] is the right to write, and
-//! [`snapshots`] does what needs the image at rest.
+//! [`snapshots`] does what needs the image at rest. [`request_limits`] are beside the header.
 
 mod blocks;
 mod flatten;
@@ -15,6 +15,7 @@ mod image;
 mod map;
 mod objects;
 mod owner;
+mod request_limits;
 mod requests;
 mod snapshots;
 mod write;
@@ -24,6 +25,7 @@ mod zero;
 pub use writer::LEASE_MS;
 
 use crate::contract::{Change, CreateOptions, Image, Images, OpenMode};
+use crate::limits::Limits;
 use crate::names::{check_image_name, check_snapshot_name};
 use async_trait::async_trait;
 use benthic_core::codec::Wire;
@@ -400,6 +402,12 @@ impl Images for PoolImages {
             self.pool.write(&names_object()?, op).await.map(|_| ())
         };
         removed.await.map_err(|error: Error| error.with("image", self.address(name)))
+    }
+
+    async fn set_limits(&self, name: &str, limits: Limits) -> Result<()> {
+        let id = self.find(name).await?;
+        let stored = request_limits::store(&*self.pool, id, limits).await;
+        stored.map_err(|error| error.with("image", self.address(name)))
     }
 }
 

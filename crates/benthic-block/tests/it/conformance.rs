@@ -1,7 +1,9 @@
 //! The contract of images. Every implementation runs all cases.
 
 use crate::geometries::{KIB, small, striped};
-use benthic_block::{Change, CreateOptions, Extent, ExtentKind, Geometry, Image, Images, OpenMode, Zeroes};
+use benthic_block::{
+    Change, CreateOptions, Extent, ExtentKind, Geometry, Image, Images, Limits, OpenMode, Zeroes,
+};
 use benthic_core::{Durability, ErrorKind, Result};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -31,6 +33,8 @@ macro_rules! conformance {
             many_requests_run_at_once
             a_closed_image_refuses_requests
             an_open_image_is_changed_by_its_writer
+            limits_are_kept_with_the_image
+            impossible_limits_are_refused
         }
     };
     ($with:path => $($case:ident)*) => {
@@ -523,4 +527,53 @@ pub async fn a_flattened_clone_does_not_need_its_parent(images: Arc<dyn Images>)
         holds(&*child, 450 * KIB, 4, 10).await;
         child.close().await.unwrap();
     }
+}
+
+pub async fn limits_are_kept_with_the_image(images: Arc<dyn Images>) {
+    let image = create(&*images, "i", 100 * KIB).await;
+    let none = Limits::default();
+    assert_eq!(image.limits().await.unwrap(), none);
+    let some =
+        Limits { read_ops_per_s: Some(100), write_bytes_per_s: Some(5 << 20), burst_s: Some(3), ..none };
+    // The image is open for writing, and shows the change.
+    images.set_limits("i", some).await.unwrap();
+    assert_eq!(image.limits().await.unwrap(), some);
+    write(&*image, 0, 1, 100 * KIB).await;
+    image.create_snapshot("s").await.unwrap();
+    images.clone_snapshot("i", "s", "clone").await.unwrap();
+    assert_eq!(limits(&*images, "clone", None).await, none);
+    assert_eq!(limits(&*images, "i", Some("s")).await, some);
+    image.resize(200 * KIB).await.unwrap();
+    image.close().await.unwrap();
+    images.rename("i", "j").await.unwrap();
+    open(&*images, "j").await.close().await.unwrap();
+    assert_eq!(limits(&*images, "j", None).await, some);
+    let other = Limits { write_ops_per_s: Some(1), read_bytes_per_s: Some(1), ..none };
+    for new in [other, none] {
+        images.set_limits("j", new).await.unwrap();
+        assert_eq!(limits(&*images, "j", None).await, new);
+    }
+    assert_eq!(kind(images.set_limits("i", some).await), Some(ErrorKind::NotFound));
+    holds(&*open(&*images, "j").await, 0, 1, 100 * KIB).await;
+}
+
+async fn limits(images: &dyn Images, name: &str, snapshot: Option<&str>) -> Limits {
+    let image = images.open(name, snapshot, OpenMode::ReadOnly).await.unwrap();
+    let limits = image.limits().await.unwrap();
+    image.close().await.unwrap();
+    limits
+}
+
+pub async fn impossible_limits_are_refused(images: Arc<dyn Images>) {
+    images.create("i", small(1_000)).await.unwrap();
+    let none = Limits::default();
+    for limits in [
+        Limits { read_ops_per_s: Some(0), ..none },
+        Limits { write_bytes_per_s: Some(u64::MAX), ..none },
+        Limits { burst_s: Some(0), ..none },
+        Limits { burst_s: Some(3_601), ..none },
+    ] {
+        assert_eq!(kind(images.set_limits("i", limits).await), Some(ErrorKind::InvalidArgument));
+    }
+    assert_eq!(limits(&*images, "i", None).await, none);
 }

@@ -4,14 +4,17 @@
 
 mod conformance;
 mod damage;
+mod fairness;
 mod fencing;
 mod geometries;
+mod metrics;
 mod model;
 mod nbd;
 mod nbd_tools;
 mod power;
 mod ram;
 mod support;
+mod throttles;
 
 use geometries::{KIB, small, striped};
 

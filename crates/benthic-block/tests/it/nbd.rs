@@ -1,9 +1,9 @@
 //! The NBD server, tested with a client that sends raw bytes.
 
 use crate::ram::Ram;
-use crate::support::{Client, NAME, Server, image, info_data, meta_data, request_bytes};
+use crate::support::{Client, NAME, Server, export, image, info_data, meta_data, request_bytes};
 use benthic_block::Image;
-use benthic_block::nbd::{Address, Export, Listener};
+use benthic_block::nbd::{Address, Exports, Listener, Options, serve};
 use benthic_core::ErrorKind;
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -305,8 +305,8 @@ fn block_status_has_the_negotiated_contexts() {
 
 #[test]
 fn contexts_of_another_export_do_not_count() {
-    let export = |name: &str| Export { name: name.to_owned(), description: String::new(), image: image(MIB) };
-    let server = Server::start_with(vec![export("pool/other"), export(NAME)]);
+    let exports = vec![export("pool/other", image(MIB)), export(NAME, image(MIB))];
+    let server = Server::start_with(exports, Options::default());
     let mut client = Client::connect(&server);
     client.option(8, b"");
     assert_eq!(client.option(7, &info_data("", &[])).last().unwrap().0, ERR_UNKNOWN);
@@ -319,7 +319,7 @@ fn contexts_of_another_export_do_not_count() {
 
 #[test]
 fn a_disconnect_completes_the_requests_in_flight() {
-    let ram = Arc::new(Ram { writes: tokio::sync::Semaphore::new(0), ..Ram::new(MIB) });
+    let ram = Arc::new(Ram::holding(MIB));
     let server = Server::start(Arc::clone(&ram) as Arc<dyn Image>);
     let mut client = Client::go(&server, false);
     client.write(0, 1, 0, b"abc");
@@ -343,7 +343,7 @@ fn a_disconnect_completes_the_requests_in_flight() {
 
 #[test]
 fn a_stop_completes_the_accepted_requests() {
-    let ram = Arc::new(Ram { writes: tokio::sync::Semaphore::new(0), ..Ram::new(MIB) });
+    let ram = Arc::new(Ram::holding(MIB));
     let mut server = Server::start(Arc::clone(&ram) as Arc<dyn Image>);
     let mut client = Client::go(&server, false);
     let idle = Client::go(&server, true);
@@ -368,7 +368,7 @@ fn a_stop_completes_the_accepted_requests() {
 /// The client is gone and cannot get a reply, but the write is complete before the flush.
 #[test]
 fn a_stop_waits_for_writes_of_lost_clients() {
-    let ram = Arc::new(Ram { writes: tokio::sync::Semaphore::new(0), ..Ram::new(64 * MIB) });
+    let ram = Arc::new(Ram::holding(64 * MIB));
     let mut server = Server::start(Arc::clone(&ram) as Arc<dyn Image>);
     let mut client = Client::go(&server, false);
     client.write(0, 1, 0, b"abc");
@@ -387,7 +387,7 @@ fn a_stop_waits_for_writes_of_lost_clients() {
 /// A slow image, unlike a slow client, may delay the stop.
 #[test]
 fn a_stop_sends_late_replies() {
-    let ram = Arc::new(Ram { writes: tokio::sync::Semaphore::new(0), ..Ram::new(MIB) });
+    let ram = Arc::new(Ram::holding(MIB));
     let mut server = Server::start(Arc::clone(&ram) as Arc<dyn Image>);
     let mut client = Client::go(&server, false);
     client.write(0, 1, 0, b"abc");
@@ -533,10 +533,9 @@ fn tcp_clients_are_served() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let listener = runtime.block_on(Listener::bind(Address::Tcp(([127, 0, 0, 1], 0).into()))).unwrap();
     let Address::Tcp(address) = *listener.address() else { panic!() };
-    let export = Export { name: NAME.to_owned(), description: String::new(), image: image(MIB) };
+    let exports = Exports::new(vec![export(NAME, image(MIB))]);
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let served =
-        runtime.spawn(benthic_block::nbd::serve(listener, vec![export], async { drop(stopped.await) }));
+    let served = runtime.spawn(serve(listener, exports, Options::default(), async { drop(stopped.await) }));
     let mut greeting = [0; 16];
     std::net::TcpStream::connect(address).unwrap().read_exact(&mut greeting).unwrap();
     assert_eq!(greeting, *b"NBDMAGICIHAVEOPT");

@@ -1,7 +1,7 @@
 //! An image in memory.
 
 use async_trait::async_trait;
-use benthic_block::{Extent, ExtentKind, Geometry, Image, ImageInfo, SnapshotInfo, Zeroes};
+use benthic_block::{Extent, ExtentKind, Geometry, Image, ImageInfo, Limits, SnapshotInfo, Zeroes};
 use benthic_core::{Durability, Error, ErrorKind, Result};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -18,8 +18,8 @@ pub struct Ram {
     pub size_bytes: u64,
     pub read_only: bool,
     /// Every write takes one permit, so that a test can hold writes back.
-    pub writes: Semaphore,
-    pub started_writes: AtomicUsize,
+    pub writes: Arc<Semaphore>,
+    pub started_writes: Arc<AtomicUsize>,
     pub flushes: AtomicUsize,
     pub durable_writes: AtomicUsize,
     /// The error of every write.
@@ -33,14 +33,19 @@ impl Ram {
         Ram {
             size_bytes,
             read_only: false,
-            writes: Semaphore::new(Semaphore::MAX_PERMITS),
-            started_writes: AtomicUsize::new(0),
+            writes: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
+            started_writes: Arc::default(),
             flushes: AtomicUsize::new(0),
             durable_writes: AtomicUsize::new(0),
             error: Mutex::new(None),
             blocks: Mutex::default(),
             snapshots: Mutex::default(),
         }
+    }
+
+    /// An image whose writes wait until the test adds permits.
+    pub fn holding(size_bytes: u64) -> Ram {
+        Ram { writes: Arc::new(Semaphore::new(0)), ..Ram::new(size_bytes) }
     }
 
     fn check(&self, offset_bytes: u64, len_bytes: u64) -> Result<()> {
@@ -180,6 +185,10 @@ impl Image for Ram {
             }
         }
         Ok(extents)
+    }
+
+    async fn limits(&self) -> Result<Limits> {
+        Ok(Limits::default())
     }
 
     async fn resize(&self, _size_bytes: u64) -> Result<()> {

@@ -1,7 +1,7 @@
 //! A server in a thread, and a client that sends raw bytes.
 
 use benthic_block::Image;
-use benthic_block::nbd::{Address, Export, Listener, serve};
+use benthic_block::nbd::{Address, Export, Exports, Listener, Metrics, Options, serve};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -18,23 +18,25 @@ pub fn image(size_bytes: u64) -> Arc<dyn Image> {
     crate::memory_image(size_bytes)
 }
 
+pub fn export(name: &str, image: Arc<dyn Image>) -> Export {
+    Export::new(name.to_owned(), "a test image".to_owned(), image)
+}
+
 pub struct Server {
     pub dir: TempDir,
+    pub metrics: Metrics,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<benthic_core::Result<()>>>,
 }
 
 impl Server {
     pub fn start(image: Arc<dyn Image>) -> Server {
-        let export = |name: &str, image| Export {
-            name: name.to_owned(),
-            description: "a test image".to_owned(),
-            image,
-        };
-        Server::start_with(vec![export(NAME, image)])
+        Server::start_with(vec![export(NAME, image)], Options::default())
     }
 
-    pub fn start_with(exports: Vec<Export>) -> Server {
+    pub fn start_with(exports: Vec<Export>, options: Options) -> Server {
+        let exports = Exports::new(exports);
+        let metrics = exports.metrics();
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("nbd");
         let (stop, stopped) = oneshot::channel();
@@ -45,11 +47,11 @@ impl Server {
             runtime.block_on(async {
                 let listener = Listener::bind(Address::Unix(path)).await.unwrap();
                 ready.send(()).unwrap();
-                serve(listener, exports, async { drop(stopped.await) }).await
+                serve(listener, exports, options, async { drop(stopped.await) }).await
             })
         });
         is_ready.recv().unwrap();
-        Server { dir, stop: Some(stop), thread: Some(thread) }
+        Server { dir, metrics, stop: Some(stop), thread: Some(thread) }
     }
 
     pub fn path(&self) -> PathBuf {
@@ -98,9 +100,18 @@ impl Client {
         if structured {
             assert_eq!(client.option(8, b""), [(1, vec![])]);
         }
-        let replies = client.option(7, &info_data(NAME, &[]));
+        client.start(NAME)
+    }
+
+    /// Connects to an export, without structured replies.
+    pub fn go_to(server: &Server, export: &str) -> Client {
+        Client::connect(server).start(export)
+    }
+
+    fn start(mut self, export: &str) -> Client {
+        let replies = self.option(7, &info_data(export, &[]));
         assert_eq!(replies.last().unwrap().0, 1);
-        client
+        self
     }
 
     pub fn bytes<const N: usize>(&mut self) -> [u8; N] {

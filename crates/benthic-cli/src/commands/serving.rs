@@ -1,5 +1,5 @@
-//! A small HTTP server for commands that poll a cluster periodically. It serves one request per
-//! connection, accepts only GET and HEAD, and limits connections, time and header size.
+//! A small HTTP server for commands that show a state. It serves one request per connection, accepts
+//! only GET and HEAD, and limits connections, time and header size.
 
 use benthic_core::{Action, Clock, Error, Result, SystemClock};
 use bytes::Bytes;
@@ -42,7 +42,7 @@ pub fn line(status: StatusCode, text: &'static str) -> Answer {
 /// Listens on an address and returns the actual one. Port 0 selects a free port.
 pub async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
     let listener = TcpListener::bind(address).await.map_err(|error| {
-        Error::io(Action::Admin, "cannot listen on this address; choose another with --listen", error)
+        Error::io(Action::Admin, "cannot listen on this address; choose another", error)
             .with("address", address)
     })?;
     let address = listener

@@ -5,7 +5,8 @@ use crate::nbd::{Server, python, tool};
 use crate::support::{Home, pattern, printed};
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -150,6 +151,12 @@ fn bad_requests_are_refused() {
         ("invalid_argument", &["image", "rename", "p/i", "q/i"]),
         ("not_found", &["image", "snap", "rollback", "p/i@none", "--yes", "i"]),
         ("not_found", &["image", "serve", "p/none"]),
+        ("not_found", &["image", "limit", "p/none"]),
+        ("invalid_argument", &["image", "limit", "p/i@s"]),
+        ("invalid_argument", &["image", "limit", "p/i", "--iops", "0"]),
+        ("invalid_argument", &["image", "limit", "p/i", "--bytes-per-s", "100TiB"]),
+        ("invalid_argument", &["image", "limit", "p/i", "--iops", "5", "--read-iops", "5"]),
+        ("invalid_argument", &["image", "serve", "p/i", "--client-iops", "0"]),
     ] {
         // A malformed address is an error of the command line.
         let run = home.run(&[&["--json"], args].concat());
@@ -364,4 +371,89 @@ fn an_image_is_measured_and_overwritten_only_on_purpose() {
     home.fails_with("invalid_argument", &["image", "bench", "p/i", "--rw", "read", "--bs", "2MiB"]);
     // The image was closed.
     home.ok(&["image", "rm", "p/i", "--yes", "i"]);
+}
+
+/// Reads a number of sectors one after another, and prints how many seconds that took.
+const SECTOR_READER: &str = "import sys, time, nbd\nh = nbd.NBD()\nh.connect_uri(sys.argv[1])\n\
+    print('connected', flush=True)\nstart = time.monotonic()\n\
+    for n in range(int(sys.argv[2])):\n  h.pread(512, n * 512)\nprint(time.monotonic() - start)\n";
+
+#[test]
+fn limits_hold_and_change_while_the_image_is_served() {
+    let home = Home::with_pool();
+    home.ok(&["image", "create", "p/i", "--size", "4MiB"]);
+    assert_eq!(home.ok(&["image", "limit", "p/i"]), "image p/i\nno limits\n");
+    home.ok(&["image", "limit", "p/i", "--iops", "20", "--write-bytes-per-s", "1MiB"]);
+    let server = Server::start(&home, &["p/i"]);
+    let seconds = |count: &str| {
+        let run = python(SECTOR_READER, &[&server.uri("p/i"), count]).output().unwrap();
+        printed(&run, &["reader"]).lines().last().unwrap().parse::<f64>().unwrap()
+    };
+    let took = seconds("50");
+    assert!(took > 1.0, "50 reads at 20 a second, 20 of them at once, took {took} s");
+
+    // So many reads would take minutes.
+    let mut reader = python(SECTOR_READER, &[&server.uri("p/i"), "5000"]);
+    let mut reader = reader.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(reader.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "connected");
+    let changed = &home.json(&["image", "limit", "p/i", "--read-iops", "none", "--burst", "3"])[0];
+    let limits = json!({
+        "image": "p/i", "read_ops_per_s": null, "read_bytes_per_s": null, "write_ops_per_s": 20,
+        "write_bytes_per_s": MIB, "burst_s": 3,
+    });
+    assert_eq!(*changed, limits);
+    let took: f64 = lines.next().unwrap().unwrap().parse().unwrap();
+    assert!(took < 100.0, "the new limit has no effect: {took} s");
+    assert!(reader.wait().unwrap().success());
+    let shown = home.ok(&["image", "info", "p/i"]);
+    assert!(shown.contains("\nlimit of writes 20 operations/s, 1.0 MiB/s\nburst of 3 s\n"), "{shown}");
+    server.stop();
+    assert_eq!(home.json(&["image", "info", "p/i"])[0]["limits"]["write_ops_per_s"], json!(20));
+    assert_eq!(home.ok(&["image", "limit", "p/i", "--none"]), "image p/i\nno limits\n");
+
+    let server = Server::start(&home, &["--client-iops", "20", "p/i"]);
+    let run = python(SECTOR_READER, &[&server.uri("p/i"), "50"]).output().unwrap();
+    let took: f64 = printed(&run, &["reader"]).lines().last().unwrap().parse().unwrap();
+    assert!(took > 1.0, "{took}");
+    server.stop();
+}
+
+/// Sends a request for a path, and returns the answer with its header.
+fn http_get(url: &str, path: &str) -> String {
+    let address = url.strip_prefix("http://").unwrap().strip_suffix("/metrics").unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn metrics_show_the_requests_of_an_image() {
+    let home = Home::with_pool();
+    home.ok(&["image", "create", "p/i", "--size", "4MiB"]);
+    home.ok(&["image", "limit", "p/i", "--read-bytes-per-s", "1GiB"]);
+    let server = Server::start(&home, &["--metrics", "127.0.0.1:0", "--slow-ms", "60000", "p/i"]);
+    let line: Value = serde_json::from_str(&server.line()).unwrap();
+    let url = line["metrics_url"].as_str().unwrap();
+    printed(&python(SECTOR_READER, &[&server.uri("p/i"), "50"]).output().unwrap(), &["reader"]);
+    let metrics = http_get(url, "/metrics");
+    assert!(metrics.starts_with("HTTP/1.1 200 OK\r\n"), "{metrics}");
+    for sample in [
+        "benthic_image_request_seconds_count{image=\"p/i\",kind=\"read\"} 50",
+        "benthic_image_bytes_total{image=\"p/i\",kind=\"read\"} 25600",
+        "benthic_image_slow_requests_total{image=\"p/i\",kind=\"read\"} 0",
+        "benthic_image_limit_bytes_per_second{image=\"p/i\",kind=\"read\"} 1073741824",
+    ] {
+        assert!(metrics.lines().any(|line| line == sample), "{sample} is not in {metrics}");
+    }
+    assert!(http_get(url, "/").starts_with("HTTP/1.1 404 "));
+    server.stop();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let _listener = std::net::TcpListener::bind(taken).unwrap();
+    let taken = ["image", "serve", "p/i", "--listen", "unix:x.sock", "--metrics", &taken.to_string()];
+    let refused = home.run(&taken);
+    assert!(!refused.status.success());
+    assert!(String::from_utf8(refused.stderr).unwrap().contains("cannot listen on this address"));
 }

@@ -40,6 +40,11 @@ impl Server {
         format!("nbd+unix:///{image}?socket={}", self.socket)
     }
 
+    /// The next line that the server prints.
+    pub fn line(&self) -> String {
+        self.running.stdout.recv().unwrap()
+    }
+
     pub fn pid(&self) -> u32 {
         self.running.pid()
     }

@@ -153,18 +153,23 @@ impl RbdImage {
         Ok(features)
     }
 
+    /// The identifier in the names of the image's objects.
+    pub fn id(&self) -> ErrnoResult<CString> {
+        let mut id = [0_u8; 256];
+        // SAFETY: the image is live and the buffer has the stated length.
+        check(unsafe { (self.pool.api.get_id)(self.handle, id.as_mut_ptr().cast(), id.len()) })?;
+        CStr::from_bytes_until_nul(&id).map(CStr::to_owned).map_err(|_| errno::EBADMSG)
+    }
+
     /// How many clones a snapshot has.
     pub fn count_clones(&self, snapshot: &CStr) -> ErrnoResult<usize> {
         let api = self.pool.api;
-        let mut id = [0_u8; 256];
+        let id = self.id()?;
         let mut handle = null_mut();
-        // SAFETY: the image and the context are live, the buffer has the stated length, and librbd
-        // ends the identifier with NUL.
-        unsafe {
-            let start = id.as_mut_ptr().cast();
-            check((api.get_id)(self.handle, start, id.len()))?;
-            check((api.open_by_id_read_only)(self.pool.handle(), start, &mut handle, snapshot.as_ptr()))?;
-        }
+        // SAFETY: the context is live, the strings end in NUL, and the out pointer is valid.
+        check(unsafe {
+            (api.open_by_id_read_only)(self.pool.handle(), id.as_ptr(), &mut handle, snapshot.as_ptr())
+        })?;
         let at_snapshot = RbdImage { pool: Arc::clone(&self.pool), handle, watch: None };
         // SAFETY: null pointers, numbers and false are valid values.
         let empty = || unsafe { zeroed::<LinkedImageSpec>() };
@@ -281,6 +286,22 @@ impl RbdImage {
             )
         })?;
         Ok(found)
+    }
+
+    /// A value of the image's metadata, of at most 4 KiB.
+    pub fn metadata(&self, key: &CStr) -> ErrnoResult<Option<String>> {
+        let mut value = vec![0_u8; 4096];
+        let mut len = value.len();
+        // SAFETY: the image is live, the key ends in NUL, and the buffer has the stated length.
+        let found = unsafe {
+            (self.pool.api.metadata_get)(self.handle, key.as_ptr(), value.as_mut_ptr().cast(), &mut len)
+        };
+        match check(found) {
+            Err(errno::ENOENT) => return Ok(None),
+            found => found?,
+        }
+        let text = CStr::from_bytes_until_nul(&value).map_err(|_| errno::EBADMSG)?;
+        Ok(Some(text.to_string_lossy().into_owned()))
     }
 
     /// Takes the exclusive lock, and keeps it until the image is closed. Breaks the lock of a client

@@ -141,6 +141,7 @@ functions! {
     fn resize(Handle, u64) -> c_int;
     fn flatten(Handle) -> c_int;
     fn diff_iterate2(Handle, *const c_char, u64, u64, u8, u8, DiffCallback, *mut c_void) -> c_int;
+    fn metadata_get(Handle, *const c_char, *mut c_char, *mut usize) -> c_int;
     fn lock_acquire(Handle, c_int) -> c_int;
     fn lock_get_owners(Handle, *mut c_int, *mut *mut c_char, *mut usize) -> c_int;
     fn lock_get_owners_cleanup(*mut *mut c_char, usize);

@@ -2,7 +2,7 @@
 
 use crate::geometries::{KIB, small, striped};
 use crate::support::with_pool;
-use benthic_block::{Change, OpenMode};
+use benthic_block::{Change, Limits, OpenMode};
 use benthic_core::{Durability, ErrorKind};
 
 #[test]
@@ -15,6 +15,10 @@ fn rbd_shows_what_benthic_creates() {
             image.create_snapshot("s").await.unwrap();
             image.close().await.unwrap();
         }
+        let limits = Limits { read_ops_per_s: Some(500), burst_s: Some(3), ..Limits::default() };
+        pool.images.set_limits("plain", limits).await.unwrap();
+        let metadata = pool.rbd(&["image-meta", "get", "plain", "benthic.limits"]);
+        assert_eq!(metadata, "read_ops_per_s=500 burst_s=3\n");
         pool.images.clone_snapshot("plain", "s", "clone").await.unwrap();
         assert_eq!(pool.rbd(&["ls"]), "clone\nplain\nstriped\n");
         let info = pool.rbd(&["info", "striped"]);

@@ -2,6 +2,7 @@
 
 mod bench;
 mod diff;
+mod limit;
 mod open;
 mod serve;
 mod snap;
@@ -34,7 +35,7 @@ pub enum ImageCommand {
         /// The pool
         pool: String,
     },
-    /// Describe an image: size, geometry, parent, snapshots, and who writes to it
+    /// Describe an image: size, geometry, parent, limits, snapshots, and who writes to it
     #[command(after_help = "Example:\n  benthic image info vms/root")]
     Info {
         /// POOL/IMAGE or POOL/IMAGE@SNAPSHOT
@@ -88,6 +89,8 @@ pub enum ImageCommand {
     ExportDiff(diff::ExportDiffArgs),
     /// Apply changes between two snapshots to another image
     ImportDiff(diff::ImportDiffArgs),
+    /// Show or change the limits of an image: requests and bytes per second
+    Limit(limit::LimitArgs),
     /// Serve images with the NBD protocol
     Serve(serve::ServeArgs),
     /// Measure the reads and writes of an image
@@ -177,6 +180,7 @@ pub async fn run(command: ImageCommand, session: &Session) -> Outcome {
         ImageCommand::Export(args) => transfer::export(args, session).await,
         ImageCommand::ExportDiff(args) => diff::export(args, session).await,
         ImageCommand::ImportDiff(args) => diff::import(args, session).await,
+        ImageCommand::Limit(args) => limit::run(args, session).await,
         ImageCommand::Serve(args) => serve::run(args, session).await,
         ImageCommand::Bench(args) => bench::run(args, session).await,
     }
@@ -259,6 +263,7 @@ async fn info(address: &ImageAddress, session: &Session) -> Outcome {
     let image = images.open(&address.image, address.snapshot.as_deref(), OpenMode::ReadOnly).await?;
     let (info, snapshots) = (image.info(), image.snapshots().await?);
     let writer = images.writer(&address.image).await?;
+    let limits = image.limits().await?;
     let mut text = format!("image {}\nsize {}\n", info.address, units::size(info.size_bytes));
     text += &format!("objects of {}", units::size(info.geometry.object_bytes));
     if info.geometry.stripe_count > 1 {
@@ -274,6 +279,9 @@ async fn info(address: &ImageAddress, session: &Session) -> Outcome {
     if let Some(writer) = &writer {
         text += &format!("\nopen for writing by {writer}");
     }
+    if let Some(limits) = limit::text(&limits) {
+        text += &format!("\n{limits}");
+    }
     for snapshot in &snapshots {
         let taken = units::utc(snapshot.created_unix_ms.saturating_mul(1_000_000));
         text += &format!("\nsnapshot {} of {taken}, {}", snapshot.name, units::size(snapshot.size_bytes));
@@ -281,6 +289,7 @@ async fn info(address: &ImageAddress, session: &Session) -> Outcome {
     session.out.result(text, || {
         let mut value = describe(&*image);
         value["writer"] = json!(writer);
+        value["limits"] = limit::describe(&limits);
         value["snapshots"] = snapshots.iter().map(snap::describe).collect();
         value
     })

@@ -1,17 +1,23 @@
 //! `benthic image serve`: the NBD server.
 
+use super::limit::ClientLimitArgs;
 use super::open::images;
-use benthic_block::nbd::{self, Address, Export, Listener};
+use crate::commands::serving::{self, Answer};
+use benthic_block::nbd::{self, Address, Export, Exports, Listener, Metrics, Options};
 use benthic_block::{Image, ImageAddress, OpenMode};
+use benthic_ceph::health::metrics::CONTENT_TYPE;
 use benthic_core::names::{check_pool_name, shell_word};
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::{interrupt, units};
 use clap::Args;
+use hyper::StatusCode;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
 
 #[derive(Args)]
 #[command(
@@ -20,9 +26,11 @@ use std::sync::Arc;
     ask the server. Ctrl-C completes the requests that the server has read, and then ends it.\n\n\
     NBD without TLS has no passwords: whoever reaches the address reads and writes the images. Prefer a Unix socket in a \
     directory that only its users can enter.\n\n\
+    --metrics serves latencies, errors, limits and clients of each image over plain HTTP, which has no passwords either.\n\n\
     Examples:\n  benthic image serve --listen unix:/run/vms/nbd.sock vms/root\n  \
     qemu-system-x86_64 -drive format=raw,file=nbd:unix:/run/vms/nbd.sock:exportname=vms/root …\n  \
-    benthic image serve --read-only vms/template@v1"
+    benthic image serve --read-only vms/template@v1\n  \
+    benthic image serve --metrics 127.0.0.1:9129 vms"
 )]
 pub struct ServeArgs {
     /// POOL for all its images, POOL/IMAGE, or POOL/IMAGE@SNAPSHOT, which is read-only
@@ -37,6 +45,14 @@ pub struct ServeArgs {
     /// Take images from the program that has them open; its later writes fail
     #[arg(long, conflicts_with = "read_only")]
     take_over: bool,
+    #[command(flatten)]
+    client_limits: ClientLimitArgs,
+    /// Serve metrics for Prometheus on this address, at /metrics; port 0 selects a free port
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics: Option<SocketAddr>,
+    /// Log and count requests that take as many milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
+    slow_ms: u64,
 }
 
 fn parse_listen(text: &str) -> Result<Address, String> {
@@ -50,13 +66,21 @@ fn parse_listen(text: &str) -> Result<Address, String> {
 }
 
 pub async fn run(args: ServeArgs, session: &Session) -> Outcome {
+    let options = Options {
+        client_limits: args.client_limits.limits()?,
+        slow_request: Duration::from_millis(args.slow_ms),
+    };
     let addresses = find(&args.what, session).await?;
     // A taken address shows before any image is opened.
     let listener = Listener::bind(args.listen.clone()).await?;
+    let metrics = match args.metrics {
+        Some(address) => Some(serving::listen(address).await?),
+        None => None,
+    };
     let mut opened = Vec::new();
     let served = match open_all(&args, &addresses, session, &mut opened).await {
         Err(error) => Err(error.into()),
-        Ok(()) => serve(listener, &opened, session).await,
+        Ok(()) => serve(listener, metrics, &opened, options, session).await,
     };
     let mut closed = Ok(());
     for (_, image) in &opened {
@@ -109,26 +133,45 @@ async fn open_all(
     Ok(())
 }
 
-async fn serve(listener: Listener, opened: &[(String, Arc<dyn Image>)], session: &Session) -> Outcome {
-    let exports = opened
-        .iter()
-        .map(|(name, image)| {
-            let info = image.info();
-            let access = if info.read_only { "read-only" } else { "read and write" };
-            let description = format!("{}, {access}", units::size(info.size_bytes));
-            Export { name: name.clone(), description, image: Arc::clone(image) }
-        })
-        .collect::<Vec<_>>();
-    for Export { name, description, .. } in &exports {
+async fn serve(
+    listener: Listener,
+    metrics: Option<(TcpListener, SocketAddr)>,
+    opened: &[(String, Arc<dyn Image>)],
+    options: Options,
+    session: &Session,
+) -> Outcome {
+    let mut exports = Vec::new();
+    for (name, image) in opened {
+        let info = image.info();
+        let access = if info.read_only { "read-only" } else { "read and write" };
+        let description = format!("{}, {access}", units::size(info.size_bytes));
         let uri = uri(listener.address(), name);
         session.out.result(
             format_args!("serving {name} ({description}) as {}", shell_word(&uri)),
             || json!({ "image": name, "uri": uri }),
         )?;
+        exports.push(Export::new(name.clone(), description, Arc::clone(image)));
+    }
+    let exports = Exports::new(exports);
+    if let Some((listener, address)) = metrics {
+        let url = format!("http://{address}/metrics");
+        session.out.result(format_args!("serving metrics as {url}"), || json!({ "metrics_url": url }))?;
+        let metrics = exports.metrics();
+        tokio::spawn(serving::serve(listener, move |request| {
+            serving::answer_reads(request, || answer(&metrics, request.uri().path()))
+        }));
     }
     session.out.flush()?;
-    nbd::serve(listener, exports, interrupt::wait()).await?;
+    nbd::serve(listener, exports, options, interrupt::wait()).await?;
     Ok(())
+}
+
+/// The answer to a request of Prometheus.
+fn answer(metrics: &Metrics, path: &str) -> Answer {
+    match path {
+        "/metrics" => serving::answer(StatusCode::OK, CONTENT_TYPE, metrics.text()),
+        _ => serving::line(StatusCode::NOT_FOUND, "this server has only /metrics\n"),
+    }
 }
 
 /// The address of an export by the NBD URI specification.

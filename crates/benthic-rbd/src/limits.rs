@@ -1,0 +1,104 @@
+//! The limits of an image's requests, in a value of the image's metadata.
+//!
+//! The value is text, such as `read_ops_per_s=500 burst_s=3`, so that `rbd image-meta list` shows it.
+
+use benthic_block::Limits;
+use benthic_core::{ClassCall, Error, ErrorKind, Result};
+use std::ffi::CStr;
+
+pub const KEY: &CStr = c"benthic.limits";
+
+/// The call of RBD's class that stores limits in an image's header. Without limits, it removes what
+/// is stored, and fails with `NotFound` if there is nothing.
+pub fn store(limits: &Limits) -> ClassCall {
+    let mut input = Vec::new();
+    let mut put = |bytes: &[u8]| {
+        input.extend((bytes.len() as u32).to_le_bytes());
+        input.extend(bytes);
+    };
+    if *limits == Limits::default() {
+        put(KEY.to_bytes());
+        return ClassCall::new("rbd", "metadata_remove", input);
+    }
+    put(KEY.to_bytes());
+    put(encode(limits).as_bytes());
+    // The method stores any number of values; the count comes first.
+    ClassCall::new("rbd", "metadata_set", [&1_u32.to_le_bytes()[..], &input].concat())
+}
+
+/// The stored text; empty for no limits.
+fn encode(limits: &Limits) -> String {
+    let given = fields(*limits).into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value?)));
+    given.collect::<Vec<_>>().join(" ")
+}
+
+/// Decodes and checks a stored text.
+///
+/// # Errors
+/// `Corrupt`.
+pub fn decode(text: &str) -> Result<Limits> {
+    let damaged = || {
+        let message = "the image's limits are damaged, or a newer program wrote them; set them again";
+        Error::new(ErrorKind::Corrupt, message).with("limits", text.escape_debug())
+    };
+    let mut limits = Limits::default();
+    for word in text.split_whitespace() {
+        let (name, value) = word.split_once('=').ok_or_else(damaged)?;
+        let field = match name {
+            "read_ops_per_s" => &mut limits.read_ops_per_s,
+            "read_bytes_per_s" => &mut limits.read_bytes_per_s,
+            "write_ops_per_s" => &mut limits.write_ops_per_s,
+            "write_bytes_per_s" => &mut limits.write_bytes_per_s,
+            "burst_s" => &mut limits.burst_s,
+            _ => return Err(damaged()),
+        };
+        if field.replace(value.parse().map_err(|_| damaged())?).is_some() {
+            return Err(damaged());
+        }
+    }
+    limits.check().map_err(|_| damaged())?;
+    Ok(limits)
+}
+
+fn fields(limits: Limits) -> [(&'static str, Option<u64>); 5] {
+    [
+        ("read_ops_per_s", limits.read_ops_per_s),
+        ("read_bytes_per_s", limits.read_bytes_per_s),
+        ("write_ops_per_s", limits.write_ops_per_s),
+        ("write_bytes_per_s", limits.write_bytes_per_s),
+        ("burst_s", limits.burst_s),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{decode, encode};
+    use benthic_block::Limits;
+    use benthic_core::ErrorKind;
+
+    #[test]
+    fn limits_are_stored_as_text() {
+        let some = Limits { read_ops_per_s: Some(500), burst_s: Some(3), ..Limits::default() };
+        assert_eq!(encode(&some), "read_ops_per_s=500 burst_s=3");
+        let all = Limits {
+            read_ops_per_s: Some(1),
+            read_bytes_per_s: Some(2),
+            write_ops_per_s: Some(3),
+            write_bytes_per_s: Some(4),
+            burst_s: Some(5),
+        };
+        for limits in [Limits::default(), some, all] {
+            assert_eq!(decode(&encode(&limits)).unwrap(), limits);
+        }
+    }
+
+    #[test]
+    fn damaged_text_is_refused() {
+        let long = format!("burst_s={}", u64::MAX);
+        for text in
+            ["x", "x=1", "burst_s", "burst_s=", "burst_s=-1", "burst_s=0", "burst_s=1 burst_s=1", &long]
+        {
+            assert_eq!(decode(text).unwrap_err().kind(), ErrorKind::Corrupt, "{text}");
+        }
+    }
+}
