@@ -119,7 +119,7 @@ wasm-compilers: python-packages
 
 # Clients of the NBD protocol, and QEMU's rbd driver.
 nbd-packages:
-	@$(call apt,fio libnbd-bin python3-libnbd qemu-block-extra qemu-utils)
+	@$(call apt,fio libnbd-bin openssl python3-libnbd qemu-block-extra qemu-utils)
 
 # A guest for the tests: QEMU, and Debian's kernel, which is unpacked but not installed.
 GUEST_DIR := target/guest

@@ -27,6 +27,8 @@ pub mod progress;
 pub mod reduce;
 pub mod session;
 pub mod store;
+#[cfg(feature = "tls")]
+pub mod tls;
 pub mod transfer;
 pub mod units;
 pub mod uri;

@@ -1,5 +1,8 @@
-//! The handshake: the client chooses an export and negotiates structured replies and metadata
-//! contexts.
+//! The handshake: the client starts TLS, chooses an export, and negotiates structured replies and
+//! metadata contexts.
+//!
+//! It reads no byte ahead. So what a client, or somebody between, sends behind the request for TLS
+//! is never taken for a part of the protected connection.
 
 use super::export::{Export, Exports};
 use super::limits::{CONTEXTS_MAX, OPTION_BYTES_MAX, OPTIONS_MAX, PAYLOAD_BYTES_MAX, STRING_BYTES_MAX};
@@ -54,9 +57,28 @@ fn export_flags(image: &ImageInfo, structured_replies: bool) -> u16 {
         }
 }
 
-struct Handshake<'a, R, W> {
-    reader: &'a mut R,
-    writer: &'a mut W,
+/// The part of TLS in a handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tls {
+    /// The server has no certificate.
+    Absent,
+    /// The client must start it before anything else.
+    Required,
+    Active,
+}
+
+/// How a handshake ends.
+pub enum Negotiated {
+    Session(Session),
+    /// The client starts TLS now. Then the options start again, without what it negotiated before.
+    StartTls,
+    /// The client ended the connection properly.
+    End,
+}
+
+struct Handshake<'a, S> {
+    stream: &'a mut S,
+    tls: Tls,
     exports: &'a Exports,
     no_zeroes: bool,
     structured_replies: bool,
@@ -65,21 +87,25 @@ struct Handshake<'a, R, W> {
     contexts_export: Option<Arc<Export>>,
 }
 
-/// Negotiates with a client. `None` means that the client ended the connection properly.
-pub async fn negotiate<R, W>(reader: &mut R, writer: &mut W, exports: &Exports) -> io::Result<Option<Session>>
-where
-    R: AsyncRead + Unpin,
-    W: AsyncWrite + Unpin,
-{
-    writer.write_all(&wire::greeting()).await?;
-    let flags = reader.read_u32().await?;
+/// Sends the greeting, and returns the client's flags.
+pub async fn greet(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> io::Result<u32> {
+    stream.write_all(&wire::greeting()).await?;
+    let flags = stream.read_u32().await?;
     let known = handshake_flag::FIXED_NEWSTYLE | handshake_flag::NO_ZEROES;
-    if flags & !u32::from(known) != 0 {
-        return Err(violation("the client sent unknown handshake flags"));
+    match flags & !u32::from(known) {
+        0 => Ok(flags),
+        _ => Err(violation("the client sent unknown handshake flags")),
     }
+}
+
+/// Negotiates the options with a client.
+pub async fn negotiate<S>(stream: &mut S, flags: u32, exports: &Exports, tls: Tls) -> io::Result<Negotiated>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     let mut handshake = Handshake {
-        reader,
-        writer,
+        stream,
+        tls,
         exports,
         no_zeroes: flags & u32::from(handshake_flag::NO_ZEROES) != 0,
         structured_replies: false,
@@ -95,9 +121,10 @@ where
                     _ => Vec::new(),
                 };
                 let structured_replies = handshake.structured_replies;
-                return Ok(Some(Session { export, structured_replies, contexts }));
+                return Ok(Negotiated::Session(Session { export, structured_replies, contexts }));
             }
-            Next::End => return Ok(None),
+            Next::StartTls => return Ok(Negotiated::StartTls),
+            Next::End => return Ok(Negotiated::End),
         }
     }
     Err(violation("the client sent too many options"))
@@ -106,6 +133,7 @@ where
 enum Next {
     Option,
     Transmission(Arc<Export>),
+    StartTls,
     End,
 }
 
@@ -113,28 +141,34 @@ fn violation(message: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
-impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Handshake<'_, R, W> {
+impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<'_, S> {
     async fn serve_option(&mut self) -> io::Result<Next> {
         let mut header = [0; wire::OPTION_HEADER_BYTES];
-        self.reader.read_exact(&mut header).await?;
+        self.stream.read_exact(&mut header).await?;
         let OptionHeader { option, len_bytes } =
             OptionHeader::parse(&header).ok_or_else(|| violation("an option has the wrong magic"))?;
         if len_bytes as usize > OPTION_BYTES_MAX {
             if option == option::EXPORT_NAME {
                 return Err(violation("the export's name is too long"));
             }
-            discard(self.reader, u64::from(len_bytes)).await?;
+            discard(self.stream, u64::from(len_bytes)).await?;
             return self.refuse(option, reply::ERR_TOO_BIG, "the option's data is too long").await;
         }
         let mut data = vec![0; len_bytes as usize];
-        self.reader.read_exact(&mut data).await?;
+        self.stream.read_exact(&mut data).await?;
         match option {
-            option::EXPORT_NAME => self.export_name(&data).await,
             option::ABORT => {
                 // The client may have closed the connection already.
                 let _ = self.reply(option, reply::ACK, &[]).await;
                 Ok(Next::End)
             }
+            option::STARTTLS if self.tls != Tls::Absent => self.start_tls(&data).await,
+            // This option has no reply for an error.
+            option::EXPORT_NAME if self.tls == Tls::Required => Err(violation("the client does not use TLS")),
+            _ if self.tls == Tls::Required => {
+                self.refuse(option, reply::ERR_TLS_REQD, "the server requires TLS").await
+            }
+            option::EXPORT_NAME => self.export_name(&data).await,
             option::LIST if data.is_empty() => self.list().await,
             option::STRUCTURED_REPLY if data.is_empty() => {
                 self.structured_replies = true;
@@ -152,7 +186,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Handshake<'_, R, W> {
     async fn reply(&mut self, option: u32, reply: u32, data: &[u8]) -> io::Result<()> {
         let mut out = BytesMut::new();
         wire::put_option_reply(&mut out, option, reply, data);
-        self.writer.write_all(&out).await
+        self.send(&out).await
+    }
+
+    async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes).await?;
+        self.stream.flush().await
     }
 
     async fn refuse(&mut self, option: u32, reply: u32, message: &str) -> io::Result<Next> {
@@ -163,8 +202,17 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Handshake<'_, R, W> {
     /// Sends the replies, then the acknowledgement.
     async fn acknowledge(&mut self, option: u32, mut replies: BytesMut) -> io::Result<Next> {
         wire::put_option_reply(&mut replies, option, reply::ACK, &[]);
-        self.writer.write_all(&replies).await?;
+        self.send(&replies).await?;
         Ok(Next::Option)
+    }
+
+    async fn start_tls(&mut self, data: &[u8]) -> io::Result<Next> {
+        if self.tls == Tls::Active || !data.is_empty() {
+            let message = "TLS is active, or the option has data";
+            return self.refuse(option::STARTTLS, reply::ERR_INVALID, message).await;
+        }
+        self.reply(option::STARTTLS, reply::ACK, &[]).await?;
+        Ok(Next::StartTls)
     }
 
     async fn export_name(&mut self, name: &[u8]) -> io::Result<Next> {
@@ -176,7 +224,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Handshake<'_, R, W> {
         let image = export.image.info();
         let flags = export_flags(&image, self.structured_replies);
         let answer = wire::export_name_reply(image.size_bytes, flags, !self.no_zeroes);
-        self.writer.write_all(&answer).await?;
+        self.send(&answer).await?;
         Ok(Next::Transmission(export))
     }
 

@@ -1,5 +1,5 @@
 //! An NBD server, by the specification `doc/proto.md` of NetworkBlockDevice/nbd: fixed newstyle
-//! handshake, structured replies and block status. TLS and extended headers are absent.
+//! handshake, TLS, structured replies and block status. Extended headers are absent.
 //!
 //! A request's path: [`transmission`] reads it, it waits for its [`throttle`]s, [`command`] checks
 //! and runs it on the image in a task of its own, and the connection's writer sends the reply. The

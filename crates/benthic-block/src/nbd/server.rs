@@ -1,7 +1,7 @@
 //! Accepts connections, and stops cleanly.
 
 use super::export::Exports;
-use super::handshake;
+use super::handshake::{self, Negotiated, Session, Tls};
 use super::limits::{CONNECTIONS_MAX, HANDSHAKE_LIMIT, Memory};
 use super::stats::Present;
 use super::throttle::Throttles;
@@ -19,23 +19,26 @@ use tokio::io::{AsyncRead, AsyncWrite, BufReader};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 /// Idle time after which the system checks that a TCP client still exists.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 
 /// How a server treats its clients.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     /// The limits of each connection. A client with several connections has them several times.
     pub client_limits: Limits,
     /// A request that takes as long is logged and counted as slow. The wait for limits is not part
     /// of its time.
     pub slow_request: Duration,
+    /// With it, every client must use TLS.
+    pub tls: Option<TlsAcceptor>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { client_limits: Limits::default(), slow_request: Duration::from_secs(1) }
+        Options { client_limits: Limits::default(), slow_request: Duration::from_secs(1), tls: None }
     }
 }
 
@@ -199,17 +202,17 @@ struct Connection {
     stop: watch::Receiver<bool>,
 }
 
+/// A client that has chosen an export.
+enum Client<S> {
+    Plain(S, Session),
+    Tls(Box<TlsStream<S>>, Session),
+}
+
 impl Connection {
     async fn serve(self, stream: Stream) {
         let result = match stream {
-            Stream::Unix(stream) => {
-                let (reader, writer) = stream.into_split();
-                self.run(BufReader::new(reader), writer).await
-            }
-            Stream::Tcp(stream) => {
-                let (reader, writer) = stream.into_split();
-                self.run(BufReader::new(reader), writer).await
-            }
+            Stream::Unix(stream) => self.run(stream, UnixStream::into_split).await,
+            Stream::Tcp(stream) => self.run(stream, TcpStream::into_split).await,
         };
         match result {
             Ok(()) => tracing::debug!("a connection ended"),
@@ -217,17 +220,36 @@ impl Connection {
         }
     }
 
-    async fn run<R, W>(mut self, mut reader: R, mut writer: W) -> io::Result<()>
+    async fn run<S, R, W>(mut self, stream: S, split: impl FnOnce(S) -> (R, W)) -> io::Result<()>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+        R: AsyncRead + Unpin,
+        W: AsyncWrite + Unpin,
+    {
+        let handshake =
+            tokio::time::timeout(HANDSHAKE_LIMIT, negotiate(stream, &self.exports, &self.options));
+        let client = tokio::select! {
+            client = handshake => client??,
+            _ = self.stop.wait_for(|stop| *stop) => return Ok(()),
+        };
+        match client {
+            None => Ok(()),
+            Some(Client::Plain(stream, session)) => {
+                let (reader, writer) = split(stream);
+                self.transmit(reader, writer, session).await
+            }
+            Some(Client::Tls(stream, session)) => {
+                let (reader, writer) = tokio::io::split(stream);
+                self.transmit(reader, writer, session).await
+            }
+        }
+    }
+
+    async fn transmit<R, W>(self, reader: R, writer: W, session: Session) -> io::Result<()>
     where
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
-        let negotiation = handshake::negotiate(&mut reader, &mut writer, &self.exports);
-        let session = tokio::select! {
-            session = tokio::time::timeout(HANDSHAKE_LIMIT, negotiation) => session??,
-            _ = self.stop.wait_for(|stop| *stop) => return Ok(()),
-        };
-        let Some(session) = session else { return Ok(()) };
         let settings = Settings {
             throttles: Throttles::new(&self.options.client_limits, session.export.throttle()),
             memory: self.memory,
@@ -235,6 +257,25 @@ impl Connection {
         };
         let export = Arc::clone(&session.export);
         let _client = Present::start(&export.stats.clients);
-        transmit(reader, writer, session, settings, self.stop).await
+        transmit(BufReader::new(reader), writer, session, settings, self.stop).await
+    }
+}
+
+async fn negotiate<S>(mut stream: S, exports: &Exports, options: &Options) -> io::Result<Option<Client<S>>>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let flags = handshake::greet(&mut stream).await?;
+    let tls = if options.tls.is_some() { Tls::Required } else { Tls::Absent };
+    match (handshake::negotiate(&mut stream, flags, exports, tls).await?, &options.tls) {
+        (Negotiated::Session(session), _) => Ok(Some(Client::Plain(stream, session))),
+        (Negotiated::StartTls, Some(tls)) => {
+            let mut stream = tls.accept(stream).await?;
+            match handshake::negotiate(&mut stream, flags, exports, Tls::Active).await? {
+                Negotiated::Session(session) => Ok(Some(Client::Tls(Box::new(stream), session))),
+                Negotiated::StartTls | Negotiated::End => Ok(None),
+            }
+        }
+        (Negotiated::StartTls | Negotiated::End, _) => Ok(None),
     }
 }

@@ -277,8 +277,7 @@ async fn write_replies<W: AsyncWrite + Unpin>(
     Ok(())
 }
 
-/// Sends data. Fails if the client reads nothing for a while after the server's stop began, so that
-/// the client cannot delay the stop.
+/// Sends data.
 async fn write_all<W: AsyncWrite + Unpin>(
     writer: &mut W,
     data: &mut impl Buf,
@@ -286,17 +285,27 @@ async fn write_all<W: AsyncWrite + Unpin>(
     stop: &mut watch::Receiver<bool>,
 ) -> io::Result<()> {
     while data.has_remaining() {
-        let late = async {
-            let _ = stop.wait_for(|stop| *stop).await;
-            tokio::time::sleep(STOP_LIMIT).await;
-        };
-        let sent_bytes = tokio::select! {
-            sent = quota.wait_for_client(writer.write_buf(data)) => sent?,
-            () = late => return Err(io::ErrorKind::TimedOut.into()),
-        };
-        if sent_bytes == 0 {
+        if progress(writer.write_buf(data), quota, stop).await? == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }
     }
-    Ok(())
+    // TLS may still have a part of the data.
+    progress(writer.flush(), quota, stop).await
+}
+
+/// Waits for an operation that sends. Fails if the client reads nothing for a while after the
+/// server's stop began, so that the client cannot delay the stop.
+async fn progress<T>(
+    operation: impl Future<Output = io::Result<T>>,
+    quota: &Quota,
+    stop: &mut watch::Receiver<bool>,
+) -> io::Result<T> {
+    let late = async {
+        let _ = stop.wait_for(|stop| *stop).await;
+        tokio::time::sleep(STOP_LIMIT).await;
+    };
+    tokio::select! {
+        done = quota.wait_for_client(operation) => done,
+        () = late => Err(io::ErrorKind::TimedOut.into()),
+    }
 }

@@ -17,6 +17,7 @@ mod exec;
 mod find;
 mod guest;
 mod hidden;
+mod image_tls;
 mod images;
 mod kill;
 mod local_files;

@@ -10,6 +10,7 @@ use std::time::Duration;
 pub struct Server {
     running: Running,
     socket: String,
+    first_uri: String,
 }
 
 impl Server {
@@ -20,20 +21,30 @@ impl Server {
     }
 
     pub fn start_at(home: &Home, socket: &str, args: &[&str]) -> Server {
-        let listen = format!("unix:{socket}");
-        let running = Running::start(
-            home.command(&[&["--json", "image", "serve", "--listen", &listen], args].concat()),
-        );
+        let server = Server::listen(home, &format!("unix:{socket}"), args);
+        assert!(server.first_uri.starts_with("nbd+unix:///"), "{}", server.first_uri);
+        Server { socket: socket.to_owned(), ..server }
+    }
+
+    /// A server without a known socket.
+    pub fn listen(home: &Home, listen: &str, args: &[&str]) -> Server {
+        let running =
+            Running::start(home.command(&[&["--json", "image", "serve", "--listen", listen], args].concat()));
         let Ok(line) = running.stdout.recv_timeout(Duration::from_secs(40)) else {
             panic!("the server does not start: {:?}", running.stderr.iter().collect::<Vec<_>>());
         };
         let line: Value = serde_json::from_str(&line).unwrap();
-        assert!(line["uri"].as_str().unwrap().starts_with("nbd+unix:///"), "{line}");
-        Server { running, socket: socket.to_owned() }
+        let first_uri = line["uri"].as_str().unwrap().to_owned();
+        Server { running, socket: String::new(), first_uri }
     }
 
     pub fn socket(&self) -> &str {
         &self.socket
+    }
+
+    /// The address of the first image, as the server prints it.
+    pub fn first_uri(&self) -> &str {
+        &self.first_uri
     }
 
     pub fn uri(&self, image: &str) -> String {

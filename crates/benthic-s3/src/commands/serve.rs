@@ -5,10 +5,11 @@ use benthic_core::{Action, Environment, Error, ErrorKind, Result};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
 use benthic_program::session::Session;
+use benthic_program::tls;
 use benthic_s3::PoolSal;
 use benthic_s3::gateway::identity::{Identities, NewKey};
 use benthic_s3::gateway::metrics::Metrics;
-use benthic_s3::gateway::{Limits, Server, http};
+use benthic_s3::gateway::{Limits, Server};
 use benthic_s3::sal::{Garbage, Sal};
 use clap::Args;
 use serde_json::json;
@@ -72,7 +73,7 @@ pub struct ServeArgs {
 
 pub async fn run(args: ServeArgs, pools: &GatewayPools, session: &Session) -> Outcome {
     let tls = match (&args.tls_cert, &args.tls_key) {
-        (Some(certificates), Some(key)) => Some(http::tls(certificates, key)?),
+        (Some(certificates), Some(key)) => Some(tls::acceptor(certificates, key, None, &["http/1.1"])?),
         _ => None,
     };
     let listener = TcpListener::bind(args.listen).await.map_err(|error| {

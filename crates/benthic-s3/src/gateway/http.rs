@@ -12,7 +12,7 @@ use super::virtual_host::VirtualHosts;
 use super::{Gateway, OBJECT_BYTES_MAX};
 use crate::sal::Sal;
 use benthic_core::Environment;
-use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_core::Result;
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, CONTENT_TYPE, EXPECT, HOST, HeaderMap, HeaderValue};
 use hyper::server::conn::http1;
@@ -309,32 +309,4 @@ impl Drop for GaugeGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
     }
-}
-
-/// Reads the certificates and the private key of the server from PEM files.
-///
-/// # Errors
-/// `NotFound`, `InvalidArgument`.
-pub fn tls(certificates: &std::path::Path, key: &std::path::Path) -> Result<TlsAcceptor> {
-    use tokio_rustls::rustls::ServerConfig;
-    use tokio_rustls::rustls::pki_types::pem::PemObject;
-    use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-    let read = |path: &std::path::Path| {
-        std::fs::read(path).map_err(|error| {
-            Error::io(Action::Admin, "cannot read a TLS file", error).with("path", path.display())
-        })
-    };
-    let wrong = |error: Box<dyn std::error::Error + Send + Sync>, path: &std::path::Path| {
-        Error::new(ErrorKind::InvalidArgument, "invalid PEM file, or certificate and key do not match")
-            .with("path", path.display())
-            .with_source(error)
-    };
-    let chain: std::result::Result<Vec<_>, _> =
-        CertificateDer::pem_slice_iter(&read(certificates)?).collect();
-    let chain = chain.map_err(|error| wrong(error.into(), certificates))?;
-    let secret = PrivateKeyDer::from_pem_slice(&read(key)?).map_err(|error| wrong(error.into(), key))?;
-    let config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, secret);
-    let mut config = config.map_err(|error| wrong(error.into(), certificates))?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(TlsAcceptor::from(Arc::new(config)))
 }

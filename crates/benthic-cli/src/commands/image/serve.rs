@@ -10,11 +10,12 @@ use benthic_core::names::{check_pool_name, shell_word};
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
-use benthic_program::{interrupt, units};
+use benthic_program::{interrupt, tls, units};
 use clap::Args;
 use hyper::StatusCode;
 use serde_json::json;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -24,13 +25,15 @@ use tokio::net::TcpListener;
     after_help = "Programs such as QEMU, nbdcopy and fio connect with the printed address. The server opens the images for \
     writing, and no other program can meanwhile; `image snap create`, `image snap rm` and `image resize` work, because they \
     ask the server. Ctrl-C completes the requests that the server has read, and then ends it.\n\n\
-    NBD without TLS has no passwords: whoever reaches the address reads and writes the images. Prefer a Unix socket in a \
-    directory that only its users can enter.\n\n\
+    NBD has no passwords: whoever reaches the address reads and writes the images. Prefer a Unix socket in a directory that \
+    only its users can enter. On a network, use --tls-cert and --tls-client-ca: then every client must show a certificate \
+    that your authority has signed, and nobody can read or change what is sent.\n\n\
     --metrics serves latencies, errors, limits and clients of each image over plain HTTP, which has no passwords either.\n\n\
     Examples:\n  benthic image serve --listen unix:/run/vms/nbd.sock vms/root\n  \
     qemu-system-x86_64 -drive format=raw,file=nbd:unix:/run/vms/nbd.sock:exportname=vms/root …\n  \
     benthic image serve --read-only vms/template@v1\n  \
-    benthic image serve --metrics 127.0.0.1:9129 vms"
+    benthic image serve --metrics 127.0.0.1:9129 vms\n  \
+    benthic image serve --listen 0.0.0.0:10809 --tls-cert cert.pem --tls-key key.pem --tls-client-ca ca.pem vms"
 )]
 pub struct ServeArgs {
     /// POOL for all its images, POOL/IMAGE, or POOL/IMAGE@SNAPSHOT, which is read-only
@@ -45,6 +48,15 @@ pub struct ServeArgs {
     /// Take images from the program that has them open; its later writes fail
     #[arg(long, conflicts_with = "read_only")]
     take_over: bool,
+    /// Require TLS; file with the certificate and its chain, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// File with the private key of the certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Accept only clients with a certificate of these authorities; file in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_client_ca: Option<PathBuf>,
     #[command(flatten)]
     client_limits: ClientLimitArgs,
     /// Serve metrics for Prometheus on this address, at /metrics; port 0 selects a free port
@@ -69,6 +81,12 @@ pub async fn run(args: ServeArgs, session: &Session) -> Outcome {
     let options = Options {
         client_limits: args.client_limits.limits()?,
         slow_request: Duration::from_millis(args.slow_ms),
+        tls: match (&args.tls_cert, &args.tls_key) {
+            (Some(certificates), Some(key)) => {
+                Some(tls::acceptor(certificates, key, args.tls_client_ca.as_deref(), &[])?)
+            }
+            _ => None,
+        },
     };
     let addresses = find(&args.what, session).await?;
     // A taken address shows before any image is opened.
@@ -145,7 +163,7 @@ async fn serve(
         let info = image.info();
         let access = if info.read_only { "read-only" } else { "read and write" };
         let description = format!("{}, {access}", units::size(info.size_bytes));
-        let uri = uri(listener.address(), name);
+        let uri = uri(listener.address(), name, options.tls.is_some());
         session.out.result(
             format_args!("serving {name} ({description}) as {}", shell_word(&uri)),
             || json!({ "image": name, "uri": uri }),
@@ -175,11 +193,11 @@ fn answer(metrics: &Metrics, path: &str) -> Answer {
 }
 
 /// The address of an export by the NBD URI specification.
-fn uri(address: &Address, name: &str) -> String {
-    let name = escape(name);
+fn uri(address: &Address, name: &str, tls: bool) -> String {
+    let (scheme, name) = (if tls { "nbds" } else { "nbd" }, escape(name));
     match address {
-        Address::Unix(path) => format!("nbd+unix:///{name}?socket={}", escape(&path.to_string_lossy())),
-        Address::Tcp(address) => format!("nbd://{address}/{name}"),
+        Address::Unix(path) => format!("{scheme}+unix:///{name}?socket={}", escape(&path.to_string_lossy())),
+        Address::Tcp(address) => format!("{scheme}://{address}/{name}"),
     }
 }
 
