@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod conformance;
+mod corpus;
 mod damage;
 mod fairness;
 mod fencing;
