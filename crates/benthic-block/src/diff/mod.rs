@@ -11,8 +11,11 @@
 //! 'e'                       the end
 //! ```
 
+mod merge;
+
 use crate::names::NAME_BYTES_MAX;
 use benthic_core::{Action, Error, ErrorKind, Result};
+pub use merge::merge;
 use std::io::{self, Read};
 
 const MAGIC: &[u8; 12] = b"rbd diff v1\n";

@@ -103,6 +103,15 @@ fn rbd_and_benthic_exchange_images_and_changes() {
     pool.ok(&["image", "export", copy, "exported"]);
     assert!(home.read("exported") == disk);
     assert!(pool.rbd(&["snap", "ls", copy]).contains("three"));
+    // The files of both programs as one.
+    let merged = &pool.at("merged");
+    pool.ok(&["image", "merge-diff", "ours.diff", "theirs.diff", "both.diff"]);
+    pool.ok(&["image", "create", merged, "--size", "1MiB"]);
+    for file in ["whole.diff", "both.diff"] {
+        pool.rbd(&["import-diff", &pool.file(file), merged]);
+    }
+    pool.ok(&["image", "export", merged, "exported"]);
+    assert!(home.read("exported") == disk);
 }
 
 #[test]

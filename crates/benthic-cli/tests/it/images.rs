@@ -124,6 +124,18 @@ fn a_backup_receives_only_the_changes() {
         assert!(home.run(&["image", "export", image, "-"]).stdout == disk);
     }
     home.fails_with("already_exists", &["image", "import-diff", "two.diff", "p/backup"]);
+    // Both files as one.
+    let merged = &home.json(&["image", "merge-diff", "one.diff", "two.diff", "both.diff"])[0];
+    assert_eq!((&merged["from"], &merged["to"]), (&Value::Null, &json!("two")));
+    home.ok(&["image", "create", "p/merged", "--size", "1MiB"]);
+    home.ok(&["image", "import-diff", "both.diff", "p/merged"]);
+    assert!(home.run(&["image", "export", "p/merged@two", "-"]).stdout == disk);
+    let piped = home.pipe(&["image", "merge-diff", "one.diff", "-", "-"], &changes);
+    assert!(piped.stdout == home.read("both.diff"));
+    for (first, second) in [("two.diff", "one.diff"), ("one.diff", "cut.diff"), ("-", "-")] {
+        home.fails_with("invalid_argument", &["image", "merge-diff", first, second, "bad.diff"]);
+    }
+    assert!(!home.path("bad.diff").exists());
     // Changes of a whole image have no zeros, so old bytes would stay.
     home.ok(&["image", "import", "disk.raw", "p/full"]);
     home.fails_with("conflict", &["image", "import-diff", "one.diff", "p/full"]);

@@ -1,10 +1,10 @@
-//! `benthic image export-diff` and `import-diff`: the changes between two snapshots, in the format
-//! of `rbd export-diff`.
+//! `benthic image export-diff`, `import-diff` and `merge-diff`: the changes between two snapshots,
+//! in the format of `rbd export-diff`.
 
 use super::open::images;
 use super::transfer::{CHUNK_BYTES, Source};
 use super::{image_name, snapshot_name};
-use benthic_block::diff::{Change, DiffHeader, DiffReader, END, encode_change, encode_header};
+use benthic_block::diff::{Change, DiffHeader, DiffReader, END, encode_change, encode_header, merge};
 use benthic_block::{ExtentKind, Image, ImageAddress, OpenMode, Zeroes};
 use benthic_core::{Durability, Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
@@ -45,6 +45,22 @@ pub struct ImportDiffArgs {
     file: PathBuf,
     /// POOL/IMAGE
     image: ImageAddress,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "The second file must begin at the snapshot at which the first one ends. The new file leads from the start of the \
+    first to the end of the second. The order of the changes in the files must be that of their offsets, which holds for all \
+    files of `benthic image export-diff`.\n\n\
+    Example:\n  benthic image merge-diff monday.diff tuesday.diff both.diff"
+)]
+pub struct MergeDiffArgs {
+    /// The earlier changes; - for stdin
+    first: PathBuf,
+    /// The later changes; - for stdin
+    second: PathBuf,
+    /// The new file; - for stdout
+    file: PathBuf,
 }
 
 /// Where an export goes.
@@ -150,6 +166,38 @@ pub async fn import(args: ImportDiffArgs, session: &Session) -> Outcome {
     let text = format!("imported {} of changes into {}{to}", units::size(data_bytes), args.image);
     session.out.result(text, || {
         json!({ "image": args.image.to_string(), "from": header.from, "to": header.to, "data_bytes": data_bytes })
+    })
+}
+
+pub async fn merge_diff(args: MergeDiffArgs, session: &Session) -> Outcome {
+    let stdio = Path::new("-");
+    if args.first == stdio && args.second == stdio {
+        return Err(Error::new(ErrorKind::InvalidArgument, "only one of the files can be stdin").into());
+    }
+    let open = |path: &Path| DiffReader::open(BufReader::new(Source::open(path)?.0));
+    let (first, second) = (open(&args.first)?, open(&args.second)?);
+    let mut file = match args.file == stdio {
+        true => None,
+        false => Some(NewFile::create(&args.file)?),
+    };
+    let progress = Progress::bytes("merging changes", 0);
+    let mut written_bytes = 0;
+    let header = merge(first, second, &mut |data| {
+        interrupt::check()?;
+        progress.advance(data.len() as u64);
+        written_bytes += data.len() as u64;
+        match &mut file {
+            Some(file) => Ok(file.write(data)?),
+            None => session.out.write_bytes(data),
+        }
+    })?;
+    drop(progress);
+    let Some(file) = file else { return session.out.flush() };
+    file.finish(None)?;
+    let (from, to) =
+        (header.from.as_deref().unwrap_or("nothing"), header.to.as_deref().unwrap_or("the image"));
+    session.out.result(format_args!("merged the changes from {from} to {to}, {}", units::size(written_bytes)), || {
+        json!({ "from": header.from, "to": header.to, "size_bytes": header.size_bytes, "file_bytes": written_bytes })
     })
 }
 

@@ -89,6 +89,8 @@ pub enum ImageCommand {
     ExportDiff(diff::ExportDiffArgs),
     /// Apply changes between two snapshots to another image
     ImportDiff(diff::ImportDiffArgs),
+    /// Join two files of changes, of which the second continues the first
+    MergeDiff(diff::MergeDiffArgs),
     /// Show or change the limits of an image: requests and bytes per second
     Limit(limit::LimitArgs),
     /// Serve images with the NBD protocol
@@ -180,6 +182,7 @@ pub async fn run(command: ImageCommand, session: &Session) -> Outcome {
         ImageCommand::Export(args) => transfer::export(args, session).await,
         ImageCommand::ExportDiff(args) => diff::export(args, session).await,
         ImageCommand::ImportDiff(args) => diff::import(args, session).await,
+        ImageCommand::MergeDiff(args) => diff::merge_diff(args, session).await,
         ImageCommand::Limit(args) => limit::run(args, session).await,
         ImageCommand::Serve(args) => serve::run(args, session).await,
         ImageCommand::Bench(args) => bench::run(args, session).await,

@@ -1,0 +1,253 @@
+//! Joins two files of changes, of which the second continues the first.
+
+use super::{Change, DiffHeader, DiffReader, END, encode_change, encode_header, invalid};
+use benthic_core::{Error, Result};
+use std::io::Read;
+
+/// Bytes that are copied at once.
+const CHUNK_BYTES: u64 = 1 << 20;
+
+/// Joins the changes from A to B with those from B to C, to those from A to C. `emit` receives the
+/// new stream in pieces; its first error ends the merge.
+///
+/// # Errors
+/// `InvalidArgument` if the second stream does not begin where the first ends, if the changes of a
+/// stream are not in the order of their offsets, or if a stream is damaged.
+pub fn merge<A: Read, B: Read, E: From<Error>>(
+    first: DiffReader<A>,
+    second: DiffReader<B>,
+    emit: &mut impl FnMut(&[u8]) -> Result<(), E>,
+) -> Result<DiffHeader, E> {
+    let (start, end) = (first.header().clone(), second.header().clone());
+    if start.to.is_none() || start.to != end.from {
+        let name = |name: &Option<String>| name.clone().unwrap_or_else(|| "nothing".to_owned());
+        return Err(invalid("the second file does not begin at the snapshot at which the first one ends")
+            .with("first_ends_at", name(&start.to))
+            .with("second_begins_at", name(&end.from))
+            .into());
+    }
+    let header = DiffHeader { from: start.from.clone(), to: end.to, size_bytes: end.size_bytes };
+    emit(&encode_header(&header))?;
+    // An image that shrinks and grows again lost the bytes behind the smaller size.
+    let lost_bytes = end.size_bytes.saturating_sub(start.size_bytes);
+    let lost = Piece { offset_bytes: start.size_bytes, len_bytes: lost_bytes, is_data: false };
+    let lost = Some(lost).filter(|lost| lost.len_bytes > 0 && header.from.is_some());
+    let (mut old, mut new) = (Changes::new(first, lost)?, Changes::new(second, None)?);
+    loop {
+        match (old.next, new.next) {
+            (None, None) => break,
+            (Some(piece), other) if other.is_none_or(|other| piece.offset_bytes < other.offset_bytes) => {
+                // What the second stream replaces begins there; what it cuts off begins at the size.
+                let limit = other.map_or(u64::MAX, |other| other.offset_bytes).min(header.size_bytes);
+                match limit.checked_sub(piece.offset_bytes) {
+                    None | Some(0) => old.skip(piece.len_bytes)?,
+                    Some(len_bytes) => old.copy(piece.len_bytes.min(len_bytes), emit)?,
+                }
+            }
+            (_, Some(piece)) => {
+                let end = piece.offset_bytes + piece.len_bytes;
+                new.copy(piece.len_bytes, emit)?;
+                while let Some(hidden) = old.next.filter(|hidden| hidden.offset_bytes < end) {
+                    old.skip(hidden.len_bytes.min(end - hidden.offset_bytes))?;
+                }
+            }
+            (Some(_), None) => unreachable!("the first case takes it"),
+        }
+    }
+    emit(&[END])?;
+    Ok(header)
+}
+
+/// What is left of a change.
+#[derive(Clone, Copy)]
+struct Piece {
+    offset_bytes: u64,
+    len_bytes: u64,
+    is_data: bool,
+}
+
+/// The changes of a stream, in order.
+struct Changes<R> {
+    reader: DiffReader<R>,
+    next: Option<Piece>,
+    /// What follows the last change of the stream.
+    last: Option<Piece>,
+}
+
+impl<R: Read> Changes<R> {
+    fn new(reader: DiffReader<R>, last: Option<Piece>) -> Result<Changes<R>> {
+        let mut changes = Changes { reader, next: None, last };
+        changes.read_next(0)?;
+        Ok(changes)
+    }
+
+    /// Reads the next change, which must not begin before `after`.
+    fn read_next(&mut self, after: u64) -> Result<()> {
+        loop {
+            let piece = match self.reader.next_change()? {
+                None => {
+                    self.next = self.last.take();
+                    return Ok(());
+                }
+                Some(Change::Write { offset_bytes, len_bytes }) => {
+                    Piece { offset_bytes, len_bytes, is_data: true }
+                }
+                Some(Change::Zero { offset_bytes, len_bytes }) => {
+                    Piece { offset_bytes, len_bytes, is_data: false }
+                }
+            };
+            if piece.offset_bytes < after {
+                let message =
+                    "the changes are not in the order of their offsets; import the files one after another";
+                return Err(invalid(message).with("offset_bytes", piece.offset_bytes));
+            }
+            if piece.len_bytes > 0 {
+                self.next = Some(piece);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Emits the beginning of the next change as a change of its own.
+    fn copy<E: From<Error>>(
+        &mut self,
+        len_bytes: u64,
+        emit: &mut impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Some(Piece { offset_bytes, is_data, .. }) = self.next else { return Ok(()) };
+        emit(&encode_change(match is_data {
+            true => Change::Write { offset_bytes, len_bytes },
+            false => Change::Zero { offset_bytes, len_bytes },
+        }))?;
+        self.consume(len_bytes, emit)
+    }
+
+    /// Drops the beginning of the next change.
+    fn skip(&mut self, len_bytes: u64) -> Result<()> {
+        self.consume(len_bytes, &mut |_: &[u8]| Ok(()))
+    }
+
+    fn consume<E: From<Error>>(
+        &mut self,
+        len_bytes: u64,
+        emit: &mut impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Some(piece) = &mut self.next else { return Ok(()) };
+        let mut left_bytes = if piece.is_data { len_bytes } else { 0 };
+        while left_bytes > 0 {
+            let data = self.reader.read_data(left_bytes.min(CHUNK_BYTES))?;
+            left_bytes -= data.len() as u64;
+            emit(&data)?;
+        }
+        piece.offset_bytes += len_bytes;
+        piece.len_bytes -= len_bytes;
+        match (piece.len_bytes, piece.offset_bytes) {
+            (0, end) => Ok(self.read_next(end)?),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::merge;
+    use crate::diff::{Change, DiffHeader, DiffReader, END, encode_change, encode_header};
+    use benthic_core::{ErrorKind, Result};
+    use proptest::prelude::{Just, Strategy, any, prop, prop_oneof, proptest};
+
+    const SIZE_MAX: u64 = 64;
+
+    /// Gaps, lengths and data: `None` for zeros.
+    type Parts = Vec<(u64, u64, Option<u8>)>;
+
+    fn stream(from: Option<&str>, to: Option<&str>, size_bytes: u64, parts: &Parts) -> Vec<u8> {
+        let header = DiffHeader { from: from.map(Into::into), to: to.map(Into::into), size_bytes };
+        let mut out = encode_header(&header);
+        let mut at = 0;
+        for (gap, len, data) in parts {
+            let offset_bytes = at + gap;
+            let len_bytes = (*len).min(size_bytes.saturating_sub(offset_bytes));
+            if len_bytes == 0 {
+                break;
+            }
+            match data {
+                Some(byte) => {
+                    out.extend(encode_change(Change::Write { offset_bytes, len_bytes }));
+                    out.extend(vec![*byte; len_bytes as usize]);
+                }
+                None => out.extend(encode_change(Change::Zero { offset_bytes, len_bytes })),
+            }
+            at = offset_bytes + len_bytes;
+        }
+        out.push(END);
+        out
+    }
+
+    fn merged(first: &[u8], second: &[u8]) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        merge(DiffReader::open(first)?, DiffReader::open(second)?, &mut |data: &[u8]| {
+            out.extend(data);
+            Ok(())
+        })?;
+        Ok(out)
+    }
+
+    fn apply(image: &mut Vec<u8>, stream: &[u8]) {
+        let mut reader = DiffReader::open(stream).unwrap();
+        image.resize(reader.header().size_bytes as usize, 0);
+        while let Some(change) = reader.next_change().unwrap() {
+            let (offset_bytes, data) = match change {
+                Change::Write { offset_bytes, .. } => (offset_bytes, reader.read_data(u64::MAX).unwrap()),
+                Change::Zero { offset_bytes, len_bytes } => (offset_bytes, vec![0; len_bytes as usize]),
+            };
+            image[offset_bytes as usize..][..data.len()].copy_from_slice(&data);
+        }
+    }
+
+    fn parts() -> impl Strategy<Value = Parts> {
+        let data = prop_oneof![Just(None), any::<u8>().prop_map(Some)];
+        prop::collection::vec((0..9_u64, 1..12_u64, data), 0..9)
+    }
+
+    proptest! {
+        #[test]
+        fn merged_changes_do_what_both_do(
+            first in parts(), second in parts(), sizes in [0..SIZE_MAX, 0..SIZE_MAX, 0..SIZE_MAX], full: bool,
+        ) {
+            let from = (!full).then_some("a");
+            let first = stream(from, Some("b"), sizes[1], &first);
+            let second = stream(Some("b"), Some("c"), sizes[2], &second);
+            let one = merged(&first, &second).unwrap();
+            let start = if full { Vec::new() } else { vec![0xEE; sizes[0] as usize] };
+            let (mut expected, mut image) = (start.clone(), start);
+            apply(&mut expected, &first);
+            apply(&mut expected, &second);
+            apply(&mut image, &one);
+            assert_eq!(image, expected);
+            let header = DiffReader::open(&one[..]).unwrap().header().clone();
+            assert_eq!((header.from.as_deref(), header.to.as_deref()), (from, Some("c")));
+        }
+    }
+
+    #[test]
+    fn streams_that_do_not_join_are_refused() {
+        let part = vec![(1, 2, Some(7))];
+        let first = stream(Some("a"), Some("b"), 10, &part);
+        let kind = |first: &[u8], second: &[u8]| merged(first, second).unwrap_err().kind();
+        for second in [
+            stream(Some("a"), Some("b"), 10, &part),
+            stream(None, Some("c"), 10, &part),
+            first[..first.len() - 1].to_vec(),
+        ] {
+            assert_eq!(kind(&first, &second), ErrorKind::InvalidArgument);
+        }
+        // One that ends at the image itself has no successor.
+        let open = stream(Some("a"), None, 10, &part);
+        assert_eq!(kind(&open, &stream(Some("b"), Some("c"), 10, &part)), ErrorKind::InvalidArgument);
+        let mut unordered = stream(Some("b"), Some("c"), 10, &vec![(5, 2, Some(7))]);
+        unordered.pop();
+        unordered.extend(encode_change(Change::Zero { offset_bytes: 6, len_bytes: 1 }));
+        unordered.push(END);
+        assert_eq!(kind(&first, &unordered), ErrorKind::InvalidArgument);
+    }
+}
