@@ -3,7 +3,7 @@
 
 use crate::{Geometry, Limits};
 use async_trait::async_trait;
-use benthic_core::{Durability, Result};
+use benthic_core::{Durability, Finding, ObjectId, Result};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -122,6 +122,13 @@ pub trait Image: Send + Sync {
     /// the image was opened. A snapshot has those of its image.
     async fn limits(&self) -> Result<Limits>;
 
+    /// Looks for damage, and for what interrupted operations have left. With `repair`, removes the
+    /// latter. Reads no data: the store checks each byte when it is read.
+    ///
+    /// # Errors
+    /// As [`Image::write`].
+    async fn check(&self, repair: bool) -> Result<Check>;
+
     /// Changes the size. The bytes behind the new end are lost; new bytes are zero.
     ///
     /// # Errors
@@ -199,6 +206,44 @@ pub enum Zeroes {
 pub struct CreateOptions {
     pub size_bytes: u64,
     pub geometry: Geometry,
+}
+
+/// What [`Image::check`] has found. Each list has at most [`FINDINGS_MAX`] findings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Check {
+    /// How many objects the image has.
+    pub objects: u64,
+    /// What no repair undoes: bytes are lost.
+    pub damage: Vec<Finding>,
+    /// What a repair removes. No byte of the image is lost.
+    pub repairable: Vec<Finding>,
+    /// How many findings of either kind there are.
+    pub damage_count: u64,
+    pub repairable_count: u64,
+    /// True if the damage hides what is needed. Then a repair removes nothing.
+    pub is_uncertain: bool,
+}
+
+/// Limit of the findings that a [`Check`] lists.
+pub const FINDINGS_MAX: usize = 1_000;
+
+impl Check {
+    /// Adds damage.
+    pub fn damage(&mut self, object: Option<ObjectId>, message: String) {
+        self.damage_count += 1;
+        if self.damage.len() < FINDINGS_MAX {
+            self.damage.push(Finding { object: object.map(|object| object.to_string()), message });
+        }
+    }
+
+    /// Adds what a repair removes.
+    pub fn repairable(&mut self, object: Option<&ObjectId>, message: &str) {
+        self.repairable_count += 1;
+        if self.repairable.len() < FINDINGS_MAX {
+            let object = object.map(ObjectId::to_string);
+            self.repairable.push(Finding { object, message: message.to_owned() });
+        }
+    }
 }
 
 /// What an open image is.

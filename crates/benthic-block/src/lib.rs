@@ -16,7 +16,8 @@ pub mod nbd;
 pub mod pool;
 
 pub use contract::{
-    Change, CreateOptions, Extent, ExtentKind, Image, ImageInfo, Images, OpenMode, SnapshotInfo, Zeroes,
+    Change, Check, CreateOptions, Extent, ExtentKind, FINDINGS_MAX, Image, ImageInfo, Images, OpenMode,
+    SnapshotInfo, Zeroes,
 };
 pub use geometry::Geometry;
 pub use limits::Limits;

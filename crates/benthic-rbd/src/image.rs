@@ -5,7 +5,7 @@ use crate::ffi::{DiffExtent, ErrnoResult, Features, RbdImage, Request, send};
 use crate::limits;
 use async_trait::async_trait;
 use benthic_block::{
-    Extent, ExtentKind, Image, ImageInfo, Limits, SnapshotInfo, Zeroes, check_snapshot_name,
+    Check, Extent, ExtentKind, Image, ImageInfo, Limits, SnapshotInfo, Zeroes, check_snapshot_name,
 };
 use benthic_core::{Durability, Error, ErrorKind, Result};
 use bytes::Bytes;
@@ -16,6 +16,8 @@ use tokio::sync::{OwnedRwLockReadGuard, RwLock, watch};
 
 /// OSDs divide objects into blocks of this size, and copy a block that a snapshot has too.
 const BLOCK_BYTES: u64 = 4096;
+/// Flags of an image: RBD_FLAG_OBJECT_MAP_INVALID and RBD_FLAG_FAST_DIFF_INVALID.
+const MAP_INVALID: u64 = 1 | 2;
 
 /// Runs blocking work on a thread of its own.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
@@ -213,6 +215,23 @@ impl Image for OpenImage {
     async fn limits(&self) -> Result<Limits> {
         let stored = self.run(What::Read, |image| image.metadata(limits::KEY)).await?;
         limits::decode(&stored.unwrap_or_default()).map_err(|error| error.with("image", self.address()))
+    }
+
+    async fn check(&self, repair: bool) -> Result<Check> {
+        self.check_writable()?;
+        let geometry = self.info().geometry;
+        let (stat, flags) = self.run(What::Read, |image| Ok((image.stat()?, image.flags()?))).await?;
+        let mut check = Check { objects: geometry.objects(stat.size_bytes), ..Check::default() };
+        if flags & MAP_INVALID != 0 {
+            check.repairable(
+                None,
+                "the object map is not valid, so that extents and changes are found slowly",
+            );
+            if repair {
+                self.change(What::Write, RbdImage::rebuild_object_map).await?;
+            }
+        }
+        Ok(check)
     }
 
     async fn resize(&self, size_bytes: u64) -> Result<()> {

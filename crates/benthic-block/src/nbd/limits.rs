@@ -40,17 +40,17 @@ const STALL_LIMIT: Duration = Duration::from_secs(10);
 
 /// What the requests of all connections share: memory, and places to run.
 #[derive(Clone)]
-pub struct Memory {
-    all: Arc<Fair>,
-    /// The part of it that throttled writes may hold.
+pub struct Resources {
+    memory: Arc<Fair>,
+    /// The part of the memory that throttled writes may hold.
     parked: Arc<Semaphore>,
     running: Arc<Fair>,
 }
 
-impl Memory {
-    pub fn new(exports: usize) -> Memory {
-        Memory {
-            all: Fair::new((MEMORY_BYTES_MAX / KIB) as u64, exports),
+impl Resources {
+    pub fn new(exports: usize) -> Resources {
+        Resources {
+            memory: Fair::new((MEMORY_BYTES_MAX / KIB) as u64, exports),
             parked: Arc::new(Semaphore::new(PARKED_BYTES_MAX / KIB)),
             running: Fair::new(RUNNING_MAX, exports),
         }
@@ -64,7 +64,7 @@ pub struct Quota {
     requests: Arc<Semaphore>,
     bytes: Arc<Semaphore>,
     parked: Arc<Semaphore>,
-    memory: Memory,
+    resources: Resources,
 }
 
 /// A request's place among those of its connection.
@@ -84,13 +84,13 @@ pub struct Parked {
 }
 
 impl Quota {
-    pub fn new(memory: Memory, export: usize) -> Quota {
+    pub fn new(resources: Resources, export: usize) -> Quota {
         Quota {
             export,
             requests: Arc::new(Semaphore::new(REQUESTS_MAX)),
             bytes: Arc::new(Semaphore::new(CONNECTION_BYTES_MAX / KIB)),
             parked: Arc::new(Semaphore::new(CONNECTION_PARKED_BYTES_MAX / KIB)),
-            memory,
+            resources,
         }
     }
 
@@ -106,13 +106,13 @@ impl Quota {
         Ok(Share {
             _slot: slot,
             _bytes: acquire(&self.bytes, kib).await?,
-            _memory: self.memory.all.acquire(self.export, kib.into()).await,
+            _memory: self.resources.memory.acquire(self.export, kib.into()).await,
         })
     }
 
     /// Waits until a request may run on the image.
     pub async fn run(&self) -> Permit {
-        self.memory.running.acquire(self.export, 1).await
+        self.resources.running.acquire(self.export, 1).await
     }
 
     /// Lets a throttled write hold this much data, if there is room.
@@ -121,7 +121,7 @@ impl Quota {
             |semaphore: &Arc<Semaphore>| Arc::clone(semaphore).try_acquire_many_owned(kib(bytes)).ok();
         Some(Parked {
             _of_connection: try_acquire(&self.parked)?,
-            _of_all: try_acquire(&self.memory.parked)?,
+            _of_all: try_acquire(&self.resources.parked)?,
         })
     }
 
@@ -135,7 +135,7 @@ impl Quota {
             if let Ok(result) = tokio::time::timeout(STALL_LIMIT, &mut operation).await {
                 return result;
             }
-            if self.memory.all.is_short_of(self.export, (CONNECTION_BYTES_MAX / KIB) as u64) {
+            if self.resources.memory.is_short_of(self.export, (CONNECTION_BYTES_MAX / KIB) as u64) {
                 let message = "the client stalled while other clients needed the memory of its requests";
                 return Err(io::Error::new(io::ErrorKind::TimedOut, message));
             }
@@ -161,8 +161,8 @@ async fn acquire(semaphore: &Arc<Semaphore>, permits: u32) -> io::Result<OwnedSe
 #[cfg(test)]
 mod tests {
     use super::{
-        CONNECTION_BYTES_MAX, CONNECTION_PARKED_BYTES_MAX, MEMORY_BYTES_MAX, Memory, PARKED_BYTES_MAX, Quota,
-        REQUESTS_MAX, STALL_LIMIT, Share,
+        CONNECTION_BYTES_MAX, CONNECTION_PARKED_BYTES_MAX, MEMORY_BYTES_MAX, PARKED_BYTES_MAX, Quota,
+        REQUESTS_MAX, Resources, STALL_LIMIT, Share,
     };
     use std::io;
     use std::time::Duration;
@@ -173,8 +173,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_stalled_client_is_disconnected_only_when_memory_is_short() {
-        let memory = Memory::new(1);
-        let connection = Quota::new(memory.clone(), 0);
+        let resources = Resources::new(1);
+        let connection = Quota::new(resources.clone(), 0);
         let stalled = connection.wait_for_client(std::future::pending::<io::Result<()>>());
         let mut stalled = std::pin::pin!(stalled);
         assert!(tokio::time::timeout(STALL_LIMIT * 10, &mut stalled).await.is_err());
@@ -182,7 +182,7 @@ mod tests {
         let connections = MEMORY_BYTES_MAX / CONNECTION_BYTES_MAX;
         let mut shares = Vec::new();
         for _ in 0..connections {
-            shares.push(share(&Quota::new(memory.clone(), 0), CONNECTION_BYTES_MAX).await);
+            shares.push(share(&Quota::new(resources.clone(), 0), CONNECTION_BYTES_MAX).await);
         }
         let error = tokio::time::timeout(STALL_LIMIT * 2, stalled).await.unwrap().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
@@ -190,21 +190,21 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_waits_for_its_own_requests() {
-        let memory = Memory::new(1);
-        let quota = Quota::new(memory.clone(), 0);
+        let resources = Resources::new(1);
+        let quota = Quota::new(resources.clone(), 0);
         let half = CONNECTION_BYTES_MAX / 2;
         let first = share(&quota, half).await;
         let _second = share(&quota, half).await;
         let wait = Duration::from_secs(60);
         assert!(tokio::time::timeout(wait, share(&quota, 1)).await.is_err());
-        share(&Quota::new(memory, 0), half).await;
+        share(&Quota::new(resources, 0), half).await;
         drop(first);
         assert!(tokio::time::timeout(wait, share(&quota, 1)).await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_number_of_requests_is_limited() {
-        let quota = Quota::new(Memory::new(1), 0);
+        let quota = Quota::new(Resources::new(1), 0);
         let mut shares = Vec::new();
         for _ in 0..REQUESTS_MAX {
             shares.push(share(&quota, 0).await);
@@ -218,13 +218,13 @@ mod tests {
 
     #[test]
     fn throttled_writes_hold_little_data() {
-        let memory = Memory::new(1);
-        let connection = Quota::new(memory.clone(), 0);
+        let resources = Resources::new(1);
+        let connection = Quota::new(resources.clone(), 0);
         let parked = connection.park(CONNECTION_PARKED_BYTES_MAX as u64).unwrap();
         assert!(connection.park(1).is_none());
         drop(parked);
         assert!(connection.park(CONNECTION_PARKED_BYTES_MAX as u64 + 1).is_none());
-        let park = |bytes: usize| Quota::new(memory.clone(), 0).park(bytes as u64);
+        let park = |bytes: usize| Quota::new(resources.clone(), 0).park(bytes as u64);
         let all: Vec<_> = (0..PARKED_BYTES_MAX / CONNECTION_PARKED_BYTES_MAX)
             .map(|_| park(CONNECTION_PARKED_BYTES_MAX).unwrap())
             .collect();
@@ -235,16 +235,16 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_stalled_client_is_disconnected_when_its_export_waits_for_memory() {
-        let memory = Memory::new(2);
+        let resources = Resources::new(2);
         let stalled = |export| {
-            let connection = Quota::new(memory.clone(), export);
+            let connection = Quota::new(resources.clone(), export);
             async move { connection.wait_for_client(std::future::pending::<io::Result<()>>()).await }
         };
         let mut shares = Vec::new();
         for _ in 0..MEMORY_BYTES_MAX / CONNECTION_BYTES_MAX / 2 {
-            shares.push(share(&Quota::new(memory.clone(), 0), CONNECTION_BYTES_MAX).await);
+            shares.push(share(&Quota::new(resources.clone(), 0), CONNECTION_BYTES_MAX).await);
         }
-        let next = Quota::new(memory.clone(), 0);
+        let next = Quota::new(resources.clone(), 0);
         let mut next = std::pin::pin!(share(&next, CONNECTION_BYTES_MAX));
         assert!(tokio::time::timeout(STALL_LIMIT, &mut next).await.is_err());
         // The other export has enough.

@@ -2,7 +2,7 @@
 
 use super::export::Exports;
 use super::handshake::{self, Negotiated, Session, Tls};
-use super::limits::{CONNECTIONS_MAX, HANDSHAKE_LIMIT, Memory};
+use super::limits::{CONNECTIONS_MAX, HANDSHAKE_LIMIT, Resources};
 use super::stats::Present;
 use super::throttle::Throttles;
 use super::transmission::{Settings, transmit};
@@ -65,14 +65,20 @@ impl Listener {
     ///
     /// # Errors
     /// `AlreadyExists` if another process listens on the Unix socket, or if its path is another
-    /// kind of file; otherwise the kind of the system's error.
+    /// kind of file; `InvalidArgument` for a path that is too long; otherwise the kind of the system's error.
     pub async fn bind(address: Address) -> Result<Listener> {
         match address {
             Address::Unix(path) => {
                 remove_stale_socket(&path).await?;
                 let socket = UnixListener::bind(&path).map_err(|error| {
-                    Error::io(Action::Admin, "cannot listen on this Unix socket", error)
-                        .with("path", path.display())
+                    let refused = match error.kind() {
+                        io::ErrorKind::InvalidInput => {
+                            let message = "the path of the Unix socket is too long; choose a shorter one";
+                            Error::new(ErrorKind::InvalidArgument, message)
+                        }
+                        _ => Error::io(Action::Admin, "cannot listen on this Unix socket", error),
+                    };
+                    refused.with("path", path.display())
                 })?;
                 Ok(Listener { socket: Socket::Unix(socket), address: Address::Unix(path) })
             }
@@ -152,7 +158,7 @@ pub async fn serve(
     let exports = Arc::new(exports);
     let mut watches = exports.watch_limits().await?;
     let options = Arc::new(options);
-    let memory = Memory::new(exports.iter().count());
+    let resources = Resources::new(exports.iter().count());
     let (stop, stopped) = watch::channel(false);
     let mut connections = JoinSet::new();
     let mut shutdown = std::pin::pin!(shutdown);
@@ -171,7 +177,7 @@ pub async fn serve(
                 let connection = Connection {
                     exports: Arc::clone(&exports),
                     options: Arc::clone(&options),
-                    memory: memory.clone(),
+                    resources: resources.clone(),
                     stop: stopped.clone(),
                 };
                 connections.spawn(connection.serve(stream));
@@ -198,7 +204,7 @@ pub async fn serve(
 struct Connection {
     exports: Arc<Exports>,
     options: Arc<Options>,
-    memory: Memory,
+    resources: Resources,
     stop: watch::Receiver<bool>,
 }
 
@@ -252,7 +258,7 @@ impl Connection {
     {
         let settings = Settings {
             throttles: Throttles::new(&self.options.client_limits, session.export.throttle()),
-            memory: self.memory,
+            resources: self.resources,
             slow_request: self.options.slow_request,
         };
         let export = Arc::clone(&session.export);

@@ -4,7 +4,7 @@
 use super::command;
 use super::export::Export;
 use super::handshake::{Session, discard};
-use super::limits::{Memory, Quota, REQUESTS_MAX, Share, Slot};
+use super::limits::{Quota, REQUESTS_MAX, Resources, Share, Slot};
 use super::stats::Present;
 use super::throttle::{Pending, Throttles};
 use super::wire::{self, Request, command as code};
@@ -38,7 +38,7 @@ struct Reply {
 /// What the server gives to a connection.
 pub struct Settings {
     pub throttles: Arc<Throttles>,
-    pub memory: Memory,
+    pub resources: Resources,
     pub slow_request: Duration,
 }
 
@@ -55,7 +55,7 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let quota = Arc::new(Quota::new(settings.memory.clone(), session.export.number));
+    let quota = Arc::new(Quota::new(settings.resources.clone(), session.export.number));
     let (hurry, hurries) = watch::channel(false);
     let requests =
         Requests { session: Arc::new(session), settings, quota: Arc::clone(&quota), hurry: hurries };

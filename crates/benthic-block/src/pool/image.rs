@@ -6,7 +6,7 @@ use super::map::{self, Entry};
 use super::objects::ImageId;
 use super::request_limits;
 use super::writer::{Writer, note};
-use crate::contract::{Extent, ExtentKind, Image, ImageInfo, SnapshotInfo, Zeroes};
+use crate::contract::{Check, Extent, ExtentKind, Image, ImageInfo, SnapshotInfo, Zeroes};
 use crate::geometry::Piece;
 use crate::limits::Limits;
 use async_trait::async_trait;
@@ -492,6 +492,10 @@ impl Image for PoolImage {
 
     async fn limits(&self) -> Result<Limits> {
         request_limits::load(&*self.pool, self.id).await.map_err(|error| self.add_context(error))
+    }
+
+    async fn check(&self, repair: bool) -> Result<Check> {
+        self.check_objects(repair).await.map_err(|error| self.add_context(error))
     }
 
     async fn resize(&self, size_bytes: u64) -> Result<()> {

@@ -6,9 +6,11 @@
 //! one that lacks blocks lists those that it has ([`blocks`]).
 //!
 //! A write goes through [`write`], a read through [`image`]. [`writer`] is the right to write, and
-//! [`snapshots`] does what needs the image at rest. [`request_limits`] are beside the header.
+//! [`snapshots`] does what needs the image at rest. [`request_limits`] are beside the header. [`check`]
+//! compares the maps with what is stored.
 
 mod blocks;
+mod check;
 mod flatten;
 mod header;
 mod image;
@@ -29,12 +31,10 @@ use crate::limits::Limits;
 use crate::names::{check_image_name, check_snapshot_name};
 use async_trait::async_trait;
 use benthic_core::codec::Wire;
-use benthic_core::{
-    Environment, Error, ErrorKind, Fetch, ListRequest, Namespaces, Pool, Result, Store, WriteOp, limits,
-    names,
-};
+use benthic_core::{Environment, Error, ErrorKind, Fetch, Pool, Result, Store, WriteOp, limits};
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use futures::stream::TryStreamExt;
 use header::{GENERATION_XATTR, Header, Parent, Snapshot};
 use image::{Parts, PoolImage};
 use objects::{ImageId, names_object};
@@ -99,24 +99,13 @@ impl PoolImages {
     /// Removes all objects of an image except its header.
     async fn remove_objects(&self, id: ImageId) -> Result<()> {
         for prefix in [id.data_prefix(), id.maps_prefix()] {
-            let mut after = None;
-            loop {
-                let request = ListRequest {
-                    namespaces: Namespaces::One(names::IMAGES_NAMESPACE.to_owned()),
-                    prefix: prefix.clone(),
-                    after,
-                    objects_max: limits::LIST_PAGE_OBJECTS_MAX,
-                };
-                let page = self.pool.list(request).await?;
-                for object in page.objects {
+            let mut pages = objects::list(&*self.pool, &prefix);
+            while let Some(page) = pages.try_next().await? {
+                for object in page {
                     match self.pool.write(&object, WriteOp::new().remove().buffered()).await {
                         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
                         _ => {}
                     }
-                }
-                after = page.next;
-                if after.is_none() {
-                    break;
                 }
             }
         }

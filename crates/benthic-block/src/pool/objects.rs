@@ -1,7 +1,8 @@
 //! The objects of images, all in one reserved namespace of the pool.
 
 use benthic_core::names::IMAGES_NAMESPACE;
-use benthic_core::{Environment, ObjectId, Result};
+use benthic_core::{Environment, ListRequest, Namespaces, ObjectId, Pool, Result, limits};
+use futures::stream::{self, BoxStream, StreamExt};
 use std::fmt;
 
 /// A random number that identifies an image for its whole life. Displayed as 16 hexadecimal digits.
@@ -44,6 +45,23 @@ impl ImageId {
     pub fn data_prefix(self) -> String {
         format!("data.{self}.")
     }
+}
+
+/// Lists the objects of images whose names begin with a prefix, in pages.
+pub(crate) fn list<'a>(pool: &'a dyn Pool, prefix: &'a str) -> BoxStream<'a, Result<Vec<ObjectId>>> {
+    let request = ListRequest {
+        namespaces: Namespaces::One(IMAGES_NAMESPACE.to_owned()),
+        prefix: prefix.to_owned(),
+        after: None,
+        objects_max: limits::LIST_PAGE_OBJECTS_MAX,
+    };
+    let next = move |request: Option<ListRequest>| async move {
+        let Some(request) = request else { return Ok(None) };
+        let page = pool.list(request.clone()).await?;
+        let next = page.next.map(|after| ListRequest { after: Some(after), ..request });
+        Ok(Some((page.objects, next)))
+    };
+    stream::try_unfold(Some(request), next).boxed()
 }
 
 fn object(name: String) -> Result<ObjectId> {

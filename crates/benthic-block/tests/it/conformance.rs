@@ -35,6 +35,7 @@ macro_rules! conformance {
             an_open_image_is_changed_by_its_writer
             limits_are_kept_with_the_image
             impossible_limits_are_refused
+            a_check_finds_nothing_in_a_sound_image
         }
     };
     ($with:path => $($case:ident)*) => {
@@ -576,4 +577,31 @@ pub async fn impossible_limits_are_refused(images: Arc<dyn Images>) {
         assert_eq!(kind(images.set_limits("i", limits).await), Some(ErrorKind::InvalidArgument));
     }
     assert_eq!(limits(&*images, "i", None).await, none);
+}
+
+pub async fn a_check_finds_nothing_in_a_sound_image(images: Arc<dyn Images>) {
+    let image = create(&*images, "i", 1000 * KIB).await;
+    write(&*image, 0, 1, 900 * KIB).await;
+    image.create_snapshot("s").await.unwrap();
+    write(&*image, 5_000, 2, 300 * KIB).await;
+    image.create_snapshot("t").await.unwrap();
+    image.write_zeroes(100, 200 * KIB, Zeroes::Punch, Durability::Buffered).await.unwrap();
+    image.resize(700 * KIB).await.unwrap();
+    image.remove_snapshot("s").await.unwrap();
+    images.clone_snapshot("i", "t", "clone").await.unwrap();
+    let clone = open(&*images, "clone").await;
+    write(&*clone, 1_000, 3, 10 * KIB).await;
+    for image in [&image, &clone] {
+        let before = image.read(0, image.info().size_bytes).await.unwrap();
+        for repair in [false, true] {
+            let check = image.check(repair).await.unwrap();
+            assert!(check.objects > 0);
+            assert_eq!((check.damage, check.repairable), (Vec::new(), Vec::new()));
+        }
+        assert!(image.read(0, image.info().size_bytes).await.unwrap() == before);
+    }
+    let read_only = images.open("i", None, OpenMode::ReadOnly).await.unwrap();
+    assert_eq!(kind(read_only.check(true).await), Some(ErrorKind::PermissionDenied));
+    clone.close().await.unwrap();
+    image.close().await.unwrap();
 }

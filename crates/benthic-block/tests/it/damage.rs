@@ -82,6 +82,7 @@ async fn use_all(images: &PoolImages) -> Result<()> {
                 let _ = image.write(at, vec![4; 5].into(), Durability::Buffered).await;
                 let _ = image.write_zeroes(at, 5, Zeroes::Punch, Durability::Buffered).await;
             }
+            let _ = image.check(true).await;
             let _ = image.create_snapshot("s3").await;
             let _ = image.remove_snapshot("s1").await;
             let _ = image.roll_back("s2").await;
@@ -105,6 +106,73 @@ async fn read(image: &dyn Image) -> Result<()> {
         let _ = image.extents(at, len_bytes, Some("s1")).await;
     }
     Ok(())
+}
+
+#[test]
+fn a_check_tells_damage_from_leftovers() {
+    run(async {
+        let store: Arc<dyn Store> = MemStore::new(options());
+        let images = images(&store).await;
+        let pool = store.open_pool("disks").await.unwrap();
+        let parent = images.open("parent", None, OpenMode::Write).await.unwrap();
+        let request = ListRequest {
+            namespaces: Namespaces::One(names::IMAGES_NAMESPACE.to_owned()),
+            ..Default::default()
+        };
+        let stored = pool.list(request).await.unwrap().objects;
+        let check = parent.check(false).await.unwrap();
+        assert_eq!((check.damage, check.repairable), (Vec::new(), Vec::new()));
+        let id = parent_id(&*pool, &images).await;
+        let in_namespace = |name: String| ObjectId::in_namespace(names::IMAGES_NAMESPACE, name).unwrap();
+        let leftovers =
+            [format!("data.{id}.00000000.7fffffff"), format!("map.{id}.7fffffff.00000000")].map(in_namespace);
+        for leftover in &leftovers {
+            pool.write(leftover, WriteOp::new().write_full(b"left".to_vec())).await.unwrap();
+        }
+        let all = read_whole(&*parent).await;
+        for (repair, found) in [(false, 2), (true, 2), (false, 0)] {
+            let check = parent.check(repair).await.unwrap();
+            assert_eq!((check.damage, check.repairable_count), (Vec::new(), found));
+        }
+        assert_eq!(read_whole(&*parent).await, all);
+        // Everything else is needed: each data object, and each snapshot's map.
+        let own = |object: &&ObjectId| {
+            let name = object.name();
+            name.starts_with(&format!("data.{id}.")) || name.starts_with(&format!("map.{id}."))
+        };
+        let mut damaged = 0;
+        for object in stored.iter().filter(own) {
+            let bytes = pool.read_range(object, 0, 1 << 20).await.unwrap();
+            let xattrs = pool.fetch(object, benthic_core::Fetch::list_xattrs()).await.unwrap().0;
+            pool.remove(object).await.unwrap();
+            let check = parent.check(true).await.unwrap();
+            let is_head = check.damage.is_empty();
+            // The open image has the map of its head in memory.
+            assert!(!is_head || object.name().starts_with("map."), "{object} is not missed");
+            damaged += u32::from(!is_head);
+            let restore = xattrs
+                .into_iter()
+                .fold(WriteOp::new().write_full(bytes), |op, (name, value)| op.set_xattr(name, value));
+            pool.write(object, restore).await.unwrap();
+            assert_eq!(parent.check(true).await.unwrap().damage, Vec::new());
+            assert_eq!(read_whole(&*parent).await, all);
+        }
+        assert!(damaged >= 5, "{damaged}");
+        parent.close().await.unwrap();
+    });
+}
+
+async fn parent_id(pool: &dyn Pool, images: &PoolImages) -> String {
+    let names = ObjectId::in_namespace(names::IMAGES_NAMESPACE, "names").unwrap();
+    assert!(images.list().await.unwrap().contains(&"parent".to_owned()));
+    let (page, _) = pool.fetch(&names, benthic_core::Fetch::omap_get(["parent"])).await.unwrap();
+    let id: [u8; 8] = page.entries[0].1[..].try_into().unwrap();
+    format!("{:016x}", u64::from_le_bytes(id))
+}
+
+/// The bytes of the image and of its snapshots.
+async fn read_whole(image: &dyn Image) -> bytes::Bytes {
+    image.read(0, image.info().size_bytes).await.unwrap()
 }
 
 #[test]

@@ -200,6 +200,9 @@ impl Model {
     }
 
     async fn check(&self) {
+        // No operation was interrupted, so nothing is left of any.
+        let check = self.image.check(false).await.unwrap();
+        assert_eq!((check.damage, check.repairable), (Vec::new(), Vec::new()));
         same(&*self.image, &self.bytes, "the image").await;
         let own = self.snapshots.iter().map(|(name, bytes)| (&self.name, Some(snapshot_name(*name)), bytes));
         let others = self.others.iter().map(|(image, snapshot, bytes)| (image, snapshot.clone(), bytes));

@@ -233,6 +233,15 @@ async fn examine(dir: &Path, states: &[State], durable: Option<usize>, begun: Op
             assert!(read_all(&*snapshot).await == *bytes, "snapshot {name} has changed");
         }
     }
+    // A repair removes what was interrupted, and nothing else.
+    let check = image.check(true).await.unwrap();
+    assert_eq!(check.damage, Vec::new());
+    assert_eq!(image.check(false).await.unwrap().repairable, Vec::new());
+    assert!(read_all(&*image).await == found, "the repair has changed the image");
+    for (name, bytes) in states[first].snapshots.iter().filter(|(name, _)| listed.contains(name)) {
+        let snapshot = images.open("i", Some(name), OpenMode::ReadOnly).await.unwrap();
+        assert!(read_all(&*snapshot).await == *bytes, "the repair has changed snapshot {name}");
+    }
     // The image works.
     image.create_snapshot("after").await.unwrap();
     image.resize(SIZE).await.unwrap();

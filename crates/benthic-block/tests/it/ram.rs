@@ -1,7 +1,7 @@
 //! An image in memory.
 
 use async_trait::async_trait;
-use benthic_block::{Extent, ExtentKind, Geometry, Image, ImageInfo, Limits, SnapshotInfo, Zeroes};
+use benthic_block::{Check, Extent, ExtentKind, Geometry, Image, ImageInfo, Limits, SnapshotInfo, Zeroes};
 use benthic_core::{Durability, Error, ErrorKind, Result};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -189,6 +189,10 @@ impl Image for Ram {
 
     async fn limits(&self) -> Result<Limits> {
         Ok(Limits::default())
+    }
+
+    async fn check(&self, _repair: bool) -> Result<Check> {
+        Ok(Check::default())
     }
 
     async fn resize(&self, _size_bytes: u64) -> Result<()> {

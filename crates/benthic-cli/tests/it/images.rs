@@ -3,7 +3,10 @@
 use crate::guest::Guest;
 use crate::nbd::{Server, python, tool};
 use crate::support::{Home, pattern, printed};
-use rustix::process::Signal;
+use benthic_core::{ObjectId, Store};
+use benthic_embedded::{EmbeddedStore, Options};
+use futures::executor::block_on;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -89,6 +92,21 @@ fn snapshots_and_clones_keep_their_bytes() {
     assert_eq!(home.json(&["fsck"])[0]["findings"], json!([]));
 }
 
+/// The signal also ends the program that writes to the pipe, so that its end looks like that of the
+/// file.
+#[test]
+fn an_interrupted_import_leaves_nothing() {
+    let home = Home::with_pool();
+    let mut import = home.command(&["image", "import", "-", "p/i"]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut pipe = import.stdin.take().unwrap();
+    pipe.write_all(&vec![7; 8 * MIB]).unwrap();
+    kill_process(Pid::from_child(&import), Signal::TERM).unwrap();
+    std::thread::park_timeout(Duration::from_millis(300));
+    drop(pipe);
+    assert!(!import.wait().unwrap().success());
+    assert_eq!(home.ok(&["image", "ls", "p"]), "");
+}
+
 #[test]
 fn a_backup_receives_only_the_changes() {
     let home = Home::with_pool();
@@ -146,6 +164,30 @@ fn a_backup_receives_only_the_changes() {
 }
 
 #[test]
+fn a_check_removes_what_a_killed_program_has_left() {
+    let home = Home::with_pool();
+    home.ok(&["image", "create", "p/i", "--size", "100MiB"]);
+    let checked = &home.json(&["image", "check", "p/i"])[0];
+    assert_eq!((&checked["damage_count"], &checked["repairable_count"]), (&json!(0), &json!(0)));
+    // A snapshot's map is stored before the header names it.
+    let names = home.ok(&["ls", "p:benthic.images", "--prefix", "map."]);
+    let (map, _) = names.lines().next().unwrap().rsplit_once('.').unwrap();
+    let left = format!("{}7fffffff.00000000", &map[..map.len() - 8]);
+    let store = EmbeddedStore::open(&home.path("benthic-data"), false, Options::default()).unwrap();
+    let object = ObjectId::in_namespace("benthic.images", &*left).unwrap();
+    block_on(block_on(store.open_pool("p")).unwrap().write_full(&object, "map")).unwrap();
+    store.close().unwrap();
+    let found = home.run(&["image", "check", "p/i"]);
+    let text = String::from_utf8([found.stdout, found.stderr].concat()).unwrap();
+    assert!(!found.status.success() && text.contains(&left) && text.contains("check --repair p/i"), "{text}");
+    home.ok(&["image", "check", "--repair", "p/i"]);
+    home.ok(&["image", "check", "p/i"]);
+    let server = Server::start(&home, &["p/i"]);
+    home.fails_with("busy", &["image", "check", "p/i"]);
+    server.stop();
+}
+
+#[test]
 fn bad_requests_are_refused() {
     let home = Home::with_pool();
     home.ok(&["image", "create", "p/i", "--size", "10MiB"]);
@@ -169,6 +211,7 @@ fn bad_requests_are_refused() {
         ("invalid_argument", &["image", "limit", "p/i", "--bytes-per-s", "100TiB"]),
         ("invalid_argument", &["image", "limit", "p/i", "--iops", "5", "--read-iops", "5"]),
         ("invalid_argument", &["image", "serve", "p/i", "--client-iops", "0"]),
+        ("invalid_argument", &["image", "serve", "p/i", "--listen", &format!("unix:{}", "long".repeat(50))]),
     ] {
         // A malformed address is an error of the command line.
         let run = home.run(&[&["--json"], args].concat());

@@ -255,6 +255,21 @@ impl RbdImage {
         check(unsafe { (self.pool.api.resize)(self.handle, size_bytes) })
     }
 
+    pub fn flags(&self) -> ErrnoResult<u64> {
+        let mut flags = 0;
+        // SAFETY: the image is live and the out pointer is valid.
+        check(unsafe { (self.pool.api.get_flags)(self.handle, &mut flags) })?;
+        Ok(flags)
+    }
+
+    pub fn rebuild_object_map(&self) -> ErrnoResult<()> {
+        extern "C" fn progress(_: u64, _: u64, _: *mut c_void) -> c_int {
+            0
+        }
+        // SAFETY: the image is live, and the callback uses no data.
+        check(unsafe { (self.pool.api.rebuild_object_map)(self.handle, progress, null_mut()) })
+    }
+
     pub fn flatten(&self) -> ErrnoResult<()> {
         // SAFETY: as above.
         check(unsafe { (self.pool.api.flatten)(self.handle) })

@@ -28,6 +28,7 @@ pub(crate) type ErrnoResult<T> = std::result::Result<T, i32>;
 type Handle = *mut c_void;
 type Callback = extern "C" fn(Handle, *mut c_void);
 type UpdateCallback = extern "C" fn(*mut c_void);
+type ProgressCallback = extern "C" fn(u64, u64, *mut c_void) -> c_int;
 type DiffCallback = extern "C" fn(u64, usize, c_int, *mut c_void) -> c_int;
 
 /// `rbd_image_spec_t`.
@@ -140,6 +141,8 @@ functions! {
     fn snap_rollback(Handle, *const c_char) -> c_int;
     fn resize(Handle, u64) -> c_int;
     fn flatten(Handle) -> c_int;
+    fn get_flags(Handle, *mut u64) -> c_int;
+    fn rebuild_object_map(Handle, ProgressCallback, *mut c_void) -> c_int;
     fn diff_iterate2(Handle, *const c_char, u64, u64, u8, u8, DiffCallback, *mut c_void) -> c_int;
     fn metadata_get(Handle, *const c_char, *mut c_char, *mut usize) -> c_int;
     fn lock_acquire(Handle, c_int) -> c_int;

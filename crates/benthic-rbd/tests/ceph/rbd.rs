@@ -3,7 +3,7 @@
 use crate::geometries::{KIB, small, striped};
 use crate::support::with_pool;
 use benthic_block::{Change, Limits, OpenMode};
-use benthic_core::{Durability, ErrorKind};
+use benthic_core::{Durability, ErrorKind, ObjectId, Store};
 
 #[test]
 fn rbd_shows_what_benthic_creates() {
@@ -83,6 +83,27 @@ fn benthic_shows_what_rbd_creates_and_changes() {
         pool.rbd(&["snap", "rm", "i@theirs"]);
         assert_eq!(image.snapshots().await.unwrap().len(), 1);
         image.close().await.unwrap();
+        pool
+    });
+}
+
+#[test]
+fn a_repair_rebuilds_an_object_map() {
+    with_pool("check", |pool| async move {
+        pool.images.create("i", small(1024 * KIB)).await.unwrap();
+        let info = pool.rbd(&["info", "i"]);
+        let id = info.lines().find_map(|line| line.trim().strip_prefix("id: ")).unwrap();
+        let map = ObjectId::new(format!("rbd_object_map.{id}")).unwrap();
+        pool.store.open_pool(&pool.name).await.unwrap().remove(&map).await.unwrap();
+        let image = pool.images.open("i", None, OpenMode::Write).await.unwrap();
+        image.write(100 * KIB, vec![7; 300_000].into(), Durability::Buffered).await.unwrap();
+        for (repair, found) in [(false, 1), (true, 1), (false, 0)] {
+            let check = image.check(repair).await.unwrap();
+            assert_eq!((check.damage_count, check.repairable_count), (0, found), "{check:?}");
+        }
+        image.close().await.unwrap();
+        assert!(!pool.rbd(&["info", "i"]).contains("invalid"));
+        pool.rbd(&["object-map", "check", "i"]);
         pool
     });
 }

@@ -1,6 +1,7 @@
 //! `benthic image`: block images, which are virtual disks.
 
 mod bench;
+mod check;
 mod diff;
 mod limit;
 mod open;
@@ -91,6 +92,8 @@ pub enum ImageCommand {
     ImportDiff(diff::ImportDiffArgs),
     /// Join two files of changes, of which the second continues the first
     MergeDiff(diff::MergeDiffArgs),
+    /// Check an image for damage and for leftovers of interrupted operations
+    Check(check::CheckArgs),
     /// Show or change the limits of an image: requests and bytes per second
     Limit(limit::LimitArgs),
     /// Serve images with the NBD protocol
@@ -183,6 +186,7 @@ pub async fn run(command: ImageCommand, session: &Session) -> Outcome {
         ImageCommand::ExportDiff(args) => diff::export(args, session).await,
         ImageCommand::ImportDiff(args) => diff::import(args, session).await,
         ImageCommand::MergeDiff(args) => diff::merge_diff(args, session).await,
+        ImageCommand::Check(args) => check::run(args, session).await,
         ImageCommand::Limit(args) => limit::run(args, session).await,
         ImageCommand::Serve(args) => serve::run(args, session).await,
         ImageCommand::Bench(args) => bench::run(args, session).await,
