@@ -130,6 +130,8 @@ pub async fn import(args: ImportArgs, session: &Session) -> Outcome {
     let completed = async {
         let copied_bytes = copied?;
         closed?;
+        // The same signal may have ended the program that writes to the pipe.
+        interrupt::check()?;
         images.rename(&temporary.image, name).await?;
         Ok(copied_bytes)
     };
