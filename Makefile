@@ -194,8 +194,11 @@ TREE := $(firstword $(shell pwd | cksum))
 TEST_DIR := $(or $(TMPDIR),/tmp)/benthic-test-$(TREE)
 BENCH_DIR := $(or $(TMPDIR),/tmp)/benthic-bench-$(TREE)
 
-# These tests mostly wait for daemons, so more of them run at once than there are cores.
-CEPH_TEST_THREADS := 4
+# These tests mostly wait for daemons, so more of them run at once than there are cores. Those that start
+# clusters of their own take longest; they run beside the others.
+CEPH_TEST := env RUST_TEST_THREADS=4 $(CARGO) test --release $(SELECTION) --test ceph --
+OWN_CLUSTERS := cluster::a_cluster cluster::an_interrupted_up deployments:: failures:: health:: hung:: no_command_waits \
+	placement:: sites:: status:: the_guide_leads
 
 test-ceph: toolchain ceph-packages python s3 s3-clients-env s3-packages page-packages nbd-packages guest-packages ## run the tests that need a real Ceph cluster; starts the cluster and removes it
 	@$(PART) "build class libraries" 60 $(CARGO) build --release $(SELECTION) --lib --bins --examples
@@ -210,7 +213,9 @@ test-ceph: toolchain ceph-packages python s3 s3-clients-env s3-packages page-pac
 	export TMPDIR=$(TEST_DIR) BENTHIC_TEST_CEPH_CONF=$(TEST_DIR)/shared/ceph.conf; \
 	mkdir -p $(TEST_DIR) && \
 	BENTHIC_METHOD_DEADLINE_MS=2000 $$benthic cluster up --dir $(TEST_DIR)/shared && \
-	$(PART) "Rust tests on Ceph" 900 env RUST_TEST_THREADS=$(CEPH_TEST_THREADS) $(CARGO) test --release $(SELECTION) --test ceph && \
+	{ $(PART) "Rust tests with clusters of their own" 600 $(CEPH_TEST) $(OWN_CLUSTERS) >$(TEST_DIR)/own.log 2>&1 & own=$$!; \
+		$(PART) "Rust tests on Ceph" 400 $(CEPH_TEST) $(addprefix --skip ,$(OWN_CLUSTERS)); shared=$$?; \
+		wait $$own; own=$$?; cat $(TEST_DIR)/own.log; [ $$shared = 0 ] && [ $$own = 0 ]; } && \
 	$(PART) "Python tests on Ceph" 200 env -C python $(PYTHON_RUN) -P -m pytest -q -m ceph && \
 	$(PART) "S3 clients on Ceph" 300 env -C crates/benthic-s3/tests/clients $(PYTHON_RUN) -P -m pytest -q -m ceph && \
 	$(PART) "Faults on Ceph" 300 $(FAULTS) -m ceph
