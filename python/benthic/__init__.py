@@ -22,30 +22,34 @@ handle. A forked process must connect again; with :mod:`multiprocessing`, prefer
 ``spawn``.
 """
 
-from . import errors
-from ._native import VERSION as __version__
-from .dataset import TableDataset
-from .errors import (
-    AlreadyExistsError,
-    BusyError,
-    ClassFailedError,
-    ConflictError,
-    CorruptError,
-    Error,
-    InternalError,
-    InvalidArgumentError,
-    LimitExceededError,
-    NotFoundError,
-    OutcomeUnknownError,
-    PermissionDeniedError,
-    UnavailableError,
-    UnsupportedError,
-)
-from .ops import ReadOp, WriteOp
-from .pool import ObjectStat, Pool
-from .rows import Rows
-from .store import ClassInfo, MethodInfo, Moved, Store, connect
-from .table import Snapshot, Table
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from . import errors
+    from ._native import VERSION as __version__
+    from .dataset import TableDataset
+    from .errors import (
+        AlreadyExistsError,
+        BusyError,
+        ClassFailedError,
+        ConflictError,
+        CorruptError,
+        Error,
+        InternalError,
+        InvalidArgumentError,
+        LimitExceededError,
+        NotFoundError,
+        OutcomeUnknownError,
+        PermissionDeniedError,
+        UnavailableError,
+        UnsupportedError,
+    )
+    from .ops import ReadOp, WriteOp
+    from .pool import ObjectStat, Pool
+    from .rows import Rows
+    from .store import ClassInfo, MethodInfo, Moved, Store, connect
+    from .table import Snapshot, Table
 
 __all__ = [
     "AlreadyExistsError",
@@ -78,3 +82,25 @@ __all__ = [
     "connect",
     "errors",
 ]
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        """Loads the names above at their first use: :mod:`benthic.openstack` needs neither the native
+        module nor pyarrow.
+        """
+        if name == "errors":
+            return import_module(".errors", __name__)
+        if name == "__version__":
+            return import_module("._native", __name__).VERSION
+        if name in __all__:
+            for module in ("errors", "ops", "pool", "rows", "table", "dataset", "store"):
+                found = getattr(import_module(f".{module}", __name__), name, None)
+                if found is not None:
+                    globals()[name] = found
+                    return found
+        raise AttributeError(f"module 'benthic' has no attribute '{name}'")
+
+    def __dir__():
+        return __all__

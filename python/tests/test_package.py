@@ -34,6 +34,24 @@ def test_everything_is_documented():
                 assert member.__doc__, f"{part.__name__}.{name}"
 
 
+def test_names_load_at_their_first_use():
+    script = """
+import sys
+import benthic
+assert not {"benthic._native", "pyarrow"} & set(sys.modules)
+assert dir(benthic) == sorted(benthic.__all__)
+assert benthic.connect.__module__ == "benthic.store"
+assert {"benthic._native", "pyarrow"} <= set(sys.modules)
+try:
+    benthic.nothing
+except AttributeError as error:
+    assert "nothing" in str(error)
+else:
+    raise AssertionError("a missing name was found")
+"""
+    subprocess.run([sys.executable, "-P", "-c", script], check=True)
+
+
 def test_the_stubs_cover_the_module():
     from benthic import _native
 
