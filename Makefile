@@ -28,8 +28,8 @@ fi
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-sql s3 sql test-s3 test-times ceph ceph-packages python python-env python-packages s3-clients-env s3-packages page-packages nbd-packages guest-packages wasm-compilers \
-	test test-all test-here test-faults test-python test-ceph test-long bench bench-block bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz fmt \
+.PHONY: help demo demo-sql s3 sql test-s3 test-times ceph ceph-packages python python-env python-packages openstack-env s3-clients-env s3-packages page-packages nbd-packages guest-packages wasm-compilers \
+	test test-all test-here test-faults test-python test-openstack test-ceph test-long bench bench-block bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz fmt \
 	deny clean-demo toolchain
 
 help: ## list the targets
@@ -159,6 +159,10 @@ python-env: python-packages
 s3-clients-env: python-packages
 	@$(call environment,target/s3-clients-env,crates/benthic-s3/tests/clients/requirements.txt)
 
+# Cinder and Glance's stores, with many dependencies.
+openstack-env: python-packages
+	@$(call environment,$(OPENSTACK_ENV),python/requirements-openstack.txt)
+
 # Creates a Python environment with the packages of a requirements file: $(call environment,DIR,FILE)
 define environment
 	[ -x $(1)/bin/pip ] || { echo "==> creating $(1)"; $(PYTHON) -m venv --clear $(1); }; \
@@ -171,6 +175,14 @@ python-packages:
 
 test-python: python ## run the tests of the Python package
 	@$(PART) "Python tests" 240 env -C python $(PYTHON_RUN) -P -m pytest -q -m "not ceph"
+
+# Only `make test-long` includes these. They use the Python package as it is in the tree.
+OPENSTACK_ENV := target/openstack-env
+OPENSTACK_TESTS := env -C python PYTHONPATH=$(CURDIR)/python $(CURDIR)/$(OPENSTACK_ENV)/bin/python -P -m pytest -q --disable-warnings tests/openstack
+
+test-openstack: toolchain openstack-env nbd-packages ## run the tests of the drivers for OpenStack's Cinder and Glance
+	$(CARGO) build --release $(SELECTION) $(AS_IN_TESTS) --bin benthic
+	@$(PART) "OpenStack drivers" 240 $(OPENSTACK_TESTS) -m "not ceph"
 
 test-s3: s3 python-env s3-clients-env s3-packages ## run the tests of the S3 gateway, with independent clients
 	@$(PART) "S3 clients" 240 env -C crates/benthic-s3/tests/clients $(PYTHON_RUN) -P -m pytest -q -m "not ceph"
@@ -200,7 +212,7 @@ CEPH_TEST := env RUST_TEST_THREADS=4 $(CARGO) test --release $(SELECTION) --test
 OWN_CLUSTERS := cluster::a_cluster cluster::an_interrupted_up deployments:: failures:: health:: hung:: no_command_waits \
 	placement:: sites:: status:: the_guide_leads
 
-test-ceph: toolchain ceph-packages python s3 s3-clients-env s3-packages page-packages nbd-packages guest-packages ## run the tests that need a real Ceph cluster; starts the cluster and removes it
+test-ceph: toolchain ceph-packages python s3 s3-clients-env s3-packages page-packages nbd-packages guest-packages $(if $(BENTHIC_TEST_LONG),openstack-env) ## run the tests that need a real Ceph cluster; starts the cluster and removes it
 	@$(PART) "build class libraries" 60 $(CARGO) build --release $(SELECTION) --lib --bins --examples
 	@$(PART) "build the Ceph tests" 180 $(CARGO) test --release $(SELECTION) --test ceph --no-run
 	@benthic=target/release/benthic; \
@@ -218,7 +230,8 @@ test-ceph: toolchain ceph-packages python s3 s3-clients-env s3-packages page-pac
 		wait $$own; own=$$?; cat $(TEST_DIR)/own.log; [ $$shared = 0 ] && [ $$own = 0 ]; } && \
 	$(PART) "Python tests on Ceph" 200 env -C python $(PYTHON_RUN) -P -m pytest -q -m ceph && \
 	$(PART) "S3 clients on Ceph" 300 env -C crates/benthic-s3/tests/clients $(PYTHON_RUN) -P -m pytest -q -m ceph && \
-	$(PART) "Faults on Ceph" 300 $(FAULTS) -m ceph
+	$(PART) "Faults on Ceph" 300 $(FAULTS) -m ceph $(if $(BENTHIC_TEST_LONG),&& \
+	$(PART) "OpenStack drivers on Ceph" 400 $(OPENSTACK_TESTS) -m ceph)
 
 bench: toolchain ## compare the embedded engine with fio and others; results in target/bench
 	@command -v fio >/dev/null || { $(call apt,fio); }
@@ -289,7 +302,7 @@ fuzz: toolchain ## fuzz every decoder; TARGET=name selects one, SECONDS=60 is th
 	done
 
 test-long: export BENTHIC_TEST_LONG = 1
-test-long: test ## run the tests with more cases and more load
+test-long: test test-openstack ## run the tests with more cases and more load
 
 fmt: toolchain ## format the code
 	$(CARGO) fmt --all
