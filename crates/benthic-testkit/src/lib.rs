@@ -3,6 +3,7 @@
 //! - [`cluster`]: the Ceph cluster that tests share.
 //! - [`conformance`]: the suite that defines the contracts of `benthic-core`. Every engine passes
 //!   all of it.
+//! - [`corpus`]: runs the corpus of the fuzzer again.
 //! - [`faulty`]: a pool that injects faults into writes.
 //! - [`linear`]: a linearizability checker for operations of many threads.
 //! - [`model`]: random compound operations, compared with an oracle in memory.
@@ -15,6 +16,7 @@
 
 pub mod cluster;
 pub mod conformance;
+pub mod corpus;
 pub mod faulty;
 pub mod linear;
 pub mod model;
