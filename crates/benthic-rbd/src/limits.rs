@@ -38,7 +38,7 @@ fn encode(limits: &Limits) -> String {
 /// `Corrupt`.
 pub fn decode(text: &str) -> Result<Limits> {
     let damaged = || {
-        let message = "the image's limits are damaged, or a newer program wrote them; set them again";
+        let message = "the image's limits are damaged, or a newer program wrote them; `benthic image limit --none` removes them";
         Error::new(ErrorKind::Corrupt, message).with("limits", text.escape_debug())
     };
     let mut limits = Limits::default();

@@ -42,7 +42,7 @@ pub(super) async fn load(pool: &dyn Pool, id: ImageId) -> Result<Limits> {
 /// Decodes and checks stored limits.
 fn parse(stored: &[u8]) -> Result<Limits> {
     Limits::decode(stored).ok().filter(|limits| limits.check().is_ok()).ok_or_else(|| {
-        let message = "the image's limits are damaged, or a newer program wrote them; set them again";
+        let message = "the image's limits are damaged, or a newer program wrote them; `benthic image limit --none` removes them";
         Error::new(ErrorKind::Corrupt, message)
     })
 }

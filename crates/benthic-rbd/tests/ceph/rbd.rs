@@ -19,6 +19,11 @@ fn rbd_shows_what_benthic_creates() {
         pool.images.set_limits("plain", limits).await.unwrap();
         let metadata = pool.rbd(&["image-meta", "get", "plain", "benthic.limits"]);
         assert_eq!(metadata, "read_ops_per_s=500 burst_s=3\n");
+        pool.rbd(&["image-meta", "set", "plain", "benthic.limits", "speed=9"]);
+        let plain = pool.images.open("plain", None, OpenMode::ReadOnly).await.unwrap();
+        assert_eq!(plain.limits().await.unwrap_err().kind(), ErrorKind::Corrupt);
+        pool.images.set_limits("plain", limits).await.unwrap();
+        assert_eq!(plain.limits().await.unwrap(), limits);
         pool.images.clone_snapshot("plain", "s", "clone").await.unwrap();
         assert_eq!(pool.rbd(&["ls"]), "clone\nplain\nstriped\n");
         let info = pool.rbd(&["info", "striped"]);

@@ -83,9 +83,6 @@ fn parse(text: &str, number: impl Fn(&str) -> Result<u64, String>) -> Result<Rat
 
 impl LimitArgs {
     fn apply(&self, old: Limits) -> Limits {
-        if self.none {
-            return Limits::default();
-        }
         let new =
             |rate: Option<Rate>, of_both: Option<Rate>, old| rate.or(of_both).map_or(old, |rate| rate.0);
         Limits {
@@ -101,13 +98,20 @@ impl LimitArgs {
 pub async fn run(args: LimitArgs, session: &Session) -> Outcome {
     let name = image_name(&args.image)?;
     let images = images(session, &args.image.pool).await?;
-    let image = images.open(name, None, OpenMode::ReadOnly).await?;
-    let old = image.limits().await?;
-    image.close().await?;
-    let limits = args.apply(old);
-    if limits != old || args.none {
-        images.set_limits(name, limits).await?;
-    }
+    let limits = if args.none {
+        // Also if the old ones are damaged.
+        images.set_limits(name, Limits::default()).await?;
+        Limits::default()
+    } else {
+        let image = images.open(name, None, OpenMode::ReadOnly).await?;
+        let old = image.limits().await?;
+        image.close().await?;
+        let limits = args.apply(old);
+        if limits != old {
+            images.set_limits(name, limits).await?;
+        }
+        limits
+    };
     session.out.result(
         format_args!("image {}\n{}", args.image, text(&limits).unwrap_or_else(|| "no limits".to_owned())),
         || {
