@@ -123,7 +123,7 @@ pub trait Image: Send + Sync {
     async fn limits(&self) -> Result<Limits>;
 
     /// Looks for damage, and for what interrupted operations have left. With `repair`, removes the
-    /// latter. Reads no data: the store checks each byte when it is read.
+    /// latter, unless there is damage: then nothing tells what is still needed. Reads no data: the store checks each byte when it is read.
     ///
     /// # Errors
     /// As [`Image::write`].
@@ -220,8 +220,6 @@ pub struct Check {
     /// How many findings of either kind there are.
     pub damage_count: u64,
     pub repairable_count: u64,
-    /// True if the damage hides what is needed. Then a repair removes nothing.
-    pub is_uncertain: bool,
 }
 
 /// Limit of the findings that a [`Check`] lists.

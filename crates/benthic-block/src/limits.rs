@@ -23,23 +23,29 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// The limits with their names.
+    pub fn fields(mut self) -> [(&'static str, Option<u64>); 5] {
+        self.fields_mut().map(|(name, value)| (name, *value))
+    }
+
+    /// As [`Limits::fields`], to change them.
+    pub fn fields_mut(&mut self) -> [(&'static str, &mut Option<u64>); 5] {
+        [
+            ("read_ops_per_s", &mut self.read_ops_per_s),
+            ("read_bytes_per_s", &mut self.read_bytes_per_s),
+            ("write_ops_per_s", &mut self.write_ops_per_s),
+            ("write_bytes_per_s", &mut self.write_bytes_per_s),
+            ("burst_s", &mut self.burst_s),
+        ]
+    }
+
     /// Checks the ranges: rates from 1 to [`RATE_MAX`], bursts from 1 to [`BURST_S_MAX`] seconds.
     ///
     /// # Errors
     /// `InvalidArgument`.
     pub fn check(&self) -> Result<()> {
-        let rates = [
-            ("read_ops_per_s", self.read_ops_per_s),
-            ("read_bytes_per_s", self.read_bytes_per_s),
-            ("write_ops_per_s", self.write_ops_per_s),
-            ("write_bytes_per_s", self.write_bytes_per_s),
-        ];
-        let ranges = rates.map(|(name, value)| (name, value, RATE_MAX)).into_iter().chain([(
-            "burst_s",
-            self.burst_s,
-            BURST_S_MAX,
-        )]);
-        for (name, value, max) in ranges {
+        for (name, value) in self.fields() {
+            let max = if name == "burst_s" { BURST_S_MAX } else { RATE_MAX };
             if let Some(value) = value.filter(|value| !(1..=max).contains(value)) {
                 let message = "a limit is out of its range; leave it out for no limit";
                 return Err(Error::new(ErrorKind::InvalidArgument, message)

@@ -219,10 +219,9 @@ impl Image for OpenImage {
 
     async fn check(&self, repair: bool) -> Result<Check> {
         self.check_writable()?;
-        let geometry = self.info().geometry;
-        let (stat, flags) = self.run(What::Read, |image| Ok((image.stat()?, image.flags()?))).await?;
-        let mut check = Check { objects: geometry.objects(stat.size_bytes), ..Check::default() };
-        if flags & MAP_INVALID != 0 {
+        let ImageInfo { geometry, size_bytes, .. } = self.info();
+        let mut check = Check { objects: geometry.objects(size_bytes), ..Check::default() };
+        if self.run(What::Read, RbdImage::flags).await? & MAP_INVALID != 0 {
             check.repairable(
                 None,
                 "the object map is not valid, so that extents and changes are found slowly",

@@ -28,7 +28,7 @@ pub fn store(limits: &Limits) -> ClassCall {
 
 /// The stored text; empty for no limits.
 fn encode(limits: &Limits) -> String {
-    let given = fields(*limits).into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value?)));
+    let given = limits.fields().into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value?)));
     given.collect::<Vec<_>>().join(" ")
 }
 
@@ -44,30 +44,14 @@ pub fn decode(text: &str) -> Result<Limits> {
     let mut limits = Limits::default();
     for word in text.split_whitespace() {
         let (name, value) = word.split_once('=').ok_or_else(damaged)?;
-        let field = match name {
-            "read_ops_per_s" => &mut limits.read_ops_per_s,
-            "read_bytes_per_s" => &mut limits.read_bytes_per_s,
-            "write_ops_per_s" => &mut limits.write_ops_per_s,
-            "write_bytes_per_s" => &mut limits.write_bytes_per_s,
-            "burst_s" => &mut limits.burst_s,
-            _ => return Err(damaged()),
-        };
+        let (_, field) =
+            limits.fields_mut().into_iter().find(|(known, _)| *known == name).ok_or_else(damaged)?;
         if field.replace(value.parse().map_err(|_| damaged())?).is_some() {
             return Err(damaged());
         }
     }
     limits.check().map_err(|_| damaged())?;
     Ok(limits)
-}
-
-fn fields(limits: Limits) -> [(&'static str, Option<u64>); 5] {
-    [
-        ("read_ops_per_s", limits.read_ops_per_s),
-        ("read_bytes_per_s", limits.read_bytes_per_s),
-        ("write_ops_per_s", limits.write_ops_per_s),
-        ("write_bytes_per_s", limits.write_bytes_per_s),
-        ("burst_s", limits.burst_s),
-    ]
 }
 
 #[cfg(test)]

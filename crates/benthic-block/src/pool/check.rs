@@ -4,9 +4,9 @@
 use super::blocks::BLOCKS_XATTR;
 use super::image::{PIECES_IN_FLIGHT, PoolImage};
 use super::map::{self, Entry};
-use super::objects::list;
+use super::objects;
 use crate::contract::Check;
-use benthic_core::{ErrorKind, ObjectId, Result, WriteOp};
+use benthic_core::{ErrorKind, ObjectId, Result};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use std::collections::HashMap;
 
@@ -64,7 +64,7 @@ impl PoolImage {
             let (first, second) = object.name().strip_prefix(prefix)?.split_once('.')?;
             Some((u32::from_str_radix(first, 16).ok()?, u32::from_str_radix(second, 16).ok()?))
         };
-        let mut pages = list(&*self.pool, prefix);
+        let mut pages = objects::list(&*self.pool, prefix);
         while let Some(page) = pages.try_next().await? {
             stored.extend(page.iter().filter_map(parse).map(|place| (place, false)));
         }
@@ -85,8 +85,6 @@ impl PoolImage {
             match map::load(&*self.pool, self.id, snapshot.number, objects).await {
                 Ok(entries) => views.push(View { name, is_shown, map: snapshot.number, entries }),
                 Err(error) if error.kind() == ErrorKind::Corrupt => {
-                    // Without its map, nothing tells what the snapshot needs.
-                    check.is_uncertain = true;
                     check.damage(None, format!("{name}: {error}"));
                 }
                 Err(error) => return Err(error),
@@ -133,6 +131,7 @@ impl PoolImage {
         Ok(())
     }
 
+    /// Follows a data object to those from which it takes the blocks that it lacks.
     async fn chain(&self, (object, mut version): Place, data: &Stored) -> Result<Chain> {
         let mut chain = Chain::default();
         loop {
@@ -168,12 +167,10 @@ impl PoolImage {
 
     async fn leftover(&self, object: ObjectId, repair: bool, check: &mut Check) -> Result<()> {
         check.repairable(Some(&object), "nothing uses the object; an interrupted operation has left it");
-        if !repair || check.is_uncertain {
-            return Ok(());
+        // What is damaged may have led to the object.
+        if repair && check.damage_count == 0 {
+            objects::remove(&*self.pool, &object).await?;
         }
-        match self.pool.write(&object, WriteOp::new().remove().buffered()).await {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 }

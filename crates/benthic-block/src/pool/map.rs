@@ -4,7 +4,7 @@
 //! A map is stored in pages, objects with [`PAGE_ENTRIES`] entries of 4 bytes (little-endian).
 //! Bytes that a page does not have are zero.
 
-use super::objects::ImageId;
+use super::objects::{self, ImageId};
 use benthic_core::{Error, ErrorKind, Pool, Result, WriteOp};
 use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -105,12 +105,9 @@ pub(crate) async fn store(pool: &dyn Pool, id: ImageId, map: u32, entries: &[Ent
 }
 
 /// Removes a map of this number of entries.
-pub(crate) async fn remove(pool: &dyn Pool, id: ImageId, map: u32, objects: usize) -> Result<()> {
-    for page in 0..pages(objects) {
-        match pool.write(&id.map_page(map, page)?, WriteOp::new().remove().buffered()).await {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+pub(crate) async fn remove(pool: &dyn Pool, id: ImageId, map: u32, entries: usize) -> Result<()> {
+    for page in 0..pages(entries) {
+        objects::remove(pool, &id.map_page(map, page)?).await?;
     }
     Ok(())
 }

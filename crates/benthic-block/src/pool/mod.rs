@@ -102,10 +102,7 @@ impl PoolImages {
             let mut pages = objects::list(&*self.pool, &prefix);
             while let Some(page) = pages.try_next().await? {
                 for object in page {
-                    match self.pool.write(&object, WriteOp::new().remove().buffered()).await {
-                        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-                        _ => {}
-                    }
+                    objects::remove(&*self.pool, &object).await?;
                 }
             }
         }

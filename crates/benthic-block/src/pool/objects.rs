@@ -1,7 +1,9 @@
 //! The objects of images, all in one reserved namespace of the pool.
 
 use benthic_core::names::IMAGES_NAMESPACE;
-use benthic_core::{Environment, ListRequest, Namespaces, ObjectId, Pool, Result, limits};
+use benthic_core::{
+    Environment, ErrorKind, ListRequest, Namespaces, ObjectId, Pool, Result, WriteOp, limits,
+};
 use futures::stream::{self, BoxStream, StreamExt};
 use std::fmt;
 
@@ -44,6 +46,14 @@ impl ImageId {
 
     pub fn data_prefix(self) -> String {
         format!("data.{self}.")
+    }
+}
+
+/// Removes an object, if it is there. The removal is durable after a later flush.
+pub(crate) async fn remove(pool: &dyn Pool, object: &ObjectId) -> Result<()> {
+    match pool.write(object, WriteOp::new().remove().buffered()).await {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 

@@ -8,7 +8,7 @@ use super::blocks::BLOCKS_XATTR;
 use super::header::{Header, Parent, SNAPSHOTS_MAX, Snapshot};
 use super::image::{PIECES_IN_FLIGHT, PoolImage, State, run_all, version_entry};
 use super::map::{self, Entry};
-use super::objects::ImageId;
+use super::objects::{self, ImageId};
 use super::writer::{Writer, explain};
 use crate::names::check_snapshot_name;
 use benthic_core::{Compare, Error, ErrorKind, Fetch, Pool, Result, WriteOp, limits};
@@ -182,10 +182,7 @@ impl PoolImage {
             }
         }
         self.remember(object, version, None);
-        match self.pool.write(&self.id.data(object, version)?, WriteOp::new().remove().buffered()).await {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        objects::remove(&*self.pool, &self.id.data(object, version)?).await
     }
 
     /// Copies the blocks that a data object lacks, if they are in version `below`. The caller holds
@@ -249,10 +246,7 @@ impl PoolImage {
         });
         for (object, version) in own {
             self.remember(object, version, None);
-            match self.pool.write(&self.id.data(object, version)?, WriteOp::new().remove().buffered()).await {
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
+            objects::remove(&*self.pool, &self.id.data(object, version)?).await?;
         }
         map::remove(&*self.pool, self.id, old.map, old_map.len()).await?;
         drop(at_rest);

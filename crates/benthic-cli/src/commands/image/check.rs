@@ -15,7 +15,7 @@ use serde_json::{Value, json};
     after_help = "The image must not be open for writing, because writes change what is compared. The check compares the image's maps \
     with the stored objects. It reads no data; `benthic scrub` does.\n\n\
     Damage means that bytes are lost, and the command ends with status 12. What interrupted operations have left only takes space; \
-    --repair removes it. On a Ceph cluster, --repair rebuilds an object map that is not valid.\n\n\
+    --repair removes it, unless the image is damaged. On a Ceph cluster, --repair rebuilds an object map that is not valid.\n\n\
     Examples:\n  benthic image check vms/root\n  benthic image check --repair vms/root"
 )]
 pub struct CheckArgs {
@@ -33,7 +33,7 @@ pub async fn run(args: CheckArgs, session: &Session) -> Outcome {
     let closed = image.close().await;
     let check = checked?;
     closed?;
-    let repaired = args.repair && !check.is_uncertain;
+    let repaired = args.repair && check.damage_count == 0;
     print(&args.image, &check, repaired, session)?;
     if check.damage_count > 0 {
         let message = "the image is damaged; restore it from a backup";

@@ -146,13 +146,7 @@ pub fn text(limits: &Limits) -> Option<String> {
 }
 
 pub fn describe(limits: &Limits) -> Value {
-    json!({
-        "read_ops_per_s": limits.read_ops_per_s,
-        "read_bytes_per_s": limits.read_bytes_per_s,
-        "write_ops_per_s": limits.write_ops_per_s,
-        "write_bytes_per_s": limits.write_bytes_per_s,
-        "burst_s": limits.burst_s,
-    })
+    limits.fields().map(|(name, value)| (name.to_owned(), json!(value))).into_iter().collect()
 }
 
 #[derive(Args)]
