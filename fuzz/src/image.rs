@@ -96,7 +96,7 @@ async fn images() -> (PoolImages, Arc<dyn Store>) {
     store.create_pool("p").await.expect("a pool is created");
     let pool = store.open_pool("p").await.expect("the pool exists");
     let images = PoolImages::new(Arc::clone(&store), pool, Environment::default());
-    let options = CreateOptions { size_bytes: SIZE_BYTES, geometry: Geometry::default() };
+    let options = CreateOptions::new(SIZE_BYTES, Geometry::default());
     images.create("i", options).await.expect("an image is created");
     (images, store)
 }

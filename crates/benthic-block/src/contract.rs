@@ -1,11 +1,12 @@
 //! The contract of block images. The conformance suite in `tests/it/conformance.rs` defines its
 //! meaning, and every implementation runs it.
 
-use crate::{Geometry, Limits};
+use crate::{Geometry, ImageGroups, Limits};
 use async_trait::async_trait;
 use benthic_core::{Durability, Finding, ObjectId, Result};
 use bytes::Bytes;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The images of a pool.
 #[async_trait]
@@ -28,11 +29,12 @@ pub trait Images: Send + Sync {
     /// program counts until its lease ends. In Benthic's own format, one of this machine does not.
     async fn open(&self, name: &str, snapshot: Option<&str>, mode: OpenMode) -> Result<Arc<dyn Image>>;
 
-    /// The program that has an image open for writing, by the name that it gave itself for people.
+    /// The programs that have an image open for writing, by names for people. Usually one; other
+    /// clients of RBD may share an image.
     ///
     /// # Errors
     /// `NotFound`.
-    async fn writer(&self, name: &str) -> Result<Option<String>>;
+    async fn writers(&self, name: &str) -> Result<Vec<String>>;
 
     /// Changes an image, also while another program has it open for writing: then that program
     /// makes the change.
@@ -59,8 +61,34 @@ pub trait Images: Send + Sync {
     ///
     /// # Errors
     /// `NotFound`; `Busy` if a program has the image open for writing; `Conflict` if it has
-    /// snapshots.
+    /// snapshots or belongs to a group.
     async fn remove(&self, name: &str) -> Result<()>;
+
+    /// Moves an image to the trash. Its name is free then, and no program can open it. Its clones
+    /// keep working. `keep` is how long a purge should leave it there.
+    ///
+    /// # Errors
+    /// `NotFound`; `Busy` if a program has the image open for writing; `Conflict` if it belongs to a
+    /// group.
+    async fn move_to_trash(&self, name: &str, keep: Duration) -> Result<()>;
+
+    /// The images in the trash, oldest first.
+    async fn trash(&self) -> Result<Vec<TrashedImage>>;
+
+    /// Takes an image out of the trash and gives it a name.
+    ///
+    /// # Errors
+    /// `NotFound`; `AlreadyExists` for the name.
+    async fn restore(&self, id: &str, name: &str) -> Result<()>;
+
+    /// Removes an image that is in the trash, also before its time is over.
+    ///
+    /// # Errors
+    /// `NotFound`; `Conflict` if it has snapshots.
+    async fn purge(&self, id: &str) -> Result<()>;
+
+    /// The groups of the pool's images.
+    fn groups(&self) -> &dyn ImageGroups;
 
     /// Replaces the limits of an image's requests, also while another program has it open for
     /// writing. A new image has none, and neither has a clone.
@@ -148,8 +176,15 @@ pub trait Image: Send + Sync {
     /// Removes a snapshot. An interrupted removal continues with the next one.
     ///
     /// # Errors
-    /// As [`Image::write`]; `NotFound`; `Conflict` if the snapshot has clones.
+    /// As [`Image::write`]; `NotFound`; `Conflict` if the snapshot has clones or is protected.
     async fn remove_snapshot(&self, name: &str) -> Result<()>;
+
+    /// Protects a snapshot from removal, or ends that. Has no effect on one that already is so.
+    ///
+    /// # Errors
+    /// As [`Image::write`]; `NotFound`; `Conflict` if the snapshot has clones of RBD's format 1,
+    /// which need a protected snapshot.
+    async fn protect_snapshot(&self, name: &str, protect: bool) -> Result<()>;
 
     /// Gives the image the bytes and the size of a snapshot.
     ///
@@ -175,6 +210,7 @@ pub trait Image: Send + Sync {
 pub enum Change {
     CreateSnapshot { name: String },
     RemoveSnapshot { name: String },
+    ProtectSnapshot { name: String, protect: bool },
     Resize { size_bytes: u64 },
     Flatten {},
 }
@@ -201,11 +237,31 @@ pub enum Zeroes {
     Allocate,
 }
 
-/// The size and the geometry of a new image.
-#[derive(Clone, Copy, Debug)]
+/// Properties of a new image.
+#[derive(Clone, Debug)]
 pub struct CreateOptions {
     pub size_bytes: u64,
     pub geometry: Geometry,
+    /// Another pool for the data, such as an erasure-coded one. Only RBD's format has this.
+    pub data_pool: Option<String>,
+}
+
+impl CreateOptions {
+    /// An image whose data are in its own pool.
+    pub fn new(size_bytes: u64, geometry: Geometry) -> CreateOptions {
+        CreateOptions { size_bytes, geometry, data_pool: None }
+    }
+}
+
+/// An image in the trash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrashedImage {
+    /// Identifies the image; several images in the trash may have had the same name.
+    pub id: String,
+    /// Its name before it was moved.
+    pub name: String,
+    pub trashed_unix_ms: u64,
+    pub keep_until_unix_ms: u64,
 }
 
 /// What [`Image::check`] has found. Each list has at most [`FINDINGS_MAX`] findings.
@@ -268,6 +324,7 @@ pub struct SnapshotInfo {
     pub name: String,
     pub size_bytes: u64,
     pub created_unix_ms: u64,
+    pub is_protected: bool,
 }
 
 /// A range of an image; extents of one answer are adjacent.

@@ -20,7 +20,7 @@ pub const STRIPE_COUNT_MAX: u64 = 1024;
 pub const OBJECTS_MAX: u64 = 1 << 22;
 
 /// The division of an image into objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Geometry {
     /// A power of two from 4 KiB to 32 MiB.
     pub object_bytes: u64,

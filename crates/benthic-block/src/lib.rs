@@ -10,6 +10,7 @@
 mod contract;
 pub mod diff;
 mod geometry;
+mod groups;
 pub mod limits;
 mod names;
 pub mod nbd;
@@ -17,8 +18,9 @@ pub mod pool;
 
 pub use contract::{
     Change, Check, CreateOptions, Extent, ExtentKind, FINDINGS_MAX, Image, ImageInfo, Images, OpenMode,
-    SnapshotInfo, Zeroes,
+    SnapshotInfo, TrashedImage, Zeroes,
 };
 pub use geometry::Geometry;
+pub use groups::ImageGroups;
 pub use limits::Limits;
-pub use names::{ImageAddress, check_image_name, check_snapshot_name};
+pub use names::{ImageAddress, check_group_name, check_image_name, check_snapshot_name};

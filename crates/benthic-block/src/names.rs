@@ -23,6 +23,14 @@ pub fn check_snapshot_name(name: &str) -> Result<()> {
     check("snapshot", name)
 }
 
+/// Checks a group's name, by the rule of [`check_image_name`].
+///
+/// # Errors
+/// `InvalidArgument`, `LimitExceeded`.
+pub fn check_group_name(name: &str) -> Result<()> {
+    check("group", name)
+}
+
 fn check(what: &'static str, name: &str) -> Result<()> {
     if name.len() > NAME_BYTES_MAX {
         let message = format!("the {what}'s name is longer than {NAME_BYTES_MAX} bytes");
@@ -54,6 +62,10 @@ impl FromStr for ImageAddress {
             let message = "an image's address is POOL/IMAGE, or POOL/IMAGE@SNAPSHOT";
             return Err(Error::new(ErrorKind::InvalidArgument, message).with("address", text));
         };
+        if rest.contains('/') {
+            let message = "an image's address has one '/'; use `rbd` for images in RADOS namespaces";
+            return Err(Error::new(ErrorKind::InvalidArgument, message).with("address", text));
+        }
         let (image, snapshot) = match rest.split_once('@') {
             Some((image, snapshot)) => (image, Some(snapshot)),
             None => (rest, None),

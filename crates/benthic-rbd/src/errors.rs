@@ -22,6 +22,13 @@ pub enum What {
     Flatten,
     Clone,
     Lock,
+    Protect,
+    Trash,
+    CreateGroup,
+    Group,
+    GroupMember,
+    CreateGroupSnapshot,
+    GroupSnapshot,
 }
 
 impl What {
@@ -42,20 +49,43 @@ pub fn of(number: i32, what: What) -> Error {
         (What::CreateSnapshot, errno::EEXIST) => {
             (ErrorKind::AlreadyExists, "a snapshot of this name already exists")
         }
-        (What::Snapshot | What::Clone | What::Read, errno::ENOENT) => {
+        (What::CreateGroup, errno::EEXIST) => (ErrorKind::AlreadyExists, "the group already exists"),
+        (What::GroupMember, errno::EEXIST) => {
+            (ErrorKind::AlreadyExists, "the image already belongs to another group")
+        }
+        (What::CreateGroupSnapshot, errno::EEXIST) => {
+            (ErrorKind::AlreadyExists, "the group already has this snapshot")
+        }
+        (What::GroupMember, errno::ENOENT | errno::EINVAL) => {
+            (ErrorKind::NotFound, "no such group or image, or the image does not belong to the group")
+        }
+        (What::Group | What::CreateGroupSnapshot, errno::ENOENT) => (ErrorKind::NotFound, "no such group"),
+        (What::GroupSnapshot, errno::ENOENT) => (ErrorKind::NotFound, "no such group or snapshot"),
+        (What::CreateGroupSnapshot | What::GroupSnapshot, errno::EROFS | errno::EBUSY | errno::EAGAIN) => (
+            ErrorKind::Busy,
+            "a program has an image of the group open and does not share its lock; \
+             `benthic image info` names it; stop it, and try again",
+        ),
+        (What::Trash, errno::ENOENT) => (ErrorKind::NotFound, "the trash has no image with this id"),
+        (What::Trash, errno::EEXIST) => (ErrorKind::AlreadyExists, "an image of this name already exists"),
+        (What::Protect, errno::EBUSY) => (
+            ErrorKind::Conflict,
+            "the snapshot has clones of format 1, which need its protection; flatten or remove them first",
+        ),
+        (What::Snapshot | What::Protect | What::Clone | What::Read, errno::ENOENT) => {
             (ErrorKind::NotFound, "no such snapshot")
         }
         (What::Open | What::Remove | What::Rename, errno::ENOENT) => (ErrorKind::NotFound, "no such image"),
-        (What::Remove, ENOTEMPTY) => (
+        (What::Remove | What::Trash, ENOTEMPTY) => (
             ErrorKind::Conflict,
             "the image has snapshots; remove them first (`rbd snap ls --all` shows all of them)",
         ),
-        (What::Remove, errno::EBUSY) => (
+        (What::Remove | What::Trash, errno::EBUSY) => (
             ErrorKind::Busy,
             "a program has the image open for writing; one that was killed counts for 30 s more",
         ),
         (What::Snapshot, errno::EBUSY) => {
-            (ErrorKind::Conflict, "the snapshot is protected; `rbd snap unprotect` ends that")
+            (ErrorKind::Conflict, "the snapshot is protected; `benthic image snap unprotect` ends that")
         }
         (What::Flatten, errno::EINVAL) => (ErrorKind::InvalidArgument, "the image is not a clone"),
         (What::Resize, errno::EFBIG | errno::EINVAL) => {

@@ -246,6 +246,7 @@ impl Image for OpenImage {
             name: snapshot.name,
             size_bytes: snapshot.size_bytes,
             created_unix_ms: snapshot.created_unix_ms,
+            is_protected: snapshot.is_protected,
         };
         Ok(snapshots.into_iter().map(describe).collect())
     }
@@ -262,6 +263,11 @@ impl Image for OpenImage {
         blocking(move || remove_snapshot(&image, &name))
             .await
             .map_err(|error| error.with("image", self.address()))
+    }
+
+    async fn protect_snapshot(&self, name: &str, protect: bool) -> Result<()> {
+        let name = c_string(name)?;
+        self.change(What::Protect, move |image| image.protect_snapshot(&name, protect)).await
     }
 
     async fn roll_back(&self, snapshot: &str) -> Result<()> {

@@ -1,12 +1,13 @@
 //! The images of a pool.
 
 use crate::errors::{What, busy, c_string, of};
-use crate::ffi::{ErrnoResult, Features, RbdImage, RbdPool};
+use crate::ffi::{ErrnoResult, Features, RbdImage, RbdPool, Trashed, Watcher};
 use crate::image::{OpenImage, blocking, remove_snapshot};
 use crate::limits;
 use async_trait::async_trait;
 use benthic_block::{
-    Change, CreateOptions, Image, Images, Limits, OpenMode, check_image_name, check_snapshot_name,
+    Change, CreateOptions, Image, ImageGroups, Images, Limits, OpenMode, TrashedImage, check_image_name,
+    check_snapshot_name,
 };
 use benthic_core::error::errno;
 use benthic_core::{Error, ErrorKind, ObjectId, Result, Store};
@@ -40,17 +41,28 @@ impl RbdImages {
         Ok(Arc::new(RbdImages { store, pool: pool.to_owned(), shared }))
     }
 
-    /// Runs a blocking job on the store's connection.
+    /// Runs a blocking job for an image on the store's connection.
     async fn run<T: Send + 'static>(
         &self,
         what: What,
         name: &str,
         job: impl FnOnce(&Arc<RbdPool>) -> ErrnoResult<T> + Send + 'static,
     ) -> Result<T> {
+        self.run_for("image", name, what, job).await
+    }
+
+    /// Runs a blocking job on the store's connection. Errors say for which image or group.
+    pub(crate) async fn run_for<T: Send + 'static>(
+        &self,
+        noun: &'static str,
+        name: &str,
+        what: What,
+        job: impl FnOnce(&Arc<RbdPool>) -> ErrnoResult<T> + Send + 'static,
+    ) -> Result<T> {
         let pool = Arc::clone(&self.shared);
         blocking(move || job(&pool).map_err(|number| of(number, what)))
             .await
-            .map_err(|error| error.with("image", format_args!("{}/{name}", self.pool)))
+            .map_err(|error| error.with(noun, format_args!("{}/{name}", self.pool)))
     }
 
     /// Opens an image or a snapshot read-only, on the store's connection.
@@ -69,6 +81,21 @@ impl RbdImages {
     ) -> Result<T> {
         let image = self.open_read_only(name, snapshot).await?;
         self.run(What::Read, name, move |_| job(&image)).await
+    }
+
+    /// Fails for an image that belongs to a group. librbd would take it out.
+    async fn check_ungrouped(&self, name: &str) -> Result<()> {
+        check_image_name(name)?;
+        let group = match self.look(name, None, RbdImage::group).await {
+            // What an interrupted removal has left cannot be opened.
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            group => group?,
+        };
+        let Some(group) = group else { return Ok(()) };
+        let message = "the image belongs to a group; `benthic image group remove` takes it out";
+        Err(Error::new(ErrorKind::Conflict, message)
+            .with("image", format_args!("{}/{name}", self.pool))
+            .with("group", group))
     }
 
     /// Stores limits without the image's lock. librbd would take the lock for this, from the program
@@ -121,10 +148,16 @@ impl RbdImages {
 impl Images for RbdImages {
     async fn create(&self, name: &str, options: CreateOptions) -> Result<()> {
         check_image_name(name)?;
-        let CreateOptions { size_bytes, geometry } = options;
+        let CreateOptions { size_bytes, geometry, data_pool } = options;
         geometry.check(size_bytes)?;
-        let c_name = c_string(name)?;
-        self.run(What::Create, name, move |pool| pool.create(&c_name, size_bytes, geometry)).await
+        if let Some(data_pool) = &data_pool {
+            // librbd's error would not name the pool.
+            self.store.open_pool(data_pool).await?;
+        }
+        let (c_name, data_pool) = (c_string(name)?, data_pool.as_deref().map(c_string).transpose()?);
+        let create =
+            move |pool: &Arc<RbdPool>| pool.create(&c_name, size_bytes, geometry, data_pool.as_deref());
+        self.run(What::Create, name, create).await
     }
 
     async fn list(&self) -> Result<Vec<String>> {
@@ -152,9 +185,10 @@ impl Images for RbdImages {
         Ok(OpenImage::new(image, address, mode == OpenMode::ReadOnly).await?)
     }
 
-    async fn writer(&self, name: &str) -> Result<Option<String>> {
+    async fn writers(&self, name: &str) -> Result<Vec<String>> {
         let watchers = self.look(name, None, RbdImage::watchers).await?;
-        Ok(watchers.first().map(|watcher| format!("client.{} at {}", watcher.client_id, watcher.address)))
+        let describe = |watcher: &Watcher| format!("client.{} at {}", watcher.client_id, watcher.address);
+        Ok(watchers.iter().map(describe).collect())
     }
 
     /// librbd sends the change to the client that has the exclusive lock, if there is one.
@@ -166,7 +200,7 @@ impl Images for RbdImages {
                 let stat = self.look(name, None, RbdImage::stat).await?;
                 stat.geometry.check(*size_bytes)?;
             }
-            Change::RemoveSnapshot { .. } | Change::Flatten {} => {}
+            Change::RemoveSnapshot { .. } | Change::ProtectSnapshot { .. } | Change::Flatten {} => {}
         }
         let c_name = c_string(name)?;
         let open = move |pool: &Arc<RbdPool>| RbdImage::open(pool, &c_name, None, false);
@@ -179,6 +213,10 @@ impl Images for RbdImages {
             Change::RemoveSnapshot { name: snapshot } => {
                 let snapshot = c_string(&snapshot)?;
                 blocking(move || remove_snapshot(&image, &snapshot)).await
+            }
+            Change::ProtectSnapshot { name: snapshot, protect } => {
+                let snapshot = c_string(&snapshot)?;
+                self.run(What::Protect, name, move |_| image.protect_snapshot(&snapshot, protect)).await
             }
             Change::Resize { size_bytes } => {
                 self.run(What::Resize, name, move |_| image.resize(size_bytes)).await
@@ -206,8 +244,44 @@ impl Images for RbdImages {
     }
 
     async fn remove(&self, name: &str) -> Result<()> {
+        self.check_ungrouped(name).await?;
         let c_name = c_string(name)?;
         self.run(What::Remove, name, move |pool| pool.remove(&c_name)).await
+    }
+
+    async fn move_to_trash(&self, name: &str, keep: Duration) -> Result<()> {
+        self.check_ungrouped(name).await?;
+        let c_name = c_string(name)?;
+        self.run(What::Trash, name, move |pool| pool.move_to_trash(&c_name, keep.as_secs())).await
+    }
+
+    async fn trash(&self) -> Result<Vec<TrashedImage>> {
+        let mut images = self.run(What::Read, "", |pool| pool.list_trash()).await?;
+        images.sort_by_key(|image| image.trashed_s);
+        let unix_ms = |s: i64| s.max(0) as u64 * 1_000;
+        let describe = |image: Trashed| TrashedImage {
+            id: image.id,
+            name: image.name,
+            trashed_unix_ms: unix_ms(image.trashed_s),
+            keep_until_unix_ms: unix_ms(image.keep_until_s),
+        };
+        Ok(images.into_iter().map(describe).collect())
+    }
+
+    async fn restore(&self, id: &str, name: &str) -> Result<()> {
+        check_image_name(name)?;
+        let (c_id, c_name) = (c_string(id)?, c_string(name)?);
+        let restored = self.run(What::Trash, name, move |pool| pool.restore(&c_id, &c_name)).await;
+        restored.map_err(|error| error.with("image_id", id))
+    }
+
+    async fn purge(&self, id: &str) -> Result<()> {
+        let c_id = c_string(id)?;
+        self.run_for("image_id", id, What::Trash, move |pool| pool.purge(&c_id)).await
+    }
+
+    fn groups(&self) -> &dyn ImageGroups {
+        self
     }
 
     async fn set_limits(&self, name: &str, new: Limits) -> Result<()> {

@@ -9,6 +9,7 @@
 mod errors;
 #[allow(unsafe_code, reason = "calls into librbd; nothing outside this folder is unsafe")]
 mod ffi;
+mod groups;
 mod image;
 mod images;
 mod limits;

@@ -81,7 +81,7 @@ impl PoolImage {
         for snapshot in &header.snapshots {
             let objects = header.geometry.objects(snapshot.size_bytes) as usize;
             let name = format!("snapshot {}", snapshot.name);
-            let is_shown = !snapshot.is_removing;
+            let is_shown = !snapshot.is_removing();
             match map::load(&*self.pool, self.id, snapshot.number, objects).await {
                 Ok(entries) => views.push(View { name, is_shown, map: snapshot.number, entries }),
                 Err(error) if error.kind() == ErrorKind::Corrupt => {

@@ -4,7 +4,7 @@
 use super::objects::ImageId;
 use crate::geometry::Geometry;
 use benthic_core::codec::{Decoded, Decoder, Malformed, Wire};
-use benthic_core::{Error, ErrorKind, Pool, Result, wire_struct};
+use benthic_core::{Error, ErrorKind, Pool, Result, wire_enum, wire_struct};
 
 const MAGIC: &[u8; 8] = b"BNIMAGE\n";
 const FORMAT: u32 = 1;
@@ -48,8 +48,15 @@ pub(crate) struct Snapshot {
     pub created_unix_ms: u64,
     /// The snapshot from which this one continues; 0 if none.
     pub base: u32,
+    pub state: SnapshotState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SnapshotState {
+    Unprotected,
     /// It was removed, but its data objects may still be there.
-    pub is_removing: bool,
+    Removing,
+    Protected,
 }
 
 /// The snapshot that an image was cloned from, in the same pool.
@@ -60,9 +67,23 @@ pub(crate) struct Parent {
 }
 
 wire_struct! {
-    Snapshot { number, name, size_bytes, created_unix_ms, base, is_removing }
+    Snapshot { number, name, size_bytes, created_unix_ms, base, state }
     Parent { image, snapshot }
     Geometry { object_bytes, stripe_unit_bytes, stripe_count }
+}
+
+wire_enum! {
+    SnapshotState {
+        0 Unprotected {}
+        1 Removing {}
+        2 Protected {}
+    }
+}
+
+impl Snapshot {
+    pub fn is_removing(&self) -> bool {
+        self.state == SnapshotState::Removing
+    }
 }
 
 impl Wire for Header {
@@ -158,7 +179,7 @@ impl Header {
     }
 
     pub fn live_snapshots(&self) -> impl Iterator<Item = &Snapshot> {
-        self.snapshots.iter().filter(|snapshot| !snapshot.is_removing)
+        self.snapshots.iter().filter(|snapshot| !snapshot.is_removing())
     }
 
     /// The number of views that continue from a snapshot.
@@ -180,7 +201,7 @@ impl Header {
 
 #[cfg(test)]
 mod tests {
-    use super::{Header, Parent, Snapshot};
+    use super::{Header, Parent, Snapshot, SnapshotState};
     use crate::Geometry;
     use benthic_core::ErrorKind;
     use benthic_core::codec::Wire;
@@ -193,7 +214,7 @@ mod tests {
             size_bytes: 1 << 20,
             created_unix_ms: 5,
             base,
-            is_removing: false,
+            state: SnapshotState::Protected,
         };
         Header {
             size_bytes: 10 << 20,

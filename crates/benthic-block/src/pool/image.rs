@@ -1,9 +1,10 @@
 //! An open image, and the straight path of its reads.
 
 use super::blocks::{self, BLOCKS_XATTR, Blocks};
-use super::header::{Header, Snapshot};
+use super::header::{Header, Snapshot, SnapshotState};
 use super::map::{self, Entry};
 use super::objects::ImageId;
+use super::pause::Pause;
 use super::request_limits;
 use super::writer::{Writer, note};
 use crate::contract::{Check, Extent, ExtentKind, Image, ImageInfo, SnapshotInfo, Zeroes};
@@ -41,12 +42,14 @@ pub(crate) struct PoolImage {
     /// `None` if the image is open read-only.
     pub writer: Option<Arc<Writer>>,
     /// Changes hold this shared. Operations that need the image at rest hold it exclusively.
-    pub gate: tokio::sync::RwLock<()>,
+    pub gate: Arc<tokio::sync::RwLock<()>>,
     /// A change of an object's entry or of its blocks holds the object's lock.
     objects: Vec<tokio::sync::Mutex<()>>,
     blocks: Mutex<KnownBlocks>,
     /// Held by operations on snapshots, on the size and on the parent.
-    pub admin: tokio::sync::Mutex<()>,
+    pub admin: Arc<tokio::sync::Mutex<()>>,
+    /// While another program has paused the writes.
+    pub pause: Mutex<Option<Pause>>,
 }
 
 /// The blocks of data objects that lack some, by object and version, as far as they are known.
@@ -101,10 +104,11 @@ impl PoolImage {
             state: RwLock::new(State { header, map, size_bytes }),
             parent,
             writer,
-            gate: tokio::sync::RwLock::new(()),
+            gate: Arc::default(),
             objects: std::iter::repeat_with(Default::default).take(OBJECT_LOCKS as usize).collect(),
             blocks: Mutex::default(),
-            admin: tokio::sync::Mutex::new(()),
+            admin: Arc::default(),
+            pause: Mutex::default(),
         }
     }
 
@@ -510,6 +514,7 @@ impl Image for PoolImage {
                 name: snapshot.name.clone(),
                 size_bytes: snapshot.size_bytes,
                 created_unix_ms: snapshot.created_unix_ms,
+                is_protected: snapshot.state == SnapshotState::Protected,
             })
             .collect())
     }
@@ -520,6 +525,10 @@ impl Image for PoolImage {
 
     async fn remove_snapshot(&self, name: &str) -> Result<()> {
         self.drop_snapshot(name).await.map_err(|error| self.add_context(error).with("snapshot", name))
+    }
+
+    async fn protect_snapshot(&self, name: &str, protect: bool) -> Result<()> {
+        self.protect(name, protect).await.map_err(|error| self.add_context(error).with("snapshot", name))
     }
 
     async fn roll_back(&self, snapshot: &str) -> Result<()> {

@@ -7,38 +7,44 @@
 //!
 //! A write goes through [`write`], a read through [`image`]. [`writer`] is the right to write, and
 //! [`snapshots`] does what needs the image at rest. [`request_limits`] are beside the header. [`check`]
-//! compares the maps with what is stored.
+//! compares the maps with what is stored. [`names`], the [`trash`] and the [`groups`] are in one object
+//! for all images.
 
 mod blocks;
 mod check;
 mod flatten;
+mod groups;
 mod header;
 mod image;
 mod map;
+mod names;
 mod objects;
 mod owner;
+mod pause;
 mod request_limits;
 mod requests;
 mod snapshots;
+mod trash;
 mod write;
 mod writer;
 mod zero;
 
 pub use writer::LEASE_MS;
 
-use crate::contract::{Change, CreateOptions, Image, Images, OpenMode};
+use crate::contract::{Change, CreateOptions, Image, Images, OpenMode, TrashedImage};
+use crate::groups::ImageGroups;
 use crate::limits::Limits;
 use crate::names::{check_image_name, check_snapshot_name};
 use async_trait::async_trait;
 use benthic_core::codec::Wire;
-use benthic_core::{Environment, Error, ErrorKind, Fetch, Pool, Result, Store, WriteOp, limits};
-use bytes::Bytes;
+use benthic_core::{Environment, Error, ErrorKind, Pool, Result, Store, WriteOp};
 use futures::future::BoxFuture;
-use futures::stream::TryStreamExt;
 use header::{GENERATION_XATTR, Header, Parent, Snapshot};
 use image::{Parts, PoolImage};
-use objects::{ImageId, names_object};
+use objects::ImageId;
+use requests::Request;
 use std::sync::Arc;
+use std::time::Duration;
 use writer::{Writer, generation_bytes};
 
 /// Longest chain of clones.
@@ -60,30 +66,6 @@ impl PoolImages {
         format!("{}/{name}", self.pool.name())
     }
 
-    async fn find(&self, name: &str) -> Result<ImageId> {
-        check_image_name(name)?;
-        let missing = || Error::new(ErrorKind::NotFound, "no such image").with("image", self.address(name));
-        let found = self.pool.fetch(&names_object()?, Fetch::omap_get([name.to_owned()])).await;
-        let (page, _) = match found {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Err(missing()),
-            found => found?,
-        };
-        let value = page.entries.first().map(|(_, value)| value).ok_or_else(missing)?;
-        u64::from_stored(value).map(ImageId)
-    }
-
-    /// Gives a new image its name.
-    async fn enter(&self, name: &str, id: ImageId) -> Result<()> {
-        let object = names_object()?;
-        self.pool.write(&object, WriteOp::new().create(false)).await?;
-        let op = WriteOp::new().cmp_omap(name.to_owned(), "").omap_set([(name.to_owned(), id.0.encode())]);
-        self.pool.write(&object, op).await.map(|_| ()).map_err(|error| match error.kind() {
-            ErrorKind::Conflict => Error::new(ErrorKind::AlreadyExists, "the image already exists")
-                .with("image", self.address(name)),
-            _ => error,
-        })
-    }
-
     async fn create_header(&self, id: ImageId, header: &Header) -> Result<()> {
         let objects = header.geometry.objects(header.size_bytes) as usize;
         for page in 0..map::pages(objects) {
@@ -94,28 +76,6 @@ impl PoolImages {
             .write_full(header.encode())
             .set_xattr(GENERATION_XATTR, generation_bytes(header.generation));
         self.pool.write(&id.header()?, op).await.map(|_| ())
-    }
-
-    /// Removes all objects of an image except its header.
-    async fn remove_objects(&self, id: ImageId) -> Result<()> {
-        for prefix in [id.data_prefix(), id.maps_prefix()] {
-            let mut pages = objects::list(&*self.pool, &prefix);
-            while let Some(page) = pages.try_next().await? {
-                for object in page {
-                    objects::remove(&*self.pool, &object).await?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes an image that has no name.
-    async fn discard(&self, id: ImageId) -> Result<()> {
-        self.remove_objects(id).await?;
-        match self.pool.remove(&id.header()?).await {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
     }
 
     fn open_parent<'a>(
@@ -168,34 +128,6 @@ impl PoolImages {
         }))
     }
 
-    async fn name_of(&self, id: ImageId) -> Result<Option<String>> {
-        let encoded = id.0.encode();
-        let names = self.names().await?;
-        Ok(names.into_iter().find(|(_, value)| *value == encoded).map(|(name, _)| name))
-    }
-
-    async fn names(&self) -> Result<Vec<(String, Bytes)>> {
-        let object = names_object()?;
-        let mut names = Vec::new();
-        let mut after = None;
-        loop {
-            let request = Fetch::omap_range(after, "", limits::OMAP_PAGE_ENTRIES_MAX);
-            let page = match self.pool.fetch(&object, request).await {
-                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(names),
-                found => found?.0,
-            };
-            after = page.entries.last().map(|(key, _)| key.clone());
-            for (key, value) in page.entries {
-                let name = String::from_utf8(key.to_vec())
-                    .map_err(|_| Error::new(ErrorKind::Corrupt, "an image's name is not UTF-8"))?;
-                names.push((name, value));
-            }
-            if !page.more {
-                return Ok(names);
-            }
-        }
-    }
-
     async fn open_writable(&self, id: ImageId, address: String, take_over: bool) -> Result<Arc<PoolImage>> {
         let (writer, header, was_open) = Writer::start(&self.pool, id, take_over, &self.environment).await?;
         let opened = async {
@@ -232,6 +164,24 @@ impl PoolImages {
             }
         }
     }
+
+    /// Changes an image, or asks the program that has it open.
+    async fn change_image(&self, id: ImageId, address: String, change: Change) -> Result<()> {
+        let open = || self.open_writable(id, address.clone(), false);
+        let image = match open().await {
+            Err(error) if error.kind() == ErrorKind::Busy => {
+                let request = Request::Change { change: change.clone() };
+                match requests::ask(&*self.pool, id, &request, &self.environment).await {
+                    // The other program may have ended meanwhile.
+                    Err(error) if error.kind() == ErrorKind::Busy => open().await?,
+                    changed => return changed,
+                }
+            }
+            opened => opened?,
+        };
+        let changed = image.apply(&change).await;
+        changed.and(image.finish().await)
+    }
 }
 
 #[async_trait]
@@ -239,6 +189,11 @@ impl Images for PoolImages {
     async fn create(&self, name: &str, options: CreateOptions) -> Result<()> {
         check_image_name(name)?;
         options.geometry.check(options.size_bytes)?;
+        if let Some(data_pool) = &options.data_pool {
+            let message =
+                "images outside a Ceph cluster have all data in their own pool; leave the data pool out";
+            return Err(Error::new(ErrorKind::Unsupported, message).with("data_pool", data_pool));
+        }
         match self.find(name).await {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error),
@@ -248,7 +203,7 @@ impl Images for PoolImages {
             }
         }
         let id = ImageId::draw(&self.environment)?;
-        self.create_header(id, &new_header(options, None)).await?;
+        self.create_header(id, &new_header(&options, None)).await?;
         let entered = self.enter(name, id).await;
         // With an unknown outcome, the image may have its name.
         if entered.as_ref().is_err_and(|error| error.kind() != ErrorKind::OutcomeUnknown) {
@@ -289,29 +244,16 @@ impl Images for PoolImages {
         Ok(opened.map_err(|error| error.with("image", &address))?)
     }
 
-    async fn writer(&self, name: &str) -> Result<Option<String>> {
+    async fn writers(&self, name: &str) -> Result<Vec<String>> {
         let header = self.find(name).await?.header()?;
-        Ok(writer::holders(&*self.pool, &header).await?.pop().map(|holder| holder.owner))
+        let holders = writer::holders(&*self.pool, &header).await?;
+        Ok(holders.into_iter().map(|holder| holder.owner).collect())
     }
 
     async fn change(&self, name: &str, change: Change) -> Result<()> {
         let id = self.find(name).await?;
-        let open = || self.open_writable(id, self.address(name), false);
-        let changed = async {
-            let image = match open().await {
-                Err(error) if error.kind() == ErrorKind::Busy => {
-                    match requests::ask(&*self.pool, id, &change, &self.environment).await {
-                        // The other program may have ended meanwhile.
-                        Err(error) if error.kind() == ErrorKind::Busy => open().await?,
-                        changed => return changed,
-                    }
-                }
-                opened => opened?,
-            };
-            let changed = image.apply(&change).await;
-            changed.and(image.finish().await)
-        };
-        changed.await.map_err(|error| error.with("image", self.address(name)))
+        let changed = self.change_image(id, self.address(name), change).await;
+        changed.map_err(|error| error.with("image", self.address(name)))
     }
 
     async fn clone_snapshot(&self, name: &str, snapshot: &str, clone: &str) -> Result<()> {
@@ -324,16 +266,16 @@ impl Images for PoolImages {
         // Also checks the length of the chain.
         self.open_parent(&parent, 0).await?;
         let new = ImageId::draw(&self.environment)?;
-        let options = CreateOptions { size_bytes: found.size_bytes, geometry: header.geometry };
+        let options = CreateOptions::new(found.size_bytes, header.geometry);
         let created = async {
-            self.create_header(new, &new_header(options, parent)).await?;
+            self.create_header(new, &new_header(&options, parent)).await?;
             let op = WriteOp::new()
                 .assert_exists()
                 .omap_set([(snapshots::clone_key(found.number, new), clone.to_owned())]);
             self.pool.write(&id.header()?, op).await?;
             // The program that removes the snapshot marks it and then looks for the key.
             let header = Header::load(&*self.pool, id).await?;
-            if header.numbered(found.number).is_none_or(|found| found.is_removing) {
+            if header.numbered(found.number).is_none_or(Snapshot::is_removing) {
                 let message = "the snapshot is being removed";
                 return Err(Error::new(ErrorKind::NotFound, message).with("snapshot", snapshot));
             }
@@ -348,46 +290,36 @@ impl Images for PoolImages {
     }
 
     async fn rename(&self, from: &str, to: &str) -> Result<()> {
-        check_image_name(to)?;
-        let id = self.find(from).await?;
-        let op = WriteOp::new()
-            .cmp_omap(from.to_owned(), id.0.encode())
-            .cmp_omap(to.to_owned(), "")
-            .omap_set([(to.to_owned(), id.0.encode())])
-            .omap_remove([from.to_owned()]);
-        match self.pool.write(&names_object()?, op).await {
-            Err(error) if error.kind() == ErrorKind::Conflict => {
-                self.find(from).await?;
-                Err(Error::new(ErrorKind::AlreadyExists, "the image already exists")
-                    .with("image", self.address(to)))
-            }
-            renamed => renamed.map(|_| ()),
-        }
+        self.change_name(from, to).await
     }
 
     async fn remove(&self, name: &str) -> Result<()> {
         let id = self.find(name).await?;
         let removed = async {
-            let header = match Header::load(&*self.pool, id).await {
-                // An earlier removal was interrupted at the very end.
-                Err(error) if error.kind() == ErrorKind::NotFound => None,
-                header => Some(header?),
-            };
-            if let Some(header) = header {
-                let header = match header.is_removing {
-                    true => header,
-                    false => Writer::start_removal(&self.pool, id, &self.environment).await?,
-                };
-                self.remove_objects(id).await?;
-                if let Some(parent) = &header.parent {
-                    snapshots::forget_clone(&*self.pool, id, parent).await?;
-                }
-                self.pool.remove(&id.header()?).await?;
-            }
-            let op = WriteOp::new().cmp_omap(name.to_owned(), id.0.encode()).omap_remove([name.to_owned()]);
-            self.pool.write(&names_object()?, op).await.map(|_| ())
+            self.check_ungrouped(id).await?;
+            self.remove_image(id, name, id.0.encode()).await
         };
         removed.await.map_err(|error: Error| error.with("image", self.address(name)))
+    }
+
+    async fn move_to_trash(&self, name: &str, keep: Duration) -> Result<()> {
+        self.trash_image(name, keep).await.map_err(|error| error.with("image", self.address(name)))
+    }
+
+    async fn trash(&self) -> Result<Vec<TrashedImage>> {
+        self.list_trash().await
+    }
+
+    async fn restore(&self, id: &str, name: &str) -> Result<()> {
+        self.restore_image(id, name).await.map_err(|error| error.with("image_id", id))
+    }
+
+    async fn purge(&self, id: &str) -> Result<()> {
+        self.purge_image(id).await.map_err(|error| error.with("image_id", id))
+    }
+
+    fn groups(&self) -> &dyn ImageGroups {
+        self
     }
 
     async fn set_limits(&self, name: &str, limits: Limits) -> Result<()> {
@@ -397,7 +329,7 @@ impl Images for PoolImages {
     }
 }
 
-fn new_header(options: CreateOptions, parent: Option<Parent>) -> Header {
+fn new_header(options: &CreateOptions, parent: Option<Parent>) -> Header {
     Header {
         size_bytes: options.size_bytes,
         geometry: options.geometry,

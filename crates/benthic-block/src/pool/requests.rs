@@ -13,7 +13,7 @@ use benthic_core::{
     wire_struct,
 };
 use bytes::Bytes;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 const REQUEST_PREFIX: &str = "request/";
@@ -39,31 +39,46 @@ wire_struct! {
     Failure { kind, message }
 }
 
+/// What a program asks for.
+pub(super) enum Request {
+    Change { change: Change },
+    Pause { pause: u64 },
+    SnapshotPaused { pause: u64, name: String },
+    EndPause { pause: u64 },
+}
+
 wire_enum! {
     Change {
         1 CreateSnapshot { name: name }
         2 RemoveSnapshot { name: name }
         3 Resize { size_bytes: size_bytes }
         4 Flatten {}
+        5 ProtectSnapshot { name: name, protect: protect }
+    }
+    Request {
+        1 Change { change: change }
+        2 Pause { pause: pause }
+        3 SnapshotPaused { pause: pause, name: name }
+        4 EndPause { pause: pause }
     }
 }
 
-/// Asks the program that has the image open to change it.
+/// Asks the program that has the image open.
 ///
 /// # Errors
-/// Those of the change; `Busy` if the other program does not take the request, and nothing was
+/// Those of the request; `Busy` if the other program does not take the request, and nothing was
 /// changed; `OutcomeUnknown` if it took the request but ended without a result.
 pub(super) async fn ask(
     pool: &dyn Pool,
     id: ImageId,
-    change: &Change,
+    request: &Request,
     environment: &Environment,
 ) -> Result<()> {
     let header = id.header()?;
+    let encoded = request.encode();
     let number = environment.random.random_u64()?;
     let (request, result) =
         (format!("{REQUEST_PREFIX}{number:016x}"), format!("{RESULT_PREFIX}{number:016x}"));
-    let encoded = change.encode();
     let op = WriteOp::new().assert_exists().omap_set([(request.clone(), encoded.clone())]);
     pool.write(&header, op).await?;
     let asked = holders(pool, &header).await?;
@@ -138,7 +153,7 @@ pub(super) async fn serve(image: Weak<PoolImage>) {
 }
 
 impl PoolImage {
-    async fn serve_requests(&self) -> Result<()> {
+    async fn serve_requests(self: &Arc<Self>) -> Result<()> {
         let writer = self.writer().await?;
         let pending = Fetch::omap_range(None, REQUEST_PREFIX, REQUESTS_MAX);
         let (page, _) = self.pool.fetch(&self.id.header()?, pending).await?;
@@ -161,8 +176,16 @@ impl PoolImage {
         Ok(())
     }
 
-    async fn carry_out(&self, encoded: &[u8]) -> Result<()> {
-        self.apply(&Change::from_stored(encoded)?).await
+    async fn carry_out(self: &Arc<Self>, encoded: &[u8]) -> Result<()> {
+        match Request::from_stored(encoded)? {
+            Request::Change { change } => self.apply(&change).await,
+            Request::Pause { pause } => self.pause_writes(pause).await,
+            Request::SnapshotPaused { pause, name } => self.snapshot_paused(pause, &name).await,
+            Request::EndPause { pause } => {
+                drop(self.end_pause(pause));
+                Ok(())
+            }
+        }
     }
 
     /// Applies a change to an image that this program has open.
@@ -170,6 +193,7 @@ impl PoolImage {
         match change {
             Change::CreateSnapshot { name } => self.create_snapshot(name).await,
             Change::RemoveSnapshot { name } => self.remove_snapshot(name).await,
+            Change::ProtectSnapshot { name, protect } => self.protect_snapshot(name, *protect).await,
             Change::Resize { size_bytes } => self.resize(*size_bytes).await,
             Change::Flatten {} => self.flatten().await,
         }

@@ -5,7 +5,7 @@
 //! changed while a snapshot shows them, so taking a snapshot copies no data.
 
 use super::blocks::BLOCKS_XATTR;
-use super::header::{Header, Parent, SNAPSHOTS_MAX, Snapshot};
+use super::header::{Header, Parent, SNAPSHOTS_MAX, Snapshot, SnapshotState};
 use super::image::{PIECES_IN_FLIGHT, PoolImage, State, run_all, version_entry};
 use super::map::{self, Entry};
 use super::objects::{self, ImageId};
@@ -27,9 +27,14 @@ enum View {
 
 impl PoolImage {
     pub(super) async fn take_snapshot(&self, name: &str) -> Result<()> {
-        check_snapshot_name(name)?;
         let _admin = self.admin.lock().await;
         let _at_rest = self.gate.write().await;
+        self.take_snapshot_at_rest(name).await
+    }
+
+    /// Takes a snapshot. The caller holds the lock of administration and the gate.
+    pub(super) async fn take_snapshot_at_rest(&self, name: &str) -> Result<()> {
+        check_snapshot_name(name)?;
         let writer = self.writer().await?;
         let (mut header, entries) = {
             let state = self.state.read();
@@ -53,7 +58,7 @@ impl PoolImage {
             size_bytes: header.size_bytes,
             created_unix_ms: self.environment.unix_ms(),
             base: header.base,
-            is_removing: false,
+            state: SnapshotState::Unprotected,
         });
         header.base = number;
         map::store(&*self.pool, self.id, number, &entries).await?;
@@ -65,15 +70,19 @@ impl PoolImage {
     pub(super) async fn drop_snapshot(&self, name: &str) -> Result<()> {
         let _admin = self.admin.lock().await;
         let writer = self.writer().await?;
-        let found = self.state.read().header.snapshot(name).map(|snapshot| snapshot.number);
+        let found = self.state.read().header.snapshot(name).map(|found| (found.number, found.state));
         let number = match found {
-            Ok(number) => number,
+            Ok((_, SnapshotState::Protected)) => {
+                let message = "the snapshot is protected; `benthic image snap unprotect` ends that";
+                return Err(Error::new(ErrorKind::Conflict, message));
+            }
+            Ok((number, _)) => number,
             // An earlier removal may have been interrupted.
             Err(error) => return self.sweep(writer).await.and(Err(error)),
         };
         let names = clones(&*self.pool, self.id, number).await?;
         if names.is_empty() {
-            self.set_removing(writer, number, true).await?;
+            self.set_state(writer, number, SnapshotState::Removing).await?;
             self.sweep(writer).await?;
             if self.state.read().header.snapshot(name).is_err() {
                 return Ok(());
@@ -84,10 +93,18 @@ impl PoolImage {
         Err(Error::new(ErrorKind::Conflict, message).with("clones", names.join(", ")))
     }
 
-    async fn set_removing(&self, writer: &Writer, number: u32, is_removing: bool) -> Result<()> {
+    pub(super) async fn protect(&self, name: &str, protect: bool) -> Result<()> {
+        let _admin = self.admin.lock().await;
+        let writer = self.writer().await?;
+        let number = self.state.read().header.snapshot(name)?.number;
+        let state = if protect { SnapshotState::Protected } else { SnapshotState::Unprotected };
+        self.set_state(writer, number, state).await
+    }
+
+    async fn set_state(&self, writer: &Writer, number: u32, state: SnapshotState) -> Result<()> {
         let mut header = self.state.read().header.clone();
         for listed in header.snapshots.iter_mut().filter(|listed| listed.number == number) {
-            listed.is_removing = is_removing;
+            listed.state = state;
         }
         self.replace_header(writer, header).await
     }
@@ -101,11 +118,11 @@ impl PoolImage {
             let found = header
                 .snapshots
                 .iter()
-                .find(|found| found.is_removing && header.successors(found.number) < 2);
+                .find(|found| found.is_removing() && header.successors(found.number) < 2);
             let Some(snapshot) = found.cloned() else { return Ok(()) };
             // A program that clones the snapshot first adds its key and then looks at the header.
             if !clones(&*self.pool, self.id, snapshot.number).await?.is_empty() {
-                self.set_removing(writer, snapshot.number, false).await?;
+                self.set_state(writer, snapshot.number, SnapshotState::Unprotected).await?;
                 continue;
             }
             self.remove_unshared(writer, &snapshot).await?;

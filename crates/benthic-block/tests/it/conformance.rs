@@ -1,5 +1,19 @@
 //! The contract of images. Every implementation runs all cases.
 
+#[path = "conformance/groups.rs"]
+mod groups;
+#[path = "conformance/trash.rs"]
+mod trash;
+
+pub use groups::{
+    a_group_is_rolled_back_as_a_whole, a_group_snapshot_is_of_all_images, a_grouped_image_is_not_removed,
+    groups_have_images,
+};
+pub use trash::{
+    a_protected_snapshot_stays, an_image_in_the_trash_comes_back, an_open_image_stays_out_of_the_trash,
+    the_trash_is_purged,
+};
+
 use crate::geometries::{KIB, small, striped};
 use benthic_block::{
     Change, CreateOptions, Extent, ExtentKind, Geometry, Image, Images, Limits, OpenMode, Zeroes,
@@ -36,6 +50,14 @@ macro_rules! conformance {
             limits_are_kept_with_the_image
             impossible_limits_are_refused
             a_check_finds_nothing_in_a_sound_image
+            an_image_in_the_trash_comes_back
+            the_trash_is_purged
+            an_open_image_stays_out_of_the_trash
+            a_protected_snapshot_stays
+            groups_have_images
+            a_grouped_image_is_not_removed
+            a_group_snapshot_is_of_all_images
+            a_group_is_rolled_back_as_a_whole
         }
     };
     ($with:path => $($case:ident)*) => {
@@ -203,7 +225,7 @@ pub async fn bad_names_and_geometries_are_refused(images: Arc<dyn Images>) {
         assert_eq!(kind(images.create(name, small(5)).await), Some(ErrorKind::InvalidArgument), "{name}");
     }
     let odd = Geometry { object_bytes: 5_000, ..Geometry::default() };
-    let created = images.create("i", CreateOptions { size_bytes: 5, geometry: odd }).await;
+    let created = images.create("i", CreateOptions::new(5, odd)).await;
     assert_eq!(kind(created), Some(ErrorKind::InvalidArgument));
     assert_eq!(kind(images.create("i", small(u64::MAX)).await), Some(ErrorKind::LimitExceeded));
     assert_eq!(images.list().await.unwrap(), Vec::<String>::new());

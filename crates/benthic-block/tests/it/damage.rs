@@ -5,7 +5,8 @@ use super::{KIB, options, run, small};
 use benthic_block::pool::PoolImages;
 use benthic_block::{Image, Images, OpenMode, Zeroes};
 use benthic_core::{
-    Durability, Environment, ListRequest, Namespaces, ObjectId, Pool, Result, Store, WriteOp, names,
+    Durability, Environment, ErrorKind, Fetch, ListRequest, Namespaces, ObjectId, Pool, Result, Store,
+    WriteOp, names,
 };
 use benthic_embedded::MemStore;
 use benthic_testkit::random::Rng;
@@ -206,4 +207,44 @@ fn damaged_images_are_refused_or_used_without_harm() {
             assert!(used.is_ok(), "BENTHIC_TEST_SEED={seed} hangs");
         });
     }
+}
+
+/// Any bytes may be under the keys of the trash and of groups.
+#[test]
+fn damaged_trash_and_groups_are_corrupt() {
+    run(async {
+        let store: Arc<dyn Store> = MemStore::new(options());
+        let images = images(&store).await;
+        images.groups().create("g").await.unwrap();
+        images.create("i", small(1_000)).await.unwrap();
+        images.groups().add_image("g", "i").await.unwrap();
+        images.groups().create_snapshot("g", "s").await.unwrap();
+        images.create("trashed", small(1_000)).await.unwrap();
+        images.move_to_trash("trashed", Duration::ZERO).await.unwrap();
+        let pool = store.open_pool("disks").await.unwrap();
+        let object = ObjectId::in_namespace(names::IMAGES_NAMESPACE, "names").unwrap();
+        let (stored, _) = pool.fetch(&object, Fetch::omap_range(None, "/", 100)).await.unwrap();
+        assert_eq!(stored.entries.len(), 3);
+        let mut rng = Rng(seed::many(1).next().unwrap());
+        for round in 0..300 {
+            for (key, value) in &stored.entries {
+                let op = WriteOp::new().omap_set([(key.clone(), change(value, &mut rng))]);
+                pool.write(&object, op).await.unwrap();
+            }
+            let may_fail = |outcome: Result<()>| {
+                if let Err(error) = outcome {
+                    let known = [ErrorKind::Corrupt, ErrorKind::NotFound, ErrorKind::Conflict];
+                    assert!(known.contains(&error.kind()), "round {round}: {error:?}");
+                }
+            };
+            may_fail(images.trash().await.map(|_| ()));
+            may_fail(images.groups().images("g").await.map(|_| ()));
+            may_fail(images.groups().snapshots("g").await.map(|_| ()));
+            may_fail(images.groups().roll_back("g", "s").await);
+            may_fail(images.remove("i").await);
+            for name in images.list().await.unwrap() {
+                assert!(["child", "i", "parent"].contains(&&name[..]), "{name}");
+            }
+        }
+    });
 }

@@ -155,7 +155,7 @@ fn an_old_request_is_not_carried_out() {
         images.create("i", small(1024 * KIB)).await.unwrap();
         let (pool, header) = header_of(&store).await;
         // Take a snapshot named "stale".
-        let leave = WriteOp::new().omap_set([("request/0123456789abcdef", &b"\x01\x05\0\0\0stale"[..])]);
+        let leave = WriteOp::new().omap_set([("request/0123456789abcdef", &b"\x01\x01\x05\0\0\0stale"[..])]);
         pool.write(&header, leave.clone()).await.unwrap();
         let image = images.open("i", None, OpenMode::Write).await.unwrap();
         tokio::time::sleep(Duration::from_millis(400)).await;

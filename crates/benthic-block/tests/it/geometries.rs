@@ -8,10 +8,10 @@ pub const KIB: u64 = 1024;
 /// objects.
 pub fn small(size_bytes: u64) -> CreateOptions {
     let geometry = Geometry { object_bytes: 128 * KIB, stripe_unit_bytes: 128 * KIB, stripe_count: 1 };
-    CreateOptions { size_bytes, geometry }
+    CreateOptions::new(size_bytes, geometry)
 }
 
 pub fn striped(size_bytes: u64) -> CreateOptions {
     let geometry = Geometry { object_bytes: 128 * KIB, stripe_unit_bytes: 4 * KIB, stripe_count: 3 };
-    CreateOptions { size_bytes, geometry }
+    CreateOptions::new(size_bytes, geometry)
 }

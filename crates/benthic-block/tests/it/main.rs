@@ -8,6 +8,7 @@ mod damage;
 mod fairness;
 mod fencing;
 mod geometries;
+mod groups;
 mod metrics;
 mod model;
 mod nbd;
@@ -56,7 +57,7 @@ fn memory_image(size_bytes: u64) -> Arc<dyn Image> {
     });
     RUNTIME.block_on(async {
         let images = in_memory().await;
-        images.create("i", CreateOptions { size_bytes, geometry: Geometry::default() }).await.unwrap();
+        images.create("i", CreateOptions::new(size_bytes, Geometry::default())).await.unwrap();
         images.open("i", None, OpenMode::Write).await.unwrap()
     })
 }

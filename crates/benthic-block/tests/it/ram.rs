@@ -204,6 +204,7 @@ impl Image for Ram {
             name: name.clone(),
             size_bytes: self.size_bytes,
             created_unix_ms: 0,
+            is_protected: false,
         };
         Ok(self.snapshots.lock().iter().map(|(name, _)| info(name)).collect())
     }
@@ -215,6 +216,10 @@ impl Image for Ram {
     }
 
     async fn remove_snapshot(&self, _name: &str) -> Result<()> {
+        Err(Error::new(ErrorKind::Unsupported, "not needed by the tests"))
+    }
+
+    async fn protect_snapshot(&self, _name: &str, _protect: bool) -> Result<()> {
         Err(Error::new(ErrorKind::Unsupported, "not needed by the tests"))
     }
 

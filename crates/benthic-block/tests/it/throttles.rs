@@ -180,7 +180,7 @@ fn limits_of_an_image_apply_while_it_is_served() {
     let images = runtime.block_on(crate::in_memory());
     let opened = ["i", "j"].map(|name| {
         runtime.block_on(async {
-            let options = CreateOptions { size_bytes: MIB, geometry: Geometry::default() };
+            let options = CreateOptions::new(MIB, Geometry::default());
             images.create(name, options).await.unwrap();
             images.open(name, None, OpenMode::Write).await.unwrap()
         })
@@ -212,7 +212,7 @@ fn limits_of_an_image_apply_while_it_is_served() {
     // Another image gets the name; its limits are not those of the export.
     runtime.block_on(async {
         images.rename("i", "k").await.unwrap();
-        let options = CreateOptions { size_bytes: MIB, geometry: Geometry::default() };
+        let options = CreateOptions::new(MIB, Geometry::default());
         images.create("i", options).await.unwrap();
     });
     set(one_byte_per_s());

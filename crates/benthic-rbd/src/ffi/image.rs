@@ -2,8 +2,8 @@
 
 use super::request::IN_CALLBACK;
 use super::{
-    ErrnoResult, Handle, ImageInfo, ImageWatcher, LinkedImageSpec, RbdPool, SnapInfo, SnapSpec, Timespec,
-    check, filled, text,
+    ErrnoResult, GroupInfo, Handle, ImageInfo, ImageWatcher, LinkedImageSpec, RbdPool, SnapInfo, SnapSpec,
+    Timespec, check, filled, text,
 };
 use benthic_block::Geometry;
 use benthic_core::error::errno;
@@ -42,6 +42,7 @@ pub(crate) struct Snapshot {
     pub name: String,
     pub size_bytes: u64,
     pub created_unix_ms: u64,
+    pub is_protected: bool,
 }
 
 /// A client that has an image open for writing.
@@ -161,6 +162,19 @@ impl RbdImage {
         CStr::from_bytes_until_nul(&id).map(CStr::to_owned).map_err(|_| errno::EBADMSG)
     }
 
+    /// The name of the group that the image belongs to.
+    pub fn group(&self) -> ErrnoResult<Option<String>> {
+        const SIZE: usize = size_of::<GroupInfo>();
+        let mut group = GroupInfo { name: null_mut(), pool: 0 };
+        // SAFETY: the image is live and the out pointer is valid; librbd's string is freed after it is copied.
+        unsafe {
+            check((self.pool.api.get_group)(self.handle, &mut group, SIZE))?;
+            let name = text(group.name);
+            (self.pool.api.group_info_cleanup)(&mut group, SIZE);
+            Ok(Some(name).filter(|name| !name.is_empty()))
+        }
+    }
+
     /// How many clones a snapshot has.
     pub fn count_clones(&self, snapshot: &CStr) -> ErrnoResult<usize> {
         let api = self.pool.api;
@@ -213,12 +227,8 @@ impl RbdImage {
             let mut created = Timespec { s: 0, ns: 0 };
             // SAFETY: the image is live and the out pointers are valid.
             let described = unsafe {
-                check((api.snap_get_namespace_type)(self.handle, id, &mut namespace)).and(check((api
-                    .snap_get_timestamp)(
-                    self.handle,
-                    id,
-                    &mut created,
-                )))
+                check((api.snap_get_namespace_type)(self.handle, id, &mut namespace))
+                    .and_then(|()| check((api.snap_get_timestamp)(self.handle, id, &mut created)))
             };
             match described {
                 // Removed since it was listed.
@@ -228,11 +238,25 @@ impl RbdImage {
             if namespace == USER_NAMESPACE {
                 let created_unix_ms =
                     (created.s.max(0) as u64) * 1_000 + (created.ns.max(0) as u64) / 1_000_000;
-                snapshots.push(Snapshot { id, name, size_bytes, created_unix_ms });
+                let is_protected = match self.is_protected(&name) {
+                    Err(errno::ENOENT) => continue,
+                    found => found?,
+                };
+                snapshots.push(Snapshot { id, name, size_bytes, created_unix_ms, is_protected });
             }
         }
         snapshots.sort_by_key(|snapshot| snapshot.id);
         Ok(snapshots)
+    }
+
+    fn is_protected(&self, snapshot: &str) -> ErrnoResult<bool> {
+        let snapshot = CString::new(snapshot).map_err(|_| errno::EBADMSG)?;
+        let mut is_protected = 0;
+        // SAFETY: the image is live, the name ends in NUL, and the out pointer is valid.
+        check(unsafe {
+            (self.pool.api.snap_is_protected)(self.handle, snapshot.as_ptr(), &mut is_protected)
+        })?;
+        Ok(is_protected != 0)
     }
 
     pub fn create_snapshot(&self, name: &CStr) -> ErrnoResult<()> {
@@ -243,6 +267,18 @@ impl RbdImage {
     pub fn remove_snapshot(&self, name: &CStr) -> ErrnoResult<()> {
         // SAFETY: as above.
         check(unsafe { (self.pool.api.snap_remove)(self.handle, name.as_ptr()) })
+    }
+
+    /// Protects a snapshot, or ends that. Succeeds if it already is so.
+    pub fn protect_snapshot(&self, name: &CStr, protect: bool) -> ErrnoResult<()> {
+        let api = self.pool.api;
+        let change = if protect { api.snap_protect } else { api.snap_unprotect };
+        // SAFETY: as above.
+        match check(unsafe { change(self.handle, name.as_ptr()) }) {
+            Err(errno::EBUSY) if protect => Ok(()),
+            Err(errno::EINVAL) if !protect => Ok(()),
+            changed => changed,
+        }
     }
 
     pub fn roll_back(&self, name: &CStr) -> ErrnoResult<()> {

@@ -9,13 +9,16 @@
 //! - Strings and arrays that it returns belong to the caller, who frees them with the function
 //!   for their type.
 
+mod groups;
 mod image;
 mod pool;
 mod request;
+mod trash;
 
-pub(crate) use image::{DiffExtent, RbdImage, Snapshot};
+pub(crate) use image::{DiffExtent, RbdImage, Snapshot, Watcher};
 pub(crate) use pool::{Features, RbdPool};
 pub(crate) use request::{Request, send};
+pub(crate) use trash::Trashed;
 
 use benthic_core::{Error, ErrorKind, Result};
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -85,6 +88,38 @@ struct ImageWatcher {
     cookie: u64,
 }
 
+/// `rbd_trash_image_info_t`.
+#[repr(C)]
+struct TrashInfo {
+    id: *mut c_char,
+    name: *mut c_char,
+    source: c_int,
+    trashed_s: i64,
+    keep_until_s: i64,
+}
+
+/// `rbd_group_image_info_t`.
+#[repr(C)]
+struct GroupImageInfo {
+    name: *mut c_char,
+    pool: i64,
+    state: c_int,
+}
+
+/// `rbd_group_info_t`.
+#[repr(C)]
+struct GroupInfo {
+    name: *mut c_char,
+    pool: i64,
+}
+
+/// `rbd_group_snap_info_t`.
+#[repr(C)]
+struct GroupSnapInfo {
+    name: *mut c_char,
+    state: c_int,
+}
+
 /// `struct timespec`.
 #[repr(C)]
 struct Timespec {
@@ -112,12 +147,32 @@ functions! {
     fn image_options_create(*mut Handle);
     fn image_options_destroy(Handle);
     fn image_options_set_uint64(Handle, c_int, u64) -> c_int;
+    fn image_options_set_string(Handle, c_int, *const c_char) -> c_int;
     fn create4(Handle, *const c_char, u64, Handle) -> c_int;
     fn clone3(Handle, *const c_char, *const c_char, Handle, *const c_char, Handle) -> c_int;
     fn list2(Handle, *mut ImageSpec, *mut usize) -> c_int;
     fn image_spec_list_cleanup(*mut ImageSpec, usize);
     fn remove(Handle, *const c_char) -> c_int;
     fn rename(Handle, *const c_char, *const c_char) -> c_int;
+    fn trash_move(Handle, *const c_char, u64) -> c_int;
+    fn trash_list(Handle, *mut TrashInfo, *mut usize) -> c_int;
+    fn trash_list_cleanup(*mut TrashInfo, usize);
+    fn trash_restore(Handle, *const c_char, *const c_char) -> c_int;
+    fn trash_remove(Handle, *const c_char, bool) -> c_int;
+    fn group_create(Handle, *const c_char) -> c_int;
+    fn group_remove(Handle, *const c_char) -> c_int;
+    fn group_list(Handle, *mut c_char, *mut usize) -> c_int;
+    fn get_group(Handle, *mut GroupInfo, usize) -> c_int;
+    fn group_info_cleanup(*mut GroupInfo, usize) -> c_int;
+    fn group_image_add(Handle, *const c_char, Handle, *const c_char) -> c_int;
+    fn group_image_remove(Handle, *const c_char, Handle, *const c_char) -> c_int;
+    fn group_image_list(Handle, *const c_char, *mut GroupImageInfo, usize, *mut usize) -> c_int;
+    fn group_image_list_cleanup(*mut GroupImageInfo, usize, usize) -> c_int;
+    fn group_snap_create(Handle, *const c_char, *const c_char) -> c_int;
+    fn group_snap_remove(Handle, *const c_char, *const c_char) -> c_int;
+    fn group_snap_rollback(Handle, *const c_char, *const c_char) -> c_int;
+    fn group_snap_list(Handle, *const c_char, *mut GroupSnapInfo, usize, *mut usize) -> c_int;
+    fn group_snap_list_cleanup(*mut GroupSnapInfo, usize, usize) -> c_int;
     fn open(Handle, *const c_char, *mut Handle, *const c_char) -> c_int;
     fn open_read_only(Handle, *const c_char, *mut Handle, *const c_char) -> c_int;
     fn open_by_id_read_only(Handle, *const c_char, *mut Handle, *const c_char) -> c_int;
@@ -139,6 +194,9 @@ functions! {
     fn snap_create(Handle, *const c_char) -> c_int;
     fn snap_remove(Handle, *const c_char) -> c_int;
     fn snap_rollback(Handle, *const c_char) -> c_int;
+    fn snap_protect(Handle, *const c_char) -> c_int;
+    fn snap_unprotect(Handle, *const c_char) -> c_int;
+    fn snap_is_protected(Handle, *const c_char, *mut c_int) -> c_int;
     fn resize(Handle, u64) -> c_int;
     fn flatten(Handle) -> c_int;
     fn get_flags(Handle, *mut u64) -> c_int;

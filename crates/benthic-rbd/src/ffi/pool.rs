@@ -13,6 +13,7 @@ const FEATURES: c_int = 1;
 const ORDER: c_int = 2;
 const STRIPE_UNIT: c_int = 3;
 const STRIPE_COUNT: c_int = 4;
+const DATA_POOL: c_int = 10;
 const CLONE_FORMAT: c_int = 12;
 
 /// The features of an image, as bits.
@@ -63,8 +64,20 @@ impl RbdPool {
         self.context.as_ptr()
     }
 
-    pub fn create(&self, name: &CStr, size_bytes: u64, geometry: Geometry) -> ErrnoResult<()> {
+    pub fn create(
+        &self,
+        name: &CStr,
+        size_bytes: u64,
+        geometry: Geometry,
+        data_pool: Option<&CStr>,
+    ) -> ErrnoResult<()> {
         let options = Options::new(self.api, geometry)?;
+        if let Some(data_pool) = data_pool {
+            // SAFETY: the options are live and the name ends in NUL.
+            check(unsafe {
+                (self.api.image_options_set_string)(options.handle, DATA_POOL, data_pool.as_ptr())
+            })?;
+        }
         // SAFETY: the context and the options are live; the name ends in NUL.
         check(unsafe { (self.api.create4)(self.handle(), name.as_ptr(), size_bytes, options.handle) })
     }

@@ -47,7 +47,7 @@ fn an_image_that_another_client_maps_without_the_lock_is_busy() {
     // As QEMU does before its first write: the image is open for writing, and nobody has the lock.
     with_pool("watched", |pool| async move {
         drop(image(&pool).await);
-        assert_eq!(pool.images.writer("i").await.unwrap(), None);
+        assert_eq!(pool.images.writers("i").await.unwrap(), Vec::<String>::new());
         let conf = benthic_testkit::cluster::shared_conf();
         let mut bench = std::process::Command::new("rbd")
             .arg("--conf")
@@ -58,7 +58,7 @@ fn an_image_that_another_client_maps_without_the_lock_is_busy() {
             .stderr(std::process::Stdio::null())
             .spawn()
             .unwrap();
-        while pool.images.writer("i").await.unwrap().is_none() {
+        while pool.images.writers("i").await.unwrap().is_empty() {
             assert!(bench.try_wait().unwrap().is_none(), "rbd bench ended");
         }
         let refused = pool.images.open("i", None, OpenMode::Write).await.err().unwrap();

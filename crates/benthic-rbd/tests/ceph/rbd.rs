@@ -2,8 +2,9 @@
 
 use crate::geometries::{KIB, small, striped};
 use crate::support::with_pool;
-use benthic_block::{Change, Limits, OpenMode};
-use benthic_core::{Durability, ErrorKind, ObjectId, Store};
+use benthic_block::{Change, CreateOptions, Limits, OpenMode};
+use benthic_core::{Durability, ErrorKind, ListRequest, Namespaces, ObjectId, Store};
+use std::time::Duration;
 
 #[test]
 fn rbd_shows_what_benthic_creates() {
@@ -109,6 +110,80 @@ fn a_repair_rebuilds_an_object_map() {
         image.close().await.unwrap();
         assert!(!pool.rbd(&["info", "i"]).contains("invalid"));
         pool.rbd(&["object-map", "check", "i"]);
+        pool
+    });
+}
+
+#[test]
+fn rbd_shows_the_trash_the_groups_and_protection() {
+    with_pool("sets", |pool| async move {
+        for name in ["a", "b", "old"] {
+            pool.images.create(name, small(1024 * KIB)).await.unwrap();
+        }
+        pool.images.move_to_trash("old", Duration::from_secs(3_600)).await.unwrap();
+        let trash = pool.rbd(&["trash", "ls"]);
+        let id = &pool.images.trash().await.unwrap()[0].id;
+        assert_eq!(trash, format!("{id} old\n"));
+        pool.rbd(&["trash", "restore", id]);
+        assert!(pool.images.trash().await.unwrap().is_empty());
+
+        let groups = pool.images.groups();
+        groups.create("g").await.unwrap();
+        for name in ["a", "b"] {
+            groups.add_image("g", name).await.unwrap();
+        }
+        groups.create_snapshot("g", "ours").await.unwrap();
+        pool.rbd(&["group", "snap", "create", "g@theirs"]);
+        assert_eq!(groups.snapshots("g").await.unwrap(), ["ours", "theirs"]);
+        assert!(pool.rbd(&["group", "image", "list", "g"]).contains("/a"));
+        assert!(pool.rbd(&["group", "snap", "list", "g"]).contains("ours"));
+        // While Benthic has an image open, librbd cannot have its lock, and says so.
+        let image = pool.images.open("a", None, OpenMode::Write).await.unwrap();
+        let refused = pool.other_program().await.groups().create_snapshot("g", "busy").await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Busy, "{refused}");
+        image.write(0, vec![7; 4096].into(), Durability::Durable).await.unwrap();
+        image.create_snapshot("s").await.unwrap();
+        image.protect_snapshot("s", true).await.unwrap();
+        image.close().await.unwrap();
+        assert_eq!(groups.snapshots("g").await.unwrap(), ["ours", "theirs"]);
+        assert!(
+            pool.rbd(&["snap", "ls", "a"]).lines().any(|line| line.contains(" s ") && line.contains("yes"))
+        );
+        pool.rbd(&["snap", "unprotect", "a@s"]);
+        for snapshot in ["ours", "theirs"] {
+            groups.remove_snapshot("g", snapshot).await.unwrap();
+        }
+        groups.remove("g").await.unwrap();
+        assert_eq!(pool.rbd(&["group", "list"]), "");
+        pool
+    });
+}
+
+#[test]
+fn data_can_be_in_another_pool() {
+    with_pool("data-pool", |pool| async move {
+        let data = format!("{}.data", pool.name);
+        pool.store.create_pool(&data).await.unwrap();
+        let options = CreateOptions { data_pool: Some(data.clone()), ..small(1024 * KIB) };
+        pool.images.create("i", options).await.unwrap();
+        assert!(pool.rbd(&["info", "i"]).contains(&format!("data_pool: {data}")));
+        let image = pool.images.open("i", None, OpenMode::Write).await.unwrap();
+        assert!(image.info().features.contains(&"data-pool".to_owned()));
+        image.write(0, vec![7; 4096].into(), Durability::Durable).await.unwrap();
+        image.close().await.unwrap();
+        let objects = pool.store.open_pool(&data).await.unwrap();
+        let request = ListRequest {
+            namespaces: Namespaces::One(String::new()),
+            prefix: "rbd_data.".to_owned(),
+            after: None,
+            objects_max: 10,
+        };
+        assert_eq!(objects.list(request).await.unwrap().objects.len(), 1);
+        let missing = CreateOptions { data_pool: Some("none".to_owned()), ..small(1024 * KIB) };
+        let refused = pool.images.create("j", missing).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::NotFound, "{refused}");
+        pool.images.remove("i").await.unwrap();
+        pool.store.remove_pool(&data).await.unwrap();
         pool
     });
 }
