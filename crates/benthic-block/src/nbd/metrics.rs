@@ -2,6 +2,7 @@
 
 use super::export::Export;
 use super::stats::{BOUNDS_US, Kind, KindStats, Stats};
+use crate::{ImageInfo, Limits};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,6 +10,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Reads the metrics of exports, also while a server serves them.
 #[derive(Clone)]
 pub struct Metrics(Vec<Arc<Export>>);
+
+/// What a server has measured of one image.
+pub struct ExportMetrics {
+    pub name: String,
+    pub info: ImageInfo,
+    pub clients: u64,
+    pub in_flight: u64,
+    /// Requests that wait for limits.
+    pub waiting: u64,
+    pub limits: Limits,
+    pub kinds: [KindMetrics; Kind::ALL.len()],
+}
+
+/// What a server has measured of the requests of one kind.
+pub struct KindMetrics {
+    pub label: &'static str,
+    /// Requests by latency, one count for each of [`BOUNDS_US`] and one for the rest.
+    pub latencies: Vec<u64>,
+    pub bytes: u64,
+    pub errors: u64,
+    pub slow: u64,
+}
 
 impl Metrics {
     pub(super) fn new(exports: Vec<Arc<Export>>) -> Metrics {
@@ -23,6 +46,31 @@ impl Metrics {
         self.gauges(&mut out);
         self.limits(&mut out);
         out
+    }
+
+    /// The same numbers for a page that shows them. Latencies are counts by bound, and the last one has
+    /// no bound.
+    pub fn exports(&self) -> Vec<ExportMetrics> {
+        let load = |value: &AtomicU64| value.load(Ordering::Relaxed);
+        let describe = |export: &Arc<Export>| ExportMetrics {
+            name: export.name.clone(),
+            info: export.image.info(),
+            clients: load(&export.stats.clients),
+            in_flight: load(&export.stats.in_flight),
+            waiting: load(&export.stats.waiting),
+            limits: export.throttle().limits(),
+            kinds: Kind::ALL.map(|kind| {
+                let stats = export.stats.kind(kind);
+                KindMetrics {
+                    label: kind.label(),
+                    latencies: stats.latencies.iter().map(load).collect(),
+                    bytes: load(&stats.bytes),
+                    errors: load(&stats.errors),
+                    slow: load(&stats.slow),
+                }
+            }),
+        };
+        self.0.iter().map(describe).collect()
     }
 
     fn histograms(&self, out: &mut String) {

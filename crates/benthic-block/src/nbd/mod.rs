@@ -21,5 +21,6 @@ pub mod wire;
 
 pub use export::{Export, Exports};
 pub use limits::{CONNECTIONS_MAX, MEMORY_BYTES_MAX, PAYLOAD_BYTES_MAX};
-pub use metrics::Metrics;
+pub use metrics::{ExportMetrics, KindMetrics, Metrics};
 pub use server::{Address, Listener, Options, serve};
+pub use stats::BOUNDS_US;

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 /// Upper bounds of the latency histogram, in microseconds: from a cached read to a disk that
 /// hangs.
-pub(super) const BOUNDS_US: [u64; 16] = [
+pub const BOUNDS_US: [u64; 16] = [
     100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000,
     2_500_000, 5_000_000, 10_000_000,
 ];

@@ -69,16 +69,29 @@ impl Guest<'_> {
         drop(server);
         drop(running);
 
-        let check = |last: u64, args: &[&str]| {
-            let server = Server::start(home, &[&[image.as_str()], &store[..], args].concat());
+        let check_image = |image: &str, last: u64, args: &[&str]| {
+            let server = Server::start(home, &[&[image], &store[..], args].concat());
             let running = self.boot(&server, image, &format!("task=check last={last}"));
             assert_eq!(says(&running), format!("checked {last}"));
             drop(running);
             server.stop();
         };
+        let check = |last: u64, args: &[&str]| check_image(image, last, args);
         check(last, restart);
         with_store(&["image", "snap", "rollback", snapshot, "--yes", "disk"]);
         check(in_snapshot, &[]);
+
+        // A clone shows the same files, and has only what the guest writes when it mounts them.
+        let clone = format!("{pool}/clone");
+        with_store(&["image", "clone", snapshot, &clone]);
+        check_image(&clone, in_snapshot, &[]);
+        let stored = |image: &str| {
+            home.json(&[&["image", "check", image], &store[..]].concat())[0]["objects"].as_u64().unwrap()
+        };
+        if store[1].starts_with("file:") {
+            let (cloned, whole) = (stored(&clone), stored(image));
+            assert!(cloned * 2 < whole, "the clone has {cloned} objects, the image {whole}");
+        }
     }
 }
 

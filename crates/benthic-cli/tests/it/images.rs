@@ -8,8 +8,10 @@ use benthic_embedded::{EmbeddedStore, Options};
 use futures::executor::block_on;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -90,6 +92,66 @@ fn snapshots_and_clones_keep_their_bytes() {
     home.ok(&["image", "rm", "p/base", "--yes", "base"]);
     assert_eq!(home.ok(&["image", "ls", "p"]), "");
     assert_eq!(home.json(&["fsck"])[0]["findings"], json!([]));
+}
+
+/// A file larger than the step after which an import can continue.
+#[test]
+fn a_killed_import_of_a_file_continues() {
+    let home = Home::with_pool();
+    // Data in both steps; the rest of the first step is a hole.
+    let path = home.path("large.raw");
+    let file = File::create(&path).unwrap();
+    file.write_all_at(&pattern(3 * MIB), 0).unwrap();
+    file.set_len(1024 * MIB as u64).unwrap();
+    file.write_all_at(&pattern(40 * MIB), 1024 * MIB as u64).unwrap();
+    file.set_len(1100 * MIB as u64).unwrap();
+    let import = || home.command(&["image", "import", "large.raw", "p/i"]).spawn().unwrap();
+    let importing = || {
+        let images = home.json(&["image", "ls", "p"]);
+        images.iter().any(|image| image["size_bytes"] == json!(1100 * MIB))
+    };
+    let mut killed = import();
+    while !importing() {}
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let listed = home.ok(&["image", "ls", "p"]);
+    if listed != "i\n" {
+        assert!(listed.starts_with("i.") && listed.ends_with(".importing\n"), "{listed}");
+        // The bytes of the first step are not written again: they keep this change.
+        let left = format!("p/{}", listed.trim());
+        let server = Server::start(&home, &[&left]);
+        let script =
+            "import nbd, sys\nh = nbd.NBD()\nh.connect_uri(sys.argv[1])\nh.pwrite(b'kept', 0)\nh.flush()";
+        printed(&python(script, &[&server.uri(&left)]).output().unwrap(), &["change"]);
+        server.stop();
+        let resumed = home.ok(&["image", "import", "large.raw", "p/i"]);
+        assert!(resumed.contains("imported 1.1 GiB"), "{resumed}");
+    }
+    let exported = home.path("exported.raw");
+    home.ok(&["image", "export", "p/i", "exported.raw"]);
+    let part = |path: &Path, offset: usize, len: usize| {
+        let mut part = vec![0; len];
+        File::open(path).unwrap().read_exact_at(&mut part, offset as u64).unwrap();
+        part
+    };
+    assert_eq!(std::fs::metadata(&exported).unwrap().len(), 1100 * MIB as u64);
+    for (offset, len) in [(4, 10 * MIB), (1000 * MIB, 100 * MIB)] {
+        assert!(part(&path, offset, len) == part(&exported, offset, len));
+    }
+    let start = part(&exported, 0, 4);
+    assert!(if listed == "i\n" { start == part(&path, 0, 4) } else { start == *b"kept" });
+
+    // A file that has changed is imported from its start.
+    home.ok(&["image", "rm", "p/i", "--yes", "i"]);
+    let mut killed = import();
+    while !importing() {}
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    file.write_all_at(b"new", 0).unwrap();
+    home.ok(&["image", "import", "large.raw", "p/i"]);
+    assert_eq!(home.ok(&["image", "ls", "p"]), "i\n");
+    home.ok(&["image", "export", "p/i", "exported.raw"]);
+    assert!(part(&exported, 0, 3) == *b"new");
 }
 
 /// The signal also ends the program that writes to the pipe, so that its end looks like that of the
@@ -503,7 +565,16 @@ fn metrics_show_the_requests_of_an_image() {
     ] {
         assert!(metrics.lines().any(|line| line == sample), "{sample} is not in {metrics}");
     }
-    assert!(http_get(url, "/").starts_with("HTTP/1.1 404 "));
+    let status = http_get(url, "/status.json");
+    let (_, status) = status.split_once("\r\n\r\n").unwrap();
+    let status: Value = serde_json::from_str(status).unwrap();
+    let image = &status["images"][0];
+    assert_eq!((&image["image"], &image["clients"]), (&json!("p/i"), &json!(0)));
+    let latencies = image["kinds"]["read"]["latencies"].as_array().unwrap();
+    assert_eq!(latencies.iter().map(|count| count.as_u64().unwrap()).sum::<u64>(), 50);
+    let page = http_get(url, "/");
+    assert!(page.contains("<title>Images</title>") && page.contains("content-security-policy: "), "{page}");
+    assert!(http_get(url, "/none").starts_with("HTTP/1.1 404 "));
     server.stop();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let _listener = std::net::TcpListener::bind(taken).unwrap();

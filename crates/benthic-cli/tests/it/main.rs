@@ -17,6 +17,8 @@ mod exec;
 mod find;
 mod guest;
 mod hidden;
+mod image_kills;
+mod image_sets;
 mod image_tls;
 mod images;
 mod kill;

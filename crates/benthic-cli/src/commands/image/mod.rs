@@ -3,11 +3,15 @@
 mod bench;
 mod check;
 mod diff;
+mod group;
 mod limit;
 mod open;
+mod page;
 mod serve;
 mod snap;
 mod transfer;
+mod trash;
+mod watch;
 
 use benthic_block::{Change, CreateOptions, ExtentKind, Geometry, Image, ImageAddress, OpenMode};
 use benthic_core::{Error, ErrorKind, Result};
@@ -63,7 +67,10 @@ pub enum ImageCommand {
     },
     /// Remove an image
     Rm(RmArgs),
-    /// Create, list, remove and return to snapshots
+    /// Set images aside before they are removed
+    #[command(subcommand, after_help = trash::EXAMPLES)]
+    Trash(trash::TrashCommand),
+    /// Create, list, protect, remove and return to snapshots
     #[command(subcommand, after_help = snap::EXAMPLES)]
     Snap(snap::SnapCommand),
     /// Create an image that shows a snapshot and copies only what is written
@@ -82,6 +89,9 @@ pub enum ImageCommand {
         /// POOL/IMAGE
         image: ImageAddress,
     },
+    /// Take snapshots of several images at one moment
+    #[command(subcommand, after_help = group::EXAMPLES)]
+    Group(group::GroupCommand),
     /// Copy a file or a disk into a new image
     Import(transfer::ImportArgs),
     /// Copy an image or a snapshot into a file
@@ -94,6 +104,8 @@ pub enum ImageCommand {
     MergeDiff(diff::MergeDiffArgs),
     /// Check an image for damage and for leftovers of interrupted operations
     Check(check::CheckArgs),
+    /// List the programs that have an image open for writing
+    Watch(watch::WatchArgs),
     /// Show or change the limits of an image: requests and bytes per second
     Limit(limit::LimitArgs),
     /// Serve images with the NBD protocol
@@ -113,6 +125,9 @@ pub struct CreateArgs {
     size: u64,
     #[command(flatten)]
     geometry: GeometryArgs,
+    /// Another pool of the cluster for the data, such as an erasure-coded one
+    #[arg(long, value_name = "POOL")]
+    data_pool: Option<String>,
 }
 
 #[derive(Args)]
@@ -175,18 +190,21 @@ pub async fn run(command: ImageCommand, session: &Session) -> Outcome {
         ImageCommand::Resize(args) => resize(args, session).await,
         ImageCommand::Rename { from, to } => rename(&from, &to, session).await,
         ImageCommand::Rm(args) => rm(&args, session).await,
+        ImageCommand::Trash(command) => trash::run(command, session).await,
         ImageCommand::Snap(command) => snap::run(command, session).await,
         ImageCommand::Clone { snapshot, image } => clone(&snapshot, &image, session).await,
         ImageCommand::Flatten { image } => {
             images(session, &image.pool).await?.change(image_name(&image)?, Change::Flatten {}).await?;
             session.out.result(format_args!("flattened {image}"), || json!({ "image": image.to_string() }))
         }
+        ImageCommand::Group(command) => group::run(command, session).await,
         ImageCommand::Import(args) => transfer::import(args, session).await,
         ImageCommand::Export(args) => transfer::export(args, session).await,
         ImageCommand::ExportDiff(args) => diff::export(args, session).await,
         ImageCommand::ImportDiff(args) => diff::import(args, session).await,
         ImageCommand::MergeDiff(args) => diff::merge_diff(args, session).await,
         ImageCommand::Check(args) => check::run(args, session).await,
+        ImageCommand::Watch(args) => watch::run(args, session).await,
         ImageCommand::Limit(args) => limit::run(args, session).await,
         ImageCommand::Serve(args) => serve::run(args, session).await,
         ImageCommand::Bench(args) => bench::run(args, session).await,
@@ -225,7 +243,11 @@ fn snapshot_name(address: &ImageAddress) -> Result<&str> {
 
 async fn create(args: CreateArgs, session: &Session) -> Outcome {
     let name = new_name(&args.image)?;
-    let options = CreateOptions { size_bytes: args.size, geometry: args.geometry.geometry() };
+    let options = CreateOptions {
+        size_bytes: args.size,
+        geometry: args.geometry.geometry(),
+        data_pool: args.data_pool,
+    };
     images(session, &args.image.pool).await?.create(name, options).await?;
     let size_bytes = args.size;
     session.out.result(
@@ -269,8 +291,9 @@ async fn info(address: &ImageAddress, session: &Session) -> Outcome {
     let images = images(session, &address.pool).await?;
     let image = images.open(&address.image, address.snapshot.as_deref(), OpenMode::ReadOnly).await?;
     let (info, snapshots) = (image.info(), image.snapshots().await?);
-    let writer = images.writer(&address.image).await?;
+    let writers = images.writers(&address.image).await?;
     let limits = image.limits().await?;
+    let encryption = encryption(&*image).await?;
     let mut text = format!("image {}\nsize {}\n", info.address, units::size(info.size_bytes));
     text += &format!("objects of {}", units::size(info.geometry.object_bytes));
     if info.geometry.stripe_count > 1 {
@@ -280,10 +303,15 @@ async fn info(address: &ImageAddress, session: &Session) -> Outcome {
     if !info.features.is_empty() {
         text += &format!("\nfeatures {}", info.features.join(", "));
     }
+    if let Some(format) = encryption {
+        text += &format!(
+            "\nencrypted in the format {format}: clients decrypt it, Benthic sees only the encrypted bytes"
+        );
+    }
     if let Some(parent) = &info.parent {
         text += &format!("\nclone of {parent}");
     }
-    if let Some(writer) = &writer {
+    for writer in &writers {
         text += &format!("\nopen for writing by {writer}");
     }
     if let Some(limits) = limit::text(&limits) {
@@ -291,14 +319,28 @@ async fn info(address: &ImageAddress, session: &Session) -> Outcome {
     }
     for snapshot in &snapshots {
         let taken = units::utc(snapshot.created_unix_ms.saturating_mul(1_000_000));
-        text += &format!("\nsnapshot {} of {taken}, {}", snapshot.name, units::size(snapshot.size_bytes));
+        let protected = if snapshot.is_protected { ", protected" } else { "" };
+        let size = units::size(snapshot.size_bytes);
+        text += &format!("\nsnapshot {} of {taken}, {size}{protected}", snapshot.name);
     }
     session.out.result(text, || {
         let mut value = describe(&*image);
-        value["writer"] = json!(writer);
+        value["writer"] = json!(writers.first());
         value["limits"] = limit::describe(&limits);
+        value["encryption"] = json!(encryption);
         value["snapshots"] = snapshots.iter().map(snap::describe).collect();
         value
+    })
+}
+
+/// The format of an encrypted image, by the first bytes: that of a disk (cryptsetup, `rbd encryption
+/// format`), or of RBD's clones of one.
+async fn encryption(image: &dyn Image) -> Result<Option<&'static str>> {
+    let start = image.read(0, image.info().size_bytes.min(6)).await?;
+    Ok(match &start[..] {
+        b"LUKS\xba\xbe" => Some("LUKS"),
+        b"RBDL\xba\xbe" => Some("LUKS of RBD"),
+        _ => None,
     })
 }
 

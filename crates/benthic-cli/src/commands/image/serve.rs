@@ -2,17 +2,16 @@
 
 use super::limit::ClientLimitArgs;
 use super::open::images;
-use crate::commands::serving::{self, Answer};
-use benthic_block::nbd::{self, Address, Export, Exports, Listener, Metrics, Options};
+use super::page;
+use crate::commands::serving;
+use benthic_block::nbd::{self, Address, Export, Exports, Listener, Options};
 use benthic_block::{Image, ImageAddress, OpenMode};
-use benthic_ceph::health::metrics::CONTENT_TYPE;
 use benthic_core::names::{check_pool_name, shell_word};
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::{interrupt, tls, units};
 use clap::Args;
-use hyper::StatusCode;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -28,7 +27,8 @@ use tokio::net::TcpListener;
     NBD has no passwords: whoever reaches the address reads and writes the images. Prefer a Unix socket in a directory that \
     only its users can enter. On a network, use --tls-cert and --tls-client-ca: then every client must show a certificate \
     that your authority has signed, and nobody can read or change what is sent.\n\n\
-    --metrics serves latencies, errors, limits and clients of each image over plain HTTP, which has no passwords either.\n\n\
+    --metrics serves latencies, errors, limits and clients of each image over plain HTTP, which has no passwords either: \
+    at / a page for people, at /metrics numbers for Prometheus.\n\n\
     Examples:\n  benthic image serve --listen unix:/run/vms/nbd.sock vms/root\n  \
     qemu-system-x86_64 -drive format=raw,file=nbd:unix:/run/vms/nbd.sock:exportname=vms/root …\n  \
     benthic image serve --read-only vms/template@v1\n  \
@@ -59,7 +59,7 @@ pub struct ServeArgs {
     tls_client_ca: Option<PathBuf>,
     #[command(flatten)]
     client_limits: ClientLimitArgs,
-    /// Serve metrics for Prometheus on this address, at /metrics; port 0 selects a free port
+    /// Serve a status page and metrics for Prometheus on this address; port 0 selects a free port
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
     /// Log and count requests that take as many milliseconds
@@ -172,24 +172,18 @@ async fn serve(
     }
     let exports = Exports::new(exports);
     if let Some((listener, address)) = metrics {
-        let url = format!("http://{address}/metrics");
-        session.out.result(format_args!("serving metrics as {url}"), || json!({ "metrics_url": url }))?;
+        let page_url = format!("http://{address}/");
+        let url = format!("{page_url}metrics");
+        session.out.result(
+            format_args!("serving metrics as {url}, and a page as {page_url}"),
+            || json!({ "metrics_url": url, "page_url": page_url }),
+        )?;
         let metrics = exports.metrics();
-        tokio::spawn(serving::serve(listener, move |request| {
-            serving::answer_reads(request, || answer(&metrics, request.uri().path()))
-        }));
+        tokio::spawn(serving::serve(listener, move |request| page::answer(&metrics, request)));
     }
     session.out.flush()?;
     nbd::serve(listener, exports, options, interrupt::wait()).await?;
     Ok(())
-}
-
-/// The answer to a request of Prometheus.
-fn answer(metrics: &Metrics, path: &str) -> Answer {
-    match path {
-        "/metrics" => serving::answer(StatusCode::OK, CONTENT_TYPE, metrics.text()),
-        _ => serving::line(StatusCode::NOT_FOUND, "this server has only /metrics\n"),
-    }
 }
 
 /// The address of an export by the NBD URI specification.

@@ -33,6 +33,18 @@ pub enum SnapCommand {
         /// POOL/IMAGE@SNAPSHOT
         snapshot: ImageAddress,
     },
+    /// Protect a snapshot: it cannot be removed until it is unprotected
+    #[command(after_help = "Example:\n  benthic image snap protect vms/template@v1")]
+    Protect {
+        /// POOL/IMAGE@SNAPSHOT
+        snapshot: ImageAddress,
+    },
+    /// Let a protected snapshot be removed
+    #[command(after_help = "Example:\n  benthic image snap unprotect vms/template@v1")]
+    Unprotect {
+        /// POOL/IMAGE@SNAPSHOT
+        snapshot: ImageAddress,
+    },
     /// Give an image the bytes and the size of a snapshot
     Rollback(RollbackArgs),
 }
@@ -61,8 +73,15 @@ pub async fn run(command: SnapCommand, session: &Session) -> Outcome {
             let name = snapshot_name(&snapshot)?.to_owned();
             change(session, &snapshot, Change::RemoveSnapshot { name }, "removed").await
         }
+        SnapCommand::Protect { snapshot } => protect(session, &snapshot, true, "protected").await,
+        SnapCommand::Unprotect { snapshot } => protect(session, &snapshot, false, "unprotected").await,
         SnapCommand::Rollback(args) => rollback(&args, session).await,
     }
+}
+
+async fn protect(session: &Session, snapshot: &ImageAddress, protect: bool, done: &str) -> Outcome {
+    let name = snapshot_name(snapshot)?.to_owned();
+    change(session, snapshot, Change::ProtectSnapshot { name, protect }, done).await
 }
 
 async fn change(session: &Session, snapshot: &ImageAddress, change: Change, done: &str) -> Outcome {
@@ -77,6 +96,7 @@ pub fn describe(snapshot: &SnapshotInfo) -> Value {
         "snapshot": snapshot.name,
         "size_bytes": snapshot.size_bytes,
         "created_unix_ms": snapshot.created_unix_ms,
+        "is_protected": snapshot.is_protected,
     })
 }
 
@@ -85,7 +105,8 @@ async fn ls(address: &ImageAddress, session: &Session) -> Outcome {
     let image = images(session, &address.pool).await?.open(name, None, OpenMode::ReadOnly).await?;
     for snapshot in image.snapshots().await? {
         let taken = units::utc(snapshot.created_unix_ms.saturating_mul(1_000_000));
-        let text = format!("{}  {taken}  {}", snapshot.name, units::size(snapshot.size_bytes));
+        let protected = if snapshot.is_protected { "  protected" } else { "" };
+        let text = format!("{}  {taken}  {}{protected}", snapshot.name, units::size(snapshot.size_bytes));
         session.out.result(text, || describe(&snapshot))?;
     }
     Ok(())

@@ -2,9 +2,9 @@
 
 use super::open::images;
 use super::{GeometryArgs, KIB, new_name};
-use benthic_block::{CreateOptions, ExtentKind, Image, ImageAddress, OpenMode};
+use benthic_block::{CreateOptions, ExtentKind, Geometry, Image, ImageAddress, OpenMode};
 use benthic_core::{Action, Durability, Error, ErrorKind, Result};
-use benthic_program::exit::Outcome;
+use benthic_program::exit::{Failure, Outcome};
 use benthic_program::local::{self, NewFile};
 use benthic_program::progress::Progress;
 use benthic_program::session::Session;
@@ -15,7 +15,9 @@ use clap::Args;
 use futures::stream::{FuturesUnordered, StreamExt};
 use serde_json::json;
 use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,6 +26,9 @@ pub const CHUNK_BYTES: u64 = 4096 * KIB;
 const CHUNKS_IN_FLIGHT: usize = 8;
 /// An import writes to an image with this suffix, and renames it at the end.
 pub const IMPORT_SUFFIX: &str = ".importing";
+/// An import of a file lets the image grow by this much at a time. All bytes before the last step are
+/// durable, so an interrupted import continues there.
+const STEP_BYTES: u64 = 256 * CHUNK_BYTES;
 /// First size of an image that is imported from a pipe.
 const PIPE_BYTES: u64 = CHUNK_BYTES;
 
@@ -31,7 +36,7 @@ const PIPE_BYTES: u64 = CHUNK_BYTES;
 #[command(
     after_help = "The file's bytes become the image's bytes; ranges of zeros take no space. Convert other formats first: \
     qemu-img convert -O raw disk.qcow2 disk.raw. Until the import is complete, the image has the suffix .importing. An \
-    interrupted import starts anew.\n\n\
+    interrupted import of a file continues when it is repeated; that of a pipe starts anew.\n\n\
     Examples:\n  benthic image import debian.raw vms/template\n  zcat disk.gz | benthic image import - vms/disk"
 )]
 pub struct ImportArgs {
@@ -80,6 +85,22 @@ impl Source {
         }
     }
 
+    /// A number that is the same only for the same file with the same bytes, as far as its metadata
+    /// tell. `None` for pipes and for disks, whose metadata do not change with their bytes.
+    fn identity(&self, geometry: Geometry) -> Result<Option<u64>> {
+        let Source::File(file) = self else { return Ok(None) };
+        let found = file
+            .metadata()
+            .map_err(|error| Error::io(Action::Read, "cannot read what is to be imported", error))?;
+        if !found.is_file() {
+            return Ok(None);
+        }
+        let mut hasher = DefaultHasher::new();
+        (found.dev(), found.ino(), found.len(), found.mtime(), found.mtime_nsec()).hash(&mut hasher);
+        geometry.hash(&mut hasher);
+        Ok(Some(hasher.finish()))
+    }
+
     /// Reads a chunk, which is shorter only at the end.
     fn read_chunk(&mut self) -> io::Result<Bytes> {
         let mut chunk = BytesMut::zeroed(CHUNK_BYTES as usize);
@@ -112,19 +133,28 @@ pub async fn import(args: ImportArgs, session: &Session) -> Outcome {
     let path = args.file.clone();
     let (source, size_bytes) = blocking(move || Source::open(&path)).await?;
     let images = images(session, &args.image.pool).await?;
-    if images.list().await?.iter().any(|listed| listed == name) {
+    let listed = images.list().await?;
+    if listed.iter().any(|listed| listed == name) {
         let message = "the image already exists; import under another name, or remove it first";
         return Err(Error::new(ErrorKind::AlreadyExists, message).with("image", &args.image).into());
     }
-    let temporary = ImageAddress { image: format!("{name}{IMPORT_SUFFIX}"), ..args.image.clone() };
-    match images.remove(&temporary.image).await {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
-        _ => {}
+    let identity = source.identity(geometry)?;
+    let temporary = match identity {
+        Some(identity) => format!("{name}.{identity:016x}{IMPORT_SUFFIX}"),
+        None => format!("{name}{IMPORT_SUFFIX}"),
+    };
+    let is_resumed = identity.is_some() && listed.contains(&temporary);
+    for left in listed.iter().filter(|listed| is_import_of(listed, name)) {
+        if !is_resumed || *left != temporary {
+            images.remove(left).await?;
+        }
     }
-    images.create(&temporary.image, CreateOptions { size_bytes: size_bytes.unwrap_or(0), geometry }).await?;
-    let image = images.open(&temporary.image, None, OpenMode::Write).await?;
+    if !is_resumed {
+        images.create(&temporary, CreateOptions::new(0, geometry)).await?;
+    }
+    let image = images.open(&temporary, None, OpenMode::Write).await?;
     let progress = Progress::bytes(&format!("importing {}", args.image), size_bytes.unwrap_or(0));
-    let copied = copy_in(source, size_bytes.is_some(), &image, &progress).await;
+    let copied = copy_in(source, size_bytes, &image, &progress).await;
     drop(progress);
     let closed = image.close().await;
     let completed = async {
@@ -132,14 +162,18 @@ pub async fn import(args: ImportArgs, session: &Session) -> Outcome {
         closed?;
         // The same signal may have ended the program that writes to the pipe.
         interrupt::check()?;
-        images.rename(&temporary.image, name).await?;
+        images.rename(&temporary, name).await?;
         Ok(copied_bytes)
     };
     let copied_bytes = match completed.await {
         Ok(copied_bytes) => copied_bytes,
+        Err(Failure::Interrupted) if identity.is_some() => {
+            session.out.warning("the import continues when you repeat the command");
+            return Err(Failure::Interrupted);
+        }
         Err(failure) => {
             // If this fails too, the next import removes it.
-            let _ = images.remove(&temporary.image).await;
+            let _ = images.remove(&temporary).await;
             return Err(failure);
         }
     };
@@ -147,15 +181,32 @@ pub async fn import(args: ImportArgs, session: &Session) -> Outcome {
     session.out.result(text, || json!({ "image": args.image.to_string(), "size_bytes": copied_bytes }))
 }
 
-/// Copies the source into the image, and gives the image the source's size.
+/// True for the names of images that imports into the image `name` write to.
+fn is_import_of(listed: &str, name: &str) -> bool {
+    let Some(rest) = listed.strip_prefix(name).and_then(|rest| rest.strip_suffix(IMPORT_SUFFIX)) else {
+        return false;
+    };
+    let is_identity = |text: &str| text.len() == 16 && u64::from_str_radix(text, 16).is_ok();
+    rest.is_empty() || rest.strip_prefix('.').is_some_and(is_identity)
+}
+
+/// Copies the source into the image, and gives the image the source's size. The image may have the
+/// first bytes of a file already.
 async fn copy_in(
     mut source: Source,
-    has_size: bool,
+    total_bytes: Option<u64>,
     image: &Arc<dyn Image>,
     progress: &Progress,
 ) -> Outcome<u64> {
     let mut in_flight = FuturesUnordered::new();
-    let mut at = 0;
+    let mut at = image.info().size_bytes.saturating_sub(1) / STEP_BYTES * STEP_BYTES;
+    if let Source::File(file) = &mut source {
+        if at > 0 {
+            file.seek(SeekFrom::Start(at))
+                .map_err(|error| Error::io(Action::Read, "cannot read what is to be imported", error))?;
+            progress.advance(at);
+        }
+    }
     loop {
         interrupt::check()?;
         let (returned, chunk) = blocking(move || {
@@ -173,15 +224,21 @@ async fn copy_in(
         at += len_bytes;
         let size_bytes = image.info().size_bytes;
         if at > size_bytes {
-            if has_size {
-                let message = "the file has grown during the import; import it again";
-                return Err(Error::new(ErrorKind::Conflict, message).into());
-            }
             // The image is at rest while its size changes, so nothing else may be in progress.
             while let Some(written) = in_flight.next().await {
                 written?;
             }
-            image.resize((size_bytes * 2).max(PIPE_BYTES).max(at)).await?;
+            match total_bytes {
+                Some(total_bytes) if at > total_bytes => {
+                    let message = "the file has grown during the import; import it again";
+                    return Err(Error::new(ErrorKind::Conflict, message).into());
+                }
+                Some(total_bytes) => {
+                    image.flush().await?;
+                    image.resize((size_bytes + STEP_BYTES).min(total_bytes)).await?;
+                }
+                None => image.resize((size_bytes * 2).max(PIPE_BYTES).max(at)).await?,
+            }
         }
         progress.advance(len_bytes);
         if chunk.iter().all(|byte| *byte == 0) {

@@ -4,27 +4,12 @@
 use super::hosts::Hosts;
 use crate::commands::serving::{self, Answer, Freshness};
 use bytes::Bytes;
-use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Request, StatusCode};
 use std::sync::{Mutex, PoisonError};
 
 const HTML: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
-
-/// Content security policy: the browser loads and contacts only this server, and a script cannot
-/// turn text into HTML.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
-    base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
-
-const HEADERS: [(&str, &str); 6] = [
-    ("cache-control", "no-store"),
-    ("content-security-policy", POLICY),
-    ("cross-origin-resource-policy", "same-origin"),
-    ("referrer-policy", "no-referrer"),
-    ("x-content-type-options", "nosniff"),
-    ("x-frame-options", "DENY"),
-];
 
 pub struct Page {
     json: Mutex<Bytes>,
@@ -50,16 +35,13 @@ impl Page {
 
     /// Answers a request. Every response has the security headers.
     pub fn answer<T>(&self, request: &Request<T>) -> Answer {
-        let mut answer = if self.hosts.allow(request) {
+        let answer = if self.hosts.allow(request) {
             serving::answer_reads(request, || self.at(request.uri().path()))
         } else {
             let message = "this server does not accept this Host header; `benthic status serve --host NAME` adds a name\n";
             serving::line(StatusCode::MISDIRECTED_REQUEST, message)
         };
-        let headers =
-            HEADERS.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
-        answer.headers_mut().extend(headers);
-        answer
+        serving::secured(answer)
     }
 
     fn at(&self, path: &str) -> Answer {
