@@ -251,10 +251,10 @@ bench-service: ceph ## measure sites and many tiny objects on Ceph; ARGS='sites 
 	TMPDIR=$(BENCH_DIR) CARGO_TARGET_DIR=$(CURDIR)/target $(CARGO) run --release \
 		--manifest-path bench/service/Cargo.toml -- $(ARGS)
 
-bench-block: toolchain nbd-packages ## compare block images with qemu-nbd and nbdkit; ARGS='snapshots' selects a part; results in target/bench-block
+bench-block: ceph nbd-packages ## compare block images with other NBD servers and clients of RBD; ARGS='snapshots' selects a part; results in target/bench-block
 	@$(call apt,nbdkit)
-	$(CARGO) build --release -p benthic-cli
-	$(CARGO) run --release --manifest-path bench/Cargo.toml --target-dir target -p bench-block -- \
+	@mkdir -p $(BENCH_DIR)
+	TMPDIR=$(BENCH_DIR) $(CARGO) run --release --manifest-path bench/Cargo.toml --target-dir target -p bench-block -- \
 		--benthic $(CURDIR)/target/release/benthic --dir $(CURDIR)/target/bench-block $(ARGS)
 
 bench-stripe: ceph ## compare striped copies with rados --striper; ROUNDS=3 MIB=256

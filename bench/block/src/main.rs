@@ -1,6 +1,8 @@
-//! Block images compared with other NBD servers, and snapshots of a large image. `make bench-block`
-//! runs it.
+//! Block images compared with other NBD servers and with other clients of RBD, and snapshots of a large
+//! image. `make bench-block` runs it.
 
+mod ceph;
+mod fio;
 mod servers;
 mod snapshots;
 
@@ -12,8 +14,8 @@ use std::process::ExitCode;
 
 #[derive(Parser)]
 struct Args {
-    /// Sections to measure: servers, snapshots; both by default
-    #[arg(value_name = "SECTION", value_parser = ["servers", "snapshots"])]
+    /// Sections to measure: servers, snapshots, ceph; all by default
+    #[arg(value_name = "SECTION", value_parser = ["servers", "snapshots", "ceph"])]
     sections: Vec<String>,
     /// Do only a little of the work, to test the benchmark itself
     #[arg(long)]
@@ -57,6 +59,11 @@ fn run(args: Args) -> Outcome {
     }
     if is_wanted(&args.sections, "snapshots") {
         report.add("snapshots", snapshots::run(&setting)?);
+    }
+    if is_wanted(&args.sections, "ceph") {
+        for (name, section) in ceph::run(&setting)? {
+            report.add(name, section);
+        }
     }
     report.write(&args.dir)
 }

@@ -1,10 +1,10 @@
 //! fio over a Unix socket: our server on an image in a directory, qemu-nbd and nbdkit on a file.
 
+use crate::fio::{self, Measured};
 use crate::{Setting, fresh};
 use bench_harness::process::output;
 use bench_harness::report::{Aim, Section};
 use bench_harness::{Outcome, pause};
-use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -47,12 +47,6 @@ impl Workload {
         let sync = if self.fsync > 0 { format!(", sync every {}", self.fsync) } else { String::new() };
         format!("{} {}, depth {}{sync}", self.block, self.rw, self.depth)
     }
-}
-
-/// The rate in operations per second, and the 99th percentile of the latency.
-struct Measured {
-    iops: f64,
-    p99_us: f64,
 }
 
 /// A server that serves one disk of 1 GiB. Dropping it kills it.
@@ -128,23 +122,11 @@ fn measure(setting: &Setting, server: &Server, workload: &Workload) -> Outcome<M
     command.args(["--name=bench", "--ioengine=nbd", "--size=1g", "--time_based", "--randseed=7"]);
     command.arg(format!("--uri={}", server.uri)).arg(format!("--runtime={seconds}"));
     command.arg(format!("--rw={}", workload.rw)).arg(format!("--bs={}", workload.block));
-    command.arg(format!("--iodepth={}", workload.depth)).arg("--output-format=json");
+    command.arg(format!("--iodepth={}", workload.depth));
     if workload.fsync > 0 {
         command.arg(format!("--fsync={}", workload.fsync));
     }
-    let printed = output(command.current_dir(&setting.dir))?;
-    // fio may print notes before the JSON.
-    let begin = printed.iter().position(|byte| *byte == b'{').ok_or("fio printed no JSON")?;
-    let found: Value = serde_json::from_slice(&printed[begin..])?;
-    let job = &found["jobs"][0];
-    if job["error"] != 0 {
-        return Err(format!("fio failed: {}", job["error"]).into());
-    }
-    let directions = [&job["read"], &job["write"]];
-    let iops = directions.iter().filter_map(|direction| direction["iops"].as_f64()).sum();
-    let p99 = |direction: &&Value| direction["clat_ns"]["percentile"]["99.000000"].as_f64();
-    let p99_ns = directions.iter().filter_map(p99).fold(0.0, f64::max);
-    Ok(Measured { iops, p99_us: p99_ns / 1e3 })
+    fio::measure(command.current_dir(&setting.dir))
 }
 
 pub fn run(setting: &Setting) -> Outcome<Vec<(&'static str, Section)>> {
