@@ -115,7 +115,7 @@ fn watch_shows_programs_that_open_and_close_an_image() {
 #[test]
 fn an_encrypted_image_is_recognised() {
     let home = Home::with_pool();
-    home.file("disk.raw", &[&b"LUKS\xba\xbe"[..], &[0; 506]].concat());
+    home.file("disk.raw", [&b"LUKS\xba\xbe"[..], &[0; 506]].concat());
     home.ok(&["image", "import", "disk.raw", "p/i"]);
     assert!(home.ok(&["image", "info", "p/i"]).contains("encrypted in the format LUKS"));
     home.ok(&["image", "create", "p/empty", "--size", "0"]);

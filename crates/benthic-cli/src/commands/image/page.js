@@ -3,6 +3,7 @@
 // The page shows the difference between the newest numbers of the server and those of 10 seconds ago.
 const POLL_MS = 2000;
 const WINDOW_MS = 10000;
+const KINDS = ["read", "write", "flush", "zero", "other"];
 const samples = [];
 
 const node = (tag, text, kind) => {
@@ -62,7 +63,8 @@ const card = (image, old, bounds, seconds) => {
   const head = node("thead");
   head.append(row(["requests", "per second", "bytes per second", "median", "99th percentile", "slow", "errors"], "th"));
   const body = node("tbody");
-  for (const [name, kind] of Object.entries(image.kinds)) {
+  for (const name of KINDS) {
+    const kind = image.kinds[name];
     const before = old ? old.kinds[name] : null;
     const counts = kind.latencies.map((now, at) => now - (before ? before.latencies[at] : 0));
     const requests = counts.reduce((sum, one) => sum + one, 0);

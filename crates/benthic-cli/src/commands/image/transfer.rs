@@ -200,12 +200,12 @@ async fn copy_in(
 ) -> Outcome<u64> {
     let mut in_flight = FuturesUnordered::new();
     let mut at = image.info().size_bytes.saturating_sub(1) / STEP_BYTES * STEP_BYTES;
-    if let Source::File(file) = &mut source {
-        if at > 0 {
-            file.seek(SeekFrom::Start(at))
-                .map_err(|error| Error::io(Action::Read, "cannot read what is to be imported", error))?;
-            progress.advance(at);
-        }
+    if let Source::File(file) = &mut source
+        && at > 0
+    {
+        file.seek(SeekFrom::Start(at))
+            .map_err(|error| Error::io(Action::Read, "cannot read what is to be imported", error))?;
+        progress.advance(at);
     }
     loop {
         interrupt::check()?;
