@@ -7,7 +7,7 @@ use bench_harness::cluster::Cluster;
 use bench_harness::process::run as run_command;
 use bench_harness::report::{Aim, Section};
 use bench_harness::{Outcome, pause};
-use benthic_block::{CreateOptions, Geometry, Image, Images, OpenMode, Zeroes};
+use benthic_block::{CreateOptions, Geometry, Images, OpenMode, Zeroes};
 use benthic_core::{Durability, Stopwatch, SystemClock};
 use benthic_rados::{Options, RadosStore};
 use benthic_rbd::RbdImages;
@@ -168,8 +168,7 @@ fn start(cluster: &Cluster, side: Side) -> Outcome<Server> {
 async fn times(setting: &Setting, cluster: &Cluster) -> Outcome<Section> {
     let note = "An image of 2 TiB; 5% of its objects have data, 4 KiB each. librados is connected.";
     let mut section = Section { title: "Operations on 2 TiB", note: note.to_owned(), rows: Vec::new() };
-    let conf = cluster.conf().display().to_string();
-    let store = RadosStore::connect(Some(&conf), None, Options::default())?;
+    let store = RadosStore::connect(Some(&cluster.conf()), None, Options::default())?;
     let images = RbdImages::open(store, POOL).await?;
     for round in 0..setting.rounds.min(3) {
         eprintln!("    round {}: operations on 2 TiB", round + 1);
