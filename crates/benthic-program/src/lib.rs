@@ -15,6 +15,8 @@ pub mod deploy;
 pub mod exec;
 pub mod exit;
 pub mod html;
+#[cfg(feature = "images")]
+pub mod images;
 pub mod interrupt;
 pub mod local;
 #[cfg(feature = "cli")]

@@ -27,11 +27,13 @@ const CRATES: [(&str, &[&str]); 25] = [
     (
         "benthic-program",
         &[
+            "benthic-block",
             "benthic-class-names",
             "benthic-core",
             "benthic-classes",
             "benthic-embedded",
             "benthic-rados",
+            "benthic-rbd",
             "benthic-wasm",
         ],
     ),
@@ -53,7 +55,6 @@ const CRATES: [(&str, &[&str]); 25] = [
         &[
             "benthic-core",
             "benthic-block",
-            "benthic-rbd",
             "benthic-ceph",
             "benthic-class-names",
             "benthic-classes",
