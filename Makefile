@@ -117,9 +117,9 @@ wasm-compilers: python-packages
 		echo "Go 1.24 or newer is missing ($${found:-no go}), so the tests build no class in Go; install it from https://go.dev/dl" >&2; \
 		[ "$$CI" != true ]; }
 
-# Clients of the NBD protocol, and QEMU's rbd driver.
+# Clients of the NBD protocol, QEMU's rbd driver, and file systems for devices.
 nbd-packages:
-	@$(call apt,fio libnbd-bin openssl python3-libnbd qemu-block-extra qemu-utils)
+	@$(call apt,e2fsprogs fio libnbd-bin mount nbd-client openssl python3-libnbd qemu-block-extra qemu-utils xfsprogs)
 
 # A guest for the tests: QEMU, and Debian's kernel, which is unpacked but not installed.
 GUEST_DIR := target/guest

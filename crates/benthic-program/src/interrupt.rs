@@ -3,6 +3,7 @@
 //! program.
 
 use crate::exit::{self, Failure, Outcome};
+use benthic_core::{Action, Error, Result};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -45,6 +46,46 @@ impl Drop for Hold {
     }
 }
 
+/// True while the command decides what signals do.
+static IS_DEFERRED: AtomicBool = AtomicBool::new(false);
+
+/// While this value exists, signals do not end the program: the command decides what they do.
+pub struct Deferral {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Deferral {
+    /// Takes effect immediately.
+    ///
+    /// # Errors
+    /// The kind of the system's error.
+    pub fn start() -> Result<Deferral> {
+        let listen =
+            |kind| signal(kind).map_err(|error| Error::io(Action::Admin, "cannot wait for signals", error));
+        let (interrupt, terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+        IS_DEFERRED.store(true, Ordering::Relaxed);
+        Ok(Deferral { interrupt, terminate })
+    }
+
+    /// Waits for the next signal, and returns the exit status for it. Returns at once if a signal
+    /// arrived before this value existed.
+    pub async fn signal(&mut self) -> u8 {
+        if is_set() { exit_status() } else { either(&mut self.interrupt, &mut self.terminate).await }
+    }
+
+    /// Lets the signal with this exit status end the program after all.
+    pub fn end(self, status: u8) {
+        STATUS.send_replace(status);
+    }
+}
+
+impl Drop for Deferral {
+    fn drop(&mut self) {
+        IS_DEFERRED.store(false, Ordering::Relaxed);
+    }
+}
+
 /// Returns true after a signal.
 pub fn is_set() -> bool {
     exit_status() != exit::OK
@@ -82,7 +123,9 @@ pub async fn watch_signals(grace: impl Future<Output = ()>) {
         return std::future::pending().await;
     };
     let mut status = either(&mut interrupt, &mut terminate).await;
-    while status == exit::INTERRUPTED && IS_HELD.load(Ordering::Relaxed) {
+    while IS_DEFERRED.load(Ordering::Relaxed)
+        || (status == exit::INTERRUPTED && IS_HELD.load(Ordering::Relaxed))
+    {
         status = either(&mut interrupt, &mut terminate).await;
     }
     STATUS.send_replace(status);

@@ -14,6 +14,7 @@ pub mod copy;
 pub mod deploy;
 pub mod exec;
 pub mod exit;
+pub mod external;
 pub mod html;
 #[cfg(feature = "images")]
 pub mod images;
@@ -22,6 +23,7 @@ pub mod local;
 #[cfg(feature = "cli")]
 mod logging;
 pub mod measure;
+pub mod mounts;
 pub mod noise;
 pub mod output;
 #[cfg(feature = "cli")]

@@ -17,6 +17,7 @@
 pub mod cluster;
 pub mod conformance;
 pub mod corpus;
+pub mod devices;
 pub mod faulty;
 pub mod linear;
 pub mod model;

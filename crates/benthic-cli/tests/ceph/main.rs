@@ -12,6 +12,7 @@ mod demo;
 mod deployments;
 mod failures;
 #[path = "../it/guest.rs"]
+#[allow(dead_code, reason = "shared with the tests of the embedded engine")]
 mod guest;
 mod health;
 mod hung;

@@ -22,28 +22,50 @@ pub struct Guest<'a> {
 
 impl Guest<'_> {
     pub fn new(home: &Home) -> Guest<'_> {
+        Guest::with_program(home, None)
+    }
+
+    /// A guest that has the program `benthic`, and the kernel's NBD client.
+    pub fn with_program<'a>(home: &'a Home, program: Option<&str>) -> Guest<'a> {
         let boot = Path::new(KERNEL).join("boot");
         let files = std::fs::read_dir(&boot)
             .unwrap_or_else(|error| panic!("{boot:?}: {error}; run `make guest-packages`"));
         let is_kernel = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("vmlinuz");
         let kernel = files.map(|entry| entry.unwrap().path()).find(is_kernel).unwrap();
         let initramfs = home.path("initramfs");
-        let made = Command::new("sh").arg(MAKE_INITRAMFS).arg(KERNEL).arg(&initramfs).output().unwrap();
+        let made = Command::new("sh")
+            .arg(MAKE_INITRAMFS)
+            .arg(KERNEL)
+            .arg(&initramfs)
+            .args(program)
+            .output()
+            .unwrap();
         printed(&made, &["make-initramfs"]);
         Guest { home, kernel, initramfs }
     }
 
     fn boot(&self, server: &Server, image: &str, task: &str) -> Running {
+        let socket = server.socket();
+        let drive = format!("format=raw,if=virtio,discard=unmap,file=nbd:unix:{socket}:exportname={image}");
+        self.run(task, &["-drive", &drive])
+    }
+
+    fn run(&self, task: &str, options: &[&str]) -> Running {
         let mut command = Command::new("qemu-system-x86_64");
         command
             .args(["-accel", "tcg", "-m", "256M", "-nographic", "-no-reboot", "-kernel"])
             .arg(&self.kernel);
         command.arg("-initrd").arg(&self.initramfs);
         command.args(["-append", &format!("console=ttyS0 quiet panic=-1 {task}")]);
-        let socket = server.socket();
-        let drive = format!("format=raw,if=virtio,discard=unmap,file=nbd:unix:{socket}:exportname={image}");
-        command.args(["-drive", &drive]).stdin(Stdio::null());
+        command.args(options).stdin(Stdio::null());
         Running::start(command)
+    }
+
+    /// Attaches an image of a store of its own.
+    pub fn attaches_an_image(&self) {
+        let running = self.run("task=attach", &["-m", "1G"]);
+        assert_eq!(says(&running), "detached");
+        assert_eq!(says(&running), "attached");
     }
 
     /// Writes synced files to an image of this pool, kills the server, and checks that all of them

@@ -1,5 +1,6 @@
 //! `benthic image`: block images, which are virtual disks.
 
+mod attach;
 mod bench;
 mod check;
 mod diff;
@@ -109,6 +110,8 @@ pub enum ImageCommand {
     Limit(limit::LimitArgs),
     /// Serve images with the NBD protocol
     Serve(serve::ServeArgs),
+    /// Attach an image as a block device of this machine
+    Attach(attach::AttachArgs),
     /// Measure the reads and writes of an image
     Bench(bench::BenchArgs),
 }
@@ -206,6 +209,7 @@ pub async fn run(command: ImageCommand, session: &Session) -> Outcome {
         ImageCommand::Watch(args) => watch::run(args, session).await,
         ImageCommand::Limit(args) => limit::run(args, session).await,
         ImageCommand::Serve(args) => serve::run(args, session).await,
+        ImageCommand::Attach(args) => attach::run(args, session).await,
         ImageCommand::Bench(args) => bench::run(args, session).await,
     }
 }

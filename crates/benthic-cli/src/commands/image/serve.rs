@@ -139,16 +139,26 @@ async fn open_all(
     opened: &mut Vec<(String, Arc<dyn Image>)>,
 ) -> Result<()> {
     for address in addresses {
-        let mode = match (args.read_only || address.snapshot.is_some(), args.take_over) {
-            (true, _) => OpenMode::ReadOnly,
-            (false, true) => OpenMode::TakeOver,
-            (false, false) => OpenMode::Write,
-        };
-        let images = images(session, &address.pool).await?;
-        let image = images.open(&address.image, address.snapshot.as_deref(), mode).await?;
+        let image = open_image(address, args.read_only, args.take_over, session).await?;
         opened.push((address.to_string(), image));
     }
     Ok(())
+}
+
+/// Opens an image to serve it.
+pub async fn open_image(
+    address: &ImageAddress,
+    read_only: bool,
+    take_over: bool,
+    session: &Session,
+) -> Result<Arc<dyn Image>> {
+    let mode = match (read_only || address.snapshot.is_some(), take_over) {
+        (true, _) => OpenMode::ReadOnly,
+        (false, true) => OpenMode::TakeOver,
+        (false, false) => OpenMode::Write,
+    };
+    let images = images(session, &address.pool).await?;
+    images.open(&address.image, address.snapshot.as_deref(), mode).await
 }
 
 async fn serve(
@@ -187,7 +197,7 @@ async fn serve(
 }
 
 /// The address of an export by the NBD URI specification.
-fn uri(address: &Address, name: &str, tls: bool) -> String {
+pub fn uri(address: &Address, name: &str, tls: bool) -> String {
     let (scheme, name) = (if tls { "nbds" } else { "nbd" }, escape(name));
     match address {
         Address::Unix(path) => format!("{scheme}+unix:///{name}?socket={}", escape(&path.to_string_lossy())),
