@@ -28,7 +28,7 @@ fi
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-sql s3 sql test-s3 test-times ceph ceph-packages python python-env python-packages openstack-env s3-clients-env s3-packages page-packages nbd-packages guest-packages wasm-compilers \
+.PHONY: help demo demo-sql s3 csi sql test-s3 test-csi test-times ceph ceph-packages python python-env python-packages openstack-env s3-clients-env s3-packages page-packages nbd-packages guest-packages wasm-compilers \
 	test test-all test-here test-faults test-python test-openstack test-ceph test-long bench bench-block bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz fmt \
 	deny clean-demo toolchain
 
@@ -67,6 +67,10 @@ AS_IN_TESTS := --example cls_calls_1
 s3: toolchain ## build benthic and its S3 gateway; `benthic s3 serve` starts it
 	@echo "==> building benthic and its S3 gateway"
 	$(CARGO) build --release $(SELECTION) $(AS_IN_TESTS) --bin benthic --bin benthic-s3
+
+csi: toolchain ## build benthic and its driver for Kubernetes
+	@echo "==> building benthic and its CSI driver"
+	$(CARGO) build --release $(SELECTION) $(AS_IN_TESTS) --bin benthic --bin benthic-csi
 
 sql: toolchain ## build benthic with tables and SQL (about 20 minutes on two cores)
 	@echo "==> building benthic with tables and SQL"
@@ -183,6 +187,15 @@ OPENSTACK_TESTS := env -C python PYTHONPATH=$(CURDIR)/python $(CURDIR)/$(OPENSTA
 test-openstack: toolchain openstack-env nbd-packages ## run the tests of the drivers for OpenStack's Cinder and Glance
 	$(CARGO) build --release $(SELECTION) $(AS_IN_TESTS) --bin benthic
 	@$(PART) "OpenStack drivers" 240 $(OPENSTACK_TESTS) -m "not ceph"
+
+# The conformance tests of the Container Storage Interface, with real devices and file systems.
+CSI_SANITY := github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity@v5.6.0
+
+test-csi: csi nbd-packages ## run the tests of the driver for Kubernetes with csi-sanity
+	@[ -x target/csi-sanity ] || { \
+		command -v go >/dev/null || { echo "building csi-sanity needs Go 1.25 or newer; install it and run make again" >&2; exit 1; }; \
+		echo "==> building csi-sanity"; GOBIN=$(CURDIR)/target go install $(CSI_SANITY); }
+	@$(PART) "CSI driver" 240 crates/benthic-csi/tests/sanity target/release target/csi-sanity
 
 test-s3: s3 python-env s3-clients-env s3-packages ## run the tests of the S3 gateway, with independent clients
 	@$(PART) "S3 clients" 240 env -C crates/benthic-s3/tests/clients $(PYTHON_RUN) -P -m pytest -q -m "not ceph"
@@ -302,7 +315,7 @@ fuzz: toolchain ## fuzz every decoder; TARGET=name selects one, SECONDS=60 is th
 	done
 
 test-long: export BENTHIC_TEST_LONG = 1
-test-long: test test-openstack ## run the tests with more cases and more load
+test-long: test test-openstack test-csi ## run the tests with more cases and more load
 
 fmt: toolchain ## format the code
 	$(CARGO) fmt --all

@@ -40,7 +40,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
         ],
     ),
     ("classes", &["exec", "map", "class"]),
-    ("virtual disks", &["image"]),
+    ("virtual disks", &["image", "csi"]),
     ("tables, SQL and S3", &["sql", "table", "s3"]),
     ("Ceph clusters", &["cluster", "placement", "pgs", "health", "exporter", "status"]),
     ("measuring and checking", &["bench", "demo", "scrub", "fsck"]),
@@ -133,6 +133,9 @@ pub enum Command {
     /// Create, serve, snapshot and copy block images, which are virtual disks
     #[command(subcommand, after_help = image::EXAMPLES)]
     Image(image::ImageCommand),
+    /// Serve volumes to Kubernetes with the Container Storage Interface
+    #[command(after_help = other::CSI_EXAMPLES)]
+    Csi(other::ProgramArgs),
     /// List, describe, create and install classes, which run beside the objects
     #[command(subcommand, after_help = class::EXAMPLES)]
     Class(class::ClassCommand),

@@ -1,5 +1,6 @@
-//! `benthic sql`, `benthic table` and `benthic s3`. These verbs run separate programs, because a
-//! query engine takes long to build, and most work needs neither it nor a gateway.
+//! `benthic sql`, `benthic table`, `benthic s3` and `benthic csi`. These verbs run separate programs,
+//! because a query engine takes long to build, and most work needs neither it nor a gateway nor a
+//! driver.
 
 use benthic_core::{Action, Error, ErrorKind};
 use benthic_program::exit::Outcome;
@@ -18,6 +19,8 @@ pub const TABLE_EXAMPLES: &str = "`benthic table --help` lists the verbs.\n\nExa
 pub const S3_EXAMPLES: &str = "`benthic s3 --help` lists the verbs.\n\nExamples:\n  \
     benthic s3 serve\n  \
     benthic s3 usage";
+pub const CSI_EXAMPLES: &str = "`benthic csi --help` lists the options.\n\nExample:\n  \
+    benthic --store ceph: csi --endpoint unix:///csi/csi.sock --node-id worker-1";
 
 /// A program in the same directory as this one.
 pub struct Program {
@@ -32,6 +35,8 @@ pub const SQL: Program = Program {
 };
 pub const S3: Program =
     Program { name: "benthic-s3", missing: "the program for S3 is missing; `make s3` builds it" };
+pub const CSI: Program =
+    Program { name: "benthic-csi", missing: "the program for CSI is missing; `make csi` builds it" };
 
 #[derive(Args)]
 #[command(disable_help_flag = true)]

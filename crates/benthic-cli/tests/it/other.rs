@@ -1,4 +1,4 @@
-//! `benthic sql`, `benthic table` and `benthic s3` start the programs installed beside it.
+//! `benthic sql`, `benthic table`, `benthic s3` and `benthic csi` start the programs installed beside it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -21,6 +21,10 @@ fn separate_programs_get_the_arguments() {
     let missing = run(dir.path(), &["s3", "serve"]);
     let error = String::from_utf8(missing.stderr).unwrap();
     assert!(missing.status.code() == Some(7) && error.contains("make s3"), "{error}");
+
+    let missing = run(dir.path(), &["csi", "--node-id", "n"]);
+    let error = String::from_utf8(missing.stderr).unwrap();
+    assert!(missing.status.code() == Some(7) && error.contains("make csi"), "{error}");
 
     let program = dir.path().join("benthic-sql");
     fs::write(&program, "#!/bin/sh\nprintf '%s\\n' \"$@\"\nexit 11\n").unwrap();

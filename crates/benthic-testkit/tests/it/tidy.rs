@@ -5,7 +5,7 @@ use crate::project::{Dependency, File, Package, files, packages};
 const SOURCE_LINES_MAX: usize = 800;
 
 /// The crates of the workspace, each with the workspace crates that it may use.
-const CRATES: [(&str, &[&str]); 25] = [
+const CRATES: [(&str, &[&str]); 26] = [
     ("benthic-core", &[]),
     ("benthic-embedded", &["benthic-core"]),
     ("benthic-class-names", &[]),
@@ -63,6 +63,7 @@ const CRATES: [(&str, &[&str]); 25] = [
             "benthic-wasm",
         ],
     ),
+    ("benthic-csi", &["benthic-core", "benthic-block", "benthic-classes", "benthic-program"]),
     ("benthic-sql-cli", &["benthic-core", "benthic-program", "benthic-sql", "benthic-table"]),
     ("benthic-python", &["benthic-core", "benthic-program", "benthic-sql", "benthic-table"]),
     ("benthic-testkit", &["benthic-core"]),
