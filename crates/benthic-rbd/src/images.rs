@@ -182,7 +182,14 @@ impl Images for RbdImages {
                 .await
                 .map_err(|error| error.with("image", &address))?,
         };
-        Ok(OpenImage::new(image, address, mode == OpenMode::ReadOnly).await?)
+        let is_read_only = mode == OpenMode::ReadOnly;
+        let image = OpenImage::new(image, address, is_read_only).await?;
+        if !is_read_only {
+            // librbd lets each write wait for the OSDs until the first flush, for guests that never
+            // flush. The contract demands a flush anyway.
+            image.flush().await?;
+        }
+        Ok(image)
     }
 
     async fn writers(&self, name: &str) -> Result<Vec<String>> {
@@ -227,14 +234,18 @@ impl Images for RbdImages {
 
     async fn clone_snapshot(&self, name: &str, snapshot: &str, clone: &str) -> Result<()> {
         check_image_name(clone)?;
-        let geometry = self.look(name, Some(snapshot), RbdImage::stat).await?.geometry;
+        let look = |image: &RbdImage| Ok((image.stat()?.geometry, image.metadata(limits::KEY)?));
+        let (geometry, limits) = self.look(name, Some(snapshot), look).await?;
         let (c_name, c_snapshot, c_clone) = (c_string(name)?, c_string(snapshot)?, c_string(clone)?);
         self.run(What::Clone, name, move |pool| {
             pool.clone_snapshot(&c_name, &c_snapshot, &c_clone, geometry)
         })
         .await?;
         // librbd copies the metadata.
-        self.store_limits(clone, Limits::default()).await
+        match limits {
+            Some(_) => self.store_limits(clone, Limits::default()).await,
+            None => Ok(()),
+        }
     }
 
     async fn rename(&self, from: &str, to: &str) -> Result<()> {

@@ -94,10 +94,6 @@ async fn load(
         let message = "a request must have 1 byte to 32 MiB and fit into the image";
         return Err(Error::new(ErrorKind::InvalidArgument, message).with("bs_bytes", bs).into());
     }
-    if writes {
-        // As a guest does when it starts. Until then, librbd lets each write wait for the OSDs.
-        image.flush().await?;
-    }
     let payload = Bytes::from(Noise::new(1).bytes(bs as usize));
     let op = async |number: u64| {
         let is_random = matches!(rw, Load::Randread | Load::Randwrite);
