@@ -3,7 +3,6 @@
 use crate::errors::{Failure, Outcome};
 use benthic_block::{ImageAddress, Images};
 use benthic_core::Result;
-use benthic_program::images::images;
 use benthic_program::output::Output;
 use benthic_program::session::Session;
 use benthic_program::uri::StoreUri;
@@ -92,7 +91,9 @@ impl Call {
         if let Some(images) = pools.get(pool) {
             return Ok(Arc::clone(images));
         }
-        let images = images(&self.session, pool).await?;
+        let session = &self.session;
+        let found = session.pool(pool).await?;
+        let images = benthic_rbd::open_images(session.store().await?, session.rados().await?, found).await?;
         pools.insert(pool.to_owned(), Arc::clone(&images));
         Ok(images)
     }

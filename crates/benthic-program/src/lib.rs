@@ -16,8 +16,6 @@ pub mod exec;
 pub mod exit;
 pub mod external;
 pub mod html;
-#[cfg(feature = "images")]
-pub mod images;
 pub mod interrupt;
 pub mod local;
 #[cfg(feature = "cli")]

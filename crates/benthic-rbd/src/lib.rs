@@ -15,3 +15,24 @@ mod images;
 mod limits;
 
 pub use images::RbdImages;
+
+use benthic_block::Images;
+use benthic_block::pool::PoolImages;
+use benthic_core::{Environment, Pool, Result, Store};
+use benthic_rados::RadosStore;
+use std::sync::Arc;
+
+/// The images of a pool: on a cluster in RBD's format, elsewhere in Benthic's own.
+///
+/// # Errors
+/// Those of [`RbdImages::open`].
+pub async fn open_images(
+    store: Arc<dyn Store>,
+    cluster: Option<Arc<RadosStore>>,
+    pool: Arc<dyn Pool>,
+) -> Result<Arc<dyn Images>> {
+    match cluster {
+        Some(cluster) => Ok(RbdImages::open(cluster, pool.name()).await?),
+        None => Ok(Arc::new(PoolImages::new(store, pool, Environment::default()))),
+    }
+}

@@ -27,13 +27,11 @@ const CRATES: [(&str, &[&str]); 26] = [
     (
         "benthic-program",
         &[
-            "benthic-block",
             "benthic-class-names",
             "benthic-core",
             "benthic-classes",
             "benthic-embedded",
             "benthic-rados",
-            "benthic-rbd",
             "benthic-wasm",
         ],
     ),
@@ -55,6 +53,7 @@ const CRATES: [(&str, &[&str]); 26] = [
         &[
             "benthic-core",
             "benthic-block",
+            "benthic-rbd",
             "benthic-ceph",
             "benthic-class-names",
             "benthic-classes",
@@ -63,7 +62,7 @@ const CRATES: [(&str, &[&str]); 26] = [
             "benthic-wasm",
         ],
     ),
-    ("benthic-csi", &["benthic-core", "benthic-block", "benthic-classes", "benthic-program"]),
+    ("benthic-csi", &["benthic-core", "benthic-block", "benthic-rbd", "benthic-classes", "benthic-program"]),
     ("benthic-sql-cli", &["benthic-core", "benthic-program", "benthic-sql", "benthic-table"]),
     ("benthic-python", &["benthic-core", "benthic-program", "benthic-sql", "benthic-table"]),
     ("benthic-testkit", &["benthic-core"]),

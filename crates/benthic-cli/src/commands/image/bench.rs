@@ -1,12 +1,12 @@
 //! `benthic image bench`: throughput and latency of reads and writes of an image.
 
+use super::open::images;
 use super::{image_name, used_bytes};
 use crate::commands::bench::measure::{Amount, Measurement, measure, print_result};
 use benthic_block::{Image, ImageAddress, OpenMode};
 use benthic_core::{Durability, Error, ErrorKind};
 use benthic_program::confirm::Deletion;
 use benthic_program::exit::Outcome;
-use benthic_program::images::images;
 use benthic_program::noise::Noise;
 use benthic_program::session::Session;
 use benthic_program::units;

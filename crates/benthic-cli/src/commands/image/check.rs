@@ -1,10 +1,10 @@
 //! `benthic image check`: damage of an image, and what interrupted operations have left.
 
 use super::image_name;
+use super::open::images;
 use benthic_block::{Check, ImageAddress, OpenMode};
 use benthic_core::{Error, ErrorKind, Finding};
 use benthic_program::exit::{Failure, Outcome};
-use benthic_program::images::images;
 use benthic_program::session::Session;
 use benthic_program::units;
 use clap::Args;

@@ -1,13 +1,13 @@
 //! `benthic image export-diff`, `import-diff` and `merge-diff`: the changes between two snapshots,
 //! in the format of `rbd export-diff`.
 
+use super::open::images;
 use super::transfer::{CHUNK_BYTES, Source};
 use super::{image_name, snapshot_name};
 use benthic_block::diff::{Change, DiffHeader, DiffReader, END, encode_change, encode_header, merge};
 use benthic_block::{ExtentKind, Image, ImageAddress, OpenMode, Zeroes};
 use benthic_core::{Durability, Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
-use benthic_program::images::images;
 use benthic_program::local::NewFile;
 use benthic_program::progress::Progress;
 use benthic_program::session::Session;

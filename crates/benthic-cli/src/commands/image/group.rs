@@ -1,10 +1,10 @@
 //! `benthic image group`: snapshots of several images at one moment.
 
+use super::open::images;
 use super::{check_same_pool, image_name, snapshot_name};
 use benthic_block::ImageAddress;
 use benthic_program::confirm::Deletion;
 use benthic_program::exit::Outcome;
-use benthic_program::images::images;
 use benthic_program::session::Session;
 use clap::{Args, Subcommand};
 use serde_json::json;

@@ -1,10 +1,10 @@
 //! `benthic image limit`: limits of the requests of an image.
 
 use super::image_name;
+use super::open::images;
 use benthic_block::limits::{BURST_S_DEFAULT, BURST_S_MAX};
 use benthic_block::{ImageAddress, Limits, OpenMode};
 use benthic_program::exit::Outcome;
-use benthic_program::images::images;
 use benthic_program::session::Session;
 use benthic_program::units;
 use clap::Args;

@@ -6,6 +6,7 @@ mod check;
 mod diff;
 mod group;
 mod limit;
+mod open;
 mod page;
 mod serve;
 mod snap;
@@ -17,10 +18,10 @@ use benthic_block::{Change, CreateOptions, ExtentKind, Geometry, Image, ImageAdd
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::confirm::Deletion;
 use benthic_program::exit::Outcome;
-use benthic_program::images::images;
 use benthic_program::session::Session;
 use benthic_program::units;
 use clap::{Args, Subcommand};
+use open::images;
 use serde_json::{Value, json};
 use transfer::IMPORT_SUFFIX;
 

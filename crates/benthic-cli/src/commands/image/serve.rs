@@ -1,6 +1,7 @@
 //! `benthic image serve`: the NBD server.
 
 use super::limit::ClientLimitArgs;
+use super::open::images;
 use super::page;
 use crate::commands::serving;
 use benthic_block::nbd::{self, Address, Export, Exports, Listener, Options};
@@ -8,7 +9,6 @@ use benthic_block::{Image, ImageAddress, OpenMode};
 use benthic_core::names::{check_pool_name, shell_word};
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
-use benthic_program::images::images;
 use benthic_program::session::Session;
 use benthic_program::{interrupt, tls, units};
 use clap::Args;

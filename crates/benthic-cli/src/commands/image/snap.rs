@@ -1,10 +1,10 @@
 //! `benthic image snap`: snapshots of an image.
 
+use super::open::images;
 use super::{image_name, snapshot_name};
 use benthic_block::{Change, ImageAddress, OpenMode, SnapshotInfo};
 use benthic_program::confirm::Deletion;
 use benthic_program::exit::Outcome;
-use benthic_program::images::images;
 use benthic_program::session::Session;
 use benthic_program::units;
 use clap::{Args, Subcommand};

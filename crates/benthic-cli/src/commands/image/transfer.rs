@@ -1,10 +1,10 @@
 //! `benthic image import` and `export`: raw bytes, with holes where the bytes are zero.
 
+use super::open::images;
 use super::{GeometryArgs, KIB, new_name};
 use benthic_block::{CreateOptions, ExtentKind, Geometry, Image, ImageAddress, OpenMode};
 use benthic_core::{Action, Durability, Error, ErrorKind, Result};
 use benthic_program::exit::{Failure, Outcome};
-use benthic_program::images::images;
 use benthic_program::local::{self, NewFile};
 use benthic_program::progress::Progress;
 use benthic_program::session::Session;

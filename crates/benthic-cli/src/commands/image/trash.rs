@@ -1,11 +1,11 @@
 //! `benthic image trash`: images that are set aside before they are removed.
 
+use super::open::images;
 use super::{image_name, new_name};
 use benthic_block::{ImageAddress, Images, TrashedImage};
 use benthic_core::{Environment, Error, ErrorKind, Result};
 use benthic_program::confirm::Deletion;
 use benthic_program::exit::Outcome;
-use benthic_program::images::images;
 use benthic_program::session::Session;
 use benthic_program::units;
 use clap::{Args, Subcommand};

@@ -1,9 +1,9 @@
 //! `benthic image watch`: the programs that have an image open for writing.
 
 use super::image_name;
+use super::open::images;
 use benthic_block::ImageAddress;
 use benthic_program::exit::Outcome;
-use benthic_program::images::images;
 use benthic_program::interrupt;
 use benthic_program::session::Session;
 use clap::Args;
