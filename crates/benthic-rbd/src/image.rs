@@ -143,13 +143,10 @@ impl OpenImage {
         self.flush().await?;
         let mut at = offset_bytes;
         for extent in self.extents(offset_bytes, len_bytes, None).await? {
-            let end = at + extent.len_bytes;
-            while extent.kind == ExtentKind::Data && at < end {
-                let part = PUNCH_DIRECTLY_BYTES.min(end - at);
-                self.zero(at, part, Zeroes::Punch).await?;
-                at += part;
+            if extent.kind == ExtentKind::Data {
+                self.zero(at, extent.len_bytes, Zeroes::Punch).await?;
             }
-            at = end;
+            at += extent.len_bytes;
         }
         Ok(())
     }
