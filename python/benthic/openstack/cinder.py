@@ -17,6 +17,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import shutil
 import socket
 import uuid
@@ -448,13 +449,10 @@ class BenthicDriver(driver.VolumeDriver):
             self._benthic.run("rename", self._benthic.address(image), self._benthic.address(renamed))
 
     def _remove_import(self, image: str) -> None:
-        """Removes what a killed import has left."""
-        name = f"{image}.importing"
-        try:
+        """Removes what killed imports have left. The name of a file's import says which file it was."""
+        is_import = re.compile(re.escape(image) + r"(\.[0-9a-f]{16})?\.importing").fullmatch
+        for name in filter(is_import, self._benthic.names()):
             self._benthic.run("rm", self._benthic.address(name), "--yes", name)
-        except ProgramError as error:
-            if not error.is_missing_image:
-                raise
 
     def _remove_snapshots(self, image: str, snapshots: list[str]) -> bool:
         """Removes snapshots that have no clones. Returns whether all are removed."""

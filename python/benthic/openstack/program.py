@@ -59,13 +59,23 @@ class Benthic:
 
         Raises :class:`ProgramError`.
         """
+        return [json.loads(line) for line in self._execute(*self.command(*arguments)).splitlines()]
+
+    def names(self) -> list[str]:
+        """The names of all images in the pool. With ``--json``, the program would open each of them.
+
+        Raises :class:`ProgramError`.
+        """
+        return self._execute(self.program, "--store", self.store, "image", "ls", self.pool).splitlines()
+
+    def _execute(self, *command: str) -> str:
         try:
-            output, _ = processutils.execute(*self.command(*arguments))
+            output: str = processutils.execute(*command)[0]
         except processutils.ProcessExecutionError as error:
             raise read_error(error.stderr or "", error.exit_code) from error
         except OSError as error:
             raise self.not_started(error) from error
-        return [json.loads(line) for line in output.splitlines()]
+        return output
 
     def not_started(self, error: OSError) -> ProgramError:
         """The error for a program that the system cannot start."""

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import tempfile
 import uuid
 
 import pytest
@@ -64,6 +65,19 @@ class Volumes(Manager):
         with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
             wait_until(lambda: f"{volume.name}.importing" in self.store.images())
             process.kill()
+        self.delete(volume)
+        self.assertEqual({}, self.store.images())
+
+    def test_a_volume_whose_import_of_a_file_was_killed(self):
+        volume = self.create()
+        self.manager.driver.delete_volume(volume)
+        with tempfile.NamedTemporaryFile() as file:
+            # The import reads so many zeros for seconds.
+            file.truncate(16 << 30)
+            command = self.manager.driver._benthic.command("import", file.name, f"{self.pool}/{volume.name}")
+            with subprocess.Popen(command) as process:
+                wait_until(lambda: any(name.startswith(f"{volume.name}.") for name in self.store.images()))
+                process.kill()
         self.delete(volume)
         self.assertEqual({}, self.store.images())
 
