@@ -1,14 +1,17 @@
 //! Groups of RBD's images. librbd takes the snapshots of all images while it has their locks.
 
 use crate::errors::{What, c_string, of};
-use crate::ffi::RbdPool;
+use crate::ffi::{ErrnoResult, RbdPool};
 use crate::images::RbdImages;
 use async_trait::async_trait;
 use benthic_block::{ImageGroups, check_group_name, check_image_name, check_snapshot_name};
 use benthic_core::error::errno;
 use benthic_core::{Error, ErrorKind, Result};
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::sync::Arc;
+
+/// A change of a group's image or snapshot, which are named last.
+type Change = fn(&RbdPool, &CStr, &CStr) -> ErrnoResult<()>;
 
 impl RbdImages {
     /// Fails without such a group. To librbd, a missing group has no images and no snapshots.
@@ -18,6 +21,22 @@ impl RbdImages {
             return Ok(());
         }
         Err(of(errno::ENOENT, What::Group).with("group", group))
+    }
+
+    async fn change_member(&self, group: &str, image: &str, change: Change) -> Result<()> {
+        check_image_name(image)?;
+        let (name, c_image) = (group_name(group)?, c_string(image)?);
+        let job = move |pool: &Arc<RbdPool>| change(pool, &name, &c_image);
+        let changed = self.run_for("image", image, What::GroupMember, job).await;
+        changed.map_err(|error| error.with("group", group))
+    }
+
+    async fn change_snapshot(&self, group: &str, snapshot: &str, what: What, change: Change) -> Result<()> {
+        check_snapshot_name(snapshot)?;
+        let (name, c_snapshot) = (group_name(group)?, c_string(snapshot)?);
+        let job = move |pool: &Arc<RbdPool>| change(pool, &name, &c_snapshot);
+        let changed = self.run_for("group", group, what, job).await;
+        changed.map_err(|error| error.with("snapshot", snapshot))
     }
 }
 
@@ -54,23 +73,16 @@ impl ImageGroups for RbdImages {
     }
 
     async fn add_image(&self, group: &str, image: &str) -> Result<()> {
-        check_image_name(image)?;
-        let (name, c_image) = (group_name(group)?, c_string(image)?);
-        let added = self
-            .run_for("image", image, What::GroupMember, move |pool| pool.add_to_group(&name, &c_image))
-            .await;
-        added.map_err(|error| error.with("group", group))
+        self.change_member(group, image, RbdPool::add_to_group).await
     }
 
     async fn remove_image(&self, group: &str, image: &str) -> Result<()> {
         check_image_name(image)?;
+        // librbd succeeds for an image that is not there.
         if !self.images(group).await?.iter().any(|member| member == image) {
             return Err(of(errno::ENOENT, What::GroupMember).with("group", group).with("image", image));
         }
-        let (name, c_image) = (group_name(group)?, c_string(image)?);
-        let remove = move |pool: &Arc<RbdPool>| pool.remove_from_group(&name, &c_image);
-        let removed = self.run_for("image", image, What::GroupMember, remove).await;
-        removed.map_err(|error| error.with("group", group))
+        self.change_member(group, image, RbdPool::remove_from_group).await
     }
 
     async fn snapshots(&self, group: &str) -> Result<Vec<String>> {
@@ -83,29 +95,19 @@ impl ImageGroups for RbdImages {
     }
 
     async fn create_snapshot(&self, group: &str, snapshot: &str) -> Result<()> {
-        check_snapshot_name(snapshot)?;
         if self.images(group).await?.is_empty() {
             let message = "the group has no images; `benthic image group add` adds one";
             return Err(Error::new(ErrorKind::InvalidArgument, message).with("group", group));
         }
-        let (name, c_snapshot) = (group_name(group)?, c_string(snapshot)?);
-        let create = move |pool: &Arc<RbdPool>| pool.create_group_snapshot(&name, &c_snapshot);
-        let created = self.run_for("group", group, What::CreateGroupSnapshot, create).await;
-        created.map_err(|error| error.with("snapshot", snapshot))
+        self.change_snapshot(group, snapshot, What::CreateGroupSnapshot, RbdPool::create_group_snapshot).await
     }
 
     async fn remove_snapshot(&self, group: &str, snapshot: &str) -> Result<()> {
-        let (name, c_snapshot) = (group_name(group)?, c_string(snapshot)?);
-        let remove = move |pool: &Arc<RbdPool>| pool.remove_group_snapshot(&name, &c_snapshot);
-        let removed = self.run_for("group", group, What::GroupSnapshot, remove).await;
-        removed.map_err(|error| error.with("snapshot", snapshot))
+        self.change_snapshot(group, snapshot, What::GroupSnapshot, RbdPool::remove_group_snapshot).await
     }
 
     async fn roll_back(&self, group: &str, snapshot: &str) -> Result<()> {
-        let (name, c_snapshot) = (group_name(group)?, c_string(snapshot)?);
-        let roll_back = move |pool: &Arc<RbdPool>| pool.roll_group_back(&name, &c_snapshot);
-        let rolled = self.run_for("group", group, What::GroupSnapshot, roll_back).await;
-        rolled.map_err(|error| error.with("snapshot", snapshot))
+        self.change_snapshot(group, snapshot, What::GroupSnapshot, RbdPool::roll_group_back).await
     }
 }
 

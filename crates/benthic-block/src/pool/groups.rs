@@ -7,7 +7,7 @@
 
 use super::PoolImages;
 use super::header::Header;
-use super::image::PoolImage;
+use super::image::{PoolImage, run_all};
 use super::objects::{ImageId, names_object};
 use super::requests::{self, Request};
 use crate::contract::Change;
@@ -17,7 +17,7 @@ use async_trait::async_trait;
 use benthic_core::codec::Wire;
 use benthic_core::{Error, ErrorKind, Result, WriteOp, wire_struct};
 use bytes::Bytes;
-use futures::future::{join_all, try_join_all};
+use futures::future::join_all;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -146,15 +146,22 @@ impl PoolImages {
         }
     }
 
-    /// Takes the snapshots of images at rest: of all, or of none.
-    async fn snapshot_all(&self, images: &[Resting], pause: u64, name: &str) -> Result<GroupSnapshot> {
+    /// Takes the snapshots of images at rest, of all or of none, and stores the group's snapshot.
+    async fn snapshot_all(&self, images: &[Resting], pause: u64, key: String, name: &str) -> Result<()> {
         let taken = images.iter().map(|image| self.snapshot_resting(image, pause, name));
         let taken = join_all(taken).await;
-        if taken.iter().all(Result::is_ok) {
-            return Ok(GroupSnapshot { members: taken.into_iter().collect::<Result<_>>()? });
-        }
-        for (image, taken) in images.iter().zip(&taken) {
-            if taken.is_ok() {
+        let is_taken: Vec<bool> = taken.iter().map(Result::is_ok).collect();
+        let stored = match taken.into_iter().collect() {
+            Ok(members) => {
+                let snapshot = GroupSnapshot { members };
+                let op = WriteOp::new().cmp_omap(key.clone(), "").omap_set([(key, snapshot.encode())]);
+                self.pool.write(&names_object()?, op).await.map(|_| ()).map_err(changed)
+            }
+            Err(error) => Err(error),
+        };
+        // With an unknown outcome, the group may have the snapshot.
+        if stored.as_ref().is_err_and(|error| error.kind() != ErrorKind::OutcomeUnknown) {
+            for (image, _) in images.iter().zip(is_taken).filter(|(_, is_taken)| *is_taken) {
                 let undone = match image {
                     Resting::Open(image) => image.drop_snapshot(name).await,
                     Resting::Paused(id) => {
@@ -167,8 +174,7 @@ impl PoolImages {
                 }
             }
         }
-        taken.into_iter().collect::<Result<Vec<_>>>()?;
-        Err(Error::new(ErrorKind::Internal, "a snapshot failed without an error"))
+        stored
     }
 
     /// Lets the images be written to again.
@@ -207,15 +213,14 @@ impl PoolImages {
         }
         let taken = match failure {
             Some(error) => Err(error),
-            None => self.snapshot_all(&resting, pause, name).await,
+            None => self.snapshot_all(&resting, pause, key, name).await,
         };
         if taken.is_ok() {
             // Their pauses have ended with their snapshots.
             resting.retain(|image| matches!(image, Resting::Open(_)));
         }
         self.end_rest(&resting, pause).await;
-        let op = WriteOp::new().cmp_omap(key.clone(), "").omap_set([(key, taken?.encode())]);
-        self.pool.write(&names_object()?, op).await.map(|_| ()).map_err(changed)
+        taken
     }
 
     async fn remove_group_snapshot(&self, group: &str, name: &str) -> Result<()> {
@@ -260,8 +265,8 @@ impl PoolImages {
         });
         let (opened, mut failed) = (join_all(opened).await, Ok(()));
         if opened.iter().all(Result::is_ok) {
-            let images = opened.iter().flatten();
-            failed = try_join_all(images.map(|image| image.return_to(name))).await.map(|_| ());
+            let rollbacks: Vec<_> = opened.iter().flatten().map(|image| image.return_to(name)).collect();
+            failed = run_all(rollbacks.into_iter(), IMAGES_MAX).await;
         }
         for image in opened {
             match image {

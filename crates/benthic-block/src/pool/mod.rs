@@ -197,10 +197,7 @@ impl Images for PoolImages {
         match self.find(name).await {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error),
-            Ok(_) => {
-                let message = "the image already exists";
-                return Err(Error::new(ErrorKind::AlreadyExists, message).with("image", self.address(name)));
-            }
+            Ok(_) => return Err(self.already_exists(name)),
         }
         let id = ImageId::draw(&self.environment)?;
         self.create_header(id, &new_header(&options, None)).await?;

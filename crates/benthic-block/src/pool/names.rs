@@ -31,10 +31,14 @@ impl PoolImages {
         self.pool.write(&object, WriteOp::new().create(false)).await?;
         let op = WriteOp::new().cmp_omap(name.to_owned(), "").omap_set([(name.to_owned(), id.0.encode())]);
         self.pool.write(&object, op).await.map(|_| ()).map_err(|error| match error.kind() {
-            ErrorKind::Conflict => Error::new(ErrorKind::AlreadyExists, "the image already exists")
-                .with("image", self.address(name)),
+            ErrorKind::Conflict => self.already_exists(name),
             _ => error,
         })
+    }
+
+    /// The error for a new name that an image has.
+    pub(super) fn already_exists(&self, name: &str) -> Error {
+        Error::new(ErrorKind::AlreadyExists, "the image already exists").with("image", self.address(name))
     }
 
     /// Renames an image.
@@ -49,8 +53,7 @@ impl PoolImages {
         match self.pool.write(&names_object()?, op).await {
             Err(error) if error.kind() == ErrorKind::Conflict => {
                 self.find(from).await?;
-                Err(Error::new(ErrorKind::AlreadyExists, "the image already exists")
-                    .with("image", self.address(to)))
+                Err(self.already_exists(to))
             }
             renamed => renamed.map(|_| ()),
         }

@@ -69,8 +69,7 @@ impl PoolImages {
             .omap_set([(name.to_owned(), id.0.encode())])
             .omap_remove([key(id)]);
         self.pool.write(&names_object()?, op).await.map(|_| ()).map_err(|error| match error.kind() {
-            ErrorKind::Conflict => Error::new(ErrorKind::AlreadyExists, "the image already exists")
-                .with("image", self.address(name)),
+            ErrorKind::Conflict => self.already_exists(name),
             _ => error,
         })
     }

@@ -55,11 +55,7 @@ impl Call {
         match images.change(&address.image, Change::RemoveSnapshot { name }).await {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Empty {}),
             Err(error) if error.kind() == ErrorKind::Conflict => {
-                let message = format!(
-                    "volumes were created from the snapshot; delete them first, or copy their bytes with \
-                     `benthic image flatten`: {}",
-                    error.text()
-                );
+                let message = format!("the snapshot cannot be deleted: {}", error.text());
                 Err(Failure::new(Code::FailedPrecondition, message))
             }
             removed => Ok(removed.map(|()| Empty {})?),

@@ -302,10 +302,7 @@ async fn remove_snapshots(images: &dyn Images, address: &ImageAddress, snapshots
     for snapshot in snapshots {
         match remove_snapshot(images, &address.image, snapshot.clone()).await {
             Err(error) if error.kind() == ErrorKind::Conflict => {
-                return refuse(&format!(
-                    "the volume has clones; delete them first, or copy their bytes with `benthic image flatten`: {}",
-                    error.text()
-                ));
+                return refuse(&format!("the volume cannot be deleted: {}", error.text()));
             }
             removed => removed?,
         }

@@ -96,8 +96,8 @@ pub async fn run(command: GroupCommand, session: &Session) -> Outcome {
             images(session, &group.pool).await?.groups().create(image_name(&group)?).await?;
             done(session, &group, "created group")
         }
-        GroupCommand::Add { group, images } => add(&group, &images, session).await,
-        GroupCommand::Remove { group, images } => remove(&group, &images, session).await,
+        GroupCommand::Add { group, images } => change_members(&group, &images, true, session).await,
+        GroupCommand::Remove { group, images } => change_members(&group, &images, false, session).await,
         GroupCommand::Ls { pool } => {
             for name in images(session, &pool).await?.groups().list().await? {
                 session.out.result(&name, || json!({ "group": format!("{pool}/{name}") }))?;
@@ -127,28 +127,25 @@ fn done(session: &Session, group: &ImageAddress, done: &str) -> Outcome {
     session.out.result(format_args!("{done} {group}"), || json!({ "group": group.to_string() }))
 }
 
-async fn add(group: &ImageAddress, added: &[ImageAddress], session: &Session) -> Outcome {
+/// Adds images to a group, or takes them out.
+async fn change_members(
+    group: &ImageAddress,
+    changed: &[ImageAddress],
+    adds: bool,
+    session: &Session,
+) -> Outcome {
     let images = images(session, &group.pool).await?;
-    for image in added {
+    let name = image_name(group)?;
+    for image in changed {
         check_same_pool(group, image)?;
-        images.groups().add_image(image_name(group)?, image_name(image)?).await?;
-        session.out.result(
-            format_args!("added {image} to group {group}"),
-            || json!({ "group": group.to_string(), "image": image.to_string() }),
-        )?;
-    }
-    Ok(())
-}
-
-async fn remove(group: &ImageAddress, removed: &[ImageAddress], session: &Session) -> Outcome {
-    let images = images(session, &group.pool).await?;
-    for image in removed {
-        check_same_pool(group, image)?;
-        images.groups().remove_image(image_name(group)?, image_name(image)?).await?;
-        session.out.result(
-            format_args!("took {image} out of group {group}"),
-            || json!({ "group": group.to_string(), "image": image.to_string() }),
-        )?;
+        let text = if adds {
+            images.groups().add_image(name, image_name(image)?).await?;
+            format!("added {image} to group {group}")
+        } else {
+            images.groups().remove_image(name, image_name(image)?).await?;
+            format!("took {image} out of group {group}")
+        };
+        session.out.result(text, || json!({ "group": group.to_string(), "image": image.to_string() }))?;
     }
     Ok(())
 }
