@@ -4,7 +4,7 @@
 use crate::error::arrow;
 use crate::head::ListRef;
 use crate::indexes::arrays;
-use crate::list::{FileEntry, read_list, sum};
+use crate::list::{FileEntry, Totals, read_list};
 use crate::object::replace_entries;
 use crate::partition::Partitioning;
 use crate::schema::Column;
@@ -94,14 +94,12 @@ impl Snapshot {
     }
 
     async fn check_sums(&self, list: ListRef) -> Result<()> {
-        let mut found = (0, 0_u64, 0_u64);
+        let mut found = Totals::default();
         let mut batches = self.list_batches(list, &[]).await?;
         while let Some(batch) = batches.try_next().await? {
-            found.0 += batch.num_rows() as u64;
-            found.1 = found.1.saturating_add(sum(&batch, "rows"));
-            found.2 = found.2.saturating_add(sum(&batch, "bytes"));
+            found.add(&batch)?;
         }
-        match found == (list.objects, list.rows, list.data_bytes) {
+        match found == (Totals { objects: list.objects, rows: list.rows, data_bytes: list.data_bytes }) {
             true => Ok(()),
             false => {
                 Err(Error::new(ErrorKind::Corrupt, "the totals of a list differ from those in the head"))
@@ -157,7 +155,7 @@ impl Snapshot {
         let mut facts: Vec<ColumnCheck<'_>> = columns.map(|column| ColumnCheck::new(column, facts)).collect();
         let indexed = self.indexed_columns();
         let (mut kept, mut rows) = (Vec::new(), 0);
-        let mut batches = self.read(entry, self.schema()).await?;
+        let mut batches = self.read_stored(entry, self.schema()).await?;
         while let Some(batch) = batches.try_next().await? {
             rows += batch.num_rows() as u64;
             for (facts, column) in facts.iter_mut().zip(batch.columns()) {

@@ -4,12 +4,13 @@
 use crate::ids::{Id, Role, TableObject};
 use crate::partition::Partitioning;
 use crate::schema::{NODES_MAX, TableSchema};
+use crate::table::Definition;
 use crate::wire;
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_index::{COLUMNS_MAX, Definition as Index, Kind};
 use bytes::Bytes;
 use prost::Message;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::RangeInclusive;
 
 /// Size limit of a head.
@@ -22,11 +23,17 @@ pub const INTENTS_MAX: usize = 1_000;
 pub const LISTS_MAX: usize = 1_024;
 /// Limit of indexes per table.
 pub const INDEXES_MAX: usize = 8;
+/// Limit of tags per table.
+pub const TAGS_MAX: usize = 100;
 /// Permitted target sizes of data objects.
 pub const OBJECT_BYTES_TARGET: RangeInclusive<u64> = 1024 * 1024..=64 * 1024 * 1024;
 
 const MAGIC: &[u8; 8] = b"BNTABLE\n";
-const VERSION: u32 = 1;
+/// The format of a table whose rows were never changed and that has no tags.
+const FORMAT: u32 = 1;
+/// The format of other tables. Builds that do not know it refuse the table: they would return
+/// deleted rows.
+const FORMAT_OF_CHANGES: u32 = 2;
 const FRAME_BYTES: usize = 16;
 /// Limit of fields in the head's message, which has one field per list, snapshot, intent and
 /// schema.
@@ -47,15 +54,37 @@ pub enum Operation {
     Create,
     Append,
     Alter,
+    Delete,
+    Update,
+    Merge,
+    Compact,
+    Rollback,
 }
 
 impl Operation {
+    /// All operations, in the order of their numbers in the head.
+    const ALL: [Operation; 8] = [
+        Operation::Create,
+        Operation::Append,
+        Operation::Alter,
+        Operation::Delete,
+        Operation::Update,
+        Operation::Merge,
+        Operation::Compact,
+        Operation::Rollback,
+    ];
+
     /// The name in messages and `--json` output.
     pub fn name(self) -> &'static str {
         match self {
             Operation::Create => "create",
             Operation::Append => "append",
             Operation::Alter => "alter",
+            Operation::Delete => "delete",
+            Operation::Update => "update",
+            Operation::Merge => "merge",
+            Operation::Compact => "compact",
+            Operation::Rollback => "rollback",
         }
     }
 }
@@ -112,9 +141,49 @@ pub struct Head {
     /// The indexes that data objects have or will get.
     pub indexes: Vec<Index>,
     pub next_index: u32,
+    /// Names of snapshots. A vacuum keeps these snapshots.
+    pub tags: BTreeMap<String, u64>,
+    /// The version of the format. It never decreases.
+    format: u32,
 }
 
 impl Head {
+    /// The head of a new table, with its first snapshot.
+    pub(crate) fn new(id: Id, definition: &Definition, writer: Id, now_ms: u64) -> Result<Head> {
+        let next_field_id = definition.schema.columns().iter().map(|column| column.id).max().unwrap_or(0);
+        let mut head = Head {
+            id,
+            state: TableState::Live,
+            schemas: vec![TableSchema::new(0, definition.schema.columns().to_vec())?],
+            next_field_id: next_field_id.saturating_add(1),
+            partitioning: definition.partitioning.clone(),
+            sort: definition.sort.clone(),
+            object_bytes_target: definition.object_bytes_target,
+            lists: BTreeMap::new(),
+            snapshots: Vec::new(),
+            intents: Vec::new(),
+            indexes: Vec::new(),
+            next_index: 0,
+            tags: BTreeMap::new(),
+            format: FORMAT,
+        };
+        head.push_snapshot(Operation::Create, writer, now_ms, 0, Vec::new());
+        Ok(head)
+    }
+
+    /// The id of the snapshot with this tag.
+    pub(crate) fn tagged(&self, name: &str) -> Result<u64> {
+        self.tags.get(name).copied().ok_or_else(|| {
+            let message = "the table has no such tag; `benthic table tag` lists its tags";
+            Error::new(ErrorKind::NotFound, message).with("tag", name)
+        })
+    }
+
+    /// Marks the table as one that older builds must not read.
+    pub(crate) fn need_format_of_changes(&mut self) {
+        self.format = FORMAT_OF_CHANGES;
+    }
+
     /// The newest snapshot and its schema.
     pub fn current(&self) -> Result<(&SnapshotRef, &TableSchema)> {
         let snapshot = self.snapshots.last();
@@ -134,7 +203,7 @@ impl Head {
         self.intents.iter().any(|intent| intent.writer == writer)
     }
 
-    /// Adds a snapshot, and drops the oldest above the limit.
+    /// Adds a snapshot. Above the limit, drops the oldest ones that have no tag.
     pub(crate) fn push_snapshot(
         &mut self,
         operation: Operation,
@@ -146,8 +215,13 @@ impl Head {
         let (last_id, last_ms) = self.snapshots.last().map_or((0, 0), |last| (last.id, last.time_ms));
         let (id, time_ms) = (last_id + 1, now_ms.max(last_ms));
         self.snapshots.push(SnapshotRef { id, time_ms, operation, writer, schema, lists });
-        let excess = self.snapshots.len().saturating_sub(SNAPSHOTS_MAX);
-        self.snapshots.drain(..excess);
+        let mut excess = self.snapshots.len().saturating_sub(SNAPSHOTS_MAX);
+        let tagged: HashSet<u64> = self.tags.values().copied().collect();
+        self.snapshots.retain(|snapshot| {
+            let is_dropped = excess > 0 && !tagged.contains(&snapshot.id);
+            excess -= usize::from(is_dropped);
+            !is_dropped
+        });
     }
 
     pub fn encode(&self) -> Result<Bytes> {
@@ -170,6 +244,11 @@ impl Head {
                 .map(|index| wire::Index { number: index.number, columns: index.columns.clone() })
                 .collect(),
             next_index: self.next_index,
+            tags: self
+                .tags
+                .iter()
+                .map(|(name, snapshot)| wire::Tag { name: name.clone(), snapshot: *snapshot })
+                .collect(),
             ..wire::Head::default()
         };
         let mut places = HashMap::new();
@@ -201,7 +280,7 @@ impl Head {
         // Never write a head that cannot be decoded again.
         Head::decode_message(&message).map_err(|error| error.with_kind(ErrorKind::LimitExceeded))?;
         let crc = crc32c::crc32c(&message).to_le_bytes();
-        Ok([MAGIC.as_slice(), &VERSION.to_le_bytes(), &crc, &message].concat().into())
+        Ok([MAGIC.as_slice(), &self.format.to_le_bytes(), &crc, &message].concat().into())
     }
 
     /// Decodes the object's bytes. For any input this takes memory in proportion to its length and
@@ -219,16 +298,16 @@ impl Head {
         if !frame.starts_with(MAGIC) {
             return Err(corrupt("its magic number is wrong"));
         }
-        if word(8) != VERSION {
+        if !(FORMAT..=FORMAT_OF_CHANGES).contains(&word(8)) {
             let message = "the table's format is newer than this build; use a newer build";
             return Err(Error::new(ErrorKind::Unsupported, message)
                 .with("format", word(8))
-                .with("format_max", VERSION));
+                .with("format_max", FORMAT_OF_CHANGES));
         }
         if crc32c::crc32c(message) != word(12) {
             return Err(corrupt("its checksum is wrong"));
         }
-        Head::decode_message(message)
+        Ok(Head { format: word(8), ..Head::decode_message(message)? })
     }
 
     /// Decodes the message after the checksum. Public for fuzzers, which would never pass the
@@ -258,12 +337,9 @@ impl Head {
             snapshots.push(SnapshotRef {
                 id: snapshot.id,
                 time_ms: snapshot.time_ms,
-                operation: match snapshot.operation {
-                    0 => Operation::Create,
-                    1 => Operation::Append,
-                    2 => Operation::Alter,
-                    _ => return Err(corrupt("the operation of a snapshot is unknown")),
-                },
+                operation: *Operation::ALL
+                    .get(snapshot.operation as usize)
+                    .ok_or_else(|| corrupt("the operation of a snapshot is unknown"))?,
                 writer: Id(snapshot.writer),
                 schema: snapshot.schema,
                 lists: lists.ok_or_else(|| corrupt("a list is missing"))?,
@@ -285,6 +361,8 @@ impl Head {
             intents: message.intents.iter().map(intent).collect(),
             indexes: message.indexes.into_iter().map(index).collect(),
             next_index: message.next_index,
+            tags: message.tags.into_iter().map(|tag| (tag.name, tag.snapshot)).collect(),
+            format: FORMAT,
         };
         head.check()?;
         Ok(head)
@@ -303,6 +381,11 @@ impl Head {
             (schema.columns().iter().all(|column| column.id < self.next_field_id), "a column id is invalid"),
             (self.sort.iter().all(has), "a sort column is missing"),
             (self.partitioning.field().as_ref().is_none_or(has), "the partitioning column is missing"),
+            (self.tags.len() <= TAGS_MAX, "it has too many tags"),
+            (
+                self.tags.values().all(|tagged| snapshots.iter().any(|snapshot| snapshot.id == *tagged)),
+                "the snapshot of a tag is missing",
+            ),
             (self.indexes.len() <= INDEXES_MAX, "it has too many indexes"),
             (self.indexes.iter().all(|index| index.number < self.next_index), "an index number is invalid"),
             (

@@ -26,6 +26,8 @@ fn head() -> Head {
         lists: BTreeMap::new(),
         snapshots: Vec::new(),
         intents: vec![Intent { writer: Id(9), time_ms: 77 }],
+        tags: BTreeMap::new(),
+        format: super::FORMAT,
     };
     head.lists.extend([list(0), list(1)].map(|list| (list.object, list)));
     head.push_snapshot(Operation::Create, Id(1), 10, 0, vec![]);
@@ -39,6 +41,32 @@ fn a_head_survives_encoding_and_decoding() {
     let head = head();
     assert_eq!(Head::decode(&head.encode().unwrap()).unwrap(), head);
     assert_eq!(head.snapshots[2].time_ms, 20, "time does not go back");
+}
+
+#[test]
+fn tags_survive_encoding_and_keep_their_snapshot() {
+    let mut head = head();
+    head.tags.insert("release".to_owned(), 1);
+    head.need_format_of_changes();
+    assert_eq!(Head::decode(&head.encode().unwrap()).unwrap(), head);
+    for _ in 0..SNAPSHOTS_MAX {
+        head.push_snapshot(Operation::Delete, Id(2), 20, 0, vec![list(0).object]);
+    }
+    assert_eq!((head.snapshots[0].id, head.snapshots.len()), (1, SNAPSHOTS_MAX));
+    head.tags.insert("lost".to_owned(), 2);
+    assert_eq!(head.encode().unwrap_err().kind(), ErrorKind::LimitExceeded, "it would not be read again");
+}
+
+#[test]
+fn older_builds_refuse_a_table_whose_rows_were_changed() {
+    let mut head = head();
+    assert_eq!(head.encode().unwrap()[8..12], [1, 0, 0, 0]);
+    head.need_format_of_changes();
+    let bytes = head.encode().unwrap();
+    assert_eq!(bytes[8..12], [2, 0, 0, 0]);
+    let mut read = Head::decode(&bytes).unwrap();
+    read.push_snapshot(Operation::Append, Id(7), 30, 0, vec![]);
+    assert_eq!(read.encode().unwrap()[8..12], [2, 0, 0, 0], "it stays so");
 }
 
 #[test]

@@ -214,7 +214,7 @@ impl Snapshot {
         let ids: BTreeSet<u32> = indexes.iter().flat_map(|index| &index.columns).copied().collect();
         let names = ids.iter().filter_map(|id| self.schema().by_id(*id)).map(|column| column.name.as_str());
         let wanted = self.schema().project(&names.collect::<Vec<_>>())?;
-        let batches: Vec<RecordBatch> = self.read(entry, &wanted).await?.try_collect().await?;
+        let batches: Vec<RecordBatch> = self.read_stored(entry, &wanted).await?.try_collect().await?;
         let rows = concat_batches(wanted.arrow(), &batches)
             .map_err(|source| arrow("rows cannot be concatenated", source))?;
         if rows.num_rows() as u64 != entry.rows {

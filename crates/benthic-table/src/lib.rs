@@ -58,6 +58,7 @@
 //! runs on the polling thread.
 
 mod alter;
+mod compact;
 mod error;
 mod evolve;
 mod fsck;
@@ -75,15 +76,16 @@ mod statistics;
 mod table;
 mod types;
 mod vacuum;
+mod versions;
 mod wire;
 mod writer;
 
 pub use alter::Alter;
-pub use benthic_index::Definition as Index;
+pub use benthic_index::{Definition as Index, Rows};
 pub use error::suggest;
 pub use evolve::adapt;
 pub use fsck::FsckResult;
-pub use head::INDEXES_MAX;
+pub use head::{INDEXES_MAX, Operation, TAGS_MAX};
 pub use indexes::IndexBuildResult;
 pub use list::{FileEntry, list_schema};
 pub use object::ObjectReader;
@@ -93,6 +95,7 @@ pub use snapshot::{Snapshot, SnapshotSelector};
 pub use table::{Definition, Table, TableEntry};
 pub use types::widens;
 pub use vacuum::{DropResult, VacuumOptions, VacuumResult, drop_table, vacuum};
+pub use versions::TAG_BYTES_MAX;
 pub use writer::{Writer, WriterOptions};
 
 /// The `created_by` field of the Parquet objects.

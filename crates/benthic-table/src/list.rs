@@ -7,12 +7,13 @@ use crate::object::{self, ObjectReader};
 use crate::schema::{Column, TableSchema};
 use crate::statistics::{Statistics, has_bounds};
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, StringArray, UInt32Array, UInt64Array,
-    new_null_array,
+    Array, ArrayRef, AsArray, BinaryArray, BooleanArray, Int64Array, RecordBatch, StringArray, UInt32Array,
+    UInt64Array, new_null_array,
 };
 use arrow::compute::{cast, concat};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef, UInt32Type, UInt64Type};
 use benthic_core::{Error, ErrorKind, Pool, Result};
+use benthic_index::Rows;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use parquet::arrow::arrow_reader::ArrowReaderOptions;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
@@ -26,22 +27,37 @@ use std::sync::Arc;
 const LIST_BYTES_TARGET: usize = 32 * 1024 * 1024;
 /// Rows of a list's batch, and rows encoded at a time.
 const BATCH_ROWS: usize = 4_096;
+/// The column of a list that holds deletion vectors.
+pub(crate) const DELETED: &str = "deleted";
 /// Limit of column statistics that wait to be encoded; each takes a few hundred bytes.
 const PENDING_MAX: usize = 64 * 1024;
 const ROW_GROUP_ROWS: usize = 16_384;
 
 /// A data object, as a list records it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileEntry {
     pub object: TableObject,
     /// The id of the schema with which the object was written.
     pub schema: u32,
     pub partition: Option<i64>,
+    /// Number of rows that the object stores, deleted ones included.
     pub rows: u64,
     pub bytes: u64,
+    /// The deleted rows (a deletion vector); absent if there are none.
+    pub deleted: Option<Arc<Rows>>,
 }
 
 impl FileEntry {
+    /// Number of rows that are not deleted.
+    pub fn live_rows(&self) -> u64 {
+        self.rows.saturating_sub(self.deleted.as_ref().map_or(0, |deleted| deleted.count()))
+    }
+
+    /// The rows that are not deleted; absent if the object has no deleted rows.
+    pub fn live(&self) -> Option<Rows> {
+        self.deleted.as_ref().map(|deleted| Rows::all(deleted.of()).without(deleted))
+    }
+
     pub fn from_batch(batch: &RecordBatch) -> Result<Vec<FileEntry>> {
         let damaged = || Error::new(ErrorKind::Corrupt, "a file list is damaged");
         let column = |name| batch.column_by_name(name).ok_or_else(damaged);
@@ -50,6 +66,14 @@ impl FileEntry {
         let partitions = column("partition")?.as_primitive_opt::<Int64Type>().ok_or_else(damaged)?;
         let rows = column("rows")?.as_primitive_opt::<UInt64Type>().ok_or_else(damaged)?;
         let bytes = column("bytes")?.as_primitive_opt::<UInt64Type>().ok_or_else(damaged)?;
+        let deleted = column(DELETED)?.as_binary_opt::<i32>().ok_or_else(damaged)?;
+        let deleted = |row: usize| match deleted.is_valid(row) {
+            true => {
+                let of = u32::try_from(rows.value(row)).map_err(|_| damaged())?;
+                Rows::decode(deleted.value(row), of).map(|rows| Some(Arc::new(rows)))
+            }
+            false => Ok(None),
+        };
         let entry = |row: usize| {
             let object = TableObject::parse(names.value(row)).filter(|object| object.role == Role::Data);
             Ok(FileEntry {
@@ -58,6 +82,7 @@ impl FileEntry {
                 partition: partitions.is_valid(row).then(|| partitions.value(row)),
                 rows: rows.value(row),
                 bytes: bytes.value(row),
+                deleted: deleted(row)?,
             })
         };
         (0..batch.num_rows()).map(entry).collect()
@@ -87,6 +112,7 @@ pub fn list_schema(columns: &[Column]) -> SchemaRef {
         Field::new("partition", DataType::Int64, true),
         Field::new("rows", DataType::UInt64, false),
         Field::new("bytes", DataType::UInt64, false),
+        Field::new(DELETED, DataType::Binary, true),
     ];
     fields.extend(columns.iter().flat_map(statistics_fields));
     Arc::new(Schema::new(fields))
@@ -102,8 +128,8 @@ pub(crate) struct ListWriter {
     schema: SchemaRef,
     encoder: Option<ArrowWriter<Vec<u8>>>,
     pending: Vec<(FileEntry, Vec<Statistics>)>,
-    /// Objects, rows and bytes of the list that is being encoded.
-    sums: (u64, u64, u64),
+    /// The totals of the list that is being encoded.
+    sums: Totals,
     written: Vec<ListRef>,
 }
 
@@ -119,7 +145,7 @@ impl ListWriter {
     ) -> ListWriter {
         let columns = schema.columns().to_vec();
         let schema = list_schema(&columns);
-        let (encoder, pending, sums, written) = (None, Vec::new(), (0, 0, 0), Vec::new());
+        let (encoder, pending, sums, written) = (None, Vec::new(), Totals::default(), Vec::new());
         ListWriter { pool, table, writer, next_number, columns, schema, encoder, pending, sums, written }
     }
 
@@ -133,9 +159,10 @@ impl ListWriter {
 
     /// Adds rows of another list, as [`read_list`] returns them.
     pub(crate) async fn push_batch(&mut self, batch: &RecordBatch) -> Result<()> {
-        self.sums.0 += batch.num_rows() as u64;
-        self.sums.1 = self.sums.1.saturating_add(sum(batch, "rows"));
-        self.sums.2 = self.sums.2.saturating_add(sum(batch, "bytes"));
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        self.sums.add(batch)?;
         if self.encoder.is_none() {
             let properties = WriterProperties::builder()
                 .set_compression(Compression::SNAPPY)
@@ -180,6 +207,7 @@ impl ListWriter {
             Arc::new(entries().map(|entry| entry.partition).collect::<Int64Array>()),
             Arc::new(UInt64Array::from_iter_values(entries().map(|entry| entry.rows))),
             Arc::new(UInt64Array::from_iter_values(entries().map(|entry| entry.bytes))),
+            Arc::new(deletions(entries())),
         ];
         for (place, column) in self.columns.iter().enumerate() {
             let all = || pending.iter().filter_map(|(_, statistics)| statistics.get(place));
@@ -208,16 +236,34 @@ impl ListWriter {
         let bytes = encoder.into_inner().map_err(error::parquet)?;
         let object = TableObject { role: Role::List, writer: self.writer, number: self.next_number };
         self.next_number += 1;
-        let (objects, rows, data_bytes) = std::mem::take(&mut self.sums);
+        let Totals { objects, rows, data_bytes } = std::mem::take(&mut self.sums);
         self.written.push(ListRef { object, objects, rows, data_bytes, list_bytes: bytes.len() as u64 });
         object::put(&self.pool, self.table, object, bytes.into(), Vec::new()).await
     }
 }
 
-/// The sum of a column of a list; 0 if the list lacks it.
-pub(crate) fn sum(batch: &RecordBatch, name: &str) -> u64 {
-    let column = batch.column_by_name(name).and_then(|column| column.as_primitive_opt::<UInt64Type>());
-    column.map_or(0, |column| column.iter().flatten().fold(0, u64::saturating_add))
+/// Totals of a list's objects; `rows` does not count deleted rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub objects: u64,
+    pub rows: u64,
+    pub data_bytes: u64,
+}
+
+impl Totals {
+    pub(crate) fn add(&mut self, batch: &RecordBatch) -> Result<()> {
+        for entry in FileEntry::from_batch(batch)? {
+            self.objects += 1;
+            self.rows = self.rows.saturating_add(entry.live_rows());
+            self.data_bytes = self.data_bytes.saturating_add(entry.bytes);
+        }
+        Ok(())
+    }
+}
+
+/// The column of a list that holds the deletion vectors of these objects.
+pub(crate) fn deletions<'e>(entries: impl Iterator<Item = &'e FileEntry>) -> BinaryArray {
+    entries.map(|entry| entry.deleted.as_ref().map(|deleted| deleted.encode())).collect()
 }
 
 /// Reads a list with the statistics of these columns. The columns' schema must not be older than
@@ -239,7 +285,7 @@ pub(crate) async fn read_list(
         }
     };
     let named = (address, list.object);
-    let batches = object::batches(reader, options, mask, BATCH_ROWS, named).await?;
+    let batches = object::batches(reader, options, mask, None, BATCH_ROWS, named).await?;
     Ok(batches.and_then(move |batch| std::future::ready(fill(&batch, &wanted))).boxed())
 }
 

@@ -45,7 +45,8 @@ async fn commit_list(table: &Table, objects: u64) {
             };
             Statistics::of(&values)
         });
-        let entry = FileEntry { object, schema: 0, partition: None, rows: 1_000, bytes: 1 << 25 };
+        let entry =
+            FileEntry { object, schema: 0, partition: None, rows: 1_000, bytes: 1 << 25, deleted: None };
         lists.push(entry, statistics.collect()).await.unwrap();
     }
     let written = lists.finish().await.unwrap();
@@ -80,7 +81,7 @@ fn a_table_of_many_objects_is_pruned_by_two_columns() {
             kept.extend(
                 (0..batch.num_rows())
                     .filter(|row| min.value(*row) <= 4_242 && max.value(*row) >= 4_242)
-                    .map(|row| entries[row]),
+                    .map(|row| entries[row].clone()),
             );
         }
         assert_eq!((seen, snapshot.objects()), (objects, objects));
@@ -102,7 +103,8 @@ fn a_long_list_is_split_without_loss() {
             let noise: String = (0..4).map(|_| format!("{:016x}", random.number())).collect();
             let object = TableObject { role: Role::Data, writer, number };
             let statistics = Statistics::of(&(Arc::new(StringArray::from(vec![noise])) as ArrayRef));
-            let entry = FileEntry { object, schema: 0, partition: Some(-1), rows: 2, bytes: 3 };
+            let entry =
+                FileEntry { object, schema: 0, partition: Some(-1), rows: 2, bytes: 3, deleted: None };
             lists.push(entry, vec![statistics]).await.unwrap();
         }
         let written = lists.finish().await.unwrap();
@@ -144,8 +146,8 @@ fn statistics_of_every_type_are_written_and_read() {
     block_on(async {
         let mut lists = ListWriter::new(pool.clone(), table, writer, 0, &schema);
         let object = TableObject { role: Role::Data, writer, number: 0 };
-        let entry = FileEntry { object, schema: 0, partition: None, rows: 4, bytes: 3 };
-        lists.push(entry, schema.columns().iter().map(nulls).collect()).await.unwrap();
+        let entry = FileEntry { object, schema: 0, partition: None, rows: 4, bytes: 3, deleted: None };
+        lists.push(entry.clone(), schema.columns().iter().map(nulls).collect()).await.unwrap();
         let list = lists.finish().await.unwrap()[0];
         let mut batches =
             super::read_list(pool, (table, "p/t".to_owned()), list, schema.columns()).await.unwrap();

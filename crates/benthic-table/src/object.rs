@@ -9,11 +9,12 @@ use crate::ids::{Id, TableObject};
 use crate::pause::pause;
 use arrow::array::RecordBatch;
 use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result, WriteOp, limits};
+use benthic_index::Rows;
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::ArrowReaderOptions;
+use parquet::arrow::arrow_reader::{ArrowReaderOptions, RowSelection};
 use parquet::arrow::async_reader::{AsyncFileReader, ParquetRecordBatchStreamBuilder};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
@@ -173,7 +174,8 @@ fn external(error: Error) -> ParquetError {
 }
 
 /// Reads a Parquet object as a stream of batches. `columns` selects columns from the object's own
-/// schema. `address` is the table as POOL/NAME; together with `object` it goes into errors.
+/// schema; `rows` selects rows. `address` is the table as POOL/NAME; together with `object` it goes
+/// into errors.
 ///
 /// # Errors
 /// As [`Pool::read`]; `Corrupt` for any failure of the Parquet reader. This includes panics: the
@@ -183,13 +185,20 @@ pub(crate) async fn batches(
     reader: ObjectReader,
     options: ArrowReaderOptions,
     columns: impl FnOnce(&SchemaDescriptor) -> ProjectionMask + Send,
+    rows: Option<&Rows>,
     batch_rows: usize,
     (address, object): (String, TableObject),
 ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
     let open = async {
         let builder = ParquetRecordBatchStreamBuilder::new_with_options(reader, options).await?;
         let columns = columns(builder.parquet_schema());
-        builder.with_projection(columns).with_batch_size(batch_rows).build()
+        let mut builder = builder.with_projection(columns).with_batch_size(batch_rows);
+        if let Some(rows) = rows {
+            let ranges = rows.ranges().iter().map(|range| range.start as usize..range.end as usize);
+            builder =
+                builder.with_row_selection(RowSelection::from_consecutive_ranges(ranges, rows.of() as usize));
+        }
+        builder.build()
     };
     let add_context = move |error: Error| error.with("table", &address).with("object", object);
     let opened = AssertUnwindSafe(open).catch_unwind().await;

@@ -20,13 +20,15 @@ use std::sync::Arc;
 const BATCH_ROWS: usize = 8_192;
 
 /// Selects a snapshot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SnapshotSelector {
     #[default]
     Current,
     Id(u64),
     /// The newest snapshot committed at or before this time, in milliseconds since 1970 (UTC).
     TimeMs(u64),
+    /// The snapshot with this tag.
+    Tag(String),
 }
 
 /// A snapshot of a table. Reads need the lists and data objects that it names. A vacuum of the
@@ -73,6 +75,10 @@ impl Table {
             SnapshotSelector::TimeMs(time_ms) => {
                 head.snapshots.iter().rev().find(|snapshot| snapshot.time_ms <= time_ms)
             }
+            SnapshotSelector::Tag(name) => {
+                let id = head.tagged(&name).map_err(|error| self.heads.add_context(error))?;
+                head.snapshots.iter().find(|snapshot| snapshot.id == id)
+            }
         };
         let Some(found) = found else {
             let id = |snapshot: Option<&SnapshotRef>| snapshot.map_or(0, |snapshot| snapshot.id);
@@ -112,6 +118,11 @@ impl Snapshot {
 
     pub fn table(&self) -> &Table {
         &self.0.table
+    }
+
+    /// The target size of data objects.
+    pub fn object_bytes_target(&self) -> u64 {
+        self.0.head.object_bytes_target
     }
 
     pub fn partitioning(&self) -> &Partitioning {
@@ -220,8 +231,19 @@ impl Snapshot {
         Ok(ObjectReader::new(Arc::clone(self.0.table.pool()), object, entry.bytes))
     }
 
-    /// The rows of a data object with the columns of `wanted`: the snapshot's schema, or a
-    /// [projection](TableSchema::project) of it. Reads only those columns.
+    /// All rows that a data object stores, in their order and deleted ones included. Otherwise as
+    /// [`Snapshot::read`].
+    pub(crate) async fn read_stored(
+        &self,
+        entry: &FileEntry,
+        wanted: &TableSchema,
+    ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+        self.read(&FileEntry { deleted: None, ..entry.clone() }, wanted).await
+    }
+
+    /// The rows of a data object that are not deleted, in stored order, with the columns of
+    /// `wanted`: the snapshot's schema, or a [projection](TableSchema::project) of it. Reads only
+    /// those columns.
     ///
     /// # Errors
     /// `NotFound` if the snapshot was vacuumed or the table dropped, `Corrupt` if the object is
@@ -240,7 +262,8 @@ impl Snapshot {
         let places: Vec<usize> = places.map(|(place, _)| place).collect();
         let mask = |schema: &SchemaDescriptor| ProjectionMask::roots(schema, places);
         let named = (self.0.table.heads.address(), entry.object);
-        match object::batches(self.reader(entry)?, options, mask, BATCH_ROWS, named).await {
+        let live = entry.live();
+        match object::batches(self.reader(entry)?, options, mask, live.as_ref(), BATCH_ROWS, named).await {
             Ok(batches) => {
                 let (named, wanted) = (self.clone(), wanted.clone());
                 let adapted = batches.and_then(move |batch| {

@@ -1,14 +1,13 @@
 //! Tables by name: create, open, list, and change their heads.
 
 use crate::error::suggest;
-use crate::head::{Head, OBJECT_BYTES_TARGET, Operation, TableState};
+use crate::head::{Head, OBJECT_BYTES_TARGET, TableState};
 use crate::heads::{Attempts, HeadStore, check_live, table_names};
 use crate::ids::Id;
 use crate::partition::Partitioning;
 use crate::schema::TableSchema;
 use arrow::datatypes::Schema;
 use benthic_core::{Environment, Error, ErrorKind, Pool, Result};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -84,22 +83,7 @@ impl Table {
         let heads = HeadStore::new(pool, name, &environment)?;
         definition.check().map_err(|error| heads.add_context(error))?;
         let (id, writer) = (Id::draw(&environment)?, Id::draw(&environment)?);
-        let next_field_id = definition.schema.columns().iter().map(|column| column.id).max().unwrap_or(0);
-        let mut head = Head {
-            id,
-            state: TableState::Live,
-            schemas: vec![TableSchema::new(0, definition.schema.columns().to_vec())?],
-            next_field_id: next_field_id.saturating_add(1),
-            partitioning: definition.partitioning.clone(),
-            sort: definition.sort.clone(),
-            object_bytes_target: definition.object_bytes_target,
-            lists: BTreeMap::new(),
-            snapshots: Vec::new(),
-            intents: Vec::new(),
-            indexes: Vec::new(),
-            next_index: 0,
-        };
-        head.push_snapshot(Operation::Create, writer, environment.unix_ms(), 0, Vec::new());
+        let head = Head::new(id, definition, writer, environment.unix_ms())?;
         let table = Table { heads, id, environment };
         let mut attempts = Attempts::new(id);
         loop {

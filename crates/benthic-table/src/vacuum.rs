@@ -17,7 +17,7 @@ const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 pub struct VacuumOptions {
     /// Number of newest snapshots to keep; the newest is always kept.
     pub keep_snapshots: usize,
-    /// Also keep every snapshot that is at most this old.
+    /// Also keep every snapshot that is at most this old. Snapshots with a tag are kept in any case.
     pub keep_ms: u64,
     /// A writer that began longer ago than this loses its registration and can no longer commit.
     pub intent_age_ms: u64,
@@ -100,10 +100,13 @@ pub async fn vacuum(
 fn trim(head: &mut Head, options: &VacuumOptions, now_ms: u64) -> VacuumResult {
     let (snapshots, writers) = (head.snapshots.len(), head.intents.len());
     let newest = options.keep_snapshots.max(1);
+    let tagged: HashSet<u64> = head.tags.values().copied().collect();
     let mut place = 0;
     head.snapshots.retain(|snapshot| {
         place += 1;
-        place + newest > snapshots || snapshot.time_ms.saturating_add(options.keep_ms) >= now_ms
+        place + newest > snapshots
+            || snapshot.time_ms.saturating_add(options.keep_ms) >= now_ms
+            || tagged.contains(&snapshot.id)
     });
     head.intents.retain(|intent| intent.time_ms.saturating_add(options.intent_age_ms) >= now_ms);
     VacuumResult {

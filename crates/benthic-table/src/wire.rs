@@ -30,6 +30,16 @@ pub(crate) struct Head {
     pub indexes: Vec<Index>,
     #[prost(uint32, tag = "12")]
     pub next_index: u32,
+    #[prost(message, repeated, tag = "13")]
+    pub tags: Vec<Tag>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Tag {
+    #[prost(string, tag = "1")]
+    pub name: String,
+    #[prost(uint64, tag = "2")]
+    pub snapshot: u64,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

@@ -6,9 +6,10 @@ use crate::heads::Attempts;
 use crate::ids::{Id, Role, TableObject};
 use crate::list::{ListWriter, read_list};
 use crate::object;
-use crate::schema::TableSchema;
+use crate::schema::{Column, TableSchema};
 use crate::snapshot::{Snapshot, SnapshotSelector};
 use crate::table::Table;
+use crate::types::widens;
 use benthic_core::{Error, ErrorKind, Result};
 use futures::stream::TryStreamExt;
 use std::collections::BTreeSet;
@@ -20,20 +21,33 @@ const SMALL_LISTS_MAX: usize = 32;
 const LARGE_LIST_BYTES: u64 = 16 * 1024 * 1024;
 const MERGED_MIN: usize = 8;
 
-/// A merge of `sources` into `lists`.
-struct Merge {
-    sources: BTreeSet<TableObject>,
-    lists: Vec<ListRef>,
+/// `lists` that replace other lists, the `sources`.
+#[derive(Default)]
+pub(super) struct Replaced {
+    pub sources: BTreeSet<TableObject>,
+    pub lists: Vec<ListRef>,
+}
+
+impl Replaced {
+    fn fits(&self, lists: &[ListRef]) -> bool {
+        self.sources.iter().all(|of| lists.iter().any(|list| list.object == *of))
+    }
+
+    fn apply(&self, lists: &mut Vec<ListRef>) {
+        lists.retain(|list| !self.sources.contains(&list.object));
+        lists.extend(&self.lists);
+    }
 }
 
 impl Writer {
     pub(super) async fn commit(&mut self, lists: Vec<ListRef>) -> Result<Snapshot> {
         let (table, writer) = (self.table.clone(), self.id);
-        if lists.is_empty() {
+        let changes_rows = self.change.as_ref().is_some_and(|change| !change.is_empty());
+        if lists.is_empty() && !changes_rows {
             self.remove_all().await?;
             return table.snapshot(SnapshotSelector::Current).await;
         }
-        let mut merged: Option<Merge> = None;
+        let (mut rewritten, mut merged): (Option<Replaced>, Option<Replaced>) = (None, None);
         let mut attempts = Attempts::new(writer);
         let head = loop {
             attempts.next().await.map_err(|error| table.heads.add_context(error))?;
@@ -45,27 +59,30 @@ impl Writer {
                 let message = "a vacuum removed this writer because it took too long; write the rows again";
                 return Err(table.heads.add_context(Error::new(ErrorKind::Conflict, message)));
             }
+            self.check_columns(&head).map_err(|error| table.heads.add_context(error))?;
             let mut all = head.lists_of(head.current()?.0);
+            if changes_rows {
+                let known = match rewritten.take().filter(|known| known.fits(&all)) {
+                    Some(known) => Ok(known),
+                    None => self.rewrite_lists(&head, &all).await,
+                };
+                match known {
+                    Ok(known) => rewritten.insert(known).apply(&mut all),
+                    Err(error) if is_stale(&table, &error, version).await? => continue,
+                    Err(error) => return Err(explain_missing_list(&table, error)),
+                }
+            }
             all.extend(&lists);
             if let Some(chosen) = choose_lists(&all) {
-                let still_there =
-                    |merge: &Merge| merge.sources.iter().all(|of| all.iter().any(|list| list.object == *of));
-                let known = match merged.take().filter(still_there) {
-                    Some(merged) => merged,
-                    None => match self.merge(&head, chosen).await {
-                        // Another writer merged these lists, and a vacuum has removed them since:
-                        // this head is stale.
-                        Err(error)
-                            if error.kind() == ErrorKind::NotFound && table.live().await?.1 != version =>
-                        {
-                            continue;
-                        }
-                        merged => merged.map_err(|error| explain_missing_list(&table, error))?,
-                    },
+                let known = match merged.take().filter(|known| known.fits(&all)) {
+                    Some(known) => Ok(known),
+                    None => self.merge(&head, chosen).await,
                 };
-                all.retain(|list| !known.sources.contains(&list.object));
-                all.extend(&known.lists);
-                merged = Some(known);
+                match known {
+                    Ok(known) => merged.insert(known).apply(&mut all),
+                    Err(error) if is_stale(&table, &error, version).await? => continue,
+                    Err(error) => return Err(explain_missing_list(&table, error)),
+                }
             }
             if all.len() > LISTS_MAX {
                 let message = "the table has too many file lists; use larger data objects";
@@ -76,7 +93,11 @@ impl Writer {
             let schema = head.current()?.0.schema;
             let names = all.iter().map(|list| list.object).collect();
             head.lists.extend(all.iter().map(|list| (list.object, *list)));
-            head.push_snapshot(Operation::Append, writer, table.environment.unix_ms(), schema, names);
+            let operation = self.change.as_ref().map_or(Operation::Append, |change| change.operation);
+            if operation != Operation::Append {
+                head.need_format_of_changes();
+            }
+            head.push_snapshot(operation, writer, table.environment.unix_ms(), schema, names);
             head.intents.retain(|intent| intent.writer != writer);
             self.may_be_committed = true;
             if table.heads.replace(&head, version).await? {
@@ -90,9 +111,28 @@ impl Writer {
         Snapshot::new(&table, &Arc::new(head), &snapshot)
     }
 
+    /// Checks that the rows fit the table's current columns. They do not after a rollback to
+    /// narrower columns.
+    fn check_columns(&self, head: &Head) -> Result<()> {
+        if let Some(change) = &self.change {
+            change.check(head)?;
+        }
+        let fits = |column: &Column| match self.schema.by_id(column.id) {
+            Some(written) => widens(&written.data_type, &column.data_type),
+            None => column.nullable,
+        };
+        match head.current()?.1.columns().iter().all(fits) {
+            true => Ok(()),
+            false => {
+                let message = "the table was rolled back to other columns meanwhile; write the rows again";
+                Err(Error::new(ErrorKind::Conflict, message))
+            }
+        }
+    }
+
     /// Merges lists into one or a few. The merged lists have statistics of the table's current
     /// columns, which include every column that a list knows and that was not dropped.
-    async fn merge(&mut self, head: &Head, chosen: Vec<ListRef>) -> Result<Merge> {
+    async fn merge(&mut self, head: &Head, chosen: Vec<ListRef>) -> Result<Replaced> {
         let (table, schema) = (self.table.clone(), head.current()?.1);
         // The list writer belongs to `self`, so that `abort` removes its objects if this future is
         // dropped.
@@ -102,8 +142,13 @@ impl Writer {
         // Even after an error: no name may be used twice.
         self.next_list = to.next_number();
         self.lists = None;
-        Ok(Merge { sources: chosen.iter().map(|list| list.object).collect(), lists: copied? })
+        Ok(Replaced { sources: chosen.iter().map(|list| list.object).collect(), lists: copied? })
     }
+}
+
+/// Whether another writer replaced lists of this head, and a vacuum has removed them since.
+async fn is_stale(table: &Table, error: &Error, version: u64) -> Result<bool> {
+    Ok(error.kind() == ErrorKind::NotFound && table.live().await?.1 != version)
 }
 
 async fn copy(

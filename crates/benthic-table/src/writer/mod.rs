@@ -1,6 +1,7 @@
 //! Adds rows to a table: writes data objects, then a list of them, then makes all or none visible
 //! with one compare-and-swap of the head.
 
+mod change;
 mod commit;
 mod encode;
 
@@ -23,6 +24,7 @@ use arrow::datatypes::Field;
 use benthic_core::{Error, ErrorKind, Result, limits};
 use benthic_index::{Definition as Index, pack};
 use bytes::Bytes;
+use change::Change;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
 use std::collections::HashMap;
@@ -75,6 +77,7 @@ pub struct Writer {
     next_data: u32,
     next_list: u32,
     may_be_committed: bool,
+    change: Option<Change>,
 }
 
 struct EncodedObject {
@@ -140,6 +143,7 @@ impl Table {
             next_data: 0,
             next_list: 0,
             may_be_committed: false,
+            change: None,
         })
     }
 }
@@ -179,7 +183,8 @@ impl Writer {
     /// dropped before it completes, call [`Writer::abort`].
     ///
     /// # Errors
-    /// `Conflict` if a vacuum removed the writer's registration; `NotFound` if the table was
+    /// `Conflict` if a vacuum removed the writer's registration, or if another change affects the
+    /// same rows or the columns; `NotFound` if the table was
     /// dropped; `Busy`; as [`Writer::write`]. The rows are then not in the table, and their objects
     /// are removed if possible. `OutcomeUnknown` if it is not known whether the rows are in the
     /// table; read its snapshots to find out.
@@ -379,6 +384,7 @@ impl Writer {
             partition,
             rows: rows.num_rows() as u64,
             bytes: bytes.len() as u64,
+            deleted: None,
         };
         while self.uploads.len() >= self.options.uploads_max {
             self.uploads.next().await.transpose()?;
@@ -416,6 +422,7 @@ impl Writer {
 
     /// Writes all buffered rows and returns all lists.
     async fn finish_lists(&mut self) -> Result<Vec<ListRef>> {
+        self.rewrite_worn_objects().await?;
         while let Some((partition, _)) = self.largest() {
             self.flush(partition, false).await?;
         }

@@ -35,7 +35,7 @@ fn a_damaged_head_is_refused_and_the_other_tables_are_listed() {
     let error = refused(bytes[..bytes.len() / 2].to_vec());
     assert_eq!(error.kind(), ErrorKind::Corrupt);
     assert!(error.to_string().contains("head is damaged: its checksum is wrong table=p/t"), "{error}");
-    let newer = [&bytes[..8], &[2, 0, 0, 0], &bytes[12..]].concat();
+    let newer = [&bytes[..8], &[3, 0, 0, 0], &bytes[12..]].concat();
     let error = refused(newer);
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("newer than this build"), "{error}");
@@ -133,7 +133,7 @@ fn ten_thousand_columns_work_and_more_are_refused() {
     let table = create(&pool, "t", &Definition::new(&batch.schema()).unwrap(), &environment);
     let snapshot = append(&table, &batch);
     let wanted = snapshot.schema().project(&["c9999"]).unwrap();
-    let entry = entries(&snapshot)[0];
+    let entry = entries(&snapshot)[0].clone();
     let rows: Vec<RecordBatch> =
         block_on(async { snapshot.read(&entry, &wanted).await.unwrap().try_collect().await }).unwrap();
     assert_eq!(rows[0].column(0).as_ref(), batch.column(9_999).as_ref());

@@ -4,9 +4,15 @@ use crate::faulty::{FailedWrite, FaultyPool};
 use crate::support::{
     DAY_MS, create, current, definition, environment, ids, memory_pool, names, referred, rows, try_append,
 };
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::Int64Type;
 use benthic_core::names::TABLES_NAMESPACE;
 use benthic_core::{Environment, ErrorKind, Pool, Result};
-use benthic_table::{Definition, Partitioning, Table, VacuumOptions, WriterOptions, drop_table, vacuum};
+use benthic_table::{
+    Definition, Operation, Partitioning, Rows, SnapshotSelector, Table, VacuumOptions, WriterOptions,
+    drop_table, vacuum,
+};
+use futures::TryStreamExt;
 use futures::executor::block_on;
 use std::sync::Arc;
 
@@ -16,24 +22,75 @@ const KEEP_ONE: VacuumOptions = VacuumOptions { keep_snapshots: 1, keep_ms: 0, i
 #[derive(Debug, Default)]
 struct Acknowledged {
     created: bool,
-    rows: i64,
+    /// Number of changes of rows; see [`states`].
+    changes: usize,
     dropping: bool,
 }
 
-/// Creates a table, appends twice, vacuums and drops it.
+/// The ids after each change of rows.
+fn states() -> [Vec<i64>; 5] {
+    let changed = || (10..90).chain(100..105);
+    [vec![], (0..50).collect(), (0..90).collect(), changed().collect(), changed().collect()]
+}
+
+/// Creates a table, appends twice, changes rows, compacts, vacuums and drops it.
 async fn live(pool: Arc<dyn Pool>, environment: &Environment, done: &mut Acknowledged) -> Result<()> {
     let partitioning = Partitioning::Hash { field: 1, buckets: 3 };
     let definition = Definition { partitioning, ..definition() };
     let table = Table::create(Arc::clone(&pool), "t", &definition, environment.clone()).await?;
     done.created = true;
     try_append(&table, &[rows(0..50)], WriterOptions::default()).await?;
-    done.rows = 50;
+    done.changes = 1;
     try_append(&table, &[rows(50..80), rows(80..90)], WriterOptions::default()).await?;
-    done.rows = 90;
+    done.changes = 2;
+    change(&table, Operation::Update, |id| id < 10, Some(&rows(100..105))).await?;
+    done.changes = 3;
+    change(&table, Operation::Compact, |_| true, None).await?;
+    done.changes = 4;
     vacuum(Arc::clone(&pool), "t", &VacuumOptions { intent_age_ms: DAY_MS, ..KEEP_ONE }, environment).await?;
     done.dropping = true;
     drop_table(pool, "t", false, environment).await?;
     Ok(())
+}
+
+/// Deletes rows by their id, and adds others. A compaction adds the deleted ones.
+async fn change(
+    table: &Table,
+    operation: Operation,
+    deletes: impl Fn(i64) -> bool,
+    added: Option<&RecordBatch>,
+) -> Result<()> {
+    let base = table.snapshot(SnapshotSelector::Current).await?;
+    let mut writer = base.change(operation, WriterOptions::default()).await?;
+    let filled = async {
+        for entry in base.entries().try_collect::<Vec<_>>().await? {
+            let mut live =
+                entry.live().map(|rows| rows.ranges().to_vec()).unwrap_or(vec![0..entry.rows as u32]);
+            let mut numbers = live.drain(..).flatten();
+            let mut deleted = Vec::new();
+            let mut batches = base.read(&entry, base.schema()).await?;
+            while let Some(batch) = batches.try_next().await? {
+                let ids = batch.column(0).as_primitive::<Int64Type>().values();
+                let numbers = ids.iter().zip(numbers.by_ref());
+                deleted.extend(numbers.filter(|(id, _)| deletes(**id)).map(|(_, row)| row..row + 1));
+                if operation == Operation::Compact {
+                    writer.write(&batch).await?;
+                }
+            }
+            writer.delete(&entry, &Rows::new(deleted, entry.rows as u32))?;
+        }
+        match added {
+            Some(added) => writer.write(added).await,
+            None => Ok(()),
+        }
+    };
+    match filled.await {
+        Ok(()) => writer.finish().await.map(|_| ()),
+        Err(error) => {
+            writer.abort().await?;
+            Err(error)
+        }
+    }
 }
 
 fn crash_everywhere(last: FailedWrite) {
@@ -70,18 +127,18 @@ fn check_whole(
     context: &str,
 ) {
     let before = current(table);
-    let count = before.rows() as i64;
-    // Acknowledged rows are present. An unacknowledged append is present wholly or not at all.
-    assert!([0, 50, 90].contains(&count) && count >= done.rows, "{context}");
-    assert_eq!(ids(&before), (0..count).collect::<Vec<_>>(), "{context}");
+    let found = ids(&before);
+    // Acknowledged changes are present. An unacknowledged one is present wholly or not at all.
+    assert!(states()[done.changes..].contains(&found), "{context} {found:?}");
+    assert_eq!(before.rows(), found.len() as u64, "{context}");
     let vacuumed = block_on(vacuum(Arc::clone(pool), "t", &KEEP_ONE, environment)).unwrap();
     let there = names(pool, &table.id().namespace());
     assert_eq!(there, referred(table), "{context} {vacuumed:?}");
-    assert_eq!(ids(&current(table)), (0..count).collect::<Vec<_>>(), "{context}");
+    assert_eq!(ids(&current(table)), found, "{context}");
     assert_eq!(block_on(table.head()).unwrap().intents, [], "{context}");
     // The table accepts further writes.
-    let more = block_on(try_append(table, &[rows(count..count + 5)], WriterOptions::default())).unwrap();
-    assert_eq!(more.rows() as i64, count + 5);
+    let more = block_on(try_append(table, &[rows(500..505)], WriterOptions::default())).unwrap();
+    assert_eq!(more.rows(), found.len() as u64 + 5);
 }
 
 /// A listing shows an interrupted drop. The drop keeps the name taken and can be completed.

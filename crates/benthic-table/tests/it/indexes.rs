@@ -82,10 +82,10 @@ fn an_index_finds_rows_appended_before_and_after_it() {
         assert_eq!(block_on(table.add_index(&["id"])).unwrap(), index, "it is there already");
         let snapshot = append(&table, &rows(500..900));
         // The first object has no index pages yet; the second has all.
-        let [first, second] = entries(&snapshot)[..] else { panic!("two objects") };
-        assert_eq!(look_up(&table, &first, &index, 7), LookupResult::default());
+        let [first, second] = &entries(&snapshot)[..] else { panic!("two objects") };
+        assert_eq!(look_up(&table, first, &index, 7), LookupResult::default());
         assert_eq!(
-            look_up(&table, &second, &index, 507).rows.unwrap().ranges(),
+            look_up(&table, second, &index, 507).rows.unwrap().ranges(),
             std::slice::from_ref(&(7..8))
         );
         assert_eq!(fsck(&table, false), (Vec::new(), 1, 0));
@@ -110,7 +110,7 @@ fn the_number_of_a_dropped_index_is_not_reused() {
     append(&table, &rows(0..500));
     let index = block_on(table.add_index(&["id"])).unwrap();
     build(&current(&table));
-    let entry = entries(&current(&table))[0];
+    let entry = entries(&current(&table))[0].clone();
     let keys = entry_keys(index.number);
     assert!(read_entries(&pool, &object(&table, &entry), &keys).len() > 1);
     assert_eq!(block_on(table.drop_index(&["id"])).unwrap(), index);
@@ -270,8 +270,8 @@ fn fsck_finds_damage_and_repairs_indexes() {
     append(&table, &rows(0..20_000));
     append(&table, &rows(20_000..20_100));
     is_well(&table);
-    let [first, second] = entries(&current(&table))[..] else { panic!("two objects") };
-    let (one, other) = (object(&table, &first), object(&table, &second));
+    let [first, second] = &entries(&current(&table))[..] else { panic!("two objects") };
+    let (one, other) = (object(&table, first), object(&table, second));
     let good = read_entries(&pool, &one, &entry_keys(index.number));
     assert!(good.len() > 2, "several pages: {}", good.len());
     let page = page_key(index.number, 1);

@@ -4,6 +4,7 @@
 
 mod append;
 mod bad_input;
+mod changes;
 mod concurrent;
 mod corpus;
 mod crash;

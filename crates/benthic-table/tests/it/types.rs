@@ -156,7 +156,7 @@ fn only_the_requested_columns_are_read() {
     let table = create(&memory_pool(), "t", &Definition::new(&batch.schema()).unwrap(), &environment);
     let snapshot = append(&table, &batch);
     let wanted = snapshot.schema().project(&["c30", "c4"]).unwrap();
-    let entry = entries(&snapshot)[0];
+    let entry = entries(&snapshot)[0].clone();
     let rows: Vec<RecordBatch> =
         block_on(async { snapshot.read(&entry, &wanted).await.unwrap().try_collect().await }).unwrap();
     assert_eq!(rows[0].schema_ref(), wanted.arrow());
