@@ -4,8 +4,9 @@
 
 use super::common::{self, Object};
 use benthic_core::{Clock, Error, ErrorKind, Result, SystemClock};
-use benthic_fragment::fragment::{Envelope, Ranges, encode, run};
+use benthic_fragment::fragment::{Envelope, OfObject, Ranges, encode, run};
 use bytes::Bytes;
+use prost::Message;
 use std::cell::Cell;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
@@ -16,10 +17,14 @@ pub type Target = fn(&[u8]);
 
 pub const TARGETS: [(&str, Target); 2] = [("fragment", fragment), ("parquet", parquet)];
 
-/// Runs any plan on a good object.
+/// Runs any plan on a good object, and a good plan with any deleted rows.
 pub fn fragment(input: &[u8]) {
     static OBJECT: LazyLock<Bytes> = LazyLock::new(|| common::lineitem_of(200).parquet);
+    static PLAN: LazyLock<Bytes> = LazyLock::new(|| Envelope::new(encode(&common::q1()).unwrap()).to_bytes());
     run_in_time(OBJECT.clone(), &Envelope::new(Bytes::copy_from_slice(input)).to_bytes());
+    let deleted = OfObject { deleted: Bytes::copy_from_slice(input), rows: 200 }.encode_to_vec();
+    run_in_time(OBJECT.clone(), &[PLAN.as_ref(), &deleted].concat());
+    run_in_time(OBJECT.clone(), &[PLAN.as_ref(), input].concat());
 }
 
 /// Runs plans on any object. The plans read strings, build other strings, and add numbers.

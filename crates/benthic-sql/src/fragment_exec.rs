@@ -13,7 +13,7 @@ use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use arrow::ipc::reader::StreamReader;
 use benthic_core::{Clock, Error, ErrorKind};
-use benthic_fragment::fragment::{Reply, Status};
+use benthic_fragment::fragment::{OfObject, Reply, Status};
 use benthic_fragment::wasm::Methods;
 use bytes::Bytes;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -376,8 +376,10 @@ impl Run {
         filtered: &FilteredFragment,
     ) -> benthic_core::Result<Option<Reply>> {
         let method = if self.methods.is_empty() { "scan" } else { "scan_wasm" };
-        let output = object.exec("table", method, filtered.envelope.clone()).await?;
-        self.counters.bytes_moved.add(filtered.envelope.len() + output.len());
+        let request = OfObject::request(&filtered.envelope, object.deleted());
+        let request_bytes = request.len();
+        let output = object.exec("table", method, request).await?;
+        self.counters.bytes_moved.add(request_bytes + output.len());
         Ok(Reply::decode(output).ok())
     }
 

@@ -18,6 +18,7 @@
 //! [`input`] reads the files that tables are loaded from. [`syntax`] parses and prints column types
 //! and partitionings.
 
+pub mod changes;
 pub mod choice;
 pub mod columns;
 pub mod dynamic_filter;
@@ -42,6 +43,7 @@ pub mod scan;
 pub mod session;
 pub mod syntax;
 pub mod table;
+pub mod travel;
 pub mod wasm;
 pub mod work;
 

@@ -74,7 +74,7 @@ impl RemainingObjects {
         let mut found = 0;
         let enough = |entry: &FileEntry| {
             let is_enough = found >= rows;
-            found = found.saturating_add(entry.rows);
+            found = found.saturating_add(entry.live_rows());
             is_enough
         };
         let needed = self.entries.iter().position(enough).unwrap_or(self.entries.len());
@@ -91,7 +91,7 @@ impl RemainingObjects {
             |of: fn(&FileEntry) -> u64| self.entries.iter().map(of).fold(0, u64::saturating_add) as usize;
         let column = |field: &FieldRef| self.column(field.name(), field.data_type());
         Ok(Statistics {
-            num_rows: Precision::Exact(sum(|entry| entry.rows)),
+            num_rows: Precision::Exact(sum(FileEntry::live_rows)),
             total_byte_size: Precision::Inexact(sum(|entry| entry.bytes)),
             column_statistics: schema.fields().iter().map(column).collect::<Result<_>>()?,
         })
@@ -105,12 +105,17 @@ impl RemainingObjects {
         let nulls =
             self.facts.iter().filter_map(|facts| facts.numbers("nulls", column)).map(|nulls| sum(&nulls));
         statistics.null_count = Precision::Exact(nulls.flatten().sum::<u64>() as usize);
+        // The list's statistics include deleted rows.
+        let has_deleted = self.entries.iter().any(|entry| entry.deleted.is_some());
+        if has_deleted {
+            statistics.null_count = statistics.null_count.to_inexact();
+        }
         if has_floats(data_type) {
             return Ok(statistics);
         }
         let (mut min, mut max) =
             (MinAccumulator::try_new(&column.data_type)?, MaxAccumulator::try_new(&column.data_type)?);
-        let mut exact = true;
+        let mut exact = !has_deleted;
         for facts in &self.facts {
             let (Some(least), Some(greatest), Some(are_exact)) =
                 (facts.of("min", column), facts.of("max", column), facts.of("exact", column))

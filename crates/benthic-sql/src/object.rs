@@ -6,7 +6,7 @@ use crate::manifest::Facts;
 use crate::work::Work;
 use benthic_core::{ClassCall, Error, ErrorKind, Fetch, ObjectAddress, Pool, Result};
 use benthic_fragment::fragment;
-use benthic_index::{LookupResult, LookupStep, Probe, ReadEntries, entry_keys};
+use benthic_index::{LookupResult, LookupStep, Probe, ReadEntries, Rows, entry_keys};
 use benthic_table::ids::{Id, TableObject};
 use benthic_table::{FileEntry, Snapshot};
 use bytes::{Bytes, BytesMut};
@@ -157,10 +157,11 @@ impl DataObject {
         facts: (Arc<Facts>, usize),
         reading: &Reading,
     ) -> DataObject {
+        let size_bytes = entry.bytes;
         let origin =
             Origin::Table { snapshot, entry, is_read_by_name, facts, footers: reading.footers.clone() };
         let work = Arc::clone(&reading.work);
-        DataObject { size_bytes: entry.bytes, origin, work, is_done: AtomicBool::new(false) }
+        DataObject { size_bytes, origin, work, is_done: AtomicBool::new(false) }
     }
 
     /// A local file, without any read.
@@ -200,6 +201,14 @@ impl DataObject {
         match &self.origin {
             Origin::Object { .. } | Origin::File(_) => true,
             Origin::Table { is_read_by_name, .. } => *is_read_by_name,
+        }
+    }
+
+    /// The deleted rows, if there are any.
+    pub fn deleted(&self) -> Option<&Rows> {
+        match &self.origin {
+            Origin::Table { entry, .. } => entry.deleted.as_deref(),
+            Origin::Object { .. } | Origin::File(_) => None,
         }
     }
 

@@ -8,7 +8,7 @@ use crate::object::DataObject;
 use crate::probe::Indexes;
 use arrow::array::RecordBatch;
 use benthic_core::{Error, ErrorKind};
-use benthic_fragment::fragment::selection;
+use benthic_fragment::fragment::{live, selection};
 use benthic_index::{Probe, Rows};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -213,15 +213,26 @@ impl Morselizer for Named {
         if let Some(look_up) = self.look_up.clone().filter(|look_up| look_up.index_use.is_useful()) {
             return Ok(Box::new(LookupPlanner { files: Arc::clone(&self.files), file, object, look_up }));
         }
-        plan_file(&self.files, file, object)
+        plan_file(&self.files, file, object, None)
     }
 }
 
+/// Plans the scan of an object, or of the rows that an index selected, without the deleted rows.
 fn plan_file(
     files: &Arc<dyn Morselizer>,
-    file: PartitionedFile,
+    mut file: PartitionedFile,
     object: Arc<DataObject>,
+    selected: Option<Rows>,
 ) -> Result<Box<dyn MorselPlanner>> {
+    let live = live(selected, object.deleted()).map_err(|error| external(object.add_context(error)))?;
+    match live {
+        Some(rows) if rows.is_empty() => {
+            object.mark_done();
+            return Ok(Box::new(EmptyPlanner));
+        }
+        Some(rows) => drop(file.extensions.insert(selection(&rows))),
+        None => {}
+    }
     let planner = catch_panic(&object, || files.plan_file(file))?;
     Ok(Box::new(Planner { planner, object }))
 }
@@ -236,20 +247,12 @@ struct LookupPlanner {
 
 impl MorselPlanner for LookupPlanner {
     fn plan(self: Box<Self>) -> Result<Option<MorselPlan>> {
-        let LookupPlanner { files, mut file, object, look_up: Lookup { probe, index_use } } = *self;
+        let LookupPlanner { files, file, object, look_up: Lookup { probe, index_use } } = *self;
         let mut plan = MorselPlan::new();
         plan.set_pending_planner(async move {
             let (found, moved_bytes) = object.look_up(&probe).await.map_err(external)?;
             index_use.add(found.rows.as_ref().map(Rows::count), found.pages, moved_bytes);
-            match found.rows {
-                Some(rows) if rows.is_empty() => {
-                    object.mark_done();
-                    return Ok(Box::new(EmptyPlanner) as Box<dyn MorselPlanner>);
-                }
-                Some(rows) => drop(file.extensions.insert(selection(&rows))),
-                None => {}
-            }
-            plan_file(&files, file, object)
+            plan_file(&files, file, object, found.rows)
         });
         Ok(Some(plan))
     }

@@ -3,9 +3,11 @@
 //! A query starts in four steps. The session parses the statement. It opens each table that the
 //! statement names, once, so that a query that names a table twice sees one snapshot of it.
 //! DataFusion plans the query with our additional rules, which decide what runs beside the objects.
-//! Then DataFusion starts the plan. Queries only read: the session refuses statements that write,
-//! with a hint to the `benthic` command to use.
+//! Then DataFusion starts the plan. A statement that changes a table becomes a query first, see
+//! [`changes`]. The session refuses other statements that write, with a hint to the `benthic`
+//! command to use.
 
+use crate::changes::{self, Change, Changed, TARGET, TableName, TargetRows};
 use crate::choice::Pushdown;
 use crate::errors::from_datafusion;
 use crate::files;
@@ -16,12 +18,16 @@ use crate::objects::{FILE_URL, Objects};
 use crate::relations::{paths, without_pool};
 use crate::rule::{FragmentPushdown, IndexLookup, KeepNanRows};
 use crate::table::TableRows;
+use crate::travel;
 use crate::wasm::{self, WasmFiltersLast};
 use crate::work::Work;
+use arrow::datatypes::Schema;
 use benthic_core::{Environment, Error, ErrorKind, Pool, Result, Store};
 use benthic_fragment::fragment::{OBJECT_URL, extremes};
 use benthic_fragment::wasm::{Methods, NAME, WasmFunction};
-use benthic_table::{Snapshot, SnapshotSelector, Table, suggest};
+use benthic_table::{
+    Definition, FileEntry, Snapshot, SnapshotSelector, Table, WriterOptions, drop_table, suggest,
+};
 use benthic_wasm::Calls;
 use datafusion::catalog::{MemorySchemaProvider, SchemaProvider, TableProvider};
 use datafusion::common::{Column, DataFusionError, TableReference};
@@ -37,6 +43,7 @@ use datafusion::sql::parser::{DFParser, Statement};
 use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -68,6 +75,8 @@ pub struct Settings {
     pub local_files: bool,
     /// Number of partitions that run concurrently, at least 1.
     pub partitions: usize,
+    /// Whether statements may change tables.
+    pub changes: bool,
     /// The clock that measures fragments, and the source of identifiers.
     pub environment: Environment,
 }
@@ -80,6 +89,7 @@ impl Default for Settings {
             pruning: true,
             index: true,
             local_files: false,
+            changes: true,
             partitions,
             environment: Environment::default(),
         }
@@ -97,6 +107,14 @@ pub struct Selection {
     pub sql: Option<String>,
     /// Row limit; which rows is unspecified.
     pub limit: Option<usize>,
+}
+
+/// The table that a statement changes, in the snapshot that the statement sees.
+struct Target {
+    snapshot: Snapshot,
+    name: TableName,
+    /// The objects that the scan of the target reads.
+    objects: Arc<Mutex<Vec<FileEntry>>>,
 }
 
 /// A query that is being planned. The future is boxed, so that the planner's code is compiled in
@@ -193,41 +211,155 @@ impl SqlSession {
     }
 
     async fn start_query(&self, sql: &str, work: &Arc<Work>) -> Result<SendableRecordBatchStream> {
-        let reading = Reading { footers: self.footers.clone(), work: Arc::clone(work) };
         let context = context(&self.settings, work)?;
-        let state = context.state();
-        let statement = parse(&state, sql)?;
+        let statement = parse(&context.state(), &travel::rewrite(sql)?)?;
+        if let Statement::Statement(inner) = &statement
+            && let Some(change) = Change::of(inner)?
+            && self.settings.changes
+        {
+            return self.change(&change, work).await?.into_rows();
+        }
         check_read_only(&statement, suggest_table_command)?;
         if matches!(&statement, Statement::Statement(statement) if matches!(**statement, ast::Statement::ShowTables { .. }))
         {
             // DataFusion's own answer would include the tables of the information schema.
             return self.query_with_work(SHOW_TABLES, work).await;
         }
+        let plan = self.plan(&context, statement, work, None).await?;
+        run(&context, plan).await
+    }
+
+    /// Runs a statement that changes a table. If another change comes first, runs it again.
+    async fn change(&self, change: &Change, work: &Arc<Work>) -> Result<Changed> {
+        work.note_change();
+        let mut attempts = 1;
+        loop {
+            match self.try_change(change, work).await {
+                Err(error) if error.kind() == ErrorKind::Conflict && attempts < changes::ATTEMPTS_MAX => {
+                    attempts += 1;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn try_change(&self, change: &Change, work: &Arc<Work>) -> Result<Changed> {
+        let of_table =
+            |name: &TableName, error: Error| error.with("table", format!("{}/{}", name.pool, name.table));
+        match change {
+            Change::Insert { table, columns, query } => {
+                let snapshot = self.snapshot(&table.pool, &table.table).await?;
+                let rows = self.read(query, work).await?;
+                let writer = snapshot.table().writer(WriterOptions::default()).await?;
+                let inserted = changes::insert(writer, columns, rows, work).await;
+                inserted.map_err(|error| of_table(table, error))
+            }
+            Change::Create { table, if_not_exists, query } => {
+                let pool = self.pool(&table.pool).await?;
+                let rows = self.read(query, work).await?;
+                // As in other databases, a literal does not make its column NOT NULL.
+                let schema = rows.schema();
+                let fields = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+                let definition = Definition::new(&Schema::new(fields.collect::<Vec<_>>()))?;
+                let environment = self.settings.environment.clone();
+                let created = Table::create(Arc::clone(&pool), &table.table, &definition, environment).await;
+                let created = match created {
+                    Err(error) if error.kind() == ErrorKind::AlreadyExists && *if_not_exists => {
+                        let existing = self.snapshot(&table.pool, &table.table).await?;
+                        return Ok(Changed { snapshot: existing.id(), ..Changed::default() });
+                    }
+                    created => created?,
+                };
+                let writer = created.writer(WriterOptions::default()).await?;
+                let inserted = changes::insert(writer, &[], rows, work).await;
+                if inserted.is_err() {
+                    // Nobody knows the table yet. If this fails, an empty table remains.
+                    let dropped = drop_table(pool, &table.table, true, &self.settings.environment).await;
+                    if let Err(left) = dropped {
+                        tracing::warn!(%left, "an empty table remains; `benthic table drop` removes it");
+                    }
+                }
+                inserted.map_err(|error| of_table(table, error))
+            }
+            Change::Rows(rows) => {
+                let snapshot = self.snapshot(&rows.table.pool, &rows.table.table).await?;
+                if rows.is_everything {
+                    return changes::delete_everything(&snapshot).await;
+                }
+                let columns = snapshot.schema().columns().iter().map(|column| column.name.as_str());
+                let query =
+                    rows.query(&columns.collect::<Vec<_>>()).map_err(|error| of_table(&rows.table, error))?;
+                let context = context(&self.settings, work)?;
+                let objects = Arc::default();
+                let target = Target {
+                    snapshot: snapshot.clone(),
+                    name: rows.table.clone(),
+                    objects: Arc::clone(&objects),
+                };
+                let statement = parse(&context.state(), &query)?;
+                let plan = self.plan(&context, statement, work, Some(&target)).await?;
+                let found = run(&context, plan).await?;
+                let changed = changes::change_rows(&snapshot, rows.operation, found, &objects, work).await;
+                changed.map_err(|error| of_table(&rows.table, error))
+            }
+        }
+    }
+
+    /// Starts the query of a statement that adds its rows to a table.
+    async fn read(&self, query: &str, work: &Arc<Work>) -> Result<SendableRecordBatchStream> {
+        let context = context(&self.settings, work)?;
+        let statement = parse(&context.state(), query)?;
+        let plan = self.plan(&context, statement, work, None).await?;
+        run(&context, plan).await
+    }
+
+    /// Plans a statement that only reads. With a target, the statement reads also the places of
+    /// the target's rows, and reads the target in this snapshot.
+    async fn plan(
+        &self,
+        context: &SessionContext,
+        statement: Statement,
+        work: &Arc<Work>,
+        target: Option<&Target>,
+    ) -> Result<LogicalPlan> {
+        let reading = Reading { footers: self.footers.clone(), work: Arc::clone(work) };
+        let state = context.state();
         let names = state.resolve_table_references(&statement).map_err(|error| from_datafusion(&error))?;
         let mut pools = BTreeMap::new();
         for name in &names {
             match (name.catalog(), name.schema()) {
-                (_, Some(INFORMATION_SCHEMA)) => self.register_all_tables(&context, &reading).await?,
+                (_, Some(INFORMATION_SCHEMA)) => self.register_all_tables(context, &reading).await?,
                 (None | Some(CATALOG), Some(pool)) => {
-                    let snapshot = self.snapshot(pool, name.table()).await?;
+                    let is_target = |target: &&Target| target.name.pool == pool;
+                    let snapshot = match target.filter(is_target) {
+                        Some(target) if name.table() == TARGET => {
+                            let rows = self.table_rows(target.snapshot.clone(), reading.clone());
+                            let rows = TargetRows::new(rows, Arc::clone(&target.objects));
+                            register(context, pool, TARGET, Arc::new(rows))?;
+                            target.snapshot.clone()
+                        }
+                        Some(target) if name.table() == target.name.table => target.snapshot.clone(),
+                        _ => self.snapshot(pool, name.table()).await?,
+                    };
                     work.note_round_trip(&snapshot);
                     pools.insert(pool.to_owned(), Arc::clone(snapshot.table().pool()));
-                    self.register_snapshot(&context, pool, snapshot, &reading)?;
+                    if name.table() != TARGET {
+                        self.register_snapshot(context, (pool, name.table()), snapshot, &reading)?;
+                    }
                 }
                 _ => {}
             }
         }
         for path in paths(&statement, &names) {
-            self.register_files(&context, &path, work).await?;
+            self.register_files(context, &path, work).await?;
         }
         let pools: Vec<_> = pools.into_values().collect();
-        find_methods(&context, &statement, &pools).await?;
+        find_methods(context, &statement, &pools).await?;
         let calls = object_calls::resolve(self, object_calls::named_calls(&statement)).await?;
         context.register_udtf(NAME, Arc::new(calls));
-        let unknown = without_pool(&context, &statement, &names);
-        let planned = context.state().statement_to_plan(statement).await;
-        match planned {
-            Ok(plan) => run(&context, plan).await,
+        let unknown = without_pool(context, &statement, &names);
+        match context.state().statement_to_plan(statement).await {
+            Ok(plan) => Ok(plan),
             Err(error) => Err(self.explain(&error, unknown.first()).await),
         }
     }
@@ -249,17 +381,12 @@ impl SqlSession {
         }
     }
 
+    /// Opens a table, whose name may select a snapshot as [`travel`] writes it.
     async fn snapshot(&self, pool: &str, table: &str) -> Result<Snapshot> {
         let pool = self.pool(pool).await?;
+        let (table, at) = travel::selector(table);
         let environment = self.settings.environment.clone();
-        let error = match Table::open_snapshot(
-            Arc::clone(&pool),
-            table,
-            SnapshotSelector::Current,
-            environment,
-        )
-        .await
-        {
+        let error = match Table::open_snapshot(Arc::clone(&pool), table, at, environment).await {
             Err(error) if error.kind() == ErrorKind::NotFound => error,
             opened => return opened,
         };
@@ -280,13 +407,12 @@ impl SqlSession {
     fn register_snapshot(
         &self,
         context: &SessionContext,
-        pool: &str,
+        (pool, name): (&str, &str),
         snapshot: Snapshot,
         reading: &Reading,
     ) -> Result<()> {
-        let name = snapshot.table().name().to_owned();
         let rows = self.table_rows(snapshot, reading.clone());
-        register(context, pool, &name, Arc::new(rows))
+        register(context, pool, name, Arc::new(rows))
     }
 
     async fn register_files(&self, context: &SessionContext, path: &str, work: &Arc<Work>) -> Result<()> {
@@ -311,7 +437,7 @@ impl SqlSession {
                 let snapshot =
                     Table::open_snapshot(pool, &entry.name, SnapshotSelector::Current, environment);
                 if let Ok(snapshot) = snapshot.await {
-                    self.register_snapshot(context, &name, snapshot, reading)?;
+                    self.register_snapshot(context, (&name, &entry.name), snapshot, reading)?;
                 }
             }
         }
@@ -346,14 +472,20 @@ impl SqlSession {
 /// # Errors
 /// `InvalidArgument` for invalid SQL.
 pub fn statements(text: &str) -> Result<Vec<String>> {
-    let statements = DFParser::parse_sql(text).map_err(|error| from_datafusion(&error))?;
+    let statements = DFParser::parse_sql(&travel::rewrite(text)?).map_err(|error| from_datafusion(&error))?;
     Ok(statements.iter().map(ToString::to_string).collect())
 }
 
 /// Whether a query reads from the store, and not only local files. False for invalid SQL.
 pub fn reads_store(sql: &str) -> bool {
-    let statements = DFParser::parse_sql(sql).unwrap_or_default();
+    let Ok(sql) = travel::rewrite(sql) else { return true };
+    let statements = DFParser::parse_sql(&sql).unwrap_or_default();
     statements.iter().any(|statement| {
+        if let Statement::Statement(inner) = statement
+            && !matches!(Change::of(inner), Ok(None))
+        {
+            return true;
+        }
         let Ok((names, _)) = resolve_table_references(statement, true) else { return false };
         let paths = paths(statement, &names);
         names.iter().any(|name| name.schema().is_some() || !paths.contains(name.table()))
@@ -484,7 +616,7 @@ async fn run(context: &SessionContext, plan: LogicalPlan) -> Result<SendableReco
 /// Names the `benthic` command that does what the refused statement would do.
 fn suggest_table_command(verb: &str) -> &str {
     match verb {
-        "INSERT" => "`benthic table append POOL/TABLE FILE` adds rows",
+        "INSERT" | "UPDATE" | "DELETE" | "MERGE" => "this session only reads",
         "CREATE" | "CREATE EXTERNAL TABLE" => "`benthic table create POOL/TABLE FILE` creates a table",
         "DROP" => "`benthic table drop POOL/TABLE` removes a table",
         "ALTER" => "`benthic table alter POOL/TABLE` changes columns",

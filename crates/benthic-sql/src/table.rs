@@ -11,6 +11,7 @@ use crate::objects::{file_groups, source};
 use crate::probe::Indexes;
 use crate::reader::Readers;
 use crate::scan::ObjectSource;
+use crate::work::Work;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use benthic_fragment::fragment::OBJECT_URL;
@@ -61,7 +62,20 @@ impl TableRows {
         self
     }
 
-    async fn prune(
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    pub fn work(&self) -> &Arc<Work> {
+        &self.reading.work
+    }
+
+    /// The objects that remain after pruning with these filters. `read` are the columns that the
+    /// query reads.
+    ///
+    /// # Errors
+    /// Errors of [`RemainingObjects::load`].
+    pub async fn prune(
         &self,
         session: &dyn Session,
         read: &[usize],
@@ -92,7 +106,7 @@ impl TableRows {
             let same = || same_by_name(file, self.snapshot.schema());
             let is_read_by_name = *by_name.entry(entry.schema).or_insert_with(same);
             let (snapshot, facts) = (self.snapshot.clone(), (Arc::clone(facts), row));
-            let object = DataObject::of_table(snapshot, *entry, is_read_by_name, facts, &self.reading);
+            let object = DataObject::of_table(snapshot, entry.clone(), is_read_by_name, facts, &self.reading);
             objects.push(Arc::new(object));
         }
         Ok(objects)

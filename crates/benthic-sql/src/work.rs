@@ -1,8 +1,9 @@
 //! Progress counters of a query.
 
 use benthic_table::Snapshot;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+use tokio::sync::watch;
 
 /// The work of one query so far. No counter decreases.
 #[derive(Debug, Default)]
@@ -11,6 +12,8 @@ pub struct Work {
     done_objects: AtomicU64,
     moved_bytes: AtomicU64,
     round_trip_us: AtomicU64,
+    is_change: AtomicBool,
+    stop: watch::Sender<bool>,
 }
 
 impl Work {
@@ -41,6 +44,24 @@ impl Work {
         let shorter = |known| (known == 0 || time_us < known).then_some(time_us);
         // The update fails if the new time is not shorter, and then nothing must change.
         let _ = self.round_trip_us.fetch_update(Ordering::Relaxed, Ordering::Relaxed, shorter);
+    }
+
+    /// Records that the statement changes a table, so that it must end in order.
+    pub fn note_change(&self) {
+        self.is_change.store(true, Ordering::Relaxed);
+    }
+
+    /// Requests that a statement which changes a table ends early, without effect. Returns whether
+    /// it is one; other statements end when they are dropped.
+    pub fn stop(&self) -> bool {
+        self.stop.send_replace(true);
+        self.is_change.load(Ordering::Relaxed)
+    }
+
+    /// Waits for [`stop`](Work::stop).
+    pub async fn stopped(&self) {
+        // The sender lives as long as this value, so the wait cannot fail.
+        let _ = self.stop.subscribe().wait_for(|is_stopped| *is_stopped).await;
     }
 
     pub fn add_objects(&self, objects: u64) {

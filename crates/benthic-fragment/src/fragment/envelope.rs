@@ -1,8 +1,9 @@
 //! The wire messages: the request (envelope) and the reply.
 
-use benthic_index::Probe;
+use benthic_index::{Probe, Rows};
 use bytes::Bytes;
 use prost::Message;
+use prost::encoding::{DecodeContext, decode_key, skip_field};
 
 /// Identifies this build. DataFusion does not promise that one build can decode another's plans.
 pub const BUILD: &str = concat!(env!("CARGO_PKG_VERSION"), "-", env!("BENTHIC_FRAGMENT_SOURCES"));
@@ -38,6 +39,53 @@ pub struct Envelope {
     /// The methods of WebAssembly classes that the plan calls.
     #[prost(message, repeated, tag = "7")]
     pub methods: Vec<WasmMethod>,
+}
+
+/// What a request says about its object alone. Its bytes follow those of the [`Envelope`], which
+/// all objects of a table get, and which receivers cache.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct OfObject {
+    /// The deleted rows, as [`Rows::encode`] returns them.
+    #[prost(bytes = "bytes", tag = "14")]
+    pub deleted: Bytes,
+    /// Number of rows of the object, deleted ones included.
+    #[prost(uint32, tag = "15")]
+    pub rows: u32,
+}
+
+impl OfObject {
+    const TAG_MIN: u32 = 14;
+
+    /// The request for an object: the encoded envelope, and the object's deleted rows.
+    pub fn request(envelope: &Bytes, deleted: Option<&Rows>) -> Bytes {
+        let Some(deleted) = deleted else { return envelope.clone() };
+        let of_object = OfObject { deleted: deleted.encode().into(), rows: deleted.of() };
+        Bytes::from([envelope.as_ref(), &of_object.encode_to_vec()].concat())
+    }
+
+    /// Splits a request into the encoded envelope and the object's deleted rows.
+    pub fn split(request: &[u8]) -> Result<(&[u8], Option<Rows>), String> {
+        let failed = |error: &dyn std::fmt::Display| format!("the request cannot be decoded: {error}");
+        let mut rest = request;
+        let mut envelope_bytes = request.len();
+        while !rest.is_empty() {
+            let start = request.len() - rest.len();
+            let (tag, wire_type) = decode_key(&mut rest).map_err(|error| failed(&error))?;
+            if tag >= OfObject::TAG_MIN {
+                envelope_bytes = start;
+                break;
+            }
+            skip_field(wire_type, tag, &mut rest, DecodeContext::default())
+                .map_err(|error| failed(&error))?;
+        }
+        let (envelope, of_object) = request.split_at(envelope_bytes);
+        if of_object.is_empty() {
+            return Ok((envelope, None));
+        }
+        let of_object = OfObject::decode(of_object).map_err(|error| failed(&error))?;
+        let deleted = Rows::decode(&of_object.deleted, of_object.rows).map_err(|error| failed(&error))?;
+        Ok((envelope, Some(deleted)))
+    }
 }
 
 /// A method of a WebAssembly class that a plan calls.

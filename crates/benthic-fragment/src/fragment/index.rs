@@ -3,13 +3,13 @@
 use super::envelope::Status;
 use super::ranges::Ranges;
 use super::stop::Stop;
-use benthic_core::ErrorKind;
+use benthic_core::{Error, ErrorKind, Result};
 use benthic_index::{LookupResult, LookupStep, Probe, ReadEntries, Rows};
 use datafusion_datasource_parquet::ParquetRowSelection;
 use parquet::arrow::arrow_reader::RowSelection;
 
 /// Looks up a probe in the index pages of the object.
-pub fn look_up(ranges: &mut dyn Ranges, probe: Option<&Probe>) -> Result<LookupResult, Stop> {
+pub fn look_up(ranges: &mut dyn Ranges, probe: Option<&Probe>) -> std::result::Result<LookupResult, Stop> {
     let Some(probe) = probe else { return Ok(LookupResult::default()) };
     let mut known = ReadEntries::default();
     loop {
@@ -26,6 +26,23 @@ pub fn look_up(ranges: &mut dyn Ranges, probe: Option<&Probe>) -> Result<LookupR
             }
         }
     }
+}
+
+/// The rows to scan: those that an index selected, or else all rows, without the deleted ones.
+/// `None` is all rows of the object.
+///
+/// # Errors
+/// `Corrupt` if the sets are of objects with different numbers of rows.
+pub fn live(selected: Option<Rows>, deleted: Option<&Rows>) -> Result<Option<Rows>> {
+    let Some(deleted) = deleted else { return Ok(selected) };
+    let selected = selected.unwrap_or_else(|| Rows::all(deleted.of()));
+    if selected.of() != deleted.of() {
+        let message = "an index or a deletion vector does not match the object's rows";
+        return Err(Error::new(ErrorKind::Corrupt, message)
+            .with("rows_of_index", selected.of())
+            .with("rows", deleted.of()));
+    }
+    Ok(Some(selected.without(deleted)))
 }
 
 /// The row selection for a scan of the object. Add it to the extensions of the scan's file.

@@ -24,9 +24,9 @@ mod stop;
 mod thrift;
 
 pub use encode::{encode, encode_with_methods};
-pub use envelope::{BUILD, ENVELOPE_BYTES_MAX, Envelope, OBJECT_URL, Reply, Status, WasmMethod};
+pub use envelope::{BUILD, ENVELOPE_BYTES_MAX, Envelope, OBJECT_URL, OfObject, Reply, Status, WasmMethod};
 pub use extremes::extremes;
-pub use index::selection;
+pub use index::{live, selection};
 pub use methods::encode as encode_methods;
 pub use ranges::Ranges;
 pub use reader::{merge_ranges, split_ranges};
@@ -45,7 +45,7 @@ use reader::Queue;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
-use stop::Stop;
+use stop::{Stop, unsupported};
 
 /// Maximum size of one batch of the reply, if each column held its own bytes.
 const BATCH_BYTES_MAX: u64 = 32 * 1024 * 1024;
@@ -66,26 +66,29 @@ pub fn accepts(envelope: &Envelope) -> Result<(), String> {
     }
 }
 
-/// Runs an encoded [`Envelope`] on the object.
+/// Runs a request on the object: an encoded [`Envelope`], which an [`OfObject`] may follow.
 ///
 /// # Errors
 /// Errors of `ranges`. All other failures are the [`Status`] of the reply.
-pub fn run(ranges: &mut dyn Ranges, envelope: &[u8]) -> Result<Reply> {
-    match try_run(ranges, envelope) {
+pub fn run(ranges: &mut dyn Ranges, request: &[u8]) -> Result<Reply> {
+    match try_run(ranges, request) {
         Ok(reply) => Ok(reply),
         Err(Stop::Answer(status, message)) => Ok(Reply::without_rows(status, message)),
         Err(Stop::Fail(error)) => Err(error),
     }
 }
 
-fn try_run(ranges: &mut dyn Ranges, envelope: &[u8]) -> Result<Reply, Stop> {
+fn try_run(ranges: &mut dyn Ranges, request: &[u8]) -> Result<Reply, Stop> {
     let start = ranges.monotonic();
+    let (envelope, deleted) = OfObject::split(request).map_err(unsupported)?;
     let checked = check::check_cached(envelope)?;
     let wasm = methods::prepare(&checked.envelope, ranges)?;
     let runtime = runtime::Runtime::new(&checked.envelope)?;
     let queue = Arc::new(Queue::new(ranges.size_bytes()));
     let found = index::look_up(ranges, checked.envelope.probe.as_ref())?;
-    let plan = decode::plan(&checked, &queue, &runtime, found.rows.as_ref(), wasm)?;
+    let live = index::live(found.rows.clone(), deleted.as_ref());
+    let live = live.map_err(|error| Stop::Answer(Status::Failed, error.to_string()))?;
+    let plan = decode::plan(&checked, &queue, &runtime, live.as_ref(), wasm)?;
     let stream = plan.execute(0, runtime.task())?;
     let mut output = Output::new(&plan.schema(), &checked.envelope)?;
     let plan_us = elapsed_us(ranges, start);

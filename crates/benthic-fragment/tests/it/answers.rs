@@ -6,8 +6,10 @@ use arrow::array::{
 };
 use arrow::ipc::reader::StreamReader;
 use benthic_core::{Error, ErrorKind, Result};
-use benthic_fragment::fragment::{Envelope, Ranges, Reply, Status, encode, run};
+use benthic_fragment::fragment::{Envelope, OfObject, Ranges, Reply, Status, encode, run};
+use benthic_index::Rows;
 use bytes::Bytes;
+use prost::Message;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -39,21 +41,55 @@ fn the_object_is_what_the_tests_mean() {
 
 #[test]
 fn q6_is_the_sum_of_a_loop() {
+    let sum = sum_of_q6(|_| true);
+    let reply = answer(&envelope(&common::q6()));
+    assert_eq!(sum_in(&reply), sum);
+    assert!(reply.read_bytes < LINEITEM.parquet.len() as u64 / 3, "{reply:?}");
+}
+
+#[test]
+fn deleted_rows_are_left_out() {
+    let envelope = envelope(&common::q6()).to_bytes();
+    let all = u32::try_from(ROWS).unwrap();
+    for deleted in
+        [vec![0..1], vec![0..20_000, 20_003..90_000], vec![7..8, 9..10, all - 1..all], vec![0..all - 1]]
+    {
+        let deleted = Rows::new(deleted, all);
+        let request = OfObject::request(&envelope, Some(&deleted));
+        let reply = run(&mut Object(LINEITEM.parquet.clone()), &request).unwrap();
+        let is_live = |row: usize| !deleted.ranges().iter().any(|range| range.contains(&(row as u32)));
+        assert_eq!(sum_in(&reply), sum_of_q6(is_live), "{deleted:?}");
+    }
+    // Nothing is read for an object whose rows are all deleted.
+    let request = OfObject::request(&envelope, Some(&Rows::all(all)));
+    let reply = run(&mut Object(LINEITEM.parquet.clone()), &request).unwrap();
+    assert_eq!((reply.read_bytes, rows(&reply)[0].column(0).null_count()), (0, 1));
+    // A damaged set of rows is an answer, not a failure of the class.
+    let damaged = OfObject { deleted: Bytes::from_static(&[5]), rows: all }.encode_to_vec();
+    let reply = run(&mut Object(LINEITEM.parquet.clone()), &[envelope.as_ref(), &damaged].concat()).unwrap();
+    assert_eq!(reply.status, i32::from(Status::Unsupported), "{reply:?}");
+}
+
+fn sum_in(reply: &Reply) -> i128 {
+    let batches = rows(reply);
+    let sums = batches[0].column(0).as_any().downcast_ref::<Decimal128Array>().unwrap();
+    assert_eq!((batches.len(), sums.len()), (1, 1));
+    if sums.is_null(0) { 0 } else { sums.value(0) }
+}
+
+/// The answer of Q6 over the rows that are live.
+fn sum_of_q6(is_live: impl Fn(usize) -> bool) -> i128 {
     let batch = &LINEITEM.batch;
     let (quantity, price) =
         (column::<Decimal128Array>(batch, "l_quantity"), column::<Decimal128Array>(batch, "l_extendedprice"));
     let (discount, day) =
         (column::<Decimal128Array>(batch, "l_discount"), column::<Date32Array>(batch, "l_shipdate"));
-    let expected: i128 = (0..ROWS)
+    (0..ROWS)
+        .filter(|row| is_live(*row))
         .filter(|row| (FIRST_DAY + 730..FIRST_DAY + 1_095).contains(&day.value(*row)))
         .filter(|row| (5..=7).contains(&discount.value(*row)) && quantity.value(*row) < 2_400)
         .map(|row| price.value(row) * discount.value(row))
-        .sum();
-    let reply = answer(&envelope(&common::q6()));
-    let batches = rows(&reply);
-    let sums = batches[0].column(0).as_any().downcast_ref::<Decimal128Array>().unwrap();
-    assert_eq!((batches.len(), sums.len(), sums.value(0)), (1, 1, expected));
-    assert!(reply.read_bytes < LINEITEM.parquet.len() as u64 / 3, "{reply:?}");
+        .sum()
 }
 
 #[test]

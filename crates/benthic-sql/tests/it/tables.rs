@@ -270,7 +270,7 @@ async fn names_that_are_not_there_get_a_hint() {
         ("SELECT * FROM \"Trips\"", ErrorKind::NotFound, "did you mean p.Trips"),
         ("SELECT * FROM nothing", ErrorKind::NotFound, "a table is POOL.TABLE"),
         ("SELECT nme FROM p.\"Trips\"", ErrorKind::InvalidArgument, "name"),
-        ("INSERT INTO p.\"Trips\" VALUES (1, 'a')", ErrorKind::Unsupported, "benthic table append"),
+        ("INSERT INTO p.\"Trips\" (nme) VALUES (1)", ErrorKind::InvalidArgument, "did you mean \"name\""),
         ("DROP TABLE p.\"Trips\"", ErrorKind::Unsupported, "benthic table drop"),
     ] {
         let (found, error) = fails(&store, sql).await;

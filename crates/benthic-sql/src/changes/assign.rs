@@ -1,0 +1,67 @@
+//! Converts values of a query to the types of a table's columns. No digit is lost: a value that
+//! does not fit its column exactly is an error.
+
+use super::statement::wrong_number;
+use crate::syntax::show_type;
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::compute::kernels::cmp::distinct;
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{DataType, Field, Schema};
+use benthic_core::{Error, ErrorKind, Result};
+use benthic_table::{Column, TableSchema};
+use std::sync::Arc;
+
+/// The batch's columns as these columns of a table, by position.
+///
+/// # Errors
+/// `InvalidArgument` for another number of columns, and for a value that does not fit; the error
+/// names the column.
+pub fn assign(batch: &RecordBatch, columns: &[&str], table: &TableSchema) -> Result<RecordBatch> {
+    if batch.num_columns() != columns.len() {
+        return Err(wrong_number(columns.len(), batch.num_columns()));
+    }
+    let (mut fields, mut arrays) = (Vec::new(), Vec::new());
+    for (name, values) in columns.iter().zip(batch.columns()) {
+        let column = table.by_name(name)?;
+        arrays.push(values_of(values, column)?);
+        fields.push(Field::new(*name, column.data_type.clone(), true));
+    }
+    let count = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &count)
+        .map_err(|error| Error::new(ErrorKind::Internal, "columns cannot form rows").with_source(error))
+}
+
+fn values_of(values: &ArrayRef, column: &Column) -> Result<ArrayRef> {
+    let (from, to) = (values.data_type(), &column.data_type);
+    if from == to {
+        return Ok(Arc::clone(values));
+    }
+    let failed = |message: &str| {
+        Error::new(ErrorKind::InvalidArgument, message)
+            .with("column", &column.name)
+            .with("type", show_type(to))
+            .with("type_of_value", show_type(from))
+    };
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    let converted = cast_with_options(values, to, &options)
+        .map_err(|error| failed("a value does not fit the type of its column").with_source(error))?;
+    if may_lose_digits(from, to) {
+        let back = cast_with_options(&converted, from, &options);
+        let back =
+            back.map_err(|error| failed("a value does not fit the type of its column").with_source(error))?;
+        let differ = distinct(&back, values)
+            .map_err(|error| failed("values cannot be compared").with_source(error))?;
+        if differ.true_count() > 0 {
+            return Err(failed("a value does not fit its column exactly; round it or cast it"));
+        }
+    }
+    Ok(converted)
+}
+
+/// Whether a cast can return another value without an error. Text is parsed, which fails for what
+/// is no value; the digits of floating-point numbers are approximate already.
+fn may_lose_digits(from: &DataType, to: &DataType) -> bool {
+    let is_text = matches!(from, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    let to_text = matches!(to, DataType::Utf8 | DataType::Binary);
+    !(is_text || from.is_null() || to_text || to.is_floating() && !from.is_integer() || to.is_nested())
+}
