@@ -9,6 +9,9 @@ use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
 use std::io::{self, IsTerminal, Read};
 use std::path::PathBuf;
+use std::pin::pin;
+use std::time::Duration;
+use tokio::time::timeout;
 
 const HELP: &str = "A query ends with a semicolon. A table is POOL.TABLE, a local file its path in quotes.\n\
     EXPLAIN ANALYZE …;        shows how and where a query ran\n\
@@ -63,6 +66,8 @@ impl Command {
 }
 
 /// Maximum size of input that does not come from a terminal.
+/// Time that an interrupted change has to remove what it wrote.
+const UNDO_LIMIT: Duration = Duration::from_secs(10);
 const INPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Answers queries until the input ends.
@@ -130,9 +135,15 @@ pub async fn run(mut queries: Queries<'_>) -> Outcome {
                 }
             }
         };
+        let mut answer = pin!(queries.answer(&sql, "\\all"));
         let outcome = tokio::select! {
-            outcome = queries.answer(&sql, "\\all") => outcome,
-            () = hold.interrupted() => Err(Failure::Interrupted),
+            outcome = &mut answer => outcome,
+            () = hold.interrupted() => {
+                if queries.stop() {
+                    let _ = timeout(UNDO_LIMIT, answer).await;
+                }
+                Err(Failure::Interrupted)
+            }
         };
         match outcome {
             Ok(()) => {}

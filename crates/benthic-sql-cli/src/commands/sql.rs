@@ -4,6 +4,7 @@ use super::rows::{self, Format, View};
 use super::{one_of, prompt};
 use benthic_core::{Error, ObjectAddress, Result, Stopwatch, Store, SystemClock};
 use benthic_program::exit::{Failure, Outcome};
+use benthic_program::interrupt;
 use benthic_program::session::Session;
 use benthic_sql::choice::Pushdown;
 use benthic_sql::object::DataObject;
@@ -12,7 +13,7 @@ use benthic_sql::session::{self, Settings, SqlSession};
 use benthic_sql::work::Work;
 use clap::Args;
 use std::io::{self, IsTerminal};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::OnceCell;
 
 const EXAMPLES: &str = "\
@@ -70,7 +71,7 @@ pub async fn run(args: SqlArgs, session: &Session) -> Outcome {
     let view = View::new(&session.out, format, args.all);
     let Some(address) = &args.object else {
         let (of_store, of_files) = (OnceCell::new(), OnceCell::new());
-        let queries = Queries { session, args: &args, view, of_store, of_files };
+        let queries = Queries { session, args: &args, view, of_store, of_files, running: Mutex::default() };
         return match &args.sql {
             Some(sql) => queries.answer(sql, "--all").await,
             None => prompt::run(queries).await,
@@ -104,16 +105,35 @@ pub struct Queries<'a> {
     pub view: View,
     of_store: OnceCell<SqlSession>,
     of_files: OnceCell<SqlSession>,
+    running: Mutex<Arc<Work>>,
 }
 
 impl Queries<'_> {
     /// Answers one query. `all` is what a user types to see all rows.
     pub async fn answer(&self, sql: &str, all: &str) -> Outcome {
-        let (work, queries) = (Arc::default(), self.session_for(sql).await?);
+        let queries = self.session_for(sql).await?;
+        let work = Arc::new(Work::default());
+        *self.running() = Arc::clone(&work);
         let start = Stopwatch::start(&SystemClock);
-        let rows = queries.query_with_work(sql, &work).await?;
+        let mut query = queries.query_with_work(sql, &work);
+        let rows = tokio::select! {
+            rows = &mut query => rows?,
+            () = interrupt::wait() => match work.stop() {
+                true => query.await?,
+                false => return Err(Failure::Interrupted),
+            },
+        };
         let printed = rows::print(&self.session.out, rows, &work, &self.view, |error| error).await?;
         self.view.summarize(&self.session.out, &printed, start.elapsed(), all)
+    }
+
+    /// Requests that the running statement ends. Returns whether it needs time to undo a change.
+    pub fn stop(&self) -> bool {
+        self.running().stop()
+    }
+
+    fn running(&self) -> MutexGuard<'_, Arc<Work>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn session_for(&self, sql: &str) -> Result<&SqlSession> {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod changes;
 #[path = "../../../benthic-sql/tests/it/data.rs"]
 mod data;
 #[path = "../../../benthic-sql/tests/it/files.rs"]

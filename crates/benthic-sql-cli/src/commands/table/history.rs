@@ -22,7 +22,7 @@ pub struct HistoryArgs {
 pub async fn run(args: HistoryArgs, session: &Session) -> Outcome {
     for snapshot in args.table.open(session).await?.history().await? {
         let text = format!(
-            "{:>6} {} {:<6} {:>15} {:>9} {:>11}",
+            "{:>6} {} {:<8} {:>15} {:>9} {:>11}",
             snapshot.id(),
             time(snapshot.time_ms()),
             snapshot.operation().name(),

@@ -2,6 +2,7 @@
 
 mod alter;
 mod append;
+mod compact;
 mod create;
 mod demo;
 mod drop;
@@ -10,7 +11,9 @@ mod history;
 mod index;
 mod load;
 mod ls;
+mod rollback;
 mod show;
+mod tag;
 mod vacuum;
 
 use benthic_core::{Environment, Error, ErrorKind, Pool, Result};
@@ -18,7 +21,7 @@ use benthic_program::exit::{Failure, Outcome};
 use benthic_program::session::Session;
 use benthic_program::units;
 use benthic_table::ids::check_table_name;
-use benthic_table::{Snapshot, Table};
+use benthic_table::{Snapshot, SnapshotSelector, Table};
 use clap::Subcommand;
 use serde_json::{Map, Value, json};
 use std::fmt;
@@ -48,6 +51,12 @@ pub enum TableCommand {
     Index(index::IndexArgs),
     /// Read a whole table, and check its lists, objects and indexes
     Fsck(fsck::FsckArgs),
+    /// Return a table to an earlier snapshot
+    Rollback(rollback::RollbackArgs),
+    /// Name a snapshot, so that vacuums keep it; list or remove names
+    Tag(tag::TagArgs),
+    /// Write small objects, and objects with deleted rows, again as fewer whole ones
+    Compact(compact::CompactArgs),
     /// Remove a table with all its rows
     Drop(drop::DropArgs),
     /// Remove old snapshots of a table, and the remains of interrupted loads
@@ -66,9 +75,45 @@ pub async fn run(command: TableCommand, session: &Session) -> Outcome {
         TableCommand::Alter(args) => alter::run(args, session).await,
         TableCommand::Index(args) => index::run(args, session).await,
         TableCommand::Fsck(args) => fsck::run(args, session).await,
+        TableCommand::Rollback(args) => rollback::run(args, session).await,
+        TableCommand::Tag(args) => tag::run(args, session).await,
+        TableCommand::Compact(args) => compact::run(args, session).await,
         TableCommand::Drop(args) => drop::run(args, session).await,
         TableCommand::Vacuum(args) => vacuum::run(args, session).await,
         TableCommand::Demo(args) => demo::run(args, session).await,
+    }
+}
+
+/// A snapshot by its number, or by a tag.
+#[derive(Clone, Debug)]
+pub enum SnapshotName {
+    Id(u64),
+    Tag(String),
+}
+
+impl FromStr for SnapshotName {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> std::result::Result<SnapshotName, Self::Err> {
+        Ok(text.parse().map_or_else(|_| SnapshotName::Tag(text.to_owned()), SnapshotName::Id))
+    }
+}
+
+impl fmt::Display for SnapshotName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SnapshotName::Id(id) => write!(f, "{id}"),
+            SnapshotName::Tag(tag) => f.write_str(tag),
+        }
+    }
+}
+
+impl SnapshotName {
+    fn selector(&self) -> SnapshotSelector {
+        match self {
+            SnapshotName::Id(id) => SnapshotSelector::Id(*id),
+            SnapshotName::Tag(tag) => SnapshotSelector::Tag(tag.clone()),
+        }
     }
 }
 

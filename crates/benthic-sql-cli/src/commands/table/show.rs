@@ -1,6 +1,6 @@
 //! `benthic table show`: prints the size, partitioning and columns of a snapshot.
 
-use super::{TableAddress, count, grouped, line, time};
+use super::{SnapshotName, TableAddress, count, grouped, line, time};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::units;
@@ -21,15 +21,15 @@ use serde_json::{Value, json};
 pub struct ShowArgs {
     /// The table: POOL/TABLE
     table: TableAddress,
-    /// Show this snapshot instead of the newest
-    #[arg(long, value_name = "ID")]
-    snapshot: Option<u64>,
+    /// Show this snapshot instead of the newest: its number or a tag
+    #[arg(long, value_name = "SNAPSHOT")]
+    snapshot: Option<SnapshotName>,
 }
 
 pub async fn run(args: ShowArgs, session: &Session) -> Outcome {
     let table = args.table.open(session).await?;
-    let snapshot =
-        table.snapshot(args.snapshot.map_or(SnapshotSelector::Current, SnapshotSelector::Id)).await?;
+    let at = args.snapshot.as_ref().map_or(SnapshotSelector::Current, SnapshotName::selector);
+    let snapshot = table.snapshot(at).await?;
     let head = table.head().await?;
     session.out.result(page(&args.table, &head, &snapshot), || value(&args.table, &head, &snapshot))
 }
