@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from .pool import ObjectStat, Pool
     from .rows import Rows
     from .store import ClassInfo, MethodInfo, Moved, Store, connect
-    from .table import Snapshot, Table
+    from .table import DataObject, Snapshot, Table
 
 __all__ = [
     "AlreadyExistsError",
@@ -58,6 +58,7 @@ __all__ = [
     "ClassInfo",
     "ConflictError",
     "CorruptError",
+    "DataObject",
     "Error",
     "InternalError",
     "InvalidArgumentError",

@@ -39,6 +39,15 @@ class Snapshot:
     data_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class DataObject:
+    """An object with rows of a table."""
+
+    name: str
+    rows: int
+    data_bytes: int
+
+
 class Table:
     """A table: rows in immutable Parquet objects, with snapshots.
 
@@ -109,6 +118,7 @@ class Table:
         limit: int | None = None,
         *,
         snapshot: int | None = None,
+        objects: Sequence[str] | None = None,
         pushdown: Pushdown = "auto",
     ) -> Rows:
         """Reads rows: the given columns of the rows that match the filter, up to a limit.
@@ -116,7 +126,7 @@ class Table:
         The filter is a pyarrow expression or an SQL condition. Objects that cannot contain a
         match are skipped, and on a cluster the filter runs beside the other objects. If only
         pyarrow can evaluate part of an expression, pyarrow filters the returned rows, with the
-        same result.
+        same result. ``objects`` are names from :meth:`objects`; only their rows are read.
 
         >>> trips.scan(["city"], pc.field("fare") > 20).to_pandas()
         >>> trips.scan(filter="fare > 20 AND city LIKE 'R%'", limit=10).to_polars()
@@ -126,20 +136,21 @@ class Table:
         if isinstance(columns, str):
             raise InvalidArgumentError("columns must be a list of names, not a string")
         wanted = None if columns is None else list(columns)
+        chosen = None if objects is None else list(objects)
         if filter is None or isinstance(filter, str):
-            return self._rows(wanted, None, filter, limit, snapshot, pushdown)
+            return self._rows(wanted, None, filter, limit, snapshot, pushdown, chosen)
         if not isinstance(filter, pc.Expression):
             raise InvalidArgumentError("filter must be a pyarrow expression or an SQL condition")
         snapshot, schema = self._schema(snapshot)
         parts = condition(filter, schema, self._native, snapshot)
         if parts.left is None:
-            return self._rows(wanted, parts.pushed, None, limit, snapshot, pushdown)
+            return self._rows(wanted, parts.pushed, None, limit, snapshot, pushdown, chosen)
         names = schema.names if wanted is None else wanted
         for name in names:
             if name not in schema.names:
                 self._native.check_column(name, snapshot)
         read = schema.names if parts.columns is None else list(dict.fromkeys([*names, *parts.columns]))
-        native = self._native.scan(self._store, read, parts.pushed, None, None, snapshot, pushdown)
+        native = self._native.scan(self._store, read, parts.pushed, None, None, snapshot, pushdown, chosen)
         shown = pa.schema([schema.field(name) for name in names])
 
         def filtered(batches: Batches) -> Batches:
@@ -155,12 +166,14 @@ class Table:
         limit: int | None,
         snapshot: int | None,
         pushdown: str,
+        objects: list[str] | None,
     ) -> Rows:
         if columns != []:
-            return Rows(self._native.scan(self._store, columns, filter, sql, limit, snapshot, pushdown), self._address)
+            native = self._native.scan(self._store, columns, filter, sql, limit, snapshot, pushdown, objects)
+            return Rows(native, self._address)
         # Batches without columns must still have the right row count, so read one column.
         snapshot, schema = self._schema(snapshot)
-        native = self._native.scan(self._store, schema.names[:1], filter, sql, limit, snapshot, pushdown)
+        native = self._native.scan(self._store, schema.names[:1], filter, sql, limit, snapshot, pushdown, objects)
 
         def bare(batches: Batches) -> Batches:
             return (batch.select([]) for batch in batches)
@@ -178,6 +191,19 @@ class Table:
         """
         facts = self.snapshot(snapshot)
         return TableDataset(self, self._schema(facts.id)[1], facts.id, facts.rows, pushdown)
+
+    def objects(self, filter: pc.Expression | str | None = None, *, snapshot: int | None = None) -> list[DataObject]:
+        """The data objects of a snapshot, without those that cannot contain a match of the filter.
+
+        Tasks in several processes can each :meth:`scan` some of them. Pass the same ``snapshot`` to
+        all: objects belong to a snapshot.
+        """
+        sql = filter if isinstance(filter, str) else None
+        pushed = None
+        if isinstance(filter, pc.Expression):
+            snapshot, schema = self._schema(snapshot)
+            pushed = condition(filter, schema, self._native, snapshot).pushed
+        return [DataObject(*facts) for facts in self._native.objects(self._store, pushed, sql, snapshot)]
 
     def append(self, data: Any, *, add_columns: bool = False) -> Snapshot:
         """Appends rows, all or none, and returns the new snapshot.

@@ -12,7 +12,7 @@ use benthic_core::{Environment, Error, ErrorKind, Result};
 use benthic_sql::session::Selection;
 use benthic_sql::syntax::{parse_partitioning, show_partitioning};
 use benthic_table::{
-    Definition, Snapshot, SnapshotSelector, VacuumOptions, WriterOptions, drop_table, vacuum,
+    Definition, FileEntry, Snapshot, SnapshotSelector, VacuumOptions, WriterOptions, drop_table, vacuum,
 };
 use futures::lock::Mutex;
 use pyo3::prelude::{Bound, PyRef, PyResult, Python};
@@ -152,13 +152,34 @@ impl Table {
         limit: Option<usize>,
         snapshot: Option<u64>,
         pushdown: &str,
+        objects: Option<Vec<String>>,
     ) -> PyResult<Rows> {
         let shared = store.shared()?;
         let filters = filter.map(|filter| filter.pushed()).unwrap_or_default();
-        let selection = Selection { columns, filters, sql, limit };
+        let selection = Selection { columns, filters, sql, limit, objects };
         wait(py, async || {
             let snapshot = self.opened()?.snapshot(at(snapshot)).await?;
             shared.rows(shared.sql(pushdown)?.select(snapshot, selection).await?)
+        })
+    }
+
+    /// Names, rows and bytes of the data objects that a scan with this filter would read.
+    fn objects(
+        &self,
+        py: Python<'_>,
+        store: PyRef<'_, Store>,
+        filter: Option<PyRef<'_, Filter>>,
+        sql: Option<String>,
+        snapshot: Option<u64>,
+    ) -> PyResult<Vec<(String, u64, u64)>> {
+        let shared = store.shared()?;
+        let filters = filter.map(|filter| filter.pushed()).unwrap_or_default();
+        let selection = Selection { filters, sql, ..Selection::default() };
+        wait(py, async || {
+            let snapshot = self.opened()?.snapshot(at(snapshot)).await?;
+            let entries = shared.sql("never")?.objects(snapshot, selection).await?;
+            let facts = |entry: FileEntry| (entry.object.to_string(), entry.rows, entry.bytes);
+            Ok(entries.into_iter().map(facts).collect())
         })
     }
 

@@ -9,6 +9,8 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, UInt64Ar
 use arrow::compute::kernels::cmp::gt;
 use arrow::compute::{filter_record_batch, nullif, sum};
 use arrow::datatypes::{DataType, FieldRef, Int64Type, SchemaRef, UInt64Type};
+use benthic_core::{Error, ErrorKind};
+use benthic_table::ids::TableObject;
 use benthic_table::{Column, FileEntry, Partitioning, Snapshot};
 use datafusion::common::pruning::PruningStatistics;
 use datafusion::common::stats::Precision;
@@ -38,14 +40,16 @@ pub struct RemainingObjects {
 }
 
 impl RemainingObjects {
-    /// Reads the file lists, with their statistics of these columns, and prunes them.
+    /// Reads the file lists, with their statistics of these columns, and prunes them. `only` selects
+    /// data objects.
     ///
     /// # Errors
-    /// Errors of [`Snapshot::files`].
+    /// `NotFound` if the snapshot lacks an object of `only`; errors of [`Snapshot::files`].
     pub async fn load(
         snapshot: &Snapshot,
         columns: &[&str],
         predicate: Option<&PruningPredicate>,
+        only: Option<&HashSet<TableObject>>,
     ) -> Result<RemainingObjects> {
         let named =
             |name: &&str| snapshot.schema().by_name(name).map(|column| ((*name).to_owned(), column.clone()));
@@ -54,7 +58,13 @@ impl RemainingObjects {
         let partitioning = Arc::new(snapshot.partitioning().clone());
         let mut lists = snapshot.files(columns).map_err(external)?;
         let mut kept = RemainingObjects { entries: Vec::new(), facts: Vec::new(), pruned_objects: 0 };
-        while let Some(rows) = lists.try_next().await.map_err(external)? {
+        let mut missing = only.cloned().unwrap_or_default();
+        while let Some(mut rows) = lists.try_next().await.map_err(external)? {
+            if only.is_some() {
+                let entries = FileEntry::from_batch(&rows).map_err(external)?;
+                let wanted: Vec<bool> = entries.iter().map(|entry| missing.remove(&entry.object)).collect();
+                rows = filter_record_batch(&rows, &BooleanArray::from(wanted))?;
+            }
             let before = rows.num_rows();
             let mut facts =
                 Facts { columns: Arc::clone(&known), partitioning: Arc::clone(&partitioning), rows };
@@ -65,6 +75,13 @@ impl RemainingObjects {
             kept.pruned_objects += before - facts.rows.num_rows();
             kept.entries.extend(FileEntry::from_batch(&facts.rows).map_err(external)?);
             kept.facts.push(Arc::new(facts));
+        }
+        if let Some(object) = missing.iter().min() {
+            let error = Error::new(ErrorKind::NotFound, "the snapshot has no such data object");
+            let table = snapshot.table().address();
+            return Err(external(
+                error.with("table", table).with("snapshot", snapshot.id()).with("object", object),
+            ));
         }
         Ok(kept)
     }

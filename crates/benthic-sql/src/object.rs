@@ -212,6 +212,14 @@ impl DataObject {
         }
     }
 
+    /// The object's entry in its table's file list; `None` for an object that no table owns.
+    pub fn entry(&self) -> Option<FileEntry> {
+        match &self.origin {
+            Origin::Table { entry, .. } => Some(entry.clone()),
+            Origin::Object { .. } | Origin::File(_) => None,
+        }
+    }
+
     /// Whether the file list's statistics prove that no row of the object matches the filter.
     pub fn is_pruned_by(&self, filter: &PruningPredicate) -> bool {
         let Origin::Table { facts: (facts, row), .. } = &self.origin else { return false };

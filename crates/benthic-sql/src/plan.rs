@@ -1,10 +1,12 @@
 //! Helpers for scans of objects in physical plans.
 
 use crate::expr::{Expr, Plan};
+use crate::object::DataObject;
 use crate::objects::source;
 use crate::reader::Readers;
 use crate::scan::ObjectSource;
 use benthic_fragment::fragment::OBJECT_URL;
+use benthic_table::FileEntry;
 use datafusion::common::{Result, internal_err};
 use datafusion::datasource::physical_plan::{FileScanConfig, FileSource, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
@@ -68,6 +70,16 @@ pub fn project(source: &ParquetSource, projection: &ProjectionExprs) -> Result<P
         Some(projected) => Ok(projected.clone()),
         None => internal_err!("the scan does not accept its own projection"),
     }
+}
+
+/// The data objects of tables that a plan scans.
+pub fn scanned_entries(plan: &Plan) -> Vec<FileEntry> {
+    let groups = scan_of_objects(plan).into_iter().flat_map(|scan| &scan.file_groups);
+    let objects = groups.flat_map(|group| group.iter()).filter_map(|file| {
+        let object = file.extensions.get_arc::<DataObject>()?;
+        object.entry()
+    });
+    objects.chain(plan.children().into_iter().flat_map(scanned_entries)).collect()
 }
 
 /// Number of output partitions of a node.

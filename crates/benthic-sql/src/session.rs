@@ -15,6 +15,7 @@ use crate::literals;
 use crate::object::{MetadataCache, Reading};
 use crate::object_calls;
 use crate::objects::{FILE_URL, Objects};
+use crate::plan::scanned_entries;
 use crate::relations::{paths, without_pool};
 use crate::rule::{FragmentPushdown, IndexLookup, KeepNanRows};
 use crate::table::TableRows;
@@ -25,6 +26,7 @@ use arrow::datatypes::Schema;
 use benthic_core::{Environment, Error, ErrorKind, Pool, Result, Store};
 use benthic_fragment::fragment::{OBJECT_URL, extremes};
 use benthic_fragment::wasm::{Methods, NAME, WasmFunction};
+use benthic_table::ids::TableObject;
 use benthic_table::{
     Definition, FileEntry, Snapshot, SnapshotSelector, Table, WriterOptions, drop_table, suggest,
 };
@@ -38,13 +40,13 @@ use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlan, ScalarUDF};
 use datafusion::object_store::memory::InMemory;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
-use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
+use datafusion::prelude::{DataFrame, SQLOptions, SessionConfig, SessionContext};
 use datafusion::sql::parser::{DFParser, Statement};
 use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 /// Name of the table in a query of one object.
@@ -107,6 +109,8 @@ pub struct Selection {
     pub sql: Option<String>,
     /// Row limit; which rows is unspecified.
     pub limit: Option<usize>,
+    /// Names of the data objects to read. All objects if absent.
+    pub objects: Option<Vec<String>>,
 }
 
 /// The table that a statement changes, in the snapshot that the statement sees.
@@ -142,16 +146,30 @@ impl SqlSession {
     /// cancels the work.
     ///
     /// # Errors
-    /// `InvalidArgument` for unknown columns, with a hint, and for invalid filters.
+    /// `InvalidArgument` for unknown columns, with a hint, and for invalid filters; `NotFound` if
+    /// the snapshot lacks a selected object.
     pub fn select(&self, snapshot: Snapshot, selection: Selection) -> StartingQuery<'_> {
-        Box::pin(self.start_select(snapshot, selection))
+        Box::pin(async {
+            let rows = self.plan_select(snapshot, selection).await?.execute_stream().await;
+            rows.map_err(|error| from_datafusion(&error))
+        })
     }
 
-    async fn start_select(
-        &self,
-        snapshot: Snapshot,
-        selection: Selection,
-    ) -> Result<SendableRecordBatchStream> {
+    /// The data objects that a selection reads: those that statistics do not exclude.
+    ///
+    /// # Errors
+    /// Errors of [`select`](SqlSession::select).
+    pub fn objects(&self, snapshot: Snapshot, selection: Selection) -> BoxFuture<'_, Result<Vec<FileEntry>>> {
+        // A fragment would hide the scan, and several partitions would change the order of the objects.
+        let settings = Settings { pushdown: Pushdown::Never, partitions: 1, ..self.settings.clone() };
+        let session = self.with_settings(settings);
+        Box::pin(async move {
+            let plan = session.plan_select(snapshot, selection).await?.create_physical_plan().await;
+            Ok(scanned_entries(&plan.map_err(|error| from_datafusion(&error))?))
+        })
+    }
+
+    async fn plan_select(&self, snapshot: Snapshot, selection: Selection) -> Result<DataFrame> {
         for name in selection.columns.iter().flatten() {
             snapshot
                 .schema()
@@ -168,8 +186,10 @@ impl SqlSession {
             find_methods(&context, &statement, &[pool]).await?;
         }
         let name = snapshot.table().name().to_owned();
-        let rows = self.table_rows(snapshot, reading);
-        let rows = async {
+        let only = table_objects(selection.objects)
+            .map_err(|error| error.with("table", snapshot.table().address()))?;
+        let rows = self.table_rows(snapshot, reading).with_objects(only);
+        let rows = || {
             let mut rows =
                 context.read_table(Arc::new(rows))?.alias(&format!("\"{}\"", name.replace('"', "\"\"")))?;
             if let Some(sql) = &selection.sql {
@@ -185,9 +205,9 @@ impl SqlSession {
             if let Some(limit) = selection.limit {
                 rows = rows.limit(0, Some(limit))?;
             }
-            rows.execute_stream().await
+            Ok(rows)
         };
-        rows.await.map_err(|error| from_datafusion(&error))
+        rows().map_err(|error: DataFusionError| from_datafusion(&error))
     }
 
     /// Starts a query. The SQL text names tables as POOL.TABLE, and local files by their path in
@@ -490,6 +510,15 @@ pub fn reads_store(sql: &str) -> bool {
         let paths = paths(statement, &names);
         names.iter().any(|name| name.schema().is_some() || !paths.contains(name.table()))
     })
+}
+
+fn table_objects(names: Option<Vec<String>>) -> Result<Option<HashSet<TableObject>>> {
+    let parse = |name: String| {
+        let message = "a table has no data object of this name";
+        TableObject::parse(&name)
+            .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, message).with("object", name))
+    };
+    names.map(|names| names.into_iter().map(parse).collect()).transpose()
 }
 
 fn has_capitals(name: &str) -> bool {

@@ -16,6 +16,7 @@ use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use benthic_fragment::fragment::OBJECT_URL;
 use benthic_table::Snapshot;
+use benthic_table::ids::TableObject;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{DFSchema, Result};
 use datafusion::datasource::TableType;
@@ -28,7 +29,7 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -42,13 +43,14 @@ pub struct TableRows {
     schema: SchemaRef,
     reading: Reading,
     pruning: bool,
+    only: Option<HashSet<TableObject>>,
     indexes: Arc<Indexes>,
 }
 
 impl TableRows {
     pub fn new(snapshot: Snapshot, reading: Reading) -> TableRows {
         let schema = Arc::new(schema_in_queries(snapshot.schema().arrow()));
-        TableRows { snapshot, schema, reading, pruning: false, indexes: Arc::default() }
+        TableRows { snapshot, schema, reading, pruning: false, only: None, indexes: Arc::default() }
     }
 
     #[must_use]
@@ -60,6 +62,12 @@ impl TableRows {
     pub fn with_index(mut self, index: bool) -> TableRows {
         self.indexes = Arc::new(if index { Indexes::of(&self.snapshot) } else { Indexes::default() });
         self
+    }
+
+    /// Reads only these data objects, if any are given.
+    #[must_use]
+    pub fn with_objects(self, only: Option<HashSet<TableObject>>) -> TableRows {
+        TableRows { only, ..self }
     }
 
     pub fn snapshot(&self) -> &Snapshot {
@@ -94,7 +102,8 @@ impl TableRows {
         if self.pruning && self.snapshot.objects().saturating_mul(read.len() as u64) <= FACTS_MAX {
             columns.extend(read.iter().map(|column| self.schema.field(*column).name().as_str()));
         }
-        RemainingObjects::load(&self.snapshot, &Vec::from_iter(columns), predicate.as_deref()).await
+        let (columns, only) = (Vec::from_iter(columns), self.only.as_ref());
+        RemainingObjects::load(&self.snapshot, &columns, predicate.as_deref(), only).await
     }
 
     fn objects(&self, kept: &RemainingObjects) -> Result<Vec<Arc<DataObject>>> {
