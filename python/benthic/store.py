@@ -162,7 +162,7 @@ class Store(Handle):
 
     def table(self, address: str) -> Table:
         """Opens the table ``POOL/TABLE``."""
-        return Table(self._native, self._native.table(address), address)
+        return Table(self._native, self._native.table(address), address, self._uri)
 
     def create_table(
         self,
@@ -193,9 +193,9 @@ class Store(Handle):
             schema = reader.schema
         sort = [sort_by] if isinstance(sort_by, str) else list(sort_by)
         native = self._native.create_table(
-            address, schema_bytes(schema), partition_by, sort, _size_bytes(object_size)
+            address, schema_bytes(schema), partition_by, sort, size_bytes(object_size)
         )
-        table = Table(self._native, native, address)
+        table = Table(self._native, native, address, self._uri)
         if reader is not None:
             try:
                 table.append(reader)
@@ -242,7 +242,8 @@ def _method(method: dict[str, Any]) -> MethodInfo:
     )
 
 
-def _size_bytes(size: int | str) -> int:
+def size_bytes(size: int | str) -> int:
+    """Parses a size, such as ``32MiB``."""
     if isinstance(size, int):
         return max(size, 0)
     parsed = _SIZE.fullmatch(size)

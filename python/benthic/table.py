@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,10 +18,15 @@ from .errors import Error, InvalidArgumentError
 from .filters import Condition, condition
 from .rows import Batches, Rows
 
+if TYPE_CHECKING:
+    import dask.dataframe
+    import polars
+
 Pushdown = Literal["auto", "always", "never"]
 """Where fragments of a plan run: on the cheaper side, beside the objects, or in this process."""
 
 _SLICE_ROWS = 64 * 1024
+_PART_SIZE = "32MiB"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +63,11 @@ class Table:
     :meth:`dataset` can read less.
     """
 
-    def __init__(self, store: _native.Store, native: _native.Table, address: str) -> None:
+    def __init__(self, store: _native.Store, native: _native.Table, address: str, uri: str) -> None:
         self._store = store
         self._native = native
         self._address = address
+        self._uri = uri
 
     def __repr__(self) -> str:
         return f"<benthic.Table {self._address}>"
@@ -70,6 +76,11 @@ class Table:
     def name(self) -> str:
         """The table's address: ``POOL/TABLE``."""
         return self._address
+
+    @property
+    def uri(self) -> str:
+        """The URI of the table's store."""
+        return self._uri
 
     @property
     def schema(self) -> pa.Schema:
@@ -204,6 +215,48 @@ class Table:
             snapshot, schema = self._schema(snapshot)
             pushed = condition(filter, schema, self._native, snapshot).pushed
         return [DataObject(*facts) for facts in self._native.objects(self._store, pushed, sql, snapshot)]
+
+    def to_dask(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: pc.Expression | str | None = None,
+        *,
+        snapshot: int | None = None,
+        part_size: int | str = _PART_SIZE,
+        pushdown: Pushdown = "auto",
+    ) -> dask.dataframe.DataFrame:
+        """The table as a Dask data frame. Each task connects to the store and scans its own objects.
+
+        Objects are packed into partitions of about ``part_size`` stored bytes; 0 gives each object
+        a partition of its own. Dask reads only the columns that a query needs. It does not push
+        conditions, so pass those as ``filter``. Columns have the types of Arrow.
+
+        >>> trips.to_dask(filter="fare > 20").groupby("city").fare.sum().compute()
+        """
+        from .engines import dask, parts, require
+
+        require("dask.dataframe", "dask[dataframe] distributed")
+        scan = parts.scan_of(self, columns, filter, snapshot, pushdown)
+        return dask.frame(scan, scan.parts(part_size))
+
+    def scan_polars(
+        self,
+        filter: pc.Expression | str | None = None,
+        *,
+        snapshot: int | None = None,
+        pushdown: Pushdown = "auto",
+    ) -> polars.LazyFrame:
+        """The table as a lazy frame of Polars, at one snapshot. Polars passes the columns, conditions
+        and limits that a query needs.
+
+        >>> trips.scan_polars().filter(polars.col("fare") > 20).select("city").collect()
+        """
+        from .engines import require
+
+        require("polars", "polars")
+        from .engines import polars
+
+        return polars.lazy_frame(self, filter, snapshot, pushdown)
 
     def append(self, data: Any, *, add_columns: bool = False) -> Snapshot:
         """Appends rows, all or none, and returns the new snapshot.

@@ -7,6 +7,7 @@ import uuid
 
 import benthic
 import pytest
+from engine_tables import Lake
 
 CEPH = pytest.param("ceph", marks=pytest.mark.ceph)
 NUMBERS = itertools.count()
@@ -94,6 +95,13 @@ def beside(request, tmp_path_factory):
 def in_memory(tmp_path_factory):
     """In memory, for tests that do not depend on the engine."""
     yield from open_place("mem", tmp_path_factory)
+
+
+@pytest.fixture(scope="session", params=["file", CEPH])
+def lake(request, tmp_path_factory):
+    """Tables for distributed engines, in a store that several processes can open."""
+    for place in open_place(request.param, tmp_path_factory):
+        yield Lake(place.store, place.pool_name)
 
 
 @pytest.fixture

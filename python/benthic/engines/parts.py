@@ -1,0 +1,150 @@
+"""A scan that tasks in other processes run, each on its own data objects."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..errors import InvalidArgumentError, UnsupportedError
+from ..rows import Rows
+from ..store import Store, connect, size_bytes
+
+if TYPE_CHECKING:
+    from ..table import DataObject, Pushdown, Table
+
+Filter: TypeAlias = pc.Expression | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The data objects of one task."""
+
+    objects: tuple[str, ...]
+    rows: int
+    """The rows of the objects, without regard to a filter."""
+    data_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartScan:
+    """A scan of one snapshot. It can be pickled: it names the store and the table, and each process
+    connects by itself.
+    """
+
+    uri: str
+    table: str
+    snapshot: int
+    schema: pa.Schema
+    """All columns of the snapshot."""
+    columns: tuple[str, ...] | None
+    filter: Filter
+    pushdown: Pushdown
+
+    @property
+    def read_schema(self) -> pa.Schema:
+        """The columns of the scan."""
+        if self.columns is None:
+            return self.schema
+        return pa.schema([self.schema.field(name) for name in self.columns])
+
+    def select(self, columns: Iterable[str]) -> PartScan:
+        """The same scan with other columns."""
+        return replace(self, columns=tuple(columns))
+
+    def where(self, filter: pc.Expression) -> PartScan:
+        """The same scan with a further condition."""
+        if isinstance(self.filter, str):
+            raise InvalidArgumentError("an SQL condition and an expression cannot be combined")
+        return replace(self, filter=filter if self.filter is None else self.filter & filter)
+
+    def read(self, objects: Sequence[str] | None = None, limit: int | None = None) -> Rows:
+        """Starts the scan of some objects, through this process's connection."""
+        return self.open().scan(
+            self.columns, self.filter, limit, snapshot=self.snapshot, objects=objects, pushdown=self.pushdown
+        )
+
+    def parts(self, part_size: int | str) -> list[Part]:
+        """Distributes the objects that the filter does not exclude over tasks. At least one part."""
+        objects = self.open().objects(self.filter, snapshot=self.snapshot)
+        return _pack(objects, size_bytes(part_size))
+
+    def open(self) -> Table:
+        """The table, through this process's connection."""
+        return _connected(self.uri).table(self.table)
+
+
+def scan_of(table: Table, columns: Sequence[str] | None, filter: Filter, snapshot: int | None, pushdown: Pushdown) -> PartScan:
+    """Describes a scan of a table, and pins its snapshot."""
+    if isinstance(columns, str):
+        raise InvalidArgumentError("columns must be a list of names, not a string")
+    id, schema = table._schema(snapshot)
+    for name in columns or ():
+        table._native.check_column(name, id)
+    chosen = None if columns is None else tuple(columns)
+    return PartScan(_shared_uri(table.uri), table.name, id, schema, chosen, filter, pushdown)
+
+
+def _shared_uri(uri: str) -> str:
+    """A URI that means the same in processes with another working directory."""
+    engine, _, rest = uri.partition(":")
+    if engine == "mem":
+        raise UnsupportedError("other processes cannot read a store in memory; use a directory or a cluster")
+    if engine == "file":
+        return f"file:{os.path.abspath(rest)}"
+    path, mark, options = rest.partition("?")
+    pairs = [_absolute(pair) for pair in options.split("&")]
+    return f"{engine}:{path}{mark}{'&'.join(pairs)}"
+
+
+def _absolute(option: str) -> str:
+    key, _, value = option.partition("=")
+    return f"conf={os.path.abspath(value)}" if key == "conf" and value else option
+
+
+def _pack(objects: Sequence[DataObject], part_bytes: int) -> list[Part]:
+    """Packs neighbouring objects into parts of about ``part_bytes``."""
+    parts = []
+    packed: list[DataObject] = []
+    for object in objects:
+        if packed and sum(each.data_bytes for each in packed) + object.data_bytes > part_bytes:
+            parts.append(_part(packed))
+            packed = []
+        packed.append(object)
+    if packed or not parts:
+        parts.append(_part(packed))
+    return parts
+
+
+def _part(objects: Sequence[DataObject]) -> Part:
+    names = tuple(object.name for object in objects)
+    return Part(names, sum(object.rows for object in objects), sum(object.data_bytes for object in objects))
+
+
+_lock = threading.Lock()
+_stores: dict[str, Store] = {}
+
+
+def _connected(uri: str) -> Store:
+    """This process's connection to a store. It stays open until the process exits, so that tasks share
+    it and its cached footers.
+    """
+    with _lock:
+        if uri not in _stores:
+            _stores[uri] = connect(uri, create=False)
+        return _stores[uri]
+
+
+def _forget() -> None:
+    """Forgets the parent's connections, which a forked process cannot use."""
+    global _lock
+    _lock = threading.Lock()
+    _stores.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
