@@ -28,8 +28,8 @@ fi
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-sql s3 csi sql test-s3 test-csi test-times ceph ceph-packages python python-env python-packages openstack-env s3-clients-env s3-packages page-packages nbd-packages guest-packages wasm-compilers \
-	test test-all test-here test-faults test-python test-openstack test-ceph test-long bench bench-block bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz fmt \
+.PHONY: help demo demo-sql s3 csi sql test-s3 test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env s3-packages page-packages nbd-packages guest-packages wasm-compilers \
+	test test-all test-here test-faults test-python test-engines test-openstack test-ceph test-long bench bench-block bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz fmt \
 	deny clean-demo toolchain
 
 help: ## list the targets
@@ -180,6 +180,21 @@ python-packages:
 test-python: python ## run the tests of the Python package
 	@$(PART) "Python tests" 240 env -C python $(PYTHON_RUN) -P -m pytest -q -m "not ceph"
 
+# Only `make test-long` includes these: their clusters take minutes, and Ray and Spark are 700 MB.
+ENGINE_TESTS := env -C python BENTHIC_TEST_ENGINES=1 $(PYTHON_RUN) -P -m pytest -q --disable-warnings tests/engines
+
+test-engines: engines-env java-packages ## run the tests of Ray and Spark on real local clusters
+	@$(PART) "Engines" 240 $(ENGINE_TESTS) -m "not ceph"
+
+engines-env: python
+	@cmp -s python/requirements-engines.txt $(PYTHON_ENV)/installed-engines || { \
+		$(PYTHON_RUN) -m pip install -q -r python/requirements-engines.txt && \
+		cp python/requirements-engines.txt $(PYTHON_ENV)/installed-engines; }
+
+# Spark needs Java 17 or newer.
+java-packages:
+	@command -v java >/dev/null || { $(call apt,default-jre-headless); }
+
 # Only `make test-long` includes these. They use the Python package as it is in the tree.
 OPENSTACK_ENV := target/openstack-env
 OPENSTACK_TESTS := env -C python PYTHONPATH=$(CURDIR)/python $(CURDIR)/$(OPENSTACK_ENV)/bin/python -P -m pytest -q --disable-warnings tests/openstack
@@ -225,7 +240,7 @@ CEPH_TEST := env RUST_TEST_THREADS=4 $(CARGO) test --release $(SELECTION) --test
 OWN_CLUSTERS := cluster::a_cluster cluster::an_interrupted_up deployments:: failures:: health:: hung:: no_command_waits \
 	placement:: sites:: status:: the_guide_leads
 
-test-ceph: toolchain ceph-packages python s3 s3-clients-env s3-packages page-packages nbd-packages guest-packages $(if $(BENTHIC_TEST_LONG),openstack-env) ## run the tests that need a real Ceph cluster; starts the cluster and removes it
+test-ceph: toolchain ceph-packages python s3 s3-clients-env s3-packages page-packages nbd-packages guest-packages $(if $(BENTHIC_TEST_LONG),openstack-env engines-env java-packages) ## run the tests that need a real Ceph cluster; starts the cluster and removes it
 	@$(PART) "build class libraries" 60 $(CARGO) build --release $(SELECTION) --lib --bins --examples
 	@$(PART) "build the Ceph tests" 180 $(CARGO) test --release $(SELECTION) --test ceph --no-run
 	@benthic=target/release/benthic; \
@@ -244,7 +259,8 @@ test-ceph: toolchain ceph-packages python s3 s3-clients-env s3-packages page-pac
 	$(PART) "Python tests on Ceph" 200 env -C python $(PYTHON_RUN) -P -m pytest -q -m ceph && \
 	$(PART) "S3 clients on Ceph" 300 env -C crates/benthic-s3/tests/clients $(PYTHON_RUN) -P -m pytest -q -m ceph && \
 	$(PART) "Faults on Ceph" 300 $(FAULTS) -m ceph $(if $(BENTHIC_TEST_LONG),&& \
-	$(PART) "OpenStack drivers on Ceph" 400 $(OPENSTACK_TESTS) -m ceph)
+	$(PART) "OpenStack drivers on Ceph" 400 $(OPENSTACK_TESTS) -m ceph && \
+	$(PART) "Engines on Ceph" 240 $(ENGINE_TESTS) -m ceph)
 
 bench: toolchain ## compare the embedded engine with fio and others; results in target/bench
 	@command -v fio >/dev/null || { $(call apt,fio); }
@@ -315,7 +331,7 @@ fuzz: toolchain ## fuzz every decoder; TARGET=name selects one, SECONDS=60 is th
 	done
 
 test-long: export BENTHIC_TEST_LONG = 1
-test-long: test test-openstack test-csi ## run the tests with more cases and more load
+test-long: test test-engines test-openstack test-csi ## run the tests with more cases and more load
 
 fmt: toolchain ## format the code
 	$(CARGO) fmt --all

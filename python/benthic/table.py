@@ -21,6 +21,7 @@ from .rows import Batches, Rows
 if TYPE_CHECKING:
     import dask.dataframe
     import polars
+    import ray.data
 
 Pushdown = Literal["auto", "always", "never"]
 """Where fragments of a plan run: on the cheaper side, beside the objects, or in this process."""
@@ -238,6 +239,31 @@ class Table:
         require("dask.dataframe", "dask[dataframe] distributed")
         scan = parts.scan_of(self, columns, filter, snapshot, pushdown)
         return dask.frame(scan, scan.parts(part_size))
+
+    def to_ray(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: pc.Expression | str | None = None,
+        *,
+        snapshot: int | None = None,
+        part_size: int | str = _PART_SIZE,
+        pushdown: Pushdown = "auto",
+        **options: Any,
+    ) -> ray.data.Dataset:
+        """The table as a Ray dataset. Each task connects to the store and scans its own objects.
+
+        Ray pushes columns, conditions on expressions and limits into the scans. ``part_size`` is
+        that of :meth:`to_dask`; ``options`` are those of :func:`ray.data.read_datasource`.
+
+        >>> trips.to_ray().filter(expr=ray.data.expressions.col("fare") > 20).groupby("city").sum("fare")
+        """
+        from .engines import parts, require
+
+        require("ray.data", "ray[data]")
+        from .engines import ray
+
+        scan = parts.scan_of(self, columns, filter, snapshot, pushdown)
+        return ray.dataset(scan, part_size, options)
 
     def scan_polars(
         self,

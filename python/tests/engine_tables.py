@@ -128,3 +128,8 @@ def die_once(rows, marker):
     except FileExistsError:
         return rows
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def process(rows):
+    """The process that calls this, and the number of rows."""
+    return pa.table({"pid": [os.getpid()], "rows": [rows.num_rows]})

@@ -89,7 +89,7 @@ def test_uris_mean_the_same_in_every_directory(tmp_path, monkeypatch):
     assert scan.read().to_pylist() == [{"x": 1}]
 
 
-@pytest.mark.parametrize("method, package", [("to_dask", "dask"), ("scan_polars", "polars")])
+@pytest.mark.parametrize("method, package", [("to_dask", "dask"), ("to_ray", "ray"), ("scan_polars", "polars")])
 def test_a_missing_engine_says_what_to_install(tmp_path, method, package):
     script = """
 import sys, benthic

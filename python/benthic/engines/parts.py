@@ -87,10 +87,10 @@ def scan_of(table: Table, columns: Sequence[str] | None, filter: Filter, snapsho
     for name in columns or ():
         table._native.check_column(name, id)
     chosen = None if columns is None else tuple(columns)
-    return PartScan(_shared_uri(table.uri), table.name, id, schema, chosen, filter, pushdown)
+    return PartScan(shared_uri(table.uri), table.name, id, schema, chosen, filter, pushdown)
 
 
-def _shared_uri(uri: str) -> str:
+def shared_uri(uri: str) -> str:
     """A URI that means the same in processes with another working directory."""
     engine, _, rest = uri.partition(":")
     if engine == "mem":
