@@ -1,18 +1,21 @@
-"""The guide's code runs as written."""
+"""The guides' code runs as written."""
 
 import contextlib
 import io
 import re
 from pathlib import Path
 
-GUIDE = Path(__file__).parents[2] / "docs/guide/python.md"
+import pytest
+
+GUIDES = Path(__file__).parents[2] / "docs/guide"
 
 
-def test_the_guide(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["python.md", "engines.md"])
+def test_the_guide(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
-    assert len(blocks) > 5
+    blocks = re.findall(r"```python\n(.*?)```", (GUIDES / name).read_text(), re.DOTALL)
+    assert len(blocks) > 3
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(compile("\n".join(blocks), str(GUIDE), "exec"), {"__name__": "guide"})
+        exec(compile("\n".join(blocks), name, "exec"), {"__name__": "guide"})
     assert "Rio" in printed.getvalue()

@@ -61,3 +61,18 @@ def test_objects_of_other_snapshots_are_refused(place, table):
     assert grown.scan(objects=[added]).to_pylist() == [{"x": 2}]
     with pytest.raises(benthic.NotFoundError, match="no such data object"):
         grown.scan(snapshot=2, objects=[added]).to_arrow()
+
+
+def test_the_filter_runs_beside_the_chosen_objects(place, table):
+    chosen = table.objects()[1]
+    value = table.scan(["noise"], f"id = {chosen.rows}").to_pylist()[0]["noise"]
+
+    def received(pushdown):
+        before = place.store.moved()
+        # Random values: statistics cannot exclude the object.
+        found = table.scan(["id"], pc.field("noise") == value, objects=[chosen.name], pushdown=pushdown).to_pylist()
+        assert found == [{"id": chosen.rows}]
+        return (place.store.moved() - before).received_bytes
+
+    # A busy object sends its bytes instead of running the filter, so try several times.
+    assert min(received("always") for _ in range(20)) < received("never") / 2
