@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +18,19 @@ _LEVELS_MAX = 10
 # values, which pyarrow does not escape.
 _VALUES = re.compile(r'\{value_set=.*?\], null_matching_behavior=\w+\}|"(?:\\.|[^"\\])*"', re.DOTALL)
 _UNKNOWN = re.compile(r"No match for FieldRef\.Name\((.*)\) in ")
+
+
+Filter: TypeAlias = pc.Expression | str | None
+"""A pyarrow expression, or a condition in SQL."""
+
+
+def split(filter: Filter) -> tuple[pc.Expression | None, str | None]:
+    """A filter as an expression or as SQL."""
+    if filter is None or isinstance(filter, str):
+        return None, filter
+    if isinstance(filter, pc.Expression):
+        return filter, None
+    raise InvalidArgumentError("filter must be a pyarrow expression or an SQL condition")
 
 
 @dataclass(frozen=True, slots=True)

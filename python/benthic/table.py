@@ -15,7 +15,7 @@ import pyarrow.dataset
 from . import _native
 from .dataset import TableDataset
 from .errors import Error, InvalidArgumentError
-from .filters import Condition, condition
+from .filters import Condition, Filter, condition, split
 from .rows import Batches, Rows
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class Table:
     def scan(
         self,
         columns: Sequence[str] | None = None,
-        filter: pc.Expression | str | None = None,
+        filter: Filter = None,
         limit: int | None = None,
         *,
         snapshot: int | None = None,
@@ -147,22 +147,33 @@ class Table:
             raise InvalidArgumentError("limit must not be negative")
         if isinstance(columns, str):
             raise InvalidArgumentError("columns must be a list of names, not a string")
+        return self._scan(columns, *split(filter), limit, snapshot, objects, pushdown)
+
+    def _scan(
+        self,
+        columns: Sequence[str] | None,
+        expression: pc.Expression | None,
+        sql: str | None,
+        limit: int | None,
+        snapshot: int | None,
+        objects: Sequence[str] | None,
+        pushdown: Pushdown,
+    ) -> Rows:
+        """Reads the rows that match both an expression and an SQL condition."""
         wanted = None if columns is None else list(columns)
         chosen = None if objects is None else list(objects)
-        if filter is None or isinstance(filter, str):
-            return self._rows(wanted, None, filter, limit, snapshot, pushdown, chosen)
-        if not isinstance(filter, pc.Expression):
-            raise InvalidArgumentError("filter must be a pyarrow expression or an SQL condition")
+        if expression is None:
+            return self._rows(wanted, None, sql, limit, snapshot, pushdown, chosen)
         snapshot, schema = self._schema(snapshot)
-        parts = condition(filter, schema, self._native, snapshot)
+        parts = condition(expression, schema, self._native, snapshot)
         if parts.left is None:
-            return self._rows(wanted, parts.pushed, None, limit, snapshot, pushdown, chosen)
+            return self._rows(wanted, parts.pushed, sql, limit, snapshot, pushdown, chosen)
         names = schema.names if wanted is None else wanted
         for name in names:
             if name not in schema.names:
                 self._native.check_column(name, snapshot)
         read = schema.names if parts.columns is None else list(dict.fromkeys([*names, *parts.columns]))
-        native = self._native.scan(self._store, read, parts.pushed, None, None, snapshot, pushdown, chosen)
+        native = self._native.scan(self._store, read, parts.pushed, sql, None, snapshot, pushdown, chosen)
         shown = pa.schema([schema.field(name) for name in names])
 
         def filtered(batches: Batches) -> Batches:
@@ -204,23 +215,25 @@ class Table:
         facts = self.snapshot(snapshot)
         return TableDataset(self, self._schema(facts.id)[1], facts.id, facts.rows, pushdown)
 
-    def objects(self, filter: pc.Expression | str | None = None, *, snapshot: int | None = None) -> list[DataObject]:
+    def objects(self, filter: Filter = None, *, snapshot: int | None = None) -> list[DataObject]:
         """The data objects of a snapshot, without those that cannot contain a match of the filter.
 
         Tasks in several processes can each :meth:`scan` some of them. Pass the same ``snapshot`` to
         all: objects belong to a snapshot.
         """
-        sql = filter if isinstance(filter, str) else None
+        return self._objects(*split(filter), snapshot)
+
+    def _objects(self, expression: pc.Expression | None, sql: str | None, snapshot: int | None) -> list[DataObject]:
         pushed = None
-        if isinstance(filter, pc.Expression):
+        if expression is not None:
             snapshot, schema = self._schema(snapshot)
-            pushed = condition(filter, schema, self._native, snapshot).pushed
+            pushed = condition(expression, schema, self._native, snapshot).pushed
         return [DataObject(*facts) for facts in self._native.objects(self._store, pushed, sql, snapshot)]
 
     def to_dask(
         self,
         columns: Sequence[str] | None = None,
-        filter: pc.Expression | str | None = None,
+        filter: Filter = None,
         *,
         snapshot: int | None = None,
         part_size: int | str = _PART_SIZE,
@@ -243,7 +256,7 @@ class Table:
     def to_ray(
         self,
         columns: Sequence[str] | None = None,
-        filter: pc.Expression | str | None = None,
+        filter: Filter = None,
         *,
         snapshot: int | None = None,
         part_size: int | str = _PART_SIZE,
@@ -267,7 +280,7 @@ class Table:
 
     def scan_polars(
         self,
-        filter: pc.Expression | str | None = None,
+        filter: Filter = None,
         *,
         snapshot: int | None = None,
         pushdown: Pushdown = "auto",

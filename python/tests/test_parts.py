@@ -69,6 +69,30 @@ def test_a_scan_stays_at_its_snapshot_until_vacuum(durable):
     assert (type(again), str(again), again.context) == (type(caught.value), str(caught.value), caught.value.context)
 
 
+def test_a_scan_outlives_the_process_that_planned_it(tmp_path):
+    script = """
+import pickle, sys, benthic
+from benthic.engines.parts import scan_of
+store = benthic.connect(sys.argv[1])
+store.create_pool("p")
+scan = scan_of(store.create_table("p/t", {"x": [1, 2]}), None, "x > 1", None, "auto")
+with open(sys.argv[2], "wb") as file:
+    pickle.dump((scan, scan.parts(0)), file)
+print("planned", flush=True)
+sys.stdin.read()
+"""
+    plan = tmp_path / "plan"
+    command = [sys.executable, "-P", "-c", script, f"file:{tmp_path}/s", plan]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as planner:
+        assert planner.stdout.readline() == b"planned\n"
+        scan, [part] = pickle.loads(plan.read_bytes())
+        # The planner owns the directory and serves this process.
+        assert rows_of(scan, part) == [{"x": 2}]
+        planner.kill()
+        planner.wait()
+    assert rows_of(scan, part) == [{"x": 2}]
+
+
 def test_what_a_scan_of_parts_refuses(in_memory, scanned):
     with pytest.raises(benthic.UnsupportedError, match="in memory"):
         scan_of(in_memory.table({"x": [1]}), None, None, None, "auto")

@@ -6,19 +6,18 @@ import os
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import InvalidArgumentError, UnsupportedError
+from ..filters import Filter, split
 from ..rows import Rows
 from ..store import Store, connect, size_bytes
 
 if TYPE_CHECKING:
     from ..table import DataObject, Pushdown, Table
-
-Filter: TypeAlias = pc.Expression | str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,9 @@ class PartScan:
     schema: pa.Schema
     """All columns of the snapshot."""
     columns: tuple[str, ...] | None
-    filter: Filter
+    expression: pc.Expression | None
+    sql: str | None
+    """Another condition; rows must satisfy both."""
     pushdown: Pushdown
 
     @property
@@ -57,22 +58,22 @@ class PartScan:
         """The same scan with other columns."""
         return replace(self, columns=tuple(columns))
 
-    def where(self, filter: pc.Expression) -> PartScan:
+    @property
+    def is_filtered(self) -> bool:
+        """Whether the scan has a condition."""
+        return self.expression is not None or self.sql is not None
+
+    def where(self, condition: pc.Expression) -> PartScan:
         """The same scan with a further condition."""
-        if isinstance(self.filter, str):
-            raise InvalidArgumentError("an SQL condition and an expression cannot be combined")
-        return replace(self, filter=filter if self.filter is None else self.filter & filter)
+        return replace(self, expression=condition if self.expression is None else self.expression & condition)
 
     def read(self, objects: Sequence[str] | None = None, limit: int | None = None) -> Rows:
         """Starts the scan of some objects, through this process's connection."""
-        return self.open().scan(
-            self.columns, self.filter, limit, snapshot=self.snapshot, objects=objects, pushdown=self.pushdown
-        )
+        return self.open()._scan(self.columns, self.expression, self.sql, limit, self.snapshot, objects, self.pushdown)
 
     def parts(self, part_size: int | str) -> list[Part]:
         """Distributes the objects that the filter does not exclude over tasks. At least one part."""
-        objects = self.open().objects(self.filter, snapshot=self.snapshot)
-        return _pack(objects, size_bytes(part_size))
+        return _pack(self.open()._objects(self.expression, self.sql, self.snapshot), size_bytes(part_size))
 
     def open(self) -> Table:
         """The table, through this process's connection."""
@@ -87,7 +88,7 @@ def scan_of(table: Table, columns: Sequence[str] | None, filter: Filter, snapsho
     for name in columns or ():
         table._native.check_column(name, id)
     chosen = None if columns is None else tuple(columns)
-    return PartScan(shared_uri(table.uri), table.name, id, schema, chosen, filter, pushdown)
+    return PartScan(shared_uri(table.uri), table.name, id, schema, chosen, *split(filter), pushdown)
 
 
 def shared_uri(uri: str) -> str:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from polars.io.plugins import register_io_source
 
+from ..filters import Filter, split
 from .conditions import MIRRORED, NotPushable, column, compare, is_in
 
 if TYPE_CHECKING:
@@ -21,22 +22,18 @@ _OPERATORS = {"Eq": "==", "NotEq": "!=", "Lt": "<", "LtEq": "<=", "Gt": ">", "Gt
 _BOUNDS = {"Both": (">=", "<="), "Left": (">=", "<"), "Right": (">", "<="), "None": (">", "<")}
 
 
-def lazy_frame(table: Table, filter: pc.Expression | str | None, snapshot: int | None, pushdown: Pushdown) -> polars.LazyFrame:
+def lazy_frame(table: Table, filter: Filter, snapshot: int | None, pushdown: Pushdown) -> polars.LazyFrame:
     """A lazy frame that scans one snapshot when it is collected."""
     id, schema = table._schema(snapshot)
+    given, sql = split(filter)
 
     def read(
         columns: list[str] | None, predicate: polars.Expr | None, rows_max: int | None, batch_rows: int | None
     ) -> Iterator[polars.DataFrame]:
         # With both a limit and a predicate, Polars wants the limit first.
         pushed, is_exact = (None, False) if predicate is None or rows_max is not None else to_condition(predicate, schema)
-        where = pushed if filter is None else filter
-        if filter is not None and pushed is not None:
-            if isinstance(filter, str):
-                is_exact = False
-            else:
-                where = filter & pushed
-        rows = table.scan(columns, where, rows_max, snapshot=id, pushdown=pushdown)
+        both = given if pushed is None else pushed if given is None else given & pushed
+        rows = table._scan(columns, both, sql, rows_max, id, None, pushdown)
         for batch in _frames(rows, batch_rows or 1):
             yield batch if predicate is None or is_exact else batch.filter(predicate)
 

@@ -74,7 +74,7 @@ class BenthicDatasource(Datasource):
 
 
 def _task(scan: PartScan, part: Part, limit: int | None) -> ReadTask:
-    rows = part.rows if scan.filter is None else None
+    rows = None if scan.is_filtered else part.rows
     metadata = BlockMetadata(num_rows=rows, size_bytes=part.data_bytes, input_files=list(part.objects), exec_stats=None)
     return ReadTask(_reader(scan, part, limit), metadata, schema=scan.read_schema, per_task_row_limit=limit)
 

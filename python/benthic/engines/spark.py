@@ -70,8 +70,6 @@ class BenthicReader(DataSourceReader):
         """Adds filters to the scan, and returns the others."""
         for filter in filters:
             try:
-                if isinstance(self._scan.filter, str):
-                    raise NotPushable
                 self._scan = self._scan.where(_condition(filter, self._scan.schema))
             except NotPushable:
                 yield filter
@@ -91,6 +89,8 @@ def _scan(options: Any) -> PartScan:
     """The scan of these options, of the snapshot that is current now."""
     columns = options.get("columns")
     snapshot = options.get("snapshot")
+    if snapshot is not None and not snapshot.isdecimal():
+        raise InvalidArgumentError(f"a snapshot is a number, which `benthic table history` prints; got={snapshot!r}")
     uri = options.get("store")
     with connect(uri and shared_uri(uri), create=False) as store:
         return scan_of(

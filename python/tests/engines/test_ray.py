@@ -48,6 +48,9 @@ def cluster():
     shutil.rmtree(directory, ignore_errors=True)
 
 
+YEAR = "l_shipdate >= DATE '1994-01-01' AND l_shipdate < DATE '1995-01-01'"
+
+
 def rows_of(dataset):
     return sorted(tuple(row.values()) for row in dataset.take_all())
 
@@ -92,6 +95,9 @@ def test_columns_and_conditions_run_in_the_scans(lake):
     assert rows.schema.names == ["l_extendedprice", "l_discount"]
     revenue = pc.sum(pc.multiply(rows["l_extendedprice"], rows["l_discount"])).as_py()
     assert [{"revenue": revenue}] == lake.sql(FORECAST)
+    both = table.to_ray(filter="l_quantity < 24").filter(expr=dates)
+    assert "Filter" not in explained(both)
+    assert both.count() == len(table.scan([], f"l_quantity < 24 AND {YEAR}").to_arrow())
     # The source lists only the objects that may contain a match.
     pushed = BenthicDatasource(scan_of(table, None, None, None, "auto"), 0).apply_predicate(dates)
     assert 0 < len(pushed.get_read_tasks(2)) < len(table.objects())

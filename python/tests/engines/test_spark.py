@@ -177,6 +177,8 @@ def test_columns_filters_and_snapshots_are_options(lake, load):
     table = lake.store.create_table(f"{lake.pool}/options", {"x": [1, 2], "y": ["a", "b"]})
     table.append({"x": [3], "y": ["c"]})
     assert load("options", columns="y, x", filter="x > 1 AND y <> 'c'").collect() == [("b", 2)]
+    both = load("options", filter="x > 1").where("y <> 'c'")
+    assert both.collect() == [(2, "b")] and ") Filter " not in plan(both)
     assert load("options", columns="x", snapshot=2).count() == 2
     spark = load("options").sparkSession
     read = spark.read.format("benthic").option("store", lake.store.uri).schema("y string")
@@ -186,6 +188,9 @@ def test_columns_filters_and_snapshots_are_options(lake, load):
         ({"colums": "x"}, "no such option: colums"),
         ({"columns": "z"}, "no such column"),
         ({"snapshot": 99}, "no such snapshot"),
+        ({"snapshot": "new"}, "a snapshot is a number"),
+        ({"part_size": "1 lot"}, "a size is a number"),
+        ({"pushdown": "maybe"}, "pushdown is"),
         ({"store": "mem:"}, "other processes cannot read a store in memory"),
     ):
         with pytest.raises(PySparkException, match=message):
