@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import benthic
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from benthic.engines.dask import frame as dask_frame
 from benthic.engines.parts import scan_of
@@ -46,6 +47,22 @@ def test_a_filter_runs_in_the_scans(lake, client):
     assert lines.npartitions < lake.table("lineitem").snapshot().objects
     revenue = (lines.l_extendedprice * lines.l_discount).to_frame().sum().compute()
     assert [{"revenue": revenue.iloc[0]}] == lake.sql(FORECAST)
+
+
+def test_the_filter_runs_beside_the_objects(lake, client):
+    table = lake.table("lineitem")
+    row = table.scan(["l_comment", "l_orderkey"], limit=1).to_pylist()[0]
+
+    def received_by_workers(pushdown):
+        before = received(client)
+        # Random values: statistics cannot exclude any object.
+        frame = table.to_dask(["l_orderkey"], pc.field("l_comment") == row["l_comment"], part_size=0, pushdown=pushdown)
+        assert frame.npartitions == table.snapshot().objects
+        assert frame.l_orderkey.compute().tolist() == [row["l_orderkey"]]
+        return received(client) - before
+
+    # A busy object sends its bytes instead of running the filter, so try several times.
+    assert min(received_by_workers("always") for _ in range(10)) < received_by_workers("never") / 2
 
 
 def test_joins_equal_sql(lake):

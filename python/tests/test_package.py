@@ -42,6 +42,10 @@ assert not {"benthic._native", "pyarrow"} & set(sys.modules)
 assert dir(benthic) == sorted(benthic.__all__)
 assert benthic.connect.__module__ == "benthic.store"
 assert {"benthic._native", "pyarrow"} <= set(sys.modules)
+with benthic.connect("mem:") as store:
+    store.create_pool("p")
+    store.create_table("p/t", {"x": [1]}).scan().to_arrow()
+assert not {"dask", "polars", "pyspark", "ray"} & set(sys.modules)
 try:
     benthic.nothing
 except AttributeError as error:
