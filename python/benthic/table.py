@@ -251,7 +251,7 @@ class Table:
 
         require("dask.dataframe", "dask[dataframe] distributed")
         scan = parts.scan_of(self, columns, filter, snapshot, pushdown)
-        return dask.frame(scan, scan.parts(part_size))
+        return dask.frame(scan, scan.parts(part_size, self))
 
     def to_ray(
         self,
@@ -276,7 +276,7 @@ class Table:
         from .engines import ray
 
         scan = parts.scan_of(self, columns, filter, snapshot, pushdown)
-        return ray.dataset(scan, part_size, options)
+        return ray.dataset(scan, part_size, self, options)
 
     def scan_polars(
         self,

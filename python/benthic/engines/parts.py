@@ -71,9 +71,13 @@ class PartScan:
         """Starts the scan of some objects, through this process's connection."""
         return self.open()._scan(self.columns, self.expression, self.sql, limit, self.snapshot, objects, self.pushdown)
 
-    def parts(self, part_size: int | str) -> list[Part]:
-        """Distributes the objects that the filter does not exclude over tasks. At least one part."""
-        return _pack(self.open()._objects(self.expression, self.sql, self.snapshot), size_bytes(part_size))
+    def parts(self, part_size: int | str, table: Table | None = None) -> list[Part]:
+        """Distributes the objects that the filter does not exclude over tasks. At least one part.
+
+        A process that has the table open passes it, so that it needs no other connection.
+        """
+        table = table or self.open()
+        return _pack(table._objects(self.expression, self.sql, self.snapshot), size_bytes(part_size))
 
     def open(self) -> Table:
         """The table, through this process's connection."""
@@ -112,11 +116,13 @@ def _pack(objects: Sequence[DataObject], part_bytes: int) -> list[Part]:
     """Packs neighbouring objects into parts of about ``part_bytes``."""
     parts = []
     packed: list[DataObject] = []
+    packed_bytes = 0
     for object in objects:
-        if packed and sum(each.data_bytes for each in packed) + object.data_bytes > part_bytes:
+        if packed and packed_bytes + object.data_bytes > part_bytes:
             parts.append(_part(packed))
-            packed = []
+            packed, packed_bytes = [], 0
         packed.append(object)
+        packed_bytes += object.data_bytes
     if packed or not parts:
         parts.append(_part(packed))
     return parts

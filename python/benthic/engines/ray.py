@@ -17,23 +17,25 @@ from .parts import Part, PartScan
 if TYPE_CHECKING:
     from ray.data.expressions import Expr
 
+    from ..table import Table
+
 # Ray's own name for the column of a block without columns. Such a block would lose its row count.
 _COUNTER = "__bsp_stub"
 
 
-def dataset(scan: PartScan, part_size: int | str, options: dict[str, Any]) -> ray.data.Dataset:
+def dataset(scan: PartScan, part_size: int | str, table: Table, options: dict[str, Any]) -> ray.data.Dataset:
     """A dataset with a read task for each part."""
-    return ray.data.read_datasource(BenthicDatasource(scan, part_size), **options)
+    return ray.data.read_datasource(BenthicDatasource(scan, part_size, table), **options)
 
 
 class BenthicDatasource(Datasource):
     """A scan of a table. Ray pushes columns, conditions and limits into it."""
 
-    def __init__(self, scan: PartScan, part_size: int | str) -> None:
+    def __init__(self, scan: PartScan, part_size: int | str, table: Table | None = None) -> None:
         super().__init__()
         self._scan = scan
         self._part_size = part_size
-        self._parts = scan.parts(part_size)
+        self._parts = scan.parts(part_size, table)
         self._projection_map = None if scan.columns is None else {name: name for name in scan.columns}
 
     def get_name(self) -> str:
