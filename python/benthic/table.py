@@ -242,14 +242,14 @@ class Table:
         """The table as a Dask data frame. Each task connects to the store and scans its own objects.
 
         Objects are packed into partitions of about ``part_size`` stored bytes; 0 gives each object
-        a partition of its own. Dask reads only the columns that a query needs. It does not push
-        conditions, so pass those as ``filter``. Columns have the types of Arrow.
+        a partition of its own. Dask reads only the columns that a query needs, but passes no
+        conditions to the scans, so pass those as ``filter``. Columns have the types of Arrow.
 
         >>> trips.to_dask(filter="fare > 20").groupby("city").fare.sum().compute()
         """
         from .engines import dask, parts, require
 
-        require("dask.dataframe", "dask[dataframe] distributed")
+        require("dask.dataframe", "'dask[dataframe]' distributed")
         scan = parts.scan_of(self, columns, filter, snapshot, pushdown)
         return dask.frame(scan, scan.parts(part_size, self))
 
@@ -265,14 +265,15 @@ class Table:
     ) -> ray.data.Dataset:
         """The table as a Ray dataset. Each task connects to the store and scans its own objects.
 
-        Ray pushes columns, conditions on expressions and limits into the scans. ``part_size`` is
-        that of :meth:`to_dask`; ``options`` are those of :func:`ray.data.read_datasource`.
+        Ray passes the columns and conditions (``filter(expr=…)``) of a query to the scans, and some
+        limits. ``part_size`` is that of :meth:`to_dask`; ``options`` are those of
+        :func:`ray.data.read_datasource`.
 
         >>> trips.to_ray().filter(expr=ray.data.expressions.col("fare") > 20).groupby("city").sum("fare")
         """
         from .engines import parts, require
 
-        require("ray.data", "ray[data]")
+        require("ray.data", "'ray[data]'")
         from .engines import ray
 
         scan = parts.scan_of(self, columns, filter, snapshot, pushdown)

@@ -163,6 +163,9 @@ impl SqlSession {
         // A fragment would hide the scan, and several partitions would change the order of the objects.
         let settings = Settings { pushdown: Pushdown::Never, partitions: 1, ..self.settings.clone() };
         let session = self.with_settings(settings);
+        // One column, because the statistics of columns without a condition are not needed.
+        let columns = snapshot.schema().columns().first().map(|column| vec![column.name.clone()]);
+        let selection = Selection { columns, ..selection };
         Box::pin(async move {
             let plan = session.plan_select(snapshot, selection).await?.create_physical_plan().await;
             Ok(scanned_entries(&plan.map_err(|error| from_datafusion(&error))?))

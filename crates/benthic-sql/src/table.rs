@@ -99,7 +99,12 @@ impl TableRows {
         };
         let mut columns: BTreeSet<&str> =
             filters.iter().flat_map(Expr::column_refs).map(|column| column.name.as_str()).collect();
-        if self.pruning && self.snapshot.objects().saturating_mul(read.len() as u64) <= FACTS_MAX {
+        // A scan of chosen objects is a part of a scan that was planned elsewhere: the statistics of
+        // other columns would not change its plan.
+        if self.pruning
+            && self.only.is_none()
+            && self.snapshot.objects().saturating_mul(read.len() as u64) <= FACTS_MAX
+        {
             columns.extend(read.iter().map(|column| self.schema.field(*column).name().as_str()));
         }
         let (columns, only) = (Vec::from_iter(columns), self.only.as_ref());

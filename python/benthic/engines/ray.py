@@ -29,7 +29,7 @@ def dataset(scan: PartScan, part_size: int | str, table: Table, options: dict[st
 
 
 class BenthicDatasource(Datasource):
-    """A scan of a table. Ray pushes columns, conditions and limits into it."""
+    """A scan of a table, to which Ray passes columns, conditions and limits."""
 
     def __init__(self, scan: PartScan, part_size: int | str, table: Table | None = None) -> None:
         super().__init__()

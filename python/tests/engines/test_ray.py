@@ -125,7 +125,7 @@ def test_counts_limits_and_no_rows(lake):
     assert lines.count() == len(lake.table("lineitem"))
     [counted] = lake.sql("SELECT count(*) AS n FROM \"{pool}\".lineitem WHERE l_quantity < 10")
     assert lines.filter(expr=col("l_quantity") < lit(Decimal(10))).count() == counted["n"]
-    assert len(lines.limit(7).take_all()) == 7
+    assert len(lines.limit(7).take_all()) == len(lines.with_column("next", col("l_orderkey") + 1).limit(7).take_all()) == 7
     assert [task.per_task_row_limit for task in lines._logical_plan.dag.datasource.get_read_tasks(2, 7)] == [7] * 4
     nothing = lake.table("lineitem").to_ray(filter="l_orderkey < 0")
     assert nothing.count() == 0 and nothing.schema().names == lake.table("lineitem").schema.names
