@@ -17,9 +17,12 @@ def test_the_guide(tmp_path, engine, printed):
     [setup] = re.findall(r"```python\n(import benthic\n.*?)```", text, re.DOTALL)
     blocks = re.findall(rf"```python {engine}\n(.*?)```", text, re.DOTALL)
     assert blocks
+    # By default, both engines shuffle even four rows over 200 partitions.
     environment = {
+        "PYSPARK_SUBMIT_ARGS": "--conf spark.sql.shuffle.partitions=2 --conf spark.ui.enabled=false pyspark-shell",
         "PYSPARK_PYTHON": sys.executable,
         "RAY_AUTH_MODE": "disabled",
+        "RAY_DATA_DEFAULT_MIN_PARALLELISM": "2",
         "RAY_USAGE_STATS_ENABLED": "0",
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
