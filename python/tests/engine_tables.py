@@ -99,7 +99,7 @@ def types():
             "flag": pa.array([True, False, None, True, False, True]),
             "text": pa.array(["a", "", None, "ä€😀", "z", "Z"]),
             "raw": pa.array([b"a", b"", None, b"\x00\xff", b"z", b"Z"]),
-            "price": pa.array([None if n is None else decimal.Decimal(n) for n in ("1.10", "-2.25", None, "0", "99999.99", "3")], pa.decimal128(12, 2)),
+            "price": pa.array([n and decimal.Decimal(n) for n in ("1.10", "-2.25", None, "0", "99999.99", "3")], pa.decimal128(12, 2)),
             "day": pa.array([DAY, datetime.date(1969, 12, 31), None, DAY, DAY, DAY], pa.date32()),
             "seen": pa.array([moment, moment.replace(year=1950), None, moment, moment, moment], pa.timestamp("us")),
             "seen_utc": pa.array([moment, moment.replace(year=1950), None, moment, moment, moment], pa.timestamp("us", "UTC")),

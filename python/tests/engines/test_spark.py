@@ -114,7 +114,15 @@ CONDITIONS = [
     "real is null and id > 0",
     "kind = 'b'",
 ]
-LEFT = ["id % 2 = 0", "id < 2 or small > 0", "text like 'ä%'", "real = double('NaN')", "size(tags) > 1", "place.lat > 1", "real in (1.5d, 0d)"]
+LEFT = [
+    "id % 2 = 0",
+    "id < 2 or small > 0",
+    "text like 'ä%'",
+    "real = double('NaN')",
+    "size(tags) > 1",
+    "place.lat > 1",
+    "real in (1.5d, 0d)",
+]
 
 
 def test_conditions_mean_the_same_in_the_scan(load):
