@@ -35,6 +35,7 @@ pub mod object;
 pub mod object_calls;
 pub mod objects;
 pub mod plan;
+pub mod prepared;
 pub mod probe;
 pub mod reader;
 pub mod relations;

@@ -7,7 +7,7 @@
 //! [`changes`]. The session refuses other statements that write, with a hint to the `benthic`
 //! command to use.
 
-use crate::changes::{self, Change, Changed, TARGET, TableName, TargetRows};
+use crate::changes::{Change, TARGET, Target, TargetRows};
 use crate::choice::Pushdown;
 use crate::errors::from_datafusion;
 use crate::files;
@@ -16,36 +16,38 @@ use crate::object::{MetadataCache, Reading};
 use crate::object_calls;
 use crate::objects::{FILE_URL, Objects};
 use crate::plan::scanned_entries;
+use crate::prepared::PreparedQuery;
 use crate::relations::{paths, without_pool};
 use crate::rule::{FragmentPushdown, IndexLookup, KeepNanRows};
 use crate::table::TableRows;
 use crate::travel;
 use crate::wasm::{self, WasmFiltersLast};
 use crate::work::Work;
-use arrow::datatypes::Schema;
+use arrow::datatypes::SchemaRef;
 use benthic_core::{Environment, Error, ErrorKind, Pool, Result, Store};
 use benthic_fragment::fragment::{OBJECT_URL, extremes};
 use benthic_fragment::wasm::{Methods, NAME, WasmFunction};
 use benthic_table::ids::TableObject;
 use benthic_table::{
-    Definition, FileEntry, Snapshot, SnapshotSelector, Table, WriterOptions, drop_table, suggest,
+    FileEntry, Snapshot, SnapshotSelector, Table, suggest,
 };
 use benthic_wasm::Calls;
 use datafusion::catalog::{MemorySchemaProvider, SchemaProvider, TableProvider};
 use datafusion::common::{Column, DataFusionError, TableReference};
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
-use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlan, ScalarUDF};
+use datafusion::logical_expr::{AggregateUDF, Expr, ScalarUDF};
 use datafusion::object_store::memory::InMemory;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
-use datafusion::prelude::{DataFrame, SQLOptions, SessionConfig, SessionContext};
+use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use datafusion::sql::parser::{DFParser, Statement};
 use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast;
 use futures::future::BoxFuture;
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -79,6 +81,9 @@ pub struct Settings {
     pub partitions: usize,
     /// Whether statements may change tables.
     pub changes: bool,
+    /// The memory that queries share for sorting, joining and grouping rows. Sorts and groups that
+    /// need more use temporary files. No limit if absent.
+    pub memory: Option<Arc<dyn MemoryPool>>,
     /// The clock that measures fragments, and the source of identifiers.
     pub environment: Environment,
 }
@@ -93,6 +98,7 @@ impl Default for Settings {
             local_files: false,
             changes: true,
             partitions,
+            memory: None,
             environment: Environment::default(),
         }
     }
@@ -113,12 +119,12 @@ pub struct Selection {
     pub objects: Option<Vec<String>>,
 }
 
-/// The table that a statement changes, in the snapshot that the statement sees.
-struct Target {
-    snapshot: Snapshot,
-    name: TableName,
-    /// The objects that the scan of the target reads.
-    objects: Arc<Mutex<Vec<FileEntry>>>,
+/// A table and its columns.
+#[derive(Clone, Debug)]
+pub struct TableColumns {
+    pub pool: String,
+    pub name: String,
+    pub schema: SchemaRef,
 }
 
 /// A query that is being planned. The future is boxed, so that the planner's code is compiled in
@@ -128,7 +134,7 @@ pub type StartingQuery<'a> = BoxFuture<'a, Result<SendableRecordBatchStream>>;
 /// Runs queries over the tables of a store.
 pub struct SqlSession {
     store: Arc<dyn Store>,
-    settings: Settings,
+    pub(crate) settings: Settings,
     footers: MetadataCache,
 }
 
@@ -237,128 +243,79 @@ impl SqlSession {
         let context = context(&self.settings, work)?;
         let statement = parse(&context.state(), &travel::rewrite(sql)?)?;
         if let Statement::Statement(inner) = &statement
-            && let Some(change) = Change::of(inner)?
             && self.settings.changes
+            && let Some(change) = Change::of(inner)?
         {
             return self.change(&change, work).await?.into_rows();
         }
+        self.plan_statement(context, statement, work).await?.start().await
+    }
+
+    /// Plans a query, which may have parameters such as `$1`, without starting it. The query reads
+    /// the snapshots that are current now.
+    ///
+    /// # Errors
+    /// Errors of [`query`](SqlSession::query).
+    pub fn prepare<'a>(&'a self, sql: &'a str, work: &'a Arc<Work>) -> BoxFuture<'a, Result<PreparedQuery>> {
+        Box::pin(self.plan_query(sql, work))
+    }
+
+    async fn plan_query(&self, sql: &str, work: &Arc<Work>) -> Result<PreparedQuery> {
+        let context = context(&self.settings, work)?;
+        let statement = parse(&context.state(), &travel::rewrite(sql)?)?;
+        self.plan_statement(context, statement, work).await
+    }
+
+    async fn plan_statement(
+        &self,
+        context: SessionContext,
+        statement: Statement,
+        work: &Arc<Work>,
+    ) -> Result<PreparedQuery> {
         check_read_only(&statement, suggest_table_command)?;
         if matches!(&statement, Statement::Statement(statement) if matches!(**statement, ast::Statement::ShowTables { .. }))
         {
             // DataFusion's own answer would include the tables of the information schema.
-            return self.query_with_work(SHOW_TABLES, work).await;
+            return self.prepare(SHOW_TABLES, work).await;
         }
-        let plan = self.plan(&context, statement, work, None).await?;
-        run(&context, plan).await
+        self.plan(context, statement, work, None).await
     }
 
-    /// Runs a statement that changes a table. If another change comes first, runs it again.
-    async fn change(&self, change: &Change, work: &Arc<Work>) -> Result<Changed> {
-        work.note_change();
-        let mut attempts = 1;
-        loop {
-            match self.try_change(change, work).await {
-                Err(error) if error.kind() == ErrorKind::Conflict && attempts < changes::ATTEMPTS_MAX => {
-                    attempts += 1;
-                }
-                outcome => return outcome,
-            }
-        }
-    }
-
-    async fn try_change(&self, change: &Change, work: &Arc<Work>) -> Result<Changed> {
-        let of_table =
-            |name: &TableName, error: Error| error.with("table", format!("{}/{}", name.pool, name.table));
-        match change {
-            Change::Insert { table, columns, query } => {
-                let snapshot = self.snapshot(&table.pool, &table.table).await?;
-                let rows = self.read(query, work).await?;
-                let writer = snapshot.table().writer(WriterOptions::default()).await?;
-                let inserted = changes::insert(writer, columns, rows, work).await;
-                inserted.map_err(|error| of_table(table, error))
-            }
-            Change::Create { table, if_not_exists, query } => {
-                let pool = self.pool(&table.pool).await?;
-                let rows = self.read(query, work).await?;
-                // As in other databases, a literal does not make its column NOT NULL.
-                let schema = rows.schema();
-                let fields = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
-                let definition = Definition::new(&Schema::new(fields.collect::<Vec<_>>()))?;
-                let environment = self.settings.environment.clone();
-                let created = Table::create(Arc::clone(&pool), &table.table, &definition, environment).await;
-                let created = match created {
-                    Err(error) if error.kind() == ErrorKind::AlreadyExists && *if_not_exists => {
-                        let existing = self.snapshot(&table.pool, &table.table).await?;
-                        return Ok(Changed { snapshot: existing.id(), ..Changed::default() });
-                    }
-                    created => created?,
-                };
-                let writer = created.writer(WriterOptions::default()).await?;
-                let inserted = changes::insert(writer, &[], rows, work).await;
-                if inserted.is_err() {
-                    // Nobody knows the table yet. If this fails, an empty table remains.
-                    let dropped = drop_table(pool, &table.table, true, &self.settings.environment).await;
-                    if let Err(left) = dropped {
-                        tracing::warn!(%left, "an empty table remains; `benthic table drop` removes it");
-                    }
-                }
-                inserted.map_err(|error| of_table(table, error))
-            }
-            Change::Rows(rows) => {
-                let snapshot = self.snapshot(&rows.table.pool, &rows.table.table).await?;
-                if rows.is_everything {
-                    return changes::delete_everything(&snapshot).await;
-                }
-                let columns = snapshot.schema().columns().iter().map(|column| column.name.as_str());
-                let query =
-                    rows.query(&columns.collect::<Vec<_>>()).map_err(|error| of_table(&rows.table, error))?;
-                let context = context(&self.settings, work)?;
-                let objects = Arc::default();
-                let target = Target {
-                    snapshot: snapshot.clone(),
-                    name: rows.table.clone(),
-                    objects: Arc::clone(&objects),
-                };
-                let statement = parse(&context.state(), &query)?;
-                let plan = self.plan(&context, statement, work, Some(&target)).await?;
-                let found = run(&context, plan).await?;
-                let changed = changes::change_rows(&snapshot, rows.operation, found, &objects, work).await;
-                changed.map_err(|error| of_table(&rows.table, error))
-            }
-        }
-    }
-
-    /// Starts the query of a statement that adds its rows to a table.
-    async fn read(&self, query: &str, work: &Arc<Work>) -> Result<SendableRecordBatchStream> {
+    /// Starts a query that is a part of a statement, see [`plan`](SqlSession::plan).
+    pub(crate) async fn start_part(
+        &self,
+        sql: &str,
+        work: &Arc<Work>,
+        target: Option<&Target>,
+    ) -> Result<SendableRecordBatchStream> {
         let context = context(&self.settings, work)?;
-        let statement = parse(&context.state(), query)?;
-        let plan = self.plan(&context, statement, work, None).await?;
-        run(&context, plan).await
+        let statement = parse(&context.state(), sql)?;
+        self.plan(context, statement, work, target).await?.start().await
     }
 
     /// Plans a statement that only reads. With a target, the statement reads also the places of
     /// the target's rows, and reads the target in this snapshot.
     async fn plan(
         &self,
-        context: &SessionContext,
+        context: SessionContext,
         statement: Statement,
         work: &Arc<Work>,
         target: Option<&Target>,
-    ) -> Result<LogicalPlan> {
+    ) -> Result<PreparedQuery> {
         let reading = Reading { footers: self.footers.clone(), work: Arc::clone(work) };
         let state = context.state();
         let names = state.resolve_table_references(&statement).map_err(|error| from_datafusion(&error))?;
         let mut pools = BTreeMap::new();
         for name in &names {
             match (name.catalog(), name.schema()) {
-                (_, Some(INFORMATION_SCHEMA)) => self.register_all_tables(context, &reading).await?,
+                (_, Some(INFORMATION_SCHEMA)) => self.register_all_tables(&context, &reading).await?,
                 (None | Some(CATALOG), Some(pool)) => {
                     let is_target = |target: &&Target| target.name.pool == pool;
                     let snapshot = match target.filter(is_target) {
                         Some(target) if name.table() == TARGET => {
                             let rows = self.table_rows(target.snapshot.clone(), reading.clone());
                             let rows = TargetRows::new(rows, Arc::clone(&target.objects));
-                            register(context, pool, TARGET, Arc::new(rows))?;
+                            register(&context, pool, TARGET, Arc::new(rows))?;
                             target.snapshot.clone()
                         }
                         Some(target) if name.table() == target.name.table => target.snapshot.clone(),
@@ -367,22 +324,22 @@ impl SqlSession {
                     work.note_round_trip(&snapshot);
                     pools.insert(pool.to_owned(), Arc::clone(snapshot.table().pool()));
                     if name.table() != TARGET {
-                        self.register_snapshot(context, (pool, name.table()), snapshot, &reading)?;
+                        self.register_snapshot(&context, (pool, name.table()), snapshot, &reading)?;
                     }
                 }
                 _ => {}
             }
         }
         for path in paths(&statement, &names) {
-            self.register_files(context, &path, work).await?;
+            self.register_files(&context, &path, work).await?;
         }
         let pools: Vec<_> = pools.into_values().collect();
-        find_methods(context, &statement, &pools).await?;
+        find_methods(&context, &statement, &pools).await?;
         let calls = object_calls::resolve(self, object_calls::named_calls(&statement)).await?;
         context.register_udtf(NAME, Arc::new(calls));
-        let unknown = without_pool(context, &statement, &names);
+        let unknown = without_pool(&context, &statement, &names);
         match context.state().statement_to_plan(statement).await {
-            Ok(plan) => Ok(plan),
+            Ok(plan) => PreparedQuery::new(context, plan),
             Err(error) => Err(self.explain(&error, unknown.first()).await),
         }
     }
@@ -405,7 +362,7 @@ impl SqlSession {
     }
 
     /// Opens a table, whose name may select a snapshot as [`travel`] writes it.
-    async fn snapshot(&self, pool: &str, table: &str) -> Result<Snapshot> {
+    pub(crate) async fn snapshot(&self, pool: &str, table: &str) -> Result<Snapshot> {
         let pool = self.pool(pool).await?;
         let (table, at) = travel::selector(table);
         let environment = self.settings.environment.clone();
@@ -450,6 +407,28 @@ impl SqlSession {
 
     /// Registers every table of the store, so that the information schema lists it.
     async fn register_all_tables(&self, context: &SessionContext, reading: &Reading) -> Result<()> {
+        for (pool, snapshot) in self.all_snapshots().await? {
+            self.register_snapshot(context, &pool, snapshot, reading)?;
+        }
+        Ok(())
+    }
+
+    /// The columns of every table of the store, without tables that cannot be read.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub async fn tables(&self) -> Result<Vec<TableColumns>> {
+        let columns = |(pool, snapshot): (String, Snapshot)| {
+            let name = snapshot.table().name().to_owned();
+            let rows =
+                self.table_rows(snapshot, Reading { footers: self.footers.clone(), work: Arc::default() });
+            TableColumns { pool, name, schema: rows.schema() }
+        };
+        Ok(self.all_snapshots().await?.into_iter().map(columns).collect())
+    }
+
+    async fn all_snapshots(&self) -> Result<Vec<(String, Snapshot)>> {
+        let mut all = Vec::new();
         for name in self.store.list_pools().await? {
             let pool = self.store.open_pool(&name).await?;
             for entry in Table::list(Arc::clone(&pool)).await? {
@@ -460,11 +439,11 @@ impl SqlSession {
                 let snapshot =
                     Table::open_snapshot(pool, &entry.name, SnapshotSelector::Current, environment);
                 if let Ok(snapshot) = snapshot.await {
-                    self.register_snapshot(context, (&name, &entry.name), snapshot, reading)?;
+                    all.push((name.clone(), snapshot));
                 }
             }
         }
-        Ok(())
+        Ok(all)
     }
 
     /// Explains why DataFusion cannot plan a statement. If the statement has a table name without a
@@ -545,7 +524,7 @@ async fn start_query(objects: Objects, settings: &Settings, sql: &str) -> Result
     check_read_only(&statement, |_| "`benthic put POOL/OBJECT FILE` writes an object")?;
     find_methods(&context, &statement, &pools).await?;
     let plan = context.state().statement_to_plan(statement).await;
-    run(&context, plan.map_err(|error| from_datafusion(&error))?).await
+    PreparedQuery::new(context, plan.map_err(|error| from_datafusion(&error))?)?.start().await
 }
 
 fn register(context: &SessionContext, pool: &str, name: &str, table: Arc<dyn TableProvider>) -> Result<()> {
@@ -592,8 +571,14 @@ fn context(settings: &Settings, work: &Arc<Work>) -> Result<SessionContext> {
     // DataFusion leaves an aggregate without a bound out of the filter, so the scan skips rows that
     // this aggregate needs.
     options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
+    let mut runtime = RuntimeEnvBuilder::new();
+    if let Some(memory) = &settings.memory {
+        runtime = runtime.with_memory_pool(Arc::clone(memory));
+    }
+    let runtime = runtime.build().map_err(|error| from_datafusion(&error))?;
     let state = SessionStateBuilder::new_with_default_features()
         .with_config(config)
+        .with_runtime_env(Arc::new(runtime))
         .with_physical_optimizer_rules(rules);
     let context = SessionContext::new_with_state(literals::with_rules(state).build());
     // Replace `min` and `max` by versions that are correct for NaN and infinities.
@@ -632,17 +617,6 @@ async fn find_methods(
 fn parse(state: &SessionState, sql: &str) -> Result<Statement> {
     let dialect = state.config_options().sql_parser.dialect;
     state.sql_to_statement(sql, &dialect).map_err(|error| from_datafusion(&error))
-}
-
-async fn run(context: &SessionContext, plan: LogicalPlan) -> Result<SendableRecordBatchStream> {
-    let rows = async {
-        // A statement that `check_read_only` accepts may contain a part that writes.
-        let options =
-            SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
-        options.verify_plan(&plan)?;
-        context.execute_logical_plan(plan).await?.execute_stream().await
-    };
-    rows.await.map_err(|error| from_datafusion(&error))
 }
 
 /// Names the `benthic` command that does what the refused statement would do.

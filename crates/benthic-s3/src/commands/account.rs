@@ -3,7 +3,7 @@
 use super::{GatewayPools, time};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
-use benthic_s3::gateway::identity::Account;
+use benthic_s3::identity::Account;
 use clap::Subcommand;
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 use super::{GatewayPools, account_and_user, time};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
-use benthic_s3::gateway::identity::Key;
+use benthic_s3::identity::Key;
 use clap::Subcommand;
 use serde_json::{Value, json};
 

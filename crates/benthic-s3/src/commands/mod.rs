@@ -14,9 +14,9 @@ use benthic_core::{Environment, Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::units;
-use benthic_s3::gateway::identity::Identities;
-use benthic_s3::gateway::seal::Sealer;
+use benthic_s3::identity::Identities;
 use benthic_s3::sal::{Bucket, Buckets, Sal};
+use benthic_s3::seal::Sealer;
 use benthic_s3::{Options, PoolSal};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -116,21 +116,11 @@ impl GatewayPools {
     fn identities_with_secrets(&self, sal: &PoolSal, create: bool) -> Result<Identities> {
         let path = match &self.sealing_key {
             Some(path) => path.clone(),
-            None => default_sealing_key()?,
+            None => Sealer::default_path()?,
         };
         let sealer = Sealer::open(&path, create, Environment::default())?;
         Ok(Identities::new(Arc::new(sal.clone()) as Arc<dyn Sal>, Some(sealer), Environment::default()))
     }
-}
-
-fn default_sealing_key() -> Result<PathBuf> {
-    let config = match std::env::var_os("XDG_CONFIG_HOME").filter(|dir| !dir.is_empty()) {
-        Some(dir) => Some(PathBuf::from(dir)),
-        None => std::env::home_dir().map(|home| home.join(".config")),
-    };
-    let message = "there is no home directory; name the sealing key file with --sealing-key";
-    let config = config.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, message))?;
-    Ok(config.join("benthic/s3-sealing.key"))
 }
 
 fn account_and_user(text: &str) -> Result<(&str, &str)> {

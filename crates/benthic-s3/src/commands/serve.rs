@@ -1,15 +1,15 @@
 //! `benthic s3 serve`.
 
 use super::GatewayPools;
-use benthic_core::{Action, Environment, Error, ErrorKind, Result};
+use benthic_core::{Action, Environment, Error};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
 use benthic_program::session::Session;
 use benthic_program::tls;
 use benthic_s3::PoolSal;
-use benthic_s3::gateway::identity::{Identities, NewKey};
 use benthic_s3::gateway::metrics::Metrics;
 use benthic_s3::gateway::{Limits, Server};
+use benthic_s3::identity::{FIRST_ACCOUNT, FIRST_USER, NewKey};
 use benthic_s3::sal::{Garbage, Sal};
 use clap::Args;
 use serde_json::json;
@@ -19,10 +19,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::net::TcpListener;
-
-/// The account and user that the first start creates.
-const FIRST_ACCOUNT: &str = "main";
-const FIRST_USER: &str = "admin";
 
 /// Arguments of `benthic s3 serve`.
 #[derive(Args)]
@@ -101,7 +97,7 @@ pub async fn run(args: ServeArgs, pools: &GatewayPools, session: &Session) -> Ou
         args.domain,
         limits,
     )?;
-    let first = first_key(&identities).await?;
+    let first = identities.create_first_key().await?;
     print_start(session, pools, &url, &args.region, first.as_ref())?;
     let collector = collect(sal, server.metrics(), args.collect_every);
     let collector = tokio::spawn(collector);
@@ -111,20 +107,6 @@ pub async fn run(args: ServeArgs, pools: &GatewayPools, session: &Session) -> Ou
     let _ = collector.await;
     served?;
     if interrupt::is_set() { Err(Failure::Interrupted) } else { Ok(()) }
-}
-
-/// Creates an account, a user and a key if the store has no account.
-async fn first_key(identities: &Identities) -> Result<Option<NewKey>> {
-    if !identities.accounts().await?.is_empty() {
-        return Ok(None);
-    }
-    match identities.create_account(FIRST_ACCOUNT).await {
-        // Another gateway is starting at the same time.
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(None),
-        created => created?,
-    };
-    identities.create_user(FIRST_ACCOUNT, FIRST_USER).await?;
-    identities.create_key(FIRST_ACCOUNT, FIRST_USER).await.map(Some)
 }
 
 fn print_start(

@@ -4,9 +4,9 @@
 //! everything with it. Other callers may do only what a canned ACL allows: `public-read` on a
 //! bucket lets everybody list it; on an object, it lets everybody read it.
 
-use super::identity::{Caller, Identities};
 use super::metrics::Metrics;
 use super::{Gateway, error, names};
+use crate::identity::{Caller, Identities};
 use crate::sal::{Attributes, Bucket, Object, Prefetch};
 use async_trait::async_trait;
 use s3s::access::{S3Access, S3AccessContext};
@@ -32,7 +32,7 @@ pub(super) struct Access {
 impl S3Auth for Auth {
     async fn get_secret_key(&self, access_key: &str) -> S3Result<SecretKey> {
         match self.0.look_up_key(access_key).await {
-            Ok(Some(key)) => Ok(key.secret),
+            Ok(Some(key)) => Ok(key.secret.into()),
             Ok(None) => Err(s3_error!(InvalidAccessKeyId)),
             Err(error) => Err(internal(error)),
         }

@@ -2,8 +2,8 @@
 //! stored as attributes, and returned with the object.
 
 use super::names;
-use super::seal::hex;
 use crate::sal::{Attributes, Part};
+use crate::seal::hex;
 use bytes::Bytes;
 use hyper::{HeaderMap, Method};
 use s3s::checksum::ChecksumHasher;
@@ -460,7 +460,7 @@ pub(super) fn etag_of_parts<'a>(etags: impl ExactSizeIterator<Item = &'a str>) -
     let count = etags.len();
     let mut md5 = Md5::new();
     for etag in etags {
-        md5.update(&super::seal::unhex(etag).ok_or_else(|| s3_error!(InternalError))?);
+        md5.update(&crate::seal::unhex(etag).ok_or_else(|| s3_error!(InternalError))?);
     }
     Ok(format!("{}-{count}", hex(&md5.finalize())))
 }

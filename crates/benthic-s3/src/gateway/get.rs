@@ -153,7 +153,7 @@ macro_rules! find_object {
             if_unmodified_since: input.if_unmodified_since.as_ref(),
         };
         conditions.check(&object)?;
-        if access.caller == super::identity::Caller::Anonymous
+        if access.caller == crate::identity::Caller::Anonymous
             && (input.response_content_type.is_some()
                 || input.response_cache_control.is_some()
                 || input.response_content_disposition.is_some()

@@ -3,10 +3,10 @@
 use super::auth::{Authorized, Need};
 use super::checksums::{StoredChecksum, set_checksum};
 use super::multipart::{initiator, upload_id};
-use super::seal::{hex, unhex};
 use super::versions::strong_etag;
 use super::{Gateway, acl, error, timestamp};
 use crate::sal::{Entry, Id, KeyPosition, List, ListKind, ListPosition, ListedVersion, Part};
+use crate::seal::{hex, unhex};
 use s3s::dto::{
     ChecksumAlgorithm, CommonPrefix, DeleteMarkerEntry, EncodingType, ListMultipartUploadsInput,
     ListMultipartUploadsOutput, ListObjectVersionsInput, ListObjectVersionsOutput, ListObjectsInput,

@@ -1,5 +1,5 @@
 use benthic_core::{Environment, ErrorKind};
-use benthic_s3::gateway::seal::Sealer;
+use benthic_s3::seal::Sealer;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 

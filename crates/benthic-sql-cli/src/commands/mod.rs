@@ -2,6 +2,7 @@
 
 mod prompt;
 mod rows;
+mod serve;
 pub mod sql;
 pub mod table;
 

@@ -1,7 +1,7 @@
 //! `benthic sql`: runs queries over tables and local files, or over one Parquet object.
 
 use super::rows::{self, Format, View};
-use super::{one_of, prompt};
+use super::{one_of, prompt, serve};
 use benthic_core::{Error, ObjectAddress, Result, Stopwatch, Store, SystemClock};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
@@ -11,7 +11,7 @@ use benthic_sql::object::DataObject;
 use benthic_sql::objects::Objects;
 use benthic_sql::session::{self, Settings, SqlSession};
 use benthic_sql::work::Work;
-use clap::Args;
+use clap::{Args, Subcommand};
 use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::OnceCell;
@@ -24,9 +24,11 @@ Examples:
   benthic sql 'SELECT day, sum(fare) FROM lake.trips WHERE distance > 30 GROUP BY day'
   benthic sql \"SELECT city, count(*) FROM 'trips/*.parquet' GROUP BY city\"
   benthic sql 'EXPLAIN ANALYZE SELECT max(fare) FROM lake.trips WHERE distance > 30'
-  benthic sql --object lake/trips.parquet 'SELECT count(*) FROM object WHERE distance > 30'";
+  benthic sql --object lake/trips.parquet 'SELECT count(*) FROM object WHERE distance > 30'
+  benthic sql serve";
 
-const PUSHDOWN: [(&str, &str, Pushdown); 3] = [
+/// The words of `--pushdown`.
+pub const PUSHDOWN: [(&str, &str, Pushdown); 3] = [
     (
         "auto",
         "The faster place: measured during the query on a cluster, always the client for a store on this machine",
@@ -38,8 +40,10 @@ const PUSHDOWN: [(&str, &str, Pushdown); 3] = [
 
 /// Arguments of `benthic sql`.
 #[derive(Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub struct SqlArgs {
+    #[command(subcommand)]
+    command: Option<SqlCommand>,
     /// Query this Parquet object instead of tables: POOL/OBJECT or POOL:NAMESPACE/OBJECT
     #[arg(long)]
     object: Option<ObjectAddress>,
@@ -59,7 +63,17 @@ pub struct SqlArgs {
     sql: Option<String>,
 }
 
-pub async fn run(args: SqlArgs, session: &Session) -> Outcome {
+/// The verbs of `benthic sql`.
+#[derive(Subcommand)]
+enum SqlCommand {
+    /// Serve SQL to clients of Postgres and of Arrow Flight SQL, such as psql and BI tools
+    Serve(serve::ServeArgs),
+}
+
+pub async fn run(mut args: SqlArgs, session: &Session) -> Outcome {
+    if let Some(SqlCommand::Serve(args)) = args.command.take() {
+        return serve::run(args, session).await;
+    }
     session.out.end_with_reader();
     let default = if session.out.is_json() { Format::Json } else { Format::Table };
     let format = args.output.unwrap_or(default);

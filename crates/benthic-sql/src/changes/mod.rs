@@ -6,9 +6,11 @@
 //! statement runs again on the new snapshot, so that its effect is as if it had run later.
 
 mod assign;
+mod run;
 mod statement;
 mod target;
 
+pub use run::Target;
 pub use statement::{Change, TARGET, TableName};
 pub use target::TargetRows;
 

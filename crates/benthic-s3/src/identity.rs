@@ -1,10 +1,11 @@
 //! Accounts, users and access keys, stored as records of the [SAL](crate::sal::Records).
+//! The S3 gateway and the SQL server check requests with them.
 //!
 //! An account owns buckets. A user acts for an account, with all of its rights: there are no
 //! policies yet. A key belongs to a user, and its secret is sealed.
 
-use super::seal::Sealer;
 use crate::sal::{RecordChange, RecordKind, Sal};
+use crate::seal::Sealer;
 use benthic_core::Environment;
 use benthic_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
@@ -13,6 +14,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Arc;
+
+/// The account and the user that the first start of a server creates.
+pub const FIRST_ACCOUNT: &str = "main";
+/// The user of [`FIRST_ACCOUNT`].
+pub const FIRST_USER: &str = "admin";
 
 const NAME_BYTES_MAX: usize = 64;
 /// Lifetime of a cached key, in milliseconds: a gateway may accept a key for this long after the
@@ -63,7 +69,7 @@ pub struct NewKey {
 #[derive(Clone)]
 pub struct UsableKey {
     pub caller: Caller,
-    pub secret: s3s::auth::SecretKey,
+    pub secret: String,
 }
 
 /// The sender of a request.
@@ -159,6 +165,23 @@ impl Identities {
         ];
         self.swap(&changes, |error| exists(error, "key", &access_key)).await?;
         Ok(NewKey { access_key, secret })
+    }
+
+    /// Creates [`FIRST_ACCOUNT`], its user and a key if the store has no account.
+    ///
+    /// # Errors
+    /// Errors of [`create_key`](Identities::create_key).
+    pub async fn create_first_key(&self) -> Result<Option<NewKey>> {
+        if !self.accounts().await?.is_empty() {
+            return Ok(None);
+        }
+        match self.create_account(FIRST_ACCOUNT).await {
+            // Another server is starting at the same time.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(None),
+            created => created?,
+        };
+        self.create_user(FIRST_ACCOUNT, FIRST_USER).await?;
+        self.create_key(FIRST_ACCOUNT, FIRST_USER).await.map(Some)
     }
 
     pub async fn account(&self, name: &str) -> Result<Account> {
@@ -298,7 +321,7 @@ impl Identities {
         }
         let secret = self.sealer()?.open_secret(access_key, &key.sealed)?;
         let caller = Caller::User { account: key.account, user: key.user };
-        Ok(Some(UsableKey { caller, secret: secret.into() }))
+        Ok(Some(UsableKey { caller, secret }))
     }
 
     fn draw(&self, prefix: &str, len: usize, letters: &[u8]) -> Result<String> {

@@ -8,7 +8,7 @@ use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;
@@ -36,6 +36,21 @@ impl Sealer {
         }
         let key = read(path).map_err(|error| error.with("path", path.display()))?;
         Ok(Sealer { cipher: XChaCha20Poly1305::new(&key.into()), environment })
+    }
+
+    /// The file of the key unless the user names another one: `benthic/s3-sealing.key` in the
+    /// directory for configuration.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is no home directory.
+    pub fn default_path() -> Result<PathBuf> {
+        let config = match std::env::var_os("XDG_CONFIG_HOME").filter(|dir| !dir.is_empty()) {
+            Some(dir) => Some(PathBuf::from(dir)),
+            None => std::env::home_dir().map(|home| home.join(".config")),
+        };
+        let message = "there is no home directory; name the sealing key file with --sealing-key";
+        let config = config.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, message))?;
+        Ok(config.join("benthic/s3-sealing.key"))
     }
 
     /// Seals a secret under a name; it cannot be opened under another name. Returns the nonce and

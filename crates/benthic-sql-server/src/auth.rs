@@ -1,0 +1,94 @@
+//! The users of the server: those of the S3 gateway, with the same keys. The access key is the user
+//! name, and the secret key is the password.
+//!
+//! A key of the gateway gives access to the buckets of its account. It gives no access to tables,
+//! until the operator grants the account to read all pools, or some.
+
+use benthic_core::names::check_pool_name;
+use benthic_core::{Error, ErrorKind, Result};
+use benthic_s3::identity::{Caller, Identities};
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+/// The right of an account to query tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    pub account: String,
+    /// The pools whose tables it may read. All pools if absent.
+    pub pools: Option<BTreeSet<String>>,
+}
+
+impl FromStr for Grant {
+    type Err = Error;
+
+    /// Parses `ACCOUNT` or `ACCOUNT=POOL,POOL`.
+    fn from_str(text: &str) -> Result<Grant> {
+        let (account, pools) = match text.split_once('=') {
+            None => (text, None),
+            Some((account, pools)) => {
+                let pools: BTreeSet<String> = pools.split(',').map(str::to_owned).collect();
+                pools.iter().try_for_each(|pool| check_pool_name(pool))?;
+                (account, Some(pools))
+            }
+        };
+        if account.is_empty() {
+            let message = "name an account, or an account and its pools: lab=lake,sales";
+            return Err(Error::new(ErrorKind::InvalidArgument, message).with("got", text));
+        }
+        Ok(Grant { account: account.to_owned(), pools })
+    }
+}
+
+/// A key and its secret.
+pub struct Login {
+    /// The user of the key, as `ACCOUNT/USER`.
+    pub user: String,
+    pub secret: String,
+    account: String,
+}
+
+/// Checks keys and grants.
+pub struct Access {
+    identities: Identities,
+    grants: Vec<Grant>,
+}
+
+impl Access {
+    /// Accepts the keys of these identities. Only accounts with a grant may query.
+    pub fn new(identities: Identities, grants: Vec<Grant>) -> Access {
+        Access { identities, grants }
+    }
+
+    /// Looks up a key. Returns `None` for a key that is unknown or suspended.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub async fn key(&self, access_key: &str) -> Result<Option<Login>> {
+        let Some(key) = self.identities.look_up_key(access_key).await? else { return Ok(None) };
+        let Caller::User { account, user } = key.caller else { return Ok(None) };
+        Ok(Some(Login { user: format!("{account}/{user}"), secret: key.secret, account }))
+    }
+
+    /// The grant of a user whose secret was checked.
+    ///
+    /// # Errors
+    /// `PermissionDenied` if the account has none.
+    pub fn grant(&self, login: &Login) -> Result<Grant> {
+        let granted = self.grants.iter().filter(|grant| grant.account == login.account);
+        let merged = granted.cloned().reduce(|one, other| Grant {
+            account: one.account,
+            pools: one.pools.zip(other.pools).map(|(one, other)| one.into_iter().chain(other).collect()),
+        });
+        merged.ok_or_else(|| {
+            let message = "the account may not query tables; `benthic sql serve --allow ACCOUNT` permits it";
+            Error::new(ErrorKind::PermissionDenied, message).with("account", &login.account)
+        })
+    }
+}
+
+/// The error for an unknown key and for a wrong secret, which a client cannot tell apart.
+pub fn wrong_credentials() -> Error {
+    let message = "unknown access key or wrong secret key; the user is an access key of \
+        `benthic s3 key create`, and the password is its secret key";
+    Error::new(ErrorKind::PermissionDenied, message)
+}

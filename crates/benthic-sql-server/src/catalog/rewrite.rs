@@ -1,0 +1,571 @@
+//! Changes a query of Postgres' catalog into one that the query engine plans.
+//!
+//! Clients use much that only Postgres has: its own operators and types, arrays, and correlated
+//! subqueries. Nearly all of it concerns tables that are empty here, such as those of indexes and
+//! of constraints. So the rewriting replaces a SELECT whose rows come from an empty table by one
+//! without rows, and what it contained is gone. Few rules are left for the rest.
+
+use super::functions::is_catalog_function;
+use super::tables::{INFORMATION_TABLES, PG_TABLES};
+use super::{INFORMATION_SCHEMA, PG_CATALOG};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, DataType, Expr, FunctionArguments, GroupByExpr, Ident, JoinOperator, ObjectName,
+    ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins,
+    UnaryOperator, Value, Visit, VisitMut, Visitor, VisitorMut,
+};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::mem;
+use std::ops::ControlFlow;
+
+const CONTINUE: ControlFlow<Infallible> = ControlFlow::Continue(());
+
+/// Parses a query and rewrites it if it is one of the catalog: if it reads tables of the catalog
+/// only, or none but calls one of the catalog's functions.
+pub fn catalog_query(sql: &str) -> Option<Statement> {
+    let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, sql).ok()?;
+    let mut statement = statements.pop().filter(|_| statements.is_empty())?;
+    let mut found = Names::default();
+    let _ = Visit::visit(&statement, &mut found);
+    let is_catalog = match found.relations.iter().filter(|name| !found.is_cte(name)).map(schema_of).collect()
+    {
+        None => false,
+        Some(schemas) => {
+            let schemas: Vec<&str> = schemas;
+            !schemas.is_empty() || found.calls
+        }
+    };
+    if !is_catalog || !matches!(statement, Statement::Query(_)) {
+        return None;
+    }
+    // The first pass finds the common table expressions without rows.
+    let mut rewriting = Rewriting { columns: found.columns, ..Rewriting::default() };
+    for _ in 0..2 {
+        let _ = VisitMut::visit(&mut statement, &mut rewriting);
+    }
+    if let Statement::Query(query) = &mut statement {
+        name_columns(&mut query.body);
+    }
+    Some(statement)
+}
+
+/// The last part of a name, and the schema before it.
+fn parts(name: &ObjectName) -> (Option<String>, String) {
+    let mut parts: Vec<String> = name
+        .0
+        .iter()
+        .map(|part| part.as_ident().map_or_else(|| part.to_string(), |ident| ident.value.to_lowercase()))
+        .collect();
+    let last = parts.pop().unwrap_or_default();
+    (parts.pop(), last)
+}
+
+/// The schema of the catalog that has a relation; `None` for other relations.
+fn schema_of(name: &ObjectName) -> Option<&'static str> {
+    match parts(name) {
+        (Some(schema), _) if schema == PG_CATALOG => Some(PG_CATALOG),
+        (Some(schema), _) if schema == INFORMATION_SCHEMA => Some(INFORMATION_SCHEMA),
+        (None, name) if name.starts_with("pg_") => Some(PG_CATALOG),
+        (None, name) if is_table_function(&name) => Some(PG_CATALOG),
+        _ => None,
+    }
+}
+
+fn is_table_function(name: &str) -> bool {
+    ["unnest", "generate_series", "generate_subscripts", "aclexplode"].contains(&name)
+}
+
+/// What a statement names.
+#[derive(Default)]
+struct Names {
+    relations: Vec<ObjectName>,
+    ctes: BTreeSet<String>,
+    /// Whether it calls a function of the catalog.
+    calls: bool,
+    /// The columns that it names with a table before them.
+    columns: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Names {
+    fn is_cte(&self, name: &ObjectName) -> bool {
+        matches!(parts(name), (None, name) if self.ctes.contains(&name))
+    }
+}
+
+impl Visitor for Names {
+    type Break = Infallible;
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Infallible> {
+        let ctes = query.with.iter().flat_map(|with| &with.cte_tables);
+        self.ctes.extend(ctes.map(|cte| cte.alias.name.value.to_lowercase()));
+        CONTINUE
+    }
+
+    fn pre_visit_relation(&mut self, name: &ObjectName) -> ControlFlow<Infallible> {
+        self.relations.push(name.clone());
+        CONTINUE
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Infallible> {
+        match expr {
+            Expr::Function(function) => self.calls |= is_catalog_function(&parts(&function.name).1),
+            Expr::CompoundIdentifier(idents) => {
+                if let [.., table, column] = idents.as_slice() {
+                    let columns = self.columns.entry(table.value.to_lowercase()).or_default();
+                    columns.insert(column.value.to_lowercase());
+                }
+            }
+            _ => {}
+        }
+        CONTINUE
+    }
+}
+
+#[derive(Default)]
+struct Rewriting {
+    columns: BTreeMap<String, BTreeSet<String>>,
+    /// The common table expressions without rows.
+    empty_ctes: BTreeSet<String>,
+}
+
+impl Rewriting {
+    fn is_empty_factor(&self, factor: &TableFactor) -> bool {
+        match factor {
+            TableFactor::Table { name, .. } => {
+                matches!(parts(name), (None, name) if self.empty_ctes.contains(&name))
+            }
+            TableFactor::Derived { subquery, .. } => is_empty(subquery),
+            TableFactor::NestedJoin { table_with_joins, .. } => self.is_empty_from(table_with_joins),
+            _ => false,
+        }
+    }
+
+    /// Whether a join has no rows.
+    fn is_empty_from(&self, from: &TableWithJoins) -> bool {
+        let requires = |operator: &JoinOperator| {
+            matches!(operator, JoinOperator::Join(_) | JoinOperator::Inner(_) | JoinOperator::CrossJoin(_))
+        };
+        let outer = |operator: &JoinOperator| {
+            matches!(
+                operator,
+                JoinOperator::Right(_) | JoinOperator::RightOuter(_) | JoinOperator::FullOuter(_)
+            )
+        };
+        let mut empty = self.is_empty_factor(&from.relation);
+        for join in &from.joins {
+            let right = self.is_empty_factor(&join.relation);
+            if outer(&join.join_operator) {
+                empty &= right;
+            } else {
+                empty |= right && requires(&join.join_operator);
+            }
+        }
+        empty
+    }
+
+    /// A relation without rows that has the columns that the statement names.
+    fn empty_factor(&self, name: &str, factor: &mut TableFactor) {
+        let alias = match factor {
+            TableFactor::Table { alias, .. }
+            | TableFactor::TableFunction { alias, .. }
+            | TableFactor::Function { alias, .. }
+            | TableFactor::UNNEST { alias, .. } => alias.take(),
+            _ => None,
+        };
+        let table = alias.as_ref().map_or(name.to_owned(), |alias| alias.name.value.to_lowercase());
+        let mut columns: BTreeSet<String> = self.columns.get(&table).cloned().unwrap_or_default();
+        if let Some(alias) = &alias {
+            columns.extend(alias.columns.iter().map(|column| column.name.value.to_lowercase()));
+        }
+        // A table function without columns is itself one.
+        columns.insert(table.clone());
+        let columns: Vec<String> = columns.into_iter().collect();
+        let subquery = Box::new(empty_query(&columns));
+        let mut alias = alias.unwrap_or_else(|| table_alias(&table));
+        alias.columns.clear();
+        *factor = TableFactor::Derived { lateral: false, subquery, alias: Some(alias), sample: None };
+    }
+}
+
+impl VisitorMut for Rewriting {
+    type Break = Infallible;
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Infallible> {
+        for cte in query.with.iter().flat_map(|with| &with.cte_tables) {
+            if is_empty(&cte.query) {
+                self.empty_ctes.insert(cte.alias.name.value.to_lowercase());
+            }
+        }
+        if is_empty(query) {
+            // These may name columns that are gone.
+            query.order_by = None;
+            query.limit_clause = None;
+        }
+        CONTINUE
+    }
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<Infallible> {
+        let groups = !matches!(&select.group_by, GroupByExpr::Expressions(by, _) if by.is_empty());
+        let is_void = select.from.iter().any(|from| self.is_empty_from(from));
+        let is_star = select
+            .projection
+            .iter()
+            .any(|item| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..)));
+        if is_void && !is_star && (groups || !select.projection.iter().any(has_aggregate)) {
+            let names: Vec<String> = select.projection.iter().map(column_name).collect();
+            if let SetExpr::Select(empty) = *empty_query(&names).body {
+                *select = *empty;
+            }
+        }
+        CONTINUE
+    }
+
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Infallible> {
+        match factor {
+            TableFactor::Table { name, args, alias, .. } => {
+                let (schema, last) = parts(name);
+                let is_pg = schema.is_none() || schema.as_deref() == Some(PG_CATALOG);
+                if schema.is_none() && self.is_cte_name(&last) {
+                    return CONTINUE;
+                }
+                let is_known = args.is_none()
+                    && if is_pg {
+                        PG_TABLES.contains(&last.as_str())
+                    } else {
+                        INFORMATION_TABLES.contains(&last.as_str())
+                    };
+                let is_ours = schema_of(name).is_some() || args.is_some();
+                if is_ours && !is_known {
+                    self.empty_factor(&last, factor);
+                } else if is_known && is_pg && name.0.len() > 1 {
+                    // The catalog is the default schema, and names of columns may lack it.
+                    name.0 = name.0.split_off(name.0.len() - 1);
+                } else if is_known && !is_pg && alias.is_none() {
+                    *alias = Some(table_alias(&last));
+                }
+            }
+            TableFactor::TableFunction { .. } | TableFactor::Function { .. } | TableFactor::UNNEST { .. } => {
+                self.empty_factor("unnest", factor)
+            }
+            TableFactor::Derived { lateral, subquery, .. } if is_empty(subquery) => *lateral = false,
+            _ => {}
+        }
+        CONTINUE
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Infallible> {
+        let replaced = match expr {
+            Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => in_list(left, right, false),
+            Expr::AnyOp { .. } => literal(false),
+            Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right, .. } => in_list(left, right, true),
+            Expr::AllOp { .. } => literal(true),
+            Expr::Collate { expr, .. } => mem::replace(&mut **expr, null()),
+            // Nothing here has arrays with items.
+            Expr::CompoundFieldAccess { .. } | Expr::Array(_) => null(),
+            Expr::Function(function) if function.name.to_string().eq_ignore_ascii_case("array") => null(),
+            _ => return CONTINUE,
+        };
+        *expr = replaced;
+        // The replacement may be such an expression, too.
+        self.pre_visit_expr(expr)
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Infallible> {
+        match expr {
+            Expr::Function(function) => {
+                let (schema, name) = parts(&function.name);
+                if schema.as_deref() == Some(PG_CATALOG) || is_catalog_function(&name) {
+                    function.name = ObjectName(vec![ObjectNamePart::Identifier(Ident::new(name))]);
+                }
+                if matches!(function.args, FunctionArguments::None) {
+                    function.args = call_without_arguments();
+                }
+            }
+            Expr::BinaryOp { op, .. } => {
+                if let BinaryOperator::PGCustomBinaryOperator(parts) = op
+                    && let Some(known) = parts.last().and_then(|name| operator(name))
+                {
+                    *op = known;
+                }
+            }
+            Expr::Cast { expr: inner, data_type, .. } => {
+                let value = mem::replace(&mut **inner, null());
+                let is_text =
+                    matches!(&value, Expr::Value(value) if !matches!(value.value, Value::Number(..)));
+                match type_name(data_type).as_str() {
+                    "regclass" if is_text => *expr = call("regclass_number", value),
+                    "regclass" => *expr = call("regclass_name", value),
+                    "regtype" if is_text => *expr = call("regtype_number", value),
+                    "regtype" => *expr = call("format_type", value),
+                    "oid" | "xid" | "cid" => {
+                        **inner = value;
+                        *data_type = DataType::BigInt(None);
+                    }
+                    name => {
+                        **inner = value;
+                        if let Some(known) = known_type(data_type, name) {
+                            *data_type = known;
+                        }
+                    }
+                }
+            }
+            Expr::Subquery(query) if is_empty(query) => *expr = null(),
+            Expr::Subquery(query) => at_most_one_row(query),
+            Expr::Exists { subquery, negated } if is_empty(subquery) => *expr = literal(*negated),
+            Expr::InSubquery { subquery, negated, .. } if is_empty(subquery) => *expr = literal(*negated),
+            Expr::CompoundIdentifier(idents) if idents.len() > 2 => {
+                // The table's name is enough, as for tables without their schema.
+                *idents = idents.split_off(idents.len() - 2);
+            }
+            _ => {}
+        }
+        CONTINUE
+    }
+}
+
+impl Rewriting {
+    fn is_cte_name(&self, name: &str) -> bool {
+        self.empty_ctes.contains(name)
+    }
+}
+
+/// Whether the rewriting has emptied all parts of a query.
+fn is_empty(query: &Query) -> bool {
+    fn of(body: &SetExpr) -> bool {
+        match body {
+            SetExpr::Select(select) => {
+                select.from.is_empty()
+                    && matches!(&select.selection, Some(Expr::Value(value)) if value.value == Value::Boolean(false))
+            }
+            SetExpr::Query(query) => of(&query.body),
+            SetExpr::SetOperation { left, right, .. } => of(left) && of(right),
+            _ => false,
+        }
+    }
+    of(&query.body)
+}
+
+/// A query without rows.
+fn empty_query(columns: &[String]) -> Query {
+    let mut used = BTreeSet::new();
+    let columns = columns.iter().map(|name| format!("NULL AS {}", quoted(&unused(name, &mut used))));
+    let columns: Vec<String> = columns.collect();
+    parse_query(&format!("SELECT {} WHERE false", columns.join(", ")))
+}
+
+/// A name that no other column has.
+fn unused(name: &str, used: &mut BTreeSet<String>) -> String {
+    let mut unused = name.to_owned();
+    while !used.insert(unused.clone()) {
+        unused.push('_');
+    }
+    unused
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// Parses a query that this file has written.
+fn parse_query(sql: &str) -> Query {
+    let parsed = Parser::parse_sql(&PostgreSqlDialect {}, sql).ok().and_then(|mut parsed| parsed.pop());
+    match parsed {
+        Some(Statement::Query(query)) => *query,
+        _ => unreachable!("this file writes valid SQL: {sql}"),
+    }
+}
+
+fn parse_expr(sql: &str) -> Expr {
+    let parsed =
+        Parser::new(&PostgreSqlDialect {}).try_with_sql(sql).and_then(|mut parser| parser.parse_expr());
+    parsed.unwrap_or_else(|_| unreachable!("this file writes valid SQL: {sql}"))
+}
+
+fn null() -> Expr {
+    Expr::Value(Value::Null.into())
+}
+
+fn literal(value: bool) -> Expr {
+    Expr::Value(Value::Boolean(value).into())
+}
+
+fn call(name: &str, argument: Expr) -> Expr {
+    parse_expr(&format!("{name}({argument})"))
+}
+
+fn call_without_arguments() -> FunctionArguments {
+    match parse_expr("version()") {
+        Expr::Function(function) => function.args,
+        _ => FunctionArguments::None,
+    }
+}
+
+fn table_alias(name: &str) -> datafusion::sql::sqlparser::ast::TableAlias {
+    let query = parse_query(&format!("SELECT 1 FROM x AS {}", quoted(name)));
+    match *query.body {
+        SetExpr::Select(mut select) => match select.from.pop().map(|from| from.relation) {
+            Some(TableFactor::Table { alias: Some(alias), .. }) => alias,
+            _ => unreachable!("the query has a table with an alias"),
+        },
+        _ => unreachable!("the query is a SELECT"),
+    }
+}
+
+/// `left = ANY (right)`, or `left <> ALL (right)` if negated, as a list.
+fn in_list(left: &Expr, right: &Expr, negated: bool) -> Expr {
+    let right = match right {
+        Expr::Nested(inner) => inner,
+        right => right,
+    };
+    let right = match right {
+        Expr::Cast { expr, .. } => expr,
+        right => right,
+    };
+    let list = match right {
+        Expr::Array(array) => array.elem.clone(),
+        Expr::Value(value) => {
+            let text = value.value.clone().into_string().unwrap_or_default();
+            let items = text.trim_matches(['{', '}']).split(',').filter(|item| !item.is_empty());
+            items.map(|item| Expr::Value(Value::SingleQuotedString(item.to_owned()).into())).collect()
+        }
+        // The arrays that tables have are empty. The schemas that a user sees are all.
+        Expr::Function(function) => return literal(function.name.to_string().contains("current_schemas")),
+        _ => return literal(negated),
+    };
+    if list.is_empty() {
+        return literal(negated);
+    }
+    Expr::InList { expr: Box::new(left.clone()), list, negated }
+}
+
+fn operator(name: &str) -> Option<BinaryOperator> {
+    Some(match name {
+        "~" => BinaryOperator::PGRegexMatch,
+        "~*" => BinaryOperator::PGRegexIMatch,
+        "!~" => BinaryOperator::PGRegexNotMatch,
+        "!~*" => BinaryOperator::PGRegexNotIMatch,
+        "~~" => BinaryOperator::PGLikeMatch,
+        "!~~" => BinaryOperator::PGNotLikeMatch,
+        "=" => BinaryOperator::Eq,
+        "<>" => BinaryOperator::NotEq,
+        "+" => BinaryOperator::Plus,
+        _ => return None,
+    })
+}
+
+/// The name of a type without its schema.
+fn type_name(data_type: &DataType) -> String {
+    let name = match data_type {
+        DataType::Custom(name, _) => parts(name).1,
+        other => other.to_string(),
+    };
+    name.to_lowercase()
+}
+
+/// A type of the query engine for a type that only Postgres has, which most often is text.
+fn known_type(data_type: &DataType, name: &str) -> Option<DataType> {
+    match data_type {
+        DataType::Custom(..) => Some(match name {
+            "bool" => DataType::Boolean,
+            "int2" => DataType::SmallInt(None),
+            "int4" => DataType::Int(None),
+            "int8" => DataType::BigInt(None),
+            "float4" => DataType::Real,
+            "float8" => DataType::DoublePrecision,
+            _ => DataType::Text,
+        }),
+        DataType::Array(_) | DataType::JSON | DataType::JSONB | DataType::Regclass => Some(DataType::Text),
+        _ if name.starts_with("char") || name.starts_with("varchar") => Some(DataType::Text),
+        _ => None,
+    }
+}
+
+/// Makes a scalar subquery an aggregate, as the query engine requires: the greatest value of at most
+/// one row is this value.
+fn at_most_one_row(query: &mut Query) {
+    let SetExpr::Select(select) = &mut *query.body else { return };
+    let groups = !matches!(&select.group_by, GroupByExpr::Expressions(by, _) if by.is_empty());
+    if groups || select.from.is_empty() || select.projection.iter().any(has_aggregate) {
+        return;
+    }
+    if let [SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }] =
+        &mut select.projection[..]
+    {
+        let value = mem::replace(expr, null());
+        *expr = call("max", value);
+        query.limit_clause = None;
+        query.order_by = None;
+    }
+}
+
+/// Whether a column of a SELECT calls an aggregate function.
+fn has_aggregate(item: &SelectItem) -> bool {
+    struct Aggregates(bool);
+    impl Visitor for Aggregates {
+        type Break = Infallible;
+
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Infallible> {
+            if let Expr::Function(function) = expr {
+                let known =
+                    ["count", "max", "min", "sum", "avg", "array_agg", "string_agg", "bool_and", "bool_or"];
+                self.0 |= known.contains(&parts(&function.name).1.as_str());
+            }
+            CONTINUE
+        }
+    }
+    let mut found = Aggregates(false);
+    let _ = Visit::visit(item, &mut found);
+    found.0
+}
+
+/// The name that Postgres gives a column.
+fn column_name(item: &SelectItem) -> String {
+    fn of(expr: &Expr) -> String {
+        match expr {
+            Expr::Identifier(ident) => ident.value.clone(),
+            Expr::CompoundIdentifier(idents) => {
+                idents.last().map(|ident| ident.value.clone()).unwrap_or_default()
+            }
+            Expr::Function(function) => parts(&function.name).1,
+            Expr::Cast { expr, .. } | Expr::Nested(expr) | Expr::UnaryOp { op: UnaryOperator::Not, expr } => {
+                of(expr)
+            }
+            Expr::Case { .. } => "case".to_owned(),
+            Expr::Value(value) if matches!(value.value, Value::Boolean(_)) => "bool".to_owned(),
+            _ => "?column?".to_owned(),
+        }
+    }
+    match item {
+        SelectItem::UnnamedExpr(expr) => of(expr),
+        SelectItem::ExprWithAlias { alias, .. } => alias.value.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Names the columns of the answer as Postgres does, and each in another way, as the query engine
+/// requires.
+fn name_columns(body: &mut SetExpr) {
+    match body {
+        SetExpr::Select(select) => {
+            let mut used = BTreeSet::new();
+            for item in &mut select.projection {
+                let name = column_name(item);
+                let unused = unused(&name, &mut used);
+                let is_name = |expr: &Expr| matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+                match item {
+                    SelectItem::UnnamedExpr(expr) if !is_name(expr) || unused != name => {
+                        let expr = mem::replace(expr, null());
+                        *item = SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', unused) };
+                    }
+                    SelectItem::ExprWithAlias { alias, .. } if unused != name => alias.value = unused,
+                    _ => {}
+                }
+            }
+        }
+        SetExpr::Query(query) => name_columns(&mut query.body),
+        SetExpr::SetOperation { left, .. } => name_columns(left),
+        _ => {}
+    }
+}

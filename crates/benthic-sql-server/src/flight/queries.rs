@@ -1,0 +1,289 @@
+//! The queries of Flight SQL: prepared statements, tickets, and the streams of rows.
+//!
+//! A ticket contains its statement, so the server stores nothing between the request for a ticket
+//! and the request for its rows. A prepared statement is stored, because values are bound to it.
+
+use super::status;
+use crate::users::{Admission, User};
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use arrow_flight::encode::FlightDataEncoderBuilder;
+use arrow_flight::error::FlightError;
+use benthic_core::{Environment, Error, ErrorKind, Result};
+use benthic_sql::errors::from_datafusion;
+use benthic_sql::prepared::PreparedQuery;
+use benthic_sql::work::Work;
+use bytes::Bytes;
+use datafusion::common::ScalarValue;
+use futures::{StreamExt, TryStreamExt, stream};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{Instant, timeout};
+use tonic::Status;
+
+/// Limit on the prepared statements of all users.
+const PREPARED_MAX: usize = 10_000;
+/// Limit on the size of all prepared statements and their values.
+const PREPARED_BYTES_MAX: usize = 64 << 20;
+/// Lifetime of a prepared statement that is not used.
+const PREPARED_TIME: Duration = Duration::from_secs(3_600);
+/// Batches that wait for the client.
+const BATCHES_AHEAD: usize = 2;
+/// Time for the last message to a client that may accept nothing more.
+const LAST_MESSAGE_TIME: Duration = Duration::from_secs(5);
+/// Length of the number that begins a ticket.
+const ID_BYTES: usize = 16;
+
+/// A stream of rows as messages.
+pub type Rows =
+    Pin<Box<dyn stream::Stream<Item = std::result::Result<arrow_flight::FlightData, Status>> + Send>>;
+
+/// The queries of all users.
+pub struct Queries {
+    environment: Environment,
+    prepared: Mutex<HashMap<Bytes, Prepared>>,
+    running: Arc<Mutex<HashMap<Bytes, (String, Arc<Notify>)>>>,
+}
+
+#[derive(Clone)]
+struct Prepared {
+    user: String,
+    sql: Arc<str>,
+    values: Vec<ScalarValue>,
+    len_bytes: usize,
+    used: Instant,
+}
+
+impl Queries {
+    pub fn new(environment: Environment) -> Queries {
+        Queries { environment, prepared: Mutex::default(), running: Arc::default() }
+    }
+
+    /// Plans a statement.
+    ///
+    /// # Errors
+    /// Errors of [`SqlSession::prepare`](benthic_sql::session::SqlSession::prepare).
+    pub async fn plan(&self, user: &Arc<User>, sql: &str) -> Result<PreparedQuery> {
+        let admission = user.admit(None).await?;
+        admission.limit(user.session.prepare(sql, &Arc::default())).await
+    }
+
+    /// A ticket for the rows of a statement.
+    pub fn ticket(&self, sql: &str) -> Result<Bytes> {
+        let mut ticket = self.id()?.to_vec();
+        ticket.extend_from_slice(sql.as_bytes());
+        Ok(ticket.into())
+    }
+
+    /// Starts the query of a ticket.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, errors of the query.
+    pub async fn start_ticket(&self, user: &Arc<User>, ticket: &Bytes) -> std::result::Result<Rows, Status> {
+        let sql = ticket.get(ID_BYTES..).and_then(|sql| std::str::from_utf8(sql).ok());
+        let sql = sql.ok_or_else(|| Status::invalid_argument("the ticket is invalid"))?;
+        self.start(user, ticket.clone(), sql, Vec::new()).await
+    }
+
+    fn id(&self) -> Result<[u8; ID_BYTES]> {
+        let mut id = [0; ID_BYTES];
+        self.environment.random.fill(&mut id)?;
+        Ok(id)
+    }
+
+    /// Stores a prepared statement, and returns its handle.
+    ///
+    /// # Errors
+    /// `LimitExceeded` if too many are stored.
+    pub fn prepare(&self, user: &User, sql: &str) -> Result<Bytes> {
+        let handle = Bytes::copy_from_slice(&self.id()?);
+        let now = Instant::now();
+        let prepared = Prepared {
+            user: user.name.clone(),
+            sql: sql.into(),
+            values: Vec::new(),
+            len_bytes: sql.len(),
+            used: now,
+        };
+        let mut all = self.prepared.lock();
+        check_room(&mut all, sql.len())?;
+        all.insert(handle.clone(), prepared);
+        Ok(handle)
+    }
+
+    /// Binds values to a prepared statement.
+    ///
+    /// # Errors
+    /// `NotFound`, `LimitExceeded`.
+    pub fn bind(&self, user: &User, handle: &Bytes, values: Vec<ScalarValue>) -> Result<()> {
+        let len_bytes = values.iter().map(ScalarValue::size).sum();
+        let mut all = self.prepared.lock();
+        check_room(&mut all, len_bytes)?;
+        let prepared = all.get_mut(handle).filter(|prepared| prepared.user == user.name);
+        let prepared = prepared.ok_or_else(unknown)?;
+        prepared.len_bytes = prepared.sql.len() + len_bytes;
+        prepared.values = values;
+        Ok(())
+    }
+
+    /// The text of a prepared statement.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub fn sql(&self, user: &User, handle: &Bytes) -> Result<Arc<str>> {
+        self.get(user, handle).map(|prepared| prepared.sql)
+    }
+
+    fn get(&self, user: &User, handle: &Bytes) -> Result<Prepared> {
+        let mut all = self.prepared.lock();
+        let prepared = all.get_mut(handle).filter(|prepared| prepared.user == user.name);
+        let prepared = prepared.ok_or_else(unknown)?;
+        prepared.used = Instant::now();
+        Ok(prepared.clone())
+    }
+
+    /// Starts a prepared statement with the values that are bound to it.
+    ///
+    /// # Errors
+    /// `NotFound`, errors of the query.
+    pub async fn start_prepared(
+        &self,
+        user: &Arc<User>,
+        handle: &Bytes,
+    ) -> std::result::Result<Rows, Status> {
+        let prepared = self.get(user, handle).map_err(|error| status(&error))?;
+        self.start(user, handle.clone(), &prepared.sql, prepared.values).await
+    }
+
+    pub fn close(&self, user: &User, handle: &Bytes) {
+        let mut all = self.prepared.lock();
+        if all.get(handle).is_some_and(|prepared| prepared.user == user.name) {
+            all.remove(handle);
+        }
+    }
+
+    /// Cancels the query of a ticket or handle. Returns false if none runs.
+    pub fn cancel(&self, user: &User, id: &Bytes) -> bool {
+        match self.running.lock().get(id) {
+            Some((owner, cancel)) if *owner == user.name => {
+                cancel.notify_one();
+                true
+            }
+            _ => false,
+        }
+    }
+
+    async fn start(
+        &self,
+        user: &Arc<User>,
+        id: Bytes,
+        sql: &str,
+        values: Vec<ScalarValue>,
+    ) -> std::result::Result<Rows, Status> {
+        let cancel = Arc::new(Notify::new());
+        self.running.lock().insert(id.clone(), (user.name.clone(), Arc::clone(&cancel)));
+        let running = Running { all: Arc::clone(&self.running), id };
+        let admission = user.admit(None).await.map_err(|error| status(&error))?;
+        let work: Arc<Work> = Arc::default();
+        let start = async {
+            let query = user.session.prepare(sql, &work).await?;
+            let needed = query.parameters()?.len();
+            if needed != values.len() {
+                let message = "the statement needs values for its parameters; bind them first";
+                let error = Error::new(ErrorKind::InvalidArgument, message).with("parameters", needed);
+                return Err(error.with("got", values.len()));
+            }
+            query.bind(values)?.start().await
+        };
+        let rows = tokio::select! {
+            rows = admission.limit(start) => rows.map_err(|error| status(&error))?,
+            () = cancel.notified() => return Err(canceled()),
+        };
+        let schema = rows.schema();
+        let (sender, receiver) = mpsc::channel(BATCHES_AHEAD);
+        let rows = rows.map_err(|error| from_datafusion(&error));
+        tokio::spawn(pump(Box::pin(rows), sender, admission, cancel, running));
+        Ok(encode(schema, receiver))
+    }
+}
+
+/// Makes room for a prepared statement: removes those that were not used for long.
+fn check_room(all: &mut HashMap<Bytes, Prepared>, len_bytes: usize) -> Result<()> {
+    let used =
+        |all: &HashMap<Bytes, Prepared>| all.values().map(|prepared| prepared.len_bytes).sum::<usize>();
+    let is_full = |all: &HashMap<Bytes, Prepared>| {
+        all.len() >= PREPARED_MAX || used(all) + len_bytes > PREPARED_BYTES_MAX
+    };
+    if is_full(all) {
+        all.retain(|_, prepared| prepared.used.elapsed() < PREPARED_TIME);
+    }
+    if is_full(all) {
+        let message = "there are too many or too large prepared statements; close some";
+        return Err(Error::new(ErrorKind::LimitExceeded, message));
+    }
+    Ok(())
+}
+
+fn unknown() -> Error {
+    let message = "no such prepared statement; the server forgets one that is not used for an hour";
+    Error::new(ErrorKind::NotFound, message)
+}
+
+fn canceled() -> Status {
+    Status::cancelled("the client canceled the query")
+}
+
+/// A query among those that can be canceled.
+struct Running {
+    all: Arc<Mutex<HashMap<Bytes, (String, Arc<Notify>)>>>,
+    id: Bytes,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.all.lock().remove(&self.id);
+    }
+}
+
+/// Moves rows to the client. It is a task of its own, so that the time limit also ends the query of a
+/// client that does not read.
+async fn pump(
+    mut rows: Pin<Box<dyn stream::Stream<Item = Result<RecordBatch>> + Send>>,
+    sender: mpsc::Sender<std::result::Result<RecordBatch, Status>>,
+    admission: Admission,
+    cancel: Arc<Notify>,
+    running: Running,
+) {
+    let moved = async {
+        while let Some(batch) = rows.try_next().await? {
+            if sender.send(Ok(batch)).await.is_err() {
+                break;
+            }
+        }
+        Ok(())
+    };
+    let ended = tokio::select! {
+        ended = admission.limit(moved) => ended.map_err(|error| status(&error)),
+        () = sender.closed() => Ok(()),
+        () = cancel.notified() => Err(canceled()),
+    };
+    drop((rows, admission, running));
+    if let Err(status) = ended {
+        // The client may be gone, or not read.
+        let _ = timeout(LAST_MESSAGE_TIME, sender.send(Err(status))).await;
+    }
+}
+
+fn encode(schema: SchemaRef, receiver: mpsc::Receiver<std::result::Result<RecordBatch, Status>>) -> Rows {
+    let batches = stream::unfold(receiver, |mut receiver| async move {
+        let batch = receiver.recv().await?;
+        let batch = batch.map_err(|status| FlightError::Tonic(Box::new(status)));
+        Some((batch, receiver))
+    });
+    let encoder = FlightDataEncoderBuilder::new().with_schema(schema).build(batches);
+    encoder.map_err(Status::from).boxed()
+}

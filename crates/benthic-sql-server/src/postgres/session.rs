@@ -1,0 +1,366 @@
+//! The session of a connection: its settings, prepared statements and portals, and the messages that
+//! use them.
+
+use super::control::{self, Control, SessionSettings};
+use super::encode;
+use super::messages::{Fields, Writer, garbage};
+use super::parameters::{decode, described};
+use super::portals::{Fault, Named, Portal, PortalState, Running, Statement};
+use crate::catalog;
+use crate::users::{Admission, User};
+use arrow::array::{RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use benthic_core::{Error, ErrorKind, Result};
+use benthic_sql::prepared::{PARAMETERS_MAX, PreparedQuery};
+use benthic_sql::work::Work;
+use bytes::BufMut;
+use std::sync::Arc;
+
+/// The status of the transaction, as the protocol has it.
+const IDLE: u8 = b'I';
+const IN_TRANSACTION: u8 = b'T';
+const FAILED: u8 = b'E';
+
+/// A session.
+pub struct Session {
+    pub writer: Writer,
+    user: Arc<User>,
+    access_key: String,
+    settings: SessionSettings,
+    status: u8,
+    statements: Named<Statement>,
+    portals: Named<Portal>,
+}
+
+impl Session {
+    pub fn new(writer: Writer, user: Arc<User>, access_key: String, settings: SessionSettings) -> Session {
+        let (statements, portals) = (Named::new("prepared statement"), Named::new("portal"));
+        Session { writer, user, access_key, settings, status: IDLE, statements, portals }
+    }
+
+    /// Tells the client that the next statement may come.
+    pub fn ready(&mut self) {
+        if self.status == IDLE {
+            self.portals.clear();
+        }
+        self.writer.ready(self.status);
+    }
+
+    /// Reports that a statement failed.
+    pub fn fail(&mut self, code: &str, message: &str) {
+        if self.status == IN_TRANSACTION {
+            self.status = FAILED;
+        }
+        self.writer.error("ERROR", code, message);
+    }
+
+    /// Answers one message.
+    pub async fn answer(&mut self, kind: u8, mut fields: Fields) -> std::result::Result<(), Fault> {
+        match kind {
+            b'Q' => {
+                let text = fields.text()?;
+                self.run_all(&text).await
+            }
+            b'P' => Ok(self.parse(fields)?),
+            b'B' => self.bind(fields).await,
+            b'D' => match (fields.u8()?, fields.text()?) {
+                (b'S', name) => self.describe_statement(&name).await,
+                (_, name) => Ok(self.describe_portal(&name)?),
+            },
+            b'E' => {
+                let name = fields.text()?;
+                let rows_max = u64::try_from(fields.i32()?).ok().filter(|max| *max > 0);
+                self.execute(&name, rows_max).await
+            }
+            _ => {
+                match (fields.u8()?, fields.text()?) {
+                    (b'S', name) => self.statements.remove(&name),
+                    (_, name) => self.portals.remove(&name),
+                }
+                self.writer.message(b'3', |_| {});
+                Ok(())
+            }
+        }
+    }
+
+    /// Runs the statements of a text.
+    async fn run_all(&mut self, text: &str) -> std::result::Result<(), Fault> {
+        let statements = control::statements(text);
+        if statements.is_empty() {
+            self.writer.message(b'I', |_| {});
+        }
+        for sql in statements {
+            let mut portal = match control::parse(sql)? {
+                Some(control) => {
+                    Portal { state: PortalState::Control(control), formats: Vec::new(), verb: "" }
+                }
+                None => {
+                    let (query, work) = self.plan(sql).await?;
+                    if !query.parameters()?.is_empty() {
+                        let message = "a statement with parameters must be prepared";
+                        return Err(Error::new(ErrorKind::InvalidArgument, message).into());
+                    }
+                    let state = PortalState::Ready { query, work };
+                    Portal { state, formats: Vec::new(), verb: verb(sql) }
+                }
+            };
+            self.describe(&portal, true);
+            self.run(&mut portal, None).await?;
+        }
+        Ok(())
+    }
+
+    fn parse(&mut self, mut fields: Fields) -> Result<()> {
+        let (name, sql) = (fields.text()?, fields.text()?);
+        let mut declared = Vec::new();
+        for _ in 0..check_count(fields.count()?)? {
+            declared.push(fields.u32()?);
+        }
+        if control::statements(&sql).len() > 1 {
+            let message = "a prepared statement must be a single statement";
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        let sql = control::statements(&sql).first().copied().unwrap_or_default().to_owned();
+        let len_bytes = sql.len() + 4 * declared.len();
+        self.statements.insert(name, Statement { sql: sql.into(), declared }, len_bytes)?;
+        self.writer.message(b'1', |_| {});
+        Ok(())
+    }
+
+    async fn bind(&mut self, mut fields: Fields) -> std::result::Result<(), Fault> {
+        let (name, statement) = (fields.text()?, fields.text()?);
+        let Statement { sql, declared } = self.statements.get(&statement)?.clone();
+        let mut value_formats = Vec::new();
+        for _ in 0..check_count(fields.count()?)? {
+            value_formats.push(fields.i16()?);
+        }
+        let mut values = Vec::new();
+        for _ in 0..check_count(fields.count()?)? {
+            values.push(fields.value()?);
+        }
+        let mut formats = Vec::new();
+        for _ in 0..fields.count()? {
+            formats.push(fields.i16()?);
+        }
+        if value_formats.iter().chain(&formats).any(|format| !matches!(format, 0 | 1)) {
+            return Err(garbage("a format must be 0 for text or 1 for binary").into());
+        }
+        let len_bytes = values.iter().flatten().map(|value| value.len()).sum::<usize>() + sql.len();
+        let state = match control::parse(&sql)? {
+            Some(control) => PortalState::Control(control),
+            None => {
+                let (query, work) = self.plan(&sql).await?;
+                let implied = query.parameters()?;
+                let types = described(&declared, &implied);
+                if types.len() != values.len() {
+                    let message = "the values of parameters are too few or too many";
+                    let error = Error::new(ErrorKind::InvalidArgument, message).with("got", values.len());
+                    return Err(error.with("parameters", types.len()).into());
+                }
+                let decoded = values.into_iter().enumerate().map(|(number, value)| {
+                    let is_binary = encode::format_of(&value_formats, number) == 1;
+                    let declared = declared.get(number).is_some_and(|oid| *oid != 0);
+                    let implied = implied.get(number).and_then(Option::as_ref);
+                    decode(value, is_binary, types[number], declared, implied)
+                        .map_err(|error| error.with("parameter", number + 1))
+                });
+                let decoded = decoded.collect::<Result<_>>()?;
+                PortalState::Ready { query: query.bind(decoded)?, work }
+            }
+        };
+        self.portals.insert(name, Portal { state, formats, verb: verb(&sql) }, len_bytes)?;
+        self.writer.message(b'2', |_| {});
+        Ok(())
+    }
+
+    async fn describe_statement(&mut self, name: &str) -> std::result::Result<(), Fault> {
+        let Statement { sql, declared } = self.statements.get(name)?.clone();
+        let (state, types) = match control::parse(&sql)? {
+            Some(control) => (PortalState::Control(control), declared),
+            None => {
+                let (query, work) = self.plan(&sql).await?;
+                let types = described(&declared, &query.parameters()?);
+                (PortalState::Ready { query, work }, types)
+            }
+        };
+        self.writer.message(b't', |body| {
+            body.put_u16(u16::try_from(types.len()).unwrap_or(u16::MAX));
+            types.iter().for_each(|oid| body.put_u32(*oid));
+        });
+        self.describe(&Portal { state, formats: Vec::new(), verb: "" }, false);
+        Ok(())
+    }
+
+    fn describe_portal(&mut self, name: &str) -> Result<()> {
+        let portal = self.portals.get(name)?;
+        let (schema, formats) = (columns(&portal.state), portal.formats.clone());
+        describe(&mut self.writer, schema, &formats, false);
+        Ok(())
+    }
+
+    /// Describes the columns of a portal. A simple query has no message for a lack of columns.
+    fn describe(&mut self, portal: &Portal, is_simple: bool) {
+        describe(&mut self.writer, columns(&portal.state), &portal.formats, is_simple);
+    }
+
+    async fn execute(&mut self, name: &str, rows_max: Option<u64>) -> std::result::Result<(), Fault> {
+        let portal = self.portals.get(name)?;
+        let (formats, verb) = (portal.formats.clone(), portal.verb);
+        let state = std::mem::replace(&mut portal.state, PortalState::Done);
+        let mut portal = Portal { state, formats, verb };
+        self.run(&mut portal, rows_max).await?;
+        // A statement such as ROLLBACK may have removed the portal.
+        if let Ok(kept) = self.portals.get(name) {
+            kept.state = portal.state;
+        }
+        Ok(())
+    }
+
+    /// Runs a portal, to its end or for some rows.
+    async fn run(&mut self, portal: &mut Portal, rows_max: Option<u64>) -> std::result::Result<(), Fault> {
+        let mut running = match std::mem::replace(&mut portal.state, PortalState::Done) {
+            PortalState::Control(control) => return self.control(control),
+            _ if self.status == FAILED => return Err(Fault::InFailedTransaction),
+            PortalState::Ready { query, work } => {
+                let admission = self.admit().await?;
+                Box::new(Running::start(query, work, admission).await?)
+            }
+            PortalState::Running(running) => running,
+            PortalState::Done => {
+                self.writer.complete(&format!("{} 0", portal.verb));
+                return Ok(());
+            }
+        };
+        let before = running.sent;
+        if running.send(rows_max, &portal.formats, &self.settings, &mut self.writer).await? {
+            let tag = match portal.verb {
+                "SELECT" => format!("SELECT {}", running.sent - before),
+                verb => verb.to_owned(),
+            };
+            self.writer.complete(&tag);
+        } else {
+            self.writer.message(b's', |_| {});
+            portal.state = PortalState::Running(running);
+        }
+        Ok(())
+    }
+
+    fn control(&mut self, control: Control) -> std::result::Result<(), Fault> {
+        let ends = matches!(control, Control::Commit | Control::Rollback | Control::Empty);
+        // ROLLBACK TO a savepoint would make the transaction usable again, but no driver needs it.
+        if self.status == FAILED && !ends && control != Control::Nothing("ROLLBACK") {
+            return Err(Fault::InFailedTransaction);
+        }
+        match control {
+            Control::Empty => self.writer.message(b'I', |_| {}),
+            Control::Begin => {
+                self.status = IN_TRANSACTION;
+                self.writer.complete("BEGIN");
+            }
+            Control::Commit if self.status == FAILED => {
+                self.status = IDLE;
+                self.writer.complete("ROLLBACK");
+            }
+            Control::Commit => {
+                self.status = IDLE;
+                self.writer.complete("COMMIT");
+            }
+            Control::Rollback => {
+                self.status = IDLE;
+                self.writer.complete("ROLLBACK");
+            }
+            Control::Set(name, value) => {
+                if let Some(reported) = self.settings.set(&name, &value)? {
+                    self.writer.parameter(reported, &value);
+                }
+                self.writer.complete("SET");
+            }
+            Control::Show(name) => {
+                let value = self.settings.get(&name)?.to_owned();
+                let column = Arc::new(StringArray::from(vec![value]));
+                let row = RecordBatch::try_new(shown(&name), vec![column]);
+                let row = row.map_err(|error| {
+                    Error::new(ErrorKind::Internal, "cannot show a setting").with_source(error)
+                })?;
+                encode::Columns::new(&row, &row.schema(), &[])?.write_row(&mut self.writer, 0)?;
+                self.writer.complete("SHOW");
+            }
+            Control::Deallocate(name) => {
+                match name {
+                    Some(name) => self.statements.remove(&name),
+                    None => self.statements.clear(),
+                }
+                self.writer.complete("DEALLOCATE");
+            }
+            Control::Nothing(tag) => {
+                if tag == "ROLLBACK" {
+                    self.status = IN_TRANSACTION;
+                }
+                if tag == "DISCARD ALL" {
+                    self.statements.clear();
+                }
+                self.writer.complete(tag);
+            }
+        }
+        Ok(())
+    }
+
+    async fn admit(&mut self) -> Result<Admission> {
+        self.user.admit(self.settings.statement_timeout()).await
+    }
+
+    async fn plan(&mut self, sql: &str) -> std::result::Result<(PreparedQuery, Arc<Work>), Fault> {
+        if self.status == FAILED {
+            return Err(Fault::InFailedTransaction);
+        }
+        let work = Arc::default();
+        let admission = self.admit().await?;
+        let planned = admission.limit(async {
+            match catalog::plan(sql, &self.user, &self.access_key, &self.settings).await? {
+                Some(query) => Ok(query),
+                None => self.user.session.prepare(sql, &work).await,
+            }
+        });
+        Ok((planned.await?, work))
+    }
+}
+
+/// The columns of a portal; `None` if it has no rows.
+fn columns(state: &PortalState) -> Option<SchemaRef> {
+    match state {
+        PortalState::Ready { query, .. } => Some(query.schema()),
+        PortalState::Running(running) => Some(running.schema()),
+        PortalState::Control(Control::Show(name)) => Some(shown(name)),
+        PortalState::Control(_) | PortalState::Done => None,
+    }
+}
+
+fn shown(name: &str) -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new(name, DataType::Utf8, false)]))
+}
+
+fn describe(writer: &mut Writer, schema: Option<SchemaRef>, formats: &[i16], is_simple: bool) {
+    match schema {
+        Some(schema) => encode::describe(writer, &schema, formats),
+        None if is_simple => {}
+        None => writer.message(b'n', |_| {}),
+    }
+}
+
+fn check_count(count: usize) -> Result<usize> {
+    if count <= PARAMETERS_MAX {
+        return Ok(count);
+    }
+    let message = "the statement has too many parameters";
+    Err(Error::new(ErrorKind::LimitExceeded, message).with("max", PARAMETERS_MAX))
+}
+
+/// The verb in the tag of a query's answer.
+fn verb(sql: &str) -> &'static str {
+    let first = sql.split_whitespace().next().unwrap_or_default();
+    match first {
+        first if first.eq_ignore_ascii_case("EXPLAIN") => "EXPLAIN",
+        first if first.eq_ignore_ascii_case("SHOW") => "SHOW",
+        _ => "SELECT",
+    }
+}

@@ -1,0 +1,164 @@
+//! What the connections of one user share, on both protocols: the session, the memory of queries,
+//! and the limits on them.
+
+use crate::auth::{Access, Login};
+use crate::visible_store::VisibleStore;
+use benthic_core::{Error, ErrorKind, Result, Store};
+use benthic_sql::session::{Settings, SqlSession, TableColumns};
+use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool, TrackConsumersPool};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout, timeout_at};
+
+/// Number of users above which the server forgets those without a connection or a query.
+const USERS_KEPT: usize = 64;
+/// How long the list of tables is kept. Clients ask for it in many small queries.
+const TABLES_KEPT: Duration = Duration::from_secs(3);
+
+/// How long a query waits for the end of another query of its user.
+const ADMISSION_WAIT: Duration = Duration::from_secs(10);
+
+/// Limits on each user.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Memory that the user's queries share for sorting, joining and grouping rows.
+    pub memory_bytes: usize,
+    /// Queries that run at once, also on different connections.
+    pub queries: usize,
+    /// Time of one query, from its start to its last row.
+    pub query_time: Duration,
+}
+
+/// The users of a store.
+pub struct Users {
+    access: Access,
+    store: Arc<dyn Store>,
+    settings: Settings,
+    limits: Limits,
+    connected: Mutex<HashMap<String, Arc<User>>>,
+}
+
+impl Users {
+    /// The users of this store. Their queries have these settings.
+    pub fn new(access: Access, store: Arc<dyn Store>, settings: Settings, limits: Limits) -> Users {
+        let settings = Settings { local_files: false, ..settings };
+        Users { access, store, settings, limits, connected: Mutex::default() }
+    }
+
+    /// Looks up a key. Returns `None` for a key that is unknown or suspended.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub async fn key(&self, access_key: &str) -> Result<Option<Login>> {
+        self.access.key(access_key).await
+    }
+
+    /// The user of a key whose secret was checked.
+    ///
+    /// # Errors
+    /// `PermissionDenied` if the user's account may not query.
+    pub fn enter(&self, login: &Login) -> Result<Arc<User>> {
+        let grant = self.access.grant(login)?;
+        let mut connected = self.connected.lock();
+        if let Some(user) = connected.get(&login.user) {
+            return Ok(Arc::clone(user));
+        }
+        if connected.len() >= USERS_KEPT {
+            connected.retain(|_, user| Arc::strong_count(user) > 1);
+        }
+        let store: Arc<dyn Store> = match grant.pools {
+            None => Arc::clone(&self.store),
+            Some(pools) => Arc::new(VisibleStore { store: Arc::clone(&self.store), pools }),
+        };
+        // The wrapper names the parts of a query that use the memory, in the error of a full pool.
+        let memory = GreedyMemoryPool::new(self.limits.memory_bytes);
+        let memory: Arc<dyn MemoryPool> = Arc::new(TrackConsumersPool::new(memory, NonZeroUsize::MIN));
+        let settings = Settings { memory: Some(Arc::clone(&memory)), ..self.settings.clone() };
+        let user = Arc::new(User {
+            name: login.user.clone(),
+            session: SqlSession::new(store, settings),
+            memory,
+            limits: self.limits,
+            slots: Arc::new(Semaphore::new(self.limits.queries)),
+            tables: tokio::sync::Mutex::default(),
+        });
+        connected.insert(login.user.clone(), Arc::clone(&user));
+        Ok(user)
+    }
+}
+
+/// A user.
+pub struct User {
+    /// `ACCOUNT/USER`.
+    pub name: String,
+    pub session: SqlSession,
+    /// The memory that the user's queries share.
+    pub memory: Arc<dyn MemoryPool>,
+    limits: Limits,
+    slots: Arc<Semaphore>,
+    tables: tokio::sync::Mutex<Option<(Instant, Arc<Vec<TableColumns>>)>>,
+}
+
+impl User {
+    /// Admits a query of the user, for at most `time` and the time limit of the server. Waits for a
+    /// while if too many of the user's queries run.
+    ///
+    /// # Errors
+    /// `LimitExceeded` if none of them has ended meanwhile.
+    pub async fn admit(self: &Arc<Self>, time: Option<Duration>) -> Result<Admission> {
+        let time = time.map_or(self.limits.query_time, |time| time.min(self.limits.query_time));
+        let wait = timeout(ADMISSION_WAIT.min(time), Arc::clone(&self.slots).acquire_owned());
+        let Ok(Ok(slot)) = wait.await else {
+            let message = "the user has too many running queries; wait for one to end, or cancel one";
+            let error = Error::new(ErrorKind::LimitExceeded, message).with("user", &self.name);
+            return Err(error.with("queries_max", self.limits.queries));
+        };
+        Ok(Admission { _user: Arc::clone(self), _slot: slot, time, until: Instant::now() + time })
+    }
+
+    /// The tables that the user may read. They may be a few seconds old.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub async fn tables(&self) -> Result<Arc<Vec<TableColumns>>> {
+        let mut kept = self.tables.lock().await;
+        if let Some((since, tables)) = &*kept
+            && since.elapsed() < TABLES_KEPT
+        {
+            return Ok(Arc::clone(tables));
+        }
+        let tables = Arc::new(self.session.tables().await?);
+        *kept = Some((Instant::now(), Arc::clone(&tables)));
+        Ok(tables)
+    }
+}
+
+/// The right of a query to run. It ends when this value is dropped.
+pub struct Admission {
+    /// Keeps the limits of the user while a query runs.
+    _user: Arc<User>,
+    _slot: OwnedSemaphorePermit,
+    time: Duration,
+    until: Instant,
+}
+
+impl Admission {
+    /// Does a part of the query.
+    ///
+    /// # Errors
+    /// `LimitExceeded` when the query's time is over; errors of the part.
+    pub async fn limit<T, E: From<Error>>(
+        &self,
+        part: impl Future<Output = std::result::Result<T, E>>,
+    ) -> std::result::Result<T, E> {
+        timeout_at(self.until, part).await.unwrap_or_else(|_| {
+            let message = "the query took longer than its time limit, and was stopped";
+            let error = Error::new(ErrorKind::LimitExceeded, message);
+            Err(error.with("limit_s", self.time.as_secs_f64()).into())
+        })
+    }
+}

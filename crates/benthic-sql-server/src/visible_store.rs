@@ -1,0 +1,56 @@
+//! A store as a user sees it: reading, and only the pools that the user may read.
+
+use async_trait::async_trait;
+use benthic_core::{ClassHost, ClassInfo, Error, ErrorKind, Pool, Result, Store};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Hides pools. Other pools seem not to exist.
+pub struct VisibleStore {
+    pub store: Arc<dyn Store>,
+    pub pools: BTreeSet<String>,
+}
+
+fn refused() -> Error {
+    Error::new(ErrorKind::PermissionDenied, "the server only reads")
+}
+
+#[async_trait]
+impl Store for VisibleStore {
+    async fn create_pool(&self, _name: &str) -> Result<()> {
+        Err(refused())
+    }
+
+    async fn remove_pool(&self, _name: &str) -> Result<()> {
+        Err(refused())
+    }
+
+    async fn list_pools(&self) -> Result<Vec<String>> {
+        let mut pools = self.store.list_pools().await?;
+        pools.retain(|pool| self.pools.contains(pool));
+        Ok(pools)
+    }
+
+    async fn open_pool(&self, name: &str) -> Result<Arc<dyn Pool>> {
+        if self.pools.contains(name) {
+            return self.store.open_pool(name).await;
+        }
+        Err(Error::new(ErrorKind::NotFound, "no such pool").with("pool", name))
+    }
+
+    async fn classes(&self) -> Result<Vec<ClassInfo>> {
+        self.store.classes().await
+    }
+
+    fn class_host(&self) -> ClassHost {
+        self.store.class_host()
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        Err(refused())
+    }
+
+    async fn flush(&self) -> Result<()> {
+        self.store.flush().await
+    }
+}
