@@ -28,8 +28,8 @@ fi
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-sql s3 csi sql test-s3 test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env s3-packages page-packages nbd-packages guest-packages wasm-compilers \
-	test test-all test-here test-faults test-python test-engines test-openstack test-ceph test-long bench bench-block bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz fmt \
+.PHONY: help demo demo-sql s3 csi sql test-s3 test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env sql-packages s3-packages page-packages nbd-packages guest-packages wasm-compilers \
+	test test-all test-here test-faults test-python test-engines test-sql test-openstack test-ceph test-long bench bench-block bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz fmt \
 	deny clean-demo toolchain
 
 help: ## list the targets
@@ -90,11 +90,11 @@ test: toolchain ## run all tests that this machine supports, also on a real Ceph
 	@.ci/part --reset
 	@if $(MAKE) --no-print-directory ceph-packages; then $(MAKE) --no-print-directory test-all; \
 	elif [ "$$CI" = true ]; then echo "CI must run all tests, but Ceph cannot be installed" >&2; exit 1; \
-	else $(MAKE) --no-print-directory test-here test-python test-s3 test-faults && \
+	else $(MAKE) --no-print-directory test-here test-python test-s3 test-sql test-faults && \
 		echo "==> SKIPPED: EVERY TEST ON A REAL CEPH CLUSTER, because Ceph cannot be installed here" >&2; fi
 	@$(MAKE) --no-print-directory test-times
 
-test-all: test-here test-python test-s3 test-faults test-ceph
+test-all: test-here test-python test-s3 test-sql test-faults test-ceph
 	@echo "==> all passed"
 
 # Runs one part. Budgets are in seconds, on two cores, from a fresh clone.
@@ -163,6 +163,13 @@ python-env: python-packages
 s3-clients-env: python-packages
 	@$(call environment,target/s3-clients-env,crates/benthic-s3/tests/clients/requirements.txt)
 
+# Clients of the SQL server.
+sql-clients-env: python-packages
+	@$(call environment,target/sql-clients-env,crates/benthic-sql-cli/tests/clients/requirements.txt)
+
+sql-packages:
+	@command -v openssl >/dev/null && command -v psql >/dev/null || { $(call apt,openssl postgresql-client); }
+
 # Cinder and Glance's stores, with many dependencies.
 openstack-env: python-packages
 	@$(call environment,$(OPENSTACK_ENV),python/requirements-openstack.txt)
@@ -214,6 +221,9 @@ test-csi: csi nbd-packages ## run the tests of the driver for Kubernetes with cs
 
 test-s3: s3 python-env s3-clients-env s3-packages ## run the tests of the S3 gateway, with independent clients
 	@$(PART) "S3 clients" 240 env -C crates/benthic-s3/tests/clients $(PYTHON_RUN) -P -m pytest -q -m "not ceph"
+
+test-sql: s3 sql sql-clients-env sql-packages ## run the tests of the SQL server, with independent clients
+	@$(PART) "SQL clients" 90 env -C crates/benthic-sql-cli/tests/clients $(CURDIR)/target/sql-clients-env/bin/python -P -m pytest -q
 
 # A matrix of faults and command families: the exit status, the messages and the stored data must agree.
 FAULTS := env -C crates/benthic-cli/tests/faults $(PYTHON_RUN) -P -m pytest -q

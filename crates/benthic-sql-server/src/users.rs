@@ -2,6 +2,7 @@
 //! and the limits on them.
 
 use crate::auth::{Access, Login};
+use crate::queries::{Admission, Workers};
 use crate::visible_store::VisibleStore;
 use benthic_core::{Error, ErrorKind, Result, Store};
 use benthic_sql::session::{Settings, SqlSession, TableColumns};
@@ -11,8 +12,8 @@ use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
 
 /// Number of users above which the server forgets those without a connection or a query.
 const USERS_KEPT: usize = 64;
@@ -39,14 +40,19 @@ pub struct Users {
     store: Arc<dyn Store>,
     settings: Settings,
     limits: Limits,
+    workers: Workers,
     connected: Mutex<HashMap<String, Arc<User>>>,
 }
 
 impl Users {
     /// The users of this store. Their queries have these settings.
-    pub fn new(access: Access, store: Arc<dyn Store>, settings: Settings, limits: Limits) -> Users {
+    ///
+    /// # Errors
+    /// The system's error if it cannot start threads.
+    pub fn new(access: Access, store: Arc<dyn Store>, settings: Settings, limits: Limits) -> Result<Users> {
         let settings = Settings { local_files: false, ..settings };
-        Users { access, store, settings, limits, connected: Mutex::default() }
+        let workers = Workers::start()?;
+        Ok(Users { access, store, settings, limits, workers, connected: Mutex::default() })
     }
 
     /// Looks up a key. Returns `None` for a key that is unknown or suspended.
@@ -81,6 +87,7 @@ impl Users {
         let user = Arc::new(User {
             name: login.user.clone(),
             session: SqlSession::new(store, settings),
+            workers: self.workers.clone(),
             memory,
             limits: self.limits,
             slots: Arc::new(Semaphore::new(self.limits.queries)),
@@ -96,6 +103,7 @@ pub struct User {
     /// `ACCOUNT/USER`.
     pub name: String,
     pub session: SqlSession,
+    workers: Workers,
     /// The memory that the user's queries share.
     pub memory: Arc<dyn MemoryPool>,
     limits: Limits,
@@ -109,7 +117,7 @@ impl User {
     ///
     /// # Errors
     /// `LimitExceeded` if none of them has ended meanwhile.
-    pub async fn admit(self: &Arc<Self>, time: Option<Duration>) -> Result<Admission> {
+    pub async fn admit(&self, time: Option<Duration>) -> Result<Admission> {
         let time = time.map_or(self.limits.query_time, |time| time.min(self.limits.query_time));
         let wait = timeout(ADMISSION_WAIT.min(time), Arc::clone(&self.slots).acquire_owned());
         let Ok(Ok(slot)) = wait.await else {
@@ -117,7 +125,7 @@ impl User {
             let error = Error::new(ErrorKind::LimitExceeded, message).with("user", &self.name);
             return Err(error.with("queries_max", self.limits.queries));
         };
-        Ok(Admission { _user: Arc::clone(self), _slot: slot, time, until: Instant::now() + time })
+        Ok(Admission::new(slot, time, self.workers.clone()))
     }
 
     /// The tables that the user may read. They may be a few seconds old.
@@ -134,31 +142,5 @@ impl User {
         let tables = Arc::new(self.session.tables().await?);
         *kept = Some((Instant::now(), Arc::clone(&tables)));
         Ok(tables)
-    }
-}
-
-/// The right of a query to run. It ends when this value is dropped.
-pub struct Admission {
-    /// Keeps the limits of the user while a query runs.
-    _user: Arc<User>,
-    _slot: OwnedSemaphorePermit,
-    time: Duration,
-    until: Instant,
-}
-
-impl Admission {
-    /// Does a part of the query.
-    ///
-    /// # Errors
-    /// `LimitExceeded` when the query's time is over; errors of the part.
-    pub async fn limit<T, E: From<Error>>(
-        &self,
-        part: impl Future<Output = std::result::Result<T, E>>,
-    ) -> std::result::Result<T, E> {
-        timeout_at(self.until, part).await.unwrap_or_else(|_| {
-            let message = "the query took longer than its time limit, and was stopped";
-            let error = Error::new(ErrorKind::LimitExceeded, message);
-            Err(error.with("limit_s", self.time.as_secs_f64()).into())
-        })
     }
 }

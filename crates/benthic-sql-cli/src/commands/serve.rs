@@ -121,8 +121,7 @@ pub async fn run(args: ServeArgs, session: &Session) -> Outcome {
         queries: args.user_queries_max as usize,
         query_time: Duration::from_secs(args.query_seconds_max),
     };
-    let users = Users::new(Access::new(identities, args.allow), store, settings, limits);
-    let users = Arc::new(users);
+    let users = Arc::new(Users::new(Access::new(identities, args.allow), store, settings, limits)?);
     print_start(session, postgres.as_ref(), flight.as_ref(), tls_files.is_some(), first.as_ref())?;
     let stop = watch::Sender::new(false);
     let stopped = async {

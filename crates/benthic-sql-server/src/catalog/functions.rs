@@ -137,12 +137,15 @@ pub fn all(access_key: &str, settings: &SessionSettings, objects: &Objects<'_>) 
         own.chain(names.iter().map(|(oid, name)| (name.clone(), *oid))).collect::<HashMap<_, _>>()
     };
     let type_numbers = numbers(&names);
-    add(&["regtype_number"], Output::number(move |name| type_numbers.get(name).copied()));
-    add(&["to_regtype"], Output::text(|name| Some(name.to_owned())));
-    add(
-        &["format_type"],
-        Output::name(move |oid| Some(names.get(&oid).cloned().unwrap_or("???".to_owned()))),
-    );
+    add(&["regtype_number", "to_regtype"], Output::number(move |name| type_numbers.get(name).copied()));
+    let type_name = move |oid, modifier: Option<i64>| {
+        let name = names.get(&oid).cloned().unwrap_or("???".to_owned());
+        match modifier.and_then(|modifier| modifier.checked_sub(4)).filter(|of| *of >= 0) {
+            Some(of) if name == "numeric" => format!("numeric({},{})", of >> 16, of & 0x7ff),
+            _ => name,
+        }
+    };
+    add(&["format_type"], Output::TypeOf(Arc::new(type_name)));
     let relations: HashMap<i64, String> =
         objects.relations.iter().filter_map(|(oid, _)| Some((*oid, objects.relation_name(*oid)?))).collect();
     let known = relations.clone();
@@ -160,15 +163,13 @@ pub fn all(access_key: &str, settings: &SessionSettings, objects: &Objects<'_>) 
                 .filter_map(|name| Some(((*name).to_owned(), objects.relation_number(name)?))),
         )
         .collect();
-    let numbers = by_name.clone();
     add(
-        &["regclass_number"],
+        &["regclass_number", "to_regclass"],
         Output::number(move |name| {
             let name = name.trim_start_matches("pg_catalog.");
-            name.parse().ok().or_else(|| numbers.get(name).copied())
+            name.parse().ok().or_else(|| by_name.get(name).copied())
         }),
     );
-    add(&["to_regclass"], Output::text(move |name| by_name.contains_key(name).then(|| name.to_owned())));
     add(&["quote_ident"], Output::text(|name| Some(quoted(name))));
     let values: HashMap<String, String> =
         settings.all().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
@@ -187,6 +188,8 @@ enum Output {
     Constant(ScalarValue),
     /// A text for the number that is the first argument.
     NameOf(Function<i64, String>),
+    /// The name of the type whose number and modifier are the arguments.
+    TypeOf(Arc<dyn Fn(i64, Option<i64>) -> String + Send + Sync>),
     /// A number for the text that is the first argument.
     NumberOf(Arc<dyn Fn(&str) -> Option<i64> + Send + Sync>),
     /// A text for the text that is the first argument.
@@ -255,7 +258,7 @@ impl ScalarUDFImpl for CatalogFunction {
         Ok(match &self.output {
             Output::Constant(value) => value.data_type(),
             Output::NumberOf(_) => DataType::Int64,
-            Output::NameOf(_) | Output::TextOf(_) => DataType::Utf8,
+            Output::NameOf(_) | Output::TypeOf(_) | Output::TextOf(_) => DataType::Utf8,
         })
     }
 
@@ -263,17 +266,26 @@ impl ScalarUDFImpl for CatalogFunction {
         if let Output::Constant(value) = &self.output {
             return Ok(ColumnarValue::Scalar(value.clone()));
         }
-        let Some(first) = arguments.args.first() else {
-            let message = format!("{} needs an argument", self.name);
-            return Err(datafusion::common::DataFusionError::Plan(message));
+        let rows = arguments.number_rows;
+        let argument = |number: usize, wanted: &DataType| match arguments.args.get(number) {
+            Some(value) => Ok(cast(&value.to_array(rows)?, wanted)?),
+            None => ScalarValue::try_from(wanted)?.to_array_of_size(rows),
         };
-        let first = first.to_array(arguments.number_rows)?;
-        let wanted = if matches!(self.output, Output::NameOf(_)) { DataType::Int64 } else { DataType::Utf8 };
-        let first = cast(&first, &wanted)?;
+        let wanted = match self.output {
+            Output::NameOf(_) | Output::TypeOf(_) => DataType::Int64,
+            _ => DataType::Utf8,
+        };
+        let first = argument(0, &wanted)?;
         let output: ArrayRef = match &self.output {
             Output::NameOf(function) => {
                 let values = first.as_primitive::<Int64Type>().iter();
                 Arc::new(values.map(|value| function(value?)).collect::<StringArray>())
+            }
+            Output::TypeOf(function) => {
+                let modifiers = argument(1, &DataType::Int64)?;
+                let modifiers = modifiers.as_primitive::<Int64Type>().iter();
+                let values = first.as_primitive::<Int64Type>().iter().zip(modifiers);
+                Arc::new(values.map(|(oid, of)| Some(function(oid?, of))).collect::<StringArray>())
             }
             Output::NumberOf(function) => {
                 let values = first.as_string::<i32>().iter();
@@ -283,7 +295,7 @@ impl ScalarUDFImpl for CatalogFunction {
                 let values = first.as_string::<i32>().iter();
                 Arc::new(values.map(|value| function(value?)).collect::<StringArray>())
             }
-            Output::Constant(value) => value.to_array_of_size(arguments.number_rows)?,
+            Output::Constant(value) => value.to_array_of_size(rows)?,
         };
         Ok(ColumnarValue::Array(output))
     }

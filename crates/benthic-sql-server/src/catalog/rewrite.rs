@@ -311,6 +311,16 @@ impl VisitorMut for Rewriting {
                     }
                 }
             }
+            Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. } => {
+                // The query engine escapes only with a backslash.
+                if let Some(escape) = escape_char.take().and_then(|escape| escape.into_string())
+                    && escape != "\\"
+                {
+                    let escaped = mem::replace(&mut **pattern, null());
+                    **pattern =
+                        parse_expr(&format!("replace({escaped}, '{}', '\\')", escape.replace('\'', "''")));
+                }
+            }
             Expr::Subquery(query) if is_empty(query) => *expr = null(),
             Expr::Subquery(query) => at_most_one_row(query),
             Expr::Exists { subquery, negated } if is_empty(subquery) => *expr = literal(*negated),
@@ -500,24 +510,40 @@ fn at_most_one_row(query: &mut Query) {
     }
 }
 
-/// Whether a column of a SELECT calls an aggregate function.
+/// Whether a column of a SELECT calls an aggregate function, not counting its subqueries.
 fn has_aggregate(item: &SelectItem) -> bool {
-    struct Aggregates(bool);
+    #[derive(Default)]
+    struct Aggregates {
+        found: bool,
+        depth: usize,
+    }
     impl Visitor for Aggregates {
         type Break = Infallible;
 
+        fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<Infallible> {
+            self.depth += 1;
+            CONTINUE
+        }
+
+        fn post_visit_query(&mut self, _query: &Query) -> ControlFlow<Infallible> {
+            self.depth -= 1;
+            CONTINUE
+        }
+
         fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Infallible> {
-            if let Expr::Function(function) = expr {
+            if let Expr::Function(function) = expr
+                && self.depth == 0
+            {
                 let known =
                     ["count", "max", "min", "sum", "avg", "array_agg", "string_agg", "bool_and", "bool_or"];
-                self.0 |= known.contains(&parts(&function.name).1.as_str());
+                self.found |= known.contains(&parts(&function.name).1.as_str());
             }
             CONTINUE
         }
     }
-    let mut found = Aggregates(false);
-    let _ = Visit::visit(item, &mut found);
-    found.0
+    let mut aggregates = Aggregates::default();
+    let _ = Visit::visit(item, &mut aggregates);
+    aggregates.found
 }
 
 /// The name that Postgres gives a column.

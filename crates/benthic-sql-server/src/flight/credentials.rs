@@ -7,7 +7,7 @@
 use super::status;
 use crate::auth::wrong_credentials;
 use crate::users::{User, Users};
-use base64_simd::STANDARD as BASE64;
+use base64_simd::STANDARD_NO_PAD as BASE64;
 use benthic_core::{Environment, Result};
 use ring::hmac;
 use std::sync::Arc;
@@ -62,7 +62,10 @@ impl Credentials {
         let (scheme, value) = header.and_then(|header| header.split_once(' ')).ok_or_else(missing)?;
         let login = match scheme {
             "Basic" | "basic" => {
-                let decoded = BASE64.decode_to_vec(value).ok().and_then(|text| String::from_utf8(text).ok());
+                // Some clients leave out the padding.
+                let unpadded = value.trim_end_matches('=');
+                let decoded =
+                    BASE64.decode_to_vec(unpadded).ok().and_then(|text| String::from_utf8(text).ok());
                 let decoded = decoded.ok_or_else(wrong)?;
                 let (access_key, secret) = decoded.split_once(':').ok_or_else(wrong)?;
                 let login = self.users.key(access_key).await.map_err(|error| status(&error))?;

@@ -4,15 +4,13 @@
 //! and the request for its rows. A prepared statement is stored, because values are bound to it.
 
 use super::status;
-use crate::users::{Admission, User};
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use crate::queries::Rows;
+use crate::statement;
+use crate::users::User;
 use arrow_flight::encode::FlightDataEncoderBuilder;
 use arrow_flight::error::FlightError;
 use benthic_core::{Environment, Error, ErrorKind, Result};
-use benthic_sql::errors::from_datafusion;
 use benthic_sql::prepared::PreparedQuery;
-use benthic_sql::work::Work;
 use bytes::Bytes;
 use datafusion::common::ScalarValue;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -21,8 +19,8 @@ use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Notify, mpsc};
-use tokio::time::{Instant, timeout};
+use tokio::sync::Notify;
+use tokio::time::Instant;
 use tonic::Status;
 
 /// Limit on the prepared statements of all users.
@@ -31,15 +29,11 @@ const PREPARED_MAX: usize = 10_000;
 const PREPARED_BYTES_MAX: usize = 64 << 20;
 /// Lifetime of a prepared statement that is not used.
 const PREPARED_TIME: Duration = Duration::from_secs(3_600);
-/// Batches that wait for the client.
-const BATCHES_AHEAD: usize = 2;
-/// Time for the last message to a client that may accept nothing more.
-const LAST_MESSAGE_TIME: Duration = Duration::from_secs(5);
 /// Length of the number that begins a ticket.
 const ID_BYTES: usize = 16;
 
 /// A stream of rows as messages.
-pub type Rows =
+pub type Messages =
     Pin<Box<dyn stream::Stream<Item = std::result::Result<arrow_flight::FlightData, Status>> + Send>>;
 
 /// The queries of all users.
@@ -69,7 +63,12 @@ impl Queries {
     /// Errors of [`SqlSession::prepare`](benthic_sql::session::SqlSession::prepare).
     pub async fn plan(&self, user: &Arc<User>, sql: &str) -> Result<PreparedQuery> {
         let admission = user.admit(None).await?;
-        admission.limit(user.session.prepare(sql, &Arc::default())).await
+        let (user, sql) = (Arc::clone(user), sql.to_owned());
+        let plan = async move {
+            statement::check(&sql)?;
+            user.session.prepare(&sql, &Arc::default()).await
+        };
+        admission.run(plan).await
     }
 
     /// A ticket for the rows of a statement.
@@ -83,7 +82,11 @@ impl Queries {
     ///
     /// # Errors
     /// `InvalidArgument`, errors of the query.
-    pub async fn start_ticket(&self, user: &Arc<User>, ticket: &Bytes) -> std::result::Result<Rows, Status> {
+    pub async fn start_ticket(
+        &self,
+        user: &Arc<User>,
+        ticket: &Bytes,
+    ) -> std::result::Result<Messages, Status> {
         let sql = ticket.get(ID_BYTES..).and_then(|sql| std::str::from_utf8(sql).ok());
         let sql = sql.ok_or_else(|| Status::invalid_argument("the ticket is invalid"))?;
         self.start(user, ticket.clone(), sql, Vec::new()).await
@@ -154,7 +157,7 @@ impl Queries {
         &self,
         user: &Arc<User>,
         handle: &Bytes,
-    ) -> std::result::Result<Rows, Status> {
+    ) -> std::result::Result<Messages, Status> {
         let prepared = self.get(user, handle).map_err(|error| status(&error))?;
         self.start(user, handle.clone(), &prepared.sql, prepared.values).await
     }
@@ -183,31 +186,33 @@ impl Queries {
         id: Bytes,
         sql: &str,
         values: Vec<ScalarValue>,
-    ) -> std::result::Result<Rows, Status> {
+    ) -> std::result::Result<Messages, Status> {
         let cancel = Arc::new(Notify::new());
         self.running.lock().insert(id.clone(), (user.name.clone(), Arc::clone(&cancel)));
         let running = Running { all: Arc::clone(&self.running), id };
-        let admission = user.admit(None).await.map_err(|error| status(&error))?;
-        let work: Arc<Work> = Arc::default();
+        let (user, sql) = (Arc::clone(user), sql.to_owned());
         let start = async {
-            let query = user.session.prepare(sql, &work).await?;
-            let needed = query.parameters()?.len();
-            if needed != values.len() {
-                let message = "the statement needs values for its parameters; bind them first";
-                let error = Error::new(ErrorKind::InvalidArgument, message).with("parameters", needed);
-                return Err(error.with("got", values.len()));
-            }
-            query.bind(values)?.start().await
+            let admission = user.admit(None).await?;
+            let session = Arc::clone(&user);
+            let plan = async move {
+                statement::check(&sql)?;
+                let query = session.session.prepare(&sql, &Arc::default()).await?;
+                let needed = query.parameters()?.len();
+                if needed != values.len() {
+                    let message = "the statement needs values for its parameters; bind them first";
+                    let error = Error::new(ErrorKind::InvalidArgument, message).with("parameters", needed);
+                    return Err(error.with("got", values.len()));
+                }
+                query.bind(values)
+            };
+            let query = admission.run(plan).await?;
+            admission.start(query).await
         };
         let rows = tokio::select! {
-            rows = admission.limit(start) => rows.map_err(|error| status(&error))?,
+            rows = start => rows.map_err(|error| status(&error))?,
             () = cancel.notified() => return Err(canceled()),
         };
-        let schema = rows.schema();
-        let (sender, receiver) = mpsc::channel(BATCHES_AHEAD);
-        let rows = rows.map_err(|error| from_datafusion(&error));
-        tokio::spawn(pump(Box::pin(rows), sender, admission, cancel, running));
-        Ok(encode(schema, receiver))
+        Ok(encode(rows, cancel, running))
     }
 }
 
@@ -249,40 +254,16 @@ impl Drop for Running {
     }
 }
 
-/// Moves rows to the client. It is a task of its own, so that the time limit also ends the query of a
-/// client that does not read.
-async fn pump(
-    mut rows: Pin<Box<dyn stream::Stream<Item = Result<RecordBatch>> + Send>>,
-    sender: mpsc::Sender<std::result::Result<RecordBatch, Status>>,
-    admission: Admission,
-    cancel: Arc<Notify>,
-    running: Running,
-) {
-    let moved = async {
-        while let Some(batch) = rows.try_next().await? {
-            if sender.send(Ok(batch)).await.is_err() {
-                break;
-            }
-        }
-        Ok(())
-    };
-    let ended = tokio::select! {
-        ended = admission.limit(moved) => ended.map_err(|error| status(&error)),
-        () = sender.closed() => Ok(()),
-        () = cancel.notified() => Err(canceled()),
-    };
-    drop((rows, admission, running));
-    if let Err(status) = ended {
-        // The client may be gone, or not read.
-        let _ = timeout(LAST_MESSAGE_TIME, sender.send(Err(status))).await;
-    }
-}
-
-fn encode(schema: SchemaRef, receiver: mpsc::Receiver<std::result::Result<RecordBatch, Status>>) -> Rows {
-    let batches = stream::unfold(receiver, |mut receiver| async move {
-        let batch = receiver.recv().await?;
-        let batch = batch.map_err(|status| FlightError::Tonic(Box::new(status)));
-        Some((batch, receiver))
+/// Encodes the rows of a query, until the client cancels it.
+fn encode(rows: Rows, cancel: Arc<Notify>, running: Running) -> Messages {
+    let schema = Arc::clone(&rows.schema);
+    let batches = stream::try_unfold((rows, cancel, running), |(mut rows, cancel, running)| async move {
+        let batch = tokio::select! {
+            batch = rows.next() => batch.map_err(|error| status(&error)),
+            () = cancel.notified() => Err(canceled()),
+        };
+        let batch = batch.map_err(|status| FlightError::Tonic(Box::new(status)))?;
+        Ok(batch.map(|batch| (batch, (rows, cancel, running))))
     });
     let encoder = FlightDataEncoderBuilder::new().with_schema(schema).build(batches);
     encoder.map_err(Status::from).boxed()

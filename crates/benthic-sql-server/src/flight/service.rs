@@ -2,7 +2,7 @@
 
 use super::credentials::Credentials;
 use super::metadata::{self, SERVER, TABLE_TYPE, of_user};
-use super::queries::{Queries, Rows};
+use super::queries::{Messages, Queries};
 use super::status;
 use crate::users::User;
 use arrow::array::RecordBatch;
@@ -12,7 +12,6 @@ use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::encode::FlightDataEncoderBuilder;
 use arrow_flight::error::FlightError;
 use arrow_flight::flight_service_server::FlightService;
-use arrow_flight::sql::action_cancel_query_result::CancelResult;
 use arrow_flight::sql::server::{FlightSqlService, PeekableFlightDataStream};
 use arrow_flight::sql::{
     ActionCancelQueryRequest, ActionCancelQueryResult, ActionClosePreparedStatementRequest,
@@ -64,7 +63,7 @@ impl Service {
         info(request.into_inner(), schema, ticket)
     }
 
-    fn cancel_all(&self, user: &User, info: &FlightInfo) -> bool {
+    fn cancel_all(&self, user: &User, info: &FlightInfo) -> CancelStatus {
         let tickets = info.endpoint.iter().filter_map(|endpoint| endpoint.ticket.as_ref());
         let ids = tickets.filter_map(|ticket| {
             match Command::try_from(Any::decode(&*ticket.ticket).ok()?).ok()? {
@@ -73,7 +72,10 @@ impl Service {
                 _ => None,
             }
         });
-        ids.fold(false, |canceled, id| self.queries.cancel(user, &id) || canceled)
+        match ids.fold(false, |canceled, id| self.queries.cancel(user, &id) || canceled) {
+            true => CancelStatus::Cancelled,
+            false => CancelStatus::NotCancellable,
+        }
     }
 }
 
@@ -140,7 +142,7 @@ impl FlightSqlService for Service {
 
     async fn do_get_statement(&self, ticket: TicketStatementQuery, request: Request<Ticket>) -> DoGet {
         let user = self.user(request.metadata()).await?;
-        let rows: Rows = self.queries.start_ticket(&user, &ticket.statement_handle).await?;
+        let rows: Messages = self.queries.start_ticket(&user, &ticket.statement_handle).await?;
         Ok(Response::new(rows))
     }
 
@@ -247,11 +249,8 @@ impl FlightSqlService for Service {
         let user = self.user(request.metadata()).await?;
         let info =
             FlightInfo::decode(query.info).map_err(|_| Status::invalid_argument("the query is invalid"))?;
-        let result = match self.cancel_all(&user, &info) {
-            true => CancelResult::Cancelled,
-            false => CancelResult::NotCancellable,
-        };
-        Ok(ActionCancelQueryResult { result: result.into() })
+        // The two answers have the same numbers.
+        Ok(ActionCancelQueryResult { result: self.cancel_all(&user, &info).into() })
     }
 
     async fn do_action_fallback(
@@ -265,8 +264,8 @@ impl FlightSqlService for Service {
         }
         let query = CancelFlightInfoRequest::decode(action.body);
         let query = query.map_err(|_| Status::invalid_argument("the query is invalid"))?;
-        let canceled = query.info.is_some_and(|info| self.cancel_all(&user, &info));
-        let status = if canceled { CancelStatus::Cancelled } else { CancelStatus::NotCancellable };
+        let canceled = query.info.map(|info| self.cancel_all(&user, &info));
+        let status = canceled.unwrap_or(CancelStatus::NotCancellable);
         let body = CancelFlightInfoResult { status: status.into() }.encode_to_vec().into();
         Ok(Response::new(stream::iter([Ok(arrow_flight::Result { body })]).boxed()))
     }

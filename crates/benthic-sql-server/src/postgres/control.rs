@@ -122,6 +122,7 @@ fn without_comments(mut sql: &str) -> &str {
 }
 
 /// The settings of a connection.
+#[derive(Clone)]
 pub struct SessionSettings(BTreeMap<String, String>);
 
 /// The settings that clients read, and their values until a client sets them. Those before the
@@ -206,6 +207,8 @@ impl SessionSettings {
     /// `Unsupported` for another encoding than UTF-8; `LimitExceeded`.
     pub fn set(&mut self, name: &str, value: &str) -> Result<Option<&'static str>> {
         let name = name.to_lowercase();
+        // Some clients quote values in the first message, too.
+        let value = value.trim_matches('\'');
         let is_utf8 = ["UTF8", "UTF-8", "UNICODE", "SQL_ASCII"];
         match name.as_str() {
             "client_encoding" if !is_utf8.iter().any(|known| known.eq_ignore_ascii_case(value)) => {

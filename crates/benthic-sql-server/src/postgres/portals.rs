@@ -3,14 +3,11 @@
 use super::control::{Control, SessionSettings};
 use super::encode::Columns;
 use super::messages::{SEND_BYTES, Writer};
-use crate::users::Admission;
+use crate::queries::{Admission, Rows};
 use arrow::datatypes::SchemaRef;
 use benthic_core::{Error, ErrorKind, Result};
-use benthic_sql::errors::from_datafusion;
 use benthic_sql::prepared::PreparedQuery;
 use benthic_sql::work::Work;
-use datafusion::execution::SendableRecordBatchStream;
-use futures::TryStreamExt;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -127,11 +124,10 @@ impl<T> Named<T> {
 
 /// A running query.
 pub struct Running {
-    rows: SendableRecordBatchStream,
+    rows: Rows,
     /// The columns, as the client knows them.
     described: SchemaRef,
     work: Arc<Work>,
-    admission: Admission,
     /// The batch that is being sent, and the next row of it.
     batch: Option<(Columns, usize)>,
     /// Rows that were sent.
@@ -142,8 +138,8 @@ impl Running {
     /// Starts a query.
     pub async fn start(query: PreparedQuery, work: Arc<Work>, admission: Admission) -> Result<Running> {
         let described = query.schema();
-        let rows = admission.limit(query.start()).await?;
-        Ok(Running { rows, described, work, admission, batch: None, sent: 0 })
+        let rows = admission.start(query).await?;
+        Ok(Running { rows, described, work, batch: None, sent: 0 })
     }
 
     pub fn schema(&self) -> SchemaRef {
@@ -176,7 +172,7 @@ impl Running {
                 self.sent += 1;
                 if writer.out.len() >= SEND_BYTES {
                     let flush = async { writer.flush().await.map_err(Fault::from) };
-                    self.admission.limit(flush).await?;
+                    self.rows.limit(flush).await?;
                 }
             }
             self.batch = None;
@@ -190,7 +186,7 @@ impl Running {
         settings: &SessionSettings,
         writer: &mut Writer,
     ) -> std::result::Result<Option<Columns>, Fault> {
-        let Running { rows, described, work, admission, .. } = self;
+        let Running { rows, described, work, .. } = self;
         let report = async {
             let mut ticks = interval(PROGRESS_INTERVAL);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -205,13 +201,11 @@ impl Running {
                 }
             }
         };
-        let batch = async {
-            tokio::select! {
-                batch = rows.try_next() => batch.map_err(|error| Fault::Failed(from_datafusion(&error))),
-                fault = report, if settings.has_progress() => Err(fault),
-            }
+        let batch = tokio::select! {
+            batch = rows.next() => batch?,
+            fault = report, if settings.has_progress() => return Err(fault),
         };
-        match admission.limit(batch).await? {
+        match batch {
             None => Ok(None),
             Some(batch) => Ok(Some(Columns::new(&batch, described, formats)?)),
         }

@@ -7,7 +7,9 @@ use super::messages::{Fields, Writer, garbage};
 use super::parameters::{decode, described};
 use super::portals::{Fault, Named, Portal, PortalState, Running, Statement};
 use crate::catalog;
-use crate::users::{Admission, User};
+use crate::queries::Admission;
+use crate::statement;
+use crate::users::User;
 use arrow::array::{RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use benthic_core::{Error, ErrorKind, Result};
@@ -313,12 +315,15 @@ impl Session {
         if self.status == FAILED {
             return Err(Fault::InFailedTransaction);
         }
-        let work = Arc::default();
+        let work: Arc<Work> = Arc::default();
         let admission = self.admit().await?;
-        let planned = admission.limit(async {
-            match catalog::plan(sql, &self.user, &self.access_key, &self.settings).await? {
+        let (user, progress) = (Arc::clone(&self.user), Arc::clone(&work));
+        let (sql, access_key, settings) = (sql.to_owned(), self.access_key.clone(), self.settings.clone());
+        let planned = admission.run(async move {
+            statement::check(&sql)?;
+            match catalog::plan(&sql, &user, &access_key, &settings).await? {
                 Some(query) => Ok(query),
-                None => self.user.session.prepare(sql, &work).await,
+                None => user.session.prepare(&sql, &progress).await,
             }
         });
         Ok((planned.await?, work))

@@ -5,7 +5,7 @@ use crate::project::{Dependency, File, Package, files, packages};
 const SOURCE_LINES_MAX: usize = 800;
 
 /// The crates of the workspace, each with the workspace crates that it may use.
-const CRATES: [(&str, &[&str]); 26] = [
+const CRATES: [(&str, &[&str]); 27] = [
     ("benthic-core", &[]),
     ("benthic-embedded", &["benthic-core"]),
     ("benthic-class-names", &[]),
@@ -63,7 +63,18 @@ const CRATES: [(&str, &[&str]); 26] = [
         ],
     ),
     ("benthic-csi", &["benthic-core", "benthic-block", "benthic-rbd", "benthic-classes", "benthic-program"]),
-    ("benthic-sql-cli", &["benthic-core", "benthic-program", "benthic-sql", "benthic-table"]),
+    ("benthic-sql-server", &["benthic-core", "benthic-s3", "benthic-sql"]),
+    (
+        "benthic-sql-cli",
+        &[
+            "benthic-core",
+            "benthic-program",
+            "benthic-s3",
+            "benthic-sql",
+            "benthic-sql-server",
+            "benthic-table",
+        ],
+    ),
     ("benthic-python", &["benthic-core", "benthic-program", "benthic-sql", "benthic-table"]),
     ("benthic-testkit", &["benthic-core"]),
 ];

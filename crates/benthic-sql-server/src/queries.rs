@@ -1,0 +1,200 @@
+//! Runs queries, on threads of their own.
+//!
+//! A query may compute for seconds before it gives up its thread. The threads that serve connections
+//! must not wait for that, because they also notice that a client cancels its query, that it is
+//! gone, and that the time is over. Deep statements need more stack than other tasks.
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_sql::errors::from_datafusion;
+use benthic_sql::prepared::PreparedQuery;
+use datafusion::execution::SendableRecordBatchStream;
+use futures::TryStreamExt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout, timeout_at};
+
+/// Size of the stack of a thread. The system provides only what is used.
+const STACK_BYTES: usize = 64 << 20;
+/// Threads per core. More than one, so that a query that computes for long leaves room for others.
+const THREADS_PER_CORE: usize = 2;
+/// Batches that wait for the client.
+const BATCHES_AHEAD: usize = 2;
+/// Time for the last message to a client that may read nothing more.
+const LAST_MESSAGE_TIME: Duration = Duration::from_secs(5);
+
+/// The threads of queries.
+#[derive(Clone)]
+pub struct Workers(Arc<Threads>);
+
+struct Threads(Option<Runtime>, Handle);
+
+impl Workers {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn start() -> Result<Workers> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(THREADS_PER_CORE * cores)
+            .thread_name("query")
+            .thread_stack_size(STACK_BYTES)
+            .enable_all()
+            .build()
+            .map_err(|error| Error::io(Action::Admin, "cannot start threads", error))?;
+        let handle = runtime.handle().clone();
+        Ok(Workers(Arc::new(Threads(Some(runtime), handle))))
+    }
+
+    fn spawn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Task<T> {
+        Task(self.0.1.spawn(work))
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            // Queries may still compute. Nobody waits for them.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Work that stops when this value is dropped, as soon as it gives up its thread.
+struct Task<T>(JoinHandle<T>);
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The right of a query to run. It ends when the work of the query has stopped.
+pub struct Admission {
+    slot: Arc<OwnedSemaphorePermit>,
+    workers: Workers,
+    limit: TimeLimit,
+}
+
+#[derive(Clone, Copy)]
+struct TimeLimit {
+    time: Duration,
+    until: Instant,
+}
+
+impl TimeLimit {
+    async fn limit<T, E: From<Error>>(
+        self,
+        part: impl Future<Output = std::result::Result<T, E>>,
+    ) -> std::result::Result<T, E> {
+        timeout_at(self.until, part).await.unwrap_or_else(|_| {
+            let message = "the query took longer than its time limit, and was stopped";
+            let error = Error::new(ErrorKind::LimitExceeded, message);
+            Err(error.with("limit_s", self.time.as_secs_f64()).into())
+        })
+    }
+}
+
+impl Admission {
+    /// A right for this time, with a slot of the user.
+    pub fn new(slot: OwnedSemaphorePermit, time: Duration, workers: Workers) -> Admission {
+        let limit = TimeLimit { time, until: Instant::now() + time };
+        Admission { slot: Arc::new(slot), workers, limit }
+    }
+
+    /// Does a part of the query before its rows, such as planning it.
+    ///
+    /// # Errors
+    /// `LimitExceeded` when the query's time is over; `Internal` if the part panics; errors of the
+    /// part.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        part: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let slot = Arc::clone(&self.slot);
+        let mut task = self.workers.spawn(async move {
+            let done = part.await;
+            drop(slot);
+            done
+        });
+        let done = async {
+            (&mut task.0).await.unwrap_or_else(|error| {
+                let message = "the query failed by a defect of the query engine";
+                Err(Error::new(ErrorKind::Internal, message).with_source(error))
+            })
+        };
+        self.limit.limit(done).await
+    }
+
+    /// Starts the query.
+    ///
+    /// # Errors
+    /// Errors of [`run`](Admission::run).
+    pub async fn start(self, query: PreparedQuery) -> Result<Rows> {
+        let rows = self.run(async move { query.start().await }).await?;
+        let schema = rows.schema();
+        let (sender, receiver) = mpsc::channel(BATCHES_AHEAD);
+        let Admission { slot, workers, limit } = self;
+        let task = workers.spawn(pump(rows, sender, limit, slot));
+        Ok(Rows { schema, receiver, limit, _task: task })
+    }
+}
+
+/// The rows of a query. Dropping this value stops the query.
+pub struct Rows {
+    pub schema: SchemaRef,
+    receiver: mpsc::Receiver<Result<RecordBatch>>,
+    limit: TimeLimit,
+    _task: Task<()>,
+}
+
+impl Rows {
+    /// The next rows; `None` after the last ones. Cancelling the future loses no rows.
+    ///
+    /// # Errors
+    /// `LimitExceeded` when the query's time is over; errors of the query.
+    pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        let next = async { self.receiver.recv().await.transpose() };
+        self.limit.limit(next).await
+    }
+
+    /// Does something else within the time of the query, such as sending rows.
+    ///
+    /// # Errors
+    /// `LimitExceeded` when the query's time is over; errors of `part`.
+    pub async fn limit<T, E: From<Error>>(
+        &self,
+        part: impl Future<Output = std::result::Result<T, E>>,
+    ) -> std::result::Result<T, E> {
+        self.limit.limit(part).await
+    }
+}
+
+/// Moves rows from the query to the client. Ends the query when its time is over, even if the client
+/// reads nothing.
+async fn pump(
+    mut rows: SendableRecordBatchStream,
+    sender: mpsc::Sender<Result<RecordBatch>>,
+    limit: TimeLimit,
+    slot: Arc<OwnedSemaphorePermit>,
+) {
+    let moved = async {
+        while let Some(batch) = rows.try_next().await.map_err(|error| from_datafusion(&error))? {
+            if sender.send(Ok(batch)).await.is_err() {
+                break;
+            }
+        }
+        Ok::<_, Error>(())
+    };
+    let ended = limit.limit(moved).await;
+    drop((rows, slot));
+    if let Err(error) = ended {
+        // The client may be gone, or not read.
+        let _ = timeout(LAST_MESSAGE_TIME, sender.send(Err(error))).await;
+    }
+}

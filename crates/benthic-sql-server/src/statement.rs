@@ -1,0 +1,70 @@
+//! Limits on the text of a statement. The query engine handles a statement recursively, so that a
+//! deep one would need more stack than a thread has, and that would end the whole server.
+
+use benthic_core::{Error, ErrorKind, Result};
+use benthic_sql::relations::visit;
+use datafusion::sql::parser::DFParser;
+use datafusion::sql::sqlparser::ast::{ObjectName, Visitor};
+use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, PostgreSqlDialect};
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use std::convert::Infallible;
+use std::ops::ControlFlow;
+
+/// Maximum size of a statement.
+const BYTES_MAX: usize = 1 << 20;
+/// Limit on keywords and operators, each of which can make the statement deeper by one. The parser
+/// itself limits parentheses.
+const DEPTH_MAX: usize = 4_000;
+/// Limit on the tables that a statement names.
+const RELATIONS_MAX: usize = 500;
+
+/// Checks that a statement is small enough to be planned.
+///
+/// # Errors
+/// `LimitExceeded`.
+pub fn check(sql: &str) -> Result<()> {
+    limit("the statement is too long", sql.len(), BYTES_MAX)?;
+    // The session and the catalog read a statement in different dialects.
+    for dialect in [&GenericDialect {} as &dyn Dialect, &PostgreSqlDialect {}] {
+        let depth = Tokenizer::new(dialect, sql).tokenize().map_or(0, |tokens| depth(&tokens));
+        limit("the statement has too many keywords and operators", depth, DEPTH_MAX)?;
+    }
+    let mut relations = Relations(0);
+    for statement in DFParser::parse_sql(sql).unwrap_or_default() {
+        visit(&statement, &mut relations);
+    }
+    limit("the statement names too many tables", relations.0, RELATIONS_MAX)
+}
+
+fn limit(message: &'static str, found: usize, max: usize) -> Result<()> {
+    if found <= max {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::LimitExceeded, message).with("found", found).with("max", max))
+}
+
+/// The number of tokens that can make a statement deeper.
+fn depth(tokens: &[Token]) -> usize {
+    let is_flat = |token: &&Token| match token {
+        Token::Word(word) => word.keyword == Keyword::NoKeyword,
+        Token::Whitespace(_) | Token::Comma | Token::Period | Token::SemiColon | Token::Placeholder(_) => {
+            true
+        }
+        Token::LParen | Token::RParen => true,
+        Token::Number(..) | Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_) => true,
+        _ => false,
+    };
+    tokens.iter().filter(|token| !is_flat(token)).count()
+}
+
+struct Relations(usize);
+
+impl Visitor for Relations {
+    type Break = Infallible;
+
+    fn pre_visit_relation(&mut self, _name: &ObjectName) -> ControlFlow<Infallible> {
+        self.0 += 1;
+        ControlFlow::Continue(())
+    }
+}
