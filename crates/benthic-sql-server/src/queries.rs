@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{Instant, timeout, timeout_at};
 
 /// Size of the stack of a thread. The system provides only what is used.
@@ -122,12 +122,7 @@ impl Admission {
             drop(slot);
             done
         });
-        let done = async {
-            (&mut task.0).await.unwrap_or_else(|error| {
-                let message = "the query failed by a defect of the query engine";
-                Err(Error::new(ErrorKind::Internal, message).with_source(error))
-            })
-        };
+        let done = async { (&mut task.0).await.unwrap_or_else(|error| Err(panicked(error))) };
         self.limit.limit(done).await
     }
 
@@ -141,7 +136,7 @@ impl Admission {
         let (sender, receiver) = mpsc::channel(BATCHES_AHEAD);
         let Admission { slot, workers, limit } = self;
         let task = workers.spawn(pump(rows, sender, limit, slot));
-        Ok(Rows { schema, receiver, limit, _task: task })
+        Ok(Rows { schema, receiver, limit, task: Some(task) })
     }
 }
 
@@ -150,7 +145,12 @@ pub struct Rows {
     pub schema: SchemaRef,
     receiver: mpsc::Receiver<Result<RecordBatch>>,
     limit: TimeLimit,
-    _task: Task<()>,
+    task: Option<Task<()>>,
+}
+
+fn panicked(error: JoinError) -> Error {
+    let message = "the query failed by a defect of the query engine";
+    Error::new(ErrorKind::Internal, message).with_source(error)
 }
 
 impl Rows {
@@ -159,7 +159,16 @@ impl Rows {
     /// # Errors
     /// `LimitExceeded` when the query's time is over; errors of the query.
     pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
-        let next = async { self.receiver.recv().await.transpose() };
+        let next = async {
+            if let Some(batch) = self.receiver.recv().await {
+                return batch.map(Some);
+            }
+            // Without this, rows would seem to end where the query engine panics.
+            match self.task.take() {
+                Some(mut task) => (&mut task.0).await.map(|()| None).map_err(panicked),
+                None => Ok(None),
+            }
+        };
         self.limit.limit(next).await
     }
 

@@ -37,6 +37,26 @@ pub fn check(sql: &str) -> Result<()> {
     limit("the statement names too many tables", relations.0, RELATIONS_MAX)
 }
 
+/// Numbers the parameters of a statement: `?` becomes `$1`, `$2` and so on, as the query engine
+/// requires.
+pub fn numbered(sql: &str) -> String {
+    let is_unnumbered = |token: &Token| matches!(token, Token::Placeholder(name) if name == "?");
+    let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize().unwrap_or_default();
+    if !tokens.iter().any(is_unnumbered) {
+        return sql.to_owned();
+    }
+    let mut number = 0;
+    let text = tokens.iter().map(|token| {
+        if is_unnumbered(token) {
+            number += 1;
+            format!("${number}")
+        } else {
+            token.to_string()
+        }
+    });
+    text.collect()
+}
+
 fn limit(message: &'static str, found: usize, max: usize) -> Result<()> {
     if found <= max {
         return Ok(());

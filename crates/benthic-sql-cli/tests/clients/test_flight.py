@@ -36,6 +36,11 @@ def test_values_are_bound_to_prepared_statements(cursor):
         assert cursor.fetchall() == found
 
 
+def test_parameters_need_no_numbers(cursor):
+    cursor.execute("SELECT id FROM lake.trips WHERE city <> '?' AND id >= ? AND id < ?", (2, 3))
+    assert cursor.fetchall() == [(2,)]
+
+
 def test_clients_find_tables_and_columns(server):
     with server.flight() as connection:
         (catalog,) = connection.adbc_get_objects(depth="all").read_all().to_pylist()

@@ -7,6 +7,8 @@
 //! Why not the crate `datafusion-pg-catalog`? It enables every feature of the query engine, which
 //! adds C libraries and functions to all programs, and also to the library in the OSDs.
 
+mod ast;
+mod columns;
 mod functions;
 mod rewrite;
 mod tables;

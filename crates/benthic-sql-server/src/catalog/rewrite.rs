@@ -5,13 +5,17 @@
 //! of constraints. So the rewriting replaces a SELECT whose rows come from an empty table by one
 //! without rows, and what it contained is gone. Few rules are left for the rest.
 
+use super::ast::{
+    call, call_without_arguments, empty_query, is_empty, literal, null, table_alias, with_first,
+};
+use super::columns::{at_most_one_row, column_name, has_aggregate, name_columns};
 use super::functions::is_catalog_function;
 use super::tables::{INFORMATION_TABLES, PG_TABLES};
 use super::{INFORMATION_SCHEMA, PG_CATALOG};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, DataType, Expr, FunctionArguments, GroupByExpr, Ident, JoinOperator, ObjectName,
-    ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins,
-    UnaryOperator, Value, Visit, VisitMut, Visitor, VisitorMut,
+    ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins, Value, Visit,
+    VisitMut, Visitor, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -20,7 +24,8 @@ use std::convert::Infallible;
 use std::mem;
 use std::ops::ControlFlow;
 
-const CONTINUE: ControlFlow<Infallible> = ControlFlow::Continue(());
+/// Lets a visitor go on.
+pub const CONTINUE: ControlFlow<Infallible> = ControlFlow::Continue(());
 
 /// Parses a query and rewrites it if it is one of the catalog: if it reads tables of the catalog
 /// only, or none but calls one of the catalog's functions.
@@ -52,7 +57,7 @@ pub fn catalog_query(sql: &str) -> Option<Statement> {
 }
 
 /// The last part of a name, and the schema before it.
-fn parts(name: &ObjectName) -> (Option<String>, String) {
+pub fn parts(name: &ObjectName) -> (Option<String>, String) {
     let mut parts: Vec<String> = name
         .0
         .iter()
@@ -317,8 +322,8 @@ impl VisitorMut for Rewriting {
                     && escape != "\\"
                 {
                     let escaped = mem::replace(&mut **pattern, null());
-                    **pattern =
-                        parse_expr(&format!("replace({escaped}, '{}', '\\')", escape.replace('\'', "''")));
+                    let template = format!("replace(NULL, '{}', '\\')", escape.replace('\'', "''"));
+                    **pattern = with_first(&template, escaped);
                 }
             }
             Expr::Subquery(query) if is_empty(query) => *expr = null(),
@@ -338,88 +343,6 @@ impl VisitorMut for Rewriting {
 impl Rewriting {
     fn is_cte_name(&self, name: &str) -> bool {
         self.empty_ctes.contains(name)
-    }
-}
-
-/// Whether the rewriting has emptied all parts of a query.
-fn is_empty(query: &Query) -> bool {
-    fn of(body: &SetExpr) -> bool {
-        match body {
-            SetExpr::Select(select) => {
-                select.from.is_empty()
-                    && matches!(&select.selection, Some(Expr::Value(value)) if value.value == Value::Boolean(false))
-            }
-            SetExpr::Query(query) => of(&query.body),
-            SetExpr::SetOperation { left, right, .. } => of(left) && of(right),
-            _ => false,
-        }
-    }
-    of(&query.body)
-}
-
-/// A query without rows.
-fn empty_query(columns: &[String]) -> Query {
-    let mut used = BTreeSet::new();
-    let columns = columns.iter().map(|name| format!("NULL AS {}", quoted(&unused(name, &mut used))));
-    let columns: Vec<String> = columns.collect();
-    parse_query(&format!("SELECT {} WHERE false", columns.join(", ")))
-}
-
-/// A name that no other column has.
-fn unused(name: &str, used: &mut BTreeSet<String>) -> String {
-    let mut unused = name.to_owned();
-    while !used.insert(unused.clone()) {
-        unused.push('_');
-    }
-    unused
-}
-
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
-/// Parses a query that this file has written.
-fn parse_query(sql: &str) -> Query {
-    let parsed = Parser::parse_sql(&PostgreSqlDialect {}, sql).ok().and_then(|mut parsed| parsed.pop());
-    match parsed {
-        Some(Statement::Query(query)) => *query,
-        _ => unreachable!("this file writes valid SQL: {sql}"),
-    }
-}
-
-fn parse_expr(sql: &str) -> Expr {
-    let parsed =
-        Parser::new(&PostgreSqlDialect {}).try_with_sql(sql).and_then(|mut parser| parser.parse_expr());
-    parsed.unwrap_or_else(|_| unreachable!("this file writes valid SQL: {sql}"))
-}
-
-fn null() -> Expr {
-    Expr::Value(Value::Null.into())
-}
-
-fn literal(value: bool) -> Expr {
-    Expr::Value(Value::Boolean(value).into())
-}
-
-fn call(name: &str, argument: Expr) -> Expr {
-    parse_expr(&format!("{name}({argument})"))
-}
-
-fn call_without_arguments() -> FunctionArguments {
-    match parse_expr("version()") {
-        Expr::Function(function) => function.args,
-        _ => FunctionArguments::None,
-    }
-}
-
-fn table_alias(name: &str) -> datafusion::sql::sqlparser::ast::TableAlias {
-    let query = parse_query(&format!("SELECT 1 FROM x AS {}", quoted(name)));
-    match *query.body {
-        SetExpr::Select(mut select) => match select.from.pop().map(|from| from.relation) {
-            Some(TableFactor::Table { alias: Some(alias), .. }) => alias,
-            _ => unreachable!("the query has a table with an alias"),
-        },
-        _ => unreachable!("the query is a SELECT"),
     }
 }
 
@@ -489,109 +412,5 @@ fn known_type(data_type: &DataType, name: &str) -> Option<DataType> {
         DataType::Array(_) | DataType::JSON | DataType::JSONB | DataType::Regclass => Some(DataType::Text),
         _ if name.starts_with("char") || name.starts_with("varchar") => Some(DataType::Text),
         _ => None,
-    }
-}
-
-/// Makes a scalar subquery an aggregate, as the query engine requires: the greatest value of at most
-/// one row is this value.
-fn at_most_one_row(query: &mut Query) {
-    let SetExpr::Select(select) = &mut *query.body else { return };
-    let groups = !matches!(&select.group_by, GroupByExpr::Expressions(by, _) if by.is_empty());
-    if groups || select.from.is_empty() || select.projection.iter().any(has_aggregate) {
-        return;
-    }
-    if let [SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }] =
-        &mut select.projection[..]
-    {
-        let value = mem::replace(expr, null());
-        *expr = call("max", value);
-        query.limit_clause = None;
-        query.order_by = None;
-    }
-}
-
-/// Whether a column of a SELECT calls an aggregate function, not counting its subqueries.
-fn has_aggregate(item: &SelectItem) -> bool {
-    #[derive(Default)]
-    struct Aggregates {
-        found: bool,
-        depth: usize,
-    }
-    impl Visitor for Aggregates {
-        type Break = Infallible;
-
-        fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<Infallible> {
-            self.depth += 1;
-            CONTINUE
-        }
-
-        fn post_visit_query(&mut self, _query: &Query) -> ControlFlow<Infallible> {
-            self.depth -= 1;
-            CONTINUE
-        }
-
-        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Infallible> {
-            if let Expr::Function(function) = expr
-                && self.depth == 0
-            {
-                let known =
-                    ["count", "max", "min", "sum", "avg", "array_agg", "string_agg", "bool_and", "bool_or"];
-                self.found |= known.contains(&parts(&function.name).1.as_str());
-            }
-            CONTINUE
-        }
-    }
-    let mut aggregates = Aggregates::default();
-    let _ = Visit::visit(item, &mut aggregates);
-    aggregates.found
-}
-
-/// The name that Postgres gives a column.
-fn column_name(item: &SelectItem) -> String {
-    fn of(expr: &Expr) -> String {
-        match expr {
-            Expr::Identifier(ident) => ident.value.clone(),
-            Expr::CompoundIdentifier(idents) => {
-                idents.last().map(|ident| ident.value.clone()).unwrap_or_default()
-            }
-            Expr::Function(function) => parts(&function.name).1,
-            Expr::Cast { expr, .. } | Expr::Nested(expr) | Expr::UnaryOp { op: UnaryOperator::Not, expr } => {
-                of(expr)
-            }
-            Expr::Case { .. } => "case".to_owned(),
-            Expr::Value(value) if matches!(value.value, Value::Boolean(_)) => "bool".to_owned(),
-            _ => "?column?".to_owned(),
-        }
-    }
-    match item {
-        SelectItem::UnnamedExpr(expr) => of(expr),
-        SelectItem::ExprWithAlias { alias, .. } => alias.value.clone(),
-        other => other.to_string(),
-    }
-}
-
-/// Names the columns of the answer as Postgres does, and each in another way, as the query engine
-/// requires.
-fn name_columns(body: &mut SetExpr) {
-    match body {
-        SetExpr::Select(select) => {
-            let mut used = BTreeSet::new();
-            for item in &mut select.projection {
-                let name = column_name(item);
-                let unused = unused(&name, &mut used);
-                let is_name = |expr: &Expr| matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
-                match item {
-                    SelectItem::UnnamedExpr(expr) if !is_name(expr) || unused != name => {
-                        let expr = mem::replace(expr, null());
-                        *item = SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', unused) };
-                    }
-                    SelectItem::ExprWithAlias { alias, .. } if unused != name => alias.value = unused,
-                    _ => {}
-                }
-            }
-        }
-        SetExpr::Query(query) => name_columns(&mut query.body),
-        SetExpr::SetOperation { left, .. } => name_columns(left),
-        _ => {}
     }
 }

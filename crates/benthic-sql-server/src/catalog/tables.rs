@@ -13,7 +13,7 @@ use benthic_sql::session::TableColumns;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The tables of each schema that can have rows.
+/// The tables of `pg_catalog` that can have rows.
 pub const PG_TABLES: [&str; 11] = [
     "pg_am",
     "pg_attribute",
@@ -27,6 +27,7 @@ pub const PG_TABLES: [&str; 11] = [
     "pg_type",
     "pg_user",
 ];
+/// The tables of `information_schema` that can have rows.
 pub const INFORMATION_TABLES: [&str; 3] = ["columns", "schemata", "tables"];
 
 /// The number of the schema `pg_catalog`, and of others that every database of Postgres has.

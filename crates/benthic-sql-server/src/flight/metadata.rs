@@ -1,5 +1,6 @@
 //! What clients ask about the server and its tables.
 
+use super::known_types;
 use crate::DATABASE;
 use crate::users::User;
 use arrow::array::RecordBatch;
@@ -55,7 +56,7 @@ pub fn schemas(query: CommandGetDbSchemas, tables: &[TableColumns]) -> Result<Re
 pub fn tables(query: CommandGetTables, tables: &[TableColumns]) -> Result<RecordBatch> {
     let mut builder = query.into_builder();
     for TableColumns { pool, name, schema } in tables {
-        builder.append(DATABASE, pool, name, TABLE_TYPE, schema)?;
+        builder.append(DATABASE, pool, name, TABLE_TYPE, &known_types::schema(schema))?;
     }
     builder.build()
 }

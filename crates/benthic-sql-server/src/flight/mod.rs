@@ -1,6 +1,7 @@
 //! Arrow Flight SQL: a gRPC server.
 
 mod credentials;
+mod known_types;
 mod metadata;
 mod queries;
 mod service;

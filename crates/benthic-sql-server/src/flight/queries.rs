@@ -3,7 +3,7 @@
 //! A ticket contains its statement, so the server stores nothing between the request for a ticket
 //! and the request for its rows. A prepared statement is stored, because values are bound to it.
 
-use super::status;
+use super::{known_types, status};
 use crate::queries::Rows;
 use crate::statement;
 use crate::users::User;
@@ -256,7 +256,8 @@ impl Drop for Running {
 
 /// Encodes the rows of a query, until the client cancels it.
 fn encode(rows: Rows, cancel: Arc<Notify>, running: Running) -> Messages {
-    let schema = Arc::clone(&rows.schema);
+    let schema = known_types::schema(&rows.schema);
+    let known = Arc::clone(&schema);
     let batches = stream::try_unfold((rows, cancel, running), |(mut rows, cancel, running)| async move {
         let batch = tokio::select! {
             batch = rows.next() => batch.map_err(|error| status(&error)),
@@ -265,6 +266,8 @@ fn encode(rows: Rows, cancel: Arc<Notify>, running: Running) -> Messages {
         let batch = batch.map_err(|status| FlightError::Tonic(Box::new(status)))?;
         Ok(batch.map(|batch| (batch, (rows, cancel, running))))
     });
+    let batches = batches
+        .map(move |batch: std::result::Result<_, FlightError>| Ok(known_types::batch(&batch?, &known)?));
     let encoder = FlightDataEncoderBuilder::new().with_schema(schema).build(batches);
     encoder.map_err(Status::from).boxed()
 }

@@ -3,7 +3,8 @@
 use super::credentials::Credentials;
 use super::metadata::{self, SERVER, TABLE_TYPE, of_user};
 use super::queries::{Messages, Queries};
-use super::status;
+use super::{known_types, status};
+use crate::statement;
 use crate::users::User;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -137,7 +138,11 @@ impl FlightSqlService for Service {
         let planned = self.queries.plan(&user, &query.query).await.map_err(|error| status(&error))?;
         let statement_handle = self.queries.ticket(&query.query).map_err(|error| status(&error))?;
         let ticket = TicketStatementQuery { statement_handle };
-        info(request.into_inner(), &planned.schema(), ticket.as_any().encode_to_vec().into())
+        info(
+            request.into_inner(),
+            &known_types::schema(&planned.schema()),
+            ticket.as_any().encode_to_vec().into(),
+        )
     }
 
     async fn do_get_statement(&self, ticket: TicketStatementQuery, request: Request<Ticket>) -> DoGet {
@@ -164,12 +169,10 @@ impl FlightSqlService for Service {
     ) -> Result<ActionCreatePreparedStatementResult, Status> {
         let user = self.user(request.metadata()).await?;
         let prepare = async {
-            let planned = self.queries.plan(&user, &query.query).await?;
-            Ok::<_, Error>((
-                planned.parameters()?,
-                planned.schema(),
-                self.queries.prepare(&user, &query.query)?,
-            ))
+            // JDBC's parameters have no numbers.
+            let sql = statement::numbered(&query.query);
+            let planned = self.queries.plan(&user, &sql).await?;
+            Ok::<_, Error>((planned.parameters()?, planned.schema(), self.queries.prepare(&user, &sql)?))
         };
         let (parameters, schema, handle) = prepare.await.map_err(|error| status(&error))?;
         let fields = parameters.into_iter().enumerate().map(|(number, data_type)| {
@@ -177,8 +180,8 @@ impl FlightSqlService for Service {
         });
         Ok(ActionCreatePreparedStatementResult {
             prepared_statement_handle: handle,
-            dataset_schema: ipc(&schema)?,
-            parameter_schema: ipc(&Schema::new(fields.collect::<Vec<_>>()))?,
+            dataset_schema: ipc(&known_types::schema(&schema))?,
+            parameter_schema: ipc(&known_types::schema(&Schema::new(fields.collect::<Vec<_>>())))?,
         })
     }
 
@@ -218,7 +221,11 @@ impl FlightSqlService for Service {
             self.queries.plan(&user, &sql).await
         };
         let planned = plan.await.map_err(|error| status(&error))?;
-        info(request.into_inner(), &planned.schema(), query.as_any().encode_to_vec().into())
+        info(
+            request.into_inner(),
+            &known_types::schema(&planned.schema()),
+            query.as_any().encode_to_vec().into(),
+        )
     }
 
     async fn do_get_prepared_statement(

@@ -125,9 +125,8 @@ fn without_comments(mut sql: &str) -> &str {
 #[derive(Clone)]
 pub struct SessionSettings(BTreeMap<String, String>);
 
-/// The settings that clients read, and their values until a client sets them. Those before the
-/// empty line are sent at the start.
-const DEFAULTS: [(&str, &str); 22] = [
+/// The settings that clients read, and their values until a client sets them.
+const DEFAULTS: [(&str, &str); 23] = [
     ("client_encoding", "UTF8"),
     ("datestyle", "ISO, MDY"),
     ("integer_datetimes", "on"),
@@ -144,6 +143,7 @@ const DEFAULTS: [(&str, &str); 22] = [
     ("default_transaction_isolation", "read committed"),
     ("extra_float_digits", "1"),
     ("max_identifier_length", "63"),
+    ("max_index_keys", "32"),
     ("search_path", "\"$user\", public"),
     ("server_version_num", "150000"),
     ("statement_timeout", "0"),

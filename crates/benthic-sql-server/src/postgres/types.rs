@@ -22,20 +22,21 @@ const fn pg(name: &'static str, oid: u32, array_oid: u32, len: i16, category: ch
     PgType { name, oid, array_oid, len, category }
 }
 
-pub const BOOL: PgType = pg("bool", 16, 1000, 1, 'B');
-pub const BYTEA: PgType = pg("bytea", 17, 1001, -1, 'U');
-pub const INT8: PgType = pg("int8", 20, 1016, 8, 'N');
-pub const INT2: PgType = pg("int2", 21, 1005, 2, 'N');
-pub const INT4: PgType = pg("int4", 23, 1007, 4, 'N');
+const BOOL: PgType = pg("bool", 16, 1000, 1, 'B');
+const BYTEA: PgType = pg("bytea", 17, 1001, -1, 'U');
+const INT8: PgType = pg("int8", 20, 1016, 8, 'N');
+const INT2: PgType = pg("int2", 21, 1005, 2, 'N');
+const INT4: PgType = pg("int4", 23, 1007, 4, 'N');
+/// Text, which is also the type of what has none.
 pub const TEXT: PgType = pg("text", 25, 1009, -1, 'S');
-pub const FLOAT4: PgType = pg("float4", 700, 1021, 4, 'N');
-pub const FLOAT8: PgType = pg("float8", 701, 1022, 8, 'N');
-pub const DATE: PgType = pg("date", 1082, 1182, 4, 'D');
-pub const TIME: PgType = pg("time", 1083, 1183, 8, 'D');
-pub const TIMESTAMP: PgType = pg("timestamp", 1114, 1115, 8, 'D');
-pub const TIMESTAMPTZ: PgType = pg("timestamptz", 1184, 1185, 8, 'D');
-pub const INTERVAL: PgType = pg("interval", 1186, 1187, 16, 'T');
-pub const NUMERIC: PgType = pg("numeric", 1700, 1231, -1, 'N');
+const FLOAT4: PgType = pg("float4", 700, 1021, 4, 'N');
+const FLOAT8: PgType = pg("float8", 701, 1022, 8, 'N');
+const DATE: PgType = pg("date", 1082, 1182, 4, 'D');
+const TIME: PgType = pg("time", 1083, 1183, 8, 'D');
+const TIMESTAMP: PgType = pg("timestamp", 1114, 1115, 8, 'D');
+const TIMESTAMPTZ: PgType = pg("timestamptz", 1184, 1185, 8, 'D');
+const INTERVAL: PgType = pg("interval", 1186, 1187, 16, 'T');
+const NUMERIC: PgType = pg("numeric", 1700, 1231, -1, 'N');
 
 /// All types that columns have, and those that only parameters and the catalog have.
 pub const TYPES: [PgType; 20] = [
