@@ -28,9 +28,7 @@ use benthic_core::{Environment, Error, ErrorKind, Pool, Result, Store};
 use benthic_fragment::fragment::{OBJECT_URL, extremes};
 use benthic_fragment::wasm::{Methods, NAME, WasmFunction};
 use benthic_table::ids::TableObject;
-use benthic_table::{
-    FileEntry, Snapshot, SnapshotSelector, Table, suggest,
-};
+use benthic_table::{FileEntry, Snapshot, SnapshotSelector, Table, suggest};
 use benthic_wasm::Calls;
 use datafusion::catalog::{MemorySchemaProvider, SchemaProvider, TableProvider};
 use datafusion::common::{Column, DataFusionError, TableReference};
@@ -408,7 +406,8 @@ impl SqlSession {
     /// Registers every table of the store, so that the information schema lists it.
     async fn register_all_tables(&self, context: &SessionContext, reading: &Reading) -> Result<()> {
         for (pool, snapshot) in self.all_snapshots().await? {
-            self.register_snapshot(context, &pool, snapshot, reading)?;
+            let name = snapshot.table().name().to_owned();
+            self.register_snapshot(context, (&pool, &name), snapshot, reading)?;
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer, Word};
 /// # Errors
 /// `InvalidArgument` for an invalid time.
 pub fn rewrite(sql: &str) -> Result<String> {
-    if !sql.to_uppercase().contains(" OF ") {
+    if !sql.to_uppercase().contains("OF") {
         return Ok(sql.to_owned());
     }
     let Ok(tokens) = Tokenizer::new(&GenericDialect {}, sql).tokenize() else { return Ok(sql.to_owned()) };

@@ -115,7 +115,8 @@ pub async fn run(args: ServeArgs, session: &Session) -> Outcome {
     identities.check_sealing_key().await?;
     let first = identities.create_first_key().await?;
     let store = session.store().await?;
-    let settings = Settings { pushdown: args.pushdown.in_store(&*store), ..Settings::default() };
+    let pushdown = args.pushdown.in_store(&*store);
+    let settings = Settings { pushdown, changes: false, ..Settings::default() };
     let limits = Limits {
         memory_bytes: usize::try_from(args.user_memory_max).unwrap_or(usize::MAX),
         queries: args.user_queries_max as usize,

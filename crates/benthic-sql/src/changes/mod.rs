@@ -30,6 +30,7 @@ use statement::{DELETE, INSERT, UPDATE, no_such_column};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+use tokio::runtime::Handle;
 
 /// Attempts at a statement. Each failed attempt means that another change succeeded.
 pub const ATTEMPTS_MAX: usize = 10;
@@ -79,13 +80,14 @@ impl Changed {
 /// `InvalidArgument` for values that do not fit, `Cancelled`; as [`Writer::write`] and
 /// [`Writer::finish`].
 pub async fn insert(
-    mut writer: Writer,
+    writer: Writer,
     columns: &[String],
     rows: SendableRecordBatchStream,
     work: &Work,
 ) -> Result<Changed> {
-    let filled = fill(&mut writer, columns, rows, work).await;
-    commit(writer, filled).await
+    let mut undo = Undo(Some(writer));
+    let filled = fill(undo.writer()?, columns, rows, work).await;
+    undo.commit(filled).await
 }
 
 async fn fill(
@@ -111,16 +113,43 @@ async fn fill(
     Ok(changed)
 }
 
-/// Finishes the writer, or removes what it wrote.
-async fn commit(mut writer: Writer, filled: Result<Changed>) -> Result<Changed> {
-    match filled {
-        Ok(changed) => Ok(Changed { snapshot: writer.finish().await?.id(), ..changed }),
-        Err(error) => {
-            if let Err(left) = writer.abort().await {
-                tracing::warn!(%left, "unused objects remain; `benthic table vacuum` removes them");
+/// The writer of a statement. If the statement ends before it is committed, also because its future
+/// is dropped, what the writer wrote is removed.
+struct Undo(Option<Writer>);
+
+impl Undo {
+    fn writer(&mut self) -> Result<&mut Writer> {
+        self.0.as_mut().ok_or_else(|| Error::new(ErrorKind::Internal, "a statement has ended already"))
+    }
+
+    /// Finishes the writer, or removes what it wrote.
+    async fn commit(mut self, filled: Result<Changed>) -> Result<Changed> {
+        let outcome = match filled {
+            Ok(changed) => match self.writer()?.finish().await {
+                Ok(snapshot) => Ok(Changed { snapshot: snapshot.id(), ..changed }),
+                Err(error) => Err(error),
+            },
+            Err(error) => {
+                abort(self.writer()?).await;
+                Err(error)
             }
-            Err(error)
+        };
+        self.0 = None;
+        outcome
+    }
+}
+
+impl Drop for Undo {
+    fn drop(&mut self) {
+        if let (Some(mut writer), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
+            runtime.spawn(async move { abort(&mut writer).await });
         }
+    }
+}
+
+async fn abort(writer: &mut Writer) {
+    if let Err(left) = writer.abort().await {
+        tracing::warn!(%left, "unused objects remain; `benthic table vacuum` removes them");
     }
 }
 
@@ -141,7 +170,8 @@ async fn next(rows: &mut SendableRecordBatchStream, work: &Work) -> Result<Optio
 /// # Errors
 /// As [`Snapshot::change`], [`Writer::finish`].
 pub async fn delete_everything(snapshot: &Snapshot) -> Result<Changed> {
-    let mut writer = snapshot.change(Operation::Delete, Default::default()).await?;
+    let mut undo = Undo(Some(snapshot.change(Operation::Delete, Default::default()).await?));
+    let writer = undo.writer()?;
     let filled = async {
         let mut changed = Changed::default();
         let mut entries = snapshot.entries();
@@ -152,7 +182,7 @@ pub async fn delete_everything(snapshot: &Snapshot) -> Result<Changed> {
         Ok(changed)
     };
     let filled = filled.await;
-    commit(writer, filled).await
+    undo.commit(filled).await
 }
 
 /// Changes the rows that a query found. `objects` are those that the query's places refer to.
@@ -167,9 +197,9 @@ pub async fn change_rows(
     objects: &Mutex<Vec<FileEntry>>,
     work: &Work,
 ) -> Result<Changed> {
-    let mut writer = snapshot.change(operation, Default::default()).await?;
-    let filled = apply(&mut writer, operation, rows, objects, work).await;
-    commit(writer, filled).await
+    let mut undo = Undo(Some(snapshot.change(operation, Default::default()).await?));
+    let filled = apply(undo.writer()?, operation, rows, objects, work).await;
+    undo.commit(filled).await
 }
 
 async fn apply(

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// Arguments of `benthic table vacuum`.
 #[derive(Args)]
 #[command(after_help = "\
-Keeps the newest --keep-snapshots snapshots, all snapshots younger than --keep, and always the newest one. Removes \
+Keeps the newest --keep-snapshots snapshots, all snapshots younger than --keep, all with a tag, and always the newest one. Removes \
 objects that no snapshot contains, and the remains of loads that were killed more than a day ago. Does not disturb \
 loads or queries of kept snapshots.
 
