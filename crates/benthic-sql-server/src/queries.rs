@@ -5,10 +5,11 @@
 //! gone, and that the time is over. Deep statements need more stack than other tasks.
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use benthic_core::{Action, Error, ErrorKind, Result};
 use benthic_sql::errors::from_datafusion;
 use benthic_sql::prepared::PreparedQuery;
+use datafusion::common::ScalarValue;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::TryStreamExt;
 use std::sync::Arc;
@@ -130,9 +131,9 @@ impl Admission {
     ///
     /// # Errors
     /// Errors of [`run`](Admission::run).
-    pub async fn start(self, query: PreparedQuery) -> Result<Rows> {
+    pub async fn start(self, planned: Planned) -> Result<Rows> {
+        let Planned { query, schema, .. } = planned;
         let rows = self.run(async move { query.start().await }).await?;
-        let schema = rows.schema();
         let (sender, receiver) = mpsc::channel(BATCHES_AHEAD);
         let Admission { slot, workers, limit } = self;
         let task = workers.spawn(pump(rows, sender, limit, slot));
@@ -140,8 +141,36 @@ impl Admission {
     }
 }
 
+/// A planned query, and what clients ask about it. All of it is computed on the threads of queries,
+/// because a deep statement needs their stack.
+pub struct Planned {
+    query: PreparedQuery,
+    /// The types of the parameters; `None` if the query accepts several.
+    pub parameters: Vec<Option<DataType>>,
+    pub schema: SchemaRef,
+}
+
+impl Planned {
+    /// Describes a query.
+    ///
+    /// # Errors
+    /// Errors of [`PreparedQuery::parameters`].
+    pub fn new(query: PreparedQuery) -> Result<Planned> {
+        Ok(Planned { parameters: query.parameters()?, schema: query.schema(), query })
+    }
+
+    /// The query with values for its parameters.
+    ///
+    /// # Errors
+    /// Errors of [`PreparedQuery::bind`].
+    pub fn bind(self, values: Vec<ScalarValue>) -> Result<Planned> {
+        Planned::new(self.query.bind(values)?)
+    }
+}
+
 /// The rows of a query. Dropping this value stops the query.
 pub struct Rows {
+    /// The columns, as they were described. Those of a batch may have similar types.
     pub schema: SchemaRef,
     receiver: mpsc::Receiver<Result<RecordBatch>>,
     limit: TimeLimit,

@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 const BYTES_MAX: usize = 1 << 20;
 /// Limit on keywords and operators, each of which can make the statement deeper by one. The parser
 /// itself limits parentheses.
-const DEPTH_MAX: usize = 4_000;
+const DEPTH_MAX: usize = 2_000;
 /// Limit on the tables that a statement names.
 const RELATIONS_MAX: usize = 500;
 
@@ -67,7 +67,7 @@ fn limit(message: &'static str, found: usize, max: usize) -> Result<()> {
 /// The number of tokens that can make a statement deeper.
 fn depth(tokens: &[Token]) -> usize {
     let is_flat = |token: &&Token| match token {
-        Token::Word(word) => word.keyword == Keyword::NoKeyword,
+        Token::Word(word) => matches!(word.keyword, Keyword::NoKeyword | Keyword::AS),
         Token::Whitespace(_) | Token::Comma | Token::Period | Token::SemiColon | Token::Placeholder(_) => {
             true
         }

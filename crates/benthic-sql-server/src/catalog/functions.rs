@@ -181,6 +181,8 @@ pub fn all(access_key: &str, settings: &SessionSettings, objects: &Objects<'_>) 
 }
 
 type Function<A, B> = Arc<dyn Fn(A) -> Option<B> + Send + Sync>;
+type TextFunction<B> = Arc<dyn Fn(&str) -> Option<B> + Send + Sync>;
+type TypeFunction = Arc<dyn Fn(i64, Option<i64>) -> String + Send + Sync>;
 
 /// The output of a function.
 #[derive(Clone)]
@@ -189,11 +191,11 @@ enum Output {
     /// A text for the number that is the first argument.
     NameOf(Function<i64, String>),
     /// The name of the type whose number and modifier are the arguments.
-    TypeOf(Arc<dyn Fn(i64, Option<i64>) -> String + Send + Sync>),
+    TypeOf(TypeFunction),
     /// A number for the text that is the first argument.
-    NumberOf(Arc<dyn Fn(&str) -> Option<i64> + Send + Sync>),
+    NumberOf(TextFunction<i64>),
     /// A text for the text that is the first argument.
-    TextOf(Arc<dyn Fn(&str) -> Option<String> + Send + Sync>),
+    TextOf(TextFunction<String>),
 }
 
 impl Output {

@@ -167,12 +167,11 @@ pub fn of_schema(
     settings: &SessionSettings,
     objects: &Objects<'_>,
 ) -> Result<Vec<(&'static str, RecordBatch)>, ArrowError> {
-    let (names, build): (&[&'static str], fn(&str, &Build<'_>) -> Rows) = match schema {
-        PG_CATALOG => (&PG_TABLES, pg_table),
-        _ => (&INFORMATION_TABLES, information_table),
-    };
     let of = Build { access_key, settings, objects };
-    names.iter().map(|name| Ok((*name, build(name, &of).build()?))).collect()
+    if schema == PG_CATALOG {
+        return PG_TABLES.iter().map(|name| Ok((*name, pg_table(name, &of).build()?))).collect();
+    }
+    INFORMATION_TABLES.iter().map(|name| Ok((*name, information_table(name, &of).build()?))).collect()
 }
 
 /// What tables are built of.

@@ -34,7 +34,7 @@ pub static SERVER: LazyLock<Result<SqlInfoData>> = LazyLock::new(|| {
     info.append(SqlInfo::SqlDdlSchema, false);
     info.append(SqlInfo::SqlDdlTable, false);
     info.append(SqlInfo::SqlIdentifierQuoteChar, "\"");
-    Ok(info.build()?)
+    info.build()
 });
 
 /// The one catalog.

@@ -4,13 +4,12 @@
 //! and the request for its rows. A prepared statement is stored, because values are bound to it.
 
 use super::{known_types, status};
-use crate::queries::Rows;
+use crate::queries::{Planned, Rows};
 use crate::statement;
 use crate::users::User;
 use arrow_flight::encode::FlightDataEncoderBuilder;
 use arrow_flight::error::FlightError;
 use benthic_core::{Environment, Error, ErrorKind, Result};
-use benthic_sql::prepared::PreparedQuery;
 use bytes::Bytes;
 use datafusion::common::ScalarValue;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -36,11 +35,14 @@ const ID_BYTES: usize = 16;
 pub type Messages =
     Pin<Box<dyn stream::Stream<Item = std::result::Result<arrow_flight::FlightData, Status>> + Send>>;
 
+/// The user of each running query, and how to cancel it.
+type RunningQueries = Arc<Mutex<HashMap<Bytes, (String, Arc<Notify>)>>>;
+
 /// The queries of all users.
 pub struct Queries {
     environment: Environment,
     prepared: Mutex<HashMap<Bytes, Prepared>>,
-    running: Arc<Mutex<HashMap<Bytes, (String, Arc<Notify>)>>>,
+    running: RunningQueries,
 }
 
 #[derive(Clone)]
@@ -61,12 +63,12 @@ impl Queries {
     ///
     /// # Errors
     /// Errors of [`SqlSession::prepare`](benthic_sql::session::SqlSession::prepare).
-    pub async fn plan(&self, user: &Arc<User>, sql: &str) -> Result<PreparedQuery> {
+    pub async fn plan(&self, user: &Arc<User>, sql: &str) -> Result<Planned> {
         let admission = user.admit(None).await?;
         let (user, sql) = (Arc::clone(user), sql.to_owned());
         let plan = async move {
             statement::check(&sql)?;
-            user.session.prepare(&sql, &Arc::default()).await
+            Planned::new(user.session.prepare(&sql, &Arc::default()).await?)
         };
         admission.run(plan).await
     }
@@ -196,17 +198,17 @@ impl Queries {
             let session = Arc::clone(&user);
             let plan = async move {
                 statement::check(&sql)?;
-                let query = session.session.prepare(&sql, &Arc::default()).await?;
-                let needed = query.parameters()?.len();
+                let planned = Planned::new(session.session.prepare(&sql, &Arc::default()).await?)?;
+                let needed = planned.parameters.len();
                 if needed != values.len() {
                     let message = "the statement needs values for its parameters; bind them first";
                     let error = Error::new(ErrorKind::InvalidArgument, message).with("parameters", needed);
                     return Err(error.with("got", values.len()));
                 }
-                query.bind(values)
+                planned.bind(values)
             };
-            let query = admission.run(plan).await?;
-            admission.start(query).await
+            let planned = admission.run(plan).await?;
+            admission.start(planned).await
         };
         let rows = tokio::select! {
             rows = start => rows.map_err(|error| status(&error))?,
@@ -244,7 +246,7 @@ fn canceled() -> Status {
 
 /// A query among those that can be canceled.
 struct Running {
-    all: Arc<Mutex<HashMap<Bytes, (String, Arc<Notify>)>>>,
+    all: RunningQueries,
     id: Bytes,
 }
 

@@ -73,9 +73,9 @@ impl Service {
                 _ => None,
             }
         });
-        match ids.fold(false, |canceled, id| self.queries.cancel(user, &id) || canceled) {
-            true => CancelStatus::Cancelled,
-            false => CancelStatus::NotCancellable,
+        match ids.filter(|id| self.queries.cancel(user, id)).count() {
+            0 => CancelStatus::NotCancellable,
+            _ => CancelStatus::Cancelled,
         }
     }
 }
@@ -140,7 +140,7 @@ impl FlightSqlService for Service {
         let ticket = TicketStatementQuery { statement_handle };
         info(
             request.into_inner(),
-            &known_types::schema(&planned.schema()),
+            &known_types::schema(&planned.schema),
             ticket.as_any().encode_to_vec().into(),
         )
     }
@@ -172,7 +172,7 @@ impl FlightSqlService for Service {
             // JDBC's parameters have no numbers.
             let sql = statement::numbered(&query.query);
             let planned = self.queries.plan(&user, &sql).await?;
-            Ok::<_, Error>((planned.parameters()?, planned.schema(), self.queries.prepare(&user, &sql)?))
+            Ok::<_, Error>((planned.parameters, planned.schema, self.queries.prepare(&user, &sql)?))
         };
         let (parameters, schema, handle) = prepare.await.map_err(|error| status(&error))?;
         let fields = parameters.into_iter().enumerate().map(|(number, data_type)| {
@@ -223,7 +223,7 @@ impl FlightSqlService for Service {
         let planned = plan.await.map_err(|error| status(&error))?;
         info(
             request.into_inner(),
-            &known_types::schema(&planned.schema()),
+            &known_types::schema(&planned.schema),
             query.as_any().encode_to_vec().into(),
         )
     }
@@ -302,7 +302,7 @@ impl FlightSqlService for Service {
 
     async fn do_get_schemas(&self, query: CommandGetDbSchemas, request: Request<Ticket>) -> DoGet {
         let user = self.user(request.metadata()).await?;
-        send(metadata::schemas(query, &*of_user(&user).await?))
+        send(metadata::schemas(query, &of_user(&user).await?))
     }
 
     async fn get_flight_info_tables(
@@ -316,7 +316,7 @@ impl FlightSqlService for Service {
 
     async fn do_get_tables(&self, query: CommandGetTables, request: Request<Ticket>) -> DoGet {
         let user = self.user(request.metadata()).await?;
-        send(metadata::tables(query, &*of_user(&user).await?))
+        send(metadata::tables(query, &of_user(&user).await?))
     }
 
     async fn get_flight_info_table_types(

@@ -3,10 +3,9 @@
 use super::control::{Control, SessionSettings};
 use super::encode::Columns;
 use super::messages::{SEND_BYTES, Writer};
-use crate::queries::{Admission, Rows};
+use crate::queries::{Admission, Planned, Rows};
 use arrow::datatypes::SchemaRef;
 use benthic_core::{Error, ErrorKind, Result};
-use benthic_sql::prepared::PreparedQuery;
 use benthic_sql::work::Work;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -63,7 +62,7 @@ pub struct Portal {
 /// The progress of a portal.
 pub enum PortalState {
     Control(Control),
-    Ready { query: PreparedQuery, work: Arc<Work> },
+    Ready { planned: Planned, work: Arc<Work> },
     Running(Box<Running>),
     Done,
 }
@@ -125,8 +124,6 @@ impl<T> Named<T> {
 /// A running query.
 pub struct Running {
     rows: Rows,
-    /// The columns, as the client knows them.
-    described: SchemaRef,
     work: Arc<Work>,
     /// The batch that is being sent, and the next row of it.
     batch: Option<(Columns, usize)>,
@@ -136,14 +133,13 @@ pub struct Running {
 
 impl Running {
     /// Starts a query.
-    pub async fn start(query: PreparedQuery, work: Arc<Work>, admission: Admission) -> Result<Running> {
-        let described = query.schema();
-        let rows = admission.start(query).await?;
-        Ok(Running { rows, described, work, batch: None, sent: 0 })
+    pub async fn start(planned: Planned, work: Arc<Work>, admission: Admission) -> Result<Running> {
+        let rows = admission.start(planned).await?;
+        Ok(Running { rows, work, batch: None, sent: 0 })
     }
 
     pub fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.described)
+        Arc::clone(&self.rows.schema)
     }
 
     /// Sends rows until there are no more, and then returns true, or until `rows_max` are sent.
@@ -186,7 +182,7 @@ impl Running {
         settings: &SessionSettings,
         writer: &mut Writer,
     ) -> std::result::Result<Option<Columns>, Fault> {
-        let Running { rows, described, work, .. } = self;
+        let Running { rows, work, .. } = self;
         let report = async {
             let mut ticks = interval(PROGRESS_INTERVAL);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -207,7 +203,7 @@ impl Running {
         };
         match batch {
             None => Ok(None),
-            Some(batch) => Ok(Some(Columns::new(&batch, described, formats)?)),
+            Some(batch) => Ok(Some(Columns::new(&batch, &rows.schema, formats)?)),
         }
     }
 }

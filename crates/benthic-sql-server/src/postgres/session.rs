@@ -7,13 +7,13 @@ use super::messages::{Fields, Writer, garbage};
 use super::parameters::{decode, described};
 use super::portals::{Fault, Named, Portal, PortalState, Running, Statement};
 use crate::catalog;
-use crate::queries::Admission;
+use crate::queries::{Admission, Planned};
 use crate::statement;
 use crate::users::User;
 use arrow::array::{RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use benthic_core::{Error, ErrorKind, Result};
-use benthic_sql::prepared::{PARAMETERS_MAX, PreparedQuery};
+use benthic_sql::prepared::PARAMETERS_MAX;
 use benthic_sql::work::Work;
 use bytes::BufMut;
 use std::sync::Arc;
@@ -97,12 +97,12 @@ impl Session {
                     Portal { state: PortalState::Control(control), formats: Vec::new(), verb: "" }
                 }
                 None => {
-                    let (query, work) = self.plan(sql).await?;
-                    if !query.parameters()?.is_empty() {
+                    let (planned, work) = self.plan(sql).await?;
+                    if !planned.parameters.is_empty() {
                         let message = "a statement with parameters must be prepared";
                         return Err(Error::new(ErrorKind::InvalidArgument, message).into());
                     }
-                    let state = PortalState::Ready { query, work };
+                    let state = PortalState::Ready { planned, work };
                     Portal { state, formats: Vec::new(), verb: verb(sql) }
                 }
             };
@@ -151,9 +151,8 @@ impl Session {
         let state = match control::parse(&sql)? {
             Some(control) => PortalState::Control(control),
             None => {
-                let (query, work) = self.plan(&sql).await?;
-                let implied = query.parameters()?;
-                let types = described(&declared, &implied);
+                let (planned, work) = self.plan(&sql).await?;
+                let types = described(&declared, &planned.parameters);
                 if types.len() != values.len() {
                     let message = "the values of parameters are too few or too many";
                     let error = Error::new(ErrorKind::InvalidArgument, message).with("got", values.len());
@@ -162,12 +161,16 @@ impl Session {
                 let decoded = values.into_iter().enumerate().map(|(number, value)| {
                     let is_binary = encode::format_of(&value_formats, number) == 1;
                     let declared = declared.get(number).is_some_and(|oid| *oid != 0);
-                    let implied = implied.get(number).and_then(Option::as_ref);
+                    let implied = planned.parameters.get(number).and_then(Option::as_ref);
                     decode(value, is_binary, types[number], declared, implied)
                         .map_err(|error| error.with("parameter", number + 1))
                 });
-                let decoded = decoded.collect::<Result<_>>()?;
-                PortalState::Ready { query: query.bind(decoded)?, work }
+                let decoded = decoded.collect::<Result<Vec<_>>>()?;
+                let planned = match decoded.is_empty() {
+                    true => planned,
+                    false => self.admit().await?.run(async move { planned.bind(decoded) }).await?,
+                };
+                PortalState::Ready { planned, work }
             }
         };
         self.portals.insert(name, Portal { state, formats, verb: verb(&sql) }, len_bytes)?;
@@ -180,9 +183,9 @@ impl Session {
         let (state, types) = match control::parse(&sql)? {
             Some(control) => (PortalState::Control(control), declared),
             None => {
-                let (query, work) = self.plan(&sql).await?;
-                let types = described(&declared, &query.parameters()?);
-                (PortalState::Ready { query, work }, types)
+                let (planned, work) = self.plan(&sql).await?;
+                let types = described(&declared, &planned.parameters);
+                (PortalState::Ready { planned, work }, types)
             }
         };
         self.writer.message(b't', |body| {
@@ -223,9 +226,9 @@ impl Session {
         let mut running = match std::mem::replace(&mut portal.state, PortalState::Done) {
             PortalState::Control(control) => return self.control(control),
             _ if self.status == FAILED => return Err(Fault::InFailedTransaction),
-            PortalState::Ready { query, work } => {
+            PortalState::Ready { planned, work } => {
                 let admission = self.admit().await?;
-                Box::new(Running::start(query, work, admission).await?)
+                Box::new(Running::start(planned, work, admission).await?)
             }
             PortalState::Running(running) => running,
             PortalState::Done => {
@@ -311,7 +314,7 @@ impl Session {
         self.user.admit(self.settings.statement_timeout()).await
     }
 
-    async fn plan(&mut self, sql: &str) -> std::result::Result<(PreparedQuery, Arc<Work>), Fault> {
+    async fn plan(&mut self, sql: &str) -> std::result::Result<(Planned, Arc<Work>), Fault> {
         if self.status == FAILED {
             return Err(Fault::InFailedTransaction);
         }
@@ -322,8 +325,8 @@ impl Session {
         let planned = admission.run(async move {
             statement::check(&sql)?;
             match catalog::plan(&sql, &user, &access_key, &settings).await? {
-                Some(query) => Ok(query),
-                None => user.session.prepare(&sql, &progress).await,
+                Some(query) => Planned::new(query),
+                None => Planned::new(user.session.prepare(&sql, &progress).await?),
             }
         });
         Ok((planned.await?, work))
@@ -333,7 +336,7 @@ impl Session {
 /// The columns of a portal; `None` if it has no rows.
 fn columns(state: &PortalState) -> Option<SchemaRef> {
     match state {
-        PortalState::Ready { query, .. } => Some(query.schema()),
+        PortalState::Ready { planned, .. } => Some(Arc::clone(&planned.schema)),
         PortalState::Running(running) => Some(running.schema()),
         PortalState::Control(Control::Show(name)) => Some(shown(name)),
         PortalState::Control(_) | PortalState::Done => None,
