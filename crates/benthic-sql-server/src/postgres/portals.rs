@@ -62,7 +62,7 @@ pub struct Portal {
 /// The progress of a portal.
 pub enum PortalState {
     Control(Control),
-    Ready { planned: Planned, work: Arc<Work> },
+    Ready { planned: Box<Planned>, work: Arc<Work> },
     Running(Box<Running>),
     Done,
 }

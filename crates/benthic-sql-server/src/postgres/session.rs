@@ -102,7 +102,7 @@ impl Session {
                         let message = "a statement with parameters must be prepared";
                         return Err(Error::new(ErrorKind::InvalidArgument, message).into());
                     }
-                    let state = PortalState::Ready { planned, work };
+                    let state = PortalState::Ready { planned: Box::new(planned), work };
                     Portal { state, formats: Vec::new(), verb: verb(sql) }
                 }
             };
@@ -170,7 +170,7 @@ impl Session {
                     true => planned,
                     false => self.admit().await?.run(async move { planned.bind(decoded) }).await?,
                 };
-                PortalState::Ready { planned, work }
+                PortalState::Ready { planned: Box::new(planned), work }
             }
         };
         self.portals.insert(name, Portal { state, formats, verb: verb(&sql) }, len_bytes)?;
@@ -185,7 +185,7 @@ impl Session {
             None => {
                 let (planned, work) = self.plan(&sql).await?;
                 let types = described(&declared, &planned.parameters);
-                (PortalState::Ready { planned, work }, types)
+                (PortalState::Ready { planned: Box::new(planned), work }, types)
             }
         };
         self.writer.message(b't', |body| {
@@ -228,7 +228,7 @@ impl Session {
             _ if self.status == FAILED => return Err(Fault::InFailedTransaction),
             PortalState::Ready { planned, work } => {
                 let admission = self.admit().await?;
-                Box::new(Running::start(planned, work, admission).await?)
+                Box::new(Running::start(*planned, work, admission).await?)
             }
             PortalState::Running(running) => running,
             PortalState::Done => {
