@@ -21,8 +21,10 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 /// Size of the stack of a thread. The system provides only what is used.
 const STACK_BYTES: usize = 64 << 20;
-/// Threads per core. More than one, so that a query that computes for long leaves room for others.
-const THREADS_PER_CORE: usize = 2;
+/// Number of threads. The joins of some queries compute for minutes without giving up their thread,
+/// also after the query was stopped. Such a query keeps its slot, so that the limit on the queries of
+/// each user keeps threads free for others.
+const THREADS: usize = 64;
 /// Batches that wait for the client.
 const BATCHES_AHEAD: usize = 2;
 /// Time for the last message to a client that may read nothing more.
@@ -40,9 +42,8 @@ impl Workers {
     /// # Errors
     /// The system's error.
     pub fn start() -> Result<Workers> {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let runtime = Builder::new_multi_thread()
-            .worker_threads(THREADS_PER_CORE * cores)
+            .worker_threads(THREADS)
             .thread_name("query")
             .thread_stack_size(STACK_BYTES)
             .enable_all()

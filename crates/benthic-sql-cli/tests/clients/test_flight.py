@@ -76,8 +76,8 @@ def test_a_huge_result_needs_little_memory(store):
         assert server.memory_mib() - before < 250
 
 
-def test_a_client_can_cancel_a_query(server):
-    with server.flight() as connection, connection.cursor() as cursor:
+def test_a_client_can_cancel_a_query(store):
+    with running(store) as server, server.flight() as connection, connection.cursor() as cursor:
         timer = threading.Timer(0.5, cursor.adbc_cancel)
         timer.start()
         started = time.monotonic()

@@ -117,8 +117,8 @@ def test_a_huge_result_needs_little_memory(store):
         assert server.memory_mib() - before < 250
 
 
-def test_a_client_can_cancel_a_query(server):
-    with server.connect() as connection:
+def test_a_client_can_cancel_a_query(store):
+    with running(store) as server, server.connect() as connection:
         timer = threading.Timer(0.5, connection.cancel)
         timer.start()
         started = time.monotonic()
@@ -175,9 +175,9 @@ def test_the_server_survives_clients_that_leave(server):
         assert connection.execute("SELECT count(*) FROM lake.many").fetchone() == (ROWS,)
 
 
-def test_progress_is_reported_on_request(server):
+def test_progress_is_reported_on_request(store):
     notices = []
-    with server.connect(options="-c benthic.progress=on") as connection:
+    with running(store) as server, server.connect(options="-c benthic.progress=on") as connection:
         connection.add_notice_handler(lambda notice: notices.append(notice.message_primary))
         connection.execute("SET statement_timeout = 2500")
         with pytest.raises(psycopg.Error):
