@@ -28,7 +28,7 @@ impl Rows {
 
     /// All rows of an object that has `of` rows.
     pub fn all(of: u32) -> Rows {
-        Rows::new(if of == 0 { Vec::new() } else { vec![0..of] }, of)
+        Rows { ranges: (of > 0).then_some(0..of).into_iter().collect(), of }
     }
 
     pub fn ranges(&self) -> &[Range<u32>] {

@@ -48,6 +48,7 @@ fn q6_is_the_sum_of_a_loop() {
 }
 
 #[test]
+#[allow(clippy::single_range_in_vec_init, reason = "a set of rows is a list of ranges, also of one")]
 fn deleted_rows_are_left_out() {
     let envelope = envelope(&common::q6()).to_bytes();
     let all = u32::try_from(ROWS).unwrap();

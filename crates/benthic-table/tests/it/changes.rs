@@ -1,5 +1,7 @@
 //! Changes of rows: deletion vectors, rewritten objects, conflicts, rollback, tags, compaction.
 
+#![allow(clippy::single_range_in_vec_init, reason = "a set of rows is a list of ranges, also of one")]
+
 use crate::support::{
     append, create, current, definition, entries, environment, ids, memory_pool, on_both_engines, read, rows,
 };

@@ -64,9 +64,8 @@ async fn change(
     let mut writer = base.change(operation, WriterOptions::default()).await?;
     let filled = async {
         for entry in base.entries().try_collect::<Vec<_>>().await? {
-            let mut live =
-                entry.live().map(|rows| rows.ranges().to_vec()).unwrap_or(vec![0..entry.rows as u32]);
-            let mut numbers = live.drain(..).flatten();
+            let live = entry.live().unwrap_or_else(|| Rows::all(entry.rows as u32));
+            let mut numbers = live.ranges().iter().cloned().flatten();
             let mut deleted = Vec::new();
             let mut batches = base.read(&entry, base.schema()).await?;
             while let Some(batch) = batches.try_next().await? {
