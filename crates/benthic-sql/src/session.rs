@@ -621,7 +621,7 @@ fn parse(state: &SessionState, sql: &str) -> Result<Statement> {
 /// Names the `benthic` command that does what the refused statement would do.
 fn suggest_table_command(verb: &str) -> &str {
     match verb {
-        "INSERT" | "UPDATE" | "DELETE" | "MERGE" => "this session only reads",
+        "INSERT" | "UPDATE" | "DELETE" | "MERGE" => "`benthic sql` changes rows, but does not explain how",
         "CREATE" | "CREATE EXTERNAL TABLE" => "`benthic table create POOL/TABLE FILE` creates a table",
         "DROP" => "`benthic table drop POOL/TABLE` removes a table",
         "ALTER" => "`benthic table alter POOL/TABLE` changes columns",

@@ -80,7 +80,7 @@ def test_errors_have_codes_and_hints(server):
     with server.connect() as connection:
         with pytest.raises(psycopg.errors.UndefinedTable, match="no such table"):
             connection.execute("SELECT * FROM lake.nothing")
-        with pytest.raises(psycopg.errors.FeatureNotSupported, match="queries only read; `benthic table append"):
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="queries only read; `benthic sql` changes rows"):
             connection.execute("INSERT INTO lake.trips VALUES (1)")
         with pytest.raises(psycopg.errors.FeatureNotSupported, match="local files"):
             connection.execute("SELECT * FROM '/etc/passwd'")

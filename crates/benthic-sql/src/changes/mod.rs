@@ -77,8 +77,8 @@ impl Changed {
 /// Adds the rows of a query to a table. Without columns, the query has all columns of the table.
 ///
 /// # Errors
-/// `InvalidArgument` for values that do not fit, `Cancelled`; as [`Writer::write`] and
-/// [`Writer::finish`].
+/// `InvalidArgument` for values that do not fit; `Unavailable` if the statement is stopped; as
+/// [`Writer::write`] and [`Writer::finish`].
 pub async fn insert(
     writer: Writer,
     columns: &[String],
