@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from . import _native
 from ._handle import Handle
-from .errors import AlreadyExistsError, Error, InvalidArgumentError, PermissionDeniedError
+from .errors import AlreadyExistsError, Error, InvalidArgumentError, PermissionDeniedError, UnsupportedError
 from .filters import schema_bytes
 from .pool import Pool
 from .rows import Rows
@@ -221,12 +221,29 @@ def connect(uri: str | None = None, *, create: bool = True) -> Store:
     close. Without a URI, the environment variable ``BENTHIC_STORE`` gives it, or else it is
     ``file:./benthic-data``.
 
-    Any number of processes can share a directory or a cluster.
+    Any number of processes can share a directory or a cluster. A process that was forked from one
+    that had used a cluster cannot use clusters: :class:`UnsupportedError`.
     """
     uri = uri or os.environ.get("BENTHIC_STORE") or "file:./benthic-data"
+    if uri.startswith("ceph:"):
+        _refuse_forked()
     store = Store(_native.connect(uri, create), uri)
     _open_stores.add(store)
     return store
+
+
+_ceph_process: int | None = None
+"""The process that loaded Ceph's client library, or its ancestor that did."""
+
+
+def _refuse_forked() -> None:
+    global _ceph_process
+    if _ceph_process not in (None, os.getpid()):
+        raise UnsupportedError(
+            "this process was forked from one that had used a Ceph cluster, and Ceph's client library does not "
+            "survive a fork; start processes with multiprocessing's method 'spawn'"
+        )
+    _ceph_process = os.getpid()
 
 
 def _method(method: dict[str, Any]) -> MethodInfo:

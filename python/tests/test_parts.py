@@ -45,13 +45,18 @@ def test_a_scan_runs_in_another_process(scanned):
     assert [row for rows in found for row in rows] == [{"half": 1.0}, {"half": COUNT / 2 - 1}]
 
 
-def test_a_forked_process_connects_again(scanned):
+def test_a_forked_process_connects_again_but_not_to_a_cluster(scanned):
     scan = scan_of(scanned, ["id"], "id < 3", None, "auto")
     part = scan.parts(0)[0]
     assert len(rows_of(scan, part)) == 3
+    on_ceph = scan.uri.startswith("ceph:")
     child = os.fork()
     if child == 0:
-        os._exit(0 if len(rows_of(scan, part)) == 3 else 1)
+        try:
+            found = len(rows_of(scan, part))
+        except benthic.UnsupportedError as error:
+            os._exit(0 if on_ceph and "spawn" in str(error) else 2)
+        os._exit(0 if found == 3 and not on_ceph else 1)
     assert os.waitpid(child, 0)[1] == 0
 
 
