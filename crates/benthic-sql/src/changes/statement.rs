@@ -332,6 +332,10 @@ fn reference(name: &ObjectName) -> Result<TableReference> {
 fn table_name(name: &ObjectName) -> Result<TableName> {
     let reference = reference(name)?;
     match reference.schema() {
+        Some(_) if reference.table().contains(':') => {
+            let message = "an old snapshot cannot be changed; `benthic table rollback` returns a table to it";
+            Err(Error::new(ErrorKind::InvalidArgument, message).with("table", reference.table()))
+        }
         Some(pool) => Ok(TableName { pool: pool.to_owned(), table: reference.table().to_owned() }),
         None => {
             let message = "a table is POOL.TABLE; `benthic table ls` lists the tables";

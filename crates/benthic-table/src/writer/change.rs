@@ -125,6 +125,9 @@ impl Writer {
         let Some(change) = change else {
             return Err(Error::new(ErrorKind::Internal, "a writer cannot delete these rows"));
         };
+        if rows.is_empty() {
+            return Ok(());
+        }
         let changed = change.objects.entry(entry.object).or_insert_with(|| {
             let deleted = entry.deleted.as_deref().cloned();
             let deleted = deleted.unwrap_or_else(|| Rows::new(Vec::new(), rows.of()));
