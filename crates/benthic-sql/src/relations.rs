@@ -59,6 +59,11 @@ fn path(name: &ObjectName) -> Option<String> {
     is_path.then(|| name.value.clone())
 }
 
+/// A name as SQL writes it: in double quotes.
+pub fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
 /// Visits the parts of a statement that reads.
 pub fn visit(statement: &Statement, visitor: &mut impl Visitor<Break = Infallible>) {
     match statement {

@@ -17,7 +17,7 @@ use crate::object_calls;
 use crate::objects::{FILE_URL, Objects};
 use crate::plan::scanned_entries;
 use crate::prepared::PreparedQuery;
-use crate::relations::{paths, without_pool};
+use crate::relations::{paths, quoted, without_pool};
 use crate::rule::{FragmentPushdown, IndexLookup, KeepNanRows};
 use crate::table::TableRows;
 use crate::travel;
@@ -197,8 +197,7 @@ impl SqlSession {
             .map_err(|error| error.with("table", snapshot.table().address()))?;
         let rows = self.table_rows(snapshot, reading).with_objects(only);
         let rows = || {
-            let mut rows =
-                context.read_table(Arc::new(rows))?.alias(&format!("\"{}\"", name.replace('"', "\"\"")))?;
+            let mut rows = context.read_table(Arc::new(rows))?.alias(&quoted(&name))?;
             if let Some(sql) = &selection.sql {
                 let filter = rows.parse_sql_expr(sql)?;
                 rows = rows.filter(filter)?;

@@ -4,6 +4,7 @@
 //! The parser does not know these clauses in this dialect. So they become a part of the table's
 //! name before the text is parsed: `POOL."TABLE:v7" AS TABLE`. No table has a `:` in its name.
 
+use crate::relations::quoted;
 use arrow::compute::kernels::cast_utils::string_to_timestamp_nanos;
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_table::SnapshotSelector;
@@ -111,10 +112,6 @@ fn has_alias(tokens: &[Token]) -> bool {
 
 fn is_keyword(token: Option<&Token>, wanted: Keyword) -> bool {
     matches!(token, Some(Token::Word(Word { keyword, quote_style: None, .. })) if *keyword == wanted)
-}
-
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 /// The tokens without blanks and comments.

@@ -53,6 +53,16 @@ impl FileEntry {
         self.rows.saturating_sub(self.deleted.as_ref().map_or(0, |deleted| deleted.count()))
     }
 
+    /// All rows that the object stores, deleted ones included.
+    ///
+    /// # Errors
+    /// `LimitExceeded` for an object with more rows than a set of rows can have.
+    pub fn stored(&self) -> Result<Rows> {
+        let message = "an object has too many rows for its rows to be changed";
+        let limit = || Error::new(ErrorKind::LimitExceeded, message).with("object", self.object);
+        u32::try_from(self.rows).map(Rows::all).map_err(|_| limit())
+    }
+
     /// The rows that are not deleted; absent if the object has no deleted rows.
     pub fn live(&self) -> Option<Rows> {
         self.deleted.as_ref().map(|deleted| Rows::all(deleted.of()).without(deleted))

@@ -13,12 +13,12 @@ pub const TAG_BYTES_MAX: usize = 100;
 
 impl Table {
     /// Gives a snapshot a name, or moves the name from another one. A vacuum keeps snapshots with
-    /// tags.
+    /// tags. Returns the snapshot's id.
     ///
     /// # Errors
     /// `InvalidArgument` for an invalid name; `LimitExceeded` for too many tags; `NotFound` if the
     /// snapshot does not exist; `Busy`.
-    pub async fn tag(&self, name: &str, at: SnapshotSelector) -> Result<()> {
+    pub async fn tag(&self, name: &str, at: SnapshotSelector) -> Result<u64> {
         check_tag(name).map_err(|error| self.heads.add_context(error))?;
         let id = self.snapshot(at).await?.id();
         let add = |head: &mut Head| {
@@ -34,7 +34,7 @@ impl Table {
             head.need_format_of_changes();
             Ok(())
         };
-        self.commit(Id::draw(&self.environment)?, add).await.map(|_| ())
+        self.commit(Id::draw(&self.environment)?, add).await.map(|_| id)
     }
 
     /// Removes a tag. Its snapshot stays until it is vacuumed.

@@ -1,5 +1,6 @@
 //! Pieces of SQL, mostly written as text and parsed, which is shorter than building them.
 
+use benthic_sql::relations::quoted;
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Query, SetExpr, Statement, TableAlias,
     TableFactor, Value,
@@ -39,11 +40,6 @@ pub fn unused(name: &str, used: &mut BTreeSet<String>) -> String {
         unused.push('_');
     }
     unused
-}
-
-/// A name in double quotes.
-pub fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 /// Parses a query that this file has written.

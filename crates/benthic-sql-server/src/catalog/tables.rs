@@ -9,6 +9,7 @@ use crate::postgres::types::{TYPES, of_column, sql_name};
 use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
+use benthic_sql::relations;
 use benthic_sql::session::TableColumns;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -96,11 +97,11 @@ impl<'a> Objects<'a> {
     }
 }
 
-/// A name as it must be written in SQL.
+/// A name as SQL needs it: in double quotes if it is not a plain word.
 pub fn quoted(name: &str) -> String {
     let is_plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    if is_plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+    if is_plain { name.to_owned() } else { relations::quoted(name) }
 }
 
 /// Columns of the same length.

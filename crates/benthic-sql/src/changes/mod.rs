@@ -177,7 +177,7 @@ pub async fn delete_everything(snapshot: &Snapshot) -> Result<Changed> {
         let mut entries = snapshot.entries();
         while let Some(entry) = entries.next().await.transpose()? {
             changed.deleted += entry.live_rows();
-            writer.delete(&entry, &Rows::all(object_rows(&entry)?))?;
+            writer.delete(&entry, &entry.stored()?)?;
         }
         Ok(changed)
     };
@@ -247,7 +247,7 @@ async fn apply(
         let entry = objects.get(place as usize);
         let entry = entry.ok_or_else(|| Error::new(ErrorKind::Internal, "a changed row has no object"))?;
         let listed: u64 = ranges.iter().map(|range| u64::from(range.end - range.start)).sum();
-        let rows = Rows::new(ranges, object_rows(entry)?);
+        let rows = Rows::new(ranges, entry.stored()?.of());
         if listed > rows.count() {
             if operation != Operation::Delete {
                 let message = format!(
@@ -261,11 +261,6 @@ async fn apply(
         writer.delete(entry, &rows)?;
     }
     Ok(changed)
-}
-
-fn object_rows(entry: &FileEntry) -> Result<u32> {
-    let message = "an object has too many rows for its rows to be changed; compact the table";
-    u32::try_from(entry.rows).map_err(|_| Error::new(ErrorKind::LimitExceeded, message))
 }
 
 /// The rows to change, by the place of their object.

@@ -1,5 +1,6 @@
 //! Statements that change tables, and the queries that find the rows that they change.
 
+use crate::relations::quoted;
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_table::Operation;
 use datafusion::common::TableReference;
@@ -352,10 +353,6 @@ fn column_name(name: &ObjectName) -> Result<String> {
         Some(_) => last.value.clone(),
         None => last.value.to_lowercase(),
     })
-}
-
-pub(super) fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 fn refuse(clauses: &[(bool, &str)]) -> Result<()> {

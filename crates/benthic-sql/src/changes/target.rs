@@ -11,7 +11,7 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
-use benthic_table::{FileEntry, Rows, Snapshot};
+use benthic_table::{FileEntry, Snapshot};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::Result;
 use datafusion::datasource::TableType;
@@ -60,8 +60,7 @@ impl TableProvider for TargetRows {
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        // Filters prune whole objects only, so the plan keeps its filter node.
-        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+        self.rows.supports_filters_pushdown(filters)
     }
 
     async fn scan(
@@ -126,8 +125,7 @@ impl PartitionStream for Group {
                 let names: Vec<&str> = names.filter(|name| *name != OBJECT && *name != ROW).collect();
                 let wanted = snapshot.schema().project(&names).map_err(external)?;
                 let rows = snapshot.read(&entry, &wanted).await.map_err(external)?;
-                let live =
-                    entry.live().unwrap_or_else(|| Rows::all(u32::try_from(entry.rows).unwrap_or(u32::MAX)));
+                let live = entry.live().map_or_else(|| entry.stored(), Ok).map_err(external)?;
                 let mut numbers = live.ranges().to_vec().into_iter().flatten();
                 let batches = rows.map_err(external).map(move |batch| {
                     let batch = batch?;

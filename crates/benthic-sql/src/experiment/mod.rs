@@ -5,6 +5,7 @@ pub mod tpch;
 
 use crate::choice::Pushdown;
 use crate::errors::from_datafusion;
+use crate::relations::quoted;
 use crate::session::{Settings, SqlSession};
 use crate::work::Work;
 use benthic_core::{Error, ErrorKind, Result, Stopwatch, Store};
@@ -31,7 +32,7 @@ pub struct Query {
 
 /// The queries: whole rows for increasing percentages of the table, then two aggregations.
 pub fn queries(pool: &str, scale: f64) -> Vec<Query> {
-    let table = format!("\"{}\".lineitem", pool.replace('"', "\"\""));
+    let table = format!("{}.lineitem", quoted(pool));
     let some = PERCENTS.iter().map(|percent| {
         let parts = (PARTS * scale * percent / 100.0).round().max(1.0);
         Query {

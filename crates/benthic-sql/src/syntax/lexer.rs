@@ -1,5 +1,6 @@
 //! A small lexer for types, columns and partitionings.
 
+use crate::relations::quoted;
 use benthic_core::{Error, ErrorKind, Result};
 
 /// A text that is consumed from the left.
@@ -112,6 +113,6 @@ pub(super) fn show_name(name: &str) -> String {
     let plain = |c: char| !(c.is_whitespace() || c.is_control() || "(),\"".contains(c));
     match !name.is_empty() && name.chars().all(plain) {
         true => name.to_owned(),
-        false => format!("\"{}\"", name.replace('"', "\"\"")),
+        false => quoted(name),
     }
 }

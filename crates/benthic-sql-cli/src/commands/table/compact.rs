@@ -2,13 +2,13 @@
 //! whole ones.
 
 use super::{TableAddress, count, line};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::ErrorKind;
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
 use benthic_program::progress::Progress;
 use benthic_program::session::Session;
 use benthic_program::units;
-use benthic_table::{FileEntry, Operation, Rows, Snapshot, SnapshotSelector, Table, Writer, WriterOptions};
+use benthic_table::{FileEntry, Operation, Snapshot, SnapshotSelector, Table, Writer, WriterOptions};
 use clap::Args;
 use futures::TryStreamExt;
 use serde_json::{Value, json};
@@ -138,13 +138,6 @@ async fn write_object(writer: &mut Writer, base: &Snapshot, entry: &FileEntry) -
         interrupt::check()?;
         writer.write(&batch).await?;
     }
-    writer.delete(entry, &Rows::all(rows_of(entry)?))?;
+    writer.delete(entry, &entry.stored()?)?;
     Ok(())
-}
-
-fn rows_of(entry: &FileEntry) -> Result<u32> {
-    u32::try_from(entry.rows).map_err(|_| {
-        Error::new(ErrorKind::LimitExceeded, "an object has too many rows to be compacted")
-            .with("object", entry.object)
-    })
 }

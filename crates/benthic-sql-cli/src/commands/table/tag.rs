@@ -1,7 +1,7 @@
 //! `benthic table tag`: names snapshots.
 
 use super::{SnapshotName, TableAddress, line};
-use benthic_program::exit::{Failure, Outcome};
+use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_table::SnapshotSelector;
 use clap::Args;
@@ -55,12 +55,8 @@ pub async fn run(args: TagArgs, session: &Session) -> Outcome {
             });
     }
     let at = args.snapshot.as_ref().map_or(SnapshotSelector::Current, SnapshotName::selector);
-    table.tag(name, at).await?;
-    let snapshot = table.tags().await?.get(name).copied();
-    let Some(id) = snapshot else {
-        return Err(Failure::Usage("the tag was removed meanwhile".to_owned()));
-    };
+    let id = table.tag(name, at).await?;
     session
         .out
-        .result(format!("{}: snapshot {id} is {}", line(&args.table), line(name)), || fields(name, snapshot))
+        .result(format!("{}: snapshot {id} is {}", line(&args.table), line(name)), || fields(name, Some(id)))
 }
