@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub const FILE_NAME: &str = "wasm_1.rules.json";
 
 /// Time between two looks at the file.
-const RECHECK_MS: u64 = 1_000;
+pub const RECHECK_MS: u64 = 1_000;
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 const KEYS_MAX: usize = 64;
 /// Limit of the clients whose use of fuel is remembered.
