@@ -4,13 +4,16 @@
 //! - [`sal`]: the storage abstraction layer, the traits that the protocol layer uses.
 //! - [`pool`]: the driver that implements these traits on [`Pool`](benthic_core::Pool), and so on
 //!   every engine.
-//! - `identity` and `seal`: accounts, users and keys; with the feature `identity`.
+//! - `identity`, `grants` and `seal`: accounts, users and keys, and who may read tables; with the
+//!   feature `identity`.
 //! - `gateway`: S3 over HTTP, and the program `benthic-s3`; both need the feature `gateway`.
 //!
 //! The test suite `tests/sal/` defines what a driver does.
 
 #[cfg(feature = "gateway")]
 pub mod gateway;
+#[cfg(feature = "identity")]
+pub mod grants;
 #[cfg(feature = "identity")]
 pub mod identity;
 pub mod pool;

@@ -20,6 +20,7 @@ const OTHERS_MODE: u32 = 0o077;
 /// Encrypts and decrypts ("seals" and "opens") secrets.
 pub struct Sealer {
     cipher: XChaCha20Poly1305,
+    key: [u8; KEY_BYTES],
     environment: Environment,
 }
 
@@ -35,7 +36,12 @@ impl Sealer {
             create_key(path, &environment).map_err(|error| error.with("path", path.display()))?;
         }
         let key = read(path).map_err(|error| error.with("path", path.display()))?;
-        Ok(Sealer { cipher: XChaCha20Poly1305::new(&key.into()), environment })
+        Ok(Sealer { cipher: XChaCha20Poly1305::new(&key.into()), key, environment })
+    }
+
+    /// A key for another purpose. All servers with the same sealing key derive the same one.
+    pub fn derive_key(&self, purpose: &str) -> [u8; 32] {
+        blake3::derive_key(purpose, &self.key)
     }
 
     /// The file of the key unless the user names another one: `benthic/s3-sealing.key` in the

@@ -9,7 +9,6 @@
 //!
 //! The server only reads. It opens no local file.
 
-pub mod auth;
 mod catalog;
 pub mod flight;
 pub mod postgres;

@@ -1,10 +1,10 @@
 //! What the connections of one user share, on both protocols: the session, the memory of queries,
 //! and the limits on them.
 
-use crate::auth::{Access, Login};
 use crate::queries::{Admission, Workers};
 use crate::visible_store::VisibleStore;
 use benthic_core::{Error, ErrorKind, Result, Store};
+use benthic_s3::grants::{Access, Login};
 use benthic_sql::session::{Settings, SqlSession, TableColumns};
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool, TrackConsumersPool};
 use parking_lot::Mutex;

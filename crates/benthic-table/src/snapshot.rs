@@ -92,6 +92,20 @@ impl Table {
         Snapshot::new(self, &head, found)
     }
 
+    /// The data objects of one file list with the statistics of these columns, as
+    /// [`Snapshot::files`]. The columns' schema must not be older than the list.
+    ///
+    /// # Errors
+    /// `NotFound` if the list's snapshots were vacuumed, `Corrupt`; the stream fails in the same ways.
+    pub async fn list_files(
+        &self,
+        list: ListRef,
+        columns: &[Column],
+    ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+        let named = (self.id, self.heads.address());
+        read_list(Arc::clone(self.pool()), named, list, columns).await
+    }
+
     /// The existing snapshots, oldest first.
     ///
     /// # Errors

@@ -136,7 +136,11 @@ impl Table {
         Ok(hint.filter(|hint| *hint != name).map(str::to_owned))
     }
 
-    pub(crate) async fn open_with_head(
+    /// Opens a table together with its current head. One round trip.
+    ///
+    /// # Errors
+    /// As [`Table::open`].
+    pub async fn open_with_head(
         pool: Arc<dyn Pool>,
         name: &str,
         environment: Environment,

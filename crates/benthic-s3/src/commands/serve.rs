@@ -8,7 +8,7 @@ use benthic_program::session::Session;
 use benthic_program::tls;
 use benthic_s3::PoolSal;
 use benthic_s3::gateway::metrics::Metrics;
-use benthic_s3::gateway::{Limits, Server};
+use benthic_s3::gateway::{Keys, Limits, Server};
 use benthic_s3::identity::{FIRST_ACCOUNT, FIRST_USER, NewKey};
 use benthic_s3::sal::{Garbage, Sal};
 use clap::Args;
@@ -91,7 +91,7 @@ pub async fn run(args: ServeArgs, pools: &GatewayPools, session: &Session) -> Ou
     };
     let server = Server::new(
         Arc::new(sal.clone()) as Arc<dyn Sal>,
-        Arc::clone(&identities),
+        Arc::clone(&identities) as Arc<dyn Keys>,
         Environment::default(),
         args.region.clone(),
         args.domain,

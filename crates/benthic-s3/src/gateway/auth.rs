@@ -6,7 +6,7 @@
 
 use super::metrics::Metrics;
 use super::{Gateway, error, names};
-use crate::identity::{Caller, Identities};
+use crate::identity::{Caller, Identities, UsableKey};
 use crate::sal::{Attributes, Bucket, Object, Prefetch};
 use async_trait::async_trait;
 use s3s::access::{S3Access, S3AccessContext};
@@ -19,19 +19,59 @@ use std::sync::Arc;
 const OPEN_OPERATIONS: [&str; 6] =
     ["GetObject", "HeadObject", "ListObjects", "ListObjectsV2", "HeadBucket", "GetObjectAttributes"];
 
+/// The keys that a gateway accepts.
+#[async_trait]
+pub trait Keys: Send + Sync {
+    /// Looks up a key. Returns `None` for a key that is not accepted.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    async fn find(&self, access_key: &str) -> benthic_core::Result<Option<UsableKey>>;
+
+    /// Whether a key may be used for this request at all. The access to the bucket is checked in
+    /// addition.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    async fn admits(&self, access_key: &str, request: &KeyUse<'_>) -> benthic_core::Result<bool>;
+}
+
+/// What a request with a key wants.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyUse<'r> {
+    /// The name of the S3 operation.
+    pub operation: &'r str,
+    /// The key of the object. Absent if the request addresses a bucket, or none.
+    pub object: Option<&'r str>,
+    /// The query of the URI, with percent-encoding.
+    pub query: &'r str,
+}
+
+/// All keys of the store, for all requests.
+#[async_trait]
+impl Keys for Identities {
+    async fn find(&self, access_key: &str) -> benthic_core::Result<Option<UsableKey>> {
+        self.look_up_key(access_key).await
+    }
+
+    async fn admits(&self, _access_key: &str, _request: &KeyUse<'_>) -> benthic_core::Result<bool> {
+        Ok(true)
+    }
+}
+
 /// Looks up the secrets of keys for `s3s`.
-pub(super) struct Auth(pub Arc<Identities>);
+pub(super) struct Auth(pub Arc<dyn Keys>);
 
 /// Determines the caller of each request.
 pub(super) struct Access {
-    pub identities: Arc<Identities>,
+    pub keys: Arc<dyn Keys>,
     pub metrics: Arc<Metrics>,
 }
 
 #[async_trait]
 impl S3Auth for Auth {
     async fn get_secret_key(&self, access_key: &str) -> S3Result<SecretKey> {
-        match self.0.look_up_key(access_key).await {
+        match self.0.find(access_key).await {
             Ok(Some(key)) => Ok(key.secret.into()),
             Ok(None) => Err(s3_error!(InvalidAccessKeyId)),
             Err(error) => Err(internal(error)),
@@ -46,8 +86,15 @@ impl S3Access for Access {
         self.metrics.operation(operation);
         let caller = match context.credentials() {
             Some(credentials) => {
-                let key = self.identities.look_up_key(&credentials.access_key).await.map_err(internal)?;
-                key.ok_or_else(|| s3_error!(InvalidAccessKeyId))?.caller
+                let object = context.s3_path().as_object().map(|(_, key)| key);
+                let query = context.uri().query().unwrap_or_default();
+                let request = KeyUse { operation, object, query };
+                let key = self.keys.find(&credentials.access_key).await.map_err(internal)?;
+                let key = key.ok_or_else(|| s3_error!(InvalidAccessKeyId))?;
+                if !self.keys.admits(&credentials.access_key, &request).await.map_err(internal)? {
+                    return Err(s3_error!(AccessDenied));
+                }
+                key.caller
             }
             None if OPEN_OPERATIONS.contains(&operation) => Caller::Anonymous,
             None => return Err(s3_error!(AccessDenied)),

@@ -1,7 +1,7 @@
 //! The HTTP server: limits on connections and time, the health and metrics endpoints, CORS
 //! preflights, and the S3 service for everything else.
 
-use super::auth::{Access, Auth};
+use super::auth::{Access, Auth, Keys};
 use super::checksums::Document;
 use super::client_timeout::{BodyState, TimedBody, TimedStream};
 use super::cors::CorsRequest;
@@ -9,8 +9,8 @@ use super::metrics::Metrics;
 use super::post_form;
 use super::virtual_host::VirtualHosts;
 use super::{Gateway, OBJECT_BYTES_MAX};
-use crate::identity::Identities;
 use crate::sal::Sal;
+use async_trait::async_trait;
 use benthic_core::Environment;
 use benthic_core::Result;
 use hyper::body::Incoming;
@@ -61,6 +61,15 @@ pub struct Server {
     environment: Environment,
     hosts: VirtualHosts,
     limits: Limits,
+    /// Answers what is not S3: the requests whose path starts with this text.
+    other: Option<(&'static str, Arc<dyn Handler>)>,
+}
+
+/// Answers requests that are not S3.
+#[async_trait]
+pub trait Handler: Send + Sync {
+    /// Answers a request. The client gets an error status as any other answer.
+    async fn answer(&self, request: Request<Incoming>) -> Response<Body>;
 }
 
 impl Server {
@@ -71,7 +80,7 @@ impl Server {
     /// `InvalidArgument` for an invalid domain.
     pub fn new(
         sal: Arc<dyn Sal>,
-        identities: Arc<Identities>,
+        keys: Arc<dyn Keys>,
         environment: Environment,
         region: String,
         domains: Vec<String>,
@@ -81,8 +90,8 @@ impl Server {
         let gateway = Gateway::new(Arc::clone(&sal), Arc::clone(&metrics), environment.clone(), region);
         let mut builder = S3ServiceBuilder::new(gateway);
         // Without an auth provider, `s3s` would check nothing.
-        builder.set_auth(Auth(Arc::clone(&identities)));
-        builder.set_access(Access { identities, metrics: Arc::clone(&metrics) });
+        builder.set_auth(Auth(Arc::clone(&keys)));
+        builder.set_access(Access { keys, metrics: Arc::clone(&metrics) });
         let mut config = S3Config::default();
         config.xml_max_body_size = XML_BYTES_MAX;
         config.put_object_max_size = Some(OBJECT_BYTES_MAX);
@@ -96,7 +105,12 @@ impl Server {
         if !domains.is_empty() {
             builder.set_host(hosts.clone());
         }
-        Ok(Server { service: builder.build(), sal, metrics, environment, hosts, limits })
+        Ok(Server { service: builder.build(), sal, metrics, environment, hosts, limits, other: None })
+    }
+
+    /// Lets another service answer the requests whose path starts with `prefix`.
+    pub fn with_handler(self, prefix: &'static str, handler: Arc<dyn Handler>) -> Server {
+        Server { other: Some((prefix, handler)), ..self }
     }
 
     pub fn metrics(&self) -> Arc<Metrics> {
@@ -209,6 +223,11 @@ impl Server {
                 return Ok(answer);
             }
             _ => {}
+        }
+        if let Some((prefix, handler)) = &self.other
+            && request.uri().path().starts_with(prefix)
+        {
+            return Ok(handler.answer(request).await);
         }
         let cors_request = CorsRequest::of(request.method(), request.headers());
         let bucket = cors_request.as_ref().and_then(|_| self.bucket_of(&request));

@@ -29,7 +29,8 @@ mod tags;
 mod versions;
 mod virtual_host;
 
-pub use http::{Limits, Server};
+pub use auth::{KeyUse, Keys};
+pub use http::{Handler, Limits, Server};
 
 use crate::sal::{Bucket, Sal};
 use benthic_core::Environment;

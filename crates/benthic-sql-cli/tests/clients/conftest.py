@@ -6,13 +6,13 @@ import os
 import shutil
 
 import pyarrow
-import pyarrow.parquet
 import pytest
 import seeds
 
-pytest.register_assert_rewrite("server", "wire")
+pytest.register_assert_rewrite("server", "stores", "wire")
 
-from server import Store, running
+from server import running
+from stores import Store
 
 ROWS = 1_000_000
 
@@ -59,9 +59,7 @@ def store(tmp_path_factory):
     for pool in ["lake", "other"]:
         store.run("benthic", "pool", "create", pool)
     for name, table in tables.items():
-        path = store.dir / "table.parquet"
-        pyarrow.parquet.write_table(table, path)
-        store.run("benthic-sql", "table", "create", name, str(path))
+        store.create(name, table)
     return store
 
 

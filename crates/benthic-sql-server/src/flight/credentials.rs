@@ -5,10 +5,10 @@
 //! process draws at its start. So the server stores no tokens, and a restart ends them all.
 
 use super::status;
-use crate::auth::wrong_credentials;
 use crate::users::{User, Users};
 use base64_simd::STANDARD_NO_PAD as BASE64;
 use benthic_core::{Environment, Result};
+use benthic_s3::grants::wrong_credentials;
 use ring::hmac;
 use std::sync::Arc;
 use tonic::Status;

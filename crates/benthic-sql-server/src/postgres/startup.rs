@@ -7,9 +7,9 @@ use super::messages::{
 use super::scram::{Exchange, MECHANISM};
 use super::{Cancel, PostgresServer};
 use crate::DATABASE;
-use crate::auth::wrong_credentials;
 use crate::users::User;
 use benthic_core::{Error, ErrorKind, Result};
+use benthic_s3::grants::wrong_credentials;
 use bytes::{BufMut, Bytes, BytesMut};
 use std::collections::BTreeMap;
 use std::sync::Arc;

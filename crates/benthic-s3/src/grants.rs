@@ -1,12 +1,12 @@
-//! The users of the server: those of the S3 gateway, with the same keys. The access key is the user
-//! name, and the secret key is the password.
+//! Who may read tables through a server: the users of the S3 gateway, with the same keys. The access
+//! key is the user name, and the secret key is the password.
 //!
 //! A key of the gateway gives access to the buckets of its account. It gives no access to tables,
 //! until the operator grants the account to read all pools, or some.
 
+use crate::identity::{Caller, Identities};
 use benthic_core::names::check_pool_name;
 use benthic_core::{Error, ErrorKind, Result};
-use benthic_s3::identity::{Caller, Identities};
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
@@ -80,7 +80,8 @@ impl Access {
             pools: one.pools.zip(other.pools).map(|(one, other)| one.into_iter().chain(other).collect()),
         });
         merged.ok_or_else(|| {
-            let message = "the account may not query tables; `benthic sql serve --allow ACCOUNT` permits it";
+            let message =
+                "the account may not query tables; the option --allow ACCOUNT of the server permits it";
             Error::new(ErrorKind::PermissionDenied, message).with("account", &login.account)
         })
     }
