@@ -28,8 +28,8 @@ fi
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-sql s3 csi sql test-s3 test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env sql-packages s3-packages page-packages nbd-packages guest-packages wasm-compilers \
-	test test-all test-here test-faults test-python test-engines test-sql test-openstack test-ceph test-long bench bench-block bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz fmt \
+.PHONY: help demo demo-sql s3 csi sql catalog test-s3 test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env catalog-clients-env sql-packages s3-packages page-packages nbd-packages guest-packages wasm-compilers \
+	test test-all test-here test-faults test-python test-engines test-sql test-catalog test-catalog-spark test-openstack test-ceph test-long bench bench-block bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz fmt \
 	deny clean-demo toolchain
 
 help: ## list the targets
@@ -76,6 +76,10 @@ sql: toolchain ## build benthic with tables and SQL (about 20 minutes on two cor
 	@echo "==> building benthic with tables and SQL"
 	$(CARGO) build --release $(SELECTION) $(AS_IN_TESTS) --bin benthic --bin benthic-sql
 
+catalog: toolchain ## build benthic and its Iceberg catalog; `benthic catalog serve` starts it
+	@echo "==> building benthic and its Iceberg catalog"
+	$(CARGO) build --release $(SELECTION) $(AS_IN_TESTS) --bin benthic --bin benthic-catalog --bin benthic-s3
+
 CEPH_PACKAGES := ceph-mon ceph-mgr ceph-osd ceph-common radosgw librados-dev libradospp-dev rados-objclass-dev \
 	python3-rados g++ iproute2 curl
 
@@ -90,11 +94,11 @@ test: toolchain ## run all tests that this machine supports, also on a real Ceph
 	@.ci/part --reset
 	@if $(MAKE) --no-print-directory ceph-packages; then $(MAKE) --no-print-directory test-all; \
 	elif [ "$$CI" = true ]; then echo "CI must run all tests, but Ceph cannot be installed" >&2; exit 1; \
-	else $(MAKE) --no-print-directory test-here test-python test-s3 test-sql test-faults && \
+	else $(MAKE) --no-print-directory test-here test-python test-s3 test-sql test-catalog test-faults && \
 		echo "==> SKIPPED: EVERY TEST ON A REAL CEPH CLUSTER, because Ceph cannot be installed here" >&2; fi
 	@$(MAKE) --no-print-directory test-times
 
-test-all: test-here test-python test-s3 test-sql test-faults test-ceph
+test-all: test-here test-python test-s3 test-sql test-catalog test-faults test-ceph
 	@echo "==> all passed"
 
 # Runs one part. Budgets are in seconds, on two cores, from a fresh clone.
@@ -167,6 +171,10 @@ s3-clients-env: python-packages
 sql-clients-env: python-packages
 	@$(call environment,target/sql-clients-env,crates/benthic-sql-cli/tests/clients/requirements.txt)
 
+# Programs that read Iceberg.
+catalog-clients-env: python-packages
+	@$(call environment,target/catalog-clients-env,crates/benthic-catalog/tests/clients/requirements.txt)
+
 sql-packages:
 	@command -v openssl >/dev/null && command -v psql >/dev/null || { $(call apt,openssl postgresql-client); }
 
@@ -224,6 +232,16 @@ test-s3: s3 python-env s3-clients-env s3-packages ## run the tests of the S3 gat
 
 test-sql: s3 sql sql-clients-env sql-packages ## run the tests of the SQL server, with independent clients
 	@$(PART) "SQL clients" 90 env -C crates/benthic-sql-cli/tests/clients $(CURDIR)/target/sql-clients-env/bin/python -P -m pytest -q
+
+test-catalog: catalog sql catalog-clients-env ## run the tests of the Iceberg catalog, with independent clients
+	@$(PART) "Catalog clients" 90 env -C crates/benthic-catalog/tests/clients $(CURDIR)/target/catalog-clients-env/bin/python -P -m pytest -q
+
+# Only `make test-long` includes these: Spark and the packages that it loads are 600 MB.
+test-catalog-spark: catalog sql catalog-clients-env java-packages ## run the tests of the Iceberg catalog with Spark
+	@target/catalog-clients-env/bin/python -c 'import pyspark' 2>/dev/null || \
+		target/catalog-clients-env/bin/python -m pip install -q -r crates/benthic-catalog/tests/clients/requirements-spark.txt
+	@$(PART) "Catalog and Spark" 180 env -C crates/benthic-catalog/tests/clients BENTHIC_TEST_ENGINES=1 \
+		$(CURDIR)/target/catalog-clients-env/bin/python -P -m pytest -q test_spark.py
 
 # A matrix of faults and command families: the exit status, the messages and the stored data must agree.
 FAULTS := env -C crates/benthic-cli/tests/faults $(PYTHON_RUN) -P -m pytest -q
@@ -341,7 +359,7 @@ fuzz: toolchain ## fuzz every decoder; TARGET=name selects one, SECONDS=60 is th
 	done
 
 test-long: export BENTHIC_TEST_LONG = 1
-test-long: test test-engines test-openstack test-csi ## run the tests with more cases and more load
+test-long: test test-engines test-catalog-spark test-openstack test-csi ## run the tests with more cases and more load
 
 fmt: toolchain ## format the code
 	$(CARGO) fmt --all

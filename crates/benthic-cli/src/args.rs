@@ -41,7 +41,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ),
     ("classes", &["exec", "map", "class"]),
     ("virtual disks", &["image", "csi"]),
-    ("tables, SQL and S3", &["sql", "table", "s3"]),
+    ("tables, SQL and S3", &["sql", "table", "catalog", "s3"]),
     ("Ceph clusters", &["cluster", "placement", "pgs", "health", "exporter", "status"]),
     ("measuring and checking", &["bench", "demo", "scrub", "fsck"]),
     ("shells", &["completions", "help"]),
@@ -168,6 +168,9 @@ pub enum Command {
     /// Create, load, inspect and remove tables
     #[command(after_help = other::TABLE_EXAMPLES)]
     Table(other::ProgramArgs),
+    /// Serve tables to programs that read Iceberg
+    #[command(after_help = other::CATALOG_EXAMPLES)]
+    Catalog(other::ProgramArgs),
     /// Serve S3, and administer its accounts, keys and buckets
     #[command(after_help = other::S3_EXAMPLES)]
     S3(other::ProgramArgs),

@@ -1,4 +1,4 @@
-//! `benthic sql`, `benthic table`, `benthic s3` and `benthic csi`. These verbs run separate programs,
+//! `benthic sql`, `benthic table`, `benthic catalog`, `benthic s3` and `benthic csi`. These verbs run separate programs,
 //! because a query engine takes long to build, and most work needs neither it nor a gateway nor a
 //! driver.
 
@@ -19,6 +19,8 @@ pub const TABLE_EXAMPLES: &str = "`benthic table --help` lists the verbs.\n\nExa
 pub const S3_EXAMPLES: &str = "`benthic s3 --help` lists the verbs.\n\nExamples:\n  \
     benthic s3 serve\n  \
     benthic s3 usage";
+pub const CATALOG_EXAMPLES: &str = "`benthic catalog serve --help` lists the options.\n\nExample:\n  \
+    benthic catalog serve";
 pub const CSI_EXAMPLES: &str = "`benthic csi --help` lists the options.\n\nExample:\n  \
     benthic --store ceph: csi --endpoint unix:///csi/csi.sock --node-id worker-1";
 
@@ -35,6 +37,10 @@ pub const SQL: Program = Program {
 };
 pub const S3: Program =
     Program { name: "benthic-s3", missing: "the program for S3 is missing; `make s3` builds it" };
+pub const CATALOG: Program = Program {
+    name: "benthic-catalog",
+    missing: "the program for Iceberg is missing; `make catalog` builds it",
+};
 pub const CSI: Program =
     Program { name: "benthic-csi", missing: "the program for CSI is missing; `make csi` builds it" };
 

@@ -75,6 +75,10 @@ const CRATES: [(&str, &[&str]); 27] = [
             "benthic-table",
         ],
     ),
+    (
+        "benthic-catalog",
+        &["benthic-classes", "benthic-core", "benthic-program", "benthic-s3", "benthic-table"],
+    ),
     ("benthic-python", &["benthic-core", "benthic-program", "benthic-sql", "benthic-table"]),
     ("benthic-testkit", &["benthic-core"]),
 ];

@@ -1,0 +1,303 @@
+//! Commits of clients that write Iceberg, as snapshots of tables.
+//!
+//! A client uploads Parquet files and manifests, and then asks the catalog to make a manifest list the
+//! current one. The commit compares it with the current snapshot: some of its data files are gone, and
+//! some are new. The rows of the new files are written into data objects of the table, with its
+//! partitioning, order and statistics. So one snapshot of Benthic says the same as the client's.
+
+use crate::iceberg::avro;
+use crate::iceberg::keys::{Content, File, Folder, Key};
+use crate::iceberg::view::TableView;
+use crate::staging::{StagedFile, Staging};
+use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{DataType, Field, Int32Type, Int64Type, Schema, TimeUnit};
+use benthic_core::{Error, ErrorKind, Result};
+use benthic_table::{FIELD_ID_KEY, FileEntry, Operation, Snapshot, TableSchema, WriterOptions};
+use futures::StreamExt;
+use parquet::arrow::arrow_reader::ArrowReaderOptions;
+use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Limit of a manifest and of a manifest list, compressed.
+const MANIFEST_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Limit of the new files of a commit.
+const FILES_MAX: usize = 100_000;
+/// Memory for rows that wait to be written.
+const BUFFER_BYTES: usize = 128 * 1024 * 1024;
+const BATCH_ROWS: usize = 8_192;
+
+/// Makes a manifest list the current snapshot of a table.
+///
+/// # Errors
+/// `InvalidArgument` for files that are missing, damaged or of another schema; `Unsupported` for a
+/// commit that Benthic cannot express; `Conflict` if another change of the table came first.
+pub async fn commit(view: &TableView, staging: &Staging, manifest_list: &str) -> Result<Snapshot> {
+    let (files, mut uploads) = read_manifests(view, staging, manifest_list).await?;
+    let removed = removed(view, &files).await?;
+    let operation = match (removed.is_empty(), files.added.is_empty()) {
+        (true, _) => Operation::Append,
+        (false, true) => Operation::Delete,
+        (false, false) => Operation::Update,
+    };
+    let snapshot = view.snapshot().await?;
+    let options = WriterOptions { buffer_bytes_max: BUFFER_BYTES, ..WriterOptions::default() };
+    let mut writer = match operation {
+        Operation::Append => snapshot.table().writer(options).await?,
+        operation => snapshot.change(operation, options).await?,
+    };
+    let written: Result<()> = async {
+        for entry in &removed {
+            let rows = entry.live().map_or_else(|| entry.stored(), Ok)?;
+            writer.delete(entry, &rows)?;
+        }
+        for added in &files.added {
+            let file = staging.file(&view.folder, &added.path).await?;
+            uploads.push(file.clone());
+            let mut rows = 0_u64;
+            let mut batches = rows_of(file, &added.path, snapshot.schema()).await?;
+            while let Some(batch) = batches.next().await.transpose()? {
+                rows += batch.num_rows() as u64;
+                writer.write(&batch).await?;
+            }
+            if rows != added.rows {
+                return Err(invalid("a data file has another number of rows than its manifest says")
+                    .with("file", &added.path));
+            }
+        }
+        Ok(())
+    }
+    .await;
+    let committed = match written {
+        Ok(()) => writer.finish().await,
+        Err(error) => {
+            // A vacuum would remove the writer's objects later.
+            if let Err(error) = writer.abort().await {
+                tracing::warn!(%error, "the objects of a refused commit are left");
+            }
+            Err(error)
+        }
+    };
+    let committed = committed?;
+    staging.remove(uploads).await;
+    Ok(committed)
+}
+
+/// What a client's manifest list says.
+#[derive(Default)]
+struct Listed {
+    /// The table's own manifests that are still listed.
+    kept: HashSet<File>,
+    /// Data files of the current snapshot that new manifests list.
+    existing: HashSet<String>,
+    added: Vec<Added>,
+}
+
+struct Added {
+    path: String,
+    rows: u64,
+}
+
+/// The fields of a manifest list that a commit depends on.
+const MANIFESTS: &str = r#"{"type":"record","name":"manifest_file","fields":[
+{"name":"manifest_path","type":"string"},
+{"name":"content","type":"int","default":0}]}"#;
+/// The fields of a manifest that a commit depends on.
+const ENTRIES: &str = r#"{"type":"record","name":"manifest_entry","fields":[
+{"name":"status","type":"int"},
+{"name":"data_file","type":{"type":"record","name":"r2","fields":[
+{"name":"content","type":"int","default":0},
+{"name":"file_path","type":"string"},
+{"name":"file_format","type":"string"},
+{"name":"record_count","type":"long"}]}}]}"#;
+
+async fn read_manifests(
+    view: &TableView,
+    staging: &Staging,
+    manifest_list: &str,
+) -> Result<(Listed, Vec<StagedFile>)> {
+    let mut listed = Listed::default();
+    let file = staging.file(&view.folder, manifest_list).await?;
+    let manifests = avro::read(&file.bytes(MANIFEST_BYTES_MAX).await?, MANIFESTS)?;
+    let mut uploads = vec![file];
+    for batch in manifests {
+        let (paths, contents) = (texts(batch.column(0))?, batch.column(1).as_primitive::<Int32Type>());
+        for row in 0..batch.num_rows() {
+            let path = paths.value(row);
+            if let Some(own) = own_file(&view.folder, path) {
+                listed.kept.insert(own);
+                continue;
+            }
+            if contents.value(row) != 0 {
+                let message = "the table takes no new delete files; set write.delete.mode, write.update.mode and \
+                    write.merge.mode to copy-on-write";
+                return Err(Error::new(ErrorKind::Unsupported, message));
+            }
+            let file = staging.file(&view.folder, path).await?;
+            for entries in avro::read(&file.bytes(MANIFEST_BYTES_MAX).await?, ENTRIES)? {
+                listed.add_entries(&entries)?;
+            }
+            uploads.push(file);
+        }
+    }
+    let mut paths = HashSet::new();
+    match listed.added.iter().find(|added| !paths.insert(added.path.as_str())) {
+        Some(twice) => Err(invalid("the commit adds a file twice").with("file", &twice.path)),
+        None => Ok((listed, uploads)),
+    }
+}
+
+impl Listed {
+    fn add_entries(&mut self, entries: &RecordBatch) -> Result<()> {
+        let data = entries.column(1).as_struct();
+        let contents = data.column(0).as_primitive::<Int32Type>();
+        let (paths, formats) = (texts(data.column(1))?, texts(data.column(2))?);
+        let counts = data.column(3).as_primitive::<Int64Type>();
+        for (row, status) in entries.column(0).as_primitive::<Int32Type>().values().iter().enumerate() {
+            let path = paths.value(row).to_owned();
+            match *status {
+                0 if Key::of_uri(&path).is_some() => {
+                    self.existing.insert(path);
+                }
+                // A client that adds two snapshots at once lists the files of the first as existing.
+                0 | 1 if contents.value(row) != 0 => {
+                    return Err(invalid("a manifest of data files lists another file").with("file", path));
+                }
+                0 | 1 if !formats.value(row).eq_ignore_ascii_case("parquet") => {
+                    let message = "the table takes Parquet files only; set write.format.default to parquet";
+                    return Err(Error::new(ErrorKind::Unsupported, message).with("file", path));
+                }
+                0 | 1 => {
+                    let rows = u64::try_from(counts.value(row));
+                    let rows = rows.map_err(|_| invalid("a file has a negative number of rows"))?;
+                    self.added.push(Added { path, rows });
+                }
+                // The file is gone: no other manifest lists it.
+                2 => {}
+                other => return Err(invalid("a manifest has an unknown status").with("status", other)),
+            }
+        }
+        match self.added.len() > FILES_MAX {
+            true => Err(Error::new(ErrorKind::LimitExceeded, "the commit has too many files")
+                .with("files_max", FILES_MAX)),
+            false => Ok(()),
+        }
+    }
+}
+
+fn texts(array: &ArrayRef) -> Result<&StringArray> {
+    array.as_string_opt().ok_or_else(|| invalid("a manifest has paths that are no text"))
+}
+
+/// The table's data objects that a commit removes.
+async fn removed(view: &TableView, files: &Listed) -> Result<Vec<FileEntry>> {
+    let (snapshot, _) = view.head.current()?;
+    let manifest = |list: &_, content| File::Manifest { list: *list, schema: snapshot.schema, content };
+    let data: HashSet<File> = snapshot.lists.iter().map(|list| manifest(list, Content::Data)).collect();
+    let deletes: HashSet<File> = snapshot.lists.iter().map(|list| manifest(list, Content::Deletes)).collect();
+    if let Some(other) = files.kept.iter().find(|kept| !data.contains(kept) && !deletes.contains(kept)) {
+        let message =
+            "the commit lists a manifest of another snapshot; a rollback is `benthic table rollback`";
+        return Err(Error::new(ErrorKind::Unsupported, message).with("manifest", other));
+    }
+    let mut removed = Vec::new();
+    let mut existing: HashSet<&str> = files.existing.iter().map(String::as_str).collect();
+    for list in &snapshot.lists {
+        let is_kept = files.kept.contains(&manifest(list, Content::Data));
+        let has_deletes = files.kept.contains(&manifest(list, Content::Deletes));
+        let mut batches = view.list_files(*list).await?;
+        while let Some(batch) = batches.next().await.transpose()? {
+            for entry in FileEntry::from_batch(&batch)? {
+                let path = view.key(File::Data(entry.object)).uri();
+                let stays = existing.remove(path.as_str()) || is_kept;
+                if stays && entry.deleted.is_some() && !has_deletes {
+                    let message =
+                        "the commit would bring deleted rows back; a rollback is `benthic table rollback`";
+                    return Err(Error::new(ErrorKind::Unsupported, message).with("file", path));
+                }
+                if !stays {
+                    removed.push(entry);
+                }
+            }
+        }
+    }
+    match existing.into_iter().next() {
+        Some(unknown) => {
+            Err(invalid("the commit keeps a file that the table does not have").with("file", unknown))
+        }
+        None => Ok(removed),
+    }
+}
+
+fn own_file(folder: &Folder, uri: &str) -> Option<File> {
+    Key::of_uri(uri).filter(|key| key.folder == *folder).map(|key| key.file)
+}
+
+/// The rows of an uploaded file, with the columns of a schema.
+async fn rows_of(
+    file: StagedFile,
+    path: &str,
+    schema: &TableSchema,
+) -> Result<futures::stream::BoxStream<'static, Result<RecordBatch>>> {
+    let damaged =
+        |error: parquet::errors::ParquetError| invalid("a data file cannot be read").with_source(error);
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let builder = ParquetRecordBatchStreamBuilder::new_with_options(file, options).await;
+    let builder = builder.map_err(|error| damaged(error).with("file", path))?;
+    let columns = columns(builder.schema(), schema).map_err(|error| error.with("file", path))?;
+    let batches =
+        builder.with_batch_size(BATCH_ROWS).build().map_err(|error| damaged(error).with("file", path))?;
+    let path = path.to_owned();
+    let batches = batches.map(move |batch| {
+        let batch = batch.map_err(damaged).and_then(|batch| with_columns(&batch, &columns));
+        batch.map_err(|error| error.with("file", &path))
+    });
+    Ok(batches.boxed())
+}
+
+/// The table's column for each column of a file, by their ids.
+fn columns(given: &Schema, schema: &TableSchema) -> Result<Vec<Field>> {
+    let column = |field: &Arc<Field>| {
+        let id = field.metadata().get(FIELD_ID_KEY).and_then(|id| id.parse().ok());
+        let column = id.and_then(|id| schema.by_id(id)).ok_or_else(|| {
+            invalid("a data file has a column without the id of a column of the table")
+                .with("column", field.name())
+        })?;
+        Ok(Field::new(&column.name, column.data_type.clone(), true))
+    };
+    given.fields().iter().map(column).collect()
+}
+
+fn with_columns(batch: &RecordBatch, columns: &[Field]) -> Result<RecordBatch> {
+    let arrays = columns.iter().zip(batch.columns()).map(|(column, array)| cast(array, column));
+    let schema = Arc::new(Schema::new(columns.to_vec()));
+    RecordBatch::try_new(schema, arrays.collect::<Result<Vec<_>>>()?)
+        .map_err(|error| invalid("a data file does not fit the table").with_source(error))
+}
+
+/// Casts a column if all its values stay the same.
+fn cast(array: &ArrayRef, column: &Field) -> Result<ArrayRef> {
+    let refused = || {
+        invalid("a data file has values that the table's column cannot hold")
+            .with("column", column.name())
+            .with("type", column.data_type())
+    };
+    let to = |array: &ArrayRef, data_type: &DataType| {
+        let options = CastOptions { safe: false, ..CastOptions::default() };
+        cast_with_options(array, data_type, &options).map_err(|error| refused().with_source(error))
+    };
+    let cast = to(array, column.data_type())?;
+    let loses = matches!(
+        (array.data_type(), column.data_type()),
+        (DataType::Timestamp(TimeUnit::Microsecond, _), DataType::Timestamp(TimeUnit::Millisecond, _))
+    );
+    if loses && to(&cast, array.data_type())?.as_ref() != array.as_ref() {
+        return Err(refused());
+    }
+    Ok(cast)
+}
+
+fn invalid(message: &str) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message)
+}

@@ -1,0 +1,313 @@
+//! The files of a table's folder.
+
+use super::keys::{Content, File, Folder, Key};
+use super::manifest::{ListedManifest, Manifest, Statistics, Summary, manifest_list};
+use super::metadata::{PartitionField, table_metadata};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Schema};
+use benthic_core::{Environment, Error, ErrorKind, ObjectId, Pool, Result, Store};
+use benthic_table::head::{Head, ListRef};
+use benthic_table::ids::TableObject;
+use benthic_table::{FIELD_ID_KEY, FileEntry, Snapshot, SnapshotSelector, Table, TableSchema};
+use bytes::Bytes;
+use futures::stream::{BoxStream, StreamExt};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::Compression;
+use parquet::file::properties::WriterProperties;
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+use serde_json::Value;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+
+/// Memory for computed files, which other requests are likely to need again.
+const CACHE_BYTES: u64 = 64 * 1024 * 1024;
+const CACHED_FILES: usize = 4_096;
+/// Files that are computed at once. Each can take some hundred MiB.
+const COMPUTED_AT_ONCE: usize = 2;
+/// Rows of a delete file that are encoded at a time.
+const BATCH_ROWS: usize = 64 * 1024;
+
+/// Computes the files of a store's tables.
+pub struct Views {
+    store: Arc<dyn Store>,
+    computed: Cache<Key, Computed, Size>,
+    slots: Semaphore,
+}
+
+#[derive(Clone)]
+struct Computed {
+    bytes: Bytes,
+    summary: Summary,
+}
+
+#[derive(Clone)]
+struct Size;
+
+impl Weighter<Key, Computed> for Size {
+    fn weight(&self, _: &Key, computed: &Computed) -> u64 {
+        // What the key takes, too.
+        computed.bytes.len() as u64 + 512
+    }
+}
+
+/// Where a file's bytes are.
+#[derive(Clone)]
+pub enum Located {
+    Computed(Bytes),
+    Stored { pool: Arc<dyn Pool>, object: ObjectId, size_bytes: u64, modified_ms: u64 },
+}
+
+/// A table, with its head at one time.
+pub struct TableView {
+    pub folder: Folder,
+    pub head: Head,
+    table: Table,
+    partition: Option<PartitionField>,
+}
+
+impl TableView {
+    /// Opens a table.
+    ///
+    /// # Errors
+    /// `NotFound`, `Corrupt`.
+    pub async fn open(store: &dyn Store, pool: &str, name: &str) -> Result<TableView> {
+        let pool = store.open_pool(pool).await?;
+        let (table, head) = Table::open_with_head(Arc::clone(&pool), name, Environment::default()).await?;
+        let folder = Folder { pool: pool.name().to_owned(), table: name.to_owned(), id: head.id };
+        let partition = PartitionField::of(&head);
+        Ok(TableView { folder, head, table, partition })
+    }
+
+    /// The table's metadata with its newest snapshot.
+    ///
+    /// # Errors
+    /// `Unsupported` if Iceberg lacks a type of a column.
+    pub fn metadata(&self) -> Result<(Key, Value)> {
+        let snapshot = self.head.current()?.0.id;
+        let metadata = table_metadata(&self.folder, &self.head, snapshot)?;
+        Ok((self.key(File::Metadata { snapshot }), metadata))
+    }
+
+    pub fn key(&self, file: File) -> Key {
+        Key { folder: self.folder.clone(), file }
+    }
+
+    /// The current snapshot of the head.
+    ///
+    /// # Errors
+    /// `NotFound` if it was vacuumed or the table dropped.
+    pub async fn snapshot(&self) -> Result<Snapshot> {
+        self.table.snapshot(SnapshotSelector::Id(self.head.current()?.0.id)).await
+    }
+
+    /// The data objects of a file list, as [`Table::list_files`] without statistics.
+    ///
+    /// # Errors
+    /// As [`Table::list_files`].
+    pub async fn list_files(&self, list: TableObject) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+        self.table.list_files(self.list(list)?, &[]).await
+    }
+
+    /// The largest id of a partition field.
+    pub fn last_partition_id(&self) -> u32 {
+        PartitionField::last_id(self.partition.as_ref())
+    }
+
+    fn list(&self, object: TableObject) -> Result<ListRef> {
+        self.head.lists.get(&object).copied().ok_or_else(no_such_file)
+    }
+
+    fn schema(&self, id: u32) -> Result<&TableSchema> {
+        self.head.schema(id).ok_or_else(no_such_file)
+    }
+
+    /// All files that exist, without those of `deletes/`.
+    pub async fn files(&self) -> Result<Vec<File>> {
+        let mut files = vec![File::VersionHint];
+        for snapshot in &self.head.snapshots {
+            files.push(File::Metadata { snapshot: snapshot.id });
+            files.push(File::ManifestList { snapshot: snapshot.id });
+            for list in &snapshot.lists {
+                for content in [Content::Data, Content::Deletes] {
+                    files.push(File::Manifest { list: *list, schema: snapshot.schema, content });
+                }
+            }
+        }
+        for list in self.head.lists.values() {
+            let mut batches = self.list_files(list.object).await?;
+            while let Some(batch) = batches.next().await.transpose()? {
+                for entry in FileEntry::from_batch(&batch)? {
+                    files.push(File::Data(entry.object));
+                    if entry.deleted.is_some() {
+                        files.push(File::Deletes { list: list.object, object: entry.object });
+                    }
+                }
+            }
+        }
+        files.sort_by_cached_key(File::to_string);
+        files.dedup();
+        Ok(files)
+    }
+}
+
+fn no_such_file() -> Error {
+    Error::new(ErrorKind::NotFound, "the table has no such file")
+}
+
+impl Views {
+    pub fn new(store: Arc<dyn Store>) -> Views {
+        let computed = Cache::with_weighter(CACHED_FILES, CACHE_BYTES, Size);
+        Views { store, computed, slots: Semaphore::new(COMPUTED_AT_ONCE) }
+    }
+
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// Finds a file.
+    ///
+    /// # Errors
+    /// `NotFound` if it does not exist or belongs to a vacuumed snapshot, `Unsupported` if Iceberg
+    /// lacks a type of a column, `Corrupt`.
+    pub async fn locate(&self, key: &Key) -> Result<Located> {
+        if let File::Data(object) = key.file {
+            let pool = self.store.open_pool(&key.folder.pool).await?;
+            let object = object.object_id(key.folder.id)?;
+            let (stat, _) = pool.stat(&object).await?;
+            let modified_ms = stat.modified_unix_ns / 1_000_000;
+            return Ok(Located::Stored { pool, object, size_bytes: stat.size_bytes, modified_ms });
+        }
+        let view = TableView::open(&*self.store, &key.folder.pool, &key.folder.table).await?;
+        if view.folder != key.folder {
+            return Err(no_such_file());
+        }
+        self.compute(&view, key.file).await.map(Located::Computed)
+    }
+
+    /// The bytes of a file that is not stored.
+    ///
+    /// # Errors
+    /// As [`Views::locate`].
+    pub async fn compute(&self, view: &TableView, file: File) -> Result<Bytes> {
+        Ok(match file {
+            File::VersionHint => view.head.current()?.0.id.to_string().into(),
+            File::Metadata { snapshot } => {
+                table_metadata(&view.folder, &view.head, snapshot)?.to_string().into()
+            }
+            File::ManifestList { snapshot } => self.manifest_list(view, snapshot).await?,
+            File::Manifest { list, schema, content } => {
+                let [data, deletes] = self.manifests(view, list, schema).await?;
+                if content == Content::Data { data.bytes } else { deletes.bytes }
+            }
+            File::Deletes { list, object } => self.deletes(view, list, object).await?,
+            File::Data(_) => return Err(Error::new(ErrorKind::Internal, "a data object is not computed")),
+        })
+    }
+
+    async fn manifest_list(&self, view: &TableView, id: u64) -> Result<Bytes> {
+        let place = view.head.snapshots.iter().position(|snapshot| snapshot.id == id);
+        let place = place.ok_or_else(no_such_file)?;
+        let snapshot = &view.head.snapshots[place];
+        let parent = place.checked_sub(1).map(|place| view.head.snapshots[place].id);
+        let mut listed = Vec::new();
+        for list in &snapshot.lists {
+            let both = self.manifests(view, *list, snapshot.schema).await?;
+            for (content, Computed { bytes, summary }) in
+                [Content::Data, Content::Deletes].into_iter().zip(both)
+            {
+                if summary.files > 0 {
+                    let path = view.key(File::Manifest { list: *list, schema: snapshot.schema, content });
+                    listed.push(ListedManifest { path, content, len_bytes: bytes.len() as u64, summary });
+                }
+            }
+        }
+        manifest_list(id, parent, view.partition.is_some(), &listed)
+    }
+
+    /// The manifests of a file list's data objects and of their delete files.
+    async fn manifests(&self, view: &TableView, list: TableObject, schema: u32) -> Result<[Computed; 2]> {
+        let keys = [Content::Data, Content::Deletes]
+            .map(|content| view.key(File::Manifest { list, schema, content }));
+        if let [Some(data), Some(deletes)] = keys.each_ref().map(|key| self.computed.get(key)) {
+            return Ok([data, deletes]);
+        }
+        let _slot = self.slot().await?;
+        let (schema, partition) = (view.schema(schema)?, view.partition.as_ref());
+        let mut data = Manifest::new(schema, partition, Content::Data)?;
+        let mut deletes = Manifest::new(schema, partition, Content::Deletes)?;
+        let mut batches = view.table.list_files(view.list(list)?, schema.columns()).await?;
+        while let Some(batch) = batches.next().await.transpose()? {
+            let statistics = Statistics::new(&batch, schema);
+            for (row, entry) in FileEntry::from_batch(&batch)?.iter().enumerate() {
+                let path = view.key(File::Data(entry.object));
+                data.push_data(&path, entry, &statistics, row)?;
+                if entry.deleted.is_some() {
+                    let own = view.key(File::Deletes { list, object: entry.object });
+                    let size_bytes = delete_file(&path, entry)?.len() as u64;
+                    deletes.push_deletes(&own, entry, size_bytes, &path)?;
+                }
+            }
+        }
+        let finish = |(bytes, summary)| Computed { bytes, summary };
+        let made = [finish(data.finish()), finish(deletes.finish())];
+        for (key, computed) in keys.into_iter().zip(&made) {
+            self.computed.insert(key, computed.clone());
+        }
+        Ok(made)
+    }
+
+    async fn deletes(&self, view: &TableView, list: TableObject, object: TableObject) -> Result<Bytes> {
+        let key = view.key(File::Deletes { list, object });
+        if let Some(computed) = self.computed.get(&key) {
+            return Ok(computed.bytes);
+        }
+        let _slot = self.slot().await?;
+        let mut batches = view.list_files(list).await?;
+        while let Some(batch) = batches.next().await.transpose()? {
+            let entries = FileEntry::from_batch(&batch)?;
+            let found = entries.iter().find(|entry| entry.object == object && entry.deleted.is_some());
+            if let Some(entry) = found {
+                let bytes = delete_file(&view.key(File::Data(object)), entry)?;
+                self.computed.insert(key, Computed { bytes: bytes.clone(), summary: Summary::default() });
+                return Ok(bytes);
+            }
+        }
+        Err(no_such_file())
+    }
+
+    async fn slot(&self) -> Result<tokio::sync::SemaphorePermit<'_>> {
+        let closed = |_| Error::new(ErrorKind::Internal, "the server stops");
+        self.slots.acquire().await.map_err(closed)
+    }
+}
+
+/// The deleted rows of a data object (Iceberg specification, "Position Delete Files").
+fn delete_file(data: &Key, entry: &FileEntry) -> Result<Bytes> {
+    let field = |name: &str, data_type, id: u32| {
+        Field::new(name, data_type, false).with_metadata([(FIELD_ID_KEY.to_owned(), id.to_string())].into())
+    };
+    let schema = Arc::new(Schema::new(vec![
+        field("file_path", DataType::Utf8, 2_147_483_546),
+        field("pos", DataType::Int64, 2_147_483_545),
+    ]));
+    let failed = |error: parquet::errors::ParquetError| {
+        Error::new(ErrorKind::Internal, "a delete file cannot be written").with_source(error)
+    };
+    let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+    let mut writer =
+        ArrowWriter::try_new(Vec::new(), Arc::clone(&schema), Some(properties)).map_err(failed)?;
+    let path = data.uri();
+    let ranges = entry.deleted.as_ref().map_or(&[][..], |deleted| deleted.ranges());
+    let mut positions = ranges.iter().cloned().flatten().map(i64::from).peekable();
+    while positions.peek().is_some() {
+        let positions: Int64Array = positions.by_ref().take(BATCH_ROWS).map(Some).collect();
+        let paths = StringArray::from_iter_values(std::iter::repeat_n(&path, positions.len()));
+        let columns: Vec<ArrayRef> = vec![Arc::new(paths), Arc::new(positions)];
+        let batch = RecordBatch::try_new(Arc::clone(&schema), columns).map_err(|error| {
+            Error::new(ErrorKind::Internal, "a delete file cannot be written").with_source(error)
+        })?;
+        writer.write(&batch).map_err(failed)?;
+    }
+    writer.into_inner().map(Bytes::from).map_err(failed)
+}

@@ -1,0 +1,259 @@
+"""PyIceberg changes tables. `benthic sql` reads the same rows as the client."""
+
+import datetime
+
+import pyarrow
+import pyarrow.parquet
+import pyiceberg.exceptions
+import pytest
+from catalog import running
+from conftest import one_of_each_type, trips
+from pyiceberg.expressions import EqualTo, GreaterThan, LessThan
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import DayTransform, IdentityTransform
+from pyiceberg.types import DateType, LongType, NestedField, StringType, UUIDType
+from test_access import failure, refused
+
+
+@pytest.fixture(scope="module")
+def writer(store, server):
+    """A server where `main` writes to one pool, and `lab` only reads it."""
+    options = ["--allow", "main", "--allow", "lab=lake", "--allow-writes", "main=lake"]
+    with running(store, *options) as writer:
+        yield writer
+
+
+@pytest.fixture(scope="module")
+def lakes(writer):
+    return writer.pyiceberg()
+
+
+def ids(store, table):
+    return sorted(store.query(f"SELECT id FROM {table}")["id"].to_pylist())
+
+
+def numbered(*numbers):
+    return pyarrow.table({"id": list(numbers), "text": [f"row {number}" for number in numbers]})
+
+
+def test_rows_are_appended_and_read_back(store, writer, lakes):
+    store.create("lake/appended", numbered(1, 2))
+    table = lakes.load_table("lake.appended")
+    table.append(numbered(3))
+    table.append(numbered(4, 5))
+    assert ids(store, "lake.appended") == [1, 2, 3, 4, 5]
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [1, 2, 3, 4, 5]
+    assert [entry["operation"] for entry in store.run("benthic-sql", "table", "history", "lake/appended")][-2:] == ["append"] * 2
+    # The uploads are gone.
+    client, prefix = writer.s3_of("lake/appended")
+    kept = {key.split("/")[-1] for key in [item["Key"] for item in client.list_objects_v2(Bucket="tables", Prefix=prefix)["Contents"]]}
+    assert not any(name.startswith("00000-") for name in kept)
+
+
+def test_every_type_is_written(store, lakes):
+    types = one_of_each_type()
+    store.create("lake/types_written", types)
+    # Iceberg has no smaller integers.
+    wide = {"int8": "int32", "int16": "int32", "uint8": "int32", "uint16": "int32"}
+    fields = [field.with_type(getattr(pyarrow, wide[field.name])()) if field.name in wide else field for field in types.schema]
+    lakes.load_table("lake.types_written").append(types.cast(pyarrow.schema(fields)))
+    got = store.query("SELECT * FROM lake.types_written")
+    for name in types.column_names:
+        expected = types.column(name).to_pylist() * 2
+        assert sorted(map(repr, got.column(name).to_pylist())) == sorted(map(repr, expected)), name
+
+
+def test_values_that_do_not_fit_are_refused_whole(store, lakes):
+    store.create("lake/small", pyarrow.table({"id": pyarrow.array([1], pyarrow.int8())}))
+    table = lakes.load_table("lake.small")
+    with pytest.raises(pyiceberg.exceptions.BadRequestError, match="cannot hold"):
+        table.append(pyarrow.table({"id": pyarrow.array([2, 300], pyarrow.int32())}))
+    assert ids(store, "lake.small") == [1]
+    store.create("lake/coarse", pyarrow.table({"at": pyarrow.array([1], pyarrow.timestamp("ms"))}))
+    with pytest.raises(pyiceberg.exceptions.BadRequestError, match="cannot hold"):
+        lakes.load_table("lake.coarse").append(pyarrow.table({"at": pyarrow.array([1_001], pyarrow.timestamp("us"))}))
+
+
+def test_partitioned_tables_are_written(store, lakes):
+    rows = trips(6)
+    store.create("lake/parts", rows, "--partition-by", "range(day, day)")
+    table = lakes.load_table("lake.parts")
+    more = trips(9).slice(60)
+    table.append(more)
+    assert ids(store, "lake.parts") == list(range(90))
+    day = datetime.date(2026, 1, 30) + datetime.timedelta(7)
+    [_] = table.scan(row_filter=EqualTo("day", day)).plan_files()
+
+
+def test_rows_are_deleted_and_overwritten(store, lakes):
+    store.create("lake/changed", numbered(*range(100)))
+    table = lakes.load_table("lake.changed")
+    table.append(numbered(*range(100, 200)))
+    # One whole file, then some rows of a file.
+    table.delete(GreaterThan("id", 99))
+    assert ids(store, "lake.changed") == list(range(100))
+    table.delete(LessThan("id", 10))
+    assert ids(store, "lake.changed") == list(range(10, 100))
+    table.overwrite(numbered(7, 8), overwrite_filter=GreaterThan("id", 50))
+    assert ids(store, "lake.changed") == [7, 8, *range(10, 51)]
+    # Rows that Benthic has deleted stay deleted when the client rewrites their file.
+    store.run("benthic-sql", "sql", "DELETE FROM lake.changed WHERE id IN (11, 12)")
+    table.refresh().delete(EqualTo("id", 13))
+    assert ids(store, "lake.changed") == [7, 8, 10, *range(14, 51)]
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [7, 8, 10, *range(14, 51)]
+    table.overwrite(numbered(1))
+    assert ids(store, "lake.changed") == [1]
+    checked = store.run("benthic-sql", "table", "fsck", "lake/changed")
+    assert checked, checked
+
+
+def test_tables_are_created_and_dropped(store, lakes):
+    schema = Schema(
+        NestedField(1, "day", DateType(), required=True),
+        NestedField(2, "id", LongType(), required=False),
+        NestedField(3, "name", StringType(), required=False),
+    )
+    spec = PartitionSpec(PartitionField(source_id=1, field_id=1000, transform=DayTransform(), name="day_day"))
+    table = lakes.create_table("lake.created", schema, partition_spec=spec)
+    arrow = pyarrow.schema([pyarrow.field("day", pyarrow.date32(), False), ("id", pyarrow.int64()), ("name", pyarrow.string())])
+    day = datetime.date(2026, 11, 27)
+    table.append(pyarrow.table({"day": [day], "id": [1], "name": ["x"]}, schema=arrow))
+    assert store.query("SELECT * FROM lake.created").to_pylist() == [{"day": day, "id": 1, "name": "x"}]
+    with pytest.raises(pyiceberg.exceptions.TableAlreadyExistsError):
+        lakes.create_table("lake.created", schema)
+    lakes.drop_table("lake.created")
+    with pytest.raises(pyiceberg.exceptions.NoSuchTableError):
+        lakes.load_table("lake.created")
+    for wrong in [
+        {"schema": Schema(NestedField(1, "id", UUIDType(), required=False))},
+        {
+            "schema": schema,
+            "partition_spec": PartitionSpec(PartitionField(source_id=2, field_id=1000, transform=IdentityTransform(), name="id")),
+        },
+    ]:
+        with pytest.raises(Exception, match="UnsupportedOperationException"):
+            lakes.create_table("lake.wrong", **wrong)
+    assert ("lake", "wrong") not in lakes.list_tables("lake")
+
+
+def test_a_client_that_comes_late_tries_again(store, lakes):
+    store.create("lake/contended", numbered(1))
+    early, late = lakes.load_table("lake.contended"), lakes.load_table("lake.contended")
+    early.append(numbered(2))
+    # The catalog refuses the first try; the client reads the table again and repeats it.
+    late.append(numbered(3))
+    assert ids(store, "lake.contended") == [1, 2, 3]
+
+
+def test_duckdb_writes(store, writer):
+    store.create("lake/by_duckdb", numbered(1))
+    connection = writer.duckdb()
+    connection.execute("INSERT INTO lakes.lake.by_duckdb VALUES (2, 'two'), (3, NULL)")
+    assert ids(store, "lake.by_duckdb") == [1, 2, 3]
+    assert connection.execute("SELECT id FROM lakes.lake.by_duckdb ORDER BY id").fetchall() == [(1,), (2,), (3,)]
+
+
+def test_changes_need_the_right(store, server, writer, lakes):
+    lab = writer.pyiceberg(store.key("lab/reader"))
+    for catalog in [lab, server.pyiceberg()]:
+        with pytest.raises(Exception, match="AccessDenied|ACCESS_DENIED|Forbidden|denied"):
+            catalog.load_table("lake.trips").append(trips(1))
+        with pytest.raises(pyiceberg.exceptions.ForbiddenError, match="may not change"):
+            catalog.drop_table("lake.trips")
+    with pytest.raises(pyiceberg.exceptions.ForbiddenError, match="may not change"):
+        lakes.drop_table("other.secret")
+    assert store.query("SELECT count(*) AS n FROM lake.trips").to_pylist() == [{"n": 400}]
+
+
+def commit(writer, table, updates, requirements=()):
+    pool, name = table.split("/")
+    body = {"requirements": list(requirements), "updates": updates}
+    return writer.request("POST", f"/v1/namespaces/{pool}/tables/{name}", json=body)
+
+
+def adds(manifest_list, snapshot=77):
+    added = {"snapshot-id": snapshot, "manifest-list": manifest_list, "sequence-number": 9, "timestamp-ms": 0, "summary": {}}
+    current = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": snapshot}
+    return [{"action": "add-snapshot", "snapshot": added}, current]
+
+
+def test_invalid_commits_are_refused(store, writer):
+    store.create("lake/target", numbered(1))
+    client, prefix = writer.s3_of("lake/target")
+    for name, body in [("garbage", b"x" * 1000), ("empty", b""), ("header", b"Obj\x01"), ("cut", b"Obj\x01\x02\x16avro.schema")]:
+        client.put_object(Bucket="tables", Key=f"{prefix}metadata/{name}.avro", Body=body)
+    root = f"s3://tables/{prefix}metadata/"
+    other = writer.s3_of("lake/months")[1]
+    for updates, status in [
+        ([], 400),
+        (adds(root + "garbage.avro"), 400),
+        (adds(root + "empty.avro"), 400),
+        (adds(root + "header.avro"), 400),
+        (adds(root + "cut.avro"), 400),
+        (adds(root + "missing.avro"), 400),
+        (adds(root + "snap-1.avro"), 400),
+        (adds(f"s3://tables/{other}metadata/x.avro"), 400),
+        (adds("s3://elsewhere/x.avro"), 400),
+        (adds("file:///etc/passwd"), 400),
+        (adds(root + "garbage.avro")[:1], 400),
+        (adds(root + "garbage.avro")[1:], 400),
+        ([{"action": "set-location", "location": "s3://x"}], 406),
+        ([{"action": "remove-snapshots", "snapshot-ids": [1]}], 406),
+        ([{}], 406),
+    ]:
+        assert failure(commit(writer, "lake/target", updates))[0] == status, updates
+    for body in [b"", b"{", b"[]", b'{"updates": 1}', b'{"requirements": []}']:
+        answer = writer.request("POST", "/v1/namespaces/lake/tables/target", data=body)
+        assert failure(answer)[0] == 400, body
+    for requirement, status in [
+        ({"type": "assert-table-uuid", "uuid": "00000000-0000-0000-0000-000000000000"}, 409),
+        ({"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": None}, 409),
+        ({"type": "assert-current-schema-id", "current-schema-id": 5}, 409),
+        ({"type": "assert-create"}, 406),
+        ({}, 406),
+    ]:
+        assert failure(commit(writer, "lake/target", [], [requirement]))[0] == status, requirement
+    assert ids(store, "lake.target") == [1]
+
+
+def test_uploads_stay_in_the_folder_of_the_table(store, writer):
+    client, prefix = writer.s3_of("lake/trips")
+    other = writer.s3_of("lake/months")[1]
+    client.put_object(Bucket="tables", Key=prefix + "data/x", Body=b"x")
+    assert client.get_object(Bucket="tables", Key=prefix + "data/x")["Body"].read() == b"x"
+    client.delete_object(Bucket="tables", Key=prefix + "data/x")
+    assert refused(client.get_object, Bucket="tables", Key=prefix + "data/x") == "NoSuchKey"
+    for key in [other + "data/x", "lake/x", "x", prefix + "metadata/version-hint.text", prefix + "metadata/v1.metadata.json"]:
+        assert refused(client.put_object, Bucket="tables", Key=key, Body=b"x") == "AccessDenied", key
+        assert refused(client.delete_object, Bucket="tables", Key=key) == "AccessDenied", key
+    main = writer.s3(*writer.key)
+    assert refused(main.put_object, Bucket="tables", Key=prefix + "data/x", Body=b"x") == "AccessDenied"
+
+
+def test_a_crash_in_a_commit_leaves_all_or_nothing(store, writer):
+    """Kills the server during commits. Each is visible whole or not at all, and the server starts again."""
+    store.create("lake/crashed", numbered(0))
+    with running(store, "--allow-writes", "main") as server:
+        table = server.pyiceberg().load_table("lake.crashed")
+        expected = {0}
+        for attempt in range(1, 6):
+            rows = numbered(*range(attempt * 1000, attempt * 1000 + 500))
+            if attempt % 2:
+                import threading
+
+                killer = threading.Timer(0.02 * attempt, server.process.kill)
+                killer.start()
+            try:
+                table.append(rows)
+            except Exception:
+                pass
+            if attempt % 2:
+                killer.join()
+                server.process.wait()
+                server.start()
+                table = server.pyiceberg().load_table("lake.crashed")
+            got = set(ids(store, "lake.crashed"))
+            batch = set(rows["id"].to_pylist())
+            assert got in [expected, expected | batch]
+            expected = got

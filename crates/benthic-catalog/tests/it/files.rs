@@ -1,0 +1,128 @@
+//! The computed files of a table.
+
+use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+use benthic_catalog::iceberg::keys::{File, Key};
+use benthic_catalog::iceberg::view::{Located, TableView, Views};
+use benthic_core::{Environment, ErrorKind, ManualClock, Random, Result, Store};
+use benthic_embedded::{MemStore, Options};
+use benthic_table::{
+    Definition, Operation, Rows, SnapshotSelector, Table, VacuumOptions, WriterOptions, vacuum,
+};
+use benthic_testkit::random::Rng;
+use bytes::Bytes;
+use futures::TryStreamExt;
+use futures::executor::block_on;
+use std::sync::{Arc, Mutex};
+
+#[derive(Default)]
+struct SequenceRandom(Mutex<Rng>);
+
+impl Random for SequenceRandom {
+    fn fill(&self, bytes: &mut [u8]) -> Result<()> {
+        bytes.copy_from_slice(&self.0.lock().unwrap().bytes(bytes.len()));
+        Ok(())
+    }
+}
+
+/// A store with a table of two snapshots with rows, the second with deleted ones. It is the same in every run.
+fn store() -> (Arc<MemStore>, Environment, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::default());
+    let environment = Environment { clock: clock.clone(), random: Arc::new(SequenceRandom::default()) };
+    let store = MemStore::new(Options::default());
+    let columns: [(&str, ArrayRef); 3] = [
+        ("id", Arc::new(Int64Array::from_iter_values(0..1_000))),
+        ("name", Arc::new(StringArray::from_iter_values((0..1_000).map(|id| format!("row {id}"))))),
+        (
+            "value",
+            Arc::new(Float64Array::from_iter((0..1_000).map(|id| (id % 3 != 0).then_some(f64::from(id))))),
+        ),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    block_on(async {
+        store.create_pool("p").await.unwrap();
+        let pool = store.open_pool("p").await.unwrap();
+        let definition = Definition::new(&batch.schema()).unwrap();
+        let table = Table::create(pool, "t", &definition, environment.clone()).await.unwrap();
+        let mut writer = table.writer(WriterOptions::default()).await.unwrap();
+        writer.write(&batch).await.unwrap();
+        let snapshot = writer.finish().await.unwrap();
+        let entry = snapshot.entries().try_next().await.unwrap().unwrap();
+        let mut change = snapshot.change(Operation::Delete, WriterOptions::default()).await.unwrap();
+        change.delete(&entry, &Rows::new(vec![3..5, 900..901], 1_000)).unwrap();
+        change.finish().await.unwrap();
+    });
+    (store, environment, clock)
+}
+
+fn view(store: &MemStore) -> TableView {
+    block_on(TableView::open(store, "p", "t")).unwrap()
+}
+
+fn read(views: &Views, key: &Key) -> Result<Bytes> {
+    block_on(async {
+        match views.locate(key).await? {
+            Located::Computed(bytes) => Ok(bytes),
+            Located::Stored { pool, object, size_bytes, .. } => pool.read_range(&object, 0, size_bytes).await,
+        }
+    })
+}
+
+/// Clients may read parts of one file from several servers. So all builds must compute the same bytes for one key. If
+/// a change or a new version of a library makes this test fail, give the changed files other keys.
+#[test]
+fn the_bytes_of_a_file_never_change() {
+    let mut hashes = Vec::new();
+    for _ in 0..2 {
+        let (store, ..) = store();
+        let (view, views) = (view(&store), Views::new(store));
+        let files = block_on(view.files()).unwrap();
+        let computed = files.iter().filter(|file| !matches!(file, File::Data(_)));
+        let mut all = blake3::Hasher::new();
+        for file in computed {
+            all.update(&read(&views, &view.key(*file)).unwrap());
+        }
+        hashes.push((files.len(), all.finalize().to_hex().to_string()));
+    }
+    assert_eq!(hashes[0], hashes[1]);
+    assert_eq!(hashes[0], (13, "?".to_owned()));
+}
+
+#[test]
+fn the_files_of_a_vacuumed_snapshot_are_gone() {
+    let (store, environment, clock) = store();
+    let (before, views) = (view(&store), Views::new(store.clone()));
+    let files = block_on(before.files()).unwrap();
+    clock.advance_ms(1_000_000);
+    let options = VacuumOptions { keep_snapshots: 1, keep_ms: 0, intent_age_ms: 1 };
+    block_on(async {
+        let pool = store.open_pool("p").await.unwrap();
+        vacuum(pool, "t", &options, &environment).await.unwrap();
+    });
+    let left = block_on(view(&store).files()).unwrap();
+    assert!(left.len() < files.len());
+    for file in files {
+        let outcome = read(&views, &before.key(file));
+        match left.contains(&file) {
+            true => assert!(outcome.is_ok(), "{file}"),
+            false => assert_eq!(outcome.unwrap_err().kind(), ErrorKind::NotFound, "{file}"),
+        }
+    }
+}
+
+#[test]
+fn files_of_other_tables_and_lists_are_missing() {
+    let (store, ..) = store();
+    let (view, views) = (view(&store), Views::new(store));
+    let files = block_on(view.files()).unwrap();
+    let mut other = view.folder.clone();
+    other.id.0 ^= 1;
+    for file in files {
+        let error = read(&views, &Key { folder: other.clone(), file }).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound, "{file}");
+    }
+    let snapshot = block_on(async {
+        let pool = views.store().open_pool("p").await.unwrap();
+        Table::open_snapshot(pool, "t", SnapshotSelector::Current, Environment::default()).await.unwrap()
+    });
+    assert_eq!(snapshot.rows(), 997);
+}
