@@ -374,15 +374,9 @@ impl Walk {
                 self.expr(value, depth)
             }
             Some(ExprType::ScalarUdf(call)) => {
-                if functions::scalar(&call.name).is_none() || call.fun_definition.is_some() {
-                    return Err(unsupported("a function does not run beside objects"));
+                for _ in 0..functions::check_call(call)? {
+                    self.string_maker()?;
                 }
-                // `btrim` searches its list of characters for every character of the string.
-                if call.name == "btrim" && call.args.len() != 1 {
-                    let message = "trimming other characters than blanks does not run beside objects";
-                    return Err(unsupported(message));
-                }
-                self.string_maker()?;
                 self.exprs(&call.args, depth)
             }
             _ => Err(unsupported("an expression does not run beside objects")),

@@ -16,7 +16,7 @@ use crate::wasm::NAME;
 use arrow::datatypes::Schema;
 use benthic_index::Rows;
 use datafusion_common::{
-    Result, internal_datafusion_err, internal_err, not_impl_datafusion_err, not_impl_err,
+    Result, internal_datafusion_err, internal_err, not_impl_datafusion_err, not_impl_err, plan_err,
 };
 use datafusion_datasource::PartitionedFile;
 use datafusion_datasource::file::FileSource;
@@ -26,6 +26,7 @@ use datafusion_datasource_parquet::source::ParquetSource;
 use datafusion_execution::TaskContext;
 use datafusion_execution::object_store::ObjectStoreUrl;
 use datafusion_expr::physical_planning_context::ScalarSubqueryResults;
+use datafusion_expr::type_coercion::functions::fields_with_udf;
 use datafusion_expr::{AggregateUDF, ScalarUDF, WindowUDF};
 use datafusion_physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal,
@@ -125,6 +126,13 @@ impl Decoder<'_> {
     fn call(&self, call: &PhysicalScalarUdfNode, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
         let function = self.decode_udf(&call.name, call.fun_definition.as_deref())?;
         let args = call.args.iter().map(|arg| self.decode_expr(arg, schema)).collect::<Result<Vec<_>>>()?;
+        // The client has cast the arguments to types that the function takes. The function itself
+        // would panic on others.
+        let fields = args.iter().map(|arg| arg.return_field(schema)).collect::<Result<Vec<_>>>()?;
+        let taken = fields_with_udf(&fields, function.as_ref())?;
+        if fields.iter().zip(&taken).any(|(field, taken)| field.data_type() != taken.data_type()) {
+            return plan_err!("the arguments of {} have other types than it takes", call.name);
+        }
         let config = Arc::clone(self.task.session_config().options());
         // Ignore the return type in the message. It is not trustworthy, so compute it.
         Ok(Arc::new(ScalarFunctionExpr::try_new(function, args, schema, config)?))

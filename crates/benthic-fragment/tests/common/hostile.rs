@@ -68,6 +68,11 @@ fn call(name: &str, fun_definition: Option<Vec<u8>>) -> ExprType {
     })
 }
 
+fn call_of(name: &str, args: Vec<protobuf::PhysicalExprNode>) -> ExprType {
+    let ExprType::ScalarUdf(call) = call(name, None) else { unreachable!() };
+    ExprType::ScalarUdf(protobuf::PhysicalScalarUdfNode { args, ..call })
+}
+
 fn operands(op: &str, count: usize) -> ExprType {
     let operands = (0..count).map(|_| column(0)).collect();
     ExprType::BinaryExpr(Box::new(protobuf::PhysicalBinaryExprNode {
@@ -191,6 +196,7 @@ pub fn refused() -> Vec<Hostile> {
         ("other file of the object's address", file_at("benthic://object/"), "files other than the object"),
         ("unknown function", predicate(call("read_file", None)), "a function"),
         ("function that makes much", predicate(call("repeat", None)), "a function"),
+        ("function that is not pure", predicate(call("random", None)), "a function"),
         ("function with a payload", predicate(call("abs", Some(vec![1, 2, 3]))), "a function"),
         ("methods where none may run", method_calls(4, |_| {}), "no WebAssembly methods"),
         ("too many calls of methods", method_calls(5, |_| {}), "too many methods"),
@@ -350,9 +356,7 @@ fn many_literals() -> Envelope {
 }
 
 fn trim_by_column() -> ExprType {
-    let ExprType::ScalarUdf(mut trim) = call("btrim", None) else { unreachable!() };
-    trim.args = vec![column(15), column(15)];
-    ExprType::ScalarUdf(trim)
+    call_of("btrim", vec![column(15), column(15)])
 }
 
 fn cases(depth: usize) -> ExprType {
@@ -406,6 +410,9 @@ pub fn wrong() -> Vec<(&'static str, Envelope)> {
         ),
         ("no input schema columns", aggregate(|node| node.input_schema.as_mut().unwrap().columns.clear())),
         ("a function of a wrong type", predicate(call("starts_with", None))),
+        ("a function whose argument is not cast", predicate(call("sin", None))),
+        ("a function of two types", predicate(call_of("gcd", vec![column(0), column(4)]))),
+        ("a function without arguments", predicate(call_of("lcm", Vec::new()))),
         (
             "a projection behind the schema",
             scan_with(|scan| {

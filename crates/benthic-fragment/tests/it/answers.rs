@@ -2,17 +2,22 @@
 
 use crate::common::{self, FIRST_DAY, Lineitem, Object, Plan, ROWS};
 use arrow::array::{
-    Array, Date32Array, Decimal128Array, Int64Array, RecordBatch, StringArray, StringViewArray, UInt64Array,
+    Array, Date32Array, Decimal128Array, Float64Array, Int64Array, RecordBatch, StringArray, StringViewArray,
+    UInt64Array,
 };
+use arrow::datatypes::DataType;
 use arrow::ipc::reader::StreamReader;
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_fragment::fragment::{Envelope, OfObject, Ranges, Reply, Status, encode, run};
 use benthic_index::Rows;
 use bytes::Bytes;
+use datafusion_functions::math;
+use datafusion_physical_expr::ScalarFunctionExpr;
+use datafusion_physical_expr::expressions::{CastExpr, col, lit};
 use prost::Message;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 static LINEITEM: LazyLock<Lineitem> = LazyLock::new(common::lineitem);
 
@@ -125,6 +130,31 @@ fn q1_has_the_groups_of_a_loop() {
     let expected: BTreeMap<_, _> =
         expected.into_iter().map(|((a, b), sums)| ((a.to_owned(), b.to_owned()), sums)).collect();
     assert_eq!(found, expected);
+}
+
+#[test]
+fn mathematics_give_the_numbers_of_a_loop() {
+    let scan = common::scan(&["l_orderkey"], None);
+    let schema = scan.schema();
+    let key = col("l_orderkey", &schema).unwrap();
+    let call = |function, args| -> common::Expr {
+        Arc::new(ScalarFunctionExpr::try_new(function, args, &schema, Arc::default()).unwrap())
+    };
+    let float = Arc::new(CastExpr::new(Arc::clone(&key), DataType::Float64, None));
+    let exprs =
+        vec![(call(math::sqrt(), vec![float]), "root"), (call(math::gcd(), vec![key, lit(12_i64)]), "gcd")];
+    let batches = rows(&answer(&envelope(&common::project(scan, exprs))));
+    let mut row = 0_usize;
+    for batch in &batches {
+        let (root, gcd) = (column::<Float64Array>(batch, "root"), column::<Int64Array>(batch, "gcd"));
+        for place in 0..batch.num_rows() {
+            let key = row as i64 / 4 + 1;
+            assert_eq!(root.value(place), (key as f64).sqrt());
+            assert_eq!(gcd.value(place), (1..=12).rev().find(|n| key % n == 0 && 12 % n == 0).unwrap());
+            row += 1;
+        }
+    }
+    assert_eq!(row, ROWS);
 }
 
 #[test]

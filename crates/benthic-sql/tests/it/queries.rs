@@ -1,7 +1,7 @@
 //! Queries that must return the same rows in every pushdown mode.
 
 /// Queries with at least one part that can run beside the object.
-pub const PUSHED: [&str; 23] = [
+pub const PUSHED: [&str; 26] = [
     "SELECT 1 FROM object WHERE quantity > 30",
     "SELECT count(*) FROM object WHERE quantity > 30",
     "SELECT count(*) FROM object WHERE ratio > 0.5",
@@ -27,6 +27,9 @@ pub const PUSHED: [&str; 23] = [
     "SELECT count(*) FROM object WHERE 1000 / nullif(part, 0) > 3",
     "SELECT part % 7, sum(id) FROM object GROUP BY 1 HAVING sum(id) > 1000",
     "SELECT coalesce(mode, 'none') || '-' || flag AS k, min(comment), max(ship) FROM object GROUP BY k",
+    "SELECT id, sqrt(abs(ratio)), power(quantity, 2) FROM object WHERE ln(quantity) > 3 AND NOT isnan(ratio)",
+    "SELECT gcd(id, 12), count(*), max(trunc(price, 1)) FROM object GROUP BY 1",
+    "SELECT max(sin(id) + cos(id) * atan2(id, part) - log(2, id + 1)) FROM object",
 ];
 
 /// Queries that run only in the client, or for which the place does not matter.

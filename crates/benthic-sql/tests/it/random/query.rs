@@ -154,7 +154,7 @@ impl Author<'_> {
     fn expr(&mut self) -> (String, Kind, bool) {
         let (name, column, place) = self.any_column();
         let is_tame = column.is_tame;
-        let expr = match (column.kind, self.n.below(6)) {
+        let expr = match (column.kind, self.n.below(7)) {
             (Kind::Integer, 0) if is_tame => (format!("{name} + {}", self.n.below(100)), Kind::Integer, true),
             (Kind::Integer, 1) if is_tame => (format!("{name} * {}", self.n.below(9)), Kind::Integer, true),
             (Kind::Integer, 2) if is_tame => (format!("7000 / nullif({name}, 0)"), Kind::Integer, true),
@@ -195,6 +195,24 @@ impl Author<'_> {
                     is_tame && kind != Kind::Integer,
                 )
             }
+            (Kind::Float, 6) => {
+                let function = *self.n.pick(&[
+                    "sqrt(abs({}))",
+                    "cbrt({})",
+                    "atan({})",
+                    "signum({})",
+                    "trunc({})",
+                    "nanvl({}, 0)",
+                    "radians({})",
+                    "power({}, 2)",
+                ]);
+                (function.replace("{}", &name), Kind::Float, false)
+            }
+            (Kind::Integer, 6) if is_tame => {
+                let function = *self.n.pick(&["gcd({}, 12)", "lcm({}, 4)", "factorial({} % 5 * ({} % 5))"]);
+                (function.replace("{}", &name), Kind::Integer, false)
+            }
+            (Kind::Decimal, 6) => (format!("trunc({name})"), Kind::Decimal, true),
             // The query engine has no coalesce for the binary type that a scan returns.
             (kind, 5) if kind != Kind::Binary => {
                 let literal = self.literal(&column, place);
