@@ -5,19 +5,22 @@
 //! some are new. The rows of the new files are written into data objects of the table, with its
 //! partitioning, order and statistics. So one snapshot of Benthic says the same as the client's.
 
-use crate::iceberg::avro;
+use crate::iceberg::avro::{self, Record};
 use crate::iceberg::keys::{Content, File, Folder, Key};
 use crate::iceberg::view::TableView;
 use crate::staging::{StagedFile, Staging};
-use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Field, Int32Type, Int64Type, Schema, TimeUnit};
+use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_table::{FIELD_ID_KEY, FileEntry, Operation, Snapshot, TableSchema, WriterOptions};
-use futures::StreamExt;
+use futures::future::FutureExt;
+use futures::stream::{BoxStream, StreamExt};
 use parquet::arrow::arrow_reader::ArrowReaderOptions;
 use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
+use parquet::errors::ParquetError;
 use std::collections::HashSet;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 /// Limit of a manifest and of a manifest list, compressed.
@@ -27,6 +30,8 @@ const FILES_MAX: usize = 100_000;
 /// Memory for rows that wait to be written.
 const BUFFER_BYTES: usize = 128 * 1024 * 1024;
 const BATCH_ROWS: usize = 8_192;
+/// The content of a data file, and of a manifest of them.
+const CONTENT_DATA: i64 = 0;
 
 /// Makes a manifest list the current snapshot of a table.
 ///
@@ -99,19 +104,6 @@ struct Added {
     rows: u64,
 }
 
-/// The fields of a manifest list that a commit depends on.
-const MANIFESTS: &str = r#"{"type":"record","name":"manifest_file","fields":[
-{"name":"manifest_path","type":"string"},
-{"name":"content","type":"int","default":0}]}"#;
-/// The fields of a manifest that a commit depends on.
-const ENTRIES: &str = r#"{"type":"record","name":"manifest_entry","fields":[
-{"name":"status","type":"int"},
-{"name":"data_file","type":{"type":"record","name":"r2","fields":[
-{"name":"content","type":"int","default":0},
-{"name":"file_path","type":"string"},
-{"name":"file_format","type":"string"},
-{"name":"record_count","type":"long"}]}}]}"#;
-
 async fn read_manifests(
     view: &TableView,
     staging: &Staging,
@@ -119,27 +111,24 @@ async fn read_manifests(
 ) -> Result<(Listed, Vec<StagedFile>)> {
     let mut listed = Listed::default();
     let file = staging.file(&view.folder, manifest_list).await?;
-    let manifests = avro::read(&file.bytes(MANIFEST_BYTES_MAX).await?, MANIFESTS)?;
+    let manifests = avro::read(&file.bytes(MANIFEST_BYTES_MAX).await?)?;
     let mut uploads = vec![file];
-    for batch in manifests {
-        let (paths, contents) = (texts(batch.column(0))?, batch.column(1).as_primitive::<Int32Type>());
-        for row in 0..batch.num_rows() {
-            let path = paths.value(row);
-            if let Some(own) = own_file(&view.folder, path) {
-                listed.kept.insert(own);
-                continue;
-            }
-            if contents.value(row) != 0 {
-                let message = "the table takes no new delete files; set write.delete.mode, write.update.mode and \
-                    write.merge.mode to copy-on-write";
-                return Err(Error::new(ErrorKind::Unsupported, message));
-            }
-            let file = staging.file(&view.folder, path).await?;
-            for entries in avro::read(&file.bytes(MANIFEST_BYTES_MAX).await?, ENTRIES)? {
-                listed.add_entries(&entries)?;
-            }
-            uploads.push(file);
+    for manifest in manifests {
+        let path = manifest.text("manifest_path")?;
+        if let Some(own) = own_file(&view.folder, path) {
+            listed.kept.insert(own);
+            continue;
         }
+        if manifest.number("content")?.unwrap_or(CONTENT_DATA) != CONTENT_DATA {
+            let message = "the table takes no new delete files; set write.delete.mode, write.update.mode and \
+                write.merge.mode to copy-on-write";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        let file = staging.file(&view.folder, path).await?;
+        for entry in avro::read(&file.bytes(MANIFEST_BYTES_MAX).await?)? {
+            listed.add(&entry)?;
+        }
+        uploads.push(file);
     }
     let mut paths = HashSet::new();
     match listed.added.iter().find(|added| !paths.insert(added.path.as_str())) {
@@ -149,34 +138,29 @@ async fn read_manifests(
 }
 
 impl Listed {
-    fn add_entries(&mut self, entries: &RecordBatch) -> Result<()> {
-        let data = entries.column(1).as_struct();
-        let contents = data.column(0).as_primitive::<Int32Type>();
-        let (paths, formats) = (texts(data.column(1))?, texts(data.column(2))?);
-        let counts = data.column(3).as_primitive::<Int64Type>();
-        for (row, status) in entries.column(0).as_primitive::<Int32Type>().values().iter().enumerate() {
-            let path = paths.value(row).to_owned();
-            match *status {
-                0 if Key::of_uri(&path).is_some() => {
-                    self.existing.insert(path);
-                }
-                // A client that adds two snapshots at once lists the files of the first as existing.
-                0 | 1 if contents.value(row) != 0 => {
+    fn add(&mut self, entry: &Record) -> Result<()> {
+        let data = entry.record("data_file")?;
+        let path = data.text("file_path")?.to_owned();
+        match entry.number("status")? {
+            Some(0) if Key::of_uri(&path).is_some() => {
+                self.existing.insert(path);
+            }
+            // A client that adds two snapshots at once lists the files of the first as existing.
+            Some(0 | 1) => {
+                if data.number("content")?.unwrap_or(CONTENT_DATA) != CONTENT_DATA {
                     return Err(invalid("a manifest of data files lists another file").with("file", path));
                 }
-                0 | 1 if !formats.value(row).eq_ignore_ascii_case("parquet") => {
+                if !data.text("file_format")?.eq_ignore_ascii_case("parquet") {
                     let message = "the table takes Parquet files only; set write.format.default to parquet";
                     return Err(Error::new(ErrorKind::Unsupported, message).with("file", path));
                 }
-                0 | 1 => {
-                    let rows = u64::try_from(counts.value(row));
-                    let rows = rows.map_err(|_| invalid("a file has a negative number of rows"))?;
-                    self.added.push(Added { path, rows });
-                }
-                // The file is gone: no other manifest lists it.
-                2 => {}
-                other => return Err(invalid("a manifest has an unknown status").with("status", other)),
+                let rows = data.number("record_count")?.and_then(|rows| u64::try_from(rows).ok());
+                let rows = rows.ok_or_else(|| invalid("a manifest does not say how many rows a file has"))?;
+                self.added.push(Added { path, rows });
             }
+            // The file is gone: no other manifest lists it.
+            Some(2) => {}
+            _ => return Err(invalid("a manifest has an entry with an unknown status")),
         }
         match self.added.len() > FILES_MAX {
             true => Err(Error::new(ErrorKind::LimitExceeded, "the commit has too many files")
@@ -184,10 +168,6 @@ impl Listed {
             false => Ok(()),
         }
     }
-}
-
-fn texts(array: &ArrayRef) -> Result<&StringArray> {
-    array.as_string_opt().ok_or_else(|| invalid("a manifest has paths that are no text"))
 }
 
 /// The table's data objects that a commit removes.
@@ -234,26 +214,37 @@ fn own_file(folder: &Folder, uri: &str) -> Option<File> {
     Key::of_uri(uri).filter(|key| key.folder == *folder).map(|key| key.file)
 }
 
-/// The rows of an uploaded file, with the columns of a schema.
+/// The rows of an uploaded file, with the columns of a schema. The Parquet reader trusts the numbers in a
+/// file, and wrong ones make it panic.
 async fn rows_of(
     file: StagedFile,
     path: &str,
     schema: &TableSchema,
-) -> Result<futures::stream::BoxStream<'static, Result<RecordBatch>>> {
-    let damaged =
-        |error: parquet::errors::ParquetError| invalid("a data file cannot be read").with_source(error);
+) -> Result<BoxStream<'static, Result<RecordBatch>>> {
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    let builder = ParquetRecordBatchStreamBuilder::new_with_options(file, options).await;
-    let builder = builder.map_err(|error| damaged(error).with("file", path))?;
-    let columns = columns(builder.schema(), schema).map_err(|error| error.with("file", path))?;
-    let batches =
-        builder.with_batch_size(BATCH_ROWS).build().map_err(|error| damaged(error).with("file", path))?;
+    let open = async {
+        let builder =
+            ParquetRecordBatchStreamBuilder::new_with_options(file, options).await.map_err(unreadable)?;
+        let columns = columns(builder.schema(), schema)?;
+        let batches = builder.with_batch_size(BATCH_ROWS).build().map_err(unreadable)?;
+        Ok((batches, columns))
+    };
+    let opened = AssertUnwindSafe(open).catch_unwind().await.unwrap_or_else(|_| Err(panicked()));
+    let (batches, columns) = opened.map_err(|error| error.with("file", path))?;
     let path = path.to_owned();
-    let batches = batches.map(move |batch| {
-        let batch = batch.map_err(damaged).and_then(|batch| with_columns(&batch, &columns));
-        batch.map_err(|error| error.with("file", &path))
+    let batches = AssertUnwindSafe(batches).catch_unwind().map(move |batch| {
+        let batch = batch.map_or_else(|_| Err(panicked()), |batch| batch.map_err(unreadable));
+        batch.and_then(|batch| with_columns(&batch, &columns)).map_err(|error| error.with("file", &path))
     });
     Ok(batches.boxed())
+}
+
+fn unreadable(error: ParquetError) -> Error {
+    invalid("a data file cannot be read").with_source(error)
+}
+
+fn panicked() -> Error {
+    invalid("a data file is damaged: the Parquet reader panicked")
 }
 
 /// The table's column for each column of a file, by their ids.

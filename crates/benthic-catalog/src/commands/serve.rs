@@ -4,7 +4,7 @@ use benthic_catalog::auth::Auth;
 use benthic_catalog::bucket::TablesSal;
 use benthic_catalog::iceberg::keys::BUCKET;
 use benthic_catalog::iceberg::view::Views;
-use benthic_catalog::rest::{Catalog, PREFIX};
+use benthic_catalog::rest::{COMMITS_AT_ONCE, Catalog, PREFIX};
 use benthic_catalog::staging::Staging;
 use benthic_core::{Action, Environment, Error};
 use benthic_program::exit::{Failure, Outcome};
@@ -24,6 +24,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 
 /// Time between two removals of old uploads.
 const CLEAN_EVERY: Duration = Duration::from_secs(10 * 60);
@@ -130,7 +131,8 @@ pub async fn run(args: ServeArgs, session: &Session) -> Outcome {
     };
     let keys = Arc::clone(&auth) as Arc<dyn Keys>;
     let cleaner = tokio::spawn(clean(Arc::clone(&staging)));
-    let catalog = Catalog { views, staging, auth, url: url.clone(), region: args.region.clone() };
+    let commits = Semaphore::new(COMMITS_AT_ONCE);
+    let catalog = Catalog { views, staging, auth, url: url.clone(), region: args.region.clone(), commits };
     let server = Server::new(sal, keys, environment, args.region, Vec::new(), limits)?
         .with_handler(PREFIX, Arc::new(catalog) as Arc<dyn Handler>);
     print_start(session, &url, first.as_ref())?;

@@ -2,18 +2,14 @@
 //!
 //! The bytes of the files that we write depend on their content only. They are computed for each
 //! request, and a client may read parts of one file from several servers. Libraries draw a random
-//! marker for each file.
+//! marker for each file. A file that a client wrote may be damaged on purpose.
 
-use arrow::array::RecordBatch;
-use arrow::error::ArrowError;
-use arrow_avro::reader::ReaderBuilder;
-use arrow_avro::schema::AvroSchema;
 use benthic_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use miniz_oxide::deflate::compress_to_vec;
 use miniz_oxide::inflate::decompress_to_vec_with_limit;
-use std::io::Cursor;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::borrow::Cow;
+use std::sync::Arc;
 
 /// Limit of the size of a file that we write.
 const FILE_BYTES_MAX: usize = 256 * 1024 * 1024;
@@ -153,48 +149,63 @@ fn header(schema: &str, codec: &str, metadata: &[(&str, String)]) -> Vec<u8> {
     header
 }
 
-/// Reads the records of a file that a client wrote, with the fields of `schema`.
+/// A record that a client wrote: its fields by name. Arrays and maps are left out.
+pub struct Record(Vec<(Arc<str>, Field)>);
+
+enum Field {
+    Skipped,
+    Number(i64),
+    Bytes(Vec<u8>),
+    Record(Record),
+}
+
+impl Record {
+    fn get(&self, name: &str) -> Option<&Field> {
+        self.0.iter().find(|(field, _)| &**field == name).map(|(_, value)| value)
+    }
+
+    /// # Errors
+    /// `InvalidArgument` if there is no such field, or it is not text.
+    pub fn text(&self, name: &'static str) -> Result<&str> {
+        match self.get(name) {
+            Some(Field::Bytes(bytes)) => std::str::from_utf8(bytes).map_err(|_| missing(name)),
+            _ => Err(missing(name)),
+        }
+    }
+
+    /// A number; `None` if it is null or missing.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the field is not a number.
+    pub fn number(&self, name: &'static str) -> Result<Option<i64>> {
+        match self.get(name) {
+            Some(Field::Number(number)) => Ok(Some(*number)),
+            Some(Field::Skipped) | None => Ok(None),
+            Some(_) => Err(missing(name)),
+        }
+    }
+
+    /// # Errors
+    /// `InvalidArgument` if there is no such field, or it is not a record.
+    pub fn record(&self, name: &'static str) -> Result<&Record> {
+        match self.get(name) {
+            Some(Field::Record(record)) => Ok(record),
+            _ => Err(missing(name)),
+        }
+    }
+}
+
+fn missing(field: &'static str) -> Error {
+    invalid("a manifest lacks a field, or has one of another type").with("field", field)
+}
+
+/// Reads the records of a file that a client wrote. Time and memory are bounded; the libraries that we
+/// tried never return for some damaged files, or do not limit what a block expands to.
 ///
 /// # Errors
-/// `InvalidArgument` for a file that is not valid, lacks a field, has another codec than deflate, or
-/// expands to more than 64 MiB.
-pub fn read(file: &[u8], schema: &str) -> Result<Vec<RecordBatch>> {
-    let (plain, written) = expand(file)?;
-    let mut schema: serde_json::Value = serde_json::from_str(schema)
-        .map_err(|error| Error::new(ErrorKind::Internal, "a schema is not valid").with_source(error))?;
-    let written = serde_json::from_str(&written)
-        .map_err(|error| invalid("the schema of an Avro file is not valid").with_source(error))?;
-    take_names(&mut schema, &written);
-    let read = || -> std::result::Result<Vec<RecordBatch>, ArrowError> {
-        let schema = AvroSchema::new(schema.to_string());
-        ReaderBuilder::new().with_reader_schema(schema).build(Cursor::new(plain))?.collect()
-    };
-    match catch_unwind(AssertUnwindSafe(read)) {
-        Ok(batches) => batches.map_err(|error| invalid("an Avro file cannot be read").with_source(error)),
-        Err(_) => Err(invalid("an Avro file is damaged")),
-    }
-}
-
-/// Gives the records of a schema the names that they have in a file. Writers of Iceberg use different
-/// ones, and Avro compares them.
-fn take_names(schema: &mut serde_json::Value, written: &serde_json::Value) {
-    for name in ["name", "namespace"] {
-        if let (Some(schema), Some(value)) = (schema.as_object_mut(), written.get(name)) {
-            schema.insert(name.to_owned(), value.clone());
-        }
-    }
-    let named = written["fields"].as_array().map_or(&[][..], Vec::as_slice);
-    for field in
-        schema["fields"].as_array_mut().into_iter().flatten().filter(|field| field["type"].is_object())
-    {
-        if let Some(named) = named.iter().find(|named| named["name"] == field["name"]) {
-            take_names(&mut field["type"], &named["type"]);
-        }
-    }
-}
-
-/// The same file without compression, and its schema. Libraries do not limit what a block expands to.
-fn expand(file: &[u8]) -> Result<(Vec<u8>, String)> {
+/// `InvalidArgument` for a file that is not valid, has another codec than deflate, or expands to more
+/// than 64 MiB.
+pub fn read(file: &[u8]) -> Result<Vec<Record>> {
     let mut rest = file;
     let rest = &mut rest;
     if take(rest, MAGIC.len())? != MAGIC {
@@ -202,33 +213,29 @@ fn expand(file: &[u8]) -> Result<(Vec<u8>, String)> {
     }
     let (mut schema, mut codec) = (None, &b"null"[..]);
     loop {
-        let entries = read_number(rest)?;
+        let entries = read_count(rest)?;
         if entries == 0 {
             break;
         }
-        if entries < 0 {
-            // The size of the entries in bytes follows.
-            read_number(rest)?;
-        }
-        for _ in 0..entries.unsigned_abs() {
+        for _ in 0..entries {
             match (read_bytes(rest)?, read_bytes(rest)?) {
-                (b"avro.schema", value) => schema = std::str::from_utf8(value).ok(),
+                (b"avro.schema", value) => schema = serde_json::from_slice(value).ok(),
                 (b"avro.codec", value) => codec = value,
                 _ => {}
             }
         }
     }
-    let schema = schema.ok_or_else(|| invalid("an Avro file has no schema"))?;
+    let schema = Type::parse(&schema.ok_or_else(|| invalid("an Avro file has no schema"))?)?;
     let marker = take(rest, MARKER_BYTES)?;
-    let mut plain = header(schema, "null", &[]);
-    plain.extend_from_slice(marker);
+    let (mut records, mut expanded) = (Vec::new(), 0);
     while !rest.is_empty() {
-        let records = read_number(rest)?;
+        let count = read_number(rest)?;
         let block = read_bytes(rest)?;
-        let left = READ_BYTES_MAX.saturating_sub(plain.len());
+        let left = READ_BYTES_MAX - expanded;
         let block = match codec {
-            b"null" if block.len() <= left => block.to_vec(),
+            b"null" if block.len() <= left => Cow::Borrowed(block),
             b"deflate" => decompress_to_vec_with_limit(block, left)
+                .map(Cow::Owned)
                 .map_err(|_| invalid("a block of an Avro file is damaged, or the file expands too far"))?,
             b"null" => return Err(invalid("an Avro file is too large")),
             _ => {
@@ -237,18 +244,120 @@ fn expand(file: &[u8]) -> Result<(Vec<u8>, String)> {
                 return Err(invalid(message));
             }
         };
+        expanded += block.len();
+        let block = &mut &*block;
         // Each record takes at least one byte.
-        if usize::try_from(records).map_or(true, |records| records > block.len()) {
+        if usize::try_from(count).map_or(true, |count| count > block.len()) {
             return Err(invalid("a block of an Avro file has fewer records than it says"));
         }
-        encode_number(records, &mut plain);
-        encode_bytes(&block, &mut plain);
-        if take(rest, MARKER_BYTES)? != marker {
+        for _ in 0..count {
+            match schema.read(block)? {
+                Field::Record(record) => records.push(record),
+                _ => return Err(invalid("an Avro file has no records")),
+            }
+        }
+        if !block.is_empty() || take(rest, MARKER_BYTES)? != marker {
             return Err(invalid("an Avro file is damaged"));
         }
-        plain.extend_from_slice(marker);
     }
-    Ok((plain, schema.to_owned()))
+    Ok(records)
+}
+
+/// A type of a schema, without what only matters to readers.
+enum Type {
+    Null,
+    /// A type of this many bytes: `boolean`, `float`, `double` or `fixed`.
+    Fixed(usize),
+    /// `int`, `long` or `enum`.
+    Number,
+    /// `bytes` or `string`.
+    Bytes,
+    Array(Box<Type>),
+    Map(Box<Type>),
+    Union(Vec<Type>),
+    Record(Vec<(Arc<str>, Type)>),
+}
+
+impl Type {
+    /// Parses a schema. The JSON parser limits its depth. A type cannot refer to another one by name, so
+    /// no type contains itself.
+    fn parse(schema: &serde_json::Value) -> Result<Type> {
+        let unknown = || invalid("the schema of an Avro file has an unknown type");
+        let list = |name: &str| schema[name].as_array().ok_or_else(unknown);
+        if let Some(variants) = schema.as_array() {
+            return Ok(Type::Union(variants.iter().map(Type::parse).collect::<Result<_>>()?));
+        }
+        Ok(match schema.as_str().or_else(|| schema["type"].as_str()) {
+            Some("null") => Type::Null,
+            Some("boolean") => Type::Fixed(1),
+            Some("float") => Type::Fixed(4),
+            Some("double") => Type::Fixed(8),
+            Some("int" | "long" | "enum") => Type::Number,
+            Some("bytes" | "string") => Type::Bytes,
+            Some("fixed") => {
+                let size = schema["size"].as_u64().and_then(|size| usize::try_from(size).ok());
+                Type::Fixed(size.ok_or_else(unknown)?)
+            }
+            Some("array") => Type::Array(Box::new(Type::parse(&schema["items"])?)),
+            Some("map") => Type::Map(Box::new(Type::parse(&schema["values"])?)),
+            Some("record") => {
+                let field = |field: &serde_json::Value| {
+                    Ok((field["name"].as_str().ok_or_else(unknown)?.into(), Type::parse(&field["type"])?))
+                };
+                Type::Record(list("fields")?.iter().map(field).collect::<Result<_>>()?)
+            }
+            None if schema["type"].is_object() || schema["type"].is_array() => Type::parse(&schema["type"])?,
+            _ => return Err(unknown()),
+        })
+    }
+
+    fn read(&self, rest: &mut &[u8]) -> Result<Field> {
+        Ok(match self {
+            Type::Null => Field::Skipped,
+            Type::Fixed(size) => take(rest, *size).map(|_| Field::Skipped)?,
+            Type::Number => Field::Number(read_number(rest)?),
+            Type::Bytes => Field::Bytes(read_bytes(rest)?.to_vec()),
+            Type::Union(variants) => {
+                let variant = usize::try_from(read_number(rest)?).ok().and_then(|place| variants.get(place));
+                variant.ok_or_else(|| invalid("an Avro record is damaged"))?.read(rest)?
+            }
+            Type::Record(fields) => {
+                let read =
+                    |(name, data_type): &(Arc<str>, Type)| Ok((Arc::clone(name), data_type.read(rest)?));
+                Field::Record(Record(fields.iter().map(read).collect::<Result<_>>()?))
+            }
+            Type::Array(items) => Type::skip(rest, |rest| items.read(rest).map(drop))?,
+            Type::Map(values) => Type::skip(rest, |rest| {
+                read_bytes(rest)?;
+                values.read(rest).map(drop)
+            })?,
+        })
+    }
+
+    /// Skips the blocks of an array or a map. Each item must take a byte, so that few bytes cannot stand
+    /// for many items.
+    fn skip(rest: &mut &[u8], mut item: impl FnMut(&mut &[u8]) -> Result<()>) -> Result<Field> {
+        loop {
+            let count = read_count(rest)?;
+            if count == 0 {
+                return Ok(Field::Skipped);
+            }
+            if count > rest.len() as u64 {
+                return Err(invalid("an Avro record is damaged"));
+            }
+            (0..count).try_for_each(|_| item(rest))?;
+        }
+    }
+}
+
+/// The number of items in a block of an array or a map. If it is negative, the size of the items in bytes
+/// follows.
+fn read_count(rest: &mut &[u8]) -> Result<u64> {
+    let count = read_number(rest)?;
+    if count < 0 {
+        read_number(rest)?;
+    }
+    Ok(count.unsigned_abs())
 }
 
 fn invalid(message: &str) -> Error {

@@ -60,6 +60,7 @@ impl Catalog {
         request: &Value,
     ) -> Result<Value, Failure> {
         self.check_writes(grant, namespace)?;
+        let _slot = self.commits.acquire().await.map_err(|_| Failure::bad_request("the server stops"))?;
         let view = self.open(grant, namespace, table).await?;
         // A table that Iceberg cannot read has no manifests to compare with.
         view.metadata().map_err(Failure::of_table)?;

@@ -21,6 +21,7 @@ use s3s::Body;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 /// The beginning of all paths of the catalog.
 pub const PREFIX: &str = "/v1/";
@@ -28,6 +29,8 @@ pub const PREFIX: &str = "/v1/";
 const BODY_BYTES_MAX: usize = 1024 * 1024;
 /// How long a request's body may take.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Commits that run at once; others wait.
+pub const COMMITS_AT_ONCE: usize = 2;
 /// The requests that the catalog answers, as its configuration names them.
 const ENDPOINTS: [&str; 12] = [
     "GET /v1/{prefix}/namespaces",
@@ -52,6 +55,8 @@ pub struct Catalog {
     /// The URL under which clients reach this server, without a slash at the end.
     pub url: String,
     pub region: String,
+    /// The commits that run at once. Each can take some hundred MiB.
+    pub commits: Semaphore,
 }
 
 #[async_trait]

@@ -5,7 +5,7 @@ use crate::project::{Dependency, File, Package, files, packages};
 const SOURCE_LINES_MAX: usize = 800;
 
 /// The crates of the workspace, each with the workspace crates that it may use.
-const CRATES: [(&str, &[&str]); 27] = [
+const CRATES: [(&str, &[&str]); 28] = [
     ("benthic-core", &[]),
     ("benthic-embedded", &["benthic-core"]),
     ("benthic-class-names", &[]),
