@@ -1,7 +1,7 @@
 //! The administrator's rules and Ceph's caps in real OSDs.
 
 use crate::{ACTOR, conf, modules, pool};
-use benthic_core::{ErrorKind, ObjectId, Pool, Store, SystemClock};
+use benthic_core::{ErrorKind, ObjectId, Pool, Store};
 use benthic_rados::{Options, RadosStore};
 use benthic_wasm::rules::{FILE_NAME, RECHECK_MS};
 use benthic_wasm::{Call, Limits, ModuleId, SigningKey, deployed, with_manifest};
