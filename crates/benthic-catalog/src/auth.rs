@@ -2,8 +2,8 @@
 //! token of theirs lasts, and temporary keys for the files of one table.
 //!
 //! Tokens and temporary keys are not stored. They hold what they allow, and a key that derives from
-//! the sealing key authenticates them. So every server with this sealing key accepts them, and they
-//! last until they expire, also if the user's key is removed meanwhile.
+//! the sealing key authenticates them. So every server with this sealing key accepts them. A token
+//! also ends when the user's key is removed or suspended. A temporary key lasts until it expires.
 
 use crate::iceberg::keys::{Folder, escape};
 use async_trait::async_trait;
@@ -13,8 +13,7 @@ use benthic_s3::grants::{Access, Grant};
 use benthic_s3::identity::{Caller, NewKey, UsableKey};
 use benthic_s3::seal::Sealer;
 
-/// The owner of the bucket with all tables.
-/// An account cannot have this name.
+/// The owner of the bucket with all tables. An account cannot have this name.
 pub const OWNER: &str = "benthic/catalog";
 /// Operations on files that are not committed yet.
 const UPLOADS: [&str; 7] = [

@@ -122,7 +122,10 @@ impl TableView {
         self.head.schema(id).ok_or_else(no_such_file)
     }
 
-    /// All files that exist, without those of `deletes/`.
+    /// All files of the table, in the byte order of their keys.
+    ///
+    /// # Errors
+    /// `NotFound` if the table was dropped meanwhile, `Corrupt`.
     pub async fn files(&self) -> Result<Vec<File>> {
         let mut files = vec![File::VersionHint];
         for snapshot in &self.head.snapshots {
