@@ -29,7 +29,7 @@ endef
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-sql s3 csi sql catalog test-s3 test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env catalog-clients-env sql-packages s3-packages page-packages nbd-packages guest-packages wasm-compilers \
-	test test-all test-here test-faults test-python test-engines test-sql test-catalog test-catalog-spark test-openstack test-ceph test-long bench bench-block bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz fmt \
+	test lint test-all test-here test-clients test-faults test-python test-engines test-sql test-catalog test-catalog-spark test-openstack test-ceph test-long bench bench-block bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz fmt \
 	deny clean-demo toolchain
 
 help: ## list the targets
@@ -94,12 +94,18 @@ test: toolchain ## run all tests that this machine supports, also on a real Ceph
 	@.ci/part --reset
 	@if $(MAKE) --no-print-directory ceph-packages; then $(MAKE) --no-print-directory test-all; \
 	elif [ "$$CI" = true ]; then echo "CI must run all tests, but Ceph cannot be installed" >&2; exit 1; \
-	else $(MAKE) --no-print-directory test-here test-python test-s3 test-sql test-catalog test-faults && \
+	else $(MAKE) --no-print-directory test-here test-clients && \
 		echo "==> SKIPPED: EVERY TEST ON A REAL CEPH CLUSTER, because Ceph cannot be installed here" >&2; fi
 	@$(MAKE) --no-print-directory test-times
 
-test-all: test-here test-python test-s3 test-sql test-catalog test-faults test-ceph
+test-all: test-here test-clients test-ceph
 	@echo "==> all passed"
+
+# Runs two parts side by side, because most tests mostly wait. The output of the first comes at the end.
+# $(call beside,OUTPUT,PARTS,PARTS)
+define beside
+{ $(2); } >$(1) 2>&1 & first=$$!; { $(3); }; second=$$?; wait $$first; first=$$?; cat $(1); [ $$first = 0 ] && [ $$second = 0 ]
+endef
 
 # Runs one part. Budgets are in seconds, on two cores, from a fresh clone.
 PART := .ci/part
@@ -141,14 +147,19 @@ guest-packages:
 		(cd $(GUEST_DIR)/download && apt-get download -q $$package) && \
 		dpkg-deb -x $(GUEST_DIR)/download/*.deb $(GUEST_DIR) && rm -r $(GUEST_DIR)/download; }
 
+# Builds lint our crates while they compile them. `make lint` is for a tree that is compiled already.
+LINTED := env $(if $(shell $(CARGO) clippy --version 2>/dev/null),RUSTC_WRAPPER=$(CURDIR)/.ci/rustc)
+
+lint: toolchain ## run clippy on all code, also on benchmarks
+	$(CARGO) clippy --release $(WITH_PYTHON) --all-targets -- -D warnings
+	$(CARGO) clippy --release $(WITH_PYTHON) --test ceph -- -D warnings
+
 test-here: toolchain wasm-compilers nbd-packages guest-packages
 	@if $(CARGO) fmt --version >/dev/null 2>&1; then $(PART) format 10 $(CARGO) fmt --all --check; \
 	else echo "skipped: rustfmt is missing; 'rustup component add rustfmt' installs it"; fi
-	@if $(CARGO) clippy --version >/dev/null 2>&1; then \
-		$(PART) lints 600 $(CARGO) clippy --release $(WITH_PYTHON) --all-targets -- -D warnings && \
-		$(PART) "lints of the Ceph tests" 60 $(CARGO) clippy --release $(WITH_PYTHON) --test ceph -- -D warnings; \
-	else echo "skipped: clippy is missing; 'rustup component add clippy' installs it"; fi
-	@$(PART) "build programs and tests" 1500 $(CARGO) test --release $(SELECTION) --no-run
+	@$(CARGO) clippy --version >/dev/null 2>&1 || \
+		echo "skipped: clippy is missing; 'rustup component add clippy' installs it"
+	@$(PART) "build programs and tests" 1700 $(LINTED) $(CARGO) test --release $(SELECTION) --no-run
 	@$(PART) "Rust tests" 300 env $(if $(BENTHIC_TEST_LONG),,PROPTEST_RNG_SEED=0) $(CARGO) test --release $(SELECTION)
 
 # The Python package, in a separate environment. The build equals `pip install .` and reuses the compiled
@@ -158,7 +169,7 @@ PYTHON_ENV := target/python-env
 PYTHON_RUN := $(CURDIR)/$(PYTHON_ENV)/bin/python
 
 python: toolchain python-env ## build the Python package and install it in target/python-env
-	@$(PART) "build the Python package" 240 env PATH="$(CURDIR)/$(PYTHON_ENV)/bin:$$PATH" $(PYTHON_RUN) -m pip install -q --no-build-isolation --no-deps --force-reinstall .
+	@$(PART) "build the Python package" 240 $(LINTED) PATH="$(CURDIR)/$(PYTHON_ENV)/bin:$$PATH" $(PYTHON_RUN) -m pip install -q --no-build-isolation --no-deps --force-reinstall .
 
 python-env: python-packages
 	@$(call environment,$(PYTHON_ENV),python/requirements-test.txt)
@@ -192,8 +203,11 @@ python-packages:
 	@$(PYTHON) -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 		echo "==> Python 3.11 or newer with venv is missing"; $(call apt,python3-venv); }
 
+PYTHON_TESTS := env -C python $(PYTHON_RUN) -P -m pytest -q
+PYTHON_PART := $(PART) "Python tests" 240 $(PYTHON_TESTS) -m "not ceph"
+
 test-python: python ## run the tests of the Python package
-	@$(PART) "Python tests" 240 env -C python $(PYTHON_RUN) -P -m pytest -q -m "not ceph"
+	@$(PYTHON_PART)
 
 # Only `make test-long` includes these: their clusters take minutes, and Ray and Spark are 700 MB.
 ENGINE_TESTS := env -C python BENTHIC_TEST_ENGINES=1 $(PYTHON_RUN) -P -m pytest -q --disable-warnings tests/engines
@@ -227,27 +241,42 @@ test-csi: csi nbd-packages ## run the tests of the driver for Kubernetes with cs
 		echo "==> building csi-sanity"; GOBIN=$(CURDIR)/target go install $(CSI_SANITY); }
 	@$(PART) "CSI driver" 240 crates/benthic-csi/tests/sanity target/release target/csi-sanity
 
-test-s3: s3 python-env s3-clients-env s3-packages ## run the tests of the S3 gateway, with independent clients
-	@$(PART) "S3 clients" 240 env -C crates/benthic-s3/tests/clients $(PYTHON_RUN) -P -m pytest -q -m "not ceph"
+S3_TESTS := env -C crates/benthic-s3/tests/clients $(PYTHON_RUN) -P -m pytest -q
+SQL_TESTS := env -C crates/benthic-sql-cli/tests/clients $(CURDIR)/target/sql-clients-env/bin/python -P -m pytest -q
+CATALOG_TESTS := env -C crates/benthic-catalog/tests/clients $(CURDIR)/target/catalog-clients-env/bin/python -P -m pytest -q
+# A matrix of faults and command families: the exit status, the messages and the stored data must agree.
+FAULT_TESTS := env -C crates/benthic-cli/tests/faults $(PYTHON_RUN) -P -m pytest -q
 
-test-sql: s3 sql sql-clients-env sql-packages ## run the tests of the SQL server, with independent clients
-	@$(PART) "SQL clients" 90 env -C crates/benthic-sql-cli/tests/clients $(CURDIR)/target/sql-clients-env/bin/python -P -m pytest -q
+# On the embedded engine; the parts on Ceph are below.
+FAULTS_PART := $(PART) "Faults" 100 $(FAULT_TESTS) -m "not ceph"
+S3_PART := $(PART) "S3 clients" 240 $(S3_TESTS) -m "not ceph"
+SQL_PART := $(PART) "SQL clients" 90 $(SQL_TESTS) -m "not ceph"
+CATALOG_PART := $(PART) "Catalog clients" 90 $(CATALOG_TESTS) -m "not ceph"
 
-test-catalog: catalog sql catalog-clients-env ## run the tests of the Iceberg catalog, with independent clients
-	@$(PART) "Catalog clients" 90 env -C crates/benthic-catalog/tests/clients $(CURDIR)/target/catalog-clients-env/bin/python -P -m pytest -q
+S3_NEEDS := s3 python-env s3-clients-env s3-packages
+SQL_NEEDS := s3 sql sql-clients-env sql-packages
+CATALOG_NEEDS := catalog sql catalog-clients-env
+
+test-s3: $(S3_NEEDS) ## run the tests of the S3 gateway, with independent clients
+	@$(S3_PART)
+
+test-sql: $(SQL_NEEDS) ## run the tests of the SQL server, with independent clients
+	@$(SQL_PART)
+
+test-catalog: $(CATALOG_NEEDS) ## run the tests of the Iceberg catalog, with independent clients
+	@$(CATALOG_PART)
 
 # Only `make test-long` includes these: Spark and the packages that it loads are 600 MB.
 test-catalog-spark: catalog sql catalog-clients-env java-packages ## run the tests of the Iceberg catalog with Spark
 	@target/catalog-clients-env/bin/python -c 'import pyspark' 2>/dev/null || \
 		target/catalog-clients-env/bin/python -m pip install -q -r crates/benthic-catalog/tests/clients/requirements-spark.txt
-	@$(PART) "Catalog and Spark" 180 env -C crates/benthic-catalog/tests/clients BENTHIC_TEST_ENGINES=1 \
-		$(CURDIR)/target/catalog-clients-env/bin/python -P -m pytest -q test_spark.py
-
-# A matrix of faults and command families: the exit status, the messages and the stored data must agree.
-FAULTS := env -C crates/benthic-cli/tests/faults $(PYTHON_RUN) -P -m pytest -q
+	@$(PART) "Catalog and Spark" 180 env BENTHIC_TEST_ENGINES=1 $(CATALOG_TESTS) -m "not ceph" test_spark.py
 
 test-faults: s3 sql python-env ## run every command family under faults, and check that its reports are true
-	@$(PART) "Faults" 100 $(FAULTS) -m "not ceph"
+	@$(FAULTS_PART)
+
+test-clients: python $(S3_NEEDS) $(SQL_NEEDS) $(CATALOG_NEEDS) ## run the tests of the Python package, of all servers with independent clients, and of faults
+	@$(call beside,target/test-clients.log,$(PYTHON_PART) && $(FAULTS_PART),$(S3_PART) && $(SQL_PART) && $(CATALOG_PART))
 
 s3-packages:
 	@command -v openssl >/dev/null && command -v rclone >/dev/null || { $(call apt,openssl rclone); }
@@ -263,14 +292,21 @@ TEST_DIR := $(or $(TMPDIR),/tmp)/benthic-test-$(TREE)
 BENCH_DIR := $(or $(TMPDIR),/tmp)/benthic-bench-$(TREE)
 
 # These tests mostly wait for daemons, so more of them run at once than there are cores. Those that start
-# clusters of their own take longest; they run beside the others.
+# clusters of their own run beside those that share a cluster.
 CEPH_TEST := env RUST_TEST_THREADS=4 $(CARGO) test --release $(SELECTION) --test ceph --
 OWN_CLUSTERS := cluster::a_cluster cluster::an_interrupted_up deployments:: failures:: health:: hung:: no_command_waits \
 	placement:: sites:: status:: the_guide_leads
+OWN_CLUSTER_TESTS := $(PART) "Rust tests with clusters of their own" 600 $(CEPH_TEST) $(OWN_CLUSTERS) && \
+	$(PART) "Faults on Ceph" 300 $(FAULT_TESTS) -m ceph
+SHARED_CLUSTER_TESTS := $(PART) "Rust tests on Ceph" 400 $(CEPH_TEST) $(addprefix --skip ,$(OWN_CLUSTERS)) && \
+	$(PART) "Python tests on Ceph" 200 $(PYTHON_TESTS) -m ceph && \
+	$(PART) "S3 clients on Ceph" 300 $(S3_TESTS) -m ceph && \
+	$(PART) "SQL clients on Ceph" 120 $(SQL_TESTS) -m ceph && \
+	$(PART) "Catalog clients on Ceph" 120 $(CATALOG_TESTS) -m ceph
 
-test-ceph: toolchain ceph-packages python s3 s3-clients-env s3-packages page-packages nbd-packages guest-packages $(if $(BENTHIC_TEST_LONG),openstack-env engines-env java-packages) ## run the tests that need a real Ceph cluster; starts the cluster and removes it
-	@$(PART) "build class libraries" 60 $(CARGO) build --release $(SELECTION) --lib --bins --examples
-	@$(PART) "build the Ceph tests" 180 $(CARGO) test --release $(SELECTION) --test ceph --no-run
+test-ceph: toolchain ceph-packages python $(S3_NEEDS) $(SQL_NEEDS) $(CATALOG_NEEDS) page-packages nbd-packages guest-packages $(if $(BENTHIC_TEST_LONG),openstack-env engines-env java-packages) ## run the tests that need a real Ceph cluster; starts the cluster and removes it
+	@$(PART) "build class libraries" 60 $(LINTED) $(CARGO) build --release $(SELECTION) --lib --bins --examples
+	@$(PART) "build the Ceph tests" 180 $(LINTED) $(CARGO) test --release $(SELECTION) --test ceph --no-run
 	@benthic=target/release/benthic; \
 	clusters() { find $(TEST_DIR) -name benthic-cluster.json -printf '%h\n' 2>/dev/null; }; \
 	remove() { \
@@ -281,12 +317,7 @@ test-ceph: toolchain ceph-packages python s3 s3-clients-env s3-packages page-pac
 	export TMPDIR=$(TEST_DIR) BENTHIC_TEST_CEPH_CONF=$(TEST_DIR)/shared/ceph.conf; \
 	mkdir -p $(TEST_DIR) && \
 	BENTHIC_METHOD_DEADLINE_MS=2000 $$benthic cluster up --dir $(TEST_DIR)/shared && \
-	{ $(PART) "Rust tests with clusters of their own" 600 $(CEPH_TEST) $(OWN_CLUSTERS) >$(TEST_DIR)/own.log 2>&1 & own=$$!; \
-		$(PART) "Rust tests on Ceph" 400 $(CEPH_TEST) $(addprefix --skip ,$(OWN_CLUSTERS)); shared=$$?; \
-		wait $$own; own=$$?; cat $(TEST_DIR)/own.log; [ $$shared = 0 ] && [ $$own = 0 ]; } && \
-	$(PART) "Python tests on Ceph" 200 env -C python $(PYTHON_RUN) -P -m pytest -q -m ceph && \
-	$(PART) "S3 clients on Ceph" 300 env -C crates/benthic-s3/tests/clients $(PYTHON_RUN) -P -m pytest -q -m ceph && \
-	$(PART) "Faults on Ceph" 300 $(FAULTS) -m ceph $(if $(BENTHIC_TEST_LONG),&& \
+	{ $(call beside,$(TEST_DIR)/own.log,$(OWN_CLUSTER_TESTS),$(SHARED_CLUSTER_TESTS)); } $(if $(BENTHIC_TEST_LONG),&& \
 	$(PART) "OpenStack drivers on Ceph" 400 $(OPENSTACK_TESTS) -m ceph && \
 	$(PART) "Engines on Ceph" 240 $(ENGINE_TESTS) -m ceph)
 
@@ -359,7 +390,7 @@ fuzz: toolchain ## fuzz every decoder; TARGET=name selects one, SECONDS=60 is th
 	done
 
 test-long: export BENTHIC_TEST_LONG = 1
-test-long: test test-engines test-catalog-spark test-openstack test-csi ## run the tests with more cases and more load
+test-long: lint test test-engines test-catalog-spark test-openstack test-csi ## run the tests with more cases and more load
 
 fmt: toolchain ## format the code
 	$(CARGO) fmt --all
