@@ -1,4 +1,4 @@
-"""A store in a directory, used through the programs, as the tests of servers need it."""
+"""A store on each durable engine, used through the programs, as the tests of servers need it."""
 
 import contextlib
 import json
@@ -8,19 +8,26 @@ import subprocess
 
 import pyarrow.ipc
 import pyarrow.parquet
+import pytest
 
+ENGINES = ["file", pytest.param("ceph", marks=pytest.mark.ceph)]
 PROGRAMS = pathlib.Path(__file__).resolve().parents[2] / "target" / "release"
 
 
 class Store:
     """A store with tables, and the accounts of the S3 gateway."""
 
-    def __init__(self, dir):
+    def __init__(self, engine, dir):
         self.dir = dir
+        uri = f"file:{dir}/store"
+        if engine == "ceph":
+            conf = os.environ.get("BENTHIC_TEST_CEPH_CONF")
+            assert conf, "this test needs a real Ceph cluster; `make test-ceph` starts one and runs the test"
+            uri = f"ceph:?conf={conf}"
         self.environment = {
             "PATH": os.environ["PATH"],
             "HOME": str(dir),
-            "BENTHIC_STORE": f"file:{dir}/store",
+            "BENTHIC_STORE": uri,
             "BENTHIC_S3_SEALING_KEY": str(dir / "sealing.key"),
         }
 
@@ -55,3 +62,18 @@ class Store:
         done = subprocess.run(command, env=self.environment, capture_output=True, timeout=120)
         assert done.returncode == 0, done.stderr.decode()
         return pyarrow.ipc.open_stream(done.stdout).read_all()
+
+    def pools(self):
+        return {found["pool"] for found in self.run("benthic", "pool", "ls")}
+
+
+@contextlib.contextmanager
+def opened(engine, dir):
+    """A store. The pools that its user creates are removed."""
+    store = Store(engine, dir)
+    before = store.pools() if engine == "ceph" else set()
+    try:
+        yield store
+    finally:
+        for pool in store.pools() - before if engine == "ceph" else ():
+            store.run("benthic", "pool", "rm", pool, "--yes", pool)

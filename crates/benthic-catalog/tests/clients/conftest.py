@@ -11,7 +11,7 @@ import pytest
 pytest.register_assert_rewrite("catalog", "stores")
 
 from catalog import load, running
-from stores import Store
+from stores import ENGINES, opened
 
 TPCH = ["customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier"]
 
@@ -51,9 +51,14 @@ def trips(days):
     return pyarrow.table(columns)
 
 
-@pytest.fixture(scope="session")
-def store(tmp_path_factory):
-    store = Store(tmp_path_factory.mktemp("store"))
+@pytest.fixture(scope="session", params=ENGINES)
+def store(request, tmp_path_factory):
+    with opened(request.param, tmp_path_factory.mktemp("store")) as store:
+        fill(store)
+        yield store
+
+
+def fill(store):
     store.types = one_of_each_type()
     for pool in ["lake", "tpch", "other"]:
         store.run("benthic", "pool", "create", pool)
@@ -75,7 +80,6 @@ def store(tmp_path_factory):
             generator.execute(f"COPY {table} TO '{path}'")
             # Small objects, so that a table has several.
             store.run("benthic-sql", "table", "create", f"tpch/{table}", str(path), "--object-size", "1MiB")
-    return store
 
 
 @pytest.fixture(scope="session")

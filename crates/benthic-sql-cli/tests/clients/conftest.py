@@ -12,7 +12,7 @@ import seeds
 pytest.register_assert_rewrite("server", "stores", "wire")
 
 from server import running
-from stores import Store
+from stores import ENGINES, opened
 
 ROWS = 1_000_000
 
@@ -46,9 +46,14 @@ def one_of_each_type():
     return pyarrow.table(columns)
 
 
-@pytest.fixture(scope="session")
-def store(tmp_path_factory):
-    store = Store(tmp_path_factory.mktemp("store"))
+@pytest.fixture(scope="session", params=ENGINES)
+def store(request, tmp_path_factory):
+    with opened(request.param, tmp_path_factory.mktemp("store")) as store:
+        fill(store)
+        yield store
+
+
+def fill(store):
     store.types = one_of_each_type()
     tables = {
         "lake/trips": pyarrow.table({"id": [1, 2, 3], "city": ["Oslo", "Rome", None], "fare": [10.5, 20.25, None]}),
@@ -60,7 +65,6 @@ def store(tmp_path_factory):
         store.run("benthic", "pool", "create", pool)
     for name, table in tables.items():
         store.create(name, table)
-    return store
 
 
 @pytest.fixture(scope="session")
