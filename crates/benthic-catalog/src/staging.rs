@@ -131,10 +131,6 @@ pub struct StagedFile {
 }
 
 impl StagedFile {
-    pub fn size_bytes(&self) -> u64 {
-        self.object.size_bytes
-    }
-
     /// The whole file.
     ///
     /// # Errors

@@ -44,25 +44,21 @@ pub fn of_request(request: &Value) -> Result<Definition> {
     Ok(definition)
 }
 
-fn fields(schema: &Value) -> Result<&Vec<Value>> {
+pub(super) fn fields(schema: &Value) -> Result<&Vec<Value>> {
     schema["fields"].as_array().ok_or_else(|| invalid("the request has no schema with fields"))
 }
 
 fn field(field: &Value) -> Result<Field> {
     let name = field["name"].as_str().ok_or_else(|| invalid("a field of the schema has no name"))?;
     let is_required = field["required"].as_bool().unwrap_or(false);
-    let Some(text) = field["type"].as_str() else {
-        return Err(
-            unsupported("the catalog does not support lists, structs and maps yet").with("column", name)
-        );
-    };
+    let text = field["type"].as_str().ok_or_else(|| nested(name))?;
     let data_type = data_type(text).ok_or_else(|| {
         unsupported("a table cannot have a column of this type").with("column", name).with("type", text)
     })?;
     Ok(Field::new(name, data_type, !is_required))
 }
 
-fn data_type(text: &str) -> Option<DataType> {
+pub(super) fn data_type(text: &str) -> Option<DataType> {
     let numbers = |prefix: &str, end: char| -> Option<Vec<i64>> {
         let inner = text.strip_prefix(prefix)?.strip_suffix(end)?;
         inner.split(',').map(|number| number.trim().parse().ok()).collect()
@@ -90,10 +86,14 @@ fn data_type(text: &str) -> Option<DataType> {
     })
 }
 
-fn invalid(message: &str) -> Error {
+pub(super) fn nested(column: &str) -> Error {
+    unsupported("the catalog does not support lists, structs and maps yet").with("column", column)
+}
+
+pub(super) fn invalid(message: &str) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
 }
 
-fn unsupported(message: &str) -> Error {
+pub(super) fn unsupported(message: &str) -> Error {
     Error::new(ErrorKind::Unsupported, message)
 }

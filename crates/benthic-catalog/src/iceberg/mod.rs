@@ -3,6 +3,7 @@
 
 pub mod avro;
 pub mod definition;
+pub mod evolution;
 pub mod keys;
 mod manifest;
 pub mod metadata;

@@ -109,6 +109,11 @@ impl TableView {
         self.table.list_files(self.list(list)?, &[]).await
     }
 
+    /// The table, whose head may be newer by now.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
     /// The largest id of a partition field.
     pub fn last_partition_id(&self) -> u32 {
         PartitionField::last_id(self.partition.as_ref())

@@ -2,12 +2,13 @@
 
 use super::{Catalog, Failure, no_such_namespace, shows};
 use crate::commit::commit;
-use crate::iceberg::definition;
-use crate::iceberg::metadata::uuid;
+use crate::iceberg::metadata::{schema_json, uuid};
 use crate::iceberg::view::TableView;
+use crate::iceberg::{definition, evolution};
 use benthic_core::{Environment, Error, ErrorKind};
 use benthic_s3::grants::Grant;
-use benthic_table::{Table, drop_table};
+use benthic_table::head::Head;
+use benthic_table::{Alter, SnapshotSelector, Table, drop_table};
 use serde_json::{Value, json};
 
 impl Catalog {
@@ -67,8 +68,18 @@ impl Catalog {
         for requirement in list(request, "requirements")? {
             check(requirement, &view)?;
         }
-        let manifest_list = manifest_list(list(request, "updates")?)?;
-        commit(&view, &self.staging, &manifest_list).await.map_err(Failure::of_commit)?;
+        let changed = match requested(list(request, "updates")?, &view.head)? {
+            Change::Rows { manifest_list } => commit(&view, &self.staging, manifest_list).await.map(drop),
+            Change::Columns(alters) => view.table().alter(&alters).await.map(drop),
+            Change::Tag { name, snapshot } => {
+                view.table().tag(name, SnapshotSelector::Id(snapshot)).await.map(drop)
+            }
+            Change::Untag { name } => view.table().untag(name).await,
+            Change::Rollback { snapshot } => {
+                view.table().rollback(SnapshotSelector::Id(snapshot)).await.map(drop)
+            }
+        };
+        changed.map_err(Failure::of_commit)?;
         let view = self.open(grant, namespace, table).await?;
         let (location, metadata) = view.metadata().map_err(Failure::of_table)?;
         Ok(json!({ "metadata-location": location.uri(), "metadata": metadata }))
@@ -114,28 +125,95 @@ fn check(requirement: &Value, view: &TableView) -> Result<(), Failure> {
     Err(Failure::conflict(&message))
 }
 
-/// The manifest list that the updates make the current one.
-fn manifest_list(updates: &[Value]) -> Result<String, Failure> {
-    let mut added = Vec::new();
-    let mut current = None;
+/// What a commit changes. Each is one commit of the table, so a request asks for one of them.
+enum Change<'u> {
+    Rows { manifest_list: &'u str },
+    Columns(Vec<Alter>),
+    Tag { name: &'u str, snapshot: u64 },
+    Untag { name: &'u str },
+    Rollback { snapshot: u64 },
+}
+
+fn requested<'u>(updates: &'u [Value], head: &Head) -> Result<Change<'u>, Failure> {
+    let (mut snapshots, mut main) = (Vec::new(), None);
+    let (mut schemas, mut current_schema) = (Vec::new(), None);
+    let mut changes = Vec::new();
     for update in updates {
-        match update["action"].as_str().unwrap_or_default() {
-            "add-snapshot" => added.push(&update["snapshot"]),
-            "set-snapshot-ref" if update["ref-name"] == "main" && update["type"] == "branch" => {
-                current = Some(&update["snapshot-id"]);
+        let name = update["ref-name"].as_str().unwrap_or_default();
+        match (update["action"].as_str().unwrap_or_default(), update["type"].as_str()) {
+            ("add-snapshot", _) => snapshots.push(&update["snapshot"]),
+            ("set-snapshot-ref", Some("branch")) if name == "main" => main = Some(&update["snapshot-id"]),
+            ("set-snapshot-ref", Some("tag")) if name != "main" => {
+                if !update["max-ref-age-ms"].is_null() {
+                    return Err(Failure::unsupported("a tag stays until it is removed; leave out its age"));
+                }
+                changes.push(Change::Tag { name, snapshot: known_snapshot(head, &update["snapshot-id"])? });
             }
-            other => {
+            ("remove-snapshot-ref", _) => match head.tags.contains_key(name) {
+                true => changes.push(Change::Untag { name }),
+                false => return Err(Failure::bad_request(&format!("the table has no tag {name:?}"))),
+            },
+            ("add-schema", _) => schemas.push(&update["schema"]),
+            ("set-current-schema", _) => current_schema = Some(&update["schema-id"]),
+            (other, _) => {
                 return Err(Failure::unsupported(&format!(
-                    "the catalog takes new snapshots of `main` in a commit, and no {other:?}; \
-                     `benthic table` changes columns and tags"
+                    "the catalog takes new snapshots of `main`, other columns and tags in a commit, and no {other:?}"
                 )));
             }
         }
     }
+    match (snapshots.is_empty(), main) {
+        (true, None) => {}
+        (true, Some(to)) => changes.push(Change::Rollback { snapshot: known_snapshot(head, to)? }),
+        (false, main) => changes.push(Change::Rows { manifest_list: manifest_list(&snapshots, main)? }),
+    }
+    if current_schema.is_some() || !schemas.is_empty() {
+        changes.push(Change::Columns(columns(&schemas, current_schema, head)?));
+    }
+    let mut changes = changes.into_iter();
+    match (changes.next(), changes.next()) {
+        (Some(change), None) => Ok(change),
+        (None, _) => Err(Failure::bad_request("the commit has no updates")),
+        (Some(_), Some(_)) => Err(Failure::unsupported(
+            "a commit changes rows, columns or one tag; make one commit of each change",
+        )),
+    }
+}
+
+fn known_snapshot(head: &Head, id: &Value) -> Result<u64, Failure> {
+    let known = head.snapshots.iter().find(|snapshot| *id == snapshot.id);
+    let known = known.ok_or_else(|| Failure::bad_request(&format!("the table has no snapshot {id}")))?;
+    Ok(known.id)
+}
+
+/// The manifest list of the added snapshot that becomes the current one.
+fn manifest_list<'u>(added: &[&'u Value], current: Option<&Value>) -> Result<&'u str, Failure> {
     // A snapshot before the last one says nothing that the last one does not say.
     let listed = added.iter().find(|added| current.is_some_and(|current| *current == added["snapshot-id"]));
-    let listed = listed.and_then(|added| added["manifest-list"].as_str());
-    listed.map(str::to_owned).ok_or_else(|| {
+    listed.and_then(|added| added["manifest-list"].as_str()).ok_or_else(|| {
         Failure::bad_request("a commit must add a snapshot with a manifest list, and make it the current one")
     })
+}
+
+/// The changes of columns that make a schema the current one.
+fn columns(added: &[&Value], current: Option<&Value>, head: &Head) -> Result<Vec<Alter>, Failure> {
+    let current =
+        current.ok_or_else(|| Failure::bad_request("the commit does not use the schema that it adds"))?;
+    let named = added.iter().find(|added| added["schema-id"] == *current).copied();
+    // -1 is the last one that the commit adds.
+    let named = named.or_else(|| added.last().copied().filter(|_| *current == -1)).cloned();
+    let earlier = || {
+        let schema = head.schemas.iter().find(|schema| *current == schema.id);
+        schema.ok_or_else(|| Failure::bad_request(&format!("the table has no schema {current}")))
+    };
+    let wanted = match named {
+        Some(named) => named,
+        None => schema_json(earlier()?).map_err(Failure::of_table)?,
+    };
+    let (_, schema) = head.current()?;
+    let alters = evolution::changes(schema, head.next_field_id, &wanted).map_err(Failure::of_table)?;
+    match alters.is_empty() {
+        true => Err(Failure::bad_request("the table has these columns already")),
+        false => Ok(alters),
+    }
 }

@@ -77,7 +77,15 @@ def test_tables_are_created(store, spark):
     ]
     with pytest.raises(Exception, match="before its rows are written"):
         spark("CREATE TABLE lakes.lake.ctas USING iceberg AS SELECT 1 AS id")
-    with pytest.raises(Exception, match="changes columns and tags"):
-        spark("ALTER TABLE lakes.lake.made ADD COLUMN x int")
+    spark("ALTER TABLE lakes.lake.made ADD COLUMN fare int")
+    spark("ALTER TABLE lakes.lake.made ALTER COLUMN fare TYPE bigint")
+    spark("ALTER TABLE lakes.lake.made RENAME COLUMN fare TO price")
+    spark("INSERT INTO lakes.lake.made VALUES (3, DATE '2026-01-03', 4294967296)")
+    assert rows(store, "SELECT id, price FROM lake.made ORDER BY id") == [(1, None), (2, None), (3, 2**32)]
+    spark("ALTER TABLE lakes.lake.made DROP COLUMN price")
+    assert spark("SELECT * FROM lakes.lake.made WHERE id = 3") == [(3, datetime.date(2026, 1, 3))]
+    for change in ["ADD COLUMN first int FIRST", "ADD COLUMN x int COMMENT 'c'", "SET TBLPROPERTIES ('a' = 'b')"]:
+        with pytest.raises(Exception, match="cannot be moved|no comment|takes new snapshots"):
+            spark(f"ALTER TABLE lakes.lake.made {change}")
     spark("DROP TABLE lakes.lake.made")
     assert spark("SHOW TABLES IN lakes.lake LIKE 'made'") == []

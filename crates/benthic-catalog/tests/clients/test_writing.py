@@ -1,6 +1,7 @@
 """PyIceberg changes tables. `benthic sql` reads the same rows as the client."""
 
 import datetime
+import decimal
 
 import pyarrow
 import pyarrow.parquet
@@ -12,7 +13,7 @@ from pyiceberg.expressions import EqualTo, GreaterThan, LessThan
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import DayTransform, IdentityTransform
-from pyiceberg.types import DateType, LongType, NestedField, StringType, UUIDType
+from pyiceberg.types import BinaryType, DateType, DecimalType, LongType, NestedField, StringType, UUIDType
 from test_access import failure, refused
 
 
@@ -164,6 +165,82 @@ def test_changes_need_the_right(store, server, writer, lakes):
     with pytest.raises(pyiceberg.exceptions.ForbiddenError, match="may not change"):
         lakes.drop_table("other.secret")
     assert store.query("SELECT count(*) AS n FROM lake.trips").to_pylist() == [{"n": 400}]
+
+
+def test_columns_are_changed(store, lakes):
+    store.create("lake/evolved", pyarrow.table({"id": pyarrow.array([1, 2], pyarrow.int32()), "text": ["a", "b"]}))
+    table = lakes.load_table("lake.evolved")
+    with table.update_schema() as update:
+        update.add_column("fare", DecimalType(9, 2))
+        update.rename_column("text", "name")
+        update.update_column("id", LongType())
+    rows = {"id": [2**40], "name": ["c"], "fare": pyarrow.array([decimal.Decimal("1.25")], pyarrow.decimal128(9, 2))}
+    table.append(pyarrow.table(rows))
+    assert store.query("SELECT id, name, fare FROM lake.evolved ORDER BY id").to_pylist() == [
+        {"id": 1, "name": "a", "fare": None},
+        {"id": 2, "name": "b", "fare": None},
+        {"id": 2**40, "name": "c", "fare": decimal.Decimal("1.25")},
+    ]
+    with table.update_schema() as update:
+        update.delete_column("name")
+    assert lakes.load_table("lake.evolved").scan().to_arrow().column_names == ["id", "fare"]
+    # The columns before the last change still are those of its snapshot.
+    before = store.query("SELECT * FROM lake.evolved FOR VERSION AS OF 4")
+    assert before.column_names == ["id", "name", "fare"]
+
+
+def test_columns_that_cannot_be_changed_stay(store, lakes):
+    store.create("lake/rigid", numbered(1), "--partition-by", "hash(id, 2)")
+    table = lakes.load_table("lake.rigid")
+    for change in [
+        lambda update: update.delete_column("id"),
+        lambda update: update.update_column("text", BinaryType()),
+        lambda update: update.add_column("id2", UUIDType()),
+        lambda update: update.add_column("id2", LongType(), doc="a comment"),
+        lambda update: update.move_first("text"),
+    ]:
+        with pytest.raises(Exception, match="BadRequest|UnsupportedOperation|Cannot change"):
+            with table.update_schema() as update:
+                change(update)
+    # A client that has seen an older schema repeats its change.
+    late = lakes.load_table("lake.rigid")
+    with table.update_schema() as update:
+        update.add_column("first", LongType())
+    with pytest.raises(pyiceberg.exceptions.CommitFailedException):
+        with late.update_schema() as update:
+            update.add_column("second", LongType())
+    assert store.query("SELECT * FROM lake.rigid").column_names == ["id", "text", "first"]
+
+
+def test_snapshots_are_tagged_and_restored(store, writer, lakes):
+    store.create("lake/tagged", numbered(1))
+    table = lakes.load_table("lake.tagged")
+    first = table.current_snapshot().snapshot_id
+    table.manage_snapshots().create_tag(first, "first").commit()
+    table.append(numbered(2))
+    assert store.query("SELECT id FROM lake.tagged FOR VERSION AS OF 'first'")["id"].to_pylist() == [1]
+    main = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": first}
+    assert commit(writer, "lake/tagged", [main]).ok
+    assert ids(store, "lake.tagged") == [1]
+    tag = {"action": "set-snapshot-ref", "ref-name": "t", "type": "tag", "snapshot-id": first}
+    for updates, status in [
+        ([main | {"snapshot-id": 99}], 400),
+        ([tag | {"snapshot-id": 99}], 400),
+        ([tag | {"max-ref-age-ms": 1}], 406),
+        ([tag | {"ref-name": "main"}], 406),
+        ([tag | {"ref-name": "a b"}], 400),
+        ([tag | {"type": "branch"}], 406),
+        ([tag, main], 406),
+        ([{"action": "remove-snapshot-ref", "ref-name": "main"}], 400),
+        ([{"action": "remove-snapshot-ref", "ref-name": "other"}], 400),
+        ([{"action": "set-current-schema", "schema-id": 0}], 400),
+        ([{"action": "set-current-schema", "schema-id": 7}], 400),
+        ([{"action": "set-current-schema", "schema-id": -1}], 400),
+        ([{"action": "add-schema", "schema": {"fields": []}}], 400),
+    ]:
+        assert failure(commit(writer, "lake/tagged", updates))[0] == status, updates
+    assert commit(writer, "lake/tagged", [{"action": "remove-snapshot-ref", "ref-name": "first"}]).ok
+    assert list(lakes.load_table("lake.tagged").refs()) == ["main"]
 
 
 def commit(writer, table, updates, requirements=()):
