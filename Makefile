@@ -94,11 +94,11 @@ test: toolchain ## run all tests that this machine supports, also on a real Ceph
 	@.ci/part --reset
 	@if $(MAKE) --no-print-directory ceph-packages; then $(MAKE) --no-print-directory test-all; \
 	elif [ "$$CI" = true ]; then echo "CI must run all tests, but Ceph cannot be installed" >&2; exit 1; \
-	else $(MAKE) --no-print-directory test-here test-clients && \
+	else $(MAKE) --no-print-directory test-here && \
 		echo "==> SKIPPED: EVERY TEST ON A REAL CEPH CLUSTER, because Ceph cannot be installed here" >&2; fi
 	@$(MAKE) --no-print-directory test-times
 
-test-all: test-here test-clients test-ceph
+test-all: test-here test-ceph
 	@echo "==> all passed"
 
 # Runs two parts side by side, because most tests mostly wait. The output of the first comes at the end.
@@ -150,6 +150,8 @@ guest-packages:
 # Builds lint our crates while they compile them. `make lint` is for a tree that is compiled already.
 LINTED := env $(if $(shell $(CARGO) clippy --version 2>/dev/null),RUSTC_WRAPPER=$(CURDIR)/.ci/rustc)
 
+RUST_PART := $(PART) "Rust tests" 600 env $(if $(BENTHIC_TEST_LONG),,PROPTEST_RNG_SEED=0) $(CARGO) test --release $(SELECTION)
+
 lint: toolchain ## run clippy on all code, also on benchmarks
 	$(CARGO) clippy --release $(WITH_PYTHON) --all-targets -- -D warnings
 	$(CARGO) clippy --release $(WITH_PYTHON) --test ceph -- -D warnings
@@ -159,8 +161,8 @@ test-here: toolchain wasm-compilers nbd-packages guest-packages
 	else echo "skipped: rustfmt is missing; 'rustup component add rustfmt' installs it"; fi
 	@$(CARGO) clippy --version >/dev/null 2>&1 || \
 		echo "skipped: clippy is missing; 'rustup component add clippy' installs it"
-	@$(PART) "build programs and tests" 1700 $(LINTED) $(CARGO) test --release $(SELECTION) --no-run
-	@$(PART) "Rust tests" 300 env $(if $(BENTHIC_TEST_LONG),,PROPTEST_RNG_SEED=0) $(CARGO) test --release $(SELECTION)
+	@$(PART) "build programs and tests" 3000 $(LINTED) $(CARGO) test --release $(SELECTION) --no-run
+	@$(call beside,target/test-clients.log,$(MAKE) --no-print-directory test-clients,$(RUST_PART))
 
 # The Python package, in a separate environment. The build equals `pip install .` and reuses the compiled
 # query engine.
@@ -276,7 +278,7 @@ test-faults: s3 sql python-env ## run every command family under faults, and che
 	@$(FAULTS_PART)
 
 test-clients: python $(S3_NEEDS) $(SQL_NEEDS) $(CATALOG_NEEDS) ## run the tests of the Python package, of all servers with independent clients, and of faults
-	@$(call beside,target/test-clients.log,$(PYTHON_PART) && $(FAULTS_PART),$(S3_PART) && $(SQL_PART) && $(CATALOG_PART))
+	@$(PYTHON_PART) && $(FAULTS_PART) && $(S3_PART) && $(SQL_PART) && $(CATALOG_PART)
 
 s3-packages:
 	@command -v openssl >/dev/null && command -v rclone >/dev/null || { $(call apt,openssl rclone); }
@@ -296,13 +298,13 @@ BENCH_DIR := $(or $(TMPDIR),/tmp)/benthic-bench-$(TREE)
 CEPH_TEST := env RUST_TEST_THREADS=4 $(CARGO) test --release $(SELECTION) --test ceph --
 OWN_CLUSTERS := cluster::a_cluster cluster::an_interrupted_up deployments:: failures:: health:: hung:: no_command_waits \
 	placement:: sites:: status:: the_guide_leads
-OWN_CLUSTER_TESTS := $(PART) "Rust tests with clusters of their own" 600 $(CEPH_TEST) $(OWN_CLUSTERS) && \
+OWN_CLUSTER_TESTS := $(PART) "Rust tests with clusters of their own" 800 $(CEPH_TEST) $(OWN_CLUSTERS) && \
 	$(PART) "Faults on Ceph" 300 $(FAULT_TESTS) -m ceph
 SHARED_CLUSTER_TESTS := $(PART) "Rust tests on Ceph" 400 $(CEPH_TEST) $(addprefix --skip ,$(OWN_CLUSTERS)) && \
 	$(PART) "Python tests on Ceph" 200 $(PYTHON_TESTS) -m ceph && \
-	$(PART) "S3 clients on Ceph" 300 $(S3_TESTS) -m ceph && \
+	$(PART) "S3 clients on Ceph" 300 $(S3_TESTS) -m ceph $(if $(BENTHIC_TEST_LONG),&& \
 	$(PART) "SQL clients on Ceph" 120 $(SQL_TESTS) -m ceph && \
-	$(PART) "Catalog clients on Ceph" 120 $(CATALOG_TESTS) -m ceph
+	$(PART) "Catalog clients on Ceph" 120 $(CATALOG_TESTS) -m ceph)
 
 test-ceph: toolchain ceph-packages python $(S3_NEEDS) $(SQL_NEEDS) $(CATALOG_NEEDS) page-packages nbd-packages guest-packages $(if $(BENTHIC_TEST_LONG),openstack-env engines-env java-packages) ## run the tests that need a real Ceph cluster; starts the cluster and removes it
 	@$(PART) "build class libraries" 60 $(LINTED) $(CARGO) build --release $(SELECTION) --lib --bins --examples
