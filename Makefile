@@ -101,7 +101,7 @@ test: toolchain ## run all tests that this machine supports, also on a real Ceph
 test-all: test-here test-ceph
 	@echo "==> all passed"
 
-# Runs two parts side by side, because most tests mostly wait. The output of the first comes at the end.
+# Runs two lists of parts side by side, because most tests mostly wait. Prints the output of the first list at the end.
 # $(call beside,OUTPUT,PARTS,PARTS)
 define beside
 { $(2); } >$(1) 2>&1 & first=$$!; { $(3); }; second=$$?; wait $$first; first=$$?; cat $(1); [ $$first = 0 ] && [ $$second = 0 ]
@@ -246,6 +246,7 @@ test-csi: csi nbd-packages ## run the tests of the driver for Kubernetes with cs
 S3_TESTS := env -C crates/benthic-s3/tests/clients $(PYTHON_RUN) -P -m pytest -q
 SQL_TESTS := env -C crates/benthic-sql-cli/tests/clients $(CURDIR)/target/sql-clients-env/bin/python -P -m pytest -q
 CATALOG_TESTS := env -C crates/benthic-catalog/tests/clients $(CURDIR)/target/catalog-clients-env/bin/python -P -m pytest -q
+
 # A matrix of faults and command families: the exit status, the messages and the stored data must agree.
 FAULT_TESTS := env -C crates/benthic-cli/tests/faults $(PYTHON_RUN) -P -m pytest -q
 
@@ -306,7 +307,7 @@ SHARED_CLUSTER_TESTS := $(PART) "Rust tests on Ceph" 400 $(CEPH_TEST) $(addprefi
 	$(PART) "SQL clients on Ceph" 120 $(SQL_TESTS) -m ceph && \
 	$(PART) "Catalog clients on Ceph" 120 $(CATALOG_TESTS) -m ceph)
 
-test-ceph: toolchain ceph-packages python $(S3_NEEDS) $(SQL_NEEDS) $(CATALOG_NEEDS) page-packages nbd-packages guest-packages $(if $(BENTHIC_TEST_LONG),openstack-env engines-env java-packages) ## run the tests that need a real Ceph cluster; starts the cluster and removes it
+test-ceph: toolchain ceph-packages python $(S3_NEEDS) page-packages nbd-packages guest-packages $(if $(BENTHIC_TEST_LONG),$(SQL_NEEDS) $(CATALOG_NEEDS) openstack-env engines-env java-packages) ## run the tests that need a real Ceph cluster; starts the cluster and removes it
 	@$(PART) "build class libraries" 60 $(LINTED) $(CARGO) build --release $(SELECTION) --lib --bins --examples
 	@$(PART) "build the Ceph tests" 180 $(LINTED) $(CARGO) test --release $(SELECTION) --test ceph --no-run
 	@benthic=target/release/benthic; \

@@ -69,11 +69,12 @@ class Store:
 
 @contextlib.contextmanager
 def opened(engine, dir):
-    """A store. The pools that its user creates are removed."""
+    """Opens a store. Removes the pools that were created meanwhile, because a cluster stays."""
     store = Store(engine, dir)
     before = store.pools() if engine == "ceph" else set()
     try:
         yield store
     finally:
-        for pool in store.pools() - before if engine == "ceph" else ():
-            store.run("benthic", "pool", "rm", pool, "--yes", pool)
+        if engine == "ceph":
+            for pool in store.pools() - before:
+                store.run("benthic", "pool", "rm", pool, "--yes", pool)

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-/// Calls of `digest` that are repeated because they took too long.
+/// How often a call of `digest` is repeated after it reached its deadline.
 const TRIES: usize = 3;
 
 /// A class as a module.
