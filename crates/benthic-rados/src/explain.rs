@@ -46,9 +46,9 @@ impl RadosPool {
             .with("class", &call.class)
             .with("method", &call.method)
             .with("timeout_s", self.shared().calls.timeout().as_secs_f32());
-        match self.shared().osds_of(&context.address(object)).await {
-            Ok((map, _)) if map.acting_primary >= 0 => error.with("osd", map.acting_primary),
-            _ => error,
+        match self.shared().primary_of(&context.address(object)).await {
+            Ok(Some(osd)) => error.with("osd", osd),
+            Ok(None) | Err(_) => error,
         }
     }
 

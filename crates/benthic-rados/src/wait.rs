@@ -11,13 +11,15 @@ use crate::in_flight::SentOperation;
 use benthic_core::{Error, ErrorKind, ObjectAddress, Result, Wait};
 use parking_lot::Mutex;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Time for the monitors to answer.
 const ASK_LIMIT: Duration = Duration::from_millis(1_500);
+/// Time for the monitors to name an OSD whose call was cancelled.
+const PRIMARY_LIMIT: Duration = Duration::from_secs(5);
 /// Ceph's default of `osd_heartbeat_grace`.
 const GRACE_DEFAULT_S: f64 = 20.0;
 /// Time by which the monitors may mark an OSD down later than the grace says.
@@ -42,9 +44,9 @@ struct Primary {
 
 /// The OSDs of an object, from the answer of the monitors to `osd map`.
 #[derive(Debug, Deserialize)]
-pub(crate) struct OsdMap {
+struct OsdMap {
     acting: Vec<i64>,
-    pub acting_primary: i64,
+    acting_primary: i64,
 }
 
 #[derive(Deserialize)]
@@ -82,12 +84,10 @@ impl Shared {
     }
 
     /// Asks the monitors for the OSDs of an object, and for the number of them that its pool needs.
-    pub async fn osds_of(self: &Arc<Self>, object: &ObjectAddress) -> Result<(OsdMap, usize)> {
-        let ObjectAddress { pool, object } = object;
-        let map = json!({
-            "prefix": "osd map", "pool": pool, "object": object.name(), "nspace": object.namespace(), "format": "json",
-        });
-        let min_size = json!({ "prefix": "osd pool get", "pool": pool, "var": "min_size", "format": "json" });
+    async fn osds_of(self: &Arc<Self>, object: &ObjectAddress) -> Result<(OsdMap, usize)> {
+        let map = map_of(object);
+        let min_size =
+            json!({ "prefix": "osd pool get", "pool": object.pool, "var": "min_size", "format": "json" });
         let Some(asking) = Asking::begin(self) else {
             return Err(Error::new(ErrorKind::Busy, "the last question has no answer yet"));
         };
@@ -97,6 +97,21 @@ impl Shared {
         };
         self.blocking.run(None, ASK_LIMIT, job).await
     }
+
+    /// Asks the monitors which OSD leads an object's placement group; `None` if none does.
+    pub async fn primary_of(self: &Arc<Self>, object: &ObjectAddress) -> Result<Option<i64>> {
+        let (shared, map) = (Arc::clone(self), map_of(object));
+        let job = move |_: &Progress| ask::<OsdMap>(&shared, &map);
+        let map = self.blocking.run(None, PRIMARY_LIMIT, job).await?;
+        Ok(Some(map.acting_primary).filter(|osd| *osd >= 0))
+    }
+}
+
+/// The monitor command that shows the OSDs of an object.
+fn map_of(ObjectAddress { pool, object }: &ObjectAddress) -> Value {
+    json!({
+        "prefix": "osd map", "pool": pool, "object": object.name(), "nspace": object.namespace(), "format": "json",
+    })
 }
 
 /// The only question under way. Dropping it permits the next one.

@@ -1,7 +1,7 @@
 //! Custom classes: the test runs the commands of docs/guide/classes.md, from the template to the
 //! OSDs.
 
-use crate::support::{Home, json_lines, keys, printed, shared_store};
+use crate::support::{Home, json_lines, keys, printed, shared_store, wait_for};
 use benthic_core::{Stopwatch, SystemClock};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -171,9 +171,15 @@ fn a_failed_method_explains_itself_and_is_in_the_log_of_its_osd() {
         osds.push(error["context"]["osd"].clone());
     }
     assert!(osds.iter().all(|osd| osd.as_str() == osds[0].as_str() && !osd.is_null()), "{osds:?}");
-    let log = home.json(&["--store", &store, "class", "log", "hello"]);
     let of_panic = |entry: &&Value| entry["method"] == "panic";
-    let panic = log.iter().filter(of_panic).rfind(|entry| entry["kind"].is_string()).unwrap();
+    let is_failure = |entry: &&Value| entry["kind"].is_string();
+    // An OSD that is busy for longer than the command waits is missing in the answer.
+    let mut log = Vec::new();
+    wait_for("the OSD to answer", || {
+        log = home.json(&["--store", &store, "class", "log", "hello"]);
+        log.iter().filter(of_panic).any(|entry| is_failure(&entry))
+    });
+    let panic = log.iter().filter(of_panic).rfind(is_failure).unwrap();
     // The engine also wrote to the log.
     assert!(log.iter().filter(of_panic).any(|entry| entry["level"] == "error"), "{log:?}");
     let expected = ["class", "client", "kind", "library", "message", "method", "osd", "times", "unix_ms"];
@@ -185,11 +191,12 @@ fn a_failed_method_explains_itself_and_is_in_the_log_of_its_osd() {
     );
     assert!(panic["client"].as_str().unwrap().starts_with("client."), "{panic}");
     assert!(log.windows(2).all(|pair| pair[0]["unix_ms"].as_u64() <= pair[1]["unix_ms"].as_u64()));
-    let text = home.ok(&["--store", &store, "class", "log"]);
-    assert!(
-        text.contains(" hello.hoard client.") && text.contains(" limit_exceeded: the method needs"),
-        "{text}"
-    );
+    let mut text = String::new();
+    wait_for("the OSD to answer", || {
+        text = home.ok(&["--store", &store, "class", "log"]);
+        text.contains(" hello.hoard client.")
+    });
+    assert!(text.contains(" limit_exceeded: the method needs"), "{text}");
     assert_eq!(home.ok(&["--store", &store, "class", "log", "digest"]).matches(" hello.").count(), 0);
     home.ok(&["--store", &store, "pool", "rm", "classes-log", "--yes", "classes-log"]);
 }
