@@ -146,10 +146,10 @@ impl Keys for Auth {
         let owner = |user: &str| Caller::User { account: OWNER.to_owned(), user: user.to_owned() };
         if self.temporary_tag(access_key).is_some() {
             let secret = self.temporary_secret(access_key);
-            return Ok(Some(UsableKey { caller: owner("temporary"), secret }));
+            return Ok(Some(UsableKey { caller: owner("temporary"), secret, policies: None }));
         }
         let Some(login) = self.access.key(access_key).await? else { return Ok(None) };
-        Ok(Some(UsableKey { caller: owner(&login.user), secret: login.secret }))
+        Ok(Some(UsableKey { caller: owner(&login.user), secret: login.secret, policies: None }))
     }
 
     /// A temporary key reads its table's folder. Another key reads all pools of its grant.

@@ -1,5 +1,5 @@
-//! Who may read tables through a server: the users of the S3 gateway, with the same keys. The access
-//! key is the user name, and the secret key is the password.
+//! Who may read tables through a server: the users of the S3 gateway, with the same keys. The
+//! access key is the user name, and the secret key is the password.
 //!
 //! A key of the gateway gives access to the buckets of its account. It gives no access to tables,
 //! until the operator grants the account to read all pools, or some.
@@ -45,6 +45,8 @@ pub struct Login {
     pub user: String,
     pub secret: String,
     account: String,
+    /// Whether policies limit the user. No policy allows tables.
+    is_limited: bool,
 }
 
 /// Checks keys and grants.
@@ -66,14 +68,19 @@ impl Access {
     pub async fn key(&self, access_key: &str) -> Result<Option<Login>> {
         let Some(key) = self.identities.look_up_key(access_key).await? else { return Ok(None) };
         let Caller::User { account, user } = key.caller else { return Ok(None) };
-        Ok(Some(Login { user: format!("{account}/{user}"), secret: key.secret, account }))
+        let is_limited = key.policies.is_some();
+        Ok(Some(Login { user: format!("{account}/{user}"), secret: key.secret, account, is_limited }))
     }
 
     /// The grant of a user whose secret was checked.
     ///
     /// # Errors
-    /// `PermissionDenied` if the account has none.
+    /// `PermissionDenied` if the account has none, or if policies limit the user.
     pub fn grant(&self, login: &Login) -> Result<Grant> {
+        if login.is_limited {
+            let message = "the user has policies, and no policy allows access to tables";
+            return Err(Error::new(ErrorKind::PermissionDenied, message).with("user", &login.user));
+        }
         let granted = self.grants.iter().filter(|grant| grant.account == login.account);
         let merged = granted.cloned().reduce(|one, other| Grant {
             account: one.account,

@@ -1,8 +1,9 @@
-//! Accounts, users and access keys, stored as records of the [SAL](crate::sal::Records).
-//! The S3 gateway and the SQL server check requests with them.
+//! Accounts, users and access keys, stored as records of the [SAL](crate::sal::Records). The S3
+//! gateway and the SQL server check requests with them.
 //!
-//! An account owns buckets. A user acts for an account, with all of its rights: there are no
-//! policies yet. A key belongs to a user, and its secret is sealed.
+//! An account owns buckets. A user acts for an account: with all of its rights, or, once the user
+//! has policies, with those that the policies allow. A key belongs to a user, and its secret is
+//! sealed.
 
 use crate::sal::{RecordChange, RecordKind, Sal};
 use crate::seal::Sealer;
@@ -12,7 +13,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// The account and the user that the first start of a server creates.
@@ -21,9 +22,9 @@ pub const FIRST_ACCOUNT: &str = "main";
 pub const FIRST_USER: &str = "admin";
 
 const NAME_BYTES_MAX: usize = 64;
-/// Lifetime of a cached key, in milliseconds: a gateway may accept a key for this long after the
-/// key was removed or suspended.
-pub const KEY_CACHE_MS: u64 = 10_000;
+/// Lifetime of a cached key, in milliseconds: for this long a gateway may accept a key that was
+/// removed or suspended, and follow the old policies of a user.
+pub const KEY_CACHE_MS: u64 = 2_000;
 const KEY_CACHE_MAX: usize = 10_000;
 const PAGE: usize = 1_000;
 const ACCESS_KEY_LEN: usize = 20;
@@ -45,7 +46,16 @@ pub struct Account {
 pub struct User {
     pub form: u32,
     pub created_ms: u64,
+    /// The policies of the user by name, as JSON. `None` for a user with all rights of the account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policies: Option<Policies>,
+    /// The path that IAM shows in front of the name, if it is not `/`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
 }
+
+/// The policies of a user by name, as JSON.
+pub type Policies = BTreeMap<String, String>;
 
 /// An access key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,6 +80,8 @@ pub struct NewKey {
 pub struct UsableKey {
     pub caller: Caller,
     pub secret: String,
+    /// The policies of the user; `None` for a user with all rights of the account.
+    pub policies: Option<Arc<Policies>>,
 }
 
 /// The sender of a request.
@@ -125,14 +137,20 @@ impl Identities {
         Ok(account)
     }
 
-    /// Creates a user of an account.
+    /// Creates a user of an account: with all of its rights, or with none and this path, as IAM
+    /// does.
     ///
     /// # Errors
     /// `InvalidArgument`, `NotFound`, `AlreadyExists`.
-    pub async fn create_user(&self, account: &str, name: &str) -> Result<User> {
+    pub async fn create_user(&self, account: &str, name: &str, limited: Option<&str>) -> Result<User> {
         check_name(name)?;
         let found = self.account(account).await?;
-        let user = User { form: FORM, created_ms: self.environment.unix_ms() };
+        let user = User {
+            form: FORM,
+            created_ms: self.environment.unix_ms(),
+            policies: limited.map(|_| Policies::new()),
+            path: limited.filter(|path| *path != "/").map(str::to_owned),
+        };
         let changes = [
             // Compare the account in the same swap, so that it cannot be removed meanwhile.
             change(RecordKind::Account, account, Some(&found), Some(&found))?,
@@ -180,7 +198,7 @@ impl Identities {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(None),
             created => created?,
         };
-        self.create_user(FIRST_ACCOUNT, FIRST_USER).await?;
+        self.create_user(FIRST_ACCOUNT, FIRST_USER, None).await?;
         self.create_key(FIRST_ACCOUNT, FIRST_USER).await.map(Some)
     }
 
@@ -246,6 +264,23 @@ impl Identities {
         self.replace(RecordKind::User, &user_name(account, name), &found, None::<&User>).await
     }
 
+    /// Changes the policies of a user. `None` gives the user all rights of the account. Running
+    /// gateways notice within [`KEY_CACHE_MS`].
+    ///
+    /// # Errors
+    /// `NotFound`, `Conflict` if another process changes the user at the same time, `LimitExceeded`
+    /// if the policies are too large together; errors of `change`.
+    pub async fn change_policies(
+        &self,
+        account: &str,
+        name: &str,
+        change: impl FnOnce(Option<Policies>) -> Result<Option<Policies>>,
+    ) -> Result<()> {
+        let found = self.user(account, name).await?;
+        let new = User { policies: change(found.policies.clone())?, ..found.clone() };
+        self.replace(RecordKind::User, &user_name(account, name), &found, Some(&new)).await
+    }
+
     /// Removes a key. Running gateways may accept it for another [`KEY_CACHE_MS`].
     ///
     /// # Errors
@@ -255,7 +290,8 @@ impl Identities {
         self.replace(RecordKind::Key, access_key, &found, None::<&Key>).await
     }
 
-    /// Suspends an account, or ends the suspension. Running gateways notice within [`KEY_CACHE_MS`].
+    /// Suspends an account, or ends the suspension. Running gateways notice within
+    /// [`KEY_CACHE_MS`].
     ///
     /// # Errors
     /// `NotFound`, `Conflict`.
@@ -316,12 +352,15 @@ impl Identities {
 
     async fn read_usable_key(&self, access_key: &str) -> Result<Option<UsableKey>> {
         let key = self.key(access_key).await?;
-        if key.suspended || self.account(&key.account).await?.suspended {
+        let (account, user) =
+            futures::try_join!(self.account(&key.account), self.user(&key.account, &key.user))?;
+        if key.suspended || account.suspended {
             return Ok(None);
         }
+        let policies = user.policies.map(Arc::new);
         let secret = self.sealer()?.open_secret(access_key, &key.sealed)?;
         let caller = Caller::User { account: key.account, user: key.user };
-        Ok(Some(UsableKey { caller, secret }))
+        Ok(Some(UsableKey { caller, secret, policies }))
     }
 
     fn draw(&self, prefix: &str, len: usize, letters: &[u8]) -> Result<String> {

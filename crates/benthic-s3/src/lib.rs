@@ -6,6 +6,7 @@
 //!   every engine.
 //! - `identity`, `grants` and `seal`: accounts, users and keys, and who may read tables; with the
 //!   feature `identity`.
+//! - `policy`: who may do what; with the feature `gateway`.
 //! - `gateway`: S3 over HTTP, and the program `benthic-s3`; both need the feature `gateway`.
 //!
 //! The test suite `tests/sal/` defines what a driver does.
@@ -16,6 +17,8 @@ pub mod gateway;
 pub mod grants;
 #[cfg(feature = "identity")]
 pub mod identity;
+#[cfg(feature = "gateway")]
+pub mod policy;
 pub mod pool;
 pub mod sal;
 #[cfg(feature = "identity")]

@@ -28,7 +28,7 @@ pub enum AccountCommand {
         account: String,
     },
     /// Suspend an account: gateways refuse all its keys
-    #[command(after_help = "A running gateway applies this within ten seconds.\n\n\
+    #[command(after_help = "A running gateway applies this within two seconds.\n\n\
         Examples:\n  benthic s3 account suspend lab\n  benthic s3 account suspend lab --end")]
     Suspend {
         /// Name of the account

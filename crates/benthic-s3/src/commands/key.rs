@@ -31,7 +31,7 @@ pub enum KeyCommand {
         key: String,
     },
     /// Suspend a key: gateways refuse it
-    #[command(after_help = "A running gateway applies this within ten seconds.\n\n\
+    #[command(after_help = "A running gateway applies this within two seconds.\n\n\
         Examples:\n  benthic s3 key suspend BNABCDEFGHIJKLMNOPQR\n  \
         benthic s3 key suspend BNABCDEFGHIJKLMNOPQR --end")]
     Suspend {
@@ -42,7 +42,7 @@ pub enum KeyCommand {
         end: bool,
     },
     /// Remove a key
-    #[command(after_help = "A running gateway applies this within ten seconds.\n\n\
+    #[command(after_help = "A running gateway applies this within two seconds.\n\n\
         Example:\n  benthic s3 key rm BNABCDEFGHIJKLMNOPQR")]
     Rm {
         /// The access key

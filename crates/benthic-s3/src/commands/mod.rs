@@ -9,6 +9,7 @@ mod quota;
 mod serve;
 mod usage;
 mod user;
+mod user_policy;
 
 use benthic_core::{Environment, Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;

@@ -1,5 +1,6 @@
 //! `benthic s3 user`.
 
+use super::user_policy::{self, UserPolicyCommand};
 use super::{GatewayPools, account_and_user, time};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
@@ -29,6 +30,9 @@ pub enum UserCommand {
         /// ACCOUNT/USER
         user: String,
     },
+    /// Limit what a user may do
+    #[command(subcommand, after_help = user_policy::HELP)]
+    Policy(UserPolicyCommand),
 }
 
 pub async fn run(command: UserCommand, pools: &GatewayPools, session: &Session) -> Outcome {
@@ -38,7 +42,7 @@ pub async fn run(command: UserCommand, pools: &GatewayPools, session: &Session) 
     match command {
         UserCommand::Create { user } => {
             let (account, name) = account_and_user(&user)?;
-            let created = identities.create_user(account, name).await?;
+            let created = identities.create_user(account, name, None).await?;
             out.result(
                 format_args!("created user {user}"),
                 || json!({ "account": account, "user": name, "created_ms": created.created_ms }),
@@ -59,5 +63,6 @@ pub async fn run(command: UserCommand, pools: &GatewayPools, session: &Session) 
             identities.remove_user(account, name).await?;
             out.result(format_args!("removed user {user}"), || json!({ "account": account, "user": name }))
         }
+        UserCommand::Policy(command) => user_policy::run(command, pools, session).await,
     }
 }

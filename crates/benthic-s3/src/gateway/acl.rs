@@ -1,8 +1,12 @@
-//! Access control lists. Only two are supported: `private` and `public-read`.
+//! Access control lists: who may read or write a bucket or an object, besides the users of its
+//! owner.
+//!
+//! All objects belong to the owner of the bucket. So `bucket-owner-full-control` equals `private`.
 
-use super::auth::{Need, PUBLIC_READ, is_public};
-use super::{Gateway, names};
-use crate::sal::{Attributes, Bucket};
+use super::auth::On;
+use super::{Gateway, names, public_access};
+use crate::identity::Caller;
+use crate::sal::{Attributes, Bucket, RecordKind};
 use bytes::Bytes;
 use s3s::dto::{
     AccessControlPolicy, GetBucketAclInput, GetBucketAclOutput, GetObjectAclInput, GetObjectAclOutput, Grant,
@@ -10,114 +14,352 @@ use s3s::dto::{
     Type,
 };
 use s3s::{S3Request, S3Result, s3_error};
+use serde::{Deserialize, Serialize};
 
 const ALL_USERS: &str = "http://acs.amazonaws.com/groups/global/AllUsers";
+const AUTHENTICATED_USERS: &str = "http://acs.amazonaws.com/groups/global/AuthenticatedUsers";
+/// The canned ACL that lets everybody read an object or list a bucket. It is stored by its name.
+const PUBLIC_READ: &str = "public-read";
+const GRANTS_MAX: usize = 100;
 
-/// Stores a canned ACL among the attributes of a bucket or an object.
-pub(super) fn set(attributes: &mut Attributes, canned: Option<&str>) -> S3Result<()> {
-    match canned {
-        None | Some("private" | "bucket-owner-read" | "bucket-owner-full-control") => {
-            attributes.remove(names::ACL);
-        }
-        Some(PUBLIC_READ) => {
-            attributes.insert(names::ACL.to_owned(), Bytes::from_static(PUBLIC_READ.as_bytes()));
-        }
-        Some("public-read-write" | "authenticated-read" | "aws-exec-read" | "log-delivery-write") => {
-            return Err(s3_error!(NotImplemented, "only private and public-read ACLs are implemented"));
-        }
-        Some(_) => return Err(s3_error!(InvalidArgument, "unknown canned ACL")),
+/// The holder of an access control list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Of {
+    Bucket,
+    Object,
+}
+
+/// What a grant permits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub(super) enum Right {
+    Read,
+    Write,
+    ReadAcp,
+    WriteAcp,
+    FullControl,
+}
+
+impl Right {
+    fn parse(text: &str) -> S3Result<Right> {
+        Ok(match text {
+            Permission::READ => Right::Read,
+            Permission::WRITE => Right::Write,
+            Permission::READ_ACP => Right::ReadAcp,
+            Permission::WRITE_ACP => Right::WriteAcp,
+            Permission::FULL_CONTROL => Right::FullControl,
+            _ => return Err(s3_error!(MalformedACLError, "unknown permission '{text}'")),
+        })
     }
-    Ok(())
-}
 
-/// Returns an error if an input has grants.
-macro_rules! refuse_grants {
-    ($input:expr $(, $grant_write:ident)?) => {{
-        let grants = [
-            &$input.grant_full_control,
-            &$input.grant_read,
-            &$input.grant_read_acp,
-            &$input.grant_write_acp,
-            $(&$input.$grant_write)?
-        ];
-        if grants.iter().any(|grant| grant.is_some()) {
-            return Err(s3s::s3_error!(
-                NotImplemented,
-                "grants are not implemented; use the canned ACL private or public-read"
-            ));
+    fn name(self) -> &'static str {
+        match self {
+            Right::Read => Permission::READ,
+            Right::Write => Permission::WRITE,
+            Right::ReadAcp => Permission::READ_ACP,
+            Right::WriteAcp => Permission::WRITE_ACP,
+            Right::FullControl => Permission::FULL_CONTROL,
         }
-    }};
+    }
 }
-pub(super) use refuse_grants;
 
-/// The canned ACL that is equivalent to a list of grants.
-fn canned(policy: &AccessControlPolicy, owner: &str) -> S3Result<&'static str> {
-    if policy.owner.as_ref().is_some_and(|named| named.id.as_deref().is_some_and(|id| id != owner)) {
+/// The access control list that can allow an action, and the right that it must grant. An object
+/// that a request creates has no list yet, so that of the bucket decides about its parts.
+pub(super) fn needed(action: &str, is_new: bool) -> Option<(Of, Right)> {
+    Some(match action {
+        "s3:ListBucket" | "s3:ListBucketVersions" | "s3:ListBucketMultipartUploads" => {
+            (Of::Bucket, Right::Read)
+        }
+        "s3:PutObject" | "s3:DeleteObject" | "s3:AbortMultipartUpload" | "s3:ListMultipartUploadParts" => {
+            (Of::Bucket, Right::Write)
+        }
+        "s3:PutObjectAcl" | "s3:PutObjectTagging" if is_new => (Of::Bucket, Right::Write),
+        "s3:GetBucketAcl" => (Of::Bucket, Right::ReadAcp),
+        "s3:PutBucketAcl" => (Of::Bucket, Right::WriteAcp),
+        "s3:GetObject"
+        | "s3:GetObjectVersion"
+        | "s3:GetObjectAttributes"
+        | "s3:GetObjectVersionAttributes" => (Of::Object, Right::Read),
+        "s3:GetObjectAcl" | "s3:GetObjectVersionAcl" => (Of::Object, Right::ReadAcp),
+        "s3:PutObjectAcl" | "s3:PutObjectVersionAcl" => (Of::Object, Right::WriteAcp),
+        _ => return None,
+    })
+}
+
+/// The receiver of a grant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Receiver {
+    Account(String),
+    /// Every caller who signs.
+    Signed,
+    Everybody,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Entry {
+    to: Receiver,
+    right: Right,
+}
+
+/// An access control list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Acl(Vec<Entry>);
+
+impl Acl {
+    /// The list of a bucket or an object with these attributes.
+    pub fn of(attributes: &Attributes, owner: &str) -> Acl {
+        let canned = match attributes.get(names::ACL) {
+            None => "private",
+            Some(text) if text == PUBLIC_READ => PUBLIC_READ,
+            // A list that is damaged grants nothing.
+            Some(text) => return Acl(serde_json::from_slice(text).unwrap_or_default()),
+        };
+        Acl::canned(canned, owner).unwrap_or_default()
+    }
+
+    fn canned(name: &str, owner: &str) -> Option<Acl> {
+        let entry = |to, right| Entry { to, right };
+        let mut entries = vec![entry(Receiver::Account(owner.to_owned()), Right::FullControl)];
+        match name {
+            "private" | "bucket-owner-read" | "bucket-owner-full-control" => {}
+            PUBLIC_READ => entries.push(entry(Receiver::Everybody, Right::Read)),
+            "public-read-write" => {
+                entries.extend([Right::Read, Right::Write].map(|right| entry(Receiver::Everybody, right)));
+            }
+            "authenticated-read" => entries.push(entry(Receiver::Signed, Right::Read)),
+            _ => return None,
+        }
+        Some(Acl(entries))
+    }
+
+    /// Whether the list grants a right to a caller.
+    pub fn allows(&self, caller: &Caller, right: Right, ignores_public: bool) -> bool {
+        self.0.iter().any(|entry| {
+            let fits = match (&entry.to, caller) {
+                (Receiver::Account(granted), Caller::User { account, .. }) => granted == account,
+                (Receiver::Signed, Caller::User { .. }) | (Receiver::Everybody, _) => !ignores_public,
+                (Receiver::Account(_) | Receiver::Signed, Caller::Anonymous) => false,
+            };
+            fits && (entry.right == right || entry.right == Right::FullControl)
+        })
+    }
+
+    fn is_public(&self) -> bool {
+        self.0.iter().any(|entry| !matches!(entry.to, Receiver::Account(_)))
+    }
+
+    /// Whether the list grants something to others than the owner.
+    pub fn is_shared(&self, owner: &str) -> bool {
+        self.0.iter().any(|entry| !matches!(&entry.to, Receiver::Account(account) if account == owner))
+    }
+
+    /// Stores the list among the attributes of a bucket or an object.
+    fn store(&self, attributes: &mut Attributes, owner: &str) -> S3Result<()> {
+        if Acl::canned("private", owner).as_ref() == Some(self) {
+            attributes.remove(names::ACL);
+            return Ok(());
+        }
+        let text = if Acl::canned(PUBLIC_READ, owner).as_ref() == Some(self) {
+            PUBLIC_READ.into()
+        } else {
+            serde_json::to_vec(&self.0).map_err(|error| s3_error!(error, InternalError))?
+        };
+        attributes.insert(names::ACL.to_owned(), Bytes::from(text));
+        Ok(())
+    }
+
+    fn grants(&self) -> Vec<Grant> {
+        let grantee = |kind: &'static str| Grantee {
+            type_: Type::from_static(kind),
+            display_name: None,
+            email_address: None,
+            id: None,
+            uri: None,
+        };
+        let group = |uri: &str| Grantee { uri: Some(uri.to_owned()), ..grantee(Type::GROUP) };
+        let grant = |entry: &Entry| Grant {
+            grantee: Some(match &entry.to {
+                Receiver::Account(account) => Grantee {
+                    id: Some(account.clone()),
+                    display_name: Some(account.clone()),
+                    ..grantee(Type::CANONICAL_USER)
+                },
+                Receiver::Signed => group(AUTHENTICATED_USERS),
+                Receiver::Everybody => group(ALL_USERS),
+            }),
+            permission: Some(Permission::from_static(entry.right.name())),
+        };
+        // Groups come first, as in radosgw: some clients compare the order.
+        let is_group = |entry: &&Entry| !matches!(entry.to, Receiver::Account(_));
+        let accounts = self.0.iter().filter(|entry| !is_group(entry));
+        self.0.iter().filter(is_group).chain(accounts).map(grant).collect()
+    }
+}
+
+/// The list that a request gives: by a name, by headers with grants, or as a document.
+#[derive(Clone, Copy, Default)]
+pub(super) struct RequestedAcl<'a> {
+    pub canned: Option<&'a str>,
+    pub grants: [(&'static str, Option<&'a str>); 5],
+    pub document: Option<&'a AccessControlPolicy>,
+    /// Whether the request replaces the list of something that exists.
+    pub is_change: bool,
+}
+
+/// Collects the names and the headers of a list from an input. Only inputs for buckets have a grant
+/// to write.
+macro_rules! requested_acl {
+    ($input:expr) => {
+        $crate::gateway::acl::requested_acl!($input, None)
+    };
+    ($input:expr, $write:expr) => {
+        $crate::gateway::acl::RequestedAcl {
+            canned: $input.acl.as_ref().map(|acl| acl.as_str()),
+            grants: [
+                ("FULL_CONTROL", $input.grant_full_control.as_deref()),
+                ("READ", $input.grant_read.as_deref()),
+                ("READ_ACP", $input.grant_read_acp.as_deref()),
+                ("WRITE", $write),
+                ("WRITE_ACP", $input.grant_write_acp.as_deref()),
+            ],
+            ..Default::default()
+        }
+    };
+}
+pub(super) use requested_acl;
+
+impl RequestedAcl<'_> {
+    pub fn is_given(&self) -> bool {
+        self.canned.is_some() || self.document.is_some() || self.has_grants()
+    }
+
+    fn has_grants(&self) -> bool {
+        self.grants.iter().any(|(_, given)| given.is_some())
+    }
+
+    /// Parses the list, and checks that a bucket with these attributes permits it.
+    fn parse(&self, bucket: &Attributes, owner: &str) -> S3Result<Acl> {
+        let acl = match (self.canned, self.document, self.has_grants()) {
+            (None, None, false) => {
+                return Err(s3_error!(MissingSecurityHeader, "give an ACL name or a list of grants"));
+            }
+            (Some(name), None, false) => Acl::canned(name, owner).ok_or_else(|| match name {
+                "aws-exec-read" | "log-delivery-write" => {
+                    s3_error!(NotImplemented, "the ACL {name} is not implemented")
+                }
+                _ => s3_error!(InvalidArgument, "unknown canned ACL"),
+            })?,
+            (None, None, true) => Acl(self.of_headers()?),
+            (None, Some(document), false) => Acl(of_document(document, owner)?),
+            _ => return Err(s3_error!(InvalidRequest, "give either an ACL name or a list of grants")),
+        };
+        if acl.0.len() > GRANTS_MAX {
+            return Err(s3_error!(InvalidArgument, "an ACL has at most {GRANTS_MAX} grants"));
+        }
+        // Such a bucket only takes lists that give the owner full control, and no changes.
+        let is_full_control = self.canned.is_none_or(|name| name == "bucket-owner-full-control");
+        if public_access::is_owner_enforced(bucket)
+            && (self.is_change || acl.is_shared(owner) || !is_full_control)
+        {
+            return Err(s3_error!(AccessControlListNotSupported));
+        }
+        if acl.is_public() && public_access::block_of(bucket).block_public_acls.unwrap_or(false) {
+            return Err(s3_error!(AccessDenied, "BlockPublicAcls forbids a public ACL in this bucket"));
+        }
+        Ok(acl)
+    }
+
+    /// Parses headers such as `x-amz-grant-read: id="lab", uri="…"`.
+    fn of_headers(&self) -> S3Result<Vec<Entry>> {
+        let mut entries = Vec::new();
+        for (right, header) in self.grants {
+            for given in header.into_iter().flat_map(|header| header.split(',')) {
+                let (kind, value) =
+                    given.split_once('=').ok_or_else(|| s3_error!(InvalidArgument, "invalid grant"))?;
+                let value = value.trim().trim_matches('"');
+                let (id, uri) = match kind.trim() {
+                    "id" => (Some(value), None),
+                    "uri" => (None, Some(value)),
+                    "emailAddress" => return Err(s3_error!(UnresolvableGrantByEmailAddress)),
+                    _ => return Err(s3_error!(InvalidArgument, "a grant names an id or a uri")),
+                };
+                entries.push(Entry { to: receiver(id, uri)?, right: Right::parse(right)? });
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Stores the list among attributes, if the request gives one and a bucket permits it.
+    pub fn store(&self, attributes: &mut Attributes, bucket: &Attributes, owner: &str) -> S3Result<()> {
+        if self.is_given() { self.parse(bucket, owner)?.store(attributes, owner) } else { Ok(()) }
+    }
+}
+
+fn of_document(document: &AccessControlPolicy, owner: &str) -> S3Result<Vec<Entry>> {
+    if document.owner.as_ref().is_some_and(|named| named.id.as_deref().is_some_and(|id| id != owner)) {
         return Err(s3_error!(AccessDenied));
     }
-    let mut canned = "private";
-    let grants = policy.grants.as_ref().ok_or_else(|| s3_error!(MalformedACLError))?;
-    for grant in grants {
-        let permission = grant.permission.as_ref().map(Permission::as_str);
-        let grantee = grant.grantee.as_ref().ok_or_else(|| s3_error!(MalformedACLError))?;
-        match (grantee.id.as_deref(), grantee.uri.as_deref(), permission) {
-            (Some(id), None, Some(Permission::FULL_CONTROL)) if id == owner => {}
-            (None, Some(ALL_USERS), Some(Permission::READ)) => canned = PUBLIC_READ,
-            _ => return Err(s3_error!(NotImplemented, "only private and public-read ACLs are implemented")),
+    let malformed = || s3_error!(MalformedACLError);
+    let entry = |grant: &Grant| {
+        let grantee = grant.grantee.as_ref().ok_or_else(malformed)?;
+        if grantee.email_address.is_some() {
+            return Err(s3_error!(UnresolvableGrantByEmailAddress));
         }
-    }
-    Ok(canned)
+        let right = Right::parse(grant.permission.as_ref().ok_or_else(malformed)?.as_str())?;
+        Ok(Entry { to: receiver(grantee.id.as_deref(), grantee.uri.as_deref())?, right })
+    };
+    document.grants.as_ref().ok_or_else(malformed)?.iter().map(entry).collect()
 }
 
-/// The requested ACL, which the client gives as a name or as a list of grants.
-fn requested_acl<'a>(
-    canned_name: Option<&'a str>,
-    policy: Option<&AccessControlPolicy>,
-    owner: &str,
-) -> S3Result<&'a str> {
-    match (canned_name, policy) {
-        (Some(name), None) => Ok(name),
-        (None, Some(policy)) => canned(policy, owner),
-        (Some(_), Some(_)) => Err(s3_error!(InvalidRequest, "give either an ACL name or a list of grants")),
-        (None, None) => Err(s3_error!(MissingSecurityHeader, "give an ACL name or a list of grants")),
-    }
+fn receiver(id: Option<&str>, uri: Option<&str>) -> S3Result<Receiver> {
+    Ok(match (id, uri) {
+        (Some(id), None) if !id.is_empty() => Receiver::Account(id.to_owned()),
+        (None, Some(ALL_USERS)) => Receiver::Everybody,
+        (None, Some(AUTHENTICATED_USERS)) => Receiver::Signed,
+        (None, Some(_)) => return Err(s3_error!(InvalidArgument, "Invalid group uri")),
+        _ => return Err(s3_error!(MalformedACLError)),
+    })
 }
 
 pub(super) fn owner(name: &str) -> Owner {
     Owner { id: Some(name.to_owned()), display_name: Some(name.to_owned()) }
 }
 
-fn grants(bucket: &Bucket, attributes: &Attributes) -> Vec<Grant> {
-    let grant = |grantee, permission: &'static str| Grant {
-        grantee: Some(grantee),
-        permission: Some(Permission::from_static(permission)),
-    };
-    let grantee = |kind: &'static str| Grantee {
-        type_: Type::from_static(kind),
-        display_name: None,
-        email_address: None,
-        id: None,
-        uri: None,
-    };
-    let name = Some(bucket.owner.clone());
-    let user = Grantee { id: name.clone(), display_name: name, ..grantee(Type::CANONICAL_USER) };
-    let mut grants = vec![grant(user, Permission::FULL_CONTROL)];
-    if is_public(attributes) {
-        let all = Grantee { uri: Some(ALL_USERS.to_owned()), ..grantee(Type::GROUP) };
-        grants.push(grant(all, Permission::READ));
-    }
-    grants
-}
-
 impl Gateway {
+    /// Checks that the accounts exist to which a list among these attributes grants something.
+    pub(super) async fn check_receivers(&self, attributes: &Attributes, owner: &str) -> S3Result<()> {
+        for entry in Acl::of(attributes, owner).0 {
+            let Receiver::Account(account) = entry.to else { continue };
+            if account == owner {
+                continue;
+            }
+            let found = self.sal.record(RecordKind::Account, &account).await.map_err(super::error::bucket)?;
+            if found.is_none() {
+                return Err(s3_error!(InvalidArgument, "Invalid id: there is no account {account}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the list of a request, after all checks.
+    async fn checked_acl(&self, requested: RequestedAcl<'_>, bucket: &Bucket) -> S3Result<Acl> {
+        let acl = requested.parse(&bucket.attributes, &bucket.owner)?;
+        let mut attributes = Attributes::new();
+        acl.store(&mut attributes, &bucket.owner)?;
+        self.check_receivers(&attributes, &bucket.owner).await?;
+        Ok(acl)
+    }
+
     pub(super) async fn bucket_acl(
         &self,
         request: S3Request<GetBucketAclInput>,
     ) -> S3Result<GetBucketAclOutput> {
         let input = &request.input;
-        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
-        let grants = grants(&access.bucket, &access.bucket.attributes);
-        Ok(GetBucketAclOutput { grants: Some(grants), owner: Some(owner(&access.bucket.owner)) })
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let acl = Acl::of(&access.bucket.attributes, &access.bucket.owner);
+        Ok(GetBucketAclOutput { grants: Some(acl.grants()), owner: Some(owner(&access.bucket.owner)) })
     }
 
     pub(super) async fn set_bucket_acl(
@@ -125,11 +367,14 @@ impl Gateway {
         request: S3Request<PutBucketAclInput>,
     ) -> S3Result<PutBucketAclOutput> {
         let input = &request.input;
-        refuse_grants!(input, grant_write);
-        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
-        let name = input.acl.as_ref().map(|acl| acl.as_str());
-        let acl = requested_acl(name, input.access_control_policy.as_ref(), &access.bucket.owner)?;
-        self.change_bucket(access.bucket, |bucket| set(&mut bucket.attributes, Some(acl))).await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let document = input.access_control_policy.as_ref();
+        let requested =
+            RequestedAcl { document, is_change: true, ..requested_acl!(input, input.grant_write.as_deref()) };
+        let acl = self.checked_acl(requested, &access.bucket).await?;
+        let owner = access.bucket.owner.clone();
+        self.change_bucket(access.bucket, |bucket| acl.store(&mut bucket.attributes, &owner)).await?;
         Ok(PutBucketAclOutput::default())
     }
 
@@ -138,9 +383,10 @@ impl Gateway {
         request: S3Request<GetObjectAclInput>,
     ) -> S3Result<GetObjectAclOutput> {
         let input = &request.input;
-        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
+        let on = On::object(&input.key, input.version_id.as_ref());
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, on).await?;
         let object = self.find_visible(&access, &input.key, input.version_id.as_deref()).await?;
-        let grants = Some(grants(&access.bucket, &object.attributes));
+        let grants = Some(Acl::of(&object.attributes, &access.bucket.owner).grants());
         let owner = Some(owner(&access.bucket.owner));
         Ok(GetObjectAclOutput { grants, owner, request_charged: None })
     }
@@ -150,12 +396,14 @@ impl Gateway {
         request: S3Request<PutObjectAclInput>,
     ) -> S3Result<PutObjectAclOutput> {
         let input = &request.input;
-        refuse_grants!(input, grant_write);
-        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
-        let name = input.acl.as_ref().map(|acl| acl.as_str());
-        let acl = requested_acl(name, input.access_control_policy.as_ref(), &access.bucket.owner)?;
+        let on = On::object(&input.key, input.version_id.as_ref());
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, on).await?;
+        let document = input.access_control_policy.as_ref();
+        let requested =
+            RequestedAcl { document, is_change: true, ..requested_acl!(input, input.grant_write.as_deref()) };
+        let acl = self.checked_acl(requested, &access.bucket).await?;
         let version = input.version_id.as_deref();
-        let change = |attributes: &mut Attributes| set(attributes, Some(acl));
+        let change = |attributes: &mut Attributes| acl.store(attributes, &access.bucket.owner);
         self.change_attributes(&access, &input.key, version, change).await?;
         Ok(PutObjectAclOutput::default())
     }

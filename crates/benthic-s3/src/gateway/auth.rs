@@ -1,23 +1,31 @@
 //! Authentication and authorization.
 //!
-//! A request is signed with a key, or anonymous. Users of the account that owns a bucket may do
-//! everything with it. Other callers may do only what a canned ACL allows: `public-read` on a
-//! bucket lets everybody list it; on an object, it lets everybody read it.
+//! A request is signed with a key, or anonymous. The table of operations names the action that it
+//! needs, such as `s3:GetObject`. [`policy`](crate::policy) decides whether the caller may do that:
+//! by the policies of the bucket and of the user, and by access control lists.
 
+use super::acl::{self, Acl};
 use super::metrics::Metrics;
-use super::{Gateway, error, names};
-use crate::identity::{Caller, Identities, UsableKey};
-use crate::sal::{Attributes, Bucket, Object, Prefetch};
+use super::request_facts::RequestFacts;
+use super::service::{Permission, permission};
+use super::tags::Pairs;
+use super::{Gateway, error, names, public_access};
+use crate::identity::{Caller, Identities, Policies, UsableKey};
+use crate::policy::{Decision, Document, Request, Rules, decide, decide_for_user};
+use crate::sal::{Bucket, Object, Prefetch};
 use async_trait::async_trait;
+use benthic_core::{Environment, Error, ErrorKind};
+use bytes::Bytes;
+use parking_lot::Mutex;
 use s3s::access::{S3Access, S3AccessContext};
 use s3s::auth::{S3Auth, SecretKey};
 use s3s::{S3Request, S3Result, s3_error};
+use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Operations that an anonymous caller may attempt. The bucket and the object decide whether they
-/// are allowed.
-const OPEN_OPERATIONS: [&str; 6] =
-    ["GetObject", "HeadObject", "ListObjects", "ListObjectsV2", "HeadBucket", "GetObjectAttributes"];
+/// Maximum number of parsed policies that a gateway keeps.
+const PARSED_MAX: usize = 1_000;
 
 /// The keys that a gateway accepts.
 #[async_trait]
@@ -34,6 +42,11 @@ pub trait Keys: Send + Sync {
     /// # Errors
     /// Errors of the store.
     async fn admits(&self, access_key: &str, request: &KeyUse<'_>) -> benthic_core::Result<bool>;
+
+    /// The users, which callers can administer; `None` if the keys come from elsewhere.
+    fn identities(&self) -> Option<&Identities> {
+        None
+    }
 }
 
 /// What a request with a key wants.
@@ -57,6 +70,10 @@ impl Keys for Identities {
     async fn admits(&self, _access_key: &str, _request: &KeyUse<'_>) -> benthic_core::Result<bool> {
         Ok(true)
     }
+
+    fn identities(&self) -> Option<&Identities> {
+        Some(self)
+    }
 }
 
 /// Looks up the secrets of keys for `s3s`.
@@ -66,6 +83,55 @@ pub(super) struct Auth(pub Arc<dyn Keys>);
 pub(super) struct Access {
     pub keys: Arc<dyn Keys>,
     pub metrics: Arc<Metrics>,
+    pub environment: Environment,
+    pub parsed: ParsedPolicies<Arc<Policies>, Arc<[Document]>>,
+}
+
+/// Parsed policies, by the name of what they belong to, with the texts that they come from.
+pub(super) struct ParsedPolicies<T, P>(Mutex<HashMap<String, (T, P)>>);
+
+impl<T, P> Default for ParsedPolicies<T, P> {
+    fn default() -> ParsedPolicies<T, P> {
+        ParsedPolicies(Mutex::default())
+    }
+}
+
+impl<T: PartialEq, P: Clone> ParsedPolicies<T, P> {
+    /// Returns the parsed policy, and parses it if its text is new.
+    fn get(&self, name: &str, text: T, parse: impl FnOnce(&T) -> Result<P, String>) -> S3Result<P> {
+        if let Some((known, parsed)) = self.0.lock().get(name)
+            && *known == text
+        {
+            return Ok(parsed.clone());
+        }
+        let parsed = parse(&text).map_err(|message| {
+            internal(Error::new(ErrorKind::Corrupt, format!("a stored policy is invalid: {message}")))
+        })?;
+        let mut all = self.0.lock();
+        if all.len() >= PARSED_MAX {
+            all.clear();
+        }
+        all.insert(name.to_owned(), (text, parsed.clone()));
+        Ok(parsed)
+    }
+}
+
+/// The address of the client, and whether the connection is encrypted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Peer {
+    pub address: IpAddr,
+    pub is_encrypted: bool,
+}
+
+/// The sender of a request, and the permission that the operation needs.
+#[derive(Clone)]
+pub(super) struct Sender {
+    pub caller: Caller,
+    /// When the gateway received the head of the request, in milliseconds since 1970.
+    pub received_ms: u64,
+    /// The policies of the user; `None` for a user with all rights of the account.
+    policies: Option<Arc<[Document]>>,
+    permission: Permission,
 }
 
 #[async_trait]
@@ -84,7 +150,8 @@ impl S3Access for Access {
     async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
         let operation = context.s3_op().name();
         self.metrics.operation(operation);
-        let caller = match context.credentials() {
+        let permission = permission(operation);
+        let (caller, policies) = match context.credentials() {
             Some(credentials) => {
                 let object = context.s3_path().as_object().map(|(_, key)| key);
                 let query = context.uri().query().unwrap_or_default();
@@ -94,12 +161,20 @@ impl S3Access for Access {
                 if !self.keys.admits(&credentials.access_key, &request).await.map_err(internal)? {
                     return Err(s3_error!(AccessDenied));
                 }
-                key.caller
+                let parse = |policies: &Arc<Policies>| {
+                    policies.values().map(|text| Document::of_user(text)).collect()
+                };
+                let parsed = |policies| self.parsed.get(&credentials.access_key, policies, parse);
+                (key.caller, key.policies.map(parsed).transpose()?)
             }
-            None if OPEN_OPERATIONS.contains(&operation) => Caller::Anonymous,
-            None => return Err(s3_error!(AccessDenied)),
+            None if permission.is_none() => return Err(s3_error!(AccessDenied)),
+            None => (Caller::Anonymous, None),
         };
-        context.extensions_mut().insert(caller);
+        let Some(permission) = permission else {
+            return Err(s3_error!(NotImplemented, "{operation} is not implemented"));
+        };
+        let received_ms = self.environment.unix_ms();
+        context.extensions_mut().insert(Sender { caller, received_ms, policies, permission });
         Ok(())
     }
 }
@@ -109,46 +184,119 @@ fn internal(error: benthic_core::Error) -> s3s::S3Error {
     error::bucket(error.with_kind(benthic_core::ErrorKind::Internal))
 }
 
-pub(super) fn caller<T>(request: &S3Request<T>) -> Caller {
-    request.extensions.get().cloned().unwrap_or(Caller::Anonymous)
+pub(super) fn sender<T>(request: &S3Request<T>) -> S3Result<Sender> {
+    // A signature for the users' API is none for buckets.
+    if request.service.as_deref().is_some_and(|service| service != "s3") {
+        return Err(s3_error!(AccessDenied, "sign the request for the service s3"));
+    }
+    // `s3s` checks the access of every request, which stores the sender.
+    request.extensions.get().cloned().ok_or_else(|| s3_error!(AccessDenied))
 }
 
-/// The access to a bucket that a request needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Need {
-    List,
-    /// Read an object, which may be public even if the bucket is not.
-    Read,
-    /// Any other operation.
-    All,
+/// Refuses the request unless the user may do this without a bucket. Returns the account.
+pub(super) fn authorize_for_account<T>(request: &S3Request<T>, resource: &str) -> S3Result<String> {
+    let sender = sender(request)?;
+    let facts = RequestFacts::new(request, &sender, None);
+    let action = sender.permission.action(false);
+    let question = Request { caller: &sender.caller, action, resource, facts: &facts };
+    match (decide_for_user(&question, sender.policies.as_deref()), sender.caller) {
+        (Decision::Allowed, Caller::User { account, .. }) => Ok(account),
+        _ => Err(s3_error!(AccessDenied)),
+    }
 }
 
-/// A caller, and a bucket that it may use as requested.
+/// The bucket or object that an operation uses.
+#[derive(Clone, Copy)]
+pub(super) enum On<'a> {
+    Bucket,
+    /// An object that exists. `new_tags` are tags that a document in the request gives to it.
+    Object {
+        key: &'a str,
+        version: Option<&'a str>,
+        new_tags: Option<&'a Pairs>,
+    },
+    /// An object that the operation creates.
+    New {
+        key: &'a str,
+    },
+}
+
+impl<'a> On<'a> {
+    pub fn object(key: &'a str, version: Option<&'a String>) -> On<'a> {
+        On::Object { key, version: version.map(String::as_str), new_tags: None }
+    }
+
+    pub fn new_object(key: &'a str) -> On<'a> {
+        On::New { key }
+    }
+
+    fn resource(&self, bucket: &str) -> String {
+        match self {
+            On::Bucket => format!("arn:aws:s3:::{bucket}"),
+            On::Object { key, .. } | On::New { key } => format!("arn:aws:s3:::{bucket}/{key}"),
+        }
+    }
+}
+
+/// A bucket, and what decides about requests on it.
 pub(super) struct Authorized {
     pub bucket: Bucket,
-    pub caller: Caller,
+    pub sender: Sender,
+    policy: Option<Arc<Document>>,
 }
 
 impl Gateway {
-    /// Returns the bucket of a request if the caller has the needed access.
+    /// Returns the bucket of a request if the caller may use it as the operation does.
     pub(super) async fn authorize<T>(
         &self,
         request: &S3Request<T>,
         name: &str,
         expected_owner: &Option<String>,
-        need: Need,
+        on: On<'_>,
     ) -> S3Result<Authorized> {
-        let caller = caller(request);
+        let access = self.open(request, name, expected_owner).await?;
+        self.require(request, &access, access.action(on), on).await?;
+        Ok(access)
+    }
+
+    /// Returns the bucket of a request, without a check of what the caller may do with it.
+    pub(super) async fn open<T>(
+        &self,
+        request: &S3Request<T>,
+        name: &str,
+        expected_owner: &Option<String>,
+    ) -> S3Result<Authorized> {
+        let sender = sender(request)?;
         let bucket = self.bucket_reads.get(name).await.map_err(error::bucket)?;
         if expected_owner.as_ref().is_some_and(|owner| *owner != bucket.owner) {
             return Err(s3_error!(AccessDenied));
         }
-        let access = Authorized { bucket, caller };
-        match need {
-            _ if access.is_owner() => Ok(access),
-            Need::Read => Ok(access),
-            Need::List if access.may_list() => Ok(access),
-            Need::List | Need::All => Err(s3_error!(AccessDenied)),
+        let policy = bucket.attributes.get(names::POLICY).map(|text| {
+            self.parsed_policies.get(&bucket.id.to_string(), text.clone(), |text: &Bytes| {
+                Document::of_bucket(&String::from_utf8_lossy(text), name).map(Arc::new)
+            })
+        });
+        Ok(Authorized { policy: policy.transpose()?, bucket, sender })
+    }
+
+    /// Refuses the request unless the caller may do this, too.
+    pub(super) async fn require<T>(
+        &self,
+        request: &S3Request<T>,
+        access: &Authorized,
+        action: &str,
+        on: On<'_>,
+    ) -> S3Result<()> {
+        let mut object = None;
+        if let On::Object { key, version, .. } = on
+            && access.needs_object(action)
+        {
+            let version = version.map(super::versions::parse_version_id).transpose()?;
+            object = self.sal.object(&access.bucket, key, version).await.ok();
+        }
+        match access.decide(request, action, on, object.as_ref()) {
+            Decision::Allowed => Ok(()),
+            Decision::NotAllowed | Decision::Denied => Err(s3_error!(AccessDenied)),
         }
     }
 
@@ -156,21 +304,26 @@ impl Gateway {
     /// the bucket get NoSuchKey; others get AccessDenied.
     ///
     /// To save a round trip, the object lookup runs at the same time as the bucket lookup, with the
-    /// last known state of the bucket; it is repeated if the name refers to another bucket now. With
-    /// `from_start`, the caller will read the object from its first byte. If the caller owns the
-    /// bucket, the lookup then also prefetches the first data.
+    /// last known state of the bucket; it is repeated if the name refers to another bucket now.
+    /// With `from_start`, the caller will read the object from its first byte. If the caller owns
+    /// the bucket, the lookup then also prefetches the first data.
     pub(super) async fn authorize_read<T>(
         &self,
         request: &S3Request<T>,
         (name, expected_owner): (&str, &Option<String>),
-        (key, version): (&str, Option<&str>),
+        (key, version_text): (&str, Option<&str>),
         from_start: bool,
     ) -> S3Result<(Authorized, Object, Option<Prefetch>)> {
-        let version = version.map(super::versions::parse_version_id).transpose()?;
-        let subject = if version.is_some() { error::Subject::Version } else { error::Subject::Object };
-        let caller = caller(request);
+        let version = version_text.map(super::versions::parse_version_id).transpose()?;
+        let (subject, action) = match version {
+            Some(_) => (error::Subject::Version, "s3:GetObjectVersion"),
+            None => (error::Subject::Object, "s3:GetObject"),
+        };
+        let caller = sender(request)?.caller;
         let find = async |bucket: &Bucket| match version {
-            None if from_start && owns(&caller, bucket) => self.sal.object_with_prefetch(bucket, key).await,
+            None if from_start && caller.account() == Some(&bucket.owner) => {
+                self.sal.object_with_prefetch(bucket, key).await
+            }
             version => Ok((self.sal.object(bucket, key, version).await?, None)),
         };
         let last_read = self.bucket_reads.last_read(name);
@@ -178,19 +331,25 @@ impl Gateway {
             let bucket = last_read.as_ref()?;
             Some((bucket.id, find(bucket).await))
         };
-        let (access, early) =
-            futures::join!(self.authorize(request, name, expected_owner, Need::Read), early);
+        let (access, early) = futures::join!(self.open(request, name, expected_owner), early);
         let access = access?;
         let found = match early {
             Some((id, found)) if id == access.bucket.id => found,
             _ => find(&access.bucket).await,
         };
+        let on = On::Object { key, version: version_text, new_tags: None };
+        let object = found.as_ref().ok().map(|(object, _)| object);
+        let decision = access.decide(request, action, on, object);
+        let may_list = || {
+            decision != Decision::Denied
+                && access.decide(request, "s3:ListBucket", On::Bucket, None) == Decision::Allowed
+        };
         match found {
-            Ok((object, prefetch)) if access.is_owner() || is_public(&object.attributes) => {
+            Ok((object, prefetch)) if decision == Decision::Allowed && !object.marker => {
                 Ok((access, object, prefetch))
             }
-            Ok((object, _)) if object.marker && access.may_list() => Ok((access, object, None)),
-            Err(failure) if failure.kind() != benthic_core::ErrorKind::NotFound || access.may_list() => {
+            Ok((object, _)) if object.marker && may_list() => Ok((access, object, None)),
+            Err(failure) if failure.kind() != ErrorKind::NotFound || may_list() => {
                 Err(error::s3_error(failure, subject))
             }
             Ok(_) | Err(_) => Err(s3_error!(AccessDenied)),
@@ -198,24 +357,63 @@ impl Gateway {
     }
 }
 
-/// The canned ACL that lets everybody read an object or list a bucket.
-pub(super) const PUBLIC_READ: &str = "public-read";
-
-/// Whether everybody may read a bucket or an object with these attributes.
-pub(super) fn is_public(attributes: &Attributes) -> bool {
-    attributes.get(names::ACL).is_some_and(|acl| acl == PUBLIC_READ)
-}
-
-fn owns(caller: &Caller, bucket: &Bucket) -> bool {
-    caller.account() == Some(bucket.owner.as_str())
-}
-
 impl Authorized {
-    pub fn is_owner(&self) -> bool {
-        owns(&self.caller, &self.bucket)
+    /// The action that the operation of the request needs.
+    pub fn action(&self, on: On<'_>) -> &'static str {
+        self.sender.permission.action(matches!(on, On::Object { version: Some(_), .. }))
     }
 
-    pub fn may_list(&self) -> bool {
-        self.is_owner() || is_public(&self.bucket.attributes)
+    /// Decides whether the caller may do this. `object` is the object, if it exists and is known.
+    pub fn decide<T>(
+        &self,
+        request: &S3Request<T>,
+        action: &str,
+        on: On<'_>,
+        object: Option<&Object>,
+    ) -> Decision {
+        let caller = &self.sender.caller;
+        let mut facts = RequestFacts::new(request, &self.sender, Some(&self.bucket.owner));
+        facts.object = object;
+        match on {
+            On::Bucket | On::New { .. } => {}
+            On::Object { version, new_tags, .. } => (facts.version, facts.new_tags) = (version, new_tags),
+        }
+        let resource = on.resource(&self.bucket.name);
+        let block = public_access::block_of(&self.bucket.attributes);
+        let acl = match acl::needed(action, matches!(on, On::New { .. })) {
+            None => None,
+            Some((acl::Of::Bucket, right)) => {
+                Some((Acl::of(&self.bucket.attributes, &self.bucket.owner), right))
+            }
+            Some((acl::Of::Object, right)) => {
+                object.map(|object| (Acl::of(&object.attributes, &self.bucket.owner), right))
+            }
+        };
+        let ignores_public = block.ignore_public_acls.unwrap_or(false);
+        let acl_allows = !public_access::is_owner_enforced(&self.bucket.attributes)
+            && acl.is_some_and(|(acl, right)| acl.allows(caller, right, ignores_public));
+        let question = Request { caller, action, resource: &resource, facts: &facts };
+        let rules = Rules {
+            owner: &self.bucket.owner,
+            bucket_policy: self.policy.as_deref(),
+            restricts_public_policy: block.restrict_public_buckets.unwrap_or(false),
+            acl_allows,
+            user_policies: self.sender.policies.as_deref(),
+        };
+        decide(&question, &rules)
+    }
+
+    pub fn policy(&self) -> Option<&Document> {
+        self.policy.as_deref()
+    }
+
+    /// Whether the decision about an existing object depends on its tags or its access control
+    /// list.
+    fn needs_object(&self, action: &str) -> bool {
+        let policies =
+            self.policy.as_deref().into_iter().chain(self.sender.policies.iter().flat_map(|all| all.iter()));
+        let is_other = self.sender.caller.account() != Some(self.bucket.owner.as_str());
+        let by_acl = is_other && matches!(acl::needed(action, false), Some((acl::Of::Object, _)));
+        by_acl || policies.into_iter().any(Document::reads_object_tags)
     }
 }

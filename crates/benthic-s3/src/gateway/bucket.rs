@@ -1,8 +1,8 @@
 //! CreateBucket, HeadBucket, DeleteBucket, ListBuckets, GetBucketLocation, and the versioning of a
 //! bucket.
 
-use super::auth::{Need, caller};
-use super::{Gateway, acl, error, refuse, tags, timestamp};
+use super::auth::{On, authorize_for_account};
+use super::{Gateway, acl, error, public_access, refuse, tags, timestamp};
 use crate::sal::{Attributes, NewBucket, Versioning};
 use benthic_core::ErrorKind;
 use s3s::dto::{
@@ -23,7 +23,6 @@ const CLASSIC_REGION: &str = "us-east-1";
 impl Gateway {
     pub(super) async fn create(&self, request: S3Request<CreateBucketInput>) -> S3Result<CreateBucketOutput> {
         let input = &request.input;
-        acl::refuse_grants!(input, grant_write);
         let configuration = input.create_bucket_configuration.as_ref();
         refuse([
             ("object lock", input.object_lock_enabled_for_bucket.unwrap_or(false)),
@@ -41,23 +40,33 @@ impl Gateway {
                 self.region
             ));
         }
-        let caller = caller(&request);
-        let owner = caller.account().ok_or_else(|| s3_error!(AccessDenied))?;
+        let owner = authorize_for_account(&request, &format!("arn:aws:s3:::{}", input.bucket))?;
         let mut attributes = Attributes::new();
-        acl::set(&mut attributes, input.acl.as_ref().map(|acl| acl.as_str()))?;
+        if let Some(ownership) = &input.object_ownership {
+            public_access::set_ownership(&mut attributes, &owner, ownership)?;
+        }
+        let ownership = attributes.clone();
+        acl::requested_acl!(input, input.grant_write.as_deref()).store(
+            &mut attributes,
+            &ownership,
+            &owner,
+        )?;
+        self.check_receivers(&attributes, &owner).await?;
         if let Some(given) = configuration.and_then(|given| given.tags.as_ref()) {
             tags::set(&mut attributes, &tags::pairs(given)?)?;
         }
         let name = input.bucket.clone();
-        let new = NewBucket { name, owner: owner.to_owned(), attributes, ..NewBucket::default() };
+        let new = NewBucket { name, owner: owner.clone(), attributes, ..NewBucket::default() };
         match self.sal.create_bucket(new).await {
             Ok(_) => {}
             Err(failure) if failure.kind() == ErrorKind::AlreadyExists => {
                 let found = self.sal.bucket(&input.bucket).await;
-                return Err(match found {
-                    Ok(found) if found.owner == owner => s3_error!(BucketAlreadyOwnedByYou),
-                    _ => s3_error!(BucketAlreadyExists),
-                });
+                match found {
+                    // As in the region of AWS with this name.
+                    Ok(found) if found.owner == owner && self.region == CLASSIC_REGION => {}
+                    Ok(found) if found.owner == owner => return Err(s3_error!(BucketAlreadyOwnedByYou)),
+                    _ => return Err(s3_error!(BucketAlreadyExists)),
+                }
             }
             Err(failure) => return Err(error::bucket(failure)),
         }
@@ -70,7 +79,7 @@ impl Gateway {
         request: S3Request<HeadBucketInput>,
     ) -> S3Result<HeadBucketOutput> {
         let input = &request.input;
-        self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::List).await?;
+        self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
         let bucket_region = Some(self.region.clone());
         Ok(HeadBucketOutput { bucket_region, ..HeadBucketOutput::default() })
     }
@@ -80,7 +89,7 @@ impl Gateway {
         request: S3Request<DeleteBucketInput>,
     ) -> S3Result<DeleteBucketOutput> {
         let input = &request.input;
-        self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
+        self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
         match self.sal.delete_bucket(&input.bucket).await {
             Ok(()) => Ok(DeleteBucketOutput::default()),
             Err(failure) if failure.kind() == ErrorKind::Conflict => Err(s3_error!(BucketNotEmpty)),
@@ -91,8 +100,7 @@ impl Gateway {
 
     pub(super) async fn buckets(&self, request: S3Request<ListBucketsInput>) -> S3Result<ListBucketsOutput> {
         let input = &request.input;
-        let caller = caller(&request);
-        let owner = caller.account().ok_or_else(|| s3_error!(AccessDenied))?;
+        let owner = &authorize_for_account(&request, "arn:aws:s3:::*")?;
         let wanted = input.max_buckets.unwrap_or(BUCKETS_MAX);
         if !(1..=BUCKETS_MAX).contains(&wanted) {
             return Err(s3_error!(InvalidArgument, "max-buckets must be between 1 and {BUCKETS_MAX}"));
@@ -136,7 +144,7 @@ impl Gateway {
         request: S3Request<GetBucketLocationInput>,
     ) -> S3Result<GetBucketLocationOutput> {
         let input = &request.input;
-        self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
+        self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
         let named =
             (self.region != CLASSIC_REGION).then(|| BucketLocationConstraint::from(self.region.clone()));
         Ok(GetBucketLocationOutput { location_constraint: named })
@@ -147,7 +155,8 @@ impl Gateway {
         request: S3Request<GetBucketVersioningInput>,
     ) -> S3Result<GetBucketVersioningOutput> {
         let input = &request.input;
-        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
         let status = match access.bucket.versioning {
             Versioning::Off => None,
             Versioning::Enabled => Some(BucketVersioningStatus::from_static(BucketVersioningStatus::ENABLED)),
@@ -163,7 +172,8 @@ impl Gateway {
         request: S3Request<PutBucketVersioningInput>,
     ) -> S3Result<PutBucketVersioningOutput> {
         let input = &request.input;
-        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
         let mfa = input.versioning_configuration.mfa_delete.as_ref();
         refuse([("MFA delete", mfa.is_some_and(|wanted| wanted.as_str() == "Enabled"))])?;
         let wanted = match input.versioning_configuration.status.as_ref().map(|status| status.as_str()) {

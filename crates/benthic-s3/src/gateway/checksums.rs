@@ -276,14 +276,14 @@ impl Verifier {
     /// Prepares the verification of data; `wanted` is the algorithm that an upload was begun with.
     ///
     /// # Errors
-    /// `InvalidDigest` or `InvalidRequest` for a value that is not a checksum.
+    /// `InvalidDigest` or `BadDigest` for a value that is not a checksum; `InvalidRequest`.
     pub fn new(declared: Declaration, wanted: Option<Algorithm>, headers: &HeaderMap) -> S3Result<Verifier> {
         let md5_expected = declared.content_md5.as_deref().map(parse_md5).transpose()?;
         let in_trailer = trailer_algorithm(headers);
         if let Some((algorithm, value)) = &declared.checksum
             && unbase64(value).is_none_or(|value| value.len() != len_bytes(*algorithm))
         {
-            return Err(s3_error!(InvalidRequest, "the value of {} is not a checksum", algorithm.header()));
+            return Err(s3_error!(BadDigest, "the value of {} is not a checksum", algorithm.header()));
         }
         let named = declared.checksum.as_ref().map(|(algorithm, _)| *algorithm).or(in_trailer);
         let algorithm = named.or(declared.algorithm).or(wanted).unwrap_or(Algorithm::Crc64Nvme);

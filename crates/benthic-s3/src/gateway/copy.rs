@@ -1,7 +1,7 @@
 //! CopyObject, which shares the data of the source, and UploadPartCopy, which reads and writes
 //! them.
 
-use super::auth::{Authorized, Need};
+use super::auth::{Authorized, On};
 use super::checksums::{Algorithm, Declaration, StoredChecksum, Verifier, set_checksum};
 use super::conditions::{Preconditions, condition};
 use super::get::pieces;
@@ -67,12 +67,18 @@ impl Gateway {
         let input = &request.input;
         super::refuse([("annotations", input.annotation_directive.is_some())])?;
         refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
-        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
+        let (access, given) = self
+            .authorize_new_object(
+                &request,
+                (&input.bucket, &input.expected_bucket_owner),
+                &input.key,
+                &object_headers!(input),
+            )
+            .await?;
         let (from, source) = self.source(&request, source!(input)).await?;
         if source.size_bytes > OBJECT_BYTES_MAX {
             return Err(s3_error!(InvalidRequest, "copy an object of more than 5 GiB in parts"));
         }
-        let given = object_headers!(input).attributes()?;
         let replaces = match input.metadata_directive.as_ref().map(MetadataDirective::as_str) {
             None | Some(MetadataDirective::COPY) => false,
             Some(MetadataDirective::REPLACE) => true,
@@ -140,7 +146,9 @@ impl Gateway {
     ) -> S3Result<UploadPartCopyOutput> {
         let input = &request.input;
         refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
-        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
+        let access = self
+            .authorize(&request, &input.bucket, &input.expected_bucket_owner, On::new_object(&input.key))
+            .await?;
         let part = PartId { upload: upload_id(&input.upload_id)?, number: part_number(input.part_number)? };
         let upload = self.sal.upload(&access.bucket, &input.key, part.upload).await.map_err(error::upload)?;
         let (from, source) = self.source(&request, source!(input)).await?;

@@ -1,6 +1,6 @@
 //! Cross-origin resource sharing (CORS): the rules of a bucket, and the answers to browsers.
 
-use super::auth::Need;
+use super::auth::On;
 use super::{Gateway, names};
 use crate::sal::{Attributes, Sal};
 use bytes::Bytes;
@@ -128,7 +128,8 @@ impl CorsRequest {
 impl Gateway {
     pub(super) async fn cors(&self, request: S3Request<GetBucketCorsInput>) -> S3Result<GetBucketCorsOutput> {
         let input = &request.input;
-        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
         let rules = rules(&access.bucket.attributes);
         if rules.is_empty() {
             return Err(s3_error!(NoSuchCORSConfiguration));
@@ -141,7 +142,8 @@ impl Gateway {
         request: S3Request<PutBucketCorsInput>,
     ) -> S3Result<PutBucketCorsOutput> {
         let input = &request.input;
-        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
         check(&input.cors_configuration.cors_rules)?;
         let text =
             serde_json::to_vec(&input.cors_configuration).map_err(|error| s3_error!(error, InternalError))?;
@@ -159,7 +161,8 @@ impl Gateway {
         request: S3Request<DeleteBucketCorsInput>,
     ) -> S3Result<DeleteBucketCorsOutput> {
         let input = &request.input;
-        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
         let change = |bucket: &mut crate::sal::Bucket| {
             bucket.attributes.remove(names::CORS);
             Ok(())

@@ -1,6 +1,6 @@
 //! DeleteObject, DeleteObjects.
 
-use super::auth::Need;
+use super::auth::On;
 use super::conditions::condition;
 use super::versions::parse_version_id;
 use super::{Gateway, error, refuse};
@@ -21,7 +21,8 @@ impl Gateway {
             ("a condition on the size of an object", input.if_match_size.is_some()),
             ("MFA delete", input.mfa.is_some()),
         ])?;
-        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
+        let on = On::object(&input.key, input.version_id.as_ref());
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, on).await?;
         let delete = Delete {
             key: input.key.clone(),
             version: input.version_id.as_deref().map(parse_version_id).transpose()?,
@@ -46,7 +47,7 @@ impl Gateway {
     ) -> S3Result<DeleteObjectsOutput> {
         let input = &request.input;
         refuse([("MFA delete", input.mfa.is_some())])?;
-        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
+        let access = self.open(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let objects = &input.delete.objects;
         if objects.is_empty() || objects.len() > OBJECTS_MAX {
             return Err(s3_error!(MalformedXML, "a request must name 1 to {OBJECTS_MAX} objects"));
@@ -55,7 +56,9 @@ impl Gateway {
         let mut deletes = Vec::new();
         let mut named = Vec::new();
         for object in objects {
-            match delete_of(object) {
+            let on = On::object(&object.key, object.version_id.as_ref());
+            let permission = self.require(&request, &access, access.action(on), on).await;
+            match permission.and_then(|()| delete_of(object)) {
                 Ok(delete) => {
                     deletes.push(delete);
                     named.push(object);

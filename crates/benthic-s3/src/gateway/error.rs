@@ -67,6 +67,13 @@ fn with_code(code: S3ErrorCode) -> S3Error {
     error
 }
 
+/// An error whose code `s3s` does not define.
+pub(super) fn with_status(code: &'static str, status: StatusCode, message: &'static str) -> S3Error {
+    let mut error = S3Error::with_message(S3ErrorCode::Custom(code.into()), message);
+    error.set_status_code(status);
+    error
+}
+
 /// The S3 code of an error: the one from the error table of benthic-core, unless the reason or the
 /// subject has a more precise one.
 fn code(error: &Error, subject: Subject) -> S3ErrorCode {

@@ -1,10 +1,12 @@
 //! GetObject, HeadObject, GetObjectAttributes.
 
-use super::checksums::{Kind, StoredChecksum, of_part, set_checksum};
+use super::auth::On;
+use super::checksums::{StoredChecksum, of_part, set_checksum};
 use super::conditions::Preconditions;
 use super::object_headers::{metadata, refuse_customer_keys, text};
 use super::versions::{refuse_delete_marker, strong_etag, version_field};
 use super::{Gateway, error, names, tags, timestamp};
+use crate::policy::Decision;
 use crate::sal::{Object, Reader};
 use bytes::Bytes;
 use futures::{Stream, TryStreamExt};
@@ -153,7 +155,7 @@ macro_rules! find_object {
             if_unmodified_since: input.if_unmodified_since.as_ref(),
         };
         conditions.check(&object)?;
-        if access.caller == crate::identity::Caller::Anonymous
+        if access.sender.caller == crate::identity::Caller::Anonymous
             && (input.response_content_type.is_some()
                 || input.response_cache_control.is_some()
                 || input.response_content_disposition.is_some()
@@ -209,6 +211,10 @@ impl Gateway {
         let bucket = (input.bucket.as_str(), &input.expected_bucket_owner);
         let object = (input.key.as_str(), input.version_id.as_deref());
         let (access, object, _) = self.authorize_read(&request, bucket, object, false).await?;
+        let on = On::object(&input.key, input.version_id.as_ref());
+        if access.decide(&request, access.action(on), on, Some(&object)) != Decision::Allowed {
+            return Err(s3_error!(AccessDenied));
+        }
         refuse_delete_marker(&object, input.version_id.is_some())?;
         // One header may name several attributes.
         let names = || input.object_attributes.iter().flat_map(|header| header.as_str().split(','));
@@ -217,9 +223,7 @@ impl Gateway {
         let checksum = stored.map(|stored| {
             let mut checksum =
                 Checksum { checksum_type: Some(stored.checksum_type()), ..Checksum::default() };
-            // The number of parts has its own field.
-            let value = stored.value.split('-').next().unwrap_or_default().to_owned();
-            set_checksum!(checksum, Some(&StoredChecksum { value, ..stored }));
+            set_checksum!(checksum, Some(&stored));
             checksum
         });
         let object_parts = (requests(ObjectAttributes::OBJECT_PARTS) && is_multipart(&object))
@@ -277,15 +281,12 @@ fn page_of_parts(object: &Object, max: Option<i32>, marker: Option<i32>) -> GetO
         })
         .collect();
     let end = marker.saturating_add(page.len());
-    let composite =
-        StoredChecksum::of(&object.attributes).is_some_and(|stored| stored.kind == Kind::Composite);
     GetObjectAttributesParts {
         is_truncated: Some(end < all.len()),
         max_parts: i32::try_from(max).ok(),
         next_part_number_marker: i32::try_from(end).ok(),
         part_number_marker: i32::try_from(marker).ok(),
-        // List the parts only if the upload of the object requested a checksum.
-        parts: (composite || object.attributes.contains_key(names::PART_CHECKSUMS)).then_some(page),
+        parts: Some(page),
         total_parts_count: i32::try_from(all.len()).ok(),
     }
 }

@@ -1,10 +1,11 @@
 //! The HTTP server: limits on connections and time, the health and metrics endpoints, CORS
 //! preflights, and the S3 service for everything else.
 
-use super::auth::{Access, Auth, Keys};
+use super::auth::{Access, Auth, Keys, ParsedPolicies, Peer};
 use super::checksums::Document;
 use super::client_timeout::{BodyState, TimedBody, TimedStream};
 use super::cors::CorsRequest;
+use super::iam::{self, Iam};
 use super::metrics::Metrics;
 use super::post_form;
 use super::virtual_host::VirtualHosts;
@@ -14,7 +15,7 @@ use async_trait::async_trait;
 use benthic_core::Environment;
 use benthic_core::Result;
 use hyper::body::Incoming;
-use hyper::header::{CONNECTION, CONTENT_TYPE, EXPECT, HOST, HeaderMap, HeaderValue};
+use hyper::header::{CONNECTION, CONTENT_TYPE, EXPECT, HOST, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -91,14 +92,20 @@ impl Server {
         let mut builder = S3ServiceBuilder::new(gateway);
         // Without an auth provider, `s3s` would check nothing.
         builder.set_auth(Auth(Arc::clone(&keys)));
-        builder.set_access(Access { keys, metrics: Arc::clone(&metrics) });
+        builder.set_route(Iam { keys: Arc::clone(&keys), environment: environment.clone() });
+        builder.set_access(Access {
+            keys,
+            metrics: Arc::clone(&metrics),
+            environment: environment.clone(),
+            parsed: ParsedPolicies::default(),
+        });
         let mut config = S3Config::default();
         config.xml_max_body_size = XML_BYTES_MAX;
         config.put_object_max_size = Some(OBJECT_BYTES_MAX);
         config.post_object_max_file_size = OBJECT_BYTES_MAX;
         config.form_max_fields_size = XML_BYTES_MAX;
         config.aws_chunked_stream_max_chunk_size = SIGNED_PIECE_BYTES_MAX;
-        config.sig_v4_allowed_services = vec!["s3".to_owned()];
+        config.sig_v4_allowed_services = ["s3", "iam", "sts"].map(str::to_owned).into();
         config.enable_sig_v2 = false;
         builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
         let hosts = VirtualHosts::new(&domains)?;
@@ -172,12 +179,13 @@ impl Server {
         watcher: hyper_util::server::graceful::Watcher,
     ) -> std::result::Result<(), Box<dyn std::error::Error + Send + Sync>> {
         stream.set_nodelay(true)?;
+        let peer = Peer { address: stream.peer_addr()?.ip(), is_encrypted: tls.is_some() };
         let stream = TimedStream::new(stream, self.limits.body_timeout);
         match tls {
-            None => self.serve_stream(stream, watcher).await,
+            None => self.serve_stream(stream, peer, watcher).await,
             Some(tls) => {
                 let stream = tokio::time::timeout(self.limits.idle_timeout, tls.accept(stream)).await??;
-                self.serve_stream(stream, watcher).await
+                self.serve_stream(stream, peer, watcher).await
             }
         }
     }
@@ -185,10 +193,12 @@ impl Server {
     async fn serve_stream(
         self: &Arc<Server>,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        peer: Peer,
         watcher: hyper_util::server::graceful::Watcher,
     ) -> std::result::Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let server = Arc::clone(self);
-        let service = service_fn(move |request| {
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(peer);
             let server = Arc::clone(&server);
             // Boxed, so that an idle connection does not reserve memory for a request.
             Box::pin(async move { server.answer(request).await })
@@ -228,6 +238,13 @@ impl Server {
             && request.uri().path().starts_with(prefix)
         {
             return Ok(handler.answer(request).await);
+        }
+        if iam::is_iam(request.method(), request.uri(), request.headers()) {
+            let answer = match iam::read(request, self.limits.body_timeout).await {
+                Ok(request) => self.service.call(request).await?,
+                Err(failure) => failure.to_http_response().unwrap_or_default(),
+            };
+            return Ok(iam::fix_answer(answer).await);
         }
         let cors_request = CorsRequest::of(request.method(), request.headers());
         let bucket = cors_request.as_ref().and_then(|_| self.bucket_of(&request));
@@ -285,11 +302,16 @@ impl Server {
     }
 
     async fn preflight(&self, cors_request: Option<CorsRequest>, bucket: Option<String>) -> Response<Body> {
-        let headers: Option<HeaderMap> = match (cors_request, bucket) {
-            (Some(cors_request), Some(bucket)) => cors_request.answer(self.sal.as_ref(), &bucket).await,
-            _ => None,
-        };
         let mut answer = Response::new(Body::empty());
+        let Some(cors_request) = cors_request else {
+            // The headers Origin and Access-Control-Request-Method are missing.
+            *answer.status_mut() = StatusCode::BAD_REQUEST;
+            return answer;
+        };
+        let headers = match bucket {
+            Some(bucket) => cors_request.answer(self.sal.as_ref(), &bucket).await,
+            None => None,
+        };
         match headers {
             Some(headers) => answer.headers_mut().extend(headers),
             None => *answer.status_mut() = StatusCode::FORBIDDEN,

@@ -1,6 +1,6 @@
 //! ListObjects, ListObjectsV2, ListObjectVersions, ListMultipartUploads, ListParts.
 
-use super::auth::{Authorized, Need};
+use super::auth::{Authorized, On};
 use super::checksums::{StoredChecksum, set_checksum};
 use super::multipart::{initiator, upload_id};
 use super::versions::strong_etag;
@@ -40,6 +40,17 @@ macro_rules! page_request {
             encoding: $input.encoding_type.as_ref(),
         }
     };
+}
+
+/// The listing of a request, from its start.
+fn list(wanted: &PageRequest<'_>) -> List {
+    List {
+        kind: wanted.kind,
+        prefix: wanted.prefix.unwrap_or_default().to_owned(),
+        delimiter: wanted.delimiter.unwrap_or_default().to_owned(),
+        after: None,
+        entries_max: 0,
+    }
 }
 
 struct Page {
@@ -93,7 +104,7 @@ impl Page {
 }
 
 /// Percent-encodes a key as S3 does in listings, because XML cannot represent every key.
-fn encode(text: &str) -> String {
+pub(super) fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
@@ -120,19 +131,14 @@ impl Gateway {
             }
         };
         let page_entries = u32::try_from(entries_max.min(ENTRIES_MAX)).unwrap_or(0);
-        let mut page = Page { entries: Vec::new(), next: wanted.after, entries_max, encodes };
+        let mut page = Page { entries: Vec::new(), next: wanted.after.clone(), entries_max, encodes };
         if page_entries == 0 {
             page.next = None;
             return Ok(page);
         }
         for pages in 1.. {
-            let list = List {
-                kind: wanted.kind,
-                prefix: wanted.prefix.unwrap_or_default().to_owned(),
-                delimiter: wanted.delimiter.unwrap_or_default().to_owned(),
-                after: page.next.take(),
-                entries_max: page_entries - page.entries.len() as u32,
-            };
+            let entries_max = page_entries - page.entries.len() as u32;
+            let list = List { after: page.next.take(), entries_max, ..list(&wanted) };
             let listed = self.sal.list(&access.bucket, &list).await.map_err(error::bucket)?;
             page.entries.extend(listed.entries);
             page.next = listed.next;
@@ -143,13 +149,21 @@ impl Gateway {
                 break;
             }
         }
+        // After a common prefix there may be only more keys of the same prefix.
+        if let (Some(next), Some(Entry::Prefix(_))) = (&page.next, page.entries.last()) {
+            let rest = List { after: Some(next.clone()), entries_max: 1, ..list(&wanted) };
+            let rest = self.sal.list(&access.bucket, &rest).await.map_err(error::bucket)?;
+            if rest.entries.is_empty() && rest.next.is_none() {
+                page.next = None;
+            }
+        }
         Ok(page)
     }
 
     pub(super) async fn list(&self, request: S3Request<ListObjectsInput>) -> S3Result<ListObjectsOutput> {
         let input = &request.input;
         let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::List).await?;
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
         let after = position_after(input.marker.as_deref());
         let wanted = page_request!(input, ListKind::Objects, after, max_keys);
         let page = self.page(&access, wanted).await?;
@@ -162,7 +176,7 @@ impl Gateway {
             is_truncated: Some(page.next.is_some()),
             contents: Some(page.objects(Some(&access.bucket.owner))),
             common_prefixes: page.prefixes(),
-            delimiter: page.encoded_opt(input.delimiter.as_deref()),
+            delimiter: page.encoded_opt(non_empty(input.delimiter.as_deref())),
             next_marker: last.filter(|_| page.next.is_some()),
             encoding_type: input.encoding_type.clone(),
             request_charged: None,
@@ -175,9 +189,9 @@ impl Gateway {
     ) -> S3Result<ListObjectsV2Output> {
         let input = &request.input;
         let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::List).await?;
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
         let after =
-            match input.continuation_token.as_deref() {
+            match non_empty(input.continuation_token.as_deref()) {
                 Some(token) => Some(parse_token(token).ok_or_else(|| {
                     s3_error!(InvalidArgument, "The continuation token provided is incorrect")
                 })?),
@@ -196,7 +210,7 @@ impl Gateway {
             next_continuation_token: page.next.as_ref().map(token),
             contents: Some(page.objects(owner)),
             common_prefixes: page.prefixes(),
-            delimiter: page.encoded_opt(input.delimiter.as_deref()),
+            delimiter: page.encoded_opt(non_empty(input.delimiter.as_deref())),
             encoding_type: input.encoding_type.clone(),
             start_after: page.encoded_opt(input.start_after.as_deref()),
             request_charged: None,
@@ -209,7 +223,7 @@ impl Gateway {
     ) -> S3Result<ListObjectVersionsOutput> {
         let input = &request.input;
         let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::List).await?;
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
         let within = non_empty(input.version_id_marker.as_deref()).map(|marker| {
             let number = u64::from_str_radix(marker, 16).ok().map(KeyPosition::Version);
             number.ok_or_else(|| {
@@ -263,7 +277,7 @@ impl Gateway {
             versions: Some(versions),
             delete_markers: Some(markers),
             common_prefixes: page.prefixes(),
-            delimiter: page.encoded_opt(input.delimiter.as_deref()),
+            delimiter: page.encoded_opt(non_empty(input.delimiter.as_deref())),
             encoding_type: input.encoding_type.clone(),
             request_charged: None,
         })
@@ -274,7 +288,8 @@ impl Gateway {
         request: S3Request<ListMultipartUploadsInput>,
     ) -> S3Result<ListMultipartUploadsOutput> {
         let input = &request.input;
-        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
         let key_marker = non_empty(input.key_marker.as_deref());
         // S3 ignores upload-id-marker without key-marker.
         let within =
@@ -316,7 +331,7 @@ impl Gateway {
             is_truncated: Some(page.next.is_some()),
             uploads,
             common_prefixes: page.prefixes(),
-            delimiter: page.encoded_opt(input.delimiter.as_deref()),
+            delimiter: page.encoded_opt(non_empty(input.delimiter.as_deref())),
             encoding_type: input.encoding_type.clone(),
             request_charged: None,
         })
@@ -324,7 +339,9 @@ impl Gateway {
 
     pub(super) async fn list_parts(&self, request: S3Request<ListPartsInput>) -> S3Result<ListPartsOutput> {
         let input = &request.input;
-        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
+        let access = self
+            .authorize(&request, &input.bucket, &input.expected_bucket_owner, On::object(&input.key, None))
+            .await?;
         let id = upload_id(&input.upload_id)?;
         let upload = self.sal.upload(&access.bucket, &input.key, id).await.map_err(error::upload)?;
         let marker = input.part_number_marker.unwrap_or(0);

@@ -2,12 +2,13 @@
 //!
 //! [`http`] accepts connections and answers requests that are not S3. `s3s` checks signatures and
 //! parses requests. [`auth`] identifies the caller and checks its permissions. Each file with
-//! operations implements them on the SAL. The gateway caches nothing except keys, for ten seconds,
+//! operations implements them on the SAL. The gateway caches nothing except keys, for two seconds,
 //! so that several gateways on one store agree.
 
 mod acl;
 mod auth;
 mod bucket;
+mod bucket_policy;
 mod checksums;
 mod client_timeout;
 mod conditions;
@@ -17,12 +18,15 @@ mod delete;
 mod error;
 mod get;
 pub mod http;
+mod iam;
 mod list;
 pub mod metrics;
 mod multipart;
 mod object_headers;
 mod post_form;
+mod public_access;
 mod put;
+mod request_facts;
 mod service;
 pub mod single_flight;
 mod tags;
@@ -32,9 +36,11 @@ mod virtual_host;
 pub use auth::{KeyUse, Keys};
 pub use http::{Handler, Limits, Server};
 
+use crate::policy::Document;
 use crate::sal::{Bucket, Sal};
 use benthic_core::Environment;
 use benthic_core::ErrorKind;
+use bytes::Bytes;
 use s3s::dto::Timestamp;
 use s3s::{S3Result, s3_error};
 use std::sync::Arc;
@@ -42,17 +48,24 @@ use std::time::{Duration, UNIX_EPOCH};
 
 /// Maximum size of an object in one request, and of a part, in bytes.
 const OBJECT_BYTES_MAX: u64 = 5 << 30;
-/// Attempts of a compare-and-swap that concurrent changes interrupt.
-const UPDATES_MAX: usize = 10;
+/// Attempts of a compare-and-swap that concurrent changes interrupt. Each attempt fails only if
+/// another one succeeds.
+const UPDATES_MAX: usize = 100;
 
 /// Names of the attributes that the gateway gives to objects, uploads, parts and buckets.
 mod names {
-    /// A canned ACL other than `private`.
+    /// An ACL other than `private`: `public-read`, or its grants as JSON.
     pub const ACL: &str = "acl";
     /// Tags, as a JSON list of pairs.
     pub const TAGS: &str = "tags";
     /// CORS rules, as JSON.
     pub const CORS: &str = "cors";
+    /// The policy of a bucket, as the client gave it.
+    pub const POLICY: &str = "policy";
+    /// The public access block of a bucket, as JSON.
+    pub const PUBLIC_ACCESS_BLOCK: &str = "public-access-block";
+    /// The object ownership of a bucket.
+    pub const OWNERSHIP: &str = "object-ownership";
     /// Of an object or a part: algorithm, kind and value of its checksum. Of an upload: algorithm
     /// and kind.
     pub const CHECKSUM: &str = "checksum";
@@ -78,6 +91,7 @@ pub struct Gateway {
     metrics: Arc<metrics::Metrics>,
     environment: Environment,
     region: String,
+    parsed_policies: auth::ParsedPolicies<Bytes, Arc<Document>>,
 }
 
 impl Gateway {
@@ -95,7 +109,8 @@ impl Gateway {
                 async move { sal.bucket(&name).await }
             })
         };
-        Gateway { sal, bucket_reads, metrics, environment, region }
+        let parsed_policies = auth::ParsedPolicies::default();
+        Gateway { sal, bucket_reads, metrics, environment, region, parsed_policies }
     }
 
     /// Changes a bucket's record, and retries if another process changes it at the same time.
@@ -119,6 +134,14 @@ impl Gateway {
             }
         }
         Err(s3_error!(OperationAborted))
+    }
+
+    async fn remove_bucket_attribute(&self, bucket: Bucket, name: &str) -> S3Result<()> {
+        let change = |bucket: &mut Bucket| {
+            bucket.attributes.remove(name);
+            Ok(())
+        };
+        self.change_bucket(bucket, change).await
     }
 }
 

@@ -1,6 +1,6 @@
 //! CreateMultipartUpload, UploadPart, CompleteMultipartUpload, AbortMultipartUpload.
 
-use super::auth::{Authorized, Need};
+use super::auth::{Authorized, On};
 use super::checksums::{
     ALGORITHMS, Algorithm, Declaration, Digests, Kind, StoredChecksum, Verifier, declared_checksum, etag,
     etag_of_parts, of_parts, set_checksum, store_part_checksums,
@@ -58,8 +58,14 @@ impl Gateway {
         request: S3Request<CreateMultipartUploadInput>,
     ) -> S3Result<CreateMultipartUploadOutput> {
         let input = &request.input;
-        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
-        let mut attributes = object_headers!(input).attributes()?;
+        let (access, mut attributes) = self
+            .authorize_new_object(
+                &request,
+                (&input.bucket, &input.expected_bucket_owner),
+                &input.key,
+                &object_headers!(input),
+            )
+            .await?;
         let algorithm = Algorithm::of_request(input.checksum_algorithm.as_ref())?;
         let kind = input.checksum_type.as_ref().map(|kind| Kind::parse(kind.as_str())).transpose()?;
         let checksum = match (algorithm, kind) {
@@ -104,7 +110,9 @@ impl Gateway {
         let body = request.input.body.take();
         let input = &request.input;
         refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
-        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
+        let access = self
+            .authorize(&request, &input.bucket, &input.expected_bucket_owner, On::new_object(&input.key))
+            .await?;
         let part = PartId { upload: upload_id(&input.upload_id)?, number: part_number(input.part_number)? };
         let upload = self.sal.upload(&access.bucket, &input.key, part.upload).await.map_err(error::upload)?;
         let len_bytes = input.content_length.ok_or_else(|| s3_error!(MissingContentLength))?;
@@ -136,7 +144,9 @@ impl Gateway {
     ) -> S3Result<AbortMultipartUploadOutput> {
         let input = &request.input;
         super::refuse([("a condition on the time of an upload", input.if_match_initiated_time.is_some())])?;
-        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
+        let access = self
+            .authorize(&request, &input.bucket, &input.expected_bucket_owner, On::new_object(&input.key))
+            .await?;
         let upload = upload_id(&input.upload_id)?;
         self.sal.abort_upload(&access.bucket, &input.key, upload).await.map_err(error::upload)?;
         Ok(AbortMultipartUploadOutput::default())
@@ -148,7 +158,9 @@ impl Gateway {
     ) -> S3Result<CompleteMultipartUploadOutput> {
         let input = &request.input;
         refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
-        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
+        let access = self
+            .authorize(&request, &input.bucket, &input.expected_bucket_owner, On::new_object(&input.key))
+            .await?;
         let id = upload_id(&input.upload_id)?;
         let named =
             input.multipart_upload.as_ref().and_then(|upload| upload.parts.as_deref()).unwrap_or_default();

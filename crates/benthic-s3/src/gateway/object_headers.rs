@@ -1,11 +1,13 @@
 //! The headers by which PutObject, CopyObject and CreateMultipartUpload describe an object, and
 //! their storage as attributes.
 
-use super::{acl, names, refuse, tags};
-use crate::sal::Attributes;
+use super::auth::{Authorized, On};
+use super::{Gateway, acl, names, refuse, tags};
+use crate::sal::{Attributes, Bucket};
 use bytes::Bytes;
 use s3s::dto::Metadata;
-use s3s::{S3Result, s3_error};
+use s3s::{S3Request, S3Result, s3_error};
+use std::borrow::Cow;
 
 /// Maximum total size of the names and values of user metadata, in bytes.
 const METADATA_BYTES_MAX: usize = 2 * 1024;
@@ -17,18 +19,23 @@ pub(super) struct ObjectHeaders<'a> {
     pub metadata: Option<&'a Metadata>,
     /// In the format of the header `x-amz-tagging`.
     pub tagging: Option<&'a str>,
-    pub acl: Option<&'a str>,
+    pub acl: acl::RequestedAcl<'a>,
 }
 
 impl ObjectHeaders<'_> {
     /// Checks the description and converts it to attributes.
     ///
     /// # Errors
-    /// `MetadataTooLarge`, `InvalidTag`, `NotImplemented`.
-    pub fn attributes(&self) -> S3Result<Attributes> {
+    /// `MetadataTooLarge`, `InvalidTag`, `NotImplemented`; `AccessDenied` if the bucket forbids the
+    /// ACL.
+    pub fn attributes(&self, bucket: &Bucket) -> S3Result<Attributes> {
         let mut attributes = Attributes::new();
         for (name, value) in self.headers {
-            if let Some(value) = value.filter(|value| !value.is_empty()) {
+            let value = match value {
+                Some(value) if name == names::CONTENT_ENCODING => Cow::Owned(without_chunked(value)),
+                value => Cow::Borrowed(value.unwrap_or_default()),
+            };
+            if !value.is_empty() {
                 attributes.insert(name.to_owned(), Bytes::copy_from_slice(value.as_bytes()));
             }
         }
@@ -44,7 +51,7 @@ impl ObjectHeaders<'_> {
         if let Some(tagging) = self.tagging {
             tags::set(&mut attributes, &tags::parse(tagging)?)?;
         }
-        acl::set(&mut attributes, self.acl)?;
+        self.acl.store(&mut attributes, &bucket.attributes, &bucket.owner)?;
         Ok(attributes)
     }
 }
@@ -54,7 +61,6 @@ impl ObjectHeaders<'_> {
 macro_rules! object_headers {
     ($input:expr) => {{
         use $crate::gateway::names;
-        $crate::gateway::acl::refuse_grants!($input);
         $crate::gateway::refuse([
             ("encryption", $input.server_side_encryption.is_some()),
             ("encryption", $input.ssekms_key_id.is_some() || $input.ssekms_encryption_context.is_some()),
@@ -80,11 +86,41 @@ macro_rules! object_headers {
             ],
             metadata: $input.metadata.as_ref(),
             tagging: $input.tagging.as_deref(),
-            acl: $input.acl.as_ref().map(|acl| acl.as_str()),
+            acl: $crate::gateway::acl::requested_acl!($input),
         }
     }};
 }
 pub(super) use object_headers;
+
+impl Gateway {
+    /// Returns the bucket in which the caller may create an object with this description, and the
+    /// attributes of the object.
+    pub(super) async fn authorize_new_object<T>(
+        &self,
+        request: &S3Request<T>,
+        bucket: (&str, &Option<String>),
+        key: &str,
+        headers: &ObjectHeaders<'_>,
+    ) -> S3Result<(Authorized, Attributes)> {
+        let on = On::new_object(key);
+        let access = self.authorize(request, bucket.0, bucket.1, on).await?;
+        if headers.acl.is_given() {
+            self.require(request, &access, "s3:PutObjectAcl", on).await?;
+        }
+        if headers.tagging.is_some() {
+            self.require(request, &access, "s3:PutObjectTagging", on).await?;
+        }
+        let attributes = headers.attributes(&access.bucket)?;
+        self.check_receivers(&attributes, &access.bucket.owner).await?;
+        Ok((access, attributes))
+    }
+}
+
+/// The encodings of an object, without the one that belongs to the transfer.
+fn without_chunked(encodings: &str) -> String {
+    let encodings = encodings.split(',').map(str::trim).filter(|encoding| *encoding != "aws-chunked");
+    encodings.collect::<Vec<_>>().join(", ")
+}
 
 /// Refuses every storage class except STANDARD.
 pub(super) fn check_storage_class(class: Option<&str>) -> S3Result<()> {

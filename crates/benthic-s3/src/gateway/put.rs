@@ -1,11 +1,10 @@
 //! PutObject.
 
-use super::auth::Need;
 use super::checksums::{Algorithm, Declaration, Digests, Verifier, declared_checksum, etag, set_checksum};
 use super::conditions::condition;
 use super::object_headers::object_headers;
 use super::versions::{strong_etag, version_field};
-use super::{Gateway, error};
+use super::{Gateway, error, post_form};
 use crate::sal::{Finish, Writer};
 use futures::StreamExt;
 use s3s::dto::{PutObjectInput, PutObjectOutput, StreamingBlob};
@@ -15,10 +14,17 @@ use std::sync::atomic::Ordering::Relaxed;
 impl Gateway {
     pub(super) async fn put(&self, mut request: S3Request<PutObjectInput>) -> S3Result<PutObjectOutput> {
         let body = request.input.body.take();
+        post_form::set_headers(&mut request);
         let input = &request.input;
         super::refuse([("appending", input.write_offset_bytes.is_some())])?;
-        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
-        let mut attributes = object_headers!(input).attributes()?;
+        let (access, mut attributes) = self
+            .authorize_new_object(
+                &request,
+                (&input.bucket, &input.expected_bucket_owner),
+                &input.key,
+                &object_headers!(input),
+            )
+            .await?;
         let condition = condition(input.if_match.as_ref(), input.if_none_match.as_ref())?;
         let len_bytes = input.content_length.ok_or_else(|| s3_error!(MissingContentLength))?;
         let declared = Declaration {

@@ -1,6 +1,6 @@
 //! Tags of objects and buckets.
 
-use super::auth::Need;
+use super::auth::On;
 use super::versions::version_field;
 use super::{Gateway, names};
 use crate::sal::Attributes;
@@ -17,7 +17,7 @@ const BUCKET_TAGS_MAX: usize = 50;
 const KEY_CHARS_MAX: usize = 128;
 const VALUE_CHARS_MAX: usize = 256;
 
-type Pairs = Vec<(String, String)>;
+pub(super) type Pairs = Vec<(String, String)>;
 
 /// Parses tags from the header `x-amz-tagging`.
 pub(super) fn parse(header: &str) -> S3Result<Pairs> {
@@ -36,7 +36,9 @@ fn to_pairs(tags: &[Tag]) -> Pairs {
     tags.iter().map(pair).collect()
 }
 
-fn check_pairs(pairs: Pairs, max: usize) -> S3Result<Pairs> {
+/// Checks tags, and sorts them by name.
+fn check_pairs(mut pairs: Pairs, max: usize) -> S3Result<Pairs> {
+    pairs.sort();
     if pairs.len() > max {
         return Err(s3_error!(InvalidTag, "at most {max} tags are allowed"));
     }
@@ -65,7 +67,7 @@ pub(super) fn set(attributes: &mut Attributes, pairs: &Pairs) -> S3Result<()> {
     Ok(())
 }
 
-fn get(attributes: &Attributes) -> S3Result<Pairs> {
+pub(super) fn get(attributes: &Attributes) -> S3Result<Pairs> {
     let Some(text) = attributes.get(names::TAGS) else { return Ok(Pairs::new()) };
     serde_json::from_slice(text).map_err(|error| s3_error!(error, InternalError))
 }
@@ -87,7 +89,8 @@ impl Gateway {
         request: S3Request<GetObjectTaggingInput>,
     ) -> S3Result<GetObjectTaggingOutput> {
         let input = &request.input;
-        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
+        let on = On::object(&input.key, input.version_id.as_ref());
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, on).await?;
         let object = self.find_visible(&access, &input.key, input.version_id.as_deref()).await?;
         let version_id = version_field(access.bucket.versioning, object.version);
         Ok(GetObjectTaggingOutput { tag_set: tag_set(&object.attributes)?, version_id })
@@ -98,9 +101,10 @@ impl Gateway {
         request: S3Request<PutObjectTaggingInput>,
     ) -> S3Result<PutObjectTaggingOutput> {
         let input = &request.input;
-        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
         let pairs = check_pairs(to_pairs(&input.tagging.tag_set), OBJECT_TAGS_MAX)?;
         let version = input.version_id.as_deref();
+        let on = On::Object { key: &input.key, version, new_tags: Some(&pairs) };
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, on).await?;
         let change = |attributes: &mut Attributes| set(attributes, &pairs);
         let object = self.change_attributes(&access, &input.key, version, change).await?;
         let version_id = version_field(access.bucket.versioning, object.version);
@@ -112,7 +116,8 @@ impl Gateway {
         request: S3Request<DeleteObjectTaggingInput>,
     ) -> S3Result<DeleteObjectTaggingOutput> {
         let input = &request.input;
-        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
+        let on = On::object(&input.key, input.version_id.as_ref());
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, on).await?;
         let version = input.version_id.as_deref();
         let change = |attributes: &mut Attributes| set(attributes, &Pairs::new());
         let object = self.change_attributes(&access, &input.key, version, change).await?;
@@ -125,7 +130,8 @@ impl Gateway {
         request: S3Request<GetBucketTaggingInput>,
     ) -> S3Result<GetBucketTaggingOutput> {
         let input = &request.input;
-        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
         let tag_set = tag_set(&access.bucket.attributes)?;
         if tag_set.is_empty() {
             return Err(s3_error!(NoSuchTagSet));
@@ -138,7 +144,8 @@ impl Gateway {
         request: S3Request<PutBucketTaggingInput>,
     ) -> S3Result<PutBucketTaggingOutput> {
         let input = &request.input;
-        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
         let pairs = pairs(&input.tagging.tag_set)?;
         self.change_bucket(access.bucket, |bucket| set(&mut bucket.attributes, &pairs)).await?;
         Ok(PutBucketTaggingOutput::default())
@@ -149,7 +156,8 @@ impl Gateway {
         request: S3Request<DeleteBucketTaggingInput>,
     ) -> S3Result<DeleteBucketTaggingOutput> {
         let input = &request.input;
-        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Need::All).await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
         self.change_bucket(access.bucket, |bucket| set(&mut bucket.attributes, &Pairs::new())).await?;
         Ok(DeleteBucketTaggingOutput::default())
     }

@@ -19,13 +19,13 @@ class Signer(botocore.auth.S3SigV4Auth):
         return request.context.get("payload") or super().payload(request)
 
 
-def signed(gateway, method, path, body=b"", headers=None, access_key=None, secret_key=None):
+def signed(gateway, method, path, body=b"", headers=None, access_key=None, secret_key=None, service="s3"):
     """The signed headers of a request."""
     given = {"x-amz-content-sha256": hashlib.sha256(body or b"").hexdigest(), **(headers or {})}
     request = botocore.awsrequest.AWSRequest(method=method, url=gateway.url + path, data=body, headers=given)
     request.context["payload"] = given["x-amz-content-sha256"]
     keys = botocore.credentials.Credentials(access_key or gateway.access_key, secret_key or gateway.secret_key)
-    Signer(keys, "s3", "us-east-1").add_auth(request)
+    Signer(keys, service, "us-east-1").add_auth(request)
     return dict(request.headers.items())
 
 

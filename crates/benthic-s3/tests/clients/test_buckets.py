@@ -27,7 +27,8 @@ def test_a_bucket_is_created_and_deleted(s3, code_of):
     assert "made-and-deleted" in [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]]
     s3.head_bucket(Bucket="made-and-deleted")
     assert s3.get_bucket_location(Bucket="made-and-deleted")["LocationConstraint"] is None
-    assert code_of(s3.create_bucket, Bucket="made-and-deleted") == ("BucketAlreadyOwnedByYou", 409)
+    # In the region us-east-1, a bucket can be created again.
+    s3.create_bucket(Bucket="made-and-deleted")
     s3.put_object(Bucket="made-and-deleted", Key="a", Body=b"")
     assert code_of(s3.delete_bucket, Bucket="made-and-deleted") == ("BucketNotEmpty", 409)
     s3.delete_object(Bucket="made-and-deleted", Key="a")
@@ -109,7 +110,7 @@ def test_acls_grant_access(gateway, s3, bucket, code_of):
     s3.put_object_acl(Bucket=bucket, Key="open", ACL="private")
     assert fetch(gateway, "GET", f"/{bucket}/open")[0] == 403
     assert len(s3.get_object_acl(Bucket=bucket, Key="open")["Grants"]) == 1
-    assert code_of(s3.put_bucket_acl, Bucket=bucket, ACL="public-read-write") == ("NotImplemented", 501)
+    assert code_of(s3.put_bucket_acl, Bucket=bucket, ACL="log-delivery-write") == ("NotImplemented", 501)
 
 
 def test_accounts_see_only_their_own_buckets(gateway, s3, bucket, code_of):
@@ -159,7 +160,7 @@ def test_cors(gateway, s3, bucket, code_of):
     for origin in ("https://b", "https://.example.org.evil", "http://a.example.org", "https://example.org", ""):
         assert fetch(gateway, "OPTIONS", f"/{bucket}/a", ask | {"Origin": origin})[0] == 403
     assert fetch(gateway, "OPTIONS", f"/{bucket}/a", ask | {"Access-Control-Request-Method": "DELETE"})[0] == 403
-    assert fetch(gateway, "OPTIONS", f"/{bucket}/a", {"Origin": "https://a.example.org"})[0] == 403
+    assert fetch(gateway, "OPTIONS", f"/{bucket}/a", {"Origin": "https://a.example.org"})[0] == 400
     for wrong in ({"AllowedOrigins": ["*.*"], "AllowedMethods": ["GET"]}, {"AllowedOrigins": ["*"], "AllowedMethods": ["PATCH"]}):
         put = lambda: s3.put_bucket_cors(Bucket=bucket, CORSConfiguration={"CORSRules": [wrong]})
         assert code_of(put) == ("InvalidRequest", 400)

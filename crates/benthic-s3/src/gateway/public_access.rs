@@ -1,0 +1,149 @@
+//! PublicAccessBlock and OwnershipControls: settings of a bucket that limit its policy and its
+//! access control lists.
+//!
+//! All objects belong to the owner of the bucket, whoever writes them. So the ownership
+//! `ObjectWriter` does not exist here; `BucketOwnerEnforced` turns access control lists off.
+
+use super::acl::Acl;
+use super::auth::On;
+use super::{Gateway, names, refuse};
+use crate::sal::{Attributes, Bucket};
+use bytes::Bytes;
+use s3s::dto::{
+    DeleteBucketOwnershipControlsInput, DeleteBucketOwnershipControlsOutput, DeletePublicAccessBlockInput,
+    DeletePublicAccessBlockOutput, GetBucketOwnershipControlsInput, GetBucketOwnershipControlsOutput,
+    GetPublicAccessBlockInput, GetPublicAccessBlockOutput, ObjectOwnership, OwnershipControls,
+    OwnershipControlsRule, PublicAccessBlockConfiguration, PutBucketOwnershipControlsInput,
+    PutBucketOwnershipControlsOutput, PutPublicAccessBlockInput, PutPublicAccessBlockOutput,
+};
+use s3s::{S3Request, S3Result, s3_error};
+
+/// The settings of a bucket; nothing is blocked without them.
+pub(super) fn block_of(bucket: &Attributes) -> PublicAccessBlockConfiguration {
+    let text = bucket.get(names::PUBLIC_ACCESS_BLOCK);
+    text.and_then(|text| serde_json::from_slice(text).ok()).unwrap_or_default()
+}
+
+/// Whether the bucket has no access control lists.
+pub(super) fn is_owner_enforced(bucket: &Attributes) -> bool {
+    let ownership = bucket.get(names::OWNERSHIP);
+    ownership.is_some_and(|ownership| ownership == ObjectOwnership::BUCKET_OWNER_ENFORCED)
+}
+
+/// Sets the ownership of a bucket.
+pub(super) fn set_ownership(
+    bucket: &mut Attributes,
+    owner: &str,
+    ownership: &ObjectOwnership,
+) -> S3Result<()> {
+    let ownership = ownership.as_str();
+    refuse([("the ownership ObjectWriter", ownership == ObjectOwnership::OBJECT_WRITER)])?;
+    if ![ObjectOwnership::BUCKET_OWNER_ENFORCED, ObjectOwnership::BUCKET_OWNER_PREFERRED].contains(&ownership)
+    {
+        return Err(s3_error!(MalformedXML, "unknown object ownership"));
+    }
+    let is_enforced = ownership == ObjectOwnership::BUCKET_OWNER_ENFORCED;
+    if is_enforced && Acl::of(bucket, owner).is_shared(owner) {
+        return Err(s3_error!(InvalidBucketAclWithObjectOwnership));
+    }
+    bucket.insert(names::OWNERSHIP.to_owned(), Bytes::copy_from_slice(ownership.as_bytes()));
+    Ok(())
+}
+
+impl Gateway {
+    pub(super) async fn public_access_block(
+        &self,
+        request: S3Request<GetPublicAccessBlockInput>,
+    ) -> S3Result<GetPublicAccessBlockOutput> {
+        let input = &request.input;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        if !access.bucket.attributes.contains_key(names::PUBLIC_ACCESS_BLOCK) {
+            return Err(super::error::with_status(
+                "NoSuchPublicAccessBlockConfiguration",
+                hyper::StatusCode::NOT_FOUND,
+                "The public access block configuration was not found",
+            ));
+        }
+        let block = Some(block_of(&access.bucket.attributes));
+        Ok(GetPublicAccessBlockOutput { public_access_block_configuration: block })
+    }
+
+    pub(super) async fn set_public_access_block(
+        &self,
+        request: S3Request<PutPublicAccessBlockInput>,
+    ) -> S3Result<PutPublicAccessBlockOutput> {
+        let input = &request.input;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let given = &input.public_access_block_configuration;
+        let block = PublicAccessBlockConfiguration {
+            block_public_acls: Some(given.block_public_acls.unwrap_or(false)),
+            block_public_policy: Some(given.block_public_policy.unwrap_or(false)),
+            ignore_public_acls: Some(given.ignore_public_acls.unwrap_or(false)),
+            restrict_public_buckets: Some(given.restrict_public_buckets.unwrap_or(false)),
+        };
+        let text = serde_json::to_vec(&block).map_err(|error| s3_error!(error, InternalError))?;
+        let text = Bytes::from(text);
+        let change = |bucket: &mut Bucket| {
+            bucket.attributes.insert(names::PUBLIC_ACCESS_BLOCK.to_owned(), text.clone());
+            Ok(())
+        };
+        self.change_bucket(access.bucket, change).await?;
+        Ok(PutPublicAccessBlockOutput::default())
+    }
+
+    pub(super) async fn remove_public_access_block(
+        &self,
+        request: S3Request<DeletePublicAccessBlockInput>,
+    ) -> S3Result<DeletePublicAccessBlockOutput> {
+        let input = &request.input;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        self.remove_bucket_attribute(access.bucket, names::PUBLIC_ACCESS_BLOCK).await?;
+        Ok(DeletePublicAccessBlockOutput::default())
+    }
+
+    pub(super) async fn ownership_controls(
+        &self,
+        request: S3Request<GetBucketOwnershipControlsInput>,
+    ) -> S3Result<GetBucketOwnershipControlsOutput> {
+        let input = &request.input;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let ownership = super::object_headers::text(&access.bucket.attributes, names::OWNERSHIP);
+        let ownership = ownership.ok_or_else(|| s3_error!(OwnershipControlsNotFoundError))?;
+        let rule = OwnershipControlsRule { object_ownership: ObjectOwnership::from(ownership) };
+        Ok(GetBucketOwnershipControlsOutput {
+            ownership_controls: Some(OwnershipControls { rules: vec![rule] }),
+        })
+    }
+
+    pub(super) async fn set_ownership_controls(
+        &self,
+        request: S3Request<PutBucketOwnershipControlsInput>,
+    ) -> S3Result<PutBucketOwnershipControlsOutput> {
+        let input = &request.input;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let [rule] = input.ownership_controls.rules.as_slice() else {
+            return Err(s3_error!(MalformedXML, "give exactly one rule"));
+        };
+        let change = |bucket: &mut Bucket| {
+            set_ownership(&mut bucket.attributes, &bucket.owner, &rule.object_ownership)
+        };
+        self.change_bucket(access.bucket, change).await?;
+        Ok(PutBucketOwnershipControlsOutput::default())
+    }
+
+    pub(super) async fn remove_ownership_controls(
+        &self,
+        request: S3Request<DeleteBucketOwnershipControlsInput>,
+    ) -> S3Result<DeleteBucketOwnershipControlsOutput> {
+        let input = &request.input;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        self.remove_bucket_attribute(access.bucket, names::OWNERSHIP).await?;
+        Ok(DeleteBucketOwnershipControlsOutput::default())
+    }
+}

@@ -1,0 +1,481 @@
+//! The documents of policies: parsing, checks and evaluation.
+
+use super::condition::Condition;
+use super::facts::NoFacts;
+use super::pattern::Pattern;
+use super::{Named, Request, Verdict};
+use crate::identity::Caller;
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error as _, IntoDeserializer, MapAccess, SeqAccess, Visitor};
+use std::fmt;
+use std::marker::PhantomData;
+
+/// Maximum size of a policy, in bytes. It is that of AWS for a bucket.
+pub const POLICY_BYTES_MAX: usize = 20 * 1024;
+
+/// A policy: statements that allow or deny actions.
+#[derive(Clone, Debug)]
+pub struct Document {
+    statements: Vec<Statement>,
+}
+
+/// What a statement does with the requests that it matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum Effect {
+    Allow,
+    Deny,
+}
+
+#[derive(Clone, Debug)]
+struct Statement {
+    effect: Effect,
+    /// `None` in the policy of a user, which applies to that user.
+    principals: Option<Match<Principal>>,
+    actions: Match<Pattern>,
+    resources: Match<Pattern>,
+    conditions: Vec<Condition>,
+}
+
+/// Items, one of which must match, or (as in `NotAction`) none of which may.
+#[derive(Clone, Debug)]
+struct Match<T> {
+    negated: bool,
+    items: Vec<T>,
+}
+
+impl<T> Match<T> {
+    fn holds(&self, fits: impl Fn(&T) -> bool) -> bool {
+        self.items.iter().any(fits) != self.negated
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Principal {
+    Everybody,
+    Account(String),
+    User { account: String, user: String },
+}
+
+impl Principal {
+    /// Parses a principal of the kind `AWS`.
+    fn parse(text: &str) -> Result<Principal, String> {
+        let invalid = || {
+            format!(
+                "invalid principal '{text}'; use *, the name of an account, or an ARN such as \
+                 arn:aws:iam::lab:root and arn:aws:iam::lab:user/ann"
+            )
+        };
+        if text == "*" {
+            return Ok(Principal::Everybody);
+        }
+        let Some(rest) = text.strip_prefix("arn:aws:iam::") else {
+            let is_name = !text.is_empty() && !text.contains([':', '*', '/']);
+            return if is_name { Ok(Principal::Account(text.to_owned())) } else { Err(invalid()) };
+        };
+        let (account, name) =
+            rest.split_once(':').filter(|(account, _)| !account.is_empty()).ok_or_else(invalid)?;
+        // A path may precede the name, which is unique in the account.
+        match name.strip_prefix("user/").and_then(|name| name.rsplit('/').next()) {
+            _ if rest.contains('*') => Err(invalid()),
+            None if name == "root" => Ok(Principal::Account(account.to_owned())),
+            Some(user) if !user.is_empty() => {
+                Ok(Principal::User { account: account.to_owned(), user: user.to_owned() })
+            }
+            _ => Err(invalid()),
+        }
+    }
+
+    fn names(&self, caller: &Caller) -> Option<Named> {
+        match (self, caller) {
+            (Principal::Everybody, _) => Some(Named::Caller),
+            (Principal::Account(named), Caller::User { account, .. }) if named == account => {
+                Some(Named::Account)
+            }
+            (Principal::User { account, user }, Caller::User { account: of, user: name })
+                if account == of && user == name =>
+            {
+                Some(Named::Caller)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Document {
+    /// Parses the policy of a bucket. All of its statements name principals, and only this bucket
+    /// and its objects.
+    ///
+    /// # Errors
+    /// A message that says what is wrong with the document.
+    pub fn of_bucket(text: &str, bucket: &str) -> Result<Document, String> {
+        let document = Document::parse(text, true)?;
+        for text in document.resource_texts() {
+            if !is_in_bucket(text, bucket) {
+                return Err(format!("the resource '{text}' is not in this bucket, arn:aws:s3:::{bucket}"));
+            }
+        }
+        Document::check(document, true)
+    }
+
+    /// Parses the policy of a user. Its statements name no principals.
+    ///
+    /// # Errors
+    /// As [`of_bucket`](Document::of_bucket).
+    pub fn of_user(text: &str) -> Result<Document, String> {
+        Document::check(Document::parse(text, false)?, false)
+    }
+
+    fn parse(text: &str, has_principals: bool) -> Result<RawDocument, String> {
+        if text.len() > POLICY_BYTES_MAX {
+            return Err(format!("the policy is larger than {POLICY_BYTES_MAX} bytes"));
+        }
+        let Object(raw): Object<RawDocument> =
+            serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if raw.statements.0.is_empty() {
+            return Err("the policy has no statement".to_owned());
+        }
+        let names =
+            |Object(raw): &Object<RawStatement>| raw.principal.is_some() || raw.not_principal.is_some();
+        if let Some(index) = raw.statements.0.iter().position(|raw| names(raw) != has_principals) {
+            let has = if has_principals { "needs a Principal" } else { "must not have a Principal" };
+            return Err(format!("statement {} {has}", index + 1));
+        }
+        Ok(raw)
+    }
+
+    fn check(raw: RawDocument, is_bucket: bool) -> Result<Document, String> {
+        let variables = match raw.version.as_deref() {
+            None | Some("2008-10-17") => false,
+            Some("2012-10-17") => true,
+            Some(other) => return Err(format!("unknown policy version '{other}'; use 2012-10-17")),
+        };
+        let statements = raw.statements.0.into_iter().enumerate().map(|(index, Object(raw))| {
+            raw.check(variables, is_bucket).map_err(|error| format!("statement {}: {error}", index + 1))
+        });
+        Ok(Document { statements: statements.collect::<Result<_, _>>()? })
+    }
+
+    /// What the policy says about a request.
+    pub(super) fn verdict(&self, request: &Request<'_>) -> Verdict {
+        let mut verdict = Verdict::default();
+        for statement in &self.statements {
+            let Some(named) = statement.matches(request) else { continue };
+            match statement.effect {
+                Effect::Deny => return Verdict { denies: true, allows: None },
+                Effect::Allow => verdict.allows = verdict.allows.max(Some(named)),
+            }
+        }
+        verdict
+    }
+
+    /// Whether a bucket with this policy is public: whether a statement allows something to
+    /// everybody, without a condition that limits the callers to fixed ones.
+    #[must_use]
+    pub fn is_public(&self) -> bool {
+        let is_public = |statement: &Statement| {
+            let principals = statement.principals.as_ref();
+            let everybody =
+                principals.is_some_and(|principals| principals.items.contains(&Principal::Everybody));
+            let is_fixed = statement.conditions.iter().any(Condition::is_fixed);
+            statement.effect == Effect::Allow && everybody && !is_fixed
+        };
+        self.statements.iter().any(is_public)
+    }
+
+    /// Whether the decision may depend on the tags that the object has.
+    #[must_use]
+    pub fn reads_object_tags(&self) -> bool {
+        let conditions = self.statements.iter().flat_map(|statement| &statement.conditions);
+        conditions.map(Condition::key).any(|key| key.starts_with("s3:existingobjecttag/"))
+    }
+}
+
+impl Statement {
+    /// How the statement names the caller, if it matches the request.
+    fn matches(&self, request: &Request<'_>) -> Option<Named> {
+        let named = match &self.principals {
+            None => Named::Caller,
+            Some(Match { negated: false, items }) => {
+                items.iter().filter_map(|principal| principal.names(request.caller)).max()?
+            }
+            Some(Match { items, .. }) => {
+                let is_named = items.iter().any(|principal| principal.names(request.caller).is_some());
+                (!is_named).then_some(Named::Caller)?
+            }
+        };
+        let facts = request.facts;
+        let matches = self.actions.holds(|action| action.matches(request.action, true, facts))
+            && self.resources.holds(|resource| resource.matches(request.resource, false, facts))
+            && self.conditions.iter().all(|condition| condition.holds(facts));
+        matches.then_some(named)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawDocument {
+    #[serde(rename = "Version")]
+    version: Option<String>,
+    #[serde(rename = "Id")]
+    _id: Option<String>,
+    #[serde(rename = "Statement")]
+    statements: Many<Object<RawStatement>>,
+}
+
+impl RawDocument {
+    fn resource_texts(&self) -> impl Iterator<Item = &String> {
+        self.statements
+            .0
+            .iter()
+            .flat_map(|Object(raw)| raw.resource.iter().chain(&raw.not_resource))
+            .flat_map(|texts| &texts.0)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "PascalCase")]
+struct RawStatement {
+    #[serde(rename = "Sid")]
+    _sid: Option<String>,
+    effect: Effect,
+    principal: Option<RawPrincipals>,
+    not_principal: Option<RawPrincipals>,
+    action: Option<Many<String>>,
+    not_action: Option<Many<String>>,
+    resource: Option<Many<String>>,
+    not_resource: Option<Many<String>>,
+    condition: Option<Entries<Entries<Many<Scalar>>>>,
+}
+
+impl RawStatement {
+    fn check(self, variables: bool, is_bucket: bool) -> Result<Statement, String> {
+        let principals = match (self.principal, self.not_principal) {
+            (None, None) => None,
+            (principal, not_principal) => {
+                let many = |raw: RawPrincipals| Many(raw.0);
+                Some(either("Principal", principal.map(many), not_principal.map(many))?)
+            }
+        };
+        if self.effect == Effect::Allow && principals.as_ref().is_some_and(|principals| principals.negated) {
+            return Err(
+                "NotPrincipal allows more than one expects, so it is only possible with Deny".to_owned()
+            );
+        }
+        let actions: Match<Pattern> =
+            either("Action", self.action, self.not_action)?.map(|text| action(&text, is_bucket))?;
+        let resources = either("Resource", self.resource, self.not_resource)?.map(|text| {
+            if text != "*" && !text.starts_with("arn:") {
+                return Err(format!("the resource '{text}' is not an ARN such as arn:aws:s3:::bucket/key"));
+            }
+            Pattern::parse(&text, variables)
+        })?;
+        let mut conditions = Vec::new();
+        for (operator, keys) in self.condition.into_iter().flat_map(|entries| entries.0) {
+            for (key, values) in keys.0 {
+                let values: Vec<String> = values.0.into_iter().map(|Scalar(text)| text).collect();
+                conditions.push(Condition::parse(&operator, &key, &values, variables)?);
+            }
+        }
+        Ok(Statement { effect: self.effect, principals, actions, resources, conditions })
+    }
+}
+
+impl<T> Match<T> {
+    fn map<U>(self, convert: impl Fn(T) -> Result<U, String>) -> Result<Match<U>, String> {
+        let items = self.items.into_iter().map(convert).collect::<Result<_, _>>()?;
+        Ok(Match { negated: self.negated, items })
+    }
+}
+
+/// Whether a resource can name this bucket or its objects.
+fn is_in_bucket(resource: &str, bucket: &str) -> bool {
+    let Some(name) = resource.strip_prefix("arn:aws:s3:::") else { return resource == "*" };
+    let name = name.split_once('/').map_or(name, |(name, _)| name);
+    Pattern::parse(name, false).is_ok_and(|name| name.matches(bucket, false, &NoFacts))
+}
+
+/// Exactly one of an element and its negation.
+fn either<T>(name: &str, element: Option<Many<T>>, negation: Option<Many<T>>) -> Result<Match<T>, String> {
+    let (negated, items) = match (element, negation) {
+        (Some(items), None) => (false, items.0),
+        (None, Some(items)) => (true, items.0),
+        _ => return Err(format!("give either {name} or Not{name}")),
+    };
+    if items.is_empty() {
+        return Err(format!("{name} is empty"));
+    }
+    Ok(Match { negated, items })
+}
+
+/// An action such as `s3:GetObject`, with wildcards.
+fn action(text: &str, is_bucket: bool) -> Result<Pattern, String> {
+    let is_s3 = text.get(..3).is_some_and(|service| service.eq_ignore_ascii_case("s3:"));
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '*' | '?');
+    let is_action = match text.split_once(':') {
+        Some((service, name)) => {
+            !name.is_empty() && name.chars().all(is_name) && service.chars().all(|c| is_name(c) || c == '-')
+        }
+        None => text == "*",
+    };
+    if !is_action || (is_bucket && !is_s3 && text != "*") {
+        return Err(format!("invalid action '{text}'; write * or an action such as s3:GetObject"));
+    }
+    Pattern::parse(text, false)
+}
+
+/// A structure as an object. On its own, `serde` also accepts a list of the fields.
+struct Object<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Object<T>, D::Error> {
+        struct Read<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Read<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            }
+        }
+        deserializer.deserialize_map(Read(PhantomData))
+    }
+}
+
+/// A value, or a list of values.
+struct Many<T>(Vec<T>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Many<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Many<T>, D::Error> {
+        struct Read<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Read<T> {
+            type Value = Many<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value or a list of values")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Many<T>, A::Error> {
+                let mut many = Vec::new();
+                while let Some(item) = items.next_element()? {
+                    many.push(item);
+                }
+                Ok(Many(many))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Many<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(|one| Many(vec![one]))
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Many<T>, E> {
+                T::deserialize(text.into_deserializer()).map(|one| Many(vec![one]))
+            }
+
+            fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<Many<T>, E> {
+                T::deserialize(value.into_deserializer()).map(|one| Many(vec![one]))
+            }
+
+            fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Many<T>, E> {
+                T::deserialize(value.into_deserializer()).map(|one| Many(vec![one]))
+            }
+
+            fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Many<T>, E> {
+                T::deserialize(value.into_deserializer()).map(|one| Many(vec![one]))
+            }
+
+            fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Many<T>, E> {
+                T::deserialize(value.into_deserializer()).map(|one| Many(vec![one]))
+            }
+        }
+        deserializer.deserialize_any(Read(PhantomData))
+    }
+}
+
+/// A string, a number or a boolean, as text.
+struct Scalar(String);
+
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Scalar, D::Error> {
+        match serde_json::Value::deserialize(deserializer)? {
+            serde_json::Value::String(text) => Ok(Scalar(text)),
+            value @ (serde_json::Value::Bool(_) | serde_json::Value::Number(_)) => {
+                Ok(Scalar(value.to_string()))
+            }
+            _ => Err(D::Error::custom("a value must be a string, a number or a boolean")),
+        }
+    }
+}
+
+/// The entries of an object. A name that appears twice is an error, because other programs may see
+/// another entry than this one.
+struct Entries<T>(Vec<(String, T)>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Entries<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Entries<T>, D::Error> {
+        struct Read<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Read<T> {
+            type Value = Entries<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries<T>, A::Error> {
+                let mut entries: Vec<(String, T)> = Vec::new();
+                while let Some((name, value)) = map.next_entry::<String, T>()? {
+                    if entries.iter().any(|(earlier, _)| earlier.eq_ignore_ascii_case(&name)) {
+                        return Err(A::Error::custom(format!("'{name}' appears twice")));
+                    }
+                    entries.push((name, value));
+                }
+                Ok(Entries(entries))
+            }
+        }
+        deserializer.deserialize_map(Read(PhantomData))
+    }
+}
+
+/// `"*"`, or an object such as `{"AWS": […]}`.
+struct RawPrincipals(Vec<Principal>);
+
+impl<'de> Deserialize<'de> for RawPrincipals {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<RawPrincipals, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = RawPrincipals;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the principal \"*\" or an object such as {\"AWS\": \"arn:aws:iam::lab:root\"}")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<RawPrincipals, E> {
+                match text {
+                    "*" => Ok(RawPrincipals(vec![Principal::Everybody])),
+                    _ => Err(E::invalid_value(serde::de::Unexpected::Str(text), &self)),
+                }
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<RawPrincipals, A::Error> {
+                let kinds: Entries<Many<String>> = Entries::deserialize(MapAccessDeserializer::new(map))?;
+                let mut principals = Vec::new();
+                for (kind, names) in kinds.0 {
+                    for name in names.0 {
+                        principals.push(match kind.as_str() {
+                            "AWS" => Principal::parse(&name).map_err(A::Error::custom)?,
+                            "CanonicalUser" => Principal::Account(name),
+                            _ => {
+                                let message = format!("principals of the kind '{kind}' are not supported");
+                                return Err(A::Error::custom(message));
+                            }
+                        });
+                    }
+                }
+                Ok(RawPrincipals(principals))
+            }
+        }
+        deserializer.deserialize_any(Read)
+    }
+}

@@ -1,0 +1,524 @@
+use super::{Decision, Document, Facts, POLICY_BYTES_MAX, Request, Rules, decide, decide_for_user};
+use crate::identity::Caller;
+use proptest::prelude::{ProptestConfig, Strategy, any, prop, prop_assert_eq, proptest};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+type FactMap = BTreeMap<&'static str, Vec<&'static str>>;
+
+struct Known(FactMap);
+
+impl Facts for Known {
+    fn values(&self, key: &str) -> Option<Vec<String>> {
+        Some(self.0.get(key)?.iter().map(|value| (*value).to_owned()).collect())
+    }
+}
+
+fn user(account: &str, user: &str) -> Caller {
+    Caller::User { account: account.to_owned(), user: user.to_owned() }
+}
+
+fn statement(changes: Value) -> Value {
+    let mut statement = json!({
+        "Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::b/*",
+    });
+    for (name, value) in changes.as_object().unwrap() {
+        match value {
+            Value::Null => drop(statement.as_object_mut().unwrap().remove(name)),
+            value => statement[name] = value.clone(),
+        }
+    }
+    statement
+}
+
+fn text(statements: &[Value]) -> String {
+    json!({ "Version": "2012-10-17", "Statement": statements }).to_string()
+}
+
+fn bucket_policy(changes: Value) -> Document {
+    Document::of_bucket(&text(&[statement(changes)]), "b").unwrap()
+}
+
+/// Whether a policy of the bucket lets a caller of another account read an object.
+fn allows(changes: Value, facts: &[(&'static str, &[&'static str])], resource: &str) -> bool {
+    let facts = Known(facts.iter().map(|(key, values)| (*key, values.to_vec())).collect());
+    let caller = user("sea", "bob");
+    let request = Request { caller: &caller, action: "s3:GetObject", resource, facts: &facts };
+    let policy = bucket_policy(changes);
+    let rules = Rules { bucket_policy: Some(&policy), ..of_lab() };
+    decide(&request, &rules) == Decision::Allowed
+}
+
+fn of_lab() -> Rules<'static> {
+    Rules {
+        owner: "lab",
+        bucket_policy: None,
+        restricts_public_policy: false,
+        acl_allows: false,
+        user_policies: None,
+    }
+}
+
+const OBJECT: &str = "arn:aws:s3:::b/a/reef.jpg";
+
+#[test]
+fn a_statement_must_match_in_all_elements() {
+    assert!(allows(json!({}), &[], OBJECT));
+    for (changes, expected) in [
+        (json!({ "Principal": { "AWS": "*" } }), true),
+        (json!({ "Principal": { "AWS": ["lab", "arn:aws:iam::sea:root"] } }), true),
+        (json!({ "Principal": { "AWS": "arn:aws:iam::sea:user/bob" } }), true),
+        (json!({ "Principal": { "AWS": "arn:aws:iam::sea:user/eve" } }), false),
+        (json!({ "Principal": { "CanonicalUser": "sea" } }), true),
+        (json!({ "Action": "S3:getobject" }), true),
+        (json!({ "Action": ["s3:Put*", "s3:Get?bject"] }), true),
+        (json!({ "Action": "*" }), true),
+        (json!({ "Action": null, "NotAction": "s3:Put*" }), true),
+        (json!({ "Action": null, "NotAction": "s3:Get*" }), false),
+        (json!({ "Resource": "arn:aws:s3:::b" }), false),
+        (json!({ "Resource": "arn:aws:s3:::b/A/*" }), false),
+        (json!({ "Resource": "arn:aws:s3:::b/*/*.jp?" }), true),
+        (json!({ "Resource": null, "NotResource": "arn:aws:s3:::b/a/*" }), false),
+        (json!({ "Resource": "*" }), true),
+    ] {
+        assert_eq!(allows(changes.clone(), &[], OBJECT), expected, "{changes}");
+    }
+}
+
+#[test]
+fn conditions_compare_as_their_operators_say() {
+    let facts: &[(&'static str, &[&'static str])] = &[
+        ("aws:username", &["bob"]),
+        ("aws:sourceip", &["192.0.2.7"]),
+        ("aws:securetransport", &["true"]),
+        ("aws:currenttime", &["2026-06-01T12:00:00Z"]),
+        ("aws:principalarn", &["arn:aws:iam::sea:user/bob"]),
+        ("s3:prefix", &["home/bob/"]),
+        ("s3:max-keys", &["10"]),
+        ("s3:existingobjecttag/Kind", &["raw"]),
+        ("s3:requestobjecttagkeys", &["a", "b"]),
+    ];
+    for (operator, key, values, expected) in [
+        ("StringEquals", "aws:username", json!("bob"), true),
+        ("StringEquals", "AWS:UserName", json!(["eve", "bob"]), true),
+        ("StringEquals", "aws:username", json!("b*"), false),
+        ("StringNotEquals", "aws:username", json!(["eve", "bob"]), false),
+        ("StringEqualsIgnoreCase", "aws:username", json!("BOB"), true),
+        ("StringLike", "aws:username", json!("b?b"), true),
+        ("StringNotLike", "aws:username", json!("b*"), false),
+        ("StringLike", "s3:prefix", json!("home/${aws:username}/*"), true),
+        ("StringEquals", "s3:prefix", json!("home/${aws:username}/"), true),
+        ("StringLike", "s3:prefix", json!("home/${aws:referer}/*"), false),
+        ("StringLike", "s3:prefix", json!("home/${aws:referer, 'bob'}/*"), true),
+        ("StringEquals", "s3:prefix", json!("${*}"), false),
+        // A missing fact: a negated operator holds, another one does not.
+        ("StringEquals", "aws:referer", json!("x"), false),
+        ("StringNotEquals", "aws:referer", json!("x"), true),
+        ("StringEqualsIfExists", "aws:referer", json!("x"), true),
+        ("Null", "aws:referer", json!("true"), true),
+        ("Null", "aws:referer", json!(false), false),
+        ("Null", "aws:username", json!("false"), true),
+        ("NumericLessThan", "s3:max-keys", json!(11), true),
+        ("NumericLessThan", "s3:max-keys", json!("10"), false),
+        ("NumericLessThanEquals", "s3:max-keys", json!("10.0"), true),
+        ("NumericNotEquals", "s3:max-keys", json!("10"), false),
+        ("NumericGreaterThan", "aws:username", json!("1"), false),
+        ("DateGreaterThan", "aws:CurrentTime", json!("2026-06-01"), true),
+        ("DateLessThan", "aws:CurrentTime", json!("2026-06-01T12:00:00Z"), false),
+        ("DateLessThanEquals", "aws:CurrentTime", json!("1780315200"), true),
+        ("Bool", "aws:SecureTransport", json!(true), true),
+        ("Bool", "aws:SecureTransport", json!("false"), false),
+        ("IpAddress", "aws:SourceIp", json!("192.0.2.0/24"), true),
+        ("IpAddress", "aws:SourceIp", json!("192.0.2.7"), true),
+        ("IpAddress", "aws:SourceIp", json!(["2001:db8::/32", "10.0.0.0/8"]), false),
+        ("IpAddress", "aws:SourceIp", json!("0.0.0.0/0"), true),
+        ("IpAddress", "aws:SourceIp", json!("::/0"), false),
+        ("NotIpAddress", "aws:SourceIp", json!("192.0.2.0/29"), false),
+        ("ArnLike", "aws:PrincipalArn", json!("arn:aws:iam::*:user/b*"), true),
+        // A wildcard in one part of an ARN does not reach into the next.
+        ("ArnLike", "aws:PrincipalArn", json!("arn:*:user/bob::::x"), false),
+        ("ArnNotEquals", "aws:PrincipalArn", json!("arn:aws:iam::sea:user/bob"), false),
+        ("StringEquals", "s3:ExistingObjectTag/Kind", json!("raw"), true),
+        ("StringEquals", "s3:ExistingObjectTag/kind", json!("raw"), false),
+        ("ForAllValues:StringEquals", "s3:RequestObjectTagKeys", json!(["a", "b", "c"]), true),
+        ("ForAllValues:StringEquals", "s3:RequestObjectTagKeys", json!(["a"]), false),
+        ("ForAllValues:StringEquals", "aws:referer", json!("x"), true),
+        ("ForAnyValue:StringEquals", "s3:RequestObjectTagKeys", json!(["b"]), true),
+        ("ForAnyValue:StringNotEquals", "s3:RequestObjectTagKeys", json!(["a", "b"]), false),
+        ("ForAnyValue:StringEquals", "aws:referer", json!("x"), false),
+    ] {
+        let condition = json!({ operator: { key: values } });
+        assert_eq!(allows(json!({ "Condition": condition }), facts, OBJECT), expected, "{condition}");
+    }
+    let both = json!({ "Bool": { "aws:SecureTransport": true }, "StringEquals": { "aws:username": "eve" } });
+    assert!(!allows(json!({ "Condition": both }), facts, OBJECT));
+}
+
+#[test]
+fn a_variable_of_the_request_never_acts_as_a_wildcard() {
+    let changes = json!({ "Resource": "arn:aws:s3:::b/${aws:username}/*" });
+    assert!(allows(changes.clone(), &[("aws:username", &["a"])], OBJECT));
+    assert!(!allows(changes.clone(), &[("aws:username", &["*"])], OBJECT));
+    assert!(!allows(changes, &[], OBJECT));
+}
+
+#[test]
+fn invalid_documents_are_refused_with_a_reason() {
+    let of = |changes: Value| text(&[statement(changes)]);
+    let condition =
+        |operator: &str, key: &str, value: Value| of(json!({ "Condition": { operator: { key: value } } }));
+    let double = of(json!({})).replace("\"Effect\":\"Allow\"", "\"Effect\":\"Allow\",\"Effect\":\"Deny\"");
+    let twice = r#"{"StringEquals": {"aws:username": "a", "AWS:username": "b"}}"#;
+    let twice = of(json!({ "Condition": "x" })).replace("\"x\"", twice);
+    for (text, reason) in [
+        ("{".to_owned(), "EOF"),
+        (json!({ "Version": "2012-10-17", "Statement": [] }).to_string(), "no statement"),
+        (json!({ "Version": "2012-10-17" }).to_string(), "missing field `Statement`"),
+        (text(&[statement(json!({}))]).replace("2012-10-17", "2026-01-01"), "unknown policy version"),
+        (of(json!({ "Effect": "Permit" })), "unknown variant `Permit`"),
+        (of(json!({ "Efect": "Allow" })), "unknown field `Efect`"),
+        (double, "duplicate field `Effect`"),
+        (twice, "'AWS:username' appears twice"),
+        (of(json!({ "Principal": null })), "statement 1 needs a Principal"),
+        (of(json!({ "Principal": "lab" })), "invalid value: string \"lab\""),
+        (of(json!({ "Principal": { "AWS": "arn:aws:iam::lab:role/x" } })), "invalid principal"),
+        (of(json!({ "Principal": { "AWS": "arn:aws:iam::lab:user/*" } })), "invalid principal"),
+        (of(json!({ "Principal": { "AWS": "arn:aws:iam::*:root" } })), "invalid principal"),
+        (of(json!({ "Principal": { "Federated": "x" } })), "kind 'Federated'"),
+        (of(json!({ "NotPrincipal": "*" })), "either Principal or NotPrincipal"),
+        (of(json!({ "Principal": null, "NotPrincipal": { "AWS": "sea" } })), "only possible with Deny"),
+        (of(json!({ "Action": null })), "either Action or NotAction"),
+        (of(json!({ "Action": [] })), "Action is empty"),
+        (of(json!({ "Action": "GetObject" })), "invalid action"),
+        (of(json!({ "Action": "iam:CreateUser" })), "invalid action"),
+        (of(json!({ "Action": 7 })), "invalid type"),
+        (of(json!({ "Resource": "arn:aws:s3:::other/*" })), "not in this bucket"),
+        (of(json!({ "Resource": "arn:aws:s3:::bb" })), "not in this bucket"),
+        (of(json!({ "Resource": "b/*" })), "not in this bucket"),
+        (of(json!({ "Resource": "arn:aws:s3:::b/${aws:nothing}" })), "unknown condition key"),
+        (of(json!({ "Resource": "arn:aws:s3:::b/${aws:username" })), "has no end"),
+        (condition("StringSame", "aws:username", json!("x")), "unknown condition operator"),
+        (condition("ForSomeValues:StringEquals", "aws:username", json!("x")), "unknown condition operator"),
+        (condition("StringEquals", "aws:nothing", json!("x")), "unknown condition key"),
+        (condition("StringEquals", "s3:ExistingObjectTag", json!("x")), "unknown condition key"),
+        (condition("StringEquals", "aws:username", json!([])), "has no value"),
+        (condition("StringEquals", "aws:username", json!({})), "string, a number or a boolean"),
+        (condition("StringEquals", "aws:username", json!([null])), "string, a number or a boolean"),
+        (condition("NumericEquals", "s3:max-keys", json!("ten")), "not a number"),
+        (condition("NumericEquals", "s3:max-keys", json!("NaN")), "not a number"),
+        (condition("DateEquals", "aws:CurrentTime", json!("tomorrow")), "not a date"),
+        (condition("Bool", "aws:SecureTransport", json!("yes")), "not true or false"),
+        (condition("IpAddress", "aws:SourceIp", json!("192.0.2.0/33")), "not a range"),
+        (condition("Null", "aws:username", json!(["true", "false"])), "Null takes one value"),
+        (condition("ArnEquals", "aws:PrincipalArn", json!("bob")), "not an ARN"),
+        (of(json!({ "Sid": "x".repeat(POLICY_BYTES_MAX) })), "larger than"),
+        (
+            condition("StringEquals", "aws:username", json!("x")).replace("\"x\"", &"[".repeat(500)),
+            "recursion limit",
+        ),
+        (r#"["2012-10-17", "x", []]"#.to_owned(), "expected an object"),
+        (json!({ "Version": "2012-10-17", "Statement": [["x"]] }).to_string(), "expected an object"),
+    ] {
+        let error = Document::of_bucket(&text, "b").expect_err(&text);
+        assert!(error.contains(reason), "{text:.300}: {error}");
+    }
+    let with_principal = text(&[statement(json!({}))]);
+    assert!(Document::of_user(&with_principal).unwrap_err().contains("must not have a Principal"));
+}
+
+#[test]
+fn the_order_of_evaluation_is_that_of_aws() {
+    let facts = Known(FactMap::new());
+    let read = |caller, rules: Rules<'_>| {
+        decide(&Request { caller, action: "s3:GetObject", resource: OBJECT, facts: &facts }, &rules)
+    };
+    let of_user = |effect: &str| {
+        let changes = json!({ "Principal": null, "Effect": effect, "Resource": "*" });
+        vec![Document::of_user(&text(&[statement(changes)])).unwrap()]
+    };
+    let (own, other, eve) = (user("lab", "ann"), user("sea", "bob"), user("sea", "eve"));
+    let (may, may_not, nothing) = (of_user("Allow"), of_user("Deny"), Vec::new());
+    let names = |principal: &str| bucket_policy(json!({ "Principal": { "AWS": principal } }));
+    let (everybody, account, me) = (names("*"), names("lab"), names("arn:aws:iam::lab:user/ann"));
+    let deny = bucket_policy(json!({ "Effect": "Deny" }));
+    use Decision::{Allowed, Denied, NotAllowed};
+
+    // Without policies, a user has all rights of the account.
+    assert_eq!(read(&own, of_lab()), Allowed);
+    assert_eq!(read(&other, of_lab()), NotAllowed);
+    assert_eq!(read(&Caller::Anonymous, of_lab()), NotAllowed);
+    for (policies, policy, expected) in [
+        (&nothing, None, NotAllowed),
+        (&may, None, Allowed),
+        (&may_not, Some(&everybody), Denied),
+        (&may, Some(&deny), Denied),
+        (&nothing, Some(&me), Allowed),
+        (&nothing, Some(&everybody), Allowed),
+        // A policy that names the account leaves the choice to the policies of the user.
+        (&nothing, Some(&account), NotAllowed),
+        (&may, Some(&account), Allowed),
+    ] {
+        let rules = Rules { user_policies: Some(policies), bucket_policy: policy, ..of_lab() };
+        assert_eq!(read(&own, rules), expected, "{policies:?} {policy:?}");
+    }
+    // Another account needs both: the owner's permission, and that of its own policies.
+    let of_everybody = Rules { bucket_policy: Some(&everybody), ..of_lab() };
+    assert_eq!(read(&other, of_everybody), Allowed);
+    assert_eq!(read(&other, Rules { user_policies: Some(&nothing), ..of_everybody }), NotAllowed);
+    assert_eq!(read(&other, Rules { user_policies: Some(&may), ..of_everybody }), Allowed);
+    assert_eq!(read(&Caller::Anonymous, of_everybody), Allowed);
+    for caller in [&other, &Caller::Anonymous] {
+        assert_eq!(read(caller, Rules { restricts_public_policy: true, ..of_everybody }), NotAllowed);
+        assert_eq!(read(caller, Rules { acl_allows: true, ..of_lab() }), Allowed);
+        assert_eq!(read(caller, Rules { acl_allows: true, bucket_policy: Some(&deny), ..of_lab() }), Denied);
+    }
+    assert_eq!(read(&own, Rules { restricts_public_policy: true, ..of_everybody }), Allowed);
+
+    // A denial for all others.
+    let not_us = json!({ "Effect": "Deny", "Principal": null, "NotPrincipal": { "AWS": ["lab", "arn:aws:iam::sea:user/eve"] } });
+    let not_us = bucket_policy(not_us);
+    let rules = Rules { bucket_policy: Some(&not_us), acl_allows: true, ..of_lab() };
+    assert_eq!(read(&own, rules), Allowed);
+    assert_eq!(read(&eve, rules), Allowed);
+    assert_eq!(read(&other, rules), Denied);
+
+    // The owner can always repair the policy.
+    let locked = bucket_policy(json!({ "Effect": "Deny", "Action": "s3:*", "Resource": "*" }));
+    let repair =
+        Request { caller: &own, action: "s3:PutBucketPolicy", resource: "arn:aws:s3:::b", facts: &facts };
+    let rules = Rules { bucket_policy: Some(&locked), ..of_lab() };
+    assert_eq!(decide(&repair, &rules), Allowed);
+    assert_eq!(decide(&Request { caller: &other, ..repair }, &rules), Denied);
+    assert_eq!(decide(&repair, &Rules { user_policies: Some(&may), ..rules }), Denied);
+    assert_eq!(decide_for_user(&Request { caller: &Caller::Anonymous, ..repair }, None), NotAllowed);
+}
+
+#[test]
+fn a_policy_is_public_unless_it_limits_its_callers() {
+    for (changes, expected) in [
+        (json!({}), true),
+        (json!({ "Effect": "Deny" }), false),
+        (json!({ "Principal": { "AWS": "sea" } }), false),
+        (json!({ "Condition": { "IpAddress": { "aws:SourceIp": "192.0.2.0/24" } } }), false),
+        (json!({ "Condition": { "IpAddress": { "aws:SourceIp": "0.0.0.0/1" } } }), true),
+        (json!({ "Condition": { "NotIpAddress": { "aws:SourceIp": "192.0.2.0/24" } } }), true),
+        (json!({ "Condition": { "StringEquals": { "aws:PrincipalAccount": "sea" } } }), false),
+        (json!({ "Condition": { "StringLike": { "aws:PrincipalAccount": "*" } } }), true),
+        (json!({ "Condition": { "StringEqualsIfExists": { "aws:PrincipalAccount": "sea" } } }), true),
+        (json!({ "Condition": { "StringEquals": { "aws:Referer": "x" } } }), true),
+    ] {
+        assert_eq!(bucket_policy(changes.clone()).is_public(), expected, "{changes}");
+    }
+}
+
+/// The slow and obvious evaluation of policies, on the documents as JSON.
+mod oracle {
+    use super::{Decision, FactMap};
+    use serde_json::Value;
+
+    fn like(pattern: &str, text: &str) -> bool {
+        match (pattern.chars().next(), text.chars().next()) {
+            (None, found) => found.is_none(),
+            (Some('*'), found) => {
+                like(&pattern[1..], text) || found.is_some_and(|c| like(pattern, &text[c.len_utf8()..]))
+            }
+            (Some(wanted), Some(found)) => {
+                (wanted == '?' || wanted == found)
+                    && like(&pattern[wanted.len_utf8()..], &text[found.len_utf8()..])
+            }
+            (Some(_), None) => false,
+        }
+    }
+
+    fn all(value: &Value) -> Vec<&str> {
+        match value {
+            Value::Array(values) => values.iter().map(|value| value.as_str().unwrap()).collect(),
+            value => vec![value.as_str().unwrap()],
+        }
+    }
+
+    fn element(statement: &Value, name: &str, fits: impl Fn(&str) -> bool) -> bool {
+        match (statement.get(name), statement.get(format!("Not{name}"))) {
+            (Some(values), _) => all(values).into_iter().any(fits),
+            (None, Some(values)) => !all(values).into_iter().any(fits),
+            (None, None) => true,
+        }
+    }
+
+    fn condition_holds(operator: &str, key: &str, wanted: &Value, facts: &FactMap) -> bool {
+        let wanted = all(wanted);
+        let found = facts.get(key.to_lowercase().as_str()).map(|values| values[0]);
+        let username = facts.get("aws:username").map(|values| values[0]);
+        let replaced = |text: &str| match username {
+            Some(name) => Some(text.replace("${aws:username}", name)),
+            None => (!text.contains("${")).then(|| text.to_owned()),
+        };
+        match (operator, found) {
+            ("Null", found) => found.is_none() == (wanted == ["true"]),
+            ("StringEquals" | "StringLike", None) => false,
+            ("StringNotEquals", None) => true,
+            ("StringEquals", Some(found)) => {
+                wanted.iter().any(|wanted| replaced(wanted).as_deref() == Some(found))
+            }
+            ("StringNotEquals", Some(found)) => {
+                !wanted.iter().any(|wanted| replaced(wanted).as_deref() == Some(found))
+            }
+            ("StringLike", Some(found)) => {
+                wanted.iter().any(|wanted| replaced(wanted).is_some_and(|wanted| like(&wanted, found)))
+            }
+            _ => unreachable!("{operator}"),
+        }
+    }
+
+    /// The effects of the statements that match, and whether each names the caller himself.
+    pub fn effects(
+        policy: &Value,
+        caller: Option<(&str, &str)>,
+        action: &str,
+        resource: &str,
+        facts: &FactMap,
+    ) -> Vec<(String, bool)> {
+        let mut effects = Vec::new();
+        for statement in policy["Statement"].as_array().unwrap() {
+            let mut is_direct = statement.get("Principal").is_none();
+            if let Some(principals) = statement.get("Principal") {
+                let mut is_named = false;
+                for principal in all(&principals["AWS"]) {
+                    let (account, user) = caller.unwrap_or(("", ""));
+                    if principal == "*" || principal == format!("arn:aws:iam::{account}:user/{user}") {
+                        (is_named, is_direct) = (true, true);
+                    } else if principal == account {
+                        is_named = true;
+                    }
+                }
+                if !is_named {
+                    continue;
+                }
+            }
+            let conditions = statement["Condition"].as_object().into_iter().flatten();
+            let mut conditions = conditions.flat_map(|(operator, keys)| {
+                keys.as_object().unwrap().iter().map(move |(key, wanted)| (operator, key, wanted))
+            });
+            if element(statement, "Action", |wanted| like(wanted, action))
+                && element(statement, "Resource", |wanted| like(wanted, resource))
+                && conditions.all(|(operator, key, wanted)| condition_holds(operator, key, wanted, facts))
+            {
+                effects.push((statement["Effect"].as_str().unwrap().to_owned(), is_direct));
+            }
+        }
+        effects
+    }
+
+    /// The decision about a bucket of the account `lab`.
+    pub fn decision(
+        bucket: &[(String, bool)],
+        user: Option<&[(String, bool)]>,
+        account: Option<&str>,
+    ) -> Decision {
+        let denies = |effects: &[(String, bool)]| effects.iter().any(|(effect, _)| effect == "Deny");
+        if denies(bucket) || user.is_some_and(denies) {
+            return Decision::Denied;
+        }
+        let user_allows = account.is_some() && user.is_none_or(|user| !user.is_empty());
+        let allowed = match account {
+            None => !bucket.is_empty(),
+            Some("lab") => user_allows || bucket.iter().any(|(_, is_direct)| *is_direct),
+            Some(_) => user_allows && !bucket.is_empty(),
+        };
+        if allowed { Decision::Allowed } else { Decision::NotAllowed }
+    }
+}
+
+fn some_of(choices: &'static [&'static str]) -> impl Strategy<Value = Value> {
+    prop::sample::subsequence(choices, 1..=2.min(choices.len())).prop_map(|chosen| json!(chosen))
+}
+
+fn some_condition() -> impl Strategy<Value = Value> {
+    let operator = prop::sample::select(vec!["StringEquals", "StringNotEquals", "StringLike", "Null"]);
+    let key = prop::sample::select(vec!["aws:username", "s3:prefix", "aws:Referer"]);
+    let values = some_of(&["ann", "home/${aws:username}/", "h*", "ann?", "home/ann/"]);
+    let present = prop::sample::select(vec!["true", "false"]);
+    (operator, key, values, present).prop_map(|(operator, key, values, present)| {
+        let values = if operator == "Null" { json!(present) } else { values };
+        json!({ operator: { key: values } })
+    })
+}
+
+fn some_policy(has_principals: bool) -> impl Strategy<Value = Value> {
+    let statement = (
+        prop::sample::select(vec!["Allow", "Allow", "Deny"]),
+        some_of(&["*", "lab", "sea", "arn:aws:iam::lab:user/ann", "arn:aws:iam::sea:user/bob"]),
+        (any::<bool>(), some_of(&["s3:GetObject", "s3:Get*", "s3:PutObject", "*", "s3:?etObject"])),
+        (any::<bool>(), some_of(&["arn:aws:s3:::b/*", "arn:aws:s3:::b/h*/*n", "arn:aws:s3:::b", "*"])),
+        prop::option::of(some_condition()),
+    );
+    let statement = statement.prop_map(move |(effect, principals, actions, resources, condition)| {
+        let mut statement = json!({ "Effect": effect });
+        if has_principals {
+            statement["Principal"] = json!({ "AWS": principals });
+        }
+        statement[if actions.0 { "Action" } else { "NotAction" }] = actions.1;
+        statement[if resources.0 { "Resource" } else { "NotResource" }] = resources.1;
+        if let Some(condition) = condition {
+            statement["Condition"] = condition;
+        }
+        statement
+    });
+    prop::collection::vec(statement, 1..4)
+        .prop_map(|statements| json!({ "Version": "2012-10-17", "Statement": statements }))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    /// A damaged policy is refused, or decides like any other.
+    #[test]
+    fn damaged_policies_do_not_panic(
+        policy in some_policy(true),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), "[{}\\[\\]\":,*?$a0\\\\-]"), 1..4),
+    ) {
+        let mut text = policy.to_string();
+        for (at, with) in damage {
+            let at = at.index(text.len());
+            text.replace_range(at..=at, &with);
+        }
+        if let Ok(policy) = Document::of_bucket(&text, "b") {
+            let facts = Known(FactMap::from([("aws:username", vec!["ann"]), ("s3:prefix", vec!["home/ann/"])]));
+            let caller = user("lab", "ann");
+            let request = Request { caller: &caller, action: "s3:GetObject", resource: OBJECT, facts: &facts };
+            let rules = Rules { bucket_policy: Some(&policy), ..of_lab() };
+            let _ = decide(&request, &rules);
+            let _ = policy.is_public();
+        }
+    }
+
+    #[test]
+    fn decisions_are_those_of_the_oracle(
+        bucket in some_policy(true),
+        of_user in prop::option::of(some_policy(false)),
+        caller in prop::sample::select(vec![None, Some(("lab", "ann")), Some(("lab", "eve")), Some(("sea", "bob"))]),
+        action in prop::sample::select(vec!["s3:GetObject", "s3:PutObject", "s3:ListBucket"]),
+        resource in prop::sample::select(vec!["arn:aws:s3:::b", "arn:aws:s3:::b/home/ann", "arn:aws:s3:::b/x"]),
+        username in any::<bool>(),
+        prefix in prop::option::of(prop::sample::select(vec!["home/ann/", "hat", "x"])),
+    ) {
+        let mut facts = FactMap::new();
+        if let Some((_, user)) = caller.filter(|_| username) {
+            facts.insert("aws:username", vec![user]);
+        }
+        facts.extend(prefix.map(|prefix| ("s3:prefix", vec![prefix])));
+        let of = |policy: &Value| oracle::effects(policy, caller, action, resource, &facts);
+        let expected = oracle::decision(
+            &of(&bucket),
+            of_user.as_ref().filter(|_| caller.is_some()).map(of).as_deref(),
+            caller.map(|(account, _)| account),
+        );
+        let policy = Document::of_bucket(&bucket.to_string(), "b").unwrap();
+        let policies = of_user.map(|policy| vec![Document::of_user(&policy.to_string()).unwrap()]);
+        let sender = caller.map_or(Caller::Anonymous, |(account, name)| user(account, name));
+        let facts = Known(facts);
+        let request = Request { caller: &sender, action, resource, facts: &facts };
+        let rules = Rules { bucket_policy: Some(&policy), user_policies: policies.as_deref(), ..of_lab() };
+        prop_assert_eq!(decide(&request, &rules), expected);
+    }
+}

@@ -1,0 +1,150 @@
+"""The APIs of IAM and STS."""
+
+import json
+import time
+
+import boto3
+import botocore.config
+import pytest
+import raw
+from test_policies import KEY_CACHE_S, policy, statement
+
+
+def client(gateway, service, access_key=None, secret_key=None):
+    return boto3.client(
+        service,
+        endpoint_url=gateway.url,
+        region_name="us-east-1",
+        aws_access_key_id=access_key or gateway.access_key,
+        aws_secret_access_key=secret_key or gateway.secret_key,
+        config=botocore.config.Config(retries={"total_max_attempts": 1, "mode": "standard"}),
+    )
+
+
+@pytest.fixture
+def iam(gateway):
+    return client(gateway, "iam")
+
+
+@pytest.fixture
+def name(bucket):
+    """The name of a user that no other test has."""
+    return f"user-{bucket}"
+
+
+def test_a_user_lives_from_creation_to_deletion(gateway, s3, iam, bucket, name, code_of):
+    created = iam.create_user(UserName=name, Path="/lab/")["User"]
+    assert (created["UserName"], created["Path"], created["Arn"]) == (name, "/lab/", f"arn:aws:iam::main:user/lab/{name}")
+    assert iam.get_user(UserName=name)["User"] == created
+    assert name in [user["UserName"] for user in iam.list_users(PathPrefix="/lab/")["Users"]]
+    assert name not in [user["UserName"] for user in iam.list_users(PathPrefix="/other/")["Users"]]
+    assert code_of(iam.create_user, UserName=name) == ("EntityAlreadyExists", 409)
+    key = iam.create_access_key(UserName=name)["AccessKey"]
+    user = gateway.client(key["AccessKeyId"], key["SecretAccessKey"])
+    # A user of IAM may do nothing until it gets a policy.
+    assert code_of(user.list_buckets) == ("AccessDenied", 403)
+    assert code_of(user.list_objects_v2, Bucket=bucket) == ("AccessDenied", 403)
+    text = policy(statement(bucket, "s3:ListBucket", "", principal=None))
+    iam.put_user_policy(UserName=name, PolicyName="list", PolicyDocument=text)
+    time.sleep(KEY_CACHE_S)
+    user.list_objects_v2(Bucket=bucket)
+    assert iam.get_user_policy(UserName=name, PolicyName="list")["PolicyDocument"] == json.loads(text)
+    assert iam.list_user_policies(UserName=name)["PolicyNames"] == ["list"]
+    assert [line["policy"] for line in gateway.run("user", "policy", "ls", f"main/{name}")] == ["list"]
+    assert code_of(iam.delete_user, UserName=name) == ("DeleteConflict", 409)
+    iam.delete_user_policy(UserName=name, PolicyName="list")
+    assert code_of(iam.delete_user_policy, UserName=name, PolicyName="list") == ("NoSuchEntity", 404)
+
+    keys = iam.list_access_keys(UserName=name)["AccessKeyMetadata"]
+    assert [(found["AccessKeyId"], found["Status"]) for found in keys] == [(key["AccessKeyId"], "Active")]
+    iam.update_access_key(UserName=name, AccessKeyId=key["AccessKeyId"], Status="Inactive")
+    time.sleep(KEY_CACHE_S)
+    assert code_of(user.list_buckets) == ("InvalidAccessKeyId", 403)
+    assert code_of(iam.delete_user, UserName=name) == ("DeleteConflict", 409)
+    iam.delete_access_key(UserName=name, AccessKeyId=key["AccessKeyId"])
+    iam.delete_user(UserName=name)
+    assert code_of(iam.get_user, UserName=name) == ("NoSuchEntity", 404)
+
+
+def test_callers_know_who_they_are(gateway):
+    identity = client(gateway, "sts").get_caller_identity()
+    assert (identity["Account"], identity["UserId"], identity["Arn"]) == ("main", "main/admin", "arn:aws:iam::main:user/admin")
+    assert client(gateway, "iam").get_user()["User"]["UserName"] == "admin"
+
+
+def test_users_administer_only_what_their_policies_allow(gateway, iam, bucket, name, code_of):
+    iam.create_user(UserName=name)
+    key = iam.create_access_key(UserName=name)["AccessKey"]
+    own = client(gateway, "iam", key["AccessKeyId"], key["SecretAccessKey"])
+    allowed = {"Effect": "Allow", "Action": ["iam:CreateAccessKey", "iam:GetUser"], "Resource": "arn:aws:iam::main:user/${aws:username}"}
+    iam.put_user_policy(UserName=name, PolicyName="own", PolicyDocument=policy(allowed))
+    time.sleep(KEY_CACHE_S)
+    assert own.get_user()["User"]["UserName"] == name
+    second = own.create_access_key()["AccessKey"]["AccessKeyId"]
+    for call, given in [
+        (own.get_user, {"UserName": "admin"}),
+        (own.create_access_key, {"UserName": "admin"}),
+        (own.list_users, {}),
+        (own.create_user, {"UserName": f"{name}-2"}),
+        (own.put_user_policy, {"UserName": name, "PolicyName": "all", "PolicyDocument": policy(allowed)}),
+        (own.delete_access_key, {"AccessKeyId": second}),
+    ]:
+        assert code_of(call, **given) == ("AccessDenied", 403), (call, given)
+    assert client(gateway, "sts", key["AccessKeyId"], key["SecretAccessKey"]).get_caller_identity()["UserId"] == f"main/{name}"
+
+
+def test_accounts_do_not_see_each_other(gateway, iam, bucket, name, code_of):
+    gateway.run("account", "create", f"other-{bucket}")
+    gateway.run("user", "create", f"other-{bucket}/eve")
+    key = gateway.run("key", "create", f"other-{bucket}/eve")[0]
+    eve = client(gateway, "iam", key["access_key"], key["secret_key"])
+    assert [user["UserName"] for user in eve.list_users()["Users"]] == ["eve"]
+    assert code_of(eve.get_user, UserName="admin") == ("NoSuchEntity", 404)
+    assert code_of(eve.delete_access_key, UserName="eve", AccessKeyId=gateway.access_key) == ("NoSuchEntity", 404)
+    assert code_of(eve.create_access_key, UserName="admin") == ("NoSuchEntity", 404)
+
+
+def test_lists_page(iam, name):
+    iam.create_user(UserName=name)
+    for number in range(5):
+        iam.put_user_policy(UserName=name, PolicyName=f"p{number}", PolicyDocument=policy(statement("x", "s3:*", principal=None)))
+    pages = list(iam.get_paginator("list_user_policies").paginate(UserName=name, PaginationConfig={"PageSize": 2}))
+    assert [page["PolicyNames"] for page in pages] == [["p0", "p1"], ["p2", "p3"], ["p4"]]
+
+
+@pytest.mark.parametrize(
+    "action, given, expected",
+    [
+        ("create_user", {"UserName": "a b"}, ("ValidationError", 400)),
+        ("create_user", {"UserName": "x", "Path": "no/"}, ("ValidationError", 400)),
+        ("put_user_policy", {"UserName": "admin", "PolicyName": "x", "PolicyDocument": "{"}, ("MalformedPolicyDocument", 400)),
+        ("put_user_policy", {"UserName": "admin", "PolicyName": "a/b", "PolicyDocument": "{}"}, ("ValidationError", 400)),
+        ("put_user_policy", {"UserName": "nobody", "PolicyName": "x", "PolicyDocument": policy(statement("b", "s3:*", principal=None))}, ("NoSuchEntity", 404)),
+        ("put_user_policy", {"UserName": "admin", "PolicyName": "x", "PolicyDocument": "x" * 131_000}, ("EntityTooLarge", 400)),
+        ("get_user_policy", {"UserName": "admin", "PolicyName": "missing"}, ("NoSuchEntity", 404)),
+        ("create_group", {"GroupName": "x"}, ("InvalidAction", 400)),
+    ],
+)
+def test_bad_requests_are_refused(gateway, iam, code_of, action, given, expected):
+    assert code_of(getattr(iam, action), **given) == expected
+    # The first user still has all rights.
+    gateway.client().list_buckets()
+
+
+def test_forged_requests_are_refused(gateway, iam, code_of):
+    forged = client(gateway, "iam", gateway.access_key, "x" * 40)
+    assert code_of(forged.list_users) == ("SignatureDoesNotMatch", 403)
+    assert code_of(client(gateway, "iam", "BNAAAAAAAAAAAAAAAAAA", "x" * 40).list_users)[1] == 403
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    assert raw.send(gateway, "POST", "/", b"Action=ListUsers&Version=2010-05-08", form)[0] == 403
+    # A signature for buckets is none for users.
+    headers = raw.signed(gateway, "POST", "/", b"Action=ListUsers", form)
+    assert raw.send(gateway, "POST", "/", b"Action=ListUsers", headers) == (403, "AccessDenied")
+    # Nor is a signature for users one for buckets.
+    headers = raw.signed(gateway, "GET", "/", service="iam")
+    assert raw.send(gateway, "GET", "/", headers=headers) == (403, "AccessDenied")
+    # The signature covers the form.
+    headers = raw.signed(gateway, "POST", "/", b"Action=GetUser&Version=2010-05-08", form, service="iam")
+    assert raw.send(gateway, "POST", "/", b"Action=GetUser&Version=2010-05-08", headers)[0] == 200
+    headers = {name: value for name, value in headers.items() if name.lower() != "x-amz-content-sha256"}
+    assert raw.send(gateway, "POST", "/", b"Action=ListUsers&Version=2010-05-08", headers)[0] == 403

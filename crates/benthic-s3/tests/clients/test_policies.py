@@ -1,0 +1,321 @@
+"""Policies of buckets and users, access control lists, and the settings that limit both."""
+
+import json
+import time
+
+import pytest
+from test_buckets import fetch
+from test_forms import post as post_form
+
+# A gateway applies changes of users within this time.
+KEY_CACHE_S = 2
+
+
+def statement(bucket, action, resource="/*", effect="Allow", principal="*", **more):
+    resources = [f"arn:aws:s3:::{bucket}{part}" for part in ([resource] if isinstance(resource, str) else resource)]
+    principals = {} if principal is None else {"Principal": principal}
+    return {"Effect": effect, "Action": action, "Resource": resources, **principals, **more}
+
+
+def policy(*statements):
+    return json.dumps({"Version": "2012-10-17", "Statement": statements})
+
+
+@pytest.fixture
+def other(gateway, bucket):
+    """A client of another account, and the name of the account."""
+    account = f"other-{bucket}"
+    gateway.run("account", "create", account)
+    gateway.run("user", "create", f"{account}/eve")
+    key = gateway.run("key", "create", f"{account}/eve")[0]
+    return gateway.client(key["access_key"], key["secret_key"]), account
+
+
+@pytest.fixture
+def member(gateway, bucket):
+    """A client of another user of the account that owns the bucket, and a function that sets the user's policies."""
+    user = f"main/user-{bucket}"
+    gateway.run("user", "create", user)
+    key = gateway.run("key", "create", user)[0]
+
+    def limit(**policies):
+        for name, text in policies.items():
+            file = gateway.dir / f"{bucket}-{name}.json"
+            file.write_text(text)
+            gateway.run("user", "policy", "put", user, name, str(file))
+        time.sleep(KEY_CACHE_S)
+
+    limit.user = user
+    return gateway.client(key["access_key"], key["secret_key"]), limit
+
+
+def test_a_bucket_policy_opens_a_prefix(gateway, s3, bucket, other, code_of):
+    eve, account = other
+    for key in ["open/a", "closed/a"]:
+        s3.put_object(Bucket=bucket, Key=key, Body=b"1")
+    assert code_of(s3.get_bucket_policy, Bucket=bucket) == ("NoSuchBucketPolicy", 404)
+    text = policy(
+        statement(bucket, "s3:GetObject", "/open/*"),
+        statement(bucket, "s3:ListBucket", "", principal={"AWS": account}, Condition={"StringLike": {"s3:prefix": "open/*"}}),
+        statement(bucket, ["s3:PutObject", "s3:DeleteObject"], "/open/in/*", principal={"AWS": f"arn:aws:iam::{account}:user/eve"}),
+    )
+    s3.put_bucket_policy(Bucket=bucket, Policy=text)
+    assert s3.get_bucket_policy(Bucket=bucket)["Policy"] == text
+    assert s3.get_bucket_policy_status(Bucket=bucket)["PolicyStatus"] == {"IsPublic": True}
+
+    assert fetch(gateway, "GET", f"/{bucket}/open/a")[:2] == (200, b"1")
+    assert fetch(gateway, "GET", f"/{bucket}/closed/a")[0] == 403
+    assert fetch(gateway, "GET", f"/{bucket}/open/missing")[0] == 403
+    assert fetch(gateway, "GET", f"/{bucket}?prefix=open/")[0] == 403
+    assert eve.get_object(Bucket=bucket, Key="open/a")["Body"].read() == b"1"
+    assert eve.list_objects_v2(Bucket=bucket, Prefix="open/")["KeyCount"] == 1
+    for call, given in [
+        (eve.list_objects_v2, {}),
+        (eve.list_objects_v2, {"Prefix": "closed/"}),
+        (eve.get_object, {"Key": "closed/a"}),
+        (eve.put_object, {"Key": "open/a", "Body": b"2"}),
+        (eve.put_object, {"Key": "open/in/../a", "Body": b"2", "ACL": "public-read"}),
+        (eve.get_bucket_policy, {}),
+        (eve.put_bucket_policy, {"Policy": text}),
+        (eve.delete_bucket_policy, {}),
+    ]:
+        assert code_of(call, Bucket=bucket, **given) == ("AccessDenied", 403), (call, given)
+    eve.put_object(Bucket=bucket, Key="open/in/b", Body=b"3")
+    assert s3.get_object(Bucket=bucket, Key="open/in/b")["Body"].read() == b"3"
+    deleted = eve.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": "open/in/b"}, {"Key": "open/a"}]})
+    assert [entry["Key"] for entry in deleted["Deleted"]] == ["open/in/b"]
+    assert [(entry["Key"], entry["Code"]) for entry in deleted["Errors"]] == [("open/a", "AccessDenied")]
+
+    s3.delete_bucket_policy(Bucket=bucket)
+    assert code_of(eve.get_object, Bucket=bucket, Key="open/a") == ("AccessDenied", 403)
+
+
+def test_a_denial_binds_the_owner_too(s3, bucket, code_of):
+    s3.put_object(Bucket=bucket, Key="keep/a", Body=b"1")
+    s3.put_bucket_policy(Bucket=bucket, Policy=policy(statement(bucket, ["s3:Delete*", "s3:*Policy"], ["/keep/*", ""], "Deny")))
+    assert code_of(s3.delete_object, Bucket=bucket, Key="keep/a") == ("AccessDenied", 403)
+    assert code_of(s3.delete_bucket, Bucket=bucket) == ("AccessDenied", 403)
+    # Nobody locks himself out.
+    s3.delete_bucket_policy(Bucket=bucket)
+    s3.delete_object(Bucket=bucket, Key="keep/a")
+
+
+def test_conditions_see_the_request(gateway, s3, bucket, other, code_of):
+    eve, _ = other
+    s3.put_object(Bucket=bucket, Key="a", Body=b"1", Tagging="level=open")
+    s3.put_object(Bucket=bucket, Key="b", Body=b"1", Tagging="level=secret")
+    for condition, allowed in [
+        ({"IpAddress": {"aws:SourceIp": "127.0.0.0/8"}}, True),
+        ({"NotIpAddress": {"aws:SourceIp": "127.0.0.0/8"}}, False),
+        ({"Bool": {"aws:SecureTransport": "false"}}, True),
+        ({"Bool": {"aws:SecureTransport": "true"}}, False),
+        ({"StringEquals": {"aws:username": "eve"}}, True),
+        ({"StringLike": {"aws:UserAgent": "*Botocore*"}}, True),
+        ({"DateGreaterThan": {"aws:CurrentTime": "2020-01-01T00:00:00Z"}}, True),
+        ({"NumericLessThan": {"aws:EpochTime": "1600000000"}}, False),
+        ({"StringEquals": {"s3:ExistingObjectTag/level": "open"}}, True),
+        ({"StringEquals": {"s3:ExistingObjectTag/level": "secret"}}, False),
+        ({"StringEquals": {"s3:authType": "REST-HEADER"}}, True),
+    ]:
+        s3.put_bucket_policy(Bucket=bucket, Policy=policy(statement(bucket, "s3:GetObject", Condition=condition)))
+        if allowed:
+            eve.get_object(Bucket=bucket, Key="a")
+        else:
+            assert code_of(eve.get_object, Bucket=bucket, Key="a") == ("AccessDenied", 403), condition
+
+    writes = statement(bucket, ["s3:PutObject", "s3:PutObjectTagging", "s3:PutObjectAcl"])
+    tags = {"StringEquals": {"s3:RequestObjectTag/level": "open"}}
+    s3.put_bucket_policy(Bucket=bucket, Policy=policy(writes | {"Condition": tags}))
+    eve.put_object(Bucket=bucket, Key="c", Body=b"1", Tagging="level=open")
+    assert code_of(eve.put_object, Bucket=bucket, Key="c", Body=b"1") == ("AccessDenied", 403)
+    wanted = lambda level: {"Bucket": bucket, "Key": "b", "Tagging": {"TagSet": [{"Key": "level", "Value": level}]}}
+    eve.put_object_tagging(**wanted("open"))
+    assert code_of(eve.put_object_tagging, **wanted("secret")) == ("AccessDenied", 403)
+
+    public = statement(bucket, "s3:PutObject", effect="Deny", Condition={"StringLike": {"s3:x-amz-acl": "public*"}})
+    s3.put_bucket_policy(Bucket=bucket, Policy=policy(writes, public))
+    eve.put_object(Bucket=bucket, Key="d", Body=b"1", ACL="private")
+    assert code_of(eve.put_object, Bucket=bucket, Key="d", Body=b"1", ACL="public-read") == ("AccessDenied", 403)
+
+
+def test_permissions_of_versions_and_copies(s3, bucket, other, code_of):
+    eve, account = other
+    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    first = s3.put_object(Bucket=bucket, Key="a", Body=b"1")["VersionId"]
+    s3.put_object(Bucket=bucket, Key="a", Body=b"2")
+    s3.put_bucket_policy(Bucket=bucket, Policy=policy(statement(bucket, ["s3:GetObject", "s3:DeleteObject"])))
+    assert eve.get_object(Bucket=bucket, Key="a")["Body"].read() == b"2"
+    assert code_of(eve.get_object, Bucket=bucket, Key="a", VersionId=first) == ("AccessDenied", 403)
+    assert code_of(eve.delete_object, Bucket=bucket, Key="a", VersionId=first) == ("AccessDenied", 403)
+    eve.create_bucket(Bucket=f"{bucket}-copy")
+    eve.copy_object(Bucket=f"{bucket}-copy", Key="a", CopySource={"Bucket": bucket, "Key": "a"})
+    old = {"Bucket": bucket, "Key": "a", "VersionId": first}
+    assert code_of(eve.copy_object, Bucket=f"{bucket}-copy", Key="b", CopySource=old) == ("AccessDenied", 403)
+    assert code_of(eve.copy_object, Bucket=bucket, Key="b", CopySource={"Bucket": bucket, "Key": "a"}) == ("AccessDenied", 403)
+    assert code_of(eve.get_object_attributes, Bucket=bucket, Key="a", ObjectAttributes=["ETag"]) == ("AccessDenied", 403)
+    s3.put_bucket_policy(Bucket=bucket, Policy=policy(statement(bucket, ["s3:GetObject*", "s3:DeleteObjectVersion"])))
+    assert eve.get_object_attributes(Bucket=bucket, Key="a", ObjectAttributes=["ObjectSize"])["ObjectSize"] == 1
+    eve.delete_object(Bucket=bucket, Key="a", VersionId=first)
+    assert code_of(eve.delete_object, Bucket=bucket, Key="a") == ("AccessDenied", 403)
+    assert account
+
+
+@pytest.mark.parametrize(
+    "text, reason",
+    [
+        ("{", "EOF"),
+        (policy(), "no statement"),
+        ('{"Statement": ' + "[" * 5_000, "expected"),
+        (policy(statement("another", "s3:GetObject")), "not in this bucket"),
+        (policy(statement("{bucket}", "s3:GetObject", principal={"AWS": "arn:aws:iam::x:role/y"})), "invalid principal"),
+        (policy(statement("{bucket}", "s3:GetObject", Condition={"StringSame": {"aws:username": "x"}})), "unknown condition operator"),
+        (policy(statement("{bucket}", "s3:GetObject", Sid="x" * 21_000)), "larger than"),
+    ],
+)
+def test_invalid_policies_change_nothing(s3, bucket, code_of, text, reason):
+    before = policy(statement(bucket, "s3:GetObject"))
+    s3.put_bucket_policy(Bucket=bucket, Policy=before)
+    with pytest.raises(s3.exceptions.ClientError, match=reason) as refused:
+        s3.put_bucket_policy(Bucket=bucket, Policy=text.replace("{bucket}", bucket))
+    assert refused.value.response["Error"]["Code"] == "MalformedPolicy"
+    assert s3.get_bucket_policy(Bucket=bucket)["Policy"] == before
+
+
+def test_the_public_access_block_wins_over_policies_and_lists(gateway, s3, bucket, other, code_of):
+    eve, _ = other
+    block = lambda **settings: s3.put_public_access_block(Bucket=bucket, PublicAccessBlockConfiguration=settings)
+    assert code_of(s3.get_public_access_block, Bucket=bucket) == ("NoSuchPublicAccessBlockConfiguration", 404)
+    public = policy(statement(bucket, "s3:GetObject"))
+    s3.put_object(Bucket=bucket, Key="listed", Body=b"1", ACL="public-read")
+    assert fetch(gateway, "GET", f"/{bucket}/listed")[0] == 200
+    block(IgnorePublicAcls=True)
+    expected = {"BlockPublicAcls": False, "IgnorePublicAcls": True, "BlockPublicPolicy": False, "RestrictPublicBuckets": False}
+    assert s3.get_public_access_block(Bucket=bucket)["PublicAccessBlockConfiguration"] == expected
+    assert fetch(gateway, "GET", f"/{bucket}/listed")[0] == 403
+    s3.put_bucket_policy(Bucket=bucket, Policy=public)
+    assert fetch(gateway, "GET", f"/{bucket}/listed")[0] == 200
+    block(RestrictPublicBuckets=True, IgnorePublicAcls=True)
+    assert fetch(gateway, "GET", f"/{bucket}/listed")[0] == 403
+    assert code_of(eve.get_object, Bucket=bucket, Key="listed") == ("AccessDenied", 403)
+    block(BlockPublicPolicy=True, BlockPublicAcls=True)
+    assert code_of(s3.put_bucket_policy, Bucket=bucket, Policy=public) == ("AccessDenied", 403)
+    assert code_of(s3.put_object, Bucket=bucket, Key="b", Body=b"1", ACL="public-read") == ("AccessDenied", 403)
+    assert code_of(s3.put_bucket_acl, Bucket=bucket, ACL="authenticated-read") == ("AccessDenied", 403)
+    s3.put_object(Bucket=bucket, Key="b", Body=b"1", ACL="private")
+    s3.delete_public_access_block(Bucket=bucket)
+    s3.put_bucket_acl(Bucket=bucket, ACL="public-read")
+
+
+def test_lists_grant_rights_to_accounts_and_groups(gateway, s3, bucket, other, code_of):
+    eve, account = other
+    s3.put_object(Bucket=bucket, Key="a", Body=b"1")
+    s3.put_object_acl(Bucket=bucket, Key="a", GrantRead=f'id="{account}"', GrantReadACP=f'id="{account}"')
+    grants = eve.get_object_acl(Bucket=bucket, Key="a")["Grants"]
+    assert sorted((grant["Grantee"]["ID"], grant["Permission"]) for grant in grants) == [(account, "READ"), (account, "READ_ACP")]
+    eve.get_object(Bucket=bucket, Key="a")
+    assert fetch(gateway, "GET", f"/{bucket}/a")[0] == 403
+    assert code_of(eve.put_object_acl, Bucket=bucket, Key="a", ACL="public-read") == ("AccessDenied", 403)
+    s3.put_object_acl(Bucket=bucket, Key="a", ACL="authenticated-read")
+    eve.get_object(Bucket=bucket, Key="a")
+    assert fetch(gateway, "GET", f"/{bucket}/a")[0] == 403
+
+    s3.put_bucket_acl(Bucket=bucket, ACL="public-read-write")
+    assert fetch(gateway, "PUT", f"/{bucket}/b")[0] == 200
+    s3.put_bucket_acl(Bucket=bucket, GrantFullControl=f'id="{account}"')
+    eve.put_object(Bucket=bucket, Key="c", Body=b"1")
+    # Objects belong to the owner of the bucket.
+    assert code_of(eve.get_object, Bucket=bucket, Key="c") == ("AccessDenied", 403)
+    eve.put_bucket_acl(Bucket=bucket, ACL="private")
+    assert code_of(eve.put_object, Bucket=bucket, Key="c", Body=b"2") == ("AccessDenied", 403)
+    assert code_of(s3.put_bucket_acl, Bucket=bucket, GrantRead='id="nobody-here"') == ("InvalidArgument", 400)
+    assert code_of(s3.put_bucket_acl, Bucket=bucket, GrantRead="uri=http://example.com") == ("InvalidArgument", 400)
+    by_mail = {"Bucket": bucket, "GrantRead": "emailAddress=a@example.com"}
+    assert code_of(s3.put_bucket_acl, **by_mail) == ("UnresolvableGrantByEmailAddress", 400)
+
+
+def test_the_owner_can_turn_lists_off(s3, bucket, code_of):
+    controls = lambda ownership: {"Rules": [{"ObjectOwnership": ownership}]}
+    assert code_of(s3.get_bucket_ownership_controls, Bucket=bucket) == ("OwnershipControlsNotFoundError", 404)
+    enforced = {"Bucket": bucket, "OwnershipControls": controls("BucketOwnerEnforced")}
+    s3.put_bucket_acl(Bucket=bucket, ACL="public-read")
+    assert code_of(s3.put_bucket_ownership_controls, **enforced) == ("InvalidBucketAclWithObjectOwnership", 400)
+    s3.put_bucket_acl(Bucket=bucket, ACL="private")
+    s3.put_bucket_ownership_controls(**enforced)
+    assert s3.get_bucket_ownership_controls(Bucket=bucket)["OwnershipControls"] == controls("BucketOwnerEnforced")
+    refused = ("AccessControlListNotSupported", 400)
+    assert code_of(s3.put_bucket_acl, Bucket=bucket, ACL="public-read") == refused
+    assert code_of(s3.put_object, Bucket=bucket, Key="a", Body=b"", ACL="public-read") == refused
+    s3.put_object(Bucket=bucket, Key="a", Body=b"", ACL="bucket-owner-full-control")
+    s3.delete_bucket_ownership_controls(Bucket=bucket)
+    s3.put_object(Bucket=bucket, Key="a", Body=b"", ACL="public-read")
+    writer = {"Bucket": bucket, "OwnershipControls": controls("ObjectWriter")}
+    assert code_of(s3.put_bucket_ownership_controls, **writer) == ("NotImplemented", 501)
+
+
+def test_policies_limit_a_user(gateway, s3, bucket, member, code_of):
+    client, limit = member
+    s3.put_object(Bucket=bucket, Key="home/x", Body=b"1")
+    s3.put_object(Bucket=bucket, Key="other", Body=b"1")
+    name = limit.user.split("/")[1]
+    # A user without policies has all rights of the account.
+    client.put_object(Bucket=bucket, Key=f"{name}/a", Body=b"1")
+    limit(
+        read=policy(statement(bucket, "s3:GetObject", "/home/*", principal=None)),
+        own=policy(statement(bucket, "s3:*Object", "/${aws:username}/*", principal=None)),
+    )
+    client.get_object(Bucket=bucket, Key="home/x")
+    client.put_object(Bucket=bucket, Key=f"{name}/b", Body=b"1")
+    for call, given in [
+        (client.list_objects_v2, {"Bucket": bucket}),
+        (client.get_object, {"Bucket": bucket, "Key": "other"}),
+        (client.put_object, {"Bucket": bucket, "Key": "home/x", "Body": b"2"}),
+        (client.put_object_tagging, {"Bucket": bucket, "Key": f"{name}/b", "Tagging": {"TagSet": []}}),
+        (client.put_bucket_policy, {"Bucket": bucket, "Policy": policy(statement(bucket, "s3:*"))}),
+        (client.create_bucket, {"Bucket": f"{bucket}-2"}),
+        (client.list_buckets, {}),
+    ]:
+        assert code_of(call, **given) == ("AccessDenied", 403), (call, given)
+    # A policy of the bucket that names the user adds to the rights. One that denies takes some away.
+    arn = {"AWS": f"arn:aws:iam::main:user/{name}"}
+    s3.put_bucket_policy(
+        Bucket=bucket,
+        Policy=policy(
+            statement(bucket, "s3:ListBucket", "", principal=arn),
+            statement(bucket, "s3:GetObject", "/home/*", "Deny", principal=arn),
+        ),
+    )
+    client.list_objects_v2(Bucket=bucket)
+    assert code_of(client.get_object, Bucket=bucket, Key="home/x") == ("AccessDenied", 403)
+    s3.delete_bucket_policy(Bucket=bucket)
+
+    assert [line["policy"] for line in gateway.run("user", "policy", "ls", limit.user)] == ["own", "read"]
+    assert "s3:GetObject" in gateway.run("user", "policy", "get", limit.user, "read")[0]["document"]
+    gateway.run("user", "policy", "rm", limit.user, "read")
+    gateway.run("user", "policy", "rm", limit.user, "own")
+    time.sleep(KEY_CACHE_S)
+    assert code_of(client.list_buckets) == ("AccessDenied", 403)
+    gateway.run("user", "policy", "reset", limit.user)
+    time.sleep(KEY_CACHE_S)
+    client.list_buckets()
+
+
+def test_invalid_policies_of_users_are_refused(gateway, bucket, member):
+    _, limit = member
+    file = gateway.dir / f"{bucket}-invalid.json"
+    for text, reason in [
+        (policy(statement(bucket, "s3:GetObject")), "must not have a Principal"),
+        ("x" * 30_000, "larger than"),
+        (policy(statement(bucket, "GetObject", principal=None)), "invalid action"),
+    ]:
+        file.write_text(text)
+        verb = gateway.spawn("user", "policy", "put", limit.user, "x", str(file))
+        assert reason in verb.communicate(timeout=60)[1] and verb.returncode != 0
+    assert gateway.run("user", "policy", "ls", limit.user) == []
+
+
+def test_a_form_is_checked_like_a_request(gateway, s3, bucket):
+    public = statement(bucket, "s3:PutObject", effect="Deny", Condition={"StringLike": {"s3:x-amz-acl": "public*"}})
+    s3.put_bucket_policy(Bucket=bucket, Policy=policy(statement(bucket, ["s3:PutObject", "s3:PutObjectAcl"]), public))
+    assert post_form(gateway, bucket, {"key": "a"}, b"1")[0] == 204
+    assert post_form(gateway, bucket, {"key": "b", "x-amz-acl": "public-read"}, b"1")[0] == 403
+    assert [entry["Key"] for entry in s3.list_objects_v2(Bucket=bucket)["Contents"]] == ["a"]
