@@ -28,7 +28,7 @@ fi
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-sql s3 csi sql catalog test-s3 test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env catalog-clients-env sql-packages s3-packages page-packages nbd-packages guest-packages wasm-compilers \
+.PHONY: help demo demo-sql s3 csi sql catalog test-s3 test-s3-peers test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env catalog-clients-env sql-packages s3-packages page-packages nbd-packages guest-packages wasm-compilers \
 	test lint test-all test-here test-clients test-faults test-python test-engines test-sql test-catalog test-catalog-spark test-openstack test-ceph test-long bench bench-block bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz fmt \
 	deny clean-demo toolchain
 
@@ -262,6 +262,10 @@ CATALOG_NEEDS := catalog sql catalog-clients-env
 
 test-s3: $(S3_NEEDS) ## run the tests of the S3 gateway, with independent clients
 	@$(S3_PART)
+
+# Downloads nothing of the suite itself: S3_TESTS is the path of a checkout of ceph/s3-tests.
+test-s3-peers: s3 python-env ## run ceph/s3-tests against the gateway: S3_TESTS=PATH [ARGS="-k NAME"]
+	@$(PYTHON_RUN) crates/benthic-s3/tests/peers/run.py "$(S3_TESTS)" $(ARGS)
 
 test-sql: $(SQL_NEEDS) ## run the tests of the SQL server, with independent clients
 	@$(SQL_PART)
