@@ -18,7 +18,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 /// How often a call of `digest` is repeated after it reached its deadline.
-const TRIES: usize = 3;
+const TRIES: usize = 6;
 
 /// A class as a module.
 #[derive(Clone)]
