@@ -372,9 +372,13 @@ impl Gateway {
         let document = input.access_control_policy.as_ref();
         let requested =
             RequestedAcl { document, is_change: true, ..requested_acl!(input, input.grant_write.as_deref()) };
-        let acl = self.checked_acl(requested, &access.bucket).await?;
-        let owner = access.bucket.owner.clone();
-        self.change_bucket(access.bucket, |bucket| acl.store(&mut bucket.attributes, &owner)).await?;
+        self.checked_acl(requested, &access.bucket).await?;
+        // Another request may change the settings of the bucket meanwhile.
+        let change = |bucket: &mut Bucket| {
+            let acl = requested.parse(&bucket.attributes, &bucket.owner)?;
+            acl.store(&mut bucket.attributes, &bucket.owner)
+        };
+        self.change_bucket(access.bucket, change).await?;
         Ok(PutBucketAclOutput::default())
     }
 

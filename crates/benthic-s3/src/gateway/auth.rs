@@ -184,6 +184,13 @@ fn internal(error: benthic_core::Error) -> s3s::S3Error {
     error::bucket(error.with_kind(benthic_core::ErrorKind::Internal))
 }
 
+impl Sender {
+    /// The action that the operation of the request needs.
+    pub fn action(&self, of_version: bool) -> &'static str {
+        self.permission.action(of_version)
+    }
+}
+
 pub(super) fn sender<T>(request: &S3Request<T>) -> S3Result<Sender> {
     // A signature for the users' API is none for buckets.
     if request.service.as_deref().is_some_and(|service| service != "s3") {
@@ -194,10 +201,13 @@ pub(super) fn sender<T>(request: &S3Request<T>) -> S3Result<Sender> {
 }
 
 /// Refuses the request unless the user may do this without a bucket. Returns the account.
-pub(super) fn authorize_for_account<T>(request: &S3Request<T>, resource: &str) -> S3Result<String> {
+pub(super) fn authorize_for_account<T>(
+    request: &S3Request<T>,
+    action: &str,
+    resource: &str,
+) -> S3Result<String> {
     let sender = sender(request)?;
-    let facts = RequestFacts::new(request, &sender, None);
-    let action = sender.permission.action(false);
+    let facts = RequestFacts::new(request, &sender, None, action);
     let question = Request { caller: &sender.caller, action, resource, facts: &facts };
     match (decide_for_user(&question, sender.policies.as_deref()), sender.caller) {
         (Decision::Allowed, Caller::User { account, .. }) => Ok(account),
@@ -215,7 +225,7 @@ pub(super) enum On<'a> {
         version: Option<&'a str>,
         new_tags: Option<&'a Pairs>,
     },
-    /// An object that the operation creates.
+    /// An object that the operation creates, or a part of it.
     New {
         key: &'a str,
     },
@@ -292,7 +302,10 @@ impl Gateway {
             && access.needs_object(action)
         {
             let version = version.map(super::versions::parse_version_id).transpose()?;
-            object = self.sal.object(&access.bucket, key, version).await.ok();
+            object = match self.sal.object(&access.bucket, key, version).await {
+                Err(failure) if failure.kind() == ErrorKind::NotFound => None,
+                found => Some(found.map_err(error::object)?),
+            };
         }
         match access.decide(request, action, on, object.as_ref()) {
             Decision::Allowed => Ok(()),
@@ -360,7 +373,7 @@ impl Gateway {
 impl Authorized {
     /// The action that the operation of the request needs.
     pub fn action(&self, on: On<'_>) -> &'static str {
-        self.sender.permission.action(matches!(on, On::Object { version: Some(_), .. }))
+        self.sender.action(matches!(on, On::Object { version: Some(_), .. }))
     }
 
     /// Decides whether the caller may do this. `object` is the object, if it exists and is known.
@@ -372,7 +385,7 @@ impl Authorized {
         object: Option<&Object>,
     ) -> Decision {
         let caller = &self.sender.caller;
-        let mut facts = RequestFacts::new(request, &self.sender, Some(&self.bucket.owner));
+        let mut facts = RequestFacts::new(request, &self.sender, Some(&self.bucket.owner), action);
         facts.object = object;
         match on {
             On::Bucket | On::New { .. } => {}

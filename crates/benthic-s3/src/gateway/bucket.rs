@@ -2,7 +2,7 @@
 //! bucket.
 
 use super::auth::{On, authorize_for_account};
-use super::{Gateway, acl, error, public_access, refuse, tags, timestamp};
+use super::{Gateway, acl, error, public_access, refuse, timestamp};
 use crate::sal::{Attributes, NewBucket, Versioning};
 use benthic_core::ErrorKind;
 use s3s::dto::{
@@ -40,20 +40,28 @@ impl Gateway {
                 self.region
             ));
         }
-        let owner = authorize_for_account(&request, &format!("arn:aws:s3:::{}", input.bucket))?;
+        let arn = format!("arn:aws:s3:::{}", input.bucket);
+        let owner = authorize_for_account(&request, "s3:CreateBucket", &arn)?;
+        let acl = acl::requested_acl!(input, input.grant_write.as_deref());
+        let tags = configuration.and_then(|given| given.tags.as_ref());
+        for (action, is_given) in [
+            ("s3:PutBucketAcl", acl.is_given()),
+            ("s3:PutBucketOwnershipControls", input.object_ownership.is_some()),
+            ("s3:PutBucketTagging", tags.is_some()),
+        ] {
+            if is_given {
+                authorize_for_account(&request, action, &arn)?;
+            }
+        }
         let mut attributes = Attributes::new();
         if let Some(ownership) = &input.object_ownership {
             public_access::set_ownership(&mut attributes, &owner, ownership)?;
         }
         let ownership = attributes.clone();
-        acl::requested_acl!(input, input.grant_write.as_deref()).store(
-            &mut attributes,
-            &ownership,
-            &owner,
-        )?;
+        acl.store(&mut attributes, &ownership, &owner)?;
         self.check_receivers(&attributes, &owner).await?;
-        if let Some(given) = configuration.and_then(|given| given.tags.as_ref()) {
-            tags::set(&mut attributes, &tags::pairs(given)?)?;
+        if let Some(given) = tags {
+            super::tags::set(&mut attributes, &super::tags::pairs(given)?)?;
         }
         let name = input.bucket.clone();
         let new = NewBucket { name, owner: owner.clone(), attributes, ..NewBucket::default() };
@@ -100,7 +108,7 @@ impl Gateway {
 
     pub(super) async fn buckets(&self, request: S3Request<ListBucketsInput>) -> S3Result<ListBucketsOutput> {
         let input = &request.input;
-        let owner = &authorize_for_account(&request, "arn:aws:s3:::*")?;
+        let owner = &authorize_for_account(&request, "s3:ListAllMyBuckets", "arn:aws:s3:::*")?;
         let wanted = input.max_buckets.unwrap_or(BUCKETS_MAX);
         if !(1..=BUCKETS_MAX).contains(&wanted) {
             return Err(s3_error!(InvalidArgument, "max-buckets must be between 1 and {BUCKETS_MAX}"));

@@ -9,7 +9,7 @@ use super::multipart::{finish_part, part_number, upload_id};
 use super::object_headers::{object_headers, refuse_customer_keys};
 use super::put::abort_write;
 use super::versions::{refuse_delete_marker, strong_etag, version_field};
-use super::{Gateway, OBJECT_BYTES_MAX, error, names, timestamp};
+use super::{Gateway, OBJECT_BYTES_MAX, error, names, tags, timestamp};
 use crate::sal::{Attributes, Finish, Object, PartId};
 use futures::TryStreamExt;
 use s3s::dto::{
@@ -89,6 +89,15 @@ impl Gateway {
             Some(TaggingDirective::REPLACE) => true,
             Some(_) => return Err(s3_error!(InvalidArgument, "Unknown tagging directive.")),
         };
+        if !replaces_tags {
+            if input.tagging.is_some() {
+                return Err(s3_error!(InvalidRequest, "x-amz-tagging needs the tagging directive REPLACE"));
+            }
+            let tags = tags::get(&source.attributes)?;
+            if !tags.is_empty() {
+                self.authorize_copy_of_tags(&request, &from, &access, &source, &tags).await?;
+            }
+        }
         let onto_itself = from.bucket.id == access.bucket.id && source.key == input.key;
         let CopySource::Bucket { version_id, .. } = &input.copy_source else {
             return Err(s3_error!(NotImplemented));
@@ -138,6 +147,24 @@ impl Gateway {
             version_id: version_field(access.bucket.versioning, copied.version),
             ..CopyObjectOutput::default()
         })
+    }
+
+    /// Refuses a copy unless the caller may read the tags of the source, and give them to the copy.
+    async fn authorize_copy_of_tags(
+        &self,
+        request: &S3Request<CopyObjectInput>,
+        from: &Authorized,
+        access: &Authorized,
+        source: &Object,
+        tags: &tags::Pairs,
+    ) -> S3Result<()> {
+        let CopySource::Bucket { version_id, .. } = &request.input.copy_source else { return Ok(()) };
+        let version = version_id.as_deref();
+        let get = if version.is_some() { "s3:GetObjectVersionTagging" } else { "s3:GetObjectTagging" };
+        let on = On::Object { key: &source.key, version, new_tags: None };
+        self.require(request, from, get, on).await?;
+        let on = On::Object { key: &request.input.key, version: None, new_tags: Some(tags) };
+        self.require(request, access, "s3:PutObjectTagging", on).await
     }
 
     pub(super) async fn copy_part(

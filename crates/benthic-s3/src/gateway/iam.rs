@@ -38,7 +38,10 @@ const STS_NAMESPACE: &str = "https://sts.amazonaws.com/doc/2011-06-15/";
 /// Whether a request is one of IAM or STS: a form that is sent to the root.
 pub(super) fn is_iam(method: &Method, uri: &Uri, headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
-    method == Method::POST && uri.path() == "/" && kind.starts_with(b"application/x-www-form-urlencoded")
+    method == Method::POST
+        && uri.path() == "/"
+        && uri.query().is_none()
+        && kind.starts_with(b"application/x-www-form-urlencoded")
 }
 
 /// Reads a form, and adds the hash that `s3s` needs to check the signature. Clients of IAM do not
@@ -189,19 +192,19 @@ impl Call<'_> {
     async fn iam(&self, action: &str, result: &mut String) -> S3Result<()> {
         match action {
             "CreateUser" => {
-                let name = self.named_user(action)?;
+                let name = self.named_user(action).await?;
                 let path = self.form.optional("Path").unwrap_or("/");
                 check_path(path)?;
                 let created = self.identities.create_user(&self.account, name, Some(path)).await;
                 self.write_user(result, name, &created.map_err(failure)?)
             }
             "GetUser" => {
-                let name = self.user(action)?;
+                let name = self.user(action).await?;
                 let user = self.identities.user(&self.account, name).await.map_err(failure)?;
                 self.write_user(result, name, &user)
             }
             "ListUsers" => {
-                self.allow(action, "*")?;
+                self.allow(action, "*").await?;
                 let prefix = self.form.optional("PathPrefix").unwrap_or("/");
                 let users = self.identities.users(&self.account).await.map_err(failure)?;
                 let users = users.into_iter().filter(|(_, user)| path_of(user).starts_with(prefix));
@@ -210,7 +213,7 @@ impl Call<'_> {
                 })
             }
             "DeleteUser" => {
-                let name = self.named_user(action)?;
+                let name = self.named_user(action).await?;
                 let user = self.identities.user(&self.account, name).await.map_err(failure)?;
                 if user.policies.is_some_and(|policies| !policies.is_empty()) {
                     return Err(error(
@@ -222,7 +225,7 @@ impl Call<'_> {
                 self.identities.remove_user(&self.account, name).await.map_err(failure)
             }
             "CreateAccessKey" => {
-                let name = self.user(action)?;
+                let name = self.user(action).await?;
                 let key = self.identities.create_key(&self.account, name).await.map_err(failure)?;
                 element(result, "AccessKey", |text| {
                     field(text, "UserName", name);
@@ -233,7 +236,7 @@ impl Call<'_> {
                 })
             }
             "ListAccessKeys" => {
-                let name = self.user(action)?;
+                let name = self.user(action).await?;
                 self.identities.user(&self.account, name).await.map_err(failure)?;
                 let keys = self.identities.keys().await.map_err(failure)?;
                 let keys =
@@ -260,7 +263,7 @@ impl Call<'_> {
                 self.identities.remove_key(access_key).await.map_err(failure)
             }
             "PutUserPolicy" => {
-                let (user, name) = (self.named_user(action)?, self.form.get("PolicyName")?);
+                let (user, name) = (self.named_user(action).await?, self.form.get("PolicyName")?);
                 check_policy_name(name)?;
                 let text = self.form.get("PolicyDocument")?;
                 Document::of_user(text)
@@ -272,7 +275,7 @@ impl Call<'_> {
                 .await
             }
             "GetUserPolicy" => {
-                let (user, name) = (self.named_user(action)?, self.form.get("PolicyName")?);
+                let (user, name) = (self.named_user(action).await?, self.form.get("PolicyName")?);
                 let found = self.identities.user(&self.account, user).await.map_err(failure)?;
                 let text =
                     found.policies.and_then(|mut policies| policies.remove(name)).ok_or_else(no_policy)?;
@@ -282,7 +285,7 @@ impl Call<'_> {
                 Ok(())
             }
             "ListUserPolicies" => {
-                let user = self.named_user(action)?;
+                let user = self.named_user(action).await?;
                 let found = self.identities.user(&self.account, user).await.map_err(failure)?;
                 let names = found.policies.unwrap_or_default().into_iter().collect();
                 self.write_list(result, "PolicyNames", names, |text, name, _: &String| {
@@ -291,7 +294,7 @@ impl Call<'_> {
                 })
             }
             "DeleteUserPolicy" => {
-                let (user, name) = (self.named_user(action)?, self.form.get("PolicyName")?);
+                let (user, name) = (self.named_user(action).await?, self.form.get("PolicyName")?);
                 self.change_policies(user, |policies| policies.remove(name).map(drop).ok_or_else(not_found))
                     .await
             }
@@ -309,10 +312,15 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Refuses the request unless the policies of the caller allow the action on a resource.
-    fn allow(&self, action: &str, resource: &str) -> S3Result<()> {
+    /// Refuses the request unless the policies of the caller allow the action on a user.
+    async fn allow(&self, action: &str, name: &str) -> S3Result<()> {
+        let path = match self.identities.user(&self.account, name).await {
+            Ok(user) => path_of(&user).to_owned(),
+            // The path of a new user.
+            Err(_) => self.form.optional("Path").unwrap_or("/").to_owned(),
+        };
         let action = format!("iam:{action}");
-        let resource = format!("arn:aws:iam::{}:user/{resource}", self.account);
+        let resource = format!("arn:aws:iam::{}:user{path}{name}", self.account);
         let request =
             Request { caller: &self.facts.caller, action: &action, resource: &resource, facts: &self.facts };
         match decide_for_user(&request, self.policies.as_deref()) {
@@ -322,22 +330,22 @@ impl Call<'_> {
     }
 
     /// The user that the request names.
-    fn named_user(&self, action: &str) -> S3Result<&str> {
+    async fn named_user(&self, action: &str) -> S3Result<&str> {
         let name = self.form.get("UserName")?;
-        self.allow(action, name)?;
+        self.allow(action, name).await?;
         Ok(name)
     }
 
     /// The user that the request names, or else the caller.
-    fn user(&self, action: &str) -> S3Result<&str> {
+    async fn user(&self, action: &str) -> S3Result<&str> {
         let name = self.form.optional("UserName").unwrap_or(&self.user);
-        self.allow(action, name)?;
+        self.allow(action, name).await?;
         Ok(name)
     }
 
     /// A key of the user.
     async fn access_key(&self, action: &str) -> S3Result<&str> {
-        let (name, access_key) = (self.user(action)?, self.form.get("AccessKeyId")?);
+        let (name, access_key) = (self.user(action).await?, self.form.get("AccessKeyId")?);
         match self.identities.key(access_key).await {
             Ok(Key { account, user, .. }) if account == self.account && user == name => Ok(access_key),
             Err(error) if error.kind() != ErrorKind::NotFound => Err(failure(error)),

@@ -2,22 +2,28 @@
 
 use super::auth::{Peer, Sender};
 use super::tags::Pairs;
-use super::{tags, timestamp};
+use super::{post_form, tags, timestamp};
 use crate::identity::Caller;
 use crate::policy::Facts;
 use crate::sal::Object;
-use hyper::header::{AUTHORIZATION, HeaderMap, REFERER, USER_AGENT};
+use hyper::header::{HeaderMap, REFERER, USER_AGENT};
 use hyper::http::Extensions;
 use s3s::S3Request;
-use s3s::dto::TimestampFormat;
+use s3s::dto::{CopySource, TimestampFormat};
+
+/// Maximum size of a fact that the client chooses, in bytes.
+const VALUE_BYTES_MAX: usize = 2 * 1024;
 
 /// A request, its sender, and what it works on.
 pub(super) struct RequestFacts<'r> {
     headers: &'r HeaderMap,
+    is_form: bool,
     query: &'r str,
     extensions: &'r Extensions,
     sender: &'r Sender,
     owner: Option<&'r str>,
+    /// The action to decide. Some facts exist only for some actions.
+    action: &'r str,
     pub object: Option<&'r Object>,
     pub version: Option<&'r str>,
     /// The tags that a document in the request gives to the object.
@@ -25,13 +31,20 @@ pub(super) struct RequestFacts<'r> {
 }
 
 impl<'r> RequestFacts<'r> {
-    pub fn new<T>(request: &'r S3Request<T>, sender: &'r Sender, owner: Option<&'r str>) -> RequestFacts<'r> {
+    pub fn new<T>(
+        request: &'r S3Request<T>,
+        sender: &'r Sender,
+        owner: Option<&'r str>,
+        action: &'r str,
+    ) -> RequestFacts<'r> {
         RequestFacts {
             headers: &request.headers,
+            is_form: post_form::is_form(&request.method, &request.headers),
             query: request.uri.query().unwrap_or_default(),
             extensions: &request.extensions,
             sender,
             owner,
+            action,
             object: None,
             version: None,
             new_tags: None,
@@ -39,29 +52,53 @@ impl<'r> RequestFacts<'r> {
     }
 
     fn header(&self, name: impl hyper::header::AsHeaderName) -> Option<String> {
-        self.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+        // `s3s` takes an empty header for a missing one. A longer one would cost too much to match.
+        let value = self.headers.get(name)?.as_bytes();
+        let is_usable = !value.is_empty() && value.len() <= VALUE_BYTES_MAX;
+        is_usable.then(|| String::from_utf8_lossy(value).into_owned())
     }
 
     fn query_value(&self, name: &str) -> Option<String> {
         let mut pairs = url::form_urlencoded::parse(self.query.as_bytes());
-        pairs.find(|(found, _)| found == name).map(|(_, value)| value.into_owned())
+        let (_, value) = pairs.find(|(found, _)| found == name)?;
+        (value.len() <= VALUE_BYTES_MAX).then(|| value.into_owned())
     }
 
     fn new_tags(&self) -> Option<Pairs> {
         match self.new_tags {
             Some(tags) => Some(tags.clone()),
-            None => tags::parse(&self.header("x-amz-tagging")?).ok(),
+            None if self.action.starts_with("s3:PutObject") => {
+                tags::parse(&self.header("x-amz-tagging")?).ok()
+            }
+            None => None,
         }
     }
 
+    /// How the request is signed, in the order in which `s3s` looks for signatures.
     fn auth_type(&self) -> Option<&'static str> {
-        if self.headers.contains_key(AUTHORIZATION) {
-            return Some("REST-HEADER");
-        }
-        match &self.sender.caller {
+        match self.sender.caller {
             Caller::Anonymous => None,
-            Caller::User { .. } if self.query.contains("X-Amz-Signature=") => Some("REST-QUERY-STRING"),
-            Caller::User { .. } => Some("POST"),
+            Caller::User { .. } if self.is_form => Some("POST"),
+            Caller::User { .. } if self.query_value("X-Amz-Signature").is_some() => Some("REST-QUERY-STRING"),
+            Caller::User { .. } => Some("REST-HEADER"),
+        }
+    }
+
+    /// A header that only some actions have: those that create an object or a bucket, or change an ACL.
+    fn amz_header(&self, name: &str) -> Option<String> {
+        let is_write = self.action.starts_with("s3:PutObject")
+            || matches!(self.action, "s3:PutBucketAcl" | "s3:CreateBucket");
+        if !is_write && name != "x-amz-content-sha256" {
+            return None;
+        }
+        let value = self.header(name)?;
+        if name != "x-amz-copy-source" {
+            return Some(value);
+        }
+        // A client may write the same source in several ways.
+        match CopySource::parse(&value).ok()? {
+            CopySource::Bucket { bucket, key, .. } => Some(format!("{bucket}/{key}")),
+            _ => Some(value),
         }
     }
 
@@ -77,10 +114,14 @@ impl<'r> RequestFacts<'r> {
             "aws:useragent" => self.header(USER_AGENT)?,
             "aws:resourceaccount" | "s3:resourceaccount" => self.owner?.to_owned(),
             "s3:authtype" => self.auth_type()?.to_owned(),
-            "s3:delimiter" | "s3:max-keys" | "s3:prefix" => self.query_value(&key[3..])?,
+            "s3:delimiter" | "s3:max-keys" | "s3:prefix" => {
+                let lists = |action: &str| action.starts_with("s3:ListBucket");
+                let is_listing = lists(self.action) && lists(self.sender.action(false));
+                is_listing.then(|| self.query_value(&key[3..]))??
+            }
             "s3:versionid" => self.version?.to_owned(),
             _ => match key.strip_prefix("s3:").filter(|name| name.starts_with("x-amz-")) {
-                Some(name) => self.header(name)?,
+                Some(name) => self.amz_header(name)?,
                 None => caller_value(&self.sender.caller, self.extensions.get(), key)?,
             },
         })

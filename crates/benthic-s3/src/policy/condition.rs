@@ -89,8 +89,18 @@ impl Condition {
         Ok(Condition { key, set, if_exists, test })
     }
 
-    pub fn key(&self) -> &str {
-        &self.key
+    /// Whether the condition looks at a fact whose key begins with `prefix`.
+    pub fn reads(&self, prefix: &str) -> bool {
+        let in_values = match &self.test {
+            Test::Compare { values: Values::Patterns { patterns, .. }, .. } => {
+                patterns.iter().any(|pattern| pattern.reads(prefix))
+            }
+            Test::Compare { values: Values::Arns(arns), .. } => {
+                arns.iter().flatten().any(|pattern| pattern.reads(prefix))
+            }
+            Test::Compare { .. } | Test::Null(_) => false,
+        };
+        in_values || self.key.starts_with(prefix)
     }
 
     /// Whether the condition limits requests to a fixed set of values, so that an allowed request
@@ -98,16 +108,14 @@ impl Condition {
     pub fn is_fixed(&self) -> bool {
         let identifies = matches!(
             self.key.as_str(),
-            "aws:sourceip" | "aws:principalarn" | "aws:principalaccount" | "aws:userid" | "aws:username"
+            "aws:sourceip" | "aws:principalarn" | "aws:principalaccount" | "aws:userid"
         );
         let is_fixed = match &self.test {
             Test::Null(_) | Test::Compare { negated: true, .. } => false,
             Test::Compare { values: Values::Patterns { patterns, .. }, .. } => {
-                !patterns.iter().any(Pattern::has_wildcards)
+                !patterns.iter().any(Pattern::is_open)
             }
-            Test::Compare { values: Values::Arns(arns), .. } => {
-                !arns.iter().flatten().any(Pattern::has_wildcards)
-            }
+            Test::Compare { values: Values::Arns(arns), .. } => !arns.iter().flatten().any(Pattern::is_open),
             Test::Compare { values: Values::Networks(networks), .. } => {
                 networks.iter().all(|network| network.prefix_bits >= 8)
             }

@@ -186,8 +186,11 @@ impl Document {
     /// Whether the decision may depend on the tags that the object has.
     #[must_use]
     pub fn reads_object_tags(&self) -> bool {
-        let conditions = self.statements.iter().flat_map(|statement| &statement.conditions);
-        conditions.map(Condition::key).any(|key| key.starts_with("s3:existingobjecttag/"))
+        let tag = "s3:existingobjecttag/";
+        self.statements.iter().any(|statement| {
+            statement.conditions.iter().any(|condition| condition.reads(tag))
+                || statement.resources.items.iter().any(|resource| resource.reads(tag))
+        })
     }
 }
 

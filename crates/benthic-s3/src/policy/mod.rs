@@ -62,9 +62,9 @@ pub fn decide(request: &Request<'_>, rules: &Rules<'_>) -> Decision {
     let is_own = request.caller.account() == Some(rules.owner);
     let bucket = rules.bucket_policy.map_or(Verdict::default(), |policy| policy.verdict(request));
     let user = decide_for_user(request, rules.user_policies);
-    let is_locked =
+    let is_denied =
         bucket.denies && !(is_own && rules.user_policies.is_none() && NEVER_LOCKED.contains(&request.action));
-    if is_locked || user == Decision::Denied {
+    if is_denied || user == Decision::Denied {
         return Decision::Denied;
     }
     let counts =

@@ -56,9 +56,16 @@ impl Pattern {
         Ok(Pattern { tokens, has_variables })
     }
 
-    /// A pattern without wildcards and variables, for operators that compare exactly.
-    pub fn has_wildcards(&self) -> bool {
-        self.tokens.iter().any(|token| matches!(token, Token::One | Token::Any))
+    /// Whether the pattern fits more than one text, or another text for each request.
+    pub fn is_open(&self) -> bool {
+        self.has_variables || self.tokens.iter().any(|token| matches!(token, Token::One | Token::Any))
+    }
+
+    /// Whether the pattern has a variable whose key begins with `prefix`.
+    pub fn reads(&self, prefix: &str) -> bool {
+        self.tokens
+            .iter()
+            .any(|token| matches!(token, Token::Variable { key, .. } if key.starts_with(prefix)))
     }
 
     /// The same pattern, in which `*` and `?` stand for themselves.
@@ -75,14 +82,16 @@ impl Pattern {
 
     /// Whether the whole text matches. A pattern with a variable that has no value matches nothing.
     pub fn matches(&self, text: &str, ignores_case: bool, facts: &dyn Facts) -> bool {
-        let tokens = match self.resolved(facts) {
+        let tokens = match self.resolved(facts, text.len()) {
             Some(tokens) => tokens,
             None => return false,
         };
         matches(&tokens, text, ignores_case)
     }
 
-    fn resolved(&self, facts: &dyn Facts) -> Option<Cow<'_, [Token]>> {
+    /// The pattern with the values of its variables. `None` if a variable has no value, or if the
+    /// pattern needs more than `chars_max` characters.
+    fn resolved(&self, facts: &dyn Facts, chars_max: usize) -> Option<Cow<'_, [Token]>> {
         if !self.has_variables {
             return Some(Cow::Borrowed(&self.tokens));
         }
@@ -95,9 +104,15 @@ impl Pattern {
                         let only = values.pop();
                         only.filter(|_| values.is_empty())
                     });
-                    tokens.extend(value.or_else(|| default.clone())?.chars().map(Token::Char));
+                    tokens.extend(
+                        value.or_else(|| default.clone())?.chars().take(chars_max + 1).map(Token::Char),
+                    );
                 }
                 token => tokens.push(token.clone()),
+            }
+            // Long values in many variables could fill the memory.
+            if tokens.len() > self.tokens.len() + chars_max {
+                return None;
             }
         }
         Some(Cow::Owned(tokens))

@@ -163,6 +163,29 @@ fn a_variable_of_the_request_never_acts_as_a_wildcard() {
 }
 
 #[test]
+fn tags_in_variables_count_as_read() {
+    let reads = |changes: Value| bucket_policy(changes).reads_object_tags();
+    let variable = "${s3:ExistingObjectTag/owner}";
+    assert!(!reads(json!({})));
+    assert!(reads(json!({ "Condition": { "Null": { "s3:ExistingObjectTag/owner": true } } })));
+    assert!(reads(json!({ "Condition": { "StringEquals": { "aws:username": variable } } })));
+    assert!(reads(
+        json!({ "Condition": { "ArnLike": { "aws:PrincipalArn": format!("arn:aws:iam::x:user/{variable}") } } })
+    ));
+    assert!(reads(json!({ "Resource": format!("arn:aws:s3:::b/{variable}/*") })));
+}
+
+#[test]
+fn many_long_variables_cost_little() {
+    let long = "x".repeat(60_000);
+    let facts = [("aws:referer", vec![Box::leak(long.into_boxed_str()) as &'static str])];
+    let facts: Vec<(&'static str, &[&'static str])> =
+        facts.iter().map(|(key, values)| (*key, &values[..])).collect();
+    let condition = json!({ "StringEquals": { "aws:username": "${aws:Referer}".repeat(1_000) } });
+    assert!(!allows(json!({ "Condition": condition }), &[facts[0], ("aws:username", &["bob"])], OBJECT));
+}
+
+#[test]
 fn invalid_documents_are_refused_with_a_reason() {
     let of = |changes: Value| text(&[statement(changes)]);
     let condition =
@@ -306,6 +329,9 @@ fn a_policy_is_public_unless_it_limits_its_callers() {
         (json!({ "Condition": { "StringLike": { "aws:PrincipalAccount": "*" } } }), true),
         (json!({ "Condition": { "StringEqualsIfExists": { "aws:PrincipalAccount": "sea" } } }), true),
         (json!({ "Condition": { "StringEquals": { "aws:Referer": "x" } } }), true),
+        // Every account can have a user with this name.
+        (json!({ "Condition": { "StringEquals": { "aws:username": "ann" } } }), true),
+        (json!({ "Condition": { "StringEquals": { "aws:SourceIp": "${aws:SourceIp}" } } }), true),
     ] {
         assert_eq!(bucket_policy(changes.clone()).is_public(), expected, "{changes}");
     }

@@ -90,6 +90,15 @@ def test_users_administer_only_what_their_policies_allow(gateway, iam, bucket, n
         (own.delete_access_key, {"AccessKeyId": second}),
     ]:
         assert code_of(call, **given) == ("AccessDenied", 403), (call, given)
+    # Denials by the path hold.
+    iam.create_user(UserName=f"{name}-boss", Path="/admins/")
+    rules = [{"Effect": "Allow", "Action": "iam:*", "Resource": "*"}]
+    rules.append({"Effect": "Deny", "Action": "iam:*", "Resource": "arn:aws:iam::main:user/admins/*"})
+    iam.put_user_policy(UserName=name, PolicyName="own", PolicyDocument=policy(*rules))
+    time.sleep(KEY_CACHE_S)
+    own.create_user(UserName=f"{name}-new")
+    assert code_of(own.delete_user, UserName=f"{name}-boss") == ("AccessDenied", 403)
+    assert code_of(own.create_user, UserName=f"{name}-x", Path="/admins/") == ("AccessDenied", 403)
     assert client(gateway, "sts", key["AccessKeyId"], key["SecretAccessKey"]).get_caller_identity()["UserId"] == f"main/{name}"
 
 

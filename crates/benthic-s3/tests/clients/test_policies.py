@@ -313,6 +313,48 @@ def test_invalid_policies_of_users_are_refused(gateway, bucket, member):
     assert gateway.run("user", "policy", "ls", limit.user) == []
 
 
+def test_facts_belong_to_their_actions(gateway, s3, bucket, other, code_of):
+    eve, _ = other
+    s3.put_object(Bucket=bucket, Key="secret", Body=b"1", Tagging="level=secret")
+    everything = statement(bucket, "s3:*", ["", "/*"])
+    s3.put_bucket_policy(Bucket=bucket, Policy=policy(everything | {"Condition": {"StringLike": {"s3:prefix": "home/*"}}}))
+    eve.list_objects_v2(Bucket=bucket, Prefix="home/")
+    # A parameter of listings opens nothing else.
+    add = lambda params, **_: params["query_string"].update(prefix="home/x") if isinstance(params["query_string"], dict) else None
+    eve.meta.events.register("before-call.s3", add)
+    for call, given in [
+        (eve.put_object, {"Key": "a", "Body": b"1"}),
+        (eve.get_object, {"Key": "secret"}),
+        (eve.get_object, {"Key": "missing"}),
+        (eve.get_bucket_policy, {}),
+    ]:
+        assert code_of(call, Bucket=bucket, **given) == ("AccessDenied", 403), (call, given)
+    eve.meta.events.unregister("before-call.s3", add)
+
+    # The source of a copy has one name, and its tags need permission, too.
+    source = statement(bucket, "s3:PutObject", effect="Deny", Condition={"StringLike": {"s3:x-amz-copy-source": f"{bucket}/secret"}})
+    s3.put_bucket_policy(Bucket=bucket, Policy=policy(everything, source))
+    for name in [f"{bucket}/secret", f"/{bucket}/secret"]:
+        assert code_of(eve.copy_object, Bucket=bucket, Key="copy", CopySource=name) == ("AccessDenied", 403), name
+    tags = statement(bucket, "s3:GetObjectTagging", effect="Deny")
+    s3.put_bucket_policy(Bucket=bucket, Policy=policy(everything, tags))
+    copy = {"Bucket": bucket, "Key": "copy", "CopySource": f"{bucket}/secret"}
+    assert code_of(eve.copy_object, **copy) == ("AccessDenied", 403)
+    eve.copy_object(**copy, TaggingDirective="REPLACE")
+    assert code_of(eve.copy_object, **copy, Tagging="level=open") == ("InvalidRequest", 400)
+
+
+def test_a_bucket_with_an_acl_needs_the_permission_for_both(gateway, bucket, member, code_of):
+    client, limit = member
+    limit(
+        all=policy({"Effect": "Allow", "Action": "s3:*", "Resource": "*"}),
+        no=policy({"Effect": "Deny", "Action": "s3:PutBucketAcl", "Resource": "*"}),
+    )
+    assert code_of(client.create_bucket, Bucket=f"{bucket}-acl", ACL="public-read-write") == ("AccessDenied", 403)
+    client.create_bucket(Bucket=f"{bucket}-acl")
+    client.delete_bucket(Bucket=f"{bucket}-acl")
+
+
 def test_a_form_is_checked_like_a_request(gateway, s3, bucket):
     public = statement(bucket, "s3:PutObject", effect="Deny", Condition={"StringLike": {"s3:x-amz-acl": "public*"}})
     s3.put_bucket_policy(Bucket=bucket, Policy=policy(statement(bucket, ["s3:PutObject", "s3:PutObjectAcl"]), public))
