@@ -52,10 +52,9 @@ impl<'r> RequestFacts<'r> {
     }
 
     fn header(&self, name: impl hyper::header::AsHeaderName) -> Option<String> {
-        // `s3s` takes an empty header for a missing one. A longer one would cost too much to match.
+        // A longer value would cost too much to match.
         let value = self.headers.get(name)?.as_bytes();
-        let is_usable = !value.is_empty() && value.len() <= VALUE_BYTES_MAX;
-        is_usable.then(|| String::from_utf8_lossy(value).into_owned())
+        (value.len() <= VALUE_BYTES_MAX).then(|| String::from_utf8_lossy(value).into_owned())
     }
 
     fn query_value(&self, name: &str) -> Option<String> {
@@ -91,7 +90,8 @@ impl<'r> RequestFacts<'r> {
         if !is_write && name != "x-amz-content-sha256" {
             return None;
         }
-        let value = self.header(name)?;
+        // `s3s` takes an empty header for a missing one.
+        let value = self.header(name).filter(|value| !value.is_empty())?;
         if name != "x-amz-copy-source" {
             return Some(value);
         }
