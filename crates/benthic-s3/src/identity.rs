@@ -22,6 +22,7 @@ pub const FIRST_ACCOUNT: &str = "main";
 pub const FIRST_USER: &str = "admin";
 
 const NAME_BYTES_MAX: usize = 64;
+const POLICY_NAME_BYTES_MAX: usize = 128;
 /// Lifetime of a cached key, in milliseconds: for this long a gateway may accept a key that was
 /// removed or suspended, and follow the old policies of a user.
 pub const KEY_CACHE_MS: u64 = 2_000;
@@ -429,6 +430,19 @@ fn check_name(name: &str) -> Result<()> {
     }
     Err(Error::new(ErrorKind::InvalidArgument, "a name must consist of 1 to 64 letters, digits and `-_.@+`")
         .with("name", name))
+}
+
+/// Checks the name of a user's policy.
+///
+/// # Errors
+/// `InvalidArgument`.
+pub fn check_policy_name(name: &str) -> Result<()> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '@' | '+' | '=' | ',');
+    if (1..=POLICY_NAME_BYTES_MAX).contains(&name.len()) && name.chars().all(fits) {
+        return Ok(());
+    }
+    let message = "the name of a policy must consist of 1 to 128 letters, digits and `-_.@+=,`";
+    Err(Error::new(ErrorKind::InvalidArgument, message).with("name", name))
 }
 
 fn exists(error: Error, what: &'static str, name: &str) -> Error {

@@ -4,7 +4,7 @@ use super::{GatewayPools, account_and_user};
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
-use benthic_s3::identity::{Policies, User};
+use benthic_s3::identity::{Policies, User, check_policy_name};
 use benthic_s3::policy::{Document, POLICY_BYTES_MAX};
 use clap::Subcommand;
 use serde_json::json;
@@ -16,7 +16,6 @@ pub const HELP: &str = "A user without policies has all rights of its account. A
     also after the last one is removed; `reset` gives all rights back. Running gateways apply changes within two seconds.\n\n\
     Examples:\n  benthic s3 user policy put lab/ada read photos-read.json\n  benthic s3 user policy ls lab/ada\n  \
     benthic s3 user policy get lab/ada read\n  benthic s3 user policy rm lab/ada read\n  benthic s3 user policy reset lab/ada";
-const NAME_BYTES_MAX: usize = 64;
 
 /// The verbs of `benthic s3 user policy`.
 #[derive(Subcommand)]
@@ -72,7 +71,7 @@ pub async fn run(command: UserPolicyCommand, pools: &GatewayPools, session: &Ses
     let identities = pools.identities(&sal);
     match command {
         UserPolicyCommand::Put { user, name, file } => {
-            check_name(&name)?;
+            check_policy_name(&name)?;
             let text = read(&file)?;
             Document::of_user(&text).map_err(|message| invalid(format!("invalid policy: {message}")))?;
             let (account, user_name) = account_and_user(&user)?;
@@ -136,14 +135,6 @@ fn missing(name: &str) -> Error {
 
 fn invalid(message: String) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
-}
-
-fn check_name(name: &str) -> Result<()> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '@' | '+' | '=' | ',');
-    if !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.chars().all(fits) {
-        return Ok(());
-    }
-    Err(invalid(format!("a name of a policy has 1 to {NAME_BYTES_MAX} letters, digits and `-_.@+=,`")))
 }
 
 fn read(path: &Path) -> Result<String> {

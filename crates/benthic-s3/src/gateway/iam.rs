@@ -9,7 +9,7 @@
 
 use super::auth::Keys;
 use super::request_facts::IamFacts;
-use crate::identity::{Caller, Identities, Key, Policies, User};
+use crate::identity::{Caller, Identities, Key, Policies, User, check_policy_name};
 use crate::policy::{Decision, Document, Request, decide_for_user};
 use async_trait::async_trait;
 use benthic_core::{Environment, Error, ErrorKind};
@@ -48,7 +48,7 @@ pub(super) fn is_iam(method: &Method, uri: &Uri, headers: &HeaderMap) -> bool {
 /// send it.
 ///
 /// # Errors
-/// `RequestEntityTooLarge`, `RequestTimeout`, `IncompleteBody`.
+/// `EntityTooLarge`, `RequestTimeout`, `IncompleteBody`.
 pub(super) async fn read(
     request: hyper::Request<Incoming>,
     timeout: Duration,
@@ -133,7 +133,11 @@ impl S3Route for Iam {
             account,
             user,
             policies: policies.transpose()?,
-            facts: IamFacts { caller: key.caller, peer: extensions.get().copied() },
+            facts: IamFacts {
+                caller: key.caller,
+                received_ms: self.environment.unix_ms(),
+                peer: extensions.get().copied(),
+            },
             form,
         };
         let action = call.form.get("Action")?.to_owned();
@@ -264,7 +268,7 @@ impl Call<'_> {
             }
             "PutUserPolicy" => {
                 let (user, name) = (self.named_user(action).await?, self.form.get("PolicyName")?);
-                check_policy_name(name)?;
+                check_policy_name(name).map_err(failure)?;
                 let text = self.form.get("PolicyDocument")?;
                 Document::of_user(text)
                     .map_err(|message| error("MalformedPolicyDocument", StatusCode::BAD_REQUEST, &message))?;
@@ -317,7 +321,10 @@ impl Call<'_> {
         let path = match self.identities.user(&self.account, name).await {
             Ok(user) => path_of(&user).to_owned(),
             // The path of a new user.
-            Err(_) => self.form.optional("Path").unwrap_or("/").to_owned(),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.form.optional("Path").unwrap_or("/").to_owned()
+            }
+            Err(error) => return Err(failure(error)),
         };
         let action = format!("iam:{action}");
         let resource = format!("arn:aws:iam::{}:user{path}{name}", self.account);
@@ -436,15 +443,6 @@ fn check_path(path: &str) -> S3Result<()> {
         return Ok(());
     }
     Err(invalid("a path begins and ends with / and has at most 512 characters"))
-}
-
-/// Checks the name of a policy.
-fn check_policy_name(name: &str) -> S3Result<()> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '@' | '+' | '=' | ',');
-    if (1..=128).contains(&name.len()) && name.chars().all(fits) {
-        return Ok(());
-    }
-    Err(invalid("the name of a policy has 1 to 128 letters, digits and -_.@+=,"))
 }
 
 fn date(unix_ms: u64) -> S3Result<String> {

@@ -32,7 +32,9 @@ impl ObjectHeaders<'_> {
         let mut attributes = Attributes::new();
         for (name, value) in self.headers {
             let value = match value {
-                Some(value) if name == names::CONTENT_ENCODING => Cow::Owned(without_chunked(value)),
+                Some(value) if name == names::CONTENT_ENCODING && value.contains(CHUNKED) => {
+                    Cow::Owned(without_chunked(value))
+                }
                 value => Cow::Borrowed(value.unwrap_or_default()),
             };
             if !value.is_empty() {
@@ -116,9 +118,12 @@ impl Gateway {
     }
 }
 
+/// The encoding of a body that clients send in signed chunks.
+const CHUNKED: &str = "aws-chunked";
+
 /// The encodings of an object, without the one that belongs to the transfer.
 fn without_chunked(encodings: &str) -> String {
-    let encodings = encodings.split(',').map(str::trim).filter(|encoding| *encoding != "aws-chunked");
+    let encodings = encodings.split(',').map(str::trim).filter(|encoding| *encoding != CHUNKED);
     encodings.collect::<Vec<_>>().join(", ")
 }
 

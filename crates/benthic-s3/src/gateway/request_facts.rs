@@ -11,7 +11,9 @@ use hyper::http::Extensions;
 use s3s::S3Request;
 use s3s::dto::{CopySource, TimestampFormat};
 
-/// Maximum size of a fact that the client chooses, in bytes.
+/// Maximum size of a fact that changes nothing about the request, in bytes. A longer one would cost
+/// too much to match, and counts as missing. A header that has an effect counts at any length, so
+/// that nobody escapes a `Deny` by padding it.
 const VALUE_BYTES_MAX: usize = 2 * 1024;
 
 /// A request, its sender, and what it works on.
@@ -52,9 +54,7 @@ impl<'r> RequestFacts<'r> {
     }
 
     fn header(&self, name: impl hyper::header::AsHeaderName) -> Option<String> {
-        // A longer value would cost too much to match.
-        let value = self.headers.get(name)?.as_bytes();
-        (value.len() <= VALUE_BYTES_MAX).then(|| String::from_utf8_lossy(value).into_owned())
+        self.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
     }
 
     fn query_value(&self, name: &str) -> Option<String> {
@@ -104,14 +104,8 @@ impl<'r> RequestFacts<'r> {
 
     fn value(&self, key: &str) -> Option<String> {
         Some(match key {
-            "aws:currenttime" => {
-                let mut text = Vec::new();
-                timestamp(self.sender.received_ms).format(TimestampFormat::DateTime, &mut text).ok()?;
-                String::from_utf8(text).ok()?
-            }
-            "aws:epochtime" => (self.sender.received_ms / 1_000).to_string(),
-            "aws:referer" => self.header(REFERER)?,
-            "aws:useragent" => self.header(USER_AGENT)?,
+            "aws:referer" => self.header(REFERER).filter(|value| value.len() <= VALUE_BYTES_MAX)?,
+            "aws:useragent" => self.header(USER_AGENT).filter(|value| value.len() <= VALUE_BYTES_MAX)?,
             "aws:resourceaccount" | "s3:resourceaccount" => self.owner?.to_owned(),
             "s3:authtype" => self.auth_type()?.to_owned(),
             "s3:delimiter" | "s3:max-keys" | "s3:prefix" => {
@@ -122,19 +116,28 @@ impl<'r> RequestFacts<'r> {
             "s3:versionid" => self.version?.to_owned(),
             _ => match key.strip_prefix("s3:").filter(|name| name.starts_with("x-amz-")) {
                 Some(name) => self.amz_header(name)?,
-                None => caller_value(&self.sender.caller, self.extensions.get(), key)?,
+                None => {
+                    let Sender { caller, received_ms, .. } = self.sender;
+                    caller_value(caller, *received_ms, self.extensions.get(), key)?
+                }
             },
         })
     }
 }
 
-/// The facts about a caller and its connection.
-fn caller_value(caller: &Caller, peer: Option<&Peer>, key: &str) -> Option<String> {
+/// The facts about a caller, its connection and the time.
+fn caller_value(caller: &Caller, received_ms: u64, peer: Option<&Peer>, key: &str) -> Option<String> {
     let user = match caller {
         Caller::User { account, user } => Some((account, user)),
         Caller::Anonymous => None,
     };
     Some(match key {
+        "aws:currenttime" => {
+            let mut text = Vec::new();
+            timestamp(received_ms).format(TimestampFormat::DateTime, &mut text).ok()?;
+            String::from_utf8(text).ok()?
+        }
+        "aws:epochtime" => (received_ms / 1_000).to_string(),
         "aws:principalaccount" => user?.0.clone(),
         "aws:principalarn" => format!("arn:aws:iam::{}:user/{}", user?.0, user?.1),
         "aws:principaltype" if user.is_none() => "Anonymous".to_owned(),
@@ -147,15 +150,16 @@ fn caller_value(caller: &Caller, peer: Option<&Peer>, key: &str) -> Option<Strin
     })
 }
 
-/// The facts about a request of IAM: those about the caller and its connection.
+/// The facts about a request of IAM: those about the caller, its connection and the time.
 pub(super) struct IamFacts {
     pub caller: Caller,
+    pub received_ms: u64,
     pub peer: Option<Peer>,
 }
 
 impl Facts for IamFacts {
     fn values(&self, key: &str) -> Option<Vec<String>> {
-        caller_value(&self.caller, self.peer.as_ref(), key).map(|value| vec![value])
+        caller_value(&self.caller, self.received_ms, self.peer.as_ref(), key).map(|value| vec![value])
     }
 }
 
