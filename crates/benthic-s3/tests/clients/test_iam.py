@@ -99,6 +99,11 @@ def test_users_administer_only_what_their_policies_allow(gateway, iam, bucket, n
     own.create_user(UserName=f"{name}-new")
     assert code_of(own.delete_user, UserName=f"{name}-boss") == ("AccessDenied", 403)
     assert code_of(own.create_user, UserName=f"{name}-x", Path="/admins/") == ("AccessDenied", 403)
+    # Denials from a time on hold.
+    rules.append({"Effect": "Deny", "Action": "iam:GetUser", "Resource": "*", "Condition": {"DateGreaterThan": {"aws:CurrentTime": "2020-01-01"}}})
+    iam.put_user_policy(UserName=name, PolicyName="own", PolicyDocument=policy(*rules))
+    time.sleep(KEY_CACHE_S)
+    assert code_of(own.get_user) == ("AccessDenied", 403)
     assert client(gateway, "sts", key["AccessKeyId"], key["SecretAccessKey"]).get_caller_identity()["UserId"] == f"main/{name}"
 
 

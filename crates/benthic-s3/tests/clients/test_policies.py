@@ -4,6 +4,7 @@ import json
 import time
 
 import pytest
+import raw
 from test_buckets import fetch
 from test_forms import post as post_form
 
@@ -342,6 +343,17 @@ def test_facts_belong_to_their_actions(gateway, s3, bucket, other, code_of):
     assert code_of(eve.copy_object, **copy) == ("AccessDenied", 403)
     eve.copy_object(**copy, TaggingDirective="REPLACE")
     assert code_of(eve.copy_object, **copy, Tagging="level=open") == ("InvalidRequest", 400)
+
+
+def test_a_long_header_does_not_hide_a_denial(gateway, s3, bucket):
+    key = "secret/" + "x" * 900
+    s3.put_object(Bucket=bucket, Key=key, Body=b"1")
+    denial = statement(bucket, "s3:PutObject", effect="Deny", Condition={"StringLike": {"s3:x-amz-copy-source": f"{bucket}/secret/*"}})
+    s3.put_bucket_policy(Bucket=bucket, Policy=policy(denial))
+    # Percent-encoding makes the name of the source three times as long.
+    for source in [f"{bucket}/{key}", bucket + "/" + "".join(f"%{byte:02x}" for byte in key.encode())]:
+        headers = raw.signed(gateway, "PUT", f"/{bucket}/copy", headers={"x-amz-copy-source": source})
+        assert raw.send(gateway, "PUT", f"/{bucket}/copy", headers=headers) == (403, "AccessDenied")
 
 
 def test_a_bucket_with_an_acl_needs_the_permission_for_both(gateway, bucket, member, code_of):
