@@ -21,7 +21,8 @@ pub const OSDS_MAX: u32 = 32;
 /// The default number of OSDs.
 pub const OSDS_DEFAULT: u32 = 3;
 
-const LAUNCH_LIMIT: Duration = Duration::from_secs(60);
+/// An OSD that was killed first checks its disk, which takes minutes on a busy machine.
+const LAUNCH_LIMIT: Duration = Duration::from_secs(300);
 /// Time that a failed daemon may need to finish its log.
 const FINAL_LOG_LIMIT: Duration = Duration::from_secs(2);
 /// Bytes at the end of a log to search for its last lines.

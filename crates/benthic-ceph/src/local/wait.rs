@@ -42,14 +42,15 @@ impl Cluster {
         // The monitor may not have noticed that a daemon was gone. Only a changed number proves
         // that the daemon has restarted.
         let before = self.incarnations()?;
+        let names = |daemons: &[Daemon]| daemons.iter().map(Daemon::to_string).collect::<Vec<_>>().join(", ");
+        watch(&names(&others))?;
         thread::scope(|scope| {
             let launched: Vec<_> = others.iter().map(|daemon| scope.spawn(|| self.launch(*daemon))).collect();
             launched.into_iter().try_for_each(join)
         })?;
         // Daemons that are cut off run, but the monitor does not hear from them.
         let others: Vec<Daemon> = others.into_iter().filter(|daemon| !self.is_cut_off(*daemon)).collect();
-        let names: Vec<String> = others.iter().map(Daemon::to_string).collect();
-        self.wait_for(&names.join(", "), &others, START_LIMIT, watch, || {
+        self.wait_for(&names(&others), &others, START_LIMIT, watch, || {
             let now = self.incarnations()?;
             let is_back =
                 |daemon: &Daemon| now.iter().any(|found| found.0 == *daemon && !before.contains(found));
