@@ -3,7 +3,8 @@
 
 use benthic_classes::bucket::Bucket;
 use benthic_classes::bucket::codec::Id;
-use benthic_classes::bucket::state::{Body, Group, Manifest, Segment};
+use benthic_classes::bucket::locks::{DefaultRetention, LOCK_ATTRIBUTE, Lock, Retention, RetentionMode};
+use benthic_classes::bucket::state::{Attributes, Body, Group, Manifest, Segment};
 use benthic_classes::bucket::wire as index;
 use benthic_classes::lock::{self, wire};
 use benthic_classes::picture::Picture;
@@ -117,6 +118,8 @@ fn plausible_input(method: &str, parts: &mut Parts<'_>) -> Bytes {
         1 => index::Condition::Absent,
         2 => index::Condition::Matches("x".to_owned()),
         3 => index::Condition::Differs("x".to_owned()),
+        4 => index::Condition::Current(index::Seen { write, revision: 0 }),
+        5 => index::Condition::Replaced(index::Seen { write, revision: 0 }),
         _ => index::Condition::Always,
     };
     let version = match parts.byte() % 12 {
@@ -130,7 +133,16 @@ fn plausible_input(method: &str, parts: &mut Parts<'_>) -> Bytes {
     let group = Group { bucket: Id([1; 16]), shard: 0, write: other };
     let shared = (flag & 4 == 4).then_some(group);
     // Some attributes are too large for the entry of their version.
-    let attributes = [("a".to_owned(), Bytes::from(vec![flag; usize::from(flag) * 8]))].into();
+    let mut attributes: Attributes =
+        [("a".to_owned(), Bytes::from(vec![flag; usize::from(flag) * 8]))].into();
+    if flag & 16 == 16 {
+        let mode = if flag & 32 == 32 { RetentionMode::Compliance } else { RetentionMode::Governance };
+        let retention = Some(Retention { mode, until_ms: now_ms + u64::from(number) });
+        let lock = Lock { retention, legal_hold: (flag & 64 == 64).then_some(true), ..Lock::default() };
+        attributes.insert(LOCK_ATTRIBUTE.to_owned(), lock.encode());
+    }
+    let default_retention =
+        (flag & 128 == 128).then_some(DefaultRetention { mode: RetentionMode::Governance, duration_ms: 9 });
     match method {
         "init" => index::Init { bucket: Id([flag % 2; 16]), shard: 0 }.encode(),
         "gate" => index::Gate { revision: u64::from(number), close: flag % 2 == 1 }.encode(),
@@ -142,11 +154,18 @@ fn plausible_input(method: &str, parts: &mut Parts<'_>) -> Bytes {
             let body =
                 Body { manifest: Manifest { shared, segments: segment.into_iter().collect() }, attributes };
             let reserve = (flag & 8 == 8).then_some(index::Reserve { write: other, expires_ms: now_ms + 4 });
-            index::Put { times, write, key, condition, mode, etag, body, reserve }.encode()
+            index::Put { times, write, key, condition, mode, etag, body, default_retention, reserve }.encode()
         }
-        "delete" => index::Delete { times, write, key, version: named, condition, mode }.encode(),
+        "delete" => {
+            let bypass_governance = flag & 2 == 2;
+            let due_ms = (flag & 4 == 4).then_some(u64::from(number) * 64);
+            index::Delete { times, write, key, version: named, condition, mode, bypass_governance, due_ms }
+                .encode()
+        }
         "set_attributes" => {
-            index::SetAttributes { key, version, write, revision: u32::from(number), attributes }.encode()
+            let (revision, bypass_governance) = (u32::from(number), flag & 2 == 2);
+            index::SetAttributes { key, version, write, revision, attributes, now_ms, bypass_governance }
+                .encode()
         }
         "upload" => index::NewUpload { upload: other, key, now_ms, attributes }.encode(),
         "part" => {
@@ -154,7 +173,18 @@ fn plausible_input(method: &str, parts: &mut Parts<'_>) -> Bytes {
         }
         "complete" => {
             let parts = vec![index::PartRef { number, write }];
-            index::Complete { times, upload: other, key, condition, mode, etag, attributes, parts }.encode()
+            index::Complete {
+                times,
+                upload: other,
+                key,
+                condition,
+                mode,
+                etag,
+                attributes,
+                default_retention,
+                parts,
+            }
+            .encode()
         }
         "abort" => index::Abort { times, upload: other, key }.encode(),
         "share" => index::Share { group: other, tag: write, key, version }.encode(),

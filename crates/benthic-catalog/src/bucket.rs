@@ -10,9 +10,9 @@ use async_trait::async_trait;
 use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result};
 use benthic_s3::sal::{
     Attributes, Bucket, BucketCheck, Buckets, CollectionStats, Delete, DeleteResult, Entry, Finish, Garbage,
-    Id, KeyPosition, List, ListKind, ListPage, ListPosition, ListedVersion, NewBucket, Object, Objects, Part,
-    PartId, PartRef, PendingGarbage, Prefetch, Quota, Reader, RecordChange, RecordKind, Records, Sal, Upload,
-    Uploads, Usage, VersionId, Versioning, WriteResult, Writer,
+    Id, KeyPosition, List, ListKind, ListPage, ListPosition, ListedVersion, Lock, NewBucket, Object, Objects,
+    Part, PartId, PartRef, PendingGarbage, Prefetch, Quota, Reader, RecordChange, RecordKind, Records, Sal,
+    Upload, Uploads, Usage, VersionId, Versioning, WriteResult, Writer,
 };
 use benthic_table::Table;
 use bytes::Bytes;
@@ -67,6 +67,7 @@ fn object(key: String, located: Located) -> Object {
         modified_ms,
         etag: etag.to_hex()[..32].to_owned(),
         attributes: Attributes::new(),
+        lock: Lock::default(),
         revision: 0,
         write: Id::default(),
         part_bytes: vec![size_bytes],
@@ -146,6 +147,8 @@ impl TablesSal {
             size_bytes,
             modified_ms,
             etag,
+            write: Id::default(),
+            revision: 0,
         }))
     }
 }
@@ -228,11 +231,12 @@ impl Objects for TablesSal {
         Err(refused())
     }
 
-    async fn set_attributes(
+    async fn update_object(
         &self,
         _bucket: &Bucket,
-        _object: &Object,
-        _attributes: Attributes,
+        _old: &Object,
+        _new: &Object,
+        _bypass_governance: bool,
     ) -> Result<()> {
         Err(refused())
     }
@@ -346,8 +350,14 @@ impl Buckets for TablesSal {
 
 #[async_trait]
 impl Uploads for TablesSal {
-    async fn create_upload(&self, _bucket: &Bucket, key: &str, attributes: Attributes) -> Result<Id> {
-        self.sal().create_upload(self.staging_of(key).await?, key, attributes).await
+    async fn create_upload(
+        &self,
+        _bucket: &Bucket,
+        key: &str,
+        attributes: Attributes,
+        lock: Lock,
+    ) -> Result<Id> {
+        self.sal().create_upload(self.staging_of(key).await?, key, attributes, lock).await
     }
 
     async fn upload(&self, _bucket: &Bucket, key: &str, upload: Id) -> Result<Upload> {

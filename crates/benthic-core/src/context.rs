@@ -445,6 +445,12 @@ impl MethodContext<'_> {
         self.clock.monotonic()
     }
 
+    /// The store's time, in milliseconds since 1970 (UTC). On Ceph it is that of the primary OSD's
+    /// host, so it may jump when another OSD takes over.
+    pub fn unix_ms(&self) -> u64 {
+        self.clock.unix_ns() / 1_000_000
+    }
+
     /// The time that is left until the deadline.
     pub fn time_left(&self) -> Duration {
         Duration::from_millis(self.deadline_at_ms.saturating_sub(self.clock.monotonic_ms()))

@@ -7,6 +7,7 @@
 //! - `identity`, `grants` and `seal`: accounts, users and keys, and who may read tables; with the
 //!   feature `identity`.
 //! - `policy`: who may do what; with the feature `gateway`.
+//! - `lifecycle`: removes versions and uploads by the rules of a bucket; with the feature `gateway`.
 //! - `gateway`: S3 over HTTP, and the program `benthic-s3`; both need the feature `gateway`.
 //!
 //! The test suite `tests/sal/` defines what a driver does.
@@ -17,6 +18,8 @@ pub mod gateway;
 pub mod grants;
 #[cfg(feature = "identity")]
 pub mod identity;
+#[cfg(feature = "gateway")]
+pub mod lifecycle;
 #[cfg(feature = "gateway")]
 pub mod policy;
 pub mod pool;

@@ -19,13 +19,17 @@
 //! **Time** is the caller's, from the input. Correctness does not depend on it: a clock that is
 //! ahead makes other writers lose their intents, and their writes fail; a clock that is behind lets
 //! garbage live longer. Only the grace period, in which a reader may still read replaced data,
-//! depends on clocks.
+//! depends on clocks. Where a wrong clock would remove data too early, the store's own clock counts,
+//! too: for locks, and for deletions that say when they are due.
+//!
+//! **Locks.** A version whose lock protects it cannot be removed or replaced; see [`locks`].
 //!
 //! Inputs and outputs are binary, in the encoding of [`codec`]; docs/formats.md draws them.
 
 pub mod codec;
 pub mod keys;
 mod list;
+pub mod locks;
 mod shard;
 pub mod state;
 #[cfg(test)]

@@ -3,8 +3,9 @@
 
 use super::codec::{Id, corrupt};
 use super::keys;
+use super::locks::{DefaultRetention, LOCK_ATTRIBUTE, Lock, Removal, Retention};
 use super::state::{
-    Body, Chunks, Current, Garbage, Head, Header, Manifest, Outcome, Release, Segment, Write,
+    Attributes, Body, Chunks, Current, Garbage, Head, Header, Manifest, Outcome, Release, Segment, Write,
 };
 use super::wire::{Times, VersionRef};
 use benthic_core::codec::Wire;
@@ -70,6 +71,30 @@ impl<'c, 'a> Shard<'c, 'a> {
 
     pub fn remove(&mut self, key: Bytes) {
         self.staged.insert(key, None);
+    }
+
+    /// The time that decides whether a retention period has ended: that of the caller or of the
+    /// store, whichever is earlier.
+    pub fn lock_time_ms(&self, caller_ms: u64) -> u64 {
+        caller_ms.min(self.context.unix_ms())
+    }
+
+    /// Adds a retention period to a lock that has none. It begins at the time of the caller or of
+    /// the store, whichever is later.
+    pub fn add_default_retention(
+        &self,
+        attributes: &mut Attributes,
+        default: Option<DefaultRetention>,
+        caller_ms: u64,
+    ) -> Result<()> {
+        let Some(DefaultRetention { mode, duration_ms }) = default else { return Ok(()) };
+        let mut lock = Lock::of(attributes)?;
+        if lock.retention.is_none() {
+            let until_ms = caller_ms.max(self.context.unix_ms()).saturating_add(duration_ms);
+            lock.retention = Some(Retention { mode, until_ms });
+            attributes.insert(LOCK_ATTRIBUTE.to_owned(), lock.encode());
+        }
+        Ok(())
     }
 
     pub fn check_open(&self) -> Result<()> {
@@ -143,8 +168,13 @@ impl<'c, 'a> Shard<'c, 'a> {
     }
 
     /// Removes a version from the totals, and makes data that nothing else refers to garbage.
-    pub fn retire(&mut self, head: &Head, free_at_ms: u64) -> Result<()> {
+    ///
+    /// # Errors
+    /// `PermissionDenied` if a lock protects the version.
+    pub fn retire(&mut self, head: &Head, removal: Removal) -> Result<()> {
         let body = self.body(head)?;
+        let Removal { now_ms, free_at_ms, bypass_governance } = removal;
+        Lock::of(&body.attributes)?.check_removal(self.lock_time_ms(now_ms), bypass_governance)?;
         let usage = &mut self.header.usage;
         if head.marker {
             subtract(&mut usage.markers, 1)?;

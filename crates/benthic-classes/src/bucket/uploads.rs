@@ -89,7 +89,7 @@ pub(super) fn complete(context: &mut MethodContext<'_>, input: &[u8]) -> Result<
     }
     check_upload(&mut shard, &input.key, input.upload)?;
     shard.check_open()?;
-    check_condition(&input.condition, current.as_ref().map(|current| &current.head))?;
+    check_condition(&input.condition, current.as_ref().map(|current| &current.head), true)?;
     let mut unused = parts(&mut shard, input.upload)?;
     let mut segments = Vec::new();
     for wanted in &input.parts {
@@ -105,7 +105,9 @@ pub(super) fn complete(context: &mut MethodContext<'_>, input: &[u8]) -> Result<
     let unused: Vec<_> = unused.into_iter().collect();
     drop_parts(&mut shard, &unused, input.times.now_ms)?;
     end(&mut shard, &input.key, input.upload)?;
-    let body = Body { manifest: Manifest { shared: None, segments }, attributes: input.attributes };
+    let mut attributes = input.attributes;
+    shard.add_default_retention(&mut attributes, input.default_retention, input.times.now_ms)?;
+    let body = Body { manifest: Manifest { shared: None, segments }, attributes };
     let new = NewVersion { write: input.upload, etag: input.etag, body: Some(body) };
     install(&mut shard, &input.key, current, new, input.mode, &input.times)?;
     shard.finish()

@@ -2,6 +2,7 @@
 
 use super::codec::Version;
 use super::keys;
+use super::locks::{Lock, Removal};
 use super::shard::{Shard, add, conflict, not_found, subtract};
 use super::state::{Body, Current, Head, Intent, Write};
 use super::wire::{
@@ -23,8 +24,10 @@ pub(super) fn put(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u
     }
     shard.check_open()?;
     let current = shard.current(&input.key)?;
-    check_condition(&input.condition, current.as_ref().map(|current| &current.head))?;
-    let new = NewVersion { write: input.write, etag: input.etag, body: Some(input.body) };
+    check_condition(&input.condition, current.as_ref().map(|current| &current.head), true)?;
+    let mut body = input.body;
+    shard.add_default_retention(&mut body.attributes, input.default_retention, input.times.now_ms)?;
+    let new = NewVersion { write: input.write, etag: input.etag, body: Some(body) };
     install(&mut shard, &input.key, current, new, input.mode, &input.times)?;
     if let Some(Reserve { write, expires_ms }) = input.reserve {
         if shard.get::<Write>(&keys::write(write))?.is_some() {
@@ -66,14 +69,14 @@ pub(super) fn install(
         etag: new.etag,
         body: None,
     };
-    let free_at_ms = times.now_ms.saturating_add(times.grace_ms);
+    let removal = Removal::new(times, false);
     let mut null_seq = 0;
     if let Some(old) = old {
         if !old.head.marker {
             subtract(&mut shard.header.usage.objects, 1)?;
         }
         if null && old.head.null {
-            shard.retire(&old.head, free_at_ms)?;
+            shard.retire(&old.head, removal)?;
         } else {
             shard.set(keys::older(key, old.head.seq), &old.head);
             null_seq = if old.head.null { old.head.seq } else { old.null_seq };
@@ -81,7 +84,7 @@ pub(super) fn install(
         if null && null_seq != 0 {
             let older = keys::older(key, null_seq);
             if let Some(replaced) = shard.get::<Head>(&older)? {
-                shard.retire(&replaced, free_at_ms)?;
+                shard.retire(&replaced, removal)?;
             }
             shard.remove(older);
             null_seq = 0;
@@ -112,9 +115,17 @@ fn place_body(shard: &mut Shard<'_, '_>, head: &mut Head, body: Body) {
 
 /// Checks the condition of a write. `Conflict` if it does not hold; `NotFound` if it requires an
 /// object that does not exist.
-pub(super) fn check_condition(condition: &Condition, head: Option<&Head>) -> Result<()> {
+pub(super) fn check_condition(condition: &Condition, head: Option<&Head>, is_current: bool) -> Result<()> {
     let object = head.filter(|head| !head.marker);
     match (condition, object) {
+        (Condition::Current(seen) | Condition::Replaced(seen), _) => {
+            let is_same = |head: &Head| (head.write, head.revision) == (seen.write, seen.revision);
+            let wants_current = matches!(condition, Condition::Current(_));
+            if head.is_some_and(is_same) && is_current == wants_current {
+                return Ok(());
+            }
+            Err(conflict("the version has changed"))
+        }
         (Condition::Always, _)
         | (Condition::Absent | Condition::Differs(_), None)
         | (Condition::Exists, Some(_)) => Ok(()),
@@ -136,11 +147,14 @@ pub(super) fn delete(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Ve
         return Ok(Vec::new());
     }
     shard.check_open()?;
+    if input.due_ms.is_some_and(|due_ms| shard.lock_time_ms(input.times.now_ms) < due_ms) {
+        return Err(conflict("the deletion is not due yet"));
+    }
     let current = shard.current(&input.key)?;
     let version = match input.version {
         Some(version) => version,
         None => {
-            check_condition(&input.condition, current.as_ref().map(|current| &current.head))?;
+            check_condition(&input.condition, current.as_ref().map(|current| &current.head), true)?;
             let plain = input.mode == Mode::Off && shard.newest_older(&input.key)?.is_none();
             match &current {
                 None if plain => return Ok(Vec::new()),
@@ -155,12 +169,14 @@ pub(super) fn delete(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Ve
     };
     let head = shard.version(&input.key, version)?;
     if input.version.is_some() {
-        check_condition(&input.condition, head.as_ref())?;
+        let is_current =
+            current.as_ref().map(|current| current.head.seq) == head.as_ref().map(|head| head.seq);
+        check_condition(&input.condition, head.as_ref(), is_current)?;
     }
     // A missing version counts as deleted.
     let (Some(current), Some(head)) = (current, head) else { return Ok(Vec::new()) };
     remove(&mut shard, &input.key, current, &head)?;
-    shard.retire(&head, input.times.now_ms.saturating_add(input.times.grace_ms))?;
+    shard.retire(&head, Removal::new(&input.times, input.bypass_governance))?;
     shard.note_outcome(input.write, &input.times, &head);
     shard.finish()
 }
@@ -208,6 +224,8 @@ pub(super) fn set_attributes(context: &mut MethodContext<'_>, input: &[u8]) -> R
     if head.revision != input.revision {
         return Err(conflict("the attributes were changed; read them again"));
     }
+    let (old, new) = (Lock::of(&body.attributes)?, Lock::of(&input.attributes)?);
+    old.check_change(&new, shard.lock_time_ms(input.now_ms), input.bypass_governance)?;
     head.revision =
         head.revision.checked_add(1).ok_or_else(|| conflict("the attributes were changed too often"))?;
     body.attributes = input.attributes;

@@ -1,7 +1,9 @@
 //! Inputs and outputs of the `bucket` methods, and their limits.
 
 use super::codec::Id;
+use super::locks::{DefaultRetention, LOCK_ATTRIBUTE, Lock};
 use super::state::{Attributes, Body, Group, Head, Manifest, Segment};
+use benthic_core::codec::Wire;
 use benthic_core::{Error, ErrorKind, Result};
 
 /// Limit of an object's key, in bytes of UTF-8; the minimum is one byte.
@@ -80,6 +82,8 @@ crate::wire! {
         pub mode: Mode,
         pub etag: String,
         pub body: Body,
+        /// The retention period of a version whose lock has none.
+        pub default_retention: Option<DefaultRetention>,
         /// An intent to store for another write.
         pub reserve: Option<Reserve>,
     }
@@ -102,6 +106,19 @@ crate::wire! {
         /// Condition on the given version, or else on the current one.
         pub condition: Condition,
         pub mode: Mode,
+        /// Whether to remove a version that is retained in governance mode.
+        pub bypass_governance: bool,
+        /// Time from which the deletion is allowed, in milliseconds since 1970 (UTC): on the clocks
+        /// of the caller and of the store.
+        pub due_ms: Option<u64>,
+    }
+
+    /// A version as a caller has seen it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Seen {
+        pub write: Id,
+        /// Number of changes of its attributes.
+        pub revision: u32,
     }
 
     /// Input of `set_attributes`.
@@ -114,6 +131,10 @@ crate::wire! {
         /// Expected number of previous changes of its attributes.
         pub revision: u32,
         pub attributes: Attributes,
+        /// The caller's time, in milliseconds since 1970 (UTC).
+        pub now_ms: u64,
+        /// Whether to shorten or remove a retention period in governance mode.
+        pub bypass_governance: bool,
     }
 
     /// Input of `upload`.
@@ -150,6 +171,8 @@ crate::wire! {
         pub mode: Mode,
         pub etag: String,
         pub attributes: Attributes,
+        /// The retention period of a version whose lock has none.
+        pub default_retention: Option<DefaultRetention>,
         /// The parts of the object, in order of their numbers.
         pub parts: Vec<PartRef>,
     }
@@ -279,6 +302,10 @@ crate::wire! {
         3 = Matches(String),
         /// The object does not exist or has another entity tag.
         4 = Differs(String),
+        /// The version has not changed, and is the current one.
+        5 = Current(Seen),
+        /// The version has not changed, and is not the current one.
+        6 = Replaced(Seen),
     }
 
     /// The bucket's versioning mode: the fate of the current version when a new one is written.
@@ -391,11 +418,12 @@ pub fn check_etag(etag: &str) -> Result<()> {
     check_limit("the entity tag is too long", etag.len(), ETAG_BYTES_MAX)
 }
 
-/// Checks attributes.
+/// Checks attributes, also that a lock among them is valid.
 pub fn check_attributes(attributes: &Attributes, len_bytes_max: usize) -> Result<()> {
     check_limit("there are too many attributes", attributes.len(), ATTRIBUTES_MAX)?;
     let len_bytes = attributes.iter().map(|(name, value)| name.len() + value.len()).sum();
-    check_limit("the attributes are too large", len_bytes, len_bytes_max)
+    check_limit("the attributes are too large", len_bytes, len_bytes_max)?;
+    attributes.get(LOCK_ATTRIBUTE).map_or(Ok(()), |lock| Lock::from_input(lock).map(drop))
 }
 
 /// Checks a part number.
@@ -432,7 +460,7 @@ impl Segment {
 }
 
 /// Builds a call of a method of this class.
-pub fn call(method: &str, input: &impl benthic_core::codec::Wire) -> benthic_core::ClassCall {
+pub fn call(method: &str, input: &impl Wire) -> benthic_core::ClassCall {
     benthic_core::ClassCall::new("bucket", method, input.encode())
 }
 

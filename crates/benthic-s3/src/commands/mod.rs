@@ -5,6 +5,7 @@ mod bucket;
 pub mod config;
 mod gc;
 mod key;
+mod lifecycle;
 mod quota;
 mod serve;
 mod usage;
@@ -74,6 +75,9 @@ pub enum S3Command {
     /// List and check buckets
     #[command(subcommand, after_help = bucket::EXAMPLES)]
     Bucket(bucket::BucketCommand),
+    /// Show and apply the lifecycle rules of buckets
+    #[command(subcommand, after_help = lifecycle::EXAMPLES)]
+    Lifecycle(lifecycle::LifecycleCommand),
     /// Show and collect garbage: replaced, deleted and abandoned data
     #[command(subcommand, after_help = gc::EXAMPLES)]
     Gc(gc::GcCommand),
@@ -89,6 +93,7 @@ pub async fn run(args: S3Args, session: &Session) -> Outcome {
         S3Command::Quota(args) => quota::run(args, &pools, session).await,
         S3Command::Usage(args) => usage::run(args, &pools, session).await,
         S3Command::Bucket(command) => bucket::run(command, &pools, session).await,
+        S3Command::Lifecycle(command) => lifecycle::run(command, &pools, session).await,
         S3Command::Gc(command) => gc::run(command, &pools, session).await,
     }
 }

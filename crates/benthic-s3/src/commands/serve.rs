@@ -1,6 +1,6 @@
 //! `benthic s3 serve`.
 
-use super::GatewayPools;
+use super::{GatewayPools, lifecycle};
 use benthic_core::{Action, Environment, Error};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
@@ -9,7 +9,8 @@ use benthic_program::tls;
 use benthic_s3::PoolSal;
 use benthic_s3::gateway::metrics::Metrics;
 use benthic_s3::gateway::{Keys, Limits, Server};
-use benthic_s3::identity::{FIRST_ACCOUNT, FIRST_USER, NewKey};
+use benthic_s3::identity::{FIRST_ACCOUNT, FIRST_USER, Identities, NewKey};
+use benthic_s3::lifecycle::Calendar;
 use benthic_s3::sal::{Garbage, Sal};
 use clap::Args;
 use serde_json::json;
@@ -65,6 +66,12 @@ pub struct ServeArgs {
     /// Seconds between two garbage collections; 0 disables them
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     collect_every: u64,
+    /// Seconds between two runs of the lifecycle rules of a bucket; 0 disables them
+    #[arg(long, value_name = "SECONDS", default_value_t = 3_600)]
+    lifecycle_every: u64,
+    /// Seconds of a day when the gateway applies lifecycle rules; tests make days short
+    #[arg(long, value_name = "SECONDS", default_value_t = 86_400, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    lifecycle_day: u64,
 }
 
 pub async fn run(args: ServeArgs, pools: &GatewayPools, session: &Session) -> Outcome {
@@ -99,12 +106,15 @@ pub async fn run(args: ServeArgs, pools: &GatewayPools, session: &Session) -> Ou
     )?;
     let first = identities.create_first_key().await?;
     print_start(session, pools, &url, &args.region, first.as_ref())?;
-    let collector = collect(sal, server.metrics(), args.collect_every);
-    let collector = tokio::spawn(collector);
+    let collector = tokio::spawn(collect(sal.clone(), server.metrics(), args.collect_every));
+    let calendar = Calendar { day_ms: args.lifecycle_day * 1_000 };
+    let expirer = tokio::spawn(expire(sal, identities, calendar, args.lifecycle_every));
     let served = Arc::new(server).serve(listener, tls, interrupt::wait()).await;
-    collector.abort();
-    // Wait until the collection has stopped before the session releases the store.
-    let _ = collector.await;
+    // Wait until both have stopped before the session releases the store.
+    for task in [collector, expirer] {
+        task.abort();
+        let _ = task.await;
+    }
     served?;
     if interrupt::is_set() { Err(Failure::Interrupted) } else { Ok(()) }
 }
@@ -166,5 +176,20 @@ async fn collect(sal: PoolSal, metrics: Arc<Metrics>, every_seconds: u64) {
                 tracing::warn!(%error, "garbage collection failed; the next one continues");
             }
         }
+    }
+}
+
+/// Applies the lifecycle rules of all buckets periodically. Of several gateways, each bucket needs
+/// only one.
+async fn expire(sal: PoolSal, identities: Arc<Identities>, calendar: Calendar, every_seconds: u64) {
+    if every_seconds == 0 {
+        return;
+    }
+    let every = Duration::from_secs(every_seconds);
+    loop {
+        if let Err(error) = lifecycle::run_due(&sal, &identities, calendar, every).await {
+            tracing::warn!(%error, "the lifecycle rules were not applied; the next run continues");
+        }
+        tokio::time::sleep(every).await;
     }
 }

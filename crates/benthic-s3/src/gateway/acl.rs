@@ -6,7 +6,7 @@
 use super::auth::On;
 use super::{Gateway, names, public_access};
 use crate::identity::Caller;
-use crate::sal::{Attributes, Bucket, RecordKind};
+use crate::sal::{Attributes, Bucket, Object, RecordKind};
 use bytes::Bytes;
 use s3s::dto::{
     AccessControlPolicy, GetBucketAclInput, GetBucketAclOutput, GetObjectAclInput, GetObjectAclOutput, Grant,
@@ -407,8 +407,8 @@ impl Gateway {
             RequestedAcl { document, is_change: true, ..requested_acl!(input, input.grant_write.as_deref()) };
         let acl = self.checked_acl(requested, &access.bucket).await?;
         let version = input.version_id.as_deref();
-        let change = |attributes: &mut Attributes| acl.store(attributes, &access.bucket.owner);
-        self.change_attributes(&access, &input.key, version, change).await?;
+        let change = |object: &mut Object| acl.store(&mut object.attributes, &access.bucket.owner);
+        self.change_object(&access, &input.key, version, false, change).await?;
         Ok(PutObjectAclOutput::default())
     }
 }

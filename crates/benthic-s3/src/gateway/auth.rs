@@ -12,7 +12,7 @@ use super::tags::Pairs;
 use super::{Gateway, error, names, public_access};
 use crate::identity::{Caller, Identities, Policies, UsableKey};
 use crate::policy::{Decision, Document, Request, Rules, decide, decide_for_user};
-use crate::sal::{Bucket, Object, Prefetch};
+use crate::sal::{Bucket, Lock, Object, Prefetch};
 use async_trait::async_trait;
 use benthic_core::{Environment, Error, ErrorKind};
 use bytes::Bytes;
@@ -98,14 +98,14 @@ impl<T, P> Default for ParsedPolicies<T, P> {
 
 impl<T: PartialEq, P: Clone> ParsedPolicies<T, P> {
     /// Returns the parsed policy, and parses it if its text is new.
-    fn get(&self, name: &str, text: T, parse: impl FnOnce(&T) -> Result<P, String>) -> S3Result<P> {
+    pub fn get(&self, name: &str, text: T, parse: impl FnOnce(&T) -> Result<P, String>) -> S3Result<P> {
         if let Some((known, parsed)) = self.0.lock().get(name)
             && *known == text
         {
             return Ok(parsed.clone());
         }
         let parsed = parse(&text).map_err(|message| {
-            internal(Error::new(ErrorKind::Corrupt, format!("a stored policy is invalid: {message}")))
+            internal(Error::new(ErrorKind::Corrupt, format!("a stored document is invalid: {message}")))
         })?;
         let mut all = self.0.lock();
         if all.len() >= PARSED_MAX {
@@ -219,31 +219,41 @@ pub(super) fn authorize_for_account<T>(
 #[derive(Clone, Copy)]
 pub(super) enum On<'a> {
     Bucket,
-    /// An object that exists. `new_tags` are tags that a document in the request gives to it.
+    /// An object that exists. The request gives the new tags and the new lock to it.
     Object {
         key: &'a str,
         version: Option<&'a str>,
         new_tags: Option<&'a Pairs>,
+        new_lock: Lock,
     },
     /// An object that the operation creates, or a part of it.
     New {
         key: &'a str,
+        lock: Lock,
     },
 }
 
 impl<'a> On<'a> {
     pub fn object(key: &'a str, version: Option<&'a String>) -> On<'a> {
-        On::Object { key, version: version.map(String::as_str), new_tags: None }
+        On::Object { key, version: version.map(String::as_str), new_tags: None, new_lock: Lock::default() }
+    }
+
+    pub fn locked(key: &'a str, version: Option<&'a str>, new_lock: Lock) -> On<'a> {
+        On::Object { key, version, new_tags: None, new_lock }
+    }
+
+    pub fn tagged(key: &'a str, version: Option<&'a str>, new_tags: &'a Pairs) -> On<'a> {
+        On::Object { key, version, new_tags: Some(new_tags), new_lock: Lock::default() }
     }
 
     pub fn new_object(key: &'a str) -> On<'a> {
-        On::New { key }
+        On::New { key, lock: Lock::default() }
     }
 
     fn resource(&self, bucket: &str) -> String {
         match self {
             On::Bucket => format!("arn:aws:s3:::{bucket}"),
-            On::Object { key, .. } | On::New { key } => format!("arn:aws:s3:::{bucket}/{key}"),
+            On::Object { key, .. } | On::New { key, .. } => format!("arn:aws:s3:::{bucket}/{key}"),
         }
     }
 }
@@ -350,7 +360,7 @@ impl Gateway {
             Some((id, found)) if id == access.bucket.id => found,
             _ => find(&access.bucket).await,
         };
-        let on = On::Object { key, version: version_text, new_tags: None };
+        let on = On::locked(key, version_text, Lock::default());
         let object = found.as_ref().ok().map(|(object, _)| object);
         let decision = access.decide(request, action, on, object);
         let may_list = || {
@@ -388,8 +398,11 @@ impl Authorized {
         let mut facts = RequestFacts::new(request, &self.sender, Some(&self.bucket.owner), action);
         facts.object = object;
         match on {
-            On::Bucket | On::New { .. } => {}
-            On::Object { version, new_tags, .. } => (facts.version, facts.new_tags) = (version, new_tags),
+            On::Bucket => {}
+            On::New { lock, .. } => facts.new_lock = lock,
+            On::Object { version, new_tags, new_lock, .. } => {
+                (facts.version, facts.new_tags, facts.new_lock) = (version, new_tags, new_lock);
+            }
         }
         let resource = on.resource(&self.bucket.name);
         let block = public_access::block_of(&self.bucket.attributes);

@@ -2,7 +2,7 @@
 //! bucket.
 
 use super::auth::{On, authorize_for_account};
-use super::{Gateway, acl, error, public_access, refuse, timestamp};
+use super::{Gateway, acl, error, object_lock, public_access, refuse, timestamp};
 use crate::sal::{Attributes, NewBucket, Versioning};
 use benthic_core::ErrorKind;
 use s3s::dto::{
@@ -25,7 +25,6 @@ impl Gateway {
         let input = &request.input;
         let configuration = input.create_bucket_configuration.as_ref();
         refuse([
-            ("object lock", input.object_lock_enabled_for_bucket.unwrap_or(false)),
             ("a bucket namespace", input.bucket_namespace.is_some()),
             (
                 "a directory bucket",
@@ -44,10 +43,13 @@ impl Gateway {
         let owner = authorize_for_account(&request, "s3:CreateBucket", &arn)?;
         let acl = acl::requested_acl!(input, input.grant_write.as_deref());
         let tags = configuration.and_then(|given| given.tags.as_ref());
+        let has_lock = input.object_lock_enabled_for_bucket.unwrap_or(false);
         for (action, is_given) in [
             ("s3:PutBucketAcl", acl.is_given()),
             ("s3:PutBucketOwnershipControls", input.object_ownership.is_some()),
             ("s3:PutBucketTagging", tags.is_some()),
+            ("s3:PutBucketVersioning", has_lock),
+            ("s3:PutBucketObjectLockConfiguration", has_lock),
         ] {
             if is_given {
                 authorize_for_account(&request, action, &arn)?;
@@ -63,15 +65,26 @@ impl Gateway {
         if let Some(given) = tags {
             super::tags::set(&mut attributes, &super::tags::pairs(given)?)?;
         }
-        let name = input.bucket.clone();
-        let new = NewBucket { name, owner: owner.clone(), attributes, ..NewBucket::default() };
+        if has_lock {
+            object_lock::turn_on(&mut attributes)?;
+        }
+        let new = NewBucket {
+            name: input.bucket.clone(),
+            owner: owner.clone(),
+            versioning: if has_lock { Versioning::Enabled } else { Versioning::Off },
+            attributes,
+            ..NewBucket::default()
+        };
         match self.sal.create_bucket(new).await {
             Ok(_) => {}
             Err(failure) if failure.kind() == ErrorKind::AlreadyExists => {
                 let found = self.sal.bucket(&input.bucket).await;
                 match found {
                     // As in the region of AWS with this name.
-                    Ok(found) if found.owner == owner && self.region == CLASSIC_REGION => {}
+                    Ok(found)
+                        if found.owner == owner
+                            && self.region == CLASSIC_REGION
+                            && has_lock <= object_lock::is_on(&found.attributes) => {}
                     Ok(found) if found.owner == owner => return Err(s3_error!(BucketAlreadyOwnedByYou)),
                     _ => return Err(s3_error!(BucketAlreadyExists)),
                 }
@@ -190,6 +203,12 @@ impl Gateway {
             _ => return Err(s3_error!(IllegalVersioningConfigurationException)),
         };
         let change = |bucket: &mut crate::sal::Bucket| {
+            if wanted != Versioning::Enabled && object_lock::is_on(&bucket.attributes) {
+                return Err(s3_error!(
+                    InvalidBucketState,
+                    "a bucket with object lock keeps its versions, so versioning cannot be suspended"
+                ));
+            }
             bucket.versioning = wanted;
             Ok(())
         };

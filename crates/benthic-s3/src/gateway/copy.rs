@@ -7,10 +7,11 @@ use super::conditions::{Preconditions, condition};
 use super::get::pieces;
 use super::multipart::{finish_part, part_number, upload_id};
 use super::object_headers::{object_headers, refuse_customer_keys};
+use super::object_lock::default_retention;
 use super::put::abort_write;
 use super::versions::{refuse_delete_marker, strong_etag, version_field};
 use super::{Gateway, OBJECT_BYTES_MAX, error, names, tags, timestamp};
-use crate::sal::{Attributes, Finish, Object, PartId};
+use crate::sal::{Attributes, Finish, Lock, Object, PartId};
 use futures::TryStreamExt;
 use s3s::dto::{
     CopyObjectInput, CopyObjectOutput, CopyObjectResult, CopyPartResult, CopySource, MetadataDirective,
@@ -67,7 +68,7 @@ impl Gateway {
         let input = &request.input;
         super::refuse([("annotations", input.annotation_directive.is_some())])?;
         refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
-        let (access, given) = self
+        let (access, given, lock) = self
             .authorize_new_object(
                 &request,
                 (&input.bucket, &input.expected_bucket_owner),
@@ -131,18 +132,22 @@ impl Gateway {
             attributes.extend(of_parts.map(|(name, value)| (name.clone(), value.clone())));
         }
         let condition = condition(input.if_match.as_ref(), input.if_none_match.as_ref())?;
-        let finish = Finish { etag: source.etag.clone(), attributes, condition };
+        let default_retention = default_retention(&access.bucket.attributes)?;
+        let now_ms = self.environment.unix_ms();
+        let expiration = self.expiration(&access, (&input.key, source.size_bytes), now_ms, &attributes);
+        let finish = Finish { etag: source.etag.clone(), attributes, lock, default_retention, condition };
         let copied = self.sal.copy((&from.bucket, &source), &access.bucket, &input.key, finish).await;
         let copied = copied.map_err(error::object)?;
         let mut result = CopyObjectResult {
             e_tag: Some(strong_etag(&source.etag)),
-            last_modified: Some(timestamp(self.environment.unix_ms())),
+            last_modified: Some(timestamp(now_ms)),
             checksum_type: stored.as_ref().map(StoredChecksum::checksum_type),
             ..CopyObjectResult::default()
         };
         set_checksum!(result, stored.as_ref());
         Ok(CopyObjectOutput {
             copy_object_result: Some(result),
+            expiration,
             copy_source_version_id: version_field(from.bucket.versioning, source.version),
             version_id: version_field(access.bucket.versioning, copied.version),
             ..CopyObjectOutput::default()
@@ -159,11 +164,10 @@ impl Gateway {
         tags: &tags::Pairs,
     ) -> S3Result<()> {
         let CopySource::Bucket { version_id, .. } = &request.input.copy_source else { return Ok(()) };
-        let version = version_id.as_deref();
-        let get = if version.is_some() { "s3:GetObjectVersionTagging" } else { "s3:GetObjectTagging" };
-        let on = On::Object { key: &source.key, version, new_tags: None };
+        let get = if version_id.is_some() { "s3:GetObjectVersionTagging" } else { "s3:GetObjectTagging" };
+        let on = On::locked(&source.key, version_id.as_deref(), Lock::default());
         self.require(request, from, get, on).await?;
-        let on = On::Object { key: &request.input.key, version: None, new_tags: Some(tags) };
+        let on = On::tagged(&request.input.key, None, tags);
         self.require(request, access, "s3:PutObjectTagging", on).await
     }
 

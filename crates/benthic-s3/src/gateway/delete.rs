@@ -27,6 +27,10 @@ impl Gateway {
             key: input.key.clone(),
             version: input.version_id.as_deref().map(parse_version_id).transpose()?,
             condition: condition(input.if_match.as_ref(), None)?,
+            bypass_governance: self
+                .bypasses_governance(&request, &access, on, input.bypass_governance_retention)
+                .await?,
+            due_ms: None,
         };
         let deleted = self.sal.delete(&access.bucket, &delete).await.map_err(error::object)?;
         let versions = access.bucket.versioning != Versioning::Off;
@@ -60,7 +64,9 @@ impl Gateway {
             let permission = self.require(&request, &access, access.action(on), on).await;
             match permission.and_then(|()| delete_of(object)) {
                 Ok(delete) => {
-                    deletes.push(delete);
+                    let header = input.bypass_governance_retention;
+                    let bypass_governance = self.bypasses_governance(&request, &access, on, header).await?;
+                    deletes.push(Delete { bypass_governance, ..delete });
                     named.push(object);
                 }
                 Err(failure) => errors.push(error_entry(object, &failure)),
@@ -97,6 +103,7 @@ fn delete_of(object: &ObjectIdentifier) -> S3Result<Delete> {
         key: object.key.clone(),
         version: object.version_id.as_deref().map(parse_version_id).transpose()?,
         condition: etag.map_or(Condition::Always, Condition::Matches),
+        ..Delete::default()
     })
 }
 

@@ -4,6 +4,7 @@ use super::auth::On;
 use super::checksums::{StoredChecksum, of_part, set_checksum};
 use super::conditions::Preconditions;
 use super::object_headers::{metadata, refuse_customer_keys, text};
+use super::object_lock::lock_fields;
 use super::versions::{refuse_delete_marker, strong_etag, version_field};
 use super::{Gateway, error, names, tags, timestamp};
 use crate::policy::Decision;
@@ -92,9 +93,11 @@ fn parts(object: &Object) -> Vec<Range<u64>> {
 
 /// Builds the fields that the outputs of GetObject and HeadObject share.
 macro_rules! object_output {
-    ($output:ident, $object:expr, $requested:expr, $mode:expr, $with_checksum:expr) => {{
+    ($output:ident, $object:expr, $requested:expr, $lock:expr, $expiration:expr, $mode:expr, $with_checksum:expr) => {{
         let (object, requested, attributes) = (&$object, &$requested, &$object.attributes);
         let stored = requested.checksum(object).filter(|_| $with_checksum);
+        let (object_lock_mode, object_lock_retain_until_date, object_lock_legal_hold_status) =
+            lock_fields(&$lock);
         let mut output = $output {
             accept_ranges: Some("bytes".to_owned()),
             content_length: i64::try_from(requested.range.end - requested.range.start).ok(),
@@ -113,6 +116,10 @@ macro_rules! object_output {
             website_redirect_location: text(attributes, names::WEBSITE_REDIRECT),
             metadata: metadata(attributes),
             tag_count: tags::count(attributes),
+            expiration: $expiration,
+            object_lock_mode,
+            object_lock_retain_until_date,
+            object_lock_legal_hold_status,
             checksum_type: stored.as_ref().map(StoredChecksum::checksum_type),
             ..$output::default()
         };
@@ -175,10 +182,13 @@ impl Gateway {
         let from_start = request.input.range.is_none() && request.input.part_number.is_none();
         let (access, object, prefetch, requested) = find_object!(self, request, from_start);
         let input = &request.input;
+        let lock = access.visible_lock(&request, &object, On::object(&input.key, input.version_id.as_ref()));
         let mut output = object_output!(
             GetObjectOutput,
             object,
             requested,
+            lock,
+            self.expiration_of(&access, &object, input.version_id.is_some()),
             access.bucket.versioning,
             input.checksum_mode.is_some()
         );
@@ -191,10 +201,13 @@ impl Gateway {
     pub(super) async fn head(&self, request: S3Request<HeadObjectInput>) -> S3Result<HeadObjectOutput> {
         let (access, object, _, requested) = find_object!(self, request, false);
         let input = &request.input;
+        let lock = access.visible_lock(&request, &object, On::object(&input.key, input.version_id.as_ref()));
         let mut output = object_output!(
             HeadObjectOutput,
             object,
             requested,
+            lock,
+            self.expiration_of(&access, &object, input.version_id.is_some()),
             access.bucket.versioning,
             input.checksum_mode.is_some()
         );

@@ -8,6 +8,7 @@
 mod acl;
 mod auth;
 mod bucket;
+mod bucket_lifecycle;
 mod bucket_policy;
 mod checksums;
 mod client_timeout;
@@ -23,25 +24,27 @@ mod list;
 pub mod metrics;
 mod multipart;
 mod object_headers;
+mod object_lock;
 mod post_form;
 mod public_access;
 mod put;
 mod request_facts;
 mod service;
 pub mod single_flight;
-mod tags;
+pub(crate) mod tags;
 mod versions;
 mod virtual_host;
 
 pub use auth::{KeyUse, Keys};
 pub use http::{Handler, Limits, Server};
 
+use crate::lifecycle::Rules;
 use crate::policy::Document;
 use crate::sal::{Bucket, Sal};
 use benthic_core::Environment;
 use benthic_core::ErrorKind;
 use bytes::Bytes;
-use s3s::dto::Timestamp;
+use s3s::dto::{Timestamp, TimestampFormat};
 use s3s::{S3Result, s3_error};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -66,6 +69,10 @@ mod names {
     pub const PUBLIC_ACCESS_BLOCK: &str = "public-access-block";
     /// The object ownership of a bucket.
     pub const OWNERSHIP: &str = "object-ownership";
+    /// The lifecycle rules of a bucket, as JSON.
+    pub const LIFECYCLE: &str = crate::lifecycle::ATTRIBUTE;
+    /// The object lock settings of a bucket, as JSON. A bucket without them has no object lock.
+    pub const OBJECT_LOCK: &str = "object-lock";
     /// Of an object or a part: algorithm, kind and value of its checksum. Of an upload: algorithm
     /// and kind.
     pub const CHECKSUM: &str = "checksum";
@@ -92,6 +99,7 @@ pub struct Gateway {
     environment: Environment,
     region: String,
     parsed_policies: auth::ParsedPolicies<Bytes, Arc<Document>>,
+    parsed_rules: auth::ParsedPolicies<Bytes, Arc<Rules>>,
 }
 
 impl Gateway {
@@ -110,7 +118,8 @@ impl Gateway {
             })
         };
         let parsed_policies = auth::ParsedPolicies::default();
-        Gateway { sal, bucket_reads, metrics, environment, region, parsed_policies }
+        let parsed_rules = auth::ParsedPolicies::default();
+        Gateway { sal, bucket_reads, metrics, environment, region, parsed_policies, parsed_rules }
     }
 
     /// Changes a bucket's record, and retries if another process changes it at the same time.
@@ -145,8 +154,24 @@ impl Gateway {
     }
 }
 
+/// The last millisecond of the year 9999, the last that a time in an answer can have.
+const TIMESTAMP_MS_MAX: u64 = 253_402_300_799_999;
+
+/// A time for an answer. Later times than the year 9999 become its last millisecond.
 fn timestamp(unix_ms: u64) -> Timestamp {
-    Timestamp::from(UNIX_EPOCH + Duration::from_millis(unix_ms))
+    Timestamp::from(UNIX_EPOCH + Duration::from_millis(unix_ms.min(TIMESTAMP_MS_MAX)))
+}
+
+/// The time in milliseconds since 1970; `None` before. A fraction of a millisecond counts as a
+/// whole one.
+pub(crate) fn unix_ms(time: &Timestamp) -> Option<u64> {
+    let mut text = Vec::new();
+    time.format(TimestampFormat::EpochSeconds, &mut text).ok()?;
+    let text = String::from_utf8(text).ok()?;
+    let (seconds, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let nanoseconds: u64 = format!("{fraction:0<9}").parse().ok()?;
+    let seconds: u64 = seconds.parse().ok()?;
+    Some(seconds.saturating_mul(1_000).saturating_add(nanoseconds.div_ceil(1_000_000)))
 }
 
 /// Refuses the first wanted feature, because the gateway does not implement it. Executing the

@@ -7,6 +7,7 @@ use super::checksums::{
 };
 use super::conditions::condition;
 use super::object_headers::{object_headers, refuse_customer_keys};
+use super::object_lock::default_retention;
 use super::put::abort_write;
 use super::versions::{strong_etag, version_field};
 use super::{Gateway, error, names};
@@ -58,7 +59,7 @@ impl Gateway {
         request: S3Request<CreateMultipartUploadInput>,
     ) -> S3Result<CreateMultipartUploadOutput> {
         let input = &request.input;
-        let (access, mut attributes) = self
+        let (access, mut attributes, lock) = self
             .authorize_new_object(
                 &request,
                 (&input.bucket, &input.expected_bucket_owner),
@@ -89,8 +90,11 @@ impl Gateway {
         if let Some(checksum) = &checksum {
             checksum.store(&mut attributes);
         }
-        let upload =
-            self.sal.create_upload(&access.bucket, &input.key, attributes).await.map_err(error::bucket)?;
+        let upload = self
+            .sal
+            .create_upload(&access.bucket, &input.key, attributes, lock)
+            .await
+            .map_err(error::bucket)?;
         Ok(CreateMultipartUploadOutput {
             bucket: Some(input.bucket.clone()),
             key: Some(input.key.clone()),
@@ -192,7 +196,11 @@ impl Gateway {
         let condition = condition(input.if_match.as_ref(), input.if_none_match.as_ref())?;
         let refs: Vec<PartRef> =
             parts.iter().map(|(number, part)| PartRef { number: *number, write: part.write }).collect();
-        let finish = Finish { etag: etag.clone(), attributes, condition };
+        let default_retention = default_retention(&access.bucket.attributes)?;
+        let lock = upload.lock;
+        let now_ms = self.environment.unix_ms();
+        let expiration = self.expiration(&access, (&input.key, size_bytes), now_ms, &attributes);
+        let finish = Finish { etag: etag.clone(), attributes, lock, default_retention, condition };
         let completed = self.sal.complete_upload(&access.bucket, &input.key, id, &refs, finish).await;
         let version = completed.map_err(|failure| match failure.kind() {
             // A part was replaced after the lookup.
@@ -201,7 +209,8 @@ impl Gateway {
             ErrorKind::NotFound if input.if_match.is_some() => error::object(failure),
             _ => error::upload(failure),
         })?;
-        Ok(complete_output(&access, input, version, &etag, checksum.as_ref()))
+        let output = complete_output(&access, input, version, &etag, checksum.as_ref());
+        Ok(CompleteMultipartUploadOutput { expiration, ..output })
     }
 
     /// Answers a retry of a completion that has already succeeded.

@@ -3,7 +3,7 @@
 
 use super::auth::{Authorized, On};
 use super::{Gateway, acl, names, refuse, tags};
-use crate::sal::{Attributes, Bucket};
+use crate::sal::{Attributes, Bucket, Lock};
 use bytes::Bytes;
 use s3s::dto::Metadata;
 use s3s::{S3Request, S3Result, s3_error};
@@ -12,13 +12,14 @@ use std::borrow::Cow;
 /// Maximum total size of the names and values of user metadata, in bytes.
 const METADATA_BYTES_MAX: usize = 2 * 1024;
 
-/// The description of an object: headers, metadata, tags, ACL.
+/// The description of an object: headers, metadata, tags, lock, ACL.
 #[derive(Default)]
 pub(super) struct ObjectHeaders<'a> {
     pub headers: [(&'static str, Option<&'a str>); 7],
     pub metadata: Option<&'a Metadata>,
     /// In the format of the header `x-amz-tagging`.
     pub tagging: Option<&'a str>,
+    pub lock: Lock,
     pub acl: acl::RequestedAcl<'a>,
 }
 
@@ -67,11 +68,6 @@ macro_rules! object_headers {
             ("encryption", $input.server_side_encryption.is_some()),
             ("encryption", $input.ssekms_key_id.is_some() || $input.ssekms_encryption_context.is_some()),
             ("encryption", $input.sse_customer_algorithm.is_some() || $input.sse_customer_key.is_some()),
-            ("object lock", $input.object_lock_legal_hold_status.is_some()),
-            (
-                "object lock",
-                $input.object_lock_mode.is_some() || $input.object_lock_retain_until_date.is_some(),
-            ),
         ])?;
         $crate::gateway::object_headers::check_storage_class(
             $input.storage_class.as_ref().map(|class| class.as_str()),
@@ -88,6 +84,11 @@ macro_rules! object_headers {
             ],
             metadata: $input.metadata.as_ref(),
             tagging: $input.tagging.as_deref(),
+            lock: $crate::gateway::object_lock::requested(
+                $input.object_lock_mode.as_ref().map(|mode| mode.as_str()),
+                $input.object_lock_retain_until_date.as_ref(),
+                $input.object_lock_legal_hold_status.as_ref().map(|status| status.as_str()),
+            )?,
             acl: $crate::gateway::acl::requested_acl!($input),
         }
     }};
@@ -96,25 +97,31 @@ pub(super) use object_headers;
 
 impl Gateway {
     /// Returns the bucket in which the caller may create an object with this description, and the
-    /// attributes of the object.
+    /// attributes of the object and the lock that the request asks for.
     pub(super) async fn authorize_new_object<T>(
         &self,
         request: &S3Request<T>,
         bucket: (&str, &Option<String>),
         key: &str,
         headers: &ObjectHeaders<'_>,
-    ) -> S3Result<(Authorized, Attributes)> {
-        let on = On::new_object(key);
+    ) -> S3Result<(Authorized, Attributes, Lock)> {
+        let lock = headers.lock;
+        let on = On::New { key, lock };
         let access = self.authorize(request, bucket.0, bucket.1, on).await?;
-        if headers.acl.is_given() {
-            self.require(request, &access, "s3:PutObjectAcl", on).await?;
+        for (action, is_given) in [
+            ("s3:PutObjectAcl", headers.acl.is_given()),
+            ("s3:PutObjectTagging", headers.tagging.is_some()),
+            ("s3:PutObjectRetention", lock.retention.is_some()),
+            ("s3:PutObjectLegalHold", lock.legal_hold.is_some()),
+        ] {
+            if is_given {
+                self.require(request, &access, action, on).await?;
+            }
         }
-        if headers.tagging.is_some() {
-            self.require(request, &access, "s3:PutObjectTagging", on).await?;
-        }
+        self.check_new_lock(&access.bucket, &lock)?;
         let attributes = headers.attributes(&access.bucket)?;
         self.check_receivers(&attributes, &access.bucket.owner).await?;
-        Ok((access, attributes))
+        Ok((access, attributes, lock))
     }
 }
 

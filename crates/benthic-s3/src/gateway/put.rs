@@ -3,6 +3,7 @@
 use super::checksums::{Algorithm, Declaration, Digests, Verifier, declared_checksum, etag, set_checksum};
 use super::conditions::condition;
 use super::object_headers::object_headers;
+use super::object_lock::default_retention;
 use super::versions::{strong_etag, version_field};
 use super::{Gateway, error, post_form};
 use crate::sal::{Finish, Writer};
@@ -17,7 +18,7 @@ impl Gateway {
         post_form::set_headers(&mut request);
         let input = &request.input;
         super::refuse([("appending", input.write_offset_bytes.is_some())])?;
-        let (access, mut attributes) = self
+        let (access, mut attributes, lock) = self
             .authorize_new_object(
                 &request,
                 (&input.bucket, &input.expected_bucket_owner),
@@ -43,12 +44,16 @@ impl Gateway {
             Err(failure) => return Err(abort_write(writer, failure).await),
         };
         verified.checksum.store(&mut attributes);
-        let finish = Finish { etag: etag(&verified.md5), attributes, condition };
+        let default_retention = default_retention(&access.bucket.attributes)?;
+        let now_ms = self.environment.unix_ms();
+        let expiration = self.expiration(&access, (&input.key, size_bytes), now_ms, &attributes);
+        let finish = Finish { etag: etag(&verified.md5), attributes, lock, default_retention, condition };
         let written = writer.finish(finish).await.map_err(error::object)?;
         let mut output = PutObjectOutput {
             e_tag: Some(strong_etag(&etag(&verified.md5))),
             version_id: version_field(access.bucket.versioning, written.version),
             checksum_type: Some(verified.checksum.checksum_type()),
+            expiration,
             ..PutObjectOutput::default()
         };
         set_checksum!(output, Some(&verified.checksum));

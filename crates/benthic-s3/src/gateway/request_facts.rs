@@ -1,11 +1,13 @@
 //! The facts about an S3 request that policies use.
 
 use super::auth::{Peer, Sender};
+use super::object_lock::{legal_hold_name, mode_name};
 use super::tags::Pairs;
 use super::{post_form, tags, timestamp};
 use crate::identity::Caller;
+use crate::lifecycle::DAY_MS;
 use crate::policy::Facts;
-use crate::sal::Object;
+use crate::sal::{Lock, Object};
 use hyper::header::{HeaderMap, REFERER, USER_AGENT};
 use hyper::http::Extensions;
 use s3s::S3Request;
@@ -30,6 +32,8 @@ pub(super) struct RequestFacts<'r> {
     pub version: Option<&'r str>,
     /// The tags that a document in the request gives to the object.
     pub new_tags: Option<&'r Pairs>,
+    /// The lock that the request gives to the object.
+    pub new_lock: Lock,
 }
 
 impl<'r> RequestFacts<'r> {
@@ -50,6 +54,7 @@ impl<'r> RequestFacts<'r> {
             object: None,
             version: None,
             new_tags: None,
+            new_lock: Lock::default(),
         }
     }
 
@@ -114,6 +119,13 @@ impl<'r> RequestFacts<'r> {
                 is_listing.then(|| self.query_value(&key[3..]))??
             }
             "s3:versionid" => self.version?.to_owned(),
+            "s3:object-lock-legal-hold" => legal_hold_name(self.new_lock.legal_hold?).to_owned(),
+            "s3:object-lock-mode" => mode_name(self.new_lock.retention?.mode).to_owned(),
+            "s3:object-lock-retain-until-date" => date(self.new_lock.retention?.until_ms)?,
+            "s3:object-lock-remaining-retention-days" => {
+                let left_ms = self.new_lock.retention?.until_ms.saturating_sub(self.sender.received_ms);
+                left_ms.div_ceil(DAY_MS).to_string()
+            }
             _ => match key.strip_prefix("s3:").filter(|name| name.starts_with("x-amz-")) {
                 Some(name) => self.amz_header(name)?,
                 None => {
@@ -125,6 +137,13 @@ impl<'r> RequestFacts<'r> {
     }
 }
 
+/// A time as policies write it.
+fn date(unix_ms: u64) -> Option<String> {
+    let mut text = Vec::new();
+    timestamp(unix_ms).format(TimestampFormat::DateTime, &mut text).ok()?;
+    String::from_utf8(text).ok()
+}
+
 /// The facts about a caller, its connection and the time.
 fn caller_value(caller: &Caller, received_ms: u64, peer: Option<&Peer>, key: &str) -> Option<String> {
     let user = match caller {
@@ -132,11 +151,7 @@ fn caller_value(caller: &Caller, received_ms: u64, peer: Option<&Peer>, key: &st
         Caller::Anonymous => None,
     };
     Some(match key {
-        "aws:currenttime" => {
-            let mut text = Vec::new();
-            timestamp(received_ms).format(TimestampFormat::DateTime, &mut text).ok()?;
-            String::from_utf8(text).ok()?
-        }
+        "aws:currenttime" => date(received_ms)?,
         "aws:epochtime" => (received_ms / 1_000).to_string(),
         "aws:principalaccount" => user?.0.clone(),
         "aws:principalarn" => format!("arn:aws:iam::{}:user/{}", user?.0, user?.1),

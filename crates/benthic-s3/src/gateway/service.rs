@@ -60,6 +60,7 @@ operations! {
     create_multipart_upload: CreateMultipartUploadInput -> CreateMultipartUploadOutput = begin_upload, "s3:PutObject";
     delete_bucket: DeleteBucketInput -> DeleteBucketOutput = delete_whole_bucket, "s3:DeleteBucket";
     delete_bucket_cors: DeleteBucketCorsInput -> DeleteBucketCorsOutput = remove_cors, "s3:PutBucketCORS";
+    delete_bucket_lifecycle: DeleteBucketLifecycleInput -> DeleteBucketLifecycleOutput = remove_lifecycle, "s3:PutLifecycleConfiguration";
     delete_bucket_ownership_controls: DeleteBucketOwnershipControlsInput -> DeleteBucketOwnershipControlsOutput = remove_ownership_controls, "s3:PutBucketOwnershipControls";
     delete_bucket_policy: DeleteBucketPolicyInput -> DeleteBucketPolicyOutput = remove_policy, "s3:DeleteBucketPolicy";
     delete_bucket_tagging: DeleteBucketTaggingInput -> DeleteBucketTaggingOutput = remove_bucket_tags, "s3:PutBucketTagging";
@@ -69,6 +70,7 @@ operations! {
     delete_public_access_block: DeletePublicAccessBlockInput -> DeletePublicAccessBlockOutput = remove_public_access_block, "s3:PutBucketPublicAccessBlock";
     get_bucket_acl: GetBucketAclInput -> GetBucketAclOutput = bucket_acl, "s3:GetBucketAcl";
     get_bucket_cors: GetBucketCorsInput -> GetBucketCorsOutput = cors, "s3:GetBucketCORS";
+    get_bucket_lifecycle_configuration: GetBucketLifecycleConfigurationInput -> GetBucketLifecycleConfigurationOutput = lifecycle, "s3:GetLifecycleConfiguration";
     get_bucket_location: GetBucketLocationInput -> GetBucketLocationOutput = location, "s3:GetBucketLocation";
     get_bucket_ownership_controls: GetBucketOwnershipControlsInput -> GetBucketOwnershipControlsOutput = ownership_controls, "s3:GetBucketOwnershipControls";
     get_bucket_policy: GetBucketPolicyInput -> GetBucketPolicyOutput = policy, "s3:GetBucketPolicy";
@@ -78,6 +80,9 @@ operations! {
     get_object: GetObjectInput -> GetObjectOutput = get, "s3:GetObject" or "s3:GetObjectVersion";
     get_object_acl: GetObjectAclInput -> GetObjectAclOutput = object_acl, "s3:GetObjectAcl" or "s3:GetObjectVersionAcl";
     get_object_attributes: GetObjectAttributesInput -> GetObjectAttributesOutput = attributes, "s3:GetObjectAttributes" or "s3:GetObjectVersionAttributes";
+    get_object_legal_hold: GetObjectLegalHoldInput -> GetObjectLegalHoldOutput = legal_hold, "s3:GetObjectLegalHold";
+    get_object_lock_configuration: GetObjectLockConfigurationInput -> GetObjectLockConfigurationOutput = object_lock_settings, "s3:GetBucketObjectLockConfiguration";
+    get_object_retention: GetObjectRetentionInput -> GetObjectRetentionOutput = retention, "s3:GetObjectRetention";
     get_object_tagging: GetObjectTaggingInput -> GetObjectTaggingOutput = object_tags, "s3:GetObjectTagging" or "s3:GetObjectVersionTagging";
     get_public_access_block: GetPublicAccessBlockInput -> GetPublicAccessBlockOutput = public_access_block, "s3:GetBucketPublicAccessBlock";
     head_bucket: HeadBucketInput -> HeadBucketOutput = head_of_bucket, "s3:ListBucket";
@@ -90,12 +95,16 @@ operations! {
     list_parts: ListPartsInput -> ListPartsOutput = list_parts, "s3:ListMultipartUploadParts";
     put_bucket_acl: PutBucketAclInput -> PutBucketAclOutput = set_bucket_acl, "s3:PutBucketAcl";
     put_bucket_cors: PutBucketCorsInput -> PutBucketCorsOutput = set_cors, "s3:PutBucketCORS";
+    put_bucket_lifecycle_configuration: PutBucketLifecycleConfigurationInput -> PutBucketLifecycleConfigurationOutput = set_lifecycle, "s3:PutLifecycleConfiguration";
     put_bucket_ownership_controls: PutBucketOwnershipControlsInput -> PutBucketOwnershipControlsOutput = set_ownership_controls, "s3:PutBucketOwnershipControls";
     put_bucket_policy: PutBucketPolicyInput -> PutBucketPolicyOutput = set_policy, "s3:PutBucketPolicy";
     put_bucket_tagging: PutBucketTaggingInput -> PutBucketTaggingOutput = set_bucket_tags, "s3:PutBucketTagging";
     put_bucket_versioning: PutBucketVersioningInput -> PutBucketVersioningOutput = set_versioning, "s3:PutBucketVersioning";
     put_object: PutObjectInput -> PutObjectOutput = put, "s3:PutObject";
     put_object_acl: PutObjectAclInput -> PutObjectAclOutput = set_object_acl, "s3:PutObjectAcl" or "s3:PutObjectVersionAcl";
+    put_object_legal_hold: PutObjectLegalHoldInput -> PutObjectLegalHoldOutput = set_legal_hold, "s3:PutObjectLegalHold";
+    put_object_lock_configuration: PutObjectLockConfigurationInput -> PutObjectLockConfigurationOutput = set_object_lock_settings, "s3:PutBucketObjectLockConfiguration";
+    put_object_retention: PutObjectRetentionInput -> PutObjectRetentionOutput = set_retention, "s3:PutObjectRetention";
     put_object_tagging: PutObjectTaggingInput -> PutObjectTaggingOutput = set_object_tags, "s3:PutObjectTagging" or "s3:PutObjectVersionTagging";
     put_public_access_block: PutPublicAccessBlockInput -> PutPublicAccessBlockOutput = set_public_access_block, "s3:PutBucketPublicAccessBlock";
     upload_part: UploadPartInput -> UploadPartOutput = put_part, "s3:PutObject";

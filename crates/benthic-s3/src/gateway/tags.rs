@@ -3,7 +3,7 @@
 use super::auth::On;
 use super::versions::version_field;
 use super::{Gateway, names};
-use crate::sal::Attributes;
+use crate::sal::{Attributes, Object};
 use bytes::Bytes;
 use s3s::dto::{
     DeleteBucketTaggingInput, DeleteBucketTaggingOutput, DeleteObjectTaggingInput, DeleteObjectTaggingOutput,
@@ -17,7 +17,7 @@ const BUCKET_TAGS_MAX: usize = 50;
 const KEY_CHARS_MAX: usize = 128;
 const VALUE_CHARS_MAX: usize = 256;
 
-pub(super) type Pairs = Vec<(String, String)>;
+pub(crate) type Pairs = Vec<(String, String)>;
 
 /// Parses tags from the header `x-amz-tagging`.
 pub(super) fn parse(header: &str) -> S3Result<Pairs> {
@@ -67,7 +67,7 @@ pub(super) fn set(attributes: &mut Attributes, pairs: &Pairs) -> S3Result<()> {
     Ok(())
 }
 
-pub(super) fn get(attributes: &Attributes) -> S3Result<Pairs> {
+pub(crate) fn get(attributes: &Attributes) -> S3Result<Pairs> {
     let Some(text) = attributes.get(names::TAGS) else { return Ok(Pairs::new()) };
     serde_json::from_slice(text).map_err(|error| s3_error!(error, InternalError))
 }
@@ -103,10 +103,10 @@ impl Gateway {
         let input = &request.input;
         let pairs = check_pairs(to_pairs(&input.tagging.tag_set), OBJECT_TAGS_MAX)?;
         let version = input.version_id.as_deref();
-        let on = On::Object { key: &input.key, version, new_tags: Some(&pairs) };
+        let on = On::tagged(&input.key, version, &pairs);
         let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, on).await?;
-        let change = |attributes: &mut Attributes| set(attributes, &pairs);
-        let object = self.change_attributes(&access, &input.key, version, change).await?;
+        let change = |object: &mut Object| set(&mut object.attributes, &pairs);
+        let object = self.change_object(&access, &input.key, version, false, change).await?;
         let version_id = version_field(access.bucket.versioning, object.version);
         Ok(PutObjectTaggingOutput { version_id })
     }
@@ -119,8 +119,8 @@ impl Gateway {
         let on = On::object(&input.key, input.version_id.as_ref());
         let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, on).await?;
         let version = input.version_id.as_deref();
-        let change = |attributes: &mut Attributes| set(attributes, &Pairs::new());
-        let object = self.change_attributes(&access, &input.key, version, change).await?;
+        let change = |object: &mut Object| set(&mut object.attributes, &Pairs::new());
+        let object = self.change_object(&access, &input.key, version, false, change).await?;
         let version_id = version_field(access.bucket.versioning, object.version);
         Ok(DeleteObjectTaggingOutput { version_id })
     }

@@ -5,7 +5,7 @@
 
 use super::auth::Authorized;
 use super::{Gateway, UPDATES_MAX, error};
-use crate::sal::{Attributes, Object, VersionId, Versioning};
+use crate::sal::{Object, VersionId, Versioning};
 use benthic_core::ErrorKind;
 use hyper::header::{HeaderMap, HeaderValue};
 use s3s::dto::ETag;
@@ -43,20 +43,21 @@ impl Gateway {
         Ok(object)
     }
 
-    /// Changes the attributes of an object, and retries if another process changes them at the same
-    /// time. Returns the object as it was before.
-    pub(super) async fn change_attributes(
+    /// Changes the attributes or the lock of an object, and retries if another process changes them
+    /// at the same time. Returns the object as it was before.
+    pub(super) async fn change_object(
         &self,
         access: &Authorized,
         key: &str,
         version_id: Option<&str>,
-        change: impl Fn(&mut Attributes) -> S3Result<()>,
+        bypass_governance: bool,
+        change: impl Fn(&mut Object) -> S3Result<()>,
     ) -> S3Result<Object> {
         for _ in 0..UPDATES_MAX {
             let object = self.find_visible(access, key, version_id).await?;
-            let mut attributes = object.attributes.clone();
-            change(&mut attributes)?;
-            match self.sal.set_attributes(&access.bucket, &object, attributes).await {
+            let mut new = object.clone();
+            change(&mut new)?;
+            match self.sal.update_object(&access.bucket, &object, &new, bypass_governance).await {
                 Err(failure) if failure.kind() == ErrorKind::Conflict => {}
                 result => return result.map(|()| object).map_err(error::object),
             }

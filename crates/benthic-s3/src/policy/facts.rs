@@ -17,7 +17,7 @@ impl Facts for NoFacts {
 }
 
 /// The keys that a policy may use. Those that end in `/` are followed by the name of a tag.
-const KEYS: [&str; 31] = [
+const KEYS: [&str; 35] = [
     "aws:currenttime",
     "aws:epochtime",
     "aws:principalaccount",
@@ -34,6 +34,10 @@ const KEYS: [&str; 31] = [
     "s3:delimiter",
     "s3:existingobjecttag/",
     "s3:max-keys",
+    "s3:object-lock-legal-hold",
+    "s3:object-lock-mode",
+    "s3:object-lock-remaining-retention-days",
+    "s3:object-lock-retain-until-date",
     "s3:prefix",
     "s3:requestobjecttag/",
     "s3:requestobjecttagkeys",

@@ -1,7 +1,9 @@
 //! Conversions between the types of the SAL and those of the class `bucket`.
 
 use crate::sal::{self, limits};
-use benthic_classes::bucket::{codec, state, wire};
+use benthic_classes::bucket::{codec, locks, state, wire};
+use benthic_core::codec::Wire;
+use benthic_core::{Error, Result};
 
 // The class enforces the limits of the SAL, so both must be equal.
 const _: () = assert!(
@@ -28,19 +30,19 @@ impl From<codec::Id> for sal::Id {
 
 /// Converts enums of the SAL and of the class that have the same variants, in both directions.
 macro_rules! same_variants {
-    ($($sal:ident = $wire:ident { $($variant:ident $(($value:ident))?),* })*) => {$(
-        impl From<sal::$sal> for wire::$wire {
-            fn from(value: sal::$sal) -> wire::$wire {
+    ($($sal:ident = $module:ident::$wire:ident { $($variant:ident $(($value:ident))?),* })*) => {$(
+        impl From<sal::$sal> for $module::$wire {
+            fn from(value: sal::$sal) -> $module::$wire {
                 match value {
-                    $(sal::$sal::$variant $(($value))? => wire::$wire::$variant $(($value.into()))?,)*
+                    $(sal::$sal::$variant $(($value))? => $module::$wire::$variant $(($value.into()))?,)*
                 }
             }
         }
 
-        impl From<wire::$wire> for sal::$sal {
-            fn from(value: wire::$wire) -> sal::$sal {
+        impl From<$module::$wire> for sal::$sal {
+            fn from(value: $module::$wire) -> sal::$sal {
                 match value {
-                    $(wire::$wire::$variant $(($value))? => sal::$sal::$variant $(($value.into()))?,)*
+                    $($module::$wire::$variant $(($value))? => sal::$sal::$variant $(($value.into()))?,)*
                 }
             }
         }
@@ -48,11 +50,12 @@ macro_rules! same_variants {
 }
 
 same_variants! {
-    VersionId = VersionRef { Null, Seq(seq) }
-    Versioning = Mode { Off, Enabled, Suspended }
-    Condition = Condition { Always, Exists, Absent, Matches(etag), Differs(etag) }
-    ListKind = ListKind { Objects, Versions, Uploads }
-    KeyPosition = KeyPosition { Version(seq), Upload(upload), Hidden }
+    VersionId = wire::VersionRef { Null, Seq(seq) }
+    Versioning = wire::Mode { Off, Enabled, Suspended }
+    Condition = wire::Condition { Always, Exists, Absent, Matches(etag), Differs(etag), Current(seen), Replaced(seen) }
+    RetentionMode = locks::RetentionMode { Governance, Compliance }
+    ListKind = wire::ListKind { Objects, Versions, Uploads }
+    KeyPosition = wire::KeyPosition { Version(seq), Upload(upload), Hidden }
 }
 
 impl From<&state::Outcome> for sal::VersionId {
@@ -68,9 +71,61 @@ impl From<&state::Usage> for sal::Usage {
     }
 }
 
-impl From<state::Upload> for sal::Upload {
-    fn from(upload: state::Upload) -> sal::Upload {
-        sal::Upload { begun_ms: upload.begun_ms, attributes: upload.attributes }
+impl From<sal::Retention> for locks::Retention {
+    fn from(retention: sal::Retention) -> locks::Retention {
+        locks::Retention { mode: retention.mode.into(), until_ms: retention.until_ms }
+    }
+}
+
+impl From<locks::Retention> for sal::Retention {
+    fn from(retention: locks::Retention) -> sal::Retention {
+        sal::Retention { mode: retention.mode.into(), until_ms: retention.until_ms }
+    }
+}
+
+impl From<sal::DefaultRetention> for locks::DefaultRetention {
+    fn from(retention: sal::DefaultRetention) -> locks::DefaultRetention {
+        locks::DefaultRetention { mode: retention.mode.into(), duration_ms: retention.duration_ms }
+    }
+}
+
+impl From<sal::Seen> for wire::Seen {
+    fn from(seen: sal::Seen) -> wire::Seen {
+        wire::Seen { write: seen.write.into(), revision: seen.revision }
+    }
+}
+
+impl From<wire::Seen> for sal::Seen {
+    fn from(seen: wire::Seen) -> sal::Seen {
+        sal::Seen { write: seen.write.into(), revision: seen.revision }
+    }
+}
+
+/// Adds a lock to attributes, where the class finds it.
+pub(super) fn with_lock(mut attributes: sal::Attributes, lock: sal::Lock) -> state::Attributes {
+    if lock != sal::Lock::default() {
+        let retention = lock.retention.map(Into::into);
+        let lock = locks::Lock { version: codec::Version, retention, legal_hold: lock.legal_hold };
+        attributes.insert(locks::LOCK_ATTRIBUTE.to_owned(), lock.encode());
+    }
+    attributes
+}
+
+/// Separates a lock from attributes.
+pub(super) fn split_lock(mut attributes: state::Attributes) -> Result<(sal::Attributes, sal::Lock)> {
+    let Some(stored) = attributes.remove(locks::LOCK_ATTRIBUTE) else {
+        return Ok((attributes, sal::Lock::default()));
+    };
+    let locks::Lock { retention, legal_hold, .. } = locks::Lock::from_stored(&stored)?;
+    Ok((attributes, sal::Lock { retention: retention.map(Into::into), legal_hold }))
+}
+
+impl TryFrom<state::Upload> for sal::Upload {
+    type Error = Error;
+
+    fn try_from(upload: state::Upload) -> Result<sal::Upload> {
+        let (attributes, lock) = split_lock(upload.attributes)?;
+        Ok(sal::Upload { begun_ms: upload.begun_ms, attributes, lock })
     }
 }
 
@@ -121,6 +176,8 @@ impl From<wire::Entry> for sal::Entry {
                     size_bytes: head.size_bytes,
                     modified_ms: head.modified_ms,
                     etag: head.etag,
+                    write: head.write.into(),
+                    revision: head.revision,
                 })
             }
             wire::Entry::Upload(wire::ListedUpload { key, upload, begun_ms }) => {

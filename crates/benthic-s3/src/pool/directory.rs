@@ -1,5 +1,5 @@
 //! The directory: one object that lists everything that belongs to no single bucket. Its omap holds
-//! the accounts, users and access keys, the buckets, and the *limbo* entries of buckets that are
+//! the accounts, users, access keys and tasks, the buckets, and the *limbo* entries of buckets that are
 //! being created or were deleted.
 //!
 //! Some changes concern several entries: a new bucket, for example, adds its record and an entry of
@@ -11,6 +11,7 @@
 //! | `a` and a name | the record of an account |
 //! | `u` and a name | the record of a user |
 //! | `k` and a name | the record of an access key |
+//! | `t` and a bucket's name | the record of its lifecycle |
 //! | `b` and a bucket's name | [BucketRecord] |
 //! | `o`, an owner, NUL, a bucket's name | one byte: the owner owns this bucket |
 //! | `l` and a bucket's id | [Limbo]: shards that no bucket name refers to |
@@ -115,6 +116,7 @@ fn record_key(kind: RecordKind, name: &str) -> Bytes {
         RecordKind::Account => b'a',
         RecordKind::User => b'u',
         RecordKind::Key => b'k',
+        RecordKind::Task => b't',
     };
     key(prefix, name.as_bytes())
 }

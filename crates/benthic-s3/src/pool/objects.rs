@@ -1,13 +1,14 @@
 //! Objects: lookup, write, copy, deletion, attributes, and the quota check.
 
+use super::convert::{split_lock, with_lock};
 use super::reader::{PoolReader, home, manifest};
 use super::reserved_intents::Intent;
 use super::shard_call::{CallFailure, unknown_outcome};
 use super::writer::PoolWriter;
 use super::{PoolSal, layout};
 use crate::sal::{
-    Attributes, Bucket, Buckets, Delete, DeleteResult, Finish, Id, List, ListPage, Object, Objects, PartId,
-    Prefetch, Reader, VersionId, Versioning, WriteResult, Writer,
+    Bucket, Buckets, Delete, DeleteResult, Finish, Id, List, ListPage, Object, Objects, PartId, Prefetch,
+    Reader, VersionId, Versioning, WriteResult, Writer,
 };
 use async_trait::async_trait;
 use benthic_classes::bucket::state::{Body, Group, Head, Manifest, Release};
@@ -45,7 +46,8 @@ impl PoolSal {
             condition: finish.condition.into(),
             mode: bucket.versioning.into(),
             etag: finish.etag,
-            body: Body { manifest, attributes: finish.attributes },
+            body: Body { manifest, attributes: with_lock(finish.attributes, finish.lock) },
+            default_retention: finish.default_retention.map(Into::into),
             reserve,
         };
         match self.call_open(bucket, &shard, "put", &put).await {
@@ -146,10 +148,11 @@ impl PoolSal {
     }
 }
 
-fn object(key: &str, head: Head) -> Object {
+pub(super) fn object(key: &str, head: Head) -> Result<Object> {
     let version = head.version_ref().into();
     let Body { manifest, attributes } = head.body.unwrap_or_default();
-    Object {
+    let (attributes, lock) = split_lock(attributes)?;
+    Ok(Object {
         key: key.to_owned(),
         version,
         marker: head.marker,
@@ -157,11 +160,12 @@ fn object(key: &str, head: Head) -> Object {
         modified_ms: head.modified_ms,
         etag: head.etag,
         attributes,
+        lock,
         revision: head.revision,
         write: head.write.into(),
         part_bytes: manifest.segments.iter().map(|segment| segment.len_bytes).collect(),
         location: Arc::new(manifest),
-    }
+    })
 }
 
 #[async_trait]
@@ -170,7 +174,7 @@ impl Objects for PoolSal {
         wire::check_key(key)?;
         let get = Get { key: key.to_owned(), version: version.map(Into::into) };
         let head: Head = self.call_read(&self.shard_of(bucket, key)?, "get", &get).await?;
-        Ok(object(key, head))
+        object(key, head)
     }
 
     async fn object_with_prefetch(&self, bucket: &Bucket, key: &str) -> Result<(Object, Option<Prefetch>)> {
@@ -248,15 +252,23 @@ impl Objects for PoolSal {
         result
     }
 
-    async fn set_attributes(&self, bucket: &Bucket, object: &Object, attributes: Attributes) -> Result<()> {
+    async fn update_object(
+        &self,
+        bucket: &Bucket,
+        old: &Object,
+        new: &Object,
+        bypass_governance: bool,
+    ) -> Result<()> {
         let input = SetAttributes {
-            key: object.key.clone(),
-            version: object.version.into(),
-            write: object.write.into(),
-            revision: object.revision,
-            attributes,
+            key: old.key.clone(),
+            version: old.version.into(),
+            write: old.write.into(),
+            revision: old.revision,
+            attributes: with_lock(new.attributes.clone(), new.lock),
+            now_ms: self.now_ms(),
+            bypass_governance,
         };
-        let shard = self.shard_of(bucket, &object.key)?;
+        let shard = self.shard_of(bucket, &old.key)?;
         self.call_open(bucket, &shard, "set_attributes", &input).await.map_err(|failure| {
             let was_retried = failure.was_retried;
             // The first attempt may have succeeded, and another gateway may have changed the
@@ -278,6 +290,8 @@ impl Objects for PoolSal {
             version: delete.version.map(Into::into),
             condition: delete.condition.clone().into(),
             mode: bucket.versioning.into(),
+            bypass_governance: delete.bypass_governance,
+            due_ms: delete.due_ms,
         };
         self.call_open(bucket, &shard, "delete", &input).await.map_err(CallFailure::into_error)?;
         if delete.version.is_none() && bucket.versioning == Versioning::Off {

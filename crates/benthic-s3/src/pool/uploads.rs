@@ -1,8 +1,11 @@
 //! Multipart uploads.
 
 use super::PoolSal;
+use super::convert::with_lock;
 use super::shard_call::{CallFailure, unknown_outcome};
-use crate::sal::{Attributes, Bucket, Finish, Id, Part, PartRef, Upload, Uploads, VersionId, Versioning};
+use crate::sal::{
+    Attributes, Bucket, Finish, Id, Lock, Part, PartRef, Upload, Uploads, VersionId, Versioning,
+};
 use async_trait::async_trait;
 use benthic_classes::bucket::keys;
 use benthic_classes::bucket::state::{self, Head};
@@ -52,11 +55,21 @@ impl PoolSal {
 
 #[async_trait]
 impl Uploads for PoolSal {
-    async fn create_upload(&self, bucket: &Bucket, key: &str, attributes: Attributes) -> Result<Id> {
+    async fn create_upload(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        attributes: Attributes,
+        lock: Lock,
+    ) -> Result<Id> {
         wire::check_key(key)?;
         let upload = Id::draw(&self.options.environment)?;
-        let input =
-            NewUpload { upload: upload.into(), key: key.to_owned(), now_ms: self.now_ms(), attributes };
+        let input = NewUpload {
+            upload: upload.into(),
+            key: key.to_owned(),
+            now_ms: self.now_ms(),
+            attributes: with_lock(attributes, lock),
+        };
         let shard = self.shard_of(bucket, key)?;
         self.call_open(bucket, &shard, "upload", &input).await.map_err(CallFailure::into_error)?;
         Ok(upload)
@@ -66,7 +79,7 @@ impl Uploads for PoolSal {
         wire::check_key(key)?;
         let shard = self.shard_of(bucket, key)?;
         let found: Option<state::Upload> = self.shard_value(&shard, keys::upload(key, upload.into())).await?;
-        found.map(Upload::from).ok_or_else(|| no_such_upload(upload))
+        found.ok_or_else(|| no_such_upload(upload))?.try_into()
     }
 
     async fn list_parts(
@@ -108,7 +121,8 @@ impl Uploads for PoolSal {
             condition: finish.condition.into(),
             mode: bucket.versioning.into(),
             etag: finish.etag,
-            attributes: finish.attributes,
+            attributes: with_lock(finish.attributes, finish.lock),
+            default_retention: finish.default_retention.map(Into::into),
             parts: parts.iter().map(Into::into).collect(),
         };
         self.call_open(bucket, &shard, "complete", &input).await.map_err(CallFailure::into_error)?;

@@ -81,6 +81,9 @@ pub struct ListedVersion {
     pub size_bytes: u64,
     pub modified_ms: u64,
     pub etag: String,
+    pub write: Id,
+    /// Number of changes of its attributes and its lock.
+    pub revision: u32,
 }
 
 /// An upload in a listing.

@@ -18,14 +18,15 @@
 //!
 //! Times are in milliseconds since 1970 (UTC). Entity tags have no quotes.
 //!
-//! Later features (object lock, lifecycle, policies, encryption) can use [`Attributes`], which a
-//! driver stores without interpreting them.
+//! Other features of the gateway use [`Attributes`], which a driver stores without interpreting
+//! them. Only a [`Lock`] binds the driver: it removes and replaces no version that a lock protects.
 
 mod buckets;
 mod garbage;
 mod ids;
 pub mod limits;
 mod listing;
+mod locks;
 mod objects;
 mod records;
 mod uploads;
@@ -34,8 +35,10 @@ pub use buckets::{Bucket, BucketCheck, Buckets, NewBucket, Quota, Usage, Version
 pub use garbage::{CollectionStats, Garbage, PendingGarbage};
 pub use ids::{Id, VersionId};
 pub use listing::{Entry, KeyPosition, List, ListKind, ListPage, ListPosition, ListedUpload, ListedVersion};
+pub use locks::{DefaultRetention, Lock, Retention, RetentionMode};
 pub use objects::{
-    Condition, Delete, DeleteResult, Finish, Object, Objects, PartId, Prefetch, Reader, WriteResult, Writer,
+    Condition, Delete, DeleteResult, Finish, Object, Objects, PartId, Prefetch, Reader, Seen, WriteResult,
+    Writer,
 };
 pub use records::{RecordChange, RecordKind, Records};
 pub use uploads::{Part, PartRef, Upload, Uploads};

@@ -1,6 +1,6 @@
 //! Objects and their versions.
 
-use super::{Attributes, Bucket, Id, List, ListPage, VersionId};
+use super::{Attributes, Bucket, DefaultRetention, Id, List, ListPage, Lock, VersionId};
 use async_trait::async_trait;
 use benthic_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
@@ -25,7 +25,8 @@ pub struct Object {
     pub etag: String,
     /// Metadata, tags, access control and checksums.
     pub attributes: Attributes,
-    /// Number of times the attributes were changed.
+    pub lock: Lock,
+    /// Number of times the attributes or the lock were changed.
     pub revision: u32,
     pub write: Id,
     /// Sizes of the pieces in which the data were written: the non-empty parts of an upload, or a
@@ -56,6 +57,18 @@ pub enum Condition {
     Matches(String),
     /// The object does not exist, or has another entity tag.
     Differs(String),
+    /// The version has not changed, and is the current one. It may be a delete marker.
+    Current(Seen),
+    /// The version has not changed, and is not the current one.
+    Replaced(Seen),
+}
+
+/// A version as a caller has seen it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    pub write: Id,
+    /// Number of changes of its attributes and its lock.
+    pub revision: u32,
 }
 
 /// The properties of a written object that are known only at the end of the write.
@@ -65,6 +78,10 @@ pub struct Finish {
     pub etag: String,
     /// At most 256 attributes of together at most 64 KiB.
     pub attributes: Attributes,
+    /// The lock of the object. A part takes none.
+    pub lock: Lock,
+    /// The retention period of an object whose lock has none.
+    pub default_retention: Option<DefaultRetention>,
     /// Checked at the moment when the object becomes visible. A part takes no condition.
     pub condition: Condition,
 }
@@ -95,6 +112,11 @@ pub struct Delete {
     pub version: Option<VersionId>,
     /// Applies to the named version, else to the object.
     pub condition: Condition,
+    /// Whether to remove a version that is retained in governance mode.
+    pub bypass_governance: bool,
+    /// Time from which the deletion is allowed, in milliseconds since 1970 (UTC), on the clocks of
+    /// the gateway and of the store. Before, it fails with `Conflict`.
+    pub due_ms: Option<u64>,
 }
 
 /// The result of a deletion.
@@ -123,8 +145,9 @@ pub trait Writer: Send {
     /// # Errors
     /// `Conflict` if the condition does not hold; `NotFound` if the condition requires an object
     /// and there is none, or if the bucket or the upload is gone; `Unavailable` if the lease
-    /// expired; `LimitExceeded` over the bucket's quota. In all these cases none of the write
-    /// becomes visible. `OutcomeUnknown`.
+    /// expired; `LimitExceeded` over the bucket's quota; `PermissionDenied` if a lock protects the
+    /// version that would be replaced. In all these cases none of the write becomes visible.
+    /// `OutcomeUnknown`.
     async fn finish(self: Box<Self>, finish: Finish) -> Result<WriteResult>;
 
     /// Abandons the write at once.
@@ -202,18 +225,26 @@ pub trait Objects: Send + Sync {
         finish: Finish,
     ) -> Result<WriteResult>;
 
-    /// Replaces the attributes of a version, if they have not changed since `object` was read.
+    /// Replaces the attributes and the lock of a version with those of `new`, if they have not
+    /// changed since `old` was read. A retention period can be extended in the same mode. With
+    /// `bypass_governance`, a period in governance mode can be changed in every way.
     ///
     /// # Errors
-    /// `Conflict` if the attributes have changed, `NotFound` if the version is gone,
-    /// `LimitExceeded`.
-    async fn set_attributes(&self, bucket: &Bucket, object: &Object, attributes: Attributes) -> Result<()>;
+    /// `Conflict` if the attributes or the lock have changed, `NotFound` if the version is gone,
+    /// `PermissionDenied` if the retention period forbids the change, `LimitExceeded`.
+    async fn update_object(
+        &self,
+        bucket: &Bucket,
+        old: &Object,
+        new: &Object,
+        bypass_governance: bool,
+    ) -> Result<()>;
 
     /// Deletes an object or a version. Succeeds if there is nothing to delete.
     ///
     /// # Errors
     /// `Conflict` if the condition does not hold, `NotFound` if it requires an object and there is
-    /// none.
+    /// none, `PermissionDenied` if a lock protects the version to remove.
     async fn delete(&self, bucket: &Bucket, delete: &Delete) -> Result<DeleteResult>;
 
     /// Deletes several objects or versions, each in its own operation. The results are in the order

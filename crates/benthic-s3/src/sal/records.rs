@@ -1,4 +1,4 @@
-//! Records of accounts, users and keys: small documents that the gateway interprets and the driver
+//! Records of accounts, users, keys and tasks: small documents that the gateway interprets and the driver
 //! only stores.
 
 use async_trait::async_trait;
@@ -13,6 +13,8 @@ pub enum RecordKind {
     User,
     /// An access key. The gateway seals its secret, so a driver never sees it.
     Key,
+    /// The state of a bucket's lifecycle.
+    Task,
 }
 
 /// A change of one record.

@@ -1,6 +1,6 @@
 //! Multipart uploads. [`Objects::write`](super::Objects::write) writes their parts.
 
-use super::{Attributes, Bucket, Finish, Id, VersionId};
+use super::{Attributes, Bucket, Finish, Id, Lock, VersionId};
 use async_trait::async_trait;
 use benthic_core::Result;
 
@@ -10,6 +10,8 @@ pub struct Upload {
     pub begun_ms: u64,
     /// Attributes of the object that the upload will create.
     pub attributes: Attributes,
+    /// The lock that its creator requested for the object.
+    pub lock: Lock,
 }
 
 /// A part of an upload.
@@ -36,7 +38,13 @@ pub trait Uploads: Send + Sync {
     ///
     /// # Errors
     /// `InvalidArgument`, `LimitExceeded`, `NotFound` if the bucket is gone.
-    async fn create_upload(&self, bucket: &Bucket, key: &str, attributes: Attributes) -> Result<Id>;
+    async fn create_upload(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        attributes: Attributes,
+        lock: Lock,
+    ) -> Result<Id>;
 
     /// Looks up an upload.
     ///

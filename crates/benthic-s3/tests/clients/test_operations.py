@@ -12,8 +12,6 @@ MODEL = botocore.session.get_session().get_service_model("s3")
 NAMES, THERE = operations.all_operations()
 # Parameters that S3 requires, but that botocore's models do not mark as required.
 MORE = {
-    "PutObjectLegalHold": {"LegalHold": {"Status": "ON"}},
-    "PutObjectRetention": {"Retention": {"Mode": "GOVERNANCE", "RetainUntilDate": 4_000_000_000}},
     "UpdateObjectEncryption": {"ObjectEncryption": {"SSEKMS": {"KMSKeyArn": "arn:aws:kms:us-east-1:123456789012:key/x"}}},
 }
 

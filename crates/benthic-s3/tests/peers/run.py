@@ -68,7 +68,9 @@ def main():
     program = python(checkout)
     with tempfile.TemporaryDirectory(prefix="benthic-s3-tests-") as dir:
         dir = pathlib.Path(dir)
-        gateway = Gateway(f"file:{dir}/store", dir, "s3").start()
+        # The suite expects that a day of lifecycle rules lasts ten seconds.
+        options = ["--lifecycle-day", "10", "--lifecycle-every", "5"]
+        gateway = Gateway(f"file:{dir}/store", dir, "s3", *options).start()
         try:
             host, port = gateway.listen.split(":")
             with open(dir / "s3tests.conf", "w") as file:

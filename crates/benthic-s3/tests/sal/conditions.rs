@@ -1,6 +1,6 @@
 use super::{Case, etag, finish, kind, put, read};
-use benthic_core::ErrorKind;
-use benthic_s3::sal::{Condition, Delete, Finish, VersionId, Versioning};
+use benthic_core::{Clock, ErrorKind};
+use benthic_s3::sal::{Condition, Delete, Finish, Object, Seen, VersionId, Versioning};
 use futures::executor::block_on;
 
 pub fn conditions_of_writes_hold(case: &Case) {
@@ -49,7 +49,7 @@ pub fn conditions_of_writes_hold(case: &Case) {
 pub fn conditions_of_deletions_hold(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     let delete = |key: &str, condition, version| {
-        let delete = Delete { key: key.into(), version, condition };
+        let delete = Delete { key: key.into(), version, condition, ..Delete::default() };
         block_on(case.sal.delete(&bucket, &delete)).map(|_| ())
     };
     case.put(&bucket, "k", b"1");
@@ -125,4 +125,57 @@ pub fn the_last_writer_wins_and_versions_do_not_mix(case: &Case) {
     });
     case.finish(&[&bucket]);
     assert_eq!(case.names(&bucket, "", "", 10), ["k"]);
+}
+
+pub fn a_deletion_names_the_version_that_it_has_seen(case: &Case) {
+    let bucket = case.bucket("b", Versioning::Enabled);
+    case.put(&bucket, "k", b"old");
+    let old = case.object(&bucket, "k");
+    case.put(&bucket, "k", b"new");
+    let new = case.object(&bucket, "k");
+    let seen = |object: &Object| Seen { write: object.write, revision: object.revision };
+    let delete = |version: Option<VersionId>, condition| {
+        let delete = Delete { key: "k".into(), version, condition, ..Delete::default() };
+        block_on(case.sal.delete(&bucket, &delete))
+    };
+    for (version, condition) in [
+        // Each is the other.
+        (None, Condition::Current(seen(&old))),
+        (None, Condition::Replaced(seen(&new))),
+        (Some(old.version), Condition::Current(seen(&old))),
+        (Some(new.version), Condition::Replaced(seen(&new))),
+        (Some(old.version), Condition::Replaced(seen(&new))),
+        // Its attributes have changed.
+        (Some(old.version), Condition::Replaced(Seen { revision: 1, ..seen(&old) })),
+    ] {
+        assert_eq!(
+            kind(delete(version, condition.clone())),
+            ErrorKind::Conflict,
+            "{version:?} {condition:?}"
+        );
+    }
+    delete(Some(old.version), Condition::Replaced(seen(&old))).unwrap();
+    let marker = delete(None, Condition::Current(seen(&new))).unwrap().version;
+    // A delete marker is a version, too.
+    let hidden = case.object(&bucket, "k");
+    assert!(hidden.marker && Some(hidden.version) == marker);
+    delete(marker, Condition::Current(seen(&hidden))).unwrap();
+    assert_eq!(case.get(&bucket, "k"), b"new");
+    case.finish(&[&bucket]);
+}
+
+/// On the clock of the gateway, and on that of the store, which has the time of this machine.
+pub fn a_deletion_waits_for_its_time(case: &Case) {
+    let bucket = case.bucket("b", Versioning::Off);
+    case.put(&bucket, "k", b"1");
+    let now_ms = case.clock.monotonic_ms();
+    let delete = |due_ms| Delete { key: "k".into(), due_ms: Some(due_ms), ..Delete::default() };
+    assert_eq!(kind(block_on(case.sal.delete(&bucket, &delete(now_ms + 1)))), ErrorKind::Conflict);
+    let far_ms = 10_000_000_000_000;
+    let ahead = case.ahead_of(far_ms);
+    assert_eq!(kind(block_on(ahead.delete(&bucket, &delete(far_ms)))), ErrorKind::Conflict);
+    assert_eq!(case.get(&bucket, "k"), b"1");
+    block_on(case.sal.delete(&bucket, &delete(now_ms))).unwrap();
+    assert!(case.is_missing(&bucket, "k", None));
+    case.finish(&[&bucket]);
 }

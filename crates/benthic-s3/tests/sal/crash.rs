@@ -60,12 +60,12 @@ fn run_bucket_life(sal: &dyn Sal, versioning: Versioning, state: &mut BucketStat
     state.attempt("copy2", Some(large.etag.clone()), || copy("copy2", &again))?;
     state.attempt("large", Some(large.etag.clone()), || copy("large", &large))?;
     let delete = |key: &str, condition: Condition| {
-        block_on(sal.delete(&bucket, &Delete { key: key.into(), version: None, condition }))
+        block_on(sal.delete(&bucket, &Delete { key: key.into(), condition, ..Delete::default() }))
     };
     state.attempt("large", None, || delete("large", Condition::Exists))?;
     state.attempt("copy", None, || delete("copy", Condition::Always))?;
     // Complete an upload with a replaced part and a dropped part, then abort another upload.
-    let upload = block_on(sal.create_upload(&bucket, "k", Default::default()))?;
+    let upload = block_on(sal.create_upload(&bucket, "k", Default::default(), Default::default()))?;
     let part = |upload, number, seed| {
         let part = put_part(sal, &bucket, "k", PartId { upload, number }, &data(seed, 1_000))?;
         Ok(PartRef { number, write: part.write })
@@ -76,7 +76,7 @@ fn run_bucket_life(sal: &dyn Sal, versioning: Versioning, state: &mut BucketStat
     let whole = [data(2, 1_000), data(3, 1_000)].concat();
     let complete = || block_on(sal.complete_upload(&bucket, "k", upload, &parts, finish(&whole)));
     state.attempt("k", Some(etag(&whole)), complete)?;
-    let upload = block_on(sal.create_upload(&bucket, "k", Default::default()))?;
+    let upload = block_on(sal.create_upload(&bucket, "k", Default::default(), Default::default()))?;
     part(upload, 1, 5)?;
     block_on(sal.abort_upload(&bucket, "k", upload))?;
     block_on(sal.collect())?;
@@ -94,8 +94,7 @@ fn run_bucket_life(sal: &dyn Sal, versioning: Versioning, state: &mut BucketStat
         for entry in &page.entries {
             let benthic_s3::sal::Entry::Version(version) = entry else { continue };
             let version_id = Some(version.version);
-            let delete =
-                Delete { key: version.key.clone(), version: version_id, condition: Condition::Always };
+            let delete = Delete { key: version.key.clone(), version: version_id, ..Delete::default() };
             block_on(sal.delete(&bucket, &delete))?;
         }
         if page.entries.is_empty() && page.next.is_none() {

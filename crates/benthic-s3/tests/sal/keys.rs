@@ -72,7 +72,10 @@ pub fn keys_have_limits(case: &Case) {
         let sal = case.sal.as_ref();
         assert_eq!(kind(put(sal, &bucket, key, b"1", finish(b"1"))), wanted);
         assert_eq!(kind(block_on(sal.object(&bucket, key, None))), wanted);
-        assert_eq!(kind(block_on(sal.create_upload(&bucket, key, Default::default()))), wanted);
+        assert_eq!(
+            kind(block_on(sal.create_upload(&bucket, key, Default::default(), Default::default()))),
+            wanted
+        );
         let delete = benthic_s3::sal::Delete { key: key.into(), ..Default::default() };
         assert_eq!(kind(block_on(sal.delete(&bucket, &delete))), wanted);
     }

@@ -10,6 +10,7 @@ pub mod faulty;
 pub mod garbage;
 pub mod keys;
 pub mod listing;
+pub mod locks;
 pub mod model;
 pub mod objects;
 pub mod records;
@@ -20,7 +21,7 @@ use benthic_core::{
     Clock, Environment, ErrorKind, ListRequest, ManualClock, Namespaces, ObjectId, Pool, Result, SystemRandom,
 };
 use benthic_s3::sal::{
-    Attributes, Bucket, Condition, Delete, DeleteResult, Entry, Finish, Id, List, ListKind, ListedVersion,
+    Attributes, Bucket, Delete, DeleteResult, Entry, Finish, Id, List, ListKind, ListedVersion, Lock,
     NewBucket, Object, PartId, PartRef, PendingGarbage, Reader, Sal, VersionId, Versioning, WriteResult,
 };
 use benthic_s3::{Options, PoolSal};
@@ -129,7 +130,7 @@ impl Case {
     }
 
     pub fn delete(&self, bucket: &Bucket, key: &str, version: Option<VersionId>) -> DeleteResult {
-        let delete = Delete { key: key.into(), version, condition: Condition::Always };
+        let delete = Delete { key: key.into(), version, ..Delete::default() };
         block_on(self.sal.delete(bucket, &delete)).unwrap()
     }
 
@@ -170,7 +171,7 @@ impl Case {
     }
 
     pub fn upload(&self, bucket: &Bucket, key: &str) -> Id {
-        block_on(self.sal.create_upload(bucket, key, Attributes::new())).unwrap()
+        block_on(self.sal.create_upload(bucket, key, Attributes::new(), Lock::default())).unwrap()
     }
 
     pub fn put_part(&self, bucket: &Bucket, key: &str, upload: Id, number: u16, data: &[u8]) -> PartRef {
@@ -349,6 +350,8 @@ macro_rules! sal_suite {
             conditions {
                 conditions_of_writes_hold
                 conditions_of_deletions_hold
+                a_deletion_names_the_version_that_it_has_seen
+                a_deletion_waits_for_its_time
                 exactly_one_of_many_conditional_writers_wins
                 the_last_writer_wins_and_versions_do_not_mix
             }
@@ -370,6 +373,15 @@ macro_rules! sal_suite {
                 removing_the_current_version_shows_the_previous_one
                 deleting_a_missing_version_succeeds
                 each_of_many_deletions_has_its_own_result
+            }
+            locks {
+                a_lock_protects_a_version
+                a_retention_period_is_only_extended
+                a_false_clock_releases_nothing
+                a_default_period_begins_at_the_later_time
+                no_write_replaces_a_locked_version
+                locks_and_attributes_change_independently
+                an_upload_keeps_the_requested_lock
             }
             uploads {
                 parts_become_an_object

@@ -146,7 +146,10 @@ pub fn attributes_change_by_compare_and_swap(case: &Case) {
     case.put(&bucket, "k", b"1");
     let old = case.object(&bucket, "k");
     case.put(&bucket, "k", b"2");
-    let set = |object: &Object, attributes| block_on(case.sal.set_attributes(&bucket, object, attributes));
+    let set = |object: &Object, attributes| {
+        let new = Object { attributes, ..object.clone() };
+        block_on(case.sal.update_object(&bucket, object, &new, false))
+    };
     let of = |version| block_on(case.sal.object(&bucket, "k", Some(version))).unwrap();
     for (round, len) in [10, 5_000, 0, 6_000].into_iter().enumerate() {
         for version in [old.version, case.object(&bucket, "k").version] {

@@ -1,6 +1,8 @@
 use super::{Case, GRACE_MS, LEASE_MS, data, finish, kind};
 use benthic_core::ErrorKind;
-use benthic_s3::sal::{Attributes, Condition, Finish, Id, PartRef, Usage, VersionId, Versioning, limits};
+use benthic_s3::sal::{
+    Attributes, Condition, Finish, Id, Lock, PartRef, Usage, VersionId, Versioning, limits,
+};
 use bytes::Bytes;
 use futures::executor::block_on;
 
@@ -9,7 +11,7 @@ const PART: usize = 5 << 20;
 pub fn parts_become_an_object(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     let attributes = Attributes::from([("type".into(), Bytes::from("x"))]);
-    let upload = block_on(case.sal.create_upload(&bucket, "k", attributes.clone())).unwrap();
+    let upload = block_on(case.sal.create_upload(&bucket, "k", attributes.clone(), Lock::default())).unwrap();
     assert_eq!(block_on(case.sal.upload(&bucket, "k", upload)).unwrap().attributes, attributes);
     let parts = [(7, PART + 1), (2, 0), (10_000, 100), (1, PART), (5, 10)];
     let mut written: Vec<(PartRef, Vec<u8>)> = parts

@@ -1,0 +1,116 @@
+//! GetBucketLifecycleConfiguration, PutBucketLifecycleConfiguration, DeleteBucketLifecycle, and the
+//! header that says when an object expires. [`lifecycle`](crate::lifecycle) applies the rules.
+
+use super::auth::{Authorized, On};
+use super::{Gateway, error, names, tags, timestamp};
+use crate::lifecycle::{self, Rules};
+use crate::sal::{Attributes, Bucket, Object};
+use bytes::Bytes;
+use s3s::dto::{
+    BucketLifecycleConfiguration, DeleteBucketLifecycleInput, DeleteBucketLifecycleOutput,
+    GetBucketLifecycleConfigurationInput, GetBucketLifecycleConfigurationOutput, LifecycleRule,
+    PutBucketLifecycleConfigurationInput, PutBucketLifecycleConfigurationOutput, TimestampFormat,
+};
+use s3s::{S3Request, S3Result, s3_error};
+use std::sync::Arc;
+use url::form_urlencoded::byte_serialize;
+
+impl Gateway {
+    pub(super) async fn lifecycle(
+        &self,
+        request: S3Request<GetBucketLifecycleConfigurationInput>,
+    ) -> S3Result<GetBucketLifecycleConfigurationOutput> {
+        let input = &request.input;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let found = lifecycle::configuration(&access.bucket).map_err(error::bucket)?;
+        let found = found.ok_or_else(|| s3_error!(NoSuchLifecycleConfiguration))?;
+        Ok(GetBucketLifecycleConfigurationOutput {
+            rules: Some(found.rules),
+            ..GetBucketLifecycleConfigurationOutput::default()
+        })
+    }
+
+    pub(super) async fn set_lifecycle(
+        &self,
+        request: S3Request<PutBucketLifecycleConfigurationInput>,
+    ) -> S3Result<PutBucketLifecycleConfigurationOutput> {
+        let input = &request.input;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let given = input.lifecycle_configuration.clone().ok_or_else(|| s3_error!(MalformedXML))?;
+        let configuration = BucketLifecycleConfiguration { rules: named(given.rules) };
+        Rules::parse(&configuration)?;
+        let text = serde_json::to_vec(&configuration).map_err(|error| s3_error!(error, InternalError))?;
+        let text = Bytes::from(text);
+        let change = |bucket: &mut Bucket| {
+            bucket.attributes.insert(names::LIFECYCLE.to_owned(), text.clone());
+            Ok(())
+        };
+        self.change_bucket(access.bucket, change).await?;
+        Ok(PutBucketLifecycleConfigurationOutput::default())
+    }
+
+    pub(super) async fn remove_lifecycle(
+        &self,
+        request: S3Request<DeleteBucketLifecycleInput>,
+    ) -> S3Result<DeleteBucketLifecycleOutput> {
+        let input = &request.input;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        self.remove_bucket_attribute(access.bucket, names::LIFECYCLE).await?;
+        Ok(DeleteBucketLifecycleOutput::default())
+    }
+
+    /// The header for an object that a request reads. Only the current version expires.
+    pub(super) fn expiration_of(
+        &self,
+        access: &Authorized,
+        object: &Object,
+        has_version_id: bool,
+    ) -> Option<String> {
+        if has_version_id {
+            return None;
+        }
+        self.expiration(access, (&object.key, object.size_bytes), object.modified_ms, &object.attributes)
+    }
+
+    /// The header `x-amz-expiration` of the current version of an object: when it expires, and by
+    /// which rule. `None` if it does not expire.
+    pub(super) fn expiration(
+        &self,
+        access: &Authorized,
+        key_and_size_bytes: (&str, u64),
+        modified_ms: u64,
+        attributes: &Attributes,
+    ) -> Option<String> {
+        let Bucket { id, attributes: settings, .. } = &access.bucket;
+        let text = settings.get(names::LIFECYCLE)?.clone();
+        let parse = |text: &Bytes| {
+            let configuration = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+            Rules::parse(&configuration).map(Arc::new).map_err(|error| error.to_string())
+        };
+        let rules = self.parsed_rules.get(&id.to_string(), text, parse).ok()?;
+        let tags = tags::get(attributes).ok()?;
+        let (time_ms, id) = rules.expiry(key_and_size_bytes, modified_ms, &tags)?;
+        let mut date = Vec::new();
+        timestamp(time_ms).format(TimestampFormat::HttpDate, &mut date).ok()?;
+        // A header cannot have every character of a name.
+        let id = byte_serialize(id.as_bytes()).collect::<String>().replace('+', "%20");
+        Some(format!("expiry-date=\"{}\", rule-id=\"{id}\"", String::from_utf8_lossy(&date)))
+    }
+}
+
+/// Gives a name to each rule without one.
+fn named(rules: Vec<LifecycleRule>) -> Vec<LifecycleRule> {
+    let taken: Vec<Option<String>> = rules.iter().map(|rule| rule.id.clone()).collect();
+    let mut numbers = 1..;
+    let mut free = || {
+        numbers
+            .by_ref()
+            .map(|number| format!("rule-{number}"))
+            .find(|name| !taken.contains(&Some(name.clone())))
+    };
+    let name = |rule: LifecycleRule| LifecycleRule { id: rule.id.or_else(&mut free), ..rule };
+    rules.into_iter().map(name).collect()
+}

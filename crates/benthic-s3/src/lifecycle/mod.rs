@@ -1,0 +1,416 @@
+//! Lifecycle: removes versions and uploads of a bucket when its rules say so.
+//!
+//! A *run* goes through all versions of a bucket. Several gateways share the work: a run holds a
+//! lease on its bucket, in the *task* of the bucket, a record of the store. The task has the last
+//! key that is done, so another run continues after a crash.
+//!
+//! **A rule removes nothing that it does not match.** Between the listing and a removal, a client
+//! may write an object again, give it another tag, or remove its newest version, so that an older
+//! one becomes current. So every removal names the version as the run has seen it, and says whether
+//! it must be the current one. The store checks both with the removal. The rules and the versioning
+//! of the bucket are read again for each page.
+//!
+//! **Time.** A removal says since when it is due, and the store compares that with its own clock,
+//! too. So a gateway whose clock is ahead removes nothing early on a cluster.
+
+mod rules;
+
+pub use rules::{Calendar, DAY_MS, Rules};
+
+use crate::gateway::tags;
+use crate::sal::{
+    Bucket, Condition, Delete, Entry, Id, List, ListKind, ListPosition, ListedUpload, RecordChange,
+    RecordKind, Sal, Seen,
+};
+use benthic_core::{Environment, Error, ErrorKind, Result};
+use bytes::Bytes;
+use futures::StreamExt;
+use rules::{Candidate, Candidates, Due, has_all};
+use s3s::dto::BucketLifecycleConfiguration;
+use serde::{Deserialize, Serialize};
+
+/// The attribute of a bucket with its rules, as JSON.
+pub const ATTRIBUTE: &str = "lifecycle";
+/// How long a run holds its bucket without progress, in milliseconds.
+const LEASE_MS: u64 = 10 * 60 * 1_000;
+/// Removals that run at the same time.
+const REMOVALS_IN_FLIGHT: usize = 16;
+/// Entries of a listing per page, after which the run saves its progress.
+const PAGE: u32 = 1_000;
+
+/// The configuration of a bucket; `None` if it has no rules.
+///
+/// # Errors
+/// `Corrupt`.
+pub fn configuration(bucket: &Bucket) -> Result<Option<BucketLifecycleConfiguration>> {
+    let text = bucket.attributes.get(ATTRIBUTE);
+    text.map(|text| serde_json::from_slice(text).map_err(|error| corrupt(&error.to_string()))).transpose()
+}
+
+/// The rules of a bucket that are enabled.
+fn rules(bucket: &Bucket) -> Result<Option<Rules>> {
+    let parse = |configuration| Rules::parse(&configuration).map_err(|error| corrupt(&error.to_string()));
+    configuration(bucket)?.map(parse).transpose()
+}
+
+fn corrupt(message: &str) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("lifecycle rules or tags are damaged: {message}"))
+}
+
+/// The state of the lifecycle of a bucket, a record of the store.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    /// Version of the record's format.
+    form: u32,
+    /// The id of the bucket, which a new bucket of the same name does not share.
+    bucket: String,
+    /// The run that holds the bucket.
+    holder: Option<String>,
+    /// When another run may take over, in milliseconds since 1970 (UTC).
+    lease_until_ms: u64,
+    /// When the run began that is not finished.
+    pub began_ms: Option<u64>,
+    /// The last key that is done.
+    after: Option<String>,
+    /// What the run has done so far.
+    pub stats: RunStats,
+    /// The end of the last complete run, and what it did.
+    pub finished_ms: Option<u64>,
+    pub finished: RunStats,
+}
+
+const FORM: u32 = 1;
+
+/// What a run has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunStats {
+    /// Versions that the run looked at.
+    pub versions: u64,
+    /// Current versions that expired.
+    pub expired: u64,
+    /// Versions and delete markers that were removed.
+    pub removed: u64,
+    pub aborted_uploads: u64,
+    /// Versions that are due, but locked.
+    pub locked: u64,
+    /// Versions and uploads that could not be removed because of an error.
+    pub failed: u64,
+}
+
+/// The result of [`Lifecycle::run`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunResult {
+    Finished(RunStats),
+    /// The bucket has no rules, or is gone.
+    NoRules,
+    /// Another run holds the bucket.
+    Held,
+}
+
+/// Runs lifecycles on a store.
+pub struct Lifecycle<'a> {
+    pub sal: &'a dyn Sal,
+    pub environment: &'a Environment,
+    pub calendar: Calendar,
+}
+
+/// A task that this run holds, with its stored form.
+struct Held {
+    name: String,
+    task: Task,
+    stored: Bytes,
+}
+
+enum Outcome {
+    Expired,
+    Removed,
+    Locked,
+    /// The version has changed since the listing, or a tag does not fit.
+    Kept,
+}
+
+/// Reads the task of a bucket; `None` if no run ever began.
+///
+/// # Errors
+/// `Corrupt`; those of the store.
+pub async fn task(sal: &dyn Sal, bucket: &Bucket) -> Result<Option<Task>> {
+    let found = stored_task(sal, bucket).await?.map(|(task, _)| task);
+    // A deleted bucket of the same name has left its task.
+    Ok(found.filter(|task| task.bucket == bucket.id.to_string()))
+}
+
+async fn stored_task(sal: &dyn Sal, bucket: &Bucket) -> Result<Option<(Task, Bytes)>> {
+    let Some(stored) = sal.record(RecordKind::Task, &bucket.name).await? else { return Ok(None) };
+    let task: Task = serde_json::from_slice(&stored).map_err(|error| {
+        Error::new(ErrorKind::Corrupt, format!("the task of a bucket is damaged: {error}"))
+    })?;
+    if task.form != FORM {
+        let message = "a newer version of Benthic has written the task of a bucket";
+        return Err(Error::new(ErrorKind::Unsupported, message).with("form", task.form));
+    }
+    Ok(Some((task, stored)))
+}
+
+impl Lifecycle<'_> {
+    /// Applies the rules of a bucket, unless another run does it already. Continues a run that was
+    /// interrupted.
+    ///
+    /// # Errors
+    /// Those of the store. The next run continues.
+    pub async fn run(&self, bucket: &Bucket) -> Result<RunResult> {
+        if self.reload(bucket).await?.is_none() {
+            return Ok(RunResult::NoRules);
+        }
+        let Some(mut held) = self.take(bucket).await? else { return Ok(RunResult::Held) };
+        let mut stopped = self.versions(bucket, &mut held).await;
+        if matches!(stopped, Ok(None)) {
+            stopped = self.uploads(bucket, &mut held).await;
+        }
+        match stopped {
+            Ok(Some(RunResult::Held)) => return Ok(RunResult::Held),
+            Ok(None) => {
+                held.task.finished_ms = Some(self.environment.unix_ms());
+                held.task.finished = held.task.stats;
+                (held.task.began_ms, held.task.after) = (None, None);
+            }
+            Ok(Some(_)) | Err(_) => {}
+        }
+        let stats = held.task.stats;
+        let task = Task { holder: None, lease_until_ms: 0, ..held.task };
+        let released = self.swap(held.name, task, Some(held.stored)).await;
+        match stopped? {
+            Some(result) => Ok(result),
+            None => Ok(released?.map_or(RunResult::Held, |_| RunResult::Finished(stats))),
+        }
+    }
+
+    /// The bucket and its rules as they are now; `None` if it is gone or has no rules.
+    async fn reload(&self, bucket: &Bucket) -> Result<Option<(Bucket, Rules)>> {
+        let now = match self.sal.bucket(&bucket.name).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            now => now?,
+        };
+        if now.id != bucket.id {
+            return Ok(None);
+        }
+        Ok(rules(&now)?.map(|rules| (now, rules)))
+    }
+
+    /// Takes the lease of a bucket; `None` if another run holds it.
+    async fn take(&self, bucket: &Bucket) -> Result<Option<Held>> {
+        let now_ms = self.environment.unix_ms();
+        let found = stored_task(self.sal, bucket).await?;
+        let expected = found.as_ref().map(|(_, stored)| stored.clone());
+        let mut task = match found {
+            Some((task, _)) if task.bucket == bucket.id.to_string() => task,
+            _ => Task { form: FORM, bucket: bucket.id.to_string(), ..Task::default() },
+        };
+        // A lease that ends later than any can comes from a wrong clock.
+        if task.holder.is_some() && (now_ms + 1..=now_ms + LEASE_MS).contains(&task.lease_until_ms) {
+            return Ok(None);
+        }
+        if task.began_ms.is_none() {
+            task.began_ms = Some(now_ms);
+            task.stats = RunStats::default();
+        }
+        task.holder = Some(Id::draw(self.environment)?.to_string());
+        task.lease_until_ms = now_ms.saturating_add(LEASE_MS);
+        self.swap(bucket.name.clone(), task, expected).await
+    }
+
+    /// Saves the task, and renews its lease. `None` if another run has taken it.
+    async fn save(&self, held: &mut Held) -> Result<bool> {
+        let mut task = held.task.clone();
+        task.lease_until_ms = self.environment.unix_ms().saturating_add(LEASE_MS);
+        match self.swap(held.name.clone(), task, Some(held.stored.clone())).await? {
+            Some(saved) => {
+                *held = saved;
+                Ok(true)
+            }
+            None => Ok(false),
+        }
+    }
+
+    async fn swap(&self, name: String, task: Task, expected: Option<Bytes>) -> Result<Option<Held>> {
+        let stored = serde_json::to_vec(&task)
+            .map_err(|error| Error::new(ErrorKind::Internal, format!("cannot encode a task: {error}")))?;
+        let stored = Bytes::from(stored);
+        let new = Some(stored.clone());
+        let change = RecordChange { kind: RecordKind::Task, name: name.clone(), expected, new };
+        match self.sal.swap_records(&[change]).await {
+            Ok(()) => Ok(Some(Held { name, task, stored })),
+            Err(error) if error.kind() == ErrorKind::Conflict => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Goes through the versions. Returns why it stopped, unless it reached the end.
+    async fn versions(&self, bucket: &Bucket, held: &mut Held) -> Result<Option<RunResult>> {
+        let mut after = held.task.after.clone().map(|key| ListPosition { key, within: None });
+        let mut candidates = Candidates::default();
+        loop {
+            let page = self.sal.list(bucket, &list(ListKind::Versions, after)).await?;
+            after = page.next;
+            let mut ready = Vec::new();
+            for entry in page.entries {
+                if let Entry::Version(version) = entry {
+                    held.task.stats.versions += 1;
+                    ready.extend(candidates.next(version));
+                }
+            }
+            if after.is_none() {
+                ready.extend(std::mem::take(&mut candidates).finish());
+            }
+            let is_done = |key: &&String| Some(key.as_str()) != candidates.waiting_key();
+            let done_key = ready.iter().rev().map(|candidate| &candidate.version.key).find(is_done).cloned();
+            let Some((bucket, rules)) = self.reload(bucket).await? else {
+                return Ok(Some(RunResult::NoRules));
+            };
+            self.apply(&bucket, &rules, ready, &mut held.task.stats).await?;
+            held.task.after = done_key.or(held.task.after.take());
+            if !self.save(held).await? {
+                return Ok(Some(RunResult::Held));
+            }
+            if after.is_none() {
+                return Ok(None);
+            }
+        }
+    }
+
+    async fn apply(
+        &self,
+        bucket: &Bucket,
+        rules: &Rules,
+        candidates: Vec<Candidate>,
+        stats: &mut RunStats,
+    ) -> Result<()> {
+        let now_ms = self.environment.unix_ms();
+        let due = candidates.into_iter().filter_map(|candidate| {
+            let due = rules.due(&candidate, now_ms, self.calendar);
+            (!due.is_empty()).then(|| self.remove(bucket, candidate, due))
+        });
+        let removals: Vec<_> = due.collect();
+        let mut removals = futures::stream::iter(removals).buffer_unordered(REMOVALS_IN_FLIGHT);
+        while let Some(outcome) = removals.next().await {
+            match outcome {
+                Ok(Outcome::Expired) => stats.expired += 1,
+                Ok(Outcome::Removed) => stats.removed += 1,
+                Ok(Outcome::Locked) => stats.locked += 1,
+                Ok(Outcome::Kept) => {}
+                Err(error) => note_failure(error, bucket, stats)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes a version that is due by one of these rules.
+    async fn remove(&self, bucket: &Bucket, candidate: Candidate, due: Vec<Due>) -> Result<Outcome> {
+        let Candidate { version, replaced_ms, .. } = candidate;
+        let mut tags = Vec::new();
+        if due.iter().any(|due| !due.tags.is_empty()) {
+            let object = match self.sal.object(bucket, &version.key, Some(version.version)).await {
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Outcome::Kept),
+                object => object?,
+            };
+            // The removal fails if the version has changed since the listing.
+            tags = tags::get(&object.attributes).map_err(|error| corrupt(&error.to_string()))?;
+        }
+        let Some(due) = due.iter().find(|due| has_all(&tags, &due.tags)) else { return Ok(Outcome::Kept) };
+        let expires = replaced_ms.is_none() && !version.marker;
+        let seen = Seen { write: version.write, revision: version.revision };
+        let delete = Delete {
+            key: version.key,
+            version: (!expires).then_some(version.version),
+            condition: match replaced_ms {
+                Some(_) => Condition::Replaced(seen),
+                None => Condition::Current(seen),
+            },
+            due_ms: Some(due.since_ms),
+            ..Delete::default()
+        };
+        match self.sal.delete(bucket, &delete).await {
+            Ok(_) if expires => Ok(Outcome::Expired),
+            Ok(_) => Ok(Outcome::Removed),
+            Err(error) => match error.kind() {
+                ErrorKind::Conflict | ErrorKind::NotFound => Ok(Outcome::Kept),
+                ErrorKind::PermissionDenied => Ok(Outcome::Locked),
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// Aborts uploads. Returns why it stopped, unless it reached the end.
+    async fn uploads(&self, bucket: &Bucket, held: &mut Held) -> Result<Option<RunResult>> {
+        let mut after = None;
+        loop {
+            let page = self.sal.list(bucket, &list(ListKind::Uploads, after)).await?;
+            let Some((bucket, rules)) = self.reload(bucket).await? else {
+                return Ok(Some(RunResult::NoRules));
+            };
+            let now_ms = self.environment.unix_ms();
+            for entry in page.entries {
+                let Entry::Upload(ListedUpload { key, upload, begun_ms }) = entry else { continue };
+                if !rules.upload_is_due(&key, begun_ms, now_ms, self.calendar) {
+                    continue;
+                }
+                match self.sal.abort_upload(&bucket, &key, upload).await {
+                    Ok(()) => held.task.stats.aborted_uploads += 1,
+                    Err(error) if error.kind() == ErrorKind::NotFound => {}
+                    Err(error) => note_failure(error, &bucket, &mut held.task.stats)?,
+                }
+            }
+            after = page.next;
+            if !self.save(held).await? {
+                return Ok(Some(RunResult::Held));
+            }
+            if after.is_none() {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+/// Counts the failure of one removal, so that one damaged entry does not stop a run. An error that
+/// the next removal would get, too, stops it.
+fn note_failure(error: Error, bucket: &Bucket, stats: &mut RunStats) -> Result<()> {
+    if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::OutcomeUnknown | ErrorKind::Busy) {
+        return Err(error);
+    }
+    stats.failed += 1;
+    tracing::warn!(%error, bucket = bucket.name, "a lifecycle rule cannot remove an object");
+    Ok(())
+}
+
+/// Removes the tasks of buckets that are gone.
+///
+/// # Errors
+/// Those of the store.
+pub async fn forget_removed(sal: &dyn Sal) -> Result<()> {
+    let mut after: Option<String> = None;
+    loop {
+        let (page, more) = sal.list_records(RecordKind::Task, "", after.as_deref(), PAGE as usize).await?;
+        for (name, stored) in &page {
+            match sal.bucket(name).await {
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                bucket => {
+                    bucket?;
+                    continue;
+                }
+            }
+            let (name, expected) = (name.clone(), Some(stored.clone()));
+            let change = RecordChange { kind: RecordKind::Task, name, expected, new: None };
+            match sal.swap_records(&[change]).await {
+                Err(error) if error.kind() == ErrorKind::Conflict => {}
+                result => result?,
+            }
+        }
+        after = page.last().map(|(name, _)| name.clone());
+        if !more || after.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+fn list(kind: ListKind, after: Option<ListPosition>) -> List {
+    List { kind, prefix: String::new(), delimiter: String::new(), after, entries_max: PAGE }
+}
