@@ -185,6 +185,9 @@ fn eventually<E: Debug>(what: &str, mut check: impl FnMut() -> std::result::Resu
 #[test]
 fn every_call_ends_in_any_state_of_the_cluster() {
     let own = Own::up();
+    // An OSD that was stopped for longer than its lease, 16 s, counts as laggy and delays writes,
+    // once for minutes. With this ratio, the lease is ten minutes.
+    own.ceph(&["config", "set", "osd", "osd_pool_default_read_lease_ratio", "30"]);
     // Creating a pool may take longer than the time-out of the other connections.
     let patient = RadosStore::connect(Some(&own.conf), None, options()).unwrap();
     for pool in ["p", "doomed"] {
