@@ -108,10 +108,10 @@ pub async fn run(args: ServeArgs, pools: &GatewayPools, session: &Session) -> Ou
     print_start(session, pools, &url, &args.region, first.as_ref())?;
     let collector = tokio::spawn(collect(sal.clone(), server.metrics(), args.collect_every));
     let calendar = Calendar { day_ms: args.lifecycle_day * 1_000 };
-    let expirer = tokio::spawn(expire(sal, identities, calendar, args.lifecycle_every));
+    let lifecycle = tokio::spawn(apply_lifecycle(sal, identities, calendar, args.lifecycle_every));
     let served = Arc::new(server).serve(listener, tls, interrupt::wait()).await;
     // Wait until both have stopped before the session releases the store.
-    for task in [collector, expirer] {
+    for task in [collector, lifecycle] {
         task.abort();
         let _ = task.await;
     }
@@ -181,7 +181,7 @@ async fn collect(sal: PoolSal, metrics: Arc<Metrics>, every_seconds: u64) {
 
 /// Applies the lifecycle rules of all buckets periodically. Of several gateways, each bucket needs
 /// only one.
-async fn expire(sal: PoolSal, identities: Arc<Identities>, calendar: Calendar, every_seconds: u64) {
+async fn apply_lifecycle(sal: PoolSal, identities: Arc<Identities>, calendar: Calendar, every_seconds: u64) {
     if every_seconds == 0 {
         return;
     }

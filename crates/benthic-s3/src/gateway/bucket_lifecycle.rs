@@ -86,10 +86,8 @@ impl Gateway {
     ) -> Option<String> {
         let Bucket { id, attributes: settings, .. } = &access.bucket;
         let text = settings.get(names::LIFECYCLE)?.clone();
-        let parse = |text: &Bytes| {
-            let configuration = serde_json::from_slice(text).map_err(|error| error.to_string())?;
-            Rules::parse(&configuration).map(Arc::new).map_err(|error| error.to_string())
-        };
+        let parse =
+            |text: &Bytes| lifecycle::parse_rules(text).map(Arc::new).map_err(|error| error.to_string());
         let rules = self.parsed_rules.get(&id.to_string(), text, parse).ok()?;
         let tags = tags::get(attributes).ok()?;
         let (time_ms, id) = rules.expiry(key_and_size_bytes, modified_ms, &tags)?;

@@ -155,8 +155,11 @@ fn until_ms(date: &Timestamp) -> S3Result<u64> {
     unix_ms(date).ok_or_else(|| s3_error!(InvalidArgument, "the retain until date is not valid"))
 }
 
-fn missing_settings() -> s3s::S3Error {
-    s3_error!(InvalidRequest, "Bucket is missing Object Lock Configuration")
+fn require_on(bucket: &Attributes) -> S3Result<()> {
+    if is_on(bucket) {
+        return Ok(());
+    }
+    Err(s3_error!(InvalidRequest, "Bucket is missing Object Lock Configuration"))
 }
 
 /// The retention period of new objects in a bucket.
@@ -178,8 +181,8 @@ impl Gateway {
 
     /// Checks a lock that a request gives to a new object.
     pub(super) fn check_new_lock(&self, bucket: &Bucket, lock: &Lock) -> S3Result<()> {
-        if *lock != Lock::default() && !is_on(&bucket.attributes) {
-            return Err(missing_settings());
+        if *lock != Lock::default() {
+            require_on(&bucket.attributes)?;
         }
         self.check_future(lock.retention)
     }
@@ -245,9 +248,7 @@ impl Gateway {
         version: Option<&String>,
     ) -> S3Result<Object> {
         let access = self.authorize(request, name, expected_owner, On::object(key, version)).await?;
-        if !is_on(&access.bucket.attributes) {
-            return Err(missing_settings());
-        }
+        require_on(&access.bucket.attributes)?;
         self.find_visible(&access, key, version.map(String::as_str)).await
     }
 
@@ -284,9 +285,7 @@ impl Gateway {
         let new_lock = Lock { retention, legal_hold: None };
         let on = On::locked(&input.key, input.version_id.as_deref(), new_lock);
         let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, on).await?;
-        if !is_on(&access.bucket.attributes) {
-            return Err(missing_settings());
-        }
+        require_on(&access.bucket.attributes)?;
         self.check_future(retention)?;
         let header = input.bypass_governance_retention;
         let bypass = self.bypasses_governance(&request, &access, on, header).await?;
@@ -321,9 +320,7 @@ impl Gateway {
         let new_lock = Lock { retention: None, legal_hold: Some(is_held) };
         let on = On::locked(&input.key, input.version_id.as_deref(), new_lock);
         let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, on).await?;
-        if !is_on(&access.bucket.attributes) {
-            return Err(missing_settings());
-        }
+        require_on(&access.bucket.attributes)?;
         let change = |object: &mut Object| {
             object.lock.legal_hold = Some(is_held);
             Ok(())

@@ -47,10 +47,10 @@ pub fn configuration(bucket: &Bucket) -> Result<Option<BucketLifecycleConfigurat
     text.map(|text| serde_json::from_slice(text).map_err(|error| corrupt(&error.to_string()))).transpose()
 }
 
-/// The rules of a bucket that are enabled.
-fn rules(bucket: &Bucket) -> Result<Option<Rules>> {
-    let parse = |configuration| Rules::parse(&configuration).map_err(|error| corrupt(&error.to_string()));
-    configuration(bucket)?.map(parse).transpose()
+/// Parses the value of [`ATTRIBUTE`].
+pub(crate) fn parse_rules(text: &Bytes) -> Result<Rules> {
+    let configuration = serde_json::from_slice(text).map_err(|error| corrupt(&error.to_string()))?;
+    Rules::parse(&configuration).map_err(|error| corrupt(&error.to_string()))
 }
 
 fn corrupt(message: &str) -> Error {
@@ -193,7 +193,8 @@ impl Lifecycle<'_> {
         if now.id != bucket.id {
             return Ok(None);
         }
-        Ok(rules(&now)?.map(|rules| (now, rules)))
+        let rules = now.attributes.get(ATTRIBUTE).map(parse_rules).transpose()?;
+        Ok(rules.map(|rules| (now, rules)))
     }
 
     /// Takes the lease of a bucket; `None` if another run holds it.

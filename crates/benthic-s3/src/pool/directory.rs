@@ -1,5 +1,5 @@
-//! The directory: one object that lists everything that belongs to no single bucket. Its omap holds
-//! the accounts, users, access keys and tasks, the buckets, and the *limbo* entries of buckets that are
+//! The directory: one object with everything that is in no shard of a bucket. Its omap holds the
+//! accounts, users, access keys and tasks, the buckets, and the *limbo* entries of buckets that are
 //! being created or were deleted.
 //!
 //! Some changes concern several entries: a new bucket, for example, adds its record and an entry of

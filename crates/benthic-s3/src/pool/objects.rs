@@ -148,7 +148,7 @@ impl PoolSal {
     }
 }
 
-pub(super) fn object(key: &str, head: Head) -> Result<Object> {
+fn object(key: &str, head: Head) -> Result<Object> {
     let version = head.version_ref().into();
     let Body { manifest, attributes } = head.body.unwrap_or_default();
     let (attributes, lock) = split_lock(attributes)?;
