@@ -55,15 +55,21 @@ impl PoolSal {
         for shard in self.shards(bucket.id, bucket.shards)? {
             self.check_shard(bucket, &shard, &mut state).await?;
         }
-        for name in names {
+        let is_known = |name: &String| {
             let chunk = name
                 .split_once('.')
                 .and_then(|(write, number)| Some((write.parse::<Id>().ok()?, number.parse::<u32>().ok()?)));
-            let known = chunk
-                .is_some_and(|(write, number)| state.known.get(&write).is_some_and(|count| number < *count));
-            if !known {
-                state.report(format!("the index does not refer to a data object object={name}"));
-            }
+            chunk.is_some_and(|(write, number)| state.known.get(&write).is_some_and(|count| number < *count))
+        };
+        let mut unknown: Vec<String> = names.into_iter().filter(|name| !is_known(name)).collect();
+        if !unknown.is_empty() {
+            // List again: garbage collection may have removed data objects and their index entries since
+            // the first listing.
+            let listed: BTreeSet<String> = self.data_objects(bucket).await?.into_iter().collect();
+            unknown.retain(|name| listed.contains(name));
+        }
+        for name in unknown {
+            state.report(format!("the index does not refer to a data object object={name}"));
         }
         Ok(BucketCheck { usage: (&state.usage).into(), data_objects, findings: state.findings })
     }

@@ -1,8 +1,14 @@
 use super::faulty::{FaultPlan, FaultyPool, Last};
-use super::{Case, GRACE_MS, LEASE_MS, data, kind};
-use benthic_core::{ErrorKind, WriteOp};
-use benthic_s3::sal::{CollectionStats, NewBucket, Versioning};
+use super::{Case, GRACE_MS, LEASE_MS, Pools, data, kind};
+use async_trait::async_trait;
+use benthic_core::{
+    ClassCall, ErrorKind, ListPage, ListRequest, ObjectId, Pool, ReadOp, ReadReply, Result, WriteOp,
+    WriteReply,
+};
+use benthic_s3::sal::{CollectionStats, NewBucket, Sal, Versioning};
+use bytes::Bytes;
 use futures::executor::block_on;
+use std::sync::Arc;
 
 pub fn replaced_data_are_removed_after_the_grace_period(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
@@ -52,6 +58,52 @@ pub fn reserved_intents_save_a_call(case: &Case) {
     assert_eq!(operations(b"11"), 3);
     case.finish(&[&bucket]);
     assert_eq!(case.data_objects(&bucket).len(), 1);
+}
+
+/// A pool of data in which a collection runs after every listing.
+struct CollectedPool {
+    inner: Arc<dyn Pool>,
+    collector: Arc<dyn Sal>,
+}
+
+#[async_trait]
+impl Pool for CollectedPool {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    async fn read(&self, object: &ObjectId, op: ReadOp) -> Result<ReadReply> {
+        self.inner.read(object, op).await
+    }
+
+    async fn write(&self, object: &ObjectId, op: WriteOp) -> Result<WriteReply> {
+        self.inner.write(object, op).await
+    }
+
+    async fn exec(&self, object: &ObjectId, call: ClassCall) -> Result<Bytes> {
+        self.inner.exec(object, call).await
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<ListPage> {
+        let page = self.inner.list(request).await?;
+        self.collector.collect().await?;
+        Ok(page)
+    }
+}
+
+pub fn a_check_reports_no_data_that_are_collected_meanwhile(case: &Case) {
+    let bucket = case.bucket("b", Versioning::Off);
+    let mut writer = block_on(case.sal.write(&bucket, "k", None, None)).unwrap();
+    block_on(writer.write(data(1, 5 << 20).into())).unwrap();
+    block_on(writer.abort()).unwrap();
+    let listed = case.data_objects(&bucket).len();
+    assert!(listed > 0);
+    let collected = CollectedPool { inner: Arc::clone(&case.pools.data), collector: case.another() };
+    let pools = Pools { index: Arc::clone(&case.pools.index), data: Arc::new(collected) };
+    let checked = block_on(case.on(&pools).unwrap().check_bucket(&bucket)).unwrap();
+    assert_eq!((checked.data_objects, checked.findings), (listed as u64, vec![]));
+    assert!(case.data_objects(&bucket).is_empty());
+    case.finish(&[&bucket]);
 }
 
 pub fn outcomes_expire(case: &Case) {

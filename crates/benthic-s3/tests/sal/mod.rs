@@ -405,6 +405,7 @@ macro_rules! sal_suite {
             garbage {
                 replaced_data_are_removed_after_the_grace_period
                 reserved_intents_save_a_call
+                a_check_reports_no_data_that_are_collected_meanwhile
                 outcomes_expire
                 a_half_created_bucket_is_removed
                 different_clocks_lose_no_data
