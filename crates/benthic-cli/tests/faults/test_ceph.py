@@ -241,6 +241,7 @@ def exporter(cluster):
     server.stop()
 
 
+@long
 def test_a_closed_pipe(fault):
     read, write = os.pipe()
     os.close(read)
@@ -249,6 +250,7 @@ def test_a_closed_pipe(fault):
     fault.check([command.ended() for command in running], ["ok"], shown=False)
 
 
+@long
 def test_a_client_without_permission_to_write(cluster, fault):
     key = cluster.ceph("auth", "get-or-create", "client.reader", "mon", "allow r", "osd", "allow rx")
     keyring = cluster.conf.with_name("keyring")
@@ -274,6 +276,7 @@ def test_one_osd_is_killed(cluster, fault, page, exporter):
     fault.check(outcomes, ["ok"])
 
 
+@long
 def test_the_manager_is_killed(cluster, fault, page, exporter):
     """Objects do not need it."""
     with killed(cluster, "mgr.a"):
