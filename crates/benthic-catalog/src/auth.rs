@@ -10,8 +10,9 @@ use async_trait::async_trait;
 use benthic_core::{Environment, ErrorKind, Result};
 use benthic_s3::gateway::{KeyUse, Keys};
 use benthic_s3::grants::{Access, Grant};
-use benthic_s3::identity::{Caller, NewKey, UsableKey};
+use benthic_s3::identity::{Caller, Lookup, NewKey, Refusal, UsableKey};
 use benthic_s3::seal::Sealer;
+use std::sync::Arc;
 
 /// The owner of the bucket with all tables. An account cannot have this name.
 pub const OWNER: &str = "benthic/catalog";
@@ -142,14 +143,22 @@ fn tag_of(folder: &str) -> String {
 
 #[async_trait]
 impl Keys for Auth {
-    async fn find(&self, access_key: &str) -> Result<Option<UsableKey>> {
-        let owner = |user: &str| Caller::User { account: OWNER.to_owned(), user: user.to_owned() };
-        if self.temporary_tag(access_key).is_some() {
-            let secret = self.temporary_secret(access_key);
-            return Ok(Some(UsableKey { caller: owner("temporary"), secret, policies: None }));
+    async fn secret(&self, access_key: &str) -> Result<Option<String>> {
+        Ok(self.find(access_key, None).await?.ok().map(|key| key.secret))
+    }
+
+    async fn find(&self, access_key: &str, token: Option<&str>) -> Result<Lookup> {
+        if token.is_some() {
+            return Ok(Err(Refusal::InvalidToken));
         }
-        let Some(login) = self.access.key(access_key).await? else { return Ok(None) };
-        Ok(Some(UsableKey { caller: owner(&login.user), secret: login.secret, policies: None }))
+        let (user, secret) = if self.temporary_tag(access_key).is_some() {
+            ("temporary".to_owned(), self.temporary_secret(access_key))
+        } else {
+            let Some(login) = self.access.key(access_key).await? else { return Ok(Err(Refusal::UnknownKey)) };
+            (login.user, login.secret)
+        };
+        let caller = Caller::User { account: OWNER.to_owned(), user };
+        Ok(Ok(UsableKey { caller, secret, policies: Arc::default(), path: "/".to_owned() }))
     }
 
     /// A temporary key reads its table's folder. Another key reads all pools of its grant.

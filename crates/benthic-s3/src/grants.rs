@@ -66,9 +66,9 @@ impl Access {
     /// # Errors
     /// Errors of the store.
     pub async fn key(&self, access_key: &str) -> Result<Option<Login>> {
-        let Some(key) = self.identities.look_up_key(access_key).await? else { return Ok(None) };
+        let Ok(key) = self.identities.look_up_key(access_key, None).await? else { return Ok(None) };
         let Caller::User { account, user } = key.caller else { return Ok(None) };
-        let is_limited = key.policies.is_some();
+        let is_limited = key.policies.is_limited();
         Ok(Some(Login { user: format!("{account}/{user}"), secret: key.secret, account, is_limited }))
     }
 

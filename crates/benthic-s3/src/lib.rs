@@ -4,9 +4,9 @@
 //! - [`sal`]: the storage abstraction layer, the traits that the protocol layer uses.
 //! - [`pool`]: the driver that implements these traits on [`Pool`](benthic_core::Pool), and so on
 //!   every engine.
-//! - `identity`, `grants` and `seal`: accounts, users and keys, and who may read tables; with the
+//! - `identity`, `grants` and `seal`: accounts, users, roles and keys, and who may read tables; with the
 //!   feature `identity`.
-//! - `policy`: who may do what; with the feature `gateway`.
+//! - `policy`: who may do what; with the feature `policy`.
 //! - `lifecycle`: removes versions and uploads by the rules of a bucket; with the feature `gateway`.
 //! - `gateway`: S3 over HTTP, and the program `benthic-s3`; both need the feature `gateway`.
 //!
@@ -20,7 +20,7 @@ pub mod grants;
 pub mod identity;
 #[cfg(feature = "gateway")]
 pub mod lifecycle;
-#[cfg(feature = "gateway")]
+#[cfg(feature = "policy")]
 pub mod policy;
 pub mod pool;
 pub mod sal;

@@ -4,6 +4,7 @@ use super::user_policy::{self, UserPolicyCommand};
 use super::{GatewayPools, account_and_user, time};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
+use benthic_s3::identity::IdentityKind;
 use clap::Subcommand;
 use serde_json::json;
 
@@ -42,7 +43,7 @@ pub async fn run(command: UserCommand, pools: &GatewayPools, session: &Session) 
     match command {
         UserCommand::Create { user } => {
             let (account, name) = account_and_user(&user)?;
-            let created = identities.create_user(account, name, None).await?;
+            let created = identities.create_user(account, name).await?;
             out.result(
                 format_args!("created user {user}"),
                 || json!({ "account": account, "user": name, "created_ms": created.created_ms }),
@@ -60,7 +61,7 @@ pub async fn run(command: UserCommand, pools: &GatewayPools, session: &Session) 
         }
         UserCommand::Rm { user } => {
             let (account, name) = account_and_user(&user)?;
-            identities.remove_user(account, name).await?;
+            identities.remove_identity(IdentityKind::User, account, name).await?;
             out.result(format_args!("removed user {user}"), || json!({ "account": account, "user": name }))
         }
         UserCommand::Policy(command) => user_policy::run(command, pools, session).await,

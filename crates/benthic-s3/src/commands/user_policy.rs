@@ -4,7 +4,7 @@ use super::{GatewayPools, account_and_user};
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
-use benthic_s3::identity::{Policies, User, check_policy_name};
+use benthic_s3::identity::{Identity, Policies, check_policy_name};
 use benthic_s3::policy::{Document, POLICY_BYTES_MAX};
 use clap::Subcommand;
 use serde_json::json;
@@ -73,11 +73,11 @@ pub async fn run(command: UserPolicyCommand, pools: &GatewayPools, session: &Ses
         UserPolicyCommand::Put { user, name, file } => {
             check_policy_name(&name)?;
             let text = read(&file)?;
-            Document::of_user(&text).map_err(|message| invalid(format!("invalid policy: {message}")))?;
+            Document::of_identity(&text).map_err(|message| invalid(format!("invalid policy: {message}")))?;
             let (account, user_name) = account_and_user(&user)?;
             let put = |policies: Option<Policies>| {
                 let mut policies = policies.unwrap_or_default();
-                policies.insert(name.clone(), text);
+                policies.insert(name.clone(), text.clone());
                 Ok(Some(policies))
             };
             identities.change_policies(account, user_name, put).await?;
@@ -124,7 +124,7 @@ pub async fn run(command: UserPolicyCommand, pools: &GatewayPools, session: &Ses
     }
 }
 
-fn policy(user: User, name: &str) -> Result<String> {
+fn policy(user: Identity, name: &str) -> Result<String> {
     user.policies.and_then(|mut policies| policies.remove(name)).ok_or_else(|| missing(name))
 }
 

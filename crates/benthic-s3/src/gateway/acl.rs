@@ -137,9 +137,10 @@ impl Acl {
     pub fn allows(&self, caller: &Caller, right: Right, ignores_public: bool) -> bool {
         self.0.iter().any(|entry| {
             let fits = match (&entry.to, caller) {
-                (Receiver::Account(granted), Caller::User { account, .. }) => granted == account,
-                (Receiver::Signed, Caller::User { .. }) | (Receiver::Everybody, _) => !ignores_public,
+                (Receiver::Everybody, _) => !ignores_public,
                 (Receiver::Account(_) | Receiver::Signed, Caller::Anonymous) => false,
+                (Receiver::Account(granted), _) => caller.account() == Some(granted),
+                (Receiver::Signed, _) => !ignores_public,
             };
             fits && (entry.right == right || entry.right == Right::FullControl)
         })

@@ -2,7 +2,7 @@
 //!
 //! A request is signed with a key, or anonymous. The table of operations names the action that it
 //! needs, such as `s3:GetObject`. [`policy`](crate::policy) decides whether the caller may do that:
-//! by the policies of the bucket and of the user, and by access control lists.
+//! by the policies of the bucket and of the caller, and by access control lists.
 
 use super::acl::{self, Acl};
 use super::metrics::Metrics;
@@ -10,31 +10,40 @@ use super::request_facts::RequestFacts;
 use super::service::{Permission, permission};
 use super::tags::Pairs;
 use super::{Gateway, error, names, public_access};
-use crate::identity::{Caller, Identities, Policies, UsableKey};
-use crate::policy::{Decision, Document, Request, Rules, decide, decide_for_user};
+use crate::identity::{Caller, Identities, Lookup, PolicyTexts, Refusal};
+use crate::policy::{Decision, Document, Request, Rights, Rules, decide, decide_for_caller};
 use crate::sal::{Bucket, Lock, Object, Prefetch};
 use async_trait::async_trait;
 use benthic_core::{Environment, Error, ErrorKind};
 use bytes::Bytes;
+use hyper::header::HeaderMap;
 use parking_lot::Mutex;
 use s3s::access::{S3Access, S3AccessContext};
 use s3s::auth::{S3Auth, SecretKey};
-use s3s::{S3Request, S3Result, s3_error};
+use s3s::{S3Error, S3Request, S3Result, s3_error};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Maximum number of parsed policies that a gateway keeps.
-const PARSED_MAX: usize = 1_000;
+/// Maximum total size of the policies in the cache, in bytes of JSON. The parsed form takes about 50
+/// times as much memory.
+const PARSED_BYTES_MAX: usize = 4 << 20;
 
 /// The keys that a gateway accepts.
 #[async_trait]
 pub trait Keys: Send + Sync {
-    /// Looks up a key. Returns `None` for a key that is not accepted.
+    /// Looks up the secret of a key. Returns `None` for a key that is not accepted.
     ///
     /// # Errors
     /// Errors of the store.
-    async fn find(&self, access_key: &str) -> benthic_core::Result<Option<UsableKey>>;
+    async fn secret(&self, access_key: &str) -> benthic_core::Result<Option<String>>;
+
+    /// Looks up a key. A temporary key needs its token.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    async fn find(&self, access_key: &str, token: Option<&str>) -> benthic_core::Result<Lookup>;
 
     /// Whether a key may be used for this request at all. The access to the bucket is checked in
     /// addition.
@@ -63,8 +72,12 @@ pub struct KeyUse<'r> {
 /// All keys of the store, for all requests.
 #[async_trait]
 impl Keys for Identities {
-    async fn find(&self, access_key: &str) -> benthic_core::Result<Option<UsableKey>> {
-        self.look_up_key(access_key).await
+    async fn secret(&self, access_key: &str) -> benthic_core::Result<Option<String>> {
+        Identities::secret(self, access_key).await
+    }
+
+    async fn find(&self, access_key: &str, token: Option<&str>) -> benthic_core::Result<Lookup> {
+        self.look_up_key(access_key, token).await
     }
 
     async fn admits(&self, _access_key: &str, _request: &KeyUse<'_>) -> benthic_core::Result<bool> {
@@ -84,22 +97,45 @@ pub(super) struct Access {
     pub keys: Arc<dyn Keys>,
     pub metrics: Arc<Metrics>,
     pub environment: Environment,
-    pub parsed: ParsedPolicies<Arc<Policies>, Arc<[Document]>>,
+    pub parsed: ParsedPolicies<Arc<PolicyTexts>, Arc<Rights>>,
 }
 
-/// Parsed policies, by the name of what they belong to, with the texts that they come from.
-pub(super) struct ParsedPolicies<T, P>(Mutex<HashMap<String, (T, P)>>);
+/// A cache of parsed policies, by the bucket or a hash of the caller's policies. An entry is valid only
+/// for the text that it contains.
+pub(super) struct ParsedPolicies<T, P>(Mutex<Parsed<T, P>>);
+
+struct Parsed<T, P> {
+    policies: HashMap<String, (T, P)>,
+    bytes: usize,
+}
 
 impl<T, P> Default for ParsedPolicies<T, P> {
     fn default() -> ParsedPolicies<T, P> {
-        ParsedPolicies(Mutex::default())
+        ParsedPolicies(Mutex::new(Parsed { policies: HashMap::new(), bytes: 0 }))
     }
 }
 
-impl<T: PartialEq, P: Clone> ParsedPolicies<T, P> {
+/// The size of the text of policies.
+pub(super) trait TextLen {
+    fn len_bytes(&self) -> usize;
+}
+
+impl TextLen for Bytes {
+    fn len_bytes(&self) -> usize {
+        self.len()
+    }
+}
+
+impl TextLen for Arc<PolicyTexts> {
+    fn len_bytes(&self) -> usize {
+        self.texts().map(str::len).sum()
+    }
+}
+
+impl<T: PartialEq + TextLen, P: Clone> ParsedPolicies<T, P> {
     /// Returns the parsed policy, and parses it if its text is new.
     pub fn get(&self, name: &str, text: T, parse: impl FnOnce(&T) -> Result<P, String>) -> S3Result<P> {
-        if let Some((known, parsed)) = self.0.lock().get(name)
+        if let Some((known, parsed)) = self.0.lock().policies.get(name)
             && *known == text
         {
             return Ok(parsed.clone());
@@ -108,10 +144,14 @@ impl<T: PartialEq, P: Clone> ParsedPolicies<T, P> {
             internal(Error::new(ErrorKind::Corrupt, format!("a stored document is invalid: {message}")))
         })?;
         let mut all = self.0.lock();
-        if all.len() >= PARSED_MAX {
-            all.clear();
+        let len_bytes = text.len_bytes() + name.len();
+        if all.bytes + len_bytes > PARSED_BYTES_MAX {
+            *all = Parsed { policies: HashMap::new(), bytes: 0 };
         }
-        all.insert(name.to_owned(), (text, parsed.clone()));
+        all.bytes += len_bytes;
+        if let Some((old, _)) = all.policies.insert(name.to_owned(), (text, parsed.clone())) {
+            all.bytes -= old.len_bytes() + name.len();
+        }
         Ok(parsed)
     }
 }
@@ -127,18 +167,19 @@ pub(super) struct Peer {
 #[derive(Clone)]
 pub(super) struct Sender {
     pub caller: Caller,
+    /// The path of the user or the role.
+    pub path: String,
     /// When the gateway received the head of the request, in milliseconds since 1970.
     pub received_ms: u64,
-    /// The policies of the user; `None` for a user with all rights of the account.
-    policies: Option<Arc<[Document]>>,
+    rights: Arc<Rights>,
     permission: Permission,
 }
 
 #[async_trait]
 impl S3Auth for Auth {
     async fn get_secret_key(&self, access_key: &str) -> S3Result<SecretKey> {
-        match self.0.find(access_key).await {
-            Ok(Some(key)) => Ok(key.secret.into()),
+        match self.0.secret(access_key).await {
+            Ok(Some(secret)) => Ok(secret.into()),
             Ok(None) => Err(s3_error!(InvalidAccessKeyId)),
             Err(error) => Err(internal(error)),
         }
@@ -151,36 +192,69 @@ impl S3Access for Access {
         let operation = context.s3_op().name();
         self.metrics.operation(operation);
         let permission = permission(operation);
-        let (caller, policies) = match context.credentials() {
+        let (caller, path, rights) = match context.credentials() {
             Some(credentials) => {
                 let object = context.s3_path().as_object().map(|(_, key)| key);
                 let query = context.uri().query().unwrap_or_default();
                 let request = KeyUse { operation, object, query };
-                let key = self.keys.find(&credentials.access_key).await.map_err(internal)?;
-                let key = key.ok_or_else(|| s3_error!(InvalidAccessKeyId))?;
+                let token = session_token(context.headers(), query);
+                let key =
+                    self.keys.find(&credentials.access_key, token.as_deref()).await.map_err(internal)?;
+                let key = key.map_err(refused)?;
                 if !self.keys.admits(&credentials.access_key, &request).await.map_err(internal)? {
                     return Err(s3_error!(AccessDenied));
                 }
-                let parse = |policies: &Arc<Policies>| {
-                    policies.values().map(|text| Document::of_user(text)).collect()
-                };
-                let parsed = |policies| self.parsed.get(&credentials.access_key, policies, parse);
-                (key.caller, key.policies.map(parsed).transpose()?)
+                let parse = |texts: &Arc<PolicyTexts>| rights(texts).map(Arc::new);
+                let rights = self.parsed.get(&key.policies.hash(), key.policies, parse)?;
+                (key.caller, key.path, rights)
             }
             None if permission.is_none() => return Err(s3_error!(AccessDenied)),
-            None => (Caller::Anonymous, None),
+            None => (Caller::Anonymous, String::new(), Arc::default()),
         };
         let Some(permission) = permission else {
             return Err(s3_error!(NotImplemented, "{operation} is not implemented"));
         };
         let received_ms = self.environment.unix_ms();
-        context.extensions_mut().insert(Sender { caller, received_ms, policies, permission });
+        context.extensions_mut().insert(Sender { caller, path, received_ms, rights, permission });
         Ok(())
     }
 }
 
+/// Parses the policies of a caller.
+///
+/// # Errors
+/// A message that says what is wrong with a policy.
+pub(super) fn rights(texts: &PolicyTexts) -> Result<Rights, String> {
+    let parse_all = |texts: &Vec<String>| texts.iter().map(|text| Document::of_identity(text)).collect();
+    Ok(Rights {
+        identity: texts.identity.as_ref().map(parse_all).transpose()?,
+        boundary: texts.boundary.as_deref().map(Document::of_identity).transpose()?,
+        session: texts.session.as_ref().map(parse_all).transpose()?,
+    })
+}
+
+/// The token of a temporary key: a header, or a parameter of a presigned URI.
+pub(super) fn session_token<'r>(headers: &'r HeaderMap, query: &'r str) -> Option<Cow<'r, str>> {
+    match headers.get("x-amz-security-token") {
+        Some(token) => Some(String::from_utf8_lossy(token.as_bytes())),
+        None => {
+            let mut pairs = url::form_urlencoded::parse(query.as_bytes());
+            pairs.find_map(|(name, value)| (name == "X-Amz-Security-Token").then_some(value))
+        }
+    }
+}
+
+/// The error for a key that is refused.
+pub(super) fn refused(refusal: Refusal) -> S3Error {
+    match refusal {
+        Refusal::UnknownKey => s3_error!(InvalidAccessKeyId),
+        Refusal::InvalidToken => s3_error!(InvalidToken),
+        Refusal::ExpiredToken => s3_error!(ExpiredToken),
+    }
+}
+
 /// The lookup failed because of the store or the sealing key. That is not the client's fault.
-fn internal(error: benthic_core::Error) -> s3s::S3Error {
+fn internal(error: benthic_core::Error) -> S3Error {
     error::bucket(error.with_kind(benthic_core::ErrorKind::Internal))
 }
 
@@ -209,8 +283,8 @@ pub(super) fn authorize_for_account<T>(
     let sender = sender(request)?;
     let facts = RequestFacts::new(request, &sender, None, action);
     let question = Request { caller: &sender.caller, action, resource, facts: &facts };
-    match (decide_for_user(&question, sender.policies.as_deref()), sender.caller) {
-        (Decision::Allowed, Caller::User { account, .. }) => Ok(account),
+    match (decide_for_caller(&question, &sender.rights), sender.caller.account()) {
+        (Decision::Allowed, Some(account)) => Ok(account.to_owned()),
         _ => Err(s3_error!(AccessDenied)),
     }
 }
@@ -424,7 +498,7 @@ impl Authorized {
             bucket_policy: self.policy.as_deref(),
             restricts_public_policy: block.restrict_public_buckets.unwrap_or(false),
             acl_allows,
-            user_policies: self.sender.policies.as_deref(),
+            rights: &self.sender.rights,
         };
         decide(&question, &rules)
     }
@@ -436,10 +510,9 @@ impl Authorized {
     /// Whether the decision about an existing object depends on its tags or its access control
     /// list.
     fn needs_object(&self, action: &str) -> bool {
-        let policies =
-            self.policy.as_deref().into_iter().chain(self.sender.policies.iter().flat_map(|all| all.iter()));
+        let mut policies = self.policy.as_deref().into_iter().chain(self.sender.rights.documents());
         let is_other = self.sender.caller.account() != Some(self.bucket.owner.as_str());
         let by_acl = is_other && matches!(acl::needed(action, false), Some((acl::Of::Object, _)));
-        by_acl || policies.into_iter().any(Document::reads_object_tags)
+        by_acl || policies.any(Document::reads_object_tags)
     }
 }

@@ -8,7 +8,7 @@ use crate::identity::Caller;
 use crate::lifecycle::DAY_MS;
 use crate::policy::Facts;
 use crate::sal::{Lock, Object};
-use hyper::header::{HeaderMap, REFERER, USER_AGENT};
+use hyper::header::{AsHeaderName, HeaderMap, HeaderName, REFERER, USER_AGENT};
 use hyper::http::Extensions;
 use s3s::S3Request;
 use s3s::dto::{CopySource, TimestampFormat};
@@ -58,8 +58,8 @@ impl<'r> RequestFacts<'r> {
         }
     }
 
-    fn header(&self, name: impl hyper::header::AsHeaderName) -> Option<String> {
-        self.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+    fn header(&self, name: impl AsHeaderName) -> Option<String> {
+        header(self.headers, name)
     }
 
     fn query_value(&self, name: &str) -> Option<String> {
@@ -82,9 +82,9 @@ impl<'r> RequestFacts<'r> {
     fn auth_type(&self) -> Option<&'static str> {
         match self.sender.caller {
             Caller::Anonymous => None,
-            Caller::User { .. } if self.is_form => Some("POST"),
-            Caller::User { .. } if self.query_value("X-Amz-Signature").is_some() => Some("REST-QUERY-STRING"),
-            Caller::User { .. } => Some("REST-HEADER"),
+            _ if self.is_form => Some("POST"),
+            _ if self.query_value("X-Amz-Signature").is_some() => Some("REST-QUERY-STRING"),
+            Caller::User { .. } | Caller::Session { .. } => Some("REST-HEADER"),
         }
     }
 
@@ -109,8 +109,8 @@ impl<'r> RequestFacts<'r> {
 
     fn value(&self, key: &str) -> Option<String> {
         Some(match key {
-            "aws:referer" => self.header(REFERER).filter(|value| value.len() <= VALUE_BYTES_MAX)?,
-            "aws:useragent" => self.header(USER_AGENT).filter(|value| value.len() <= VALUE_BYTES_MAX)?,
+            "aws:referer" => fact_header(self.headers, REFERER)?,
+            "aws:useragent" => fact_header(self.headers, USER_AGENT)?,
             "aws:resourceaccount" | "s3:resourceaccount" => self.owner?.to_owned(),
             "s3:authtype" => self.auth_type()?.to_owned(),
             "s3:delimiter" | "s3:max-keys" | "s3:prefix" => {
@@ -129,12 +129,21 @@ impl<'r> RequestFacts<'r> {
             _ => match key.strip_prefix("s3:").filter(|name| name.starts_with("x-amz-")) {
                 Some(name) => self.amz_header(name)?,
                 None => {
-                    let Sender { caller, received_ms, .. } = self.sender;
-                    caller_value(caller, *received_ms, self.extensions.get(), key)?
+                    let Sender { caller, path, received_ms, .. } = self.sender;
+                    caller_value((caller, path), *received_ms, self.extensions.get(), key)?
                 }
             },
         })
     }
+}
+
+fn header(headers: &HeaderMap, name: impl AsHeaderName) -> Option<String> {
+    headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+}
+
+/// A header that has no effect on the request; `None` if it is too long.
+fn fact_header(headers: &HeaderMap, name: HeaderName) -> Option<String> {
+    header(headers, name).filter(|value| value.len() <= VALUE_BYTES_MAX)
 }
 
 /// A time as policies write it.
@@ -145,36 +154,62 @@ fn date(unix_ms: u64) -> Option<String> {
 }
 
 /// The facts about a caller, its connection and the time.
-fn caller_value(caller: &Caller, received_ms: u64, peer: Option<&Peer>, key: &str) -> Option<String> {
-    let user = match caller {
-        Caller::User { account, user } => Some((account, user)),
-        Caller::Anonymous => None,
-    };
+fn caller_value(
+    (caller, path): (&Caller, &str),
+    received_ms: u64,
+    peer: Option<&Peer>,
+    key: &str,
+) -> Option<String> {
     Some(match key {
         "aws:currenttime" => date(received_ms)?,
         "aws:epochtime" => (received_ms / 1_000).to_string(),
-        "aws:principalaccount" => user?.0.clone(),
-        "aws:principalarn" => format!("arn:aws:iam::{}:user/{}", user?.0, user?.1),
-        "aws:principaltype" if user.is_none() => "Anonymous".to_owned(),
-        "aws:principaltype" => "User".to_owned(),
-        "aws:userid" => format!("{}/{}", user?.0, user?.1),
-        "aws:username" => user?.1.clone(),
+        "aws:principalaccount" => caller.account()?.to_owned(),
+        // For a session, this is the ARN of the role.
+        "aws:principalarn" => match caller {
+            Caller::Session { account, role, .. } => format!("arn:aws:iam::{account}:role{path}{role}"),
+            _ => caller.arn(path)?,
+        },
+        "aws:principaltype" => match caller {
+            Caller::User { .. } => "User".to_owned(),
+            Caller::Session { .. } => "AssumedRole".to_owned(),
+            Caller::Anonymous => "Anonymous".to_owned(),
+        },
+        "aws:userid" => caller.id()?,
+        "aws:username" => match caller {
+            Caller::User { user, .. } => user.clone(),
+            Caller::Session { .. } | Caller::Anonymous => return None,
+        },
         "aws:securetransport" => peer?.is_encrypted.to_string(),
         "aws:sourceip" => peer?.address.to_canonical().to_string(),
         _ => return None,
     })
 }
 
-/// The facts about a request of IAM: those about the caller, its connection and the time.
+/// The facts about a request of IAM or STS: those about the caller, its connection and the time.
 pub(super) struct IamFacts {
     pub caller: Caller,
+    pub path: String,
+    /// The account of the role in a request to assume one; else that of the caller.
+    pub resource_account: Option<String>,
+    pub headers: HeaderMap,
     pub received_ms: u64,
     pub peer: Option<Peer>,
+    /// `ExternalId` and `RoleSessionName` of AssumeRole.
+    pub external_id: Option<String>,
+    pub session: Option<String>,
 }
 
 impl Facts for IamFacts {
     fn values(&self, key: &str) -> Option<Vec<String>> {
-        caller_value(&self.caller, self.received_ms, self.peer.as_ref(), key).map(|value| vec![value])
+        let value = match key {
+            "sts:externalid" => self.external_id.clone(),
+            "sts:rolesessionname" => self.session.clone(),
+            "aws:referer" => fact_header(&self.headers, REFERER),
+            "aws:useragent" => fact_header(&self.headers, USER_AGENT),
+            "aws:resourceaccount" => self.resource_account.clone(),
+            _ => caller_value((&self.caller, &self.path), self.received_ms, self.peer.as_ref(), key),
+        };
+        value.map(|value| vec![value])
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::facts::{Facts, check_key};
 use super::pattern::Pattern;
-use s3s::dto::{Timestamp, TimestampFormat};
 use std::net::IpAddr;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 /// One operator on one key. All conditions of a statement must hold.
 #[derive(Clone, Debug)]
@@ -34,7 +35,7 @@ enum Values {
     Patterns { patterns: Vec<Pattern>, ignores_case: bool },
     Arns(Vec<Vec<Pattern>>),
     Numbers(Order, Vec<f64>),
-    Dates(Order, Vec<Timestamp>),
+    Dates(Order, Vec<OffsetDateTime>),
     Bools(Vec<bool>),
     Networks(Vec<Network>),
 }
@@ -263,12 +264,12 @@ fn number(text: &str) -> Option<f64> {
 }
 
 /// Parses a date, a date with a time, or seconds since 1970.
-fn date(text: &str) -> Option<Timestamp> {
+fn date(text: &str) -> Option<OffsetDateTime> {
     if let Ok(seconds) = text.parse::<i64>() {
-        return Timestamp::parse(TimestampFormat::EpochSeconds, &seconds.to_string()).ok();
+        return OffsetDateTime::from_unix_timestamp(seconds).ok();
     }
     let full = if text.contains('T') { text.to_owned() } else { format!("{text}T00:00:00Z") };
-    Timestamp::parse(TimestampFormat::DateTime, &full).ok()
+    OffsetDateTime::parse(&full, &Rfc3339).ok()
 }
 
 fn bool_of(text: &str) -> Option<bool> {

@@ -20,6 +20,16 @@ pub struct Document {
     statements: Vec<Statement>,
 }
 
+/// What a policy belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Bucket,
+    /// A user, a group, a role or a session.
+    Identity,
+    /// A role: who may assume it.
+    Trust,
+}
+
 /// What a statement does with the requests that it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Effect {
@@ -30,7 +40,7 @@ pub enum Effect {
 #[derive(Clone, Debug)]
 struct Statement {
     effect: Effect,
-    /// `None` in the policy of a user, which applies to that user.
+    /// `None` in the policy of a user, a group, a role or a session.
     principals: Option<Match<Principal>>,
     actions: Match<Pattern>,
     resources: Match<Pattern>,
@@ -54,7 +64,21 @@ impl<T> Match<T> {
 enum Principal {
     Everybody,
     Account(String),
-    User { account: String, user: String },
+    User {
+        account: String,
+        user: String,
+    },
+    Role {
+        account: String,
+        role: String,
+    },
+    Session {
+        account: String,
+        role: String,
+        session: String,
+    },
+    /// A service of AWS, which sends no requests here.
+    Service,
 }
 
 impl Principal {
@@ -63,11 +87,24 @@ impl Principal {
         let invalid = || {
             format!(
                 "invalid principal '{text}'; use *, the name of an account, or an ARN such as \
-                 arn:aws:iam::lab:root and arn:aws:iam::lab:user/ann"
+                 arn:aws:iam::lab:root, arn:aws:iam::lab:user/ann, arn:aws:iam::lab:role/reader and \
+                 arn:aws:sts::lab:assumed-role/reader/session"
             )
         };
         if text == "*" {
             return Ok(Principal::Everybody);
+        }
+        if let Some(rest) = text.strip_prefix("arn:aws:sts::") {
+            let mut parts = rest.split([':', '/']);
+            return match [(); 5].map(|()| parts.next()) {
+                [Some(account), Some("assumed-role"), Some(role), Some(session), None]
+                    if ![account, role, session].contains(&"") && !rest.contains('*') =>
+                {
+                    let [account, role, session] = [account, role, session].map(str::to_owned);
+                    Ok(Principal::Session { account, role, session })
+                }
+                _ => Err(invalid()),
+            };
         }
         let Some(rest) = text.strip_prefix("arn:aws:iam::") else {
             let is_name = !text.is_empty() && !text.contains([':', '*', '/']);
@@ -75,28 +112,55 @@ impl Principal {
         };
         let (account, name) =
             rest.split_once(':').filter(|(account, _)| !account.is_empty()).ok_or_else(invalid)?;
+        let account = account.to_owned();
         // A path may precede the name, which is unique in the account.
-        match name.strip_prefix("user/").and_then(|name| name.rsplit('/').next()) {
+        match (name.split_once('/'), name.rsplit('/').next()) {
             _ if rest.contains('*') => Err(invalid()),
-            None if name == "root" => Ok(Principal::Account(account.to_owned())),
-            Some(user) if !user.is_empty() => {
-                Ok(Principal::User { account: account.to_owned(), user: user.to_owned() })
-            }
+            (None, _) if name == "root" => Ok(Principal::Account(account)),
+            (_, None | Some("")) => Err(invalid()),
+            (Some(("user", _)), Some(user)) => Ok(Principal::User { account, user: user.to_owned() }),
+            (Some(("role", _)), Some(role)) => Ok(Principal::Role { account, role: role.to_owned() }),
             _ => Err(invalid()),
+        }
+    }
+
+    /// Whether this names a part of what the other one names. Authors of `NotPrincipal` name the
+    /// account beside its user, and mean only the user.
+    fn is_narrower_than(&self, other: &Principal) -> bool {
+        match (self, other) {
+            (
+                Principal::User { account, .. }
+                | Principal::Role { account, .. }
+                | Principal::Session { account, .. },
+                Principal::Account(named),
+            ) => account == named,
+            (Principal::Session { account, role, .. }, Principal::Role { account: of, role: named }) => {
+                account == of && role == named
+            }
+            _ => false,
         }
     }
 
     fn names(&self, caller: &Caller) -> Option<Named> {
         match (self, caller) {
+            // What everybody may do stays within the limits of a session.
+            (Principal::Everybody, Caller::Session { .. }) => Some(Named::Role),
             (Principal::Everybody, _) => Some(Named::Caller),
-            (Principal::Account(named), Caller::User { account, .. }) if named == account => {
-                Some(Named::Account)
-            }
+            (Principal::Account(named), _) if caller.account() == Some(named) => Some(Named::Account),
             (Principal::User { account, user }, Caller::User { account: of, user: name })
                 if account == of && user == name =>
             {
                 Some(Named::Caller)
             }
+            (Principal::Role { account, role }, Caller::Session { account: of, role: name, .. })
+                if account == of && role == name =>
+            {
+                Some(Named::Role)
+            }
+            (
+                Principal::Session { account, role, session },
+                Caller::Session { account: of, role: of_role, session: name },
+            ) if account == of && role == of_role && session == name => Some(Named::Caller),
             _ => None,
         }
     }
@@ -109,51 +173,30 @@ impl Document {
     /// # Errors
     /// A message that says what is wrong with the document.
     pub fn of_bucket(text: &str, bucket: &str) -> Result<Document, String> {
-        let document = Document::parse(text, true)?;
+        let document = RawDocument::parse(text, true)?;
         for text in document.resource_texts() {
             if !is_in_bucket(text, bucket) {
                 return Err(format!("the resource '{text}' is not in this bucket, arn:aws:s3:::{bucket}"));
             }
         }
-        Document::check(document, true)
+        document.check(Kind::Bucket)
     }
 
-    /// Parses the policy of a user. Its statements name no principals.
+    /// Parses the trust policy of a role. Its statements name principals and actions of STS, and no
+    /// resources.
     ///
     /// # Errors
     /// As [`of_bucket`](Document::of_bucket).
-    pub fn of_user(text: &str) -> Result<Document, String> {
-        Document::check(Document::parse(text, false)?, false)
+    pub fn of_trust(text: &str) -> Result<Document, String> {
+        RawDocument::parse(text, true)?.check(Kind::Trust)
     }
 
-    fn parse(text: &str, has_principals: bool) -> Result<RawDocument, String> {
-        if text.len() > POLICY_BYTES_MAX {
-            return Err(format!("the policy is larger than {POLICY_BYTES_MAX} bytes"));
-        }
-        let Object(raw): Object<RawDocument> =
-            serde_json::from_str(text).map_err(|error| error.to_string())?;
-        if raw.statements.0.is_empty() {
-            return Err("the policy has no statement".to_owned());
-        }
-        let names =
-            |Object(raw): &Object<RawStatement>| raw.principal.is_some() || raw.not_principal.is_some();
-        if let Some(index) = raw.statements.0.iter().position(|raw| names(raw) != has_principals) {
-            let has = if has_principals { "needs a Principal" } else { "must not have a Principal" };
-            return Err(format!("statement {} {has}", index + 1));
-        }
-        Ok(raw)
-    }
-
-    fn check(raw: RawDocument, is_bucket: bool) -> Result<Document, String> {
-        let variables = match raw.version.as_deref() {
-            None | Some("2008-10-17") => false,
-            Some("2012-10-17") => true,
-            Some(other) => return Err(format!("unknown policy version '{other}'; use 2012-10-17")),
-        };
-        let statements = raw.statements.0.into_iter().enumerate().map(|(index, Object(raw))| {
-            raw.check(variables, is_bucket).map_err(|error| format!("statement {}: {error}", index + 1))
-        });
-        Ok(Document { statements: statements.collect::<Result<_, _>>()? })
+    /// Parses the policy of a user, a group, a role or a session. Its statements name no principals.
+    ///
+    /// # Errors
+    /// As [`of_bucket`](Document::of_bucket).
+    pub fn of_identity(text: &str) -> Result<Document, String> {
+        RawDocument::parse(text, false)?.check(Kind::Identity)
     }
 
     /// What the policy says about a request.
@@ -167,6 +210,12 @@ impl Document {
             }
         }
         verdict
+    }
+
+    /// Whether a statement allows the request, and none denies it.
+    #[must_use]
+    pub fn allows(&self, request: &Request<'_>) -> bool {
+        self.verdict(request).allows.is_some()
     }
 
     /// Whether a bucket with this policy is public: whether a statement allows something to
@@ -203,8 +252,11 @@ impl Statement {
                 items.iter().filter_map(|principal| principal.names(request.caller)).max()?
             }
             Some(Match { items, .. }) => {
-                let is_named = items.iter().any(|principal| principal.names(request.caller).is_some());
-                (!is_named).then_some(Named::Caller)?
+                let is_exempt = |principal: &Principal| {
+                    let is_narrower = |other: &Principal| other.is_narrower_than(principal);
+                    principal.names(request.caller).is_some() && !items.iter().any(is_narrower)
+                };
+                (!items.iter().any(is_exempt)).then_some(Named::Caller)?
             }
         };
         let facts = request.facts;
@@ -227,6 +279,36 @@ struct RawDocument {
 }
 
 impl RawDocument {
+    fn parse(text: &str, has_principals: bool) -> Result<RawDocument, String> {
+        if text.len() > POLICY_BYTES_MAX {
+            return Err(format!("the policy is larger than {POLICY_BYTES_MAX} bytes"));
+        }
+        let Object(raw): Object<RawDocument> =
+            serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if raw.statements.0.is_empty() {
+            return Err("the policy has no statement".to_owned());
+        }
+        let names =
+            |Object(raw): &Object<RawStatement>| raw.principal.is_some() || raw.not_principal.is_some();
+        if let Some(index) = raw.statements.0.iter().position(|raw| names(raw) != has_principals) {
+            let has = if has_principals { "needs a Principal" } else { "must not have a Principal" };
+            return Err(format!("statement {} {has}", index + 1));
+        }
+        Ok(raw)
+    }
+
+    fn check(self, kind: Kind) -> Result<Document, String> {
+        let variables = match self.version.as_deref() {
+            None | Some("2008-10-17") => false,
+            Some("2012-10-17") => true,
+            Some(other) => return Err(format!("unknown policy version '{other}'; use 2012-10-17")),
+        };
+        let statements = self.statements.0.into_iter().enumerate().map(|(index, Object(raw))| {
+            raw.check(variables, kind).map_err(|error| format!("statement {}: {error}", index + 1))
+        });
+        Ok(Document { statements: statements.collect::<Result<_, _>>()? })
+    }
+
     fn resource_texts(&self) -> impl Iterator<Item = &String> {
         self.statements
             .0
@@ -252,7 +334,7 @@ struct RawStatement {
 }
 
 impl RawStatement {
-    fn check(self, variables: bool, is_bucket: bool) -> Result<Statement, String> {
+    fn check(self, variables: bool, kind: Kind) -> Result<Statement, String> {
         let principals = match (self.principal, self.not_principal) {
             (None, None) => None,
             (principal, not_principal) => {
@@ -266,8 +348,13 @@ impl RawStatement {
             );
         }
         let actions: Match<Pattern> =
-            either("Action", self.action, self.not_action)?.map(|text| action(&text, is_bucket))?;
-        let resources = either("Resource", self.resource, self.not_resource)?.map(|text| {
+            either("Action", self.action, self.not_action)?.map(|text| action(&text, kind))?;
+        let (resource, not_resource) = match (kind, self.resource, self.not_resource) {
+            (Kind::Trust, None, None) => (Some(Many(vec!["*".to_owned()])), None),
+            (Kind::Trust, ..) => return Err("a trust policy must not have a Resource".to_owned()),
+            (_, resource, not_resource) => (resource, not_resource),
+        };
+        let resources = either("Resource", resource, not_resource)?.map(|text| {
             if text != "*" && !text.starts_with("arn:") {
                 return Err(format!("the resource '{text}' is not an ARN such as arn:aws:s3:::bucket/key"));
             }
@@ -312,17 +399,25 @@ fn either<T>(name: &str, element: Option<Many<T>>, negation: Option<Many<T>>) ->
 }
 
 /// An action such as `s3:GetObject`, with wildcards.
-fn action(text: &str, is_bucket: bool) -> Result<Pattern, String> {
-    let is_s3 = text.get(..3).is_some_and(|service| service.eq_ignore_ascii_case("s3:"));
+fn action(text: &str, kind: Kind) -> Result<Pattern, String> {
+    let service = match kind {
+        Kind::Bucket => Some(("s3", "s3:GetObject")),
+        Kind::Trust => Some(("sts", "sts:AssumeRole")),
+        Kind::Identity => None,
+    };
+    let is_of_service =
+        |service: &str| text.split_once(':').is_some_and(|(found, _)| found.eq_ignore_ascii_case(service));
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '*' | '?');
     let is_action = match text.split_once(':') {
         Some((service, name)) => {
-            !name.is_empty() && name.chars().all(is_name) && service.chars().all(|c| is_name(c) || c == '-')
+            let is_service = |c: char| is_name(c) || c == '-';
+            ![service, name].contains(&"") && name.chars().all(is_name) && service.chars().all(is_service)
         }
         None => text == "*",
     };
-    if !is_action || (is_bucket && !is_s3 && text != "*") {
-        return Err(format!("invalid action '{text}'; write * or an action such as s3:GetObject"));
+    if !is_action || service.is_some_and(|(service, _)| !is_of_service(service) && text != "*") {
+        let example = service.map_or("s3:GetObject", |(_, example)| example);
+        return Err(format!("invalid action '{text}'; write * or an action such as {example}"));
     }
     Pattern::parse(text, false)
 }
@@ -469,6 +564,7 @@ impl<'de> Deserialize<'de> for RawPrincipals {
                         principals.push(match kind.as_str() {
                             "AWS" => Principal::parse(&name).map_err(A::Error::custom)?,
                             "CanonicalUser" => Principal::Account(name),
+                            "Service" => Principal::Service,
                             _ => {
                                 let message = format!("principals of the kind '{kind}' are not supported");
                                 return Err(A::Error::custom(message));

@@ -17,7 +17,7 @@ impl Facts for NoFacts {
 }
 
 /// The keys that a policy may use. Those that end in `/` are followed by the name of a tag.
-const KEYS: [&str; 35] = [
+const KEYS: [&str; 37] = [
     "aws:currenttime",
     "aws:epochtime",
     "aws:principalaccount",
@@ -53,6 +53,8 @@ const KEYS: [&str; 35] = [
     "s3:x-amz-grant-write-acp",
     "s3:x-amz-metadata-directive",
     "s3:x-amz-storage-class",
+    "sts:externalid",
+    "sts:rolesessionname",
 ];
 
 /// Keys of encryption. No request has them, because the gateway refuses encryption.

@@ -2,7 +2,7 @@
 //!
 //! A request is decided in the order of AWS: an explicit `Deny` wins, then something must allow the
 //! action, and what nothing allows is denied. [`decide`] combines the policy of the bucket, the
-//! policies of the user and the access control lists. Nothing here reads from a store.
+//! policies of the caller and the access control lists. Nothing here reads from a store.
 //!
 //! Source: the IAM user guide, "Policy evaluation logic" and "IAM JSON policy reference".
 
@@ -31,19 +31,31 @@ pub struct Request<'r> {
     pub facts: &'r dyn Facts,
 }
 
-/// The rules that apply to a request on a bucket.
+/// The policies of a caller. The default is that of a user with all rights of the account.
+#[derive(Clone, Debug, Default)]
+pub struct Rights {
+    /// The policies of the user and its groups, or of the role. `None` for a user with all rights of
+    /// the account.
+    pub identity: Option<Vec<Document>>,
+    /// Limits what the others allow.
+    pub boundary: Option<Document>,
+    /// The policies of a session, which limit what the others allow.
+    pub session: Option<Vec<Document>>,
+}
+
+/// The rules that apply to a request on a bucket, or on another thing with a policy.
 #[derive(Clone, Copy)]
 pub struct Rules<'r> {
     /// The account that owns the bucket.
     pub owner: &'r str,
+    /// The policy of the bucket.
     pub bucket_policy: Option<&'r Document>,
     /// Whether a public bucket policy counts only for the account of the owner
     /// (`RestrictPublicBuckets`).
     pub restricts_public_policy: bool,
     /// Whether an access control list allows the action to the caller.
     pub acl_allows: bool,
-    /// The policies of the user; `None` for a user with all rights of the account.
-    pub user_policies: Option<&'r [Document]>,
+    pub rights: &'r Rights,
 }
 
 /// The outcome of a decision.
@@ -61,10 +73,10 @@ pub enum Decision {
 pub fn decide(request: &Request<'_>, rules: &Rules<'_>) -> Decision {
     let is_own = request.caller.account() == Some(rules.owner);
     let bucket = rules.bucket_policy.map_or(Verdict::default(), |policy| policy.verdict(request));
-    let user = decide_for_user(request, rules.user_policies);
-    let is_denied =
-        bucket.denies && !(is_own && rules.user_policies.is_none() && NEVER_LOCKED.contains(&request.action));
-    if is_denied || user == Decision::Denied {
+    let own = rules.rights.verdict(request);
+    let has_all_rights = is_own && rules.rights.identity.is_none();
+    let is_denied = bucket.denies && !(has_all_rights && NEVER_LOCKED.contains(&request.action));
+    if is_denied || own.denies {
         return Decision::Denied;
     }
     let counts =
@@ -72,33 +84,69 @@ pub fn decide(request: &Request<'_>, rules: &Rules<'_>) -> Decision {
     let by_bucket = bucket.allows.filter(|_| counts);
     let is_allowed = match request.caller {
         Caller::Anonymous => by_bucket.is_some() || rules.acl_allows,
-        // A policy that names the user, or everybody, is enough inside an account. One that names
-        // the account leaves the choice to the policies of the user.
-        Caller::User { .. } if is_own => user == Decision::Allowed || by_bucket == Some(Named::Caller),
-        Caller::User { .. } => user == Decision::Allowed && (by_bucket.is_some() || rules.acl_allows),
+        // A policy that names the user, or everybody, is enough inside an account. One that names the
+        // role is enough within the limits of the session. One that names the account leaves the
+        // choice to the policies of the caller.
+        Caller::User { .. } | Caller::Session { .. } if is_own => {
+            own.allows()
+                || by_bucket == Some(Named::Caller)
+                || (by_bucket == Some(Named::Role) && own.is_within_limits)
+        }
+        Caller::User { .. } | Caller::Session { .. } => {
+            own.allows() && (by_bucket.is_some() || rules.acl_allows)
+        }
     };
     if is_allowed { Decision::Allowed } else { Decision::NotAllowed }
 }
 
-/// Decides by the policies of a user alone. A user without policies has all rights of the account;
-/// an anonymous caller has none.
+/// Decides by the policies of the caller alone. An anonymous caller has no rights.
 #[must_use]
-pub fn decide_for_user(request: &Request<'_>, policies: Option<&[Document]>) -> Decision {
+pub fn decide_for_caller(request: &Request<'_>, rights: &Rights) -> Decision {
     if *request.caller == Caller::Anonymous {
         return Decision::NotAllowed;
     }
-    let Some(policies) = policies else { return Decision::Allowed };
-    let mut allowed = Decision::NotAllowed;
-    for policy in policies {
-        let verdict = policy.verdict(request);
-        if verdict.denies {
-            return Decision::Denied;
-        }
-        if verdict.allows.is_some() {
-            allowed = Decision::Allowed;
-        }
+    match rights.verdict(request) {
+        CallerVerdict { denies: true, .. } => Decision::Denied,
+        verdict if verdict.allows() => Decision::Allowed,
+        _ => Decision::NotAllowed,
     }
-    allowed
+}
+
+/// What the policies of a caller say about a request.
+struct CallerVerdict {
+    denies: bool,
+    identity_allows: bool,
+    /// Whether the boundary and the policies of the session allow it, too.
+    is_within_limits: bool,
+}
+
+impl CallerVerdict {
+    fn allows(&self) -> bool {
+        self.identity_allows && self.is_within_limits
+    }
+}
+
+impl Rights {
+    fn verdict(&self, request: &Request<'_>) -> CallerVerdict {
+        let mut denies = false;
+        let mut allows = |policies: &[Document]| {
+            let verdicts = policies.iter().map(|policy| policy.verdict(request));
+            verdicts.fold(false, |allows, verdict| {
+                denies |= verdict.denies;
+                allows | verdict.allows.is_some()
+            })
+        };
+        let identity_allows = self.identity.as_deref().is_none_or(&mut allows);
+        let by_boundary =
+            self.boundary.as_ref().is_none_or(|boundary| allows(std::slice::from_ref(boundary)));
+        let by_session = self.session.as_deref().is_none_or(&mut allows);
+        CallerVerdict { denies, identity_allows, is_within_limits: by_boundary && by_session }
+    }
+
+    /// All policies.
+    pub fn documents(&self) -> impl Iterator<Item = &Document> {
+        self.identity.iter().flatten().chain(&self.boundary).chain(self.session.iter().flatten())
+    }
 }
 
 /// What one policy says about a request.
@@ -112,9 +160,12 @@ struct Verdict {
 /// How a statement names the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Named {
-    /// By the account.
+    /// The statement names the account.
     Account,
-    /// As a user, or as one of all.
+    /// The caller is a session, and the statement names its role or everybody.
+    Role,
+    /// The statement names the user or the session itself, or it names everybody and the caller is no
+    /// session.
     Caller,
 }
 

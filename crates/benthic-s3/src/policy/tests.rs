@@ -1,4 +1,4 @@
-use super::{Decision, Document, Facts, POLICY_BYTES_MAX, Request, Rules, decide, decide_for_user};
+use super::{Decision, Document, Facts, POLICY_BYTES_MAX, Request, Rights, Rules, decide, decide_for_caller};
 use crate::identity::Caller;
 use proptest::prelude::{ProptestConfig, Strategy, any, prop, prop_assert_eq, proptest};
 use serde_json::{Value, json};
@@ -49,13 +49,15 @@ fn allows(changes: Value, facts: &[(&'static str, &[&'static str])], resource: &
     decide(&request, &rules) == Decision::Allowed
 }
 
+static ALL_RIGHTS: Rights = Rights { identity: None, boundary: None, session: None };
+
 fn of_lab() -> Rules<'static> {
     Rules {
         owner: "lab",
         bucket_policy: None,
         restricts_public_policy: false,
         acl_allows: false,
-        user_policies: None,
+        rights: &ALL_RIGHTS,
     }
 }
 
@@ -204,7 +206,7 @@ fn invalid_documents_are_refused_with_a_reason() {
         (twice, "'AWS:username' appears twice"),
         (of(json!({ "Principal": null })), "statement 1 needs a Principal"),
         (of(json!({ "Principal": "lab" })), "invalid value: string \"lab\""),
-        (of(json!({ "Principal": { "AWS": "arn:aws:iam::lab:role/x" } })), "invalid principal"),
+        (of(json!({ "Principal": { "AWS": "arn:aws:iam::lab:group/x" } })), "invalid principal"),
         (of(json!({ "Principal": { "AWS": "arn:aws:iam::lab:user/*" } })), "invalid principal"),
         (of(json!({ "Principal": { "AWS": "arn:aws:iam::*:root" } })), "invalid principal"),
         (of(json!({ "Principal": { "Federated": "x" } })), "kind 'Federated'"),
@@ -246,7 +248,7 @@ fn invalid_documents_are_refused_with_a_reason() {
         assert!(error.contains(reason), "{text:.300}: {error}");
     }
     let with_principal = text(&[statement(json!({}))]);
-    assert!(Document::of_user(&with_principal).unwrap_err().contains("must not have a Principal"));
+    assert!(Document::of_identity(&with_principal).unwrap_err().contains("must not have a Principal"));
 }
 
 #[test]
@@ -257,10 +259,14 @@ fn the_order_of_evaluation_is_that_of_aws() {
     };
     let of_user = |effect: &str| {
         let changes = json!({ "Principal": null, "Effect": effect, "Resource": "*" });
-        vec![Document::of_user(&text(&[statement(changes)])).unwrap()]
+        Rights {
+            identity: Some(vec![Document::of_identity(&text(&[statement(changes)])).unwrap()]),
+            ..Rights::default()
+        }
     };
     let (own, other, eve) = (user("lab", "ann"), user("sea", "bob"), user("sea", "eve"));
-    let (may, may_not, nothing) = (of_user("Allow"), of_user("Deny"), Vec::new());
+    let (may, may_not, nothing) =
+        (of_user("Allow"), of_user("Deny"), Rights { identity: Some(Vec::new()), ..Rights::default() });
     let names = |principal: &str| bucket_policy(json!({ "Principal": { "AWS": principal } }));
     let (everybody, account, me) = (names("*"), names("lab"), names("arn:aws:iam::lab:user/ann"));
     let deny = bucket_policy(json!({ "Effect": "Deny" }));
@@ -270,7 +276,7 @@ fn the_order_of_evaluation_is_that_of_aws() {
     assert_eq!(read(&own, of_lab()), Allowed);
     assert_eq!(read(&other, of_lab()), NotAllowed);
     assert_eq!(read(&Caller::Anonymous, of_lab()), NotAllowed);
-    for (policies, policy, expected) in [
+    for (rights, policy, expected) in [
         (&nothing, None, NotAllowed),
         (&may, None, Allowed),
         (&may_not, Some(&everybody), Denied),
@@ -281,14 +287,14 @@ fn the_order_of_evaluation_is_that_of_aws() {
         (&nothing, Some(&account), NotAllowed),
         (&may, Some(&account), Allowed),
     ] {
-        let rules = Rules { user_policies: Some(policies), bucket_policy: policy, ..of_lab() };
-        assert_eq!(read(&own, rules), expected, "{policies:?} {policy:?}");
+        let rules = Rules { rights, bucket_policy: policy, ..of_lab() };
+        assert_eq!(read(&own, rules), expected, "{rights:?} {policy:?}");
     }
     // Another account needs both: the owner's permission, and that of its own policies.
     let of_everybody = Rules { bucket_policy: Some(&everybody), ..of_lab() };
     assert_eq!(read(&other, of_everybody), Allowed);
-    assert_eq!(read(&other, Rules { user_policies: Some(&nothing), ..of_everybody }), NotAllowed);
-    assert_eq!(read(&other, Rules { user_policies: Some(&may), ..of_everybody }), Allowed);
+    assert_eq!(read(&other, Rules { rights: &nothing, ..of_everybody }), NotAllowed);
+    assert_eq!(read(&other, Rules { rights: &may, ..of_everybody }), Allowed);
     assert_eq!(read(&Caller::Anonymous, of_everybody), Allowed);
     for caller in [&other, &Caller::Anonymous] {
         assert_eq!(read(caller, Rules { restricts_public_policy: true, ..of_everybody }), NotAllowed);
@@ -305,6 +311,13 @@ fn the_order_of_evaluation_is_that_of_aws() {
     assert_eq!(read(&eve, rules), Allowed);
     assert_eq!(read(&other, rules), Denied);
 
+    // Who names an account beside one of its users means only the user.
+    let not_eve = json!({ "Effect": "Deny", "Principal": null, "NotPrincipal": { "AWS": ["sea", "arn:aws:iam::sea:user/eve"] } });
+    let not_eve = bucket_policy(not_eve);
+    let rules = Rules { bucket_policy: Some(&not_eve), acl_allows: true, ..of_lab() };
+    assert_eq!(read(&eve, rules), Allowed);
+    assert_eq!(read(&other, rules), Denied);
+
     // The owner can always repair the policy.
     let locked = bucket_policy(json!({ "Effect": "Deny", "Action": "s3:*", "Resource": "*" }));
     let repair =
@@ -312,8 +325,8 @@ fn the_order_of_evaluation_is_that_of_aws() {
     let rules = Rules { bucket_policy: Some(&locked), ..of_lab() };
     assert_eq!(decide(&repair, &rules), Allowed);
     assert_eq!(decide(&Request { caller: &other, ..repair }, &rules), Denied);
-    assert_eq!(decide(&repair, &Rules { user_policies: Some(&may), ..rules }), Denied);
-    assert_eq!(decide_for_user(&Request { caller: &Caller::Anonymous, ..repair }, None), NotAllowed);
+    assert_eq!(decide(&repair, &Rules { rights: &may, ..rules }), Denied);
+    assert_eq!(decide_for_caller(&Request { caller: &Caller::Anonymous, ..repair }, &ALL_RIGHTS), NotAllowed);
 }
 
 #[test]
@@ -340,7 +353,11 @@ fn a_policy_is_public_unless_it_limits_its_callers() {
 /// The slow and obvious evaluation of policies, on the documents as JSON.
 mod oracle {
     use super::{Decision, FactMap};
+    use crate::policy::Named;
     use serde_json::Value;
+
+    /// The account, the name of the user or the role, and the name of the session.
+    pub type Sender<'a> = (&'a str, &'a str, Option<&'a str>);
 
     fn like(pattern: &str, text: &str) -> bool {
         match (pattern.chars().next(), text.chars().next()) {
@@ -399,28 +416,38 @@ mod oracle {
     /// The effects of the statements that match, and whether each names the caller himself.
     pub fn effects(
         policy: &Value,
-        caller: Option<(&str, &str)>,
+        caller: Option<Sender>,
         action: &str,
         resource: &str,
         facts: &FactMap,
-    ) -> Vec<(String, bool)> {
+    ) -> Vec<(String, Named)> {
         let mut effects = Vec::new();
         for statement in policy["Statement"].as_array().unwrap() {
-            let mut is_direct = statement.get("Principal").is_none();
+            let mut named = Some(Named::Caller);
             if let Some(principals) = statement.get("Principal") {
-                let mut is_named = false;
+                named = None;
                 for principal in all(&principals["AWS"]) {
-                    let (account, user) = caller.unwrap_or(("", ""));
-                    if principal == "*" || principal == format!("arn:aws:iam::{account}:user/{user}") {
-                        (is_named, is_direct) = (true, true);
-                    } else if principal == account {
-                        is_named = true;
-                    }
-                }
-                if !is_named {
-                    continue;
+                    let how = match caller {
+                        None => (principal == "*").then_some(Named::Caller),
+                        Some((account, _, _)) if principal == account => Some(Named::Account),
+                        Some((account, user, None)) => {
+                            let arn = format!("arn:aws:iam::{account}:user/{user}");
+                            (principal == "*" || principal == arn).then_some(Named::Caller)
+                        }
+                        Some((account, role, Some(session))) => {
+                            let of_session = format!("arn:aws:sts::{account}:assumed-role/{role}/{session}");
+                            let of_role = format!("arn:aws:iam::{account}:role/{role}");
+                            match () {
+                                () if principal == of_session => Some(Named::Caller),
+                                () if principal == of_role || principal == "*" => Some(Named::Role),
+                                () => None,
+                            }
+                        }
+                    };
+                    named = named.max(how);
                 }
             }
+            let Some(named) = named else { continue };
             let conditions = statement["Condition"].as_object().into_iter().flatten();
             let mut conditions = conditions.flat_map(|(operator, keys)| {
                 keys.as_object().unwrap().iter().map(move |(key, wanted)| (operator, key, wanted))
@@ -429,27 +456,33 @@ mod oracle {
                 && element(statement, "Resource", |wanted| like(wanted, resource))
                 && conditions.all(|(operator, key, wanted)| condition_holds(operator, key, wanted, facts))
             {
-                effects.push((statement["Effect"].as_str().unwrap().to_owned(), is_direct));
+                effects.push((statement["Effect"].as_str().unwrap().to_owned(), named));
             }
         }
         effects
     }
 
-    /// The decision about a bucket of the account `lab`.
+    /// The decision about a bucket of the account `lab`, by the effects of the bucket's policy, of the
+    /// caller's own policy, of the boundary and of the policy of the session.
     pub fn decision(
-        bucket: &[(String, bool)],
-        user: Option<&[(String, bool)]>,
+        bucket: &[(String, Named)],
+        [identity, boundary, session]: &[Option<Vec<(String, Named)>>; 3],
         account: Option<&str>,
     ) -> Decision {
-        let denies = |effects: &[(String, bool)]| effects.iter().any(|(effect, _)| effect == "Deny");
-        if denies(bucket) || user.is_some_and(denies) {
+        let denies = |effects: &[(String, Named)]| effects.iter().any(|(effect, _)| effect == "Deny");
+        if denies(bucket)
+            || [identity, boundary, session].into_iter().flatten().any(|effects| denies(effects))
+        {
             return Decision::Denied;
         }
-        let user_allows = account.is_some() && user.is_none_or(|user| !user.is_empty());
+        let is_open = |effects: &Option<Vec<_>>| effects.as_ref().is_none_or(|effects| !effects.is_empty());
+        let is_within_limits = is_open(boundary) && is_open(session);
+        let own = account.is_some() && is_open(identity) && is_within_limits;
+        let is_named = |how| bucket.iter().any(|(_, named)| *named == how);
         let allowed = match account {
             None => !bucket.is_empty(),
-            Some("lab") => user_allows || bucket.iter().any(|(_, is_direct)| *is_direct),
-            Some(_) => user_allows && !bucket.is_empty(),
+            Some("lab") => own || is_named(Named::Caller) || (is_named(Named::Role) && is_within_limits),
+            Some(_) => own && !bucket.is_empty(),
         };
         if allowed { Decision::Allowed } else { Decision::NotAllowed }
     }
@@ -473,7 +506,15 @@ fn some_condition() -> impl Strategy<Value = Value> {
 fn some_policy(has_principals: bool) -> impl Strategy<Value = Value> {
     let statement = (
         prop::sample::select(vec!["Allow", "Allow", "Deny"]),
-        some_of(&["*", "lab", "sea", "arn:aws:iam::lab:user/ann", "arn:aws:iam::sea:user/bob"]),
+        some_of(&[
+            "*",
+            "lab",
+            "sea",
+            "arn:aws:iam::lab:user/ann",
+            "arn:aws:iam::sea:user/bob",
+            "arn:aws:iam::lab:role/diver",
+            "arn:aws:sts::lab:assumed-role/diver/dive",
+        ]),
         (any::<bool>(), some_of(&["s3:GetObject", "s3:Get*", "s3:PutObject", "*", "s3:?etObject"])),
         (any::<bool>(), some_of(&["arn:aws:s3:::b/*", "arn:aws:s3:::b/h*/*n", "arn:aws:s3:::b", "*"])),
         prop::option::of(some_condition()),
@@ -521,30 +562,50 @@ proptest! {
     #[test]
     fn decisions_are_those_of_the_oracle(
         bucket in some_policy(true),
-        of_user in prop::option::of(some_policy(false)),
-        caller in prop::sample::select(vec![None, Some(("lab", "ann")), Some(("lab", "eve")), Some(("sea", "bob"))]),
+        own in [
+            prop::option::of(some_policy(false)),
+            prop::option::of(some_policy(false)),
+            prop::option::of(some_policy(false)),
+        ],
+        caller in prop::sample::select(vec![
+            None,
+            Some(("lab", "ann", None)),
+            Some(("lab", "eve", None)),
+            Some(("sea", "bob", None)),
+            Some(("lab", "diver", Some("dive"))),
+            Some(("lab", "diver", Some("swim"))),
+            Some(("sea", "diver", Some("dive"))),
+        ]),
         action in prop::sample::select(vec!["s3:GetObject", "s3:PutObject", "s3:ListBucket"]),
         resource in prop::sample::select(vec!["arn:aws:s3:::b", "arn:aws:s3:::b/home/ann", "arn:aws:s3:::b/x"]),
         username in any::<bool>(),
         prefix in prop::option::of(prop::sample::select(vec!["home/ann/", "hat", "x"])),
     ) {
         let mut facts = FactMap::new();
-        if let Some((_, user)) = caller.filter(|_| username) {
+        if let Some((_, user, _)) = caller.filter(|_| username) {
             facts.insert("aws:username", vec![user]);
         }
         facts.extend(prefix.map(|prefix| ("s3:prefix", vec![prefix])));
+        let own = own.map(|policy| policy.filter(|_| caller.is_some()));
         let of = |policy: &Value| oracle::effects(policy, caller, action, resource, &facts);
-        let expected = oracle::decision(
-            &of(&bucket),
-            of_user.as_ref().filter(|_| caller.is_some()).map(of).as_deref(),
-            caller.map(|(account, _)| account),
-        );
+        let effects = [0, 1, 2].map(|index| own[index].as_ref().map(of));
+        let expected = oracle::decision(&of(&bucket), &effects, caller.map(|(account, _, _)| account));
         let policy = Document::of_bucket(&bucket.to_string(), "b").unwrap();
-        let policies = of_user.map(|policy| vec![Document::of_user(&policy.to_string()).unwrap()]);
-        let sender = caller.map_or(Caller::Anonymous, |(account, name)| user(account, name));
+        let [identity, boundary, session] =
+            own.map(|policy| policy.map(|policy| Document::of_identity(&policy.to_string()).unwrap()));
+        let [identity, session] = [identity, session].map(|policy| policy.map(|policy| vec![policy]));
+        let rights = Rights { identity, boundary, session };
+        let sender = match caller {
+            None => Caller::Anonymous,
+            Some((account, name, None)) => user(account, name),
+            Some((account, role, Some(session))) => {
+                let [account, role, session] = [account, role, session].map(str::to_owned);
+                Caller::Session { account, role, session }
+            }
+        };
         let facts = Known(facts);
         let request = Request { caller: &sender, action, resource, facts: &facts };
-        let rules = Rules { bucket_policy: Some(&policy), user_policies: policies.as_deref(), ..of_lab() };
+        let rules = Rules { bucket_policy: Some(&policy), rights: &rights, ..of_lab() };
         prop_assert_eq!(decide(&request, &rules), expected);
     }
 }

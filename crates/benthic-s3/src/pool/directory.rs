@@ -115,6 +115,9 @@ fn record_key(kind: RecordKind, name: &str) -> Bytes {
     let prefix = match kind {
         RecordKind::Account => b'a',
         RecordKind::User => b'u',
+        RecordKind::Group => b'g',
+        RecordKind::Role => b'r',
+        RecordKind::Policy => b'p',
         RecordKind::Key => b'k',
         RecordKind::Task => b't',
     };

@@ -1,4 +1,4 @@
-//! Records of accounts, users, keys and tasks: small documents that the gateway interprets and the
+//! Records of accounts, identities, policies, keys and tasks: small documents that the gateway interprets and the
 //! driver only stores.
 
 use async_trait::async_trait;
@@ -11,6 +11,12 @@ pub enum RecordKind {
     Account,
     /// A user, who acts for an account.
     User,
+    /// A group of users.
+    Group,
+    /// A role, which others assume.
+    Role,
+    /// A managed policy.
+    Policy,
     /// An access key. The gateway seals its secret, so a driver never sees it.
     Key,
     /// The state of a bucket's lifecycle.

@@ -66,10 +66,12 @@ def test_a_user_lives_from_creation_to_deletion(gateway, s3, iam, bucket, name, 
     assert code_of(iam.get_user, UserName=name) == ("NoSuchEntity", 404)
 
 
-def test_callers_know_who_they_are(gateway):
+def test_callers_know_who_they_are(gateway, code_of):
     identity = client(gateway, "sts").get_caller_identity()
     assert (identity["Account"], identity["UserId"], identity["Arn"]) == ("main", "main/admin", "arn:aws:iam::main:user/admin")
     assert client(gateway, "iam").get_user()["User"]["UserName"] == "admin"
+    unknown = client(gateway, "sts", "BN" + "A" * 18, gateway.secret_key)
+    assert code_of(unknown.get_caller_identity) == ("InvalidClientTokenId", 403)
 
 
 def test_users_administer_only_what_their_policies_allow(gateway, iam, bucket, name, code_of):
@@ -136,7 +138,7 @@ def test_lists_page(iam, name):
         ("put_user_policy", {"UserName": "nobody", "PolicyName": "x", "PolicyDocument": policy(statement("b", "s3:*", principal=None))}, ("NoSuchEntity", 404)),
         ("put_user_policy", {"UserName": "admin", "PolicyName": "x", "PolicyDocument": "x" * 131_000}, ("EntityTooLarge", 400)),
         ("get_user_policy", {"UserName": "admin", "PolicyName": "missing"}, ("NoSuchEntity", 404)),
-        ("create_group", {"GroupName": "x"}, ("InvalidAction", 400)),
+        ("create_instance_profile", {"InstanceProfileName": "x"}, ("InvalidAction", 400)),
     ],
 )
 def test_bad_requests_are_refused(gateway, iam, code_of, action, given, expected):

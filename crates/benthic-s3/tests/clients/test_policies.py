@@ -168,7 +168,7 @@ def test_permissions_of_versions_and_copies(s3, bucket, other, code_of):
         (policy(), "no statement"),
         ('{"Statement": ' + "[" * 5_000, "expected"),
         (policy(statement("another", "s3:GetObject")), "not in this bucket"),
-        (policy(statement("{bucket}", "s3:GetObject", principal={"AWS": "arn:aws:iam::x:role/y"})), "invalid principal"),
+        (policy(statement("{bucket}", "s3:GetObject", principal={"AWS": "arn:aws:iam::x:group/y"})), "invalid principal"),
         (policy(statement("{bucket}", "s3:GetObject", Condition={"StringSame": {"aws:username": "x"}})), "unknown condition operator"),
         (policy(statement("{bucket}", "s3:GetObject", Sid="x" * 21_000)), "larger than"),
     ],

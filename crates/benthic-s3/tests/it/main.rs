@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[cfg(feature = "gateway")]
+mod corpus;
+#[cfg(feature = "gateway")]
 mod lifecycle;
 #[path = "../sal/mod.rs"]
 mod sal;

@@ -1,0 +1,563 @@
+//! The APIs of IAM and STS, as far as the gateway has them: users, their keys, groups, roles, their
+//! policies, and temporary keys.
+//!
+//! Clients send the name of an action and its parameters as a form, signed for the service `iam` or
+//! `sts`, to the address of the gateway. A caller administers its own account, as far as its policies
+//! allow: the action is `iam:CreateUser`, for example, and the resource `arn:aws:iam::lab:user/ann`.
+//! A user that is created here may do nothing until it gets a policy.
+//!
+//! Source: the API references of IAM (2010-05-08) and STS (2011-06-15).
+
+mod groups;
+mod policies;
+mod roles;
+mod sts;
+mod users;
+
+use super::auth::{Keys, refused, rights, session_token};
+use super::request_facts::IamFacts;
+use crate::identity::{Caller, Identities, Identity, IdentityKind, is_temporary};
+use crate::policy::{Decision, Request, Rights, decide_for_caller};
+use async_trait::async_trait;
+use benthic_core::{Environment, Error, ErrorKind};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::http::Extensions;
+use hyper::{Method, Response, StatusCode, Uri};
+use s3s::crypto::{Checksum as _, Sha256};
+use s3s::dto::TimestampFormat;
+use s3s::route::S3Route;
+use s3s::{Body, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Maximum size of a form, in bytes. A policy is the largest parameter.
+const FORM_BYTES_MAX: usize = 128 * 1024;
+const ITEMS_MAX: u32 = 1_000;
+/// The actions of each service, and the parameters of each action.
+const ACTIONS: &[(&str, &str, &[&str])] = &[
+    ("sts", "GetCallerIdentity", &[]),
+    ("sts", "GetSessionToken", &["DurationSeconds"]),
+    (
+        "sts",
+        "AssumeRole",
+        &["RoleArn", "RoleSessionName", "DurationSeconds", "ExternalId", "Policy", "PolicyArns"],
+    ),
+    ("iam", "CreateUser", &["UserName", "Path", "PermissionsBoundary"]),
+    ("iam", "GetUser", &["UserName"]),
+    ("iam", "ListUsers", &["PathPrefix", "Marker", "MaxItems"]),
+    ("iam", "DeleteUser", &["UserName"]),
+    ("iam", "PutUserPermissionsBoundary", &["UserName", "PermissionsBoundary"]),
+    ("iam", "DeleteUserPermissionsBoundary", &["UserName"]),
+    ("iam", "CreateAccessKey", &["UserName"]),
+    ("iam", "ListAccessKeys", &["UserName", "Marker", "MaxItems"]),
+    ("iam", "UpdateAccessKey", &["UserName", "AccessKeyId", "Status"]),
+    ("iam", "DeleteAccessKey", &["UserName", "AccessKeyId"]),
+    ("iam", "PutUserPolicy", &["UserName", "PolicyName", "PolicyDocument"]),
+    ("iam", "GetUserPolicy", &["UserName", "PolicyName"]),
+    ("iam", "ListUserPolicies", &["UserName", "Marker", "MaxItems"]),
+    ("iam", "DeleteUserPolicy", &["UserName", "PolicyName"]),
+    ("iam", "AttachUserPolicy", &["UserName", "PolicyArn"]),
+    ("iam", "DetachUserPolicy", &["UserName", "PolicyArn"]),
+    ("iam", "ListAttachedUserPolicies", &["UserName", "PathPrefix", "Marker", "MaxItems"]),
+    ("iam", "CreateGroup", &["GroupName", "Path"]),
+    ("iam", "GetGroup", &["GroupName", "Marker", "MaxItems"]),
+    ("iam", "ListGroups", &["PathPrefix", "Marker", "MaxItems"]),
+    ("iam", "DeleteGroup", &["GroupName"]),
+    ("iam", "AddUserToGroup", &["GroupName", "UserName"]),
+    ("iam", "RemoveUserFromGroup", &["GroupName", "UserName"]),
+    ("iam", "ListGroupsForUser", &["UserName", "Marker", "MaxItems"]),
+    ("iam", "PutGroupPolicy", &["GroupName", "PolicyName", "PolicyDocument"]),
+    ("iam", "GetGroupPolicy", &["GroupName", "PolicyName"]),
+    ("iam", "ListGroupPolicies", &["GroupName", "Marker", "MaxItems"]),
+    ("iam", "DeleteGroupPolicy", &["GroupName", "PolicyName"]),
+    ("iam", "AttachGroupPolicy", &["GroupName", "PolicyArn"]),
+    ("iam", "DetachGroupPolicy", &["GroupName", "PolicyArn"]),
+    ("iam", "ListAttachedGroupPolicies", &["GroupName", "PathPrefix", "Marker", "MaxItems"]),
+    (
+        "iam",
+        "CreateRole",
+        &[
+            "RoleName",
+            "Path",
+            "AssumeRolePolicyDocument",
+            "Description",
+            "MaxSessionDuration",
+            "PermissionsBoundary",
+        ],
+    ),
+    ("iam", "GetRole", &["RoleName"]),
+    ("iam", "ListRoles", &["PathPrefix", "Marker", "MaxItems"]),
+    ("iam", "UpdateRole", &["RoleName", "Description", "MaxSessionDuration"]),
+    ("iam", "UpdateAssumeRolePolicy", &["RoleName", "PolicyDocument"]),
+    ("iam", "DeleteRole", &["RoleName"]),
+    ("iam", "PutRolePermissionsBoundary", &["RoleName", "PermissionsBoundary"]),
+    ("iam", "DeleteRolePermissionsBoundary", &["RoleName"]),
+    ("iam", "PutRolePolicy", &["RoleName", "PolicyName", "PolicyDocument"]),
+    ("iam", "GetRolePolicy", &["RoleName", "PolicyName"]),
+    ("iam", "ListRolePolicies", &["RoleName", "Marker", "MaxItems"]),
+    ("iam", "DeleteRolePolicy", &["RoleName", "PolicyName"]),
+    ("iam", "AttachRolePolicy", &["RoleName", "PolicyArn"]),
+    ("iam", "DetachRolePolicy", &["RoleName", "PolicyArn"]),
+    ("iam", "ListAttachedRolePolicies", &["RoleName", "PathPrefix", "Marker", "MaxItems"]),
+    ("iam", "CreatePolicy", &["PolicyName", "Path", "PolicyDocument", "Description"]),
+    ("iam", "GetPolicy", &["PolicyArn"]),
+    ("iam", "ListPolicies", &["Scope", "OnlyAttached", "PathPrefix", "Marker", "MaxItems"]),
+    ("iam", "DeletePolicy", &["PolicyArn"]),
+    ("iam", "CreatePolicyVersion", &["PolicyArn", "PolicyDocument", "SetAsDefault"]),
+    ("iam", "GetPolicyVersion", &["PolicyArn", "VersionId"]),
+    ("iam", "ListPolicyVersions", &["PolicyArn", "Marker", "MaxItems"]),
+    ("iam", "SetDefaultPolicyVersion", &["PolicyArn", "VersionId"]),
+    ("iam", "DeletePolicyVersion", &["PolicyArn", "VersionId"]),
+];
+const PAYLOAD_HASH: &str = "x-amz-content-sha256";
+const IAM_NAMESPACE: &str = "https://iam.amazonaws.com/doc/2010-05-08/";
+const STS_NAMESPACE: &str = "https://sts.amazonaws.com/doc/2011-06-15/";
+
+/// Whether a request is one of IAM or STS: a form that is sent to the root.
+pub(super) fn is_iam(method: &Method, uri: &Uri, headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    method == Method::POST
+        && uri.path() == "/"
+        && uri.query().is_none()
+        && kind.starts_with(b"application/x-www-form-urlencoded")
+}
+
+/// Reads a form, and adds the hash that `s3s` needs to check the signature. Clients of IAM do not
+/// send it.
+///
+/// # Errors
+/// `EntityTooLarge`, `RequestTimeout`, `IncompleteBody`.
+pub(super) async fn read(
+    request: hyper::Request<Incoming>,
+    timeout: Duration,
+) -> S3Result<hyper::Request<Body>> {
+    let (mut parts, body) = request.into_parts();
+    let body = tokio::time::timeout(timeout, Limited::new(body, FORM_BYTES_MAX).collect()).await;
+    let body = body.map_err(|_| S3Error::new(S3ErrorCode::RequestTimeout))?;
+    let body = body.map_err(|error| {
+        let is_large = error.is::<http_body_util::LengthLimitError>();
+        S3Error::new(if is_large { S3ErrorCode::EntityTooLarge } else { S3ErrorCode::IncompleteBody })
+    })?;
+    let body = body.to_bytes();
+    let is_signed = parts.headers.contains_key(AUTHORIZATION);
+    if is_signed && !parts.headers.contains_key(PAYLOAD_HASH) {
+        let mut hash = Sha256::new();
+        hash.update(&body);
+        let hash = crate::seal::hex(&hash.finalize());
+        if let Ok(hash) = HeaderValue::from_str(&hash) {
+            parts.headers.insert(PAYLOAD_HASH, hash);
+        }
+    }
+    Ok(hyper::Request::from_parts(parts, Body::from(body)))
+}
+
+/// Puts an error of `s3s` into the document that clients of IAM expect.
+pub(super) async fn fix_answer(answer: Response<Body>) -> Response<Body> {
+    if answer.status().is_success() {
+        return answer;
+    }
+    let (mut parts, body) = answer.into_parts();
+    // `s3s` created this document, so it is complete and small.
+    let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let text = String::from_utf8_lossy(&body);
+    let element = |name: &str| {
+        let (_, rest) = text.split_once(&format!("<{name}>"))?;
+        Some(rest.split_once(&format!("</{name}>"))?.0.to_owned())
+    };
+    let mut code = element("Code").unwrap_or_else(|| "ServiceFailure".to_owned());
+    // IAM has its own code for a wrong key, for which its clients wait after they create one.
+    if ["InvalidAccessKeyId", "InvalidToken"].contains(&code.as_str()) {
+        code = "InvalidClientTokenId".to_owned();
+        parts.status = StatusCode::FORBIDDEN;
+    }
+    let message = element("Message").unwrap_or_default();
+    let side = if parts.status.is_server_error() { "Receiver" } else { "Sender" };
+    let text = format!(
+        "<ErrorResponse xmlns=\"{IAM_NAMESPACE}\"><Error><Type>{side}</Type><Code>{code}</Code>\
+         <Message>{message}</Message></Error></ErrorResponse>"
+    );
+    parts.headers.remove(CONTENT_LENGTH);
+    parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/xml"));
+    Response::from_parts(parts, Body::from(Bytes::from(text)))
+}
+
+/// Answers the requests.
+pub(super) struct Iam {
+    pub keys: Arc<dyn Keys>,
+    pub environment: Environment,
+}
+
+#[async_trait]
+impl S3Route for Iam {
+    fn is_match(&self, method: &Method, uri: &Uri, headers: &HeaderMap, _: &mut Extensions) -> bool {
+        is_iam(method, uri, headers)
+    }
+
+    async fn call(&self, request: S3Request<Body>) -> S3Result<S3Response<Body>> {
+        let S3Request { input, credentials, service, extensions, headers, .. } = request;
+        let unsigned = || S3Error::with_message(S3ErrorCode::AccessDenied, "sign the request for iam or sts");
+        let service =
+            service.filter(|service| matches!(service.as_str(), "iam" | "sts")).ok_or_else(unsigned)?;
+        let access_key = credentials.ok_or_else(unsigned)?.access_key;
+        let token = session_token(&headers, "");
+        let key = self.keys.find(&access_key, token.as_deref()).await.map_err(failure)?.map_err(refused)?;
+        let identities = self.keys.identities().ok_or_else(|| {
+            S3Error::with_message(S3ErrorCode::NotImplemented, "this server has no users of its own")
+        })?;
+        let corrupt = |message: String| failure(Error::new(ErrorKind::Corrupt, message));
+        let body = input.collect().await.map(|body| body.to_bytes()).map_err(super::error::body)?;
+        let form = Form::parse(&body)?;
+        let of_role = |arn: &str| Some(arn.strip_prefix("arn:aws:iam::")?.split_once(':')?.0.to_owned());
+        let resource_account = match form.optional("RoleArn") {
+            Some(arn) => of_role(arn),
+            None => key.caller.account().map(str::to_owned),
+        };
+        let call = Call {
+            identities,
+            account: key.caller.account().ok_or_else(unsigned)?.to_owned(),
+            access_key,
+            rights: rights(&key.policies).map_err(corrupt)?,
+            facts: IamFacts {
+                caller: key.caller,
+                path: key.path,
+                resource_account,
+                headers,
+                received_ms: self.environment.unix_ms(),
+                peer: extensions.get().copied(),
+                external_id: form.optional("ExternalId").map(str::to_owned),
+                session: form.optional("RoleSessionName").map(str::to_owned),
+            },
+            form,
+        };
+        let action = call.form.get("Action")?.to_owned();
+        let mut result = String::new();
+        call.answer(&service, &action, &mut result).await?;
+        let namespace = if service == "iam" { IAM_NAMESPACE } else { STS_NAMESPACE };
+        let id = crate::sal::Id::draw(&self.environment).map_err(failure)?;
+        let text = format!(
+            "<{action}Response xmlns=\"{namespace}\"><{action}Result>{result}</{action}Result>\
+             <ResponseMetadata><RequestId>{id}</RequestId></ResponseMetadata></{action}Response>"
+        );
+        let mut response = S3Response::new(Body::from(Bytes::from(text)));
+        response.headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/xml"));
+        Ok(response)
+    }
+}
+
+/// The parameters of a request.
+struct Form(BTreeMap<String, String>);
+
+impl Form {
+    fn parse(body: &[u8]) -> S3Result<Form> {
+        let mut form = BTreeMap::new();
+        for (name, value) in url::form_urlencoded::parse(body) {
+            if form.insert(name.to_string(), value.into_owned()).is_some() {
+                return Err(invalid(&format!("the parameter {name} appears twice")));
+            }
+        }
+        Ok(Form(form))
+    }
+
+    fn get(&self, name: &str) -> S3Result<&str> {
+        self.optional(name).ok_or_else(|| invalid(&format!("the parameter {name} is missing")))
+    }
+
+    fn optional(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// A number within this range.
+    fn number(&self, name: &str, range: RangeInclusive<u32>) -> S3Result<Option<u32>> {
+        let Some(text) = self.optional(name) else { return Ok(None) };
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        let message = || format!("{name} must be a number from {} to {}", range.start(), range.end());
+        number.map(Some).ok_or_else(|| invalid(&message()))
+    }
+
+    fn flag(&self, name: &str) -> S3Result<bool> {
+        match self.optional(name) {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(_) => Err(invalid(&format!("{name} must be true or false"))),
+        }
+    }
+
+    /// The values of a list of structures that have one field.
+    fn list(&self, name: &str, field: &str) -> S3Result<Vec<String>> {
+        let given = self.0.keys().filter(|given| given.split('.').next() == Some(name)).count();
+        let values = (1..=given).map(|number| {
+            let value = self.optional(&format!("{name}.member.{number}.{field}")).map(str::to_owned);
+            value.ok_or_else(|| invalid(&format!("{name} is a list of structures with {field}")))
+        });
+        values.collect()
+    }
+
+    /// Refuses parameters that the action does not have: one that is ignored could have limited what
+    /// the action permits.
+    fn check(&self, parameters: &[&str]) -> S3Result<()> {
+        for (name, value) in &self.0 {
+            let (list, _) = name.split_once('.').unwrap_or((name, ""));
+            if value.is_empty() && name != "Description" {
+                return Err(invalid(&format!("the parameter {name} is empty")));
+            }
+            if !["Action", "Version"].contains(&list) && !parameters.contains(&list) {
+                return Err(invalid(&format!("the gateway does not support the parameter {name}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A request whose signature was checked.
+struct Call<'r> {
+    identities: &'r Identities,
+    account: String,
+    access_key: String,
+    rights: Rights,
+    facts: IamFacts,
+    form: Form,
+}
+
+/// The user, group or role that a request names.
+struct Target<'r> {
+    kind: IdentityKind,
+    name: &'r str,
+    found: Option<Identity>,
+}
+
+impl Target<'_> {
+    fn found(self) -> S3Result<Identity> {
+        let missing = || Error::new(ErrorKind::NotFound, format!("no such {}", self.kind.word()));
+        self.found.ok_or_else(|| failure(missing()))
+    }
+}
+
+impl Call<'_> {
+    async fn answer(&self, service: &str, action: &str, result: &mut String) -> S3Result<()> {
+        let known = ACTIONS.iter().find(|(of, name, _)| (*of, *name) == (service, action));
+        let (_, _, parameters) = known.ok_or_else(|| {
+            error(
+                "InvalidAction",
+                StatusCode::BAD_REQUEST,
+                &format!("the gateway does not have the action {action}"),
+            )
+        })?;
+        self.form.check(parameters)?;
+        if service == "sts" {
+            return self.sts(action, result).await;
+        }
+        // Otherwise a stolen temporary key could create a permanent one.
+        if is_temporary(&self.access_key) && matches!(self.facts.caller, Caller::User { .. }) {
+            let message = "the temporary key of a user cannot administer users";
+            return Err(S3Error::with_message(S3ErrorCode::AccessDenied, message));
+        }
+        match policies::of_identity(action) {
+            Some((kind, verb)) => self.policy_of_identity(action, kind, verb, result).await,
+            None if action.contains("Role") => self.role(action, result).await,
+            None if action.contains("Group") => self.group(action, result).await,
+            None if action.contains("Polic") => self.managed_policy(action, result).await,
+            None => self.user(action, result).await,
+        }
+    }
+
+    fn arn(&self, kind: IdentityKind, path: &str, name: &str) -> String {
+        format!("arn:aws:iam::{}:{}{path}{name}", self.account, kind.word())
+    }
+
+    /// Refuses the request unless the policies of the caller allow the action on this resource.
+    fn allow(&self, action: &str, resource: &str) -> S3Result<()> {
+        let action = format!("iam:{action}");
+        let request = Request { caller: &self.facts.caller, action: &action, resource, facts: &self.facts };
+        match decide_for_caller(&request, &self.rights) {
+            Decision::Allowed => Ok(()),
+            Decision::NotAllowed | Decision::Denied => Err(S3Error::new(S3ErrorCode::AccessDenied)),
+        }
+    }
+
+    /// The user, group or role that the request names, if the caller may do this with it.
+    async fn target(&self, action: &str, kind: IdentityKind) -> S3Result<Target<'_>> {
+        self.target_named(action, kind, self.form.get(&format!("{}Name", title(kind)))?).await
+    }
+
+    async fn target_named<'r>(
+        &self,
+        action: &str,
+        kind: IdentityKind,
+        name: &'r str,
+    ) -> S3Result<Target<'r>> {
+        let found = match self.identities.identity(kind, &self.account, name).await {
+            Ok(found) => Some(found),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument) => None,
+            Err(error) => return Err(failure(error)),
+        };
+        let path = match &found {
+            Some(found) => found.path(),
+            None => self.path()?,
+        };
+        self.allow(action, &self.arn(kind, path, name))?;
+        Ok(Target { kind, name, found })
+    }
+
+    /// The path of something new.
+    fn path(&self) -> S3Result<&str> {
+        let path = self.form.optional("Path").unwrap_or("/");
+        check_path(path)?;
+        Ok(path)
+    }
+
+    /// Changes a user, a group or a role.
+    async fn change(
+        &self,
+        target: &Target<'_>,
+        change: impl Fn(&mut Identity) -> benthic_core::Result<()>,
+    ) -> S3Result<()> {
+        let Target { kind, name, .. } = target;
+        self.identities.change_identity(*kind, &self.account, name, change).await.map_err(failure)
+    }
+
+    /// Writes the fields that users, groups and roles have in common.
+    fn write_identity(
+        &self,
+        text: &mut String,
+        kind: IdentityKind,
+        (name, identity): (&str, &Identity),
+    ) -> S3Result<()> {
+        let title = title(kind);
+        let path = identity.path();
+        field(text, "Path", path);
+        field(text, &format!("{title}Name"), name);
+        field(text, &format!("{title}Id"), &format!("{}/{name}", self.account));
+        field(text, "Arn", &self.arn(kind, path, name));
+        field(text, "CreateDate", &date(identity.created_ms)?);
+        if let Some(boundary) = &identity.boundary {
+            element(text, "PermissionsBoundary", |text| {
+                field(text, "PermissionsBoundaryType", "Policy");
+                field(text, "PermissionsBoundaryArn", boundary);
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Writes a page of the users, groups or roles with the prefix that the request names.
+    async fn list(
+        &self,
+        result: &mut String,
+        (action, name): (&str, &str),
+        kind: IdentityKind,
+        write: impl Fn(&mut String, &str, &Identity) -> S3Result<()>,
+    ) -> S3Result<()> {
+        self.allow(action, "*")?;
+        let prefix = self.form.optional("PathPrefix").unwrap_or("/");
+        let found = self.identities.identities(kind, &self.account).await.map_err(failure)?;
+        let found = found.into_iter().filter(|(_, identity)| identity.path().starts_with(prefix));
+        self.write_page(result, name, found.collect(), write)
+    }
+
+    /// Writes one page of a list whose items have several fields.
+    fn write_page<T>(
+        &self,
+        text: &mut String,
+        name: &str,
+        items: Vec<(String, T)>,
+        write: impl Fn(&mut String, &str, &T) -> S3Result<()>,
+    ) -> S3Result<()> {
+        self.write_list(text, name, items, |text, name, item| {
+            element(text, "member", |text| write(text, name, item))
+        })
+    }
+
+    /// Writes one page of a list, which is sorted by name: the items after `Marker`, at most
+    /// `MaxItems`.
+    fn write_list<T>(
+        &self,
+        text: &mut String,
+        name: &str,
+        items: Vec<(String, T)>,
+        write: impl Fn(&mut String, &str, &T) -> S3Result<()>,
+    ) -> S3Result<()> {
+        let items_max = self.form.number("MaxItems", 1..=ITEMS_MAX)?.unwrap_or(ITEMS_MAX) as usize;
+        let marker = self.form.optional("Marker").unwrap_or_default();
+        let rest: Vec<_> = items.into_iter().filter(|(name, _)| name.as_str() > marker).collect();
+        let page = &rest[..rest.len().min(items_max)];
+        element(text, name, |text| page.iter().try_for_each(|(name, item)| write(text, name, item)))?;
+        let is_truncated = rest.len() > page.len();
+        field(text, "IsTruncated", if is_truncated { "true" } else { "false" });
+        if let Some((last, _)) = page.last().filter(|_| is_truncated) {
+            field(text, "Marker", last);
+        }
+        Ok(())
+    }
+}
+
+/// The word for it in parameters and answers.
+fn title(kind: IdentityKind) -> &'static str {
+    match kind {
+        IdentityKind::User => "User",
+        IdentityKind::Group => "Group",
+        IdentityKind::Role => "Role",
+    }
+}
+
+fn check_path(path: &str) -> S3Result<()> {
+    let is_path = path.len() <= 512 && path.starts_with('/') && path.ends_with('/');
+    if is_path && path.chars().all(|c| c.is_ascii_graphic() && !matches!(c, '*' | '?')) {
+        return Ok(());
+    }
+    Err(invalid(
+        "a path must begin and end with / and have at most 512 printable ASCII characters, without * and ?",
+    ))
+}
+
+fn date(unix_ms: u64) -> S3Result<String> {
+    let mut text = Vec::new();
+    let formatted = super::timestamp(unix_ms).format(TimestampFormat::DateTime, &mut text);
+    formatted.map_err(S3Error::internal_error)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+fn element(text: &mut String, name: &str, write: impl FnOnce(&mut String) -> S3Result<()>) -> S3Result<()> {
+    let _ = write!(text, "<{name}>");
+    write(text)?;
+    let _ = write!(text, "</{name}>");
+    Ok(())
+}
+
+fn field(text: &mut String, name: &str, value: &str) {
+    let value = value.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let _ = write!(text, "<{name}>{value}</{name}>");
+}
+
+/// An error with a code of IAM.
+fn error(code: &'static str, status: StatusCode, message: &str) -> S3Error {
+    let mut error = S3Error::with_message(S3ErrorCode::Custom(code.into()), message.to_owned());
+    error.set_status_code(status);
+    error
+}
+
+fn invalid(message: &str) -> S3Error {
+    error("ValidationError", StatusCode::BAD_REQUEST, message)
+}
+
+/// Maps an error of the identities.
+fn failure(failed: Error) -> S3Error {
+    let (code, status) = match failed.kind() {
+        ErrorKind::NotFound => ("NoSuchEntity", StatusCode::NOT_FOUND),
+        ErrorKind::AlreadyExists => ("EntityAlreadyExists", StatusCode::CONFLICT),
+        ErrorKind::InvalidArgument => ("ValidationError", StatusCode::BAD_REQUEST),
+        ErrorKind::LimitExceeded => ("LimitExceeded", StatusCode::CONFLICT),
+        ErrorKind::Conflict => ("DeleteConflict", StatusCode::CONFLICT),
+        ErrorKind::Busy => ("ConcurrentModification", StatusCode::CONFLICT),
+        _ => {
+            tracing::warn!(error = %failed, "a request of IAM failed");
+            return error("ServiceFailure", StatusCode::INTERNAL_SERVER_ERROR, "the store failed");
+        }
+    };
+    error(code, status, failed.message())
+}

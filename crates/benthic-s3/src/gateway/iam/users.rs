@@ -1,0 +1,107 @@
+//! Users and their keys.
+
+use super::{Call, Target, date, element, failure, field, invalid};
+use crate::identity::{Caller, Identity, IdentityKind, Key};
+use benthic_core::{Error, ErrorKind};
+use s3s::S3Result;
+
+impl Call<'_> {
+    pub(super) async fn user(&self, action: &str, result: &mut String) -> S3Result<()> {
+        let kind = IdentityKind::User;
+        match action {
+            "CreateUser" => {
+                let Target { name, .. } = self.target(action, kind).await?;
+                let boundary = self.form.optional("PermissionsBoundary").map(str::to_owned);
+                let new = Identity { boundary, ..Identity::with_path(self.path()?) };
+                let created = self.identities.create_identity(kind, &self.account, name, new).await;
+                self.write_user(result, name, &created.map_err(failure)?)
+            }
+            "GetUser" => {
+                let target = self.named_user_or_caller(action).await?;
+                self.write_user(result, target.name, &target.found()?)
+            }
+            "ListUsers" => {
+                let write = |text: &mut String, name: &str, user: &Identity| {
+                    self.write_identity(text, kind, (name, user))
+                };
+                self.list(result, (action, "Users"), kind, write).await
+            }
+            "DeleteUser" => {
+                let target = self.target(action, kind).await?;
+                let name = target.name;
+                if target.found()?.policies.is_some_and(|policies| !policies.is_empty()) {
+                    let message = "delete the policies of the user first";
+                    return Err(failure(Error::new(ErrorKind::Conflict, message)));
+                }
+                self.identities.remove_identity(kind, &self.account, name).await.map_err(failure)
+            }
+            "PutUserPermissionsBoundary" | "DeleteUserPermissionsBoundary" => {
+                self.change_boundary(action, kind).await
+            }
+            "CreateAccessKey" => {
+                let Target { name, .. } = self.named_user_or_caller(action).await?;
+                let key = self.identities.create_key(&self.account, name).await.map_err(failure)?;
+                element(result, "AccessKey", |text| {
+                    field(text, "UserName", name);
+                    field(text, "AccessKeyId", &key.access_key);
+                    field(text, "Status", "Active");
+                    field(text, "SecretAccessKey", &key.secret);
+                    field(text, "CreateDate", &date(self.facts.received_ms)?);
+                    Ok(())
+                })
+            }
+            "ListAccessKeys" => {
+                let target = self.named_user_or_caller(action).await?;
+                let name = target.name;
+                target.found()?;
+                let keys = self.identities.keys().await.map_err(failure)?;
+                let keys =
+                    keys.into_iter().filter(|(_, key)| key.account == self.account && key.user == name);
+                self.write_page(result, "AccessKeyMetadata", keys.collect(), |text, access_key, key| {
+                    field(text, "UserName", &key.user);
+                    field(text, "AccessKeyId", access_key);
+                    field(text, "Status", if key.suspended { "Inactive" } else { "Active" });
+                    field(text, "CreateDate", &date(key.created_ms)?);
+                    Ok(())
+                })
+            }
+            "UpdateAccessKey" => {
+                let access_key = self.access_key(action).await?;
+                let is_suspended = match self.form.get("Status")? {
+                    "Active" => false,
+                    "Inactive" => true,
+                    _ => return Err(invalid("Status is Active or Inactive")),
+                };
+                self.identities.suspend_key(access_key, is_suspended).await.map_err(failure)
+            }
+            _ => {
+                let access_key = self.access_key(action).await?;
+                self.identities.remove_key(access_key).await.map_err(failure)
+            }
+        }
+    }
+
+    fn write_user(&self, text: &mut String, name: &str, user: &Identity) -> S3Result<()> {
+        element(text, "User", |text| self.write_identity(text, IdentityKind::User, (name, user)))
+    }
+
+    /// The user that the request names, or else the caller.
+    async fn named_user_or_caller(&self, action: &str) -> S3Result<Target<'_>> {
+        let name = match (&self.facts.caller, self.form.optional("UserName")) {
+            (Caller::User { user, .. }, None) => user,
+            _ => self.form.get("UserName")?,
+        };
+        self.target_named(action, IdentityKind::User, name).await
+    }
+
+    /// A key of the user.
+    async fn access_key(&self, action: &str) -> S3Result<&str> {
+        let Target { name, .. } = self.named_user_or_caller(action).await?;
+        let access_key = self.form.get("AccessKeyId")?;
+        match self.identities.key(access_key).await {
+            Ok(Key { account, user, .. }) if account == self.account && user == name => Ok(access_key),
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(failure(error)),
+            _ => Err(failure(Error::new(ErrorKind::NotFound, "the user has no such key"))),
+        }
+    }
+}

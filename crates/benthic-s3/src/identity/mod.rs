@@ -1,0 +1,747 @@
+//! Accounts, users, groups, roles and access keys, stored as records of the
+//! [SAL](crate::sal::Records). The S3 gateway and the SQL server check requests with them.
+//!
+//! An account owns buckets. A user acts for an account: with all of its rights, or, once the user
+//! has policies, with those that the policies allow. A group gives its policies to its users. A role
+//! has policies and a trust policy, which says who may assume it. A key belongs to a user, and its
+//! secret is sealed. A caller that assumes a role gets a temporary key, which is not stored.
+
+mod managed;
+mod sessions;
+
+pub use managed::{
+    DEFAULT_VERSION, ManagedPolicy, PolicyTexts, PolicyVersion, VERSIONS_MAX, built_in_policies, policy_arn,
+};
+pub use sessions::{Holder, Refusal, TemporaryKey, is_temporary};
+
+use crate::sal::{RecordChange, RecordKind, Sal};
+use crate::seal::Sealer;
+use benthic_core::Environment;
+use benthic_core::{Error, ErrorKind, Result};
+use bytes::Bytes;
+use managed::BUILT_IN_ACCOUNT;
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// The account and the user that the first start of a server creates.
+pub const FIRST_ACCOUNT: &str = "main";
+/// The user of [`FIRST_ACCOUNT`].
+pub const FIRST_USER: &str = "admin";
+
+const NAME_BYTES_MAX: usize = 64;
+const POLICY_NAME_BYTES_MAX: usize = 128;
+/// Lifetime of a cached key, in milliseconds: for this long a gateway may accept a key that was
+/// removed or suspended, and follow the old policies of a user.
+pub const KEY_CACHE_MS: u64 = 2_000;
+const KEY_CACHE_MAX: usize = 10_000;
+/// Maximum number of policies that are attached to a user, group or role, and of groups of a user.
+const ATTACHED_MAX: usize = 10;
+/// Maximum number of retries of a conflicting change. Changes conflict if they use the same policy or
+/// group, because its record counts its uses.
+const ATTEMPTS_MAX: usize = 20;
+const PAGE: usize = 1_000;
+const ACCESS_KEY_LEN: usize = 20;
+const SECRET_LEN: usize = 40;
+
+/// An owner of buckets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Account {
+    /// Version of the record's format.
+    pub form: u32,
+    /// Milliseconds since 1970 (UTC).
+    pub created_ms: u64,
+    /// Whether the keys of the account are refused.
+    pub suspended: bool,
+}
+
+/// What policies can belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdentityKind {
+    User,
+    Group,
+    Role,
+}
+
+impl IdentityKind {
+    fn record(self) -> RecordKind {
+        match self {
+            IdentityKind::User => RecordKind::User,
+            IdentityKind::Group => RecordKind::Group,
+            IdentityKind::Role => RecordKind::Role,
+        }
+    }
+
+    /// The word for it in ARNs and messages.
+    pub fn word(self) -> &'static str {
+        match self {
+            IdentityKind::User => "user",
+            IdentityKind::Group => "group",
+            IdentityKind::Role => "role",
+        }
+    }
+}
+
+/// A user, a group or a role of an account.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    pub form: u32,
+    pub created_ms: u64,
+    /// Its own policies by name, as JSON. `None` for a user with all rights of the account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policies: Option<Policies>,
+    /// ARNs of managed policies.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub attached: BTreeSet<String>,
+    /// ARN of the managed policy that limits what all others allow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boundary: Option<String>,
+    /// The path that IAM shows in front of the name, if it is not `/`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// The groups of a user.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub groups: BTreeSet<String>,
+    /// Number of the users of a group.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub members: u32,
+    /// Only a role has this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<RoleSettings>,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+/// What distinguishes a role.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoleSettings {
+    /// The policy that says who may assume the role, as JSON.
+    pub trust: String,
+    pub description: Option<String>,
+    /// Maximum length of a session, in seconds.
+    pub session_s_max: u32,
+}
+
+impl Identity {
+    /// A user, group or role that may do nothing, with this path.
+    pub fn with_path(path: &str) -> Identity {
+        Identity {
+            policies: Some(Policies::new()),
+            path: Some(path.to_owned()).filter(|path| path != "/"),
+            ..Identity::default()
+        }
+    }
+
+    pub fn path(&self) -> &str {
+        self.path.as_deref().unwrap_or("/")
+    }
+
+    /// What still depends on it, if it must not be removed yet.
+    fn in_use(&self, kind: IdentityKind) -> Option<&'static str> {
+        let has_policies = self.policies.as_ref().is_some_and(|policies| !policies.is_empty());
+        [
+            (!self.attached.is_empty(), "attached policies"),
+            (!self.groups.is_empty(), "groups"),
+            (self.members > 0, "users"),
+            (has_policies && kind != IdentityKind::User, "policies"),
+        ]
+        .into_iter()
+        .find_map(|(used, what)| used.then_some(what))
+    }
+}
+
+/// Policies by name, as JSON.
+pub type Policies = BTreeMap<String, String>;
+
+/// An access key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Key {
+    pub form: u32,
+    pub created_ms: u64,
+    pub account: String,
+    pub user: String,
+    pub suspended: bool,
+    /// The secret, [sealed](Sealer::seal).
+    pub sealed: String,
+}
+
+/// A new key and its secret, which cannot be shown again.
+pub struct NewKey {
+    pub access_key: String,
+    pub secret: String,
+}
+
+/// A usable key and its secret.
+#[derive(Clone)]
+pub struct UsableKey {
+    pub caller: Caller,
+    pub secret: String,
+    pub policies: Arc<PolicyTexts>,
+    /// The path of the user or the role.
+    pub path: String,
+}
+
+/// The result of the lookup of a key.
+pub type Lookup = std::result::Result<UsableKey, Refusal>;
+
+/// The sender of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Caller {
+    /// A user of an account.
+    User { account: String, user: String },
+    /// Somebody who has assumed a role of an account, under the name of the session.
+    Session { account: String, role: String, session: String },
+    /// The request is not signed.
+    Anonymous,
+}
+
+impl Caller {
+    /// The caller's account; `None` for an anonymous caller.
+    pub fn account(&self) -> Option<&str> {
+        match self {
+            Caller::User { account, .. } | Caller::Session { account, .. } => Some(account),
+            Caller::Anonymous => None,
+        }
+    }
+
+    /// The name of the caller in answers. The path is that of the user.
+    pub fn arn(&self, path: &str) -> Option<String> {
+        match self {
+            Caller::User { account, user } => Some(format!("arn:aws:iam::{account}:user{path}{user}")),
+            Caller::Session { account, role, session } => {
+                Some(format!("arn:aws:sts::{account}:assumed-role/{role}/{session}"))
+            }
+            Caller::Anonymous => None,
+        }
+    }
+
+    /// The id of the caller: the account and the name. That of a session also has the session's.
+    pub fn id(&self) -> Option<String> {
+        match self {
+            Caller::User { account, user } => Some(format!("{account}/{user}")),
+            Caller::Session { account, role, session } => Some(format!("{account}/{role}:{session}")),
+            Caller::Anonymous => None,
+        }
+    }
+}
+
+/// The accounts, users and keys of a store.
+pub struct Identities {
+    sal: Arc<dyn Sal>,
+    sealer: Option<Sealer>,
+    environment: Environment,
+    /// Cached keys and the time of their lookup.
+    key_cache: Mutex<HashMap<String, (u64, Lookup)>>,
+}
+
+const FORM: u32 = 1;
+
+impl Identities {
+    /// Gives access to the identities and keys of a store. Without a sealer, operations that
+    /// need a secret fail.
+    pub fn new(sal: Arc<dyn Sal>, sealer: Option<Sealer>, environment: Environment) -> Identities {
+        Identities { sal, sealer, environment, key_cache: Mutex::new(HashMap::new()) }
+    }
+
+    fn sealer(&self) -> Result<&Sealer> {
+        self.sealer.as_ref().ok_or_else(|| Error::new(ErrorKind::Internal, "no sealing key is loaded"))
+    }
+
+    /// Creates an account.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, `AlreadyExists`.
+    pub async fn create_account(&self, name: &str) -> Result<Account> {
+        check_name(name)?;
+        if name == BUILT_IN_ACCOUNT {
+            let message = "the account `aws` is reserved for built-in policies; choose another name";
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        let account = Account { form: FORM, created_ms: self.environment.unix_ms(), suspended: false };
+        let changes = [change(RecordKind::Account, name, None, Some(&account))?];
+        self.swap(&changes, |error| exists(error, "account", name)).await?;
+        Ok(account)
+    }
+
+    /// Creates a user with all rights of an account.
+    ///
+    /// # Errors
+    /// As [`create_identity`](Identities::create_identity).
+    pub async fn create_user(&self, account: &str, name: &str) -> Result<Identity> {
+        self.create_identity(IdentityKind::User, account, name, Identity::default()).await
+    }
+
+    /// Creates a user, a group or a role of an account.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, `NotFound`, `AlreadyExists`.
+    pub async fn create_identity(
+        &self,
+        kind: IdentityKind,
+        account: &str,
+        name: &str,
+        new: Identity,
+    ) -> Result<Identity> {
+        check_name(name)?;
+        let new = Identity { form: FORM, created_ms: self.environment.unix_ms(), ..new };
+        let mut attempts = 0..ATTEMPTS_MAX;
+        loop {
+            match self.try_create(kind, account, name, &new).await {
+                Err(error) if error.kind() == ErrorKind::Busy && attempts.next().is_some() => {}
+                result => return result.map(|()| new),
+            }
+        }
+    }
+
+    async fn try_create(&self, kind: IdentityKind, account: &str, name: &str, new: &Identity) -> Result<()> {
+        let found = self.account(account).await?;
+        if self.sal.record(kind.record(), &full_name(account, name)).await?.is_some() {
+            let message = format!("this {} exists already", kind.word());
+            return Err(Error::new(ErrorKind::AlreadyExists, message).with("name", name));
+        }
+        let mut changes = vec![
+            // Compare the account in the same swap, so that it cannot be removed meanwhile.
+            change(RecordKind::Account, account, Some(&found), Some(&found))?,
+            change(kind.record(), &full_name(account, name), None, Some(new))?,
+        ];
+        changes.extend(self.count_uses(account, &Identity::default(), new).await?);
+        self.swap(&changes, |error| busy(error).with("name", name)).await
+    }
+
+    /// Creates a key of a user. This is the only call that returns its secret.
+    ///
+    /// # Errors
+    /// `NotFound`, `Unavailable` if there are no random numbers.
+    pub async fn create_key(&self, account: &str, user: &str) -> Result<NewKey> {
+        let found = self.user(account, user).await?;
+        let access_key = self.draw("BN", ACCESS_KEY_LEN, b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")?;
+        let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+        let secret = self.draw("", SECRET_LEN, letters)?;
+        let key = Key {
+            form: FORM,
+            created_ms: self.environment.unix_ms(),
+            account: account.to_owned(),
+            user: user.to_owned(),
+            suspended: false,
+            sealed: self.sealer()?.seal(&access_key, &secret)?,
+        };
+        let changes = [
+            change(RecordKind::User, &full_name(account, user), Some(&found), Some(&found))?,
+            change(RecordKind::Key, &access_key, None, Some(&key))?,
+        ];
+        self.swap(&changes, |error| busy(error).with("access_key", &access_key)).await?;
+        Ok(NewKey { access_key, secret })
+    }
+
+    /// Creates [`FIRST_ACCOUNT`], its user and a key if the store has no account.
+    ///
+    /// # Errors
+    /// Errors of [`create_key`](Identities::create_key).
+    pub async fn create_first_key(&self) -> Result<Option<NewKey>> {
+        if !self.accounts().await?.is_empty() {
+            return Ok(None);
+        }
+        match self.create_account(FIRST_ACCOUNT).await {
+            // Another server is starting at the same time.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(None),
+            created => created?,
+        };
+        self.create_user(FIRST_ACCOUNT, FIRST_USER).await?;
+        self.create_key(FIRST_ACCOUNT, FIRST_USER).await.map(Some)
+    }
+
+    pub async fn account(&self, name: &str) -> Result<Account> {
+        self.get(RecordKind::Account, name, "no such account").await
+    }
+
+    pub async fn user(&self, account: &str, name: &str) -> Result<Identity> {
+        self.identity(IdentityKind::User, account, name).await
+    }
+
+    pub async fn identity(&self, kind: IdentityKind, account: &str, name: &str) -> Result<Identity> {
+        let missing = format!("no such {}", kind.word());
+        self.get(kind.record(), &full_name(account, name), &missing).await
+    }
+
+    /// Reads a key; its secret stays sealed.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub async fn key(&self, access_key: &str) -> Result<Key> {
+        self.get(RecordKind::Key, access_key, "no such key").await
+    }
+
+    pub async fn accounts(&self) -> Result<Vec<(String, Account)>> {
+        self.all(RecordKind::Account, "").await
+    }
+
+    pub async fn users(&self, account: &str) -> Result<Vec<(String, Identity)>> {
+        self.identities(IdentityKind::User, account).await
+    }
+
+    /// The users, groups or roles of an account, by name.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn identities(&self, kind: IdentityKind, account: &str) -> Result<Vec<(String, Identity)>> {
+        self.of_account(kind.record(), account).await
+    }
+
+    async fn of_account<T: DeserializeOwned>(
+        &self,
+        kind: RecordKind,
+        account: &str,
+    ) -> Result<Vec<(String, T)>> {
+        let prefix = full_name(account, "");
+        let found = self.all(kind, &prefix).await?;
+        Ok(found.into_iter().map(|(name, record)| (name[prefix.len()..].to_owned(), record)).collect())
+    }
+
+    pub async fn keys(&self) -> Result<Vec<(String, Key)>> {
+        self.all(RecordKind::Key, "").await
+    }
+
+    /// Removes an account that has no users, groups, roles, policies and buckets.
+    ///
+    /// # Errors
+    /// `NotFound`, `Conflict` if it has one of these.
+    pub async fn remove_account(&self, name: &str) -> Result<()> {
+        let found = self.account(name).await?;
+        let in_use = |what| {
+            let message = format!("the account has {what}; remove them first");
+            Err(Error::new(ErrorKind::Conflict, message).with("account", name))
+        };
+        for (kind, what) in [
+            (RecordKind::User, "users"),
+            (RecordKind::Group, "groups"),
+            (RecordKind::Role, "roles"),
+            (RecordKind::Policy, "policies"),
+        ] {
+            if !self.sal.list_records(kind, &full_name(name, ""), None, 1).await?.0.is_empty() {
+                return in_use(what);
+            }
+        }
+        if !self.sal.list_buckets(name, None, 1).await?.0.is_empty() {
+            return in_use("buckets");
+        }
+        self.replace(RecordKind::Account, name, &found, None::<&Account>).await
+    }
+
+    /// Removes a user, a group or a role that nothing depends on.
+    ///
+    /// # Errors
+    /// `NotFound`; `Conflict` if it has attached policies, a user has keys or groups, a group has users
+    /// or policies, or a role has policies; `Busy` if another process changes it at the same time.
+    pub async fn remove_identity(&self, kind: IdentityKind, account: &str, name: &str) -> Result<()> {
+        let found = self.identity(kind, account, name).await?;
+        let mut in_use = found.in_use(kind);
+        if in_use.is_none() && kind == IdentityKind::User {
+            let keys = self.keys().await?;
+            let has_keys = keys.iter().any(|(_, key)| key.account == account && key.user == name);
+            in_use = has_keys.then_some("keys");
+        }
+        if let Some(what) = in_use {
+            let message = format!("the {} still has {what}; detach or remove them first", kind.word());
+            return Err(Error::new(ErrorKind::Conflict, message).with("name", full_name(account, name)));
+        }
+        let mut changes = vec![change(kind.record(), &full_name(account, name), Some(&found), None)?];
+        changes.extend(self.count_uses(account, &found, &Identity::default()).await?);
+        self.swap(&changes, |error| busy(error).with("name", name)).await
+    }
+
+    /// Changes the own policies of a user. `None` gives the user all rights of the account. Running
+    /// gateways notice within [`KEY_CACHE_MS`].
+    ///
+    /// # Errors
+    /// As [`change_identity`](Identities::change_identity).
+    pub async fn change_policies(
+        &self,
+        account: &str,
+        name: &str,
+        change: impl Fn(Option<Policies>) -> Result<Option<Policies>>,
+    ) -> Result<()> {
+        self.change_identity(IdentityKind::User, account, name, |user| {
+            user.policies = change(user.policies.take())?;
+            if user.policies.is_none() && (!user.attached.is_empty() || !user.groups.is_empty()) {
+                let message = "the user has attached policies or groups; detach them first";
+                return Err(Error::new(ErrorKind::Conflict, message));
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Changes a user, a group or a role. Running gateways notice within [`KEY_CACHE_MS`].
+    ///
+    /// # Errors
+    /// `NotFound` if it, a policy or a group does not exist; `Busy` if others change one of them all the
+    /// time; `LimitExceeded` if it becomes too large; errors of `change_it`.
+    pub async fn change_identity(
+        &self,
+        kind: IdentityKind,
+        account: &str,
+        name: &str,
+        change_it: impl Fn(&mut Identity) -> Result<()>,
+    ) -> Result<()> {
+        let mut attempts = 0..ATTEMPTS_MAX;
+        loop {
+            match self.try_change(kind, account, name, &change_it).await {
+                Err(error) if error.kind() == ErrorKind::Busy && attempts.next().is_some() => {}
+                result => return result,
+            }
+        }
+    }
+
+    async fn try_change(
+        &self,
+        kind: IdentityKind,
+        account: &str,
+        name: &str,
+        change_it: &impl Fn(&mut Identity) -> Result<()>,
+    ) -> Result<()> {
+        let found = self.identity(kind, account, name).await?;
+        let mut new = found.clone();
+        change_it(&mut new)?;
+        for (what, set) in [("policies", &new.attached), ("groups", &new.groups)] {
+            if set.len() > ATTACHED_MAX {
+                let message = format!("a {} has at most {ATTACHED_MAX} attached {what}", kind.word());
+                return Err(Error::new(ErrorKind::LimitExceeded, message).with("name", name));
+            }
+        }
+        // Refuse a policy that does not exist, and policies that are too large together.
+        self.policy_texts(account, new.clone()).await?;
+        let mut changes = vec![change(kind.record(), &full_name(account, name), Some(&found), Some(&new))?];
+        changes.extend(self.count_uses(account, &found, &new).await?);
+        for group in found.groups.symmetric_difference(&new.groups) {
+            let old = self.identity(IdentityKind::Group, account, group).await?;
+            let members = match new.groups.contains(group) {
+                true => old.members.saturating_add(1),
+                false => old.members.saturating_sub(1),
+            };
+            let counted = Identity { members, ..old.clone() };
+            changes.push(change(RecordKind::Group, &full_name(account, group), Some(&old), Some(&counted))?);
+        }
+        self.swap(&changes, |error| busy(error).with("name", name)).await
+    }
+
+    /// Removes a key. Running gateways may accept it for another [`KEY_CACHE_MS`].
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub async fn remove_key(&self, access_key: &str) -> Result<()> {
+        let found = self.key(access_key).await?;
+        self.replace(RecordKind::Key, access_key, &found, None::<&Key>).await
+    }
+
+    /// Suspends an account, or ends the suspension. Running gateways notice within
+    /// [`KEY_CACHE_MS`].
+    ///
+    /// # Errors
+    /// `NotFound`, `Conflict`.
+    pub async fn suspend_account(&self, name: &str, suspended: bool) -> Result<()> {
+        let found = self.account(name).await?;
+        let new = Account { suspended, ..found.clone() };
+        self.replace(RecordKind::Account, name, &found, Some(&new)).await
+    }
+
+    /// Suspends a key, or ends the suspension. Running gateways notice within [`KEY_CACHE_MS`].
+    ///
+    /// # Errors
+    /// `NotFound`, `Conflict`.
+    pub async fn suspend_key(&self, access_key: &str, suspended: bool) -> Result<()> {
+        let found = self.key(access_key).await?;
+        let new = Key { suspended, ..found.clone() };
+        self.replace(RecordKind::Key, access_key, &found, Some(&new)).await
+    }
+
+    /// Checks that the sealing key opens the secret of the store's first key. Succeeds if the store
+    /// has no keys.
+    ///
+    /// # Errors
+    /// `PermissionDenied`.
+    pub async fn check_sealing_key(&self) -> Result<()> {
+        let (first, _) = self.sal.list_records(RecordKind::Key, "", None, 1).await?;
+        let Some((access_key, value)) = first.first() else { return Ok(()) };
+        let key: Key = decode(value, access_key)?;
+        self.sealer()?.open_secret(access_key, &key.sealed).map(drop)
+    }
+
+    /// Looks up a usable key. A temporary key needs its token. The answer comes from the cache if it
+    /// is younger than [`KEY_CACHE_MS`].
+    ///
+    /// # Errors
+    /// Those of the store; `PermissionDenied` if the secret was sealed with another key.
+    pub async fn look_up_key(&self, access_key: &str, token: Option<&str>) -> Result<Lookup> {
+        if access_key.len() != ACCESS_KEY_LEN {
+            return Ok(Err(Refusal::UnknownKey));
+        }
+        let claims = match self.claims(access_key, token)? {
+            Ok(claims) => claims,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let now_ms = self.environment.clock.monotonic_ms();
+        if let Some((looked_up_ms, known)) = self.key_cache.lock().get(access_key)
+            && now_ms.saturating_sub(*looked_up_ms) < KEY_CACHE_MS
+        {
+            return Ok(known.clone());
+        }
+        let known = match claims {
+            Some(claims) => self.read_session(access_key, &claims).await,
+            None => self.read_usable_key(access_key).await,
+        };
+        let known = match known {
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument) => {
+                Err(Refusal::UnknownKey)
+            }
+            known => known?,
+        };
+        let mut all = self.key_cache.lock();
+        if all.len() >= KEY_CACHE_MAX {
+            all.clear();
+        }
+        // A temporary key has only one token, which was checked above.
+        all.insert(access_key.to_owned(), (now_ms, known.clone()));
+        Ok(known)
+    }
+
+    async fn read_usable_key(&self, access_key: &str) -> Result<Lookup> {
+        let key = self.key(access_key).await?;
+        let (account, user) =
+            futures::try_join!(self.account(&key.account), self.user(&key.account, &key.user))?;
+        if key.suspended || account.suspended {
+            return Ok(Err(Refusal::UnknownKey));
+        }
+        let path = user.path().to_owned();
+        let policies = Arc::new(self.policy_texts(&key.account, user).await.map_err(in_change)?);
+        let secret = self.sealer()?.open_secret(access_key, &key.sealed)?;
+        let caller = Caller::User { account: key.account, user: key.user };
+        Ok(Ok(UsableKey { caller, secret, policies, path }))
+    }
+
+    fn draw(&self, prefix: &str, len: usize, letters: &[u8]) -> Result<String> {
+        let mut drawn = prefix.to_owned();
+        // Reject larger numbers, so that every letter has the same probability.
+        let fair = 256 - 256 % letters.len();
+        while drawn.len() < len {
+            let mut bytes = [0; 64];
+            self.environment.random.fill(&mut bytes)?;
+            let fitting = bytes.iter().map(|byte| usize::from(*byte)).filter(|number| *number < fair);
+            drawn.extend(
+                fitting.map(|number| char::from(letters[number % letters.len()])).take(len - drawn.len()),
+            );
+        }
+        Ok(drawn)
+    }
+
+    async fn get<T: DeserializeOwned>(&self, kind: RecordKind, name: &str, missing: &str) -> Result<T> {
+        let found = self.sal.record(kind, name).await?;
+        let found = found.ok_or_else(|| Error::new(ErrorKind::NotFound, missing).with("name", name))?;
+        decode(&found, name)
+    }
+
+    async fn all<T: DeserializeOwned>(&self, kind: RecordKind, prefix: &str) -> Result<Vec<(String, T)>> {
+        let mut all: Vec<(String, T)> = Vec::new();
+        loop {
+            let after = all.last().map(|(name, _)| name.clone());
+            let (page, more) = self.sal.list_records(kind, prefix, after.as_deref(), PAGE).await?;
+            let last = page.is_empty();
+            for (name, value) in page {
+                let decoded = decode(&value, &name)?;
+                all.push((name, decoded));
+            }
+            if !more || last {
+                return Ok(all);
+            }
+        }
+    }
+
+    async fn replace<T: Serialize>(
+        &self,
+        kind: RecordKind,
+        name: &str,
+        old: &T,
+        new: Option<&T>,
+    ) -> Result<()> {
+        let changes = [change(kind, name, Some(old), new)?];
+        self.swap(&changes, |error| error.with("name", name)).await
+    }
+
+    async fn swap(&self, changes: &[RecordChange], explain: impl FnOnce(Error) -> Error) -> Result<()> {
+        self.sal.swap_records(changes).await.map_err(explain)?;
+        self.key_cache.lock().clear();
+        Ok(())
+    }
+}
+
+fn full_name(account: &str, name: &str) -> String {
+    format!("{account}/{name}")
+}
+
+fn check_name(name: &str) -> Result<()> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '@' | '+');
+    if !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.chars().all(fits) {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::InvalidArgument, "a name must consist of 1 to 64 letters, digits and `-_.@+`")
+        .with("name", name))
+}
+
+/// Checks the name of a user's policy.
+///
+/// # Errors
+/// `InvalidArgument`.
+pub fn check_policy_name(name: &str) -> Result<()> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '@' | '+' | '=' | ',');
+    if (1..=POLICY_NAME_BYTES_MAX).contains(&name.len()) && name.chars().all(fits) {
+        return Ok(());
+    }
+    let message = "the name of a policy must consist of 1 to 128 letters, digits and `-_.@+=,`";
+    Err(Error::new(ErrorKind::InvalidArgument, message).with("name", name))
+}
+
+/// A policy or a group of a caller is missing. It was probably removed after the caller was read.
+fn in_change(error: Error) -> Error {
+    if error.kind() == ErrorKind::NotFound { error.with_kind(ErrorKind::Unavailable) } else { error }
+}
+
+/// Another process has changed a record since it was read.
+fn busy(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Conflict => {
+            Error::new(ErrorKind::Busy, "another process changed the record at the same time; try again")
+        }
+        _ => error,
+    }
+}
+
+fn exists(error: Error, what: &'static str, name: &str) -> Error {
+    if error.kind() == ErrorKind::Conflict {
+        return Error::new(ErrorKind::AlreadyExists, format!("this {what} exists already"))
+            .with("name", name);
+    }
+    error
+}
+
+fn change<T: Serialize>(
+    kind: RecordKind,
+    name: &str,
+    expected: Option<&T>,
+    new: Option<&T>,
+) -> Result<RecordChange> {
+    let encode = |value: &T| {
+        let text = serde_json::to_vec(value).map(Bytes::from);
+        text.map_err(|error| Error::new(ErrorKind::Internal, "cannot encode a record").with_source(error))
+    };
+    let (expected, new) = (expected.map(encode).transpose()?, new.map(encode).transpose()?);
+    Ok(RecordChange { kind, name: name.to_owned(), expected, new })
+}
+
+fn decode<T: DeserializeOwned>(value: &[u8], name: &str) -> Result<T> {
+    serde_json::from_slice(value).map_err(|error| {
+        Error::new(ErrorKind::Corrupt, "cannot decode a record").with("name", name).with_source(error)
+    })
+}
