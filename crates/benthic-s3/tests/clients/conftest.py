@@ -16,12 +16,6 @@ NUMBERS = itertools.count()
 ON_ANY_STORE = ["test_iam", "test_policies", "test_roles"]
 
 
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if item.path.stem in ON_ANY_STORE and item.get_closest_marker("ceph") and not LONG:
-            item.add_marker(pytest.mark.skip(reason="`make test-long` runs it on Ceph, too"))
-
-
 @pytest.fixture(params=["file", CEPH])
 def engine(request):
     """Every engine with durable storage."""
@@ -75,5 +69,10 @@ def code_of():
 
 
 def pytest_collection_modifyitems(items):
-    """Moves the test that needs the results of all others to the end."""
+    """Skips on Ceph what needs no Ceph, and moves the test that needs the results of all others to
+    the end.
+    """
+    for item in items:
+        if item.path.stem in ON_ANY_STORE and item.get_closest_marker("ceph") and not LONG:
+            item.add_marker(pytest.mark.skip(reason="`make test-long` runs it on Ceph, too"))
     items.sort(key=lambda item: item.name == "test_the_table_matches_this_run")
