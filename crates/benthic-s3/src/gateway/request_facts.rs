@@ -146,8 +146,8 @@ fn fact_header(headers: &HeaderMap, name: HeaderName) -> Option<String> {
     header(headers, name).filter(|value| value.len() <= VALUE_BYTES_MAX)
 }
 
-/// A time as policies write it.
-fn date(unix_ms: u64) -> Option<String> {
+/// A time as policies and the answers of IAM write it.
+pub(super) fn date(unix_ms: u64) -> Option<String> {
     let mut text = Vec::new();
     timestamp(unix_ms).format(TimestampFormat::DateTime, &mut text).ok()?;
     String::from_utf8(text).ok()

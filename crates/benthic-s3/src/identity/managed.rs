@@ -12,7 +12,7 @@ pub const VERSIONS_MAX: usize = 5;
 /// Maximum size of all policies of a caller together, in bytes.
 const TEXTS_BYTES_MAX: usize = 128 * 1024;
 /// The version that a new policy has.
-pub const DEFAULT_VERSION: u32 = 1;
+pub const FIRST_VERSION: u32 = 1;
 
 const ARN: &str = "arn:aws:iam::";
 /// The account of the policies that every store has.
@@ -75,9 +75,9 @@ impl ManagedPolicy {
             updated_ms: now_ms,
             path: path.to_owned(),
             description: description.map(str::to_owned),
-            default: DEFAULT_VERSION,
-            last_version: DEFAULT_VERSION,
-            versions: [(DEFAULT_VERSION, PolicyVersion { created_ms: now_ms, text: text.to_owned() })].into(),
+            default: FIRST_VERSION,
+            last_version: FIRST_VERSION,
+            versions: [(FIRST_VERSION, PolicyVersion { created_ms: now_ms, text: text.to_owned() })].into(),
             attachments: 0,
             boundaries: 0,
         }

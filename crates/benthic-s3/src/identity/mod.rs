@@ -10,7 +10,7 @@ mod managed;
 mod sessions;
 
 pub use managed::{
-    DEFAULT_VERSION, ManagedPolicy, PolicyTexts, PolicyVersion, VERSIONS_MAX, built_in_policies, policy_arn,
+    FIRST_VERSION, ManagedPolicy, PolicyTexts, PolicyVersion, VERSIONS_MAX, built_in_policies, policy_arn,
 };
 pub use sessions::{Holder, Refusal, TemporaryKey, is_temporary};
 

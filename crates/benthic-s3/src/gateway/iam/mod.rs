@@ -27,7 +27,6 @@ use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, Head
 use hyper::http::Extensions;
 use hyper::{Method, Response, StatusCode, Uri};
 use s3s::crypto::{Checksum as _, Sha256};
-use s3s::dto::TimestampFormat;
 use s3s::route::S3Route;
 use s3s::{Body, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 use std::collections::BTreeMap;
@@ -39,48 +38,40 @@ use std::time::Duration;
 /// Maximum size of a form, in bytes. A policy is the largest parameter.
 const FORM_BYTES_MAX: usize = 128 * 1024;
 const ITEMS_MAX: u32 = 1_000;
-/// The actions of each service, and the parameters of each action.
-const ACTIONS: &[(&str, &str, &[&str])] = &[
-    ("sts", "GetCallerIdentity", &[]),
-    ("sts", "GetSessionToken", &["DurationSeconds"]),
+/// The actions of IAM, and the parameters of each action.
+const IAM_ACTIONS: &[(&str, &[&str])] = &[
+    ("CreateUser", &["UserName", "Path", "PermissionsBoundary"]),
+    ("GetUser", &["UserName"]),
+    ("ListUsers", &["PathPrefix", "Marker", "MaxItems"]),
+    ("DeleteUser", &["UserName"]),
+    ("PutUserPermissionsBoundary", &["UserName", "PermissionsBoundary"]),
+    ("DeleteUserPermissionsBoundary", &["UserName"]),
+    ("CreateAccessKey", &["UserName"]),
+    ("ListAccessKeys", &["UserName", "Marker", "MaxItems"]),
+    ("UpdateAccessKey", &["UserName", "AccessKeyId", "Status"]),
+    ("DeleteAccessKey", &["UserName", "AccessKeyId"]),
+    ("PutUserPolicy", &["UserName", "PolicyName", "PolicyDocument"]),
+    ("GetUserPolicy", &["UserName", "PolicyName"]),
+    ("ListUserPolicies", &["UserName", "Marker", "MaxItems"]),
+    ("DeleteUserPolicy", &["UserName", "PolicyName"]),
+    ("AttachUserPolicy", &["UserName", "PolicyArn"]),
+    ("DetachUserPolicy", &["UserName", "PolicyArn"]),
+    ("ListAttachedUserPolicies", &["UserName", "PathPrefix", "Marker", "MaxItems"]),
+    ("CreateGroup", &["GroupName", "Path"]),
+    ("GetGroup", &["GroupName", "Marker", "MaxItems"]),
+    ("ListGroups", &["PathPrefix", "Marker", "MaxItems"]),
+    ("DeleteGroup", &["GroupName"]),
+    ("AddUserToGroup", &["GroupName", "UserName"]),
+    ("RemoveUserFromGroup", &["GroupName", "UserName"]),
+    ("ListGroupsForUser", &["UserName", "Marker", "MaxItems"]),
+    ("PutGroupPolicy", &["GroupName", "PolicyName", "PolicyDocument"]),
+    ("GetGroupPolicy", &["GroupName", "PolicyName"]),
+    ("ListGroupPolicies", &["GroupName", "Marker", "MaxItems"]),
+    ("DeleteGroupPolicy", &["GroupName", "PolicyName"]),
+    ("AttachGroupPolicy", &["GroupName", "PolicyArn"]),
+    ("DetachGroupPolicy", &["GroupName", "PolicyArn"]),
+    ("ListAttachedGroupPolicies", &["GroupName", "PathPrefix", "Marker", "MaxItems"]),
     (
-        "sts",
-        "AssumeRole",
-        &["RoleArn", "RoleSessionName", "DurationSeconds", "ExternalId", "Policy", "PolicyArns"],
-    ),
-    ("iam", "CreateUser", &["UserName", "Path", "PermissionsBoundary"]),
-    ("iam", "GetUser", &["UserName"]),
-    ("iam", "ListUsers", &["PathPrefix", "Marker", "MaxItems"]),
-    ("iam", "DeleteUser", &["UserName"]),
-    ("iam", "PutUserPermissionsBoundary", &["UserName", "PermissionsBoundary"]),
-    ("iam", "DeleteUserPermissionsBoundary", &["UserName"]),
-    ("iam", "CreateAccessKey", &["UserName"]),
-    ("iam", "ListAccessKeys", &["UserName", "Marker", "MaxItems"]),
-    ("iam", "UpdateAccessKey", &["UserName", "AccessKeyId", "Status"]),
-    ("iam", "DeleteAccessKey", &["UserName", "AccessKeyId"]),
-    ("iam", "PutUserPolicy", &["UserName", "PolicyName", "PolicyDocument"]),
-    ("iam", "GetUserPolicy", &["UserName", "PolicyName"]),
-    ("iam", "ListUserPolicies", &["UserName", "Marker", "MaxItems"]),
-    ("iam", "DeleteUserPolicy", &["UserName", "PolicyName"]),
-    ("iam", "AttachUserPolicy", &["UserName", "PolicyArn"]),
-    ("iam", "DetachUserPolicy", &["UserName", "PolicyArn"]),
-    ("iam", "ListAttachedUserPolicies", &["UserName", "PathPrefix", "Marker", "MaxItems"]),
-    ("iam", "CreateGroup", &["GroupName", "Path"]),
-    ("iam", "GetGroup", &["GroupName", "Marker", "MaxItems"]),
-    ("iam", "ListGroups", &["PathPrefix", "Marker", "MaxItems"]),
-    ("iam", "DeleteGroup", &["GroupName"]),
-    ("iam", "AddUserToGroup", &["GroupName", "UserName"]),
-    ("iam", "RemoveUserFromGroup", &["GroupName", "UserName"]),
-    ("iam", "ListGroupsForUser", &["UserName", "Marker", "MaxItems"]),
-    ("iam", "PutGroupPolicy", &["GroupName", "PolicyName", "PolicyDocument"]),
-    ("iam", "GetGroupPolicy", &["GroupName", "PolicyName"]),
-    ("iam", "ListGroupPolicies", &["GroupName", "Marker", "MaxItems"]),
-    ("iam", "DeleteGroupPolicy", &["GroupName", "PolicyName"]),
-    ("iam", "AttachGroupPolicy", &["GroupName", "PolicyArn"]),
-    ("iam", "DetachGroupPolicy", &["GroupName", "PolicyArn"]),
-    ("iam", "ListAttachedGroupPolicies", &["GroupName", "PathPrefix", "Marker", "MaxItems"]),
-    (
-        "iam",
         "CreateRole",
         &[
             "RoleName",
@@ -91,29 +82,35 @@ const ACTIONS: &[(&str, &str, &[&str])] = &[
             "PermissionsBoundary",
         ],
     ),
-    ("iam", "GetRole", &["RoleName"]),
-    ("iam", "ListRoles", &["PathPrefix", "Marker", "MaxItems"]),
-    ("iam", "UpdateRole", &["RoleName", "Description", "MaxSessionDuration"]),
-    ("iam", "UpdateAssumeRolePolicy", &["RoleName", "PolicyDocument"]),
-    ("iam", "DeleteRole", &["RoleName"]),
-    ("iam", "PutRolePermissionsBoundary", &["RoleName", "PermissionsBoundary"]),
-    ("iam", "DeleteRolePermissionsBoundary", &["RoleName"]),
-    ("iam", "PutRolePolicy", &["RoleName", "PolicyName", "PolicyDocument"]),
-    ("iam", "GetRolePolicy", &["RoleName", "PolicyName"]),
-    ("iam", "ListRolePolicies", &["RoleName", "Marker", "MaxItems"]),
-    ("iam", "DeleteRolePolicy", &["RoleName", "PolicyName"]),
-    ("iam", "AttachRolePolicy", &["RoleName", "PolicyArn"]),
-    ("iam", "DetachRolePolicy", &["RoleName", "PolicyArn"]),
-    ("iam", "ListAttachedRolePolicies", &["RoleName", "PathPrefix", "Marker", "MaxItems"]),
-    ("iam", "CreatePolicy", &["PolicyName", "Path", "PolicyDocument", "Description"]),
-    ("iam", "GetPolicy", &["PolicyArn"]),
-    ("iam", "ListPolicies", &["Scope", "OnlyAttached", "PathPrefix", "Marker", "MaxItems"]),
-    ("iam", "DeletePolicy", &["PolicyArn"]),
-    ("iam", "CreatePolicyVersion", &["PolicyArn", "PolicyDocument", "SetAsDefault"]),
-    ("iam", "GetPolicyVersion", &["PolicyArn", "VersionId"]),
-    ("iam", "ListPolicyVersions", &["PolicyArn", "Marker", "MaxItems"]),
-    ("iam", "SetDefaultPolicyVersion", &["PolicyArn", "VersionId"]),
-    ("iam", "DeletePolicyVersion", &["PolicyArn", "VersionId"]),
+    ("GetRole", &["RoleName"]),
+    ("ListRoles", &["PathPrefix", "Marker", "MaxItems"]),
+    ("UpdateRole", &["RoleName", "Description", "MaxSessionDuration"]),
+    ("UpdateAssumeRolePolicy", &["RoleName", "PolicyDocument"]),
+    ("DeleteRole", &["RoleName"]),
+    ("PutRolePermissionsBoundary", &["RoleName", "PermissionsBoundary"]),
+    ("DeleteRolePermissionsBoundary", &["RoleName"]),
+    ("PutRolePolicy", &["RoleName", "PolicyName", "PolicyDocument"]),
+    ("GetRolePolicy", &["RoleName", "PolicyName"]),
+    ("ListRolePolicies", &["RoleName", "Marker", "MaxItems"]),
+    ("DeleteRolePolicy", &["RoleName", "PolicyName"]),
+    ("AttachRolePolicy", &["RoleName", "PolicyArn"]),
+    ("DetachRolePolicy", &["RoleName", "PolicyArn"]),
+    ("ListAttachedRolePolicies", &["RoleName", "PathPrefix", "Marker", "MaxItems"]),
+    ("CreatePolicy", &["PolicyName", "Path", "PolicyDocument", "Description"]),
+    ("GetPolicy", &["PolicyArn"]),
+    ("ListPolicies", &["Scope", "OnlyAttached", "PathPrefix", "Marker", "MaxItems"]),
+    ("DeletePolicy", &["PolicyArn"]),
+    ("CreatePolicyVersion", &["PolicyArn", "PolicyDocument", "SetAsDefault"]),
+    ("GetPolicyVersion", &["PolicyArn", "VersionId"]),
+    ("ListPolicyVersions", &["PolicyArn", "Marker", "MaxItems"]),
+    ("SetDefaultPolicyVersion", &["PolicyArn", "VersionId"]),
+    ("DeletePolicyVersion", &["PolicyArn", "VersionId"]),
+];
+/// The actions of STS, and the parameters of each action.
+const STS_ACTIONS: &[(&str, &[&str])] = &[
+    ("GetCallerIdentity", &[]),
+    ("GetSessionToken", &["DurationSeconds"]),
+    ("AssumeRole", &["RoleArn", "RoleSessionName", "DurationSeconds", "ExternalId", "Policy", "PolicyArns"]),
 ];
 const PAYLOAD_HASH: &str = "x-amz-content-sha256";
 const IAM_NAMESPACE: &str = "https://iam.amazonaws.com/doc/2010-05-08/";
@@ -340,8 +337,9 @@ impl Target<'_> {
 
 impl Call<'_> {
     async fn answer(&self, service: &str, action: &str, result: &mut String) -> S3Result<()> {
-        let known = ACTIONS.iter().find(|(of, name, _)| (*of, *name) == (service, action));
-        let (_, _, parameters) = known.ok_or_else(|| {
+        let actions = if service == "sts" { STS_ACTIONS } else { IAM_ACTIONS };
+        let known = actions.iter().find(|(name, _)| *name == action);
+        let (_, parameters) = known.ok_or_else(|| {
             error(
                 "InvalidAction",
                 StatusCode::BAD_REQUEST,
@@ -516,10 +514,7 @@ fn check_path(path: &str) -> S3Result<()> {
 }
 
 fn date(unix_ms: u64) -> S3Result<String> {
-    let mut text = Vec::new();
-    let formatted = super::timestamp(unix_ms).format(TimestampFormat::DateTime, &mut text);
-    formatted.map_err(S3Error::internal_error)?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
+    super::request_facts::date(unix_ms).ok_or_else(|| S3Error::new(S3ErrorCode::InternalError))
 }
 
 fn element(text: &mut String, name: &str, write: impl FnOnce(&mut String) -> S3Result<()>) -> S3Result<()> {

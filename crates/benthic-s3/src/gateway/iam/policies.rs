@@ -2,7 +2,7 @@
 
 use super::{Call, date, element, error, failure, field, invalid, title};
 use crate::identity::{
-    DEFAULT_VERSION, IdentityKind, ManagedPolicy, PolicyVersion, VERSIONS_MAX, built_in_policies,
+    FIRST_VERSION, IdentityKind, ManagedPolicy, PolicyVersion, VERSIONS_MAX, built_in_policies,
     check_policy_name, policy_arn,
 };
 use crate::policy::Document;
@@ -24,7 +24,7 @@ pub(super) enum Verb {
 
 /// The parts of actions such as `PutUserPolicy`.
 pub(super) fn of_identity(action: &str) -> Option<(IdentityKind, Verb)> {
-    let kinds = [("User", IdentityKind::User), ("Group", IdentityKind::Group), ("Role", IdentityKind::Role)];
+    let kinds = [IdentityKind::User, IdentityKind::Group, IdentityKind::Role];
     let verbs = [
         ("Put", "Policy", Verb::Put),
         ("Get", "Policy", Verb::Get),
@@ -34,8 +34,8 @@ pub(super) fn of_identity(action: &str) -> Option<(IdentityKind, Verb)> {
         ("Detach", "Policy", Verb::Detach),
         ("ListAttached", "Policies", Verb::ListAttached),
     ];
-    kinds.into_iter().find_map(|(name, kind)| {
-        let (start, end) = action.split_once(name)?;
+    kinds.into_iter().find_map(|kind| {
+        let (start, end) = action.split_once(title(kind))?;
         let verb = verbs.iter().find(|(before, after, _)| (*before, *after) == (start, end));
         verb.map(|(_, _, verb)| (kind, *verb))
     })
@@ -257,9 +257,7 @@ impl Call<'_> {
     /// The version that the request names, such as `v2`.
     fn version(&self) -> S3Result<u32> {
         let number = self.form.get("VersionId")?.strip_prefix('v').and_then(|number| number.parse().ok());
-        number
-            .filter(|number| *number >= DEFAULT_VERSION)
-            .ok_or_else(|| invalid("VersionId must be v1, v2, …"))
+        number.filter(|number| *number >= FIRST_VERSION).ok_or_else(|| invalid("VersionId must be v1, v2, …"))
     }
 }
 
