@@ -20,7 +20,8 @@ pub async fn run(
     run_within(pool, object, wasm, writes, input, LIMITS).await
 }
 
-async fn run_within(
+/// As [`run`], with other limits.
+pub async fn run_within(
     pool: &dyn Pool,
     object: &ObjectId,
     wasm: &[u8],

@@ -5,17 +5,20 @@ use crate::{modules, open, suite};
 use arbitrary::Unstructured;
 use benthic_core::{ErrorKind, MethodLimits, ObjectId, Pool, ReadOutput};
 use benthic_testkit::random::Rng;
-use benthic_wasm::with_manifest;
+use benthic_wasm::{Limits, with_manifest};
 use bytes::Bytes;
 use futures::executor::block_on;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wasm_smith::Config;
 
-/// Modules of a run, and of a long run (`make test-long`).
+/// Modules of a run, and of a long run (`make test-long`). BENTHIC_TEST_FIRST is the number of the
+/// first module, 0 by default, so that an interrupted run can continue.
 const MODULES: u64 = 300;
 const MODULES_LONG: u64 = 1_000_000;
 /// Modules between two lines of progress.
-const PROGRESS: u64 = 100_000;
+const PROGRESS: u64 = 10_000;
+/// A random module either ends soon or never does, so it has little fuel.
+const LIMITS: Limits = Limits { fuel: 2_000_000, memory_bytes: 16 << 20 };
 /// Bytes from which one module is generated.
 const SEED_BYTES: usize = 4 * 1024;
 
@@ -61,7 +64,7 @@ type Ended = (Result<Bytes, ErrorKind>, Vec<ReadOutput>);
 async fn call(pool: &dyn Pool, object: &ObjectId, wasm: &[u8]) -> (Ended, String) {
     pool.write_full(object, "the object's data").await.unwrap();
     let before = suite::state(pool, object).await.unwrap();
-    let ended = suite::run(pool, object, wasm, true, b"the input").await;
+    let ended = suite::run_within(pool, object, wasm, true, b"the input", LIMITS).await;
     let after = match suite::state(pool, object).await {
         Ok(state) => state,
         // The module may remove the object.
@@ -103,6 +106,7 @@ async fn same_in_both(pool: &dyn Pool, object: &ObjectId, number: u64, wasm: &[u
 fn random_modules_end_the_same_in_both_runtimes() {
     let long = std::env::var("BENTHIC_TEST_LONG").is_ok();
     let (pool, modules) = (open(MethodLimits::default()), if long { MODULES_LONG } else { MODULES });
+    let first = std::env::var("BENTHIC_TEST_FIRST").map_or(0, |number| number.parse().unwrap());
     let (called, returned) = (AtomicU64::new(0), AtomicU64::new(0));
     let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get() as u64);
     std::thread::scope(|scope| {
@@ -110,11 +114,11 @@ fn random_modules_end_the_same_in_both_runtimes() {
             let (pool, called, returned) = (&pool, &called, &returned);
             scope.spawn(move || {
                 let object = ObjectId::new(format!("o{thread}")).unwrap();
-                for number in (thread..modules).step_by(threads as usize) {
+                for number in (first + thread..first + modules).step_by(threads as usize) {
                     let Some(wasm) = module(number) else { continue };
                     let before = called.fetch_add(1, Relaxed);
                     if before > 0 && before.is_multiple_of(PROGRESS) {
-                        eprintln!("{before} modules called");
+                        eprintln!("{before} modules called; now module {number}");
                     }
                     if block_on(same_in_both(&**pool, &object, number, &wasm)) {
                         returned.fetch_add(1, Relaxed);
