@@ -23,6 +23,8 @@ pub const TARGETS: [(&str, Target); 3] =
 const SIZE_BYTES: u64 = 100_000;
 /// A client's answer to the greeting, and its choice of the export `i`.
 const GO: &[u8] = b"\0\0\0\x03IHAVEOPT\0\0\0\x07\0\0\0\x07\0\0\0\x01i\0\0";
+/// The same after it has negotiated extended headers.
+const EXTENDED_GO: &[u8] = b"\0\0\0\x03IHAVEOPT\0\0\0\x0b\0\0\0\0IHAVEOPT\0\0\0\x07\0\0\0\x07\0\0\0\x01i\0\0";
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A file of changes. The records of a valid one stay within the size that it gives.
@@ -123,8 +125,9 @@ static SERVER: LazyLock<Server> = LazyLock::new(|| {
     Server { socket, _dir: dir, _runtime: runtime }
 });
 
-/// What a client sends: the whole conversation if the first byte is even, and otherwise what follows
-/// the choice of an export. The server ends the connection, and serves the next client.
+/// What a client sends. By the remainder of the first byte divided by 4: what follows the choice of
+/// an export (1), or that with extended headers (3), and otherwise the whole conversation. The
+/// server ends the connection, and serves the next client.
 pub fn nbd(input: &[u8]) {
     let Some((first, sent)) = input.split_first() else { return };
     let mut client = UnixStream::connect(&SERVER.socket).expect("the server runs");
@@ -139,7 +142,11 @@ pub fn nbd(input: &[u8]) {
             _ => answer,
         }
     });
-    let start = if first % 2 == 0 { &[][..] } else { GO };
+    let start = match first % 4 {
+        1 => GO,
+        3 => EXTENDED_GO,
+        _ => &[],
+    };
     // Fails once the server has closed the connection.
     let _ = client.write_all(start).and_then(|()| client.write_all(sent));
     let _ = client.shutdown(Shutdown::Write);

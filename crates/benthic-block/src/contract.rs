@@ -50,6 +50,12 @@ pub trait Images: Send + Sync {
     /// `NotFound` for the snapshot, `AlreadyExists` for the clone.
     async fn clone_snapshot(&self, name: &str, snapshot: &str, clone: &str) -> Result<()>;
 
+    /// As [`Images::clone_snapshot`], with the clone in another pool.
+    ///
+    /// # Errors
+    /// Those of `clone_snapshot`; `NotFound` for the pool; `Unsupported` in Benthic's own format.
+    async fn clone_to_pool(&self, name: &str, snapshot: &str, pool: &str, clone: &str) -> Result<()>;
+
     /// Renames an image, which may be open.
     ///
     /// # Errors

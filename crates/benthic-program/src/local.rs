@@ -7,16 +7,20 @@ use crate::interrupt;
 use benthic_core::error::errno;
 use benthic_core::{Action, Error, ErrorKind, Result, limits};
 use bytes::Bytes;
+use rustix::fs::OFlags;
 use std::ffi::OsStr;
-use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions, TryLockError};
 use std::io::{self, BufRead, Read, StdinLock, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempPath};
 
 /// The end of the name of a file that is not complete.
 const PART_SUFFIX: &str = ".benthic-part";
+/// Limit on what the name of a part repeats of the file's name, so that it does not become too
+/// long.
+const PART_NAME_BYTES_MAX: usize = 200;
 
 /// Limit of a line of standard input, in bytes.
 const LINE_BYTES_MAX: u64 = 4_096;
@@ -171,8 +175,61 @@ fn parent_of(path: &Path) -> &Path {
     path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."))
 }
 
+/// Opens a part, or creates it, and locks it. Returns whether the file system has locks. Another
+/// user may have put a file, a link or a pipe there, in a directory that several users write to;
+/// such a part is not opened.
+fn claim(part: &Path, mode: u32) -> io::Result<(File, bool)> {
+    let in_the_way = || {
+        let message = format!("{} is in the way; remove it", part.display());
+        io::Error::new(io::ErrorKind::AlreadyExists, message)
+    };
+    if fs::symlink_metadata(part).is_ok_and(|found| !found.is_file()) {
+        return Err(in_the_way());
+    }
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(false).mode(mode).custom_flags(flags).open(part)?;
+    let found = file.metadata()?;
+    if !found.is_file() || found.uid() != rustix::process::geteuid().as_raw() || found.nlink() > 1 {
+        return Err(in_the_way());
+    }
+    let has_locks = match file.try_lock() {
+        Ok(()) => true,
+        Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::ResourceBusy.into()),
+        Err(TryLockError::Error(error)) => {
+            let lacks_locks = error.kind() == io::ErrorKind::Unsupported
+                || error.raw_os_error() == Some(rustix::io::Errno::NOLCK.raw_os_error());
+            if !lacks_locks {
+                return Err(error);
+            }
+            false
+        }
+    };
+    // Another program may have completed the part since it was opened.
+    match fs::symlink_metadata(part) {
+        Ok(named) if named.ino() == found.ino() => Ok((file, has_locks)),
+        _ => Err(io::ErrorKind::ResourceBusy.into()),
+    }
+}
+
+/// Removes the parts with this prefix that no program writes, except for one.
+fn remove_parts(parent: &Path, prefix: &str, except: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let (name, path) = (entry.file_name(), entry.path());
+        let number = name.to_str().and_then(|name| name.strip_prefix(prefix)?.strip_suffix(PART_SUFFIX));
+        let is_part = number.is_some_and(|text| text.len() == 16 && u64::from_str_radix(text, 16).is_ok());
+        if is_part
+            && path != except
+            && let Ok((_locked, true)) = claim(&path, 0o600)
+        {
+            // If this fails, the part stays until the next call.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
 /// A new file that appears under its name only when it is complete. Dropping it earlier leaves
-/// nothing behind.
+/// nothing behind, except for a [`NewFile::continued`] one.
 pub enum NewFile {
     /// A temporary file in the target's directory.
     Regular {
@@ -193,6 +250,47 @@ impl NewFile {
     /// `InvalidArgument` for a directory; `NotFound` if the parent directory does not exist; those
     /// of the file system.
     pub fn create(path: &Path) -> Result<NewFile> {
+        NewFile::create_as(path, |parent, _, mode| {
+            tempfile::Builder::new()
+                .prefix(".")
+                .suffix(PART_SUFFIX)
+                .permissions(Permissions::from_mode(mode))
+                .tempfile_in(parent)
+        })
+    }
+
+    /// As [`NewFile::create`], but continues the part that an earlier program has left with this
+    /// number, which identifies the content. Returns the part's length, 0 for a new file, a device
+    /// or a pipe. The part stays when the file is dropped, until [`NewFile::discard`] or the next
+    /// call for this path with another number.
+    ///
+    /// # Errors
+    /// Those of [`NewFile::create`]; `Busy` if another program writes the same part.
+    pub fn continued(path: &Path, number: u64) -> Result<(NewFile, u64)> {
+        let mut len_bytes = 0;
+        let file = NewFile::create_as(path, |parent, target, mode| {
+            let name = target.file_name().unwrap_or_default().to_string_lossy();
+            let prefix = format!(".{}.", &name[..name.floor_char_boundary(PART_NAME_BYTES_MAX)]);
+            let part = parent.join(format!("{prefix}{number:016x}{PART_SUFFIX}"));
+            remove_parts(parent, &prefix, &part);
+            let (file, _) = claim(&part, mode)?;
+            // Only a file that is replaced has permissions to keep.
+            if target.exists() {
+                file.set_permissions(Permissions::from_mode(mode))?;
+            }
+            len_bytes = file.metadata()?.len();
+            let mut temporary = NamedTempFile::from_parts(file, TempPath::try_from_path(part)?);
+            temporary.disable_cleanup(true);
+            Ok(temporary)
+        })?;
+        Ok((file, len_bytes))
+    }
+
+    /// Creates a file; `open` creates it in a directory, for a target, with permissions.
+    fn create_as(
+        path: &Path,
+        open: impl FnOnce(&Path, &Path, u32) -> io::Result<NamedTempFile>,
+    ) -> Result<NewFile> {
         let failed = failed("cannot create the file", path);
         let mut mode = 0o666;
         let target = match fs::metadata(path) {
@@ -220,19 +318,19 @@ impl NewFile {
             return Err(Error::new(ErrorKind::NotFound, "there is no such directory; create it first")
                 .with("path", parent.display()));
         }
-        let temporary = tempfile::Builder::new()
-            .prefix(".")
-            .suffix(PART_SUFFIX)
-            .permissions(Permissions::from_mode(mode))
-            .tempfile_in(parent)
-            // The original error names the temporary file, which means nothing to the user.
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::PermissionDenied => {
-                    let message = "no permission to create a file in this directory";
-                    Error::new(ErrorKind::PermissionDenied, message).with("path", parent.display())
-                }
-                _ => failed(error),
-            })?;
+        // The original error names the temporary file, which means nothing to the user.
+        let temporary = open(parent, &target, mode).map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                let message = "no permission to create a file in this directory";
+                Error::new(ErrorKind::PermissionDenied, message).with("path", parent.display())
+            }
+            io::ErrorKind::AlreadyExists => Error::new(ErrorKind::AlreadyExists, error.to_string()),
+            io::ErrorKind::ResourceBusy => {
+                let message = "another program writes this file; wait until it has ended";
+                Error::new(ErrorKind::Busy, message).with("path", path.display())
+            }
+            _ => failed(error),
+        })?;
         Ok(NewFile::Regular { temporary, target })
     }
 
@@ -251,16 +349,11 @@ impl NewFile {
     pub fn write_durable(path: &Path, data: &[u8]) -> Result<()> {
         let mut file = NewFile::create(path)?;
         file.write(data)?;
-        let NewFile::Regular { temporary, target } = &file else {
+        if !file.is_regular() {
             let message = "this is a device or a pipe; name a file";
             return Err(Error::new(ErrorKind::InvalidArgument, message).with("path", path.display()));
-        };
-        temporary.as_file().sync_all().map_err(failed("cannot write the file", path))?;
-        let parent = parent_of(target).to_owned();
-        file.finish(None)?;
-        // The new name is durable when the directory is.
-        let synced = File::open(&parent).and_then(|directory| directory.sync_all());
-        synced.map_err(failed("cannot write the directory", &parent))
+        }
+        file.finish_durably()
     }
 
     /// Appends bytes.
@@ -294,22 +387,53 @@ impl NewFile {
         }
     }
 
-    /// Discards the data written so far.
+    /// Discards what was written behind a length.
     ///
     /// # Errors
     /// `Unsupported` for a device or pipe; those of the file system.
-    pub fn restart(&mut self) -> Result<()> {
+    pub fn truncate(&mut self, len_bytes: u64) -> Result<()> {
         use std::io::Seek;
         match self {
             NewFile::Regular { temporary, target } => {
-                let emptied = temporary.as_file().set_len(0).and_then(|()| temporary.rewind());
-                emptied.map_err(failed("cannot write the file", target))
+                let cut = temporary.as_file().set_len(len_bytes);
+                let cut = cut.and_then(|()| temporary.seek(io::SeekFrom::Start(len_bytes)));
+                cut.map(|_| ()).map_err(failed("cannot write the file", target))
             }
             NewFile::Special { .. } => Err(Error::new(
                 ErrorKind::Unsupported,
                 "cannot discard data that a device or pipe has received; write to a file",
             )),
         }
+    }
+
+    /// Makes the data written so far durable; has no effect on a device or pipe.
+    pub fn sync(&self) -> Result<()> {
+        let NewFile::Regular { temporary, target } = self else { return Ok(()) };
+        temporary.as_file().sync_data().map_err(failed("cannot write the file", target))
+    }
+
+    /// Whether [`NewFile::continued`] can continue the file.
+    pub fn is_regular(&self) -> bool {
+        matches!(self, NewFile::Regular { .. })
+    }
+
+    /// Removes the part of the file.
+    pub fn discard(self) {
+        if let NewFile::Regular { mut temporary, .. } = self {
+            temporary.disable_cleanup(false);
+        }
+    }
+
+    /// As [`NewFile::finish`], and durable: after a power cut, the file has the old or the new
+    /// content.
+    pub fn finish_durably(self) -> Result<()> {
+        let NewFile::Regular { temporary, target } = &self else { return Ok(()) };
+        temporary.as_file().sync_all().map_err(failed("cannot write the file", target))?;
+        let parent = parent_of(target).to_owned();
+        self.finish(None)?;
+        // The new name is durable when the directory is.
+        let synced = File::open(&parent).and_then(|directory| directory.sync_all());
+        synced.map_err(failed("cannot write the directory", &parent))
     }
 
     /// Sets the modification time if one is given, and renames the file to its target.
@@ -324,3 +448,7 @@ impl NewFile {
         temporary.persist(&target).map(|_| ()).map_err(|error| failed(error.error))
     }
 }
+
+#[cfg(test)]
+#[path = "local_tests.rs"]
+mod tests;

@@ -143,10 +143,14 @@ impl OpenImage {
         self.flush().await?;
         let mut at = offset_bytes;
         for extent in self.extents(offset_bytes, len_bytes, None).await? {
-            if extent.kind == ExtentKind::Data {
-                self.zero(at, extent.len_bytes, Zeroes::Punch).await?;
+            let end = at + extent.len_bytes;
+            while at < end {
+                let len_bytes = PUNCH_DIRECTLY_BYTES.min(end - at);
+                if extent.kind == ExtentKind::Data {
+                    self.zero(at, len_bytes, Zeroes::Punch).await?;
+                }
+                at += len_bytes;
             }
-            at += extent.len_bytes;
         }
         Ok(())
     }

@@ -233,17 +233,23 @@ impl Images for RbdImages {
     }
 
     async fn clone_snapshot(&self, name: &str, snapshot: &str, clone: &str) -> Result<()> {
+        self.clone_to_pool(name, snapshot, &self.pool, clone).await
+    }
+
+    async fn clone_to_pool(&self, name: &str, snapshot: &str, pool: &str, clone: &str) -> Result<()> {
         check_image_name(clone)?;
+        let target = RbdImages::open(Arc::clone(&self.store), pool).await?;
+        let into = Arc::clone(&target.shared);
         let look = |image: &RbdImage| Ok((image.stat()?.geometry, image.metadata(limits::KEY)?));
         let (geometry, limits) = self.look(name, Some(snapshot), look).await?;
         let (c_name, c_snapshot, c_clone) = (c_string(name)?, c_string(snapshot)?, c_string(clone)?);
         self.run(What::Clone, name, move |pool| {
-            pool.clone_snapshot(&c_name, &c_snapshot, &c_clone, geometry)
+            pool.clone_snapshot(&c_name, &c_snapshot, &into, &c_clone, geometry)
         })
         .await?;
         // librbd copies the metadata.
         match limits {
-            Some(_) => self.store_limits(clone, Limits::default()).await,
+            Some(_) => target.store_limits(clone, Limits::default()).await,
             None => Ok(()),
         }
     }

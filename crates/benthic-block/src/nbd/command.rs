@@ -2,7 +2,7 @@
 
 use super::handshake::{Context, Session};
 use super::limits::PAYLOAD_BYTES_MAX;
-use super::wire::{self, Request, command, command_flag, errno};
+use super::wire::{self, Chunks, Headers, Request, command, command_flag, errno};
 use crate::{Extent, ExtentKind, Image, Zeroes};
 use benthic_core::{Durability, Error, ErrorKind};
 use bytes::Bytes;
@@ -12,6 +12,11 @@ use bytes::Bytes;
 const HOLE_READ_BYTES_MIN: u64 = 64 * 1024;
 /// The range of one question to the image about its extents, which limits the answer's size.
 const STATUS_STEP_BYTES: u64 = 1 << 30;
+/// Limit on the range of a reply about extents, and so on its time. The client asks again for the
+/// rest.
+const STATUS_RANGE_BYTES_MAX: u64 = 16 << 30;
+/// Limit on a request that reads or writes its whole range without sending data.
+const RANGE_BYTES_MAX: u64 = 4 << 30;
 /// Limit on the extents of a reply. The client asks again for the rest.
 const STATUS_EXTENTS_MAX: usize = 1 << 16;
 /// CACHE reads this much at a time.
@@ -55,11 +60,15 @@ pub fn check(request: &Request, session: &Session) -> Result<(), Refusal> {
         command::READ => command_flag::DF,
         command::WRITE_ZEROES => command_flag::NO_HOLE | command_flag::FAST_ZERO,
         command::BLOCK_STATUS => command_flag::REQ_ONE,
+        command::WRITE if session.headers == Headers::Extended => command_flag::PAYLOAD_LEN,
         command::WRITE | command::FLUSH | command::TRIM | command::CACHE => 0,
         _ => return refuse(errno::EINVAL, "the server does not support this command"),
     };
     if request.flags & !(own_flags | command_flag::FUA) != 0 {
         return refuse(errno::EINVAL, "the command does not allow one of its flags");
+    }
+    if request.command == command::WRITE && request.payload_bytes != request.len_bytes {
+        return refuse(errno::EINVAL, "a write with extended headers needs the flag PAYLOAD_LEN");
     }
     if request.command == command::FLUSH {
         return match (request.offset_bytes, request.len_bytes) {
@@ -72,13 +81,15 @@ pub fn check(request: &Request, session: &Session) -> Result<(), Refusal> {
     if changes && image.read_only {
         return refuse(errno::EPERM, "the export is read-only");
     }
-    if [command::READ, command::WRITE].contains(&request.command) && request.len_bytes > PAYLOAD_BYTES_MAX {
+    if [command::READ, command::WRITE].contains(&request.command)
+        && request.len_bytes > u64::from(PAYLOAD_BYTES_MAX)
+    {
         return refuse(errno::EOVERFLOW, "the request has more than 32 MiB of data");
     }
     if request.command == command::BLOCK_STATUS && (session.contexts.is_empty() || request.len_bytes == 0) {
         return refuse(errno::EINVAL, "block status needs a metadata context and a length");
     }
-    let end = request.offset_bytes.checked_add(u64::from(request.len_bytes));
+    let end = request.offset_bytes.checked_add(request.len_bytes);
     if end.is_none_or(|end| end > image.size_bytes) {
         let errno = match request.command {
             command::WRITE | command::WRITE_ZEROES => errno::ENOSPC,
@@ -86,23 +97,30 @@ pub fn check(request: &Request, session: &Session) -> Result<(), Refusal> {
         };
         return refuse(errno, "the request is beyond the end of the image");
     }
-    if request.flags & command_flag::DF != 0 && !session.structured_replies {
-        return refuse(errno::EINVAL, "the flag DF needs structured replies");
-    }
     // Only `Zeroes::Punch` is always faster than a write.
     let slow_zeroes = command_flag::NO_HOLE | command_flag::FAST_ZERO;
     if request.flags & slow_zeroes == slow_zeroes {
         return refuse(errno::ENOTSUP, "zeros that keep their space are not faster than a write");
     }
+    let keeps_space = request.command == command::WRITE_ZEROES && request.flags & command_flag::NO_HOLE != 0;
+    if (keeps_space || request.command == command::CACHE) && request.len_bytes > RANGE_BYTES_MAX {
+        return refuse(errno::EOVERFLOW, "the request reads or writes more than 4 GiB");
+    }
+    if request.flags & command_flag::DF != 0 && session.headers == Headers::Simple {
+        return refuse(errno::EINVAL, "the flag DF needs structured replies or extended headers");
+    }
     Ok(())
 }
 
 /// The memory that a request needs while it runs and until its reply is sent.
-pub fn memory_bytes(request: &Request) -> u64 {
+pub fn memory_bytes(request: &Request, session: &Session) -> u64 {
     match request.command {
-        command::READ | command::WRITE => u64::from(request.len_bytes),
-        command::CACHE => CACHE_STEP_BYTES.min(u64::from(request.len_bytes)),
-        command::BLOCK_STATUS => (STATUS_EXTENTS_MAX * size_of::<Extent>()) as u64,
+        command::READ | command::WRITE => request.len_bytes,
+        command::CACHE => CACHE_STEP_BYTES.min(request.len_bytes),
+        // The extents, and as much for their encoding.
+        command::BLOCK_STATUS => {
+            (2 * STATUS_EXTENTS_MAX * size_of::<Extent>() * session.contexts.len()) as u64
+        }
         _ => 0,
     }
 }
@@ -110,17 +128,17 @@ pub fn memory_bytes(request: &Request) -> u64 {
 /// Runs a checked request. `data` is empty except for WRITE. Returns the parts of the reply.
 pub async fn run(request: &Request, data: Bytes, session: &Session) -> Result<Vec<Bytes>, Refusal> {
     let image = &*session.export.image;
-    let (offset_bytes, len_bytes) = (request.offset_bytes, u64::from(request.len_bytes));
+    let (offset_bytes, len_bytes) = (request.offset_bytes, request.len_bytes);
     let durability = match request.flags & command_flag::FUA {
         0 => Durability::Buffered,
         _ => Durability::Durable,
     };
     match request.command {
-        command::READ if session.structured_replies => return read_chunks(request, image).await,
-        command::READ => {
+        command::READ if session.headers == Headers::Simple => {
             let data = image.read(offset_bytes, len_bytes).await?;
             return Ok(vec![wire::simple_reply(request.cookie, 0), data]);
         }
+        command::READ => return read_chunks(request, session).await,
         command::BLOCK_STATUS => return block_status(request, session).await,
         command::WRITE => image.write(offset_bytes, data, durability).await?,
         command::FLUSH => image.flush().await?,
@@ -139,17 +157,17 @@ pub async fn run(request: &Request, data: Bytes, session: &Session) -> Result<Ve
         }
         _ => return refuse(errno::EINVAL, "the server does not support this command"),
     }
-    Ok(vec![match session.structured_replies {
-        true => wire::done_chunk(request.cookie),
-        false => wire::simple_reply(request.cookie, 0),
+    Ok(vec![match session.headers {
+        Headers::Simple => wire::simple_reply(request.cookie, 0),
+        headers => Chunks::new(request, headers).done(),
     }])
 }
 
 /// The reply to a failed request.
 pub fn error_reply(request: &Request, refusal: &Refusal, session: &Session) -> Vec<Bytes> {
-    vec![match session.structured_replies {
-        true => wire::error_chunk(request.cookie, refusal.errno, &refusal.message),
-        false => wire::simple_reply(request.cookie, refusal.errno),
+    vec![match session.headers {
+        Headers::Simple => wire::simple_reply(request.cookie, refusal.errno),
+        headers => Chunks::new(request, headers).error(refusal.errno, &refusal.message),
     }]
 }
 
@@ -158,11 +176,11 @@ pub fn panic_refusal() -> Refusal {
     Refusal { errno: errno::EIO, message: "a bug in the server; see its log".to_owned() }
 }
 
-async fn read_chunks(request: &Request, image: &dyn Image) -> Result<Vec<Bytes>, Refusal> {
-    let (cookie, offset_bytes) = (request.cookie, request.offset_bytes);
-    let len_bytes = u64::from(request.len_bytes);
+async fn read_chunks(request: &Request, session: &Session) -> Result<Vec<Bytes>, Refusal> {
+    let Request { offset_bytes, len_bytes, .. } = *request;
+    let (image, chunks) = (&*session.export.image, Chunks::new(request, session.headers));
     if len_bytes == 0 {
-        return Ok(vec![wire::done_chunk(cookie)]);
+        return Ok(vec![chunks.done()]);
     }
     let extents = match request.flags & command_flag::DF {
         0 if len_bytes >= HOLE_READ_BYTES_MIN => image.extents(offset_bytes, len_bytes, None).await?,
@@ -174,26 +192,27 @@ async fn read_chunks(request: &Request, image: &dyn Image) -> Result<Vec<Bytes>,
     let mut at = 0;
     for Extent { len_bytes, kind } in extents {
         if kind == ExtentKind::Hole {
-            parts.push(wire::hole_chunk(cookie, offset_bytes + at, len_bytes as u32));
+            parts.push(chunks.hole(offset_bytes + at, len_bytes as u32));
         } else {
-            parts.push(wire::data_chunk(cookie, offset_bytes + at, len_bytes as usize));
+            parts.push(chunks.data(offset_bytes + at, len_bytes as usize));
             parts.push(data.slice(at as usize..(at + len_bytes) as usize));
         }
         at += len_bytes;
     }
-    parts.push(wire::done_chunk(cookie));
+    parts.push(chunks.done());
     Ok(parts)
 }
 
 async fn block_status(request: &Request, session: &Session) -> Result<Vec<Bytes>, Refusal> {
     let one = request.flags & command_flag::REQ_ONE != 0;
+    let chunks = Chunks::new(request, session.headers);
     let mut parts = Vec::new();
     for (number, context) in session.contexts.iter().enumerate() {
         let mut extents = statuses(request, &*session.export.image, context, one).await?;
         extents.truncate(if one { 1 } else { STATUS_EXTENTS_MAX });
-        parts.push(wire::status_chunk(request.cookie, number as u32, &extents));
+        parts.push(chunks.status(number as u32, &extents));
     }
-    parts.push(wire::done_chunk(request.cookie));
+    parts.push(chunks.done());
     Ok(parts)
 }
 
@@ -203,15 +222,15 @@ async fn statuses(
     image: &dyn Image,
     context: &Context,
     one: bool,
-) -> Result<Vec<(u32, u32)>, Refusal> {
+) -> Result<Vec<(u64, u32)>, Refusal> {
     let since = match context {
         Context::Allocation => None,
         Context::SnapshotDiff(snapshot) => Some(snapshot.as_str()),
     };
     let extents_max = if one { 1 } else { STATUS_EXTENTS_MAX };
-    let mut statuses: Vec<(u32, u32)> = Vec::new();
+    let mut statuses: Vec<(u64, u32)> = Vec::new();
     let mut at = request.offset_bytes;
-    let end = at + u64::from(request.len_bytes);
+    let end = at + request.len_bytes.min(STATUS_RANGE_BYTES_MAX);
     while at < end && statuses.len() <= extents_max {
         let len_bytes = STATUS_STEP_BYTES.min(end - at);
         for extent in image.extents(at, len_bytes, since).await? {
@@ -221,10 +240,9 @@ async fn statuses(
                 (_, ExtentKind::Data) => STATUS_CHANGED,
                 (_, ExtentKind::Hole) => STATUS_CHANGED_TO_ZEROS,
             };
-            let extent_bytes = extent.len_bytes as u32;
             match statuses.last_mut() {
-                Some(last) if last.1 == flags => last.0 += extent_bytes,
-                _ => statuses.push((extent_bytes, flags)),
+                Some(last) if last.1 == flags => last.0 += extent.len_bytes,
+                _ => statuses.push((extent.len_bytes, flags)),
             }
         }
         at += len_bytes;

@@ -1,12 +1,12 @@
-//! The handshake: the client starts TLS, chooses an export, and negotiates structured replies and
-//! metadata contexts.
+//! The handshake: the client starts TLS, chooses an export, and negotiates its headers and metadata
+//! contexts.
 //!
 //! It reads no byte ahead. So what a client, or somebody between, sends behind the request for TLS
 //! is never taken for a part of the protected connection.
 
 use super::export::{Export, Exports};
 use super::limits::{CONTEXTS_MAX, OPTION_BYTES_MAX, OPTIONS_MAX, PAYLOAD_BYTES_MAX, STRING_BYTES_MAX};
-use super::wire::{self, OptionHeader, export_flag, handshake_flag, info, option, reply};
+use super::wire::{self, Headers, OptionHeader, export_flag, handshake_flag, info, option, reply};
 use crate::ImageInfo;
 use bytes::{BufMut, BytesMut};
 use std::io;
@@ -20,7 +20,7 @@ const SNAPSHOT_DIFF: &str = "benthic:snapshot-diff/";
 /// The result of a handshake.
 pub struct Session {
     pub export: Arc<Export>,
-    pub structured_replies: bool,
+    pub headers: Headers,
     pub contexts: Vec<Context>,
 }
 
@@ -41,13 +41,13 @@ impl Context {
 }
 
 /// The flags of an export.
-fn export_flags(image: &ImageInfo, structured_replies: bool) -> u16 {
+fn export_flags(image: &ImageInfo, headers: Headers) -> u16 {
     let mut flags = export_flag::HAS_FLAGS
         | export_flag::SEND_FLUSH
         | export_flag::SEND_FUA
         | export_flag::CAN_MULTI_CONN
         | export_flag::SEND_CACHE;
-    if structured_replies {
+    if headers >= Headers::Structured {
         flags |= export_flag::SEND_DF;
     }
     flags
@@ -60,7 +60,7 @@ fn export_flags(image: &ImageInfo, structured_replies: bool) -> u16 {
 /// The part of TLS in a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tls {
-    /// The server has no certificate.
+    /// The server does not offer it.
     Absent,
     /// The client must start it before anything else.
     Required,
@@ -81,7 +81,7 @@ struct Handshake<'a, S> {
     tls: Tls,
     exports: &'a Exports,
     no_zeroes: bool,
-    structured_replies: bool,
+    headers: Headers,
     /// The contexts, and the export that they were set for.
     contexts: Vec<Context>,
     contexts_export: Option<Arc<Export>>,
@@ -108,7 +108,7 @@ where
         tls,
         exports,
         no_zeroes: flags & u32::from(handshake_flag::NO_ZEROES) != 0,
-        structured_replies: false,
+        headers: Headers::Simple,
         contexts: Vec::new(),
         contexts_export: None,
     };
@@ -120,8 +120,8 @@ where
                     Some(of) if Arc::ptr_eq(&of, &export) => handshake.contexts,
                     _ => Vec::new(),
                 };
-                let structured_replies = handshake.structured_replies;
-                return Ok(Negotiated::Session(Session { export, structured_replies, contexts }));
+                let headers = handshake.headers;
+                return Ok(Negotiated::Session(Session { export, headers, contexts }));
             }
             Next::StartTls => return Ok(Negotiated::StartTls),
             Next::End => return Ok(Negotiated::End),
@@ -170,11 +170,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<'_, S> {
             }
             option::EXPORT_NAME => self.export_name(&data).await,
             option::LIST if data.is_empty() => self.list().await,
-            option::STRUCTURED_REPLY if data.is_empty() => {
-                self.structured_replies = true;
-                self.acknowledge(option, BytesMut::new()).await
-            }
-            option::LIST | option::STRUCTURED_REPLY => {
+            option::STRUCTURED_REPLY if data.is_empty() => self.headers(option, Headers::Structured).await,
+            option::EXTENDED_HEADERS if data.is_empty() => self.headers(option, Headers::Extended).await,
+            option::LIST | option::STRUCTURED_REPLY | option::EXTENDED_HEADERS => {
                 self.refuse(option, reply::ERR_INVALID, "this option takes no data").await
             }
             option::INFO | option::GO => self.info(option, &data).await,
@@ -215,14 +213,29 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<'_, S> {
         Ok(Next::StartTls)
     }
 
+    async fn headers(&mut self, option: u32, headers: Headers) -> io::Result<Next> {
+        if self.headers == Headers::Extended {
+            let refusal = match headers {
+                Headers::Extended => reply::ERR_INVALID,
+                _ => reply::ERR_EXT_HEADER_REQD,
+            };
+            return self.refuse(option, refusal, "extended headers are already negotiated").await;
+        }
+        self.headers = headers;
+        self.acknowledge(option, BytesMut::new()).await
+    }
+
     async fn export_name(&mut self, name: &[u8]) -> io::Result<Next> {
         // This option has no reply for an error.
+        if self.headers == Headers::Extended {
+            return Err(violation("extended headers need GO instead of EXPORT_NAME"));
+        }
         let export = std::str::from_utf8(name)
             .ok()
             .and_then(|name| self.exports.find(name))
             .ok_or_else(|| violation("the client asked for an unknown export"))?;
         let image = export.image.info();
-        let flags = export_flags(&image, self.structured_replies);
+        let flags = export_flags(&image, self.headers);
         let answer = wire::export_name_reply(image.size_bytes, flags, !self.no_zeroes);
         self.send(&answer).await?;
         Ok(Next::Transmission(export))
@@ -251,7 +264,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<'_, S> {
             let data = [&[&kind.to_be_bytes()[..]], fields].concat().concat();
             wire::put_option_reply(&mut replies, option, reply::INFO, &data);
         };
-        let flags = export_flags(&image, self.structured_replies);
+        let flags = export_flags(&image, self.headers);
         put(info::EXPORT, &[&image.size_bytes.to_be_bytes(), &flags.to_be_bytes()]);
         let (min, preferred) = (1u32, 4096u32);
         put(
@@ -290,8 +303,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<'_, S> {
         let Some((name, queries)) = wire::parse_meta_context(data) else {
             return self.refuse(option, reply::ERR_INVALID, "the option's data is malformed").await;
         };
-        if option == option::SET_META_CONTEXT && !self.structured_replies {
-            let message = "metadata contexts need structured replies";
+        if option == option::SET_META_CONTEXT && self.headers == Headers::Simple {
+            let message = "metadata contexts need structured replies or extended headers";
             return self.refuse(option, reply::ERR_INVALID, message).await;
         }
         let Some(export) = self.find(option, name).await? else { return Ok(Next::Option) };

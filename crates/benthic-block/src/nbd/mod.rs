@@ -1,5 +1,6 @@
 //! An NBD server, by the specification `doc/proto.md` of NetworkBlockDevice/nbd: fixed newstyle
-//! handshake, TLS, structured replies and block status. Extended headers are absent.
+//! handshake, TLS, structured replies and block status; and by its branch `extension-ext-header`:
+//! extended headers.
 //!
 //! A request's path: [`transmission`] reads it, it waits for its [`throttle`]s, [`command`] checks
 //! and runs it on the image in a task of its own, and the connection's writer sends the reply. The
@@ -22,5 +23,5 @@ pub mod wire;
 pub use export::{Export, Exports};
 pub use limits::{CONNECTIONS_MAX, MEMORY_BYTES_MAX, PAYLOAD_BYTES_MAX};
 pub use metrics::{ExportMetrics, KindMetrics, Metrics};
-pub use server::{Address, Listener, Options, serve};
+pub use server::{Address, Encryption, Listener, Options, serve};
 pub use stats::BOUNDS_US;

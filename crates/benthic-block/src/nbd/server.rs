@@ -8,6 +8,7 @@ use super::throttle::Throttles;
 use super::transmission::{Settings, transmit};
 use crate::Limits;
 use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_psk::PskAcceptor;
 use rustix::net::sockopt;
 use std::io;
 use std::net::SocketAddr;
@@ -19,7 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite, BufReader};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio_rustls::TlsAcceptor;
 
 /// Idle time after which the system checks that a TCP client still exists.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
@@ -33,7 +34,7 @@ pub struct Options {
     /// of its time.
     pub slow_request: Duration,
     /// With it, every client must use TLS.
-    pub tls: Option<TlsAcceptor>,
+    pub tls: Option<Encryption>,
 }
 
 impl Default for Options {
@@ -41,6 +42,30 @@ impl Default for Options {
         Options { client_limits: Limits::default(), slow_request: Duration::from_secs(1), tls: None }
     }
 }
+
+/// How the server and its clients know each other in TLS.
+#[derive(Clone)]
+pub enum Encryption {
+    Certificates(TlsAcceptor),
+    SharedKeys(PskAcceptor),
+}
+
+impl Encryption {
+    async fn accept<S>(&self, stream: S) -> io::Result<Box<dyn Duplex>>
+    where
+        S: Duplex + 'static,
+    {
+        Ok(match self {
+            Encryption::Certificates(acceptor) => Box::new(acceptor.accept(stream).await?),
+            Encryption::SharedKeys(acceptor) => Box::new(acceptor.accept(stream).await?),
+        })
+    }
+}
+
+/// A stream in both directions.
+trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -211,7 +236,7 @@ struct Connection {
 /// A client that has chosen an export.
 enum Client<S> {
     Plain(S, Session),
-    Tls(Box<TlsStream<S>>, Session),
+    Tls(Box<dyn Duplex>, Session),
 }
 
 impl Connection {
@@ -228,7 +253,7 @@ impl Connection {
 
     async fn run<S, R, W>(mut self, stream: S, split: impl FnOnce(S) -> (R, W)) -> io::Result<()>
     where
-        S: AsyncRead + AsyncWrite + Unpin,
+        S: Duplex + 'static,
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
@@ -269,7 +294,7 @@ impl Connection {
 
 async fn negotiate<S>(mut stream: S, exports: &Exports, options: &Options) -> io::Result<Option<Client<S>>>
 where
-    S: AsyncRead + AsyncWrite + Unpin,
+    S: Duplex + 'static,
 {
     let flags = handshake::greet(&mut stream).await?;
     let tls = if options.tls.is_some() { Tls::Required } else { Tls::Absent };
@@ -278,7 +303,7 @@ where
         (Negotiated::StartTls, Some(tls)) => {
             let mut stream = tls.accept(stream).await?;
             match handshake::negotiate(&mut stream, flags, exports, Tls::Active).await? {
-                Negotiated::Session(session) => Ok(Some(Client::Tls(Box::new(stream), session))),
+                Negotiated::Session(session) => Ok(Some(Client::Tls(stream, session))),
                 Negotiated::StartTls | Negotiated::End => Ok(None),
             }
         }

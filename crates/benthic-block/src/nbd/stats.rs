@@ -112,7 +112,7 @@ impl Stats {
         kind.latencies[bucket].fetch_add(1, Ordering::Relaxed);
         kind.latency_ns.fetch_add(nanoseconds(took), Ordering::Relaxed);
         match is_ok {
-            true => kind.bytes.fetch_add(u64::from(request.len_bytes), Ordering::Relaxed),
+            true => kind.bytes.fetch_add(request.len_bytes, Ordering::Relaxed),
             false => kind.errors.fetch_add(1, Ordering::Relaxed),
         };
         if took >= slow_request {

@@ -49,7 +49,7 @@ impl Cost {
             command::WRITE_ZEROES => (Direction::Write, keeps_space),
             _ => return None,
         };
-        Some(Cost { direction, bytes: if has_bytes { u64::from(request.len_bytes) } else { 0 } })
+        Some(Cost { direction, bytes: if has_bytes { request.len_bytes } else { 0 } })
     }
 }
 

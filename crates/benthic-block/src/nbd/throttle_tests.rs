@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-fn request(command: u16, len_bytes: u32) -> Request {
-    Request { flags: 0, command, cookie: 0, offset_bytes: 0, len_bytes }
+fn request(command: u16, len_bytes: u64) -> Request {
+    Request { flags: 0, command, cookie: 0, offset_bytes: 0, len_bytes, payload_bytes: 0 }
 }
 
 fn unlimited() -> Arc<Throttle> {
@@ -56,7 +56,7 @@ async fn bytes_are_limited_too() {
     let write = request(command::WRITE, 32 << 20);
     assert_eq!(time(&throttles, &write, 1).await, Duration::ZERO);
     // A trim carries no data, and does not wait for writes either.
-    assert_eq!(time(&throttles, &request(command::TRIM, u32::MAX), 10).await, Duration::ZERO);
+    assert_eq!(time(&throttles, &request(command::TRIM, u64::from(u32::MAX)), 10).await, Duration::ZERO);
     assert_near(time(&throttles, &write, 1).await, Duration::from_secs(30));
 }
 

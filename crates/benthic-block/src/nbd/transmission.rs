@@ -4,10 +4,10 @@
 use super::command;
 use super::export::Export;
 use super::handshake::{Session, discard};
-use super::limits::{Quota, REQUESTS_MAX, Resources, Share, Slot};
+use super::limits::{PAYLOAD_BYTES_MAX, Quota, REQUESTS_MAX, Resources, Share, Slot};
 use super::stats::Present;
 use super::throttle::{Pending, Throttles};
-use super::wire::{self, Request, command as code};
+use super::wire::{self, Headers, Request, command as code};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use futures::FutureExt;
 use std::io;
@@ -80,7 +80,8 @@ where
     hurry.send_replace(true);
     // Also if the client is gone: the server flushes the images only after the last write.
     quota.all_done().await;
-    let _ = writer.shutdown().await;
+    // Over TLS it sends what a client that reads nothing has not taken.
+    let _ = tokio::time::timeout(LINGER_LIMIT, writer.shutdown()).await;
     let _ = tokio::time::timeout(LINGER_LIMIT, discard(&mut reader, u64::MAX)).await;
     result
 }
@@ -112,15 +113,20 @@ impl Requests {
     /// Reads requests until the client disconnects.
     async fn read<R: AsyncRead + Unpin>(&self, reader: &mut R, replies: Sender<Reply>) -> io::Result<()> {
         loop {
-            let mut header = [0; wire::REQUEST_BYTES];
-            match reader.read_exact(&mut header).await {
+            let mut header = [0; wire::REQUEST_BYTES_MAX];
+            let header = &mut header[..self.session.headers.request_bytes()];
+            match reader.read_exact(header).await {
                 // Many clients close the connection without a disconnect command.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
                 result => result?,
             };
-            let Some(request) = Request::parse(&header) else {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "a request has the wrong magic"));
-            };
+            let violation = |message| io::Error::new(io::ErrorKind::InvalidData, message);
+            let request = Request::parse(header, self.session.headers)
+                .ok_or_else(|| violation("a request has the wrong magic"))?;
+            let is_extended = self.session.headers == Headers::Extended;
+            if is_extended && request.payload_bytes > u64::from(PAYLOAD_BYTES_MAX) {
+                return Err(violation("a request has more than 32 MiB of data"));
+            }
             if request.command == code::DISCONNECT {
                 return Ok(());
             }
@@ -130,10 +136,8 @@ impl Requests {
                 Err(refusal) => {
                     self.session.export.stats.refused(&request);
                     let share = self.quota.share(slot, 0).await?;
-                    if request.command == code::WRITE {
-                        let data = discard(reader, u64::from(request.len_bytes));
-                        self.quota.wait_for_client(data).await?;
-                    }
+                    let data = discard(reader, request.payload_bytes);
+                    self.quota.wait_for_client(data).await?;
                     let parts = command::error_reply(&request, &refusal, &self.session);
                     // Fails only if the writer has ended, which ends this connection.
                     let _ = replies.send(Reply { parts, _share: share }).await;
@@ -151,8 +155,8 @@ impl Requests {
         reader: &mut R,
         replies: &Sender<Reply>,
     ) -> io::Result<()> {
-        let data_bytes = if request.command == code::WRITE { request.len_bytes } else { 0 };
-        let memory_bytes = command::memory_bytes(&request);
+        let data_bytes = request.payload_bytes;
+        let memory_bytes = command::memory_bytes(&request, &self.session);
         let mut hurry = self.hurry.clone();
         let mut pending = self.settings.throttles.try_pass(&request);
         if data_bytes == 0

@@ -8,6 +8,8 @@ pub const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
 pub const REQUEST_MAGIC: u32 = 0x2560_9513;
 pub const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
 pub const STRUCTURED_REPLY_MAGIC: u32 = 0x668e_33ef;
+pub const EXTENDED_REQUEST_MAGIC: u32 = 0x21e4_1c71;
+pub const EXTENDED_REPLY_MAGIC: u32 = 0x6e8a_278c;
 
 /// Flags of the handshake; the client's have the same numbers.
 pub mod handshake_flag {
@@ -25,6 +27,7 @@ pub mod option {
     pub const STRUCTURED_REPLY: u32 = 8;
     pub const LIST_META_CONTEXT: u32 = 9;
     pub const SET_META_CONTEXT: u32 = 10;
+    pub const EXTENDED_HEADERS: u32 = 11;
 }
 
 /// Types of replies to options.
@@ -38,6 +41,7 @@ pub mod reply {
     pub const ERR_TLS_REQD: u32 = (1 << 31) + 5;
     pub const ERR_UNKNOWN: u32 = (1 << 31) + 6;
     pub const ERR_TOO_BIG: u32 = (1 << 31) + 9;
+    pub const ERR_EXT_HEADER_REQD: u32 = (1 << 31) + 10;
 }
 
 pub mod info {
@@ -78,6 +82,8 @@ pub mod command_flag {
     pub const DF: u16 = 1 << 2;
     pub const REQ_ONE: u16 = 1 << 3;
     pub const FAST_ZERO: u16 = 1 << 4;
+    /// The length is that of the data behind the request. Only with extended headers.
+    pub const PAYLOAD_LEN: u16 = 1 << 5;
 }
 
 /// Types of the chunks of a structured reply.
@@ -86,6 +92,7 @@ pub mod chunk {
     pub const OFFSET_DATA: u16 = 1;
     pub const OFFSET_HOLE: u16 = 2;
     pub const BLOCK_STATUS: u16 = 5;
+    pub const BLOCK_STATUS_EXT: u16 = 6;
     pub const ERROR: u16 = (1 << 15) + 1;
     /// The flag of a reply's last chunk.
     pub const FLAG_DONE: u16 = 1;
@@ -102,7 +109,26 @@ pub mod errno {
 }
 
 pub const OPTION_HEADER_BYTES: usize = 16;
-pub const REQUEST_BYTES: usize = 28;
+
+/// The headers that a client has negotiated for its requests and their replies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Headers {
+    /// A reply is an errno, and the data of a read.
+    Simple,
+    /// A reply consists of chunks.
+    Structured,
+    /// A reply consists of chunks, and lengths have 64 bits.
+    Extended,
+}
+
+impl Headers {
+    /// The length of a request without its data.
+    pub fn request_bytes(self) -> usize {
+        if self == Headers::Extended { REQUEST_BYTES_MAX } else { REQUEST_BYTES_MAX - 4 }
+    }
+}
+
+pub const REQUEST_BYTES_MAX: usize = 32;
 
 /// Takes values from the front of a message. Every method returns `None` at the message's end.
 struct Fields<'a>(&'a [u8]);
@@ -178,21 +204,27 @@ pub struct Request {
     /// The client's name for the request, which the reply repeats.
     pub cookie: u64,
     pub offset_bytes: u64,
-    pub len_bytes: u32,
+    pub len_bytes: u64,
+    /// The data behind the request.
+    pub payload_bytes: u64,
 }
 
 impl Request {
     /// `None` if the magic is wrong.
-    pub fn parse(bytes: &[u8; REQUEST_BYTES]) -> Option<Request> {
+    pub fn parse(bytes: &[u8], headers: Headers) -> Option<Request> {
         let mut fields = Fields(bytes);
-        (fields.u32()? == REQUEST_MAGIC).then_some(())?;
-        Some(Request {
-            flags: fields.u16()?,
-            command: fields.u16()?,
-            cookie: fields.u64()?,
-            offset_bytes: fields.u64()?,
-            len_bytes: fields.u32()?,
-        })
+        let extended = headers == Headers::Extended;
+        let magic = if extended { EXTENDED_REQUEST_MAGIC } else { REQUEST_MAGIC };
+        (fields.u32()? == magic).then_some(())?;
+        let (flags, command) = (fields.u16()?, fields.u16()?);
+        let (cookie, offset_bytes) = (fields.u64()?, fields.u64()?);
+        let len_bytes = if extended { fields.u64()? } else { u64::from(fields.u32()?) };
+        let has_payload = match extended {
+            true => flags & command_flag::PAYLOAD_LEN != 0,
+            false => command == command::WRITE,
+        };
+        let payload_bytes = if has_payload { len_bytes } else { 0 };
+        Some(Request { flags, command, cookie, offset_bytes, len_bytes, payload_bytes })
     }
 }
 
@@ -232,60 +264,92 @@ pub fn simple_reply(cookie: u64, errno: u32) -> Bytes {
     out.freeze()
 }
 
-fn chunk(cookie: u64, flags: u16, kind: u16, len_bytes: usize) -> BytesMut {
-    let mut out = BytesMut::with_capacity(40);
-    out.put_u32(STRUCTURED_REPLY_MAGIC);
-    out.put_u16(flags);
-    out.put_u16(kind);
-    out.put_u64(cookie);
-    out.put_u32(len_bytes as u32);
-    out
+/// The chunks of the reply to one request.
+#[derive(Clone, Copy)]
+pub struct Chunks {
+    extended: bool,
+    cookie: u64,
+    request_offset_bytes: u64,
 }
 
-/// The chunk that ends a successful reply.
-pub fn done_chunk(cookie: u64) -> Bytes {
-    chunk(cookie, chunk::FLAG_DONE, chunk::NONE, 0).freeze()
-}
-
-/// The front of a chunk with data; the data follows.
-pub fn data_chunk(cookie: u64, offset_bytes: u64, len_bytes: usize) -> Bytes {
-    let mut out = chunk(cookie, 0, chunk::OFFSET_DATA, 8 + len_bytes);
-    out.put_u64(offset_bytes);
-    out.freeze()
-}
-
-/// A chunk that says that a range reads as zeros.
-pub fn hole_chunk(cookie: u64, offset_bytes: u64, len_bytes: u32) -> Bytes {
-    let mut out = chunk(cookie, 0, chunk::OFFSET_HOLE, 12);
-    out.put_u64(offset_bytes);
-    out.put_u32(len_bytes);
-    out.freeze()
-}
-
-/// A chunk with the lengths and flags of extents.
-pub fn status_chunk(cookie: u64, context: u32, extents: &[(u32, u32)]) -> Bytes {
-    let mut out = chunk(cookie, 0, chunk::BLOCK_STATUS, 4 + 8 * extents.len());
-    out.put_u32(context);
-    for (len_bytes, flags) in extents {
-        out.put_u32(*len_bytes);
-        out.put_u32(*flags);
+impl Chunks {
+    pub fn new(request: &Request, headers: Headers) -> Chunks {
+        let extended = headers == Headers::Extended;
+        Chunks { extended, cookie: request.cookie, request_offset_bytes: request.offset_bytes }
     }
-    out.freeze()
-}
 
-/// The chunk that ends a failed reply.
-pub fn error_chunk(cookie: u64, errno: u32, message: &str) -> Bytes {
-    let message = &message[..message.floor_char_boundary(1024)];
-    let mut out = chunk(cookie, chunk::FLAG_DONE, chunk::ERROR, 6 + message.len());
-    out.put_u32(errno);
-    out.put_u16(message.len() as u16);
-    out.put_slice(message.as_bytes());
-    out.freeze()
+    fn chunk(self, flags: u16, kind: u16, len_bytes: usize) -> BytesMut {
+        let mut out = BytesMut::with_capacity(48);
+        out.put_u32(if self.extended { EXTENDED_REPLY_MAGIC } else { STRUCTURED_REPLY_MAGIC });
+        out.put_u16(flags);
+        out.put_u16(kind);
+        out.put_u64(self.cookie);
+        if self.extended {
+            out.put_u64(self.request_offset_bytes);
+            out.put_u64(len_bytes as u64);
+        } else {
+            out.put_u32(len_bytes as u32);
+        }
+        out
+    }
+
+    /// The chunk that ends a successful reply.
+    pub fn done(self) -> Bytes {
+        self.chunk(chunk::FLAG_DONE, chunk::NONE, 0).freeze()
+    }
+
+    /// The front of a chunk with data; the data follows.
+    pub fn data(self, offset_bytes: u64, len_bytes: usize) -> Bytes {
+        let mut out = self.chunk(0, chunk::OFFSET_DATA, 8 + len_bytes);
+        out.put_u64(offset_bytes);
+        out.freeze()
+    }
+
+    /// A chunk that says that a range reads as zeros.
+    pub fn hole(self, offset_bytes: u64, len_bytes: u32) -> Bytes {
+        let mut out = self.chunk(0, chunk::OFFSET_HOLE, 12);
+        out.put_u64(offset_bytes);
+        out.put_u32(len_bytes);
+        out.freeze()
+    }
+
+    /// A chunk with the lengths and flags of extents.
+    pub fn status(self, context: u32, extents: &[(u64, u32)]) -> Bytes {
+        let mut out = match self.extended {
+            true => self.chunk(0, chunk::BLOCK_STATUS_EXT, 8 + 16 * extents.len()),
+            false => self.chunk(0, chunk::BLOCK_STATUS, 4 + 8 * extents.len()),
+        };
+        out.put_u32(context);
+        if self.extended {
+            out.put_u32(extents.len() as u32);
+        }
+        for (len_bytes, flags) in extents {
+            if self.extended {
+                out.put_u64(*len_bytes);
+                out.put_u64(u64::from(*flags));
+            } else {
+                // At most the length of the request.
+                out.put_u32(*len_bytes as u32);
+                out.put_u32(*flags);
+            }
+        }
+        out.freeze()
+    }
+
+    /// The chunk that ends a failed reply.
+    pub fn error(self, errno: u32, message: &str) -> Bytes {
+        let message = &message[..message.floor_char_boundary(1024)];
+        let mut out = self.chunk(chunk::FLAG_DONE, chunk::ERROR, 6 + message.len());
+        out.put_u32(errno);
+        out.put_u16(message.len() as u16);
+        out.put_slice(message.as_bytes());
+        out.freeze()
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{errno, error_chunk, parse_info, parse_meta_context};
+    use super::{Chunks, errno, parse_info, parse_meta_context};
     use proptest::prelude::{any, proptest};
 
     #[test]
@@ -310,7 +374,8 @@ mod tests {
 
     #[test]
     fn long_messages_are_cut_between_characters() {
-        let chunk = error_chunk(1, errno::EIO, &"€".repeat(1000));
+        let chunks = Chunks { extended: false, cookie: 1, request_offset_bytes: 0 };
+        let chunk = chunks.error(errno::EIO, &"€".repeat(1000));
         assert!(std::str::from_utf8(&chunk[26..]).is_ok());
     }
 }

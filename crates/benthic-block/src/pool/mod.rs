@@ -253,6 +253,17 @@ impl Images for PoolImages {
         changed.map_err(|error| error.with("image", self.address(name)))
     }
 
+    /// A snapshot has the ids of its clones, and a clone that of its parent. Ids are those of one
+    /// pool.
+    async fn clone_to_pool(&self, name: &str, snapshot: &str, pool: &str, clone: &str) -> Result<()> {
+        if pool == self.pool.name() {
+            return self.clone_snapshot(name, snapshot, clone).await;
+        }
+        let message =
+            "a clone must be in the pool of its snapshot; export and import copy an image to another pool";
+        Err(Error::new(ErrorKind::Unsupported, message).with("image", self.address(name)).with("pool", pool))
+    }
+
     async fn clone_snapshot(&self, name: &str, snapshot: &str, clone: &str) -> Result<()> {
         check_image_name(clone)?;
         let id = self.find(name).await?;

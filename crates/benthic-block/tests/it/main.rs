@@ -12,6 +12,7 @@ mod groups;
 mod metrics;
 mod model;
 mod nbd;
+mod nbd_extended;
 mod nbd_tools;
 mod power;
 mod ram;

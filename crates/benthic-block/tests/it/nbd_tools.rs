@@ -201,3 +201,63 @@ fn fio_verifies_what_it_wrote() {
     );
     server.stop();
 }
+
+/// A property test with libnbd: requests in flight on two connections, which do not overlap, and
+/// then reads, against the same changes of an array. PROPTEST_RNG_SEED sets the seed.
+#[test]
+fn random_requests_of_libnbd_match_an_array() {
+    let server = Server::start(image(8 * MIB));
+    let script = r#"
+import os, random
+seed = int(os.environ.get("PROPTEST_RNG_SEED", random.getrandbits(32)))
+print("seed", seed)
+rng = random.Random(seed)
+size = h.get_size()
+expected = bytearray(size)
+other = nbd.NBD()
+other.set_request_structured_replies(False)
+other.connect_uri(URI)
+handles = [h, other]
+
+def wait(cookies):
+    for handle, cookie in cookies:
+        while not handle.aio_command_completed(cookie):
+            handle.poll(-1)
+
+for round in range(60):
+    edges = sorted({0, size, *(rng.choice([1, 512, 4096]) * rng.randrange(64) + rng.randrange(size // 2**18) * 2**18
+                               for _ in range(16))})
+    edges = [edge for edge in edges if edge <= size]
+    cookies, buffers = [], []
+    for start, end in zip(edges, edges[1:]):
+        length = min(end - start, rng.choice([1, 700, 4096, 100_000, 2**20]))
+        handle = rng.choice(handles)
+        fua = rng.choice([0, nbd.CMD_FLAG_FUA])
+        kind = rng.choice(["write", "write", "zero", "allocate", "trim"])
+        data = rng.randbytes(length) if kind == "write" else bytes(length)
+        if kind == "write":
+            buffer = nbd.Buffer.from_bytearray(bytearray(data))
+            buffers.append(buffer)
+            cookie = handle.aio_pwrite(buffer, start, flags=fua)
+        elif kind == "trim":
+            cookie = handle.aio_trim(length, start, flags=fua)
+        else:
+            keep = nbd.CMD_FLAG_NO_HOLE if kind == "allocate" else 0
+            cookie = handle.aio_zero(length, start, flags=fua | keep)
+        cookies.append((handle, cookie))
+        expected[start:start + length] = data
+    wait(cookies)
+    rng.choice(handles).flush()
+    for _ in range(8):
+        start = rng.randrange(size)
+        length = min(size - start, rng.choice([1, 5000, 2**18]))
+        assert rng.choice(handles).pread(length, start) == expected[start:start + length], (round, start, length)
+for handle in handles:
+    assert handle.pread(size, 0) == expected
+    handle.shutdown()
+"#;
+    let uri = server.uri();
+    let connect = format!("URI = '{uri}'\nh.connect_uri(URI)");
+    run("/usr/bin/python3", &["-m", "nbd", "-c", &connect, "-c", script]);
+    server.stop();
+}

@@ -51,7 +51,7 @@ pub async fn run(args: GetArgs, session: &Session) -> Outcome {
         let fetched = fetch(&*pool, &address, |data| Ok(file.write(data)?)).await;
         match fetched {
             Err(Failure::Error(error)) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS => {
-                file.restart()?;
+                file.truncate(0)?;
                 attempt += 1;
             }
             fetched => break fetched?,

@@ -16,6 +16,7 @@ pub mod find;
 pub mod fsck;
 pub mod get;
 pub mod health;
+mod hosts;
 pub mod image;
 pub mod ls;
 pub mod map;

@@ -1,4 +1,5 @@
-//! NBD over TLS, with the clients of libnbd and QEMU, which use GnuTLS.
+//! NBD over TLS, with the clients of libnbd and QEMU, which use GnuTLS: certificates and shared
+//! keys.
 
 use crate::nbd::{Server, tool};
 use crate::support::{Home, pattern};
@@ -138,6 +139,68 @@ fn clients_without_a_certificate_check_that_of_the_server() {
     // At most an alert of TLS.
     assert!(rest.is_empty() || rest[0] == 21, "{rest:?}");
     server.stop();
+}
+
+/// Creates a directory with a file of keys by the name that QEMU uses.
+fn keys(home: &Home, name: &str, text: &str) -> PathBuf {
+    let dir = home.path(name);
+    std::fs::create_dir(&dir).unwrap();
+    std::fs::write(dir.join("keys.psk"), text).unwrap();
+    dir
+}
+
+#[test]
+fn clients_with_a_shared_key_use_the_image() {
+    let home = Home::with_pool();
+    home.ok(&["image", "create", "p/i", "--size", "64MiB"]);
+    let (alice, bob) = (format!("alice:{}\n", "0a1b".repeat(16)), format!("bob:{}\n", "ff".repeat(16)));
+    let dir = keys(&home, "ours", &format!("{bob}{alice}"));
+    let file = dir.join("keys.psk").display().to_string();
+    let server = serve(&home, &["--tls-psk".to_owned(), file.clone()]);
+    let address = server.first_uri().strip_prefix("nbds://").unwrap();
+    let uri = |user: &str, file: &str| format!("nbds://{user}@{address}?tls-psk-file={file}");
+    let data = pattern(64 << 20);
+    let [source, copy] = ["data", "copy"].map(|name| home.path(name).display().to_string());
+    std::fs::write(&source, &data).unwrap();
+    for user in ["alice", "bob"] {
+        let uri = uri(user, &file);
+        assert!(tool("nbdinfo", &[&uri]).contains("with TLS"));
+        tool("nbdcopy", &["--connections=4", "--requests=16", &source, &uri]);
+        tool("nbdcopy", &["--connections=4", "--requests=16", &uri, &copy]);
+        assert!(std::fs::read(&copy).unwrap() == data);
+    }
+    let credentials = format!("tls-creds-psk,id=tls,endpoint=client,username=alice,dir={}", dir.display());
+    let (host, port) = address.strip_suffix("/p/i").unwrap().split_once(':').unwrap();
+    let options =
+        format!("driver=nbd,server.type=inet,server.host={host},server.port={port},export=p/i,tls-creds=tls");
+    let raw = format!("driver=raw,file.filename={source}");
+    tool("qemu-img", &["compare", "--object", &credentials, "--image-opts", &raw, &options]);
+
+    // An unknown name, another key, a certificate, and no TLS.
+    let others = keys(&home, "others", &format!("carol:{}\nalice:{}\n", "0a1b".repeat(16), "00".repeat(32)));
+    let other_file = others.join("keys.psk").display().to_string();
+    assert!(!nbdinfo(&uri("carol", &other_file)).status.success());
+    assert!(!nbdinfo(&uri("alice", &other_file)).status.success());
+    let certificates = certificates(&home, "certificates");
+    assert!(!nbdinfo(&with_certificates(server.first_uri(), &certificates)).status.success());
+    assert!(!nbdinfo(&format!("nbd://{address}")).status.success());
+    assert!(tool("nbdinfo", &[&uri("alice", &file)]).contains("with TLS"));
+    server.stop();
+}
+
+#[test]
+fn unusable_keys_are_refused() {
+    let home = Home::with_pool();
+    home.ok(&["image", "create", "p/i", "--size", "4MiB"]);
+    let bad = keys(&home, "bad", "alice:00").join("keys.psk").display().to_string();
+    let serve = ["image", "serve", "p/i", "--listen", "127.0.0.1:0", "--tls-psk"];
+    for (kind, args) in [
+        ("not_found", vec!["none.psk"]),
+        ("invalid_argument", vec![&*bad]),
+        ("usage", vec![&bad, "--tls-cert", "cert.pem", "--tls-key", "key.pem"]),
+    ] {
+        home.fails_with(kind, &[&serve[..], &args].concat());
+    }
 }
 
 #[test]

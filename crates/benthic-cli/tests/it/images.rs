@@ -12,8 +12,8 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
-use std::process::{Child, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 const KIB: usize = 1024;
@@ -157,6 +157,68 @@ fn a_killed_import_of_a_file_continues() {
     assert_eq!(home.ok(&["image", "ls", "p"]), "i\n");
     home.ok(&["image", "export", "p/i", "exported.raw"]);
     assert_eq!(part(&exported, 0, 3), b"new");
+}
+
+/// Starts exports of the snapshot `p/i@s` to `out.raw`, and ends each in its second step, until one
+/// has left a part. Returns the part's path.
+fn ended_export(home: &Home, step_bytes: u64, signal: Signal) -> PathBuf {
+    let part = || {
+        let entries = std::fs::read_dir(home.path("")).unwrap().map(|entry| entry.unwrap().path());
+        entries.into_iter().find(|path| path.extension().is_some_and(|extension| extension == "benthic-part"))
+    };
+    for _ in 0..20 {
+        let mut export = home.command(&["image", "export", "p/i@s", "out.raw"]).spawn().unwrap();
+        let is_late =
+            || part().and_then(|part| part.metadata().ok()).is_some_and(|found| found.len() > step_bytes);
+        while !is_late() && export.try_wait().unwrap().is_none() {}
+        // It may have ended.
+        let _ = kill_process(Pid::from_child(&export), signal);
+        export.wait().unwrap();
+        if let Some(part) = part() {
+            return part;
+        }
+    }
+    panic!("every export was complete before it ended");
+}
+
+#[test]
+fn an_export_of_a_snapshot_continues() {
+    const STEP: u64 = 1024 * MIB as u64;
+    const SIZE: u64 = 1800 * MIB as u64;
+    let home = Home::with_pool();
+    home.ok(&["image", "create", "p/i", "--size", &SIZE.to_string()]);
+    let server = Server::start(&home, &["p/i"]);
+    let script = "import nbd, sys\nh = nbd.NBD()\nh.connect_uri(sys.argv[1])\nh.pwrite(b'first', 0)\n\
+        for at in range(1 << 30, (1 << 30) + (400 << 20), 1 << 20): h.pwrite(b'second' * 100_000, at)\nh.flush()";
+    printed(&python(script, &[&server.uri("p/i")]).output().unwrap(), &["write"]);
+    server.stop();
+    home.ok(&["image", "snap", "create", "p/i@s"]);
+    home.ok(&["image", "export", "p/i", "whole.raw"]);
+    let same = |other: &str| {
+        let (whole, other) = (home.path("whole.raw"), home.path(other));
+        Command::new("cmp").args([whole, other]).status().unwrap().success()
+    };
+    for signal in [Signal::KILL, Signal::TERM] {
+        let part = ended_export(&home, STEP, signal);
+        // The bytes of the first step are not written again: they keep this change.
+        File::options().write(true).open(&part).unwrap().write_all_at(b"FIRST", 0).unwrap();
+        let exported = home.ok(&["image", "export", "p/i@s", "out.raw"]);
+        assert!(exported.contains("were there from an interrupted export"), "{exported}");
+        assert!(!part.exists() && !same("out.raw"));
+        let out = File::options().read(true).write(true).open(home.path("out.raw")).unwrap();
+        let mut first = [0; 5];
+        out.read_exact_at(&mut first, 0).unwrap();
+        assert_eq!(&first, b"FIRST");
+        out.write_all_at(b"first", 0).unwrap();
+        assert!(same("out.raw"), "{signal:?}");
+    }
+    // Another snapshot is exported from its start.
+    let part = ended_export(&home, STEP, Signal::KILL);
+    File::options().write(true).open(&part).unwrap().write_all_at(b"FIRST", 0).unwrap();
+    home.ok(&["image", "snap", "rm", "p/i@s"]);
+    home.ok(&["image", "snap", "create", "p/i@s"]);
+    home.ok(&["image", "export", "p/i@s", "out.raw"]);
+    assert!(same("out.raw") && !part.exists());
 }
 
 /// The signal also ends the program that writes to the pipe, so that its end looks like that of the
@@ -544,8 +606,12 @@ fn limits_hold_and_change_while_the_image_is_served() {
 /// Sends a request for a path, and returns the answer with its header.
 fn http_get(url: &str, path: &str) -> String {
     let address = url.strip_prefix("http://").unwrap().strip_suffix("/metrics").unwrap();
+    http_get_as(address, address, path)
+}
+
+fn http_get_as(host: &str, address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
@@ -580,6 +646,8 @@ fn metrics_show_the_requests_of_an_image() {
     let page = http_get(url, "/");
     assert!(page.contains("<title>Images</title>") && page.contains("content-security-policy: "), "{page}");
     assert!(http_get(url, "/none").starts_with("HTTP/1.1 404 "));
+    let address = url.strip_prefix("http://").unwrap().strip_suffix("/metrics").unwrap();
+    assert!(http_get_as("rebound.example", address, "/metrics").starts_with("HTTP/1.1 421 "));
     server.stop();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let _listener = std::net::TcpListener::bind(taken).unwrap();

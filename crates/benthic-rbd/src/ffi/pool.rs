@@ -87,18 +87,19 @@ impl RbdPool {
         &self,
         name: &CStr,
         snapshot: &CStr,
+        into: &RbdPool,
         clone: &CStr,
         geometry: Geometry,
     ) -> ErrnoResult<()> {
         let options = Options::new(self.api, geometry)?;
         options.set(CLONE_FORMAT, 2)?;
-        // SAFETY: the context and the options are live; the names end in NUL.
+        // SAFETY: the contexts and the options are live; the names end in NUL.
         check(unsafe {
             (self.api.clone3)(
                 self.handle(),
                 name.as_ptr(),
                 snapshot.as_ptr(),
-                self.handle(),
+                into.handle(),
                 clone.as_ptr(),
                 options.handle,
             )

@@ -1,7 +1,7 @@
 //! `rbd` and Benthic see the same images.
 
 use crate::geometries::{KIB, small, striped};
-use crate::support::with_pool;
+use crate::support::{OwnPool, with_pool};
 use benthic_block::{Change, CreateOptions, Limits, OpenMode};
 use benthic_core::{Durability, ErrorKind, ListRequest, Namespaces, ObjectId, Store};
 use std::time::Duration;
@@ -39,6 +39,21 @@ fn rbd_shows_what_benthic_creates() {
         }
         assert!(pool.rbd(&["info", "clone"]).contains(&format!("parent: {}/plain@s", pool.name)));
         assert_eq!(pool.rbd(&["children", "plain@s"]), format!("{}/clone\n", pool.name));
+        let other = OwnPool::new("shows-clones").await;
+        let missing = pool.images.clone_to_pool("plain", "s", "no-such-pool", "far").await;
+        assert_eq!(missing.unwrap_err().kind(), ErrorKind::NotFound);
+        pool.images.clone_to_pool("plain", "s", &other.name, "far").await.unwrap();
+        let far = other.images.open("far", None, OpenMode::Write).await.unwrap();
+        assert_eq!(far.info().parent, Some(format!("{}/plain@s", pool.name)));
+        assert_eq!(far.limits().await.unwrap(), Limits::default());
+        assert_eq!(far.read(100 * KIB, 300_000).await.unwrap(), vec![7; 300_000]);
+        let removal = Change::RemoveSnapshot { name: "s".to_owned() };
+        assert_eq!(pool.images.change("plain", removal).await.unwrap_err().kind(), ErrorKind::Conflict);
+        far.flatten().await.unwrap();
+        assert_eq!(far.info().parent, None);
+        far.close().await.unwrap();
+        drop(far);
+        other.remove().await;
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("image");
         for image in ["plain@s", "striped", "clone"] {

@@ -8,7 +8,7 @@ use benthic_testkit::cluster::shared_conf;
 use std::process::Command;
 use std::sync::Arc;
 
-/// A pool of one test. Dropping it removes the pool.
+/// A pool of one test.
 pub struct OwnPool {
     pub store: Arc<RadosStore>,
     pub name: String,
@@ -22,6 +22,12 @@ impl OwnPool {
         store.create_pool(&name).await.unwrap();
         let images = RbdImages::open(Arc::clone(&store), &name).await.unwrap();
         OwnPool { store, name, images }
+    }
+
+    pub async fn remove(self) {
+        let OwnPool { store, name, images } = self;
+        drop(images);
+        store.remove_pool(&name).await.unwrap();
     }
 
     /// Runs `rbd` with the pool as default, and returns its output.
@@ -66,9 +72,5 @@ pub fn with_images<F: Future<Output = ()>>(case: &str, test: impl FnOnce(Arc<dyn
 
 /// Runs a test in a pool of its own. The test returns the pool, which is then removed.
 pub fn with_pool<F: Future<Output = OwnPool>>(name: &str, test: impl FnOnce(OwnPool) -> F) {
-    run(async {
-        let OwnPool { store, name, images } = test(OwnPool::new(name).await).await;
-        drop(images);
-        store.remove_pool(&name).await.unwrap();
-    });
+    run(async { test(OwnPool::new(name).await).await.remove().await });
 }

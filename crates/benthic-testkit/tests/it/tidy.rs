@@ -5,7 +5,7 @@ use crate::project::{Dependency, File, Package, files, packages};
 const SOURCE_LINES_MAX: usize = 800;
 
 /// The crates of the workspace, each with the workspace crates that it may use.
-const CRATES: [(&str, &[&str]); 28] = [
+const CRATES: [(&str, &[&str]); 29] = [
     ("benthic-core", &[]),
     ("benthic-embedded", &["benthic-core"]),
     ("benthic-class-names", &[]),
@@ -15,7 +15,8 @@ const CRATES: [(&str, &[&str]); 28] = [
     ("benthic-fragment", &["benthic-core", "benthic-index", "benthic-wasm"]),
     ("benthic-table", &["benthic-core", "benthic-index"]),
     ("benthic-striped", &["benthic-core", "benthic-classes"]),
-    ("benthic-block", &["benthic-core", "benthic-classes"]),
+    ("benthic-psk", &["benthic-core"]),
+    ("benthic-block", &["benthic-core", "benthic-classes", "benthic-psk"]),
     ("benthic-rbd", &["benthic-core", "benthic-block", "benthic-rados"]),
     ("benthic-ceph", &["benthic-core", "benthic-class-names", "benthic-rados"]),
     ("benthic-cls", &["benthic-core", "benthic-class-names"]),
@@ -53,6 +54,7 @@ const CRATES: [(&str, &[&str]); 28] = [
         &[
             "benthic-core",
             "benthic-block",
+            "benthic-psk",
             "benthic-rbd",
             "benthic-ceph",
             "benthic-class-names",
@@ -109,8 +111,13 @@ const FORBIDDEN: [(&str, &[&str]); 4] = [
 const COMMAND_LINE: &[&str] = &["clap", "indicatif", "rustyline"];
 
 /// Prefixes of the paths that may contain `unsafe`.
-const UNSAFE_PATHS: [&str; 4] =
-    ["crates/benthic-rados/", "crates/benthic-rbd/", "crates/benthic-cls", "crates/benthic-wasm/"];
+const UNSAFE_PATHS: [&str; 5] = [
+    "crates/benthic-rados/",
+    "crates/benthic-rbd/",
+    "crates/benthic-psk/",
+    "crates/benthic-cls",
+    "crates/benthic-wasm/",
+];
 
 /// The files and folders of the root.
 const ROOT: [&str; 20] = [

@@ -81,7 +81,7 @@ pub enum ImageCommand {
     Clone {
         /// POOL/IMAGE@SNAPSHOT
         snapshot: ImageAddress,
-        /// POOL/IMAGE of the new image, in the same pool
+        /// POOL/IMAGE of the new image; on a Ceph cluster, also in another pool
         image: ImageAddress,
     },
     /// Copy what a clone still shows of its parent, so that it no longer needs it
@@ -425,9 +425,9 @@ async fn rm(args: &RmArgs, session: &Session) -> Outcome {
 }
 
 async fn clone(snapshot: &ImageAddress, image: &ImageAddress, session: &Session) -> Outcome {
-    check_same_pool(snapshot, image)?;
     let images = images(session, &snapshot.pool).await?;
-    images.clone_snapshot(&snapshot.image, snapshot_name(snapshot)?, new_name(image)?).await?;
+    let (of, clone) = (snapshot_name(snapshot)?, new_name(image)?);
+    images.clone_to_pool(&snapshot.image, of, &image.pool, clone).await?;
     session.out.result(
         format_args!("created image {image}, a clone of {snapshot}"),
         || json!({ "image": image.to_string(), "parent": snapshot.to_string() }),

@@ -1,6 +1,7 @@
 //! The HTTP responses of `image serve --metrics`: a page for people, and the metrics for Prometheus.
 
 use super::limit;
+use crate::commands::hosts::Hosts;
 use crate::commands::serving::{self, Answer};
 use benthic_block::nbd::{BOUNDS_US, ExportMetrics, Metrics};
 use benthic_ceph::health::metrics::CONTENT_TYPE;
@@ -11,8 +12,14 @@ const HTML: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-pub fn answer<T>(metrics: &Metrics, request: &Request<T>) -> Answer {
-    serving::secured(serving::answer_reads(request, || at(metrics, request.uri().path())))
+pub fn answer<T>(metrics: &Metrics, hosts: &Hosts, request: &Request<T>) -> Answer {
+    let answer = if hosts.allow(request) {
+        serving::answer_reads(request, || at(metrics, request.uri().path()))
+    } else {
+        let message = "this server does not accept this Host header; use its address or localhost\n";
+        serving::line(StatusCode::MISDIRECTED_REQUEST, message)
+    };
+    serving::secured(answer)
 }
 
 fn at(metrics: &Metrics, path: &str) -> Answer {

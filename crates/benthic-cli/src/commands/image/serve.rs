@@ -3,14 +3,16 @@
 use super::limit::ClientLimitArgs;
 use super::open::images;
 use super::page;
+use crate::commands::hosts::Hosts;
 use crate::commands::serving;
-use benthic_block::nbd::{self, Address, Export, Exports, Listener, Options};
+use benthic_block::nbd::{self, Address, Encryption, Export, Exports, Listener, Options};
 use benthic_block::{Image, ImageAddress, OpenMode};
 use benthic_core::names::{check_pool_name, shell_word};
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::{interrupt, tls, units};
+use benthic_psk::PskAcceptor;
 use clap::Args;
 use serde_json::json;
 use std::net::SocketAddr;
@@ -26,14 +28,16 @@ use tokio::net::TcpListener;
     ask the server. Ctrl-C completes the requests that the server has read, and then ends it.\n\n\
     NBD has no passwords: whoever reaches the address reads and writes the images. Prefer a Unix socket in a directory that \
     only its users can enter. On a network, use --tls-cert and --tls-client-ca: then every client must show a certificate \
-    that your authority has signed, and nobody can read or change what is sent.\n\n\
+    that your authority has signed, and nobody can read or change what is sent. --tls-psk does the same with keys that \
+    server and clients share; it needs OpenSSL 3 on this machine.\n\n\
     --metrics serves latencies, errors, limits and clients of each image over plain HTTP, which has no passwords either: \
     at / a page for people, at /metrics numbers for Prometheus.\n\n\
     Examples:\n  benthic image serve --listen unix:/run/vms/nbd.sock vms/root\n  \
     qemu-system-x86_64 -drive format=raw,file=nbd:unix:/run/vms/nbd.sock:exportname=vms/root …\n  \
     benthic image serve --read-only vms/template@v1\n  \
     benthic image serve --metrics 127.0.0.1:9129 vms\n  \
-    benthic image serve --listen 0.0.0.0:10809 --tls-cert cert.pem --tls-key key.pem --tls-client-ca ca.pem vms"
+    benthic image serve --listen 0.0.0.0:10809 --tls-cert cert.pem --tls-key key.pem --tls-client-ca ca.pem vms\n  \
+    benthic image serve --listen 0.0.0.0:10809 --tls-psk keys.psk vms"
 )]
 pub struct ServeArgs {
     /// POOL for all its images, POOL/IMAGE, or POOL/IMAGE@SNAPSHOT, which is read-only
@@ -57,6 +61,10 @@ pub struct ServeArgs {
     /// Accept only clients with a certificate of these authorities; file in PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_client_ca: Option<PathBuf>,
+    /// Require TLS, with one of the keys in this file, IDENTITY:HEXADECIMAL a line, as psktool
+    /// writes it
+    #[arg(long, value_name = "FILE", conflicts_with = "tls_cert")]
+    tls_psk: Option<PathBuf>,
     #[command(flatten)]
     client_limits: ClientLimitArgs,
     /// Serve a status page and metrics for Prometheus on this address; port 0 selects a free port
@@ -81,10 +89,12 @@ pub async fn run(args: ServeArgs, session: &Session) -> Outcome {
     let options = Options {
         client_limits: args.client_limits.limits()?,
         slow_request: Duration::from_millis(args.slow_ms),
-        tls: match (&args.tls_cert, &args.tls_key) {
-            (Some(certificates), Some(key)) => {
-                Some(tls::acceptor(certificates, key, args.tls_client_ca.as_deref(), &[])?)
+        tls: match (&args.tls_cert, &args.tls_key, &args.tls_psk) {
+            (Some(certificates), Some(key), _) => {
+                let acceptor = tls::acceptor(certificates, key, args.tls_client_ca.as_deref(), &[])?;
+                Some(Encryption::Certificates(acceptor))
             }
+            (_, _, Some(keys)) => Some(Encryption::SharedKeys(PskAcceptor::from_file(keys)?)),
             _ => None,
         },
     };
@@ -188,8 +198,8 @@ async fn serve(
             format_args!("serving metrics as {url}, and a page as {page_url}"),
             || json!({ "metrics_url": url, "page_url": page_url }),
         )?;
-        let metrics = exports.metrics();
-        tokio::spawn(serving::serve(listener, move |request| page::answer(&metrics, request)));
+        let (metrics, hosts) = (exports.metrics(), Hosts::new(address, &[])?);
+        tokio::spawn(serving::serve(listener, move |request| page::answer(&metrics, &hosts, request)));
     }
     session.out.flush()?;
     nbd::serve(listener, exports, options, interrupt::wait()).await?;

@@ -27,7 +27,7 @@ const CHUNKS_IN_FLIGHT: usize = 8;
 /// An import writes to an image with this suffix, and renames it at the end.
 pub const IMPORT_SUFFIX: &str = ".importing";
 /// An import of a file lets the image grow by this much at a time. All bytes before the last step are
-/// durable, so an interrupted import continues there.
+/// durable, so an interrupted import continues there. An export has such steps too.
 const STEP_BYTES: u64 = 256 * CHUNK_BYTES;
 /// First size of an image that is imported from a pipe.
 const PIPE_BYTES: u64 = CHUNK_BYTES;
@@ -51,7 +51,9 @@ pub struct ImportArgs {
 #[derive(Args)]
 #[command(
     after_help = "The file is sparse: ranges without data take no space. An image that is being written to changes during the \
-    export; export a snapshot to get one state.\n\n\
+    export; export a snapshot to get one state. An interrupted export of a snapshot continues when it is repeated: until it \
+    is complete, its bytes are in a hidden file beside FILE, .FILE.NUMBER.benthic-part. JSON has the bytes that were there \
+    as continued_bytes, and data_bytes counts the others.\n\n\
     Examples:\n  benthic image export vms/root@monday root.raw\n  benthic image export vms/root@monday - | gzip > root.gz"
 )]
 pub struct ExportArgs {
@@ -264,59 +266,154 @@ pub async fn export(args: ExportArgs, session: &Session) -> Outcome {
     let images = images(session, &address.pool).await?;
     let image = images.open(&address.image, address.snapshot.as_deref(), OpenMode::ReadOnly).await?;
     let size_bytes = image.info().size_bytes;
-    let path = args.file.clone();
-    let to_stdout = path == Path::new("-");
-    let mut target = if to_stdout { None } else { Some(blocking(move || NewFile::create(&path)).await?) };
     let progress = Progress::bytes(&format!("exporting {address}"), size_bytes);
-    let mut data_bytes = 0;
-    let mut at = 0;
-    for extent in image.extents(0, size_bytes, None).await? {
+    if args.file == Path::new("-") {
+        copy_out(&image, 0, &mut Target::Stdout(session), &progress).await?;
+        drop(progress);
+        return session.out.flush();
+    }
+    let (file, continued_bytes) = open_part(&args, &image).await?;
+    progress.advance(continued_bytes);
+    let mut target = Target::File(Some(file));
+    let copied = copy_out(&image, continued_bytes, &mut target, &progress).await;
+    drop(progress);
+    let Target::File(Some(file)) = target else { return copied.map(|_| ()) };
+    let data_bytes = match copied {
+        Ok(data_bytes) => data_bytes,
+        Err(failure) => {
+            let continues = address.snapshot.is_some() && file.is_regular() && may_continue(&failure);
+            if continues {
+                session.out.warning("the export continues when you repeat the command");
+            } else {
+                file.discard();
+            }
+            return Err(failure);
+        }
+    };
+    blocking(move || file.finish_durably()).await?;
+    let mut text = format!(
+        "exported {} of {address}, {} of them data",
+        units::size(size_bytes),
+        units::size(data_bytes)
+    );
+    if continued_bytes > 0 {
+        text = format!(
+            "exported {} of {address}; {} were there from an interrupted export",
+            units::size(size_bytes),
+            units::size(continued_bytes)
+        );
+    }
+    session.out.result(text, || {
+        json!({
+            "image": address.to_string(),
+            "size_bytes": size_bytes,
+            "data_bytes": data_bytes,
+            "continued_bytes": continued_bytes,
+        })
+    })
+}
+
+/// Whether the same export may succeed later.
+fn may_continue(failure: &Failure) -> bool {
+    match failure {
+        Failure::Interrupted => true,
+        Failure::Error(error) => {
+            matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Busy)
+        }
+        _ => false,
+    }
+}
+
+/// Where the bytes of an export go.
+enum Target<'a> {
+    Stdout(&'a Session),
+    /// `None` only while a write runs, and after one has panicked.
+    File(Option<NewFile>),
+}
+
+impl Target<'_> {
+    /// Appends bytes, or zeros without data. With `sync`, what was written before is durable first.
+    async fn write(&mut self, len_bytes: u64, data: Option<Bytes>, sync: bool) -> Outcome {
+        let file = match self {
+            Target::Stdout(session) => {
+                return session.out.write_bytes(&data.unwrap_or_else(|| vec![0; len_bytes as usize].into()));
+            }
+            Target::File(file) => file,
+        };
+        let Some(mut taken) = file.take() else { return Ok(()) };
+        let (returned, written) = blocking(move || {
+            let synced = if sync { taken.sync() } else { Ok(()) };
+            let written = synced.and_then(|()| match data {
+                Some(data) => taken.write(&data),
+                None => taken.write_hole(len_bytes),
+            });
+            Ok((taken, written))
+        })
+        .await?;
+        *file = Some(returned);
+        Ok(written?)
+    }
+}
+
+/// Opens the file of an export, and returns how many bytes it has already. Only a snapshot stays
+/// the same, so that its export can continue.
+async fn open_part(args: &ExportArgs, image: &Arc<dyn Image>) -> Result<(NewFile, u64)> {
+    let path = args.file.clone();
+    let Some(snapshot) = &args.image.snapshot else {
+        return Ok((blocking(move || NewFile::create(&path)).await?, 0));
+    };
+    let created_unix_ms = image
+        .snapshots()
+        .await?
+        .iter()
+        .find(|found| found.name == *snapshot)
+        .map(|found| found.created_unix_ms);
+    let mut hasher = DefaultHasher::new();
+    (args.image.to_string(), created_unix_ms, image.info().size_bytes).hash(&mut hasher);
+    blocking(move || {
+        let (mut file, part_bytes) = NewFile::continued(&path, hasher.finish())?;
+        let at = (part_bytes.saturating_sub(1) / STEP_BYTES * STEP_BYTES).saturating_sub(CHUNK_BYTES);
+        if part_bytes > 0 {
+            file.truncate(at)?;
+        }
+        Ok((file, at))
+    })
+    .await
+}
+
+/// Copies the bytes of an image from an offset on. Returns how many of them are data. What is
+/// written before a chunk that reaches another [`STEP_BYTES`] is durable before that chunk is
+/// written, so that an export can continue a chunk before the last step.
+async fn copy_out(
+    image: &Arc<dyn Image>,
+    from: u64,
+    target: &mut Target<'_>,
+    progress: &Progress,
+) -> Outcome<u64> {
+    let (mut at, mut data_bytes) = (from, 0);
+    for extent in image.extents(from, image.info().size_bytes - from, None).await? {
         let is_data = extent.kind == ExtentKind::Data;
         let chunks = (at..at + extent.len_bytes).step_by(CHUNK_BYTES as usize);
         let end = at + extent.len_bytes;
         let mut read = futures::stream::iter(chunks)
             .map(|start| {
-                let (image, len_bytes) = (&image, CHUNK_BYTES.min(end - start));
+                let len_bytes = CHUNK_BYTES.min(end - start);
                 async move {
                     let data = if is_data { Some(image.read(start, len_bytes).await?) } else { None };
-                    Ok::<_, Error>((len_bytes, data))
+                    Ok::<_, Error>((start, len_bytes, data))
                 }
             })
             .buffered(CHUNKS_IN_FLIGHT);
         while let Some(chunk) = read.next().await {
             interrupt::check()?;
-            let (len_bytes, data) = chunk?;
+            let (start, len_bytes, data) = chunk?;
             let data = data.filter(|data| data.iter().any(|byte| *byte != 0));
             data_bytes += data.as_ref().map_or(0, |data| data.len() as u64);
             progress.advance(len_bytes);
-            match target.take() {
-                None => {
-                    session.out.write_bytes(&data.unwrap_or_else(|| vec![0; len_bytes as usize].into()))?
-                }
-                Some(mut file) => {
-                    let written = blocking(move || {
-                        match data {
-                            Some(data) => file.write(&data)?,
-                            None => file.write_hole(len_bytes)?,
-                        }
-                        Ok(file)
-                    });
-                    target = Some(written.await?);
-                }
-            }
+            let is_new_step = start.saturating_sub(1) / STEP_BYTES < (start + len_bytes - 1) / STEP_BYTES;
+            target.write(len_bytes, data, is_new_step).await?;
         }
         at = end;
     }
-    drop(progress);
-    let Some(file) = target else { return session.out.flush() };
-    blocking(move || file.finish(None)).await?;
-    let text = format!(
-        "exported {} of {address}, {} of them data",
-        units::size(size_bytes),
-        units::size(data_bytes)
-    );
-    session.out.result(
-        text,
-        || json!({ "image": address.to_string(), "size_bytes": size_bytes, "data_bytes": data_bytes }),
-    )
+    Ok(data_bytes)
 }

@@ -1,12 +1,12 @@
 //! `benthic status serve`: serves a status page of a Ceph cluster. It polls the cluster at a fixed
 //! interval. Requests get the result of the last poll, so they put no load on the cluster.
 
-mod hosts;
 mod last_known;
 mod page;
 
 use crate::commands::health::watcher::Watcher;
 use crate::commands::health::{LibraryArgs, PollArgs};
+use crate::commands::hosts::Hosts;
 use crate::commands::serving;
 use benthic_ceph::health::history::{self, History, Sample};
 use benthic_core::{Clock, Result, SystemClock};
@@ -15,7 +15,6 @@ use benthic_program::interrupt;
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
 use clap::{Args, Subcommand};
-use hosts::Hosts;
 use last_known::LastKnown;
 use page::Page;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! The HTTP responses of the status page: its HTML, style and script, which are part of the
 //! program, and the JSON of the last poll.
 
-use super::hosts::Hosts;
+use crate::commands::hosts::Hosts;
 use crate::commands::serving::{self, Answer, Freshness};
 use bytes::Bytes;
 use hyper::{Request, StatusCode};
@@ -67,7 +67,7 @@ impl Page {
 #[cfg(test)]
 mod tests {
     use super::{HTML, Page, SCRIPT, STYLE};
-    use crate::commands::status::hosts::Hosts;
+    use crate::commands::hosts::Hosts;
     use hyper::{Request, StatusCode};
 
     #[test]
