@@ -5,6 +5,7 @@ use crate::collect::{OtherObject, check_none, collect};
 use crate::reduce::Reducer;
 use crate::store::OpenStore;
 use benthic_core::{ClassCall, ClassInfo, Error, ErrorKind, ObjectId, Pool, Result};
+use benthic_wasm::deployed::{DeployedClass, Version};
 use benthic_wasm::{Call, Limits, Manifest, Module, ModuleId, Wasm, deployed};
 use bytes::Bytes;
 
@@ -52,14 +53,7 @@ impl OpenStore {
             check_none(&call.class, &others)?;
             return Ok((PreparedCall::native(&classes, call), classes));
         }
-        let class = match deployed::find(pool, &call.class).await {
-            // The pool has no omap, or the client may call methods only.
-            Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied) => {
-                None
-            }
-            found => found?,
-        };
-        let prepared = match class.as_ref().and_then(|class| Some((class, class.version()?))) {
+        let prepared = match find_deployed(pool, &call.class).await? {
             None => {
                 check_none(&call.class, &others)?;
                 PreparedCall::native(&classes, call)
@@ -67,8 +61,8 @@ impl OpenStore {
             Some((class, version)) => {
                 self.check_runs_modules(pool, object).await?;
                 classes.extend(class.info());
-                let (id, limits) = (class.current, version.limits);
-                PreparedCall::module(&version.manifest, id, limits, None, call, others).await?
+                PreparedCall::module(&version.manifest, class.current, version.limits, None, call, others)
+                    .await?
             }
         };
         Ok((prepared, classes))
@@ -88,6 +82,19 @@ impl OpenStore {
         let message = "the OSDs have no library that runs WebAssembly; `benthic class install libcls_wasm_1.so` installs it";
         Err(Error::new(ErrorKind::Unsupported, message).with("pool", pool.name()))
     }
+}
+
+/// The class that is deployed to a pool under this name, and its current version.
+async fn find_deployed(pool: &dyn Pool, name: &str) -> Result<Option<(DeployedClass, Version)>> {
+    let class = match deployed::find(pool, name).await {
+        // The pool has no omap, or the client may call methods only.
+        Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied) => None,
+        found => found?,
+    };
+    Ok(class.and_then(|class| {
+        let version = class.version()?.clone();
+        Some((class, version))
+    }))
 }
 
 /// A method call that is ready to run beside any object: of a native class, or of a module.
@@ -147,6 +154,18 @@ impl PreparedCall {
         Ok(PreparedCall { call, result_xattr: method.result_xattr.clone(), module: Some(module) })
     }
 
+    /// Prepares a call of a class that is deployed to a pool, without other objects; `None` if
+    /// there is no such class.
+    ///
+    /// # Errors
+    /// `Unsupported` if the class has no such method; those of the pool.
+    pub async fn of_deployed(pool: &dyn Pool, call: ClassCall) -> Result<Option<PreparedCall>> {
+        let Some((class, version)) = find_deployed(pool, &call.class).await? else { return Ok(None) };
+        PreparedCall::module(&version.manifest, class.current, version.limits, None, call, Vec::new())
+            .await
+            .map(Some)
+    }
+
     /// The class, the method and its input, which contains the other objects.
     pub fn call(&self) -> &ClassCall {
         &self.call
@@ -165,6 +184,23 @@ impl PreparedCall {
     /// The module's hash; `None` for a native class.
     pub fn module_id(&self) -> Option<ModuleId> {
         self.module.as_ref().map(|module| module.id)
+    }
+
+    /// Fetches the module of a call from the pool to which its class is deployed, so that the call
+    /// also runs in other pools. Does nothing for a native class.
+    ///
+    /// # Errors
+    /// `PermissionDenied` if the rules of the pool's engine do not let the module run; those of the
+    /// pool.
+    pub async fn attach_module(&mut self, pool: &dyn Pool) -> Result<()> {
+        if let Some(module) = &mut self.module
+            && module.wasm.is_none()
+        {
+            let wasm = deployed::fetch(pool, module.id).await?;
+            deployed::check_rules(pool, &wasm, module.limits).await?;
+            module.wasm = Some(wasm);
+        }
+        Ok(())
     }
 
     /// Prepares the method of the same module that merges results.

@@ -153,7 +153,10 @@ pub async fn deploy(pool: &dyn Pool, wasm: Bytes, limits: Limits, actor: Actor<'
 }
 
 /// Asks the engine whether its rules let a module run.
-async fn check_rules(pool: &dyn Pool, wasm: &Bytes, limits: Limits) -> Result<()> {
+///
+/// # Errors
+/// `PermissionDenied` if they do not; those of the pool.
+pub async fn check_rules(pool: &dyn Pool, wasm: &Bytes, limits: Limits) -> Result<()> {
     let (module, input) = (ModuleId::of(wasm), Bytes::new());
     let call = Call { module, limits, method: String::new(), input, attached: Some(wasm.clone()) };
     let call = ClassCall::new(Wasm::NAME, "check", call.encode());

@@ -133,7 +133,7 @@ pub async fn run(args: ServeArgs, session: &Session) -> Outcome {
     let cleaner = tokio::spawn(clean(Arc::clone(&staging)));
     let commits = Semaphore::new(COMMITS_AT_ONCE);
     let catalog = Catalog { views, staging, auth, url: url.clone(), region: args.region.clone(), commits };
-    let server = Server::new(sal, keys, environment, args.region, Vec::new(), limits)?
+    let server = Server::new(sal, keys, environment, args.region, Vec::new(), limits, None)?
         .with_handler(PREFIX, Arc::new(catalog) as Arc<dyn Handler>);
     print_start(session, &url, first.as_ref())?;
     let served = Arc::new(server).serve(listener, tls, interrupt::wait()).await;

@@ -62,7 +62,7 @@ impl Class for Picture {
     }
 }
 
-static METHODS: [Method; 6] = [
+static METHODS: [Method; 7] = [
     Method {
         name: "put",
         flags: MethodFlags::READ_WRITE,
@@ -91,6 +91,16 @@ static METHODS: [Method; 6] = [
         result: MethodResult::Output,
         summary: "returns a thumbnail",
         input: "the size, one of those given to put or index (default: 256)",
+        output: "a JPEG file, or PNG for a picture with transparent parts",
+        examples: &["64"],
+    },
+    Method {
+        name: "scale",
+        flags: MethodFlags::READ,
+        run: scale,
+        result: MethodResult::Output,
+        summary: "returns a thumbnail of any size and stores nothing",
+        input: "the size, 1 to 500 (default: 256)",
         output: "a JPEG file, or PNG for a picture with transparent parts",
         examples: &["64"],
     },
@@ -195,6 +205,15 @@ fn thumbnail(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
             Err(Error::new(ErrorKind::NotFound, message).with("edge", edge))
         }
     }
+}
+
+fn scale(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    let edge = wire::parse_size(input)?;
+    wire::check_edge(edge)?;
+    let image = data(context)?;
+    let picture = decode::decode(context, &image)?;
+    context.check_deadline()?;
+    render::thumbnail(&picture, edge)
 }
 
 fn labels(context: &mut MethodContext<'_>, _input: &[u8]) -> Result<Vec<u8>> {

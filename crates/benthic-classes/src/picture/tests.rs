@@ -89,6 +89,23 @@ fn a_picture_is_stored_with_thumbnails_and_labels() {
 }
 
 #[test]
+fn a_picture_without_thumbnails_is_scaled() {
+    let fixture = Fixture::new();
+    let encoded = jpeg(&noise(300, 200));
+    block_on(fixture.pool.write_full(&fixture.object, encoded.clone())).unwrap();
+    let scaled = fixture.exec("scale", "64").unwrap();
+    assert_eq!(fixture.exec("thumbnail", "64").unwrap_err().kind(), ErrorKind::NotFound);
+    for size in ["0", "501", "x"] {
+        assert_eq!(fixture.exec("scale", size).unwrap_err().kind(), ErrorKind::InvalidArgument, "{size}");
+    }
+    fixture.exec("index", "").unwrap();
+    assert_eq!(fixture.exec("thumbnail", "64").unwrap(), scaled);
+    assert_eq!(fixture.exec("thumbnail", "").unwrap(), fixture.exec("scale", "").unwrap());
+    block_on(fixture.pool.write_full(&fixture.object, "no picture")).unwrap();
+    assert_eq!(fixture.exec("scale", "64").unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
+
+#[test]
 fn thumbnails_show_the_picture() {
     let fixture = Fixture::new();
     // Red on the left, blue on the right; larger than the image that thumbnails are made from.

@@ -137,6 +137,14 @@ pub(super) fn parse_condition(input: &[u8]) -> Result<(&str, Option<&str>)> {
     Ok((name, value))
 }
 
+/// Checks the size of a single thumbnail.
+pub(super) fn check_edge(edge: u32) -> Result<()> {
+    if (1..=EDGE_MAX).contains(&edge) {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::InvalidArgument, "a thumbnail has 1 to 500 pixels").with("edge_max", EDGE_MAX))
+}
+
 pub(super) fn check_sizes(sizes: &BTreeSet<u32>) -> Result<()> {
     if sizes.len() > SIZES_MAX || sizes.last().is_some_and(|edge| *edge > EDGE_MAX) {
         return Err(Error::new(ErrorKind::LimitExceeded, "too many thumbnails, or too large ones")

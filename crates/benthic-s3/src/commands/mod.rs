@@ -2,6 +2,7 @@
 
 mod account;
 mod bucket;
+mod code;
 pub mod config;
 mod gc;
 mod key;

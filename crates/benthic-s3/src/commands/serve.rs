@@ -1,5 +1,6 @@
 //! `benthic s3 serve`.
 
+use super::code::StoreCode;
 use super::{GatewayPools, lifecycle};
 use benthic_core::{Action, Environment, Error};
 use benthic_program::exit::{Failure, Outcome};
@@ -8,7 +9,7 @@ use benthic_program::session::Session;
 use benthic_program::tls;
 use benthic_s3::PoolSal;
 use benthic_s3::gateway::metrics::Metrics;
-use benthic_s3::gateway::{Keys, Limits, Server};
+use benthic_s3::gateway::{Code, Keys, Limits, Server};
 use benthic_s3::identity::{FIRST_ACCOUNT, FIRST_USER, Identities, NewKey};
 use benthic_s3::lifecycle::Calendar;
 use benthic_s3::sal::{Garbage, Sal};
@@ -96,6 +97,8 @@ pub async fn run(args: ServeArgs, pools: &GatewayPools, session: &Session) -> Ou
         idle_timeout: timeout,
         body_timeout: timeout,
     };
+    let is_cluster = session.rados().await?.is_some();
+    let code = StoreCode::new(session.pool(&pools.pool).await?, is_cluster).await?;
     let server = Server::new(
         Arc::new(sal.clone()) as Arc<dyn Sal>,
         Arc::clone(&identities) as Arc<dyn Keys>,
@@ -103,6 +106,7 @@ pub async fn run(args: ServeArgs, pools: &GatewayPools, session: &Session) -> Ou
         args.region.clone(),
         args.domain,
         limits,
+        Some(Arc::new(code) as Arc<dyn Code>),
     )?;
     let first = identities.create_first_key().await?;
     print_start(session, pools, &url, &args.region, first.as_ref())?;

@@ -9,7 +9,7 @@ use super::metrics::Metrics;
 use super::request_facts::RequestFacts;
 use super::service::{Permission, permission};
 use super::tags::Pairs;
-use super::{Gateway, error, names, public_access};
+use super::{Gateway, error, exec, names, public_access};
 use crate::identity::{Caller, Identities, Lookup, PolicyTexts, Refusal};
 use crate::policy::{Decision, Document, Request, Rights, Rules, decide, decide_for_caller};
 use crate::sal::{Bucket, Lock, Object, Prefetch};
@@ -191,6 +191,10 @@ impl S3Access for Access {
     async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
         let operation = context.s3_op().name();
         self.metrics.operation(operation);
+        let takes_methods = ["GetObject", "HeadObject"].contains(&operation);
+        if !takes_methods && exec::is_wanted(context.uri().query().unwrap_or_default()) {
+            return Err(s3_error!(InvalidArgument, "only GetObject runs methods"));
+        }
         let permission = permission(operation);
         let (caller, path, rights) = match context.credentials() {
             Some(credentials) => {

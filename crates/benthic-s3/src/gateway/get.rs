@@ -6,19 +6,21 @@ use super::conditions::Preconditions;
 use super::object_headers::{metadata, refuse_customer_keys, text};
 use super::object_lock::lock_fields;
 use super::versions::{refuse_delete_marker, strong_etag, version_field};
-use super::{Gateway, error, names, tags, timestamp};
+use super::{Gateway, error, exec, names, tags, timestamp};
 use crate::policy::Decision;
 use crate::sal::{Object, Reader};
+use benthic_core::ClassCall;
 use bytes::Bytes;
 use futures::{Stream, TryStreamExt};
 use http_body_util::StreamBody;
 use hyper::body::Frame;
+use hyper::header::HeaderValue;
 use s3s::dto::{
     Checksum, GetObjectAttributesInput, GetObjectAttributesOutput, GetObjectAttributesParts, GetObjectInput,
     GetObjectOutput, HeadObjectInput, HeadObjectOutput, ObjectAttributes, ObjectPart, StorageClass,
     StreamingBlob,
 };
-use s3s::{Body, S3Request, S3Result, s3_error};
+use s3s::{Body, S3Request, S3Response, S3Result, s3_error};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -178,7 +180,13 @@ macro_rules! find_object {
 }
 
 impl Gateway {
-    pub(super) async fn get(&self, request: S3Request<GetObjectInput>) -> S3Result<GetObjectOutput> {
+    pub(super) async fn get(
+        &self,
+        request: S3Request<GetObjectInput>,
+    ) -> S3Result<S3Response<GetObjectOutput>> {
+        if let Some(call) = exec::requested(&request)? {
+            return self.get_result(request, call).await;
+        }
         let from_start = request.input.range.is_none() && request.input.part_number.is_none();
         let (access, object, prefetch, requested) = find_object!(self, request, from_start);
         let input = &request.input;
@@ -195,10 +203,48 @@ impl Gateway {
         let reader =
             self.sal.read(&access.bucket, &object, requested.range, prefetch).await.map_err(error::object)?;
         output.body = Some(self.body(reader));
-        Ok(output)
+        Ok(S3Response::new(output))
+    }
+
+    /// Answers with the result of a method instead of the object.
+    async fn get_result(
+        &self,
+        request: S3Request<GetObjectInput>,
+        call: ClassCall,
+    ) -> S3Result<S3Response<GetObjectOutput>> {
+        let input = &request.input;
+        if input.range.is_some() || input.part_number.is_some() {
+            return Err(s3_error!(InvalidRequest, "the result of a method has no ranges and no parts"));
+        }
+        // A client may have another result of the same object.
+        if input.if_none_match.is_some() || input.if_modified_since.is_some() {
+            let message = "the result of a method has no ETag and no date; If-Match is possible";
+            return Err(s3_error!(InvalidRequest, "{message}"));
+        }
+        let (access, object, _, _) = find_object!(self, request, false);
+        let input = &request.input;
+        let on = On::object(&input.key, input.version_id.as_ref());
+        if access.decide(&request, exec::ACTION, on, Some(&object)) != Decision::Allowed {
+            return Err(s3_error!(AccessDenied));
+        }
+        let (result, ran_at) = self.run_method(&access.bucket, &object, call).await?;
+        let output = GetObjectOutput {
+            content_length: i64::try_from(result.len()).ok(),
+            content_type: Some("application/octet-stream".to_owned()),
+            cache_control: Some("no-cache".to_owned()),
+            version_id: version_field(access.bucket.versioning, object.version),
+            body: Some(StreamingBlob::from(Body::from(result))),
+            ..GetObjectOutput::default()
+        };
+        let mut response = S3Response::new(output);
+        response.headers.insert(exec::RAN_AT, HeaderValue::from_static(ran_at.label()));
+        Ok(response)
     }
 
     pub(super) async fn head(&self, request: S3Request<HeadObjectInput>) -> S3Result<HeadObjectOutput> {
+        if exec::requested(&request)?.is_some() {
+            return Err(s3_error!(InvalidRequest, "the result of a method is known only to a GET"));
+        }
         let (access, object, _, requested) = find_object!(self, request, false);
         let input = &request.input;
         let lock = access.visible_lock(&request, &object, On::object(&input.key, input.version_id.as_ref()));

@@ -5,6 +5,7 @@ use super::auth::{Access, Auth, Keys, ParsedPolicies, Peer};
 use super::checksums::Document;
 use super::client_timeout::{BodyState, TimedBody, TimedStream};
 use super::cors::CorsRequest;
+use super::exec::Code;
 use super::iam::{self, Iam};
 use super::metrics::Metrics;
 use super::post_form;
@@ -75,7 +76,7 @@ pub trait Handler: Send + Sync {
 
 impl Server {
     /// Creates a server for this store. In requests to one of `domains`, the bucket name may
-    /// precede the domain.
+    /// precede the domain. Without `code`, the server runs no methods.
     ///
     /// # Errors
     /// `InvalidArgument` for an invalid domain.
@@ -86,9 +87,10 @@ impl Server {
         region: String,
         domains: Vec<String>,
         limits: Limits,
+        code: Option<Arc<dyn Code>>,
     ) -> Result<Server> {
         let metrics = Arc::new(Metrics::default());
-        let gateway = Gateway::new(Arc::clone(&sal), Arc::clone(&metrics), environment.clone(), region);
+        let gateway = Gateway::new(Arc::clone(&sal), Arc::clone(&metrics), environment.clone(), region, code);
         let mut builder = S3ServiceBuilder::new(gateway);
         // Without an auth provider, `s3s` would check nothing.
         builder.set_auth(Auth(Arc::clone(&keys)));

@@ -1,6 +1,7 @@
 //! The gateway's counters, in the text format of Prometheus. Names of buckets and objects are never
 //! labels.
 
+use super::exec::RanAt;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -24,6 +25,8 @@ pub struct Metrics {
     /// Data objects that garbage collection has removed.
     pub collected: AtomicU64,
     pub failed_collections: AtomicU64,
+    /// Methods that ran in the store, and in the gateway.
+    methods: [AtomicU64; 2],
 }
 
 impl Metrics {
@@ -35,6 +38,11 @@ impl Metrics {
             Some(count) => *count += 1,
             None => drop(operations.insert(name.to_owned(), 1)),
         }
+    }
+
+    /// Counts a method that ran.
+    pub(super) fn method(&self, at: RanAt) {
+        self.methods[at as usize].fetch_add(1, Relaxed);
     }
 
     /// Counts an answer and the time to its first byte.
@@ -57,6 +65,11 @@ impl Metrics {
         head(&mut text, "answers_total", "counter", "Answers by status");
         for (status, count) in self.answers.lock().iter() {
             line(&mut text, "answers_total", &format!("{{status=\"{status}\"}}"), count);
+        }
+        head(&mut text, "methods_total", "counter", "Methods that requests ran");
+        for at in [RanAt::Store, RanAt::Gateway] {
+            let labels = format!("{{at=\"{}\"}}", at.label());
+            line(&mut text, "methods_total", &labels, self.methods[at as usize].load(Relaxed));
         }
         let name = "first_byte_seconds";
         head(&mut text, name, "histogram", "Time from a request's head to its answer's head");

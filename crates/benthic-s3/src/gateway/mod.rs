@@ -17,6 +17,7 @@ mod copy;
 mod cors;
 mod delete;
 mod error;
+mod exec;
 mod get;
 pub mod http;
 mod iam;
@@ -36,6 +37,7 @@ mod versions;
 mod virtual_host;
 
 pub use auth::{KeyUse, Keys};
+pub use exec::{Code, ObjectData, RanAt};
 pub use http::{Handler, Limits, Server};
 
 use crate::lifecycle::Rules;
@@ -98,17 +100,19 @@ pub struct Gateway {
     metrics: Arc<metrics::Metrics>,
     environment: Environment,
     region: String,
+    code: Option<Arc<dyn Code>>,
     parsed_policies: auth::ParsedPolicies<Bytes, Arc<Document>>,
     parsed_rules: auth::ParsedPolicies<Bytes, Arc<Rules>>,
 }
 
 impl Gateway {
-    /// Creates a gateway to a store, with this region name.
+    /// Creates a gateway to a store, with this region name. `code` runs methods for it.
     pub fn new(
         sal: Arc<dyn Sal>,
         metrics: Arc<metrics::Metrics>,
         environment: Environment,
         region: String,
+        code: Option<Arc<dyn Code>>,
     ) -> Gateway {
         let bucket_reads = {
             let sal = Arc::clone(&sal);
@@ -119,7 +123,7 @@ impl Gateway {
         };
         let parsed_policies = auth::ParsedPolicies::default();
         let parsed_rules = auth::ParsedPolicies::default();
-        Gateway { sal, bucket_reads, metrics, environment, region, parsed_policies, parsed_rules }
+        Gateway { sal, bucket_reads, metrics, environment, region, code, parsed_policies, parsed_rules }
     }
 
     /// Changes a bucket's record, and retries if another process changes it at the same time.

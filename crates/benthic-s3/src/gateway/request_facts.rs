@@ -3,7 +3,7 @@
 use super::auth::{Peer, Sender};
 use super::object_lock::{legal_hold_name, mode_name};
 use super::tags::Pairs;
-use super::{post_form, tags, timestamp};
+use super::{exec, post_form, tags, timestamp};
 use crate::identity::Caller;
 use crate::lifecycle::DAY_MS;
 use crate::policy::Facts;
@@ -112,6 +112,7 @@ impl<'r> RequestFacts<'r> {
             "aws:referer" => fact_header(self.headers, REFERER)?,
             "aws:useragent" => fact_header(self.headers, USER_AGENT)?,
             "aws:resourceaccount" | "s3:resourceaccount" => self.owner?.to_owned(),
+            "benthic:method" if self.action == exec::ACTION => self.query_value(exec::METHOD)?,
             "s3:authtype" => self.auth_type()?.to_owned(),
             "s3:delimiter" | "s3:max-keys" | "s3:prefix" => {
                 let lists = |action: &str| action.starts_with("s3:ListBucket");

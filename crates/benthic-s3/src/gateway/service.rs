@@ -18,6 +18,23 @@ impl Permission {
     }
 }
 
+/// What a method of [`Gateway`] returns: an output, or an answer with headers of its own.
+trait Answer<T> {
+    fn response(self) -> S3Response<T>;
+}
+
+impl<T> Answer<T> for T {
+    fn response(self) -> S3Response<T> {
+        S3Response::new(self)
+    }
+}
+
+impl<T> Answer<T> for S3Response<T> {
+    fn response(self) -> S3Response<T> {
+        self
+    }
+}
+
 fn last(actions: &[&'static str]) -> &'static str {
     actions[actions.len() - 1]
 }
@@ -30,7 +47,7 @@ macro_rules! operations {
         impl S3 for Gateway {
             $(
                 async fn $name(&self, request: S3Request<dto::$input>) -> S3Result<S3Response<dto::$output>> {
-                    self.$method(request).await.map(S3Response::new)
+                    self.$method(request).await.map(Answer::response)
                 }
             )*
         }

@@ -400,13 +400,16 @@ fn either<T>(name: &str, element: Option<Many<T>>, negation: Option<Many<T>>) ->
 
 /// An action such as `s3:GetObject`, with wildcards.
 fn action(text: &str, kind: Kind) -> Result<Pattern, String> {
-    let service = match kind {
-        Kind::Bucket => Some(("s3", "s3:GetObject")),
-        Kind::Trust => Some(("sts", "sts:AssumeRole")),
+    // The services of the actions, and an example.
+    let service: Option<(&[&str], &str)> = match kind {
+        Kind::Bucket => Some((&["s3", "benthic"], "s3:GetObject")),
+        Kind::Trust => Some((&["sts"], "sts:AssumeRole")),
         Kind::Identity => None,
     };
-    let is_of_service =
-        |service: &str| text.split_once(':').is_some_and(|(found, _)| found.eq_ignore_ascii_case(service));
+    let is_of = |services: &[&str]| {
+        let found = text.split_once(':').map_or("", |(found, _)| found);
+        services.iter().any(|service| found.eq_ignore_ascii_case(service))
+    };
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '*' | '?');
     let is_action = match text.split_once(':') {
         Some((service, name)) => {
@@ -415,7 +418,7 @@ fn action(text: &str, kind: Kind) -> Result<Pattern, String> {
         }
         None => text == "*",
     };
-    if !is_action || service.is_some_and(|(service, _)| !is_of_service(service) && text != "*") {
+    if !is_action || service.is_some_and(|(services, _)| !is_of(services) && text != "*") {
         let example = service.map_or("s3:GetObject", |(_, example)| example);
         return Err(format!("invalid action '{text}'; write * or an action such as {example}"));
     }

@@ -17,7 +17,7 @@ impl Facts for NoFacts {
 }
 
 /// The keys that a policy may use. Those that end in `/` are followed by the name of a tag.
-const KEYS: [&str; 37] = [
+const KEYS: [&str; 38] = [
     "aws:currenttime",
     "aws:epochtime",
     "aws:principalaccount",
@@ -30,6 +30,7 @@ const KEYS: [&str; 37] = [
     "aws:useragent",
     "aws:userid",
     "aws:username",
+    "benthic:method",
     "s3:authtype",
     "s3:delimiter",
     "s3:existingobjecttag/",

@@ -13,7 +13,7 @@ use crate::sal::{
 use async_trait::async_trait;
 use benthic_classes::bucket::state::{Body, Group, Head, Manifest, Release};
 use benthic_classes::bucket::wire::{self, Begin, Get, Put, Reserve, SetAttributes, Share, Sweep, Unshare};
-use benthic_core::{Error, ErrorKind, ObjectId, Reason, Result};
+use benthic_core::{Error, ErrorKind, ObjectId, Pool, Reason, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -193,6 +193,21 @@ impl Objects for PoolSal {
         let manifest = manifest(object)?;
         let home = home(bucket, manifest);
         Ok(Box::new(PoolReader::new(pool, names, home, manifest, range, prefetch, &self.options)))
+    }
+
+    async fn whole_data(
+        &self,
+        bucket: &Bucket,
+        object: &Object,
+    ) -> Result<Option<(Arc<dyn Pool>, ObjectId)>> {
+        let manifest = manifest(object)?;
+        match manifest.segments[..] {
+            [segment] if segment.len_bytes <= u64::from(segment.chunk_bytes) => {
+                let data = self.names.chunk(home(bucket, manifest), segment.write, 0)?;
+                Ok(Some((Arc::clone(&self.data), data)))
+            }
+            _ => Ok(None),
+        }
     }
 
     async fn write(

@@ -2,7 +2,7 @@
 
 use super::{Attributes, Bucket, DefaultRetention, Id, List, ListPage, Lock, VersionId};
 use async_trait::async_trait;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -199,6 +199,19 @@ pub trait Objects: Send + Sync {
         range: Range<u64>,
         prefetch: Option<Prefetch>,
     ) -> Result<Box<dyn Reader>>;
+
+    /// The object of a pool that has all data of an object and nothing else, so that code can run
+    /// beside them; `None` if there is none. It exists as long as a reader could read the version.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the object comes from another driver.
+    async fn whole_data(
+        &self,
+        _bucket: &Bucket,
+        _object: &Object,
+    ) -> Result<Option<(Arc<dyn Pool>, ObjectId)>> {
+        Ok(None)
+    }
 
     /// Begins to write an object, or a part of an upload. If the size is known, the driver chooses
     /// a layout for it.
