@@ -70,8 +70,10 @@ impl ObjectData<'_> {
         self.sal.whole_data(self.bucket, self.object).await
     }
 
+    /// Checks that the data are not too large for [`ObjectData::read`].
+    ///
     /// # Errors
-    /// `LimitExceeded` if the data are larger than 64 MiB.
+    /// `LimitExceeded` if they are larger than 64 MiB.
     pub fn check_size(&self) -> Result<()> {
         let size_bytes = self.object.size_bytes;
         if size_bytes <= DATA_BYTES_MAX {
