@@ -331,6 +331,7 @@ fn bad_requests_are_refused() {
         ("invalid_argument", &["image", "resize", "p/i", "--size", "1MiB"]),
         ("invalid_argument", &["image", "snap", "create", "p/i"]),
         ("invalid_argument", &["image", "clone", "p/i", "p/j"]),
+        ("unsupported", &["image", "clone", "p/i@s", "q/j"]),
         ("invalid_argument", &["image", "rename", "p/i", "q/i"]),
         ("not_found", &["image", "snap", "rollback", "p/i@none", "--yes", "i"]),
         ("not_found", &["image", "serve", "p/none"]),
