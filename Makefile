@@ -299,8 +299,7 @@ TEST_DIR := $(or $(TMPDIR),/tmp)/benthic-test-$(TREE)
 BENCH_DIR := $(or $(TMPDIR),/tmp)/benthic-bench-$(TREE)
 
 # These tests mostly wait for daemons, so more of them run at once than there are cores. Those that start
-# clusters of their own run beside those that share a cluster. The Python tests share it, too, and are last, because they need
-# classes that Rust tests install.
+# clusters of their own run beside those that share a cluster. The Python tests share it, too.
 CEPH_TEST := env RUST_TEST_THREADS=4 $(CARGO) test --release $(SELECTION) --test ceph --
 OWN_CLUSTERS := cluster::a_cluster cluster::an_interrupted_up deployments:: failures:: health:: hung:: no_command_waits \
 	placement:: sites:: status:: the_guide_leads
@@ -324,7 +323,10 @@ test-ceph: toolchain ceph-packages python $(S3_NEEDS) page-packages nbd-packages
 	remove; trap remove EXIT; trap 'exit 130' INT TERM; \
 	export TMPDIR=$(TEST_DIR) BENTHIC_TEST_CEPH_CONF=$(TEST_DIR)/shared/ceph.conf; \
 	mkdir -p $(TEST_DIR) && \
-	BENTHIC_METHOD_DEADLINE_MS=2000 $$benthic cluster up --dir $(TEST_DIR)/shared && \
+	BENTHIC_METHOD_DEADLINE_MS=3000 $$benthic cluster up --dir $(TEST_DIR)/shared && \
+	for library in table wasm; do \
+		$$benthic class install --cluster $(TEST_DIR)/shared target/release/libcls_$${library}_1.so || exit; \
+	done && \
 	{ $(call beside,$(TEST_DIR)/own.log,$(OWN_CLUSTER_TESTS),$(SHARED_CLUSTER_TESTS)); } $(if $(BENTHIC_TEST_LONG),&& \
 	$(PART) "OpenStack drivers on Ceph" 400 $(OPENSTACK_TESTS) -m ceph && \
 	$(PART) "Engines on Ceph" 240 $(ENGINE_TESTS) -m ceph)

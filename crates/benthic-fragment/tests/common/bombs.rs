@@ -229,10 +229,10 @@ fn huge_page() -> Vec<u8> {
     file
 }
 
-/// 4,000 rows of the same 256 KiB string.
+/// 1,000 rows of the same 256 KiB string: eight times the memory that a fragment may use.
 pub fn one_long_string() -> Vec<u8> {
     let same: DictionaryArray<Int32Type> = DictionaryArray::new(
-        Int32Array::from_iter_values((0..4_000).map(|_| 0)),
+        Int32Array::from_iter_values((0..1_000).map(|_| 0)),
         Arc::new(StringArray::from(vec!["x".repeat(256 * 1024)])),
     );
     file(Arc::new(same), properties().set_dictionary_page_size_limit(4 * 1024 * 1024))

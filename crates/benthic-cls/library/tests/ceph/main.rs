@@ -5,7 +5,7 @@
 //! `make test` starts such a cluster.
 //!
 //! An OSD loads a library at the first call or when the OSD starts, and keeps it. After a change of
-//! the libraries, restart the OSDs. `BENTHIC_METHOD_DEADLINE_MS=2000` in the OSDs' environment
+//! the libraries, restart the OSDs. `BENTHIC_METHOD_DEADLINE_MS=3000` in the OSDs' environment
 //! makes the deadline tests shorter.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
