@@ -304,10 +304,10 @@ CEPH_TEST := env RUST_TEST_THREADS=4 $(CARGO) test --release $(SELECTION) --test
 OWN_CLUSTERS := cluster::a_cluster cluster::an_interrupted_up deployments:: failures:: health:: hung:: no_command_waits \
 	placement:: sites:: status:: the_guide_leads
 OWN_CLUSTER_TESTS := $(PART) "Rust tests with clusters of their own" 800 $(CEPH_TEST) $(OWN_CLUSTERS) && \
-	$(PART) "Faults on Ceph" 180 $(FAULT_TESTS) -m ceph && \
-	$(PART) "Python tests on Ceph" 120 $(PYTHON_TESTS) -m ceph
+	$(PART) "Faults on Ceph" 180 $(FAULT_TESTS) -m ceph
 SHARED_CLUSTER_TESTS := $(PART) "Rust tests on Ceph" 750 $(CEPH_TEST) $(addprefix --skip ,$(OWN_CLUSTERS)) && \
-	$(PART) "S3 clients on Ceph" 300 $(S3_TESTS) -m ceph $(if $(BENTHIC_TEST_LONG),&& \
+	$(PART) "S3 clients on Ceph" 300 $(S3_TESTS) -m ceph && \
+	$(PART) "Python tests on Ceph" 120 $(PYTHON_TESTS) -m ceph $(if $(BENTHIC_TEST_LONG),&& \
 	$(PART) "SQL clients on Ceph" 120 $(SQL_TESTS) -m ceph && \
 	$(PART) "Catalog clients on Ceph" 120 $(CATALOG_TESTS) -m ceph)
 
