@@ -25,7 +25,7 @@ use std::process::ExitCode;
 #[derive(Parser)]
 struct Args {
     /// Sections to measure; all by default
-    #[arg(value_name = "SECTION", value_parser = ["ceph", "disk", "memory", "listing"])]
+    #[arg(value_name = "SECTION", value_parser = ["ceph", "disk", "encryption", "listing", "memory"])]
     sections: Vec<String>,
     /// The gateway program; `benthic` must be in the same directory
     #[arg(long, value_name = "FILE", default_value = "target/release/benthic-s3")]
@@ -97,7 +97,7 @@ async fn run(args: Args) -> Outcome {
     };
     let conditions = machine::describe(&setting.dir, "Ceph", "radosgw")?;
     let mut report = Report::new("The S3 gateway against others", conditions, setting.rounds, setting.quick);
-    for name in ["disk", "listing", "memory", "ceph"] {
+    for name in ["disk", "encryption", "listing", "memory", "ceph"] {
         if !is_wanted(&args.sections, name) {
             continue;
         }
@@ -130,6 +130,19 @@ async fn sections(setting: &Setting, name: &str) -> Outcome<Vec<Section>> {
             fs::remove_dir_all(&memory)?;
             sections.extend(measured?);
             Ok(sections)
+        }
+        "encryption" => {
+            let memory = Path::new("/dev/shm").join(format!("benthic-bench-s3-{}", setting.next_number()));
+            fs::create_dir_all(&memory)?;
+            // Of two gateways on one store, the second goes through the first.
+            let [(encrypted, _), (plain, _)] =
+                ["encrypted", "plain"].map(|name| setting.embedded(&memory.join(name)));
+            let ours = async || Server::benthic(setting, &encrypted).await?.enable_encryption().await;
+            let others = async || Server::benthic(setting, &plain).await;
+            let note = "A bucket with SSE-S3 by default against one without, on a file system in memory.";
+            let measured = objects::run(setting, objects::ENCRYPTED, note, ours, others).await;
+            fs::remove_dir_all(&memory)?;
+            measured
         }
         "listing" => Ok(vec![listing::run(setting, &Server::benthic(setting, &store).await?).await?]),
         "memory" => {

@@ -27,8 +27,15 @@ const LISTED_KEYS: u64 = 5_000;
 #[derive(Clone, Copy)]
 pub struct Engine {
     titles: [&'static str; SIZES.len() + 2],
-    has_aims: bool,
-    is_ceph: bool,
+    aims: Aims,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Aims {
+    None,
+    All,
+    Ceph,
+    Encryption,
 }
 
 macro_rules! titles {
@@ -44,9 +51,10 @@ macro_rules! titles {
     };
 }
 
-pub const ON_CEPH: Engine = Engine { titles: titles!("Ceph"), has_aims: true, is_ceph: true };
-pub const ON_A_DIRECTORY: Engine = Engine { titles: titles!("Disk"), has_aims: false, is_ceph: false };
-pub const IN_MEMORY: Engine = Engine { titles: titles!("Memory"), has_aims: true, is_ceph: false };
+pub const ON_CEPH: Engine = Engine { titles: titles!("Ceph"), aims: Aims::Ceph };
+pub const ON_A_DIRECTORY: Engine = Engine { titles: titles!("Disk"), aims: Aims::None };
+pub const IN_MEMORY: Engine = Engine { titles: titles!("Memory"), aims: Aims::All };
+pub const ENCRYPTED: Engine = Engine { titles: titles!("Encryption"), aims: Aims::Encryption };
 
 pub struct Size {
     pub name: &'static str,
@@ -56,15 +64,16 @@ pub struct Size {
 
 impl Engine {
     fn rate(self, size_bytes: usize) -> Aim {
-        match (self.has_aims, self.is_ceph, size_bytes >> 10) {
-            (true, false, _) | (true, true, 65_536) => Aim::OfReference(1.0),
-            (true, true, 64) => Aim::OfReference(1.5),
+        match (self.aims, size_bytes >> 10) {
+            (Aims::All, _) | (Aims::Ceph, 65_536) => Aim::OfReference(1.0),
+            (Aims::Ceph, 64) => Aim::OfReference(1.5),
+            (Aims::Encryption, 1_024..) => Aim::OfReference(0.7),
             _ => Aim::None,
         }
     }
 
     fn time(self, size_bytes: usize) -> Aim {
-        let has_aims = self.has_aims && self.is_ceph && size_bytes == 64 << 10;
+        let has_aims = self.aims == Aims::Ceph && size_bytes == 64 << 10;
         if has_aims { Aim::AtMostOfReference(1.0) } else { Aim::None }
     }
 }

@@ -49,6 +49,17 @@ impl Server {
         Server::new("benthic", host, keys, child, vec![remove]).await
     }
 
+    /// Encrypts all new objects of the bucket (SSE-S3).
+    pub async fn enable_encryption(mut self) -> Outcome<Server> {
+        let rule = "<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault><SSEAlgorithm>AES256</SSEAlgorithm>\
+            </ApplyServerSideEncryptionByDefault></Rule></ServerSideEncryptionConfiguration>";
+        self.client()
+            .call("PUT", &format!("/{BUCKET}"), "encryption=", Bytes::from_static(rule.as_bytes()))
+            .await?;
+        self.name = "benthic, encrypted";
+        Ok(self)
+    }
+
     pub async fn radosgw(setting: &Setting, conf: &Path) -> Outcome<Server> {
         let host = free_address()?;
         let mut command = Command::new("radosgw");

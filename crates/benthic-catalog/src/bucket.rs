@@ -9,10 +9,10 @@ use crate::staging::{Staging, is_staged};
 use async_trait::async_trait;
 use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result};
 use benthic_s3::sal::{
-    Attributes, Bucket, BucketCheck, Buckets, CollectionStats, Delete, DeleteResult, Entry, Finish, Garbage,
-    Id, KeyPosition, List, ListKind, ListPage, ListPosition, ListedVersion, Lock, NewBucket, Object, Objects,
-    Part, PartId, PartRef, PendingGarbage, Prefetch, Quota, Reader, RecordChange, RecordKind, Records, Sal,
-    Upload, Uploads, Usage, VersionId, Versioning, WriteResult, Writer,
+    Attributes, Bucket, BucketCheck, Buckets, CollectionStats, DataKey, Delete, DeleteResult, Entry, Finish,
+    Garbage, Id, KeyPosition, List, ListKind, ListPage, ListPosition, ListedVersion, Lock, NewBucket, Object,
+    Objects, Part, PartId, PartRef, PendingGarbage, Prefetch, Quota, Reader, RecordChange, RecordKind,
+    Records, Sal, Upload, Uploads, Usage, VersionId, Versioning, WriteResult, Writer,
 };
 use benthic_table::Table;
 use bytes::Bytes;
@@ -193,12 +193,13 @@ impl Objects for TablesSal {
         object: &Object,
         range: Range<u64>,
         _prefetch: Option<Prefetch>,
+        data_key: Option<&DataKey>,
     ) -> Result<Box<dyn Reader>> {
         if range.start > range.end || range.end > object.size_bytes {
             return Err(Error::new(ErrorKind::InvalidArgument, "the range is not within the file"));
         }
         let Some(located) = object.location.downcast_ref::<Located>() else {
-            return self.sal().read(self.staging.bucket().await?, object, range, None).await;
+            return self.sal().read(self.staging.bucket().await?, object, range, None, data_key).await;
         };
         Ok(match located {
             Located::Computed(bytes) => {
@@ -217,8 +218,9 @@ impl Objects for TablesSal {
         key: &str,
         part: Option<PartId>,
         size_bytes: Option<u64>,
+        data_key: Option<&DataKey>,
     ) -> Result<Box<dyn Writer>> {
-        self.sal().write(self.staging_of(key).await?, key, part, size_bytes).await
+        self.sal().write(self.staging_of(key).await?, key, part, size_bytes, data_key).await
     }
 
     async fn copy(

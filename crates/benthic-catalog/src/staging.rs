@@ -146,7 +146,7 @@ impl StagedFile {
     }
 
     async fn range(&self, range: Range<u64>) -> Result<Bytes> {
-        let mut reader = self.sal.read(&self.bucket, &self.object, range, None).await?;
+        let mut reader = self.sal.read(&self.bucket, &self.object, range, None, None).await?;
         let mut bytes = BytesMut::new();
         while let Some(piece) = reader.next().await? {
             bytes.extend_from_slice(&piece);

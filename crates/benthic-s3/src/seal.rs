@@ -36,7 +36,12 @@ impl Sealer {
             create_key(path, &environment).map_err(|error| error.with("path", path.display()))?;
         }
         let key = read(path).map_err(|error| error.with("path", path.display()))?;
-        Ok(Sealer { cipher: XChaCha20Poly1305::new(&key.into()), key, environment })
+        Ok(Sealer::with_key(key, environment))
+    }
+
+    /// Encrypts and decrypts with this key.
+    pub fn with_key(key: [u8; KEY_BYTES], environment: Environment) -> Sealer {
+        Sealer { cipher: XChaCha20Poly1305::new(&key.into()), key, environment }
     }
 
     /// A key for another purpose. All servers with the same sealing key derive the same one.

@@ -37,7 +37,7 @@ pub enum AccountCommand {
         #[arg(long)]
         end: bool,
     },
-    /// Remove an account that has no users and no buckets
+    /// Remove an account that has no users, no buckets and no KMS keys
     #[command(after_help = "Example:\n  benthic s3 account rm lab")]
     Rm {
         /// Name of the account

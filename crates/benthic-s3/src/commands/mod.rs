@@ -6,6 +6,7 @@ mod code;
 pub mod config;
 mod gc;
 mod key;
+mod kms;
 mod lifecycle;
 mod quota;
 mod serve;
@@ -50,7 +51,7 @@ pub struct GatewayPools {
     /// Pool of the data, which may be erasure-coded; pass the same one to every gateway and command
     #[arg(long, global = true, value_name = "POOL")]
     data_pool: Option<String>,
-    /// File with the key that encrypts secrets; keep it outside the store [default: ~/.config/benthic/s3-sealing.key]
+    /// File with the key that encrypts secrets and data keys; keep it outside the store [default: ~/.config/benthic/s3-sealing.key]
     #[arg(long, global = true, value_name = "FILE", env = "BENTHIC_S3_SEALING_KEY")]
     sealing_key: Option<PathBuf>,
 }
@@ -69,6 +70,9 @@ pub enum S3Command {
     /// Administer the access keys of users
     #[command(subcommand, after_help = key::EXAMPLES)]
     Key(key::KeyCommand),
+    /// Administer keys that encrypt objects (SSE-KMS)
+    #[command(subcommand, after_help = kms::HELP)]
+    Kms(kms::KmsCommand),
     /// Show and set the quota of a bucket
     Quota(quota::QuotaArgs),
     /// Show the usage of buckets
@@ -91,6 +95,7 @@ pub async fn run(args: S3Args, session: &Session) -> Outcome {
         S3Command::Account(command) => account::run(command, &pools, session).await,
         S3Command::User(command) => user::run(command, &pools, session).await,
         S3Command::Key(command) => key::run(command, &pools, session).await,
+        S3Command::Kms(command) => kms::run(command, &pools, session).await,
         S3Command::Quota(args) => quota::run(args, &pools, session).await,
         S3Command::Usage(args) => usage::run(args, &pools, session).await,
         S3Command::Bucket(command) => bucket::run(command, &pools, session).await,

@@ -5,6 +5,7 @@
 //! by the policies of the bucket and of the caller, and by access control lists.
 
 use super::acl::{self, Acl};
+use super::encryption::SealedBy;
 use super::metrics::Metrics;
 use super::request_facts::RequestFacts;
 use super::service::{Permission, permission};
@@ -97,6 +98,7 @@ pub(super) struct Access {
     pub keys: Arc<dyn Keys>,
     pub metrics: Arc<Metrics>,
     pub environment: Environment,
+    pub region: Arc<str>,
     pub parsed: ParsedPolicies<Arc<PolicyTexts>, Arc<Rights>>,
 }
 
@@ -171,6 +173,8 @@ pub(super) struct Sender {
     pub path: String,
     /// When the gateway received the head of the request, in milliseconds since 1970.
     pub received_ms: u64,
+    /// The region of the gateway.
+    pub region: Arc<str>,
     rights: Arc<Rights>,
     permission: Permission,
 }
@@ -219,7 +223,8 @@ impl S3Access for Access {
             return Err(s3_error!(NotImplemented, "{operation} is not implemented"));
         };
         let received_ms = self.environment.unix_ms();
-        context.extensions_mut().insert(Sender { caller, path, received_ms, rights, permission });
+        let region = Arc::clone(&self.region);
+        context.extensions_mut().insert(Sender { caller, path, received_ms, region, rights, permission });
         Ok(())
     }
 }
@@ -278,14 +283,16 @@ pub(super) fn sender<T>(request: &S3Request<T>) -> S3Result<Sender> {
     request.extensions.get().cloned().ok_or_else(|| s3_error!(AccessDenied))
 }
 
-/// Refuses the request unless the user may do this without a bucket. Returns the account.
+/// Refuses the request unless the user may do this without a bucket. `owner` is the account of the
+/// resource, if it exists. Returns the account of the caller.
 pub(super) fn authorize_for_account<T>(
     request: &S3Request<T>,
     action: &str,
     resource: &str,
+    owner: Option<&str>,
 ) -> S3Result<String> {
     let sender = sender(request)?;
-    let facts = RequestFacts::new(request, &sender, None, action);
+    let facts = RequestFacts::new(request, &sender, owner, action);
     let question = Request { caller: &sender.caller, action, resource, facts: &facts };
     match (decide_for_caller(&question, &sender.rights), sender.caller.account()) {
         (Decision::Allowed, Some(account)) => Ok(account.to_owned()),
@@ -304,7 +311,13 @@ pub(super) enum On<'a> {
         new_tags: Option<&'a Pairs>,
         new_lock: Lock,
     },
-    /// An object that the operation creates, or a part of it.
+    /// A part of an object, and the completion of an upload. Policies see how the upload is
+    /// encrypted.
+    Part {
+        key: &'a str,
+        sealing: Option<&'a SealedBy>,
+    },
+    /// An object that the operation creates.
     New {
         key: &'a str,
         lock: Lock,
@@ -331,7 +344,9 @@ impl<'a> On<'a> {
     fn resource(&self, bucket: &str) -> String {
         match self {
             On::Bucket => format!("arn:aws:s3:::{bucket}"),
-            On::Object { key, .. } | On::New { key, .. } => format!("arn:aws:s3:::{bucket}/{key}"),
+            On::Object { key, .. } | On::New { key, .. } | On::Part { key, .. } => {
+                format!("arn:aws:s3:::{bucket}/{key}")
+            }
         }
     }
 }
@@ -478,13 +493,14 @@ impl Authorized {
         match on {
             On::Bucket => {}
             On::New { lock, .. } => facts.new_lock = lock,
+            On::Part { sealing, .. } => facts.upload = Some(sealing),
             On::Object { version, new_tags, new_lock, .. } => {
                 (facts.version, facts.new_tags, facts.new_lock) = (version, new_tags, new_lock);
             }
         }
         let resource = on.resource(&self.bucket.name);
         let block = public_access::block_of(&self.bucket.attributes);
-        let acl = match acl::needed(action, matches!(on, On::New { .. })) {
+        let acl = match acl::needed(action, matches!(on, On::New { .. } | On::Part { .. })) {
             None => None,
             Some((acl::Of::Bucket, right)) => {
                 Some((Acl::of(&self.bucket.attributes, &self.bucket.owner), right))

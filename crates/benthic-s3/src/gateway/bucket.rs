@@ -40,7 +40,7 @@ impl Gateway {
             ));
         }
         let arn = format!("arn:aws:s3:::{}", input.bucket);
-        let owner = authorize_for_account(&request, "s3:CreateBucket", &arn)?;
+        let owner = authorize_for_account(&request, "s3:CreateBucket", &arn, None)?;
         let acl = acl::requested_acl!(input, input.grant_write.as_deref());
         let tags = configuration.and_then(|given| given.tags.as_ref());
         let has_lock = input.object_lock_enabled_for_bucket.unwrap_or(false);
@@ -52,7 +52,7 @@ impl Gateway {
             ("s3:PutBucketObjectLockConfiguration", has_lock),
         ] {
             if is_given {
-                authorize_for_account(&request, action, &arn)?;
+                authorize_for_account(&request, action, &arn, None)?;
             }
         }
         let mut attributes = Attributes::new();
@@ -121,7 +121,7 @@ impl Gateway {
 
     pub(super) async fn buckets(&self, request: S3Request<ListBucketsInput>) -> S3Result<ListBucketsOutput> {
         let input = &request.input;
-        let owner = &authorize_for_account(&request, "s3:ListAllMyBuckets", "arn:aws:s3:::*")?;
+        let owner = &authorize_for_account(&request, "s3:ListAllMyBuckets", "arn:aws:s3:::*", None)?;
         let wanted = input.max_buckets.unwrap_or(BUCKETS_MAX);
         if !(1..=BUCKETS_MAX).contains(&wanted) {
             return Err(s3_error!(InvalidArgument, "max-buckets must be between 1 and {BUCKETS_MAX}"));

@@ -227,7 +227,7 @@ impl Document {
         };
         let is_list = *method == Method::POST && has(&["uploadId"]);
         let is_document = match *method {
-            Method::PUT => is_bucket || has(&["acl", "cors", "tagging", "versioning"]),
+            Method::PUT => is_bucket || has(&["acl", "cors", "encryption", "tagging", "versioning"]),
             Method::POST => is_list || has(&["delete"]),
             _ => false,
         };

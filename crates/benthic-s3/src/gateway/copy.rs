@@ -1,23 +1,28 @@
-//! CopyObject, which shares the data of the source, and UploadPartCopy, which reads and writes
-//! them.
+//! CopyObject shares the data of the source where it can, and otherwise rewrites them.
+//! UploadPartCopy always rewrites them.
 
 use super::auth::{Authorized, On};
-use super::checksums::{Algorithm, Declaration, StoredChecksum, Verifier, set_checksum};
+use super::checksums::{Algorithm, Declaration, Digests, StoredChecksum, Verifier, etag, set_checksum};
 use super::conditions::{Preconditions, condition};
+use super::encryption::{
+    CustomerHeaders, Encryption, customer_headers, encryption_headers, etag_with, set_all_encryption,
+};
 use super::get::pieces;
-use super::multipart::{finish_part, part_number, upload_id};
-use super::object_headers::{object_headers, refuse_customer_keys};
+use super::multipart::{finish_part, part_number};
+use super::object_headers::object_headers;
 use super::object_lock::default_retention;
 use super::put::abort_write;
 use super::versions::{refuse_delete_marker, strong_etag, version_field};
 use super::{Gateway, OBJECT_BYTES_MAX, error, names, tags, timestamp};
-use crate::sal::{Attributes, Finish, Lock, Object, PartId};
+use crate::sal::encryption::ENCRYPTION;
+use crate::sal::{Attributes, Bucket, Finish, Lock, Object, PartId, Reader, VersionId, Writer};
+use benthic_core::Error;
 use futures::TryStreamExt;
 use s3s::dto::{
     CopyObjectInput, CopyObjectOutput, CopyObjectResult, CopyPartResult, CopySource, MetadataDirective,
     TaggingDirective, UploadPartCopyInput, UploadPartCopyOutput,
 };
-use s3s::{S3Request, S3Result, s3_error};
+use s3s::{S3Error, S3Request, S3Result, s3_error};
 use std::ops::Range;
 use std::pin::pin;
 
@@ -26,14 +31,11 @@ struct Source<'a> {
     source: &'a CopySource,
     expected_owner: &'a Option<String>,
     conditions: Preconditions<'a>,
+    customer: CustomerHeaders<'a>,
 }
 
 macro_rules! source {
     ($input:expr) => {{
-        refuse_customer_keys(
-            $input.copy_source_sse_customer_algorithm.is_some(),
-            $input.copy_source_sse_customer_key.is_some(),
-        )?;
         Source {
             source: &$input.copy_source,
             expected_owner: &$input.expected_source_bucket_owner,
@@ -43,13 +45,22 @@ macro_rules! source {
                 if_modified_since: $input.copy_source_if_modified_since.as_ref(),
                 if_unmodified_since: $input.copy_source_if_unmodified_since.as_ref(),
             },
+            customer: CustomerHeaders {
+                algorithm: $input.copy_source_sse_customer_algorithm.as_deref(),
+                key: $input.copy_source_sse_customer_key.as_deref(),
+                md5: $input.copy_source_sse_customer_key_md5.as_deref(),
+            },
         }
     }};
 }
 
 impl Gateway {
     /// Finds the source of a copy, and checks permissions and conditions.
-    async fn source<T>(&self, request: &S3Request<T>, from: Source<'_>) -> S3Result<(Authorized, Object)> {
+    async fn source<T>(
+        &self,
+        request: &S3Request<T>,
+        from: Source<'_>,
+    ) -> S3Result<(Authorized, Object, Option<Encryption>)> {
         let CopySource::Bucket { bucket, key, version_id } = from.source else {
             return Err(s3_error!(NotImplemented, "access points are not implemented"));
         };
@@ -61,13 +72,13 @@ impl Gateway {
         }
         refuse_delete_marker(&object, false)?;
         from.conditions.check_source(&object)?;
-        Ok((access, object))
+        let encryption = self.open_object_key(request, &access.bucket, &object, from.customer).await?;
+        Ok((access, object, encryption))
     }
 
     pub(super) async fn copy(&self, request: S3Request<CopyObjectInput>) -> S3Result<CopyObjectOutput> {
         let input = &request.input;
         super::refuse([("annotations", input.annotation_directive.is_some())])?;
-        refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
         let (access, given, lock) = self
             .authorize_new_object(
                 &request,
@@ -76,7 +87,8 @@ impl Gateway {
                 &object_headers!(input),
             )
             .await?;
-        let (from, source) = self.source(&request, source!(input)).await?;
+        let (from, source, source_encryption) = self.source(&request, source!(input)).await?;
+        let headers = encryption_headers!(input);
         if source.size_bytes > OBJECT_BYTES_MAX {
             return Err(s3_error!(InvalidRequest, "copy an object of more than 5 GiB in parts"));
         }
@@ -108,6 +120,7 @@ impl Gateway {
             && !replaces
             && !replaces_tags
             && input.checksum_algorithm.is_none()
+            && !headers.is_given()
         {
             return Err(s3_error!(
                 InvalidRequest,
@@ -117,41 +130,107 @@ impl Gateway {
         }
         let mut attributes = attributes(&source.attributes, given, replaces, replaces_tags);
         let wanted = Algorithm::of_request(input.checksum_algorithm.as_ref())?;
-        let of_source = StoredChecksum::of(&source.attributes);
-        let stored = match wanted {
-            Some(wanted) if of_source.as_ref().is_none_or(|stored| stored.algorithm != wanted) => {
-                Some(self.checksum_of(&from, &source, wanted).await?)
-            }
-            _ => of_source.clone(),
-        };
-        if let Some(stored) = &stored {
-            stored.store(&mut attributes);
-        }
-        if stored == of_source {
-            let of_parts = source.attributes.get_key_value(names::PART_CHECKSUMS);
-            attributes.extend(of_parts.map(|(name, value)| (name.clone(), value.clone())));
-        }
         let condition = condition(input.if_match.as_ref(), input.if_none_match.as_ref())?;
         let default_retention = default_retention(&access.bucket.attributes)?;
         let now_ms = self.environment.unix_ms();
         let expiration = self.expiration(&access, (&input.key, source.size_bytes), now_ms, &attributes);
-        let finish = Finish { etag: source.etag.clone(), attributes, lock, default_retention, condition };
-        let copied = self.sal.copy((&from.bucket, &source), &access.bucket, &input.key, finish).await;
-        let copied = copied.map_err(error::object)?;
+        let (encryption, shares) = self
+            .create_key_of_copy(
+                &request,
+                (&access.bucket, &input.key),
+                &headers,
+                source_encryption.as_ref(),
+                &mut attributes,
+            )
+            .await?;
+        let encryption = encryption.as_ref();
+        let finish = Finish { etag: String::new(), attributes, lock, default_retention, condition };
+        let from = CopyFrom { bucket: &from.bucket, object: &source, encryption: source_encryption.as_ref() };
+        let to = CopyTo { bucket: &access.bucket, key: &input.key, encryption, checksum: wanted };
+        let (etag, checksum, version) = if shares {
+            self.share_data(&from, &to, finish).await?
+        } else {
+            self.rewrite_data(&from, &to, finish).await?
+        };
         let mut result = CopyObjectResult {
-            e_tag: Some(strong_etag(&source.etag)),
+            e_tag: Some(strong_etag(&etag)),
             last_modified: Some(timestamp(now_ms)),
-            checksum_type: stored.as_ref().map(StoredChecksum::checksum_type),
+            checksum_type: checksum.as_ref().map(StoredChecksum::checksum_type),
             ..CopyObjectResult::default()
         };
-        set_checksum!(result, stored.as_ref());
-        Ok(CopyObjectOutput {
+        set_checksum!(result, checksum.as_ref());
+        let mut output = CopyObjectOutput {
             copy_object_result: Some(result),
             expiration,
             copy_source_version_id: version_field(from.bucket.versioning, source.version),
-            version_id: version_field(access.bucket.versioning, copied.version),
+            version_id: version_field(access.bucket.versioning, version),
             ..CopyObjectOutput::default()
-        })
+        };
+        set_all_encryption!(output, encryption);
+        Ok(output)
+    }
+
+    /// Makes a copy that shares the data of its source.
+    async fn share_data(
+        &self,
+        from: &CopyFrom<'_>,
+        to: &CopyTo<'_>,
+        mut finish: Finish,
+    ) -> S3Result<(String, Option<StoredChecksum>, VersionId)> {
+        let source = from.object;
+        let of_source = StoredChecksum::of(&source.attributes);
+        let checksum = match to.checksum {
+            Some(wanted) if of_source.as_ref().is_none_or(|stored| stored.algorithm != wanted) => {
+                let mut verifier = verifier(source.size_bytes, Some(wanted))?;
+                let mut pieces = pin!(pieces(self.read_source(from, source.all()).await?));
+                while let Some(data) = pieces.try_next().await.map_err(error::object)? {
+                    verifier.update(&data);
+                }
+                Some(verifier.finish()?.checksum)
+            }
+            _ => of_source.clone(),
+        };
+        if let Some(checksum) = &checksum {
+            checksum.store(&mut finish.attributes);
+        }
+        if checksum == of_source {
+            let of_parts = source.attributes.get_key_value(names::PART_CHECKSUMS);
+            finish.attributes.extend(of_parts.map(|(name, value)| (name.clone(), value.clone())));
+        }
+        finish.etag = match (to.encryption, from.encryption) {
+            (Some(new), Some(old)) => new.etag_of_copy(old, &source.etag),
+            _ => source.etag.clone(),
+        };
+        let etag = finish.etag.clone();
+        let copied = self.sal.copy((from.bucket, source), to.bucket, to.key, finish).await;
+        Ok((etag, checksum, copied.map_err(error::object)?.version))
+    }
+
+    /// Makes a copy that cannot share the data of its source.
+    async fn rewrite_data(
+        &self,
+        from: &CopyFrom<'_>,
+        to: &CopyTo<'_>,
+        mut finish: Finish,
+    ) -> S3Result<(String, Option<StoredChecksum>, VersionId)> {
+        let source = from.object;
+        let algorithm = to.checksum.or(StoredChecksum::of(&source.attributes).map(|stored| stored.algorithm));
+        let verifier = verifier(source.size_bytes, algorithm)?;
+        let reader = self.read_source(from, source.all()).await?;
+        let data_key = to.encryption.map(Encryption::data_key);
+        let writer = self.sal.write(to.bucket, to.key, None, Some(source.size_bytes), data_key).await;
+        let (writer, verified) =
+            transfer(reader, writer.map_err(error::object)?, verifier, error::object).await?;
+        verified.checksum.store(&mut finish.attributes);
+        finish.etag = etag_with(to.encryption, etag(&verified.md5));
+        let etag = finish.etag.clone();
+        let version = writer.finish(finish).await.map_err(error::object)?.version;
+        Ok((etag, Some(verified.checksum), version))
+    }
+
+    async fn read_source(&self, from: &CopyFrom<'_>, range: Range<u64>) -> S3Result<Box<dyn Reader>> {
+        let data_key = from.encryption.map(Encryption::data_key);
+        self.sal.read(from.bucket, from.object, range, None, data_key).await.map_err(error::object)
     }
 
     /// Refuses a copy unless the caller may read the tags of the source, and give them to the copy.
@@ -176,67 +255,87 @@ impl Gateway {
         request: S3Request<UploadPartCopyInput>,
     ) -> S3Result<UploadPartCopyOutput> {
         let input = &request.input;
-        refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
-        let access = self
-            .authorize(&request, &input.bucket, &input.expected_bucket_owner, On::new_object(&input.key))
+        let bucket = (input.bucket.as_str(), &input.expected_bucket_owner);
+        let (access, id, upload) =
+            self.authorize_part(&request, bucket, &input.key, &input.upload_id).await?;
+        let (upload, part) = (upload?, PartId { upload: id, number: part_number(input.part_number)? });
+        let encryption = self
+            .open_data_key(&request, &access.bucket, &input.key, &upload.attributes, customer_headers!(input))
             .await?;
-        let part = PartId { upload: upload_id(&input.upload_id)?, number: part_number(input.part_number)? };
-        let upload = self.sal.upload(&access.bucket, &input.key, part.upload).await.map_err(error::upload)?;
-        let (from, source) = self.source(&request, source!(input)).await?;
+        let encryption = encryption.as_ref();
+        let (from, source, source_encryption) = self.source(&request, source!(input)).await?;
         let range = source_range(&source, input.copy_source_range.as_deref())?;
         let size_bytes = range.end - range.start;
         if size_bytes > OBJECT_BYTES_MAX {
             return Err(s3_error!(EntityTooLarge, "a part can have at most 5 GiB"));
         }
-        let declared = Declaration { len_bytes: i64::try_from(size_bytes).ok(), ..Declaration::default() };
         let wanted = StoredChecksum::of(&upload.attributes).map(|stored| stored.algorithm);
-        let mut verifier = Verifier::new(declared, wanted, &hyper::HeaderMap::new())?;
-        let reader = self.sal.read(&from.bucket, &source, range, None).await.map_err(error::object)?;
-        let writer = self.sal.write(&access.bucket, &input.key, Some(part), Some(size_bytes)).await;
-        let mut writer = writer.map_err(error::upload)?;
-        let mut pieces = pin!(pieces(reader));
-        let copied = async {
-            while let Some(data) = pieces.try_next().await.map_err(error::object)? {
-                verifier.update(&data);
-                writer.write(data).await.map_err(error::upload)?;
-            }
-            verifier.finish()
-        };
-        let verified = match copied.await {
-            Ok(verified) => verified,
-            Err(failure) => return Err(abort_write(writer, failure).await),
-        };
-        let etag = finish_part(writer, &verified).await?;
+        let verifier = verifier(size_bytes, wanted)?;
+        let copy_from =
+            CopyFrom { bucket: &from.bucket, object: &source, encryption: source_encryption.as_ref() };
+        let reader = self.read_source(&copy_from, range).await?;
+        let data_key = encryption.map(Encryption::data_key);
+        let writer = self.sal.write(&access.bucket, &input.key, Some(part), Some(size_bytes), data_key).await;
+        let (writer, verified) =
+            transfer(reader, writer.map_err(error::upload)?, verifier, error::upload).await?;
+        let etag = finish_part(writer, &verified, encryption).await?;
         let mut result = CopyPartResult {
             e_tag: Some(etag),
             last_modified: Some(timestamp(self.environment.unix_ms())),
             ..CopyPartResult::default()
         };
         set_checksum!(result, Some(&verified.checksum));
-        Ok(UploadPartCopyOutput {
+        let mut output = UploadPartCopyOutput {
             copy_part_result: Some(result),
             copy_source_version_id: version_field(from.bucket.versioning, source.version),
             ..UploadPartCopyOutput::default()
-        })
+        };
+        set_all_encryption!(output, encryption);
+        Ok(output)
     }
+}
 
-    /// Computes the checksum of an object by reading its data.
-    async fn checksum_of(
-        &self,
-        access: &Authorized,
-        object: &Object,
-        algorithm: Algorithm,
-    ) -> S3Result<StoredChecksum> {
-        let len_bytes = i64::try_from(object.size_bytes).ok();
-        let declared = Declaration { algorithm: Some(algorithm), len_bytes, ..Declaration::default() };
-        let mut verifier = Verifier::new(declared, None, &hyper::HeaderMap::new())?;
-        let reader =
-            self.sal.read(&access.bucket, object, object.all(), None).await.map_err(error::object)?;
-        let mut pieces = pin!(pieces(reader));
+/// The source of a copy.
+struct CopyFrom<'a> {
+    bucket: &'a Bucket,
+    object: &'a Object,
+    encryption: Option<&'a Encryption>,
+}
+
+/// The object that a copy creates.
+struct CopyTo<'a> {
+    bucket: &'a Bucket,
+    key: &'a str,
+    encryption: Option<&'a Encryption>,
+    /// The checksum that the request asks for.
+    checksum: Option<Algorithm>,
+}
+
+/// Computes the digests of data that a copy reads.
+fn verifier(size_bytes: u64, algorithm: Option<Algorithm>) -> S3Result<Verifier> {
+    let len_bytes = i64::try_from(size_bytes).ok();
+    let declared = Declaration { algorithm, len_bytes, ..Declaration::default() };
+    Verifier::new(declared, None, &hyper::HeaderMap::new())
+}
+
+/// Copies data to a writer.
+async fn transfer(
+    reader: Box<dyn Reader>,
+    mut writer: Box<dyn Writer>,
+    mut verifier: Verifier,
+    write_error: fn(Error) -> S3Error,
+) -> S3Result<(Box<dyn Writer>, Digests)> {
+    let mut pieces = pin!(pieces(reader));
+    let copied = async {
         while let Some(data) = pieces.try_next().await.map_err(error::object)? {
             verifier.update(&data);
+            writer.write(data).await.map_err(write_error)?;
         }
-        Ok(verifier.finish()?.checksum)
+        verifier.finish()
+    };
+    match copied.await {
+        Ok(verified) => Ok((writer, verified)),
+        Err(failure) => Err(abort_write(writer, failure).await),
     }
 }
 
@@ -254,6 +353,7 @@ fn attributes(source: &Attributes, mut given: Attributes, replaces: bool, replac
     };
     attributes.remove(names::CHECKSUM);
     attributes.remove(names::PART_CHECKSUMS);
+    attributes.remove(ENCRYPTION);
     let tags = if replaces_tags { tags } else { source.get(names::TAGS).cloned() };
     attributes.extend(tags.map(|tags| (names::TAGS.to_owned(), tags)));
     attributes

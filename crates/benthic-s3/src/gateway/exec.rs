@@ -1,12 +1,12 @@
 //! Code on GET: `GET /BUCKET/KEY?x-benthic-exec=CLASS.METHOD` answers with the result of a method
 //! that reads the object's data.
 //!
-//! The method runs in the store, beside the data, if they are in one piece. Otherwise the gateway
-//! reads the data and runs the same method. The action `benthic:Exec` permits it, in addition to
+//! The method runs in the store, beside the data, if they are in one piece and not encrypted.
+//! Otherwise the gateway reads the data and runs the same method. The action `benthic:Exec` permits it, in addition to
 //! the one that a read needs.
 
 use super::Gateway;
-use crate::sal::{Bucket, Object, Sal};
+use crate::sal::{Bucket, DataKey, Object, Sal};
 use async_trait::async_trait;
 use benthic_core::{ClassCall, Error, ErrorKind, ObjectId, Pool, Result};
 use bytes::{Bytes, BytesMut};
@@ -59,6 +59,7 @@ pub struct ObjectData<'a> {
     sal: &'a dyn Sal,
     bucket: &'a Bucket,
     object: &'a Object,
+    data_key: Option<&'a DataKey>,
 }
 
 impl ObjectData<'_> {
@@ -89,7 +90,8 @@ impl ObjectData<'_> {
     /// Those of [`ObjectData::check_size`] and of a read.
     pub async fn read(&self) -> Result<Bytes> {
         self.check_size()?;
-        let mut reader = self.sal.read(self.bucket, self.object, self.object.all(), None).await?;
+        let mut reader =
+            self.sal.read(self.bucket, self.object, self.object.all(), None, self.data_key).await?;
         let mut data = BytesMut::with_capacity(self.object.size_bytes as usize);
         while let Some(piece) = reader.next().await? {
             data.extend_from_slice(&piece);
@@ -144,12 +146,13 @@ impl Gateway {
         &self,
         bucket: &Bucket,
         object: &Object,
+        data_key: Option<&DataKey>,
         call: ClassCall,
     ) -> S3Result<(Bytes, RanAt)> {
         let Some(code) = &self.code else {
             return Err(s3_error!(NotImplemented, "this server runs no methods"));
         };
-        let data = ObjectData { sal: self.sal.as_ref(), bucket, object };
+        let data = ObjectData { sal: self.sal.as_ref(), bucket, object, data_key };
         let ran = code.run(call, data).await.map_err(failure)?;
         self.metrics.method(ran.1);
         self.metrics.sent_bytes.fetch_add(ran.0.len() as u64, Relaxed);

@@ -3,7 +3,10 @@
 use super::auth::On;
 use super::checksums::{StoredChecksum, of_part, set_checksum};
 use super::conditions::Preconditions;
-use super::object_headers::{metadata, refuse_customer_keys, text};
+use super::encryption::{
+    Encryption, SealedBy, customer_headers, refuse_algorithm, sealing_of, set_all_encryption, set_encryption,
+};
+use super::object_headers::{metadata, text};
 use super::object_lock::lock_fields;
 use super::versions::{refuse_delete_marker, strong_etag, version_field};
 use super::{Gateway, error, exec, names, tags, timestamp};
@@ -150,9 +153,9 @@ macro_rules! override_headers {
 /// The common steps of GetObject and HeadObject: finds an object that the caller may read, checks
 /// the conditions, and determines the requested range.
 macro_rules! find_object {
-    ($self:expr, $request:expr, $from_start:expr) => {{
+    ($self:expr, $request:expr, $from_start:expr, $needs_key:expr) => {{
         let input = &$request.input;
-        refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
+        refuse_algorithm(&$request)?;
         let bucket = (input.bucket.as_str(), &input.expected_bucket_owner);
         let object = (input.key.as_str(), input.version_id.as_deref());
         let (access, object, prefetch) = $self.authorize_read(&$request, bucket, object, $from_start).await?;
@@ -175,7 +178,13 @@ macro_rules! find_object {
             return Err(s3_error!(InvalidRequest, "only a signed request can override response headers"));
         }
         let requested = requested_range(&object, input.range.as_ref(), input.part_number)?;
-        (access, object, prefetch, requested)
+        let (sealing, customer) = (sealing_of(&object.attributes)?, customer_headers!(input));
+        let encryption = if $needs_key || customer.is_given() || sealing == Some(SealedBy::Customer) {
+            $self.open_object_key(&$request, &access.bucket, &object, customer).await?
+        } else {
+            None
+        };
+        (access, object, prefetch, requested, encryption)
     }};
 }
 
@@ -188,7 +197,7 @@ impl Gateway {
             return self.get_result(request, call).await;
         }
         let from_start = request.input.range.is_none() && request.input.part_number.is_none();
-        let (access, object, prefetch, requested) = find_object!(self, request, from_start);
+        let (access, object, prefetch, requested, encryption) = find_object!(self, request, from_start, true);
         let input = &request.input;
         let lock = access.visible_lock(&request, &object, On::object(&input.key, input.version_id.as_ref()));
         let mut output = object_output!(
@@ -200,8 +209,10 @@ impl Gateway {
             access.bucket.versioning,
             input.checksum_mode.is_some()
         );
-        let reader =
-            self.sal.read(&access.bucket, &object, requested.range, prefetch).await.map_err(error::object)?;
+        set_all_encryption!(output, encryption.as_ref());
+        let data_key = encryption.as_ref().map(Encryption::data_key);
+        let reader = self.sal.read(&access.bucket, &object, requested.range, prefetch, data_key).await;
+        let reader = reader.map_err(error::object)?;
         output.body = Some(self.body(reader));
         Ok(S3Response::new(output))
     }
@@ -221,14 +232,15 @@ impl Gateway {
             let message = "the result of a method has no ETag and no date; If-Match is possible";
             return Err(s3_error!(InvalidRequest, "{message}"));
         }
-        let (access, object, _, _) = find_object!(self, request, false);
+        let (access, object, _, _, encryption) = find_object!(self, request, false, true);
         let input = &request.input;
         let on = On::object(&input.key, input.version_id.as_ref());
         if access.decide(&request, exec::ACTION, on, Some(&object)) != Decision::Allowed {
             return Err(s3_error!(AccessDenied));
         }
-        let (result, ran_at) = self.run_method(&access.bucket, &object, call).await?;
-        let output = GetObjectOutput {
+        let data_key = encryption.as_ref().map(Encryption::data_key);
+        let (result, ran_at) = self.run_method(&access.bucket, &object, data_key, call).await?;
+        let mut output = GetObjectOutput {
             content_length: i64::try_from(result.len()).ok(),
             content_type: Some("application/octet-stream".to_owned()),
             cache_control: Some("no-cache".to_owned()),
@@ -236,6 +248,7 @@ impl Gateway {
             body: Some(StreamingBlob::from(Body::from(result))),
             ..GetObjectOutput::default()
         };
+        set_all_encryption!(output, encryption.as_ref());
         let mut response = S3Response::new(output);
         response.headers.insert(exec::RAN_AT, HeaderValue::from_static(ran_at.label()));
         Ok(response)
@@ -245,7 +258,7 @@ impl Gateway {
         if exec::requested(&request)?.is_some() {
             return Err(s3_error!(InvalidRequest, "the result of a method is known only to a GET"));
         }
-        let (access, object, _, requested) = find_object!(self, request, false);
+        let (access, object, _, requested, encryption) = find_object!(self, request, false, false);
         let input = &request.input;
         let lock = access.visible_lock(&request, &object, On::object(&input.key, input.version_id.as_ref()));
         let mut output = object_output!(
@@ -258,6 +271,8 @@ impl Gateway {
             input.checksum_mode.is_some()
         );
         override_headers!(output, input);
+        set_encryption!(output, &sealing_of(&object.attributes)?);
+        set_all_encryption!(output, encryption.as_ref());
         Ok(output)
     }
 
@@ -266,7 +281,6 @@ impl Gateway {
         request: S3Request<GetObjectAttributesInput>,
     ) -> S3Result<GetObjectAttributesOutput> {
         let input = &request.input;
-        refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
         let bucket = (input.bucket.as_str(), &input.expected_bucket_owner);
         let object = (input.key.as_str(), input.version_id.as_deref());
         let (access, object, _) = self.authorize_read(&request, bucket, object, false).await?;
@@ -275,6 +289,7 @@ impl Gateway {
             return Err(s3_error!(AccessDenied));
         }
         refuse_delete_marker(&object, input.version_id.is_some())?;
+        self.open_object_key(&request, &access.bucket, &object, customer_headers!(input)).await?;
         // One header may name several attributes.
         let names = || input.object_attributes.iter().flat_map(|header| header.as_str().split(','));
         let requests = |name: &str| names().any(|attribute| attribute.trim() == name);

@@ -90,7 +90,14 @@ impl Server {
         code: Option<Arc<dyn Code>>,
     ) -> Result<Server> {
         let metrics = Arc::new(Metrics::default());
-        let gateway = Gateway::new(Arc::clone(&sal), Arc::clone(&metrics), environment.clone(), region, code);
+        let gateway = Gateway::new(
+            Arc::clone(&sal),
+            Arc::clone(&keys),
+            Arc::clone(&metrics),
+            environment.clone(),
+            region.clone(),
+            code,
+        );
         let mut builder = S3ServiceBuilder::new(gateway);
         // Without an auth provider, `s3s` would check nothing.
         builder.set_auth(Auth(Arc::clone(&keys)));
@@ -99,6 +106,7 @@ impl Server {
             keys,
             metrics: Arc::clone(&metrics),
             environment: environment.clone(),
+            region: region.as_str().into(),
             parsed: ParsedPolicies::default(),
         });
         let mut config = S3Config::default();

@@ -8,6 +8,7 @@
 mod acl;
 mod auth;
 mod bucket;
+mod bucket_encryption;
 mod bucket_lifecycle;
 mod bucket_policy;
 mod checksums;
@@ -16,6 +17,7 @@ mod conditions;
 mod copy;
 mod cors;
 mod delete;
+mod encryption;
 mod error;
 mod exec;
 mod get;
@@ -81,6 +83,8 @@ mod names {
     /// Of an object whose upload was begun with a checksum: the concatenated checksums of its
     /// parts, as bytes.
     pub const PART_CHECKSUMS: &str = "checksums-of-parts";
+    /// The default encryption of a bucket, as JSON.
+    pub const DEFAULT_ENCRYPTION: &str = "default-encryption";
     /// Prefix of the names of user metadata.
     pub const METADATA: &str = "meta:";
     /// Headers that the client sets on an object and gets with it.
@@ -96,6 +100,7 @@ mod names {
 /// The implementation of the S3 operations.
 pub struct Gateway {
     sal: Arc<dyn Sal>,
+    keys: Arc<dyn Keys>,
     bucket_reads: Arc<single_flight::SingleFlight<Bucket>>,
     metrics: Arc<metrics::Metrics>,
     environment: Environment,
@@ -106,9 +111,11 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Creates a gateway to a store, with this region name. `code` runs methods for it.
+    /// Creates a gateway to a store, with this region name. `keys` are those of its callers, `code` runs
+    /// methods for it.
     pub fn new(
         sal: Arc<dyn Sal>,
+        keys: Arc<dyn Keys>,
         metrics: Arc<metrics::Metrics>,
         environment: Environment,
         region: String,
@@ -123,7 +130,7 @@ impl Gateway {
         };
         let parsed_policies = auth::ParsedPolicies::default();
         let parsed_rules = auth::ParsedPolicies::default();
-        Gateway { sal, bucket_reads, metrics, environment, region, code, parsed_policies, parsed_rules }
+        Gateway { sal, keys, bucket_reads, metrics, environment, region, code, parsed_policies, parsed_rules }
     }
 
     /// Changes a bucket's record, and retries if another process changes it at the same time.

@@ -6,7 +6,11 @@ use super::checksums::{
     etag_of_parts, of_parts, set_checksum, store_part_checksums,
 };
 use super::conditions::condition;
-use super::object_headers::{object_headers, refuse_customer_keys};
+use super::encryption::{
+    Encryption, SealedBy, check_algorithm, customer_headers, encryption_headers, etag_with,
+    mark_encrypted_part, sealing_of, set_all_encryption, set_encryption,
+};
+use super::object_headers::object_headers;
 use super::object_lock::default_retention;
 use super::put::abort_write;
 use super::versions::{strong_etag, version_field};
@@ -19,7 +23,7 @@ use s3s::dto::{
     CompleteMultipartUploadOutput, CompletedPart, CreateMultipartUploadInput, CreateMultipartUploadOutput,
     ETag, Initiator, UploadPartInput, UploadPartOutput,
 };
-use s3s::{S3Request, S3Result, s3_error};
+use s3s::{S3ErrorCode, S3Request, S3Result, s3_error};
 use std::collections::BTreeMap;
 
 /// Minimum size of every part except the last, in bytes.
@@ -40,10 +44,17 @@ pub(super) fn part_number(number: i32) -> S3Result<u16> {
 }
 
 /// Completes the write of a verified part and returns its entity tag.
-pub(super) async fn finish_part(writer: Box<dyn Writer>, verified: &Digests) -> S3Result<ETag> {
+pub(super) async fn finish_part(
+    writer: Box<dyn Writer>,
+    verified: &Digests,
+    encryption: Option<&Encryption>,
+) -> S3Result<ETag> {
     let mut attributes = Attributes::new();
+    if encryption.is_some() {
+        mark_encrypted_part(&mut attributes);
+    }
     verified.checksum.store(&mut attributes);
-    let etag = etag(&verified.md5);
+    let etag = etag_with(encryption, etag(&verified.md5));
     let finish = Finish { etag: etag.clone(), attributes, ..Finish::default() };
     writer.finish(finish).await.map_err(error::upload)?;
     Ok(strong_etag(&etag))
@@ -66,6 +77,9 @@ impl Gateway {
                 &input.key,
                 &object_headers!(input),
             )
+            .await?;
+        let encryption = self
+            .create_data_key(&request, &access, &input.key, &encryption_headers!(input), &mut attributes)
             .await?;
         let algorithm = Algorithm::of_request(input.checksum_algorithm.as_ref())?;
         let kind = input.checksum_type.as_ref().map(|kind| Kind::parse(kind.as_str())).transpose()?;
@@ -95,7 +109,7 @@ impl Gateway {
             .create_upload(&access.bucket, &input.key, attributes, lock)
             .await
             .map_err(error::bucket)?;
-        Ok(CreateMultipartUploadOutput {
+        let mut output = CreateMultipartUploadOutput {
             bucket: Some(input.bucket.clone()),
             key: Some(input.key.clone()),
             upload_id: Some(upload.to_string()),
@@ -104,7 +118,9 @@ impl Gateway {
                 .map(|checksum| ChecksumAlgorithm::from_static(checksum.algorithm.name())),
             checksum_type: checksum.as_ref().map(StoredChecksum::checksum_type),
             ..CreateMultipartUploadOutput::default()
-        })
+        };
+        set_all_encryption!(output, encryption.as_ref());
+        Ok(output)
     }
 
     pub(super) async fn put_part(
@@ -113,12 +129,14 @@ impl Gateway {
     ) -> S3Result<UploadPartOutput> {
         let body = request.input.body.take();
         let input = &request.input;
-        refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
-        let access = self
-            .authorize(&request, &input.bucket, &input.expected_bucket_owner, On::new_object(&input.key))
+        let bucket = (input.bucket.as_str(), &input.expected_bucket_owner);
+        let (access, id, upload) =
+            self.authorize_part(&request, bucket, &input.key, &input.upload_id).await?;
+        let (upload, part) = (upload?, PartId { upload: id, number: part_number(input.part_number)? });
+        let encryption = self
+            .open_data_key(&request, &access.bucket, &input.key, &upload.attributes, customer_headers!(input))
             .await?;
-        let part = PartId { upload: upload_id(&input.upload_id)?, number: part_number(input.part_number)? };
-        let upload = self.sal.upload(&access.bucket, &input.key, part.upload).await.map_err(error::upload)?;
+        let encryption = encryption.as_ref();
         let len_bytes = input.content_length.ok_or_else(|| s3_error!(MissingContentLength))?;
         let declared = Declaration {
             content_md5: input.content_md5.clone(),
@@ -130,15 +148,17 @@ impl Gateway {
         let wanted = StoredChecksum::of(&upload.attributes).map(|stored| stored.algorithm);
         let verifier = Verifier::new(declared, wanted, &request.headers)?;
         let size_bytes = u64::try_from(len_bytes).map_err(|_| s3_error!(InvalidArgument))?;
-        let writer = self.sal.write(&access.bucket, &input.key, Some(part), Some(size_bytes)).await;
+        let data_key = encryption.map(Encryption::data_key);
+        let writer = self.sal.write(&access.bucket, &input.key, Some(part), Some(size_bytes), data_key).await;
         let mut writer = writer.map_err(error::upload)?;
         let verified = match self.receive(body, writer.as_mut(), verifier).await {
             Ok(verified) => verified,
             Err(failure) => return Err(abort_write(writer, failure).await),
         };
-        let etag = finish_part(writer, &verified).await?;
+        let etag = finish_part(writer, &verified, encryption).await?;
         let mut output = UploadPartOutput { e_tag: Some(etag), ..UploadPartOutput::default() };
         set_checksum!(output, Some(&verified.checksum));
+        set_all_encryption!(output, encryption);
         Ok(output)
     }
 
@@ -161,22 +181,30 @@ impl Gateway {
         request: S3Request<CompleteMultipartUploadInput>,
     ) -> S3Result<CompleteMultipartUploadOutput> {
         let input = &request.input;
-        refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
-        let access = self
-            .authorize(&request, &input.bucket, &input.expected_bucket_owner, On::new_object(&input.key))
-            .await?;
-        let id = upload_id(&input.upload_id)?;
+        let bucket = (input.bucket.as_str(), &input.expected_bucket_owner);
+        let (access, id, upload) =
+            self.authorize_part(&request, bucket, &input.key, &input.upload_id).await?;
         let named =
             input.multipart_upload.as_ref().and_then(|upload| upload.parts.as_deref()).unwrap_or_default();
         if named.is_empty() {
             return Err(s3_error!(MalformedXML, "an object needs at least one part"));
         }
-        let upload = match self.sal.upload(&access.bucket, &input.key, id).await {
-            Err(failure) if failure.kind() == ErrorKind::NotFound => {
+        let upload = match upload {
+            Err(failure) if *failure.code() == S3ErrorCode::NoSuchUpload => {
                 return self.repeat_completion(&access, input, id).await;
             }
-            upload => upload.map_err(error::upload)?,
+            upload => upload?,
         };
+        let (sealing, customer) = (sealing_of(&upload.attributes)?, customer_headers!(input));
+        let needs_key = match sealing {
+            Some(SealedBy::Kms { .. }) => true,
+            // As on AWS, only a checksum of the whole needs the key.
+            Some(SealedBy::Customer) => StoredChecksum::of(&upload.attributes).is_some(),
+            Some(SealedBy::S3) | None => false,
+        };
+        if needs_key || customer.is_given() {
+            self.open_data_key(&request, &access.bucket, &input.key, &upload.attributes, customer).await?;
+        }
         let parts = select_parts(named, &self.all_parts(&access, &input.key, id).await?)?;
         let size_bytes: u64 = parts.iter().map(|(_, part)| part.size_bytes).sum();
         if input.mpu_object_size.is_some_and(|size| u64::try_from(size) != Ok(size_bytes)) {
@@ -209,8 +237,36 @@ impl Gateway {
             ErrorKind::NotFound if input.if_match.is_some() => error::object(failure),
             _ => error::upload(failure),
         })?;
-        let output = complete_output(&access, input, version, &etag, checksum.as_ref());
-        Ok(CompleteMultipartUploadOutput { expiration, ..output })
+        let mut output = complete_output(&access, input, version, &etag, checksum.as_ref());
+        output.expiration = expiration;
+        set_encryption!(output, &sealing);
+        Ok(output)
+    }
+
+    /// Finds an upload, and the bucket, if the caller may add a part to it or complete it.
+    pub(super) async fn authorize_part<T>(
+        &self,
+        request: &S3Request<T>,
+        (bucket, expected_owner): (&str, &Option<String>),
+        key: &str,
+        upload: &str,
+    ) -> S3Result<(Authorized, Id, S3Result<Upload>)> {
+        let access = self.open(request, bucket, expected_owner).await?;
+        let id = upload_id(upload);
+        let upload = match &id {
+            Ok(id) => self.sal.upload(&access.bucket, key, *id).await.map_err(error::upload),
+            Err(_) => Err(s3_error!(NoSuchUpload)),
+        };
+        let sealing = match &upload {
+            Ok(upload) => sealing_of(&upload.attributes)?,
+            Err(_) => None,
+        };
+        let on = On::Part { key, sealing: sealing.as_ref() };
+        self.require(request, &access, access.action(on), on).await?;
+        if upload.is_ok() {
+            check_algorithm(request, sealing.as_ref())?;
+        }
+        Ok((access, id?, upload))
     }
 
     /// Answers a retry of a completion that has already succeeded.
@@ -223,7 +279,10 @@ impl Gateway {
         match self.sal.object(&access.bucket, &input.key, None).await {
             Ok(object) if object.write == upload && !object.marker => {
                 let stored = StoredChecksum::of(&object.attributes);
-                Ok(complete_output(access, input, object.version, &object.etag, stored.as_ref()))
+                let mut output =
+                    complete_output(access, input, object.version, &object.etag, stored.as_ref());
+                set_encryption!(output, &sealing_of(&object.attributes)?);
+                Ok(output)
             }
             Err(failure) if failure.kind() != ErrorKind::NotFound => Err(error::upload(failure)),
             _ => Err(s3_error!(NoSuchUpload)),

@@ -2,7 +2,7 @@
 //! their storage as attributes.
 
 use super::auth::{Authorized, On};
-use super::{Gateway, acl, names, refuse, tags};
+use super::{Gateway, acl, names, tags};
 use crate::sal::{Attributes, Bucket, Lock};
 use bytes::Bytes;
 use s3s::dto::Metadata;
@@ -64,11 +64,6 @@ impl ObjectHeaders<'_> {
 macro_rules! object_headers {
     ($input:expr) => {{
         use $crate::gateway::names;
-        $crate::gateway::refuse([
-            ("encryption", $input.server_side_encryption.is_some()),
-            ("encryption", $input.ssekms_key_id.is_some() || $input.ssekms_encryption_context.is_some()),
-            ("encryption", $input.sse_customer_algorithm.is_some() || $input.sse_customer_key.is_some()),
-        ])?;
         $crate::gateway::object_headers::check_storage_class(
             $input.storage_class.as_ref().map(|class| class.as_str()),
         )?;
@@ -152,9 +147,4 @@ pub(super) fn metadata(attributes: &Attributes) -> Option<Metadata> {
     });
     let metadata: Metadata = pairs.collect();
     (!metadata.is_empty()).then_some(metadata)
-}
-
-/// Refuses encryption with a key of the client, which is not implemented.
-pub(super) fn refuse_customer_keys(algorithm: bool, key: bool) -> S3Result<()> {
-    refuse([("encryption", algorithm || key)])
 }

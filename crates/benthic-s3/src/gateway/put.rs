@@ -2,12 +2,14 @@
 
 use super::checksums::{Algorithm, Declaration, Digests, Verifier, declared_checksum, etag, set_checksum};
 use super::conditions::condition;
+use super::encryption::{Encryption, encryption_headers, etag_with, set_all_encryption};
 use super::object_headers::object_headers;
 use super::object_lock::default_retention;
 use super::versions::{strong_etag, version_field};
 use super::{Gateway, error, post_form};
 use crate::sal::{Finish, Writer};
 use futures::StreamExt;
+use hyper::Method;
 use s3s::dto::{PutObjectInput, PutObjectOutput, StreamingBlob};
 use s3s::{S3Request, S3Result, s3_error};
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,7 +19,12 @@ impl Gateway {
         let body = request.input.body.take();
         post_form::set_headers(&mut request);
         let input = &request.input;
-        super::refuse([("appending", input.write_offset_bytes.is_some())])?;
+        let headers = encryption_headers!(input);
+        super::refuse([
+            ("appending", input.write_offset_bytes.is_some()),
+            // `s3s` does not check these fields against the policy of a form.
+            ("encryption by fields of a form", request.method == Method::POST && headers.is_given()),
+        ])?;
         let (access, mut attributes, lock) = self
             .authorize_new_object(
                 &request,
@@ -26,6 +33,9 @@ impl Gateway {
                 &object_headers!(input),
             )
             .await?;
+        let encryption =
+            self.create_data_key(&request, &access, &input.key, &headers, &mut attributes).await?;
+        let encryption = encryption.as_ref();
         let condition = condition(input.if_match.as_ref(), input.if_none_match.as_ref())?;
         let len_bytes = input.content_length.ok_or_else(|| s3_error!(MissingContentLength))?;
         let declared = Declaration {
@@ -37,7 +47,8 @@ impl Gateway {
         };
         let verifier = Verifier::new(declared, None, &request.headers)?;
         let size_bytes = u64::try_from(len_bytes).map_err(|_| s3_error!(InvalidArgument))?;
-        let writer = self.sal.write(&access.bucket, &input.key, None, Some(size_bytes)).await;
+        let data_key = encryption.map(Encryption::data_key);
+        let writer = self.sal.write(&access.bucket, &input.key, None, Some(size_bytes), data_key).await;
         let mut writer = writer.map_err(error::object)?;
         let verified = match self.receive(body, writer.as_mut(), verifier).await {
             Ok(verified) => verified,
@@ -47,16 +58,18 @@ impl Gateway {
         let default_retention = default_retention(&access.bucket.attributes)?;
         let now_ms = self.environment.unix_ms();
         let expiration = self.expiration(&access, (&input.key, size_bytes), now_ms, &attributes);
-        let finish = Finish { etag: etag(&verified.md5), attributes, lock, default_retention, condition };
+        let etag = etag_with(encryption, etag(&verified.md5));
+        let finish = Finish { etag: etag.clone(), attributes, lock, default_retention, condition };
         let written = writer.finish(finish).await.map_err(error::object)?;
         let mut output = PutObjectOutput {
-            e_tag: Some(strong_etag(&etag(&verified.md5))),
+            e_tag: Some(strong_etag(&etag)),
             version_id: version_field(access.bucket.versioning, written.version),
             checksum_type: Some(verified.checksum.checksum_type()),
             expiration,
             ..PutObjectOutput::default()
         };
         set_checksum!(output, Some(&verified.checksum));
+        set_all_encryption!(output, encryption);
         Ok(output)
     }
 

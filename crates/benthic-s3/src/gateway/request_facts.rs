@@ -1,6 +1,7 @@
 //! The facts about an S3 request that policies use.
 
 use super::auth::{Peer, Sender};
+use super::encryption::{self, SealedBy};
 use super::object_lock::{legal_hold_name, mode_name};
 use super::tags::Pairs;
 use super::{exec, post_form, tags, timestamp};
@@ -34,6 +35,8 @@ pub(super) struct RequestFacts<'r> {
     pub new_tags: Option<&'r Pairs>,
     /// The lock that the request gives to the object.
     pub new_lock: Lock,
+    /// How the upload is encrypted to which the request adds a part.
+    pub upload: Option<Option<&'r SealedBy>>,
 }
 
 impl<'r> RequestFacts<'r> {
@@ -55,6 +58,7 @@ impl<'r> RequestFacts<'r> {
             version: None,
             new_tags: None,
             new_lock: Lock::default(),
+            upload: None,
         }
     }
 
@@ -107,6 +111,24 @@ impl<'r> RequestFacts<'r> {
         }
     }
 
+    /// How the request encrypts an object. A part is encrypted as its upload.
+    fn encryption(&self, name: &str) -> Option<String> {
+        match (self.upload, name) {
+            (Some(sealing), encryption::HEADER) => Some(sealing?.algorithm()?.as_str().to_owned()),
+            (Some(sealing), encryption::KMS_KEY_HEADER) => sealing?.kms_key(),
+            (Some(sealing), _) => {
+                matches!(sealing?, SealedBy::Customer).then(|| encryption::AES256.to_owned())
+            }
+            (None, encryption::KMS_KEY_HEADER) => {
+                let key = self.amz_header(name)?;
+                let is_arn = key.starts_with("arn:");
+                let account = self.sender.caller.account()?;
+                Some(if is_arn { key } else { encryption::kms_arn(&self.sender.region, account, &key) })
+            }
+            (None, name) => self.amz_header(name),
+        }
+    }
+
     fn value(&self, key: &str) -> Option<String> {
         Some(match key {
             "aws:referer" => fact_header(self.headers, REFERER)?,
@@ -128,6 +150,7 @@ impl<'r> RequestFacts<'r> {
                 left_ms.div_ceil(DAY_MS).to_string()
             }
             _ => match key.strip_prefix("s3:").filter(|name| name.starts_with("x-amz-")) {
+                Some(name) if name.starts_with(encryption::HEADER) => self.encryption(name)?,
                 Some(name) => self.amz_header(name)?,
                 None => {
                     let Sender { caller, path, received_ms, .. } = self.sender;

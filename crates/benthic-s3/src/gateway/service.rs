@@ -77,6 +77,7 @@ operations! {
     create_multipart_upload: CreateMultipartUploadInput -> CreateMultipartUploadOutput = begin_upload, "s3:PutObject";
     delete_bucket: DeleteBucketInput -> DeleteBucketOutput = delete_whole_bucket, "s3:DeleteBucket";
     delete_bucket_cors: DeleteBucketCorsInput -> DeleteBucketCorsOutput = remove_cors, "s3:PutBucketCORS";
+    delete_bucket_encryption: DeleteBucketEncryptionInput -> DeleteBucketEncryptionOutput = remove_bucket_encryption, "s3:PutEncryptionConfiguration";
     delete_bucket_lifecycle: DeleteBucketLifecycleInput -> DeleteBucketLifecycleOutput = remove_lifecycle, "s3:PutLifecycleConfiguration";
     delete_bucket_ownership_controls: DeleteBucketOwnershipControlsInput -> DeleteBucketOwnershipControlsOutput = remove_ownership_controls, "s3:PutBucketOwnershipControls";
     delete_bucket_policy: DeleteBucketPolicyInput -> DeleteBucketPolicyOutput = remove_policy, "s3:DeleteBucketPolicy";
@@ -87,6 +88,7 @@ operations! {
     delete_public_access_block: DeletePublicAccessBlockInput -> DeletePublicAccessBlockOutput = remove_public_access_block, "s3:PutBucketPublicAccessBlock";
     get_bucket_acl: GetBucketAclInput -> GetBucketAclOutput = bucket_acl, "s3:GetBucketAcl";
     get_bucket_cors: GetBucketCorsInput -> GetBucketCorsOutput = cors, "s3:GetBucketCORS";
+    get_bucket_encryption: GetBucketEncryptionInput -> GetBucketEncryptionOutput = bucket_encryption, "s3:GetEncryptionConfiguration";
     get_bucket_lifecycle_configuration: GetBucketLifecycleConfigurationInput -> GetBucketLifecycleConfigurationOutput = lifecycle, "s3:GetLifecycleConfiguration";
     get_bucket_location: GetBucketLocationInput -> GetBucketLocationOutput = location, "s3:GetBucketLocation";
     get_bucket_ownership_controls: GetBucketOwnershipControlsInput -> GetBucketOwnershipControlsOutput = ownership_controls, "s3:GetBucketOwnershipControls";
@@ -112,6 +114,7 @@ operations! {
     list_parts: ListPartsInput -> ListPartsOutput = list_parts, "s3:ListMultipartUploadParts";
     put_bucket_acl: PutBucketAclInput -> PutBucketAclOutput = set_bucket_acl, "s3:PutBucketAcl";
     put_bucket_cors: PutBucketCorsInput -> PutBucketCorsOutput = set_cors, "s3:PutBucketCORS";
+    put_bucket_encryption: PutBucketEncryptionInput -> PutBucketEncryptionOutput = set_bucket_encryption, "s3:PutEncryptionConfiguration";
     put_bucket_lifecycle_configuration: PutBucketLifecycleConfigurationInput -> PutBucketLifecycleConfigurationOutput = set_lifecycle, "s3:PutLifecycleConfiguration";
     put_bucket_ownership_controls: PutBucketOwnershipControlsInput -> PutBucketOwnershipControlsOutput = set_ownership_controls, "s3:PutBucketOwnershipControls";
     put_bucket_policy: PutBucketPolicyInput -> PutBucketPolicyOutput = set_policy, "s3:PutBucketPolicy";

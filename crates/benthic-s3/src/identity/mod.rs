@@ -6,9 +6,11 @@
 //! has policies and a trust policy, which says who may assume it. A key belongs to a user, and its
 //! secret is sealed. A caller that assumes a role gets a temporary key, which is not stored.
 
+mod kms;
 mod managed;
 mod sessions;
 
+pub use kms::{KmsKey, KmsKeyVersion};
 pub use managed::{
     FIRST_VERSION, ManagedPolicy, PolicyTexts, PolicyVersion, VERSIONS_MAX, built_in_policies, policy_arn,
 };
@@ -405,7 +407,7 @@ impl Identities {
         self.all(RecordKind::Key, "").await
     }
 
-    /// Removes an account that has no users, groups, roles, policies and buckets.
+    /// Removes an account that has no users, groups, roles, policies, buckets and KMS keys.
     ///
     /// # Errors
     /// `NotFound`, `Conflict` if it has one of these.
@@ -427,6 +429,9 @@ impl Identities {
         }
         if !self.sal.list_buckets(name, None, 1).await?.0.is_empty() {
             return in_use("buckets");
+        }
+        if self.kms_keys().await?.iter().any(|(_, key)| key.account == name) {
+            return in_use("KMS keys");
         }
         self.replace(RecordKind::Account, name, &found, None::<&Account>).await
     }

@@ -17,7 +17,7 @@ impl Facts for NoFacts {
 }
 
 /// The keys that a policy may use. Those that end in `/` are followed by the name of a tag.
-const KEYS: [&str; 38] = [
+const KEYS: [&str; 41] = [
     "aws:currenttime",
     "aws:epochtime",
     "aws:principalaccount",
@@ -53,16 +53,12 @@ const KEYS: [&str; 38] = [
     "s3:x-amz-grant-write",
     "s3:x-amz-grant-write-acp",
     "s3:x-amz-metadata-directive",
-    "s3:x-amz-storage-class",
-    "sts:externalid",
-    "sts:rolesessionname",
-];
-
-/// Keys of encryption. No request has them, because the gateway refuses encryption.
-const ENCRYPTION_KEYS: [&str; 3] = [
     "s3:x-amz-server-side-encryption",
     "s3:x-amz-server-side-encryption-aws-kms-key-id",
     "s3:x-amz-server-side-encryption-customer-algorithm",
+    "s3:x-amz-storage-class",
+    "sts:externalid",
+    "sts:rolesessionname",
 ];
 
 /// Checks a key and returns it in lower case, except for the name of a tag.
@@ -75,7 +71,7 @@ pub fn check_key(key: &str) -> Result<String, String> {
         None => (key.to_ascii_lowercase(), ""),
     };
     let takes_tag = name.ends_with('/');
-    let is_known = KEYS.contains(&name.as_str()) || ENCRYPTION_KEYS.contains(&name.as_str());
+    let is_known = KEYS.contains(&name.as_str());
     if !is_known || takes_tag == tag.is_empty() {
         return Err(format!("unknown condition key '{key}'"));
     }

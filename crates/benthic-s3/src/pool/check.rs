@@ -2,6 +2,7 @@
 
 use super::PoolSal;
 use super::shard_call::run_all;
+use crate::sal::encryption::{is_encrypted, stored_len};
 use crate::sal::{Bucket, BucketCheck, Id, VersionId};
 use benthic_classes::bucket::keys;
 use benthic_classes::bucket::state::{
@@ -127,7 +128,8 @@ impl PoolSal {
             }
             if let Some(segment) = part.segment {
                 state.add_known(segment.chunks());
-                self.check_data(bucket.id, &[segment], &format!("upload={upload}"), state).await?;
+                let (encrypted, context) = (is_encrypted(&part.attributes), format!("upload={upload}"));
+                self.check_data(bucket.id, &[segment], encrypted, &context, state).await?;
             }
         }
         for body in &contents.bodies {
@@ -174,7 +176,7 @@ impl PoolSal {
                 self.shard_value(shard, keys::body(head.seq)).await?
             }
         };
-        let Some(Body { manifest: Manifest { shared, segments }, .. }) = body else {
+        let Some(Body { manifest: Manifest { shared, segments }, attributes }) = body else {
             state.report(format!("the body of a version is missing {context}"));
             return Ok(());
         };
@@ -195,7 +197,7 @@ impl PoolSal {
                 group.bucket.into()
             }
         };
-        self.check_data(home, &segments, &context, state).await
+        self.check_data(home, &segments, is_encrypted(&attributes), &context, state).await
     }
 
     /// Checks that data objects exist and have the right length.
@@ -203,6 +205,7 @@ impl PoolSal {
         &self,
         home: Id,
         segments: &[Segment],
+        is_encrypted: bool,
         context: &str,
         state: &mut CheckState,
     ) -> Result<()> {
@@ -211,6 +214,7 @@ impl PoolSal {
             let chunk_bytes = u64::from(segment.chunk_bytes);
             for number in 0..segment.chunks().count {
                 let len_bytes = (segment.len_bytes - u64::from(number) * chunk_bytes).min(chunk_bytes);
+                let len_bytes = if is_encrypted { stored_len(len_bytes) } else { len_bytes };
                 checks.push(self.check_chunk(self.names.chunk(home, segment.write, number)?, len_bytes));
             }
         }

@@ -119,6 +119,7 @@ fn record_key(kind: RecordKind, name: &str) -> Bytes {
         RecordKind::Role => b'r',
         RecordKind::Policy => b'p',
         RecordKind::Key => b'k',
+        RecordKind::KmsKey => b'e',
         RecordKind::Task => b't',
     };
     key(prefix, name.as_bytes())

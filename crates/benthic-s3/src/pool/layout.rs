@@ -1,6 +1,7 @@
 //! Object names and sizes: the shard of a key, and the data objects of a write.
 
 use crate::sal::Id;
+use crate::sal::encryption::FRAME_BYTES;
 use benthic_core::{ObjectId, Result};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -9,6 +10,14 @@ const MIB: u64 = 1024 * 1024;
 /// Pairs of the maximum size of the data and the size of their data objects, in bytes. A few large
 /// objects are the fastest to read and write, but each one that is being written takes memory.
 const LAYOUT: [(u64, u32); 3] = [(64 * MIB, 4 << 20), (1024 * MIB, 8 << 20), (u64::MAX, 16 << 20)];
+
+const _: () = {
+    let mut at = 0;
+    while at < LAYOUT.len() {
+        assert!((LAYOUT[at].1 as u64).is_multiple_of(FRAME_BYTES));
+        at += 1;
+    }
+};
 
 /// Assumed size of an object if the client does not declare one.
 const SIZE_BYTES_DEFAULT: u64 = 64 * MIB;

@@ -1,14 +1,15 @@
 //! Objects: lookup, write, copy, deletion, attributes, and the quota check.
 
 use super::convert::{split_lock, with_lock};
-use super::reader::{PoolReader, home, manifest};
+use super::reader::{PoolReader, home, manifest, pieces};
 use super::reserved_intents::Intent;
 use super::shard_call::{CallFailure, unknown_outcome};
 use super::writer::PoolWriter;
 use super::{PoolSal, layout};
+use crate::sal::encryption;
 use crate::sal::{
-    Bucket, Buckets, Delete, DeleteResult, Finish, Id, List, ListPage, Object, Objects, PartId, Prefetch,
-    Reader, VersionId, Versioning, WriteResult, Writer,
+    Bucket, Buckets, DataKey, Delete, DeleteResult, Finish, Id, List, ListPage, Object, Objects, PartId,
+    Prefetch, Reader, VersionId, Versioning, WriteResult, Writer,
 };
 use async_trait::async_trait;
 use benthic_classes::bucket::state::{Body, Group, Head, Manifest, Release};
@@ -168,6 +169,15 @@ fn object(key: &str, head: Head) -> Result<Object> {
     })
 }
 
+/// Checks that the attributes of a write say whether its data are encrypted.
+pub(super) fn check_encryption_attribute(finish: &Finish, is_encrypted: bool) -> Result<()> {
+    if encryption::is_encrypted(&finish.attributes) == is_encrypted {
+        return Ok(());
+    }
+    let message = "encrypted data need the attribute `encryption`, and other data must not have it";
+    Err(Error::new(ErrorKind::InvalidArgument, message))
+}
+
 #[async_trait]
 impl Objects for PoolSal {
     async fn object(&self, bucket: &Bucket, key: &str, version: Option<VersionId>) -> Result<Object> {
@@ -187,12 +197,21 @@ impl Objects for PoolSal {
         object: &Object,
         range: Range<u64>,
         prefetch: Option<Prefetch>,
+        data_key: Option<&DataKey>,
     ) -> Result<Box<dyn Reader>> {
         object.check_range(&range)?;
+        if object.is_encrypted() != data_key.is_some() {
+            let message = match data_key {
+                Some(_) => "the data are not encrypted",
+                None => "the data are encrypted, and there is no key",
+            };
+            return Err(Error::new(ErrorKind::InvalidArgument, message).with("key", &object.key));
+        }
         let (pool, names) = (Arc::clone(&self.data), self.names.clone());
         let manifest = manifest(object)?;
         let home = home(bucket, manifest);
-        Ok(Box::new(PoolReader::new(pool, names, home, manifest, range, prefetch, &self.options)))
+        let pieces = pieces(manifest, range, object.is_encrypted());
+        Ok(Box::new(PoolReader::new(pool, names, home, pieces, prefetch, data_key.cloned(), &self.options)))
     }
 
     async fn whole_data(
@@ -202,7 +221,7 @@ impl Objects for PoolSal {
     ) -> Result<Option<(Arc<dyn Pool>, ObjectId)>> {
         let manifest = manifest(object)?;
         match manifest.segments[..] {
-            [segment] if segment.len_bytes <= u64::from(segment.chunk_bytes) => {
+            [segment] if segment.len_bytes <= u64::from(segment.chunk_bytes) && !object.is_encrypted() => {
                 let data = self.names.chunk(home(bucket, manifest), segment.write, 0)?;
                 Ok(Some((Arc::clone(&self.data), data)))
             }
@@ -216,13 +235,15 @@ impl Objects for PoolSal {
         key: &str,
         part: Option<PartId>,
         size_bytes: Option<u64>,
+        data_key: Option<&DataKey>,
     ) -> Result<Box<dyn Writer>> {
         wire::check_key(key)?;
         if let Some(part) = part {
             wire::check_part_number(part.number)?;
         }
         self.check_quota(bucket, u64::from(part.is_none()), size_bytes.unwrap_or(0)).await?;
-        Ok(Box::new(PoolWriter::new(self.clone(), bucket.clone(), key, part, size_bytes)?))
+        let data_key = data_key.cloned();
+        Ok(Box::new(PoolWriter::new(self.clone(), bucket.clone(), key, part, size_bytes, data_key)?))
     }
 
     async fn copy(
@@ -236,6 +257,7 @@ impl Objects for PoolSal {
         if source.marker {
             return Err(Error::new(ErrorKind::NotFound, "a delete marker cannot be copied"));
         }
+        check_encryption_attribute(&finish, source.is_encrypted())?;
         self.check_quota(bucket, 1, source.size_bytes).await?;
         let write = Id::draw(&self.options.environment)?;
         let Manifest { shared, segments } = manifest(source)?.clone();

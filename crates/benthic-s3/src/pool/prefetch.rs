@@ -92,5 +92,8 @@ impl PoolSal {
 fn location_of(bucket: &Bucket, object: Option<&Object>) -> Option<Location> {
     let object = object?;
     let manifest = manifest(object).ok()?;
-    Some(Location { home: home(bucket, manifest), piece: pieces(manifest, object.all()).next()? })
+    Some(Location {
+        home: home(bucket, manifest),
+        piece: pieces(manifest, object.all(), object.is_encrypted()).next()?,
+    })
 }

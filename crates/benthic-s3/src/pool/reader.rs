@@ -2,7 +2,8 @@
 
 use super::Options;
 use super::layout::Names;
-use crate::sal::{Bucket, Id, Object, Prefetch, Reader};
+use crate::sal::encryption::{FRAME_BYTES, WriteKey, stored_range};
+use crate::sal::{Bucket, DataKey, Id, Object, Prefetch, Reader};
 use async_trait::async_trait;
 use benthic_classes::bucket::state::{Manifest, Segment};
 use benthic_core::{Clock, Error, ErrorKind, ObjectId, Pool, Result};
@@ -23,6 +24,9 @@ pub(super) struct PoolReader {
     bucket: Id,
     pieces: Pieces,
     prefetch: Option<Prefetch>,
+    data_key: Option<DataKey>,
+    /// The key of the last piece's write.
+    write_key: Option<(Id, Arc<WriteKey>)>,
     ahead: FuturesOrdered<BoxFuture<'static, Result<Bytes>>>,
     reads_ahead: usize,
     clock: Arc<dyn Clock>,
@@ -37,9 +41,23 @@ pub(super) struct Piece {
     pub chunk: u32,
     offset_bytes: u64,
     pub len_bytes: u64,
+    /// The length of all data in the data object if they are encrypted.
+    encrypted_bytes: Option<u64>,
 }
 
 impl Piece {
+    fn range(&self) -> Range<u64> {
+        self.offset_bytes..self.offset_bytes + self.len_bytes
+    }
+
+    /// The range of the data object that has the piece.
+    fn stored_range(&self) -> Range<u64> {
+        match self.encrypted_bytes {
+            Some(len_bytes) => stored_range(self.range(), len_bytes),
+            None => self.range(),
+        }
+    }
+
     /// Whether a prefetch covers exactly this piece.
     fn is_prefetched(&self, prefetch: &Prefetch) -> bool {
         let first = (prefetch.write, 0, 0, prefetch.len_bytes);
@@ -57,6 +75,7 @@ pub(super) struct Pieces {
     left_bytes: u64,
     /// Maximum length of the next piece.
     piece_bytes: u64,
+    is_encrypted: bool,
 }
 
 impl Iterator for Pieces {
@@ -69,12 +88,18 @@ impl Iterator for Pieces {
             {
                 let chunk_bytes = u64::from(segment.chunk_bytes.max(1));
                 let offset_bytes = range.start % chunk_bytes;
-                let len_bytes =
-                    (chunk_bytes - offset_bytes).min(range.end - range.start).min(self.piece_bytes);
+                // A piece of encrypted data ends where a frame ends, so that no frame is read twice.
+                let in_frame = if self.is_encrypted { offset_bytes % FRAME_BYTES } else { 0 };
+                let piece_bytes = self.piece_bytes - in_frame;
+                let len_bytes = (chunk_bytes - offset_bytes).min(range.end - range.start).min(piece_bytes);
                 self.piece_bytes = (self.piece_bytes * 2).min(PIECE_BYTES_MAX);
                 let chunk = u32::try_from(range.start / chunk_bytes).ok()?;
+                let encrypted_bytes = self
+                    .is_encrypted
+                    .then(|| (segment.len_bytes - u64::from(chunk) * chunk_bytes).min(chunk_bytes));
                 range.start += len_bytes;
-                return Some(Piece { write: segment.write.into(), chunk, offset_bytes, len_bytes });
+                let write = segment.write.into();
+                return Some(Piece { write, chunk, offset_bytes, len_bytes, encrypted_bytes });
             }
             if self.left_bytes == 0 {
                 return None;
@@ -103,13 +128,14 @@ pub(super) fn home(bucket: &Bucket, manifest: &Manifest) -> Id {
     manifest.shared.map_or(bucket.id, |group| group.bucket.into())
 }
 
-pub(super) fn pieces(manifest: &Manifest, range: Range<u64>) -> Pieces {
+pub(super) fn pieces(manifest: &Manifest, range: Range<u64>, is_encrypted: bool) -> Pieces {
     Pieces {
         segments: manifest.segments.clone().into_iter(),
         now: None,
         skip_bytes: range.start,
         left_bytes: range.end - range.start,
         piece_bytes: PIECE_BYTES_FIRST,
+        is_encrypted,
     }
 }
 
@@ -118,9 +144,9 @@ impl PoolReader {
         pool: Arc<dyn Pool>,
         names: Names,
         bucket: Id,
-        manifest: &Manifest,
-        range: Range<u64>,
+        pieces: Pieces,
         prefetch: Option<Prefetch>,
+        data_key: Option<DataKey>,
         options: &Options,
     ) -> PoolReader {
         let clock = Arc::clone(&options.environment.clock);
@@ -128,14 +154,29 @@ impl PoolReader {
             pool,
             names,
             bucket,
-            pieces: pieces(manifest, range),
+            pieces,
             prefetch,
+            data_key,
+            write_key: None,
             ahead: FuturesOrdered::new(),
             reads_ahead: options.reads_ahead,
             begun_ms: clock.monotonic_ms(),
             clock,
             grace_ms: options.grace_ms,
         }
+    }
+
+    /// The key of a write; `None` if the data are not encrypted.
+    fn write_key(&mut self, write: Id) -> Result<Option<Arc<WriteKey>>> {
+        let Some(data_key) = &self.data_key else { return Ok(None) };
+        if let Some((last, key)) = &self.write_key
+            && *last == write
+        {
+            return Ok(Some(Arc::clone(key)));
+        }
+        let key = Arc::new(data_key.write_key(write)?);
+        self.write_key = Some((write, Arc::clone(&key)));
+        Ok(Some(key))
     }
 
     /// Collection removes data objects only after the grace period. So a data object that is
@@ -153,16 +194,19 @@ impl PoolReader {
     }
 }
 
+/// Reads a piece as it is stored.
 pub(super) async fn read_piece(pool: Arc<dyn Pool>, object: ObjectId, piece: Piece) -> Result<Bytes> {
-    let data = pool.read_range(&object, piece.offset_bytes, piece.len_bytes).await?;
-    if data.len() as u64 == piece.len_bytes {
+    let range = piece.stored_range();
+    let len_bytes = range.end - range.start;
+    let data = pool.read_range(&object, range.start, len_bytes).await?;
+    if data.len() as u64 == len_bytes {
         return Ok(data);
     }
     Err(Error::new(ErrorKind::Corrupt, "a data object is too short")
         .with("object", object.name())
-        .with("offset_bytes", piece.offset_bytes)
+        .with("offset_bytes", range.start)
         .with("len_bytes", data.len())
-        .with("len_bytes_wanted", piece.len_bytes))
+        .with("len_bytes_wanted", len_bytes))
 }
 
 #[async_trait]
@@ -170,12 +214,18 @@ impl Reader for PoolReader {
     async fn next(&mut self) -> Result<Option<Bytes>> {
         while self.ahead.len() <= self.reads_ahead {
             let Some(piece) = self.pieces.next() else { break };
-            if let Some(prefetch) = self.prefetch.take_if(|prefetch| piece.is_prefetched(prefetch)) {
-                self.ahead.push_back(prefetch.data);
-                continue;
-            }
-            let object = self.names.chunk(self.bucket, piece.write, piece.chunk)?;
-            self.ahead.push_back(Box::pin(read_piece(Arc::clone(&self.pool), object, piece)));
+            let stored = match self.prefetch.take_if(|prefetch| piece.is_prefetched(prefetch)) {
+                Some(prefetch) => prefetch.data,
+                None => {
+                    let object = self.names.chunk(self.bucket, piece.write, piece.chunk)?;
+                    Box::pin(read_piece(Arc::clone(&self.pool), object, piece))
+                }
+            };
+            let key = self.write_key(piece.write)?;
+            self.ahead.push_back(match key {
+                None => stored,
+                Some(key) => Box::pin(async move { key.open(piece.chunk, piece.range(), &stored.await?) }),
+            });
         }
         match self.ahead.next().await {
             None => Ok(None),

@@ -22,8 +22,8 @@ fn pieces_cover_exactly_the_range() {
         .collect();
     for start in 0..=22 {
         for end in start..=22 {
-            let found: Vec<_> = pieces(&manifest, start..end)
-                .flat_map(|Piece { write, chunk, offset_bytes, len_bytes }| {
+            let found: Vec<_> = pieces(&manifest, start..end, false)
+                .flat_map(|Piece { write, chunk, offset_bytes, len_bytes, .. }| {
                     (offset_bytes..offset_bytes + len_bytes).map(move |at| (write, chunk, at))
                 })
                 .collect();
@@ -35,6 +35,6 @@ fn pieces_cover_exactly_the_range() {
 #[test]
 fn large_chunks_are_read_in_pieces() {
     let manifest = Manifest { shared: None, segments: vec![segment(1, 6 << 20, 16 << 20)] };
-    let lens: Vec<u64> = pieces(&manifest, 1..6 << 20).map(|piece| piece.len_bytes).collect();
+    let lens: Vec<u64> = pieces(&manifest, 1..6 << 20, false).map(|piece| piece.len_bytes).collect();
     assert_eq!(lens, [256 << 10, 512 << 10, 1 << 20, 2 << 20, 2 << 20, (256 << 10) - 1]);
 }

@@ -1,9 +1,10 @@
 //! Writing: stores an intent, then writes data objects under a unique id, then makes them visible
 //! in one call.
 
+use super::objects::check_encryption_attribute;
 use super::shard_call::{CallFailure, write_with_retries};
 use super::{PoolSal, layout};
-use crate::sal::{Bucket, Condition, Finish, Id, PartId, VersionId, WriteResult, Writer};
+use crate::sal::{Bucket, Condition, DataKey, Finish, Id, PartId, VersionId, WriteResult, Writer};
 use async_trait::async_trait;
 use benthic_classes::bucket::state::{Chunks, Manifest, Segment};
 use benthic_classes::bucket::wire::{Begin, CHUNKS_MAX, PutPart};
@@ -26,6 +27,7 @@ pub(super) struct PoolWriter {
     write: Id,
     chunk_bytes: u32,
     size_bytes_known: Option<u64>,
+    data_key: Option<DataKey>,
     /// Expiry and number of data objects of the stored intent. `None` before the intent is stored.
     lease: Option<Lease>,
     buffer: BytesMut,
@@ -47,6 +49,7 @@ impl PoolWriter {
         key: &str,
         part: Option<PartId>,
         size_bytes: Option<u64>,
+        data_key: Option<DataKey>,
     ) -> Result<PoolWriter> {
         Ok(PoolWriter {
             shard: sal.shard_of(&bucket, key)?,
@@ -55,6 +58,7 @@ impl PoolWriter {
             part,
             chunk_bytes: layout::chunk_bytes(size_bytes),
             size_bytes_known: size_bytes,
+            data_key,
             lease: None,
             buffer: BytesMut::new(),
             chunks: 0,
@@ -123,6 +127,10 @@ impl PoolWriter {
         }
         self.size_bytes += data.len() as u64;
         let object = self.sal.names.chunk(self.bucket.id, self.write, self.chunks)?;
+        let data = match &self.data_key {
+            Some(key) => key.write_key(self.write)?.seal(self.chunks, &data)?,
+            None => data,
+        };
         self.chunks += 1;
         self.in_flight.push(Box::pin(write_chunk(Arc::clone(&self.sal.data), object, data)));
         // Poll once to start the write; the engine continues without further polls.
@@ -153,6 +161,7 @@ impl PoolWriter {
     }
 
     async fn try_finish(&mut self, finish: Finish) -> Result<WriteResult> {
+        check_encryption_attribute(&finish, self.data_key.is_some())?;
         let segment = self.finish_data().await?;
         if self.size_bytes_known.is_none_or(|known| known < self.size_bytes) {
             self.sal.check_quota(&self.bucket, u64::from(self.part.is_none()), self.size_bytes).await?;

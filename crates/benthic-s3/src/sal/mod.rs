@@ -19,9 +19,11 @@
 //! Times are in milliseconds since 1970 (UTC). Entity tags have no quotes.
 //!
 //! Other features of the gateway use [`Attributes`], which a driver stores without interpreting
-//! them. Only a [`Lock`] binds the driver: it removes and replaces no version that a lock protects.
+//! them. Only a [`Lock`] binds the driver: it removes and replaces no version that a lock protects. The
+//! attribute [`encryption::ENCRYPTION`] marks encrypted data.
 
 mod buckets;
+pub mod encryption;
 mod garbage;
 mod ids;
 pub mod limits;
@@ -32,6 +34,7 @@ mod records;
 mod uploads;
 
 pub use buckets::{Bucket, BucketCheck, Buckets, NewBucket, Quota, Usage, Versioning};
+pub use encryption::DataKey;
 pub use garbage::{CollectionStats, Garbage, PendingGarbage};
 pub use ids::{Id, VersionId};
 pub use listing::{Entry, KeyPosition, List, ListKind, ListPage, ListPosition, ListedUpload, ListedVersion};

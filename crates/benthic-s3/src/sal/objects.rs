@@ -1,6 +1,7 @@
 //! Objects and their versions.
 
-use super::{Attributes, Bucket, DefaultRetention, Id, List, ListPage, Lock, VersionId};
+use super::encryption::is_encrypted;
+use super::{Attributes, Bucket, DataKey, DefaultRetention, Id, List, ListPage, Lock, VersionId};
 use async_trait::async_trait;
 use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result};
 use bytes::Bytes;
@@ -188,20 +189,23 @@ pub trait Objects: Send + Sync {
         Ok((self.object(bucket, key, None).await?, None))
     }
 
-    /// Reads a range of an object's data. Prefetched data are not fetched again.
+    /// Reads a range of an object's data. Prefetched data are not fetched again. Encrypted data need
+    /// their key.
     ///
     /// # Errors
-    /// `InvalidArgument` if the range is not within the object.
+    /// `InvalidArgument` if the range is not within the object, if the data are encrypted and there is
+    /// no key, or if there is a key and they are not.
     async fn read(
         &self,
         bucket: &Bucket,
         object: &Object,
         range: Range<u64>,
         prefetch: Option<Prefetch>,
+        data_key: Option<&DataKey>,
     ) -> Result<Box<dyn Reader>>;
 
     /// The object of a pool that has all data of an object and nothing else, so that code can run
-    /// beside them; `None` if there is none. It exists as long as a reader could read the version.
+    /// beside them; `None` if there is none, as for encrypted data. It exists as long as a reader could read the version.
     ///
     /// # Errors
     /// `InvalidArgument` if the object comes from another driver.
@@ -214,7 +218,8 @@ pub trait Objects: Send + Sync {
     }
 
     /// Begins to write an object, or a part of an upload. If the size is known, the driver chooses
-    /// a layout for it.
+    /// a layout for it. With a key, the driver encrypts the data, and the object or the part must get
+    /// the attribute [`ENCRYPTION`](super::encryption::ENCRYPTION).
     ///
     /// # Errors
     /// `InvalidArgument`, `LimitExceeded`, those of the store.
@@ -224,11 +229,15 @@ pub trait Objects: Send + Sync {
         key: &str,
         part: Option<PartId>,
         size_bytes: Option<u64>,
+        data_key: Option<&DataKey>,
     ) -> Result<Box<dyn Writer>>;
 
-    /// Creates an object that shares the data of another. No data are copied.
+    /// Creates an object that shares the data of another. No data are copied. If they are encrypted,
+    /// both have the same key.
     ///
     /// # Errors
+    /// `InvalidArgument` if only the source or only the copy has the attribute
+    /// [`ENCRYPTION`](super::encryption::ENCRYPTION);
     /// `NotFound` if the source is gone; those of [`Writer::finish`].
     async fn copy(
         &self,
@@ -280,6 +289,11 @@ impl Object {
     /// The range of all data.
     pub fn all(&self) -> Range<u64> {
         0..self.size_bytes
+    }
+
+    /// Whether the data are encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        is_encrypted(&self.attributes)
     }
 
     pub(crate) fn check_range(&self, range: &Range<u64>) -> Result<()> {

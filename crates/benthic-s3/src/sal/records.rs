@@ -19,6 +19,8 @@ pub enum RecordKind {
     Policy,
     /// An access key. The gateway seals its secret, so a driver never sees it.
     Key,
+    /// A key that encrypts data keys. The gateway seals it.
+    KmsKey,
     /// The state of a bucket's lifecycle.
     Task,
 }

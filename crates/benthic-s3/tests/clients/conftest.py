@@ -12,8 +12,8 @@ pytest.register_assert_rewrite("gateway", "load")
 from gateway import CEPH, LONG, running
 
 NUMBERS = itertools.count()
-# The gateway decides these cases in the same way on every store. The suite of the SAL tests the records on Ceph.
-ON_ANY_STORE = ["test_iam", "test_policies", "test_roles"]
+# The gateway decides these cases in the same way on every store. The suite of the SAL tests records and encryption on Ceph.
+ON_ANY_STORE = ["test_encryption", "test_iam", "test_policies", "test_roles"]
 
 
 @pytest.fixture(params=["file", CEPH])

@@ -26,9 +26,9 @@ BEGIN, END = "<!-- The tests make this table. -->\n", "<!-- The end of the table
 
 NOTES = {
     "CompleteMultipartUpload": "If-Match, If-None-Match; checksums, composite and of the whole; a repetition succeeds",
-    "CopyObject": "data are shared; conditions on source and target; up to 5 GiB",
+    "CopyObject": "data are shared, except between kinds of encryption; conditions on source and target; up to 5 GiB",
     "CreateBucket": "ACL, ownership, tags, object lock",
-    "CreateMultipartUpload": "checksum algorithm and type; lock",
+    "CreateMultipartUpload": "checksum algorithm and type; lock; encryption",
     "DeleteObject": "versions; If-Match; bypass of governance retention",
     "DeleteObjects": "entity tags as conditions; bypass of governance retention",
     "GetBucketVersioning": "no MFA delete",
@@ -40,12 +40,13 @@ NOTES = {
     "ListObjectsV2": "prefix, delimiter, markers, `encoding-type=url`",
     "PostObject": "forms with a policy",
     "PutBucketAcl": "canned or with grants to accounts and groups",
+    "PutBucketEncryption": "SSE-S3 and SSE-KMS",
     "PutBucketOwnershipControls": "BucketOwnerEnforced and BucketOwnerPreferred",
     "PutBucketLifecycleConfiguration": "no transitions",
     "PutBucketPolicy": "the elements, operators and keys in [the guide](../guide/s3.md#policies)",
     "PutBucketCors": "with preflight requests",
     "PutBucketVersioning": "no MFA delete",
-    "PutObject": "If-Match, If-None-Match; metadata, tags, ACL, lock; checksums in head and trailer, Content-MD5",
+    "PutObject": "If-Match, If-None-Match; metadata, tags, ACL, lock, encryption; checksums in head and trailer, Content-MD5",
     "PutObjectAcl": "canned or with grants to accounts and groups",
     "PutObjectLockConfiguration": "a default period, also for a bucket that exists and has versions",
 }

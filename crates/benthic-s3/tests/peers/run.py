@@ -56,12 +56,20 @@ def configuration(gateway, host, port):
             "secret_key": key["secret_key"],
             "api_name": "us-east-1",
             "tenant": "tenant",
+            "kms_keyid": arn(gateway, name),
+            "kms_keyid2": arn(gateway, name),
         }
     # Tests of policies let the user `iam` administer a user with this name, which belongs to another account. Once a user got a
     # policy, it has no rights without one, so this must not be the user of the other tests.
     gateway.run("user", "create", "iam/s3-alt")
     config["webidentity"] = {name: "" for name in ["token", "aud", "sub", "azp", "user_token", "thumbprint", "KC_REALM"]}
     return config
+
+
+def arn(gateway, account):
+    """A new key of an account."""
+    key = gateway.run("kms", "key", "create", account)[0]
+    return f"arn:aws:kms:us-east-1:{account}:key/{key['id']}"
 
 
 def main():

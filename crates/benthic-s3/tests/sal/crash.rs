@@ -214,7 +214,7 @@ fn leave_garbage(case: &Case) -> Bucket {
     }
     let upload = case.upload(&gone, "u");
     case.put_part(&gone, "u", upload, 1, b"part");
-    drop(block_on(case.sal.write(&kept, "dropped", None, None)).map(|mut writer| {
+    drop(block_on(case.sal.write(&kept, "dropped", None, None, None)).map(|mut writer| {
         block_on(writer.write(data(2, 5 * MIB).into())).unwrap();
     }));
     block_on(case.sal.delete_bucket("gone")).unwrap();

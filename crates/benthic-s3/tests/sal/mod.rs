@@ -6,6 +6,7 @@ pub mod buckets;
 pub mod conditions;
 pub mod copies;
 pub mod crash;
+pub mod encryption;
 pub mod faulty;
 pub mod garbage;
 pub mod keys;
@@ -114,7 +115,7 @@ impl Case {
         block_on(async {
             let (object, ahead) = self.sal.object_with_prefetch(bucket, key).await?;
             let prefetched_bytes = ahead.as_ref().map(|ahead| ahead.len_bytes);
-            let reader = self.sal.read(bucket, &object, object.all(), ahead).await?;
+            let reader = self.sal.read(bucket, &object, object.all(), ahead, None).await?;
             Ok((object, prefetched_bytes, rest(reader).await?))
         })
     }
@@ -272,7 +273,7 @@ pub fn finish(data: &[u8]) -> Finish {
 
 pub fn put(sal: &dyn Sal, bucket: &Bucket, key: &str, data: &[u8], finish: Finish) -> Result<WriteResult> {
     block_on(async {
-        let mut writer = sal.write(bucket, key, None, Some(data.len() as u64)).await?;
+        let mut writer = sal.write(bucket, key, None, Some(data.len() as u64), None).await?;
         writer.write(Bytes::copy_from_slice(data)).await?;
         writer.finish(finish).await
     })
@@ -280,14 +281,14 @@ pub fn put(sal: &dyn Sal, bucket: &Bucket, key: &str, data: &[u8], finish: Finis
 
 pub fn put_part(sal: &dyn Sal, bucket: &Bucket, key: &str, part: PartId, data: &[u8]) -> Result<WriteResult> {
     block_on(async {
-        let mut writer = sal.write(bucket, key, Some(part), None).await?;
+        let mut writer = sal.write(bucket, key, Some(part), None, None).await?;
         writer.write(Bytes::copy_from_slice(data)).await?;
         writer.finish(finish(data)).await
     })
 }
 
 pub fn read(sal: &dyn Sal, bucket: &Bucket, object: &Object) -> Result<Vec<u8>> {
-    block_on(async { rest(sal.read(bucket, object, object.all(), None).await?).await })
+    block_on(async { rest(sal.read(bucket, object, object.all(), None, None).await?).await })
 }
 
 pub async fn rest(mut reader: Box<dyn Reader>) -> Result<Vec<u8>> {
@@ -401,6 +402,13 @@ macro_rules! sal_suite {
                 copying_a_deleted_object_fails
                 a_copy_outlives_the_bucket_of_its_source
                 a_late_copy_leaves_nothing
+            }
+            encryption {
+                encrypted_data_are_read_back
+                the_store_has_no_plain_data_and_no_data_twice
+                changed_swapped_and_truncated_data_are_refused
+                encrypted_data_need_their_key
+                parts_of_an_upload_share_a_key
             }
             garbage {
                 replaced_data_are_removed_after_the_grace_period

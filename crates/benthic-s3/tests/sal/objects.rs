@@ -13,7 +13,7 @@ pub fn data_of_every_size_are_read_back(case: &Case) {
         // Write in pieces of several sizes; the declared size is right, absent or wrong.
         for (piece, known) in [(size.max(1), Some(size)), (100_003, None), (3 * MIB, Some(size / 2))] {
             let mut writer =
-                block_on(case.sal.write(&bucket, "k", None, known.map(|size| size as u64))).unwrap();
+                block_on(case.sal.write(&bucket, "k", None, known.map(|size| size as u64), None)).unwrap();
             for piece in wanted.chunks(piece) {
                 block_on(writer.write(Bytes::copy_from_slice(piece))).unwrap();
             }
@@ -37,10 +37,10 @@ pub fn a_range_returns_exactly_its_bytes(case: &Case) {
     case.get_with_prefetch(&bucket, "k").unwrap();
     let read = |range: std::ops::Range<u64>| {
         block_on(async {
-            let data = rest(case.sal.read(&bucket, &object, range.clone(), None).await?).await?;
+            let data = rest(case.sal.read(&bucket, &object, range.clone(), None, None).await?).await?;
             let (_, ahead) = case.sal.object_with_prefetch(&bucket, "k").await?;
             assert!(ahead.is_some());
-            let with_ahead = rest(case.sal.read(&bucket, &object, range, ahead).await?).await?;
+            let with_ahead = rest(case.sal.read(&bucket, &object, range, ahead, None).await?).await?;
             assert!(with_ahead == data);
             Ok(data)
         })
@@ -174,7 +174,7 @@ pub fn an_unfinished_write_is_invisible(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     case.put(&bucket, "k", b"old");
     let begin = || {
-        let mut writer = block_on(case.sal.write(&bucket, "k", None, None)).unwrap();
+        let mut writer = block_on(case.sal.write(&bucket, "k", None, None, None)).unwrap();
         block_on(writer.write(data(1, 5 * MIB).into())).unwrap();
         writer
     };
@@ -199,7 +199,7 @@ pub fn a_reader_continues_while_its_object_is_replaced(case: &Case) {
     let old = data(1, 30 * MIB);
     case.put(&bucket, "k", &old);
     let object = case.object(&bucket, "k");
-    let mut reader = block_on(case.sal.read(&bucket, &object, object.all(), None)).unwrap();
+    let mut reader = block_on(case.sal.read(&bucket, &object, object.all(), None, None)).unwrap();
     let mut found = block_on(reader.next()).unwrap().unwrap().to_vec();
     case.put(&bucket, "k", b"new");
     case.clock.advance_ms(GRACE_MS - 1);
@@ -209,7 +209,7 @@ pub fn a_reader_continues_while_its_object_is_replaced(case: &Case) {
     }
     assert!(found == old, "the reader returns the version that it began to read");
     // A reader that takes longer gets an error, never other data.
-    let mut reader = block_on(case.sal.read(&bucket, &object, object.all(), None)).unwrap();
+    let mut reader = block_on(case.sal.read(&bucket, &object, object.all(), None, None)).unwrap();
     block_on(reader.next()).unwrap();
     case.clock.advance_ms(GRACE_MS);
     block_on(case.sal.collect()).unwrap();
@@ -226,13 +226,13 @@ pub fn a_reader_continues_while_its_object_is_replaced(case: &Case) {
 pub fn a_writer_without_a_lease_fails(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     // The writer notices the lost lease by its own clock.
-    let mut writer = block_on(case.sal.write(&bucket, "k", None, Some(9 * MIB as u64))).unwrap();
+    let mut writer = block_on(case.sal.write(&bucket, "k", None, Some(9 * MIB as u64), None)).unwrap();
     block_on(writer.write(data(1, 5 * MIB).into())).unwrap();
     case.clock.advance_ms(LEASE_MS);
     assert_eq!(kind(block_on(writer.write(data(1, 4 * MIB).into()))), ErrorKind::Unavailable);
     drop(writer);
     // If all data are written, the index refuses the commit.
-    let mut writer = block_on(case.sal.write(&bucket, "k", None, Some(4 * MIB as u64))).unwrap();
+    let mut writer = block_on(case.sal.write(&bucket, "k", None, Some(4 * MIB as u64), None)).unwrap();
     block_on(writer.write(data(1, 4 * MIB).into())).unwrap();
     case.clock.advance_ms(LEASE_MS);
     block_on(case.another().collect()).unwrap();
@@ -245,7 +245,7 @@ pub fn a_writer_without_a_lease_fails(case: &Case) {
 pub fn a_long_write_renews_its_lease(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     let wanted = data(1, 21 * MIB);
-    let mut writer = block_on(case.sal.write(&bucket, "k", None, Some(wanted.len() as u64))).unwrap();
+    let mut writer = block_on(case.sal.write(&bucket, "k", None, Some(wanted.len() as u64), None)).unwrap();
     for piece in wanted.chunks(4 * MIB) {
         block_on(writer.write(Bytes::copy_from_slice(piece))).unwrap();
         case.clock.advance_ms(LEASE_MS - 1);

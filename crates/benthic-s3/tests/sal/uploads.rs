@@ -103,7 +103,7 @@ pub fn an_aborted_upload_is_gone(case: &Case) {
     let part = case.put_part(&bucket, "k", upload, 1, &data(1, PART));
     let mut late = {
         let of = benthic_s3::sal::PartId { upload, number: 2 };
-        block_on(case.sal.write(&bucket, "k", Some(of), None)).unwrap()
+        block_on(case.sal.write(&bucket, "k", Some(of), None, None)).unwrap()
     };
     block_on(late.write(data(2, PART).into())).unwrap();
     block_on(case.sal.abort_upload(&bucket, "k", upload)).unwrap();
@@ -171,7 +171,7 @@ pub fn parts_have_limits(case: &Case) {
         let attributes = Attributes::from([("a".into(), Bytes::from(vec![0; len]))]);
         let part = benthic_s3::sal::PartId { upload, number };
         block_on(async {
-            let writer = case.sal.write(&bucket, "k", Some(part), None).await?;
+            let writer = case.sal.write(&bucket, "k", Some(part), None, None).await?;
             writer.finish(Finish { attributes, ..finish(b"") }).await
         })
     };
