@@ -106,6 +106,8 @@ fn a_copy_whose_store_stops_answering_ends_at_ctrl_c() {
 fn a_second_ctrl_c_ends_a_copy_at_once_with_its_failures() {
     let home = Home::with_pool();
     let (_owner, mut copy) = copy_through_an_owner_that_stops(&home, &[]);
+    // Before, it may still have answers to read, and nothing in flight.
+    copy.says("waiting");
     copy.signal(Signal::INT);
     // Two signals at the same time could arrive as one.
     std::thread::park_timeout(Duration::from_millis(100));
