@@ -150,7 +150,7 @@ guest-packages:
 # Builds lint our crates while they compile them. `make lint` is for a tree that is compiled already.
 LINTED := env $(if $(shell $(CARGO) clippy --version 2>/dev/null),RUSTC_WRAPPER=$(CURDIR)/.ci/rustc)
 
-RUST_PART := $(PART) "Rust tests" 600 env $(if $(BENTHIC_TEST_LONG),,PROPTEST_RNG_SEED=0) $(CARGO) test --release $(SELECTION)
+RUST_PART := $(PART) "Rust tests" 600 env $(if $(BENTHIC_TEST_LONG),,PROPTEST_RNG_SEED=0) $(CARGO) test --release $(SELECTION) --no-fail-fast
 
 lint: toolchain ## run clippy on all code, also on benchmarks
 	$(CARGO) clippy --release $(WITH_PYTHON) --all-targets -- -D warnings
@@ -300,7 +300,7 @@ BENCH_DIR := $(or $(TMPDIR),/tmp)/benthic-bench-$(TREE)
 
 # These tests mostly wait for daemons, so more of them run at once than there are cores. Those that start
 # clusters of their own run beside those that share a cluster. The Python tests share it, too.
-CEPH_TEST := env RUST_TEST_THREADS=4 $(CARGO) test --release $(SELECTION) --test ceph --
+CEPH_TEST := env RUST_TEST_THREADS=4 $(CARGO) test --release $(SELECTION) --no-fail-fast --test ceph --
 OWN_CLUSTERS := cluster::a_cluster cluster::an_interrupted_up deployments:: failures:: health:: hung:: no_command_waits \
 	placement:: sites:: status:: the_guide_leads
 OWN_CLUSTER_TESTS := $(PART) "Rust tests with clusters of their own" 800 $(CEPH_TEST) $(OWN_CLUSTERS) && \
