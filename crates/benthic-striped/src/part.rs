@@ -7,9 +7,11 @@
 use super::layout::{Extent, Layout};
 use super::{Note, digest, digest_of_all, modified_unix_ns};
 use benthic_core::{Action, Error, ErrorKind, Result};
+use rustix::fs::OFlags;
+use rustix::process::geteuid;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
@@ -121,28 +123,36 @@ impl Drop for PartialFile {
 }
 
 /// Opens a partial file, creates it if it is missing, and locks it. Returns whether it existed
-/// before.
+/// before. Another user may have put a file, a link or a pipe there, in a directory that several users
+/// write to; such a file is not opened, or at least not changed.
 fn claim(path: &Path) -> Result<(File, bool)> {
     let busy = || {
         let message = "another copy to this file is running; wait until it ends, or stop it";
         Error::new(ErrorKind::Busy, message).with("path", path.display())
     };
+    let in_the_way = || {
+        let message = "a download needs this name for its partial file; remove what has the name";
+        Error::new(ErrorKind::InvalidArgument, message).with("path", path.display())
+    };
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
     for _ in 0..CLAIMS_MAX {
         let existed = match fs::symlink_metadata(path) {
             Ok(metadata) if metadata.is_file() => true,
-            Ok(_) => {
-                let message = "a download needs this name for its partial file; remove what has the name";
-                return Err(Error::new(ErrorKind::InvalidArgument, message).with("path", path.display()));
-            }
+            Ok(_) => return Err(in_the_way()),
             Err(_) => false,
         };
-        let opened = OpenOptions::new().read(true).write(true).create_new(!existed).open(path);
+        let mut options = OpenOptions::new();
+        let opened = options.read(true).write(true).create_new(!existed).custom_flags(flags).open(path);
         // Another copy created or removed the file in between.
         let passing = if existed { io::ErrorKind::NotFound } else { io::ErrorKind::AlreadyExists };
         let file = match opened {
             Err(error) if error.kind() == passing => continue,
             opened => opened.map_err(cannot_write(path))?,
         };
+        let found = file.metadata().map_err(cannot_write(path))?;
+        if !found.is_file() || found.uid() != geteuid().as_raw() || found.nlink() > 1 {
+            return Err(in_the_way());
+        }
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(busy()),
@@ -227,5 +237,23 @@ mod tests {
         File::create(&path).unwrap();
         assert!(!is_at(&file, &path) && is_at(&file, &target));
         assert!(claim(&path).unwrap().1);
+    }
+
+    #[test]
+    fn what_others_may_have_put_in_the_way_is_not_changed() {
+        let here = tempfile::tempdir().unwrap();
+        let (path, target) = (here.path().join(".f.benthic-part"), here.path().join("f"));
+        let other = here.path().join("other");
+        fs::write(&other, "other").unwrap();
+        for is_symbolic in [false, true] {
+            match is_symbolic {
+                true => std::os::unix::fs::symlink(&other, &path).unwrap(),
+                false => fs::hard_link(&other, &path).unwrap(),
+            }
+            let refused = PartialFile::open(&target, 10, true).err().unwrap();
+            assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+            assert_eq!(fs::read(&other).unwrap(), b"other");
+            fs::remove_file(&path).unwrap();
+        }
     }
 }
