@@ -1,4 +1,7 @@
-use super::*;
+use super::{Seal, SealedBy, kms_arn, sealed_name, stored};
+use crate::sal::encryption::ENCRYPTION;
+use crate::sal::{Attributes, DataKey};
+use crate::seal::{Sealer, hex};
 use benthic_core::Environment;
 
 fn kms(context: Option<&str>) -> SealedBy {
