@@ -9,6 +9,7 @@ use crate::support::{CLUSTER_DIR, ClusterCleanup, Home, printed, status, wait_fo
 use benthic_core::{ErrorKind, Fetch, ObjectId, Pool, Stopwatch, Store, SystemClock, WriteOp};
 use benthic_rados::{Options, RadosStore};
 use benthic_testkit::random::Rng;
+use benthic_testkit::seed;
 use bytes::Bytes;
 use futures::executor::block_on;
 use serde_json::Value;
@@ -26,6 +27,8 @@ const OBJECTS_PER_WRITER: usize = 8;
 const VERSION_BYTES_MAX: u64 = 128 * 1024;
 /// Time that the load continues after each event.
 const CALM: Duration = Duration::from_secs(4);
+/// The pause of a client after an operation, which leaves the machine to the tests beside this one.
+const PAUSE: Duration = Duration::from_millis(15);
 /// Limit for any operation. The monitors declare an OSD dead after 20 s without an answer.
 const STALL_MAX: Duration = Duration::from_secs(60);
 
@@ -113,6 +116,12 @@ impl Load {
 
     fn note(&self, add: impl FnOnce(&mut Phase)) {
         add(self.phases.lock().unwrap().last_mut().unwrap());
+    }
+
+    fn pause() {
+        if !seed::is_long() {
+            thread::park_timeout(PAUSE);
+        }
     }
 
     fn begin(&self, name: &str) {
@@ -237,6 +246,7 @@ fn no_acknowledged_write_is_lost_when_osds_die_and_sites_are_cut() {
                         break;
                     }
                     load.write(index);
+                    Load::pause();
                 }
             });
         }
@@ -247,6 +257,7 @@ fn no_acknowledged_write_is_lost_when_osds_die_and_sites_are_cut() {
                     // Coprime to the number of objects, so every object is read.
                     index = (index + 37) % load.tracks.len();
                     load.read(index);
+                    Load::pause();
                 }
             });
         }
