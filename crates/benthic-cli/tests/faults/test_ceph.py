@@ -286,6 +286,7 @@ def test_the_manager_is_killed(cluster, fault, page, exporter):
     fault.check(outcomes, ["ok"])
 
 
+@long
 def test_the_monitor_is_killed(cluster, fault, page, exporter):
     """Connected clients continue, and nothing new can connect."""
     with killed(cluster, "mon.a"):
