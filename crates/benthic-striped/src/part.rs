@@ -150,7 +150,7 @@ fn claim(path: &Path) -> Result<(File, bool)> {
             opened => opened.map_err(cannot_write(path))?,
         };
         let found = file.metadata().map_err(cannot_write(path))?;
-        if !found.is_file() || found.uid() != geteuid().as_raw() || found.nlink() > 1 {
+        if existed && (!found.is_file() || found.uid() != geteuid().as_raw() || found.nlink() > 1) {
             return Err(in_the_way());
         }
         match file.try_lock() {

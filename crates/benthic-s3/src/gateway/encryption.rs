@@ -327,9 +327,14 @@ fn check_context(context: &str) -> S3Result<()> {
 
 /// Refuses a request that names another encryption for a part than its upload has.
 pub(super) fn check_algorithm<T>(request: &S3Request<T>, upload: Option<&SealedBy>) -> S3Result<()> {
-    let Some(named) = request.headers.get(HEADER) else { return Ok(()) };
-    let found = upload.and_then(SealedBy::algorithm);
-    if found.is_some_and(|found| found.as_str().as_bytes() == named.as_bytes()) {
+    let named = |name| request.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
+    let is_algorithm = named(HEADER).is_none_or(|named| {
+        upload.and_then(SealedBy::algorithm).is_some_and(|algorithm| algorithm.as_str() == named)
+    });
+    let is_key = named(KMS_KEY_HEADER).is_none_or(|named| {
+        upload.and_then(SealedBy::kms_key).is_some_and(|arn| arn == named || id_of(&arn) == named)
+    });
+    if is_algorithm && is_key {
         return Ok(());
     }
     Err(s3_error!(InvalidArgument, "a part is encrypted as its upload is"))

@@ -253,16 +253,25 @@ impl Gateway {
     ) -> S3Result<(Authorized, Id, S3Result<Upload>)> {
         let access = self.open(request, bucket, expected_owner).await?;
         let id = upload_id(upload);
-        let upload = match &id {
-            Ok(id) => self.sal.upload(&access.bucket, key, *id).await.map_err(error::upload),
-            Err(_) => Err(s3_error!(NoSuchUpload)),
-        };
-        let sealing = match &upload {
-            Ok(upload) => sealing_of(&upload.attributes)?,
+        let found = match &id {
+            Ok(id) => match self.sal.upload(&access.bucket, key, *id).await {
+                Err(failure) if failure.kind() == ErrorKind::NotFound => None,
+                found => Some(found.map_err(error::upload)?),
+            },
             Err(_) => None,
+        };
+        let sealing = match (&found, &id) {
+            (Some(upload), _) => sealing_of(&upload.attributes)?,
+            // A retry may complete an upload that is an object already.
+            (None, Ok(id)) => match self.sal.object(&access.bucket, key, None).await {
+                Ok(object) if object.write == *id => sealing_of(&object.attributes)?,
+                _ => None,
+            },
+            (None, Err(_)) => None,
         };
         let on = On::Part { key, sealing: sealing.as_ref() };
         self.require(request, &access, access.action(on), on).await?;
+        let upload = found.ok_or_else(|| s3_error!(NoSuchUpload));
         if upload.is_ok() {
             check_algorithm(request, sealing.as_ref())?;
         }

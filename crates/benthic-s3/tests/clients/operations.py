@@ -26,7 +26,7 @@ BEGIN, END = "<!-- The tests make this table. -->\n", "<!-- The end of the table
 
 NOTES = {
     "CompleteMultipartUpload": "If-Match, If-None-Match; checksums, composite and of the whole; a repetition succeeds",
-    "CopyObject": "data are shared, except between kinds of encryption; conditions on source and target; up to 5 GiB",
+    "CopyObject": "data are shared, except from plain to encrypted, and from SSE-KMS or SSE-C to SSE-S3; conditions on source and target; up to 5 GiB",
     "CreateBucket": "ACL, ownership, tags, object lock",
     "CreateMultipartUpload": "checksum algorithm and type; lock; encryption",
     "DeleteObject": "versions; If-Match; bypass of governance retention",
