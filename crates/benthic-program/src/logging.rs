@@ -21,8 +21,8 @@ pub fn start(verbose: u8, as_json: bool) {
         2 => tracing::Level::DEBUG,
         _ => tracing::Level::TRACE,
     };
-    // The crate of the S3 protocol logs client mistakes as errors. Show them at -vv only, and nothing less severe, because it
-    // logs fields of requests, which may be secret.
+    // The crate of the S3 protocol logs client mistakes as errors. Show them at -vv only. Never show its debug level, which
+    // has fields of requests; they may be secret.
     let is_logged = FilterFn::new(move |metadata| {
         let is_shown = verbose >= 2 && *metadata.level() <= tracing::Level::INFO;
         is_shown || !metadata.target().starts_with("s3s")

@@ -29,7 +29,7 @@ pub enum KmsKeyCommand {
     /// Create a key of an account, and show its id
     #[command(
         after_help = "All users of the account may use the key. A user with policies also needs an Allow of \
-        kms:GenerateDataKey to write and of kms:Decrypt to read.\n\n\
+        kms:GenerateDataKey to write and of kms:Decrypt to read. Uploads in parts and copies need both.\n\n\
         Examples:\n  benthic s3 kms key create lab\n  benthic s3 kms key create lab --description 'patient records'"
     )]
     Create {

@@ -462,7 +462,7 @@ impl Gateway {
     ///
     /// # Errors
     /// `InvalidRequest` if the key of the client is missing, wrong, or not needed; `AccessDenied` if
-    /// the caller may not use the key of the account.
+    /// the caller may not use the KMS key.
     pub(super) async fn open_data_key<T>(
         &self,
         request: &S3Request<T>,
