@@ -143,6 +143,16 @@ fn plausible_input(method: &str, parts: &mut Parts<'_>) -> Bytes {
     }
     let default_retention =
         (flag & 128 == 128).then_some(DefaultRetention { mode: RetentionMode::Governance, duration_ms: 9 });
+    let queue = if flag & 1 == 1 { "one" } else { "two" }.to_owned();
+    let change = [index::Change::Created, index::Change::MarkerCreated, index::Change::Removed];
+    let event = index::NewEvent {
+        change: change[usize::from(number % 3)],
+        queue: queue.clone(),
+        name: "ObjectCreated:Put".to_owned(),
+        rule: "r".to_owned(),
+        detail: Bytes::new(),
+    };
+    let events = if flag & 64 == 64 { vec![event] } else { Vec::new() };
     match method {
         "init" => index::Init { bucket: Id([flag % 2; 16]), shard: 0 }.encode(),
         "gate" => index::Gate { revision: u64::from(number), close: flag % 2 == 1 }.encode(),
@@ -154,13 +164,24 @@ fn plausible_input(method: &str, parts: &mut Parts<'_>) -> Bytes {
             let body =
                 Body { manifest: Manifest { shared, segments: segment.into_iter().collect() }, attributes };
             let reserve = (flag & 8 == 8).then_some(index::Reserve { write: other, expires_ms: now_ms + 4 });
-            index::Put { times, write, key, condition, mode, etag, body, default_retention, reserve }.encode()
+            index::Put { times, write, key, condition, mode, etag, body, default_retention, reserve, events }
+                .encode()
         }
         "delete" => {
             let bypass_governance = flag & 2 == 2;
             let due_ms = (flag & 4 == 4).then_some(u64::from(number) * 64);
-            index::Delete { times, write, key, version: named, condition, mode, bypass_governance, due_ms }
-                .encode()
+            index::Delete {
+                times,
+                write,
+                key,
+                version: named,
+                condition,
+                mode,
+                bypass_governance,
+                due_ms,
+                events,
+            }
+            .encode()
         }
         "set_attributes" => {
             let (revision, bypass_governance) = (u32::from(number), flag & 2 == 2);
@@ -183,12 +204,19 @@ fn plausible_input(method: &str, parts: &mut Parts<'_>) -> Bytes {
                 attributes,
                 default_retention,
                 parts,
+                events,
             }
             .encode()
         }
         "abort" => index::Abort { times, upload: other, key }.encode(),
         "share" => index::Share { group: other, tag: write, key, version }.encode(),
         "release" => index::Unshare { group: other, tag: write, free_at_ms: now_ms }.encode(),
+        "settle" => {
+            let number = u64::from(number);
+            let dead = vec![index::FailedEvent { number: number + 1, reason: etag }];
+            let revived = (flag & 2 == 2).then_some(number).into_iter().collect();
+            index::Settle { queue, now_ms, done: vec![number], dead, revived }.encode()
+        }
         "get" => index::Get { key, version: named }.encode(),
         _ => {
             let kinds = [index::ListKind::Objects, index::ListKind::Versions, index::ListKind::Uploads];

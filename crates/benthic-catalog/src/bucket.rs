@@ -9,10 +9,11 @@ use crate::staging::{Staging, is_staged};
 use async_trait::async_trait;
 use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result};
 use benthic_s3::sal::{
-    Attributes, Bucket, BucketCheck, Buckets, CollectionStats, DataKey, Delete, DeleteResult, Entry, Finish,
-    Garbage, Id, KeyPosition, List, ListKind, ListPage, ListPosition, ListedVersion, Lock, NewBucket, Object,
-    Objects, Part, PartId, PartRef, PendingGarbage, Prefetch, Quota, Reader, RecordChange, RecordKind,
-    Records, Sal, Upload, Uploads, Usage, VersionId, Versioning, WriteResult, Writer,
+    Attributes, Bucket, BucketCheck, Buckets, CollectionStats, DataKey, Delete, DeleteResult, Entry, Event,
+    EventKind, Events, Finish, Garbage, Id, KeyPosition, List, ListKind, ListPage, ListPosition,
+    ListedVersion, Lock, NewBucket, Object, Objects, Part, PartId, PartRef, PendingGarbage, Prefetch,
+    QueuePlace, QueueState, Quota, Reader, RecordChange, RecordKind, Records, Sal, Settle, Upload, Uploads,
+    Usage, VersionId, Versioning, WriteResult, Writer,
 };
 use benthic_table::Table;
 use bytes::Bytes;
@@ -377,6 +378,17 @@ impl Uploads for TablesSal {
         self.sal().list_parts(self.staging_of(key).await?, key, upload, after, parts_max).await
     }
 
+    async fn uploaded(
+        &self,
+        _bucket: &Bucket,
+        key: &str,
+        upload: Id,
+        parts: &[PartRef],
+        attributes: &Attributes,
+    ) -> Result<Object> {
+        self.sal().uploaded(self.staging_of(key).await?, key, upload, parts, attributes).await
+    }
+
     async fn complete_upload(
         &self,
         _bucket: &Bucket,
@@ -390,6 +402,28 @@ impl Uploads for TablesSal {
 
     async fn abort_upload(&self, _bucket: &Bucket, key: &str, upload: Id) -> Result<()> {
         self.sal().abort_upload(self.staging_of(key).await?, key, upload).await
+    }
+}
+
+#[async_trait]
+impl Events for TablesSal {
+    async fn queues(&self, _bucket: &Bucket) -> Result<Vec<(QueuePlace, QueueState)>> {
+        Ok(Vec::new())
+    }
+
+    async fn events(
+        &self,
+        _bucket: &Bucket,
+        _place: &QueuePlace,
+        _kind: EventKind,
+        _after: Option<u64>,
+        _events_max: usize,
+    ) -> Result<(Vec<Event>, bool)> {
+        Ok((Vec::new(), false))
+    }
+
+    async fn settle(&self, _bucket: &Bucket, _place: &QueuePlace, _settle: &Settle) -> Result<()> {
+        Ok(())
     }
 }
 

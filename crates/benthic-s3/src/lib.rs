@@ -8,16 +8,21 @@
 //!   feature `identity`.
 //! - `policy`: who may do what; with the feature `policy`.
 //! - `lifecycle`: removes versions and uploads by the rules of a bucket; with the feature `gateway`.
+//! - `events`: tells others of changes, and runs methods by rules; with the feature `gateway`.
 //! - `gateway`: S3 over HTTP, and the program `benthic-s3`; both need the feature `gateway`.
 //!
 //! The test suite `tests/sal/` defines what a driver does.
 
+#[cfg(feature = "gateway")]
+pub mod events;
 #[cfg(feature = "gateway")]
 pub mod gateway;
 #[cfg(feature = "identity")]
 pub mod grants;
 #[cfg(feature = "identity")]
 pub mod identity;
+#[cfg(feature = "gateway")]
+pub mod lease;
 #[cfg(feature = "gateway")]
 pub mod lifecycle;
 #[cfg(feature = "policy")]

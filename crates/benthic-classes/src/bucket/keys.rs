@@ -29,6 +29,12 @@ pub const GROUP: u8 = b'g';
 pub const TAG: u8 = b't';
 /// Garbage to collect, in order of time.
 pub const GARBAGE: u8 = b'x';
+/// The state of a queue of events.
+pub const QUEUE: u8 = b'q';
+/// Events that wait for delivery.
+pub const EVENT: u8 = b'e';
+/// Events that nobody delivers any more.
+pub const DEAD_EVENT: u8 = b'd';
 
 /// Greater than every byte of UTF-8 and of an escaped zero.
 const ABOVE_ALL: u8 = 0xff;
@@ -143,6 +149,37 @@ pub fn garbage(free_at_ms: u64, id: Id) -> Bytes {
 /// The time from which the garbage under this key may be collected.
 pub fn garbage_free_at_ms(key: &[u8]) -> Option<u64> {
     key.get(1..9)?.try_into().ok().map(u64::from_be_bytes)
+}
+
+/// The omap key of a [`QUEUE`] entry. The name has no NUL.
+pub fn queue(name: &str) -> Bytes {
+    omap_key(QUEUE, &[name.as_bytes()])
+}
+
+/// The prefix of all waiting events of a queue.
+pub fn events_prefix(queue: &str) -> Bytes {
+    omap_key(EVENT, &[queue.as_bytes(), &[0]])
+}
+
+/// The omap key of an [`EVENT`] entry.
+pub fn event(queue: &str, number: u64) -> Bytes {
+    omap_key(EVENT, &[queue.as_bytes(), &[0], &number.to_be_bytes()])
+}
+
+/// The prefix of all dead events of a queue.
+pub fn dead_events_prefix(queue: &str) -> Bytes {
+    omap_key(DEAD_EVENT, &[queue.as_bytes(), &[0]])
+}
+
+/// The omap key of a [`DEAD_EVENT`] entry.
+pub fn dead_event(queue: &str, number: u64) -> Bytes {
+    omap_key(DEAD_EVENT, &[queue.as_bytes(), &[0], &number.to_be_bytes()])
+}
+
+/// The number at the end of the omap key of an event.
+pub fn event_number(key: &[u8]) -> Option<u64> {
+    let at = key.len().checked_sub(8)?;
+    key[at..].try_into().ok().map(u64::from_be_bytes)
 }
 
 /// The id at the end of an omap key.

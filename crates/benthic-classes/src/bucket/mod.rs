@@ -22,11 +22,14 @@
 //! depends on clocks. Where a wrong clock would remove data too early, the store's own clock counts,
 //! too: for locks, and for deletions that say when they are due.
 //!
+//! **Events** are stored by the call that makes the change; see `events.rs`.
+//!
 //! **Locks.** A version whose lock protects it cannot be removed or replaced; see [`locks`].
 //!
 //! Inputs and outputs are binary, in the encoding of [`codec`]; docs/formats.md draws them.
 
 pub mod codec;
+mod events;
 pub mod keys;
 mod list;
 pub mod locks;
@@ -96,7 +99,7 @@ const fn reads(
     }
 }
 
-static METHODS: [Method; 16] = [
+static METHODS: [Method; 17] = [
     writes("init", writes::init, "makes the object a shard of a bucket", "binary: Init"),
     writes("gate", writes::gate, "closes an empty shard to writes, or opens a shard", "binary: Gate"),
     writes("begin", writes::begin, "stores the intent of a write", "binary: Begin"),
@@ -116,6 +119,7 @@ static METHODS: [Method; 16] = [
     writes("abort", uploads::abort, "removes an upload and its parts", "binary: Abort"),
     writes("share", writes::share, "adds a version's tag to shared data", "binary: Share"),
     writes("release", writes::release, "removes a version's tag from shared data", "binary: Unshare"),
+    writes("settle", events::settle, "removes or moves events of a queue", "binary: Settle"),
     reads("get", versions::get, "returns a version with its body", "binary: Get", "binary: Head"),
     reads("list", list::list, "lists objects, versions or uploads", "binary: List", "binary: ListOutput"),
 ];

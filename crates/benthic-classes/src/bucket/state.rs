@@ -160,6 +160,47 @@ crate::wire! {
         pub attributes: Attributes,
     }
 
+    /// The state of a queue of events, under `q`.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct Queue {
+        pub version: Version,
+        /// The number of the next event.
+        pub next: u64,
+        /// Events that wait for delivery.
+        pub waiting: u64,
+        /// Events that nobody delivers any more.
+        pub dead: u64,
+        /// Events that were lost because the queue was full.
+        pub lost: u64,
+    }
+
+    /// A change of a version, under `e` while it waits for delivery, and later perhaps under `d`.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Event {
+        pub version: Version,
+        /// The name of the event, as the protocol has it.
+        pub name: String,
+        /// The rule that asks for the event.
+        pub rule: String,
+        pub key: String,
+        /// Sequence number of the version.
+        pub seq: u64,
+        pub null: bool,
+        /// The write that created the version.
+        pub write: Id,
+        pub size_bytes: u64,
+        /// Entity tag, without quotes.
+        pub etag: String,
+        /// Time of the change, in milliseconds since 1970 (UTC).
+        pub time_ms: u64,
+        /// Since when it waits, in milliseconds since 1970 (UTC).
+        pub queued_ms: u64,
+        /// What else the gateway knows of the change.
+        pub detail: Bytes,
+        /// Why a dead event was not delivered.
+        pub reason: String,
+    }
+
     /// A tag to remove from a group.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Release {

@@ -1,6 +1,7 @@
 //! Multipart uploads.
 
 use super::codec::{Id, Version, corrupt};
+use super::events::check_events;
 use super::keys;
 use super::shard::{Shard, add, chunks, not_found, subtract};
 use super::state::{Body, Garbage, Manifest, Part, Segment, Upload};
@@ -74,6 +75,7 @@ pub(super) fn complete(context: &mut MethodContext<'_>, input: &[u8]) -> Result<
     check_key(&input.key)?;
     check_etag(&input.etag)?;
     check_attributes(&input.attributes, ATTRIBUTES_BYTES_MAX)?;
+    check_events(&input.events)?;
     check_limit("the object has too many parts", input.parts.len(), SEGMENTS_MAX)?;
     if input.parts.is_empty() || !input.parts.is_sorted_by(|a, b| a.number < b.number) {
         let message = "the list of parts is empty or not in ascending order";
@@ -108,7 +110,7 @@ pub(super) fn complete(context: &mut MethodContext<'_>, input: &[u8]) -> Result<
     let mut attributes = input.attributes;
     shard.add_default_retention(&mut attributes, input.default_retention, input.times.now_ms)?;
     let body = Body { manifest: Manifest { shared: None, segments }, attributes };
-    let new = NewVersion { write: input.upload, etag: input.etag, body: Some(body) };
+    let new = NewVersion { write: input.upload, etag: input.etag, body: Some(body), events: &input.events };
     install(&mut shard, &input.key, current, new, input.mode, &input.times)?;
     shard.finish()
 }

@@ -1,13 +1,14 @@
 //! Creates, removes and reads versions of keys.
 
 use super::codec::Version;
+use super::events::{check_events, enqueue};
 use super::keys;
 use super::locks::{Lock, Removal};
 use super::shard::{Shard, add, conflict, not_found, subtract};
 use super::state::{Body, Current, Head, Intent, Write};
 use super::wire::{
-    ATTRIBUTES_BYTES_MAX, BODY_INLINE_BYTES_MAX, Condition, Delete, Get, Mode, Put, Reserve, SetAttributes,
-    Times, check_attributes, check_etag, check_key,
+    ATTRIBUTES_BYTES_MAX, BODY_INLINE_BYTES_MAX, Change, Condition, Delete, Get, Mode, NewEvent, Put,
+    Reserve, SetAttributes, Times, check_attributes, check_etag, check_key,
 };
 use benthic_core::codec::Wire;
 use benthic_core::{MethodContext, Result};
@@ -18,6 +19,7 @@ pub(super) fn put(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u
     check_etag(&input.etag)?;
     check_attributes(&input.body.attributes, ATTRIBUTES_BYTES_MAX)?;
     input.body.manifest.check()?;
+    check_events(&input.events)?;
     let mut shard = Shard::open(context)?;
     if shard.is_done(input.write, !input.body.manifest.segments.is_empty())? {
         return Ok(Vec::new());
@@ -27,7 +29,7 @@ pub(super) fn put(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u
     check_condition(&input.condition, current.as_ref().map(|current| &current.head), true)?;
     let mut body = input.body;
     shard.add_default_retention(&mut body.attributes, input.default_retention, input.times.now_ms)?;
-    let new = NewVersion { write: input.write, etag: input.etag, body: Some(body) };
+    let new = NewVersion { write: input.write, etag: input.etag, body: Some(body), events: &input.events };
     install(&mut shard, &input.key, current, new, input.mode, &input.times)?;
     if let Some(Reserve { write, expires_ms }) = input.reserve {
         if shard.get::<Write>(&keys::write(write))?.is_some() {
@@ -39,10 +41,11 @@ pub(super) fn put(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u
 }
 
 /// A version to create; without a body it is a delete marker.
-pub(super) struct NewVersion {
+pub(super) struct NewVersion<'a> {
     pub write: super::codec::Id,
     pub etag: String,
     pub body: Option<Body>,
+    pub events: &'a [NewEvent],
 }
 
 /// Makes a version the current one, and keeps or retires the versions it replaces.
@@ -50,7 +53,7 @@ pub(super) fn install(
     shard: &mut Shard<'_, '_>,
     key: &str,
     old: Option<Current>,
-    new: NewVersion,
+    new: NewVersion<'_>,
     mode: Mode,
     times: &Times,
 ) -> Result<()> {
@@ -99,6 +102,8 @@ pub(super) fn install(
         add(&mut usage.bytes, head.size_bytes)?;
         place_body(shard, &mut head, body);
     }
+    let change = if marker { Change::MarkerCreated } else { Change::Created };
+    enqueue(shard, new.events, change, key, &head, times.now_ms)?;
     shard.note_outcome(new.write, times, &head);
     shard.set(keys::current(key), &Current { null_seq, head });
     Ok(())
@@ -142,6 +147,7 @@ pub(super) fn check_condition(condition: &Condition, head: Option<&Head>, is_cur
 pub(super) fn delete(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     let input = Delete::from_input(input)?;
     check_key(&input.key)?;
+    check_events(&input.events)?;
     let mut shard = Shard::open(context)?;
     if shard.is_done(input.write, false)? {
         return Ok(Vec::new());
@@ -160,7 +166,12 @@ pub(super) fn delete(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Ve
                 None if plain => return Ok(Vec::new()),
                 Some(current) if plain && current.head.null => current.head.version_ref(),
                 _ => {
-                    let marker = NewVersion { write: input.write, etag: String::new(), body: None };
+                    let marker = NewVersion {
+                        write: input.write,
+                        etag: String::new(),
+                        body: None,
+                        events: &input.events,
+                    };
                     install(&mut shard, &input.key, current, marker, input.mode, &input.times)?;
                     return shard.finish();
                 }
@@ -177,6 +188,7 @@ pub(super) fn delete(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Ve
     let (Some(current), Some(head)) = (current, head) else { return Ok(Vec::new()) };
     remove(&mut shard, &input.key, current, &head)?;
     shard.retire(&head, Removal::new(&input.times, input.bypass_governance))?;
+    enqueue(&mut shard, &input.events, Change::Removed, &input.key, &head, input.times.now_ms)?;
     shard.note_outcome(input.write, &input.times, &head);
     shard.finish()
 }

@@ -5,6 +5,7 @@ use super::locks::{DefaultRetention, LOCK_ATTRIBUTE, Lock};
 use super::state::{Attributes, Body, Group, Head, Manifest, Segment};
 use benthic_core::codec::Wire;
 use benthic_core::{Error, ErrorKind, Result};
+use bytes::Bytes;
 
 /// Limit of an object's key, in bytes of UTF-8; the minimum is one byte.
 pub const KEY_BYTES_MAX: usize = 1_024;
@@ -31,6 +32,17 @@ pub const SWEEP_MAX: usize = 1_000;
 /// Limit of a body inside its version's entry; larger bodies are stored separately, so that
 /// listings skip them.
 pub const BODY_INLINE_BYTES_MAX: usize = 1_024;
+
+/// Limit of the events of one change.
+pub const EVENTS_MAX: usize = 200;
+/// Limit of the name of a queue, which is not empty and consists of visible ASCII characters.
+pub const QUEUE_NAME_BYTES_MAX: usize = 256;
+/// Limit of the texts of an event.
+pub const EVENT_TEXT_BYTES_MAX: usize = 512;
+/// Limit of the details of an event.
+pub const DETAIL_BYTES_MAX: usize = 2 * 1024;
+/// Limit of the events that one `settle` processes.
+pub const SETTLE_MAX: usize = 1_000;
 
 crate::wire! {
     /// Input of `init`.
@@ -86,6 +98,8 @@ crate::wire! {
         pub default_retention: Option<DefaultRetention>,
         /// An intent to store for another write.
         pub reserve: Option<Reserve>,
+        /// Events to store with the version.
+        pub events: Vec<NewEvent>,
     }
 
     /// An intent stored in advance for a later write of one data object.
@@ -111,6 +125,8 @@ crate::wire! {
         /// Time from which the deletion is allowed, in milliseconds since 1970 (UTC): on the clocks
         /// of the caller and of the store.
         pub due_ms: Option<u64>,
+        /// Events to store with the change.
+        pub events: Vec<NewEvent>,
     }
 
     /// A version as a caller has seen it.
@@ -175,6 +191,8 @@ crate::wire! {
         pub default_retention: Option<DefaultRetention>,
         /// The parts of the object, in order of their numbers.
         pub parts: Vec<PartRef>,
+        /// Events to store with the version.
+        pub events: Vec<NewEvent>,
     }
 
     /// A part in the input of `complete`.
@@ -227,6 +245,41 @@ crate::wire! {
         pub writes: Vec<Id>,
         /// Whether to remove intents that have not expired: their own writers have abandoned them.
         pub given_up: bool,
+    }
+
+    /// An event to store with a change.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct NewEvent {
+        /// The change at which it is stored.
+        pub change: Change,
+        pub queue: String,
+        /// The name of the event, as the protocol has it.
+        pub name: String,
+        /// The rule that asks for the event.
+        pub rule: String,
+        /// What else the gateway knows of the change.
+        pub detail: Bytes,
+    }
+
+    /// Input of `settle`. Events that are not where the call expects them are ignored.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Settle {
+        pub queue: String,
+        /// The caller's time, in milliseconds since 1970 (UTC).
+        pub now_ms: u64,
+        /// Events to remove, waiting or dead.
+        pub done: Vec<u64>,
+        /// Waiting events that nobody shall deliver any more.
+        pub dead: Vec<FailedEvent>,
+        /// Dead events that wait again.
+        pub revived: Vec<u64>,
+    }
+
+    /// An event that cannot be delivered.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct FailedEvent {
+        pub number: u64,
+        pub reason: String,
     }
 
     /// Input of `get`.
@@ -319,6 +372,17 @@ crate::wire! {
         /// The current version is kept unless it is the null version. The new version is the null
         /// version.
         2 = Suspended,
+    }
+
+    /// A change of a key, to which events belong.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Change {
+        /// A version was created.
+        0 = Created,
+        /// A delete marker was created.
+        1 = MarkerCreated,
+        /// A version or a delete marker was removed.
+        2 = Removed,
     }
 
     /// Identifies a version of a key.

@@ -7,8 +7,9 @@ use benthic_program::session::Session;
 use benthic_program::units::count;
 use benthic_s3::PoolSal;
 use benthic_s3::identity::Identities;
+use benthic_s3::lease;
 use benthic_s3::lifecycle::{self, Calendar, Lifecycle, RunResult, RunStats, Task};
-use benthic_s3::sal::{Bucket, Buckets};
+use benthic_s3::sal::{Bucket, Buckets, RecordKind};
 use clap::Subcommand;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -67,7 +68,7 @@ pub async fn run_due(
             failure.get_or_insert(Error::with(error, "bucket", &bucket.name));
         }
     }
-    lifecycle::forget_removed(sal).await?;
+    lease::forget_removed(sal, RecordKind::Task).await?;
     failure.map_or(Ok(()), Err)
 }
 

@@ -4,10 +4,12 @@ mod account;
 mod bucket;
 mod code;
 pub mod config;
+mod events;
 mod gc;
 mod key;
 mod kms;
 mod lifecycle;
+mod on_put;
 mod quota;
 mod serve;
 mod usage;
@@ -83,6 +85,11 @@ pub enum S3Command {
     /// Show and apply the lifecycle rules of buckets
     #[command(subcommand, after_help = lifecycle::EXAMPLES)]
     Lifecycle(lifecycle::LifecycleCommand),
+    /// Tell web servers of changes; show and repeat deliveries
+    #[command(subcommand, after_help = events::EXAMPLES)]
+    Events(events::EventsCommand),
+    /// Run methods of classes on new objects
+    OnPut(on_put::OnPutArgs),
     /// Show and collect garbage: replaced, deleted and abandoned data
     #[command(subcommand, after_help = gc::EXAMPLES)]
     Gc(gc::GcCommand),
@@ -100,6 +107,8 @@ pub async fn run(args: S3Args, session: &Session) -> Outcome {
         S3Command::Usage(args) => usage::run(args, &pools, session).await,
         S3Command::Bucket(command) => bucket::run(command, &pools, session).await,
         S3Command::Lifecycle(command) => lifecycle::run(command, &pools, session).await,
+        S3Command::Events(command) => events::run(command, &pools, session).await,
+        S3Command::OnPut(args) => on_put::run(args, &pools, session).await,
         S3Command::Gc(command) => gc::run(command, &pools, session).await,
     }
 }
@@ -138,6 +147,12 @@ impl GatewayPools {
 fn account_and_user(text: &str) -> Result<(&str, &str)> {
     text.split_once('/').ok_or_else(|| {
         Error::new(ErrorKind::InvalidArgument, "a user must have the form ACCOUNT/USER").with("got", text)
+    })
+}
+
+fn account_and_name(text: &str) -> Result<(&str, &str)> {
+    text.split_once('/').ok_or_else(|| {
+        Error::new(ErrorKind::InvalidArgument, "a target must have the form ACCOUNT/NAME").with("got", text)
     })
 }
 

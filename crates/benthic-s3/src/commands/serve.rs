@@ -1,26 +1,35 @@
 //! `benthic s3 serve`.
 
 use super::code::StoreCode;
-use super::{GatewayPools, lifecycle};
+use super::{GatewayPools, all_buckets, lifecycle};
 use benthic_core::{Action, Environment, Error};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
 use benthic_program::session::Session;
 use benthic_program::tls;
 use benthic_s3::PoolSal;
+use benthic_s3::events::EventRules;
+use benthic_s3::events::deliver::{Deliverer, Pauses, Wakeups};
 use benthic_s3::gateway::metrics::Metrics;
 use benthic_s3::gateway::{Code, Keys, Limits, Server};
 use benthic_s3::identity::{FIRST_ACCOUNT, FIRST_USER, Identities, NewKey};
+use benthic_s3::lease;
 use benthic_s3::lifecycle::Calendar;
-use benthic_s3::sal::{Garbage, Sal};
+use benthic_s3::sal::{Garbage, RecordKind, Sal};
 use clap::Args;
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+/// Buckets whose events are delivered at the same time.
+const BUCKETS_IN_DELIVERY: usize = 32;
 
 /// Arguments of `benthic s3 serve`.
 #[derive(Args)]
@@ -73,6 +82,12 @@ pub struct ServeArgs {
     /// Seconds of a day when the gateway applies lifecycle rules; tests make days short
     #[arg(long, value_name = "SECONDS", default_value_t = 86_400, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     lifecycle_day: u64,
+    /// Seconds between two searches for events that wait; this gateway delivers its own events at once; 0 disables deliveries
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    events_every: u64,
+    /// Hours that an event waits for a target that does not answer
+    #[arg(long, value_name = "HOURS", default_value_t = 24, value_parser = clap::value_parser!(u64).range(0..=8_760))]
+    events_keep: u64,
 }
 
 pub async fn run(args: ServeArgs, pools: &GatewayPools, session: &Session) -> Outcome {
@@ -99,6 +114,7 @@ pub async fn run(args: ServeArgs, pools: &GatewayPools, session: &Session) -> Ou
     };
     let is_cluster = session.rados().await?.is_some();
     let code = StoreCode::new(session.pool(&pools.pool).await?, is_cluster).await?;
+    let code = Arc::new(code) as Arc<dyn Code>;
     let server = Server::new(
         Arc::new(sal.clone()) as Arc<dyn Sal>,
         Arc::clone(&identities) as Arc<dyn Keys>,
@@ -106,16 +122,27 @@ pub async fn run(args: ServeArgs, pools: &GatewayPools, session: &Session) -> Ou
         args.region.clone(),
         args.domain,
         limits,
-        Some(Arc::new(code) as Arc<dyn Code>),
+        Some(Arc::clone(&code)),
     )?;
     let first = identities.create_first_key().await?;
     print_start(session, pools, &url, &args.region, first.as_ref())?;
     let collector = tokio::spawn(collect(sal.clone(), server.metrics(), args.collect_every));
     let calendar = Calendar { day_ms: args.lifecycle_day * 1_000 };
+    let deliverer = Deliverer {
+        sal: Arc::new(sal.clone()) as Arc<dyn Sal>,
+        identities: Arc::clone(&identities),
+        code: Some(code),
+        metrics: server.metrics(),
+        environment: Environment::default(),
+        region: args.region.clone(),
+        keep_ms: args.events_keep * 60 * 60 * 1_000,
+        pauses: Pauses::default(),
+    };
+    let events = tokio::spawn(deliver_events(sal.clone(), deliverer, server.wakeups(), args.events_every));
     let lifecycle = tokio::spawn(apply_lifecycle(sal, identities, calendar, args.lifecycle_every));
     let served = Arc::new(server).serve(listener, tls, interrupt::wait()).await;
-    // Wait until both have stopped before the session releases the store.
-    for task in [collector, lifecycle] {
+    // Wait until all have stopped before the session releases the store.
+    for task in [collector, lifecycle, events] {
         task.abort();
         let _ = task.await;
     }
@@ -196,4 +223,73 @@ async fn apply_lifecycle(sal: PoolSal, identities: Arc<Identities>, calendar: Ca
         }
         tokio::time::sleep(every).await;
     }
+}
+
+/// Delivers events: those of this gateway at once, others when it finds them.
+async fn deliver_events(sal: PoolSal, deliverer: Deliverer, wakeups: Arc<Wakeups>, every_seconds: u64) {
+    if every_seconds == 0 {
+        return;
+    }
+    let every = Duration::from_secs(every_seconds);
+    let clock = Environment::default().clock;
+    let every_ms = every_seconds.saturating_mul(1_000);
+    let mut searched_ms: Option<u64> = None;
+    let deliverer = Arc::new(deliverer);
+    // A task for each bucket, so that a slow target delays no other bucket.
+    let mut tasks: JoinSet<String> = JoinSet::new();
+    let mut running: BTreeSet<String> = BTreeSet::new();
+    let mut again: BTreeSet<String> = BTreeSet::new();
+    let places = Arc::new(Semaphore::new(BUCKETS_IN_DELIVERY));
+    loop {
+        let mut names = tokio::select! {
+            names = wakeups.wait(every) => names,
+            Some(done) = tasks.join_next() => {
+                match done {
+                    Ok(name) => {
+                        running.remove(&name);
+                        if again.remove(&name) {
+                            wakeups.wake(&name);
+                        }
+                    }
+                    // The name of a task that panicked is lost. Leases prevent that two run at once.
+                    Err(_) => running.clear(),
+                }
+                continue;
+            }
+        };
+        let now_ms = clock.monotonic_ms();
+        if searched_ms.is_none_or(|searched_ms| now_ms.saturating_sub(searched_ms) >= every_ms) {
+            match buckets_with_rules(&sal, &deliverer).await {
+                Ok(found) => names.extend(found),
+                Err(error) => tracing::warn!(%error, "cannot search for events; the next search continues"),
+            }
+            searched_ms = Some(clock.monotonic_ms());
+        }
+        for name in names {
+            if !running.insert(name.clone()) {
+                again.insert(name);
+                continue;
+            }
+            let (deliverer, wakeups, places) =
+                (Arc::clone(&deliverer), Arc::clone(&wakeups), Arc::clone(&places));
+            tasks.spawn(async move {
+                let _place = places.acquire_owned().await;
+                match deliverer.deliver(&name).await {
+                    Ok(true) => wakeups.wake(&name),
+                    Ok(false) => {}
+                    Err(error) => {
+                        tracing::warn!(%error, bucket = name, "events were not delivered; the next search continues");
+                    }
+                }
+                name
+            });
+        }
+    }
+}
+
+async fn buckets_with_rules(sal: &PoolSal, deliverer: &Deliverer) -> benthic_core::Result<Vec<String>> {
+    lease::forget_removed(sal, RecordKind::Delivery).await?;
+    let buckets = all_buckets(sal, &deliverer.identities, None).await?.into_iter();
+    let with_rules = buckets.filter(|bucket| EventRules::exist(&bucket.attributes));
+    Ok(with_rules.map(|bucket| bucket.name).collect())
 }

@@ -11,18 +11,19 @@ use super::get::pieces;
 use super::multipart::{finish_part, part_number};
 use super::object_headers::object_headers;
 use super::object_lock::default_retention;
+use super::on_put::response;
 use super::put::abort_write;
 use super::versions::{refuse_delete_marker, strong_etag, version_field};
 use super::{Gateway, OBJECT_BYTES_MAX, error, names, tags, timestamp};
 use crate::sal::encryption::ENCRYPTION;
-use crate::sal::{Attributes, Bucket, Finish, Lock, Object, PartId, Reader, VersionId, Writer};
+use crate::sal::{Attributes, Bucket, Change, Finish, Lock, Object, PartId, Reader, VersionId, Writer};
 use benthic_core::Error;
 use futures::TryStreamExt;
 use s3s::dto::{
     CopyObjectInput, CopyObjectOutput, CopyObjectResult, CopyPartResult, CopySource, MetadataDirective,
     TaggingDirective, UploadPartCopyInput, UploadPartCopyOutput,
 };
-use s3s::{S3Error, S3Request, S3Result, s3_error};
+use s3s::{S3Error, S3Request, S3Response, S3Result, s3_error};
 use std::ops::Range;
 use std::pin::pin;
 
@@ -76,7 +77,10 @@ impl Gateway {
         Ok((access, object, encryption))
     }
 
-    pub(super) async fn copy(&self, request: S3Request<CopyObjectInput>) -> S3Result<CopyObjectOutput> {
+    pub(super) async fn copy(
+        &self,
+        request: S3Request<CopyObjectInput>,
+    ) -> S3Result<S3Response<CopyObjectOutput>> {
         let input = &request.input;
         super::refuse([("annotations", input.annotation_directive.is_some())])?;
         let (access, given, lock) = self
@@ -144,7 +148,14 @@ impl Gateway {
             )
             .await?;
         let encryption = encryption.as_ref();
-        let finish = Finish { etag: String::new(), attributes, lock, default_retention, condition };
+        // The copy has the data of its source.
+        let data_key = source_encryption.as_ref().map(Encryption::data_key);
+        let object = (&from.bucket, &source);
+        let ran_at = self.run_on_put(&access, &input.key, object, data_key, &mut attributes).await?;
+        let event = [(Change::Created, "ObjectCreated:Copy")];
+        let events = self.events_of(&request, &access, &input.key, &event)?;
+        let had_events = !events.is_empty();
+        let finish = Finish { etag: String::new(), attributes, lock, default_retention, condition, events };
         let from = CopyFrom { bucket: &from.bucket, object: &source, encryption: source_encryption.as_ref() };
         let to = CopyTo { bucket: &access.bucket, key: &input.key, encryption, checksum: wanted };
         let (etag, checksum, version) = if shares {
@@ -152,6 +163,7 @@ impl Gateway {
         } else {
             self.rewrite_data(&from, &to, finish).await?
         };
+        self.wake(&access.bucket, had_events);
         let mut result = CopyObjectResult {
             e_tag: Some(strong_etag(&etag)),
             last_modified: Some(timestamp(now_ms)),
@@ -167,7 +179,7 @@ impl Gateway {
             ..CopyObjectOutput::default()
         };
         set_all_encryption!(output, encryption);
-        Ok(output)
+        Ok(response(output, ran_at))
     }
 
     /// Makes a copy that shares the data of its source.

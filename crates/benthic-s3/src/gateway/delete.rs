@@ -4,7 +4,7 @@ use super::auth::On;
 use super::conditions::condition;
 use super::versions::parse_version_id;
 use super::{Gateway, error, refuse};
-use crate::sal::{Condition, Delete, Versioning};
+use crate::sal::{Change, Condition, Delete, Versioning};
 use s3s::dto::{
     DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject, Error,
     ObjectIdentifier,
@@ -12,6 +12,9 @@ use s3s::dto::{
 use s3s::{S3Request, S3Result, s3_error};
 
 const OBJECTS_MAX: usize = 1_000;
+/// The events of a deletion: which of them happens depends on the versions.
+const REMOVED: [(Change, &str); 2] =
+    [(Change::Removed, "ObjectRemoved:Delete"), (Change::MarkerCreated, "ObjectRemoved:DeleteMarkerCreated")];
 
 impl Gateway {
     pub(super) async fn delete(&self, request: S3Request<DeleteObjectInput>) -> S3Result<DeleteObjectOutput> {
@@ -31,8 +34,10 @@ impl Gateway {
                 .bypasses_governance(&request, &access, on, input.bypass_governance_retention)
                 .await?,
             due_ms: None,
+            events: self.events_of(&request, &access, &input.key, &REMOVED)?,
         };
         let deleted = self.sal.delete(&access.bucket, &delete).await.map_err(error::object)?;
+        self.wake(&access.bucket, !delete.events.is_empty());
         let versions = access.bucket.versioning != Versioning::Off;
         Ok(DeleteObjectOutput {
             delete_marker: deleted.marker.then_some(true),
@@ -66,13 +71,15 @@ impl Gateway {
                 Ok(delete) => {
                     let header = input.bypass_governance_retention;
                     let bypass_governance = self.bypasses_governance(&request, &access, on, header).await?;
-                    deletes.push(Delete { bypass_governance, ..delete });
+                    let events = self.events_of(&request, &access, &object.key, &REMOVED)?;
+                    deletes.push(Delete { bypass_governance, events, ..delete });
                     named.push(object);
                 }
                 Err(failure) => errors.push(error_entry(object, &failure)),
             }
         }
         let results = self.sal.delete_many(&access.bucket, &deletes).await;
+        self.wake(&access.bucket, deletes.iter().any(|delete| !delete.events.is_empty()));
         let mut deleted = Vec::new();
         for (object, result) in named.into_iter().zip(results) {
             match result {

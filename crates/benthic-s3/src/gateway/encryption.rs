@@ -524,7 +524,9 @@ impl Gateway {
 
     /// The accounts, which have the keys. The server of a catalog has none.
     pub(super) fn identities(&self) -> S3Result<&Identities> {
-        self.keys.identities().ok_or_else(|| s3_error!(NotImplemented, "this server does not encrypt"))
+        self.keys
+            .identities()
+            .ok_or_else(|| s3_error!(NotImplemented, "this server has no accounts of its own"))
     }
 
     /// Looks up a key by its id or its ARN, if the caller may use it for this action.

@@ -56,10 +56,10 @@ pub trait Code: Send + Sync {
 
 /// The data on which a method runs.
 pub struct ObjectData<'a> {
-    sal: &'a dyn Sal,
-    bucket: &'a Bucket,
-    object: &'a Object,
-    data_key: Option<&'a DataKey>,
+    pub(crate) sal: &'a dyn Sal,
+    pub(crate) bucket: &'a Bucket,
+    pub(crate) object: &'a Object,
+    pub(crate) data_key: Option<&'a DataKey>,
 }
 
 impl ObjectData<'_> {
@@ -162,7 +162,7 @@ impl Gateway {
 
 /// The caller may see what is wrong with the call, but not where the data are and what is wrong
 /// with the store.
-fn failure(error: Error) -> S3Error {
+pub(super) fn failure(error: Error) -> S3Error {
     let code = match error.kind() {
         ErrorKind::NotFound
         | ErrorKind::InvalidArgument

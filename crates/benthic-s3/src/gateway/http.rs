@@ -11,6 +11,7 @@ use super::metrics::Metrics;
 use super::post_form;
 use super::virtual_host::VirtualHosts;
 use super::{Gateway, OBJECT_BYTES_MAX};
+use crate::events::deliver::Wakeups;
 use crate::sal::Sal;
 use async_trait::async_trait;
 use benthic_core::Environment;
@@ -60,6 +61,7 @@ pub struct Server {
     service: S3Service,
     sal: Arc<dyn Sal>,
     metrics: Arc<Metrics>,
+    wakeups: Arc<Wakeups>,
     environment: Environment,
     hosts: VirtualHosts,
     limits: Limits,
@@ -90,6 +92,7 @@ impl Server {
         code: Option<Arc<dyn Code>>,
     ) -> Result<Server> {
         let metrics = Arc::new(Metrics::default());
+        let wakeups = Arc::new(Wakeups::default());
         let gateway = Gateway::new(
             Arc::clone(&sal),
             Arc::clone(&keys),
@@ -97,6 +100,7 @@ impl Server {
             environment.clone(),
             region.clone(),
             code,
+            Arc::clone(&wakeups),
         );
         let mut builder = S3ServiceBuilder::new(gateway);
         // Without an auth provider, `s3s` would check nothing.
@@ -122,7 +126,8 @@ impl Server {
         if !domains.is_empty() {
             builder.set_host(hosts.clone());
         }
-        Ok(Server { service: builder.build(), sal, metrics, environment, hosts, limits, other: None })
+        let service = builder.build();
+        Ok(Server { service, sal, metrics, wakeups, environment, hosts, limits, other: None })
     }
 
     /// Lets another service answer the requests whose path starts with `prefix`.
@@ -132,6 +137,11 @@ impl Server {
 
     pub fn metrics(&self) -> Arc<Metrics> {
         Arc::clone(&self.metrics)
+    }
+
+    /// Where the gateway reports buckets with new events.
+    pub fn wakeups(&self) -> Arc<Wakeups> {
+        Arc::clone(&self.wakeups)
     }
 
     /// Serves requests until `stop` completes, then gives running requests at most 8 seconds to

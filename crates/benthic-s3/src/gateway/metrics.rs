@@ -25,6 +25,12 @@ pub struct Metrics {
     /// Data objects that garbage collection has removed.
     pub collected: AtomicU64,
     pub failed_collections: AtomicU64,
+    /// Events that were delivered.
+    pub delivered_events: AtomicU64,
+    /// Events that nobody delivers any more.
+    pub dead_events: AtomicU64,
+    /// Attempts of deliveries to targets that did not answer.
+    pub failed_deliveries: AtomicU64,
     /// Methods that ran in the store, and in the gateway.
     methods: [AtomicU64; 2],
 }
@@ -41,7 +47,7 @@ impl Metrics {
     }
 
     /// Counts a method that ran.
-    pub(super) fn method(&self, at: RanAt) {
+    pub(crate) fn method(&self, at: RanAt) {
         self.methods[at as usize].fetch_add(1, Relaxed);
     }
 
@@ -66,7 +72,7 @@ impl Metrics {
         for (status, count) in self.answers.lock().iter() {
             line(&mut text, "answers_total", &format!("{{status=\"{status}\"}}"), count);
         }
-        head(&mut text, "methods_total", "counter", "Methods that requests ran");
+        head(&mut text, "methods_total", "counter", "Methods that requests and rules ran");
         for at in [RanAt::Store, RanAt::Gateway] {
             let labels = format!("{{at=\"{}\"}}", at.label());
             line(&mut text, "methods_total", &labels, self.methods[at as usize].load(Relaxed));
@@ -89,6 +95,14 @@ impl Metrics {
             ("sent_bytes_total", "counter", "Object bytes sent to clients", &self.sent_bytes),
             ("collected_total", "counter", "Data objects that garbage collection removed", &self.collected),
             ("failed_collections_total", "counter", "Failed garbage collections", &self.failed_collections),
+            ("delivered_events_total", "counter", "Events that were delivered", &self.delivered_events),
+            ("dead_events_total", "counter", "Events that became dead", &self.dead_events),
+            (
+                "failed_deliveries_total",
+                "counter",
+                "Attempts of deliveries to targets that did not answer",
+                &self.failed_deliveries,
+            ),
         ] {
             head(&mut text, name, kind, help);
             line(&mut text, name, "", value.load(Relaxed));

@@ -10,6 +10,7 @@ mod auth;
 mod bucket;
 mod bucket_encryption;
 mod bucket_lifecycle;
+mod bucket_notification;
 mod bucket_policy;
 mod checksums;
 mod client_timeout;
@@ -28,6 +29,7 @@ pub mod metrics;
 mod multipart;
 mod object_headers;
 mod object_lock;
+mod on_put;
 mod post_form;
 mod public_access;
 mod put;
@@ -42,12 +44,16 @@ pub use auth::{KeyUse, Keys};
 pub use exec::{Code, ObjectData, RanAt};
 pub use http::{Handler, Limits, Server};
 
+use crate::events::EventRules;
+use crate::events::deliver::Wakeups;
 use crate::lifecycle::Rules;
 use crate::policy::Document;
-use crate::sal::{Bucket, Sal};
+use crate::sal::{Attributes, Bucket, DefaultRetention, Sal};
 use benthic_core::Environment;
 use benthic_core::ErrorKind;
 use bytes::Bytes;
+use checksums::{Declaration, Verifier, etag};
+use hyper::HeaderMap;
 use s3s::dto::{Timestamp, TimestampFormat};
 use s3s::{S3Result, s3_error};
 use std::sync::Arc;
@@ -75,6 +81,8 @@ mod names {
     pub const OWNERSHIP: &str = "object-ownership";
     /// The lifecycle rules of a bucket, as JSON.
     pub const LIFECYCLE: &str = crate::lifecycle::ATTRIBUTE;
+    /// The notifications of a bucket, as JSON.
+    pub const NOTIFICATIONS: &str = crate::events::ATTRIBUTE;
     /// The object lock settings of a bucket, as JSON. A bucket without them has no object lock.
     pub const OBJECT_LOCK: &str = "object-lock";
     /// Of an object or a part: algorithm, kind and value of its checksum. Of an upload: algorithm
@@ -108,11 +116,13 @@ pub struct Gateway {
     code: Option<Arc<dyn Code>>,
     parsed_policies: auth::ParsedPolicies<Bytes, Arc<Document>>,
     parsed_rules: auth::ParsedPolicies<Bytes, Arc<Rules>>,
+    parsed_events: auth::ParsedPolicies<Bytes, Arc<EventRules>>,
+    wakeups: Arc<Wakeups>,
 }
 
 impl Gateway {
     /// Creates a gateway to a store, with this region name. `keys` are those of its callers, `code` runs
-    /// methods for it.
+    /// methods for it. It reports buckets with new events to `wakeups`.
     pub fn new(
         sal: Arc<dyn Sal>,
         keys: Arc<dyn Keys>,
@@ -120,6 +130,7 @@ impl Gateway {
         environment: Environment,
         region: String,
         code: Option<Arc<dyn Code>>,
+        wakeups: Arc<Wakeups>,
     ) -> Gateway {
         let bucket_reads = {
             let sal = Arc::clone(&sal);
@@ -128,9 +139,19 @@ impl Gateway {
                 async move { sal.bucket(&name).await }
             })
         };
-        let parsed_policies = auth::ParsedPolicies::default();
-        let parsed_rules = auth::ParsedPolicies::default();
-        Gateway { sal, keys, bucket_reads, metrics, environment, region, code, parsed_policies, parsed_rules }
+        Gateway {
+            sal,
+            keys,
+            bucket_reads,
+            metrics,
+            environment,
+            region,
+            code,
+            parsed_policies: auth::ParsedPolicies::default(),
+            parsed_rules: auth::ParsedPolicies::default(),
+            parsed_events: auth::ParsedPolicies::default(),
+            wakeups,
+        }
     }
 
     /// Changes a bucket's record, and retries if another process changes it at the same time.
@@ -171,6 +192,51 @@ const TIMESTAMP_MS_MAX: u64 = 253_402_300_799_999;
 /// A time for an answer. Later times than the year 9999 become its last millisecond.
 fn timestamp(unix_ms: u64) -> Timestamp {
     Timestamp::from(UNIX_EPOCH + Duration::from_millis(unix_ms.min(TIMESTAMP_MS_MAX)))
+}
+
+/// The text of a time, as in documents.
+pub(crate) fn iso_timestamp(unix_ms: u64) -> String {
+    let mut text = Vec::new();
+    // Writing to a vector cannot fail, and the time has at most four digits of a year.
+    let _ = timestamp(unix_ms).format(TimestampFormat::DateTime, &mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Whether a bucket encrypts objects by default.
+pub(crate) fn has_default_encryption(bucket: &Attributes) -> bool {
+    bucket.contains_key(names::DEFAULT_ENCRYPTION)
+}
+
+/// The retention period that a bucket gives to new objects.
+///
+/// # Errors
+/// `Corrupt`.
+pub(crate) fn default_retention_of(bucket: &Bucket) -> benthic_core::Result<Option<DefaultRetention>> {
+    object_lock::default_retention(&bucket.attributes)
+        .map_err(|error| benthic_core::Error::new(ErrorKind::Corrupt, error.to_string()))
+}
+
+/// The entity tag and the attributes of an object with these data.
+///
+/// # Errors
+/// `Internal`.
+pub(crate) fn attributes_of_data(
+    data: &[u8],
+    content_type: Option<&str>,
+) -> benthic_core::Result<(String, Attributes)> {
+    let digest = || {
+        let mut verifier = Verifier::new(Declaration::default(), None, &HeaderMap::new())?;
+        verifier.update(data);
+        verifier.finish()
+    };
+    let digests =
+        digest().map_err(|error| benthic_core::Error::new(ErrorKind::Internal, error.to_string()))?;
+    let mut attributes = Attributes::new();
+    digests.checksum.store(&mut attributes);
+    if let Some(content_type) = content_type {
+        attributes.insert(names::CONTENT_TYPE.to_owned(), Bytes::copy_from_slice(content_type.as_bytes()));
+    }
+    Ok((etag(&digests.md5), attributes))
 }
 
 /// The time in milliseconds since 1970; `None` before. A fraction of a millisecond counts as a

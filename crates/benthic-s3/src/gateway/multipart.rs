@@ -12,18 +12,19 @@ use super::encryption::{
 };
 use super::object_headers::object_headers;
 use super::object_lock::default_retention;
+use super::on_put::response;
 use super::put::abort_write;
 use super::versions::{strong_etag, version_field};
 use super::{Gateway, error, names};
 use crate::sal::limits::PART_NUMBER_MAX;
-use crate::sal::{Attributes, Finish, Id, Part, PartId, PartRef, Upload, VersionId, Writer};
+use crate::sal::{Attributes, Change, Finish, Id, Part, PartId, PartRef, Upload, VersionId, Writer};
 use benthic_core::ErrorKind;
 use s3s::dto::{
     AbortMultipartUploadInput, AbortMultipartUploadOutput, ChecksumAlgorithm, CompleteMultipartUploadInput,
     CompleteMultipartUploadOutput, CompletedPart, CreateMultipartUploadInput, CreateMultipartUploadOutput,
     ETag, Initiator, UploadPartInput, UploadPartOutput,
 };
-use s3s::{S3ErrorCode, S3Request, S3Result, s3_error};
+use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
 use std::collections::BTreeMap;
 
 /// Minimum size of every part except the last, in bytes.
@@ -179,7 +180,7 @@ impl Gateway {
     pub(super) async fn complete(
         &self,
         request: S3Request<CompleteMultipartUploadInput>,
-    ) -> S3Result<CompleteMultipartUploadOutput> {
+    ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
         let input = &request.input;
         let bucket = (input.bucket.as_str(), &input.expected_bucket_owner);
         let (access, id, upload) =
@@ -191,20 +192,25 @@ impl Gateway {
         }
         let upload = match upload {
             Err(failure) if *failure.code() == S3ErrorCode::NoSuchUpload => {
-                return self.repeat_completion(&access, input, id).await;
+                return self.repeat_completion(&access, input, id).await.map(S3Response::new);
             }
             upload => upload?,
         };
         let (sealing, customer) = (sealing_of(&upload.attributes)?, customer_headers!(input));
+        let has_on_put = self.has_on_put(&access.bucket, &input.key)?;
         let needs_key = match sealing {
             Some(SealedBy::Kms { .. }) => true,
+            // Methods read the data.
+            Some(_) if has_on_put => true,
             // As on AWS, only a checksum of the whole needs the key.
             Some(SealedBy::Customer) => StoredChecksum::of(&upload.attributes).is_some(),
             Some(SealedBy::S3) | None => false,
         };
-        if needs_key || customer.is_given() {
-            self.open_data_key(&request, &access.bucket, &input.key, &upload.attributes, customer).await?;
-        }
+        let encryption = if needs_key || customer.is_given() {
+            self.open_data_key(&request, &access.bucket, &input.key, &upload.attributes, customer).await?
+        } else {
+            None
+        };
         let parts = select_parts(named, &self.all_parts(&access, &input.key, id).await?)?;
         let size_bytes: u64 = parts.iter().map(|(_, part)| part.size_bytes).sum();
         if input.mpu_object_size.is_some_and(|size| u64::try_from(size) != Ok(size_bytes)) {
@@ -228,19 +234,26 @@ impl Gateway {
         let lock = upload.lock;
         let now_ms = self.environment.unix_ms();
         let expiration = self.expiration(&access, (&input.key, size_bytes), now_ms, &attributes);
-        let finish = Finish { etag: etag.clone(), attributes, lock, default_retention, condition };
+        let ran_at = if has_on_put {
+            let uploaded = self.sal.uploaded(&access.bucket, &input.key, id, &refs, &attributes).await;
+            let object = uploaded.map_err(error_of_completion(input))?;
+            let data_key = encryption.as_ref().map(Encryption::data_key);
+            let object = (&access.bucket, &object);
+            self.run_on_put(&access, &input.key, object, data_key, &mut attributes).await?
+        } else {
+            None
+        };
+        let event = [(Change::Created, "ObjectCreated:CompleteMultipartUpload")];
+        let events = self.events_of(&request, &access, &input.key, &event)?;
+        let had_events = !events.is_empty();
+        let finish = Finish { etag: etag.clone(), attributes, lock, default_retention, condition, events };
         let completed = self.sal.complete_upload(&access.bucket, &input.key, id, &refs, finish).await;
-        let version = completed.map_err(|failure| match failure.kind() {
-            // A part was replaced after the lookup.
-            ErrorKind::InvalidArgument => s3_error!(InvalidPart),
-            // With If-Match, NotFound means that the object is missing, not the upload.
-            ErrorKind::NotFound if input.if_match.is_some() => error::object(failure),
-            _ => error::upload(failure),
-        })?;
+        let version = completed.map_err(error_of_completion(input))?;
+        self.wake(&access.bucket, had_events);
         let mut output = complete_output(&access, input, version, &etag, checksum.as_ref());
         output.expiration = expiration;
         set_encryption!(output, &sealing);
-        Ok(output)
+        Ok(response(output, ran_at))
     }
 
     /// Finds an upload, and the bucket, if the caller may add a part to it or complete it.
@@ -310,6 +323,19 @@ impl Gateway {
                 return Ok(all);
             }
         }
+    }
+}
+
+fn error_of_completion(
+    input: &CompleteMultipartUploadInput,
+) -> impl Fn(benthic_core::Error) -> S3Error + use<> {
+    let has_condition = input.if_match.is_some();
+    move |failure| match failure.kind() {
+        // A part was replaced after the lookup.
+        ErrorKind::InvalidArgument => s3_error!(InvalidPart),
+        // With If-Match, NotFound means that the object is missing, not the upload.
+        ErrorKind::NotFound if has_condition => error::object(failure),
+        _ => error::upload(failure),
     }
 }
 

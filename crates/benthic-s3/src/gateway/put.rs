@@ -5,17 +5,21 @@ use super::conditions::condition;
 use super::encryption::{Encryption, encryption_headers, etag_with, set_all_encryption};
 use super::object_headers::object_headers;
 use super::object_lock::default_retention;
+use super::on_put::response;
 use super::versions::{strong_etag, version_field};
 use super::{Gateway, error, post_form};
-use crate::sal::{Finish, Writer};
+use crate::sal::{Change, Finish, Writer};
 use futures::StreamExt;
 use hyper::Method;
 use s3s::dto::{PutObjectInput, PutObjectOutput, StreamingBlob};
-use s3s::{S3Request, S3Result, s3_error};
+use s3s::{S3Request, S3Response, S3Result, s3_error};
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Gateway {
-    pub(super) async fn put(&self, mut request: S3Request<PutObjectInput>) -> S3Result<PutObjectOutput> {
+    pub(super) async fn put(
+        &self,
+        mut request: S3Request<PutObjectInput>,
+    ) -> S3Result<S3Response<PutObjectOutput>> {
         let body = request.input.body.take();
         post_form::set_headers(&mut request);
         let input = &request.input;
@@ -55,12 +59,30 @@ impl Gateway {
             Err(failure) => return Err(abort_write(writer, failure).await),
         };
         verified.checksum.store(&mut attributes);
+        let ran = match self.has_on_put(&access.bucket, &input.key)? {
+            false => Ok(None),
+            true => match writer.stored(&attributes).await.map_err(error::object) {
+                Ok(object) => {
+                    let object = (&access.bucket, &object);
+                    self.run_on_put(&access, &input.key, object, data_key, &mut attributes).await
+                }
+                Err(failure) => Err(failure),
+            },
+        };
+        let ran_at = match ran {
+            Ok(ran_at) => ran_at,
+            Err(failure) => return Err(abort_write(writer, failure).await),
+        };
         let default_retention = default_retention(&access.bucket.attributes)?;
         let now_ms = self.environment.unix_ms();
         let expiration = self.expiration(&access, (&input.key, size_bytes), now_ms, &attributes);
         let etag = etag_with(encryption, etag(&verified.md5));
-        let finish = Finish { etag: etag.clone(), attributes, lock, default_retention, condition };
+        let event = if request.method == Method::POST { "ObjectCreated:Post" } else { "ObjectCreated:Put" };
+        let events = self.events_of(&request, &access, &input.key, &[(Change::Created, event)])?;
+        let had_events = !events.is_empty();
+        let finish = Finish { etag: etag.clone(), attributes, lock, default_retention, condition, events };
         let written = writer.finish(finish).await.map_err(error::object)?;
+        self.wake(&access.bucket, had_events);
         let mut output = PutObjectOutput {
             e_tag: Some(strong_etag(&etag)),
             version_id: version_field(access.bucket.versioning, written.version),
@@ -70,7 +92,7 @@ impl Gateway {
         };
         set_checksum!(output, Some(&verified.checksum));
         set_all_encryption!(output, encryption);
-        Ok(output)
+        Ok(response(output, ran_at))
     }
 
     /// Writes a body to its end and verifies its checksums.

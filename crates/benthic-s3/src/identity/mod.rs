@@ -6,10 +6,12 @@
 //! has policies and a trust policy, which says who may assume it. A key belongs to a user, and its
 //! secret is sealed. A caller that assumes a role gets a temporary key, which is not stored.
 
+mod event_targets;
 mod kms;
 mod managed;
 mod sessions;
 
+pub use event_targets::EventTarget;
 pub use kms::{KmsKey, KmsKeyVersion};
 pub use managed::{
     FIRST_VERSION, ManagedPolicy, PolicyTexts, PolicyVersion, VERSIONS_MAX, built_in_policies, policy_arn,
@@ -407,7 +409,8 @@ impl Identities {
         self.all(RecordKind::Key, "").await
     }
 
-    /// Removes an account that has no users, groups, roles, policies, buckets and KMS keys.
+    /// Removes an account that has no users, groups, roles, policies, buckets, KMS keys and targets of
+    /// events.
     ///
     /// # Errors
     /// `NotFound`, `Conflict` if it has one of these.
@@ -422,6 +425,7 @@ impl Identities {
             (RecordKind::Group, "groups"),
             (RecordKind::Role, "roles"),
             (RecordKind::Policy, "policies"),
+            (RecordKind::EventTarget, "targets of events"),
         ] {
             if !self.sal.list_records(kind, &full_name(name, ""), None, 1).await?.0.is_empty() {
                 return in_use(what);

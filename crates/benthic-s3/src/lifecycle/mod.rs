@@ -1,8 +1,8 @@
 //! Lifecycle: removes versions and uploads of a bucket when its rules say so.
 //!
 //! A *run* goes through all versions of a bucket. Several gateways share the work: a run holds a
-//! lease on its bucket, in the *task* of the bucket, a record of the store. The task has the last
-//! key that is done, so another run continues after a crash.
+//! [lease](crate::lease) on its bucket, and saves the last key that is done, so another run continues after
+//! a crash.
 //!
 //! **A rule removes nothing that it does not match.** Between the listing and a removal, a client
 //! may write an object again, give it another tag, or remove its newest version, so that an older
@@ -17,10 +17,12 @@ mod rules;
 
 pub use rules::{Calendar, DAY_MS, Rules};
 
+use crate::events::{EventRules, Origin};
 use crate::gateway::tags;
+use crate::lease::{self, Lease};
 use crate::sal::{
-    Bucket, Condition, Delete, Entry, Id, List, ListKind, ListPosition, ListedUpload, RecordChange,
-    RecordKind, Sal, Seen,
+    Bucket, Change, Condition, Delete, Entry, List, ListKind, ListPosition, ListedUpload, RecordKind, Sal,
+    Seen,
 };
 use benthic_core::{Environment, Error, ErrorKind, Result};
 use bytes::Bytes;
@@ -57,17 +59,9 @@ fn corrupt(message: &str) -> Error {
     Error::new(ErrorKind::Corrupt, format!("lifecycle rules or tags are damaged: {message}"))
 }
 
-/// The state of the lifecycle of a bucket, a record of the store.
+/// The state of the lifecycle of a bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
-    /// Version of the record's format.
-    form: u32,
-    /// The id of the bucket, which a new bucket of the same name does not share.
-    bucket: String,
-    /// The run that holds the bucket.
-    holder: Option<String>,
-    /// When another run may take over, in milliseconds since 1970 (UTC).
-    lease_until_ms: u64,
     /// When the run began that is not finished.
     pub began_ms: Option<u64>,
     /// The last key that is done.
@@ -78,8 +72,6 @@ pub struct Task {
     pub finished_ms: Option<u64>,
     pub finished: RunStats,
 }
-
-const FORM: u32 = 1;
 
 /// What a run has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,11 +106,14 @@ pub struct Lifecycle<'a> {
     pub calendar: Calendar,
 }
 
-/// A task that this run holds, with its stored form.
-struct Held {
-    name: String,
-    task: Task,
-    stored: Bytes,
+/// The events of a removal: which of them happens depends on the versions.
+const EVENTS: [(Change, &str); 2] = [
+    (Change::Removed, "LifecycleExpiration:Delete"),
+    (Change::MarkerCreated, "LifecycleExpiration:DeleteMarkerCreated"),
+];
+
+fn origin() -> Origin {
+    Origin { principal: "lifecycle".to_owned(), address: None }
 }
 
 enum Outcome {
@@ -134,21 +129,7 @@ enum Outcome {
 /// # Errors
 /// `Corrupt`; those of the store.
 pub async fn task(sal: &dyn Sal, bucket: &Bucket) -> Result<Option<Task>> {
-    let found = stored_task(sal, bucket).await?.map(|(task, _)| task);
-    // A deleted bucket of the same name has left its task.
-    Ok(found.filter(|task| task.bucket == bucket.id.to_string()))
-}
-
-async fn stored_task(sal: &dyn Sal, bucket: &Bucket) -> Result<Option<(Task, Bytes)>> {
-    let Some(stored) = sal.record(RecordKind::Task, &bucket.name).await? else { return Ok(None) };
-    let task: Task = serde_json::from_slice(&stored).map_err(|error| {
-        Error::new(ErrorKind::Corrupt, format!("the task of a bucket is damaged: {error}"))
-    })?;
-    if task.form != FORM {
-        let message = "a newer version of Benthic has written the task of a bucket";
-        return Err(Error::new(ErrorKind::Unsupported, message).with("form", task.form));
-    }
-    Ok(Some((task, stored)))
+    lease::progress(sal, RecordKind::Task, bucket).await
 }
 
 impl Lifecycle<'_> {
@@ -169,18 +150,17 @@ impl Lifecycle<'_> {
         match stopped {
             Ok(Some(RunResult::Held)) => return Ok(RunResult::Held),
             Ok(None) => {
-                held.task.finished_ms = Some(self.environment.unix_ms());
-                held.task.finished = held.task.stats;
-                (held.task.began_ms, held.task.after) = (None, None);
+                held.progress.finished_ms = Some(self.environment.unix_ms());
+                held.progress.finished = held.progress.stats;
+                (held.progress.began_ms, held.progress.after) = (None, None);
             }
             Ok(Some(_)) | Err(_) => {}
         }
-        let stats = held.task.stats;
-        let task = Task { holder: None, lease_until_ms: 0, ..held.task };
-        let released = self.swap(held.name, task, Some(held.stored)).await;
+        let stats = held.progress.stats;
+        let released = held.release().await;
         match stopped? {
             Some(result) => Ok(result),
-            None => Ok(released?.map_or(RunResult::Held, |_| RunResult::Finished(stats))),
+            None => Ok(if released? { RunResult::Finished(stats) } else { RunResult::Held }),
         }
     }
 
@@ -198,56 +178,20 @@ impl Lifecycle<'_> {
     }
 
     /// Takes the lease of a bucket; `None` if another run holds it.
-    async fn take(&self, bucket: &Bucket) -> Result<Option<Held>> {
+    async fn take(&self, bucket: &Bucket) -> Result<Option<Lease<'_, Task>>> {
         let now_ms = self.environment.unix_ms();
-        let found = stored_task(self.sal, bucket).await?;
-        let expected = found.as_ref().map(|(_, stored)| stored.clone());
-        let mut task = match found {
-            Some((task, _)) if task.bucket == bucket.id.to_string() => task,
-            _ => Task { form: FORM, bucket: bucket.id.to_string(), ..Task::default() },
-        };
-        // A lease that ends later than any can comes from a wrong clock.
-        if task.holder.is_some() && (now_ms + 1..=now_ms + LEASE_MS).contains(&task.lease_until_ms) {
-            return Ok(None);
-        }
-        if task.began_ms.is_none() {
-            task.began_ms = Some(now_ms);
-            task.stats = RunStats::default();
-        }
-        task.holder = Some(Id::draw(self.environment)?.to_string());
-        task.lease_until_ms = now_ms.saturating_add(LEASE_MS);
-        self.swap(bucket.name.clone(), task, expected).await
-    }
-
-    /// Saves the task, and renews its lease. `None` if another run has taken it.
-    async fn save(&self, held: &mut Held) -> Result<bool> {
-        let mut task = held.task.clone();
-        task.lease_until_ms = self.environment.unix_ms().saturating_add(LEASE_MS);
-        match self.swap(held.name.clone(), task, Some(held.stored.clone())).await? {
-            Some(saved) => {
-                *held = saved;
-                Ok(true)
+        let begin = |task: &mut Task| {
+            if task.began_ms.is_none() {
+                task.began_ms = Some(now_ms);
+                task.stats = RunStats::default();
             }
-            None => Ok(false),
-        }
-    }
-
-    async fn swap(&self, name: String, task: Task, expected: Option<Bytes>) -> Result<Option<Held>> {
-        let stored = serde_json::to_vec(&task)
-            .map_err(|error| Error::new(ErrorKind::Internal, format!("cannot encode a task: {error}")))?;
-        let stored = Bytes::from(stored);
-        let new = Some(stored.clone());
-        let change = RecordChange { kind: RecordKind::Task, name: name.clone(), expected, new };
-        match self.sal.swap_records(&[change]).await {
-            Ok(()) => Ok(Some(Held { name, task, stored })),
-            Err(error) if error.kind() == ErrorKind::Conflict => Ok(None),
-            Err(error) => Err(error),
-        }
+        };
+        Lease::take((self.sal, self.environment), RecordKind::Task, LEASE_MS, bucket, begin).await
     }
 
     /// Goes through the versions. Returns why it stopped, unless it reached the end.
-    async fn versions(&self, bucket: &Bucket, held: &mut Held) -> Result<Option<RunResult>> {
-        let mut after = held.task.after.clone().map(|key| ListPosition { key, within: None });
+    async fn versions(&self, bucket: &Bucket, held: &mut Lease<'_, Task>) -> Result<Option<RunResult>> {
+        let mut after = held.progress.after.clone().map(|key| ListPosition { key, within: None });
         let mut candidates = Candidates::default();
         loop {
             let page = self.sal.list(bucket, &list(ListKind::Versions, after)).await?;
@@ -255,7 +199,7 @@ impl Lifecycle<'_> {
             let mut ready = Vec::new();
             for entry in page.entries {
                 if let Entry::Version(version) = entry {
-                    held.task.stats.versions += 1;
+                    held.progress.stats.versions += 1;
                     ready.extend(candidates.next(version));
                 }
             }
@@ -267,9 +211,9 @@ impl Lifecycle<'_> {
             let Some((bucket, rules)) = self.reload(bucket).await? else {
                 return Ok(Some(RunResult::NoRules));
             };
-            self.apply(&bucket, &rules, ready, &mut held.task.stats).await?;
-            held.task.after = done_key.or(held.task.after.take());
-            if !self.save(held).await? {
+            self.apply(&bucket, &rules, ready, &mut held.progress.stats).await?;
+            held.progress.after = done_key.or(held.progress.after.take());
+            if !held.save().await? {
                 return Ok(Some(RunResult::Held));
             }
             if after.is_none() {
@@ -286,9 +230,10 @@ impl Lifecycle<'_> {
         stats: &mut RunStats,
     ) -> Result<()> {
         let now_ms = self.environment.unix_ms();
+        let events = &EventRules::of_bucket(&bucket.attributes)?;
         let due = candidates.into_iter().filter_map(|candidate| {
             let due = rules.due(&candidate, now_ms, self.calendar);
-            (!due.is_empty()).then(|| self.remove(bucket, candidate, due))
+            (!due.is_empty()).then(|| self.remove(bucket, events, candidate, due))
         });
         let removals: Vec<_> = due.collect();
         let mut removals = futures::stream::iter(removals).buffer_unordered(REMOVALS_IN_FLIGHT);
@@ -305,7 +250,13 @@ impl Lifecycle<'_> {
     }
 
     /// Removes a version that is due by one of these rules.
-    async fn remove(&self, bucket: &Bucket, candidate: Candidate, due: Vec<Due>) -> Result<Outcome> {
+    async fn remove(
+        &self,
+        bucket: &Bucket,
+        events: &EventRules,
+        candidate: Candidate,
+        due: Vec<Due>,
+    ) -> Result<Outcome> {
         let Candidate { version, replaced_ms, .. } = candidate;
         let mut tags = Vec::new();
         if due.iter().any(|due| !due.tags.is_empty()) {
@@ -318,6 +269,7 @@ impl Lifecycle<'_> {
         }
         let Some(due) = due.iter().find(|due| has_all(&tags, &due.tags)) else { return Ok(Outcome::Kept) };
         let expires = replaced_ms.is_none() && !version.marker;
+        let events = events.of_change(&version.key, &EVENTS, &origin(), false);
         let seen = Seen { write: version.write, revision: version.revision };
         let delete = Delete {
             key: version.key,
@@ -327,6 +279,7 @@ impl Lifecycle<'_> {
                 None => Condition::Current(seen),
             },
             due_ms: Some(due.since_ms),
+            events,
             ..Delete::default()
         };
         match self.sal.delete(bucket, &delete).await {
@@ -341,7 +294,7 @@ impl Lifecycle<'_> {
     }
 
     /// Aborts uploads. Returns why it stopped, unless it reached the end.
-    async fn uploads(&self, bucket: &Bucket, held: &mut Held) -> Result<Option<RunResult>> {
+    async fn uploads(&self, bucket: &Bucket, held: &mut Lease<'_, Task>) -> Result<Option<RunResult>> {
         let mut after = None;
         loop {
             let page = self.sal.list(bucket, &list(ListKind::Uploads, after)).await?;
@@ -355,13 +308,13 @@ impl Lifecycle<'_> {
                     continue;
                 }
                 match self.sal.abort_upload(&bucket, &key, upload).await {
-                    Ok(()) => held.task.stats.aborted_uploads += 1,
+                    Ok(()) => held.progress.stats.aborted_uploads += 1,
                     Err(error) if error.kind() == ErrorKind::NotFound => {}
-                    Err(error) => note_failure(error, &bucket, &mut held.task.stats)?,
+                    Err(error) => note_failure(error, &bucket, &mut held.progress.stats)?,
                 }
             }
             after = page.next;
-            if !self.save(held).await? {
+            if !held.save().await? {
                 return Ok(Some(RunResult::Held));
             }
             if after.is_none() {
@@ -380,36 +333,6 @@ fn note_failure(error: Error, bucket: &Bucket, stats: &mut RunStats) -> Result<(
     stats.failed += 1;
     tracing::warn!(%error, bucket = bucket.name, "a lifecycle rule cannot remove an object");
     Ok(())
-}
-
-/// Removes the tasks of buckets that are gone.
-///
-/// # Errors
-/// Those of the store.
-pub async fn forget_removed(sal: &dyn Sal) -> Result<()> {
-    let mut after: Option<String> = None;
-    loop {
-        let (page, more) = sal.list_records(RecordKind::Task, "", after.as_deref(), PAGE as usize).await?;
-        for (name, stored) in &page {
-            match sal.bucket(name).await {
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                bucket => {
-                    bucket?;
-                    continue;
-                }
-            }
-            let (name, expected) = (name.clone(), Some(stored.clone()));
-            let change = RecordChange { kind: RecordKind::Task, name, expected, new: None };
-            match sal.swap_records(&[change]).await {
-                Err(error) if error.kind() == ErrorKind::Conflict => {}
-                result => result?,
-            }
-        }
-        after = page.last().map(|(name, _)| name.clone());
-        if !more || after.is_none() {
-            return Ok(());
-        }
-    }
 }
 
 fn list(kind: ListKind, after: Option<ListPosition>) -> List {

@@ -6,7 +6,7 @@ use crate::sal::encryption::{is_encrypted, stored_len};
 use crate::sal::{Bucket, BucketCheck, Id, VersionId};
 use benthic_classes::bucket::keys;
 use benthic_classes::bucket::state::{
-    Body, Chunks, Current, Garbage, Head, Manifest, Part, Segment, Usage, Write,
+    Body, Chunks, Current, Event, Garbage, Head, Manifest, Part, Queue, Segment, Usage, Write,
 };
 use benthic_core::codec::Wire;
 use benthic_core::{ErrorKind, ListRequest, Namespaces, ObjectId, Result};
@@ -24,6 +24,9 @@ struct Contents {
     groups: BTreeMap<Id, Vec<Chunks>>,
     tags: BTreeSet<(Id, Id)>,
     unconfirmed: Vec<Chunks>,
+    queues: BTreeMap<Bytes, Queue>,
+    /// Number of waiting and dead events of each queue.
+    events: BTreeMap<Bytes, (u64, u64)>,
 }
 
 /// Findings and sums so far.
@@ -145,6 +148,18 @@ impl PoolSal {
                 state.report(format!("shared data have no reference group={group}"));
             }
             data.iter().for_each(|chunks| state.add_known(*chunks));
+        }
+        for (name, queue) in &contents.queues {
+            let found = contents.events.remove(name).unwrap_or_default();
+            if (queue.waiting, queue.dead) != found {
+                state.report(format!(
+                    "the numbers of a queue of events are wrong shard={} queue={name:?} found={found:?}",
+                    shard.name()
+                ));
+            }
+        }
+        for name in contents.events.keys() {
+            state.report(format!("events have no queue shard={} queue={name:?}", shard.name()));
         }
         contents.unconfirmed.iter().for_each(|chunks| state.add_known(*chunks));
         if usage != header.usage {
@@ -294,6 +309,20 @@ impl Contents {
                 if let Garbage::Data(data) = Garbage::from_stored(value)? {
                     self.unconfirmed.extend(data);
                 }
+            }
+            keys::QUEUE => {
+                self.queues.insert(Bytes::copy_from_slice(rest), Queue::from_stored(value)?);
+            }
+            keys::EVENT | keys::DEAD_EVENT => {
+                // The queue, a zero, and the number in eight bytes.
+                let Some((queue, [0])) =
+                    rest.len().checked_sub(8).and_then(|at| rest.get(..at)?.split_last_chunk())
+                else {
+                    return Ok(None);
+                };
+                Event::from_stored(value)?;
+                let (waiting, dead) = self.events.entry(Bytes::copy_from_slice(queue)).or_default();
+                *if *space == keys::EVENT { waiting } else { dead } += 1;
             }
             _ if key == keys::HEADER => {}
             _ => return Ok(None),

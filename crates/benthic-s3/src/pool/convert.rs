@@ -120,6 +120,30 @@ pub(super) fn split_lock(mut attributes: state::Attributes) -> Result<(sal::Attr
     Ok((attributes, sal::Lock { retention: retention.map(Into::into), legal_hold }))
 }
 
+/// An object that is not visible yet: with its data, without a version.
+pub(super) fn object_before(
+    key: &str,
+    write: sal::Id,
+    manifest: state::Manifest,
+    attributes: &sal::Attributes,
+    now_ms: u64,
+) -> sal::Object {
+    sal::Object {
+        key: key.to_owned(),
+        version: sal::VersionId::Null,
+        marker: false,
+        size_bytes: manifest.size_bytes(),
+        modified_ms: now_ms,
+        etag: String::new(),
+        attributes: attributes.clone(),
+        lock: sal::Lock::default(),
+        revision: 0,
+        write,
+        part_bytes: manifest.segments.iter().map(|segment| segment.len_bytes).collect(),
+        location: std::sync::Arc::new(manifest),
+    }
+}
+
 impl TryFrom<state::Upload> for sal::Upload {
     type Error = Error;
 

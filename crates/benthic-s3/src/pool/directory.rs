@@ -121,6 +121,8 @@ fn record_key(kind: RecordKind, name: &str) -> Bytes {
         RecordKind::Key => b'k',
         RecordKind::KmsKey => b'e',
         RecordKind::Task => b't',
+        RecordKind::Delivery => b'd',
+        RecordKind::EventTarget => b'n',
     };
     key(prefix, name.as_bytes())
 }

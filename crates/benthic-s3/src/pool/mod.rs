@@ -10,6 +10,7 @@ mod buckets;
 mod check;
 mod convert;
 mod directory;
+mod events;
 mod garbage;
 mod layout;
 mod list;

@@ -1,6 +1,7 @@
 //! Objects: lookup, write, copy, deletion, attributes, and the quota check.
 
 use super::convert::{split_lock, with_lock};
+use super::events::new_events;
 use super::reader::{PoolReader, home, manifest, pieces};
 use super::reserved_intents::Intent;
 use super::shard_call::{CallFailure, unknown_outcome};
@@ -50,6 +51,7 @@ impl PoolSal {
             body: Body { manifest, attributes: with_lock(finish.attributes, finish.lock) },
             default_retention: finish.default_retention.map(Into::into),
             reserve,
+            events: new_events(finish.events),
         };
         match self.call_open(bucket, &shard, "put", &put).await {
             Err(failure) if needs_intent => return Err(self.explain(&shard, write, failure).await),
@@ -329,6 +331,7 @@ impl Objects for PoolSal {
             mode: bucket.versioning.into(),
             bypass_governance: delete.bypass_governance,
             due_ms: delete.due_ms,
+            events: new_events(delete.events.clone()),
         };
         self.call_open(bucket, &shard, "delete", &input).await.map_err(CallFailure::into_error)?;
         if delete.version.is_none() && bucket.versioning == Versioning::Off {

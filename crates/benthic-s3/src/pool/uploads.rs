@@ -1,18 +1,20 @@
 //! Multipart uploads.
 
 use super::PoolSal;
-use super::convert::with_lock;
+use super::convert::{object_before, with_lock};
+use super::events::new_events;
 use super::shard_call::{CallFailure, unknown_outcome};
 use crate::sal::{
-    Attributes, Bucket, Finish, Id, Lock, Part, PartRef, Upload, Uploads, VersionId, Versioning,
+    Attributes, Bucket, Finish, Id, Lock, Object, Part, PartRef, Upload, Uploads, VersionId, Versioning,
 };
 use async_trait::async_trait;
 use benthic_classes::bucket::keys;
-use benthic_classes::bucket::state::{self, Head};
+use benthic_classes::bucket::state::{self, Head, Manifest};
 use benthic_classes::bucket::wire::{self, Abort, Complete, Get, NewUpload};
 use benthic_core::codec::Wire;
 use benthic_core::{Error, ErrorKind, ObjectId, Result};
 use bytes::Bytes;
+use std::collections::BTreeMap;
 
 fn no_such_upload(upload: Id) -> Error {
     Error::new(ErrorKind::NotFound, "there is no such upload; it was completed or aborted")
@@ -103,6 +105,36 @@ impl Uploads for PoolSal {
         Ok((parts.collect::<Result<_>>()?, more))
     }
 
+    async fn uploaded(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        upload: Id,
+        parts: &[PartRef],
+        attributes: &Attributes,
+    ) -> Result<Object> {
+        let shard = self.shard_of(bucket, key)?;
+        let mut stored: BTreeMap<u16, state::Part> = BTreeMap::new();
+        self.for_each_entry(&shard, &keys::parts_prefix(upload.into()), |key, value| {
+            let number = keys::part_number(key);
+            let number = number.ok_or_else(|| Error::new(ErrorKind::Corrupt, "a part has no number"))?;
+            stored.insert(number, state::Part::from_stored(value)?);
+            Ok(())
+        })
+        .await?;
+        let mut segments = Vec::new();
+        for part in parts {
+            let found = stored.get(&part.number).filter(|found| Id::from(found.write) == part.write);
+            let found = found.ok_or_else(|| {
+                Error::new(ErrorKind::InvalidArgument, "a part is missing or was replaced")
+                    .with("number", part.number)
+            })?;
+            segments.extend(found.segment);
+        }
+        let manifest = Manifest { shared: None, segments };
+        Ok(object_before(key, upload, manifest, attributes, self.now_ms()))
+    }
+
     async fn complete_upload(
         &self,
         bucket: &Bucket,
@@ -124,6 +156,7 @@ impl Uploads for PoolSal {
             attributes: with_lock(finish.attributes, finish.lock),
             default_retention: finish.default_retention.map(Into::into),
             parts: parts.iter().map(Into::into).collect(),
+            events: new_events(finish.events),
         };
         self.call_open(bucket, &shard, "complete", &input).await.map_err(CallFailure::into_error)?;
         let version = self.version_of(bucket, key, &shard, upload).await;

@@ -1,10 +1,13 @@
 //! Writing: stores an intent, then writes data objects under a unique id, then makes them visible
 //! in one call.
 
+use super::convert::object_before;
 use super::objects::check_encryption_attribute;
 use super::shard_call::{CallFailure, write_with_retries};
 use super::{PoolSal, layout};
-use crate::sal::{Bucket, Condition, DataKey, Finish, Id, PartId, VersionId, WriteResult, Writer};
+use crate::sal::{
+    Attributes, Bucket, Condition, DataKey, Finish, Id, Object, PartId, VersionId, WriteResult, Writer,
+};
 use async_trait::async_trait;
 use benthic_classes::bucket::state::{Chunks, Manifest, Segment};
 use benthic_classes::bucket::wire::{Begin, CHUNKS_MAX, PutPart};
@@ -33,6 +36,8 @@ pub(super) struct PoolWriter {
     buffer: BytesMut,
     chunks: u32,
     size_bytes: u64,
+    /// Whether all data are stored, and none may follow.
+    is_complete: bool,
     in_flight: FuturesUnordered<BoxFuture<'static, Result<()>>>,
 }
 
@@ -63,6 +68,7 @@ impl PoolWriter {
             buffer: BytesMut::new(),
             chunks: 0,
             size_bytes: 0,
+            is_complete: false,
             in_flight: FuturesUnordered::new(),
             sal,
             bucket,
@@ -156,6 +162,7 @@ impl PoolWriter {
         while let Some(result) = self.in_flight.next().await {
             result?;
         }
+        self.is_complete = true;
         let (len_bytes, chunk_bytes) = (self.size_bytes, self.chunk_bytes);
         Ok((len_bytes > 0).then_some(Segment { write: self.write.into(), len_bytes, chunk_bytes }))
     }
@@ -170,8 +177,9 @@ impl PoolWriter {
             let manifest = Manifest { shared: None, segments: segment.into_iter().collect() };
             return self.sal.put(&self.bucket, &self.key, self.write, manifest, finish).await;
         };
-        if finish.condition != Condition::Always {
-            return Err(Error::new(ErrorKind::InvalidArgument, "the write of a part takes no condition"));
+        if finish.condition != Condition::Always || !finish.events.is_empty() {
+            let message = "the write of a part takes no condition and no events";
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
         self.ensure_lease(self.chunks).await?;
         let part = PutPart {
@@ -219,6 +227,10 @@ async fn write_chunk(pool: Arc<dyn Pool>, object: ObjectId, data: Bytes) -> Resu
 #[async_trait]
 impl Writer for PoolWriter {
     async fn write(&mut self, mut data: Bytes) -> Result<()> {
+        if self.is_complete && !data.is_empty() {
+            // The last data object may be shorter than the others.
+            return Err(Error::new(ErrorKind::Internal, "data follow the end of an object"));
+        }
         // Renew the lease even if the data are only buffered: a writer that makes calls is alive.
         if self.lease.is_some() {
             self.ensure_lease(self.chunks).await?;
@@ -240,6 +252,13 @@ impl Writer for PoolWriter {
             }
         }
         Ok(())
+    }
+
+    async fn stored(&mut self, attributes: &Attributes) -> Result<Object> {
+        let segment = self.finish_data().await?;
+        let segments = segment.into_iter().collect();
+        let manifest = Manifest { shared: None, segments };
+        Ok(object_before(&self.key, self.write, manifest, attributes, self.sal.now_ms()))
     }
 
     async fn finish(mut self: Box<Self>, finish: Finish) -> Result<WriteResult> {

@@ -14,6 +14,7 @@
 //!   order of the keys.
 //! - Keys are data: any UTF-8 of 1 to 1,024 bytes, never a path.
 //! - [`Usage`] is exact.
+//! - A change and its events become visible at the same moment.
 //! - A failed call changed nothing, except with `OutcomeUnknown`.
 //!
 //! Times are in milliseconds since 1970 (UTC). Entity tags have no quotes.
@@ -24,6 +25,7 @@
 
 mod buckets;
 pub mod encryption;
+mod events;
 mod garbage;
 mod ids;
 pub mod limits;
@@ -35,6 +37,7 @@ mod uploads;
 
 pub use buckets::{Bucket, BucketCheck, Buckets, NewBucket, Quota, Usage, Versioning};
 pub use encryption::DataKey;
+pub use events::{Change, Event, EventKind, Events, NewEvent, QueuePlace, QueueState, Settle};
 pub use garbage::{CollectionStats, Garbage, PendingGarbage};
 pub use ids::{Id, VersionId};
 pub use listing::{Entry, KeyPosition, List, ListKind, ListPage, ListPosition, ListedUpload, ListedVersion};
@@ -54,6 +57,6 @@ use std::collections::BTreeMap;
 pub type Attributes = BTreeMap<String, Bytes>;
 
 /// All traits of the storage abstraction layer. Every driver implements all of them.
-pub trait Sal: Records + Buckets + Objects + Uploads + Garbage {}
+pub trait Sal: Records + Buckets + Objects + Uploads + Events + Garbage {}
 
-impl<T: Records + Buckets + Objects + Uploads + Garbage> Sal for T {}
+impl<T: Records + Buckets + Objects + Uploads + Events + Garbage> Sal for T {}

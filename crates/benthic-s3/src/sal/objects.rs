@@ -1,7 +1,7 @@
 //! Objects and their versions.
 
 use super::encryption::is_encrypted;
-use super::{Attributes, Bucket, DataKey, DefaultRetention, Id, List, ListPage, Lock, VersionId};
+use super::{Attributes, Bucket, DataKey, DefaultRetention, Id, List, ListPage, Lock, NewEvent, VersionId};
 use async_trait::async_trait;
 use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result};
 use bytes::Bytes;
@@ -85,6 +85,8 @@ pub struct Finish {
     pub default_retention: Option<DefaultRetention>,
     /// Checked at the moment when the object becomes visible. A part takes no condition.
     pub condition: Condition,
+    /// At most 200 events of the change. A part takes none.
+    pub events: Vec<NewEvent>,
 }
 
 /// The result of a write.
@@ -118,6 +120,8 @@ pub struct Delete {
     /// Time from which the deletion is allowed, in milliseconds since 1970 (UTC), on the clocks of
     /// the gateway and of the store. Before, it fails with `Conflict`.
     pub due_ms: Option<u64>,
+    /// At most 200 events of the change.
+    pub events: Vec<NewEvent>,
 }
 
 /// The result of a deletion.
@@ -140,6 +144,13 @@ pub trait Writer: Send {
     /// Those of the store; `Unavailable` if the lease expired between two calls. In both cases none
     /// of the write becomes visible.
     async fn write(&mut self, data: Bytes) -> Result<()>;
+
+    /// Waits until all data are stored, and returns the object as it will be with these attributes, to read
+    /// its data before it is visible. It has no version and no entity tag. No more data may follow.
+    ///
+    /// # Errors
+    /// Those of [`Writer::write`].
+    async fn stored(&mut self, attributes: &Attributes) -> Result<Object>;
 
     /// Makes all data visible at once.
     ///

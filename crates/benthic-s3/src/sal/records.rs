@@ -23,6 +23,10 @@ pub enum RecordKind {
     KmsKey,
     /// The state of a bucket's lifecycle.
     Task,
+    /// The state of the delivery of a bucket's events.
+    Delivery,
+    /// A target of events.
+    EventTarget,
 }
 
 /// A change of one record.

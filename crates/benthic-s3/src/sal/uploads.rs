@@ -1,6 +1,6 @@
 //! Multipart uploads. [`Objects::write`](super::Objects::write) writes their parts.
 
-use super::{Attributes, Bucket, Finish, Id, Lock, VersionId};
+use super::{Attributes, Bucket, Finish, Id, Lock, Object, VersionId};
 use async_trait::async_trait;
 use benthic_core::Result;
 
@@ -65,6 +65,20 @@ pub trait Uploads: Send + Sync {
         after: u16,
         parts_max: usize,
     ) -> Result<(Vec<(u16, Part)>, bool)>;
+
+    /// The object that [`Uploads::complete_upload`] would create, to read its data before it is visible. It has
+    /// no version and no entity tag.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if a part is missing or was replaced.
+    async fn uploaded(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        upload: Id,
+        parts: &[PartRef],
+        attributes: &Attributes,
+    ) -> Result<Object>;
 
     /// Creates an object from at least one part, given in the order of their numbers, and returns
     /// its version. Parts that are not named are dropped. A repeated call succeeds and changes

@@ -1,0 +1,143 @@
+//! Queues of events. The call that makes a change also stores its events, so no crash separates
+//! them. A gateway delivers them, and then removes them with `settle`.
+//!
+//! A shard has one queue per name, with a state, events that *wait*, and *dead* ones, which nobody
+//! delivers any more. Sequence numbers give the order within a queue. All changes of a key are in one shard, so
+//! the events of a key are in the order of its changes.
+//!
+//! Queues have limits, because a target may be down for a long time. A full queue must not stop
+//! writers, so it loses events, and counts them.
+
+use super::codec::Version;
+use super::keys;
+use super::shard::{Shard, add, subtract};
+use super::state::{Event, Head, Queue};
+use super::wire::{
+    Change, DETAIL_BYTES_MAX, EVENT_TEXT_BYTES_MAX, EVENTS_MAX, NewEvent, QUEUE_NAME_BYTES_MAX, SETTLE_MAX,
+    Settle, check_limit,
+};
+use benthic_core::codec::Wire;
+use benthic_core::{Error, ErrorKind, MethodContext, Result};
+
+/// Limit of the waiting events of a queue in one shard. A full queue loses new events.
+const WAITING_MAX: u64 = 100_000;
+/// Limit of the dead events of a queue in one shard. A full queue loses the oldest ones.
+const DEAD_MAX: u64 = 10_000;
+
+/// Checks the name of a queue, which is part of omap keys.
+fn check_queue_name(name: &str) -> Result<()> {
+    check_limit("the name of a queue is too long", name.len(), QUEUE_NAME_BYTES_MAX)?;
+    if !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::InvalidArgument, "the name of a queue is not valid"))
+}
+
+/// Checks the events of a change.
+pub(super) fn check_events(events: &[NewEvent]) -> Result<()> {
+    check_limit("the change has too many events", events.len(), EVENTS_MAX)?;
+    events.iter().try_for_each(|event| {
+        check_queue_name(&event.queue)?;
+        check_limit("the name of an event is too long", event.name.len(), EVENT_TEXT_BYTES_MAX)?;
+        check_limit("the rule of an event is too long", event.rule.len(), EVENT_TEXT_BYTES_MAX)?;
+        check_limit("the details of an event are too long", event.detail.len(), DETAIL_BYTES_MAX)
+    })
+}
+
+/// Stores the events of a change of a version.
+pub(super) fn enqueue(
+    shard: &mut Shard<'_, '_>,
+    events: &[NewEvent],
+    change: Change,
+    key: &str,
+    head: &Head,
+    now_ms: u64,
+) -> Result<()> {
+    for new in events.iter().filter(|new| new.change == change) {
+        let mut queue: Queue = shard.get(&keys::queue(&new.queue))?.unwrap_or_default();
+        if queue.waiting >= WAITING_MAX {
+            add(&mut queue.lost, 1)?;
+        } else {
+            let event = Event {
+                version: Version,
+                name: new.name.clone(),
+                rule: new.rule.clone(),
+                key: key.to_owned(),
+                seq: head.seq,
+                null: head.null,
+                write: head.write,
+                size_bytes: head.size_bytes,
+                etag: head.etag.clone(),
+                time_ms: now_ms,
+                queued_ms: now_ms,
+                detail: new.detail.clone(),
+                reason: String::new(),
+            };
+            shard.set(keys::event(&new.queue, queue.next), &event);
+            add(&mut queue.next, 1)?;
+            add(&mut queue.waiting, 1)?;
+        }
+        shard.set(keys::queue(&new.queue), &queue);
+    }
+    Ok(())
+}
+
+/// Removes events that were delivered, and moves events to and from the dead ones. A repeated call
+/// finds the events in their new place, and changes nothing.
+pub(super) fn settle(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    let Settle { queue: name, now_ms, done, dead, revived } = Settle::from_input(input)?;
+    check_queue_name(&name)?;
+    check_limit("too many events for one call", done.len() + dead.len() + revived.len(), SETTLE_MAX)?;
+    let mut shard = Shard::open(context)?;
+    let Some(mut queue) = shard.get::<Queue>(&keys::queue(&name))? else { return Ok(Vec::new()) };
+    for number in done {
+        let (waiting, dead) = (keys::event(&name, number), keys::dead_event(&name, number));
+        if shard.get::<Event>(&waiting)?.is_some() {
+            shard.remove(waiting);
+            subtract(&mut queue.waiting, 1)?;
+        } else if shard.get::<Event>(&dead)?.is_some() {
+            shard.remove(dead);
+            subtract(&mut queue.dead, 1)?;
+        }
+    }
+    for number in revived {
+        let (at, to) = (keys::dead_event(&name, number), keys::event(&name, number));
+        let Some(event) = shard.get::<Event>(&at)? else { continue };
+        if queue.waiting >= WAITING_MAX {
+            return Err(Error::new(ErrorKind::LimitExceeded, "the queue is full").with("queue", name));
+        }
+        shard.remove(at);
+        shard.set(to, &Event { queued_ms: now_ms, reason: String::new(), ..event });
+        subtract(&mut queue.dead, 1)?;
+        add(&mut queue.waiting, 1)?;
+    }
+    let mut newly_dead = 0;
+    for failed in dead {
+        check_limit("the reason is too long", failed.reason.len(), EVENT_TEXT_BYTES_MAX)?;
+        let at = keys::event(&name, failed.number);
+        let Some(event) = shard.get::<Event>(&at)? else { continue };
+        shard.remove(at);
+        shard.set(keys::dead_event(&name, failed.number), &Event { reason: failed.reason, ..event });
+        subtract(&mut queue.waiting, 1)?;
+        newly_dead += 1;
+    }
+    drop_oldest_dead(&mut shard, &name, &mut queue, newly_dead)?;
+    shard.set(keys::queue(&name), &queue);
+    shard.finish()
+}
+
+/// Makes room among the dead events.
+fn drop_oldest_dead(shard: &mut Shard<'_, '_>, name: &str, queue: &mut Queue, newly_dead: u64) -> Result<()> {
+    add(&mut queue.dead, newly_dead)?;
+    let Some(over) = queue.dead.checked_sub(DEAD_MAX).filter(|over| *over > 0) else { return Ok(()) };
+    let oldest = shard.range(None, &keys::dead_events_prefix(name), over as usize)?;
+    for (key, _) in oldest.entries {
+        // The call may have revived it.
+        if shard.get::<Event>(&key)?.is_some() {
+            shard.remove(key);
+            subtract(&mut queue.dead, 1)?;
+            add(&mut queue.lost, 1)?;
+        }
+    }
+    Ok(())
+}

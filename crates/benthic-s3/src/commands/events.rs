@@ -1,0 +1,317 @@
+//! `benthic s3 events`.
+
+use super::{GatewayPools, account_and_name, all_buckets, time};
+use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_program::exit::Outcome;
+use benthic_program::session::Session;
+use benthic_program::units::count;
+use benthic_s3::PoolSal;
+use benthic_s3::events::deliver::{self, DeliveryState};
+use benthic_s3::events::{EventRules, target_arn, webhook};
+use benthic_s3::identity::EventTarget;
+use benthic_s3::sal::{Bucket, Buckets, Event, EventKind, Events, QueuePlace, QueueState, Settle};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+pub const EXAMPLES: &str = "A target is a web server that the gateway tells of new and removed objects:
+  benthic s3 events target create lab/indexer --webhook https://indexer.example/s3
+  aws s3api put-bucket-notification-configuration --bucket photos --notification-configuration \\
+    '{\"TopicConfigurations\": [{\"TopicArn\": \"arn:aws:sns:us-east-1:lab:indexer\", \"Events\": [\"s3:ObjectCreated:*\"]}]}'
+
+Examples:
+  benthic s3 events status
+  benthic s3 events retry photos";
+
+/// Events per page that is read from the store.
+const PAGE: usize = 500;
+
+/// The verbs of `benthic s3 events`.
+#[derive(Subcommand)]
+pub enum EventsCommand {
+    /// Administer targets of events
+    #[command(subcommand, after_help = EXAMPLES)]
+    Target(TargetCommand),
+    /// Show how many events wait, and which were not delivered
+    #[command(
+        after_help = "Events become dead if their target refuses them (status 4xx), if a method fails, or if they have waited too long \
+        (`benthic s3 serve --events-keep`). Dead events stay until `retry` or `rm`.\n\n\
+        Examples:\n  benthic s3 events status\n  benthic s3 events status photos --dead"
+    )]
+    Status {
+        /// Only this bucket
+        bucket: Option<String>,
+        /// List the dead events with their reasons
+        #[arg(long)]
+        dead: bool,
+    },
+    /// Deliver dead events again
+    #[command(after_help = "Examples:\n  benthic s3 events retry photos\n  \
+        benthic s3 events retry photos --queue target/lab/indexer")]
+    Retry(DeadArgs),
+    /// Remove dead events
+    #[command(after_help = "Example:\n  benthic s3 events rm photos")]
+    Rm(DeadArgs),
+}
+
+/// Which dead events.
+#[derive(Args)]
+pub struct DeadArgs {
+    /// The bucket
+    bucket: String,
+    /// Only those of this queue, as `status` names it
+    #[arg(long, value_name = "QUEUE")]
+    queue: Option<String>,
+}
+
+/// The verbs of `benthic s3 events target`.
+#[derive(Subcommand)]
+pub enum TargetCommand {
+    /// Create a target of an account, and show its ARN
+    #[command(
+        after_help = "The gateway sends each event as a POST with a JSON document in the format of AWS. An answer 2xx means that the \
+        event is delivered; 4xx that the target refuses it; otherwise the gateway tries again. It may send an event twice.\n\n\
+        Examples:\n  benthic s3 events target create lab/indexer --webhook https://indexer.example/s3\n  \
+        benthic s3 events target create lab/indexer --webhook https://10.0.0.7:8443/s3 --ca ca.pem --token-file token"
+    )]
+    Create {
+        /// ACCOUNT/NAME
+        target: String,
+        /// Address of the web server
+        #[arg(long, value_name = "URL")]
+        webhook: String,
+        /// File with a secret that the gateway sends as `Authorization: Bearer SECRET`
+        #[arg(long, value_name = "FILE")]
+        token_file: Option<PathBuf>,
+        /// PEM file with the authorities to trust, instead of those of the machine
+        #[arg(long, value_name = "FILE")]
+        ca: Option<PathBuf>,
+        /// Region of the gateway, for the ARN
+        #[arg(long, default_value = "us-east-1")]
+        region: String,
+    },
+    /// List targets
+    #[command(after_help = "Examples:\n  benthic s3 events target ls\n  benthic s3 events target ls --json")]
+    Ls {
+        /// Region of the gateway, for the ARNs
+        #[arg(long, default_value = "us-east-1")]
+        region: String,
+    },
+    /// Remove a target; its events wait for a new target of this name
+    #[command(after_help = "Example:\n  benthic s3 events target rm lab/indexer")]
+    Rm {
+        /// ACCOUNT/NAME
+        target: String,
+    },
+}
+
+pub async fn run(command: EventsCommand, pools: &GatewayPools, session: &Session) -> Outcome {
+    let sal = pools.open(session, false).await?;
+    match command {
+        EventsCommand::Target(command) => targets(command, pools, &sal, session).await,
+        EventsCommand::Status { bucket, dead } => {
+            for bucket in selected(&sal, pools, bucket.as_deref()).await? {
+                status(&sal, &bucket, dead, session).await?;
+            }
+            Ok(())
+        }
+        EventsCommand::Retry(args) => {
+            let revive = |numbers| Settle { revived: numbers, ..Settle::default() };
+            let moved = move_dead(&sal, &args, revive).await?;
+            let text = format!("{} of {} will be delivered again", count(moved, "event"), args.bucket);
+            session.out.result(text, || json!({ "bucket": args.bucket, "events": moved }))
+        }
+        EventsCommand::Rm(args) => {
+            let moved = move_dead(&sal, &args, |done| Settle { done, ..Settle::default() }).await?;
+            let text = format!("removed {} of {}", count(moved, "event"), args.bucket);
+            session.out.result(text, || json!({ "bucket": args.bucket, "events": moved }))
+        }
+    }
+}
+
+async fn targets(command: TargetCommand, pools: &GatewayPools, sal: &PoolSal, session: &Session) -> Outcome {
+    let out = &session.out;
+    match command {
+        TargetCommand::Create { target, webhook: url, token_file, ca, region } => {
+            let (account, name) = account_and_name(&target)?;
+            let invalid = |message| Error::new(ErrorKind::InvalidArgument, message);
+            let token = token_file.as_deref().map(read).transpose()?.map(|token| token.trim().to_owned());
+            if token.as_ref().is_some_and(String::is_empty) {
+                return Err(invalid("the file of the token is empty".to_owned()).into());
+            }
+            let ca = ca.as_deref().map(read).transpose()?;
+            webhook::Webhook::new(&url, token.as_deref(), ca.as_deref()).map_err(invalid)?;
+            let identities = match token {
+                Some(_) => pools.identities_with_secrets(sal, false)?,
+                None => pools.identities(sal),
+            };
+            let created =
+                identities.create_event_target(account, name, &url, token.as_deref(), ca.as_deref()).await?;
+            out.result(line(&target, &created, &region), || fields(&target, &created, &region))
+        }
+        TargetCommand::Ls { region } => {
+            for (name, target) in pools.identities(sal).event_targets().await? {
+                out.result(line(&name, &target, &region), || fields(&name, &target, &region))?;
+            }
+            Ok(())
+        }
+        TargetCommand::Rm { target } => {
+            let (account, name) = account_and_name(&target)?;
+            pools.identities(sal).remove_event_target(account, name).await?;
+            out.result(format_args!("removed target {target}"), || json!({ "target": target }))
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path)
+        .map_err(|error| Error::io(Action::Admin, "cannot read a file", error).with("path", path.display()))
+}
+
+/// The buckets with rules for events, or the named one.
+async fn selected(sal: &PoolSal, pools: &GatewayPools, name: Option<&str>) -> Result<Vec<Bucket>> {
+    if let Some(name) = name {
+        return Ok(vec![sal.bucket(name).await?]);
+    }
+    let mut all = all_buckets(sal, &pools.identities(sal), None).await?;
+    all.retain(|bucket| EventRules::exist(&bucket.attributes));
+    Ok(all)
+}
+
+/// The events of a queue in all places of its bucket.
+#[derive(Default)]
+struct Total {
+    state: QueueState,
+    places: Vec<QueuePlace>,
+}
+
+async fn totals(sal: &PoolSal, bucket: &Bucket) -> Result<BTreeMap<String, Total>> {
+    let mut totals: BTreeMap<String, Total> = BTreeMap::new();
+    for (place, QueueState { waiting, dead, lost }) in sal.queues(bucket).await? {
+        let total = totals.entry(place.queue.clone()).or_default();
+        total.state.waiting += waiting;
+        total.state.dead += dead;
+        total.state.lost += lost;
+        total.places.push(place);
+    }
+    Ok(totals)
+}
+
+async fn status(sal: &PoolSal, bucket: &Bucket, lists_dead: bool, session: &Session) -> Outcome {
+    let delivery = deliver::state(sal, bucket).await?;
+    let totals = totals(sal, bucket).await?;
+    if totals.is_empty() {
+        let text = format!("{}: no event yet", bucket.name);
+        return session.out.result(text, || json!({ "bucket": bucket.name, "queue": null }));
+    }
+    for (queue, Total { state, places }) in totals {
+        session.out.result(status_line(bucket, &queue, state, &delivery), || {
+            status_json(bucket, &queue, state, &delivery)
+        })?;
+        for place in places.iter().filter(|_| lists_dead) {
+            let mut after = None;
+            loop {
+                let (events, more) = sal.events(bucket, place, EventKind::Dead, after, PAGE).await?;
+                for event in &events {
+                    session.out.result(dead_line(event), || dead_json(bucket, &queue, event))?;
+                }
+                after = events.last().map(|event| event.number);
+                if !more {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn status_line(bucket: &Bucket, queue: &str, state: QueueState, delivery: &DeliveryState) -> String {
+    let QueueState { waiting, dead, lost } = state;
+    let mut text = format!("{}  {queue}  {waiting} waiting, {dead} dead, {lost} lost", bucket.name);
+    if let Some(failure) = delivery.failures.get(queue) {
+        text += &format!("; failing since {}: {}", time(failure.since_ms), failure.reason);
+    }
+    text
+}
+
+fn status_json(bucket: &Bucket, queue: &str, state: QueueState, delivery: &DeliveryState) -> Value {
+    let QueueState { waiting, dead, lost } = state;
+    let failure = delivery.failures.get(queue);
+    json!({
+        "bucket": bucket.name,
+        "queue": queue,
+        "waiting": waiting,
+        "dead": dead,
+        "lost": lost,
+        "failing_since_ms": failure.map(|failure| failure.since_ms),
+        "failure": failure.map(|failure| failure.reason.as_str()),
+    })
+}
+
+fn dead_line(event: &Event) -> String {
+    format!("  {}  {}  {}  {}", time(event.time_ms), event.name, event.key, event.reason)
+}
+
+fn dead_json(bucket: &Bucket, queue: &str, event: &Event) -> Value {
+    json!({
+        "bucket": bucket.name,
+        "queue": queue,
+        "event": event.name,
+        "key": event.key,
+        "version": event.version.to_string(),
+        "time_ms": event.time_ms,
+        "reason": event.reason,
+    })
+}
+
+/// Moves the dead events of a bucket, and returns their number.
+async fn move_dead(sal: &PoolSal, args: &DeadArgs, settle: impl Fn(Vec<u64>) -> Settle) -> Result<u64> {
+    let bucket = sal.bucket(&args.bucket).await?;
+    let mut totals = totals(sal, &bucket).await?;
+    if let Some(queue) = &args.queue {
+        if !totals.contains_key(queue) {
+            let message = "the bucket has no such queue; `benthic s3 events status` lists its queues";
+            return Err(Error::new(ErrorKind::NotFound, message).with("queue", queue));
+        }
+        totals.retain(|name, _| name == queue);
+    }
+    let mut moved = 0;
+    for place in totals.values().flat_map(|total| &total.places) {
+        let mut after = None;
+        loop {
+            let (events, more) = sal.events(&bucket, place, EventKind::Dead, after, PAGE).await?;
+            let numbers: Vec<u64> = events.iter().map(|event| event.number).collect();
+            after = numbers.last().copied();
+            moved += numbers.len() as u64;
+            if !numbers.is_empty() {
+                sal.settle(&bucket, place, &settle(numbers)).await?;
+            }
+            if !more {
+                break;
+            }
+        }
+    }
+    Ok(moved)
+}
+
+fn arn(name: &str, region: &str) -> String {
+    let (account, name) = name.split_once('/').unwrap_or((name, ""));
+    target_arn(region, account, name)
+}
+
+fn line(name: &str, target: &EventTarget, region: &str) -> String {
+    let token = if target.has_token() { "  with a token" } else { "" };
+    format!("{}  {}{token}", arn(name, region), target.url)
+}
+
+fn fields(name: &str, target: &EventTarget, region: &str) -> Value {
+    json!({
+        "target": name,
+        "arn": arn(name, region),
+        "webhook": target.url,
+        "has_token": target.has_token(),
+        "has_ca": target.ca.is_some(),
+        "created_ms": target.created_ms,
+    })
+}

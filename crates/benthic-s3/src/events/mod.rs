@@ -1,0 +1,274 @@
+//! Events: what happens after an object was written or removed.
+//!
+//! Two kinds of rules ask for events. *Notifications*, which clients set with
+//! PutBucketNotificationConfiguration, tell a target, for example a web server. *On-put rules*, which
+//! operators set with `benthic s3 on-put`, run a method of a class on a new object.
+//!
+//! The gateway knows the rules of the bucket when a request arrives, so the call that makes the change
+//! also stores an event for each rule that matches ([`EventRules::of_change`]). [`deliver`] takes the
+//! events from there. Each rule has a queue of its own, so a target that is down delays no other.
+//! Rejected: one event for all rules, with the state of each delivery, because a slow target would keep
+//! the events of all others.
+
+pub mod deliver;
+pub mod on_put;
+mod record;
+pub mod webhook;
+
+pub use on_put::{OnPutRule, OnPutRules};
+
+use crate::sal::{Attributes, Change, NewEvent};
+use benthic_core::{Error, ErrorKind, Result};
+use bytes::Bytes;
+use s3s::dto::NotificationConfiguration;
+use serde::{Deserialize, Serialize};
+
+/// The attribute of a bucket with its notifications, as JSON.
+pub const ATTRIBUTE: &str = "notifications";
+/// Queues of targets begin with this text; the account and the name follow.
+const TARGET_QUEUE: &str = "target/";
+
+/// The events that clients can ask for: the name without `s3:`, and the change.
+const EVENTS: [&str; 8] = [
+    "ObjectCreated:Put",
+    "ObjectCreated:Post",
+    "ObjectCreated:Copy",
+    "ObjectCreated:CompleteMultipartUpload",
+    "ObjectRemoved:Delete",
+    "ObjectRemoved:DeleteMarkerCreated",
+    "LifecycleExpiration:Delete",
+    "LifecycleExpiration:DeleteMarkerCreated",
+];
+/// Further events of AWS, which the gateway does not have.
+const OTHER_EVENTS: [&str; 7] = [
+    "ReducedRedundancyLostObject",
+    "Replication:",
+    "ObjectRestore:",
+    "LifecycleTransition",
+    "IntelligentTiering",
+    "ObjectTagging:",
+    "ObjectAcl:",
+];
+
+/// The rules of a bucket that ask for events.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventRules {
+    notifications: Vec<Notification>,
+    on_put: OnPutRules,
+}
+
+/// A rule that tells a target of events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Notification {
+    id: String,
+    queue: String,
+    /// Names, or beginnings of names.
+    events: Vec<String>,
+    filter: KeyFilter,
+}
+
+/// Selects objects by their keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyFilter {
+    pub prefix: String,
+    pub suffix: String,
+}
+
+impl KeyFilter {
+    pub fn fits(&self, key: &str) -> bool {
+        key.starts_with(&self.prefix) && key.ends_with(&self.suffix)
+    }
+}
+
+/// Who made a change, as the gateway stores it with an event.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The account and the user, or what else made the change.
+    pub principal: String,
+    /// The address of the client.
+    pub address: Option<String>,
+}
+
+/// What can be wrong with notifications.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InvalidRule {
+    Invalid(String),
+    /// AWS has it, the gateway does not.
+    Unsupported(String),
+}
+
+impl EventRules {
+    /// The rules of a bucket.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    pub fn of_bucket(attributes: &Attributes) -> Result<EventRules> {
+        let notifications = match attributes.get(ATTRIBUTE) {
+            None => Vec::new(),
+            Some(text) => {
+                let configuration: NotificationConfiguration =
+                    serde_json::from_slice(text).map_err(|error| corrupt(&error.to_string()))?;
+                parse(&configuration).map_err(|invalid| corrupt(&format!("{invalid:?}")))?
+            }
+        };
+        Ok(EventRules { notifications, on_put: OnPutRules::of_bucket(attributes)? })
+    }
+
+    /// Whether the bucket has rules.
+    pub fn exist(attributes: &Attributes) -> bool {
+        attributes.contains_key(ATTRIBUTE) || attributes.contains_key(on_put::ATTRIBUTE)
+    }
+
+    pub fn on_put(&self) -> &OnPutRules {
+        &self.on_put
+    }
+
+    /// Whether a rule still asks for the events of a queue.
+    pub fn has_queue(&self, queue: &str) -> bool {
+        self.notifications.iter().any(|rule| rule.queue == queue) || self.on_put.queued(queue).is_some()
+    }
+
+    /// The events to store with a change of a key, if it has the given names. Only a change that a client
+    /// makes runs methods, so that the result of a method does not run it again.
+    pub fn of_change(
+        &self,
+        key: &str,
+        names: &[(Change, &str)],
+        origin: &Origin,
+        by_client: bool,
+    ) -> Vec<NewEvent> {
+        let detail = Bytes::from(serde_json::to_vec(origin).unwrap_or_default());
+        let mut events = Vec::new();
+        for (change, name) in names {
+            let mut add = |queue: String, rule: &str| {
+                let (name, rule, detail) = ((*name).to_owned(), rule.to_owned(), detail.clone());
+                events.push(NewEvent { change: *change, queue, name, rule, detail });
+            };
+            for rule in self.notifications.iter().filter(|rule| rule.filter.fits(key)) {
+                if rule.events.iter().any(|wanted| covers(wanted, name)) {
+                    add(rule.queue.clone(), &rule.id);
+                }
+            }
+            if *change == Change::Created && by_client {
+                for rule in self.on_put.asynchronous(key) {
+                    add(rule.queue(), &rule.id);
+                }
+            }
+        }
+        events
+    }
+}
+
+/// Whether the name of an event, or a beginning that ends in `*`, covers an event.
+fn covers(wanted: &str, name: &str) -> bool {
+    match wanted.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => wanted == name,
+    }
+}
+
+fn corrupt(message: &str) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("the rules for events are damaged: {message}"))
+}
+
+/// The ARN of a target.
+pub fn target_arn(region: &str, account: &str, name: &str) -> String {
+    format!("arn:aws:sns:{region}:{account}:{name}")
+}
+
+/// The queue of a target.
+fn target_queue(account: &str, name: &str) -> String {
+    format!("{TARGET_QUEUE}{account}/{name}")
+}
+
+/// The account and the name of the target of an ARN, in any region.
+pub fn target_of_arn(arn: &str) -> Option<(&str, &str)> {
+    let (_region, rest) = arn.strip_prefix("arn:aws:sns:")?.split_once(':')?;
+    rest.split_once(':').filter(|(account, name)| !account.is_empty() && !name.is_empty())
+}
+
+/// Checks notifications, which name each rule.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn check(configuration: &NotificationConfiguration) -> std::result::Result<(), InvalidRule> {
+    parse(configuration).map(drop)
+}
+
+fn parse(configuration: &NotificationConfiguration) -> std::result::Result<Vec<Notification>, InvalidRule> {
+    let invalid = |message: String| Err(InvalidRule::Invalid(message));
+    for (what, is_given) in [
+        ("EventBridge", configuration.event_bridge_configuration.is_some()),
+        ("LambdaFunctionConfiguration", is_some(&configuration.lambda_function_configurations)),
+        ("QueueConfiguration", is_some(&configuration.queue_configurations)),
+    ] {
+        if is_given {
+            let message = format!("{what} is not implemented; use TopicConfiguration");
+            return Err(InvalidRule::Unsupported(message));
+        }
+    }
+    let topics = configuration.topic_configurations.as_deref().unwrap_or_default();
+    if topics.len() > RULES_MAX {
+        return invalid(format!("there are more than {RULES_MAX} notifications"));
+    }
+    let mut parsed: Vec<Notification> = Vec::new();
+    for topic in topics {
+        let id = topic.id.clone().unwrap_or_default();
+        if id.is_empty() || id.len() > ID_BYTES_MAX || parsed.iter().any(|other| other.id == id) {
+            return invalid(format!("the Id '{id}' is empty, too long or not unique"));
+        }
+        let Some((account, name)) = target_of_arn(&topic.topic_arn) else {
+            return invalid(format!("the ARN '{}' is not well formed", topic.topic_arn));
+        };
+        if topic.events.is_empty() {
+            return invalid("a notification needs an event".to_owned());
+        }
+        let mut events = Vec::new();
+        for event in &topic.events {
+            events.push(parse_event(event.as_ref())?);
+        }
+        let rules = topic.filter.as_ref().and_then(|filter| filter.key.as_ref());
+        let rules = rules.and_then(|key| key.filter_rules.as_deref()).unwrap_or_default();
+        let (mut prefix, mut suffix) = (None, None);
+        for rule in rules {
+            let name = rule.name.as_ref().map(|name| name.as_str().to_ascii_lowercase());
+            let part = match name.as_deref() {
+                Some("prefix") => &mut prefix,
+                Some("suffix") => &mut suffix,
+                _ => return invalid("the name of a filter rule must be prefix or suffix".to_owned()),
+            };
+            let value = rule.value.clone().unwrap_or_default();
+            if value.len() > crate::sal::limits::KEY_BYTES_MAX {
+                return invalid("the value of a filter rule has more than 1,024 bytes".to_owned());
+            }
+            if part.replace(value).is_some() {
+                return invalid("a filter has at most one prefix and one suffix".to_owned());
+            }
+        }
+        let filter = KeyFilter { prefix: prefix.unwrap_or_default(), suffix: suffix.unwrap_or_default() };
+        parsed.push(Notification { id, queue: target_queue(account, name), events, filter });
+    }
+    Ok(parsed)
+}
+
+/// Limit of the notifications of a bucket.
+const RULES_MAX: usize = 50;
+/// Limit of the id of a rule, as on AWS.
+const ID_BYTES_MAX: usize = 255;
+
+fn is_some<T>(list: &Option<Vec<T>>) -> bool {
+    list.as_ref().is_some_and(|list| !list.is_empty())
+}
+
+fn parse_event(name: &str) -> std::result::Result<String, InvalidRule> {
+    let unknown = || InvalidRule::Invalid(format!("The event '{name}' is not supported for notifications"));
+    let wanted = name.strip_prefix("s3:").ok_or_else(unknown)?;
+    let is_group = wanted.ends_with(":*");
+    if EVENTS.iter().any(|event| *event == wanted || (is_group && covers(wanted, event))) {
+        return Ok(wanted.to_owned());
+    }
+    if OTHER_EVENTS.iter().any(|other| wanted.starts_with(other)) {
+        return Err(InvalidRule::Unsupported(format!("the event '{name}' is not implemented")));
+    }
+    Err(unknown())
+}

@@ -1,0 +1,48 @@
+//! An event as JSON, in the format of AWS (event notification message structure, version 2.1).
+
+use super::Origin;
+use crate::gateway::iso_timestamp;
+use crate::sal::{Bucket, Event, Versioning};
+use serde_json::{Value, json};
+use url::form_urlencoded::byte_serialize;
+
+/// The message that tells a target of an event.
+pub(super) fn message(bucket: &Bucket, event: &Event, region: &str) -> Value {
+    let origin: Origin = serde_json::from_slice(&event.detail).unwrap_or_default();
+    let is_removal = !event.name.starts_with("ObjectCreated");
+    let mut object = json!({
+        // As in a form: AWS writes a space as a plus.
+        "key": byte_serialize(event.key.as_bytes()).collect::<String>(),
+        // Grows from version to version of a key.
+        "sequencer": format!("{:016X}", event.seq),
+    });
+    if !is_removal {
+        object["size"] = json!(event.size_bytes);
+        object["eTag"] = json!(event.etag);
+    }
+    if bucket.versioning != Versioning::Off {
+        object["versionId"] = json!(event.version.to_string());
+    }
+    let record = json!({
+        "eventVersion": "2.1",
+        "eventSource": "aws:s3",
+        "awsRegion": region,
+        "eventTime": iso_timestamp(event.time_ms),
+        "eventName": event.name,
+        "userIdentity": { "principalId": origin.principal },
+        "requestParameters": { "sourceIPAddress": origin.address },
+        // The write identifies the change, also when the event is delivered twice.
+        "responseElements": { "x-amz-request-id": event.write.to_string() },
+        "s3": {
+            "s3SchemaVersion": "1.0",
+            "configurationId": event.rule,
+            "bucket": {
+                "name": bucket.name,
+                "ownerIdentity": { "principalId": bucket.owner },
+                "arn": format!("arn:aws:s3:::{}", bucket.name),
+            },
+            "object": object,
+        },
+    });
+    json!({ "Records": [record] })
+}

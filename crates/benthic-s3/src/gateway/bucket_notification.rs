@@ -1,0 +1,140 @@
+//! GetBucketNotificationConfiguration and PutBucketNotificationConfiguration, and the events of requests.
+//! [`events`](crate::events) delivers them.
+
+use super::auth::{Authorized, On, Peer};
+use super::{Gateway, error, names};
+use crate::events::{self, EventRules, InvalidRule, Origin};
+use crate::sal::{Bucket, Change, NewEvent};
+use benthic_core::ErrorKind;
+use bytes::Bytes;
+use s3s::dto::{
+    GetBucketNotificationConfigurationInput, GetBucketNotificationConfigurationOutput,
+    NotificationConfiguration, PutBucketNotificationConfigurationInput,
+    PutBucketNotificationConfigurationOutput, TopicConfiguration,
+};
+use s3s::{S3Request, S3Result, s3_error};
+use std::sync::Arc;
+
+impl Gateway {
+    pub(super) async fn notifications(
+        &self,
+        request: S3Request<GetBucketNotificationConfigurationInput>,
+    ) -> S3Result<GetBucketNotificationConfigurationOutput> {
+        let input = &request.input;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let Some(text) = access.bucket.attributes.get(names::NOTIFICATIONS) else {
+            return Ok(GetBucketNotificationConfigurationOutput::default());
+        };
+        let found: NotificationConfiguration =
+            serde_json::from_slice(text).map_err(|error| s3_error!(error, InternalError))?;
+        let topic_configurations = found.topic_configurations;
+        Ok(GetBucketNotificationConfigurationOutput {
+            topic_configurations,
+            ..GetBucketNotificationConfigurationOutput::default()
+        })
+    }
+
+    pub(super) async fn set_notifications(
+        &self,
+        request: S3Request<PutBucketNotificationConfigurationInput>,
+    ) -> S3Result<PutBucketNotificationConfigurationOutput> {
+        let input = &request.input;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let given = input.notification_configuration.clone();
+        let topics: Vec<TopicConfiguration> = named(given.topic_configurations.unwrap_or_default());
+        let has_topics = !topics.is_empty();
+        let configuration = NotificationConfiguration { topic_configurations: Some(topics), ..given };
+        events::check(&configuration).map_err(|invalid| match invalid {
+            InvalidRule::Invalid(message) => s3_error!(InvalidArgument, "{message}"),
+            InvalidRule::Unsupported(message) => s3_error!(NotImplemented, "{message}"),
+        })?;
+        // Also with `skip_destination_validation`: events for a target that does not exist wait in vain.
+        for topic in configuration.topic_configurations.iter().flatten() {
+            self.check_target(&access.bucket, &topic.topic_arn).await?;
+        }
+        let text = serde_json::to_vec(&configuration).map_err(|error| s3_error!(error, InternalError))?;
+        let text = Bytes::from(text);
+        let change = |bucket: &mut Bucket| {
+            if has_topics {
+                bucket.attributes.insert(names::NOTIFICATIONS.to_owned(), text.clone());
+            } else {
+                bucket.attributes.remove(names::NOTIFICATIONS);
+            }
+            Ok(())
+        };
+        self.change_bucket(access.bucket, change).await?;
+        Ok(PutBucketNotificationConfigurationOutput::default())
+    }
+
+    /// Checks that a target exists, and belongs to the owner of the bucket.
+    async fn check_target(&self, bucket: &Bucket, arn: &str) -> S3Result<()> {
+        let missing = || {
+            s3_error!(
+                InvalidArgument,
+                "Unable to validate the following destination configurations: {arn}; \
+                 the operator creates targets with `benthic s3 events target create`"
+            )
+        };
+        let (account, name) = events::target_of_arn(arn).ok_or_else(missing)?;
+        if account != bucket.owner || arn != events::target_arn(&self.region, account, name) {
+            return Err(missing());
+        }
+        match self.identities()?.event_target(account, name).await {
+            Ok(_) => Ok(()),
+            Err(failure) if failure.kind() == ErrorKind::NotFound => Err(missing()),
+            Err(failure) => Err(error::bucket(failure)),
+        }
+    }
+
+    /// The rules of a bucket for events; `None` if it has none.
+    pub(super) fn event_rules(&self, bucket: &Bucket) -> S3Result<Option<Arc<EventRules>>> {
+        let attributes = &bucket.attributes;
+        if !EventRules::exist(attributes) {
+            return Ok(None);
+        }
+        let text = |name| attributes.get(name).map_or(&[][..], |text| &text[..]);
+        let texts = [text(names::NOTIFICATIONS), &[0], text(crate::events::on_put::ATTRIBUTE)].concat();
+        let parse =
+            |_: &Bytes| EventRules::of_bucket(attributes).map(Arc::new).map_err(|error| error.to_string());
+        self.parsed_events.get(&bucket.id.to_string(), Bytes::from(texts), parse).map(Some)
+    }
+
+    /// The events of a change of a key. `names` are those of the events, by change.
+    pub(super) fn events_of<T>(
+        &self,
+        request: &S3Request<T>,
+        access: &Authorized,
+        key: &str,
+        names: &[(Change, &str)],
+    ) -> S3Result<Vec<NewEvent>> {
+        let Some(rules) = self.event_rules(&access.bucket)? else { return Ok(Vec::new()) };
+        let principal = access.sender.caller.id().unwrap_or_else(|| "anonymous".to_owned());
+        let peer = request.extensions.get::<Peer>();
+        let origin = Origin { principal, address: peer.map(|peer| peer.address.to_string()) };
+        Ok(rules.of_change(key, names, &origin, true))
+    }
+
+    /// Has the events of a bucket delivered soon.
+    pub(super) fn wake(&self, bucket: &Bucket, had_events: bool) {
+        if had_events {
+            self.wakeups.wake(&bucket.name);
+        }
+    }
+}
+
+/// Gives a name to each notification without one.
+fn named(topics: Vec<TopicConfiguration>) -> Vec<TopicConfiguration> {
+    let taken: Vec<Option<String>> = topics.iter().map(|topic| topic.id.clone()).collect();
+    let mut numbers = 1..;
+    let mut free = || {
+        let mut names = numbers.by_ref().map(|number| format!("notification-{number}"));
+        names.find(|name| !taken.contains(&Some(name.clone())))
+    };
+    let name = |topic: TopicConfiguration| {
+        let id = topic.id.filter(|id| !id.is_empty()).or_else(&mut free);
+        TopicConfiguration { id, ..topic }
+    };
+    topics.into_iter().map(name).collect()
+}
