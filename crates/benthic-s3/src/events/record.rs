@@ -6,15 +6,19 @@ use crate::sal::{Bucket, Event, Versioning};
 use serde_json::{Value, json};
 use url::form_urlencoded::byte_serialize;
 
+fn encode(text: &str) -> String {
+    byte_serialize(text.as_bytes()).collect()
+}
+
 /// The message that tells a target of an event.
 pub(super) fn message(bucket: &Bucket, event: &Event, region: &str) -> Value {
     let origin: Origin = serde_json::from_slice(&event.detail).unwrap_or_default();
     let is_removal = !event.name.starts_with("ObjectCreated");
     let mut object = json!({
         // As in a form: AWS writes a space as a plus.
-        "key": byte_serialize(event.key.as_bytes()).collect::<String>(),
-        // Grows from version to version of a key.
-        "sequencer": format!("{:016X}", event.seq),
+        "key": event.key.split('/').map(encode).collect::<Vec<_>>().join("/"),
+        // Grows from event to event of a key.
+        "sequencer": format!("{:016X}", event.number),
     });
     if !is_removal {
         object["size"] = json!(event.size_bytes);

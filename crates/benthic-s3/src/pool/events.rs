@@ -56,7 +56,6 @@ fn event((key, value): &(Bytes, Bytes)) -> Result<Event> {
         rule,
         key,
         version,
-        seq,
         write,
         size_bytes,
         etag,

@@ -63,14 +63,12 @@ pub enum EventKind {
 /// A stored event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Grows from event to event of a place.
+    /// Grows from event to event of a queue in one place, and so from event to event of a key.
     pub number: u64,
     pub name: String,
     pub rule: String,
     pub key: String,
     pub version: VersionId,
-    /// Grows from version to version of a key.
-    pub seq: u64,
     /// The write that created the version.
     pub write: Id,
     pub size_bytes: u64,

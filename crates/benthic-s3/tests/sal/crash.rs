@@ -1,16 +1,18 @@
 //! Crash tests: a gateway dies between any two operations of its work, and another gateway
 //! continues.
 
+use super::events::{events, new_events};
 use super::faulty::{FaultPlan, FaultyPool, Last};
 use super::{Case, Pools, data, etag, finish, put, put_part, read};
 use benthic_core::{ErrorKind, Result};
 use benthic_s3::sal::{
-    Bucket, Condition, Delete, Finish, NewBucket, Object, PartId, PartRef, Sal, Versioning,
+    Bucket, Condition, Delete, EventKind, Finish, NewBucket, Object, PartId, PartRef, Sal, Versioning,
 };
 use futures::executor::block_on;
 use std::collections::BTreeMap;
 
 const MIB: usize = 1 << 20;
+const QUEUE: &str = "crash";
 
 /// The acknowledged state of a bucket, and the unacknowledged attempt.
 #[derive(Debug, Default)]
@@ -22,6 +24,8 @@ struct BucketState {
     /// succeeded.
     attempted: Option<(String, Option<String>)>,
     deleting: bool,
+    /// Acknowledged changes of keys, in order: the entity tag of the new object.
+    changes: Vec<(String, Option<String>)>,
 }
 
 impl BucketState {
@@ -34,6 +38,7 @@ impl BucketState {
     ) -> Result<T> {
         self.attempted = Some((key.to_owned(), becomes.clone()));
         let done = attempt()?;
+        self.changes.push((key.to_owned(), becomes.clone()));
         self.objects.insert(key.to_owned(), becomes);
         self.attempted = None;
         Ok(done)
@@ -45,6 +50,7 @@ fn run_bucket_life(sal: &dyn Sal, versioning: Versioning, state: &mut BucketStat
     let new = NewBucket { name: "b".into(), owner: "ada".into(), versioning, ..NewBucket::default() };
     let bucket = block_on(sal.create_bucket(new))?;
     state.bucket = Some(bucket.clone());
+    let finish = |data: &[u8]| Finish { events: new_events(QUEUE), ..finish(data) };
     // Write small, large (several data objects) and empty objects, both new and replaced ones.
     for (key, size) in [("k", 1_000), ("large", 5 * MIB), ("k", 2_000), ("empty", 0), ("k", 3_000)] {
         let data = data(size as u64, size);
@@ -52,7 +58,7 @@ fn run_bucket_life(sal: &dyn Sal, versioning: Versioning, state: &mut BucketStat
     }
     let large = block_on(sal.object(&bucket, "large", None))?;
     let copy = |key: &str, source: &Object| {
-        let finish = Finish { etag: source.etag.clone(), ..Finish::default() };
+        let finish = Finish { etag: source.etag.clone(), events: new_events(QUEUE), ..Finish::default() };
         block_on(sal.copy((&bucket, source), &bucket, key, finish))
     };
     state.attempt("copy", Some(large.etag.clone()), || copy("copy", &large))?;
@@ -60,7 +66,8 @@ fn run_bucket_life(sal: &dyn Sal, versioning: Versioning, state: &mut BucketStat
     state.attempt("copy2", Some(large.etag.clone()), || copy("copy2", &again))?;
     state.attempt("large", Some(large.etag.clone()), || copy("large", &large))?;
     let delete = |key: &str, condition: Condition| {
-        block_on(sal.delete(&bucket, &Delete { key: key.into(), condition, ..Delete::default() }))
+        let events = new_events(QUEUE);
+        block_on(sal.delete(&bucket, &Delete { key: key.into(), condition, events, ..Delete::default() }))
     };
     state.attempt("large", None, || delete("large", Condition::Exists))?;
     state.attempt("copy", None, || delete("copy", Condition::Always))?;
@@ -126,6 +133,7 @@ fn check_repair(case: &Case, state: &BucketState, failed: ErrorKind, context: &s
         return;
     };
     case.check(&bucket);
+    let events = events(case.sal.as_ref(), &bucket, QUEUE, EventKind::Waiting);
     for (key, wanted) in state.objects.iter().filter(|_| !state.deleting) {
         let object = block_on(case.sal.object(&bucket, key, None)).ok().filter(|object| !object.marker);
         let found = object.as_ref().map(|object| object.etag.clone());
@@ -133,6 +141,17 @@ fn check_repair(case: &Case, state: &BucketState, failed: ErrorKind, context: &s
         let attempted = attempted.filter(|(it, _)| it == key && failed == ErrorKind::OutcomeUnknown);
         let allowed = found == *wanted || attempted.is_some_and(|(_, becomes)| found == *becomes);
         assert!(allowed, "{context} key={key} found={found:?}");
+        // Each change has its event, in order and once.
+        let of_key = events.iter().map(|(_, event)| event).filter(|event| event.key == *key);
+        let stored: Vec<Option<String>> =
+            of_key.map(|event| (event.name == "created").then(|| event.etag.clone())).collect();
+        let acknowledged = state.changes.iter().filter(|(changed, _)| changed == key);
+        let mut expected: Vec<Option<String>> = acknowledged.map(|(_, becomes)| becomes.clone()).collect();
+        if found != *wanted {
+            expected.push(found.clone());
+        }
+        let unknown = attempted.map(|(_, becomes)| [&expected[..], std::slice::from_ref(becomes)].concat());
+        assert!(stored == expected || Some(&stored) == unknown.as_ref(), "{context} key={key} {stored:?}");
         if let Some(object) = object {
             let data = read(case.sal.as_ref(), &bucket, &object).unwrap();
             assert_eq!(etag(&data), object.etag, "{context}: data belong to one writer");

@@ -7,6 +7,7 @@ pub mod conditions;
 pub mod copies;
 pub mod crash;
 pub mod encryption;
+pub mod events;
 pub mod faulty;
 pub mod garbage;
 pub mod keys;
@@ -68,6 +69,10 @@ impl Case {
         let pools = Pools { index: Arc::clone(&pools.index), data: Arc::clone(&pools.data) };
         let sal = open(&pools, &options).unwrap();
         Case { pools, sal, clock, options }
+    }
+
+    pub fn clock_ms(&self) -> u64 {
+        self.clock.monotonic_ms()
     }
 
     /// Opens another gateway on the same store.
@@ -409,6 +414,13 @@ macro_rules! sal_suite {
                 changed_swapped_and_truncated_data_are_refused
                 encrypted_data_need_their_key
                 parts_of_an_upload_share_a_key
+            }
+            events {
+                each_change_stores_its_events_in_order
+                a_failed_change_stores_no_event
+                events_wait_until_they_are_settled
+                queues_do_not_mix_and_have_limits
+                data_are_read_before_they_are_visible
             }
             garbage {
                 replaced_data_are_removed_after_the_grace_period
