@@ -29,9 +29,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 /// How long a pass holds its bucket. It must exceed the time of a pass.
-const LEASE_MS: u64 = 60_000;
+const LEASE_MS: u64 = 30_000;
 /// After this time, a pass begins no further delivery.
-const PASS_MS: u64 = 15_000;
+const PASS_MS: u64 = 5_000;
 /// Queues of a bucket that are processed at the same time.
 const QUEUES_IN_FLIGHT: usize = 16;
 /// Events that are delivered before the store learns of it.

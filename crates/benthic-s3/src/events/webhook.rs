@@ -184,19 +184,24 @@ impl Sender {
     }
 
     async fn try_send(&mut self, message: Bytes) -> Result<StatusCode, String> {
-        let request = self.webhook.request(message)?;
-        // The server may have closed the connection since the last message.
-        let mut ready = None;
-        if let Some(mut connection) = self.connection.take()
-            && connection.ready().await.is_ok()
+        if let Some(connection) = self.connection.take()
+            && let Ok(status) = self.send_on(connection, message.clone()).await
         {
-            ready = Some(connection);
+            return Ok(status);
         }
-        let mut connection = match ready {
-            Some(connection) => connection,
-            None => self.webhook.connect().await?,
-        };
-        let answer = connection.send_request(request).await.map_err(|error| error.to_string())?;
+        // There is no connection, or the server has closed it since the last message.
+        let connection = self.webhook.connect().await?;
+        self.send_on(connection, message).await
+    }
+
+    async fn send_on(
+        &mut self,
+        mut connection: SendRequest<Full<Bytes>>,
+        message: Bytes,
+    ) -> Result<StatusCode, String> {
+        let text = |error: hyper::Error| error.to_string();
+        connection.ready().await.map_err(text)?;
+        let answer = connection.send_request(self.webhook.request(message)?).await.map_err(text)?;
         let status = answer.status();
         if Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await.is_ok() {
             self.connection = Some(connection);

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import subprocess
 import uuid
 
 import pytest
@@ -53,6 +54,26 @@ def bucket(s3):
     name = f"bucket-{next(NUMBERS)}-{uuid.uuid4().hex[:8]}"
     s3.create_bucket(Bucket=name)
     return name
+
+
+def create_certificate(dir, *options):
+    """Creates a self-signed certificate and its key."""
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+    command += ["-subj", "/CN=gateway", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"]
+    subprocess.run([*command, *options], cwd=dir, check=True, capture_output=True)
+    return str(dir / "cert.pem"), str(dir / "key.pem")
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory):
+    """A self-signed certificate and its key."""
+    return create_certificate(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture(scope="session")
+def leaf_certificate(tmp_path_factory):
+    """The same, but not that of an authority, which rustls does not accept from a server."""
+    return create_certificate(tmp_path_factory.mktemp("tls"), "-addext", "basicConstraints=critical,CA:FALSE")
 
 
 @pytest.fixture(scope="session")

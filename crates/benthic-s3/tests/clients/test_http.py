@@ -15,16 +15,6 @@ from gateway import running
 from raw import connect, head_text, is_empty, request, send, signed
 
 
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory):
-    """A self-signed certificate and its key."""
-    dir = tmp_path_factory.mktemp("tls")
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
-    command += ["-subj", "/CN=gateway", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"]
-    subprocess.run(command, cwd=dir, check=True, capture_output=True)
-    return str(dir / "cert.pem"), str(dir / "key.pem")
-
-
 def refused(gateway, *options):
     """The error output of a gateway that refuses to start."""
     command = gateway.command(["s3", "serve", "--listen", "127.0.0.1:0", "--pool", gateway.pool, *options])

@@ -1,0 +1,316 @@
+"""Events: their rules, what targets get, and what happens when targets fail or gateways die."""
+
+import concurrent.futures
+import uuid
+
+import pytest
+from gateway import CEPH, LONG, running
+from target import running_target, wait_until
+
+CREATED = ["s3:ObjectCreated:*"]
+ALL = ["s3:ObjectCreated:*", "s3:ObjectRemoved:*", "s3:LifecycleExpiration:*"]
+
+
+@pytest.fixture(scope="module")
+def watching(request, tmp_path_factory):
+    """A gateway that searches for events every second."""
+    with running("file", tmp_path_factory.mktemp("events"), "--events-every", "1") as gateway:
+        yield gateway
+
+
+@pytest.fixture
+def client(watching):
+    return watching.client(max_pool_connections=20)
+
+
+@pytest.fixture
+def photos(client):
+    name = f"photos-{uuid.uuid4().hex[:8]}"
+    client.create_bucket(Bucket=name)
+    return name
+
+
+def create_target(gateway, url, *options):
+    """Creates a target with a new name; returns its ARN."""
+    name = f"main/{uuid.uuid4().hex[:8]}"
+    return gateway.run("events", "target", "create", name, "--webhook", url, *options)[0]["arn"]
+
+
+def rule(arn, events=ALL, **filters):
+    rules = [{"Name": name, "Value": value} for name, value in filters.items()]
+    return {"TopicArn": arn, "Events": events, **({"Filter": {"Key": {"FilterRules": rules}}} if rules else {})}
+
+
+def notify(client, bucket, *rules):
+    client.put_bucket_notification_configuration(Bucket=bucket, NotificationConfiguration={"TopicConfigurations": list(rules)})
+
+
+def rules_of(client, bucket):
+    found = client.get_bucket_notification_configuration(Bucket=bucket)
+    return found.get("TopicConfigurations", [])
+
+
+def status(gateway, bucket, *options):
+    return gateway.run("events", "status", bucket, *options)
+
+
+def waiting(gateway, bucket):
+    return sum(found["waiting"] for found in status(gateway, bucket) if found["queue"])
+
+
+def test_rules_are_stored_and_removed(watching, client, photos):
+    arn = create_target(watching, "http://localhost:1/")
+    assert rules_of(client, photos) == []
+    notify(client, photos, {**rule(arn, CREATED, prefix="raw/", suffix=".jpg"), "Id": "mine"}, rule(arn, ["s3:ObjectRemoved:Delete"]))
+    first, second = rules_of(client, photos)
+    assert first == {**rule(arn, CREATED, prefix="raw/", suffix=".jpg"), "Id": "mine"}
+    assert second == {**rule(arn, ["s3:ObjectRemoved:Delete"]), "Id": "notification-1"}
+    notify(client, photos)
+    assert rules_of(client, photos) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"Events": ["s3:ObjectMoved:*"]}, "InvalidArgument"),
+        ({"Events": ["ObjectCreated:*"]}, "InvalidArgument"),
+        ({"Events": ["s3:*"]}, "InvalidArgument"),
+        ({"Events": ["s3:Object*"]}, "InvalidArgument"),
+        ({"Events": ["s3:ObjectRestore:Post"]}, "NotImplemented"),
+        ({"Events": ["s3:ObjectTagging:*"]}, "NotImplemented"),
+        ({"TopicArn": "arn:aws:sns:us-east-1:main:none"}, "InvalidArgument"),
+        ({"TopicArn": "arn:aws:sns:eu-west-1:main:there"}, "InvalidArgument"),
+        ({"TopicArn": "arn:aws:sqs:us-east-1:main:there"}, "InvalidArgument"),
+        ({"TopicArn": "there"}, "InvalidArgument"),
+        ({"TopicArn": "arn:aws:sns:us-east-1:rival:there"}, "InvalidArgument"),
+        ({"Id": "x" * 256}, "InvalidArgument"),
+        ({"Id": "good"}, "InvalidArgument"),
+        ({"Filter": {"Key": {"FilterRules": [{"Name": "middle", "Value": "x"}]}}}, "InvalidArgument"),
+        ({"Filter": {"Key": {"FilterRules": [{"Name": "prefix", "Value": "x"}] * 2}}}, "InvalidArgument"),
+        ({"Filter": {"Key": {"FilterRules": [{"Name": "prefix", "Value": "x" * 1025}]}}}, "InvalidArgument"),
+    ],
+)
+def test_bad_rules_are_refused(watching, client, photos, code_of, change, code):
+    accounts = [found["account"] for found in watching.run("account", "ls")]
+    if "rival" not in accounts:
+        watching.run("account", "create", "rival")
+        for target in ["main/there", "rival/there"]:
+            watching.run("events", "target", "create", target, "--webhook", "http://localhost:1/")
+    good = {**rule("arn:aws:sns:us-east-1:main:there"), "Id": "good"}
+    configuration = {"TopicConfigurations": [good, {**good, "Id": "bad", **change}]}
+    call = client.put_bucket_notification_configuration
+    assert code_of(call, Bucket=photos, NotificationConfiguration=configuration)[0] == code
+    assert rules_of(client, photos) == []
+
+
+@pytest.mark.parametrize("kind", ["QueueConfigurations", "LambdaFunctionConfigurations", "EventBridgeConfiguration"])
+def test_other_kinds_of_targets_are_refused(client, photos, code_of, kind):
+    arn = {"QueueConfigurations": "QueueArn", "LambdaFunctionConfigurations": "LambdaFunctionArn"}.get(kind)
+    given = [{arn: "arn:aws:sns:us-east-1:main:x", "Events": CREATED}] if arn else {}
+    call = client.put_bucket_notification_configuration
+    assert code_of(call, Bucket=photos, NotificationConfiguration={kind: given})[0] == "NotImplemented"
+
+
+def test_a_target_gets_what_its_rule_asks_for(watching, client, photos):
+    with running_target() as target, running_target() as other:
+        notify(
+            client,
+            photos,
+            rule(create_target(watching, target.url), ALL, prefix="a b/"),
+            rule(create_target(watching, other.url), ["s3:ObjectCreated:Copy"], suffix=".jpg"),
+        )
+        put = client.put_object(Bucket=photos, Key="a b/ü.jpg", Body=b"data")
+        client.put_object(Bucket=photos, Key="elsewhere", Body=b"data")
+        client.copy_object(Bucket=photos, Key="a b/copy.jpg", CopySource={"Bucket": photos, "Key": "a b/ü.jpg"})
+        upload = client.create_multipart_upload(Bucket=photos, Key="a b/parts")["UploadId"]
+        part = client.upload_part(Bucket=photos, Key="a b/parts", UploadId=upload, PartNumber=1, Body=b"part")
+        parts = {"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]}
+        client.complete_multipart_upload(Bucket=photos, Key="a b/parts", UploadId=upload, MultipartUpload=parts)
+        client.delete_object(Bucket=photos, Key="a b/copy.jpg")
+        client.delete_objects(Bucket=photos, Delete={"Objects": [{"Key": "a b/parts"}, {"Key": "a b/none"}]})
+        client.put_bucket_versioning(Bucket=photos, VersioningConfiguration={"Status": "Enabled"})
+        marker = client.delete_object(Bucket=photos, Key="a b/ü.jpg")["VersionId"]
+        wait_until(lambda: len(target.taken) == 6 and len(other.taken) == 1)
+        expected = [
+            ("ObjectCreated:CompleteMultipartUpload", "a+b/parts"),
+            ("ObjectCreated:Copy", "a+b/copy.jpg"),
+            ("ObjectCreated:Put", "a+b/%C3%BC.jpg"),
+            ("ObjectRemoved:Delete", "a+b/copy.jpg"),
+            ("ObjectRemoved:Delete", "a+b/parts"),
+            ("ObjectRemoved:DeleteMarkerCreated", "a+b/%C3%BC.jpg"),
+        ]
+        assert sorted(target.names()) == expected
+        assert other.names() == [("ObjectCreated:Copy", "a+b/copy.jpg")]
+        (record,) = [record for record in target.taken if record["eventName"] == "ObjectCreated:Put"]
+        assert record["eventSource"] == "aws:s3" and record["awsRegion"] == "us-east-1"
+        assert record["userIdentity"] == {"principalId": "main/admin"}
+        assert record["requestParameters"] == {"sourceIPAddress": "127.0.0.1"}
+        assert record["s3"]["bucket"] == {"name": photos, "ownerIdentity": {"principalId": "main"}, "arn": f"arn:aws:s3:::{photos}"}
+        assert record["s3"]["object"]["size"] == 4
+        assert record["s3"]["object"]["eTag"] == put["ETag"].strip('"')
+        assert record["s3"]["configurationId"] == "notification-1"
+        (hidden,) = [record for record in target.taken if record["eventName"].endswith("MarkerCreated")]
+        assert hidden["s3"]["object"]["versionId"] == marker
+        assert "size" not in hidden["s3"]["object"]
+        sequencers = [r["s3"]["object"]["sequencer"] for r in target.taken if r["s3"]["object"]["key"] == "a+b/%C3%BC.jpg"]
+        assert sequencers == sorted(sequencers) and len(set(sequencers)) == 2
+        assert {headers["content-type"] for headers in target.headers} == {"application/json"}
+
+
+def test_a_target_over_tls_with_a_token(watching, client, photos, tmp_path, leaf_certificate):
+    cert, key = leaf_certificate
+    (tmp_path / "token").write_text("open sesame\n")
+    with running_target(tls=(cert, key)) as target:
+        options = ["--ca", str(cert), "--token-file", str(tmp_path / "token")]
+        notify(client, photos, rule(create_target(watching, target.url, *options)))
+        client.put_object(Bucket=photos, Key="k", Body=b"")
+        wait_until(lambda: target.taken)
+        assert target.headers[0]["authorization"] == "Bearer open sesame"
+    with running_target(tls=(cert, key)) as target:
+        # Without the authority's certificate, the gateway does not trust the target.
+        notify(client, photos, rule(create_target(watching, target.url)))
+        client.put_object(Bucket=photos, Key="k", Body=b"")
+        wait_until(lambda: any("certificate" in (found["failure"] or "") for found in status(watching, photos)))
+        assert target.attempts == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["main/x", "--webhook", "ftp://host/"], "http://"),
+        (["main/x", "--webhook", "no url"], "not a URL"),
+        (["main/x", "--webhook", "http://user:pass@host/"], "password"),
+        (["x", "--webhook", "http://host/"], "ACCOUNT/NAME"),
+        (["none/x", "--webhook", "http://host/"], "account"),
+        (["main/a b", "--webhook", "http://host/"], "name"),
+        (["main/x", "--webhook", "https://host/", "--ca", "/etc/hostname"], "no certificate"),
+        (["main/x", "--webhook", "https://host/", "--token-file", "/dev/null"], "empty"),
+    ],
+)
+def test_bad_targets_are_refused(watching, options, message):
+    before = watching.run("events", "target", "ls")
+    verb = watching.spawn("events", "target", "create", *options)
+    out, err = verb.communicate(timeout=60)
+    assert verb.returncode != 0 and message in err, out + err
+    assert watching.run("events", "target", "ls") == before
+
+
+def test_a_refused_event_is_dead_until_it_is_repeated(watching, client, photos):
+    with running_target(lambda record: 410 if record["s3"]["object"]["key"] == "bad" else 200) as target:
+        notify(client, photos, rule(create_target(watching, target.url)))
+        for key in ["good", "bad", "better"]:
+            client.put_object(Bucket=photos, Key=key, Body=b"")
+        wait_until(lambda: len(target.taken) == 2 and waiting(watching, photos) == 0)
+        queue, dead = status(watching, photos, "--dead")
+        assert (queue["dead"], dead["key"], dead["reason"]) == (1, "bad", "the answer is 410 Gone")
+        target.answer = lambda record: 200
+        assert watching.run("events", "retry", photos)[0]["events"] == 1
+        wait_until(lambda: target.names()[-1] == ("ObjectCreated:Put", "bad"))
+        wait_until(lambda: status(watching, photos)[0]["dead"] == 0 and waiting(watching, photos) == 0)
+        target.answer = lambda record: 400
+        client.put_object(Bucket=photos, Key="bad", Body=b"")
+        wait_until(lambda: status(watching, photos)[0]["dead"] == 1)
+        assert watching.run("events", "rm", photos)[0]["events"] == 1
+        assert status(watching, photos)[0]["dead"] == 0
+
+
+def test_a_target_that_is_down_delays_no_request_and_no_other_target(watching, client, photos):
+    with running_target(lambda record: 503) as down, running_target() as up:
+        notify(client, photos, rule(create_target(watching, down.url)), rule(create_target(watching, up.url)))
+        for number in range(20):
+            client.put_object(Bucket=photos, Key=f"k{number % 4}", Body=b"%d" % number)
+        wait_until(lambda: len(up.taken) == 20)
+        wait_until(lambda: down.attempts > 0)
+        wait_until(lambda: sum("503" in (found["failure"] or "") for found in status(watching, photos)) == 1)
+        assert waiting(watching, photos) == 20
+        down.answer = lambda record: 200
+        wait_until(lambda: len(down.taken) >= 20 and waiting(watching, photos) == 0)
+        assert not any(found["failure"] for found in status(watching, photos))
+        # The events of each key are in order.
+        for target in [up, down]:
+            for key in ["k0", "k1", "k2", "k3"]:
+                etags = [r["s3"]["object"]["eTag"] for r in target.taken if r["s3"]["object"]["key"] == key]
+                assert len(etags) == len(set(etags)) == 5
+                order = [r["s3"]["object"]["sequencer"] for r in target.taken if r["s3"]["object"]["key"] == key]
+                assert order == sorted(order)
+
+
+def test_events_that_wait_too_long_are_dead(tmp_path):
+    with running("file", tmp_path, "--events-every", "1", "--events-keep", "0") as gateway:
+        client = gateway.client()
+        client.create_bucket(Bucket="photos")
+        notify(client, "photos", rule(create_target(gateway, "http://localhost:1/")))
+        client.put_object(Bucket="photos", Key="k", Body=b"")
+        wait_until(lambda: [found["dead"] for found in status(gateway, "photos")] == [1])
+        assert "cannot connect" in status(gateway, "photos", "--dead")[1]["reason"]
+
+
+def test_events_of_a_removed_rule_are_dropped(watching, client, photos):
+    with running_target(lambda record: 503) as down:
+        notify(client, photos, rule(create_target(watching, down.url)))
+        client.put_object(Bucket=photos, Key="k", Body=b"")
+        wait_until(lambda: down.attempts > 0)
+        assert waiting(watching, photos) == 1
+        with running_target() as up:
+            notify(client, photos, rule(create_target(watching, up.url)))
+            client.put_object(Bucket=photos, Key="k", Body=b"")
+            wait_until(lambda: up.taken and waiting(watching, photos) == 0)
+        assert down.taken == []
+
+
+def test_lifecycle_rules_make_events(tmp_path):
+    options = ["--events-every", "1", "--lifecycle-every", "1", "--lifecycle-day", "1"]
+    with running("file", tmp_path, *options) as gateway, running_target() as target:
+        client = gateway.client()
+        client.create_bucket(Bucket="photos")
+        notify(client, "photos", rule(create_target(gateway, target.url), ["s3:LifecycleExpiration:*"]))
+        expiration = {"ID": "old", "Status": "Enabled", "Filter": {"Prefix": ""}, "Expiration": {"Days": 1}}
+        client.put_bucket_lifecycle_configuration(Bucket="photos", LifecycleConfiguration={"Rules": [expiration]})
+        client.put_object(Bucket="photos", Key="k", Body=b"")
+        wait_until(lambda: target.taken)
+        assert target.names() == [("LifecycleExpiration:Delete", "k")]
+        assert target.taken[0]["userIdentity"] == {"principalId": "lifecycle"}
+
+
+def test_an_account_with_targets_is_not_removed(watching):
+    watching.run("account", "create", "brief")
+    watching.run("events", "target", "create", "brief/web", "--webhook", "http://localhost:1/")
+    verb = watching.spawn("account", "rm", "brief")
+    assert "targets of events" in verb.communicate(timeout=60)[1] and verb.returncode != 0
+    watching.run("events", "target", "rm", "brief/web")
+    watching.run("account", "rm", "brief")
+
+
+@pytest.mark.parametrize("engine", ["file", CEPH] if LONG else ["file"])
+def test_no_event_is_lost_when_gateways_die(engine, tmp_path):
+    """One gateway writes and dies, again and again. Another one delivers what it left behind."""
+    rounds = 12 if LONG else 3
+    with running(engine, tmp_path, "--events-every", "1") as first, running_target() as target:
+        client = first.client()
+        client.create_bucket(Bucket=f"photos-{first.pool}")
+        bucket = f"photos-{first.pool}"
+        notify(client, bucket, rule(create_target(first, target.url), CREATED))
+        written = {}
+        for round in range(rounds):
+            other = first.start_another()
+            try:
+                clients = other.client(max_pool_connections=8)
+
+                def write(number, clients=clients, round=round):
+                    done = clients.put_object(Bucket=bucket, Key=f"k{number % 7}", Body=f"{round} {number}".encode())
+                    written.setdefault(f"k{number % 7}", set()).add(done["ETag"].strip('"'))
+
+                with concurrent.futures.ThreadPoolExecutor(8) as threads:
+                    running_writes = [threads.submit(write, number) for number in range(40)]
+                    concurrent.futures.wait(running_writes[:20])
+                    other.kill()
+            finally:
+                other.kill()
+        # A lease of a dead gateway ends after half a minute.
+        wait_until(lambda: waiting(first, bucket) == 0, 120)
+        for key, etags in written.items():
+            records = [r["s3"]["object"] for r in target.taken if r["s3"]["object"]["key"] == key]
+            assert etags <= {found["eTag"] for found in records}
+            # Events come twice at most after a crash, and the first delivery of each is in order.
+            first_seen = list(dict.fromkeys(found["sequencer"] for found in records))
+            assert first_seen == sorted(first_seen)
