@@ -34,8 +34,11 @@ fn with_events(data: &[u8]) -> Finish {
 pub fn events(sal: &dyn Sal, bucket: &Bucket, queue: &str, kind: EventKind) -> Vec<(QueuePlace, Event)> {
     let mut all = Vec::new();
     for (place, _) in block_on(sal.queues(bucket)).unwrap() {
+        if place.queue != queue {
+            continue;
+        }
         let mut after = None;
-        while place.queue == queue {
+        loop {
             let (page, more) = block_on(sal.events(bucket, &place, kind, after, 2)).unwrap();
             assert!(page.is_sorted_by(|one, next| one.number < next.number));
             after = page.last().map(|event| event.number).or(after);
