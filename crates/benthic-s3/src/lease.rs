@@ -10,6 +10,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 const FORM: u32 = 1;
+/// How far the clock of a holder may be ahead. The lease of one that is further ahead counts as expired.
+const SKEW_MS_MAX: u64 = 10 * 60 * 1_000;
 /// Records per page of a listing.
 const PAGE: usize = 1_000;
 
@@ -91,7 +93,8 @@ impl<'a, T: Clone + Default + Serialize + DeserializeOwned> Lease<'a, T> {
             && found.bucket == bucket.id.to_string()
         {
             // A lease that ends later than any can comes from a wrong clock.
-            let is_valid = (now_ms + 1..=now_ms.saturating_add(duration_ms)).contains(&found.lease_until_ms);
+            let last_ms = now_ms.saturating_add(duration_ms).saturating_add(SKEW_MS_MAX);
+            let is_valid = (now_ms.saturating_add(1)..=last_ms).contains(&found.lease_until_ms);
             if found.holder.is_some() && is_valid {
                 return Ok(None);
             }

@@ -2,13 +2,13 @@
 //! them. A gateway delivers them, and then removes them with `settle`.
 //!
 //! A shard has one queue per name, with a state, events that *wait*, and *dead* ones, which nobody
-//! delivers any more. Sequence numbers give the order within a queue. All changes of a key are in one shard, so
-//! the events of a key are in the order of its changes.
+//! delivers any more. Their numbers, which come from the sequence of the shard, give the order. All
+//! changes of a key are in one shard, so the events of a key are in the order of its changes.
 //!
 //! Queues have limits, because a target may be down for a long time. A full queue must not stop
 //! writers, so it loses events, and counts them.
 
-use super::codec::Version;
+use super::codec::{Id, Version};
 use super::keys;
 use super::shard::{Shard, add, subtract};
 use super::state::{Event, Head, Queue};
@@ -18,11 +18,14 @@ use super::wire::{
 };
 use benthic_core::codec::Wire;
 use benthic_core::{Error, ErrorKind, MethodContext, Result};
+use bytes::Bytes;
 
 /// Limit of the waiting events of a queue in one shard. A full queue loses new events.
-const WAITING_MAX: u64 = 100_000;
+const WAITING_MAX: u64 = if cfg!(test) { 8 } else { 50_000 };
 /// Limit of the dead events of a queue in one shard. A full queue loses the oldest ones.
-const DEAD_MAX: u64 = 10_000;
+const DEAD_MAX: u64 = if cfg!(test) { 4 } else { 10_000 };
+/// Limit of the bytes of all events of a queue in one shard. A full queue loses new events.
+const BYTES_MAX: u64 = if cfg!(test) { 4 * 1024 } else { 32 << 20 };
 
 /// Checks the name of a queue, which is part of omap keys.
 fn check_queue_name(name: &str) -> Result<()> {
@@ -44,37 +47,39 @@ pub(super) fn check_events(events: &[NewEvent]) -> Result<()> {
     })
 }
 
-/// Stores the events of a change of a version.
+/// Stores the events of a change of a version. `write` is the id of the change.
 pub(super) fn enqueue(
     shard: &mut Shard<'_, '_>,
     events: &[NewEvent],
-    change: Change,
+    (change, write): (Change, Id),
     key: &str,
     head: &Head,
     now_ms: u64,
 ) -> Result<()> {
     for new in events.iter().filter(|new| new.change == change) {
         let mut queue: Queue = shard.get(&keys::queue(&new.queue))?.unwrap_or_default();
-        if queue.waiting >= WAITING_MAX {
+        let event = Event {
+            version: Version,
+            name: new.name.clone(),
+            rule: new.rule.clone(),
+            key: key.to_owned(),
+            seq: head.seq,
+            null: head.null,
+            write,
+            size_bytes: head.size_bytes,
+            etag: head.etag.clone(),
+            time_ms: now_ms,
+            queued_ms: shard.later_time_ms(now_ms),
+            detail: new.detail.clone(),
+            reason: String::new(),
+        };
+        let bytes = queue.bytes.saturating_add(len_bytes(&event));
+        if queue.waiting >= WAITING_MAX || bytes > BYTES_MAX {
             add(&mut queue.lost, 1)?;
         } else {
-            let event = Event {
-                version: Version,
-                name: new.name.clone(),
-                rule: new.rule.clone(),
-                key: key.to_owned(),
-                seq: head.seq,
-                null: head.null,
-                write: head.write,
-                size_bytes: head.size_bytes,
-                etag: head.etag.clone(),
-                time_ms: now_ms,
-                queued_ms: now_ms,
-                detail: new.detail.clone(),
-                reason: String::new(),
-            };
-            shard.set(keys::event(&new.queue, queue.next), &event);
-            add(&mut queue.next, 1)?;
+            let number = shard.next_seq()?;
+            shard.set(keys::event(&new.queue, number), &event);
+            queue.bytes = bytes;
             add(&mut queue.waiting, 1)?;
         }
         shard.set(keys::queue(&new.queue), &queue);
@@ -92,14 +97,17 @@ pub(super) fn settle(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Ve
     let Some(mut queue) = shard.get::<Queue>(&keys::queue(&name))? else { return Ok(Vec::new()) };
     for number in done {
         let (waiting, dead) = (keys::event(&name, number), keys::dead_event(&name, number));
-        if shard.get::<Event>(&waiting)?.is_some() {
+        if let Some(event) = shard.get::<Event>(&waiting)? {
             shard.remove(waiting);
             subtract(&mut queue.waiting, 1)?;
-        } else if shard.get::<Event>(&dead)?.is_some() {
+            subtract(&mut queue.bytes, len_bytes(&event))?;
+        } else if let Some(event) = shard.get::<Event>(&dead)? {
             shard.remove(dead);
             subtract(&mut queue.dead, 1)?;
+            subtract(&mut queue.bytes, len_bytes(&event))?;
         }
     }
+    let revived_count = revived.len();
     for number in revived {
         let (at, to) = (keys::dead_event(&name, number), keys::event(&name, number));
         let Some(event) = shard.get::<Event>(&at)? else { continue };
@@ -107,37 +115,60 @@ pub(super) fn settle(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Ve
             return Err(Error::new(ErrorKind::LimitExceeded, "the queue is full").with("queue", name));
         }
         shard.remove(at);
-        shard.set(to, &Event { queued_ms: now_ms, reason: String::new(), ..event });
+        subtract(&mut queue.bytes, len_bytes(&event))?;
+        let event = Event { queued_ms: shard.later_time_ms(now_ms), reason: String::new(), ..event };
+        add(&mut queue.bytes, len_bytes(&event))?;
+        shard.set(to, &event);
         subtract(&mut queue.dead, 1)?;
         add(&mut queue.waiting, 1)?;
     }
-    let mut newly_dead = 0;
+    let mut newly_dead = Vec::new();
     for failed in dead {
         check_limit("the reason is too long", failed.reason.len(), EVENT_TEXT_BYTES_MAX)?;
         let at = keys::event(&name, failed.number);
         let Some(event) = shard.get::<Event>(&at)? else { continue };
         shard.remove(at);
-        shard.set(keys::dead_event(&name, failed.number), &Event { reason: failed.reason, ..event });
+        subtract(&mut queue.bytes, len_bytes(&event))?;
+        let event = Event { reason: failed.reason, ..event };
+        add(&mut queue.bytes, len_bytes(&event))?;
+        shard.set(keys::dead_event(&name, failed.number), &event);
         subtract(&mut queue.waiting, 1)?;
-        newly_dead += 1;
+        newly_dead.push(keys::dead_event(&name, failed.number));
     }
-    drop_oldest_dead(&mut shard, &name, &mut queue, newly_dead)?;
+    add(&mut queue.dead, newly_dead.len() as u64)?;
+    drop_oldest_dead(&mut shard, &name, &mut queue, newly_dead, revived_count)?;
     shard.set(keys::queue(&name), &queue);
     shard.finish()
 }
 
-/// Makes room among the dead events.
-fn drop_oldest_dead(shard: &mut Shard<'_, '_>, name: &str, queue: &mut Queue, newly_dead: u64) -> Result<()> {
-    add(&mut queue.dead, newly_dead)?;
-    let Some(over) = queue.dead.checked_sub(DEAD_MAX).filter(|over| *over > 0) else { return Ok(()) };
-    let oldest = shard.range(None, &keys::dead_events_prefix(name), over as usize)?;
-    for (key, _) in oldest.entries {
-        // The call may have revived it.
-        if shard.get::<Event>(&key)?.is_some() {
+/// Drops the oldest dead events until the others are within their limit.
+fn drop_oldest_dead(
+    shard: &mut Shard<'_, '_>,
+    name: &str,
+    queue: &mut Queue,
+    newly_dead: Vec<Bytes>,
+    revived_count: usize,
+) -> Result<()> {
+    let over = queue.dead.saturating_sub(DEAD_MAX) as usize;
+    if over == 0 {
+        return Ok(());
+    }
+    // The range is as before the call, so it still has the revived events, and lacks the new ones.
+    let before = shard.range(None, &keys::dead_events_prefix(name), over + revived_count)?;
+    for key in before.entries.into_iter().map(|(key, _)| key).chain(newly_dead) {
+        if queue.dead <= DEAD_MAX {
+            break;
+        }
+        if let Some(event) = shard.get::<Event>(&key)? {
             shard.remove(key);
             subtract(&mut queue.dead, 1)?;
+            subtract(&mut queue.bytes, len_bytes(&event))?;
             add(&mut queue.lost, 1)?;
         }
     }
     Ok(())
+}
+
+fn len_bytes(event: &Event) -> u64 {
+    event.encode().len() as u64
 }

@@ -30,6 +30,8 @@
 
 pub mod codec;
 mod events;
+#[cfg(test)]
+mod events_tests;
 pub mod keys;
 mod list;
 pub mod locks;

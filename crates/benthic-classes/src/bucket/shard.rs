@@ -79,6 +79,11 @@ impl<'c, 'a> Shard<'c, 'a> {
         caller_ms.min(self.context.unix_ms())
     }
 
+    /// The time of the caller or of the store, whichever is later.
+    pub fn later_time_ms(&self, caller_ms: u64) -> u64 {
+        caller_ms.max(self.context.unix_ms())
+    }
+
     /// Adds a retention period to a lock that has none. It begins at the time of the caller or of
     /// the store, whichever is later.
     pub fn add_default_retention(
@@ -90,7 +95,7 @@ impl<'c, 'a> Shard<'c, 'a> {
         let Some(DefaultRetention { mode, duration_ms }) = default else { return Ok(()) };
         let mut lock = Lock::of(attributes)?;
         if lock.retention.is_none() {
-            let until_ms = caller_ms.max(self.context.unix_ms()).saturating_add(duration_ms);
+            let until_ms = self.later_time_ms(caller_ms).saturating_add(duration_ms);
             lock.retention = Some(Retention { mode, until_ms });
             attributes.insert(LOCK_ATTRIBUTE.to_owned(), lock.encode());
         }

@@ -164,14 +164,14 @@ crate::wire! {
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct Queue {
         pub version: Version,
-        /// The number of the next event.
-        pub next: u64,
         /// Events that wait for delivery.
         pub waiting: u64,
         /// Events that nobody delivers any more.
         pub dead: u64,
         /// Events that were lost because the queue was full.
         pub lost: u64,
+        /// Bytes of all waiting and dead events.
+        pub bytes: u64,
     }
 
     /// A change of a version, under `e` while it waits for delivery, and later perhaps under `d`.
@@ -186,7 +186,7 @@ crate::wire! {
         /// Sequence number of the version.
         pub seq: u64,
         pub null: bool,
-        /// The write that created the version.
+        /// The write that made the change.
         pub write: Id,
         pub size_bytes: u64,
         /// Entity tag, without quotes.

@@ -103,7 +103,7 @@ pub(super) fn install(
         place_body(shard, &mut head, body);
     }
     let change = if marker { Change::MarkerCreated } else { Change::Created };
-    enqueue(shard, new.events, change, key, &head, times.now_ms)?;
+    enqueue(shard, new.events, (change, new.write), key, &head, times.now_ms)?;
     shard.note_outcome(new.write, times, &head);
     shard.set(keys::current(key), &Current { null_seq, head });
     Ok(())
@@ -188,7 +188,8 @@ pub(super) fn delete(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Ve
     let (Some(current), Some(head)) = (current, head) else { return Ok(Vec::new()) };
     remove(&mut shard, &input.key, current, &head)?;
     shard.retire(&head, Removal::new(&input.times, input.bypass_governance))?;
-    enqueue(&mut shard, &input.events, Change::Removed, &input.key, &head, input.times.now_ms)?;
+    let change = (Change::Removed, input.write);
+    enqueue(&mut shard, &input.events, change, &input.key, &head, input.times.now_ms)?;
     shard.note_outcome(input.write, &input.times, &head);
     shard.finish()
 }

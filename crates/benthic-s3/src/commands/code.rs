@@ -68,6 +68,11 @@ impl StoreCode {
         }
     }
 
+    /// Checks that a method exists and may run on S3 objects.
+    pub async fn check(&self, call: ClassCall) -> Result<()> {
+        self.prepare(call).await.map(drop)
+    }
+
     /// Runs a method beside the data.
     async fn run_in_store(&self, call: PreparedCall, pool: Arc<dyn Pool>, object: ObjectId) -> Result<Bytes> {
         let place = wait_for(&self.in_store).await?;

@@ -117,13 +117,15 @@ pub async fn run(command: EventsCommand, pools: &GatewayPools, session: &Session
             Ok(())
         }
         EventsCommand::Retry(args) => {
+            let rules = EventRules::of_bucket(&sal.bucket(&args.bucket).await?.attributes)?;
             let revive = |numbers| Settle { revived: numbers, ..Settle::default() };
-            let moved = move_dead(&sal, &args, revive).await?;
+            let moved = move_dead(&sal, &args, |queue| rules.has_queue(queue), revive).await?;
             let text = format!("{} of {} will be delivered again", count(moved, "event"), args.bucket);
             session.out.result(text, || json!({ "bucket": args.bucket, "events": moved }))
         }
         EventsCommand::Rm(args) => {
-            let moved = move_dead(&sal, &args, |done| Settle { done, ..Settle::default() }).await?;
+            let remove = |done| Settle { done, ..Settle::default() };
+            let moved = move_dead(&sal, &args, |_| true, remove).await?;
             let text = format!("removed {} of {}", count(moved, "event"), args.bucket);
             session.out.result(text, || json!({ "bucket": args.bucket, "events": moved }))
         }
@@ -266,7 +268,12 @@ fn dead_json(bucket: &Bucket, queue: &str, event: &Event) -> Value {
 }
 
 /// Moves the dead events of a bucket, and returns their number.
-async fn move_dead(sal: &PoolSal, args: &DeadArgs, settle: impl Fn(Vec<u64>) -> Settle) -> Result<u64> {
+async fn move_dead(
+    sal: &PoolSal,
+    args: &DeadArgs,
+    is_possible: impl Fn(&str) -> bool,
+    settle: impl Fn(Vec<u64>) -> Settle,
+) -> Result<u64> {
     let bucket = sal.bucket(&args.bucket).await?;
     let mut totals = totals(sal, &bucket).await?;
     if let Some(queue) = &args.queue {
@@ -274,8 +281,14 @@ async fn move_dead(sal: &PoolSal, args: &DeadArgs, settle: impl Fn(Vec<u64>) -> 
             let message = "the bucket has no such queue; `benthic s3 events status` lists its queues";
             return Err(Error::new(ErrorKind::NotFound, message).with("queue", queue));
         }
+        if !is_possible(queue) {
+            let message =
+                "no rule of the bucket asks for these events any more; `benthic s3 events rm` removes them";
+            return Err(Error::new(ErrorKind::Conflict, message).with("queue", queue));
+        }
         totals.retain(|name, _| name == queue);
     }
+    totals.retain(|name, _| is_possible(name));
     let mut moved = 0;
     for place in totals.values().flat_map(|total| &total.places) {
         let mut after = None;

@@ -1,12 +1,14 @@
 //! `benthic s3 on-put`.
 
 use super::GatewayPools;
+use super::code::StoreCode;
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_s3::PoolSal;
 use benthic_s3::events::KeyFilter;
 use benthic_s3::events::on_put::{OnPutRule, OnPutRules, Then};
+use benthic_s3::gateway::has_default_encryption;
 use benthic_s3::sal::{Bucket, Buckets};
 use clap::Args;
 use serde_json::{Value, json};
@@ -87,6 +89,12 @@ pub async fn run(args: OnPutArgs, pools: &GatewayPools, session: &Session) -> Ou
         return Ok(());
     };
     let rule = rule(&args, method)?;
+    let is_cluster = session.rados().await?.is_some();
+    StoreCode::new(session.pool(&pools.pool).await?, is_cluster).await?.check(rule.call()).await?;
+    if rule.is_asynchronous() && has_default_encryption(&sal.bucket(&name).await?.attributes) {
+        let message = "the bucket encrypts its objects, so rules with --result do not run";
+        return Err(Error::new(ErrorKind::InvalidArgument, message).with("bucket", name).into());
+    }
     change(&sal, &name, |rules| rules.add(rule.clone())).await?;
     session.out.result(line(&name, &rule), || fields(&name, &rule))
 }

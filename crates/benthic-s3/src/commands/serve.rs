@@ -9,7 +9,8 @@ use benthic_program::session::Session;
 use benthic_program::tls;
 use benthic_s3::PoolSal;
 use benthic_s3::events::EventRules;
-use benthic_s3::events::deliver::{Deliverer, Pauses, Wakeups};
+use benthic_s3::events::deliver::{Deliverer, Settings};
+use benthic_s3::events::schedule::{self, Wakeups};
 use benthic_s3::gateway::metrics::Metrics;
 use benthic_s3::gateway::{Code, Keys, Limits, Server};
 use benthic_s3::identity::{FIRST_ACCOUNT, FIRST_USER, Identities, NewKey};
@@ -18,18 +19,20 @@ use benthic_s3::lifecycle::Calendar;
 use benthic_s3::sal::{Garbage, RecordKind, Sal};
 use clap::Args;
 use serde_json::json;
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 
-/// Buckets whose events are delivered at the same time.
-const BUCKETS_IN_DELIVERY: usize = 32;
+/// Methods of on-put rules that run at the same time: fewer than those of requests, which share their limits.
+const METHODS_OF_RULES_IN_DIRECTORY: usize = 2;
+const METHODS_OF_RULES_IN_CLUSTER: usize = 16;
+/// Searches for events between two cleanups of the records of removed buckets.
+const SEARCHES_PER_CLEANUP: u64 = 300;
+/// How long a stopping gateway waits for deliveries.
+const DELIVERY_STOP_LIMIT: Duration = Duration::from_secs(12);
 
 /// Arguments of `benthic s3 serve`.
 #[derive(Args)]
@@ -82,8 +85,8 @@ pub struct ServeArgs {
     /// Seconds of a day when the gateway applies lifecycle rules; tests make days short
     #[arg(long, value_name = "SECONDS", default_value_t = 86_400, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     lifecycle_day: u64,
-    /// Seconds between two searches for events that wait; this gateway delivers its own events at once; 0 disables deliveries
-    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    /// Seconds between two searches for waiting events; the gateway delivers its own at once; 0 disables deliveries
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     events_every: u64,
     /// Hours that an event waits for a target that does not answer
     #[arg(long, value_name = "HOURS", default_value_t = 24, value_parser = clap::value_parser!(u64).range(0..=8_760))]
@@ -128,21 +131,35 @@ pub async fn run(args: ServeArgs, pools: &GatewayPools, session: &Session) -> Ou
     print_start(session, pools, &url, &args.region, first.as_ref())?;
     let collector = tokio::spawn(collect(sal.clone(), server.metrics(), args.collect_every));
     let calendar = Calendar { day_ms: args.lifecycle_day * 1_000 };
-    let deliverer = Deliverer {
-        sal: Arc::new(sal.clone()) as Arc<dyn Sal>,
-        identities: Arc::clone(&identities),
-        code: Some(code),
-        metrics: server.metrics(),
-        environment: Environment::default(),
-        region: args.region.clone(),
-        keep_ms: args.events_keep * 60 * 60 * 1_000,
-        pauses: Pauses::default(),
-    };
-    let events = tokio::spawn(deliver_events(sal.clone(), deliverer, server.wakeups(), args.events_every));
+    let wakeups = server.wakeups();
+    let deliverer = Deliverer::new(
+        Arc::new(sal.clone()) as Arc<dyn Sal>,
+        Arc::clone(&identities),
+        code,
+        server.metrics(),
+        Environment::default(),
+        Settings {
+            region: args.region.clone(),
+            keep_ms: args.events_keep * 60 * 60 * 1_000,
+            methods_max: if is_cluster { METHODS_OF_RULES_IN_CLUSTER } else { METHODS_OF_RULES_IN_DIRECTORY },
+        },
+    );
+    let events = (args.events_every > 0).then(|| {
+        let search =
+            search_events(sal.clone(), Arc::clone(&identities), Arc::clone(&wakeups), args.events_every);
+        (tokio::spawn(schedule::run(Arc::new(deliverer), Arc::clone(&wakeups))), tokio::spawn(search))
+    });
     let lifecycle = tokio::spawn(apply_lifecycle(sal, identities, calendar, args.lifecycle_every));
     let served = Arc::new(server).serve(listener, tls, interrupt::wait()).await;
     // Wait until all have stopped before the session releases the store.
-    for task in [collector, lifecycle, events] {
+    let mut tasks = vec![collector, lifecycle];
+    if let Some((mut delivery, search)) = events {
+        // Lets the deliveries end that are running, so that no event is delivered again.
+        wakeups.stop();
+        let _ = tokio::time::timeout(DELIVERY_STOP_LIMIT, &mut delivery).await;
+        tasks.extend([delivery, search]);
+    }
+    for task in tasks.into_iter().filter(|task| !task.is_finished()) {
         task.abort();
         let _ = task.await;
     }
@@ -225,71 +242,26 @@ async fn apply_lifecycle(sal: PoolSal, identities: Arc<Identities>, calendar: Ca
     }
 }
 
-/// Delivers events: those of this gateway at once, others when it finds them.
-async fn deliver_events(sal: PoolSal, deliverer: Deliverer, wakeups: Arc<Wakeups>, every_seconds: u64) {
-    if every_seconds == 0 {
-        return;
-    }
-    let every = Duration::from_secs(every_seconds);
-    let clock = Environment::default().clock;
-    let every_ms = every_seconds.saturating_mul(1_000);
-    let mut searched_ms: Option<u64> = None;
-    let deliverer = Arc::new(deliverer);
-    // A task for each bucket, so that a slow target delays no other bucket.
-    let mut tasks: JoinSet<String> = JoinSet::new();
-    let mut running: BTreeSet<String> = BTreeSet::new();
-    let mut again: BTreeSet<String> = BTreeSet::new();
-    let places = Arc::new(Semaphore::new(BUCKETS_IN_DELIVERY));
-    loop {
-        let mut names = tokio::select! {
-            names = wakeups.wait(every) => names,
-            Some(done) = tasks.join_next() => {
-                match done {
-                    Ok(name) => {
-                        running.remove(&name);
-                        if again.remove(&name) {
-                            wakeups.wake(&name);
-                        }
-                    }
-                    // The name of a task that panicked is lost. Leases prevent that two run at once.
-                    Err(_) => running.clear(),
-                }
-                continue;
+/// Searches for buckets whose events wait: those of gateways that have died, and those that an operator
+/// wants to be delivered again.
+async fn search_events(sal: PoolSal, identities: Arc<Identities>, wakeups: Arc<Wakeups>, every_seconds: u64) {
+    for number in 0_u64.. {
+        let searched = async {
+            if number.is_multiple_of(SEARCHES_PER_CLEANUP) {
+                lease::forget_removed(&sal, RecordKind::Delivery).await?;
             }
+            buckets_with_rules(&sal, &identities).await
         };
-        let now_ms = clock.monotonic_ms();
-        if searched_ms.is_none_or(|searched_ms| now_ms.saturating_sub(searched_ms) >= every_ms) {
-            match buckets_with_rules(&sal, &deliverer).await {
-                Ok(found) => names.extend(found),
-                Err(error) => tracing::warn!(%error, "cannot search for events; the next search continues"),
-            }
-            searched_ms = Some(clock.monotonic_ms());
+        match searched.await {
+            Ok(names) => names.iter().for_each(|name| wakeups.wake(name)),
+            Err(error) => tracing::warn!(%error, "cannot search for events; the next search continues"),
         }
-        for name in names {
-            if !running.insert(name.clone()) {
-                again.insert(name);
-                continue;
-            }
-            let (deliverer, wakeups, places) =
-                (Arc::clone(&deliverer), Arc::clone(&wakeups), Arc::clone(&places));
-            tasks.spawn(async move {
-                let _place = places.acquire_owned().await;
-                match deliverer.deliver(&name).await {
-                    Ok(true) => wakeups.wake(&name),
-                    Ok(false) => {}
-                    Err(error) => {
-                        tracing::warn!(%error, bucket = name, "events were not delivered; the next search continues");
-                    }
-                }
-                name
-            });
-        }
+        tokio::time::sleep(Duration::from_secs(every_seconds)).await;
     }
 }
 
-async fn buckets_with_rules(sal: &PoolSal, deliverer: &Deliverer) -> benthic_core::Result<Vec<String>> {
-    lease::forget_removed(sal, RecordKind::Delivery).await?;
-    let buckets = all_buckets(sal, &deliverer.identities, None).await?.into_iter();
+async fn buckets_with_rules(sal: &PoolSal, identities: &Identities) -> benthic_core::Result<Vec<String>> {
+    let buckets = all_buckets(sal, identities, None).await?.into_iter();
     let with_rules = buckets.filter(|bucket| EventRules::exist(&bucket.attributes));
     Ok(with_rules.map(|bucket| bucket.name).collect())
 }

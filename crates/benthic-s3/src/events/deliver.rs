@@ -1,22 +1,25 @@
 //! Delivers events from the queues of buckets.
 //!
 //! Of several gateways, one at a time delivers the events of a bucket: it holds a
-//! [lease](crate::lease) for a *pass*. A pass goes through the queues in parallel, and through each queue
-//! in order. It removes events after their delivery, so a gateway that dies delivers some twice.
+//! [lease](crate::lease) for a *pass*. A pass goes through the queues in parallel, and through each place
+//! of a queue in order. It removes events after their delivery, so a gateway that dies delivers some
+//! twice.
 //!
 //! A target that refuses an event (4xx) will refuse it again, so the event becomes dead at once. If the
-//! target does not answer, the queue stops, so that the order of a key's events stays, and the next attempts come
-//! after growing pauses. An event that waits too long becomes dead, too. Operators see dead events, and
-//! deliver them again, with `benthic s3 events`.
+//! target does not answer, the queue stops in this place, so that the order of a key's events stays, and the
+//! next attempts come after growing pauses. An event that waits too long becomes dead, too. Operators see dead
+//! events, and deliver them again, with `benthic s3 events`.
 
 use super::on_put::{KEY_VARIABLE, OnPutRule, Then};
 use super::webhook::{Failure, Sender, Webhook};
 use super::{EventRules, Origin, TARGET_QUEUE, record};
 use crate::gateway::metrics::Metrics;
 use crate::gateway::{self, Code, ObjectData};
-use crate::identity::Identities;
+use crate::identity::{EventTarget, Identities};
 use crate::lease::{self, Lease};
-use crate::sal::{Bucket, Change, Event, EventKind, Finish, Id, QueuePlace, RecordKind, Sal, Settle};
+use crate::sal::{
+    Bucket, Change, Event, EventKind, Finish, Id, QueuePlace, QueueState, RecordKind, Sal, Settle,
+};
 use benthic_core::{Environment, Error, ErrorKind, Result};
 use bytes::Bytes;
 use futures::StreamExt;
@@ -24,16 +27,21 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::Semaphore;
 
 /// How long a pass holds its bucket. It must exceed the time of a pass.
 const LEASE_MS: u64 = 30_000;
 /// After this time, a pass begins no further delivery.
 const PASS_MS: u64 = 5_000;
-/// Queues of a bucket that are processed at the same time.
-const QUEUES_IN_FLIGHT: usize = 16;
+/// After this time, a pass writes no result of a method, because another gateway may soon hold the bucket.
+const RESULT_MS: u64 = 20_000;
+/// How long a gateway waits for the pass of another one.
+const HELD_MS: u64 = 1_000;
+/// Queues of a bucket, and places of a queue, that are processed at the same time.
+const QUEUES_IN_FLIGHT: usize = 32;
+const PLACES_IN_FLIGHT: usize = 16;
 /// Events that are delivered before the store learns of it.
 const PAGE: usize = 100;
 /// The pause after the first failure, and the longest one.
@@ -41,27 +49,6 @@ const PAUSE_MS_FIRST: u64 = 1_000;
 const PAUSE_MS_MAX: u64 = 60_000;
 /// Limit of the stored reason of a failure.
 const REASON_BYTES_MAX: usize = 256;
-
-/// The names of buckets that have new events.
-#[derive(Default)]
-pub struct Wakeups {
-    names: Mutex<BTreeSet<String>>,
-    notify: Notify,
-}
-
-impl Wakeups {
-    /// Says that a bucket has new events.
-    pub fn wake(&self, bucket: &str) {
-        self.names.lock().insert(bucket.to_owned());
-        self.notify.notify_one();
-    }
-
-    /// Waits for buckets with new events, at most for this long.
-    pub async fn wait(&self, at_most: Duration) -> BTreeSet<String> {
-        let _ = tokio::time::timeout(at_most, self.notify.notified()).await;
-        std::mem::take(&mut *self.names.lock())
-    }
-}
 
 /// What is known about the delivery of a bucket's events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,144 +75,272 @@ pub async fn state(sal: &dyn Sal, bucket: &Bucket) -> Result<DeliveryState> {
 
 /// Delivers events.
 pub struct Deliverer {
-    pub sal: Arc<dyn Sal>,
-    pub identities: Arc<Identities>,
-    pub code: Option<Arc<dyn Code>>,
-    pub metrics: Arc<Metrics>,
-    pub environment: Environment,
-    pub region: String,
+    sal: Arc<dyn Sal>,
+    identities: Arc<Identities>,
+    code: Arc<dyn Code>,
+    metrics: Arc<Metrics>,
+    environment: Environment,
+    region: String,
     /// How long an event may wait for a target that does not answer.
-    pub keep_ms: u64,
-    pub pauses: Pauses,
+    keep_ms: u64,
+    /// Limits the methods that run at the same time, so that requests have room for theirs.
+    methods: Semaphore,
+    pauses: Pauses,
+    senders: Senders,
+    stopping: AtomicBool,
 }
 
-/// The queues whose targets do not answer: the time of the next attempt, and the pause before it.
+/// The settings of a [`Deliverer`].
+pub struct Settings {
+    /// The region of the gateway.
+    pub region: String,
+    /// How long an event may wait for a target that does not answer, in milliseconds.
+    pub keep_ms: u64,
+    /// Methods of on-put rules that run at the same time.
+    pub methods_max: usize,
+}
+
+/// The places whose targets do not answer: the time of the next attempt by the monotonic clock, and the
+/// pause before it.
 #[derive(Default)]
-pub struct Pauses(Mutex<HashMap<(Id, String), (u64, u64)>>);
+struct Pauses(Mutex<HashMap<(Id, QueuePlace), (u64, u64)>>);
+
+/// Idle connections to targets, by the name of the target.
+#[derive(Default)]
+struct Senders(Mutex<HashMap<String, (EventTarget, Vec<Sender>)>>);
 
 /// Where the events of a queue go.
 enum Sink<'a> {
-    Webhook(Box<Sender>),
+    Webhook(Box<Connected>),
     Method(&'a OnPutRule),
 }
 
-/// The result of a pass through one queue in one place.
-struct Passed {
-    queue: String,
-    failure: Option<String>,
-    has_more: bool,
+/// A target, its name, and a connection to it.
+struct Connected {
+    name: String,
+    target: EventTarget,
+    sender: Sender,
+}
+
+/// The times of a pass, by the monotonic clock.
+#[derive(Clone, Copy)]
+struct Pass {
+    until_ms: u64,
+    results_until_ms: u64,
+}
+
+/// How a pass left a place.
+enum Left {
+    /// Nothing was tried.
+    Untried,
+    /// Nothing more to do.
+    Empty,
+    /// The time was not sufficient.
+    More,
+    /// The target did not answer.
+    Failed(String),
 }
 
 impl Deliverer {
-    /// Delivers the waiting events of a bucket, unless another gateway does. True if the time was not
-    /// sufficient for all of them.
+    pub fn new(
+        sal: Arc<dyn Sal>,
+        identities: Arc<Identities>,
+        code: Arc<dyn Code>,
+        metrics: Arc<Metrics>,
+        environment: Environment,
+        settings: Settings,
+    ) -> Deliverer {
+        let Settings { region, keep_ms, methods_max } = settings;
+        Deliverer {
+            sal,
+            identities,
+            code,
+            metrics,
+            environment,
+            region,
+            keep_ms,
+            methods: Semaphore::new(methods_max),
+            pauses: Pauses::default(),
+            senders: Senders::default(),
+            stopping: AtomicBool::new(false),
+        }
+    }
+
+    /// Begins no further delivery.
+    pub fn stop(&self) {
+        self.stopping.store(true, Relaxed);
+    }
+
+    /// Delivers the waiting events of a bucket, unless another gateway does. Returns when to try again.
     ///
     /// # Errors
     /// Those of the store.
-    pub async fn deliver(&self, name: &str) -> Result<bool> {
+    pub async fn deliver(&self, name: &str) -> Result<Option<Duration>> {
         let bucket = match self.sal.bucket(name).await {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             bucket => bucket?,
         };
         let queues = self.sal.queues(&bucket).await?;
-        let now_ms = self.environment.unix_ms();
-        let wait = |place: &QueuePlace| !self.pauses.holds(bucket.id, &place.queue, now_ms);
-        let places: Vec<QueuePlace> = queues
-            .into_iter()
-            .filter(|(place, state)| state.waiting > 0 && wait(place))
-            .map(|(place, _)| place)
-            .collect();
+        self.pauses.forget_empty(bucket.id, &queues);
+        let now_ms = self.monotonic_ms();
+        let is_due =
+            |place: &QueuePlace| self.pauses.until_ms(bucket.id, place).is_none_or(|at| at <= now_ms);
+        let waiting = queues.into_iter().filter(|(_, state)| state.waiting > 0).map(|(place, _)| place);
+        let (places, _paused): (Vec<QueuePlace>, Vec<QueuePlace>) = waiting.partition(is_due);
         if places.is_empty() {
-            return Ok(false);
+            return Ok(self
+                .pauses
+                .next_ms(bucket.id)
+                .map(|at| Duration::from_millis(at.saturating_sub(now_ms))));
         }
-        let taken = (self.sal.as_ref(), &self.environment);
+        let store = (self.sal.as_ref(), &self.environment);
         let lease =
-            Lease::<DeliveryState>::take(taken, RecordKind::Delivery, LEASE_MS, &bucket, |_| {}).await?;
-        let Some(mut lease) = lease else { return Ok(false) };
-        let passed = self.pass(&bucket, places, now_ms.saturating_add(PASS_MS)).await;
-        if let Ok(passed) = &passed {
-            note_failures(&mut lease.progress, passed, self.environment.unix_ms());
-        }
+            Lease::<DeliveryState>::take(store, RecordKind::Delivery, LEASE_MS, &bucket, |_| {}).await?;
+        let Some(mut lease) = lease else { return Ok(Some(Duration::from_millis(HELD_MS))) };
+        let pass = Pass {
+            until_ms: now_ms.saturating_add(PASS_MS),
+            results_until_ms: now_ms.saturating_add(RESULT_MS),
+        };
+        let (left, failed) = self.pass(&bucket, places, pass).await;
+        self.note_failures(&bucket, &mut lease.progress, &left);
         lease.release().await?;
-        Ok(passed?.iter().any(|passed| passed.has_more))
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        if left.iter().any(|(_, left)| matches!(left, Left::More | Left::Untried)) {
+            return Ok(Some(Duration::ZERO));
+        }
+        let now_ms = self.monotonic_ms();
+        Ok(self.pauses.next_ms(bucket.id).map(|at| Duration::from_millis(at.saturating_sub(now_ms))))
     }
 
-    async fn pass(&self, bucket: &Bucket, places: Vec<QueuePlace>, until_ms: u64) -> Result<Vec<Passed>> {
-        let rules = &EventRules::of_bucket(&bucket.attributes)?;
-        let pass = |place: QueuePlace| async move { self.pass_queue(bucket, rules, &place, until_ms).await };
-        let mut running =
-            futures::stream::iter(places.into_iter().map(pass)).buffer_unordered(QUEUES_IN_FLIGHT);
-        let mut all = Vec::new();
-        let mut failed = None;
-        while let Some(passed) = running.next().await {
-            match passed {
-                Ok(passed) => all.push(passed),
-                Err(error) => drop(failed.get_or_insert(error)),
+    fn monotonic_ms(&self) -> u64 {
+        self.environment.clock.monotonic_ms()
+    }
+
+    /// Goes through places. Returns how it left them, and the first error of the store.
+    async fn pass(
+        &self,
+        bucket: &Bucket,
+        places: Vec<QueuePlace>,
+        pass: Pass,
+    ) -> (Vec<(QueuePlace, Left)>, Option<Error>) {
+        let rules = match EventRules::of_bucket(&bucket.attributes) {
+            Ok(rules) => rules,
+            Err(error) => return (Vec::new(), Some(error)),
+        };
+        let rules = &rules;
+        let mut queues: BTreeMap<String, Vec<QueuePlace>> = BTreeMap::new();
+        for place in places {
+            queues.entry(place.queue.clone()).or_default().push(place);
+        }
+        let pass_place = |place: QueuePlace| async move {
+            let left = self.pass_place(bucket, rules, &place, pass).await;
+            (place, left)
+        };
+        let pass_queue = |places: Vec<QueuePlace>| {
+            let passed = futures::stream::iter(places.into_iter().map(pass_place));
+            passed.buffer_unordered(PLACES_IN_FLIGHT).collect::<Vec<_>>()
+        };
+        let mut passed =
+            futures::stream::iter(queues.into_values().map(pass_queue)).buffer_unordered(QUEUES_IN_FLIGHT);
+        let (mut all, mut failed) = (Vec::new(), None);
+        while let Some(places) = passed.next().await {
+            for (place, left) in places {
+                match left {
+                    Ok(left) => all.push((place, left)),
+                    Err(error) => drop(failed.get_or_insert(error)),
+                }
             }
         }
-        let failing: BTreeSet<&String> =
-            all.iter().filter(|passed| passed.failure.is_some()).map(|passed| &passed.queue).collect();
-        for passed in &all {
-            let is_failing = failing.contains(&passed.queue);
-            self.pauses.note(bucket.id, &passed.queue, is_failing, self.environment.unix_ms());
-        }
-        failed.map_or(Ok(all), Err)
+        (all, failed)
     }
 
-    async fn pass_queue(
+    async fn pass_place(
         &self,
         bucket: &Bucket,
         rules: &EventRules,
         place: &QueuePlace,
-        until_ms: u64,
-    ) -> Result<Passed> {
+        pass: Pass,
+    ) -> Result<Left> {
+        if self.is_over(pass) {
+            return Ok(Left::Untried);
+        }
         let mut sink = match self.sink(bucket, rules, &place.queue).await {
-            // The bucket's rules do not ask for these events any more.
-            Ok(None) => {
-                self.drop_all(bucket, place).await?;
-                return Ok(Passed { queue: place.queue.clone(), failure: None, has_more: false });
+            Ok(Some(sink)) => sink,
+            Ok(None) => return self.drop_events(bucket, place, pass).await,
+            Err(error) => {
+                let reason = shorten(error.message().to_owned());
+                let (events, _) = self.sal.events(bucket, place, EventKind::Waiting, None, PAGE).await?;
+                self.settle(bucket, place, self.expired(&events, &reason)).await?;
+                return Ok(Left::Failed(reason));
             }
-            Ok(Some(sink)) => Ok(sink),
-            Err(error) => Err(Failure::Unavailable(error.message().to_owned())),
         };
+        let _method = match &sink {
+            Sink::Webhook(_) => None,
+            Sink::Method(_) => match self.methods.try_acquire() {
+                Ok(permit) => Some(permit),
+                Err(_) => return Ok(Left::Untried),
+            },
+        };
+        let left = self.deliver_place(bucket, rules, place, &mut sink, pass).await;
+        if let Sink::Webhook(connected) = sink {
+            self.senders.keep(*connected);
+        }
+        left
+    }
+
+    async fn deliver_place(
+        &self,
+        bucket: &Bucket,
+        rules: &EventRules,
+        place: &QueuePlace,
+        sink: &mut Sink<'_>,
+        pass: Pass,
+    ) -> Result<Left> {
         loop {
             let (events, has_more) = self.sal.events(bucket, place, EventKind::Waiting, None, PAGE).await?;
             let mut settle = Settle::default();
-            let mut failure = None;
-            let mut left = events.iter();
-            for event in left.by_ref() {
-                if self.environment.unix_ms() >= until_ms {
-                    self.settle(bucket, place, settle).await?;
-                    return Ok(Passed { queue: place.queue.clone(), failure, has_more: true });
+            let mut left = if has_more { None } else { Some(Left::Empty) };
+            for (number, event) in events.iter().enumerate() {
+                if self.is_over(pass) {
+                    left = Some(Left::More);
+                    break;
                 }
-                let delivered = match &mut sink {
-                    Ok(sink) => self.deliver_event(bucket, rules, sink, event).await,
-                    Err(failure) => Err(failure.clone()),
-                };
-                match delivered {
+                match self.deliver_event(bucket, rules, sink, event, pass).await {
                     Ok(()) => settle.done.push(event.number),
                     Err(Failure::Refused(reason)) => settle.dead.push((event.number, shorten(reason))),
+                    Err(Failure::Later) => {
+                        left = Some(Left::More);
+                        break;
+                    }
                     Err(Failure::Unavailable(reason)) => {
                         self.metrics.failed_deliveries.fetch_add(1, Relaxed);
-                        failure = Some(shorten(reason));
-                        settle.dead.extend(self.expired(event, failure.as_ref()));
+                        let reason = shorten(reason);
+                        settle.dead.extend(self.expired(&events[number..], &reason).dead);
+                        left = Some(Left::Failed(reason));
                         break;
                     }
                 }
             }
-            settle.dead.extend(left.filter_map(|event| self.expired(event, failure.as_ref())));
-            let are_all = settle.done.len() + settle.dead.len() == events.len();
             self.settle(bucket, place, settle).await?;
-            if !has_more || !are_all {
-                return Ok(Passed { queue: place.queue.clone(), failure, has_more: false });
+            if let Some(left) = left {
+                return Ok(left);
             }
         }
     }
 
-    /// The number of an event that waits too long, and the reason.
-    fn expired(&self, event: &Event, failure: Option<&String>) -> Option<(u64, String)> {
-        let waits_ms = self.environment.unix_ms().saturating_sub(event.queued_ms);
-        failure.filter(|_| waits_ms >= self.keep_ms).map(|reason| (event.number, reason.clone()))
+    /// Whether a pass shall begin no further delivery.
+    fn is_over(&self, pass: Pass) -> bool {
+        self.stopping.load(Relaxed) || self.monotonic_ms() >= pass.until_ms
+    }
+
+    /// Makes the events dead that wait too long.
+    fn expired(&self, events: &[Event], reason: &str) -> Settle {
+        let now_ms = self.environment.unix_ms();
+        let expired = events.iter().filter(|event| now_ms.saturating_sub(event.queued_ms) >= self.keep_ms);
+        let dead = expired.map(|event| (event.number, reason.to_owned())).collect();
+        Settle { dead, ..Settle::default() }
     }
 
     async fn settle(&self, bucket: &Bucket, place: &QueuePlace, settle: Settle) -> Result<()> {
@@ -238,13 +353,23 @@ impl Deliverer {
         Ok(())
     }
 
-    async fn drop_all(&self, bucket: &Bucket, place: &QueuePlace) -> Result<()> {
+    /// Removes the waiting events of a queue for which no rule asks any more.
+    async fn drop_events(&self, bucket: &Bucket, place: &QueuePlace, pass: Pass) -> Result<Left> {
         loop {
             let (events, has_more) = self.sal.events(bucket, place, EventKind::Waiting, None, PAGE).await?;
+            // The rule may have come back since the pass began. Events that are stored from now on are not
+            // in this page.
+            let now = self.sal.bucket(&bucket.name).await?;
+            if now.id != bucket.id || EventRules::of_bucket(&now.attributes)?.has_queue(&place.queue) {
+                return Ok(Left::More);
+            }
             let done = events.iter().map(|event| event.number).collect();
             self.sal.settle(bucket, place, &Settle { done, ..Settle::default() }).await?;
             if !has_more {
-                return Ok(());
+                return Ok(Left::Empty);
+            }
+            if self.is_over(pass) {
+                return Ok(Left::More);
             }
         }
     }
@@ -256,25 +381,29 @@ impl Deliverer {
         rules: &'r EventRules,
         queue: &str,
     ) -> Result<Option<Sink<'r>>> {
-        if !rules.has_queue(queue) {
-            return Ok(None);
-        }
         if let Some(rule) = rules.on_put().queued(queue) {
             return Ok(Some(Sink::Method(rule)));
         }
-        let Some((account, name)) = queue.strip_prefix(TARGET_QUEUE).and_then(|rest| rest.split_once('/'))
+        let full_name = queue.strip_prefix(TARGET_QUEUE).filter(|_| rules.has_queue(queue));
+        let Some((full_name, (account, name))) =
+            full_name.and_then(|full| Some((full, full.split_once('/')?)))
         else {
             return Ok(None);
         };
         if account != bucket.owner {
-            // The bucket has another owner than when the rule was set.
+            // The bucket had another owner when the rule was set.
             return Err(Error::new(ErrorKind::PermissionDenied, "the target belongs to another account"));
         }
         let target = self.identities.event_target(account, name).await?;
-        let token = self.identities.token_of_target(account, name, &target)?;
-        let webhook = Webhook::new(&target.url, token.as_deref(), target.ca.as_deref());
-        let webhook = webhook.map_err(|message| Error::new(ErrorKind::InvalidArgument, message))?;
-        Ok(Some(Sink::Webhook(Box::new(webhook.sender()))))
+        let sender = match self.senders.take(full_name, &target) {
+            Some(sender) => sender,
+            None => {
+                let token = self.identities.token_of_target(account, name, &target)?;
+                let webhook = Webhook::new(&target.url, token.as_deref(), target.ca.as_deref());
+                webhook.map_err(|message| Error::new(ErrorKind::InvalidArgument, message))?.sender()
+            }
+        };
+        Ok(Some(Sink::Webhook(Box::new(Connected { name: full_name.to_owned(), target, sender }))))
     }
 
     async fn deliver_event(
@@ -283,13 +412,14 @@ impl Deliverer {
         rules: &EventRules,
         sink: &mut Sink<'_>,
         event: &Event,
+        pass: Pass,
     ) -> std::result::Result<(), Failure> {
         match sink {
-            Sink::Webhook(sender) => {
+            Sink::Webhook(connected) => {
                 let message = record::message(bucket, event, &self.region).to_string();
-                sender.send(Bytes::from(message)).await
+                connected.sender.send(Bytes::from(message)).await
             }
-            Sink::Method(rule) => self.run_method(bucket, rules, rule, event).await,
+            Sink::Method(rule) => self.run_method(bucket, rules, rule, event, pass).await,
         }
     }
 
@@ -300,50 +430,37 @@ impl Deliverer {
         rules: &EventRules,
         rule: &OnPutRule,
         event: &Event,
+        pass: Pass,
     ) -> std::result::Result<(), Failure> {
-        let object = match self.sal.object(bucket, &event.key, Some(event.version)).await {
-            Ok(object) if object.write == event.write => object,
-            // The version is gone.
+        // A newer version has its own event. An older one must not replace its result.
+        let object = match self.sal.object(bucket, &event.key, None).await {
+            Ok(object) if object.write == event.write && !object.marker => object,
             Ok(_) => return Ok(()),
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(unavailable(&error)),
+            Err(error) => return Err(failure(&error)),
         };
         if object.is_encrypted() || gateway::has_default_encryption(&bucket.attributes) {
             let message =
-                "on-put rules that write objects do not run in encrypted buckets or on encrypted objects";
+                "on-put rules with a result do not run on encrypted objects or in encrypted buckets";
             return Err(Failure::Refused(message.to_owned()));
         }
-        let Some(code) = &self.code else {
-            return Err(Failure::Refused("this server runs no methods".to_owned()));
-        };
         let data = ObjectData { sal: self.sal.as_ref(), bucket, object: &object, data_key: None };
-        let (result, ran_at) = code.run(rule.call(), data).await.map_err(|error| match error.kind() {
-            ErrorKind::NotFound
-            | ErrorKind::InvalidArgument
-            | ErrorKind::LimitExceeded
-            | ErrorKind::ClassFailed
-            | ErrorKind::Unsupported
-            | ErrorKind::PermissionDenied => Failure::Refused(error.message().to_owned()),
-            _ => unavailable(&error),
-        })?;
+        let (result, ran_at) = self.code.run(rule.call(), data).await.map_err(|error| failure(&error))?;
         self.metrics.method(ran_at);
         let Then::Object { key, content_type } = &rule.then else { return Ok(()) };
         if result.is_empty() {
             return Ok(());
         }
+        if self.monotonic_ms() >= pass.results_until_ms {
+            return Err(Failure::Later);
+        }
         let key = key.replace(KEY_VARIABLE, &event.key);
-        self.write_result(bucket, rules, rule, (&key, content_type.as_deref()), result).await.map_err(
-            |error| {
-                match error.kind() {
-                    ErrorKind::InvalidArgument => Failure::Refused(error.message().to_owned()),
-                    // The key is too long; a full quota may become free.
-                    ErrorKind::LimitExceeded if error.reason().is_none() => {
-                        Failure::Refused(error.message().to_owned())
-                    }
-                    _ => unavailable(&error),
-                }
-            },
-        )
+        let written = self.write_result(bucket, rules, rule, (&key, content_type.as_deref()), result).await;
+        written.map_err(|error| match error.reason() {
+            // A full quota or store may become free.
+            Some(_) => Failure::Unavailable(error.to_string()),
+            None => failure(&error),
+        })
     }
 
     async fn write_result(
@@ -367,47 +484,98 @@ impl Deliverer {
         };
         writer.finish(finish).await.map(drop)
     }
-}
 
-impl Pauses {
-    fn holds(&self, bucket: Id, queue: &str, now_ms: u64) -> bool {
-        let pauses = self.0.lock();
-        pauses.get(&(bucket, queue.to_owned())).is_some_and(|(next_ms, _)| now_ms < *next_ms)
-    }
-
-    fn note(&self, bucket: Id, queue: &str, is_failing: bool, now_ms: u64) {
-        let mut pauses = self.0.lock();
-        let key = (bucket, queue.to_owned());
-        if !is_failing {
-            pauses.remove(&key);
-            return;
+    fn note_failures(&self, bucket: &Bucket, state: &mut DeliveryState, left: &[(QueuePlace, Left)]) {
+        let now_ms = self.environment.unix_ms();
+        let mut delivered = BTreeSet::new();
+        for (place, left) in left {
+            match left {
+                Left::Untried => {}
+                Left::Empty | Left::More => {
+                    self.pauses.end(bucket.id, place);
+                    delivered.insert(&place.queue);
+                }
+                Left::Failed(reason) => {
+                    self.pauses.extend(bucket.id, place, self.monotonic_ms());
+                    let known = state.failures.get(&place.queue);
+                    let since_ms = known.map_or(now_ms, |known| known.since_ms);
+                    let failure = LastFailure { reason: reason.clone(), since_ms };
+                    state.failures.insert(place.queue.clone(), failure);
+                }
+            }
         }
-        let (next_ms, pause_ms) = pauses.entry(key).or_insert((0, PAUSE_MS_FIRST / 2));
-        // Several places of one queue fail in one pass.
-        if *next_ms <= now_ms {
-            *pause_ms = (*pause_ms * 2).min(PAUSE_MS_MAX);
-            *next_ms = now_ms.saturating_add(*pause_ms);
-        }
-    }
-}
-
-fn note_failures(state: &mut DeliveryState, passed: &[Passed], now_ms: u64) {
-    let mut failing: BTreeMap<&String, &String> = BTreeMap::new();
-    failing.extend(passed.iter().filter_map(|passed| Some((&passed.queue, passed.failure.as_ref()?))));
-    for Passed { queue, .. } in passed {
-        match failing.get(queue) {
-            None => drop(state.failures.remove(queue)),
-            Some(reason) => {
-                let since_ms = state.failures.get(queue).map_or(now_ms, |known| known.since_ms);
-                let failure = LastFailure { reason: (*reason).clone(), since_ms };
-                state.failures.insert(queue.clone(), failure);
+        for queue in delivered {
+            if !self.pauses.has_queue(bucket.id, queue) {
+                state.failures.remove(queue);
             }
         }
     }
 }
 
-fn unavailable(error: &Error) -> Failure {
-    Failure::Unavailable(error.to_string())
+impl Pauses {
+    fn until_ms(&self, bucket: Id, place: &QueuePlace) -> Option<u64> {
+        self.0.lock().get(&(bucket, place.clone())).map(|(until_ms, _)| *until_ms)
+    }
+
+    /// When the first pause of a bucket ends.
+    fn next_ms(&self, bucket: Id) -> Option<u64> {
+        let pauses = self.0.lock();
+        pauses.iter().filter(|((of, _), _)| *of == bucket).map(|(_, (until_ms, _))| *until_ms).min()
+    }
+
+    fn has_queue(&self, bucket: Id, queue: &str) -> bool {
+        self.0.lock().keys().any(|(of, place)| *of == bucket && place.queue == queue)
+    }
+
+    fn extend(&self, bucket: Id, place: &QueuePlace, now_ms: u64) {
+        let mut pauses = self.0.lock();
+        let (until_ms, pause_ms) = pauses.entry((bucket, place.clone())).or_insert((0, 0));
+        *pause_ms = (*pause_ms * 2).clamp(PAUSE_MS_FIRST, PAUSE_MS_MAX);
+        *until_ms = now_ms.saturating_add(*pause_ms);
+    }
+
+    fn end(&self, bucket: Id, place: &QueuePlace) {
+        self.0.lock().remove(&(bucket, place.clone()));
+    }
+
+    /// Forgets the places of a bucket where no event waits.
+    fn forget_empty(&self, bucket: Id, queues: &[(QueuePlace, QueueState)]) {
+        let waiting: BTreeSet<&QueuePlace> =
+            queues.iter().filter(|(_, state)| state.waiting > 0).map(|(place, _)| place).collect();
+        self.0.lock().retain(|(of, place), _| *of != bucket || waiting.contains(place));
+    }
+}
+
+impl Senders {
+    /// An idle connection to a target, if it has not changed.
+    fn take(&self, name: &str, target: &EventTarget) -> Option<Sender> {
+        let mut idle = self.0.lock();
+        let (of, senders) = idle.get_mut(name)?;
+        if of == target {
+            return senders.pop();
+        }
+        idle.remove(name);
+        None
+    }
+
+    fn keep(&self, Connected { name, target, sender }: Connected) {
+        let mut idle = self.0.lock();
+        let (of, senders) = idle.entry(name).or_insert_with(|| (target.clone(), Vec::new()));
+        if *of == target && senders.len() < PLACES_IN_FLIGHT {
+            senders.push(sender);
+        }
+    }
+}
+
+/// Whether an error of a method or of the store is worth another attempt.
+fn failure(error: &Error) -> Failure {
+    match error.kind() {
+        ErrorKind::Busy => Failure::Later,
+        ErrorKind::Unavailable | ErrorKind::OutcomeUnknown | ErrorKind::Conflict => {
+            Failure::Unavailable(error.to_string())
+        }
+        _ => Failure::Refused(error.message().to_owned()),
+    }
 }
 
 fn shorten(mut reason: String) -> String {

@@ -13,6 +13,7 @@
 pub mod deliver;
 pub mod on_put;
 mod record;
+pub mod schedule;
 pub mod webhook;
 
 pub use on_put::{OnPutRule, OnPutRules};

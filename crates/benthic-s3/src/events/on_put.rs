@@ -78,15 +78,12 @@ impl OnPutRules {
         Err(Error::new(ErrorKind::Unsupported, message).with("form", rules.form))
     }
 
-    /// Stores the rules in the attributes of a bucket.
+    /// Stores the rules in the attributes of a bucket: also if there are none any more, so that gateways find
+    /// the events of the old ones, and drop them.
     ///
     /// # Errors
     /// `Internal`.
     pub fn store(&self, attributes: &mut Attributes) -> Result<()> {
-        if self.rules.is_empty() {
-            attributes.remove(ATTRIBUTE);
-            return Ok(());
-        }
         let text = serde_json::to_vec(self).map_err(|error| {
             Error::new(ErrorKind::Internal, "cannot encode on-put rules").with_source(error)
         })?;

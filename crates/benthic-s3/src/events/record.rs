@@ -17,8 +17,8 @@ pub(super) fn message(bucket: &Bucket, event: &Event, region: &str) -> Value {
     let mut object = json!({
         // As in a form: AWS writes a space as a plus.
         "key": event.key.split('/').map(encode).collect::<Vec<_>>().join("/"),
-        // Grows from event to event of a key.
-        "sequencer": format!("{:016X}", event.number),
+        // Grows from event to event of a key, also if the bucket is created again.
+        "sequencer": format!("{:012X}{:016X}", bucket.created_ms, event.number),
     });
     if !is_removal {
         object["size"] = json!(event.size_bytes);
@@ -35,7 +35,7 @@ pub(super) fn message(bucket: &Bucket, event: &Event, region: &str) -> Value {
         "eventName": event.name,
         "userIdentity": { "principalId": origin.principal },
         "requestParameters": { "sourceIPAddress": origin.address },
-        // The write identifies the change, also when the event is delivered twice.
+        // The same when the event is delivered twice.
         "responseElements": { "x-amz-request-id": event.write.to_string() },
         "s3": {
             "s3SchemaVersion": "1.0",

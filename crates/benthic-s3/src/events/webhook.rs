@@ -19,12 +19,15 @@ use url::Url;
 
 /// Limit on the time of one delivery.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
+const BODY_TIME_LIMIT: Duration = Duration::from_secs(1);
 /// Limit on the body of an answer. It is read and ignored, so that the connection can be used again.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// Why a message was not delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
+    /// This gateway is too busy; it has not tried.
+    Later,
     /// The target may take the message later.
     Unavailable(String),
     /// The target does not take the message.
@@ -203,7 +206,9 @@ impl Sender {
         connection.ready().await.map_err(text)?;
         let answer = connection.send_request(self.webhook.request(message)?).await.map_err(text)?;
         let status = answer.status();
-        if Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await.is_ok() {
+        // The answer is known. A slow body only costs the connection.
+        let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect();
+        if tokio::time::timeout(BODY_TIME_LIMIT, body).await.is_ok_and(|body| body.is_ok()) {
             self.connection = Some(connection);
         }
         Ok(status)

@@ -28,7 +28,7 @@ impl Gateway {
         };
         let found: NotificationConfiguration =
             serde_json::from_slice(text).map_err(|error| s3_error!(error, InternalError))?;
-        let topic_configurations = found.topic_configurations;
+        let topic_configurations = found.topic_configurations.filter(|topics| !topics.is_empty());
         Ok(GetBucketNotificationConfigurationOutput {
             topic_configurations,
             ..GetBucketNotificationConfigurationOutput::default()
@@ -44,7 +44,6 @@ impl Gateway {
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
         let given = input.notification_configuration.clone();
         let topics: Vec<TopicConfiguration> = named(given.topic_configurations.unwrap_or_default());
-        let has_topics = !topics.is_empty();
         let configuration = NotificationConfiguration { topic_configurations: Some(topics), ..given };
         events::check(&configuration).map_err(|invalid| match invalid {
             InvalidRule::Invalid(message) => s3_error!(InvalidArgument, "{message}"),
@@ -57,14 +56,13 @@ impl Gateway {
         let text = serde_json::to_vec(&configuration).map_err(|error| s3_error!(error, InternalError))?;
         let text = Bytes::from(text);
         let change = |bucket: &mut Bucket| {
-            if has_topics {
-                bucket.attributes.insert(names::NOTIFICATIONS.to_owned(), text.clone());
-            } else {
-                bucket.attributes.remove(names::NOTIFICATIONS);
-            }
+            // Also without rules, so that gateways find the events of the old ones, and drop them.
+            bucket.attributes.insert(names::NOTIFICATIONS.to_owned(), text.clone());
             Ok(())
         };
+        let name = access.bucket.name.clone();
         self.change_bucket(access.bucket, change).await?;
+        self.wakeups.wake(&name);
         Ok(PutBucketNotificationConfigurationOutput::default())
     }
 

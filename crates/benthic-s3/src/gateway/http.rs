@@ -11,7 +11,7 @@ use super::metrics::Metrics;
 use super::post_form;
 use super::virtual_host::VirtualHosts;
 use super::{Gateway, OBJECT_BYTES_MAX};
-use crate::events::deliver::Wakeups;
+use crate::events::schedule::Wakeups;
 use crate::sal::Sal;
 use async_trait::async_trait;
 use benthic_core::Environment;

@@ -45,7 +45,7 @@ pub use exec::{Code, ObjectData, RanAt};
 pub use http::{Handler, Limits, Server};
 
 use crate::events::EventRules;
-use crate::events::deliver::Wakeups;
+use crate::events::schedule::Wakeups;
 use crate::lifecycle::Rules;
 use crate::policy::Document;
 use crate::sal::{Attributes, Bucket, DefaultRetention, Sal};
@@ -203,7 +203,7 @@ pub(crate) fn iso_timestamp(unix_ms: u64) -> String {
 }
 
 /// Whether a bucket encrypts objects by default.
-pub(crate) fn has_default_encryption(bucket: &Attributes) -> bool {
+pub fn has_default_encryption(bucket: &Attributes) -> bool {
     bucket.contains_key(names::DEFAULT_ENCRYPTION)
 }
 

@@ -36,7 +36,7 @@ pub struct NewEvent {
 
 /// The place of a queue. A bucket has several places, and all events of a key are in one. Within a place,
 /// the events of a queue are in the order of the changes.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct QueuePlace {
     pub queue: String,
     pub shard: u32,
@@ -45,7 +45,7 @@ pub struct QueuePlace {
 /// The state of a queue in one place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueState {
-    /// Events that wait for delivery, at most 100,000.
+    /// Events that wait for delivery, at most 50,000.
     pub waiting: u64,
     /// Events that nobody delivers any more, at most 10,000.
     pub dead: u64,
@@ -63,13 +63,13 @@ pub enum EventKind {
 /// A stored event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Grows from event to event of a queue in one place, and so from event to event of a key.
+    /// Grows from event to event of a place, and so from event to event of a key.
     pub number: u64,
     pub name: String,
     pub rule: String,
     pub key: String,
     pub version: VersionId,
-    /// The write that created the version.
+    /// The change.
     pub write: Id,
     pub size_bytes: u64,
     pub etag: String,
@@ -119,6 +119,6 @@ pub trait Events: Send + Sync {
     /// Removes events, and moves them to and from the dead ones. A repeated call changes nothing.
     ///
     /// # Errors
-    /// `LimitExceeded` if more than 100,000 events would wait; those of the store.
+    /// `LimitExceeded` if more than 50,000 events would wait; those of the store.
     async fn settle(&self, bucket: &Bucket, place: &QueuePlace, settle: &Settle) -> Result<()>;
 }

@@ -11,7 +11,7 @@ import time
 class Target:
     """Records the events that it takes. `answer` decides the status of each request from its record."""
 
-    def __init__(self, answer=lambda record: 204, tls=None, port=0):
+    def __init__(self, answer=lambda record: 204, tls=None, body_seconds=0):
         self.taken = []
         self.headers = []
         self.attempts = 0
@@ -34,12 +34,14 @@ class Target:
                 if body:
                     self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
-                self.wfile.write(body)
+                time.sleep(body_seconds)
+                with contextlib.suppress(OSError):
+                    self.wfile.write(body)
 
             def log_message(self, *_):
                 pass
 
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
         if tls:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -1,6 +1,8 @@
 """Events: their rules, what targets get, and what happens when targets fail or gateways die."""
 
 import concurrent.futures
+import threading
+import time
 import uuid
 
 import pytest
@@ -245,17 +247,109 @@ def test_events_that_wait_too_long_are_dead(tmp_path):
         assert "cannot connect" in status(gateway, "photos", "--dead")[1]["reason"]
 
 
-def test_events_of_a_removed_rule_are_dropped(watching, client, photos):
+def test_a_target_that_hangs_delays_no_other_target(watching, client, photos):
+    gate = threading.Event()
+
+    def hang(record):
+        gate.wait(60)
+        return 200
+
+    with running_target(hang) as hanging, running_target() as up:
+        notify(client, photos, rule(create_target(watching, hanging.url)), rule(create_target(watching, up.url)))
+        for number in range(100):
+            client.put_object(Bucket=photos, Key=f"k{number}", Body=b"")
+        begun = time.monotonic()
+        wait_until(lambda: len(up.taken) == 100)
+        assert hanging.taken == []
+        wait_until(lambda: any("10 seconds" in (found["failure"] or "") for found in status(watching, photos)))
+        assert time.monotonic() - begun > 8
+        gate.set()
+        hanging.answer = lambda record: 200
+        wait_until(lambda: waiting(watching, photos) == 0)
+        assert {record["s3"]["object"]["key"] for record in hanging.taken} == {f"k{number}" for number in range(100)}
+
+
+def test_a_slow_body_of_an_answer_does_not_count(watching, client, photos):
+    with running_target(lambda record: 200, body_seconds=5) as slow:
+        notify(client, photos, rule(create_target(watching, slow.url)))
+        for _ in range(2):
+            client.put_object(Bucket=photos, Key="k", Body=b"")
+        wait_until(lambda: waiting(watching, photos) == 0)
+        assert len(slow.taken) == 2
+
+
+def test_one_event_that_fails_blocks_only_its_place(watching, client, photos):
+    with running_target(lambda record: 500 if record["s3"]["object"]["key"] == "poison" else 200) as target:
+        notify(client, photos, rule(create_target(watching, target.url)))
+        client.put_object(Bucket=photos, Key="poison", Body=b"")
+        for number in range(64):
+            client.put_object(Bucket=photos, Key=f"k{number}", Body=b"")
+        # Of 16 shards, one waits.
+        wait_until(lambda: waiting(watching, photos) < 16)
+        assert waiting(watching, photos) >= 1 and len(target.taken) > 48
+
+
+@pytest.mark.parametrize("replaced", [True, False])
+def test_events_of_a_removed_rule_are_dropped(watching, client, photos, replaced):
     with running_target(lambda record: 503) as down:
         notify(client, photos, rule(create_target(watching, down.url)))
         client.put_object(Bucket=photos, Key="k", Body=b"")
         wait_until(lambda: down.attempts > 0)
         assert waiting(watching, photos) == 1
-        with running_target() as up:
-            notify(client, photos, rule(create_target(watching, up.url)))
-            client.put_object(Bucket=photos, Key="k", Body=b"")
-            wait_until(lambda: up.taken and waiting(watching, photos) == 0)
+        if replaced:
+            with running_target() as up:
+                notify(client, photos, rule(create_target(watching, up.url)))
+                client.put_object(Bucket=photos, Key="k", Body=b"")
+                wait_until(lambda: up.taken and waiting(watching, photos) == 0)
+        else:
+            notify(client, photos)
+            wait_until(lambda: waiting(watching, photos) == 0)
+            assert rules_of(client, photos) == []
         assert down.taken == []
+
+
+def test_dead_events_without_a_rule_are_only_removed(watching, client, photos):
+    with running_target(lambda record: 400) as target:
+        notify(client, photos, rule(create_target(watching, target.url)))
+        client.put_object(Bucket=photos, Key="k", Body=b"")
+        wait_until(lambda: status(watching, photos)[0]["dead"] == 1)
+        notify(client, photos)
+        assert watching.run("events", "retry", photos)[0]["events"] == 0
+        verb = watching.spawn("events", "retry", photos, "--queue", status(watching, photos)[0]["queue"])
+        assert "no rule" in verb.communicate(timeout=60)[1] and verb.returncode != 0
+        assert watching.run("events", "rm", photos)[0]["events"] == 1
+
+
+def test_a_bucket_of_the_same_name_has_later_sequencers(watching, client, photos):
+    with running_target() as target:
+        arn = create_target(watching, target.url)
+        for _ in range(2):
+            notify(client, photos, rule(arn))
+            client.put_object(Bucket=photos, Key="k", Body=b"")
+            client.delete_object(Bucket=photos, Key="k")
+            wait_until(lambda: waiting(watching, photos) == 0)
+            client.delete_bucket(Bucket=photos)
+            client.create_bucket(Bucket=photos)
+        sequencers = [record["s3"]["object"]["sequencer"] for record in target.taken]
+        assert len(sequencers) == 4 and sequencers == sorted(set(sequencers))
+        # Each change has its id.
+        assert len({record["responseElements"]["x-amz-request-id"] for record in target.taken}) == 4
+
+
+def test_a_stopped_gateway_delivers_no_event_twice(tmp_path):
+    with running_target(lambda record: time.sleep(0.02) or 200) as target:
+        with running("file", tmp_path) as gateway:
+            client = gateway.client(max_pool_connections=8)
+            client.create_bucket(Bucket="photos")
+            notify(client, "photos", rule(create_target(gateway, target.url)))
+            for round in range(3):
+                with concurrent.futures.ThreadPoolExecutor(8) as threads:
+                    list(threads.map(lambda n: client.put_object(Bucket="photos", Key=f"k{n % 9}", Body=b"%d" % n), range(100)))
+                gateway.stop()
+                gateway.start()
+                client = gateway.client(max_pool_connections=8)
+            wait_until(lambda: waiting(gateway, "photos") == 0)
+        assert len(target.taken) == 300
 
 
 def test_lifecycle_rules_make_events(tmp_path):

@@ -5,6 +5,8 @@
 #[cfg(feature = "gateway")]
 mod corpus;
 #[cfg(feature = "gateway")]
+mod lease;
+#[cfg(feature = "gateway")]
 mod lifecycle;
 #[path = "../sal/mod.rs"]
 mod sal;

@@ -125,7 +125,9 @@ pub fn each_change_stores_its_events_in_order(case: &Case) {
         let (_, first) = &all.iter().find(|(_, event)| event.key == "k").unwrap();
         assert_eq!((first.rule.as_str(), &first.detail[..]), ("rule", &b"detail"[..]));
         assert_eq!((first.size_bytes, first.reason.as_str()), (1, ""));
-        assert_eq!((first.time_ms, first.queued_ms), (case.clock_ms(), case.clock_ms()));
+        assert_eq!(first.time_ms, case.clock_ms());
+        // The store's clock counts, too, so that no gateway with a wrong clock stores an event that is too old.
+        assert!(first.queued_ms > case.clock_ms());
         case.finish(&[&bucket]);
     }
 }
@@ -180,7 +182,7 @@ pub fn events_wait_until_they_are_settled(case: &Case) {
     let revived = events(sal, &bucket, QUEUE, EventKind::Waiting);
     assert_eq!(numbers(&revived), numbers(&dead));
     for (_, event) in &revived {
-        assert_eq!((event.queued_ms, event.reason.as_str()), (case.clock_ms(), ""));
+        assert!(event.queued_ms > case.clock_ms() && event.reason.is_empty());
         assert_eq!(event.time_ms, case.clock_ms() - 1_000);
     }
     // New events come after them.
