@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result};
 use benthic_s3::sal::{
     Attributes, Bucket, BucketCheck, Buckets, CollectionStats, DataKey, Delete, DeleteResult, Entry, Event,
-    EventKind, Events, Finish, Garbage, Id, KeyPosition, List, ListKind, ListPage, ListPosition,
+    EventState, Events, Finish, Garbage, Id, KeyPosition, List, ListKind, ListPage, ListPosition,
     ListedVersion, Lock, NewBucket, Object, Objects, Part, PartId, PartRef, PendingGarbage, Prefetch,
     QueuePlace, QueueState, Quota, Reader, RecordChange, RecordKind, Records, Sal, Settle, Upload, Uploads,
     Usage, VersionId, Versioning, WriteResult, Writer,
@@ -378,7 +378,7 @@ impl Uploads for TablesSal {
         self.sal().list_parts(self.staging_of(key).await?, key, upload, after, parts_max).await
     }
 
-    async fn uploaded(
+    async fn preview_upload(
         &self,
         _bucket: &Bucket,
         key: &str,
@@ -386,7 +386,7 @@ impl Uploads for TablesSal {
         parts: &[PartRef],
         attributes: &Attributes,
     ) -> Result<Object> {
-        self.sal().uploaded(self.staging_of(key).await?, key, upload, parts, attributes).await
+        self.sal().preview_upload(self.staging_of(key).await?, key, upload, parts, attributes).await
     }
 
     async fn complete_upload(
@@ -415,7 +415,7 @@ impl Events for TablesSal {
         &self,
         _bucket: &Bucket,
         _place: &QueuePlace,
-        _kind: EventKind,
+        _kind: EventState,
         _after: Option<u64>,
         _events_max: usize,
     ) -> Result<(Vec<Event>, bool)> {

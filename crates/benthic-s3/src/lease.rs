@@ -1,7 +1,8 @@
-//! Leases: of several gateways, one does the work of a bucket, and saves its progress.
+//! Leases: one gateway at a time works on a task of a bucket, and saves its progress.
 //!
 //! The lease and the progress are one record of the store, which changes by compare-and-swap. If the
-//! holder dies, another gateway takes over when the lease has ended.
+//! holder dies, another gateway takes over when the lease has expired. The name of the record is that of the
+//! bucket, or that of the bucket, a slash and what the task is about.
 
 use crate::sal::{Bucket, Id, RecordChange, RecordKind, Sal};
 use benthic_core::{Environment, Error, ErrorKind, Result};
@@ -36,13 +37,21 @@ pub struct Lease<'a, T> {
     kind: RecordKind,
     duration_ms: u64,
     name: String,
-    bucket: String,
+    bucket_id: String,
     holder: String,
     stored: Bytes,
     pub progress: T,
 }
 
-/// The progress of the work on a bucket; `None` if it never began.
+/// The name of the record of a task.
+fn record_name(bucket: &Bucket, about: Option<&str>) -> String {
+    match about {
+        None => bucket.name.clone(),
+        Some(about) => format!("{}/{about}", bucket.name),
+    }
+}
+
+/// The progress of a task of a bucket; `None` if it never began.
 ///
 /// # Errors
 /// `Corrupt`, `Unsupported`; those of the store.
@@ -50,8 +59,9 @@ pub async fn progress<T: DeserializeOwned>(
     sal: &dyn Sal,
     kind: RecordKind,
     bucket: &Bucket,
+    about: Option<&str>,
 ) -> Result<Option<T>> {
-    let found = read(sal, kind, &bucket.name).await?.map(|(found, _)| found);
+    let found = read(sal, kind, &record_name(bucket, about)).await?.map(|(found, _)| found);
     // A deleted bucket of the same name has left its record.
     Ok(found.filter(|found: &Stored<T>| found.bucket == bucket.id.to_string()).map(|found| found.progress))
 }
@@ -63,18 +73,18 @@ async fn read<T: DeserializeOwned>(
 ) -> Result<Option<(Stored<T>, Bytes)>> {
     let Some(stored) = sal.record(kind, name).await? else { return Ok(None) };
     let found: Stored<T> = serde_json::from_slice(&stored).map_err(|error| {
-        Error::new(ErrorKind::Corrupt, format!("the progress of a task of a bucket is damaged: {error}"))
+        Error::new(ErrorKind::Corrupt, format!("a lease record is damaged: {error}")).with("name", name)
     })?;
     if found.form != FORM {
-        let message = "a newer version of Benthic has written the progress of a task of a bucket";
-        return Err(Error::new(ErrorKind::Unsupported, message).with("form", found.form));
+        let message = "a newer version of Benthic has written a lease record";
+        return Err(Error::new(ErrorKind::Unsupported, message).with("name", name).with("form", found.form));
     }
     Ok(Some((found, stored)))
 }
 
 impl<'a, T: Clone + Default + Serialize + DeserializeOwned> Lease<'a, T> {
-    /// Takes the lease of a bucket for this long, and lets `begin` change the progress; `None` if
-    /// another gateway holds it.
+    /// Takes the lease of a task for this long, and lets `begin` change the progress; `None` if another
+    /// gateway holds it.
     ///
     /// # Errors
     /// As [`progress`].
@@ -82,17 +92,18 @@ impl<'a, T: Clone + Default + Serialize + DeserializeOwned> Lease<'a, T> {
         (sal, environment): (&'a dyn Sal, &'a Environment),
         kind: RecordKind,
         duration_ms: u64,
-        bucket: &Bucket,
+        (bucket, about): (&Bucket, Option<&str>),
         begin: impl FnOnce(&mut T),
     ) -> Result<Option<Lease<'a, T>>> {
         let now_ms = environment.unix_ms();
-        let found = read::<T>(sal, kind, &bucket.name).await?;
+        let name = record_name(bucket, about);
+        let found = read::<T>(sal, kind, &name).await?;
         let expected = found.as_ref().map(|(_, stored)| stored.clone());
         let mut progress = T::default();
         if let Some((found, _)) = found
             && found.bucket == bucket.id.to_string()
         {
-            // A lease that ends later than any can comes from a wrong clock.
+            // A lease that expires later than any can was written with a wrong clock.
             let last_ms = now_ms.saturating_add(duration_ms).saturating_add(SKEW_MS_MAX);
             let is_valid = (now_ms.saturating_add(1)..=last_ms).contains(&found.lease_until_ms);
             if found.holder.is_some() && is_valid {
@@ -106,8 +117,8 @@ impl<'a, T: Clone + Default + Serialize + DeserializeOwned> Lease<'a, T> {
             environment,
             kind,
             duration_ms,
-            name: bucket.name.clone(),
-            bucket: bucket.id.to_string(),
+            name,
+            bucket_id: bucket.id.to_string(),
             holder: Id::draw(environment)?.to_string(),
             stored: Bytes::new(),
             progress,
@@ -140,9 +151,10 @@ impl<'a, T: Clone + Default + Serialize + DeserializeOwned> Lease<'a, T> {
         lease_until_ms: u64,
     ) -> Result<bool> {
         let progress = self.progress.clone();
-        let stored = Stored { form: FORM, bucket: self.bucket.clone(), holder, lease_until_ms, progress };
-        let stored = serde_json::to_vec(&stored)
-            .map_err(|error| Error::new(ErrorKind::Internal, format!("cannot encode a task: {error}")))?;
+        let stored = Stored { form: FORM, bucket: self.bucket_id.clone(), holder, lease_until_ms, progress };
+        let stored = serde_json::to_vec(&stored).map_err(|error| {
+            Error::new(ErrorKind::Internal, format!("cannot encode a lease record: {error}"))
+        })?;
         let stored = Bytes::from(stored);
         let new = Some(stored.clone());
         let change = RecordChange { kind: self.kind, name: self.name.clone(), expected, new };
@@ -166,7 +178,8 @@ pub async fn forget_removed(sal: &dyn Sal, kind: RecordKind) -> Result<()> {
     loop {
         let (page, more) = sal.list_records(kind, "", after.as_deref(), PAGE).await?;
         for (name, stored) in &page {
-            match sal.bucket(name).await {
+            let bucket = name.split_once('/').map_or(name.as_str(), |(bucket, _)| bucket);
+            match sal.bucket(bucket).await {
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 bucket => {
                     bucket?;

@@ -33,7 +33,7 @@ pub const GARBAGE: u8 = b'x';
 pub const QUEUE: u8 = b'q';
 /// Events that wait for delivery.
 pub const EVENT: u8 = b'e';
-/// Events that nobody delivers any more.
+/// Dead events: those that could not be delivered.
 pub const DEAD_EVENT: u8 = b'd';
 
 /// Greater than every byte of UTF-8 and of an escaped zero.

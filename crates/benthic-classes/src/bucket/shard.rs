@@ -79,7 +79,7 @@ impl<'c, 'a> Shard<'c, 'a> {
         caller_ms.min(self.context.unix_ms())
     }
 
-    /// The time of the caller or of the store, whichever is later.
+    /// The later of the caller's and the store's time.
     pub fn later_time_ms(&self, caller_ms: u64) -> u64 {
         caller_ms.max(self.context.unix_ms())
     }

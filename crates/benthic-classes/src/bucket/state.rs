@@ -166,7 +166,7 @@ crate::wire! {
         pub version: Version,
         /// Events that wait for delivery.
         pub waiting: u64,
-        /// Events that nobody delivers any more.
+        /// Events that could not be delivered.
         pub dead: u64,
         /// Events that were lost because the queue was full.
         pub lost: u64,

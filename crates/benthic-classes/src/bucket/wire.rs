@@ -269,7 +269,7 @@ crate::wire! {
         pub now_ms: u64,
         /// Events to remove, waiting or dead.
         pub done: Vec<u64>,
-        /// Waiting events that nobody shall deliver any more.
+        /// Waiting events that become dead.
         pub dead: Vec<FailedEvent>,
         /// Dead events that wait again.
         pub revived: Vec<u64>,

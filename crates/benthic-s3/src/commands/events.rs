@@ -9,12 +9,15 @@ use benthic_s3::PoolSal;
 use benthic_s3::events::deliver::{self, DeliveryState};
 use benthic_s3::events::{EventRules, target_arn, webhook};
 use benthic_s3::identity::EventTarget;
-use benthic_s3::sal::{Bucket, Buckets, Event, EventKind, Events, QueuePlace, QueueState, Settle};
+use benthic_s3::sal::{Bucket, Buckets, Event, EventState, Events, QueuePlace, QueueState, Settle};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+const TARGET_EXAMPLES: &str = "Examples:
+  benthic s3 events target create lab/indexer --webhook https://indexer.example/s3
+  benthic s3 events target ls";
 pub const EXAMPLES: &str = "A target is a web server that the gateway tells of new and removed objects:
   benthic s3 events target create lab/indexer --webhook https://indexer.example/s3
   aws s3api put-bucket-notification-configuration --bucket photos --notification-configuration \\
@@ -24,6 +27,7 @@ Examples:
   benthic s3 events status
   benthic s3 events retry photos";
 
+const TARGET_FORM: &str = "a target must have the form ACCOUNT/NAME";
 /// Events per page that is read from the store.
 const PAGE: usize = 500;
 
@@ -31,12 +35,12 @@ const PAGE: usize = 500;
 #[derive(Subcommand)]
 pub enum EventsCommand {
     /// Administer targets of events
-    #[command(subcommand, after_help = EXAMPLES)]
+    #[command(subcommand, after_help = TARGET_EXAMPLES)]
     Target(TargetCommand),
     /// Show how many events wait, and which were not delivered
     #[command(
         after_help = "Events become dead if their target refuses them (status 4xx), if a method fails, or if they have waited too long \
-        (`benthic s3 serve --events-keep`). Dead events stay until `retry` or `rm`.\n\n\
+        (`benthic s3 serve --events-keep`). Above 10,000 dead events in an index shard, the oldest are lost. Queues are named target/ACCOUNT/NAME and on-put/RULE.\n\n\
         Examples:\n  benthic s3 events status\n  benthic s3 events status photos --dead"
     )]
     Status {
@@ -71,20 +75,21 @@ pub enum TargetCommand {
     /// Create a target of an account, and show its ARN
     #[command(
         after_help = "The gateway sends each event as a POST with a JSON document in the format of AWS. An answer 2xx means that the \
-        event is delivered; 4xx that the target refuses it; otherwise the gateway tries again. It may send an event twice.\n\n\
+        event is delivered. With 4xx except 408, 425 and 429, the target refuses the event. Otherwise the gateway tries again. It may send an event \
+        twice. To change a target, remove it and create it again with the same name.\n\n\
         Examples:\n  benthic s3 events target create lab/indexer --webhook https://indexer.example/s3\n  \
         benthic s3 events target create lab/indexer --webhook https://10.0.0.7:8443/s3 --ca ca.pem --token-file token"
     )]
     Create {
         /// ACCOUNT/NAME
         target: String,
-        /// Address of the web server
+        /// URL to which the gateway POSTs events
         #[arg(long, value_name = "URL")]
         webhook: String,
         /// File with a secret that the gateway sends as `Authorization: Bearer SECRET`
         #[arg(long, value_name = "FILE")]
         token_file: Option<PathBuf>,
-        /// PEM file with the authorities to trust, instead of those of the machine
+        /// PEM file of CA certificates to trust instead of the system's
         #[arg(long, value_name = "FILE")]
         ca: Option<PathBuf>,
         /// Region of the gateway, for the ARN
@@ -98,7 +103,7 @@ pub enum TargetCommand {
         #[arg(long, default_value = "us-east-1")]
         region: String,
     },
-    /// Remove a target; its events wait for a new target of this name
+    /// Remove a target; its events wait for a new target with this name, at most for `serve --events-keep`
     #[command(after_help = "Example:\n  benthic s3 events target rm lab/indexer")]
     Rm {
         /// ACCOUNT/NAME
@@ -136,7 +141,7 @@ async fn targets(command: TargetCommand, pools: &GatewayPools, sal: &PoolSal, se
     let out = &session.out;
     match command {
         TargetCommand::Create { target, webhook: url, token_file, ca, region } => {
-            let (account, name) = account_and_name(&target)?;
+            let (account, name) = account_and_name(&target, TARGET_FORM)?;
             let invalid = |message| Error::new(ErrorKind::InvalidArgument, message);
             let token = token_file.as_deref().map(read).transpose()?.map(|token| token.trim().to_owned());
             if token.as_ref().is_some_and(String::is_empty) {
@@ -159,7 +164,7 @@ async fn targets(command: TargetCommand, pools: &GatewayPools, sal: &PoolSal, se
             Ok(())
         }
         TargetCommand::Rm { target } => {
-            let (account, name) = account_and_name(&target)?;
+            let (account, name) = account_and_name(&target, TARGET_FORM)?;
             pools.identities(sal).remove_event_target(account, name).await?;
             out.result(format_args!("removed target {target}"), || json!({ "target": target }))
         }
@@ -201,20 +206,23 @@ async fn totals(sal: &PoolSal, bucket: &Bucket) -> Result<BTreeMap<String, Total
 }
 
 async fn status(sal: &PoolSal, bucket: &Bucket, lists_dead: bool, session: &Session) -> Outcome {
-    let delivery = deliver::state(sal, bucket).await?;
     let totals = totals(sal, bucket).await?;
     if totals.is_empty() {
         let text = format!("{}: no event yet", bucket.name);
         return session.out.result(text, || json!({ "bucket": bucket.name, "queue": null }));
     }
     for (queue, Total { state, places }) in totals {
+        let delivery = deliver::state(sal, bucket, &queue).await?;
         session.out.result(status_line(bucket, &queue, state, &delivery), || {
             status_json(bucket, &queue, state, &delivery)
         })?;
-        for place in places.iter().filter(|_| lists_dead) {
+        if !lists_dead {
+            continue;
+        }
+        for place in &places {
             let mut after = None;
             loop {
-                let (events, more) = sal.events(bucket, place, EventKind::Dead, after, PAGE).await?;
+                let (events, more) = sal.events(bucket, place, EventState::Dead, after, PAGE).await?;
                 for event in &events {
                     session.out.result(dead_line(event), || dead_json(bucket, &queue, event))?;
                 }
@@ -231,7 +239,7 @@ async fn status(sal: &PoolSal, bucket: &Bucket, lists_dead: bool, session: &Sess
 fn status_line(bucket: &Bucket, queue: &str, state: QueueState, delivery: &DeliveryState) -> String {
     let QueueState { waiting, dead, lost } = state;
     let mut text = format!("{}  {queue}  {waiting} waiting, {dead} dead, {lost} lost", bucket.name);
-    if let Some(failure) = delivery.failures.get(queue) {
+    if let Some(failure) = &delivery.failure {
         text += &format!("; failing since {}: {}", time(failure.since_ms), failure.reason);
     }
     text
@@ -239,7 +247,7 @@ fn status_line(bucket: &Bucket, queue: &str, state: QueueState, delivery: &Deliv
 
 fn status_json(bucket: &Bucket, queue: &str, state: QueueState, delivery: &DeliveryState) -> Value {
     let QueueState { waiting, dead, lost } = state;
-    let failure = delivery.failures.get(queue);
+    let failure = delivery.failure.as_ref();
     json!({
         "bucket": bucket.name,
         "queue": queue,
@@ -293,7 +301,7 @@ async fn move_dead(
     for place in totals.values().flat_map(|total| &total.places) {
         let mut after = None;
         loop {
-            let (events, more) = sal.events(&bucket, place, EventKind::Dead, after, PAGE).await?;
+            let (events, more) = sal.events(&bucket, place, EventState::Dead, after, PAGE).await?;
             let numbers: Vec<u64> = events.iter().map(|event| event.number).collect();
             after = numbers.last().copied();
             moved += numbers.len() as u64;

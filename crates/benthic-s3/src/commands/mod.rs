@@ -85,7 +85,7 @@ pub enum S3Command {
     /// Show and apply the lifecycle rules of buckets
     #[command(subcommand, after_help = lifecycle::EXAMPLES)]
     Lifecycle(lifecycle::LifecycleCommand),
-    /// Tell web servers of changes; show and repeat deliveries
+    /// Manage webhooks and undelivered events
     #[command(subcommand, after_help = events::EXAMPLES)]
     Events(events::EventsCommand),
     /// Run methods of classes on new objects
@@ -145,15 +145,11 @@ impl GatewayPools {
 }
 
 fn account_and_user(text: &str) -> Result<(&str, &str)> {
-    text.split_once('/').ok_or_else(|| {
-        Error::new(ErrorKind::InvalidArgument, "a user must have the form ACCOUNT/USER").with("got", text)
-    })
+    account_and_name(text, "a user must have the form ACCOUNT/USER")
 }
 
-fn account_and_name(text: &str) -> Result<(&str, &str)> {
-    text.split_once('/').ok_or_else(|| {
-        Error::new(ErrorKind::InvalidArgument, "a target must have the form ACCOUNT/NAME").with("got", text)
-    })
+fn account_and_name<'t>(text: &'t str, message: &'static str) -> Result<(&'t str, &'t str)> {
+    text.split_once('/').ok_or_else(|| Error::new(ErrorKind::InvalidArgument, message).with("got", text))
 }
 
 /// All buckets of one account, or of all accounts.

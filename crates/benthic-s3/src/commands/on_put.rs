@@ -29,9 +29,9 @@ Before an object is visible, the method reads it. If the method fails, the reque
 Examples:
   benthic s3 on-put photos picture.scale                                  refuse what is not a picture
   benthic s3 on-put photos digest.compute --input sha256 --metadata sha256
-  benthic s3 on-put photos picture.scale --prefix raw/ --input 256 --result 'small/{key}' --content-type image/jpeg
+  benthic s3 on-put photos picture.scale --name small --input 256 --result 'small/{key}' --content-type image/jpeg
   benthic s3 on-put photos
-  benthic s3 on-put photos --remove picture.scale"
+  benthic s3 on-put photos --remove small"
 )]
 pub struct OnPutArgs {
     /// The bucket
@@ -68,7 +68,7 @@ pub async fn run(args: OnPutArgs, pools: &GatewayPools, session: &Session) -> Ou
     let sal = pools.open(session, false).await?;
     let name = args.bucket.clone();
     if let Some(rule) = &args.remove {
-        change(&sal, &name, |rules| {
+        change(&sal, &name, |_, rules| {
             let before = rules.rules.len();
             rules.rules.retain(|other| other.id != *rule);
             if rules.rules.len() < before {
@@ -91,11 +91,14 @@ pub async fn run(args: OnPutArgs, pools: &GatewayPools, session: &Session) -> Ou
     let rule = rule(&args, method)?;
     let is_cluster = session.rados().await?.is_some();
     StoreCode::new(session.pool(&pools.pool).await?, is_cluster).await?.check(rule.call()).await?;
-    if rule.is_asynchronous() && has_default_encryption(&sal.bucket(&name).await?.attributes) {
-        let message = "the bucket encrypts its objects, so rules with --result do not run";
-        return Err(Error::new(ErrorKind::InvalidArgument, message).with("bucket", name).into());
-    }
-    change(&sal, &name, |rules| rules.add(rule.clone())).await?;
+    change(&sal, &name, |bucket, rules| {
+        if rule.is_asynchronous() && has_default_encryption(&bucket.attributes) {
+            let message = "the bucket encrypts its objects, so rules with --result do not run";
+            return Err(Error::new(ErrorKind::InvalidArgument, message).with("bucket", &name));
+        }
+        rules.add(rule.clone())
+    })
+    .await?;
     session.out.result(line(&name, &rule), || fields(&name, &rule))
 }
 
@@ -125,12 +128,21 @@ fn rule(args: &OnPutArgs, method: &str) -> Result<OnPutRule> {
 }
 
 /// Changes the rules of a bucket.
-async fn change(sal: &PoolSal, name: &str, edit: impl Fn(&mut OnPutRules) -> Result<()>) -> Result<()> {
+async fn change(
+    sal: &PoolSal,
+    name: &str,
+    edit: impl Fn(&Bucket, &mut OnPutRules) -> Result<()>,
+) -> Result<()> {
     let mut attempts = 0..ATTEMPTS_MAX;
+    let id = sal.bucket(name).await?.id;
     loop {
         let bucket = sal.bucket(name).await?;
+        if bucket.id != id {
+            let message = "the bucket was removed and created again at the same time";
+            return Err(Error::new(ErrorKind::Conflict, message).with("bucket", name));
+        }
         let mut rules = OnPutRules::of_bucket(&bucket.attributes)?;
-        edit(&mut rules)?;
+        edit(&bucket, &mut rules)?;
         let mut new: Bucket = bucket.clone();
         rules.store(&mut new.attributes)?;
         match sal.update_bucket(&bucket, &new).await {

@@ -1,13 +1,12 @@
 //! Delivers events from the queues of buckets.
 //!
-//! Of several gateways, one at a time delivers the events of a bucket: it holds a
-//! [lease](crate::lease) for a *pass*. A pass goes through the queues in parallel, and through each place
-//! of a queue in order. It removes events after their delivery, so a gateway that dies delivers some
-//! twice.
+//! One gateway at a time delivers the events of a queue: it holds a [lease](crate::lease) for a *pass*. A
+//! pass goes through the shards in parallel, and through the queue of each shard in order. It removes events
+//! after their delivery, so a gateway that dies delivers some twice.
 //!
 //! A target that refuses an event (4xx) will refuse it again, so the event becomes dead at once. If the
 //! target does not answer, the queue stops in this place, so that the order of a key's events stays, and the
-//! next attempts come after growing pauses. An event that waits too long becomes dead, too. Operators see dead
+//! next attempts come after growing delays. An event that waits too long becomes dead, too. Operators see dead
 //! events, and deliver them again, with `benthic s3 events`.
 
 use super::on_put::{KEY_VARIABLE, OnPutRule, Then};
@@ -18,43 +17,42 @@ use crate::gateway::{self, Code, ObjectData};
 use crate::identity::{EventTarget, Identities};
 use crate::lease::{self, Lease};
 use crate::sal::{
-    Bucket, Change, Event, EventKind, Finish, Id, QueuePlace, QueueState, RecordKind, Sal, Settle,
+    Bucket, Change, Event, EventState, Finish, Id, QueuePlace, QueueState, RecordKind, Sal, Settle,
 };
 use benthic_core::{Environment, Error, ErrorKind, Result};
 use bytes::Bytes;
 use futures::StreamExt;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// How long a pass holds its bucket. It must exceed the time of a pass.
+/// How long a pass holds its queue. It must exceed the time of a pass.
 const LEASE_MS: u64 = 30_000;
 /// After this time, a pass begins no further delivery.
 const PASS_MS: u64 = 5_000;
-/// After this time, a pass writes no result of a method, because another gateway may soon hold the bucket.
+/// After this time, a pass writes no result of a method, because another gateway may soon hold the queue.
 const RESULT_MS: u64 = 20_000;
 /// How long a gateway waits for the pass of another one.
-const HELD_MS: u64 = 1_000;
-/// Queues of a bucket, and places of a queue, that are processed at the same time.
-const QUEUES_IN_FLIGHT: usize = 32;
+const HELD_RETRY_MS: u64 = 1_000;
+/// Places of a queue that are processed at the same time.
 const PLACES_IN_FLIGHT: usize = 16;
 /// Events that are delivered before the store learns of it.
 const PAGE: usize = 100;
-/// The pause after the first failure, and the longest one.
-const PAUSE_MS_FIRST: u64 = 1_000;
-const PAUSE_MS_MAX: u64 = 60_000;
+/// The delay after the first failure, and the longest one.
+const BACKOFF_FIRST_MS: u64 = 1_000;
+const BACKOFF_MAX_MS: u64 = 60_000;
 /// Limit of the stored reason of a failure.
 const REASON_BYTES_MAX: usize = 256;
 
-/// What is known about the delivery of a bucket's events.
+/// What is known about the delivery of a queue's events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliveryState {
-    /// The queues whose last delivery failed.
-    pub failures: BTreeMap<String, LastFailure>,
+    /// The last failure, if there was no success since.
+    pub failure: Option<LastFailure>,
 }
 
 /// The last failure of a queue.
@@ -65,12 +63,12 @@ pub struct LastFailure {
     pub since_ms: u64,
 }
 
-/// The state of the delivery of a bucket's events.
+/// The state of the delivery of a queue's events.
 ///
 /// # Errors
 /// `Corrupt`; those of the store.
-pub async fn state(sal: &dyn Sal, bucket: &Bucket) -> Result<DeliveryState> {
-    Ok(lease::progress(sal, RecordKind::Delivery, bucket).await?.unwrap_or_default())
+pub async fn state(sal: &dyn Sal, bucket: &Bucket, queue: &str) -> Result<DeliveryState> {
+    Ok(lease::progress(sal, RecordKind::Delivery, bucket, Some(queue)).await?.unwrap_or_default())
 }
 
 /// Delivers events.
@@ -85,7 +83,7 @@ pub struct Deliverer {
     keep_ms: u64,
     /// Limits the methods that run at the same time, so that requests have room for theirs.
     methods: Semaphore,
-    pauses: Pauses,
+    backoff: Backoff,
     senders: Senders,
     stopping: AtomicBool,
 }
@@ -101,9 +99,9 @@ pub struct Settings {
 }
 
 /// The places whose targets do not answer: the time of the next attempt by the monotonic clock, and the
-/// pause before it.
+/// delay before it.
 #[derive(Default)]
-struct Pauses(Mutex<HashMap<(Id, QueuePlace), (u64, u64)>>);
+struct Backoff(Mutex<HashMap<(Id, QueuePlace), (u64, u64)>>);
 
 /// Idle connections to targets, by the name of the target.
 #[derive(Default)]
@@ -160,7 +158,7 @@ impl Deliverer {
             region,
             keep_ms,
             methods: Semaphore::new(methods_max),
-            pauses: Pauses::default(),
+            backoff: Backoff::default(),
             senders: Senders::default(),
             stopping: AtomicBool::new(false),
         }
@@ -171,38 +169,48 @@ impl Deliverer {
         self.stopping.store(true, Relaxed);
     }
 
-    /// Delivers the waiting events of a bucket, unless another gateway does. Returns when to try again.
+    /// The queues of a bucket with waiting events.
     ///
     /// # Errors
     /// Those of the store.
-    pub async fn deliver(&self, name: &str) -> Result<Option<Duration>> {
-        let bucket = match self.sal.bucket(name).await {
+    pub async fn waiting_queues(&self, bucket: &str) -> Result<BTreeSet<String>> {
+        let bucket = match self.sal.bucket(bucket).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(BTreeSet::new()),
+            bucket => bucket?,
+        };
+        let queues = self.sal.queues(&bucket).await?;
+        self.backoff.forget_empty(bucket.id, &queues);
+        Ok(queues.into_iter().filter(|(_, state)| state.waiting > 0).map(|(place, _)| place.queue).collect())
+    }
+
+    /// Delivers the waiting events of a queue, unless another gateway does. Returns when to try again.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn deliver(&self, bucket: &str, queue: &str) -> Result<Option<Duration>> {
+        let bucket = match self.sal.bucket(bucket).await {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             bucket => bucket?,
         };
         let queues = self.sal.queues(&bucket).await?;
-        self.pauses.forget_empty(bucket.id, &queues);
         let now_ms = self.monotonic_ms();
         let is_due =
-            |place: &QueuePlace| self.pauses.until_ms(bucket.id, place).is_none_or(|at| at <= now_ms);
-        let waiting = queues.into_iter().filter(|(_, state)| state.waiting > 0).map(|(place, _)| place);
-        let (places, _paused): (Vec<QueuePlace>, Vec<QueuePlace>) = waiting.partition(is_due);
+            |place: &QueuePlace| self.backoff.until_ms(bucket.id, place).is_none_or(|at| at <= now_ms);
+        let waiting = queues.into_iter().filter(|(place, state)| place.queue == queue && state.waiting > 0);
+        let places: Vec<QueuePlace> = waiting.map(|(place, _)| place).filter(is_due).collect();
         if places.is_empty() {
-            return Ok(self
-                .pauses
-                .next_ms(bucket.id)
-                .map(|at| Duration::from_millis(at.saturating_sub(now_ms))));
+            return Ok(self.next_attempt(bucket.id, queue));
         }
         let store = (self.sal.as_ref(), &self.environment);
-        let lease =
-            Lease::<DeliveryState>::take(store, RecordKind::Delivery, LEASE_MS, &bucket, |_| {}).await?;
-        let Some(mut lease) = lease else { return Ok(Some(Duration::from_millis(HELD_MS))) };
+        let task = (&bucket, Some(queue));
+        let lease = Lease::<DeliveryState>::take(store, RecordKind::Delivery, LEASE_MS, task, |_| {}).await?;
+        let Some(mut lease) = lease else { return Ok(Some(Duration::from_millis(HELD_RETRY_MS))) };
         let pass = Pass {
             until_ms: now_ms.saturating_add(PASS_MS),
             results_until_ms: now_ms.saturating_add(RESULT_MS),
         };
         let (left, failed) = self.pass(&bucket, places, pass).await;
-        self.note_failures(&bucket, &mut lease.progress, &left);
+        self.note_failures(&bucket, queue, &mut lease.progress, &left);
         lease.release().await?;
         if let Some(error) = failed {
             return Err(error);
@@ -210,8 +218,13 @@ impl Deliverer {
         if left.iter().any(|(_, left)| matches!(left, Left::More | Left::Untried)) {
             return Ok(Some(Duration::ZERO));
         }
-        let now_ms = self.monotonic_ms();
-        Ok(self.pauses.next_ms(bucket.id).map(|at| Duration::from_millis(at.saturating_sub(now_ms))))
+        Ok(self.next_attempt(bucket.id, queue))
+    }
+
+    /// When the first place of a queue with a target that did not answer is due again.
+    fn next_attempt(&self, bucket: Id, queue: &str) -> Option<Duration> {
+        let next_ms = self.backoff.next_ms(bucket, queue)?;
+        Some(Duration::from_millis(next_ms.saturating_sub(self.monotonic_ms())))
     }
 
     fn monotonic_ms(&self) -> u64 {
@@ -230,27 +243,17 @@ impl Deliverer {
             Err(error) => return (Vec::new(), Some(error)),
         };
         let rules = &rules;
-        let mut queues: BTreeMap<String, Vec<QueuePlace>> = BTreeMap::new();
-        for place in places {
-            queues.entry(place.queue.clone()).or_default().push(place);
-        }
         let pass_place = |place: QueuePlace| async move {
             let left = self.pass_place(bucket, rules, &place, pass).await;
             (place, left)
         };
-        let pass_queue = |places: Vec<QueuePlace>| {
-            let passed = futures::stream::iter(places.into_iter().map(pass_place));
-            passed.buffer_unordered(PLACES_IN_FLIGHT).collect::<Vec<_>>()
-        };
         let mut passed =
-            futures::stream::iter(queues.into_values().map(pass_queue)).buffer_unordered(QUEUES_IN_FLIGHT);
+            futures::stream::iter(places.into_iter().map(pass_place)).buffer_unordered(PLACES_IN_FLIGHT);
         let (mut all, mut failed) = (Vec::new(), None);
-        while let Some(places) = passed.next().await {
-            for (place, left) in places {
-                match left {
-                    Ok(left) => all.push((place, left)),
-                    Err(error) => drop(failed.get_or_insert(error)),
-                }
+        while let Some((place, left)) = passed.next().await {
+            match left {
+                Ok(left) => all.push((place, left)),
+                Err(error) => drop(failed.get_or_insert(error)),
             }
         }
         (all, failed)
@@ -270,9 +273,10 @@ impl Deliverer {
             Ok(Some(sink)) => sink,
             Ok(None) => return self.drop_events(bucket, place, pass).await,
             Err(error) => {
+                self.metrics.failed_deliveries.fetch_add(1, Relaxed);
                 let reason = shorten(error.message().to_owned());
-                let (events, _) = self.sal.events(bucket, place, EventKind::Waiting, None, PAGE).await?;
-                self.settle(bucket, place, self.expired(&events, &reason)).await?;
+                let (events, _) = self.sal.events(bucket, place, EventState::Waiting, None, PAGE).await?;
+                self.settle(bucket, place, self.expire(&events, &reason)).await?;
                 return Ok(Left::Failed(reason));
             }
         };
@@ -299,7 +303,7 @@ impl Deliverer {
         pass: Pass,
     ) -> Result<Left> {
         loop {
-            let (events, has_more) = self.sal.events(bucket, place, EventKind::Waiting, None, PAGE).await?;
+            let (events, has_more) = self.sal.events(bucket, place, EventState::Waiting, None, PAGE).await?;
             let mut settle = Settle::default();
             let mut left = if has_more { None } else { Some(Left::Empty) };
             for (number, event) in events.iter().enumerate() {
@@ -317,7 +321,7 @@ impl Deliverer {
                     Err(Failure::Unavailable(reason)) => {
                         self.metrics.failed_deliveries.fetch_add(1, Relaxed);
                         let reason = shorten(reason);
-                        settle.dead.extend(self.expired(&events[number..], &reason).dead);
+                        settle.dead.extend(self.expire(&events[number..], &reason).dead);
                         left = Some(Left::Failed(reason));
                         break;
                     }
@@ -336,7 +340,7 @@ impl Deliverer {
     }
 
     /// Makes the events dead that wait too long.
-    fn expired(&self, events: &[Event], reason: &str) -> Settle {
+    fn expire(&self, events: &[Event], reason: &str) -> Settle {
         let now_ms = self.environment.unix_ms();
         let expired = events.iter().filter(|event| now_ms.saturating_sub(event.queued_ms) >= self.keep_ms);
         let dead = expired.map(|event| (event.number, reason.to_owned())).collect();
@@ -356,7 +360,7 @@ impl Deliverer {
     /// Removes the waiting events of a queue for which no rule asks any more.
     async fn drop_events(&self, bucket: &Bucket, place: &QueuePlace, pass: Pass) -> Result<Left> {
         loop {
-            let (events, has_more) = self.sal.events(bucket, place, EventKind::Waiting, None, PAGE).await?;
+            let (events, has_more) = self.sal.events(bucket, place, EventState::Waiting, None, PAGE).await?;
             // The rule may have come back since the pass began. Events that are stored from now on are not
             // in this page.
             let now = self.sal.bucket(&bucket.name).await?;
@@ -381,7 +385,7 @@ impl Deliverer {
         rules: &'r EventRules,
         queue: &str,
     ) -> Result<Option<Sink<'r>>> {
-        if let Some(rule) = rules.on_put().queued(queue) {
+        if let Some(rule) = rules.on_put().rule_of_queue(queue) {
             return Ok(Some(Sink::Method(rule)));
         }
         let full_name = queue.strip_prefix(TARGET_QUEUE).filter(|_| rules.has_queue(queue));
@@ -392,7 +396,8 @@ impl Deliverer {
         };
         if account != bucket.owner {
             // The bucket had another owner when the rule was set.
-            return Err(Error::new(ErrorKind::PermissionDenied, "the target belongs to another account"));
+            let message = "the target belongs to another account than the bucket; set the rule again";
+            return Err(Error::new(ErrorKind::PermissionDenied, message));
         }
         let target = self.identities.event_target(account, name).await?;
         let sender = match self.senders.take(full_name, &target) {
@@ -485,53 +490,52 @@ impl Deliverer {
         writer.finish(finish).await.map(drop)
     }
 
-    fn note_failures(&self, bucket: &Bucket, state: &mut DeliveryState, left: &[(QueuePlace, Left)]) {
-        let now_ms = self.environment.unix_ms();
-        let mut delivered = BTreeSet::new();
+    fn note_failures(
+        &self,
+        bucket: &Bucket,
+        queue: &str,
+        state: &mut DeliveryState,
+        left: &[(QueuePlace, Left)],
+    ) {
+        let mut has_success = false;
         for (place, left) in left {
             match left {
                 Left::Untried => {}
                 Left::Empty | Left::More => {
-                    self.pauses.end(bucket.id, place);
-                    delivered.insert(&place.queue);
+                    self.backoff.end(bucket.id, place);
+                    has_success = true;
                 }
                 Left::Failed(reason) => {
-                    self.pauses.extend(bucket.id, place, self.monotonic_ms());
-                    let known = state.failures.get(&place.queue);
-                    let since_ms = known.map_or(now_ms, |known| known.since_ms);
-                    let failure = LastFailure { reason: reason.clone(), since_ms };
-                    state.failures.insert(place.queue.clone(), failure);
+                    self.backoff.extend(bucket.id, place, self.monotonic_ms());
+                    let known = state.failure.as_ref();
+                    let since_ms = known.map_or(self.environment.unix_ms(), |known| known.since_ms);
+                    state.failure = Some(LastFailure { reason: reason.clone(), since_ms });
                 }
             }
         }
-        for queue in delivered {
-            if !self.pauses.has_queue(bucket.id, queue) {
-                state.failures.remove(queue);
-            }
+        if has_success && self.backoff.next_ms(bucket.id, queue).is_none() {
+            state.failure = None;
         }
     }
 }
 
-impl Pauses {
+impl Backoff {
     fn until_ms(&self, bucket: Id, place: &QueuePlace) -> Option<u64> {
         self.0.lock().get(&(bucket, place.clone())).map(|(until_ms, _)| *until_ms)
     }
 
-    /// When the first pause of a bucket ends.
-    fn next_ms(&self, bucket: Id) -> Option<u64> {
-        let pauses = self.0.lock();
-        pauses.iter().filter(|((of, _), _)| *of == bucket).map(|(_, (until_ms, _))| *until_ms).min()
-    }
-
-    fn has_queue(&self, bucket: Id, queue: &str) -> bool {
-        self.0.lock().keys().any(|(of, place)| *of == bucket && place.queue == queue)
+    /// When the first place of a queue is due again.
+    fn next_ms(&self, bucket: Id, queue: &str) -> Option<u64> {
+        let delays = self.0.lock();
+        let of_queue = delays.iter().filter(|((of, place), _)| *of == bucket && place.queue == queue);
+        of_queue.map(|(_, (until_ms, _))| *until_ms).min()
     }
 
     fn extend(&self, bucket: Id, place: &QueuePlace, now_ms: u64) {
-        let mut pauses = self.0.lock();
-        let (until_ms, pause_ms) = pauses.entry((bucket, place.clone())).or_insert((0, 0));
-        *pause_ms = (*pause_ms * 2).clamp(PAUSE_MS_FIRST, PAUSE_MS_MAX);
-        *until_ms = now_ms.saturating_add(*pause_ms);
+        let mut delays = self.0.lock();
+        let (until_ms, delay_ms) = delays.entry((bucket, place.clone())).or_insert((0, 0));
+        *delay_ms = (*delay_ms * 2).clamp(BACKOFF_FIRST_MS, BACKOFF_MAX_MS);
+        *until_ms = now_ms.saturating_add(*delay_ms);
     }
 
     fn end(&self, bucket: Id, place: &QueuePlace) {

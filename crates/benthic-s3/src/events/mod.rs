@@ -6,7 +6,8 @@
 //!
 //! The gateway knows the rules of the bucket when a request arrives, so the call that makes the change
 //! also stores an event for each rule that matches ([`EventRules::of_change`]). [`deliver`] takes the
-//! events from there. Each rule has a queue of its own, so a target that is down delays no other.
+//! events from there. Each target and each asynchronous on-put rule has its own queue, so a target that is down
+//! delays no other.
 //! Rejected: one event for all rules, with the state of each delivery, because a slow target would keep
 //! the events of all others.
 
@@ -29,7 +30,7 @@ pub const ATTRIBUTE: &str = "notifications";
 /// Queues of targets begin with this text; the account and the name follow.
 const TARGET_QUEUE: &str = "target/";
 
-/// The events that clients can ask for: the name without `s3:`, and the change.
+/// The supported events, without `s3:`.
 const EVENTS: [&str; 8] = [
     "ObjectCreated:Put",
     "ObjectCreated:Post",
@@ -40,8 +41,8 @@ const EVENTS: [&str; 8] = [
     "LifecycleExpiration:Delete",
     "LifecycleExpiration:DeleteMarkerCreated",
 ];
-/// Further events of AWS, which the gateway does not have.
-const OTHER_EVENTS: [&str; 7] = [
+/// Events of AWS that the gateway does not have.
+const UNSUPPORTED_EVENTS: [&str; 7] = [
     "ReducedRedundancyLostObject",
     "Replication:",
     "ObjectRestore:",
@@ -81,7 +82,7 @@ impl KeyFilter {
     }
 }
 
-/// Who made a change, as the gateway stores it with an event.
+/// The origin of a change, as the gateway stores it with an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     /// The account and the user, or what else made the change.
@@ -126,7 +127,8 @@ impl EventRules {
 
     /// Whether a rule still asks for the events of a queue.
     pub fn has_queue(&self, queue: &str) -> bool {
-        self.notifications.iter().any(|rule| rule.queue == queue) || self.on_put.queued(queue).is_some()
+        self.notifications.iter().any(|rule| rule.queue == queue)
+            || self.on_put.rule_of_queue(queue).is_some()
     }
 
     /// The events to store with a change of a key, if it has the given names. Only a change that a client
@@ -215,11 +217,17 @@ fn parse(configuration: &NotificationConfiguration) -> std::result::Result<Vec<N
     let mut parsed: Vec<Notification> = Vec::new();
     for topic in topics {
         let id = topic.id.clone().unwrap_or_default();
-        if id.is_empty() || id.len() > ID_BYTES_MAX || parsed.iter().any(|other| other.id == id) {
-            return invalid(format!("the Id '{id}' is empty, too long or not unique"));
+        if id.is_empty() || id.len() > ID_BYTES_MAX {
+            return invalid("an Id must have 1 to 255 bytes".to_owned());
+        }
+        if parsed.iter().any(|other| other.id == id) {
+            return invalid(format!("two notifications have the Id '{id}'"));
         }
         let Some((account, name)) = target_of_arn(&topic.topic_arn) else {
-            return invalid(format!("the ARN '{}' is not well formed", topic.topic_arn));
+            return invalid(format!(
+                "the ARN '{}' must have the form arn:aws:sns:REGION:ACCOUNT:NAME",
+                topic.topic_arn
+            ));
         };
         if topic.events.is_empty() {
             return invalid("a notification needs an event".to_owned());
@@ -262,13 +270,13 @@ fn is_some<T>(list: &Option<Vec<T>>) -> bool {
 }
 
 fn parse_event(name: &str) -> std::result::Result<String, InvalidRule> {
-    let unknown = || InvalidRule::Invalid(format!("The event '{name}' is not supported for notifications"));
+    let unknown = || InvalidRule::Invalid(format!("there is no event '{name}'"));
     let wanted = name.strip_prefix("s3:").ok_or_else(unknown)?;
     let is_group = wanted.ends_with(":*");
     if EVENTS.iter().any(|event| *event == wanted || (is_group && covers(wanted, event))) {
         return Ok(wanted.to_owned());
     }
-    if OTHER_EVENTS.iter().any(|other| wanted.starts_with(other)) {
+    if UNSUPPORTED_EVENTS.iter().any(|other| wanted.starts_with(other)) {
         return Err(InvalidRule::Unsupported(format!("the event '{name}' is not implemented")));
     }
     Err(unknown())

@@ -117,7 +117,7 @@ impl OnPutRules {
     }
 
     /// The rule of a queue.
-    pub fn queued(&self, queue: &str) -> Option<&OnPutRule> {
+    pub fn rule_of_queue(&self, queue: &str) -> Option<&OnPutRule> {
         let id = queue.strip_prefix(QUEUE)?;
         self.rules.iter().find(|rule| rule.id == id && rule.is_asynchronous())
     }
@@ -160,14 +160,16 @@ impl OnPutRule {
             }
             Then::Object { key, content_type } => {
                 if !key.contains(KEY_VARIABLE) || key == KEY_VARIABLE {
-                    return invalid("the key of the result must contain {key} and differ from it");
+                    return invalid(
+                        "the key of the result must contain {key} and other text, for example small/{key}",
+                    );
                 }
                 if key.len() > limits::KEY_BYTES_MAX {
                     return invalid("the key of the result has more than 1,024 bytes");
                 }
                 let is_visible = |text: &String| text.bytes().all(|byte| (b' '..0x7f).contains(&byte));
                 if content_type.as_ref().is_some_and(|text| text.len() > 256 || !is_visible(text)) {
-                    return invalid("the content type has at most 256 visible ASCII characters");
+                    return invalid("the content type has at most 256 printable ASCII characters");
                 }
                 Ok(())
             }

@@ -1,7 +1,7 @@
 //! An event as JSON, in the format of AWS (event notification message structure, version 2.1).
 
 use super::Origin;
-use crate::gateway::iso_timestamp;
+use crate::gateway::date;
 use crate::sal::{Bucket, Event, Versioning};
 use serde_json::{Value, json};
 use url::form_urlencoded::byte_serialize;
@@ -31,7 +31,7 @@ pub(super) fn message(bucket: &Bucket, event: &Event, region: &str) -> Value {
         "eventVersion": "2.1",
         "eventSource": "aws:s3",
         "awsRegion": region,
-        "eventTime": iso_timestamp(event.time_ms),
+        "eventTime": date(event.time_ms),
         "eventName": event.name,
         "userIdentity": { "principalId": origin.principal },
         "requestParameters": { "sourceIPAddress": origin.address },

@@ -18,15 +18,15 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use url::Url;
 
 /// Limit on the time of one delivery.
-const TIME_LIMIT: Duration = Duration::from_secs(10);
-const BODY_TIME_LIMIT: Duration = Duration::from_secs(1);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+const BODY_TIMEOUT: Duration = Duration::from_secs(1);
 /// Limit on the body of an answer. It is read and ignored, so that the connection can be used again.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// Why a message was not delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// This gateway is too busy; it has not tried.
+    /// The gateway is too busy, or the pass too late. The next pass tries again.
     Later,
     /// The target may take the message later.
     Unavailable(String),
@@ -35,7 +35,6 @@ pub enum Failure {
 }
 
 /// A web server that takes messages.
-#[derive(Clone)]
 pub struct Webhook {
     url: Url,
     /// For the header Authorization.
@@ -52,8 +51,8 @@ pub struct Sender {
 /// Checks the URL of a web server.
 ///
 /// # Errors
-/// What is wrong with it.
-pub fn parse_url(text: &str) -> Result<Url, String> {
+/// A message that says what is invalid.
+fn parse_url(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| format!("this is not a URL: {error}"))?;
     if !["http", "https"].contains(&url.scheme()) || url.host_str().is_none() {
         return Err("the URL must begin with http:// or https:// and name a host".to_owned());
@@ -67,8 +66,8 @@ pub fn parse_url(text: &str) -> Result<Url, String> {
 /// The certificates that a PEM text contains, as the authorities to trust.
 ///
 /// # Errors
-/// What is wrong with it.
-pub fn authorities(pem: &str) -> Result<RootCertStore, String> {
+/// A message that says what is invalid.
+fn authorities(pem: &str) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
         let certificate = certificate.map_err(|error| format!("this is not a PEM file: {error}"))?;
@@ -93,7 +92,7 @@ impl Webhook {
     /// the authorities to trust, instead of those of this machine.
     ///
     /// # Errors
-    /// What is wrong with the parameters.
+    /// A message that names the invalid parameter.
     pub fn new(url: &str, token: Option<&str>, ca: Option<&str>) -> Result<Webhook, String> {
         let url = parse_url(url)?;
         let token = token.map(|token| {
@@ -164,7 +163,7 @@ impl Sender {
     /// # Errors
     /// See [`Failure`].
     pub async fn send(&mut self, message: Bytes) -> Result<(), Failure> {
-        let sent = tokio::time::timeout(TIME_LIMIT, self.try_send(message)).await;
+        let sent = tokio::time::timeout(REQUEST_TIMEOUT, self.try_send(message)).await;
         let status = match sent {
             Ok(Ok(status)) => status,
             Ok(Err(message)) => {
@@ -208,7 +207,7 @@ impl Sender {
         let status = answer.status();
         // The answer is known. A slow body only costs the connection.
         let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect();
-        if tokio::time::timeout(BODY_TIME_LIMIT, body).await.is_ok_and(|body| body.is_ok()) {
+        if tokio::time::timeout(BODY_TIMEOUT, body).await.is_ok_and(|body| body.is_ok()) {
             self.connection = Some(connection);
         }
         Ok(status)

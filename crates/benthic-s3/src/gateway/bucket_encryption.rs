@@ -34,6 +34,11 @@ pub(super) fn default_of(bucket: &Attributes) -> S3Result<Option<EncryptBy>> {
     default.transpose().map_err(|error| s3_error!(error, InternalError))
 }
 
+/// Whether a bucket encrypts objects by default.
+pub fn has_default_encryption(bucket: &Attributes) -> bool {
+    bucket.contains_key(names::DEFAULT_ENCRYPTION)
+}
+
 impl Gateway {
     pub(super) async fn bucket_encryption(
         &self,

@@ -2,14 +2,14 @@
 //! header that says when an object expires. [`lifecycle`](crate::lifecycle) applies the rules.
 
 use super::auth::{Authorized, On};
-use super::{Gateway, error, names, tags, timestamp};
+use super::{Gateway, assign_ids, error, names, tags, timestamp};
 use crate::lifecycle::{self, Rules};
 use crate::sal::{Attributes, Bucket, Object};
 use bytes::Bytes;
 use s3s::dto::{
-    BucketLifecycleConfiguration, DeleteBucketLifecycleInput, DeleteBucketLifecycleOutput,
-    GetBucketLifecycleConfigurationInput, GetBucketLifecycleConfigurationOutput, LifecycleRule,
-    PutBucketLifecycleConfigurationInput, PutBucketLifecycleConfigurationOutput, TimestampFormat,
+    DeleteBucketLifecycleInput, DeleteBucketLifecycleOutput, GetBucketLifecycleConfigurationInput,
+    GetBucketLifecycleConfigurationOutput, PutBucketLifecycleConfigurationInput,
+    PutBucketLifecycleConfigurationOutput, TimestampFormat,
 };
 use s3s::{S3Request, S3Result, s3_error};
 use std::sync::Arc;
@@ -38,8 +38,9 @@ impl Gateway {
         let input = &request.input;
         let access =
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
-        let given = input.lifecycle_configuration.clone().ok_or_else(|| s3_error!(MalformedXML))?;
-        let configuration = BucketLifecycleConfiguration { rules: named(given.rules) };
+        let given = input.lifecycle_configuration.clone();
+        let mut configuration = given.ok_or_else(|| s3_error!(MalformedXML))?;
+        assign_ids(&mut configuration.rules, "rule", |rule| &mut rule.id);
         Rules::parse(&configuration)?;
         let text = serde_json::to_vec(&configuration).map_err(|error| s3_error!(error, InternalError))?;
         let text = Bytes::from(text);
@@ -97,18 +98,4 @@ impl Gateway {
         let id = byte_serialize(id.as_bytes()).collect::<String>().replace('+', "%20");
         Some(format!("expiry-date=\"{}\", rule-id=\"{id}\"", String::from_utf8_lossy(&date)))
     }
-}
-
-/// Gives a name to each rule without one.
-fn named(rules: Vec<LifecycleRule>) -> Vec<LifecycleRule> {
-    let taken: Vec<Option<String>> = rules.iter().map(|rule| rule.id.clone()).collect();
-    let mut numbers = 1..;
-    let mut free = || {
-        numbers
-            .by_ref()
-            .map(|number| format!("rule-{number}"))
-            .find(|name| !taken.contains(&Some(name.clone())))
-    };
-    let name = |rule: LifecycleRule| LifecycleRule { id: rule.id.or_else(&mut free), ..rule };
-    rules.into_iter().map(name).collect()
 }

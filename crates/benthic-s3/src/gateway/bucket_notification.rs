@@ -2,7 +2,7 @@
 //! [`events`](crate::events) delivers them.
 
 use super::auth::{Authorized, On, Peer};
-use super::{Gateway, error, names};
+use super::{Gateway, assign_ids, error, names};
 use crate::events::{self, EventRules, InvalidRule, Origin};
 use crate::sal::{Bucket, Change, NewEvent};
 use benthic_core::ErrorKind;
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use s3s::dto::{
     GetBucketNotificationConfigurationInput, GetBucketNotificationConfigurationOutput,
     NotificationConfiguration, PutBucketNotificationConfigurationInput,
-    PutBucketNotificationConfigurationOutput, TopicConfiguration,
+    PutBucketNotificationConfigurationOutput,
 };
 use s3s::{S3Request, S3Result, s3_error};
 use std::sync::Arc;
@@ -42,9 +42,9 @@ impl Gateway {
         let input = &request.input;
         let access =
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
-        let given = input.notification_configuration.clone();
-        let topics: Vec<TopicConfiguration> = named(given.topic_configurations.unwrap_or_default());
-        let configuration = NotificationConfiguration { topic_configurations: Some(topics), ..given };
+        let mut configuration = input.notification_configuration.clone();
+        let topics = configuration.topic_configurations.get_or_insert_default();
+        assign_ids(topics, "notification", |topic| &mut topic.id);
         events::check(&configuration).map_err(|invalid| match invalid {
             InvalidRule::Invalid(message) => s3_error!(InvalidArgument, "{message}"),
             InvalidRule::Unsupported(message) => s3_error!(NotImplemented, "{message}"),
@@ -76,8 +76,12 @@ impl Gateway {
             )
         };
         let (account, name) = events::target_of_arn(arn).ok_or_else(missing)?;
-        if account != bucket.owner || arn != events::target_arn(&self.region, account, name) {
+        if account != bucket.owner {
             return Err(missing());
+        }
+        let expected = events::target_arn(&self.region, account, name);
+        if arn != expected {
+            return Err(s3_error!(InvalidArgument, "the region of this gateway is another one: {expected}"));
         }
         match self.identities()?.event_target(account, name).await {
             Ok(_) => Ok(()),
@@ -120,19 +124,4 @@ impl Gateway {
             self.wakeups.wake(&bucket.name);
         }
     }
-}
-
-/// Gives a name to each notification without one.
-fn named(topics: Vec<TopicConfiguration>) -> Vec<TopicConfiguration> {
-    let taken: Vec<Option<String>> = topics.iter().map(|topic| topic.id.clone()).collect();
-    let mut numbers = 1..;
-    let mut free = || {
-        let mut names = numbers.by_ref().map(|number| format!("notification-{number}"));
-        names.find(|name| !taken.contains(&Some(name.clone())))
-    };
-    let name = |topic: TopicConfiguration| {
-        let id = topic.id.filter(|id| !id.is_empty()).or_else(&mut free);
-        TopicConfiguration { id, ..topic }
-    };
-    topics.into_iter().map(name).collect()
 }

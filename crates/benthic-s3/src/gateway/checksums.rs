@@ -266,6 +266,29 @@ impl Document {
     }
 }
 
+/// The entity tag and the attributes of an object with these data.
+///
+/// # Errors
+/// `Internal`.
+pub(crate) fn attributes_of_data(
+    data: &[u8],
+    content_type: Option<&str>,
+) -> benthic_core::Result<(String, Attributes)> {
+    let digest = || {
+        let mut verifier = Verifier::new(Declaration::default(), None, &HeaderMap::new())?;
+        verifier.update(data);
+        verifier.finish()
+    };
+    let digests = digest()
+        .map_err(|error| benthic_core::Error::new(benthic_core::ErrorKind::Internal, error.to_string()))?;
+    let mut attributes = Attributes::new();
+    digests.checksum.store(&mut attributes);
+    if let Some(content_type) = content_type {
+        attributes.insert(names::CONTENT_TYPE.to_owned(), Bytes::copy_from_slice(content_type.as_bytes()));
+    }
+    Ok((etag(&digests.md5), attributes))
+}
+
 /// The digests of verified data.
 pub(super) struct Digests {
     pub md5: [u8; 16],

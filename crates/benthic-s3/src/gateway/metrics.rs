@@ -27,9 +27,9 @@ pub struct Metrics {
     pub failed_collections: AtomicU64,
     /// Events that were delivered.
     pub delivered_events: AtomicU64,
-    /// Events that nobody delivers any more.
+    /// Events that became dead.
     pub dead_events: AtomicU64,
-    /// Attempts of deliveries to targets that did not answer.
+    /// Attempts of deliveries that failed and will be repeated.
     pub failed_deliveries: AtomicU64,
     /// Methods that ran in the store, and in the gateway.
     methods: [AtomicU64; 2],
@@ -100,7 +100,7 @@ impl Metrics {
             (
                 "failed_deliveries_total",
                 "counter",
-                "Attempts of deliveries to targets that did not answer",
+                "Attempts of deliveries that failed and will be repeated",
                 &self.failed_deliveries,
             ),
         ] {

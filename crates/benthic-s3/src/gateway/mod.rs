@@ -41,19 +41,21 @@ mod versions;
 mod virtual_host;
 
 pub use auth::{KeyUse, Keys};
+pub use bucket_encryption::has_default_encryption;
+pub(crate) use checksums::attributes_of_data;
 pub use exec::{Code, ObjectData, RanAt};
 pub use http::{Handler, Limits, Server};
+pub(crate) use object_lock::default_retention_of;
+pub(crate) use request_facts::date;
 
 use crate::events::EventRules;
 use crate::events::schedule::Wakeups;
 use crate::lifecycle::Rules;
 use crate::policy::Document;
-use crate::sal::{Attributes, Bucket, DefaultRetention, Sal};
+use crate::sal::{Bucket, Sal};
 use benthic_core::Environment;
 use benthic_core::ErrorKind;
 use bytes::Bytes;
-use checksums::{Declaration, Verifier, etag};
-use hyper::HeaderMap;
 use s3s::dto::{Timestamp, TimestampFormat};
 use s3s::{S3Result, s3_error};
 use std::sync::Arc;
@@ -194,51 +196,6 @@ fn timestamp(unix_ms: u64) -> Timestamp {
     Timestamp::from(UNIX_EPOCH + Duration::from_millis(unix_ms.min(TIMESTAMP_MS_MAX)))
 }
 
-/// The text of a time, as in documents.
-pub(crate) fn iso_timestamp(unix_ms: u64) -> String {
-    let mut text = Vec::new();
-    // Writing to a vector cannot fail, and the time has at most four digits of a year.
-    let _ = timestamp(unix_ms).format(TimestampFormat::DateTime, &mut text);
-    String::from_utf8_lossy(&text).into_owned()
-}
-
-/// Whether a bucket encrypts objects by default.
-pub fn has_default_encryption(bucket: &Attributes) -> bool {
-    bucket.contains_key(names::DEFAULT_ENCRYPTION)
-}
-
-/// The retention period that a bucket gives to new objects.
-///
-/// # Errors
-/// `Corrupt`.
-pub(crate) fn default_retention_of(bucket: &Bucket) -> benthic_core::Result<Option<DefaultRetention>> {
-    object_lock::default_retention(&bucket.attributes)
-        .map_err(|error| benthic_core::Error::new(ErrorKind::Corrupt, error.to_string()))
-}
-
-/// The entity tag and the attributes of an object with these data.
-///
-/// # Errors
-/// `Internal`.
-pub(crate) fn attributes_of_data(
-    data: &[u8],
-    content_type: Option<&str>,
-) -> benthic_core::Result<(String, Attributes)> {
-    let digest = || {
-        let mut verifier = Verifier::new(Declaration::default(), None, &HeaderMap::new())?;
-        verifier.update(data);
-        verifier.finish()
-    };
-    let digests =
-        digest().map_err(|error| benthic_core::Error::new(ErrorKind::Internal, error.to_string()))?;
-    let mut attributes = Attributes::new();
-    digests.checksum.store(&mut attributes);
-    if let Some(content_type) = content_type {
-        attributes.insert(names::CONTENT_TYPE.to_owned(), Bytes::copy_from_slice(content_type.as_bytes()));
-    }
-    Ok((etag(&digests.md5), attributes))
-}
-
 /// The time in milliseconds since 1970; `None` before. A fraction of a millisecond counts as a
 /// whole one.
 pub(crate) fn unix_ms(time: &Timestamp) -> Option<u64> {
@@ -257,5 +214,17 @@ fn refuse<const N: usize>(wanted: [(&str, bool); N]) -> S3Result<()> {
     match wanted.iter().find(|(_, wanted)| *wanted) {
         None => Ok(()),
         Some((what, _)) => Err(s3_error!(NotImplemented, "{what} is not implemented")),
+    }
+}
+
+/// Gives an id to each rule without one: the prefix, a dash and a number.
+fn assign_ids<T>(rules: &mut [T], prefix: &str, id: impl Fn(&mut T) -> &mut Option<String>) {
+    let known: Vec<String> = rules.iter_mut().filter_map(|rule| id(rule).clone()).collect();
+    let mut free = (1..).map(|number| format!("{prefix}-{number}")).filter(|name| !known.contains(name));
+    for rule in rules {
+        let id = id(rule);
+        if id.as_ref().is_none_or(String::is_empty) {
+            *id = free.next();
+        }
     }
 }

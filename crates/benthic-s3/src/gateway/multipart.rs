@@ -235,7 +235,7 @@ impl Gateway {
         let now_ms = self.environment.unix_ms();
         let expiration = self.expiration(&access, (&input.key, size_bytes), now_ms, &attributes);
         let ran_at = if has_on_put {
-            let uploaded = self.sal.uploaded(&access.bucket, &input.key, id, &refs, &attributes).await;
+            let uploaded = self.sal.preview_upload(&access.bucket, &input.key, id, &refs, &attributes).await;
             let object = uploaded.map_err(error_of_completion(input))?;
             let data_key = encryption.as_ref().map(Encryption::data_key);
             let object = (&access.bucket, &object);

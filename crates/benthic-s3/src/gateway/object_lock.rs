@@ -169,6 +169,15 @@ pub(super) fn default_retention(bucket: &Attributes) -> S3Result<Option<DefaultR
     Ok(default.map(|(mode, days)| DefaultRetention { mode, duration_ms: days.saturating_mul(DAY_MS) }))
 }
 
+/// The retention period that a bucket gives to new objects.
+///
+/// # Errors
+/// `Corrupt`.
+pub(crate) fn default_retention_of(bucket: &Bucket) -> benthic_core::Result<Option<DefaultRetention>> {
+    default_retention(&bucket.attributes)
+        .map_err(|error| benthic_core::Error::new(benthic_core::ErrorKind::Corrupt, error.to_string()))
+}
+
 impl Gateway {
     fn check_future(&self, retention: Option<Retention>) -> S3Result<()> {
         match retention {

@@ -34,7 +34,7 @@ impl Gateway {
                 return Err(s3_error!(NotImplemented, "this server runs no methods"));
             };
             let data = ObjectData { sal: self.sal.as_ref(), bucket: home, object, data_key };
-            let ran = code.run(rule.call(), data).await.map_err(|error| refused(rule, error))?;
+            let ran = code.run(rule.call(), data).await.map_err(|error| name_rule(rule, error))?;
             self.metrics.method(ran.1);
             if let Then::Metadata(name) = &rule.then {
                 attributes.insert(format!("{}{name}", names::METADATA), metadata(rule, ran.0)?);
@@ -48,11 +48,11 @@ impl Gateway {
     }
 }
 
-/// Tells the client which rule refused the object.
-fn refused(rule: &OnPutRule, error: benthic_core::Error) -> S3Error {
+/// Tells the client which rule failed.
+fn name_rule(rule: &OnPutRule, error: benthic_core::Error) -> S3Error {
     let mut failure = exec::failure(error);
     if let Some(message) = failure.message() {
-        let message = format!("the on-put rule '{}' refused the object: {message}", rule.id);
+        let message = format!("the on-put rule '{}' failed: {message}", rule.id);
         failure.set_message(message);
     }
     failure
@@ -66,7 +66,7 @@ fn metadata(rule: &OnPutRule, result: Bytes) -> S3Result<Bytes> {
     }
     Err(s3_error!(
         InvalidRequest,
-        "the result of the on-put rule '{}' is not one line of at most 1,024 visible ASCII characters",
+        "the result of the on-put rule '{}' is not one line of at most 1,024 printable ASCII characters",
         rule.id
     ))
 }

@@ -61,7 +61,7 @@ impl Gateway {
         verified.checksum.store(&mut attributes);
         let ran = match self.has_on_put(&access.bucket, &input.key)? {
             false => Ok(None),
-            true => match writer.stored(&attributes).await.map_err(error::object) {
+            true => match writer.preview(&attributes).await.map_err(error::object) {
                 Ok(object) => {
                     let object = (&access.bucket, &object);
                     self.run_on_put(&access, &input.key, object, data_key, &mut attributes).await

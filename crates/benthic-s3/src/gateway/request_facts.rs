@@ -171,7 +171,7 @@ fn fact_header(headers: &HeaderMap, name: HeaderName) -> Option<String> {
 }
 
 /// A time as policies and the answers of IAM write it.
-pub(super) fn date(unix_ms: u64) -> Option<String> {
+pub(crate) fn date(unix_ms: u64) -> Option<String> {
     let mut text = Vec::new();
     timestamp(unix_ms).format(TimestampFormat::DateTime, &mut text).ok()?;
     String::from_utf8(text).ok()

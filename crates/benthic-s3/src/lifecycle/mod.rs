@@ -129,7 +129,7 @@ enum Outcome {
 /// # Errors
 /// `Corrupt`; those of the store.
 pub async fn task(sal: &dyn Sal, bucket: &Bucket) -> Result<Option<Task>> {
-    lease::progress(sal, RecordKind::Task, bucket).await
+    lease::progress(sal, RecordKind::Task, bucket, None).await
 }
 
 impl Lifecycle<'_> {
@@ -186,7 +186,8 @@ impl Lifecycle<'_> {
                 task.stats = RunStats::default();
             }
         };
-        Lease::take((self.sal, self.environment), RecordKind::Task, LEASE_MS, bucket, begin).await
+        let store = (self.sal, self.environment);
+        Lease::take(store, RecordKind::Task, LEASE_MS, (bucket, None), begin).await
     }
 
     /// Goes through the versions. Returns why it stopped, unless it reached the end.

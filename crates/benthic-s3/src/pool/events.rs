@@ -3,7 +3,7 @@
 use super::PoolSal;
 use super::shard_call::run_all;
 use crate::sal::{
-    Bucket, Change, Event, EventKind, Events, NewEvent, QueuePlace, QueueState, Settle, VersionId,
+    Bucket, Change, Event, EventState, Events, NewEvent, QueuePlace, QueueState, Settle, VersionId,
 };
 use async_trait::async_trait;
 use benthic_classes::bucket::{keys, state, wire};
@@ -91,14 +91,14 @@ impl Events for PoolSal {
         &self,
         bucket: &Bucket,
         place: &QueuePlace,
-        kind: EventKind,
+        kind: EventState,
         after: Option<u64>,
         events_max: usize,
     ) -> Result<(Vec<Event>, bool)> {
         let shard = self.names.shard(bucket.id, place.shard)?;
         let (prefix, key): (_, fn(&str, u64) -> Bytes) = match kind {
-            EventKind::Waiting => (keys::events_prefix(&place.queue), keys::event),
-            EventKind::Dead => (keys::dead_events_prefix(&place.queue), keys::dead_event),
+            EventState::Waiting => (keys::events_prefix(&place.queue), keys::event),
+            EventState::Dead => (keys::dead_events_prefix(&place.queue), keys::dead_event),
         };
         let after = after.map(|number| key(&place.queue, number));
         let entries_max = events_max.clamp(1, limits::OMAP_PAGE_ENTRIES_MAX);

@@ -105,7 +105,7 @@ impl Uploads for PoolSal {
         Ok((parts.collect::<Result<_>>()?, more))
     }
 
-    async fn uploaded(
+    async fn preview_upload(
         &self,
         bucket: &Bucket,
         key: &str,

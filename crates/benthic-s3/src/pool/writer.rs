@@ -254,7 +254,7 @@ impl Writer for PoolWriter {
         Ok(())
     }
 
-    async fn stored(&mut self, attributes: &Attributes) -> Result<Object> {
+    async fn preview(&mut self, attributes: &Attributes) -> Result<Object> {
         let segment = self.finish_data().await?;
         let segments = segment.into_iter().collect();
         let manifest = Manifest { shared: None, segments };

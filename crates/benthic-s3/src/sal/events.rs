@@ -1,7 +1,7 @@
 //! Events: changes of objects that wait for delivery.
 //!
-//! The call that makes a change also stores its events, so no crash loses one. Somebody delivers them
-//! and then removes them. If it crashes in between, it delivers them again.
+//! The call that makes a change also stores its events, so no crash loses one. A gateway delivers them and
+//! then removes them. If it crashes in between, another one delivers them again.
 
 use super::{Bucket, Id, VersionId};
 use async_trait::async_trait;
@@ -47,7 +47,7 @@ pub struct QueuePlace {
 pub struct QueueState {
     /// Events that wait for delivery, at most 50,000.
     pub waiting: u64,
-    /// Events that nobody delivers any more, at most 10,000.
+    /// Events that are delivered only after an operator wants it, at most 10,000.
     pub dead: u64,
     /// Events that were lost because the queue was full.
     pub lost: u64,
@@ -55,7 +55,7 @@ pub struct QueueState {
 
 /// Events of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EventKind {
+pub enum EventState {
     Waiting,
     Dead,
 }
@@ -87,7 +87,7 @@ pub struct Event {
 pub struct Settle {
     /// Events to remove, waiting or dead.
     pub done: Vec<u64>,
-    /// Waiting events that nobody shall deliver any more, and why, in at most 512 bytes.
+    /// Waiting events that become dead, and why, in at most 512 bytes.
     pub dead: Vec<(u64, String)>,
     /// Dead events that wait again.
     pub revived: Vec<u64>,
@@ -111,7 +111,7 @@ pub trait Events: Send + Sync {
         &self,
         bucket: &Bucket,
         place: &QueuePlace,
-        kind: EventKind,
+        kind: EventState,
         after: Option<u64>,
         events_max: usize,
     ) -> Result<(Vec<Event>, bool)>;

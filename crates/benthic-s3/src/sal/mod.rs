@@ -37,7 +37,7 @@ mod uploads;
 
 pub use buckets::{Bucket, BucketCheck, Buckets, NewBucket, Quota, Usage, Versioning};
 pub use encryption::DataKey;
-pub use events::{Change, Event, EventKind, Events, NewEvent, QueuePlace, QueueState, Settle};
+pub use events::{Change, Event, EventState, Events, NewEvent, QueuePlace, QueueState, Settle};
 pub use garbage::{CollectionStats, Garbage, PendingGarbage};
 pub use ids::{Id, VersionId};
 pub use listing::{Entry, KeyPosition, List, ListKind, ListPage, ListPosition, ListedUpload, ListedVersion};

@@ -150,7 +150,7 @@ pub trait Writer: Send {
     ///
     /// # Errors
     /// Those of [`Writer::write`].
-    async fn stored(&mut self, attributes: &Attributes) -> Result<Object>;
+    async fn preview(&mut self, attributes: &Attributes) -> Result<Object>;
 
     /// Makes all data visible at once.
     ///

@@ -71,7 +71,7 @@ pub trait Uploads: Send + Sync {
     ///
     /// # Errors
     /// `InvalidArgument` if a part is missing or was replaced.
-    async fn uploaded(
+    async fn preview_upload(
         &self,
         bucket: &Bucket,
         key: &str,

@@ -45,6 +45,7 @@ NOTES = {
     "PutBucketLifecycleConfiguration": "no transitions",
     "PutBucketPolicy": "the elements, operators and keys in [the guide](../guide/s3.md#policies)",
     "PutBucketCors": "with preflight requests",
+    "PutBucketNotificationConfiguration": "TopicConfiguration, to webhooks",
     "PutBucketVersioning": "no MFA delete",
     "PutObject": "If-Match, If-None-Match; metadata, tags, ACL, lock, encryption; checksums in head and trailer, Content-MD5",
     "PutObjectAcl": "canned or with grants to accounts and groups",

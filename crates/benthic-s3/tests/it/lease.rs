@@ -26,8 +26,10 @@ fn environment(unix_ms: u64) -> Environment {
 
 fn take<'a>(case: &'a Case, environment: &'a Environment, bucket: &Bucket) -> Option<Lease<'a, Count>> {
     let store: (&dyn Sal, &Environment) = (case.sal.as_ref(), environment);
-    block_on(Lease::take(store, KIND, DURATION_MS, bucket, |progress: &mut Count| progress.count += 1))
-        .unwrap()
+    block_on(Lease::take(store, KIND, DURATION_MS, (bucket, Some("a task")), |progress: &mut Count| {
+        progress.count += 1
+    }))
+    .unwrap()
 }
 
 #[test]
@@ -62,8 +64,9 @@ fn progress_outlives_its_holder_and_ends_with_the_bucket() {
     let pools = in_memory();
     let case = Case::new(&pools, "progress");
     let bucket = case.bucket("b", Versioning::Off);
-    let progress =
-        |bucket: &Bucket| block_on(lease::progress::<Count>(case.sal.as_ref(), KIND, bucket)).unwrap();
+    let progress = |bucket: &Bucket| {
+        block_on(lease::progress::<Count>(case.sal.as_ref(), KIND, bucket, Some("a task"))).unwrap()
+    };
     assert_eq!(progress(&bucket), None);
     let here = environment(case.clock_ms());
     let mut held = take(&case, &here, &bucket).unwrap();
@@ -83,5 +86,5 @@ fn progress_outlives_its_holder_and_ends_with_the_bucket() {
     assert_eq!(take(&case, &here, &again).unwrap().progress, Count { count: 1 });
     block_on(case.sal.delete_bucket("b")).unwrap();
     block_on(lease::forget_removed(case.sal.as_ref(), KIND)).unwrap();
-    assert_eq!(block_on(case.sal.record(KIND, "b")).unwrap(), None);
+    assert_eq!(block_on(case.sal.record(KIND, "b/a task")).unwrap(), None);
 }

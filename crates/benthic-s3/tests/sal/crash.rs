@@ -6,7 +6,7 @@ use super::faulty::{FaultPlan, FaultyPool, Last};
 use super::{Case, Pools, data, etag, finish, put, put_part, read};
 use benthic_core::{ErrorKind, Result};
 use benthic_s3::sal::{
-    Bucket, Condition, Delete, EventKind, Finish, NewBucket, Object, PartId, PartRef, Sal, Versioning,
+    Bucket, Condition, Delete, EventState, Finish, NewBucket, Object, PartId, PartRef, Sal, Versioning,
 };
 use futures::executor::block_on;
 use std::collections::BTreeMap;
@@ -133,7 +133,7 @@ fn check_repair(case: &Case, state: &BucketState, failed: ErrorKind, context: &s
         return;
     };
     case.check(&bucket);
-    let events = events(case.sal.as_ref(), &bucket, QUEUE, EventKind::Waiting);
+    let events = events(case.sal.as_ref(), &bucket, QUEUE, EventState::Waiting);
     for (key, wanted) in state.objects.iter().filter(|_| !state.deleting) {
         let object = block_on(case.sal.object(&bucket, key, None)).ok().filter(|object| !object.marker);
         let found = object.as_ref().map(|object| object.etag.clone());

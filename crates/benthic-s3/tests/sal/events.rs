@@ -1,7 +1,7 @@
 use super::{Case, data, etag, finish, kind, put, put_part, read};
 use benthic_core::ErrorKind;
 use benthic_s3::sal::{
-    Attributes, Bucket, Change, Condition, DataKey, Delete, Event, EventKind, Finish, NewEvent, PartId,
+    Attributes, Bucket, Change, Condition, DataKey, Delete, Event, EventState, Finish, NewEvent, PartId,
     PartRef, QueuePlace, QueueState, Sal, Settle, Versioning, encryption,
 };
 use bytes::Bytes;
@@ -31,7 +31,7 @@ fn with_events(data: &[u8]) -> Finish {
 }
 
 /// All events of a queue, by place and in order.
-pub fn events(sal: &dyn Sal, bucket: &Bucket, queue: &str, kind: EventKind) -> Vec<(QueuePlace, Event)> {
+pub fn events(sal: &dyn Sal, bucket: &Bucket, queue: &str, kind: EventState) -> Vec<(QueuePlace, Event)> {
     let mut all = Vec::new();
     for (place, _) in block_on(sal.queues(bucket)).unwrap() {
         if place.queue != queue {
@@ -53,7 +53,7 @@ pub fn events(sal: &dyn Sal, bucket: &Bucket, queue: &str, kind: EventKind) -> V
 
 /// The names and the entity tags of a key's waiting events.
 fn of_key(case: &Case, bucket: &Bucket, key: &str) -> Vec<(String, String)> {
-    let all = events(case.sal.as_ref(), bucket, QUEUE, EventKind::Waiting).into_iter();
+    let all = events(case.sal.as_ref(), bucket, QUEUE, EventState::Waiting).into_iter();
     let of_key = all.map(|(_, event)| event).filter(|event| event.key == key);
     of_key.map(|event| (event.name, event.etag)).collect()
 }
@@ -120,7 +120,7 @@ pub fn each_change_stores_its_events_in_order(case: &Case) {
         }
         assert_eq!(of_key(case, &bucket, "k"), expected);
         assert_eq!(of_key(case, &bucket, "copy"), [created(b"3")]);
-        let all = events(sal, &bucket, QUEUE, EventKind::Waiting);
+        let all = events(sal, &bucket, QUEUE, EventState::Waiting);
         assert_eq!(total(case, &bucket).waiting, all.len() as u64);
         let (_, first) = &all.iter().find(|(_, event)| event.key == "k").unwrap();
         assert_eq!((first.rule.as_str(), &first.detail[..]), ("rule", &b"detail"[..]));
@@ -162,7 +162,7 @@ pub fn events_wait_until_they_are_settled(case: &Case) {
         let text = number.to_string();
         put(sal, &bucket, &format!("k{number}"), text.as_bytes(), with_events(text.as_bytes())).unwrap();
     }
-    let all = events(sal, &bucket, QUEUE, EventKind::Waiting);
+    let all = events(sal, &bucket, QUEUE, EventState::Waiting);
     assert_eq!(all.len(), 9);
     case.clock.advance_ms(1_000);
     // The first of each place becomes dead, the others are done.
@@ -170,7 +170,7 @@ pub fn events_wait_until_they_are_settled(case: &Case) {
         let dead = vec![(numbers[0], "the target refused it".to_owned())];
         settle(case, &bucket, &place, &Settle { dead, done: numbers[1..].to_vec(), ..Settle::default() });
     }
-    let dead = events(sal, &bucket, QUEUE, EventKind::Dead);
+    let dead = events(sal, &bucket, QUEUE, EventState::Dead);
     let places = numbers(&dead).len() as u64;
     assert_eq!(dead.len() as u64, places);
     assert!(dead.iter().all(|(_, event)| event.reason == "the target refused it"));
@@ -179,7 +179,7 @@ pub fn events_wait_until_they_are_settled(case: &Case) {
     for (place, numbers) in numbers(&dead) {
         settle(case, &bucket, &place, &Settle { revived: numbers, ..Settle::default() });
     }
-    let revived = events(sal, &bucket, QUEUE, EventKind::Waiting);
+    let revived = events(sal, &bucket, QUEUE, EventState::Waiting);
     assert_eq!(numbers(&revived), numbers(&dead));
     for (_, event) in &revived {
         assert!(event.queued_ms > case.clock_ms() && event.reason.is_empty());
@@ -188,7 +188,7 @@ pub fn events_wait_until_they_are_settled(case: &Case) {
     // New events come after them.
     put(sal, &bucket, "k0", b"new", with_events(b"new")).unwrap();
     assert_eq!(of_key(case, &bucket, "k0").last(), Some(&("created".to_owned(), etag(b"new"))));
-    let left = events(sal, &bucket, QUEUE, EventKind::Waiting);
+    let left = events(sal, &bucket, QUEUE, EventState::Waiting);
     for (place, numbers) in numbers(&left) {
         let dead = numbers.iter().map(|number| (*number, String::new())).collect();
         settle(case, &bucket, &place, &Settle { dead, ..Settle::default() });
@@ -206,7 +206,7 @@ pub fn queues_do_not_mix_and_have_limits(case: &Case) {
     let events_of_all = queues.iter().flat_map(|queue| new_events(queue)).collect();
     put(sal, &bucket, "k", b"1", Finish { events: events_of_all, ..finish(b"1") }).unwrap();
     for queue in queues {
-        let found = events(sal, &bucket, queue, EventKind::Waiting);
+        let found = events(sal, &bucket, queue, EventState::Waiting);
         assert_eq!(found.len(), 1, "{queue}");
         settle(case, &bucket, &found[0].0, &Settle { done: vec![found[0].1.number], ..Settle::default() });
     }
@@ -246,7 +246,7 @@ pub fn data_are_read_before_they_are_visible(case: &Case) {
             if is_encrypted { (Some(&key), marked.clone()) } else { (None, Attributes::new()) };
         let mut writer = block_on(sal.write(&bucket, "k", None, None, key)).unwrap();
         block_on(writer.write(Bytes::from(text.clone()))).unwrap();
-        let object = block_on(writer.stored(&attributes)).unwrap();
+        let object = block_on(writer.preview(&attributes)).unwrap();
         let reader = block_on(sal.read(&bucket, &object, object.all(), None, key)).unwrap();
         assert_eq!(block_on(super::rest(reader)).unwrap(), text);
         let in_one_piece = block_on(sal.whole_data(&bucket, &object)).unwrap().is_some();
@@ -266,10 +266,10 @@ pub fn data_are_read_before_they_are_visible(case: &Case) {
             put_part(sal, &bucket, "k", PartId { upload, number }, &data(number.into(), 1_000)).unwrap();
         parts.push(PartRef { number, write: part.write });
     }
-    let object = block_on(sal.uploaded(&bucket, "k", upload, &parts[1..], &Attributes::new())).unwrap();
+    let object = block_on(sal.preview_upload(&bucket, "k", upload, &parts[1..], &Attributes::new())).unwrap();
     assert_eq!(read(sal, &bucket, &object).unwrap(), [data(3, 1_000), data(7, 1_000)].concat());
     put_part(sal, &bucket, "k", PartId { upload, number: 3 }, b"replaced").unwrap();
-    let stale = block_on(sal.uploaded(&bucket, "k", upload, &parts, &Attributes::new()));
+    let stale = block_on(sal.preview_upload(&bucket, "k", upload, &parts, &Attributes::new()));
     assert_eq!(kind(stale), ErrorKind::InvalidArgument);
     block_on(sal.abort_upload(&bucket, "k", upload)).unwrap();
     case.finish(&[&bucket]);
