@@ -84,7 +84,8 @@ def all_operations():
     model = botocore.session.get_session().get_service_model("s3")
     there = set(re.findall(r"^    \w+: (\w+)Input -> ", SERVICE.read_text(), re.MULTILINE)) | {"PostObject"}
     # Lambda functions send the first to a separate host. The others are old forms of operations that the gateway has.
-    names = {*model.operation_names, *there} - {"WriteGetObjectResponse", "GetBucketLifecycle", "PutBucketLifecycle"}
+    old = {verb + name for verb in ["Get", "Put"] for name in ["BucketLifecycle", "BucketNotification"]}
+    names = {*model.operation_names, *there} - {"WriteGetObjectResponse"} - old
     return sorted(names), there
 
 
