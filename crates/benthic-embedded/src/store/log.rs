@@ -9,9 +9,10 @@ use super::space::{self, SPARE};
 use benthic_core::codec::{Decoder, Encode};
 use benthic_core::{Action, Error, ErrorKind, Result};
 use bytes::Bytes;
+use rustix::fs::{AtFlags, StatxFlags};
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -272,7 +273,7 @@ impl Log {
         file.write_all_at(&frame.bytes, *end_bytes)
             .and_then(|()| file.sync_data())
             .map_err(|e| Error::io(Action::Write, "the log cannot be written", e))?;
-        if file.metadata().is_ok_and(|found| found.nlink() == 0) {
+        if is_removed(file) {
             // The frame is on the disk, but the file has no name and cannot be found again.
             return Err(Error::new(ErrorKind::Unavailable, "the log was removed while the store was open"));
         }
@@ -564,6 +565,13 @@ impl FrameReader<'_> {
         self.at = end;
         Some((first_lsn, records))
     }
+}
+
+/// Whether a file has no name any more. Asks for nothing else: since Linux 6.13, a query of a file's times
+/// makes the next write change them, which takes a fifth of a durable write.
+fn is_removed(file: &File) -> bool {
+    let found = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::NLINK);
+    found.is_ok_and(|found| found.stx_nlink == 0)
 }
 
 fn damaged(path: &Path, at: usize, message: &str) -> Error {
