@@ -8,7 +8,7 @@ use benthic_program::session::Session;
 use benthic_s3::PoolSal;
 use benthic_s3::events::KeyFilter;
 use benthic_s3::events::on_put::{OnPutRule, OnPutRules, Then};
-use benthic_s3::gateway::has_default_encryption;
+use benthic_s3::gateway::{class_and_method, has_default_encryption};
 use benthic_s3::sal::{Bucket, Buckets};
 use clap::Args;
 use serde_json::{Value, json};
@@ -103,9 +103,7 @@ pub async fn run(args: OnPutArgs, pools: &GatewayPools, session: &Session) -> Ou
 }
 
 fn rule(args: &OnPutArgs, method: &str) -> Result<OnPutRule> {
-    let Some((class, method_name)) =
-        method.split_once('.').filter(|(class, name)| ![class, name].contains(&&""))
-    else {
+    let Some((class, method_name)) = class_and_method(method) else {
         return Err(Error::new(ErrorKind::InvalidArgument, "the method must have the form CLASS.METHOD")
             .with("got", method));
     };

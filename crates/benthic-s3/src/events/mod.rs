@@ -91,7 +91,7 @@ pub struct Origin {
     pub address: Option<String>,
 }
 
-/// What can be wrong with notifications.
+/// Why notifications are refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InvalidRule {
     Invalid(String),

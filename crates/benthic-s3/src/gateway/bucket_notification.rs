@@ -81,7 +81,10 @@ impl Gateway {
         }
         let expected = events::target_arn(&self.region, account, name);
         if arn != expected {
-            return Err(s3_error!(InvalidArgument, "the region of this gateway is another one: {expected}"));
+            return Err(s3_error!(
+                InvalidArgument,
+                "the ARN names another region than the gateway's; expected {expected}"
+            ));
         }
         match self.identities()?.event_target(account, name).await {
             Ok(_) => Ok(()),

@@ -105,6 +105,11 @@ pub(super) fn is_wanted(query: &str) -> bool {
     url::form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name.starts_with(PREFIX))
 }
 
+/// Splits CLASS.METHOD.
+pub fn class_and_method(name: &str) -> Option<(&str, &str)> {
+    name.split_once('.').filter(|(class, method)| ![class, method].contains(&&""))
+}
+
 /// The call that a request asks for, if it does.
 pub(super) fn requested<T>(request: &S3Request<T>) -> S3Result<Option<ClassCall>> {
     let query = request.uri.query().unwrap_or_default();
@@ -128,9 +133,7 @@ pub(super) fn requested<T>(request: &S3Request<T>) -> S3Result<Option<ClassCall>
             Some(_) => Err(s3_error!(InvalidArgument, "{INPUT} needs {METHOD}")),
         };
     };
-    let Some((class, method)) =
-        name.split_once('.').filter(|(class, method)| ![class, method].contains(&&""))
-    else {
+    let Some((class, method)) = class_and_method(&name) else {
         return Err(s3_error!(InvalidArgument, "{METHOD} must have the form CLASS.METHOD"));
     };
     let input = input.unwrap_or_default();

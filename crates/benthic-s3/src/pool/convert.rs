@@ -54,6 +54,7 @@ same_variants! {
     Versioning = wire::Mode { Off, Enabled, Suspended }
     Condition = wire::Condition { Always, Exists, Absent, Matches(etag), Differs(etag), Current(seen), Replaced(seen) }
     RetentionMode = locks::RetentionMode { Governance, Compliance }
+    Change = wire::Change { Created, MarkerCreated, Removed }
     ListKind = wire::ListKind { Objects, Versions, Uploads }
     KeyPosition = wire::KeyPosition { Version(seq), Upload(upload), Hidden }
 }

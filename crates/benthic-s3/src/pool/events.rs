@@ -2,24 +2,12 @@
 
 use super::PoolSal;
 use super::shard_call::run_all;
-use crate::sal::{
-    Bucket, Change, Event, EventState, Events, NewEvent, QueuePlace, QueueState, Settle, VersionId,
-};
+use crate::sal::{Bucket, Event, EventState, Events, NewEvent, QueuePlace, QueueState, Settle, VersionId};
 use async_trait::async_trait;
 use benthic_classes::bucket::{keys, state, wire};
 use benthic_core::codec::Wire;
 use benthic_core::{Error, ErrorKind, Fetch, Result, limits};
 use bytes::Bytes;
-
-impl From<Change> for wire::Change {
-    fn from(change: Change) -> wire::Change {
-        match change {
-            Change::Created => wire::Change::Created,
-            Change::MarkerCreated => wire::Change::MarkerCreated,
-            Change::Removed => wire::Change::Removed,
-        }
-    }
-}
 
 /// Converts the events of a change.
 pub(super) fn new_events(events: Vec<NewEvent>) -> Vec<wire::NewEvent> {
