@@ -92,7 +92,8 @@ ceph-packages:
 
 test: toolchain ## run all tests that this machine supports, also on a real Ceph cluster
 	@.ci/part --reset
-	@if $(MAKE) --no-print-directory ceph-packages; then $(MAKE) --no-print-directory test-all; \
+	@if $(MAKE) --no-print-directory ceph-packages; then \
+		$(MAKE) --no-print-directory test-all || { .ci/part --failures; exit 1; }; \
 	elif [ "$$CI" = true ]; then echo "CI must run all tests, but Ceph cannot be installed" >&2; exit 1; \
 	else $(MAKE) --no-print-directory test-here && \
 		echo "==> SKIPPED: EVERY TEST ON A REAL CEPH CLUSTER, because Ceph cannot be installed here" >&2; fi
