@@ -37,6 +37,8 @@ mod meter;
 pub mod names;
 mod no_object;
 pub mod op;
+mod permit;
+pub mod pushdown;
 mod store;
 
 /// The crate whose [`Bytes`](bytes::Bytes) hold all data of the contracts.
@@ -59,6 +61,7 @@ pub use op::{
     ClassCall, Compare, Durability, ExecOp, Guard, OmapPage, ReadOp, ReadOutput, ReadReply, ReadStep, Stat,
     WriteOp, WriteReply, WriteStep,
 };
+pub use permit::{Permit, Permits};
 pub use store::{
     ClassHost, Damage, Finding, FsckReport, ListPage, ListRequest, ListToken, Namespaces, Pool, ScrubPage,
     Store, Wait,

@@ -1,13 +1,14 @@
-//! Chooses for each object where its fragment runs: in the OSD (pushed), or in the client, which
-//! reads the bytes that it needs (pulled).
+//! Chooses for each object where its part of a computation runs: in the OSD (pushed), or in the
+//! client, which reads the bytes that it needs (pulled). Queries of tables and reductions of arrays
+//! use it; a *fragment* is such a part.
 //!
-//! The choice compares the time per byte of this query's earlier objects, pushed and pulled. The
-//! faster way continues, and the other one is tried again from time to time. There is no cost
-//! estimate in advance: the cost of a plan in rows says little about an OSD that others use too.
+//! The choice compares the time per byte of the computation's earlier objects, pushed and pulled.
+//! The faster way continues, and the other one is tried again from time to time. There is no cost
+//! estimate in advance: the amount of work says little about an OSD that others use too.
 //! The design is in `docs/design/0005-query-fragments-in-ceph-osd.md`.
 
-use benthic_core::{ClassHost, Store};
-use parking_lot::Mutex;
+use crate::{ClassHost, Store};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The pushdown mode that the user selects.
@@ -107,8 +108,13 @@ impl Choice {
         Choice { pushdown, is_far, measured: Mutex::default() }
     }
 
+    fn measurements(&self) -> MutexGuard<'_, Measurements> {
+        // Every change of the measurements is complete, so they stay usable after a panic.
+        self.measured.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub fn next(&self, size_bytes: u64) -> Step {
-        let mut measured = self.measured.lock();
+        let mut measured = self.measurements();
         if measured.is_refused || self.pushdown == Pushdown::Never {
             return Step::Pull;
         }
@@ -134,7 +140,7 @@ impl Choice {
 
     /// The next step for an object whose OSD has been busy for the time `waited`.
     pub fn next_when_busy(&self, size_bytes: u64, waited: Duration) -> Step {
-        let mut measured = self.measured.lock();
+        let mut measured = self.measurements();
         let pushed = measured.pushed.of(size_bytes);
         let wait = Step::Wait((pushed.unwrap_or_default() / RETRIES).clamp(WAIT_MIN, WAIT_MAX));
         let timeout = match measured.pulled.of(size_bytes) {
@@ -162,7 +168,7 @@ impl Choice {
 
     /// Stops pushing: the objects do not accept this fragment.
     pub fn stop_pushing(&self) {
-        self.measured.lock().is_refused = true;
+        self.measurements().is_refused = true;
     }
 
     /// Records that a reply was too large. `Auto` then stops pushing: the work was wasted, and the
@@ -174,13 +180,13 @@ impl Choice {
     }
 
     pub fn add_pushed(&self, size_bytes: u64, time: Duration) {
-        self.measured.lock().pushed.add(size_bytes, time);
+        self.measurements().pushed.add(size_bytes, time);
     }
 
     /// Whether to abandon a trial pull that has no rows after `time`. If so, pulling counts as far
     /// slower.
     pub fn give_up_if_slow(&self, size_bytes: u64, time: Duration) -> bool {
-        let mut measured = self.measured.lock();
+        let mut measured = self.measurements();
         let is_too_slow = measured.pushed.of(size_bytes).is_some_and(|pushed| time > GIVE_UP_AFTER * pushed);
         if is_too_slow {
             measured.pulled.add(size_bytes, time.mul_f64(FAR_SLOWER));
@@ -192,10 +198,14 @@ impl Choice {
     /// Ends a trial pull that has its first rows. Its further time also depends on how fast the
     /// caller takes the rows.
     pub fn end_trial_pull(&self) {
-        self.measured.lock().is_trying_pull = false;
+        self.measurements().is_trying_pull = false;
     }
 
     pub fn add_pulled(&self, size_bytes: u64, time: Duration) {
-        self.measured.lock().pulled.add(size_bytes, time);
+        self.measurements().pulled.add(size_bytes, time);
     }
 }
+
+#[cfg(test)]
+#[path = "pushdown_tests.rs"]
+mod tests;

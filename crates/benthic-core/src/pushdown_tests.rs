@@ -1,6 +1,6 @@
 //! The choice between push and pull, from made-up measurements.
 
-use benthic_sql::choice::{BUSY_TIMEOUT, Choice, Pushdown, Step, TRY_AGAIN, WAIT_MAX, WAIT_MIN};
+use super::{BUSY_TIMEOUT, Choice, Pushdown, Step, TRY_AGAIN, WAIT_MAX, WAIT_MIN};
 use std::time::Duration;
 
 const MS: Duration = Duration::from_millis(1);

@@ -2,15 +2,14 @@
 
 use crate::fragment::{self, Ranges, Reply, Status};
 use benthic_core::{
-    CallFunction, Class, Clock, Error, ErrorKind, Method, MethodContext, MethodFlags, MethodResult, Result,
-    SystemClock,
+    CallFunction, Class, Clock, Error, ErrorKind, Method, MethodContext, MethodFlags, MethodResult, Permits,
+    Result, SystemClock,
 };
 use benthic_wasm::Calls;
 use bytes::Bytes;
 use prost::Message;
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{LazyLock, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// The class `table`.
@@ -79,33 +78,11 @@ static METHODS: [Method; 2] = [
     ),
 ];
 
-/// Maximum number of fragments that run at once in one process: half of the processors, at most
-/// four. An OSD on a hard disk has five operation threads, so one stays free for plain reads and
-/// writes.
-static RUNNING_MAX: LazyLock<usize> = LazyLock::new(|| {
-    std::thread::available_parallelism().map_or(1, |threads| threads.get().div_ceil(2).min(4))
-});
-static RUNNING: AtomicUsize = AtomicUsize::new(0);
-
-/// A permit to run one of [`RUNNING_MAX`] fragments.
-struct RunPermit;
-
-impl RunPermit {
-    fn try_acquire() -> Option<RunPermit> {
-        let more = |running| (running < *RUNNING_MAX).then_some(running + 1);
-        RUNNING.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok().map(|_| RunPermit)
-    }
-}
-
-impl Drop for RunPermit {
-    fn drop(&mut self) {
-        RUNNING.fetch_sub(1, Ordering::AcqRel);
-    }
-}
+static PERMITS: Permits = Permits::new();
 
 fn scan(context: &mut MethodContext<'_>, input: &[u8], wasm_calls: Option<Calls>) -> Result<Vec<u8>> {
     let size_bytes = context.stat()?.size_bytes;
-    let reply = match RunPermit::try_acquire() {
+    let reply = match PERMITS.try_acquire() {
         None => Reply::without_rows(Status::Busy, "the process already runs its maximum of fragments"),
         Some(_permit) => match fragment::run(&mut MethodObject { context, size_bytes, wasm_calls }, input) {
             // The call exceeded its time or memory. A client that fetches the object has more of

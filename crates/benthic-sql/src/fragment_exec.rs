@@ -2,7 +2,6 @@
 //! in the client. Both ways return the same rows. If an OSD refuses or fails a fragment, the node
 //! runs it in the client.
 
-use crate::choice::{Choice, Pushdown, Step};
 use crate::dynamic_filter::DynamicFilter;
 use crate::errors::external;
 use crate::fragment::{FilteredFragment, Fragment};
@@ -12,6 +11,7 @@ use crate::scan::{IndexUse, in_object};
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use arrow::ipc::reader::StreamReader;
+use benthic_core::pushdown::{Choice, Pushdown, Step};
 use benthic_core::{Clock, Error, ErrorKind};
 use benthic_fragment::fragment::{OfObject, Reply, Status};
 use benthic_fragment::wasm::Methods;

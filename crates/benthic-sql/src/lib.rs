@@ -7,7 +7,7 @@
 //! ([`reader`]) reads byte ranges of objects, and [`columns`] matches columns by number. The last
 //! optimizer rules ([`rule`]) replace the parts of a plan that can run beside objects
 //! ([`fragment`]) with [`fragment_exec::FragmentExec`]. This node decides for each object where its
-//! part runs ([`choice`]), and adds the dynamic filters of the nodes above it ([`dynamic_filter`]).
+//! part runs ([`benthic_core::pushdown`]), and adds the dynamic filters of the nodes above it ([`dynamic_filter`]).
 //!
 //! [`literals`] preserves the exact values of literals. [`probe`] derives index lookups from a
 //! filter, so that a scan reads only the rows that an index selects. [`work`] counts the progress
@@ -19,7 +19,6 @@
 //! and partitionings.
 
 pub mod changes;
-pub mod choice;
 pub mod columns;
 pub mod dynamic_filter;
 pub mod errors;

@@ -1,7 +1,6 @@
 //! The last rules of physical planning: add index lookups, keep rows with NaN, and replace plan
 //! parts with fragments.
 
-use crate::choice::Pushdown;
 use crate::columns::has_floats;
 use crate::expr::Plan;
 use crate::fragment::Fragment;
@@ -12,6 +11,7 @@ use crate::wasm::calls_wasm;
 use crate::work::Work;
 use arrow::datatypes::Schema;
 use benthic_core::Clock;
+use benthic_core::pushdown::Pushdown;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, internal_err};

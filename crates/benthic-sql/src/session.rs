@@ -8,7 +8,6 @@
 //! command to use.
 
 use crate::changes::{Change, TARGET, Target, TargetRows};
-use crate::choice::Pushdown;
 use crate::errors::from_datafusion;
 use crate::files;
 use crate::literals;
@@ -24,6 +23,7 @@ use crate::travel;
 use crate::wasm::{self, WasmFiltersLast};
 use crate::work::Work;
 use arrow::datatypes::SchemaRef;
+use benthic_core::pushdown::Pushdown;
 use benthic_core::{Environment, Error, ErrorKind, Pool, Result, Store};
 use benthic_fragment::fragment::{OBJECT_URL, extremes};
 use benthic_fragment::wasm::{Methods, NAME, WasmFunction};

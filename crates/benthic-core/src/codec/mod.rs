@@ -257,6 +257,17 @@ macro_rules! numbers {
 
 numbers! { u8 put_u8, u16 put_u16, u32 put_u32, u64 put_u64 }
 
+/// Encoded as the number's bits, so that a NaN and -0.0 stay what they are.
+impl Wire for f64 {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.put_u64(self.to_bits());
+    }
+
+    fn get(input: &mut Decoder<'_>) -> Decoded<Self> {
+        input.u64().map(f64::from_bits)
+    }
+}
+
 /// Encoded as u64.
 impl Wire for usize {
     fn put(&self, out: &mut Vec<u8>) {

@@ -2,6 +2,7 @@
 
 use super::one_of;
 use super::sql::PUSHDOWN;
+use benthic_core::pushdown::Pushdown;
 use benthic_core::{Action, Environment, Error, Result};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
@@ -13,7 +14,6 @@ use benthic_s3::identity::{FIRST_ACCOUNT, FIRST_USER, Identities, NewKey};
 use benthic_s3::sal::Sal;
 use benthic_s3::seal::Sealer;
 use benthic_s3::{Options, PoolSal};
-use benthic_sql::choice::Pushdown;
 use benthic_sql::session::Settings;
 use benthic_sql_server::DATABASE;
 use benthic_sql_server::flight::FlightServer;

@@ -2,11 +2,11 @@
 
 use super::rows::{self, Format, View};
 use super::{one_of, prompt, serve};
+use benthic_core::pushdown::Pushdown;
 use benthic_core::{Error, ObjectAddress, Result, Stopwatch, Store, SystemClock};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
 use benthic_program::session::Session;
-use benthic_sql::choice::Pushdown;
 use benthic_sql::object::DataObject;
 use benthic_sql::objects::Objects;
 use benthic_sql::session::{self, Settings, SqlSession};

@@ -3,11 +3,11 @@
 
 pub mod tpch;
 
-use crate::choice::Pushdown;
 use crate::errors::from_datafusion;
 use crate::relations::quoted;
 use crate::session::{Settings, SqlSession};
 use crate::work::Work;
+use benthic_core::pushdown::Pushdown;
 use benthic_core::{Error, ErrorKind, Result, Stopwatch, Store};
 use datafusion::common::hash_utils::{RandomState, create_hashes};
 use futures::TryStreamExt;

@@ -19,9 +19,9 @@ mod support;
 #[path = "../it/tpch.rs"]
 mod tpch;
 
+use benthic_core::pushdown::Pushdown;
 use benthic_core::{Environment, ErrorKind, Pool, Store};
 use benthic_rados::{Options, RadosStore};
-use benthic_sql::choice::Pushdown;
 use benthic_sql::session::{Settings, SqlSession};
 use benthic_table::{Definition, SnapshotSelector, Table, WriterOptions, drop_table};
 use benthic_testkit::cluster::shared_conf;

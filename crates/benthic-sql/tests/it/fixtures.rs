@@ -2,9 +2,9 @@
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use benthic_core::pushdown::Pushdown;
 use benthic_core::{ClassRegistry, Environment, ErrorKind, Pool, Result, Store};
 use benthic_embedded::{MemStore, Options};
-use benthic_sql::choice::Pushdown;
 use benthic_sql::errors::from_datafusion;
 use benthic_sql::session::{Settings, SqlSession};
 use benthic_table::{Definition, SnapshotSelector, Table, WriterOptions, drop_table};

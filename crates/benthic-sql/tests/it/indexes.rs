@@ -3,10 +3,10 @@
 use crate::fixtures::{answer, append, build_indexes, create, memory_store, options, pool, session};
 use crate::support::{ALL, metric, rows};
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+use benthic_core::pushdown::Pushdown;
 use benthic_core::{ErrorKind, Pool, Store, WriteOp};
 use benthic_embedded::EmbeddedStore;
 use benthic_index::page_key;
-use benthic_sql::choice::Pushdown;
 use benthic_sql::session::Settings;
 use benthic_table::{Definition, FileEntry, SnapshotSelector, Table};
 use futures::TryStreamExt;

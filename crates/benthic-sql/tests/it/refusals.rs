@@ -6,10 +6,10 @@ use crate::support::{
     ALL, address, explained, explained_when_free, memory, metric, open, put, query, rows, settings,
 };
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use benthic_core::pushdown::Pushdown;
 use benthic_core::{Class, ErrorKind, Method, MethodContext, MethodFlags, MethodResult, Pool, Result};
 use benthic_fragment::Table;
 use benthic_fragment::fragment::{Reply, Status};
-use benthic_sql::choice::Pushdown;
 use benthic_sql::errors::from_datafusion;
 use benthic_sql::session;
 use bytes::Bytes;

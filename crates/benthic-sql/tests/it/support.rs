@@ -3,9 +3,9 @@
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Float64Type};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+use benthic_core::pushdown::Pushdown;
 use benthic_core::{Class, ClassRegistry, ObjectAddress, Pool, Result, Store};
 use benthic_embedded::{EmbeddedStore, MemStore, Options};
-use benthic_sql::choice::Pushdown;
 use benthic_sql::errors::from_datafusion;
 use benthic_sql::object::DataObject;
 use benthic_sql::objects::Objects;

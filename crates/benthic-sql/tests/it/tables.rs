@@ -8,9 +8,9 @@ use arrow::array::{ArrayRef, Float64Array, Int32Array, Int64Array, ListArray, Re
 use arrow::compute::{SortColumn, concat_batches};
 use arrow::compute::{SortOptions, lexsort_to_indices, take_record_batch};
 use arrow::datatypes::{DataType, Int32Type};
+use benthic_core::pushdown::Pushdown;
 use benthic_core::{Environment, ErrorKind, ListRequest, Namespaces, Pool, Result, Store};
 use benthic_embedded::EmbeddedStore;
-use benthic_sql::choice::Pushdown;
 use benthic_sql::errors::from_datafusion;
 use benthic_sql::session::Settings;
 use benthic_table::{Alter, Definition, Partitioning, Table, VacuumOptions, drop_table, vacuum};

@@ -3,7 +3,7 @@
 use crate::fixtures::{memory_store, ways};
 use crate::support::metric;
 use crate::tpch;
-use benthic_sql::choice::Pushdown;
+use benthic_core::pushdown::Pushdown;
 use benthic_sql::session::Settings;
 use parquet::arrow::ArrowWriter;
 use std::fs::{self, File};

@@ -3,10 +3,10 @@
 use super::super::count;
 use super::Findings;
 use benthic_core::BUILD;
+use benthic_core::pushdown::Pushdown;
 use benthic_program::html::{self, Bar, Figure, escape};
 use benthic_program::measure::median;
 use benthic_program::units;
-use benthic_sql::choice::Pushdown;
 use benthic_sql::experiment::{QueryRuns, WAYS};
 use serde_json::{Value, json};
 use std::time::Duration;
