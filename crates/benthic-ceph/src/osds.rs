@@ -51,18 +51,27 @@ async fn find_objects(client: &dyn ClusterClient) -> Result<Vec<OsdTarget>> {
     let mut osds: BTreeMap<i64, OsdTarget> =
         map.osds.iter().map(|osd| (osd.id.into(), target(osd))).collect();
     // Erasure-coded pools support no class methods that read.
-    let pools: Vec<&str> =
+    let mut pools: Vec<&str> =
         map.pools.iter().filter(|pool| pool.is_replicated()).map(|pool| pool.name.as_str()).collect();
     let mut unplaced = osds.values().filter(|osd| osd.up).count();
     // Hashing spreads the names over the placement groups at random. With this many names, the
     // search almost certainly finds every OSD that leads a placement group.
     let names_max = 64 + 16 * osds.len();
-    for index in 0..if pools.is_empty() { 0 } else { names_max } {
-        if unplaced == 0 || stopwatch.elapsed() > SEARCH_LIMIT {
+    for index in 0..names_max {
+        if pools.is_empty() || unplaced == 0 || stopwatch.elapsed() > SEARCH_LIMIT {
             break;
         }
-        let (pool, name) = (pools[index % pools.len()], format!("benthic.describe.{index}"));
-        let mapped = locate(client, pool, &name).await?;
+        let place = index % pools.len();
+        let (pool, name) = (pools[place], format!("benthic.describe.{index}"));
+        let mapped = match locate(client, pool, &name).await {
+            Ok(mapped) => mapped,
+            // Somebody removed the pool meanwhile.
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                pools.remove(place);
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         let osd = osds.get_mut(&mapped.acting_primary);
         if let Some(osd) = osd.filter(|osd| osd.up && osd.object.is_none()) {
             osd.object = Some((pool.to_owned(), name));
@@ -142,10 +151,19 @@ async fn ask<T>(
 /// As [`osds`].
 pub async fn leads_its_object(client: &dyn ClusterClient, osd: &OsdTarget) -> Result<bool> {
     let Some((pool, name)) = &osd.object else { return Ok(false) };
-    Ok(locate(client, pool, name).await?.acting_primary == osd.id)
+    match locate(client, pool, name).await {
+        Ok(mapped) => Ok(mapped.acting_primary == osd.id),
+        // Somebody removed the pool meanwhile.
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// The placement group of an object, and the OSD that leads it; -1 if there is none at present.
 async fn locate(client: &dyn ClusterClient, pool: &str, name: &str) -> Result<ObjectMapping> {
     client.monitor_state(json!({ "prefix": "osd map", "pool": pool, "object": name })).await
 }
+
+#[cfg(test)]
+#[path = "osds_tests.rs"]
+mod tests;
