@@ -62,6 +62,8 @@ impl Own {
         let found = status.daemons.iter().find(|found| found.name == daemon.to_string()).unwrap();
         let stopped = Stopped { pid: found.pid.unwrap() };
         stopped.signal("-STOP");
+        // On a busy machine, threads go on for a while and still answer.
+        eventually("a stopped daemon", || stopped.has_stopped().then_some(()).ok_or("a thread runs"));
         stopped
     }
 }
@@ -96,6 +98,16 @@ impl Stopped {
     fn signal(&self, signal: &str) {
         let status = Command::new("kill").args([signal, &self.pid.to_string()]).status().unwrap();
         assert!(status.success(), "kill {signal}");
+    }
+
+    /// Whether all threads have stopped.
+    fn has_stopped(&self) -> bool {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid)).unwrap();
+        threads.flatten().all(|thread| {
+            // The state follows the name, which is in parentheses.
+            let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
+        })
     }
 }
 
