@@ -28,7 +28,7 @@ fi
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-sql s3 csi sql catalog test-s3 test-s3-peers test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env catalog-clients-env sql-packages s3-packages page-packages nbd-packages guest-packages wasm-compilers \
+.PHONY: help demo demo-sql array s3 csi sql catalog test-s3 test-s3-peers test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env catalog-clients-env sql-packages s3-packages page-packages nbd-packages guest-packages wasm-compilers \
 	test lint test-all test-here test-clients test-faults test-python test-engines test-sql test-catalog test-catalog-spark test-openstack test-ceph test-long bench bench-block bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz fmt \
 	deny clean-demo toolchain
 
@@ -71,6 +71,10 @@ s3: toolchain ## build benthic and its S3 gateway; `benthic s3 serve` starts it
 csi: toolchain ## build benthic and its driver for Kubernetes
 	@echo "==> building benthic and its CSI driver"
 	$(CARGO) build --release $(SELECTION) $(AS_IN_TESTS) --bin benthic --bin benthic-csi
+
+array: toolchain ## build benthic with arrays, and the library that runs their reductions in OSDs
+	@echo "==> building benthic with arrays"
+	$(CARGO) build --release -p benthic-cli -p benthic-array-cli -p benthic-cls-library -p benthic-cls-array
 
 sql: toolchain ## build benthic with tables and SQL (about 20 minutes on two cores)
 	@echo "==> building benthic with tables and SQL"
@@ -325,7 +329,7 @@ test-ceph: toolchain ceph-packages python $(S3_NEEDS) page-packages nbd-packages
 	export TMPDIR=$(TEST_DIR) BENTHIC_TEST_CEPH_CONF=$(TEST_DIR)/shared/ceph.conf; \
 	mkdir -p $(TEST_DIR) && \
 	BENTHIC_METHOD_DEADLINE_MS=3000 $$benthic cluster up --dir $(TEST_DIR)/shared && \
-	for library in table wasm; do \
+	for library in array table wasm; do \
 		$$benthic class install --cluster $(TEST_DIR)/shared target/release/libcls_$${library}_1.so || exit; \
 	done && \
 	{ $(call beside,$(TEST_DIR)/own.log,$(OWN_CLUSTER_TESTS),$(SHARED_CLUSTER_TESTS)); } $(if $(BENTHIC_TEST_LONG),&& \

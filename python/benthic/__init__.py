@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from . import errors
     from ._native import VERSION as __version__
+    from .array import Array, Decoding, ReadStats
     from .dataset import TableDataset
     from .errors import (
         AlreadyExistsError,
@@ -50,15 +51,18 @@ if TYPE_CHECKING:
     from .rows import Rows
     from .store import ClassInfo, MethodInfo, Moved, Store, connect
     from .table import DataObject, Snapshot, Table
+    from .zarr import ZarrStore, zarr_store
 
 __all__ = [
     "AlreadyExistsError",
+    "Array",
     "BusyError",
     "ClassFailedError",
     "ClassInfo",
     "ConflictError",
     "CorruptError",
     "DataObject",
+    "Decoding",
     "Error",
     "InternalError",
     "InvalidArgumentError",
@@ -71,6 +75,7 @@ __all__ = [
     "PermissionDeniedError",
     "Pool",
     "ReadOp",
+    "ReadStats",
     "Rows",
     "Snapshot",
     "Store",
@@ -79,9 +84,11 @@ __all__ = [
     "UnavailableError",
     "UnsupportedError",
     "WriteOp",
+    "ZarrStore",
     "__version__",
     "connect",
     "errors",
+    "zarr_store",
 ]
 
 
@@ -95,8 +102,11 @@ if not TYPE_CHECKING:
             return import_module(".errors", __name__)
         if name == "__version__":
             return import_module("._native", __name__).VERSION
+        if name in ("ZarrStore", "zarr_store"):
+            # The other names do not need zarr-python.
+            return getattr(import_module(".zarr", __name__), name)
         if name in __all__:
-            for module in ("errors", "ops", "pool", "rows", "table", "dataset", "store"):
+            for module in ("errors", "ops", "pool", "rows", "table", "dataset", "array", "store"):
                 found = getattr(import_module(f".{module}", __name__), name, None)
                 if found is not None:
                     globals()[name] = found

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from . import _native
 from ._handle import Handle
+from .array import Array
 from .errors import AlreadyExistsError, Error, InvalidArgumentError, PermissionDeniedError, UnsupportedError
 from .filters import schema_bytes
 from .pool import Pool
@@ -205,6 +206,17 @@ class Store(Handle):
                 raise
         return table
 
+    def array(self, address: str) -> Array:
+        """Opens the Zarr array ``POOL[:NS]/PATH``."""
+        return Array(self._native, self._native.array(address), address)
+
+    def arrays(self, place: str) -> list[str]:
+        """The addresses of the Zarr arrays in ``POOL[:NS][/GROUP]`` and its groups. Lists the names of
+        all objects there.
+        """
+        pool = place.split("/", 1)[0]
+        return [f"{pool}/{path}" if path else pool for path, is_array in self._native.arrays(place) if is_array]
+
     def drop_table(self, address: str, *, force: bool = False) -> None:
         """Removes a table with all its rows. Raises :class:`BusyError` while a writer is at work;
         ``force`` does not wait for writers.
@@ -224,12 +236,17 @@ def connect(uri: str | None = None, *, create: bool = True) -> Store:
     Any number of processes can share a directory or a cluster. A process that was forked from one
     that had used a cluster cannot use clusters: :class:`UnsupportedError`.
     """
-    uri = uri or os.environ.get("BENTHIC_STORE") or "file:./benthic-data"
+    uri = store_uri(uri)
     if uri.startswith("ceph:"):
         _refuse_forked()
     store = Store(_native.connect(uri, create), uri)
     _open_stores.add(store)
     return store
+
+
+def store_uri(uri: str | None) -> str:
+    """The URI of a store, which the environment gives if ``uri`` is None."""
+    return uri or os.environ.get("BENTHIC_STORE") or "file:./benthic-data"
 
 
 _ceph_process: int | None = None

@@ -14,6 +14,7 @@
 //! Python is validated, errors keep their exception types, and this crate needs no `unsafe`.
 //! pyarrow exports the rows to other libraries.
 
+mod array;
 mod errors;
 mod filter;
 mod ipc;
@@ -29,6 +30,8 @@ mod writer;
 
 #[pyo3::pymodule]
 mod _native {
+    #[pymodule_export]
+    use crate::array::Array;
     #[pymodule_export]
     use crate::errors::error_table;
     #[pymodule_export]

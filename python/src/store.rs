@@ -1,5 +1,6 @@
 //! Opening a store, and its pools, tables and queries.
 
+use crate::array::{Array, place};
 use crate::errors::to_exception;
 use crate::meter::MeteredStore;
 use crate::pool::Pool;
@@ -7,6 +8,7 @@ use crate::rows::Rows;
 use crate::runtime::wait;
 use crate::slot::{Slot, Slots};
 use crate::table::Table;
+use benthic_array::{ArrayClass, Node};
 use benthic_core::names::check_pool_name;
 use benthic_core::pushdown::Pushdown;
 use benthic_core::{Error, ErrorKind, Meter, Result};
@@ -15,7 +17,8 @@ use benthic_program::store::{OpenStore, open};
 use benthic_sql::session::{Settings, SqlSession};
 use benthic_table::ids::check_table_name;
 use benthic_table::suggest;
-use pyo3::prelude::{PyResult, Python};
+use pyo3::prelude::{Bound, PyResult, Python};
+use pyo3::types::PyBytes;
 use pyo3::{pyclass, pyfunction, pymethods};
 use std::sync::{Arc, Once};
 
@@ -38,7 +41,7 @@ pub fn connect(py: Python<'_>, uri: &str, create: bool) -> PyResult<Store> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| log_panics(false));
     let opened = wait(py, async || {
-        open(uri, create, benthic_sql::classes()).await.map_err(|error| match error.kind() {
+        open(uri, create, benthic_sql::classes().with(ArrayClass)).await.map_err(|error| match error.kind() {
             ErrorKind::NotFound if uri.starts_with("file:") => {
                 let message = "there is no store here; connect with create=True to create one";
                 Error::new(ErrorKind::NotFound, message).with("store", uri)
@@ -70,11 +73,11 @@ impl Shared {
         }
     }
 
-    /// Creates a session for queries.
+    /// Parses a pushdown mode, and resolves `auto` for the store.
     ///
     /// # Errors
-    /// `InvalidArgument` for an unknown pushdown mode.
-    pub fn sql(&self, pushdown: &str) -> Result<SqlSession> {
+    /// `InvalidArgument` for an unknown mode.
+    pub fn pushdown(&self, pushdown: &str) -> Result<Pushdown> {
         let pushdown = match pushdown {
             "auto" => Pushdown::Auto,
             "always" => Pushdown::Always,
@@ -84,7 +87,15 @@ impl Shared {
                 return Err(Error::new(ErrorKind::InvalidArgument, message).with("got", other));
             }
         };
-        let pushdown = pushdown.in_store(&*self.store);
+        Ok(pushdown.in_store(&*self.store))
+    }
+
+    /// Creates a session for queries.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an unknown pushdown mode.
+    pub fn sql(&self, pushdown: &str) -> Result<SqlSession> {
+        let pushdown = self.pushdown(pushdown)?;
         Ok(self.sql.with_settings(Settings { pushdown, ..Settings::default() }))
     }
 
@@ -212,6 +223,32 @@ impl Store {
     ) -> PyResult<Table> {
         let shared = self.shared()?;
         wait(py, async || Table::create(&shared, address, schema, partition_by, &sort_by, object_bytes).await)
+    }
+
+    fn array(&self, py: Python<'_>, address: &str) -> PyResult<Array> {
+        let shared = self.shared()?;
+        wait(py, async || Array::open(&shared, address).await)
+    }
+
+    /// Paths of arrays and groups, and whether each is an array.
+    fn arrays(&self, py: Python<'_>, address: &str) -> PyResult<Vec<(String, bool)>> {
+        let shared = self.shared()?;
+        let listed = wait(py, async || benthic_array::list(&place(&shared, address).await?).await)?;
+        let is_array = |node: &Result<Node>| !matches!(node, Ok(Node::Group(_)));
+        Ok(listed.into_iter().map(|entry| (entry.path, is_array(&entry.node))).collect())
+    }
+
+    /// The format version of a group, and the document with its attributes.
+    fn group<'py>(&self, py: Python<'py>, address: &str) -> PyResult<(u8, Bound<'py, PyBytes>)> {
+        let shared = self.shared()?;
+        let group = wait(py, async || match place(&shared, address).await?.node().await? {
+            Node::Group(group) => Ok(group),
+            Node::Array(_) => {
+                let message = "this is an array; name the group that has it";
+                Err(Error::new(ErrorKind::InvalidArgument, message).with("array", address))
+            }
+        })?;
+        Ok((group.zarr_format, PyBytes::new(py, &group.document)))
     }
 
     fn drop_table(&self, py: Python<'_>, address: &str, force: bool) -> PyResult<u64> {

@@ -24,5 +24,5 @@ pub mod pools;
 
 pub use benthic_rados::{CLASS_LIBRARY, RadosStore};
 
-/// Benthic's class libraries. The OSDs need only the first; the others run SQL and WebAssembly.
-pub const LIBRARIES: [&str; 3] = [CLASS_LIBRARY, "table_1", "wasm_1"];
+/// Benthic's class libraries. The OSDs need only the first; the others reduce arrays, and run SQL and WebAssembly.
+pub const LIBRARIES: [&str; 4] = [CLASS_LIBRARY, "array_1", "table_1", "wasm_1"];

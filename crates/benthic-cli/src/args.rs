@@ -41,7 +41,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ),
     ("classes", &["exec", "map", "class"]),
     ("virtual disks", &["image", "csi"]),
-    ("tables, SQL and S3", &["sql", "table", "catalog", "s3"]),
+    ("tables, SQL, arrays and S3", &["sql", "table", "array", "catalog", "s3"]),
     ("Ceph clusters", &["cluster", "placement", "pgs", "health", "exporter", "status"]),
     ("measuring and checking", &["bench", "demo", "scrub", "fsck"]),
     ("shells", &["completions", "help"]),
@@ -168,6 +168,9 @@ pub enum Command {
     /// Create, load, inspect and remove tables
     #[command(after_help = other::TABLE_EXAMPLES)]
     Table(other::ProgramArgs),
+    /// List, read, reduce and check arrays in Zarr's format
+    #[command(after_help = other::ARRAY_EXAMPLES)]
+    Array(other::ProgramArgs),
     /// Serve tables to programs that read Iceberg
     #[command(after_help = other::CATALOG_EXAMPLES)]
     Catalog(other::ProgramArgs),

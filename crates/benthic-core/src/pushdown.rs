@@ -23,6 +23,8 @@ pub enum Pushdown {
     Never,
 }
 
+/// The round trip from which a store counts as far. Local networks are faster.
+pub const FAR: Duration = Duration::from_millis(3);
 /// The slower or untried way is tried once per this many objects, because an OSD may be busy for a
 /// while only.
 pub const TRY_AGAIN: u64 = 16;

@@ -11,7 +11,7 @@ use crate::wasm::calls_wasm;
 use crate::work::Work;
 use arrow::datatypes::Schema;
 use benthic_core::Clock;
-use benthic_core::pushdown::Pushdown;
+use benthic_core::pushdown::{FAR, Pushdown};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, internal_err};
@@ -21,10 +21,6 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// From this round trip on, objects count as far: local networks are faster.
-const FAR: Duration = Duration::from_millis(3);
 
 /// Adds an index lookup to scans of objects, derived from their whole predicates.
 #[derive(Debug)]

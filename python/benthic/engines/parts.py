@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -11,10 +9,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import InvalidArgumentError, UnsupportedError
+from .._connections import connected, shared_uri
+from ..errors import InvalidArgumentError
 from ..filters import Filter, split
 from ..rows import Rows
-from ..store import Store, connect, size_bytes
+from ..store import size_bytes
 
 if TYPE_CHECKING:
     from ..table import DataObject, Pushdown, Table
@@ -81,7 +80,7 @@ class PartScan:
 
     def open(self) -> Table:
         """The table, through this process's connection."""
-        return _connected(self.uri).table(self.table)
+        return connected(self.uri).table(self.table)
 
 
 def scan_of(table: Table, columns: Sequence[str] | None, filter: Filter, snapshot: int | None, pushdown: Pushdown) -> PartScan:
@@ -93,23 +92,6 @@ def scan_of(table: Table, columns: Sequence[str] | None, filter: Filter, snapsho
         table._native.check_column(name, id)
     chosen = None if columns is None else tuple(columns)
     return PartScan(shared_uri(table.uri), table.name, id, schema, chosen, *split(filter), pushdown)
-
-
-def shared_uri(uri: str) -> str:
-    """A URI that means the same in processes with another working directory."""
-    engine, _, rest = uri.partition(":")
-    if engine == "mem":
-        raise UnsupportedError("other processes cannot read a store in memory; use a directory or a cluster")
-    if engine == "file":
-        return f"file:{os.path.abspath(rest)}"
-    path, mark, options = rest.partition("?")
-    pairs = [_absolute(pair) for pair in options.split("&")]
-    return f"{engine}:{path}{mark}{'&'.join(pairs)}"
-
-
-def _absolute(option: str) -> str:
-    key, _, value = option.partition("=")
-    return f"conf={os.path.abspath(value)}" if key == "conf" and value else option
 
 
 def _pack(objects: Sequence[DataObject], part_bytes: int) -> list[Part]:
@@ -131,27 +113,3 @@ def _pack(objects: Sequence[DataObject], part_bytes: int) -> list[Part]:
 def _part(objects: Sequence[DataObject]) -> Part:
     names = tuple(object.name for object in objects)
     return Part(names, sum(object.rows for object in objects), sum(object.data_bytes for object in objects))
-
-
-_lock = threading.Lock()
-_stores: dict[str, Store] = {}
-
-
-def _connected(uri: str) -> Store:
-    """This process's connection to a store. It stays open until the process exits, so that tasks share
-    it and its cached footers.
-    """
-    with _lock:
-        if uri not in _stores:
-            _stores[uri] = connect(uri, create=False)
-        return _stores[uri]
-
-
-def _forget() -> None:
-    """Forgets the parent's connections, which a forked process cannot use."""
-    global _lock
-    _lock = threading.Lock()
-    _stores.clear()
-
-
-os.register_at_fork(after_in_child=_forget)

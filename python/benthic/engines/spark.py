@@ -17,10 +17,11 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
+from .._connections import shared_uri
 from ..errors import InvalidArgumentError, UnsupportedError
 from ..store import connect
 from .conditions import NotPushable, column, compare, exactly, is_in
-from .parts import Part, PartScan, scan_of, shared_uri
+from .parts import Part, PartScan, scan_of
 
 _OPERATORS = {
     source.EqualTo: "==",

@@ -82,6 +82,7 @@ pub async fn run(command: Command, session: &Session) -> Outcome {
         Command::Fsck(args) => fsck::run(&args, session).await,
         Command::Sql(args) => other::run(&other::SQL, "sql", args, session),
         Command::Table(args) => other::run(&other::SQL, "table", args, session),
+        Command::Array(args) => other::run(&other::ARRAY, "array", args, session),
         Command::Catalog(args) => other::run(&other::CATALOG, "catalog", args, session),
         Command::S3(args) => other::run(&other::S3, "s3", args, session),
         Command::Csi(args) => other::run(&other::CSI, "csi", args, session),

@@ -1,6 +1,6 @@
-//! `benthic sql`, `benthic table`, `benthic catalog`, `benthic s3` and `benthic csi`. These verbs run separate programs,
-//! because a query engine takes long to build, and most work needs neither it nor a gateway nor a
-//! driver.
+//! `benthic sql`, `benthic table`, `benthic array`, `benthic catalog`, `benthic s3` and `benthic csi`. These verbs
+//! run separate programs, because a query engine takes long to build, and most work needs neither it nor
+//! a gateway nor a driver.
 
 use benthic_core::{Action, Error, ErrorKind};
 use benthic_program::exit::Outcome;
@@ -16,6 +16,9 @@ pub const SQL_EXAMPLES: &str = "`benthic sql --help` lists the options.\n\nExamp
 pub const TABLE_EXAMPLES: &str = "`benthic table --help` lists the verbs.\n\nExamples:\n  \
     benthic table create lake/trips trips-*.parquet\n  \
     benthic table ls lake";
+pub const ARRAY_EXAMPLES: &str = "`benthic array --help` lists the verbs.\n\nExamples:\n  \
+    benthic array ls climate\n  \
+    benthic array reduce climate/era5/t2m mean --over time";
 pub const S3_EXAMPLES: &str = "`benthic s3 --help` lists the verbs.\n\nExamples:\n  \
     benthic s3 serve\n  \
     benthic s3 usage";
@@ -35,6 +38,8 @@ pub const SQL: Program = Program {
     name: "benthic-sql",
     missing: "the program for tables is missing; `cargo build --release -p benthic-sql-cli` builds it",
 };
+pub const ARRAY: Program =
+    Program { name: "benthic-array", missing: "the program for arrays is missing; `make array` builds it" };
 pub const S3: Program =
     Program { name: "benthic-s3", missing: "the program for S3 is missing; `make s3` builds it" };
 pub const CATALOG: Program = Program {

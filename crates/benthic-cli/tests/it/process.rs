@@ -99,7 +99,7 @@ fn the_message_of_an_error_does_not_repeat_its_context() {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    check_help(env!("CARGO_BIN_EXE_benthic"), &["benthic"], &["sql", "table", "s3", "csi"]);
+    check_help(env!("CARGO_BIN_EXE_benthic"), &["benthic"], &["sql", "table", "array", "s3", "csi"]);
     check_help(env!("CARGO_BIN_EXE_benthic"), &["benthic", "cluster", "wan"], &[]);
 }
 

@@ -5,7 +5,7 @@ use crate::project::{Dependency, File, Package, files, packages};
 const SOURCE_LINES_MAX: usize = 800;
 
 /// The crates of the workspace, each with the workspace crates that it may use.
-const CRATES: [(&str, &[&str]); 29] = [
+const CRATES: [(&str, &[&str]); 32] = [
     ("benthic-core", &[]),
     ("benthic-embedded", &["benthic-core"]),
     ("benthic-class-names", &[]),
@@ -14,12 +14,14 @@ const CRATES: [(&str, &[&str]); 29] = [
     ("benthic-index", &["benthic-core"]),
     ("benthic-fragment", &["benthic-core", "benthic-index", "benthic-wasm"]),
     ("benthic-table", &["benthic-core", "benthic-index"]),
+    ("benthic-array", &["benthic-core"]),
     ("benthic-striped", &["benthic-core", "benthic-classes"]),
     ("benthic-psk", &["benthic-core"]),
     ("benthic-block", &["benthic-core", "benthic-classes", "benthic-psk"]),
     ("benthic-rbd", &["benthic-core", "benthic-block", "benthic-rados"]),
     ("benthic-ceph", &["benthic-core", "benthic-class-names", "benthic-rados"]),
     ("benthic-cls", &["benthic-core", "benthic-class-names"]),
+    ("benthic-cls-array", &["benthic-core", "benthic-array", "benthic-cls"]),
     ("benthic-cls-library", &["benthic-core", "benthic-classes", "benthic-cls"]),
     ("benthic-cls-table", &["benthic-core", "benthic-fragment", "benthic-cls"]),
     ("benthic-cls-wasm", &["benthic-core", "benthic-classes", "benthic-wasm", "benthic-cls"]),
@@ -65,6 +67,7 @@ const CRATES: [(&str, &[&str]); 29] = [
         ],
     ),
     ("benthic-csi", &["benthic-core", "benthic-block", "benthic-rbd", "benthic-classes", "benthic-program"]),
+    ("benthic-array-cli", &["benthic-core", "benthic-array", "benthic-program"]),
     ("benthic-sql-server", &["benthic-core", "benthic-s3", "benthic-sql"]),
     (
         "benthic-sql-cli",
@@ -81,7 +84,7 @@ const CRATES: [(&str, &[&str]); 29] = [
         "benthic-catalog",
         &["benthic-classes", "benthic-core", "benthic-program", "benthic-s3", "benthic-table"],
     ),
-    ("benthic-python", &["benthic-core", "benthic-program", "benthic-sql", "benthic-table"]),
+    ("benthic-python", &["benthic-core", "benthic-array", "benthic-program", "benthic-sql", "benthic-table"]),
     ("benthic-testkit", &["benthic-core"]),
 ];
 

@@ -18,10 +18,11 @@ pub const EXAMPLES: &str = "The cluster is only for development and tests: its d
     benthic cluster up --sites um,msu,wsu --rtt-ms 10 --osds 6\n  \
     benthic cluster up --sites far --rtt-ms 10 --mbit-per-s 100";
 
-/// The library with the classes of this build.
+/// The library with the built-in classes.
 const LIBRARY: &str = "libcls_benthic_1.so";
-/// The library with the class that runs queries. It is separate because it takes longer to build.
-const LIBRARY_OF_TABLES: &str = "libcls_table_1.so";
+/// The libraries with the classes of arrays and of tables. They are separate because they take longer
+/// to build.
+const OTHER_LIBRARIES: [&str; 2] = ["libcls_array_1.so", "libcls_table_1.so"];
 
 #[derive(Args)]
 pub struct UpArgs {
@@ -37,7 +38,8 @@ pub struct UpArgs {
     /// Limit in Mbit/s on what each site, and this machine, receives; 0 for no limit [default: no limit]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=i64::from(MBIT_PER_S_MAX)))]
     mbit_per_s: Option<u32>,
-    /// Class libraries to install [default: libcls_benthic_1.so and libcls_table_1.so beside this program]
+    /// Class libraries to install [default: libcls_benthic_1.so, libcls_array_1.so and libcls_table_1.so beside this
+    /// program]
     #[arg(long, value_name = "FILE,…", value_delimiter = ',')]
     classes: Vec<PathBuf>,
     #[command(flatten)]
@@ -47,7 +49,7 @@ pub struct UpArgs {
 pub async fn run(args: UpArgs, session: &Session) -> Outcome {
     let began = Stopwatch::start(&SystemClock);
     let classes = match args.classes.is_empty() {
-        true => [LIBRARY, LIBRARY_OF_TABLES].into_iter().filter_map(beside_this_program).collect(),
+        true => [LIBRARY].into_iter().chain(OTHER_LIBRARIES).filter_map(beside_this_program).collect(),
         false => args.classes,
     };
     let plan = Plan {

@@ -1,0 +1,121 @@
+//! `benthic array`: the verbs for arrays, one file each.
+
+mod fsck;
+mod info;
+mod ls;
+mod read;
+mod reduce;
+
+use benthic_array::{Array, ArrayAddress, Place, ReadStats};
+use benthic_core::Result;
+use benthic_core::pushdown::Pushdown;
+use benthic_program::exit::{Failure, Outcome};
+use benthic_program::progress::Progress;
+use benthic_program::session::Session;
+use benthic_program::{interrupt, units};
+use clap::{Args, Subcommand, ValueEnum};
+use std::time::Duration;
+
+/// Examples of `benthic array`.
+pub const EXAMPLES: &str = "An array is a Zarr array, version 3 or 2: its metadata and chunks are objects. `benthic mirror DIR \
+    POOL/` copies a Zarr directory into a pool, and back.\n\nExamples:\n  \
+    benthic array ls climate\n  \
+    benthic array info climate/era5/t2m\n  \
+    benthic array reduce climate/era5/t2m mean --where lat=10:40,lon=0:90 --over time --out mean.npy";
+
+/// The verbs of `benthic array`.
+#[derive(Subcommand)]
+pub enum ArrayCommand {
+    /// List arrays and groups
+    Ls(ls::LsArgs),
+    /// Show an array: type, shape, chunks, codecs, attributes
+    Info(info::InfoArgs),
+    /// Print or save a part of an array
+    Read(read::ReadArgs),
+    /// Reduce an array: sum, mean, minimum and others; in the OSDs where that is faster
+    Reduce(reduce::ReduceArgs),
+    /// Decode all chunks of an array, and look for stray objects
+    Fsck(fsck::FsckArgs),
+}
+
+pub async fn run(command: ArrayCommand, session: &Session) -> Outcome {
+    match command {
+        ArrayCommand::Ls(args) => ls::run(args, session).await,
+        ArrayCommand::Info(args) => info::run(args, session).await,
+        ArrayCommand::Read(args) => read::run(args, session).await,
+        ArrayCommand::Reduce(args) => reduce::run(args, session).await,
+        ArrayCommand::Fsck(args) => fsck::run(args, session).await,
+    }
+}
+
+async fn place(address: &ArrayAddress, session: &Session) -> Result<Place> {
+    let pool = session.pool(&address.pool.pool).await?;
+    Ok(Place { pool, namespace: address.pool.namespace.clone(), path: address.path.clone() })
+}
+
+async fn open(address: &ArrayAddress, session: &Session) -> Result<Array> {
+    Array::open(place(address, session).await?).await
+}
+
+/// Where chunks are reduced.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum PushdownArg {
+    /// The faster way, measured while the command runs; in an embedded store, in this process
+    Auto,
+    /// Beside the chunks
+    Always,
+    /// In this process
+    Never,
+}
+
+/// Options of the verbs that read chunks.
+#[derive(Args)]
+pub struct ReadingArgs {
+    /// Where chunks are decoded and reduced
+    #[arg(long, value_enum, default_value_t = PushdownArg::Auto, value_name = "WHERE")]
+    pushdown: PushdownArg,
+    /// Print on stderr how many chunks were touched, where they were decoded, and the bytes moved
+    #[arg(long)]
+    stats: bool,
+}
+
+impl ReadingArgs {
+    async fn pushdown(&self, session: &Session) -> Result<Pushdown> {
+        let pushdown = match self.pushdown {
+            PushdownArg::Auto => Pushdown::Auto,
+            PushdownArg::Always => Pushdown::Always,
+            PushdownArg::Never => Pushdown::Never,
+        };
+        Ok(pushdown.in_store(&*session.store().await?))
+    }
+
+    #[expect(clippy::print_stderr, reason = "stdout has the values")]
+    fn print_stats(&self, stats: &ReadStats, session: &Session) {
+        if self.stats && !session.out.is_json() {
+            eprintln!(
+                "{}, {} reduced or selected by the class, {} not stored, {} moved",
+                units::count(stats.chunks(), "chunk"),
+                stats.pushed_chunks(),
+                stats.missing_chunks(),
+                units::size(stats.moved_bytes()),
+            );
+        }
+    }
+}
+
+/// Runs a read with a progress bar. Fails after a signal.
+async fn watch<T>(what: &str, stats: &ReadStats, run: impl Future<Output = Result<T>>) -> Outcome<T> {
+    const REFRESH: Duration = Duration::from_millis(200);
+    let progress = Progress::steps(what, 0);
+    let refresh = async {
+        loop {
+            tokio::time::sleep(REFRESH).await;
+            progress.set_position(stats.done_chunks(), stats.chunks());
+        }
+    };
+    tokio::select! {
+        done = run => Ok(done?),
+        () = interrupt::wait() => Err(Failure::Interrupted),
+        () = refresh => Err(Failure::Interrupted),
+    }
+}

@@ -1,0 +1,150 @@
+//! The program as users run it, on an embedded store.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use benthic_core::{ObjectId, Store};
+use benthic_embedded::{EmbeddedStore, Options};
+use benthic_testkit::program::{Home, check_help};
+use futures::executor::block_on;
+use serde_json::{Value, json};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_benthic-array");
+
+/// A store with a group that has one array of packed temperatures, and its coordinates.
+fn home() -> Home {
+    let home = Home::new(PROGRAM, &["array"]);
+    let store = EmbeddedStore::open(&home.path("benthic-data"), true, Options::default()).unwrap();
+    block_on(store.create_pool("climate")).unwrap();
+    let pool = block_on(store.open_pool("climate")).unwrap();
+    let put = |name: &str, data: Vec<u8>| {
+        block_on(pool.write_full(&ObjectId::new(name).unwrap(), data)).unwrap();
+    };
+    let array = |shape: Value, chunks: Value, data_type: &str, dimensions: Value, attributes: Value| {
+        let document = json!({
+            "zarr_format": 3, "node_type": "array", "shape": shape, "data_type": data_type, "fill_value": 0,
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunks}},
+            "chunk_key_encoding": "default", "codecs": ["bytes"], "attributes": attributes,
+            "dimension_names": dimensions,
+        });
+        document.to_string().into_bytes()
+    };
+    let int16 = |numbers: &[i16]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+    put("e/zarr.json", json!({"zarr_format": 3, "node_type": "group"}).to_string().into());
+    let packed = json!({"scale_factor": 0.5, "add_offset": 10.0, "_FillValue": -1, "units": "degC"});
+    put("e/t/zarr.json", array(json!([2, 3]), json!([1, 3]), "int16", json!(["time", "lat"]), packed));
+    put("e/t/c/0/0", int16(&[0, 2, -1]));
+    put("e/t/c/1/0", int16(&[4, 6, 8]));
+    put("e/lat/zarr.json", array(json!([3]), json!([3]), "int16", json!(["lat"]), json!({})));
+    put("e/lat/c/0", int16(&[30, 20, 10]));
+    store.close().unwrap();
+    home
+}
+
+fn lines(home: &Home, args: &[&str]) -> Vec<String> {
+    home.ok(args).lines().map(str::to_owned).collect()
+}
+
+fn parsed(home: &Home, args: &[&str]) -> Value {
+    home.json(args).remove(0)
+}
+
+#[test]
+fn every_verb_has_help_with_examples() {
+    check_help(PROGRAM, &["benthic", "array"], &[]);
+}
+
+#[test]
+fn arrays_are_listed_and_described() {
+    let home = home();
+    let listed = lines(&home, &["ls", "climate"]);
+    let words: Vec<Vec<&str>> = listed.iter().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(
+        words,
+        [
+            vec!["group", "climate/e"],
+            vec!["int16", "(lat=3)", "climate/e/lat"],
+            vec!["int16", "(time=2,", "lat=3)", "climate/e/t"],
+        ]
+    );
+    let info = lines(&home, &["info", "climate/e/t"]).join("\n");
+    for part in ["Zarr v3", "(time=2, lat=3)", "[1, 3]", "units", "degC"] {
+        assert!(info.contains(part), "{info}");
+    }
+    assert_eq!(parsed(&home, &["info", "climate/e/t"])["attributes"]["units"], "degC");
+}
+
+#[test]
+fn parts_are_read_by_position_and_by_coordinate() {
+    let home = home();
+    assert_eq!(lines(&home, &["read", "climate/e/t"]), ["10.0 11.0 nan", "12.0 13.0 14.0"]);
+    assert_eq!(lines(&home, &["read", "climate/e/t", "--raw", "--select", "time=-1,lat=0::2"]), ["4 8"]);
+    assert_eq!(
+        lines(&home, &["read", "climate/e/t", "--where", "lat=10:20", "--select", "time=1"]),
+        ["13.0 14.0"]
+    );
+    let read = parsed(&home, &["read", "climate/e/t", "--where", "lat=:15"]);
+    assert_eq!(read["values"], json!([["NaN"], [14.0]]));
+    assert_eq!(read["stats"]["chunks"], 2);
+    assert_eq!(lines(&home, &["read", "climate/e/t", "--out", "t.npy"]), ["t.npy: 6 values"]);
+    assert!(home.read("t.npy").starts_with(b"\x93NUMPY"));
+}
+
+#[test]
+fn reductions_give_the_same_result_wherever_they_run() {
+    let home = home();
+    // In an embedded store, auto means never.
+    for pushdown in ["always", "never"] {
+        let reduce = |args: &[&str]| {
+            lines(&home, &[&["reduce", "climate/e/t"], args, &["--pushdown", pushdown]].concat()).join("|")
+        };
+        assert_eq!(reduce(&["mean"]), "12.0");
+        assert_eq!(reduce(&["mean", "--over", "time"]), "11.0 12.0 14.0");
+        assert_eq!(reduce(&["mean", "--over", "time", "--keep-nan"]), "11.0 12.0 nan");
+        assert_eq!(reduce(&["count", "--over", "lat"]), "2 3");
+        assert_eq!(reduce(&["max", "--raw", "--over", "1"]), "2 8");
+        assert_eq!(reduce(&["var", "--ddof", "1"]), "2.5");
+        assert_eq!(reduce(&["argmax"]), "5");
+        assert_eq!(reduce(&["histogram", "--edges", "-5,12,20"]), "2 3");
+    }
+    let reduced = parsed(&home, &["reduce", "climate/e/t", "sum", "--pushdown", "always"]);
+    assert_eq!((&reduced["values"], &reduced["stats"]["pushed_chunks"]), (&json!(60.0), &json!(2)));
+}
+
+#[test]
+fn a_check_reports_damage() {
+    let home = home();
+    assert_eq!(lines(&home, &["fsck", "climate/e/t"]), ["climate/e/t: 2 stored chunks, 0 findings"]);
+    let store = EmbeddedStore::open(&home.path("benthic-data"), false, Options::default()).unwrap();
+    let pool = block_on(store.open_pool("climate")).unwrap();
+    for name in ["e/t/c/1/0", "e/t/c/7/7"] {
+        block_on(pool.write_full(&ObjectId::new(name).unwrap(), "short")).unwrap();
+    }
+    store.close().unwrap();
+    let output = home.run(&["fsck", "climate/e/t"]);
+    assert_eq!(output.status.code(), Some(12));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("e/t/c/1/0"));
+    assert!(home.fails(12, &["fsck", "climate/e/t"]).contains("damaged or stray"));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("object=e/t/c/7/7"));
+    assert!(home.fails(12, &["reduce", "climate/e/t", "sum"]).contains("wrong decoded size"));
+}
+
+#[test]
+fn mistakes_get_clear_errors() {
+    let home = home();
+    for (args, status, message) in [
+        (&["info", "climate/e/x"][..], 3, "benthic array ls"),
+        (&["info", "climate/e"], 6, "this is a group"),
+        (&["info", "climate//t"], 2, "has an empty part"),
+        (&["reduce", "climate/e/t", "mean", "--over", "height"], 3, "dimensions=time,lat"),
+        (&["reduce", "climate/e/t", "mean", "--where", "time=0:1"], 3, "select positions instead"),
+        (&["reduce", "climate/e/t", "mean", "--where", "lat=40:50"], 3, "coordinates=10..30"),
+        (&["read", "climate/e/t", "--select", "lat=7"], 6, "outside the dimension"),
+        (&["read", "climate/e/t", "--select", "lat=0,lat=1"], 6, "selected twice"),
+        (&["read", "climate/e/t", "--select", "lat"], 2, "DIM=START:STOP"),
+        (&["reduce", "climate/e/t", "histogram"], 6, "--edges"),
+        (&["reduce", "climate/e/t", "min", "--raw", "--select", "time=0:0"], 6, "no value to take"),
+    ] {
+        let error = home.fails(status, args);
+        assert!(error.contains(message), "{args:?}: {error}");
+    }
+}

@@ -1,0 +1,132 @@
+//! The CF conventions: how attributes turn stored numbers into values, and how coordinates name
+//! positions.
+//!
+//! Source: "NetCDF Climate and Forecast Metadata Conventions", sections 2.5.1 and 8.1; for the base64
+//! texts, xarray's encoding of `_FillValue` in Zarr v3.
+
+use crate::dtype::{Dtype, NumberKind};
+use crate::json::{element_json, parse_element};
+use crate::metadata::ArrayMetadata;
+use crate::reduce::Decoding;
+use crate::selection::Slice;
+use benthic_core::{Error, ErrorKind, Result};
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+/// Returns the decoding that the attributes define. `None` if values need no decoding.
+///
+/// # Errors
+/// `Corrupt` for an attribute that is not a number; `Unsupported` for `_Unsigned`.
+pub fn decoding(metadata: &ArrayMetadata) -> Result<Option<Decoding>> {
+    let dtype = metadata.format.dtype;
+    let attributes = &metadata.attributes;
+    let invalid = |name: &str| {
+        Error::new(ErrorKind::Corrupt, "an attribute of the CF conventions is not a number; --raw ignores it")
+            .with("attribute", name)
+    };
+    if attributes.contains_key("_Unsigned") {
+        let message = "the attribute _Unsigned is not supported; --raw reads the stored numbers";
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
+    let number = |name: &str| match attributes.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => single(value).as_f64().map(Some).ok_or_else(|| invalid(name)),
+    };
+    let mut missing = Vec::new();
+    for name in ["_FillValue", "missing_value"] {
+        let values = match attributes.get(name) {
+            None | Some(Value::Null) => continue,
+            Some(Value::Array(values)) => &values[..],
+            Some(value) => std::slice::from_ref(value),
+        };
+        for value in values {
+            match element(dtype, value) {
+                Some(element) => missing.push(element),
+                // No element has this value.
+                None if value.is_number() => {}
+                None => return Err(invalid(name)),
+            }
+        }
+    }
+    missing.extend(metadata.v2_fill.clone());
+    // A NaN is missing already.
+    missing.retain(|element| element_json(dtype, element) != json!("NaN"));
+    missing.sort();
+    missing.dedup();
+    let range = match attributes.get("valid_range") {
+        Some(Value::Array(range)) if range.len() == 2 => {
+            let end = |value: &Value| value.as_f64().ok_or_else(|| invalid("valid_range"));
+            (Some(end(&range[0])?), Some(end(&range[1])?))
+        }
+        None => (number("valid_min")?, number("valid_max")?),
+        Some(_) => return Err(invalid("valid_range")),
+    };
+    let none = Decoding { is_single: dtype == Dtype::Float32, ..Decoding::default() };
+    let decoding = Decoding {
+        missing,
+        valid_min: range.0,
+        valid_max: range.1,
+        scale: number("scale_factor")?,
+        offset: number("add_offset")?,
+        ..none.clone()
+    };
+    Ok((decoding != none).then_some(decoding))
+}
+
+/// netCDF libraries store one number as a list, too.
+fn single(value: &Value) -> &Value {
+    match value {
+        Value::Array(items) if items.len() == 1 => &items[0],
+        _ => value,
+    }
+}
+
+fn element(dtype: Dtype, value: &Value) -> Option<Bytes> {
+    if let (NumberKind::Float, Some(text)) = (dtype.number_kind(), value.as_str())
+        && let Ok(bytes) = base64_simd::STANDARD.decode_to_vec(text)
+        && let Ok(bits) = <[u8; 8]>::try_from(&bytes[..])
+    {
+        let number = f64::from_le_bytes(bits);
+        return Some(match dtype {
+            Dtype::Float32 => Bytes::copy_from_slice(&(number as f32).to_le_bytes()),
+            _ => Bytes::copy_from_slice(&number.to_le_bytes()),
+        });
+    }
+    parse_element(dtype, value)
+}
+
+/// A range of labels along a dimension, with both ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LabelRange {
+    pub min: f64,
+    pub max: f64,
+}
+
+impl LabelRange {
+    /// The positions of the coordinates in the range.
+    ///
+    /// # Errors
+    /// `NotFound` if no coordinate is in the range; `InvalidArgument` if they are not contiguous.
+    pub fn positions(&self, coordinates: &[f64]) -> Result<Slice> {
+        let is_in = |value: &f64| *value >= self.min && *value <= self.max;
+        let count = coordinates.iter().filter(|value| is_in(value)).count() as u64;
+        let Some(start) = coordinates.iter().position(is_in) else {
+            let known = coordinates.iter().copied().filter(|value| !value.is_nan());
+            let (first, last) =
+                (known.clone().fold(f64::INFINITY, f64::min), known.fold(f64::NEG_INFINITY, f64::max));
+            return Err(Error::new(ErrorKind::NotFound, "no coordinate is in this range")
+                .with("min", self.min)
+                .with("max", self.max)
+                .with("coordinates", format!("{first}..{last}")));
+        };
+        if !coordinates[start..].iter().take(count as usize).all(is_in) {
+            let message = "the coordinates in this range are not contiguous; select positions instead";
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        Ok(Slice { start: start as u64, step: 1, count })
+    }
+}
+
+#[cfg(test)]
+#[path = "cf_tests.rs"]
+mod tests;

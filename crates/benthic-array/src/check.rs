@@ -1,0 +1,81 @@
+//! Checks all objects of an array.
+
+use crate::array::Array;
+use crate::class::Task;
+use crate::reduce::{Reduction, ReductionKind};
+use crate::runner::{ObjectRunner, ReadStats};
+use crate::selection::{Part, PerAxis, Slice};
+use benthic_core::pushdown::Pushdown;
+use benthic_core::{Error, ErrorKind, ObjectId, Result};
+use futures::{StreamExt, TryStreamExt, stream};
+use std::sync::Arc;
+
+/// A damaged object, or one that does not belong to the array. The error names the object.
+#[derive(Debug)]
+pub struct ArrayFinding {
+    pub object: ObjectId,
+    pub error: Error,
+}
+
+/// The result of a check.
+#[derive(Debug, Default)]
+pub struct ArrayCheck {
+    /// Number of stored chunks or shards.
+    pub chunks: u64,
+    pub findings: Vec<ArrayFinding>,
+}
+
+/// The objects of an array that are no chunks.
+const ARRAY_KEYS: [&str; 3] = ["zarr.json", ".zarray", ".zattrs"];
+
+impl Array {
+    /// Decodes all stored chunks, and looks for objects whose name is of no chunk. Changes nothing. A
+    /// concurrent writer may cause findings.
+    ///
+    /// # Errors
+    /// Those of the pool, except for damage, which is a finding.
+    pub async fn check(&self, pushdown: Pushdown, stats: &Arc<ReadStats>) -> Result<ArrayCheck> {
+        let (metadata, place) = (self.metadata(), self.place());
+        let chunk_shape = &metadata.format.shape.0;
+        let slices: Vec<Slice> = chunk_shape.iter().map(|len| Slice::all(*len)).collect();
+        let whole = Part { slices, first: vec![0; chunk_shape.len()] };
+        let reduction = Reduction {
+            kind: ReductionKind::Count {},
+            reduced: PerAxis(vec![true; chunk_shape.len()]),
+            skip_nan: true,
+            decoding: None,
+        };
+        let (pool, format) = (Arc::clone(&place.pool), metadata.format.clone());
+        let task = Task::Reduce { reduction };
+        let runner = ObjectRunner::new(pool, format, task, pushdown, self.is_far(), Arc::clone(stats));
+        let prefix_bytes = place.prefix().len();
+        let mut check = ArrayCheck::default();
+        let mut pages = std::pin::pin!(place.names());
+        while let Some(page) = pages.try_next().await? {
+            let mut chunks = Vec::new();
+            for object in page {
+                let key = &object.name()[prefix_bytes..];
+                if metadata.chunk_position(key).is_some() {
+                    chunks.push(object);
+                } else if !ARRAY_KEYS.contains(&key) {
+                    let message = "this object is not a chunk of the array; remove it if nothing needs it";
+                    let error = Error::new(ErrorKind::InvalidArgument, message).with("object", &object);
+                    check.findings.push(ArrayFinding { object, error });
+                }
+            }
+            check.chunks += chunks.len() as u64;
+            stats.add_chunks(chunks.len() as u64);
+            let run = async |object: ObjectId| (runner.run(&object, &whole).await, object);
+            let mut results = stream::iter(chunks).map(run).buffered(runner.at_once());
+            while let Some((result, object)) = results.next().await {
+                match result {
+                    Err(error) if error.kind() == ErrorKind::Corrupt => {
+                        check.findings.push(ArrayFinding { object, error });
+                    }
+                    result => drop(result?),
+                }
+            }
+        }
+        Ok(check)
+    }
+}

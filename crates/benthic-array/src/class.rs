@@ -1,0 +1,219 @@
+//! The class `array`, which selects and reduces a chunk in the process that stores it.
+
+use crate::block::{Block, Tick};
+use crate::format::{ObjectFormat, ReadObject};
+use crate::gather;
+use crate::reduce::Reduction;
+use crate::selection::{Part, PerAxis, Slice, counts, elements};
+use benthic_core::codec::Wire;
+use benthic_core::{
+    Class, ErrorKind, Method, MethodContext, MethodFlags, MethodResult, Permits, Result, limits, wire_enum,
+    wire_struct,
+};
+use bytes::Bytes;
+use std::ops::Range;
+
+/// The class `array`.
+pub struct ArrayClass;
+
+/// The input of the method `compute`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Input {
+    pub format: ObjectFormat,
+    /// One slice for each axis, in positions within the object.
+    pub slices: PerAxis<Slice>,
+    pub task: Task,
+}
+
+/// What is computed of an object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Task {
+    /// The selected elements, in C order, little-endian.
+    Select {},
+    /// The states of a reduction of the selected elements.
+    Reduce { reduction: Reduction },
+}
+
+/// The output of the method.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    Done {
+        data: Bytes,
+    },
+    /// The process already runs the maximum number of these methods. Retry later.
+    Busy {},
+    /// The call needs more time or memory than a method may take. A client that fetches the object
+    /// has more of both.
+    TooLarge {},
+}
+
+wire_struct! { Input { format, slices, task } }
+
+wire_enum! {
+    Task {
+        0 Select {}
+        1 Reduce { reduction: reduction }
+    }
+    Reply {
+        0 Done { data: data }
+        1 Busy {}
+        2 TooLarge {}
+    }
+}
+
+impl Class for ArrayClass {
+    fn name(&self) -> &'static str {
+        "array"
+    }
+
+    fn version(&self) -> u32 {
+        1
+    }
+
+    fn summary(&self) -> &'static str {
+        "selects and reduces a chunk of an array"
+    }
+
+    fn methods(&self) -> &'static [Method] {
+        &METHODS
+    }
+}
+
+static METHODS: [Method; 1] = [Method {
+    name: "compute",
+    flags: MethodFlags::READ,
+    run: compute_beside,
+    result: MethodResult::Output,
+    summary: "selects or reduces a part of a chunk or shard",
+    input: "the format of the object, a slice for each axis, and what to compute",
+    output: "the elements or states; or that the process is busy; or that the call needs too much time or memory",
+    examples: &[],
+}];
+
+static PERMITS: Permits = Permits::new();
+
+/// Limit on the result for one object. Half of the limit of outputs leaves room for the encoding.
+const RESULT_BYTES_MAX: u64 = limits::METHOD_OUTPUT_BYTES_MAX as u64 / 2;
+
+fn compute_beside(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    let input = Input::from_input(input)?;
+    input.check()?;
+    let size_bytes = context.stat()?.size_bytes;
+    let Some(_permit) = PERMITS.try_acquire() else { return Ok(Reply::Busy {}.encode().into()) };
+    let mut object = MethodObject { context, size_bytes, block_bytes: 0 };
+    let computed = match input.result_bytes() <= RESULT_BYTES_MAX {
+        true => compute(&input, &mut object),
+        false => return Ok(Reply::TooLarge {}.encode().into()),
+    };
+    let reply = match computed {
+        Ok(data) => Reply::Done { data },
+        Err(error) if error.kind() == ErrorKind::LimitExceeded => Reply::TooLarge {},
+        Err(error) => return Err(error),
+    };
+    Ok(reply.encode().into())
+}
+
+impl Input {
+    /// Checks an input that a client sent.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, `LimitExceeded`.
+    pub fn check(&self) -> Result<()> {
+        self.format.check()?;
+        self.format.check_slices(&self.slices.0)?;
+        match &self.task {
+            Task::Select {} => Ok(()),
+            Task::Reduce { reduction } => reduction.check(self.format.dtype, self.slices.0.len()),
+        }
+    }
+
+    /// The size of the result in memory; its encoding is about as large. Saturates.
+    pub fn result_bytes(&self) -> u64 {
+        let counts = counts(&self.slices.0);
+        match &self.task {
+            Task::Select {} => {
+                let size_bytes = self.format.dtype.size_bytes() as u64;
+                counts.iter().fold(size_bytes, |product, count| product.saturating_mul(*count))
+            }
+            Task::Reduce { reduction } => reduction.state_bytes(&counts),
+        }
+    }
+}
+
+/// Computes the result for an object, beside it or in the client. The input must be valid.
+///
+/// # Errors
+/// Those of the object; `Corrupt` for damaged data; `LimitExceeded`.
+pub fn compute(input: &Input, object: &mut dyn ReadObject) -> Result<Bytes> {
+    // The result and its encoding.
+    object.reserve(input.result_bytes().saturating_mul(2))?;
+    compute_of(input, |visit| input.format.each_block(&input.slices.0, object, visit))
+}
+
+/// Computes the result for an object that is not stored: all its elements have the fill value.
+///
+/// # Errors
+/// `LimitExceeded`.
+pub fn compute_missing(input: &Input) -> Result<Bytes> {
+    let whole = Part { slices: input.slices.0.clone(), first: vec![0; input.slices.0.len()] };
+    compute_of(input, |visit| visit(&input.format.fill_block(), &whole, &mut || Ok(())))
+}
+
+type Visit<'a> = &'a mut dyn FnMut(&Block, &Part, Tick<'_>) -> Result<()>;
+
+fn compute_of(input: &Input, each_block: impl FnOnce(Visit<'_>) -> Result<()>) -> Result<Bytes> {
+    let counts = counts(&input.slices.0);
+    match &input.task {
+        Task::Select {} => {
+            let len = elements(&counts)? as usize * input.format.dtype.size_bytes();
+            let mut data = vec![0; len];
+            each_block(&mut |block, part, tick| gather::copy(block, part, &counts, &mut data, tick))?;
+            Ok(data.into())
+        }
+        Task::Reduce { reduction } => {
+            let mut states = reduction.accumulator(input.format.dtype, &counts)?;
+            each_block(&mut |block, part, tick| states.add(block, part, tick))?;
+            Ok(states.encode())
+        }
+    }
+}
+
+struct MethodObject<'a, 'b> {
+    context: &'a mut MethodContext<'b>,
+    size_bytes: u64,
+    /// Memory is charged once for the largest block, because blocks are decoded one by one.
+    block_bytes: u64,
+}
+
+/// Decoding needs the memory of the result and of two steps before it.
+const COPIES: u64 = 3;
+
+impl ReadObject for MethodObject<'_, '_> {
+    fn size_bytes(&mut self) -> Result<u64> {
+        Ok(self.size_bytes)
+    }
+
+    fn read(&mut self, range: Range<u64>) -> Result<Bytes> {
+        if range.is_empty() {
+            return Ok(Bytes::new());
+        }
+        self.context.read(range.start, range.end - range.start)
+    }
+
+    fn reserve(&mut self, len_bytes: u64) -> Result<()> {
+        self.context.charge_memory(len_bytes)
+    }
+
+    fn before_decoding(&mut self, size_bytes: u64) -> Result<()> {
+        let needed_bytes = size_bytes.saturating_mul(COPIES);
+        if needed_bytes > self.block_bytes {
+            self.context.charge_memory(needed_bytes - self.block_bytes)?;
+            self.block_bytes = needed_bytes;
+        }
+        Ok(())
+    }
+
+    fn check_deadline(&mut self) -> Result<()> {
+        self.context.check_deadline()
+    }
+}

@@ -1,0 +1,127 @@
+//! Elements as JSON, and JSON with NaN.
+
+use crate::dtype::{Dtype, Element, NumberKind, with_element};
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+/// The element that a JSON value stands for, little-endian. `None` if the type has no such element.
+pub fn parse_element(dtype: Dtype, value: &Value) -> Option<Bytes> {
+    let float = || match value {
+        Value::String(text) => match &text[..] {
+            "NaN" => Some(f64::NAN),
+            "Infinity" => Some(f64::INFINITY),
+            "-Infinity" => Some(f64::NEG_INFINITY),
+            _ => None,
+        },
+        _ => value.as_f64(),
+    };
+    // The bits of a float, as version 3 writes a NaN with a payload.
+    let bits = || u64::from_str_radix(value.as_str()?.strip_prefix("0x")?, 16).ok();
+    // Version 2 may have an integer as a float, such as 0.0.
+    let whole = || value.as_f64().filter(|number| number.fract() == 0.0 && number.abs() < 9e15);
+    let signed = || value.as_i64().or_else(|| whole().map(|number| number as i64));
+    let unsigned = || {
+        let positive = || whole().filter(|number| *number >= 0.0);
+        value.as_u64().or_else(|| positive().map(|number| number as u64))
+    };
+    macro_rules! integer {
+        ($type:ident, $number:expr) => {
+            $type::try_from($number?).ok()?.to_le_bytes().to_vec()
+        };
+    }
+    Some(Bytes::from(match dtype {
+        Dtype::Bool => match value {
+            Value::Bool(value) => vec![(*value).into()],
+            Value::Number(number) if number.as_f64() == Some(0.0) => vec![0],
+            Value::Number(number) if number.as_f64() == Some(1.0) => vec![1],
+            _ => return None,
+        },
+        Dtype::Int8 => integer!(i8, signed()),
+        Dtype::Int16 => integer!(i16, signed()),
+        Dtype::Int32 => integer!(i32, signed()),
+        Dtype::Int64 => integer!(i64, signed()),
+        Dtype::Uint8 => integer!(u8, unsigned()),
+        Dtype::Uint16 => integer!(u16, unsigned()),
+        Dtype::Uint32 => integer!(u32, unsigned()),
+        Dtype::Uint64 => integer!(u64, unsigned()),
+        Dtype::Float32 => match bits() {
+            Some(bits) => u32::try_from(bits).ok()?.to_le_bytes().to_vec(),
+            None => (float()? as f32).to_le_bytes().to_vec(),
+        },
+        Dtype::Float64 => match bits() {
+            Some(bits) => bits.to_le_bytes().to_vec(),
+            None => float()?.to_le_bytes().to_vec(),
+        },
+    }))
+}
+
+/// An element as JSON. JSON has no NaN and no infinities, so they are texts, as in Zarr.
+pub fn element_json(dtype: Dtype, element: &[u8]) -> Value {
+    fn float(value: f64) -> Value {
+        match value {
+            _ if value.is_nan() => json!("NaN"),
+            f64::INFINITY => json!("Infinity"),
+            f64::NEG_INFINITY => json!("-Infinity"),
+            _ => json!(value),
+        }
+    }
+    fn signed<T: Element>(element: &[u8]) -> Value {
+        json!(T::from_le(element).to_i64())
+    }
+    fn unsigned<T: Element>(element: &[u8]) -> Value {
+        json!(T::from_le(element).to_u64())
+    }
+    match dtype {
+        Dtype::Bool => json!(element != [0]),
+        // The shortest digits that give the same float32, not those of its value as a float64.
+        Dtype::Float32 => {
+            let value = f32::from_le(element);
+            float(if value.is_finite() {
+                value.to_string().parse().unwrap_or(f64::NAN)
+            } else {
+                value.into()
+            })
+        }
+        Dtype::Float64 => float(f64::from_le(element)),
+        _ if dtype.number_kind() == NumberKind::Signed => with_element!(dtype, signed::<_>(element)),
+        _ => with_element!(dtype, unsigned::<_>(element)),
+    }
+}
+
+/// Parses JSON in which numbers may be `NaN`, `Infinity` or `-Infinity`, as Python writes it. They
+/// become texts.
+///
+/// # Errors
+/// Those of the parser.
+pub fn parse_with_nan(document: &[u8]) -> serde_json::Result<Value> {
+    let strict = serde_json::from_slice(document);
+    if strict.is_ok() {
+        return strict;
+    }
+    let mut quoted = Vec::with_capacity(document.len() + 64);
+    let mut rest = document;
+    let mut is_in_text = false;
+    while let Some((first, others)) = rest.split_first() {
+        let token =
+            [&b"NaN"[..], b"Infinity", b"-Infinity"].into_iter().find(|token| rest.starts_with(token));
+        match (first, token) {
+            (b'\\', _) if is_in_text => {
+                let escape = rest.len().min(2);
+                quoted.extend_from_slice(&rest[..escape]);
+                rest = &rest[escape..];
+            }
+            (_, Some(token)) if !is_in_text => {
+                quoted.push(b'"');
+                quoted.extend_from_slice(token);
+                quoted.push(b'"');
+                rest = &rest[token.len()..];
+            }
+            _ => {
+                is_in_text ^= *first == b'"';
+                quoted.push(*first);
+                rest = others;
+            }
+        }
+    }
+    serde_json::from_slice(&quoted)
+}

@@ -1,0 +1,50 @@
+//! Arrays in Zarr's format, version 3 and 2, in any pool.
+//!
+//! An array is a set of objects whose names begin with the array's name: a metadata document, and an
+//! object for each chunk, or for each shard of chunks. There is no catalog, so every Zarr library
+//! that reads the objects reads the array. [`Array`] opens one, reads selections and reduces them.
+//!
+//! The [class](class) `array` decodes a chunk beside its data and returns the selection, or the state of a
+//! reduction, which is small. For each chunk the client decides whether the class or the client
+//! itself runs the code; it is the same code, so the results have the same bits.
+//!
+//! The design is in `docs/design/0011-arrays.md`.
+
+mod address;
+mod array;
+mod block;
+mod cf;
+mod check;
+pub mod class;
+mod codec;
+mod dtype;
+mod format;
+mod gather;
+mod json;
+mod list;
+mod metadata;
+mod reduce;
+mod runner;
+mod selection;
+mod values;
+
+pub use address::ArrayAddress;
+pub use array::{Array, Place};
+pub use cf::{LabelRange, decoding};
+pub use check::{ArrayCheck, ArrayFinding};
+pub use class::ArrayClass;
+pub use dtype::{Dtype, NumberKind};
+pub use json::element_json;
+pub use list::{ListedNode, list};
+pub use metadata::{ArrayMetadata, GroupMetadata, Node};
+pub use reduce::{Decoding, Reduction, ReductionKind};
+pub use runner::ReadStats;
+pub use selection::{PerAxis, Slice};
+pub use values::Values;
+
+/// The decoders of stored and sent bytes, for tests and the fuzzer.
+pub mod decoders {
+    pub use crate::codec::{BytesCodec, Codecs, Pipeline};
+    pub use crate::format::{Encoding, ObjectFormat, ReadObject, ShardIndexFormat};
+    pub use crate::metadata::{parse_v2, parse_v3};
+}

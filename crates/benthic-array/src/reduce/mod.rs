@@ -1,0 +1,276 @@
+//! Reductions: the states of partial results, how they merge, and the results.
+//!
+//! The class and the client run this code. Each computes the states of an object, adding the inner
+//! chunks of a shard in C order; the client merges the states of the objects in C order. So the
+//! result has the same bits wherever the objects were reduced.
+//!
+//! Sums of floats are compensated: each addition's rounding error is computed exactly (Knuth's
+//! TwoSum) and summed beside the sum. Variances merge as Chan, Golub and LeVeque describe
+//! ("Updating formulae and a pairwise algorithm for computing sample variances", 1979).
+
+mod accumulator;
+mod number;
+mod states;
+
+use crate::block::{Block, Tick};
+use crate::dtype::{Dtype, NumberKind};
+use crate::selection::{AXES_MAX, Part, PerAxis, elements};
+use crate::values::Values;
+use accumulator::Accumulator;
+use benthic_core::{Error, ErrorKind, Result, wire_enum, wire_struct};
+use bytes::Bytes;
+pub(crate) use number::Number;
+use states::{Bins, Count, Extreme, Flag, FloatProduct, FloatSum, IntProduct, IntSum, Moments};
+
+/// Limit on the edges of a histogram.
+const EDGES_MAX: usize = 65_536;
+/// Limit on the memory of a reduction's states in the client.
+const STATE_BYTES_MAX: u64 = 1 << 30;
+
+/// The function that a reduction computes. All but `Count` give NaN where a value is NaN, unless the
+/// reduction skips NaN.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ReductionKind {
+    /// The number of values that are not NaN, as int64.
+    Count {},
+    /// As int64, uint64 or float64. Integers wrap around, as in NumPy.
+    Sum {},
+    Product {},
+    /// In the array's own type.
+    Min {},
+    Max {},
+    /// As float64.
+    Mean {},
+    /// As float64; the divisor is the number of values less `ddof`.
+    Variance {
+        ddof: u32,
+    },
+    Std {
+        ddof: u32,
+    },
+    /// The first position of the minimum among the reduced axes, in C order, as int64.
+    Argmin {},
+    Argmax {},
+    /// Whether any value is not zero. NaN counts as not zero.
+    Any {},
+    All {},
+    /// The number of values from each edge to the next, as int64. The last edge belongs to the last
+    /// bin. Values outside and NaN are not counted.
+    Histogram {
+        edges: Vec<f64>,
+    },
+}
+
+wire_enum! {
+    ReductionKind {
+        0 Count {}
+        1 Sum {}
+        2 Product {}
+        3 Min {}
+        4 Max {}
+        5 Mean {}
+        6 Variance { ddof: ddof }
+        7 Std { ddof: ddof }
+        8 Argmin {}
+        9 Argmax {}
+        10 Any {}
+        11 All {}
+        12 Histogram { edges: edges }
+    }
+}
+
+/// How stored numbers become values, by the CF conventions: a missing value and a value out of the
+/// valid range become NaN; others are multiplied by `scale` and shifted by `offset`. The result is a
+/// float.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Decoding {
+    /// Elements in the array's type, little-endian, at most [`MISSING_MAX`].
+    pub missing: Vec<Bytes>,
+    pub valid_min: Option<f64>,
+    pub valid_max: Option<f64>,
+    pub scale: Option<f64>,
+    pub offset: Option<f64>,
+    /// Computes in float32 instead of float64.
+    pub is_single: bool,
+}
+
+/// Limit on the different missing values.
+const MISSING_MAX: usize = 16;
+
+/// A reduction of an array, or of a part of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reduction {
+    pub kind: ReductionKind,
+    /// Whether each axis is reduced. The result has the other axes.
+    pub reduced: PerAxis<bool>,
+    pub skip_nan: bool,
+    pub decoding: Option<Decoding>,
+}
+
+wire_struct! {
+    Decoding { missing, valid_min, valid_max, scale, offset, is_single }
+    Reduction { kind, reduced, skip_nan, decoding }
+}
+
+/// The states of a reduction over a selection.
+pub trait Accumulate: Send {
+    /// Adds the elements of a decoded block.
+    ///
+    /// # Errors
+    /// `Internal` if the part does not lie in the selection; those of the tick.
+    fn add(&mut self, block: &Block, part: &Part, tick: Tick<'_>) -> Result<()>;
+
+    /// Merges the states of a part of the selection: their encoding, the number of elements of the
+    /// part along each axis, and the index of its first element.
+    ///
+    /// # Errors
+    /// `Internal` if the states do not fit the part.
+    fn merge(&mut self, states: &[u8], counts: &[u64], first: &[u64]) -> Result<()>;
+
+    /// The encoded states, for [`Accumulate::merge`].
+    fn encode(&self) -> Bytes;
+
+    /// The result.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for the minimum or maximum of no values.
+    fn finish(&self) -> Result<Values>;
+}
+
+impl Reduction {
+    /// Checks a reduction that a client sent.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, `LimitExceeded`.
+    pub fn check(&self, dtype: Dtype, axes: usize) -> Result<()> {
+        let invalid = |message: &str| Err(Error::new(ErrorKind::InvalidArgument, message));
+        if self.reduced.0.len() != axes || axes > AXES_MAX {
+            return invalid("a reduction needs one flag for each axis");
+        }
+        if let ReductionKind::Histogram { edges } = &self.kind {
+            if edges.len() < 2 || !edges.windows(2).all(|pair| pair[0] < pair[1]) {
+                return invalid("the edges of a histogram must be two or more numbers in increasing order");
+            }
+            if edges.len() > EDGES_MAX {
+                return Err(Error::new(ErrorKind::LimitExceeded, "a histogram has too many edges")
+                    .with("edges", edges.len())
+                    .with("edges_max", EDGES_MAX));
+            }
+        }
+        if let Some(decoding) = &self.decoding {
+            let size_bytes = dtype.size_bytes();
+            if decoding.missing.iter().any(|element| element.len() != size_bytes) {
+                return invalid("a missing value does not have the size of an element");
+            }
+            if decoding.missing.len() > MISSING_MAX {
+                return Err(Error::new(ErrorKind::LimitExceeded, "there are too many missing values")
+                    .with("missing", decoding.missing.len())
+                    .with("missing_max", MISSING_MAX));
+            }
+        }
+        Ok(())
+    }
+
+    /// The type of the numbers during the reduction.
+    fn number_kind(&self, dtype: Dtype) -> NumberKind {
+        if self.decoding.is_some() { NumberKind::Float } else { dtype.number_kind() }
+    }
+
+    /// Whether the reduction is the minimum, the maximum, or the position of one.
+    fn is_extreme(&self) -> bool {
+        use ReductionKind as K;
+        matches!(self.kind, K::Min {} | K::Max {} | K::Argmin {} | K::Argmax {})
+    }
+
+    /// Whether the reduction is the minimum, or its position.
+    fn finds_minimum(&self) -> bool {
+        matches!(self.kind, ReductionKind::Min {} | ReductionKind::Argmin {})
+    }
+
+    /// The type of the result.
+    pub fn result_dtype(&self, dtype: Dtype) -> Dtype {
+        let sum = match self.number_kind(dtype) {
+            NumberKind::Float => Dtype::Float64,
+            NumberKind::Signed => Dtype::Int64,
+            NumberKind::Unsigned if dtype == Dtype::Bool => Dtype::Int64,
+            NumberKind::Unsigned => Dtype::Uint64,
+        };
+        match self.kind {
+            ReductionKind::Count {}
+            | ReductionKind::Argmin {}
+            | ReductionKind::Argmax {}
+            | ReductionKind::Histogram { .. } => Dtype::Int64,
+            ReductionKind::Sum {} | ReductionKind::Product {} => sum,
+            ReductionKind::Mean {} | ReductionKind::Variance { .. } | ReductionKind::Std { .. } => {
+                Dtype::Float64
+            }
+            ReductionKind::Any {} | ReductionKind::All {} => Dtype::Bool,
+            ReductionKind::Min {} | ReductionKind::Max {} => match &self.decoding {
+                None => dtype,
+                Some(decoding) if decoding.is_single => Dtype::Float32,
+                Some(_) => Dtype::Float64,
+            },
+        }
+    }
+
+    /// The number of results of a selection with these counts, without the bins of a histogram.
+    fn cells(&self, counts: &[u64]) -> u64 {
+        let kept = counts.iter().zip(&self.reduced.0).filter(|(_, reduced)| !**reduced);
+        kept.fold(1, |product: u64, (count, _)| product.saturating_mul(*count))
+    }
+
+    /// The size of the states of a selection with these counts, in memory; their encoding is about as
+    /// large. Saturates.
+    pub fn state_bytes(&self, counts: &[u64]) -> u64 {
+        let cell_bytes = match &self.kind {
+            ReductionKind::Histogram { edges } => 8 * (edges.len() as u64 + 3),
+            ReductionKind::Any {} | ReductionKind::All {} => 1,
+            ReductionKind::Count {} => 8,
+            ReductionKind::Product {} => 16,
+            ReductionKind::Variance { .. } | ReductionKind::Std { .. } => 32,
+            _ => 24,
+        };
+        self.cells(counts).saturating_mul(cell_bytes)
+    }
+
+    /// Empty states for a selection of an array of this type with this number of elements along each
+    /// axis.
+    ///
+    /// # Errors
+    /// `LimitExceeded` if the states need too much memory.
+    pub fn accumulator(&self, dtype: Dtype, counts: &[u64]) -> Result<Box<dyn Accumulate>> {
+        elements(counts)?;
+        let state_bytes = self.state_bytes(counts);
+        if state_bytes > STATE_BYTES_MAX {
+            return Err(Error::new(ErrorKind::LimitExceeded, "the result of the reduction is too large")
+                .with("state_bytes", state_bytes)
+                .with("state_bytes_max", STATE_BYTES_MAX));
+        }
+        macro_rules! accumulator {
+            ($float:ty, $signed:ty, $unsigned:ty) => {
+                match self.number_kind(dtype) {
+                    NumberKind::Float => {
+                        Box::new(Accumulator::<f64, $float>::new(self, dtype, counts)) as Box<dyn Accumulate>
+                    }
+                    NumberKind::Signed => Box::new(Accumulator::<i64, $signed>::new(self, dtype, counts)),
+                    NumberKind::Unsigned => Box::new(Accumulator::<u64, $unsigned>::new(self, dtype, counts)),
+                }
+            };
+            ($state:ty) => {
+                accumulator!($state, $state, $state)
+            };
+        }
+        Ok(match self.kind {
+            ReductionKind::Count {} => accumulator!(Count),
+            ReductionKind::Sum {} | ReductionKind::Mean {} => accumulator!(FloatSum, IntSum, IntSum),
+            ReductionKind::Product {} => accumulator!(FloatProduct, IntProduct, IntProduct),
+            ReductionKind::Min {}
+            | ReductionKind::Max {}
+            | ReductionKind::Argmin {}
+            | ReductionKind::Argmax {} => accumulator!(Extreme<f64>, Extreme<i64>, Extreme<u64>),
+            ReductionKind::Variance { .. } | ReductionKind::Std { .. } => accumulator!(Moments),
+            ReductionKind::Any {} | ReductionKind::All {} => accumulator!(Flag),
+            ReductionKind::Histogram { .. } => accumulator!(Bins),
+        })
+    }
+}

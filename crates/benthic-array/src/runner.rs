@@ -1,0 +1,355 @@
+//! Runs a task on the objects of an array: beside each object by the class, or in the client.
+
+use crate::class::{Input, Reply, Task, compute, compute_missing};
+use crate::format::{ObjectFormat, ReadObject};
+use crate::selection::{Part, PerAxis, Slice};
+use benthic_core::codec::Wire;
+use benthic_core::pushdown::{Choice, Pushdown, Step};
+use benthic_core::{
+    ClassCall, Error, ErrorKind, Fetch, ObjectId, Pool, Result, Stopwatch, SystemClock, limits,
+};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::iter::once;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Limit on the memory that the objects in flight take, encoded or decoded.
+const IN_FLIGHT_BYTES_MAX: u64 = 512 << 20;
+/// Limit on the objects in flight.
+const IN_FLIGHT_MAX: u64 = 32;
+/// Maximum size of one read of several ranges.
+const BATCH_BYTES_MAX: u64 = limits::OPERATION_BYTES_MAX / 2;
+/// Maximum number of reads of an object that changes during the read.
+const READ_ATTEMPTS_MAX: usize = 5;
+/// `Auto` pushes only if the result has at most this part of the bytes of the decoded object. The
+/// stored size is unknown before a read.
+const RESULT_DIVISOR: u64 = 2;
+
+/// Progress of a read or a reduction. Counters never decrease. "Chunks" are objects: a shard counts
+/// as one.
+#[derive(Debug, Default)]
+pub struct ReadStats {
+    chunks: AtomicU64,
+    done_chunks: AtomicU64,
+    pushed_chunks: AtomicU64,
+    missing_chunks: AtomicU64,
+    moved_bytes: AtomicU64,
+}
+
+impl ReadStats {
+    /// Number of objects that the selection touches.
+    pub fn chunks(&self) -> u64 {
+        self.chunks.load(Ordering::Relaxed)
+    }
+
+    /// Number of objects whose result has arrived.
+    pub fn done_chunks(&self) -> u64 {
+        self.done_chunks.load(Ordering::Relaxed)
+    }
+
+    /// Number of objects on which the class ran.
+    pub fn pushed_chunks(&self) -> u64 {
+        self.pushed_chunks.load(Ordering::Relaxed)
+    }
+
+    /// Number of objects that are not stored, so that their elements have the fill value.
+    pub fn missing_chunks(&self) -> u64 {
+        self.missing_chunks.load(Ordering::Relaxed)
+    }
+
+    /// Bytes transferred: data of objects, inputs and outputs of methods.
+    pub fn moved_bytes(&self) -> u64 {
+        self.moved_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add_chunks(&self, chunks: u64) {
+        self.chunks.fetch_add(chunks, Ordering::Relaxed);
+    }
+
+    fn add_moved(&self, len_bytes: usize) {
+        self.moved_bytes.fetch_add(len_bytes as u64, Ordering::Relaxed);
+    }
+}
+
+/// Runs a task on the objects of an array.
+pub struct ObjectRunner {
+    pool: Arc<dyn Pool>,
+    format: ObjectFormat,
+    task: Task,
+    choice: Choice,
+    stats: Arc<ReadStats>,
+    /// The decoded size of an object; the choice compares the time per byte.
+    object_bytes: u64,
+    is_auto: bool,
+}
+
+enum Pushed {
+    Done(Bytes),
+    Missing,
+    Busy,
+    Refused,
+}
+
+impl ObjectRunner {
+    pub fn new(
+        pool: Arc<dyn Pool>,
+        format: ObjectFormat,
+        task: Task,
+        pushdown: Pushdown,
+        is_far: bool,
+        stats: Arc<ReadStats>,
+    ) -> ObjectRunner {
+        let element_bytes = format.dtype.size_bytes() as u64;
+        let object_bytes =
+            format.shape.0.iter().fold(element_bytes, |product, len| product.saturating_mul(*len));
+        let (choice, is_auto) = (Choice::new(pushdown, is_far), pushdown == Pushdown::Auto);
+        ObjectRunner { pool, format, task, choice, stats, object_bytes, is_auto }
+    }
+
+    /// The number of objects to work on at once.
+    pub fn at_once(&self) -> usize {
+        (IN_FLIGHT_BYTES_MAX / self.object_bytes.max(1)).clamp(1, IN_FLIGHT_MAX) as usize
+    }
+
+    /// Returns the result for a part of an object.
+    ///
+    /// # Errors
+    /// Those of the pool; `Corrupt` for damaged data; `LimitExceeded`.
+    pub async fn run(&self, object: &ObjectId, part: &Part) -> Result<Bytes> {
+        let slices = PerAxis(part.slices.clone());
+        let input = Input { format: self.format.clone(), slices, task: self.task.clone() };
+        let done = self.run_stored(object, &input).await.map_err(|error| error.with("object", object))?;
+        let data = match done {
+            Some(data) => data,
+            None => {
+                self.stats.missing_chunks.fetch_add(1, Ordering::Relaxed);
+                blocking(move || compute_missing(&input)).await?
+            }
+        };
+        self.stats.done_chunks.fetch_add(1, Ordering::Relaxed);
+        Ok(data)
+    }
+
+    /// `None` if the object is not stored.
+    async fn run_stored(&self, object: &ObjectId, input: &Input) -> Result<Option<Bytes>> {
+        let is_small = input.result_bytes().saturating_mul(RESULT_DIVISOR) <= self.object_bytes;
+        if self.is_auto && !is_small {
+            return self.pull(object, input).await;
+        }
+        let waiting = Stopwatch::start(&SystemClock);
+        let mut step = self.choice.next(self.object_bytes);
+        loop {
+            let timer = Stopwatch::start(&SystemClock);
+            step = match step {
+                Step::Push => match self.push(object, input).await? {
+                    Pushed::Done(data) => {
+                        self.choice.add_pushed(self.object_bytes, timer.elapsed());
+                        return Ok(Some(data));
+                    }
+                    Pushed::Missing => return Ok(None),
+                    Pushed::Busy => self.choice.next_when_busy(self.object_bytes, waiting.elapsed()),
+                    Pushed::Refused => Step::Pull,
+                },
+                Step::Wait(time) => {
+                    tokio::time::sleep(time).await;
+                    Step::Push
+                }
+                Step::Pull | Step::TryPull => {
+                    let pulled = self.pull(object, input).await;
+                    self.choice.end_trial_pull();
+                    // A missing or damaged object says nothing about the speed.
+                    if let Ok(Some(_)) = pulled {
+                        self.choice.add_pulled(self.object_bytes, timer.elapsed());
+                    }
+                    return pulled;
+                }
+            };
+        }
+    }
+
+    async fn push(&self, object: &ObjectId, input: &Input) -> Result<Pushed> {
+        let input = input.encode();
+        self.stats.add_moved(input.len());
+        let output = match self.pool.exec(object, ClassCall::new("array", "compute", input)).await {
+            Ok(output) => output,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Pushed::Missing),
+            // The OSD has no such class, or the user may not call it.
+            Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied) => {
+                self.choice.stop_pushing();
+                return Ok(Pushed::Refused);
+            }
+            // The call took longer than a method may.
+            Err(error) if error.kind() == ErrorKind::LimitExceeded => {
+                self.choice.note_too_large();
+                return Ok(Pushed::Refused);
+            }
+            Err(error) => return Err(error),
+        };
+        self.stats.add_moved(output.len());
+        let reply = Reply::decode(&output).map_err(|_| {
+            Error::new(ErrorKind::Internal, "the output of the class array cannot be decoded")
+        })?;
+        match reply {
+            Reply::Done { data } => {
+                self.stats.pushed_chunks.fetch_add(1, Ordering::Relaxed);
+                Ok(Pushed::Done(data))
+            }
+            Reply::Busy {} => Ok(Pushed::Busy),
+            Reply::TooLarge {} => {
+                self.choice.note_too_large();
+                Ok(Pushed::Refused)
+            }
+        }
+    }
+
+    /// `None` if the object is not stored.
+    async fn pull(&self, object: &ObjectId, input: &Input) -> Result<Option<Bytes>> {
+        let mut attempt = 1;
+        let mut fetched = loop {
+            match self.fetch(object, &input.slices.0).await {
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+                Err(error) if error.kind() == ErrorKind::Conflict && attempt < READ_ATTEMPTS_MAX => {
+                    attempt += 1
+                }
+                fetched => break fetched?,
+            }
+        };
+        let input = input.clone();
+        blocking(move || compute(&input, &mut fetched)).await.map(Some)
+    }
+
+    /// Reads what a selection needs of an object, at one version.
+    async fn fetch(&self, object: &ObjectId, slices: &[Slice]) -> Result<Fetched> {
+        let pool = &self.pool;
+        let first_bytes = match self.format.index_bytes() {
+            None => limits::OPERATION_BYTES_MAX,
+            Some((index_bytes, true)) => index_bytes,
+            Some((_, false)) => 0,
+        };
+        let ((stat, first), version) = match first_bytes {
+            0 => pool.stat(object).await.map(|(stat, version)| ((stat, Bytes::new()), version))?,
+            _ => pool.fetch(object, Fetch::stat().and(Fetch::read(0, first_bytes))).await?,
+        };
+        self.stats.add_moved(first.len());
+        let size_bytes = stat.size_bytes;
+        let mut fetched = Fetched { size_bytes, pieces: BTreeMap::new() };
+        let Some(index) = self.format.index_range(size_bytes)? else {
+            let read_bytes = first.len() as u64;
+            fetched.pieces.insert(0, first);
+            if read_bytes < size_bytes {
+                self.fetch_ranges(object, version, once(read_bytes..size_bytes), &mut fetched).await?;
+            }
+            return Ok(fetched);
+        };
+        if first_bytes > 0 {
+            fetched.pieces.insert(0, first);
+        } else {
+            self.fetch_ranges(object, version, once(index.clone()), &mut fetched).await?;
+        }
+        let ranges = self.format.inner_ranges(slices, &fetched.read(index)?, size_bytes)?;
+        let mut ranges: Vec<Range<u64>> =
+            ranges.into_iter().flatten().filter(|range| !range.is_empty()).collect();
+        ranges.sort_by_key(|range| (range.start, range.end));
+        // Chunks that overlap are read once.
+        let mut joined: Vec<Range<u64>> = Vec::new();
+        for range in ranges {
+            match joined.last_mut() {
+                Some(last) if range.start < last.end => last.end = last.end.max(range.end),
+                _ => joined.push(range),
+            }
+        }
+        self.fetch_ranges(object, version, joined, &mut fetched).await?;
+        Ok(fetched)
+    }
+
+    async fn fetch_ranges(
+        &self,
+        object: &ObjectId,
+        version: u64,
+        ranges: impl IntoIterator<Item = Range<u64>>,
+        fetched: &mut Fetched,
+    ) -> Result<()> {
+        let pieces = ranges.into_iter().flat_map(|range| {
+            let starts = range.clone().step_by(BATCH_BYTES_MAX as usize);
+            starts.map(move |start| start..range.end.min(start + BATCH_BYTES_MAX))
+        });
+        let mut batch: Vec<Range<u64>> = Vec::new();
+        let mut batch_bytes = 0;
+        let mut pieces = pieces.peekable();
+        while let Some(piece) = pieces.next() {
+            batch_bytes += piece.end - piece.start;
+            batch.push(piece);
+            let is_full =
+                pieces.peek().is_none_or(|next| batch_bytes + (next.end - next.start) > BATCH_BYTES_MAX);
+            if is_full || batch.len() == limits::OPERATION_STEPS_MAX / 2 {
+                let reads = batch
+                    .iter()
+                    .map(|range| Fetch::read_exact(version, range.start, range.end - range.start));
+                let (data, _) = self.pool.fetch(object, Fetch::all(reads)).await?;
+                for (range, data) in batch.drain(..).zip(data) {
+                    self.stats.add_moved(data.len());
+                    fetched.pieces.insert(range.start, data);
+                }
+                batch_bytes = 0;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The parts of an object that were read.
+struct Fetched {
+    size_bytes: u64,
+    /// By offset. They do not overlap.
+    pieces: BTreeMap<u64, Bytes>,
+}
+
+impl ReadObject for Fetched {
+    fn size_bytes(&mut self) -> Result<u64> {
+        Ok(self.size_bytes)
+    }
+
+    fn read(&mut self, range: Range<u64>) -> Result<Bytes> {
+        let len = (range.end - range.start) as usize;
+        let missing = || Error::new(ErrorKind::Internal, "a range of an object was not read");
+        if len == 0 {
+            return Ok(Bytes::new());
+        }
+        let (first, _) = self.pieces.range(..=range.start).next_back().ok_or_else(missing)?;
+        let mut joined = Vec::new();
+        for (start, piece) in self.pieces.range(first..&range.end) {
+            let from = range.start.max(*start) - start;
+            let to = (range.end - start).min(piece.len() as u64);
+            if from == 0 && to == 0 || from > to {
+                continue;
+            }
+            let part = piece.slice(from as usize..to as usize);
+            if part.len() == len {
+                return Ok(part);
+            }
+            joined.extend_from_slice(&part);
+        }
+        if joined.len() == len { Ok(joined.into()) } else { Err(missing()) }
+    }
+
+    fn reserve(&mut self, _: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn before_decoding(&mut self, _: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn check_deadline(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Runs a computation on a thread for blocking work.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|panic| Err(Error::new(ErrorKind::Internal, "a task panicked").with_source(panic)))
+}

@@ -1,0 +1,226 @@
+//! Inputs and objects that would abort the process that runs the class, fill its memory, or run for
+//! hours.
+
+use super::{Expected, Numbers, Stored, object, place};
+use benthic_array::class::{Input, Reply, Task};
+use benthic_array::decoders::{BytesCodec, Codecs, Encoding, ObjectFormat, Pipeline, ShardIndexFormat};
+use benthic_array::{Dtype, PerAxis, Reduction, ReductionKind, Slice};
+use benthic_core::codec::Wire;
+use benthic_core::{ClassCall, ErrorKind, Pool};
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::{GzEncoder, ZlibEncoder};
+use std::io::Write;
+use std::sync::Arc;
+
+fn format(shape: &[u64], codecs: Vec<BytesCodec>) -> ObjectFormat {
+    let pipeline = Pipeline { bytes: Codecs(codecs), ..Pipeline::default() };
+    ObjectFormat {
+        dtype: Dtype::Float32,
+        shape: PerAxis(shape.to_vec()),
+        fill: Bytes::from_static(&[0; 4]),
+        encoding: Encoding::Chunk { pipeline },
+    }
+}
+
+fn whole(format: ObjectFormat, task: Task) -> Input {
+    let slices = format.shape.0.iter().map(|len| Slice::all(*len)).collect();
+    Input { format, slices: PerAxis(slices), task }
+}
+
+fn reduction(kind: ReductionKind, axes: usize) -> Reduction {
+    Reduction { kind, reduced: PerAxis(vec![true; axes]), skip_nan: true, decoding: None }
+}
+
+fn sum(format: ObjectFormat) -> Input {
+    let reduction = reduction(ReductionKind::Sum {}, format.shape.0.len());
+    whole(format, Task::Reduce { reduction })
+}
+
+/// The encoding of shards with inner chunks of this shape.
+fn shard(inner_shape: &[u64]) -> Encoding {
+    let index = ShardIndexFormat { is_at_start: false, is_big_endian: false, has_checksum: true };
+    Encoding::Shard { inner_shape: PerAxis(inner_shape.to_vec()), pipeline: Pipeline::default(), index }
+}
+
+/// Inputs that the class must refuse, whether it selects or reduces.
+fn inputs() -> Vec<(&'static str, Bytes)> {
+    let mut inputs = vec![("nothing", Bytes::new()), ("noise", Bytes::from(vec![0xA5; 900]))];
+    let mut add = |name, change: &dyn Fn(&mut Input)| {
+        for mut input in
+            [sum(format(&[4, 4], Vec::new())), whole(format(&[4, 4], Vec::new()), Task::Select {})]
+        {
+            change(&mut input);
+            inputs.push((name, input.encode()));
+        }
+    };
+    add("an empty axis", &|input| input.format.shape.0[0] = 0);
+    add("an endless axis", &|input| input.format.shape.0[0] = u64::MAX);
+    add("a shape that overflows", &|input| input.format.shape = PerAxis(vec![1 << 40; 30]));
+    add("no slices", &|input| input.slices.0.clear());
+    add("a slice out of range", &|input| input.slices.0[0].start = 4);
+    add("a slice that overflows", &|input| {
+        input.slices.0[0] = Slice { start: u64::MAX, step: u64::MAX, count: u64::MAX };
+    });
+    add("a step of zero", &|input| input.slices.0[0].step = 0);
+    add("a fill value of another type", &|input| input.format.fill = Bytes::new());
+    add("an impossible order", &|input| {
+        let pipeline = Pipeline { order: PerAxis(vec![0, 0]), ..Pipeline::default() };
+        input.format.encoding = Encoding::Chunk { pipeline };
+    });
+    add("uneven inner chunks", &|input| input.format.encoding = shard(&[3, 4]));
+    add("a shard of 2⁶⁰ chunks", &|input| {
+        input.format.shape = PerAxis(vec![1 << 30, 1 << 30]);
+        input.format.encoding = shard(&[1, 1]);
+    });
+    let mut add_reduction = |name, change: &dyn Fn(&mut Reduction)| {
+        let mut reduction = reduction(ReductionKind::Sum {}, 2);
+        change(&mut reduction);
+        inputs.push((name, whole(format(&[4, 4], Vec::new()), Task::Reduce { reduction }).encode()));
+    };
+    add_reduction("an axis too few to reduce", &|reduction| reduction.reduced.0.truncate(1));
+    for (name, edges) in [
+        ("edges out of order", vec![1.0, 0.0]),
+        ("edges that are no numbers", vec![f64::NAN, f64::NAN]),
+        ("a million edges", (0..1_000_000).map(f64::from).collect()),
+    ] {
+        add_reduction(name, &|reduction| {
+            reduction.kind = ReductionKind::Histogram { edges: edges.clone() };
+        });
+    }
+    inputs
+}
+
+/// Chunks that claim to be small and decode to a quarter of a gigabyte or claim to.
+fn bombs() -> Vec<(&'static str, BytesCodec, Vec<u8>)> {
+    let zeros = vec![0; 1 << 20];
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+    let mut zlib = ZlibEncoder::new(Vec::new(), Compression::best());
+    let mut zstd = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
+    for _ in 0..256 {
+        gzip.write_all(&zeros).unwrap();
+        zlib.write_all(&zeros).unwrap();
+        zstd.write_all(&zeros).unwrap();
+    }
+    let mut blosc = vec![2, 1, 0x21, 4];
+    blosc.extend((1u32 << 30).to_le_bytes());
+    blosc.extend((1u32 << 30).to_le_bytes());
+    blosc.extend(64u32.to_le_bytes());
+    blosc.resize(64, 0);
+    let lz4 = (1u32 << 30).to_le_bytes().into_iter().chain([0; 60]).collect();
+    vec![
+        ("gzip", BytesCodec::Gzip {}, gzip.finish().unwrap()),
+        ("zlib", BytesCodec::Zlib {}, zlib.finish().unwrap()),
+        ("zstd", BytesCodec::Zstd {}, zstd.finish().unwrap()),
+        ("lz4", BytesCodec::Lz4 {}, lz4),
+        ("blosc", BytesCodec::Blosc {}, blosc),
+    ]
+}
+
+async fn exec(pool: &Arc<dyn Pool>, name: &str, input: Bytes) -> Result<Reply, ErrorKind> {
+    loop {
+        let call = ClassCall::new("array", "compute", input.clone());
+        let output = pool.exec(&object(name), call).await.map_err(|error| error.kind())?;
+        match Reply::decode(&output).unwrap() {
+            // Other tests use the class, too.
+            Reply::Busy {} => {}
+            reply => return Ok(reply),
+        }
+    }
+}
+
+/// Calls the class with all of them. Every call must fail in an orderly way.
+pub async fn run(pool: &Arc<dyn Pool>) {
+    pool.write_full(&object("hostile"), vec![0; 64]).await.unwrap();
+    for (name, input) in inputs() {
+        let refused = exec(pool, "hostile", input).await.unwrap_err();
+        assert!(
+            matches!(refused, ErrorKind::InvalidArgument | ErrorKind::LimitExceeded),
+            "{name}: {refused:?}"
+        );
+    }
+    for (name, codec, bomb) in bombs() {
+        pool.write_full(&object("bomb"), bomb).await.unwrap();
+        let codecs = [vec![codec.clone()], vec![codec, BytesCodec::Crc32c {}]];
+        for codecs in codecs {
+            let input = sum(format(&[4, 4], codecs)).encode();
+            assert_eq!(exec(pool, "bomb", input).await, Err(ErrorKind::Corrupt), "{name}");
+        }
+    }
+    large_steps(pool).await;
+    large_chunks(pool).await;
+    damaged_chunks(pool).await;
+}
+
+/// The step of a single element may be any number.
+async fn large_steps(pool: &Arc<dyn Pool>) {
+    for order in [Vec::new(), vec![1, 0]] {
+        let pipeline = Pipeline { order: PerAxis(order), ..Pipeline::default() };
+        let format = ObjectFormat { encoding: Encoding::Chunk { pipeline }, ..format(&[4, 4], Vec::new()) };
+        let slices = PerAxis(vec![Slice { start: 1, step: u64::MAX, count: 1 }; 2]);
+        for task in [Task::Select {}, Task::Reduce { reduction: reduction(ReductionKind::Argmax {}, 2) }] {
+            let input = Input { format: format.clone(), slices: slices.clone(), task };
+            assert!(matches!(exec(pool, "hostile", input.encode()).await, Ok(Reply::Done { .. })));
+        }
+    }
+}
+
+/// Chunks whose reduction needs more memory than a method has are left to the client; others take no
+/// more memory than is counted.
+async fn large_chunks(pool: &Arc<dyn Pool>) {
+    let large = format(&[1 << 14, 1 << 14], Vec::new());
+    let select = whole(large, Task::Select {});
+    assert_eq!(exec(pool, "hostile", select.encode()).await, Ok(Reply::TooLarge {}));
+    // The inner chunks are not stored, so nothing is decoded.
+    let none = [u8::MAX; 16];
+    let index: Vec<u8> = none.into_iter().chain(crc32c::crc32c(&none).to_le_bytes()).collect();
+    pool.write_full(&object("sparse"), index).await.unwrap();
+    let format = |len: u64| ObjectFormat {
+        dtype: Dtype::Uint8,
+        fill: Bytes::from_static(&[1]),
+        encoding: shard(&[len]),
+        ..format(&[len], Vec::new())
+    };
+    let variance = |len| Task::Reduce { reduction: reduction(ReductionKind::Variance { ddof: len }, 1) };
+    let small = exec(pool, "sparse", whole(format(1 << 22), variance(0)).encode()).await;
+    assert!(matches!(small, Ok(Reply::Done { .. })), "{small:?}");
+    let large = exec(pool, "sparse", whole(format(1 << 29), variance(0)).encode()).await;
+    assert_eq!(large, Ok(Reply::TooLarge {}));
+}
+
+/// Flips a bit in many bytes of stored chunks. The class must return a result or report damage, and
+/// must report it if there is a checksum.
+async fn damaged_chunks(pool: &Arc<dyn Pool>) {
+    let mut numbers = Numbers(7);
+    let array = Expected::random(&mut numbers, Dtype::Int32, &[6, 6]);
+    for codec in super::CODECS {
+        for inner in [None, Some(vec![3, 3])] {
+            let has_checksum = matches!(codec, "crc32c" | "fletcher32");
+            let index_bytes = if inner.is_some() { 4 * 16 + 4 } else { 0 };
+            let stored = Stored {
+                chunk: vec![6, 6],
+                inner,
+                codec,
+                is_big_endian: false,
+                is_transposed: false,
+                is_index_at_start: false,
+            };
+            let opened = stored.store(&place(pool, "damaged"), &array, 0.0).await;
+            let name = "damaged/c/0/0";
+            let good = pool.read_range(&object(name), 0, 1 << 20).await.unwrap();
+            let input = sum(opened.metadata().format.clone()).encode();
+            for at in (0..good.len()).step_by(3) {
+                let mut bad = good.to_vec();
+                bad[at] ^= 1 << (at % 8);
+                pool.write_full(&object(name), bad).await.unwrap();
+                let outcome = exec(pool, name, input.clone()).await;
+                let is_checked = has_checksum || at >= good.len() - index_bytes;
+                match outcome {
+                    Ok(Reply::Done { .. }) if !is_checked => {}
+                    Err(ErrorKind::Corrupt) => {}
+                    outcome => panic!("{codec} {at}: {outcome:?}"),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,237 @@
+"""Arrays in Zarr's format: reading them, and reductions that run beside their chunks."""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _native
+from .errors import InvalidArgumentError
+from .table import Pushdown
+
+Kind = Literal[
+    "count", "sum", "prod", "min", "max", "mean", "var", "std", "argmin", "argmax", "any", "all", "histogram"
+]
+"""A reduction, by NumPy's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """How stored numbers become values, by the CF conventions.
+
+    A missing value or one out of the valid range becomes NaN. Other numbers are multiplied by
+    ``scale``, and then ``offset`` is added.
+    """
+
+    missing: tuple[Any, ...] = ()
+    """Stored numbers that mark missing elements."""
+    valid_min: float | None = None
+    valid_max: float | None = None
+    scale: float | None = None
+    offset: float | None = None
+    is_single: bool = False
+    """Whether to compute in float32 instead of float64."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadStats:
+    """What a read or a reduction did. "Chunks" are objects: a shard counts as one."""
+
+    chunks: int
+    """Number of objects that the selection touches."""
+    pushed_chunks: int
+    """Number of objects that the class ``array`` reduced or selected."""
+    missing_chunks: int
+    """Number of objects that are not stored, so that their elements have the fill value."""
+    moved_bytes: int
+
+
+class Array:
+    """A Zarr array in a pool. :meth:`Store.array` opens it.
+
+    It has the shape and the attributes of the time at which it was opened.
+    """
+
+    def __init__(self, store: _native.Store, native: _native.Array, address: str) -> None:
+        self._store = store
+        self._native = native
+        self._address = address
+        facts = native.describe()
+        self.zarr_format: int = facts[0]
+        """The version of the format, 2 or 3."""
+        self.dtype: np.dtype[Any] = np.dtype(facts[1])
+        self.shape: tuple[int, ...] = tuple(facts[2])
+        self.dims: tuple[str | None, ...] = tuple(facts[3])
+        """The names of the dimensions; None for a dimension without a name."""
+        self.chunks: tuple[int, ...] = tuple(facts[4])
+        """The shape of a stored object, a chunk or a shard."""
+        self.inner_chunks: tuple[int, ...] | None = None if facts[5] is None else tuple(facts[5])
+        """The shape of the chunks in a shard."""
+        self.codecs: list[str] = facts[6]
+        self.attrs: dict[str, Any] = attributes(facts[0], facts[7])
+        self.last_stats: ReadStats | None = None
+        """What the last call of this handle did, in any thread."""
+
+    def __repr__(self) -> str:
+        return f"<benthic.Array {self._address} {self.dtype}{list(self.shape)}>"
+
+    @property
+    def name(self) -> str:
+        """The array's address: ``POOL[:NS]/PATH``."""
+        return self._address
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def fill_value(self) -> Any:
+        """The value of elements that are not stored."""
+        return np.frombuffer(self._native.fill()[0], _little(self.dtype)).astype(self.dtype)[0]
+
+    @property
+    def has_missing_fill(self) -> bool:
+        """Whether the fill value marks missing elements, as in version 2."""
+        return self._native.fill()[1]
+
+    def __getitem__(self, key: Any) -> NDArray[Any]:
+        return self.read(key)
+
+    def read(self, key: Any = ..., *, pushdown: Pushdown = "auto") -> NDArray[Any]:
+        """The stored numbers of a part of the array, selected with integers, slices and ``...``.
+
+        Each chunk is read at one version. Raises :class:`CorruptError` for a damaged chunk.
+
+        >>> temperature.read(np.s_[0, 10:20, ::2])
+        """
+        selection, rest = _selection(key, self.shape)
+        data = self._values(self._native.read(self._store, selection, pushdown))
+        values: NDArray[Any] = data[rest]
+        return values
+
+    def reduce(
+        self,
+        kind: Kind,
+        axis: int | Sequence[int] | None = None,
+        key: Any = ...,
+        *,
+        skipna: bool = True,
+        decoding: Decoding | None = None,
+        ddof: int = 0,
+        edges: ArrayLike | None = None,
+        pushdown: Pushdown = "auto",
+    ) -> NDArray[Any]:
+        """Reduces a part of the array over one axis, several, or all.
+
+        :param kind: the reduction, by NumPy's name
+        :param axis: the axes to reduce, by number; None reduces all
+        :param key: the part, selected with integers, slices with positive steps and ``...``; axes
+            that an integer selects are dropped from the result
+        :param skipna: skip NaN and missing values; otherwise they make the result NaN
+        :param ddof: the divisor of ``var`` and ``std`` is the number of values minus ``ddof``
+        :param edges: the edges of a histogram's bins; the bins are the last axis of the result
+        :param pushdown: where chunks are reduced: ``auto``, ``always`` beside the data, or ``never``
+
+        The result is int64 for counts, positions and histograms, float64 for means, variances and sums
+        of floats, int64 or uint64 for sums of integers, and the array's own type for ``min`` and ``max``.
+        Sums of floats are compensated. The result has the same bits wherever the chunks were reduced.
+        Raises :class:`InvalidArgumentError` for the minimum or maximum of no values.
+
+        >>> temperature.reduce("mean", axis=0, key=np.s_[:, 10:20])
+        """
+        selection, rest = _selection(key, self.shape)
+        if any(isinstance(part, slice) and part != slice(None) for part in rest):
+            raise InvalidArgumentError("the steps of a reduction must be positive")
+        reduced = [axis is None] * self.ndim
+        axes: Sequence[Any] = [] if axis is None else axis if isinstance(axis, Sequence) else [axis]
+        for number in map(operator.index, axes):
+            if not -self.ndim <= number < self.ndim:
+                raise InvalidArgumentError(f"there is no such axis axis={number} axes={self.ndim}")
+            reduced[number] = True
+        values = self._values(
+            self._native.reduce(
+                self._store,
+                kind,
+                ddof,
+                [] if edges is None else np.asarray(edges, float).tolist(),
+                selection,
+                reduced,
+                skipna,
+                None if decoding is None else self._decoding(decoding),
+                pushdown,
+            )
+        )
+        kept = tuple(part for part, is_reduced in zip(rest, reduced, strict=True) if not is_reduced)
+        result: NDArray[Any] = values[kept]
+        return result
+
+    def _decoding(self, decoding: Decoding) -> _native.DecodingFacts:
+        missing = [np.asarray(value).astype(_little(self.dtype)).tobytes() for value in decoding.missing]
+        return (
+            missing,
+            decoding.valid_min,
+            decoding.valid_max,
+            decoding.scale,
+            decoding.offset,
+            decoding.is_single,
+        )
+
+    def _values(self, result: _native.ArrayResult) -> NDArray[Any]:
+        name, shape, data, stats = result
+        self.last_stats = ReadStats(*stats)
+        dtype = np.dtype(name)
+        return np.frombuffer(data, _little(dtype)).astype(dtype, copy=False).reshape(shape)
+
+
+def attributes(zarr_format: int, document: bytes) -> dict[str, Any]:
+    """The attributes in a metadata document, without xarray's names of dimensions in version 2."""
+    fields: dict[str, Any] = json.loads(document) if document else {}
+    if zarr_format == 3:
+        fields = fields.get("attributes") or {}
+    else:
+        fields.pop("_ARRAY_DIMENSIONS", None)
+    return fields
+
+
+def _little(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return dtype.newbyteorder("<")
+
+
+def _selection(key: Any, shape: tuple[int, ...]) -> tuple[list[tuple[int, int, int]], tuple[Any, ...]]:
+    """Converts a key into start, step and count for each axis. Also returns the NumPy index that
+    reverses or drops axes afterwards.
+    """
+    parts = list(key) if isinstance(key, tuple) else [key]
+    places = [place for place, part in enumerate(parts) if part is Ellipsis]
+    if len(places) > 1:
+        raise InvalidArgumentError("a selection has at most one ...")
+    for place in places:
+        parts[place : place + 1] = [slice(None)] * (len(shape) - len(parts) + 1)
+    if len(parts) > len(shape):
+        raise InvalidArgumentError(f"a selection has more parts than the array has axes axes={len(shape)}")
+    parts += [slice(None)] * (len(shape) - len(parts))
+    slices: list[tuple[int, int, int]] = []
+    rest: list[Any] = []
+    for part, length in zip(parts, shape, strict=True):
+        if isinstance(part, slice):
+            positions = range(length)[part]
+            count, is_reversed = len(positions), positions.step < 0
+            start = positions[-1] if is_reversed and count else positions.start
+            slices.append((start if count else 0, abs(positions.step), count))
+            rest.append(slice(None, None, -1) if is_reversed else slice(None))
+        elif hasattr(part, "__index__"):
+            position = part.__index__()
+            if not -length <= position < length:
+                raise IndexError(f"a position is out of range position={position} length={length}")
+            slices.append((position % length, 1, 1))
+            rest.append(0)
+        else:
+            raise InvalidArgumentError(f"a selection takes integers, slices and ... got={type(part).__name__}")
+    return slices, tuple(rest)

@@ -1,0 +1,416 @@
+"""xarray: datasets in pools, whose reductions run beside the chunks.
+
+>>> ds = xr.open_dataset("benthic://climate/era5", engine="benthic", store="file:./data")
+>>> ds.t2m.sel(lat=slice(10, 40)).benthic.mean("time")
+
+Data are read lazily. The accessor ``benthic`` of an array that was opened so, also of a part of it,
+reduces without reading the array if it :attr:`~BenthicAccessor.is_pushable`; otherwise xarray
+computes as usual.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Hashable, Iterable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import xarray as xr
+import zarr
+from xarray.backends import BackendArray, BackendEntrypoint
+from xarray.backends.common import AbstractDataStore
+from xarray.backends.store import StoreBackendEntrypoint
+from xarray.backends.zarr import FillValueCoder
+from xarray.core import indexing
+
+from ._connections import Connection
+from .array import Array, Decoding, Kind, attributes
+from .errors import InvalidArgumentError, LimitExceededError, NotFoundError, UnsupportedError
+from .store import Store
+from .table import Pushdown
+from .zarr import ZarrStore
+
+_SCHEME = "benthic://"
+
+
+class _LazyArray(BackendArray):
+    """An array of which parts are read when they are needed."""
+
+    def __init__(self, connection: Connection, address: str, pushdown: Pushdown) -> None:
+        self._connection = connection
+        self._address = address
+        self.pushdown: Pushdown = pushdown
+        self._opened: tuple[int, Array] | None = None
+        self.shape = self.array.shape
+        self.dtype = self.array.dtype
+
+    @property
+    def array(self) -> Array:
+        """The array, through this process's connection."""
+        process = os.getpid()
+        if self._opened is None or self._opened[0] != process:
+            self._opened = process, self._connection.open().array(self._address)
+        return self._opened[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_opened": None}
+
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
+        read = partial(self.array.read, pushdown=self.pushdown)
+        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.BASIC, read)
+
+
+class _OtherArray(BackendArray):
+    """An array of a type or codec that the class `array` lacks, read by zarr-python."""
+
+    def __init__(self, connection: Connection, pool: str, namespace: str, path: str) -> None:
+        self._array = zarr.open_array(
+            ZarrStore(connection, pool, path, namespace=namespace, read_only=True), mode="r"
+        )
+        self.shape = self._array.shape
+        self.dtype = self._array.dtype
+
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
+        read = self._array.__getitem__
+        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.BASIC, read)
+
+
+class _Group(AbstractDataStore):
+    """The arrays of a group, as xarray's variables before decoding."""
+
+    def __init__(self, connection: Connection, address: str, pushdown: Pushdown) -> None:
+        self._connection = connection
+        pool, _, self._path = address.partition("/")
+        self._pool, _, self._namespace = pool.partition(":")
+        self._pushdown = pushdown
+
+    def _below(self, name: str) -> str:
+        return "/".join(part for part in (self._path, name) if part)
+
+    def _address(self, name: str) -> str:
+        pool = f"{self._pool}:{self._namespace}" if self._namespace else self._pool
+        return f"{pool}/{self._below(name)}".rstrip("/")
+
+    def _document(self, key: str) -> dict[str, Any] | None:
+        pool = self._connection.open().pool(self._pool, self._namespace)
+        try:
+            document: dict[str, Any] = json.loads(pool.get(self._below(key)))
+            return document
+        except NotFoundError:
+            return None
+
+    def _names(self) -> list[str]:
+        """The names of the arrays. Consolidated metadata have them, or else a listing."""
+        document = self._document("zarr.json")
+        if document is not None:
+            nodes = (document.get("consolidated_metadata") or {}).get("metadata")
+            if nodes is not None:
+                return [name for name, node in nodes.items() if "/" not in name and node["node_type"] == "array"]
+        else:
+            document = self._document(".zmetadata")
+            if document is not None:
+                keys = [key.split("/") for key in document["metadata"]]
+                return [parts[0] for parts in keys if len(parts) == 2 and parts[1] == ".zarray"]
+        start = len(self._path) + 1 if self._path else 0
+        paths = [path for path, is_array in self._connection.open()._native.arrays(self._address("")) if is_array]
+        return [path[start:] for path in paths if "/" not in path[start:] and len(path) > start]
+
+    def get_attrs(self) -> dict[str, Any]:
+        """The attributes of the group."""
+        return attributes(*self._connection.open()._native.group(self._address("")))
+
+    def get_variables(self) -> dict[str, xr.Variable]:
+        """The arrays of the group by name."""
+        return {name: self._variable(name) for name in self._names()}
+
+    def _variable(self, name: str) -> xr.Variable:
+        data: _LazyArray | _OtherArray
+        try:
+            data = _LazyArray(self._connection, self._address(name), self._pushdown)
+        except (UnsupportedError, LimitExceededError):
+            data = _OtherArray(self._connection, self._pool, self._namespace, self._below(name))
+            array = data._array
+            found = array.metadata
+            attrs = dict(array.attrs)
+            dims = getattr(found, "dimension_names", None) or attrs.pop("_ARRAY_DIMENSIONS", None)
+            fill = array.fill_value if found.zarr_format == 2 else None
+            chunks, codecs = array.chunks, None
+        else:
+            opened = data.array
+            attrs, dims, chunks, codecs = dict(opened.attrs), opened.dims, opened.chunks, opened.codecs
+            fill = opened.fill_value if opened.has_missing_fill else None
+        dims = [
+            f"{name}_dim_{axis}" if dim is None else dim for axis, dim in enumerate(dims or [None] * len(data.shape))
+        ]
+        if fill is not None:
+            attrs["_FillValue"] = fill
+        elif isinstance(attrs.get("_FillValue"), str) and data.dtype.kind == "f":
+            attrs["_FillValue"] = FillValueCoder.decode(attrs["_FillValue"], data.dtype)
+        encoding = {"chunks": chunks, "preferred_chunks": dict(zip(dims, chunks, strict=True)), "codecs": codecs}
+        return xr.Variable(dims, indexing.LazilyIndexedArray(data), attrs, encoding)
+
+
+class BenthicBackendEntrypoint(BackendEntrypoint):
+    """Opens Zarr groups in pools as datasets."""
+
+    description = "Open Zarr groups in pools of Benthic"
+    url = "https://github.com/benthic-storage/benthic"
+    open_dataset_parameters = (
+        "filename_or_obj",
+        "mask_and_scale",
+        "decode_times",
+        "concat_characters",
+        "decode_coords",
+        "drop_variables",
+        "use_cftime",
+        "decode_timedelta",
+        "store",
+        "pushdown",
+    )
+
+    def guess_can_open(self, filename_or_obj: Any) -> bool:
+        """Whether this is the address of a group."""
+        return isinstance(filename_or_obj, str) and filename_or_obj.startswith(_SCHEME)
+
+    def open_dataset(
+        self,
+        filename_or_obj: str,
+        *,
+        mask_and_scale: bool = True,
+        decode_times: Any = True,
+        concat_characters: bool = True,
+        decode_coords: Any = True,
+        drop_variables: str | Iterable[str] | None = None,
+        use_cftime: bool | None = None,
+        decode_timedelta: Any = None,
+        store: Store | str | None = None,
+        pushdown: Pushdown = "auto",
+    ) -> xr.Dataset:
+        """Opens ``benthic://POOL[:NS]/GROUP``.
+
+        :param store: an open store, or the URI of one; None takes the URI of :func:`benthic.connect`
+        :param pushdown: where chunks are selected and reduced: ``auto``, ``always`` beside the data,
+            or ``never``
+        """
+        if not self.guess_can_open(filename_or_obj):
+            raise InvalidArgumentError(f"the address must have the form benthic://POOL/GROUP got={filename_or_obj}")
+        address = filename_or_obj.removeprefix(_SCHEME).rstrip("/")
+        group = _Group(Connection(store), address, pushdown)
+        return StoreBackendEntrypoint().open_dataset(
+            group,
+            mask_and_scale=mask_and_scale,
+            decode_times=decode_times,
+            concat_characters=concat_characters,
+            decode_coords=decode_coords,
+            drop_variables=drop_variables,
+            use_cftime=use_cftime,
+            decode_timedelta=decode_timedelta,
+        )
+
+
+class _Source:
+    """The stored array behind a lazy one: a selection, and how values are decoded."""
+
+    def __init__(self, data: _LazyArray, key: tuple[Any, ...], decoding: Decoding | None) -> None:
+        self.data = data
+        self.key = key
+        self.decoding = decoding
+
+
+def _source(variable: xr.Variable) -> _Source | None:
+    """Finds the stored array. None if the data are in memory, or were computed.
+
+    xarray wraps a stored array in lazy layers: for decoding, for selections, and for caching. They
+    are not part of its public interface; an unknown layer only means that nothing is pushed.
+    """
+    data = variable._data
+    key: tuple[Any, ...] | None = None
+    functions: list[Any] = []
+    while not isinstance(data, _LazyArray):
+        match type(data).__name__:
+            case "MemoryCachedArray" | "CopyOnWriteArray":
+                data = data.array
+            case "LazilyIndexedArray":
+                parts = data.key.tuple
+                if any(not isinstance(part, slice) or part != slice(None) for part in parts):
+                    if key is not None:
+                        return None
+                    key = parts
+                data = data.array
+            case "_ElementwiseFunctionArray":
+                functions.append(data.func)
+                data = data.array
+            case _:
+                return None
+    key = (slice(None),) * len(data.shape) if key is None else tuple(_slice(part) for part in key)
+    if any(part is None for part in key):
+        return None
+    if not functions:
+        return _Source(data, key, None)
+    decoding = _decoding(functions, variable.dtype, data.dtype)
+    return None if decoding is None else _Source(data, key, decoding)
+
+
+def _slice(part: Any) -> int | slice | None:
+    """Positions at equal distances as a slice; None for others."""
+    if isinstance(part, slice):
+        return part if part.step is None or part.step > 0 else None
+    if not isinstance(part, np.ndarray):
+        return int(part)
+    if part.size == 0:
+        return slice(0, 0)
+    steps = np.diff(part)
+    step = int(steps[0]) if part.size > 1 else 1
+    if step < 1 or np.any(steps != step):
+        return None
+    return slice(int(part[0]), int(part[-1]) + 1, step)
+
+
+def _decoding(functions: list[Any], dtype: np.dtype[Any], stored: np.dtype[Any]) -> Decoding | None:
+    """What xarray's decoders do, the last one first. None for an unknown decoder."""
+    missing: tuple[Any, ...] = ()
+    scale = offset = None
+    if dtype not in (np.float32, np.float64):
+        return None
+    for position, function in enumerate(functions):
+        if not isinstance(function, partial):
+            return None
+        options = function.keywords
+        match function.func.__name__:
+            case "_scale_offset_decoding" if position == 0:
+                scale, offset = options["scale_factor"], options["add_offset"]
+            case "_apply_mask" if position == len(functions) - 1:
+                missing = tuple(options["encoded_fill_values"])
+                # xarray compares values after it has converted them, so only exact fill values are safe.
+                if not all(_is_exact(value, stored) for value in missing) or options["decoded_fill_value"] is None:
+                    return None
+                if not np.isnan(options["decoded_fill_value"]):
+                    return None
+            case _:
+                return None
+    return Decoding(
+        missing=missing,
+        scale=None if scale is None else float(scale),
+        offset=None if offset is None else float(offset),
+        is_single=dtype == np.float32,
+    )
+
+
+def _is_exact(value: Any, stored: np.dtype[Any]) -> bool:
+    """Whether a stored number can have this value."""
+    with np.errstate(all="ignore"):
+        cast = np.asarray(value).astype(stored)
+    return bool(cast == value) or bool(cast != cast and value != value)
+
+
+_OPTIONS: dict[str, set[str]] = {
+    **dict.fromkeys(("count", "any", "all"), {"keep_attrs"}),
+    **dict.fromkeys(("sum", "prod", "min", "max", "mean", "argmin", "argmax"), {"keep_attrs", "skipna"}),
+    **dict.fromkeys(("var", "std"), {"keep_attrs", "skipna", "ddof"}),
+}
+
+
+@xr.register_dataarray_accessor("benthic")
+class BenthicAccessor:
+    """Reductions beside the chunks, with xarray's names and results."""
+
+    def __init__(self, array: xr.DataArray) -> None:
+        self._array = array
+
+    @property
+    def is_pushable(self) -> bool:
+        """Whether reductions do not read the array into memory: it was opened with the engine
+        ``benthic``, and then at most selected with slices and decoded by the CF conventions.
+        """
+        return _source(self._array.variable) is not None
+
+    def count(self, dim: Any = None, **options: Any) -> xr.DataArray:
+        """The number of values that are not missing."""
+        return self._reduce("count", dim, options)
+
+    def sum(self, dim: Any = None, **options: Any) -> xr.DataArray:
+        """The sum."""
+        return self._reduce("sum", dim, options)
+
+    def prod(self, dim: Any = None, **options: Any) -> xr.DataArray:
+        """The product."""
+        return self._reduce("prod", dim, options)
+
+    def min(self, dim: Any = None, **options: Any) -> xr.DataArray:
+        """The smallest value."""
+        return self._reduce("min", dim, options)
+
+    def max(self, dim: Any = None, **options: Any) -> xr.DataArray:
+        """The largest value."""
+        return self._reduce("max", dim, options)
+
+    def mean(self, dim: Any = None, **options: Any) -> xr.DataArray:
+        """The mean."""
+        return self._reduce("mean", dim, options)
+
+    def var(self, dim: Any = None, **options: Any) -> xr.DataArray:
+        """The variance."""
+        return self._reduce("var", dim, options)
+
+    def std(self, dim: Any = None, **options: Any) -> xr.DataArray:
+        """The standard deviation."""
+        return self._reduce("std", dim, options)
+
+    def any(self, dim: Any = None, **options: Any) -> xr.DataArray:
+        """Whether a value is not zero."""
+        return self._reduce("any", dim, options)
+
+    def all(self, dim: Any = None, **options: Any) -> xr.DataArray:
+        """Whether all values are not zero."""
+        return self._reduce("all", dim, options)
+
+    def argmin(self, dim: Hashable | None = None, **options: Any) -> xr.DataArray:
+        """The position of the first smallest value along a dimension, or among all values."""
+        return self._reduce("argmin", dim, options)
+
+    def argmax(self, dim: Hashable | None = None, **options: Any) -> xr.DataArray:
+        """The position of the first largest value along a dimension, or among all values."""
+        return self._reduce("argmax", dim, options)
+
+    def _reduce(self, kind: Kind, dim: Any, options: dict[str, Any]) -> xr.DataArray:
+        array = self._array
+        source = _source(array.variable)
+        as_usual: Callable[..., xr.DataArray] = getattr(array, kind)
+        if source is None or not options.keys() <= _OPTIONS[kind] or array.size == 0:
+            return as_usual(dim, **options)
+        names = _names(array, dim)
+        is_position = kind in ("argmin", "argmax")
+        if is_position and dim is not None and not isinstance(dim, str):
+            return as_usual(dim, **options)
+        kept_axes = [axis for axis, part in enumerate(source.key) if isinstance(part, slice)]
+        axes = [kept_axes[array.dims.index(name)] for name in names]
+        is_float = array.dtype.kind == "f"
+        # xarray's any and all never skip NaN.
+        skipna = False if kind in ("any", "all") else options.get("skipna")
+        values = source.data.array.reduce(
+            kind,
+            axes,
+            source.key,
+            skipna=is_float if skipna is None else bool(skipna),
+            decoding=source.decoding,
+            ddof=options.get("ddof", 0),
+            pushdown=source.data.pushdown,
+        )
+        if is_float and kind in ("sum", "prod", "mean", "var", "std", "min", "max"):
+            values = values.astype(array.dtype)
+        # xarray decides about coordinates and attributes: it reduces an array of the same form that takes no memory.
+        form = array.copy(data=np.broadcast_to(np.zeros((), array.dtype), array.shape))
+        return form.reduce(lambda *_, **__: values, dim=names, keep_attrs=options.get("keep_attrs"))
+
+
+def _names(array: xr.DataArray, dim: Any) -> list[Hashable]:
+    if dim is None or dim is ...:
+        return list(array.dims)
+    names: list[Hashable] = [dim] if isinstance(dim, str) or not isinstance(dim, Iterable) else list(dim)
+    missing = [name for name in names if name not in array.dims]
+    if missing:
+        known = ",".join(map(str, array.dims))
+        raise InvalidArgumentError(f"the array has no such dimension dimension={missing[0]} dimensions={known}")
+    return names

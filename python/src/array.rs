@@ -1,0 +1,160 @@
+//! Arrays: reading and reducing them.
+
+use crate::errors::to_exception;
+use crate::runtime::wait;
+use crate::slot::Slot;
+use crate::store::{Shared, Store};
+use benthic_array::{ArrayAddress, PerAxis, Place, ReadStats, Reduction, ReductionKind, Slice, Values};
+use benthic_core::{Error, ErrorKind, Result};
+use bytes::Bytes;
+use pyo3::prelude::{Bound, PyRef, PyResult, Python};
+use pyo3::types::{PyByteArray, PyBytes};
+use pyo3::{pyclass, pymethods};
+use std::sync::Arc;
+
+#[pyclass(frozen)]
+pub struct Array {
+    array: Arc<Slot<benthic_array::Array>>,
+}
+
+/// Format version, type, shape, dimensions, chunk shape, inner chunk shape, codecs, document with the
+/// attributes.
+type Facts<'py> = (
+    u8,
+    &'static str,
+    Vec<u64>,
+    Vec<Option<String>>,
+    Vec<u64>,
+    Option<Vec<u64>>,
+    Vec<String>,
+    Bound<'py, PyBytes>,
+);
+
+/// Number of objects: touched, reduced or selected by the class, not stored; then bytes transferred.
+type StatsFacts = (u64, u64, u64, u64);
+
+/// Missing values, smallest and largest valid value, scale, offset, whether in float32.
+type DecodingFacts = (Vec<Vec<u8>>, Option<f64>, Option<f64>, Option<f64>, Option<f64>, bool);
+
+/// Type, shape, elements, statistics.
+type ReadResult<'py> = (&'static str, Vec<u64>, Bound<'py, PyByteArray>, StatsFacts);
+
+/// The place of an array or group, `POOL[:NS][/PATH]`.
+///
+/// # Errors
+/// `InvalidArgument`; those of opening the pool.
+pub async fn place(shared: &Shared, address: &str) -> Result<Place> {
+    let ArrayAddress { pool, path } = address.parse()?;
+    Ok(Place { pool: shared.pool(&pool.pool).await?, namespace: pool.namespace, path })
+}
+
+impl Array {
+    pub async fn open(shared: &Shared, address: &str) -> Result<Array> {
+        let array = benthic_array::Array::open(place(shared, address).await?).await?;
+        Ok(Array { array: shared.slots().add(array) })
+    }
+}
+
+fn kind(name: &str, ddof: u32, edges: Vec<f64>) -> Result<ReductionKind> {
+    Ok(match name {
+        "count" => ReductionKind::Count {},
+        "sum" => ReductionKind::Sum {},
+        "prod" => ReductionKind::Product {},
+        "min" => ReductionKind::Min {},
+        "max" => ReductionKind::Max {},
+        "mean" => ReductionKind::Mean {},
+        "var" => ReductionKind::Variance { ddof },
+        "std" => ReductionKind::Std { ddof },
+        "argmin" => ReductionKind::Argmin {},
+        "argmax" => ReductionKind::Argmax {},
+        "any" => ReductionKind::Any {},
+        "all" => ReductionKind::All {},
+        "histogram" => ReductionKind::Histogram { edges },
+        other => {
+            let message = "unknown reduction; there are count, sum, prod, min, max, mean, var, std, argmin, argmax, any, \
+                all and histogram";
+            return Err(Error::new(ErrorKind::InvalidArgument, message).with("got", other));
+        }
+    })
+}
+
+fn slices(slices: &[(u64, u64, u64)]) -> Vec<Slice> {
+    slices.iter().map(|(start, step, count)| Slice { start: *start, step: *step, count: *count }).collect()
+}
+
+fn result<'py>(py: Python<'py>, values: &Values, stats: &ReadStats) -> ReadResult<'py> {
+    let stats = (stats.chunks(), stats.pushed_chunks(), stats.missing_chunks(), stats.moved_bytes());
+    (values.dtype.name(), values.shape.clone(), PyByteArray::new(py, &values.data), stats)
+}
+
+#[pymethods]
+impl Array {
+    fn describe<'py>(&self, py: Python<'py>) -> PyResult<Facts<'py>> {
+        let array = self.array.get().map_err(|error| to_exception(&error))?;
+        let metadata = array.metadata();
+        let format = &metadata.format;
+        Ok((
+            metadata.zarr_format,
+            format.dtype.name(),
+            metadata.shape.clone(),
+            metadata.dimensions.clone(),
+            format.shape.0.clone(),
+            format.inner_shape().map(<[u64]>::to_vec),
+            metadata.codecs.clone(),
+            PyBytes::new(py, &metadata.document),
+        ))
+    }
+
+    /// The fill value as little-endian bytes, and whether it marks missing elements.
+    fn fill<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyBytes>, bool)> {
+        let array = self.array.get().map_err(|error| to_exception(&error))?;
+        let metadata = array.metadata();
+        Ok((PyBytes::new(py, &metadata.format.fill), metadata.v2_fill.is_some()))
+    }
+
+    /// Elements in C order, little-endian.
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        store: PyRef<'_, Store>,
+        selection: Vec<(u64, u64, u64)>,
+        pushdown: &str,
+    ) -> PyResult<ReadResult<'py>> {
+        let shared = store.shared()?;
+        let stats = Arc::new(ReadStats::default());
+        let values = wait(py, async || {
+            let pushdown = shared.pushdown(pushdown)?;
+            self.array.get()?.read(&slices(&selection), pushdown, &stats).await
+        })?;
+        Ok(result(py, &values, &stats))
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "Python gives them their names")]
+    fn reduce<'py>(
+        &self,
+        py: Python<'py>,
+        store: PyRef<'_, Store>,
+        name: &str,
+        ddof: u32,
+        edges: Vec<f64>,
+        selection: Vec<(u64, u64, u64)>,
+        reduced: Vec<bool>,
+        skip_nan: bool,
+        decoding: Option<DecodingFacts>,
+        pushdown: &str,
+    ) -> PyResult<ReadResult<'py>> {
+        let shared = store.shared()?;
+        let stats = Arc::new(ReadStats::default());
+        let decoding = decoding.map(|(missing, valid_min, valid_max, scale, offset, is_single)| {
+            let missing = missing.into_iter().map(Bytes::from).collect();
+            benthic_array::Decoding { missing, valid_min, valid_max, scale, offset, is_single }
+        });
+        let values = wait(py, async || {
+            let pushdown = shared.pushdown(pushdown)?;
+            let kind = kind(name, ddof, edges)?;
+            let reduction = Reduction { kind, reduced: PerAxis(reduced), skip_nan, decoding };
+            self.array.get()?.reduce(&slices(&selection), reduction, pushdown, &stats).await
+        })?;
+        Ok(result(py, &values, &stats))
+    }
+}

@@ -1,0 +1,223 @@
+"""Arrays that zarr-python wrote, with all its codecs, read and reduced beside the chunks and here, and
+compared with NumPy.
+"""
+
+import itertools
+import math
+
+import numcodecs
+import numcodecs.zarr3
+import numpy as np
+import pytest
+import zarr
+import zarr.codecs as codecs
+
+import benthic
+from benthic import zarr_store
+from seeds import one
+
+DTYPES = ["bool", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"]
+COMPRESSORS = {
+    "none": [],
+    "gzip": [codecs.GzipCodec()],
+    "zstd": [codecs.ZstdCodec(checksum=True)],
+    "crc32c": [codecs.ZstdCodec(), codecs.Crc32cCodec()],
+    **{
+        f"blosc-{cname}-{shuffle}": [codecs.BloscCodec(cname=cname, shuffle=shuffle)]
+        for cname in ("lz4", "lz4hc", "blosclz", "zlib", "zstd")
+        for shuffle in ("noshuffle", "shuffle", "bitshuffle")
+    },
+}
+V2_COMPRESSORS = {
+    "none": (None, None),
+    "zlib": (numcodecs.Zlib(), None),
+    "lz4": (numcodecs.LZ4(), None),
+    "blosc": (numcodecs.Blosc(cname="blosclz", clevel=9, blocksize=4096), None),
+    "shuffle": (numcodecs.GZip(), [numcodecs.Shuffle(4)]),
+    "fletcher32": (None, [numcodecs.Fletcher32()]),
+}
+KINDS = ["count", "sum", "prod", "min", "max", "mean", "var", "std", "argmin", "argmax", "any", "all"]
+
+
+def numbers(rng, dtype, shape):
+    dtype = np.dtype(dtype)
+    if dtype.kind == "b":
+        return rng.integers(0, 2, shape).astype(bool)
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return rng.integers(info.min, info.max, shape, dtype.newbyteorder("="), endpoint=True).astype(dtype)
+    values = rng.normal(0, 1e3, shape).astype(dtype)
+    for special in (np.nan, np.inf, -np.inf, -0.0):
+        values[rng.random(shape) < 0.002] = special
+    # Runs that compress well make copies of all lengths.
+    values[: shape[0] // 3] = np.round(values[: shape[0] // 3], -2)
+    return values
+
+
+def opened(place, data, write):
+    name = f"array-{next(COUNT)}"
+    write(zarr_store(place.store, place.pool_name, name), data)
+    return place.store.array(f"{place.pool_name}/{name}")
+
+
+COUNT = itertools.count()
+
+
+def v3(compressors, **options):
+    def write(store, data):
+        zarr.create_array(store, data=data, compressors=compressors, overwrite=True, **options)
+
+    return write
+
+
+def same(found, expected):
+    np.testing.assert_array_equal(found, expected)
+    assert found.dtype == np.asarray(expected).dtype and found.shape == np.shape(expected)
+
+
+@pytest.mark.parametrize("compressor", COMPRESSORS)
+def test_every_codec_of_version_3(in_memory, compressor):
+    rng = np.random.default_rng(one())
+    for dtype, endian in itertools.product(DTYPES, ("little", "big")):
+        data = numbers(rng, dtype, (97, 131))
+        serializer = codecs.BytesCodec(endian=endian)
+        write = v3(COMPRESSORS[compressor], chunks=(50, 60), serializer=serializer)
+        array = opened(in_memory, data, write)
+        for pushdown in ("always", "never"):
+            same(array.read(pushdown=pushdown), data)
+            same(array.read(np.s_[3:90:7, -1], pushdown=pushdown), data[3:90:7, -1])
+
+
+@pytest.mark.parametrize("codec", V2_COMPRESSORS)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_every_codec_of_version_2(in_memory, codec, order):
+    rng = np.random.default_rng(one())
+    compressor, filters = V2_COMPRESSORS[codec]
+    for dtype in ["bool", "<i4", ">f4", "<f8", ">u2"]:
+        data = numbers(rng, dtype, (97, 131))
+
+        def write(store, data):
+            zarr.create_array(
+                store, data=data, chunks=(50, 60), zarr_format=2, order=order, compressors=compressor, filters=filters
+            )
+
+        array = opened(in_memory, data, write)
+        for pushdown in ("always", "never"):
+            same(array.read(pushdown=pushdown), data.astype(data.dtype.newbyteorder("=")))
+
+
+def test_shards(beside):
+    rng = np.random.default_rng(one())
+    data = numbers(rng, "f4", (90, 120))
+    data[:30] = 0
+    array = opened(beside, data, v3([codecs.BloscCodec()], chunks=(10, 15), shards=(30, 60), fill_value=0))
+    assert array.chunks == (30, 60) and array.inner_chunks == (10, 15)
+    for pushdown in ("always", "never"):
+        same(array.read(pushdown=pushdown), data)
+        same(array.read(np.s_[25:45, 7:70:3], pushdown=pushdown), data[25:45, 7:70:3])
+    small = array.read(np.s_[30:32, 0:2], pushdown="never")
+    same(small, data[30:32, 0:2])
+    assert array.last_stats.moved_bytes < 1500
+
+
+def expected(data, kind, axis, skipna):
+    is_float = data.dtype.kind == "f"
+    wide = data.astype(np.float64) if is_float else data
+    with np.errstate(all="ignore"):
+        if kind == "count":
+            return np.sum(~np.isnan(data) if is_float else np.ones(data.shape, bool), axis)
+        if kind in ("any", "all"):
+            if is_float and skipna:
+                wide = np.where(np.isnan(wide), kind == "all", wide)
+            return getattr(np, kind)(wide, axis)
+        if not is_float and kind in ("mean", "var", "std"):
+            wide = data.astype(np.float64)
+        name = f"nan{kind}" if is_float and skipna else kind
+        return getattr(np, name)(wide, axis)
+
+
+def test_reductions_in_osds_equal_those_of_numpy(beside):
+    check_reductions(beside, "f4")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_reductions_equal_those_of_numpy(in_memory, dtype):
+    check_reductions(in_memory, dtype)
+
+
+def check_reductions(place, dtype):
+    rng = np.random.default_rng(one())
+    data = numbers(rng, dtype, (23, 14, 31))
+    if data.dtype.kind == "f":
+        # Products of other numbers overflow, and then depend on the order of the factors.
+        data = rng.uniform(0.9, 1.1, data.shape).astype(dtype)
+        data[rng.random(data.shape) < 0.01] = np.nan
+    array = opened(place, data, v3([codecs.BloscCodec()], chunks=(6, 14, 8)))
+    keys = [np.s_[...], np.s_[2:20:3, :, 1:-1], np.s_[:, 5]]
+    for kind, key, skipna in itertools.product(KINDS, keys, (True, False)):
+        part = data[key]
+        for axis in [None, 0, part.ndim - 1, (0, 1)]:
+            if kind.startswith("arg") and isinstance(axis, tuple):
+                continue
+            # The axes of the reduction are those of the array.
+            own = axis if part.ndim == 3 or axis is None else tuple({0: 0, 1: 2}[each] for each in np.atleast_1d(axis))
+            found = [
+                array.reduce(kind, own, key, skipna=skipna, pushdown=pushdown)
+                for pushdown in ("always", "never", "auto")
+            ]
+            wanted = expected(part, kind, axis, skipna)
+            assert found[0].tobytes() == found[1].tobytes() == found[2].tobytes(), (kind, key, axis)
+            exact = data.dtype.kind != "f" and kind not in ("mean", "var", "std") or kind in ("min", "max")
+            if exact or kind.startswith("arg") or kind in ("count", "any", "all"):
+                np.testing.assert_array_equal(found[0], wanted, f"{kind} {key} {axis}")
+            else:
+                np.testing.assert_allclose(found[0], wanted, 1e-12, 1e-9, err_msg=f"{kind} {key} {axis}")
+
+
+def test_sums_of_float32_are_more_exact_than_those_of_numpy(in_memory):
+    rng = np.random.default_rng(one())
+    data = (rng.normal(0, 1, 1_000_000) + 1e4).astype("f4")
+    array = opened(in_memory, data, v3(None, chunks=(30_000,)))
+    exact = math.fsum(data.astype(float))
+    assert array.reduce("sum") == exact
+    assert float(np.sum(data)) != exact
+
+
+def test_histogram_and_decoding(beside):
+    data = np.arange(-50, 250, dtype="i2").reshape(3, 100)
+    array = opened(beside, data, v3(None, chunks=(2, 30)))
+    decoding = benthic.Decoding(missing=(-50, 0), scale=0.5, offset=100.0, valid_max=200)
+    decoded = np.where((data == -50) | (data == 0) | (data > 200), np.nan, data * 0.5 + 100.0)
+    edges = [80, 100, 110.5, 200]
+    for pushdown in ("always", "never"):
+        found = array.reduce("histogram", edges=edges, decoding=decoding, pushdown=pushdown)
+        same(found, np.histogram(decoded[~np.isnan(decoded)], edges)[0])
+        rows = array.reduce("histogram", 1, edges=edges, decoding=decoding, pushdown=pushdown)
+        assert rows.shape == (3, 3) and (rows.sum(0) == found).all()
+        same(array.reduce("mean", 0, decoding=decoding, pushdown=pushdown), np.nanmean(decoded, 0))
+
+
+def test_selections_and_mistakes(in_memory):
+    data = np.arange(60).reshape(3, 4, 5)
+    array = opened(in_memory, data, v3(None, chunks=(2, 2, 2)))
+    for key in [np.s_[::-1], np.s_[..., 1], np.s_[1, ..., ::-2], np.s_[0, 1, 2], np.s_[5:2], np.s_[:, -4:-1]]:
+        same(array[key], np.asarray(data[key]))
+    for key, error in [((0, 0, 0, 0), benthic.InvalidArgumentError), (3, IndexError), ([1], benthic.InvalidArgumentError)]:
+        with pytest.raises(error):
+            array[key]
+    with pytest.raises(benthic.InvalidArgumentError, match="steps"):
+        array.reduce("sum", key=np.s_[::-1])
+    with pytest.raises(benthic.InvalidArgumentError, match="axis"):
+        array.reduce("sum", 3)
+    with pytest.raises(benthic.InvalidArgumentError, match="unknown reduction"):
+        array.reduce("median")
+    with pytest.raises(benthic.NotFoundError, match="benthic array ls"):
+        in_memory.store.array(f"{in_memory.pool_name}/none")
+
+
+def test_a_reduction_on_a_cluster_moves_little(beside):
+    data = np.random.default_rng(one()).normal(0, 1, (40, 256, 256)).astype("f4")
+    array = opened(beside, data, v3(None, chunks=(10, 256, 256)))
+    array.reduce("mean", pushdown="always")
+    assert array.last_stats.pushed_chunks == 4
+    assert array.last_stats.moved_bytes < 4000

@@ -1,0 +1,222 @@
+"""The xarray backend: datasets equal those that xarray's own backend opens, and reductions through the
+accessor equal xarray's.
+"""
+
+import itertools
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+import zarr
+
+import benthic
+import benthic.xarray
+from benthic import zarr_store
+from seeds import one
+
+NAMES = itertools.count()
+
+
+def climate():
+    """A dataset with floats, packed integers, coordinates, times, a scalar and text."""
+    rng = np.random.default_rng(one())
+    time = pd.date_range("2024-01-01", periods=48, freq="6h")
+    lat, lon = np.arange(-30.0, 30.0, 4), np.arange(0.0, 90.0, 5)
+    shape = (48, len(lat), len(lon))
+    t2m = rng.normal(280, 10, shape).astype("f4")
+    t2m[rng.random(shape) < 0.1] = np.nan
+    packed = np.round(rng.normal(0, 30, shape), 1)
+    packed[rng.random(shape) < 0.1] = np.nan
+    return xr.Dataset(
+        {
+            "t2m": (("time", "lat", "lon"), t2m, {"units": "K"}),
+            "rain": (("time", "lat", "lon"), packed),
+            "count": (("time", "lat"), rng.integers(0, 9, shape[:2])),
+            "mask": (("lat", "lon"), rng.random(shape[1:]) < 0.5),
+            "scalar": ((), 7.5),
+            "name": (("lat",), [f"row {index}" for index in range(len(lat))]),
+        },
+        {"time": time, "lat": lat, "lon": lon, "area": (("lat", "lon"), rng.random(shape[1:]))},
+        {"title": "reef"},
+    )
+
+
+ENCODING = {
+    "t2m": {"chunks": (10, 15, 9)},
+    "rain": {"chunks": (48, 8, 8), "dtype": "i2", "scale_factor": 0.1, "add_offset": 5.0, "_FillValue": -9999},
+    "count": {"chunks": (7, 7)},
+}
+
+
+@pytest.fixture(params=[2, 3])
+def written(beside, request):
+    """The address of a dataset, and the store and pool that have it."""
+    name = f"xarray-{next(NAMES)}"
+    store = zarr_store(beside.store, beside.pool_name, name)
+    data = climate() if request.param == 2 else climate().drop_vars("name")
+    data.to_zarr(store, zarr_format=request.param, encoding=ENCODING, consolidated=request.param == 2)
+    return beside, name, store
+
+
+def opened(written, **options):
+    place, name, _ = written
+    return xr.open_dataset(f"benthic://{place.pool_name}/{name}", engine="benthic", store=place.store, **options)
+
+
+def test_a_dataset_equals_the_one_that_xarray_opens(written):
+    theirs = xr.open_dataset(written[2], engine="zarr", consolidated=False)
+    for pushdown in ("auto", "always", "never"):
+        ours = opened(written, pushdown=pushdown)
+        xr.testing.assert_identical(ours, theirs)
+        part = dict(lat=slice(-20, 10), lon=[5.0, 20.0, 80.0], time="2024-01-03")
+        xr.testing.assert_identical(opened(written, pushdown=pushdown).sel(part), theirs.sel(part))
+    raw = dict(mask_and_scale=False, decode_times=False)
+    xr.testing.assert_identical(opened(written, **raw), xr.open_dataset(written[2], engine="zarr", consolidated=False, **raw))
+
+
+KINDS = ["count", "sum", "prod", "min", "max", "mean", "var", "std", "any", "all", "argmin", "argmax"]
+PARTS = [
+    lambda array: array,
+    lambda array: array.sel(lat=slice(-20, 10)),
+    lambda array: array.isel(time=5),
+    lambda array: array.isel(time=slice(1, None, 3)).isel(lat=slice(2, -2)),
+    lambda array: array.sel(time="2024-01-04"),
+]
+
+
+@pytest.mark.parametrize("variable", ["t2m", "rain", "count"])
+def test_reductions_equal_those_of_xarray(written, variable):
+    ours = opened(written, pushdown="always")[variable]
+    theirs = xr.open_dataset(written[2], engine="zarr", consolidated=False)[variable].load()
+    for kind, part in itertools.product(KINDS, PARTS):
+        if kind == "prod" and variable == "rain":
+            # It overflows, and then depends on the order of the factors.
+            continue
+        array, wanted = part(ours), part(theirs)
+        assert array.benthic.is_pushable
+        for dim in [None, "lat", *([["time", "lat"]] if "time" in array.dims and not kind.startswith("arg") else [])]:
+            found = getattr(array.benthic, kind)(dim)
+            expected = getattr(wanted, kind)(dim)
+            assert found.dtype == expected.dtype and found.attrs == expected.attrs
+            # xarray sums float32 in float32.
+            tolerance = 1e-4 if expected.dtype == np.float32 else 1e-9
+            xr.testing.assert_allclose(found, expected, rtol=tolerance)
+            assert set(found.coords) == set(expected.coords) and found.name == expected.name
+    assert ours.benthic.is_pushable, "the array was read into memory"
+
+
+def test_reductions_keep_nan_on_request(written):
+    ours = opened(written, pushdown="always").t2m
+    theirs = xr.open_dataset(written[2], engine="zarr", consolidated=False).t2m.load()
+    xr.testing.assert_allclose(ours.benthic.mean("time", skipna=False), theirs.mean("time", skipna=False), rtol=1e-5)
+    xr.testing.assert_allclose(ours.benthic.std(ddof=1), theirs.std(ddof=1), rtol=1e-5)
+
+
+def test_what_cannot_be_pushed_is_computed_as_usual(written):
+    ours = opened(written)
+    theirs = xr.open_dataset(written[2], engine="zarr", consolidated=False).load()
+    for part in [
+        lambda data: data.t2m + 1,
+        lambda data: data.t2m.isel(lat=[0, 1, 5]),
+        lambda data: data.t2m.isel(lat=slice(None, None, -1)),
+        lambda data: data.t2m.transpose("lon", "lat", "time"),
+        lambda data: data.t2m.where(data.t2m > 280),
+    ]:
+        assert not part(ours).benthic.is_pushable
+        xr.testing.assert_allclose(part(ours).benthic.mean("time"), part(theirs).mean("time"), rtol=1e-5)
+    loaded = ours.t2m.load()
+    assert not loaded.benthic.is_pushable
+    assert not ours.time.benthic.is_pushable
+    with pytest.raises(benthic.InvalidArgumentError, match="dimensions=time,lat"):
+        ours["count"].benthic.mean("lon")
+
+
+def test_dask_workers_connect_by_themselves(durable):
+    import dask.distributed
+
+    name = f"xarray-{next(NAMES)}"
+    data = climate().drop_vars("name")
+    data.to_zarr(zarr_store(durable.store, durable.pool_name, name), zarr_format=3, encoding=ENCODING)
+    address = f"benthic://{durable.pool_name}/{name}"
+    with (
+        dask.distributed.LocalCluster(n_workers=2, threads_per_worker=2, dashboard_address=None) as cluster,
+        dask.distributed.Client(cluster),
+    ):
+        ours = xr.open_dataset(address, engine="benthic", store=durable.store, chunks={})
+        assert ours.t2m.chunks == ((10, 10, 10, 10, 8), (15,), (9, 9))
+        xr.testing.assert_allclose(ours.rain.mean("time").compute(), data.rain.mean("time"), rtol=1e-6)
+        monthly = ours.t2m.groupby("time.day").mean().compute()
+        xr.testing.assert_allclose(monthly, data.t2m.groupby("time.day").mean(), rtol=1e-5)
+
+
+def test_a_lazy_array_can_be_pickled(durable):
+    name = f"xarray-{next(NAMES)}"
+    climate().drop_vars("name").to_zarr(zarr_store(durable.store, durable.pool_name, name), zarr_format=3)
+    ours = xr.open_dataset(f"benthic://{durable.pool_name}/{name}", engine="benthic", store=durable.store)
+    again = pickle.loads(pickle.dumps(ours.t2m.isel(time=slice(2, 9))))
+    assert again.benthic.is_pushable
+    xr.testing.assert_identical(again.benthic.sum(), ours.t2m.isel(time=slice(2, 9)).benthic.sum())
+
+
+def test_mistakes_get_clear_errors(in_memory):
+    store = in_memory.store
+    with pytest.raises(benthic.NotFoundError):
+        xr.open_dataset(f"benthic://{in_memory.pool_name}/none", engine="benthic", store=store)
+    with pytest.raises(benthic.InvalidArgumentError, match="benthic://POOL/GROUP"):
+        xr.open_dataset("data.nc", engine="benthic", store=store)
+
+
+def test_types_that_the_class_lacks_are_read_by_zarr(in_memory):
+    store = zarr_store(in_memory.store, in_memory.pool_name, "complex")
+    data = xr.Dataset({"z": ("x", np.array([1 + 2j, 3]))})
+    data.to_zarr(store, zarr_format=3)
+    ours = xr.open_dataset(f"benthic://{in_memory.pool_name}/complex", engine="benthic", store=in_memory.store)
+    xr.testing.assert_identical(ours, data)
+    assert not ours.z.benthic.is_pushable
+    assert zarr.open_group(store)["z"].dtype == complex
+
+
+def test_any_and_all_take_nan_as_true(beside):
+    store = zarr_store(beside.store, beside.pool_name, f"xarray-{next(NAMES)}")
+    data = xr.Dataset({"v": (("x", "y"), np.array([[np.nan, 0], [0, 0], [np.nan, np.nan]]))})
+    data.to_zarr(store, zarr_format=3)
+    address = f"{store}".rstrip("/")
+    ours = xr.open_dataset(address, engine="benthic", store=beside.store, pushdown="always").v
+    for kind, dim in itertools.product(["any", "all"], [None, "x", "y"]):
+        assert ours.benthic.is_pushable
+        xr.testing.assert_identical(getattr(ours.benthic, kind)(dim), getattr(data.v, kind)(dim))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "missing", "is_pushable"),
+    [("i2", 1e20, False), ("i1", 255, False), ("i4", 2**31, False), ("i2", -7, True), ("f4", -9999.9, False), ("f4", -8.0, True)],
+)
+def test_fill_values_mask_what_xarray_masks(in_memory, dtype, missing, is_pushable):
+    store = zarr_store(in_memory.store, in_memory.pool_name, f"xarray-{next(NAMES)}")
+    root = zarr.create_group(store)
+    values = np.array([0, -1, -7, 5, -8, -9999.9 if dtype == "f4" else 9], dtype)
+    root.create_array("v", data=values, dimension_names=["x"], attributes={"missing_value": missing})
+    theirs = xr.open_dataset(store, engine="zarr", consolidated=False).v
+    ours = xr.open_dataset(f"{store}".rstrip("/"), engine="benthic", store=in_memory.store, pushdown="always").v
+    xr.testing.assert_identical(ours.load(), theirs.load())
+    ours = xr.open_dataset(f"{store}".rstrip("/"), engine="benthic", store=in_memory.store, pushdown="always").v
+    assert ours.benthic.is_pushable == is_pushable
+    xr.testing.assert_allclose(ours.benthic.sum(), theirs.sum())
+    xr.testing.assert_identical(ours.benthic.count(), theirs.count())
+
+
+def test_attributes_that_json_lacks(in_memory):
+    store = zarr_store(in_memory.store, in_memory.pool_name, f"xarray-{next(NAMES)}")
+    root = zarr.create_group(store, attributes={"limit": float("inf")})
+    root.create_array("v", data=np.arange(3.0), dimension_names=["x"], attributes={"odd": float("nan")})
+    ours = xr.open_dataset(f"{store}".rstrip("/"), engine="benthic", store=in_memory.store)
+    assert ours.attrs["limit"] == np.inf and np.isnan(ours.v.attrs["odd"])
+
+
+def test_an_array_is_not_a_group(in_memory):
+    store = zarr_store(in_memory.store, in_memory.pool_name, f"xarray-{next(NAMES)}")
+    zarr.create_group(store).create_array("v", data=np.arange(3.0))
+    with pytest.raises(benthic.InvalidArgumentError, match="name the group"):
+        xr.open_dataset(f"{store}v", engine="benthic", store=in_memory.store)
