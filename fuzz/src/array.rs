@@ -2,10 +2,10 @@
 
 use benthic_array::class::{Input, Task, compute};
 use benthic_array::decoders::{
-    BytesCodec, Codecs, Encoding, ObjectFormat, Pipeline, ReadObject, ShardIndexFormat, parse_v2, parse_v3,
+    BytesCodec, Encoding, ObjectFormat, Pipeline, ReadObject, ShardIndexFormat, parse_v2, parse_v3,
 };
 use benthic_array::{
-    ArrayMetadata, Dtype, Node, PerAxis, Reduction, ReductionKind, Slice, decoding, element_json,
+    ArrayMetadata, Bounded, Dtype, Node, Reduction, ReductionKind, Slice, decoding, element_json,
 };
 use benthic_core::codec::Wire;
 use benthic_core::{ErrorKind, Result};
@@ -67,10 +67,10 @@ pub fn array_chunk(input: &[u8]) {
         _ => Some(BytesCodec::Fletcher32 {}),
     };
     let dtype = Dtype::ALL[usize::from(head[0]) % Dtype::ALL.len()];
-    let codecs = Codecs(head[1..3].iter().filter_map(|number| codec(*number)).collect());
+    let codecs = Bounded(head[1..3].iter().filter_map(|number| codec(*number)).collect());
     let inner = [u64::from(head[3] % 64) + 1, u64::from(head[4] % 64) + 1];
     let order = if head[5] & 1 == 1 { vec![1, 0] } else { Vec::new() };
-    let pipeline = Pipeline { order: PerAxis(order), is_big_endian: head[5] & 2 == 2, bytes: codecs };
+    let pipeline = Pipeline { order: Bounded(order), is_big_endian: head[5] & 2 == 2, bytes: codecs };
     let (shape, encoding) = if head[5] & 4 == 4 {
         let index = ShardIndexFormat {
             is_at_start: head[5] & 8 == 8,
@@ -78,27 +78,30 @@ pub fn array_chunk(input: &[u8]) {
             // The rest of the decoder runs only after a valid checksum.
             has_checksum: false,
         };
-        ([inner[0] * 2, inner[1]], Encoding::Shard { inner_shape: PerAxis(inner.to_vec()), pipeline, index })
+        ([inner[0] * 2, inner[1]], Encoding::Shard { inner_shape: Bounded(inner.to_vec()), pipeline, index })
     } else {
         (inner, Encoding::Chunk { pipeline })
     };
     let format = ObjectFormat {
         dtype,
-        shape: PerAxis(shape.to_vec()),
+        shape: Bounded(shape.to_vec()),
         fill: vec![0; dtype.size_bytes()].into(),
         encoding,
     };
     let step = 1 + u64::from(head[5] >> 6);
-    let slices = PerAxis(shape.map(|len| Slice { start: 0, step, count: len.div_ceil(step) }).to_vec());
-    let whole = PerAxis(shape.map(Slice::all).to_vec());
+    let slices = Bounded(shape.map(|len| Slice { start: 0, step, count: len.div_ceil(step) }).to_vec());
+    let whole = Bounded(shape.map(Slice::all).to_vec());
     let mut object = Object(Bytes::copy_from_slice(data));
-    let select = Input { format: format.clone(), slices, task: Task::Select {} };
+    let select = Input { format: format.clone(), slices, task: Task::Select {}, may_pack: false };
     expected(compute(&select, &mut object));
     for kind in [ReductionKind::Mean {}, ReductionKind::Argmax {}, ReductionKind::Std { ddof: 1 }] {
-        let reduced = PerAxis(vec![true, head[5] & 32 == 32]);
+        let reduced = Bounded(vec![true, head[5] & 32 == 32]);
         let reduction = Reduction { kind, reduced, skip_nan: true, decoding: None };
         let (format, slices) = (format.clone(), whole.clone());
-        expected(compute(&Input { format, slices, task: Task::Reduce { reduction } }, &mut object));
+        expected(compute(
+            &Input { format, slices, task: Task::Reduce { reduction }, may_pack: false },
+            &mut object,
+        ));
     }
 }
 

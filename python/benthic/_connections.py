@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-
 from typing import Any
 
 from .errors import UnsupportedError
@@ -26,7 +25,10 @@ class Connection:
         return connected(self.uri)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Connection) and self.uri == other.uri
+        if not isinstance(other, Connection) or self.uri != other.uri:
+            return False
+        # Each store in memory is another one.
+        return not self.uri.startswith("mem:") or self._store is other._store
 
     def __hash__(self) -> int:
         return hash(self.uri)
@@ -64,7 +66,7 @@ _stores: dict[str, Store] = {}
 
 def connected(uri: str) -> Store:
     """This process's connection to a store. It stays open until the process exits, so that tasks share
-    it and its cached footers.
+    it and its caches.
     """
     with _lock:
         if uri not in _stores:

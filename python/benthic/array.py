@@ -134,13 +134,15 @@ class Array:
         :param axis: the axes to reduce, by number; None reduces all
         :param key: the part, selected with integers, slices with positive steps and ``...``; axes
             that an integer selects are dropped from the result
-        :param skipna: skip NaN and missing values; otherwise they make the result NaN
+        :param skipna: skip NaN and missing values; otherwise they make sums, means, variances, minima
+            and maxima NaN
         :param ddof: the divisor of ``var`` and ``std`` is the number of values minus ``ddof``
         :param edges: the edges of a histogram's bins; the bins are the last axis of the result
         :param pushdown: where chunks are reduced: ``auto``, ``always`` beside the data, or ``never``
 
         The result is int64 for counts, positions and histograms, float64 for means, variances and sums
-        of floats, int64 or uint64 for sums of integers, and the array's own type for ``min`` and ``max``.
+        of floats, int64 or uint64 for sums of integers, and for ``min`` and ``max`` the array's own type,
+        or that of the decoded values.
         Sums of floats are compensated. The result has the same bits wherever the chunks were reduced.
         Raises :class:`InvalidArgumentError` for the minimum or maximum of no values.
 
@@ -150,7 +152,7 @@ class Array:
         if any(isinstance(part, slice) and part != slice(None) for part in rest):
             raise InvalidArgumentError("the steps of a reduction must be positive")
         reduced = [axis is None] * self.ndim
-        axes: Sequence[Any] = [] if axis is None else axis if isinstance(axis, Sequence) else [axis]
+        axes: Any = [] if axis is None else np.atleast_1d(axis)
         for number in map(operator.index, axes):
             if not -self.ndim <= number < self.ndim:
                 raise InvalidArgumentError(f"there is no such axis axis={number} axes={self.ndim}")
@@ -173,7 +175,9 @@ class Array:
         return result
 
     def _decoding(self, decoding: Decoding) -> _native.DecodingFacts:
-        missing = [np.asarray(value).astype(_little(self.dtype)).tobytes() for value in decoding.missing]
+        # No element has another value.
+        exact = [value for value in decoding.missing if is_exact(value, self.dtype)]
+        missing = [np.asarray(value).astype(_little(self.dtype)).tobytes() for value in exact]
         return (
             missing,
             decoding.valid_min,
@@ -198,6 +202,13 @@ def attributes(zarr_format: int, document: bytes) -> dict[str, Any]:
     else:
         fields.pop("_ARRAY_DIMENSIONS", None)
     return fields
+
+
+def is_exact(value: Any, dtype: np.dtype[Any]) -> bool:
+    """Whether an element of the type can have this value."""
+    with np.errstate(all="ignore"):
+        cast = np.asarray(value).astype(dtype)
+    return bool(cast == value) or bool(cast != cast and value != value)
 
 
 def _little(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -226,8 +237,8 @@ def _selection(key: Any, shape: tuple[int, ...]) -> tuple[list[tuple[int, int, i
             start = positions[-1] if is_reversed and count else positions.start
             slices.append((start if count else 0, abs(positions.step), count))
             rest.append(slice(None, None, -1) if is_reversed else slice(None))
-        elif hasattr(part, "__index__"):
-            position = part.__index__()
+        elif isinstance(part, int | np.integer) and not isinstance(part, bool):
+            position = int(part)
             if not -length <= position < length:
                 raise IndexError(f"a position is out of range position={position} length={length}")
             slices.append((position % length, 1, 1))

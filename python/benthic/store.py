@@ -211,7 +211,7 @@ class Store(Handle):
         return Array(self._native, self._native.array(address), address)
 
     def arrays(self, place: str) -> list[str]:
-        """The addresses of the Zarr arrays in ``POOL[:NS][/GROUP]`` and its groups. Lists the names of
+        """The addresses of the Zarr arrays, also of unreadable ones, in ``POOL[:NS][/GROUP]`` and its groups. Lists the names of
         all objects there.
         """
         pool = place.split("/", 1)[0]

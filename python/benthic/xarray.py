@@ -26,7 +26,7 @@ from xarray.backends.zarr import FillValueCoder
 from xarray.core import indexing
 
 from ._connections import Connection
-from .array import Array, Decoding, Kind, attributes
+from .array import Array, Decoding, Kind, attributes, is_exact
 from .errors import InvalidArgumentError, LimitExceededError, NotFoundError, UnsupportedError
 from .store import Store
 from .table import Pushdown
@@ -284,7 +284,7 @@ def _decoding(functions: list[Any], dtype: np.dtype[Any], stored: np.dtype[Any])
             case "_apply_mask" if position == len(functions) - 1:
                 missing = tuple(options["encoded_fill_values"])
                 # xarray compares values after it has converted them, so only exact fill values are safe.
-                if not all(_is_exact(value, stored) for value in missing) or options["decoded_fill_value"] is None:
+                if not all(is_exact(value, stored) for value in missing) or options["decoded_fill_value"] is None:
                     return None
                 if not np.isnan(options["decoded_fill_value"]):
                     return None
@@ -296,13 +296,6 @@ def _decoding(functions: list[Any], dtype: np.dtype[Any], stored: np.dtype[Any])
         offset=None if offset is None else float(offset),
         is_single=dtype == np.float32,
     )
-
-
-def _is_exact(value: Any, stored: np.dtype[Any]) -> bool:
-    """Whether a stored number can have this value."""
-    with np.errstate(all="ignore"):
-        cast = np.asarray(value).astype(stored)
-    return bool(cast == value) or bool(cast != cast and value != value)
 
 
 _OPTIONS: dict[str, set[str]] = {
@@ -400,7 +393,7 @@ class BenthicAccessor:
         )
         if is_float and kind in ("sum", "prod", "mean", "var", "std", "min", "max"):
             values = values.astype(array.dtype)
-        # xarray decides about coordinates and attributes: it reduces an array of the same form that takes no memory.
+        # xarray decides about coordinates and attributes: it reduces a broadcast zero with the same ones.
         form = array.copy(data=np.broadcast_to(np.zeros((), array.dtype), array.shape))
         return form.reduce(lambda *_, **__: values, dim=names, keep_attrs=options.get("keep_attrs"))
 

@@ -119,6 +119,14 @@ class ZarrStore(Store):
         """Whether there is an object with this key."""
         return await asyncio.to_thread(lambda: self._pool().exists(self._prefix + key))
 
+    async def getsize(self, key: str) -> int:
+        """The size of an object in bytes."""
+        try:
+            stat = await asyncio.to_thread(lambda: self._pool().stat(self._prefix + key))
+        except NotFoundError:
+            raise FileNotFoundError(key) from None
+        return stat.size_bytes
+
     async def set(self, key: str, value: Buffer) -> None:
         """Replaces an object."""
         self._check_writable()
@@ -155,7 +163,7 @@ class ZarrStore(Store):
     async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
         """The keys that begin with a prefix."""
         start = len(self._prefix)
-        names = self._pool().ls(self._prefix + prefix)
+        names = await asyncio.to_thread(lambda: self._pool().ls(self._prefix + prefix))
         while page := await asyncio.to_thread(_page, names):
             for name in page:
                 yield name[start:]

@@ -4,7 +4,7 @@ use crate::errors::to_exception;
 use crate::runtime::wait;
 use crate::slot::Slot;
 use crate::store::{Shared, Store};
-use benthic_array::{ArrayAddress, PerAxis, Place, ReadStats, Reduction, ReductionKind, Slice, Values};
+use benthic_array::{ArrayAddress, Bounded, Place, ReadStats, Reduction, ReductionKind, Slice, Values};
 use benthic_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use pyo3::prelude::{Bound, PyRef, PyResult, Python};
@@ -69,7 +69,7 @@ fn kind(name: &str, ddof: u32, edges: Vec<f64>) -> Result<ReductionKind> {
         "argmax" => ReductionKind::Argmax {},
         "any" => ReductionKind::Any {},
         "all" => ReductionKind::All {},
-        "histogram" => ReductionKind::Histogram { edges },
+        "histogram" => ReductionKind::Histogram { edges: Bounded(edges) },
         other => {
             let message = "unknown reduction; there are count, sum, prod, min, max, mean, var, std, argmin, argmax, any, \
                 all and histogram";
@@ -146,13 +146,13 @@ impl Array {
         let shared = store.shared()?;
         let stats = Arc::new(ReadStats::default());
         let decoding = decoding.map(|(missing, valid_min, valid_max, scale, offset, is_single)| {
-            let missing = missing.into_iter().map(Bytes::from).collect();
+            let missing = Bounded(missing.into_iter().map(Bytes::from).collect());
             benthic_array::Decoding { missing, valid_min, valid_max, scale, offset, is_single }
         });
         let values = wait(py, async || {
             let pushdown = shared.pushdown(pushdown)?;
             let kind = kind(name, ddof, edges)?;
-            let reduction = Reduction { kind, reduced: PerAxis(reduced), skip_nan, decoding };
+            let reduction = Reduction { kind, reduced: Bounded(reduced), skip_nan, decoding };
             self.array.get()?.reduce(&slices(&selection), reduction, pushdown, &stats).await
         })?;
         Ok(result(py, &values, &stats))

@@ -8,6 +8,7 @@ import signal
 
 import numpy
 import pyarrow as pa
+from benthic import _connections
 from benthic.engines import parts
 
 ORDERS = 8_000
@@ -117,8 +118,8 @@ def rows_of(scan, part):
 
 
 def moved():
-    """The bytes that this process received through its connections for parts."""
-    return sum(store.moved().received_bytes for store in parts._stores.values())
+    """The bytes that this process received through its shared connections."""
+    return sum(store.moved().received_bytes for store in _connections._stores.values())
 
 
 def die_once(rows, marker):

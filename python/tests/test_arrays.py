@@ -197,14 +197,25 @@ def test_histogram_and_decoding(beside):
         same(array.reduce("mean", 0, decoding=decoding, pushdown=pushdown), np.nanmean(decoded, 0))
 
 
+def test_missing_values_that_the_type_lacks_mask_nothing(in_memory):
+    data = np.array([255, 0, 7, 9], "u1")
+    array = opened(in_memory, data, v3(None, chunks=(3,)))
+    decoding = benthic.Decoding(missing=(-1, 1e20, np.nan, 256, 7))
+    assert array.reduce("count", decoding=decoding) == 3
+    assert array.reduce("sum", decoding=decoding) == 264
+
+
 def test_selections_and_mistakes(in_memory):
     data = np.arange(60).reshape(3, 4, 5)
     array = opened(in_memory, data, v3(None, chunks=(2, 2, 2)))
     for key in [np.s_[::-1], np.s_[..., 1], np.s_[1, ..., ::-2], np.s_[0, 1, 2], np.s_[5:2], np.s_[:, -4:-1]]:
         same(array[key], np.asarray(data[key]))
-    for key, error in [((0, 0, 0, 0), benthic.InvalidArgumentError), (3, IndexError), ([1], benthic.InvalidArgumentError)]:
+    for key, error in [((0, 0, 0, 0), benthic.InvalidArgumentError), (3, IndexError), ([1], benthic.InvalidArgumentError),
+                       (np.array([1, 2]), benthic.InvalidArgumentError), (True, benthic.InvalidArgumentError)]:
         with pytest.raises(error):
             array[key]
+    same(array.reduce("sum", np.array([0, -1])), data.sum((0, 2)))
+    same(array.reduce("max", np.int64(1)), data.max(1))
     with pytest.raises(benthic.InvalidArgumentError, match="steps"):
         array.reduce("sum", key=np.s_[::-1])
     with pytest.raises(benthic.InvalidArgumentError, match="axis"):

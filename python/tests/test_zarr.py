@@ -67,3 +67,6 @@ def test_a_store_in_memory_cannot_be_pickled():
         store.create_pool("p")
         with pytest.raises(benthic.UnsupportedError):
             pickle.dumps(zarr_store(store, "p"))
+        assert zarr_store(store, "p") == zarr_store(store, "p")
+        with benthic.connect("mem:") as other:
+            assert zarr_store(store, "p") != zarr_store(other, "p")

@@ -40,7 +40,8 @@ impl Block {
     }
 
     /// Calls a function with each row of a selection, which must lie in the block, in C order. The
-    /// second argument is the index of the row's first element in the selection.
+    /// second argument is the index of the row's first element in the selection. The function calls the
+    /// tick if it works long on one row.
     ///
     /// # Errors
     /// Those of the function and of the tick.
@@ -48,7 +49,7 @@ impl Block {
         &self,
         slices: &[Slice],
         tick: Tick<'_>,
-        mut visit: impl FnMut(Row<'_>, &[u64]) -> Result<()>,
+        mut visit: impl FnMut(Row<'_>, &[u64], Tick<'_>) -> Result<()>,
     ) -> Result<()> {
         let size_bytes = self.dtype.size_bytes();
         let offset = |indexes: &[u64]| {
@@ -70,7 +71,7 @@ impl Block {
         let mut since_tick = 0;
         loop {
             let data = &self.data[offset(&indexes) as usize * size_bytes..];
-            visit(Row { dtype: self.dtype, data, stride, count }, &indexes)?;
+            visit(Row { dtype: self.dtype, data, stride, count }, &indexes, tick)?;
             since_tick += count + ROW_ELEMENTS;
             if since_tick >= TICK_ELEMENTS {
                 since_tick = 0;

@@ -4,11 +4,11 @@
 //! Source: "NetCDF Climate and Forecast Metadata Conventions", sections 2.5.1 and 8.1; for the base64
 //! texts, xarray's encoding of `_FillValue` in Zarr v3.
 
-use crate::dtype::{Dtype, NumberKind};
+use crate::dtype::{Dtype, Element, NumberKind};
 use crate::json::{element_json, parse_element};
 use crate::metadata::ArrayMetadata;
 use crate::reduce::Decoding;
-use crate::selection::Slice;
+use crate::selection::{Bounded, Slice};
 use benthic_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -28,9 +28,13 @@ pub fn decoding(metadata: &ArrayMetadata) -> Result<Option<Decoding>> {
         let message = "the attribute _Unsigned is not supported; --raw reads the stored numbers";
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
+    let float = |name: &str, value: &Value| {
+        let element = parse_element(Dtype::Float64, single(value)).ok_or_else(|| invalid(name))?;
+        Ok(f64::from_le(&element))
+    };
     let number = |name: &str| match attributes.get(name) {
         None | Some(Value::Null) => Ok(None),
-        Some(value) => single(value).as_f64().map(Some).ok_or_else(|| invalid(name)),
+        Some(value) => float(name, value).map(Some),
     };
     let mut missing = Vec::new();
     for name in ["_FillValue", "missing_value"] {
@@ -42,28 +46,27 @@ pub fn decoding(metadata: &ArrayMetadata) -> Result<Option<Decoding>> {
         for value in values {
             match element(dtype, value) {
                 Some(element) => missing.push(element),
-                // No element has this value.
-                None if value.is_number() => {}
-                None => return Err(invalid(name)),
+                // No element has this value, if it is a number.
+                None => drop(float(name, value)?),
             }
         }
     }
-    missing.extend(metadata.v2_fill.clone());
+    // The fill value of version 2 marks missing elements, as in xarray, but 0 is only its default.
+    missing.extend(metadata.v2_fill.clone().filter(|fill| fill.iter().any(|byte| *byte != 0)));
     // A NaN is missing already.
     missing.retain(|element| element_json(dtype, element) != json!("NaN"));
     missing.sort();
     missing.dedup();
     let range = match attributes.get("valid_range") {
         Some(Value::Array(range)) if range.len() == 2 => {
-            let end = |value: &Value| value.as_f64().ok_or_else(|| invalid("valid_range"));
-            (Some(end(&range[0])?), Some(end(&range[1])?))
+            (Some(float("valid_range", &range[0])?), Some(float("valid_range", &range[1])?))
         }
         None => (number("valid_min")?, number("valid_max")?),
         Some(_) => return Err(invalid("valid_range")),
     };
     let none = Decoding { is_single: dtype == Dtype::Float32, ..Decoding::default() };
     let decoding = Decoding {
-        missing,
+        missing: Bounded(missing),
         valid_min: range.0,
         valid_max: range.1,
         scale: number("scale_factor")?,

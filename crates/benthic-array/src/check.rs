@@ -4,7 +4,7 @@ use crate::array::Array;
 use crate::class::Task;
 use crate::reduce::{Reduction, ReductionKind};
 use crate::runner::{ObjectRunner, ReadStats};
-use crate::selection::{Part, PerAxis, Slice};
+use crate::selection::{Bounded, Part, Slice};
 use benthic_core::pushdown::Pushdown;
 use benthic_core::{Error, ErrorKind, ObjectId, Result};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -41,7 +41,7 @@ impl Array {
         let whole = Part { slices, first: vec![0; chunk_shape.len()] };
         let reduction = Reduction {
             kind: ReductionKind::Count {},
-            reduced: PerAxis(vec![true; chunk_shape.len()]),
+            reduced: Bounded(vec![true; chunk_shape.len()]),
             skip_nan: true,
             decoding: None,
         };

@@ -3,6 +3,7 @@
 use crate::block::{Block, Tick};
 use crate::format::{ObjectFormat, ReadObject};
 use crate::gather;
+use crate::pack::{Packed, pack};
 use crate::reduce::Reduction;
 use crate::selection::{Part, PerAxis, Slice, counts, elements};
 use benthic_core::codec::Wire;
@@ -23,6 +24,8 @@ pub struct Input {
     /// One slice for each axis, in positions within the object.
     pub slices: PerAxis<Slice>,
     pub task: Task,
+    /// Whether the class may pack the result, because the link is slow.
+    pub may_pack: bool,
 }
 
 /// What is computed of an object.
@@ -42,12 +45,16 @@ pub enum Reply {
     },
     /// The process already runs the maximum number of these methods. Retry later.
     Busy {},
-    /// The call needs more time or memory than a method may take. A client that fetches the object
-    /// has more of both.
+    /// The call needs more memory than a method may take. A client that fetches the object has more. (A
+    /// call that needs more time fails with `LimitExceeded`.)
     TooLarge {},
+    /// As `Done`, packed.
+    Packed {
+        packed: Packed,
+    },
 }
 
-wire_struct! { Input { format, slices, task } }
+wire_struct! { Input { format, slices, task, may_pack } }
 
 wire_enum! {
     Task {
@@ -58,6 +65,7 @@ wire_enum! {
         0 Done { data: data }
         1 Busy {}
         2 TooLarge {}
+        3 Packed { packed: packed }
     }
 }
 
@@ -86,7 +94,7 @@ static METHODS: [Method; 1] = [Method {
     result: MethodResult::Output,
     summary: "selects or reduces a part of a chunk or shard",
     input: "the format of the object, a slice for each axis, and what to compute",
-    output: "the elements or states; or that the process is busy; or that the call needs too much time or memory",
+    output: "the elements or states; or that the process is busy; or that the call needs too much memory",
     examples: &[],
 }];
 
@@ -99,14 +107,15 @@ fn compute_beside(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u
     let input = Input::from_input(input)?;
     input.check()?;
     let size_bytes = context.stat()?.size_bytes;
+    if input.result_bytes() > RESULT_BYTES_MAX {
+        return Ok(Reply::TooLarge {}.encode().into());
+    }
     let Some(_permit) = PERMITS.try_acquire() else { return Ok(Reply::Busy {}.encode().into()) };
-    let mut object = MethodObject { context, size_bytes, block_bytes: 0 };
-    let computed = match input.result_bytes() <= RESULT_BYTES_MAX {
-        true => compute(&input, &mut object),
-        false => return Ok(Reply::TooLarge {}.encode().into()),
-    };
-    let reply = match computed {
-        Ok(data) => Reply::Done { data },
+    let reply = match compute(&input, &mut MethodObject { context, size_bytes, block_bytes: 0 }) {
+        Ok(data) => match input.may_pack.then(|| pack(&data, input.record_bytes())).flatten() {
+            Some(packed) => Reply::Packed { packed },
+            None => Reply::Done { data },
+        },
         Err(error) if error.kind() == ErrorKind::LimitExceeded => Reply::TooLarge {},
         Err(error) => return Err(error),
     };
@@ -127,6 +136,14 @@ impl Input {
         }
     }
 
+    /// The size of the records that a result consists of.
+    pub fn record_bytes(&self) -> usize {
+        match &self.task {
+            Task::Select {} => self.format.dtype.size_bytes(),
+            Task::Reduce { reduction } => reduction.state_record_bytes(),
+        }
+    }
+
     /// The size of the result in memory; its encoding is about as large. Saturates.
     pub fn result_bytes(&self) -> u64 {
         let counts = counts(&self.slices.0);
@@ -140,13 +157,16 @@ impl Input {
     }
 }
 
+/// Limit on an unpacked result.
+pub const UNPACKED_BYTES_MAX: u64 = limits::METHOD_OUTPUT_BYTES_MAX as u64;
+
 /// Computes the result for an object, beside it or in the client. The input must be valid.
 ///
 /// # Errors
 /// Those of the object; `Corrupt` for damaged data; `LimitExceeded`.
 pub fn compute(input: &Input, object: &mut dyn ReadObject) -> Result<Bytes> {
-    // The result and its encoding.
-    object.reserve(input.result_bytes().saturating_mul(2))?;
+    // The result, its encoding, and the packed one.
+    object.reserve(input.result_bytes().saturating_mul(3))?;
     compute_of(input, |visit| input.format.each_block(&input.slices.0, object, visit))
 }
 
@@ -185,8 +205,9 @@ struct MethodObject<'a, 'b> {
     block_bytes: u64,
 }
 
-/// Decoding needs the memory of the result and of two steps before it.
-const COPIES: u64 = 3;
+/// Decoding Blosc holds the block, its parts before and after the shuffle, and what an earlier codec
+/// left, which may be an eighth larger.
+const COPIES: u64 = 5;
 
 impl ReadObject for MethodObject<'_, '_> {
     fn size_bytes(&mut self) -> Result<u64> {

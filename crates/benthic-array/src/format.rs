@@ -5,17 +5,17 @@
 //! It reads only these parts of a shard.
 
 use crate::block::{Block, Tick};
-use crate::codec::{Codecs, Pipeline, corrupt, decoded_bytes};
+use crate::codec::{Pipeline, corrupt, decoded_bytes};
 use crate::dtype::Dtype;
-use crate::selection::{self, AXES_MAX, Part, PerAxis, Slice, TouchedChunks, within};
+use crate::selection::{self, AXES_MAX, Bounded, Part, PerAxis, Slice, TouchedChunks, within};
 use benthic_core::{Error, ErrorKind, Result, wire_enum, wire_struct};
 use bytes::Bytes;
 use std::ops::Range;
 
 /// Limit on the inner chunks of a shard.
-pub const INNER_CHUNKS_MAX: u64 = 1 << 20;
+const INNER_CHUNKS_MAX: u64 = 1 << 20;
 /// Limit on the length of a chunk along an axis.
-pub const CHUNK_LEN_MAX: u64 = 1 << 40;
+const CHUNK_LEN_MAX: u64 = 1 << 40;
 /// An entry of a shard's index: offset and size of an inner chunk.
 const INDEX_ENTRY_BYTES: u64 = 16;
 const CHECKSUM_BYTES: u64 = 4;
@@ -175,7 +175,7 @@ impl ObjectFormat {
         };
         let entries = match format.has_checksum {
             true => {
-                let checksum = Codecs(vec![crate::codec::BytesCodec::Crc32c {}]);
+                let checksum = Bounded(vec![crate::codec::BytesCodec::Crc32c {}]);
                 checksum.decode(index, index.len(), &mut || Ok(()))?
             }
             false => index.to_vec(),
@@ -245,11 +245,13 @@ impl ObjectFormat {
         for (cell, range) in TouchedChunks::new(slices, inner_shape).zip(ranges) {
             let origin: Vec<u64> = cell.iter().zip(inner_shape).map(|(index, len)| index * len).collect();
             let Some(part) = within(slices, &origin, inner_shape) else { continue };
-            let inner_bytes = decoded_bytes(self.dtype, inner_shape)? as u64;
-            object.before_decoding(inner_bytes)?;
             let block = match range {
-                None => self.fill_block(),
+                None => {
+                    object.check_deadline()?;
+                    self.fill_block()
+                }
                 Some(range) => {
+                    object.before_decoding(decoded_bytes(self.dtype, inner_shape)? as u64)?;
                     let encoded = read_exact(object, range)?;
                     pipeline.decode(self.dtype, inner_shape, &encoded, &mut || object.check_deadline())?
                 }

@@ -12,7 +12,7 @@ pub fn copy(block: &Block, part: &Part, counts: &[u64], out: &mut [u8], tick: Ti
     let strides = strides(counts);
     let size_bytes = block.dtype.size_bytes();
     let mut row_bytes = Vec::new();
-    block.rows(&part.slices, tick, |row, indexes| {
+    block.rows(&part.slices, tick, |row, indexes, _| {
         row_bytes.clear();
         row.append_to(&mut row_bytes);
         let place = strides.iter().zip(&part.first).zip(indexes);

@@ -23,6 +23,7 @@ mod gather;
 mod json;
 mod list;
 mod metadata;
+mod pack;
 mod reduce;
 mod runner;
 mod selection;
@@ -39,7 +40,7 @@ pub use list::{ListedNode, list};
 pub use metadata::{ArrayMetadata, GroupMetadata, Node};
 pub use reduce::{Decoding, Reduction, ReductionKind};
 pub use runner::ReadStats;
-pub use selection::{PerAxis, Slice};
+pub use selection::{Bounded, PerAxis, Slice};
 pub use values::Values;
 
 /// The decoders of stored and sent bytes, for tests and the fuzzer.

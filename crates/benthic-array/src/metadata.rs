@@ -6,7 +6,7 @@ use crate::codec::{BytesCodec, CODECS_MAX, Codecs, Pipeline};
 use crate::dtype::Dtype;
 use crate::format::{Encoding, ObjectFormat, ShardIndexFormat};
 use crate::json::{parse_element, parse_with_nan};
-use crate::selection::{AXES_MAX, PerAxis};
+use crate::selection::{AXES_MAX, Bounded};
 use benthic_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 /// Limit on the size of a metadata document.
 pub const METADATA_BYTES_MAX: u64 = 16 << 20;
 /// Limit on the length of an array along an axis.
-pub const LEN_MAX: u64 = 1 << 62;
+const LEN_MAX: u64 = 1 << 62;
 
 /// Attributes of an array or group.
 pub type Attributes = Map<String, Value>;
@@ -233,11 +233,11 @@ fn array_v3(fields: &Map<String, Value>, document: &Bytes) -> Result<ArrayMetada
         return Err(unsupported("extension", "storage_transformers"));
     }
     let codecs = field(fields, "codecs")?.as_array().ok_or_else(|| malformed("\"codecs\" is not a list"))?;
-    let encoding = encoding_v3(codecs, dtype, &chunk_shape)?;
+    let encoding = encoding_v3(codecs, &chunk_shape)?;
     let format = ObjectFormat {
         dtype,
         fill: fill_value(dtype, field(fields, "fill_value")?)?,
-        shape: PerAxis(chunk_shape),
+        shape: Bounded(chunk_shape),
         encoding,
     };
     check(&format)?;
@@ -245,11 +245,12 @@ fn array_v3(fields: &Map<String, Value>, document: &Bytes) -> Result<ArrayMetada
         None | Some(Value::Null) => vec![None; shape.len()],
         Some(names) => dimension_names(names, shape.len())?,
     };
-    let mut described: Vec<String> = codecs
-        .iter()
-        .map(|codec| extension(codec).map(|(name, _)| name.to_owned()))
-        .collect::<Result<_>>()?;
-    described.retain(|name| name != "bytes");
+    let mut described = names_of(codecs)?;
+    if let Some(inner) =
+        codecs.first().map(extension).transpose()?.and_then(|(_, fields)| fields.get("codecs"))
+    {
+        described.extend(names_of(inner.as_array().map_or(&[], Vec::as_slice))?);
+    }
     Ok(ArrayMetadata {
         zarr_format: 3,
         shape,
@@ -261,6 +262,12 @@ fn array_v3(fields: &Map<String, Value>, document: &Bytes) -> Result<ArrayMetada
         codecs: described,
         v2_fill: None,
     })
+}
+
+/// The names of codecs, without the one that only says the byte order.
+fn names_of(codecs: &[Value]) -> Result<Vec<String>> {
+    let names = codecs.iter().map(|codec| extension(codec).map(|(name, _)| name.to_owned()));
+    Ok(names.collect::<Result<Vec<_>>>()?.into_iter().filter(|name| name != "bytes").collect())
 }
 
 /// Reports an invalid format as `Corrupt`, because it comes from stored metadata.
@@ -292,11 +299,11 @@ fn dimension_names(names: &Value, axes: usize) -> Result<Vec<Option<String>>> {
     names.iter().map(name).collect()
 }
 
-fn encoding_v3(codecs: &[Value], dtype: Dtype, shape: &[u64]) -> Result<Encoding> {
+fn encoding_v3(codecs: &[Value], shape: &[u64]) -> Result<Encoding> {
     let first = codecs.first().ok_or_else(|| malformed("there is no codec"))?;
     let (name, fields) = extension(first)?;
     if name != "sharding_indexed" {
-        return Ok(Encoding::Chunk { pipeline: pipeline_v3(codecs, dtype, shape.len())? });
+        return Ok(Encoding::Chunk { pipeline: pipeline_v3(codecs, shape.len())? });
     }
     if codecs.len() > 1 {
         return Err(unsupported("codec", "sharding_indexed with a codec after it"));
@@ -328,8 +335,8 @@ fn encoding_v3(codecs: &[Value], dtype: Dtype, shape: &[u64]) -> Result<Encoding
         }
     }
     let inner_shape = lens(fields, "chunk_shape", 1)?;
-    let pipeline = pipeline_v3(inner, dtype, shape.len())?;
-    Ok(Encoding::Shard { inner_shape: PerAxis(inner_shape), pipeline, index })
+    let pipeline = pipeline_v3(inner, shape.len())?;
+    Ok(Encoding::Shard { inner_shape: Bounded(inner_shape), pipeline, index })
 }
 
 fn is_big_endian(fields: &Map<String, Value>) -> Result<bool> {
@@ -341,7 +348,7 @@ fn is_big_endian(fields: &Map<String, Value>) -> Result<bool> {
     }
 }
 
-fn pipeline_v3(codecs: &[Value], dtype: Dtype, axes: usize) -> Result<Pipeline> {
+fn pipeline_v3(codecs: &[Value], axes: usize) -> Result<Pipeline> {
     let mut pipeline = Pipeline::default();
     let mut has_bytes = false;
     for codec in codecs {
@@ -363,7 +370,7 @@ fn pipeline_v3(codecs: &[Value], dtype: Dtype, axes: usize) -> Result<Pipeline> 
             ("crc32c", _) => crc32c(fields)?,
             ("numcodecs.zlib", _) => BytesCodec::Zlib {},
             ("numcodecs.lz4", _) => BytesCodec::Lz4 {},
-            ("numcodecs.shuffle", _) => shuffle(fields, dtype)?,
+            ("numcodecs.shuffle", _) => shuffle(fields)?,
             ("numcodecs.fletcher32", _) => BytesCodec::Fletcher32 {},
             (other, _) => return Err(unsupported("codec", other)),
         };
@@ -375,13 +382,13 @@ fn pipeline_v3(codecs: &[Value], dtype: Dtype, axes: usize) -> Result<Pipeline> 
     if !has_bytes {
         return Err(malformed("the codec \"bytes\" is missing"));
     }
-    limit(pipeline.bytes.clone())?;
+    limit(&pipeline.bytes)?;
     Ok(pipeline)
 }
 
-fn limit(codecs: Codecs) -> Result<Codecs> {
+fn limit(codecs: &Codecs) -> Result<()> {
     match codecs.0.len() {
-        0..=CODECS_MAX => Ok(codecs),
+        0..=CODECS_MAX => Ok(()),
         _ => Err(Error::new(ErrorKind::LimitExceeded, "a chunk has too many codecs")
             .with("codecs_max", CODECS_MAX)),
     }
@@ -404,9 +411,10 @@ fn crc32c(fields: &Map<String, Value>) -> Result<BytesCodec> {
     }
 }
 
-fn shuffle(fields: &Map<String, Value>, dtype: Dtype) -> Result<BytesCodec> {
+fn shuffle(fields: &Map<String, Value>) -> Result<BytesCodec> {
     let element_bytes = match fields.get("elementsize") {
-        None => Some(dtype.size_bytes() as u32),
+        // The default of numcodecs.
+        None => Some(4),
         Some(size) => size.as_u64().and_then(|size| u32::try_from(size).ok()),
     };
     let element_bytes =
@@ -456,7 +464,7 @@ pub fn parse_v2(document: &[u8], attributes_document: Option<&Bytes>) -> Result<
             "zlib" => BytesCodec::Zlib {},
             "zstd" => BytesCodec::Zstd {},
             "lz4" => BytesCodec::Lz4 {},
-            "shuffle" => shuffle(fields, dtype)?,
+            "shuffle" => shuffle(fields)?,
             "crc32c" => crc32c(fields)?,
             "fletcher32" => BytesCodec::Fletcher32 {},
             other => return Err(unsupported("codec", other)),
@@ -467,11 +475,12 @@ pub fn parse_v2(document: &[u8], attributes_document: Option<&Bytes>) -> Result<
         Value::Null => None,
         value => Some(fill_value(dtype, value)?),
     };
-    let pipeline = Pipeline { order: PerAxis(order), is_big_endian, bytes: limit(codecs)? };
+    limit(&codecs)?;
+    let pipeline = Pipeline { order: Bounded(order), is_big_endian, bytes: codecs };
     let format = ObjectFormat {
         dtype,
         fill: v2_fill.clone().unwrap_or_else(|| Bytes::from(vec![0; dtype.size_bytes()])),
-        shape: PerAxis(chunk_shape),
+        shape: Bounded(chunk_shape),
         encoding: Encoding::Chunk { pipeline },
     };
     check(&format)?;

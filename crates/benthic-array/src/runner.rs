@@ -1,8 +1,9 @@
 //! Runs a task on the objects of an array: beside each object by the class, or in the client.
 
-use crate::class::{Input, Reply, Task, compute, compute_missing};
+use crate::class::{Input, Reply, Task, UNPACKED_BYTES_MAX, compute, compute_missing};
 use crate::format::{ObjectFormat, ReadObject};
-use crate::selection::{Part, PerAxis, Slice};
+use crate::pack::unpack;
+use crate::selection::{Bounded, Part, PerAxis, Slice};
 use benthic_core::codec::Wire;
 use benthic_core::pushdown::{Choice, Pushdown, Step};
 use benthic_core::{
@@ -15,7 +16,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Limit on the memory that the objects in flight take, encoded or decoded.
+/// Approximate limit on the memory of the objects in flight: decoded elements and results.
 const IN_FLIGHT_BYTES_MAX: u64 = 512 << 20;
 /// Limit on the objects in flight.
 const IN_FLIGHT_MAX: u64 = 32;
@@ -83,6 +84,7 @@ pub struct ObjectRunner {
     /// The decoded size of an object; the choice compares the time per byte.
     object_bytes: u64,
     is_auto: bool,
+    is_far: bool,
 }
 
 enum Pushed {
@@ -105,12 +107,20 @@ impl ObjectRunner {
         let object_bytes =
             format.shape.0.iter().fold(element_bytes, |product, len| product.saturating_mul(*len));
         let (choice, is_auto) = (Choice::new(pushdown, is_far), pushdown == Pushdown::Auto);
-        ObjectRunner { pool, format, task, choice, stats, object_bytes, is_auto }
+        ObjectRunner { pool, format, task, choice, stats, object_bytes, is_auto, is_far }
     }
 
     /// The number of objects to work on at once.
     pub fn at_once(&self) -> usize {
-        (IN_FLIGHT_BYTES_MAX / self.object_bytes.max(1)).clamp(1, IN_FLIGHT_MAX) as usize
+        let whole: Vec<Slice> = self.format.shape.0.iter().map(|len| Slice::all(*len)).collect();
+        let result_bytes = self.input(Bounded(whole)).result_bytes();
+        // A result exists twice while it is encoded.
+        let each_bytes = result_bytes.saturating_mul(2).saturating_add(self.object_bytes).max(1);
+        (IN_FLIGHT_BYTES_MAX / each_bytes).clamp(1, IN_FLIGHT_MAX) as usize
+    }
+
+    fn input(&self, slices: PerAxis<Slice>) -> Input {
+        Input { format: self.format.clone(), slices, task: self.task.clone(), may_pack: self.is_far }
     }
 
     /// Returns the result for a part of an object.
@@ -118,8 +128,8 @@ impl ObjectRunner {
     /// # Errors
     /// Those of the pool; `Corrupt` for damaged data; `LimitExceeded`.
     pub async fn run(&self, object: &ObjectId, part: &Part) -> Result<Bytes> {
-        let slices = PerAxis(part.slices.clone());
-        let input = Input { format: self.format.clone(), slices, task: self.task.clone() };
+        let slices = Bounded(part.slices.clone());
+        let input = self.input(slices);
         let done = self.run_stored(object, &input).await.map_err(|error| error.with("object", object))?;
         let data = match done {
             Some(data) => data,
@@ -170,9 +180,9 @@ impl ObjectRunner {
     }
 
     async fn push(&self, object: &ObjectId, input: &Input) -> Result<Pushed> {
-        let input = input.encode();
-        self.stats.add_moved(input.len());
-        let output = match self.pool.exec(object, ClassCall::new("array", "compute", input)).await {
+        let call = ClassCall::new("array", "compute", input.encode());
+        self.stats.add_moved(call.input.len());
+        let output = match self.pool.exec(object, call).await {
             Ok(output) => output,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Pushed::Missing),
             // The OSD has no such class, or the user may not call it.
@@ -195,6 +205,11 @@ impl ObjectRunner {
             Reply::Done { data } => {
                 self.stats.pushed_chunks.fetch_add(1, Ordering::Relaxed);
                 Ok(Pushed::Done(data))
+            }
+            Reply::Packed { packed } => {
+                self.stats.pushed_chunks.fetch_add(1, Ordering::Relaxed);
+                let record_bytes = input.record_bytes();
+                blocking(move || unpack(&packed, record_bytes, UNPACKED_BYTES_MAX)).await.map(Pushed::Done)
             }
             Reply::Busy {} => Ok(Pushed::Busy),
             Reply::TooLarge {} => {
@@ -302,7 +317,7 @@ impl ObjectRunner {
 /// The parts of an object that were read.
 struct Fetched {
     size_bytes: u64,
-    /// By offset. They do not overlap.
+    /// By offset. The index of a damaged shard may overlap its chunks.
     pieces: BTreeMap<u64, Bytes>,
 }
 
@@ -317,19 +332,20 @@ impl ReadObject for Fetched {
         if len == 0 {
             return Ok(Bytes::new());
         }
-        let (first, _) = self.pieces.range(..=range.start).next_back().ok_or_else(missing)?;
         let mut joined = Vec::new();
-        for (start, piece) in self.pieces.range(first..&range.end) {
-            let from = range.start.max(*start) - start;
-            let to = (range.end - start).min(piece.len() as u64);
-            if from == 0 && to == 0 || from > to {
+        let mut at = range.start;
+        for (start, piece) in self.pieces.range(..range.end) {
+            let (piece_end, start) = (start + piece.len() as u64, *start);
+            if piece_end <= at || start > at {
                 continue;
             }
-            let part = piece.slice(from as usize..to as usize);
+            let end = piece_end.min(range.end);
+            let part = piece.slice((at - start) as usize..(end - start) as usize);
             if part.len() == len {
                 return Ok(part);
             }
             joined.extend_from_slice(&part);
+            at = end;
         }
         if joined.len() == len { Ok(joined.into()) } else { Err(missing()) }
     }

@@ -165,27 +165,30 @@ impl Iterator for TouchedChunks {
     }
 }
 
-/// A list with one item for each axis, so at most [`AXES_MAX`] items.
+/// A list of at most `MAX` items, also in memory: a decoder of a longer one stops at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PerAxis<T>(pub Vec<T>);
+pub struct Bounded<T, const MAX: usize>(pub Vec<T>);
 
-impl<T> Default for PerAxis<T> {
-    fn default() -> PerAxis<T> {
-        PerAxis(Vec::new())
+/// A list with one item for each axis.
+pub type PerAxis<T> = Bounded<T, AXES_MAX>;
+
+impl<T, const MAX: usize> Default for Bounded<T, MAX> {
+    fn default() -> Self {
+        Bounded(Vec::new())
     }
 }
 
-impl<T: Wire> Wire for PerAxis<T> {
+impl<T: Wire, const MAX: usize> Wire for Bounded<T, MAX> {
     fn put(&self, out: &mut Vec<u8>) {
         self.0.put(out);
     }
 
-    fn get(input: &mut Decoder<'_>) -> Decoded<PerAxis<T>> {
+    fn get(input: &mut Decoder<'_>) -> Decoded<Self> {
         let len = input.len(1)?;
-        if len > AXES_MAX {
+        if len > MAX {
             return Err(Malformed);
         }
-        (0..len).map(|_| T::get(input)).collect::<Decoded<_>>().map(PerAxis)
+        (0..len).map(|_| T::get(input)).collect::<Decoded<_>>().map(Bounded)
     }
 }
 

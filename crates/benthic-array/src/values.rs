@@ -38,7 +38,7 @@ impl Values {
         let count = self.count() as u64;
         let block = Block { dtype: self.dtype, data: self.data, strides: vec![1] };
         let mut floats = Vec::new();
-        let read = block.rows(&[Slice::all(count)], &mut || Ok(()), |row, _| {
+        let read = block.rows(&[Slice::all(count)], &mut || Ok(()), |row, _, _| {
             f64::read(&row, decoding, &mut floats);
             Ok(())
         });

@@ -3,7 +3,7 @@
 use super::{ReadingArgs, open, watch};
 use crate::output::deliver;
 use crate::selection::SelectionArgs;
-use benthic_array::{ArrayAddress, PerAxis, ReadStats, Reduction, ReductionKind};
+use benthic_array::{ArrayAddress, Bounded, ReadStats, Reduction, ReductionKind};
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
@@ -14,8 +14,8 @@ use std::sync::Arc;
 /// Arguments of `benthic array reduce`.
 #[derive(Args)]
 #[command(after_help = "\
-Values are decoded by the CF conventions unless --raw is given. NaN and missing values are skipped; with --keep-nan they \
-make the result nan. Sums of floats are compensated, and the result has the same bits wherever the chunks are reduced. \
+Values are decoded by the CF conventions unless --raw is given. NaN and missing values are skipped unless --keep-nan is given. \
+Sums of floats are compensated, and the result has the same bits wherever the chunks are reduced. \
 argmin and argmax print the first position of the minimum or maximum among the reduced axes, in C order.
 
 Examples:
@@ -33,7 +33,7 @@ pub struct ReduceArgs {
     /// Reduce these dimensions, by name or number; all if none are given
     #[arg(long, value_name = "DIM,…", value_delimiter = ',')]
     over: Vec<String>,
-    /// Keep NaN and missing values, so that they make the result nan
+    /// Do not skip NaN and missing values: sums, means, variances, minima and maxima of them are nan
     #[arg(long)]
     keep_nan: bool,
     /// Divide by the number of values minus N in var and std
@@ -96,7 +96,7 @@ impl ReduceArgs {
             KindArg::Argmax => ReductionKind::Argmax {},
             KindArg::Any => ReductionKind::Any {},
             KindArg::All => ReductionKind::All {},
-            KindArg::Histogram => ReductionKind::Histogram { edges: self.edges.clone() },
+            KindArg::Histogram => ReductionKind::Histogram { edges: Bounded(self.edges.clone()) },
         })
     }
 }
@@ -111,7 +111,7 @@ pub async fn run(args: ReduceArgs, session: &Session) -> Outcome {
     }
     let slices = args.selection.resolve(&array, pushdown).await?;
     let decoding = args.selection.decoding(&array)?;
-    let reduction = Reduction { kind, reduced: PerAxis(reduced), skip_nan: !args.keep_nan, decoding };
+    let reduction = Reduction { kind, reduced: Bounded(reduced), skip_nan: !args.keep_nan, decoding };
     let stats = Arc::new(ReadStats::default());
     let values = watch("reducing", &stats, array.reduce(&slices, reduction, pushdown, &stats)).await?;
     args.reading.print_stats(&stats, session);

@@ -10,14 +10,14 @@
 //! Sources: the Zarr v3 specification and its codec registry; `numcodecs` for the filters of v2.
 
 mod blosc;
-mod shuffle;
+pub mod shuffle;
 
 use crate::block::{Block, Tick};
 use crate::dtype::Dtype;
-use crate::selection::{self, PerAxis};
-use benthic_core::codec::{Decoded, Decoder, Malformed, Wire};
+use crate::selection::{self, Bounded, PerAxis};
 use benthic_core::{Error, ErrorKind, Result, wire_enum, wire_struct};
-use std::io::Read;
+use flate2::read::{MultiGzDecoder, ZlibDecoder};
+use std::io::{self, Read};
 
 /// Limit on the codecs of a chunk.
 pub const CODECS_MAX: usize = 16;
@@ -64,25 +64,10 @@ pub struct Pipeline {
     pub bytes: Codecs,
 }
 
-/// At most [`CODECS_MAX`] codecs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Codecs(pub Vec<BytesCodec>);
+/// Codecs from bytes to bytes.
+pub type Codecs = Bounded<BytesCodec, CODECS_MAX>;
 
 wire_struct! { Pipeline { order, is_big_endian, bytes } }
-
-impl Wire for Codecs {
-    fn put(&self, out: &mut Vec<u8>) {
-        self.0.put(out);
-    }
-
-    fn get(input: &mut Decoder<'_>) -> Decoded<Codecs> {
-        let len = input.len(1)?;
-        if len > CODECS_MAX {
-            return Err(Malformed);
-        }
-        (0..len).map(|_| BytesCodec::get(input)).collect::<Decoded<_>>().map(Codecs)
-    }
-}
 
 /// An error for stored bytes that contradict the metadata.
 pub fn corrupt(message: impl Into<String>) -> Error {
@@ -196,8 +181,9 @@ impl BytesCodec {
         };
         match self {
             BytesCodec::Blosc {} => blosc::decode(encoded, max_bytes, tick),
-            BytesCodec::Gzip {} => inflate(flate2::read::MultiGzDecoder::new(encoded), max_bytes),
-            BytesCodec::Zlib {} => inflate(flate2::read::ZlibDecoder::new(encoded), max_bytes),
+            // The reader calls the tick, because a decoder may read for long without output.
+            BytesCodec::Gzip {} => inflate(MultiGzDecoder::new(Ticking { encoded, tick }), max_bytes),
+            BytesCodec::Zlib {} => inflate(ZlibDecoder::new(Ticking { encoded, tick }), max_bytes),
             BytesCodec::Zstd {} => zstd_decode(encoded, max_bytes),
             BytesCodec::Lz4 {} => {
                 let damaged = || corrupt("a chunk is not LZ4 data");
@@ -220,11 +206,28 @@ impl BytesCodec {
     }
 }
 
+/// A reader that calls a tick before each piece.
+struct Ticking<'a> {
+    encoded: &'a [u8],
+    tick: Tick<'a>,
+}
+
+impl Read for Ticking<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        (self.tick)().map_err(io::Error::other)?;
+        self.encoded.read(buffer)
+    }
+}
+
 fn inflate(decoder: impl Read, max_bytes: usize) -> Result<Vec<u8>> {
     let mut data = Vec::new();
     // One byte more shows that there is too much.
-    let read = decoder.take(max_bytes as u64 + 1).read_to_end(&mut data);
-    read.map_err(|error| corrupt("a chunk is not deflated data").with_source(error))?;
+    decoder.take(max_bytes as u64 + 1).read_to_end(&mut data).map_err(|error| {
+        match error.downcast::<Error>() {
+            Ok(ticked) => ticked,
+            Err(error) => corrupt("a chunk is not deflated data").with_source(error),
+        }
+    })?;
     if data.len() > max_bytes { Err(too_large(max_bytes)) } else { Ok(data) }
 }
 

@@ -24,6 +24,19 @@ pub fn unshuffle(shuffled: &[u8], element_bytes: usize) -> Vec<u8> {
     out
 }
 
+/// Groups the bytes of elements by their significance: first the first byte of each, and so on. Bytes
+/// after the last whole element stay where they are.
+pub fn shuffle(data: &[u8], element_bytes: usize) -> Vec<u8> {
+    let elements = data.chunks_exact(element_bytes.max(1));
+    let rest = elements.remainder();
+    let mut out = Vec::with_capacity(data.len());
+    for byte in 0..element_bytes.max(1) {
+        out.extend(elements.clone().map(|element| element[byte]));
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
 /// The common sizes, with a length that the compiler knows.
 fn interleave<const N: usize>(planes: &[u8], out: &mut [u8]) {
     let count = planes.len() / N;

@@ -93,10 +93,13 @@ impl<V: Number, S: State<V>> Accumulate for Accumulator<V, S> {
         }
         let result_step = result_strides.last().copied().unwrap_or(0);
         let position_step = position_strides.last().copied().unwrap_or(0);
-        block.rows(&part.slices, tick, |row, indexes| {
+        block.rows(&part.slices, tick, |row, indexes, tick| {
             let mut result = Axes::offset(result_strides, &part.first, indexes) as usize;
             let mut position = Axes::offset(position_strides, &part.first, indexes);
-            for run in row.runs(RUN_VALUES as usize) {
+            for (index, run) in row.runs(RUN_VALUES as usize).enumerate() {
+                if index > 0 {
+                    tick()?;
+                }
                 values.clear();
                 V::read(&run, reduction.decoding.as_ref(), values);
                 if result_step == 0 {
@@ -140,7 +143,7 @@ impl<V: Number, S: State<V>> Accumulate for Accumulator<V, S> {
         let kept = self.axes.counts.iter().zip(&self.reduction.reduced.0).filter(|(_, reduced)| !**reduced);
         let mut shape: Vec<u64> = kept.map(|(count, _)| *count).collect();
         if let ReductionKind::Histogram { edges } = &self.reduction.kind {
-            shape.push(edges.len() as u64 - 1);
+            shape.push(edges.0.len() as u64 - 1);
         }
         let has_nothing = self
             .axes

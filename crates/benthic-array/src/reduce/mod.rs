@@ -14,7 +14,7 @@ mod states;
 
 use crate::block::{Block, Tick};
 use crate::dtype::{Dtype, NumberKind};
-use crate::selection::{AXES_MAX, Part, PerAxis, elements};
+use crate::selection::{AXES_MAX, Bounded, Part, PerAxis, elements};
 use crate::values::Values;
 use accumulator::Accumulator;
 use benthic_core::{Error, ErrorKind, Result, wire_enum, wire_struct};
@@ -27,8 +27,8 @@ const EDGES_MAX: usize = 65_536;
 /// Limit on the memory of a reduction's states in the client.
 const STATE_BYTES_MAX: u64 = 1 << 30;
 
-/// The function that a reduction computes. All but `Count` give NaN where a value is NaN, unless the
-/// reduction skips NaN.
+/// The function that a reduction computes. Unless the reduction skips NaN, a NaN makes sums, products,
+/// means, variances, minima and maxima NaN.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ReductionKind {
     /// The number of values that are not NaN, as int64.
@@ -57,7 +57,7 @@ pub enum ReductionKind {
     /// The number of values from each edge to the next, as int64. The last edge belongs to the last
     /// bin. Values outside and NaN are not counted.
     Histogram {
-        edges: Vec<f64>,
+        edges: Bounded<f64, EDGES_MAX>,
     },
 }
 
@@ -85,7 +85,7 @@ wire_enum! {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decoding {
     /// Elements in the array's type, little-endian, at most [`MISSING_MAX`].
-    pub missing: Vec<Bytes>,
+    pub missing: Bounded<Bytes, MISSING_MAX>,
     pub valid_min: Option<f64>,
     pub valid_max: Option<f64>,
     pub scale: Option<f64>,
@@ -133,7 +133,8 @@ pub trait Accumulate: Send {
     /// The result.
     ///
     /// # Errors
-    /// `InvalidArgument` for the minimum or maximum of no values.
+    /// `InvalidArgument` for the minimum or maximum of no values. That of floats that are all missing is
+    /// NaN; its position is an error, too.
     fn finish(&self) -> Result<Values>;
 }
 
@@ -147,7 +148,7 @@ impl Reduction {
         if self.reduced.0.len() != axes || axes > AXES_MAX {
             return invalid("a reduction needs one flag for each axis");
         }
-        if let ReductionKind::Histogram { edges } = &self.kind {
+        if let ReductionKind::Histogram { edges: Bounded(edges) } = &self.kind {
             if edges.len() < 2 || !edges.windows(2).all(|pair| pair[0] < pair[1]) {
                 return invalid("the edges of a histogram must be two or more numbers in increasing order");
             }
@@ -159,12 +160,12 @@ impl Reduction {
         }
         if let Some(decoding) = &self.decoding {
             let size_bytes = dtype.size_bytes();
-            if decoding.missing.iter().any(|element| element.len() != size_bytes) {
+            if decoding.missing.0.iter().any(|element| element.len() != size_bytes) {
                 return invalid("a missing value does not have the size of an element");
             }
-            if decoding.missing.len() > MISSING_MAX {
+            if decoding.missing.0.len() > MISSING_MAX {
                 return Err(Error::new(ErrorKind::LimitExceeded, "there are too many missing values")
-                    .with("missing", decoding.missing.len())
+                    .with("missing", decoding.missing.0.len())
                     .with("missing_max", MISSING_MAX));
             }
         }
@@ -223,7 +224,7 @@ impl Reduction {
     /// large. Saturates.
     pub fn state_bytes(&self, counts: &[u64]) -> u64 {
         let cell_bytes = match &self.kind {
-            ReductionKind::Histogram { edges } => 8 * (edges.len() as u64 + 3),
+            ReductionKind::Histogram { edges } => 8 * (edges.0.len() as u64 + 3),
             ReductionKind::Any {} | ReductionKind::All {} => 1,
             ReductionKind::Count {} => 8,
             ReductionKind::Product {} => 16,
@@ -231,6 +232,22 @@ impl Reduction {
             _ => 24,
         };
         self.cells(counts).saturating_mul(cell_bytes)
+    }
+
+    /// The size of an encoded state.
+    pub fn state_record_bytes(&self) -> usize {
+        match &self.kind {
+            ReductionKind::Count {} | ReductionKind::Product {} => 8,
+            ReductionKind::Sum {} | ReductionKind::Mean {} => 24,
+            ReductionKind::Variance { .. } | ReductionKind::Std { .. } => 32,
+            ReductionKind::Any {} | ReductionKind::All {} => 1,
+            ReductionKind::Histogram { edges } => 4 + 8 * edges.0.len().saturating_sub(1),
+            // With a value.
+            ReductionKind::Min {}
+            | ReductionKind::Max {}
+            | ReductionKind::Argmin {}
+            | ReductionKind::Argmax {} => 17,
+        }
     }
 
     /// Empty states for a selection of an array of this type with this number of elements along each

@@ -26,7 +26,7 @@ pub trait Number: Copy + PartialOrd + Send + 'static {
 
 fn read_floats<T: Element>(row: &Row<'_>, decoding: Option<&Decoding>, out: &mut Vec<f64>) {
     let Some(decoding) = decoding else { return row.map_to(out, T::to_f64) };
-    let missing: Vec<T> = decoding.missing.iter().map(|element| T::from_le(element)).collect();
+    let missing: Vec<T> = decoding.missing.0.iter().map(|element| T::from_le(element)).collect();
     let is_valid = |element: T| {
         let value = element.to_f64();
         !missing.contains(&element)

@@ -77,7 +77,7 @@ pub struct FloatSum {
 
 wire_struct! { FloatSum { sum, error, count } }
 
-/// Values of a row are added in this many sums, so that a processor adds several at once.
+/// Up to 4,096 values are added in this many sums, so that a processor adds several at once.
 const LANES: usize = 8;
 
 /// Returns the rounded sum and its error (Knuth's TwoSum, which needs no comparison).
@@ -477,7 +477,7 @@ wire_struct! { Bins { counts } }
 
 fn edges(reduction: &Reduction) -> &[f64] {
     match &reduction.kind {
-        ReductionKind::Histogram { edges } => edges,
+        ReductionKind::Histogram { edges } => &edges.0,
         _ => &[],
     }
 }

@@ -2,7 +2,7 @@
 //! whether the class or the client computes it.
 
 use super::{CODECS, Expected, Numbers, Stored, encode, place};
-use benthic_array::{Array, Dtype, NumberKind, PerAxis, ReadStats, Reduction, ReductionKind, Slice, Values};
+use benthic_array::{Array, Bounded, Dtype, NumberKind, ReadStats, Reduction, ReductionKind, Slice, Values};
 use benthic_core::pushdown::Pushdown;
 use benthic_core::{ErrorKind, Pool, Result};
 use std::sync::Arc;
@@ -44,7 +44,7 @@ fn kinds() -> Vec<ReductionKind> {
         ReductionKind::Argmax {},
         ReductionKind::Any {},
         ReductionKind::All {},
-        ReductionKind::Histogram { edges: vec![-50.0, 0.0, 10.0, 99.0] },
+        ReductionKind::Histogram { edges: Bounded(vec![-50.0, 0.0, 10.0, 99.0]) },
     ]
 }
 
@@ -94,7 +94,7 @@ fn expected(kind: &ReductionKind, dtype: Dtype, values: &[(u64, f64)], skip_nan:
         ReductionKind::Argmax {} => most?.0 as f64,
         ReductionKind::Any {} => numbers().any(|value| value != 0.0).into(),
         ReductionKind::All {} => numbers().all(|value| value != 0.0).into(),
-        ReductionKind::Histogram { edges } => {
+        ReductionKind::Histogram { edges: Bounded(edges) } => {
             let bin = |index: usize| {
                 let is_last = index + 2 == edges.len();
                 let is_in = |value: f64| {
@@ -175,7 +175,7 @@ pub async fn run(pool: &Arc<dyn Pool>, cases: u64) -> u64 {
         let reduced: Vec<bool> = shape.iter().map(|_| numbers.below(2) == 0).collect();
         for kind in kinds() {
             let skip_nan = numbers.below(2) == 0;
-            let reduction = Reduction { kind, reduced: PerAxis(reduced.clone()), skip_nan, decoding: None };
+            let reduction = Reduction { kind, reduced: Bounded(reduced.clone()), skip_nan, decoding: None };
             check_reduction(&context, &opened, &array, &slices, &reduction, &work).await;
         }
     }

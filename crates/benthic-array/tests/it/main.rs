@@ -7,7 +7,7 @@ mod common;
 mod corpus;
 
 use async_trait::async_trait;
-use benthic_array::{Array, Decoding, Dtype, PerAxis, ReadStats, Reduction, ReductionKind, Slice};
+use benthic_array::{Array, Bounded, Decoding, Dtype, ReadStats, Reduction, ReductionKind, Slice};
 use benthic_core::pushdown::Pushdown;
 use benthic_core::{
     ClassCall, ClassRegistry, Error, ErrorKind, ListPage, ListRequest, ObjectId, Pool, ReadOp, ReadReply,
@@ -18,6 +18,7 @@ use bytes::Bytes;
 use common::{Expected, Stored, object, place};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 async fn pool() -> Arc<dyn Pool> {
     let classes = ClassRegistry::new().with(benthic_array::ArrayClass);
@@ -54,7 +55,7 @@ async fn floats(pool: &Arc<dyn Pool>, path: &str, chunk: u64, values: &[f64]) ->
 }
 
 fn over_all(kind: ReductionKind, decoding: Option<Decoding>) -> Reduction {
-    Reduction { kind, reduced: PerAxis(vec![true]), skip_nan: true, decoding }
+    Reduction { kind, reduced: Bounded(vec![true]), skip_nan: true, decoding }
 }
 
 async fn number(array: &Array, reduction: Reduction) -> f64 {
@@ -91,7 +92,7 @@ async fn values_are_decoded_by_the_cf_conventions() {
     let array = Expected { dtype: Dtype::Int16, shape: vec![5], values: vec![-1.0, 10.0, 20.0, 99.0, 30.0] };
     let array = plain(&[2]).store(&place(&pool, "packed"), &array, 0.0).await;
     let decoding = Decoding {
-        missing: vec![Bytes::copy_from_slice(&(-1i16).to_le_bytes())],
+        missing: Bounded(vec![Bytes::copy_from_slice(&(-1i16).to_le_bytes())]),
         valid_max: Some(50.0),
         scale: Some(0.5),
         offset: Some(100.0),
@@ -137,6 +138,30 @@ async fn a_check_finds_damaged_and_stray_objects() {
 }
 
 #[tokio::test]
+async fn a_check_reports_an_index_that_points_into_itself() {
+    let pool = pool().await;
+    let values: Vec<f64> = (0..10).map(f64::from).collect();
+    let array = Expected { dtype: Dtype::Float64, shape: vec![10], values };
+    let stored = Stored { inner: Some(vec![5]), codec: "none", ..plain(&[10]) };
+    let array = stored.store(&place(&pool, "circular"), &array, 0.0).await;
+    let chunk = object("circular/c/0");
+    let good = pool.read_range(&chunk, 0, 1 << 20).await.unwrap();
+    let end = good.len() - 4;
+    for (offset, len) in [(0, good.len() as u64), (40, good.len() as u64 - 40), (good.len() as u64 - 9, 9)] {
+        let mut bad = good.to_vec();
+        bad[end - 32..end - 24].copy_from_slice(&u64::to_le_bytes(offset));
+        bad[end - 24..end - 16].copy_from_slice(&u64::to_le_bytes(len));
+        let checksum = crc32c::crc32c(&bad[end - 32..end]);
+        bad[end..].copy_from_slice(&checksum.to_le_bytes());
+        pool.write_full(&chunk, bad).await.unwrap();
+        for pushdown in [Pushdown::Never, Pushdown::Always] {
+            let check = array.check(pushdown, &Arc::default()).await.unwrap();
+            assert_eq!(check.findings.len(), 1, "{offset} {pushdown:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_small_part_of_a_shard_moves_few_bytes() {
     let pool = pool().await;
     let values: Vec<f64> = (0..100_000).map(f64::from).collect();
@@ -161,10 +186,11 @@ async fn arrays_and_groups_are_listed() {
     assert_eq!(found, [("a", true), ("a/b", true), ("a/bad", false), ("a/old", true)]);
 }
 
-/// A pool that changes an object after each of its first reads.
+/// A pool that is far away, or that changes an object after each of its first reads.
 struct Changing {
     pool: Arc<dyn Pool>,
     changes: AtomicU64,
+    delay: Duration,
 }
 
 #[async_trait]
@@ -174,6 +200,7 @@ impl Pool for Changing {
     }
 
     async fn read(&self, object: &ObjectId, op: ReadOp) -> Result<ReadReply> {
+        tokio::time::sleep(self.delay).await;
         let reply = self.pool.read(object, op).await;
         let left =
             self.changes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
@@ -187,8 +214,11 @@ impl Pool for Changing {
         self.pool.write(object, op).await
     }
 
-    async fn exec(&self, _: &ObjectId, _: ClassCall) -> Result<Bytes> {
-        Err(Error::new(ErrorKind::Unsupported, "this engine has no classes"))
+    async fn exec(&self, object: &ObjectId, call: ClassCall) -> Result<Bytes> {
+        if self.delay.is_zero() {
+            return Err(Error::new(ErrorKind::Unsupported, "this engine has no classes"));
+        }
+        self.pool.exec(object, call).await
     }
 
     async fn list(&self, request: ListRequest) -> Result<ListPage> {
@@ -204,7 +234,8 @@ async fn an_object_that_changes_is_read_again_and_a_missing_class_is_replaced() 
     let stored = Stored { inner: Some(vec![10]), ..plain(&[100]) };
     stored.store(&place(&inner, "changing"), &array, 0.0).await;
     for (changes, expected) in [(3, Ok(45.0)), (u64::MAX, Err(ErrorKind::Conflict))] {
-        let pool: Arc<dyn Pool> = Arc::new(Changing { pool: Arc::clone(&inner), changes: changes.into() });
+        let pool: Arc<dyn Pool> =
+            Arc::new(Changing { pool: Arc::clone(&inner), changes: changes.into(), delay: Duration::ZERO });
         let array = Array::open(place(&pool, "changing")).await.unwrap();
         let slices = [Slice { start: 0, step: 1, count: 10 }];
         let stats = Arc::new(ReadStats::default());
@@ -254,7 +285,7 @@ async fn results_that_are_too_large_are_refused() {
         let array = Array::open(place(&pool, "sparse")).await.unwrap();
         let kind = ReductionKind::Sum {};
         let reduction =
-            Reduction { kind, reduced: PerAxis(reduced.to_vec()), skip_nan: true, decoding: None };
+            Reduction { kind, reduced: Bounded(reduced.to_vec()), skip_nan: true, decoding: None };
         let reduced = array.reduce(&array.whole(), reduction, Pushdown::Auto, &stats).await;
         assert_eq!(reduced.unwrap_err().kind(), ErrorKind::LimitExceeded);
         let read = array.read(&array.whole(), Pushdown::Auto, &stats).await;
@@ -273,4 +304,30 @@ async fn a_replaced_array_is_not_one_of_fill_values() {
     pool.remove(&object("replaced/c/0")).await.unwrap();
     let read = old.read(&old.whole(), Pushdown::Never, &Arc::default()).await;
     assert_eq!(read.unwrap_err().kind(), ErrorKind::Conflict);
+}
+
+#[tokio::test]
+async fn results_for_a_far_client_are_packed() {
+    let inner = pool().await;
+    let len = 100_000u64;
+    let values: Vec<f64> = (0..4 * len).map(|index| f64::from(index as u32 % 977)).collect();
+    let array = Expected { dtype: Dtype::Float32, shape: vec![4, len], values };
+    plain(&[4, len]).store(&place(&inner, "far"), &array, 0.0).await;
+    let far: Arc<dyn Pool> =
+        Arc::new(Changing { pool: Arc::clone(&inner), changes: 0.into(), delay: Duration::from_millis(4) });
+    for kind in [ReductionKind::Mean {}, ReductionKind::Std { ddof: 0 }, ReductionKind::Argmax {}] {
+        let reduction =
+            Reduction { kind, reduced: Bounded(vec![true, false]), skip_nan: true, decoding: None };
+        let mut found = Vec::new();
+        for pool in [&inner, &far] {
+            let array = Array::open(place(pool, "far")).await.unwrap();
+            let stats = Arc::new(ReadStats::default());
+            let reduced = array.reduce(&array.whole(), reduction.clone(), Pushdown::Always, &stats).await;
+            let read = array.read(&[Slice::all(1), Slice::all(len)], Pushdown::Always, &stats).await;
+            found.push((reduced.unwrap(), read.unwrap(), stats.moved_bytes()));
+        }
+        assert_eq!((&found[0].0, &found[0].1), (&found[1].0, &found[1].1));
+        let unpacked_bytes = reduction.state_bytes(&[4, len]) + 4 * len;
+        assert!(found[1].2 * 3 < unpacked_bytes, "{reduction:?}: {} of {unpacked_bytes} bytes", found[1].2);
+    }
 }

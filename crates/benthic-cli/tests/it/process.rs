@@ -49,7 +49,7 @@ fn help_groups_the_commands() {
         ("put", "Commands for pools and objects:"),
         ("mirror", "Commands for pools and objects:"),
         ("class", "Commands for classes:"),
-        ("sql", "Commands for tables, SQL and S3:"),
+        ("sql", "Commands for tables, SQL, arrays and S3:"),
         ("health", "Commands for Ceph clusters:"),
         ("scrub", "Commands for measuring and checking:"),
         ("--store", "Options:"),
