@@ -23,8 +23,8 @@ pub fn array_metadata(input: &[u8]) {
         metadata.format.check().expect("the format is checked");
         let _ = (decoding(metadata), element_json(metadata.format.dtype, &metadata.format.fill));
         if metadata.shape.iter().all(|len| *len > 0) {
-            let cell = vec![0; metadata.shape.len()];
-            assert_eq!(metadata.chunk_position(&metadata.chunk_key(&cell)), Some(cell));
+            let position = vec![0; metadata.shape.len()];
+            assert_eq!(metadata.chunk_position(&metadata.chunk_key(&position)), Some(position));
         }
     };
     let document = Bytes::copy_from_slice(input);

@@ -186,8 +186,8 @@ impl ObjectFormat {
             if format.is_big_endian { u64::from_be_bytes(number) } else { u64::from_le_bytes(number) }
         };
         let strides = selection::strides(&inner_grid(&self.shape.0, &inner_shape.0).collect::<Vec<_>>());
-        let range = |cell: Vec<u64>| {
-            let entry: u64 = cell.iter().zip(&strides).map(|(index, stride)| index * stride).sum();
+        let range = |position: Vec<u64>| {
+            let entry: u64 = position.iter().zip(&strides).map(|(index, stride)| index * stride).sum();
             let at = (entry * INDEX_ENTRY_BYTES) as usize;
             let entry = entries.get(at..at + INDEX_ENTRY_BYTES as usize);
             let entry = entry.ok_or_else(|| corrupt("the index of a shard is too short"))?;
@@ -242,8 +242,8 @@ impl ObjectFormat {
         };
         let ranges = self.inner_ranges(slices, &index, size_bytes)?;
         drop(index);
-        for (cell, range) in TouchedChunks::new(slices, inner_shape).zip(ranges) {
-            let origin: Vec<u64> = cell.iter().zip(inner_shape).map(|(index, len)| index * len).collect();
+        for (position, range) in TouchedChunks::new(slices, inner_shape).zip(ranges) {
+            let origin: Vec<u64> = position.iter().zip(inner_shape).map(|(index, len)| index * len).collect();
             let Some(part) = within(slices, &origin, inner_shape) else { continue };
             let block = match range {
                 None => {

@@ -90,16 +90,16 @@ impl ArrayMetadata {
             true => key.strip_prefix('c')?.trim_start_matches(self.keys.separator),
             false => key,
         };
-        let cell: Vec<u64> = match self.shape.len() {
+        let position: Vec<u64> = match self.shape.len() {
             0 => Vec::new(),
             _ => {
                 numbers.split(self.keys.separator).map(|number| number.parse().ok()).collect::<Option<_>>()?
             }
         };
         let lens = self.shape.iter().zip(&self.format.shape.0);
-        let is_in_grid = cell.len() == self.shape.len()
-            && cell.iter().zip(lens).all(|(index, (len, chunk))| *index < len.div_ceil(*chunk));
-        (is_in_grid && self.chunk_key(&cell) == key).then_some(cell)
+        let is_in_grid = position.len() == self.shape.len()
+            && position.iter().zip(lens).all(|(index, (len, chunk))| *index < len.div_ceil(*chunk));
+        (is_in_grid && self.chunk_key(&position) == key).then_some(position)
     }
 }
 
