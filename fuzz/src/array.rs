@@ -5,7 +5,7 @@ use benthic_array::decoders::{
     BytesCodec, Encoding, ObjectFormat, Pipeline, ReadObject, ShardIndexFormat, parse_v2, parse_v3,
 };
 use benthic_array::{
-    ArrayMetadata, Bounded, Dtype, Node, Reduction, ReductionKind, Slice, decoding, element_json,
+    ArrayMetadata, AxisRole, Bounded, Dtype, Node, Reduction, ReductionKind, Slice, decoding, element_json,
 };
 use benthic_core::codec::Wire;
 use benthic_core::{ErrorKind, Result};
@@ -95,8 +95,8 @@ pub fn array_chunk(input: &[u8]) {
     let select = Input { format: format.clone(), slices, task: Task::Select {}, may_pack: false };
     expected(compute(&select, &mut object));
     for kind in [ReductionKind::Mean {}, ReductionKind::Argmax {}, ReductionKind::Std { ddof: 1 }] {
-        let reduced = Bounded(vec![true, head[5] & 32 == 32]);
-        let reduction = Reduction { kind, reduced, skip_nan: true, decoding: None };
+        let axes = Bounded(vec![AxisRole::Reduce {}, AxisRole::reduce_if(head[5] & 32 == 32)]);
+        let reduction = Reduction { kind, axes, skip_nan: true, decoding: None };
         let (format, slices) = (format.clone(), whole.clone());
         expected(compute(
             &Input { format, slices, task: Task::Reduce { reduction }, may_pack: false },

@@ -31,7 +31,9 @@ class Store:
     def group(self, address: str) -> tuple[int, bytes]: ...
 
 ArrayResult = tuple[str, list[int], bytearray, tuple[int, int, int, int]]
-DecodingFacts = tuple[list[bytes], float | None, float | None, float | None, float | None, bool]
+Range = tuple[float | None, float | None]
+DecodingFacts = tuple[list[bytes], Range, float | None, float | None, Range, bool]
+AxisFacts = bool | tuple[int, list[int]]
 
 class Array:
     def describe(
@@ -46,7 +48,7 @@ class Array:
         ddof: int,
         edges: list[float],
         selection: list[tuple[int, int, int]],
-        reduced: list[bool],
+        axes: list[AxisFacts],
         skip_nan: bool,
         decoding: DecodingFacts | None,
         pushdown: str,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,6 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from . import _native
 from .errors import InvalidArgumentError
 from .table import Pushdown
+
+_NO_GROUP = 2**32 - 1
+_GROUPS_MAX = 2**20
 
 Kind = Literal[
     "count", "sum", "prod", "min", "max", "mean", "var", "std", "argmin", "argmax", "any", "all", "histogram"
@@ -26,7 +29,7 @@ class Decoding:
     """How stored numbers become values, by the CF conventions.
 
     A missing value or one out of the valid range becomes NaN. Other numbers are multiplied by
-    ``scale``, and then ``offset`` is added.
+    ``scale``, and then ``offset`` is added. Then a value out of the wanted range becomes NaN, too.
     """
 
     missing: tuple[Any, ...] = ()
@@ -37,6 +40,9 @@ class Decoding:
     offset: float | None = None
     is_single: bool = False
     """Whether to compute in float32 instead of float64."""
+    wanted_min: float | None = None
+    """The smallest decoded value that is used."""
+    wanted_max: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +128,7 @@ class Array:
         axis: int | Sequence[int] | None = None,
         key: Any = ...,
         *,
+        groups: Mapping[int, ArrayLike] | None = None,
         skipna: bool = True,
         decoding: Decoding | None = None,
         ddof: int = 0,
@@ -134,6 +141,9 @@ class Array:
         :param axis: the axes to reduce, by number; None reduces all
         :param key: the part, selected with integers, slices with positive steps and ``...``; axes
             that an integer selects are dropped from the result
+        :param groups: for each grouped axis, the group of each selected position: 0, 1 and so on, or -1
+            for a position in no group. The axis of the result has a position for each group. Grouped axes
+            are not in ``axis``, which then has the default ``()``
         :param skipna: skip NaN and missing values; otherwise they make sums, means, variances, minima
             and maxima NaN
         :param ddof: the divisor of ``var`` and ``std`` is the number of values minus ``ddof``
@@ -151,12 +161,15 @@ class Array:
         selection, rest = _selection(key, self.shape)
         if any(isinstance(part, slice) and part != slice(None) for part in rest):
             raise InvalidArgumentError("the steps of a reduction must be positive")
-        reduced = [axis is None] * self.ndim
+        roles: list[_native.AxisFacts] = [axis is None and not groups] * self.ndim
         axes: Any = [] if axis is None else np.atleast_1d(axis)
         for number in map(operator.index, axes):
-            if not -self.ndim <= number < self.ndim:
-                raise InvalidArgumentError(f"there is no such axis axis={number} axes={self.ndim}")
-            reduced[number] = True
+            roles[self._axis(number)] = True
+        for number, positions in (groups or {}).items():
+            number = self._axis(number)
+            if roles[number] is True or not isinstance(rest[number], slice):
+                raise InvalidArgumentError(f"a grouped axis is reduced or dropped, too axis={number}")
+            roles[number] = _groups(positions)
         values = self._values(
             self._native.reduce(
                 self._store,
@@ -164,13 +177,13 @@ class Array:
                 ddof,
                 [] if edges is None else np.asarray(edges, float).tolist(),
                 selection,
-                reduced,
+                roles,
                 skipna,
                 None if decoding is None else self._decoding(decoding),
                 pushdown,
             )
         )
-        kept = tuple(part for part, is_reduced in zip(rest, reduced, strict=True) if not is_reduced)
+        kept = tuple(part for part, role in zip(rest, roles, strict=True) if role is not True)
         result: NDArray[Any] = values[kept]
         return result
 
@@ -180,12 +193,17 @@ class Array:
         missing = [np.asarray(value).astype(_little(self.dtype)).tobytes() for value in exact]
         return (
             missing,
-            decoding.valid_min,
-            decoding.valid_max,
+            (decoding.valid_min, decoding.valid_max),
             decoding.scale,
             decoding.offset,
+            (decoding.wanted_min, decoding.wanted_max),
             decoding.is_single,
         )
+
+    def _axis(self, number: int) -> int:
+        if not -self.ndim <= number < self.ndim:
+            raise InvalidArgumentError(f"there is no such axis axis={number} axes={self.ndim}")
+        return number % self.ndim
 
     def _values(self, result: _native.ArrayResult) -> NDArray[Any]:
         name, shape, data, stats = result
@@ -209,6 +227,17 @@ def is_exact(value: Any, dtype: np.dtype[Any]) -> bool:
     with np.errstate(all="ignore"):
         cast = np.asarray(value).astype(dtype)
     return bool(cast == value) or bool(cast != cast and value != value)
+
+
+def _groups(positions: ArrayLike) -> tuple[int, list[int]]:
+    """The number of groups, and the group of each position."""
+    groups = np.asarray(positions)
+    if groups.ndim != 1 or groups.dtype.kind not in "iu":
+        raise InvalidArgumentError(f"groups are a list of integers got={groups.dtype}{list(groups.shape)}")
+    count = int(groups.max(initial=-1)) + 1
+    if groups.min(initial=0) < -1 or count > _GROUPS_MAX:
+        raise InvalidArgumentError(f"a group is a number from 0 to {_GROUPS_MAX - 1}, or -1")
+    return count, np.where(groups < 0, _NO_GROUP, groups).tolist()
 
 
 def _little(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import xarray as xr
 import zarr
+from numpy.typing import NDArray
 from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.backends.common import AbstractDataStore
 from xarray.backends.store import StoreBackendEntrypoint
@@ -305,19 +307,8 @@ _OPTIONS: dict[str, set[str]] = {
 }
 
 
-@xr.register_dataarray_accessor("benthic")
-class BenthicAccessor:
-    """Reductions beside the chunks, with xarray's names and results."""
-
-    def __init__(self, array: xr.DataArray) -> None:
-        self._array = array
-
-    @property
-    def is_pushable(self) -> bool:
-        """Whether reductions do not read the array into memory: it was opened with the engine
-        ``benthic``, and then at most selected with slices and decoded by the CF conventions.
-        """
-        return _source(self._array.variable) is not None
+class _Reductions:
+    """The names of the reductions."""
 
     def count(self, dim: Any = None, **options: Any) -> xr.DataArray:
         """The number of values that are not missing."""
@@ -359,6 +350,55 @@ class BenthicAccessor:
         """Whether all values are not zero."""
         return self._reduce("all", dim, options)
 
+    def _reduce(self, kind: Kind, dim: Any, options: dict[str, Any]) -> xr.DataArray:
+        raise NotImplementedError
+
+
+@xr.register_dataarray_accessor("benthic")
+class BenthicAccessor(_Reductions):
+    """Reductions beside the chunks, with xarray's names and results."""
+
+    def __init__(self, array: xr.DataArray) -> None:
+        self._array = array
+        self._wanted: tuple[float | None, float | None] = (None, None)
+
+    @property
+    def is_pushable(self) -> bool:
+        """Whether reductions do not read the array into memory: it was opened with the engine
+        ``benthic``, and then at most selected with slices and decoded by the CF conventions.
+        """
+        return self._source() is not None
+
+    def between(self, minimum: float | None = None, maximum: float | None = None) -> BenthicAccessor:
+        """Reductions of the values from a minimum to a maximum, both included; others count as missing.
+
+        >>> ds.t2m.benthic.between(273.15).count("time")
+        """
+        accessor = BenthicAccessor(self._array)
+        accessor._wanted = (minimum, maximum)
+        return accessor
+
+    def groupby(self, *group: Any, **groupers: Any) -> _Reductions:
+        """Reductions for each group of positions, with the arguments of ``DataArray.groupby``.
+
+        >>> ds.t2m.benthic.groupby("time.month").mean()
+        """
+        return _Grouped(self, lambda array: array.groupby(*group, **groupers))
+
+    def resample(self, *indexer: Any, **indexers: Any) -> _Reductions:
+        """Reductions for each period, with the arguments of ``DataArray.resample``.
+
+        >>> ds.t2m.benthic.resample(time="1ME").max()
+        """
+        return _Grouped(self, lambda array: array.resample(*indexer, **indexers))
+
+    def coarsen(self, dim: Any = None, **options: Any) -> _Reductions:
+        """Reductions of blocks of neighbours, with the arguments of ``DataArray.coarsen``.
+
+        >>> ds.t2m.benthic.coarsen(lat=4, lon=4).mean()
+        """
+        return _Coarsened(self, dim, options)
+
     def argmin(self, dim: Hashable | None = None, **options: Any) -> xr.DataArray:
         """The position of the first smallest value along a dimension, or among all values."""
         return self._reduce("argmin", dim, options)
@@ -368,34 +408,190 @@ class BenthicAccessor:
         return self._reduce("argmax", dim, options)
 
     def _reduce(self, kind: Kind, dim: Any, options: dict[str, Any]) -> xr.DataArray:
+        names = _names(self._array, dim)
+        values = None
+        if kind not in ("argmin", "argmax") or dim is None or isinstance(dim, str):
+            values = self._values(kind, names, {}, options)
+        if values is None:
+            as_usual: xr.DataArray = getattr(self._usual(), kind)(dim, **options)
+            return as_usual
+        # xarray decides about coordinates and attributes.
+        return self._form().reduce(lambda *_, **__: values, dim=names, keep_attrs=options.get("keep_attrs"))
+
+    def _source(self) -> _Source | None:
+        source = _source(self._array.variable)
+        if source is None or self._wanted == (None, None):
+            return source
+        dtype = self._array.dtype
+        if source.decoding is None and dtype.kind not in "iuf":
+            return None
+        # xarray turns small integers into float32, to mark missing ones with NaN.
+        is_single = dtype == np.float32 or (dtype.kind in "iu" and dtype.itemsize <= 2)
+        minimum, maximum = self._wanted
+        if dtype.kind in "iu":
+            minimum = None if minimum is None else float(np.ceil(minimum))
+            maximum = None if maximum is None else float(np.floor(maximum))
+        decoding = replace(
+            source.decoding or Decoding(is_single=is_single), wanted_min=minimum, wanted_max=maximum
+        )
+        return _Source(source.data, source.key, decoding)
+
+    def _usual(self) -> xr.DataArray:
+        """The array whose reductions xarray computes."""
         array = self._array
-        source = _source(array.variable)
-        as_usual: Callable[..., xr.DataArray] = getattr(array, kind)
+        minimum, maximum = self._wanted
+        if minimum is not None:
+            array = array.where(self._array >= minimum)
+        if maximum is not None:
+            array = array.where(self._array <= maximum)
+        return array
+
+    def _form(self) -> xr.DataArray:
+        """A broadcast zero with the same dimensions, coordinates and attributes."""
+        array = self._array
+        return array.copy(data=np.broadcast_to(np.zeros((), array.dtype), array.shape))
+
+    def _values(
+        self, kind: Kind, reduced: list[Hashable], groups: dict[Hashable, NDArray[Any]], options: dict[str, Any]
+    ) -> NDArray[Any] | None:
+        """The results. None if xarray must compute them."""
+        array = self._array
+        source = self._source()
         if source is None or not options.keys() <= _OPTIONS[kind] or array.size == 0:
-            return as_usual(dim, **options)
-        names = _names(array, dim)
-        is_position = kind in ("argmin", "argmax")
-        if is_position and dim is not None and not isinstance(dim, str):
-            return as_usual(dim, **options)
+            return None
         kept_axes = [axis for axis, part in enumerate(source.key) if isinstance(part, slice)]
-        axes = [kept_axes[array.dims.index(name)] for name in names]
-        is_float = array.dtype.kind == "f"
+        axis_of = dict(zip(array.dims, kept_axes, strict=True))
+        is_float = array.dtype.kind == "f" or source.decoding is not None
         # xarray's any and all never skip NaN.
         skipna = False if kind in ("any", "all") else options.get("skipna")
         values = source.data.array.reduce(
             kind,
-            axes,
+            [axis_of[name] for name in reduced],
             source.key,
+            groups={axis_of[name]: positions for name, positions in groups.items()},
             skipna=is_float if skipna is None else bool(skipna),
             decoding=source.decoding,
             ddof=options.get("ddof", 0),
             pushdown=source.data.pushdown,
         )
         if is_float and kind in ("sum", "prod", "mean", "var", "std", "min", "max"):
-            values = values.astype(array.dtype)
-        # xarray decides about coordinates and attributes: it reduces a broadcast zero with the same ones.
-        form = array.copy(data=np.broadcast_to(np.zeros((), array.dtype), array.shape))
-        return form.reduce(lambda *_, **__: values, dim=names, keep_attrs=options.get("keep_attrs"))
+            is_single = source.decoding.is_single if source.decoding else array.dtype == np.float32
+            values = values.astype(np.float32 if is_single else np.float64)
+        return values
+
+
+class _Grouped(_Reductions):
+    """Reductions for each group of positions along one dimension."""
+
+    def __init__(self, accessor: BenthicAccessor, group: Callable[[xr.DataArray], Any]) -> None:
+        self._accessor = accessor
+        self._group = group
+
+    def _reduce(self, kind: Kind, dim: Any, options: dict[str, Any]) -> xr.DataArray:
+        result = self._pushed(kind, dim, options)
+        if result is None:
+            result = getattr(self._group(self._accessor._usual()), kind)(dim, **options)
+        return result
+
+    def _pushed(self, kind: Kind, dim: Any, options: dict[str, Any]) -> xr.DataArray | None:
+        array = self._accessor._array
+        if not self._accessor.is_pushable:
+            return None
+        grouped = self._group(self._accessor._form())
+        along = getattr(grouped, "_group_dim", None)
+        names = [along] if dim is None else _names(array, dim)
+        if along not in array.dims or along not in names:
+            return None
+        # xarray groups the positions along the dimension, and gives each group its number.
+        coordinates = {name: value for name, value in array.coords.items() if value.dims == (along,)}
+        line = xr.DataArray(np.arange(array.sizes[along]), coordinates, [along], array.name, array.attrs)
+        members: list[NDArray[Any]] = []
+
+        def number(positions: NDArray[Any], **_: Any) -> float:
+            members.append(np.ravel(positions))
+            return float(len(members) - 1)
+
+        numbers = self._group(line).reduce(number, dim=along, keep_attrs=options.get("keep_attrs"))
+        if numbers.ndim != 1:
+            return None
+        # A group without members, such as a period without data, has no number, and its result is NaN.
+        is_empty = np.isnan(numbers.values)
+        if is_empty.any() and (kind in ("any", "all") or array.dtype.kind != "f"):
+            return None
+        groups = np.full(line.size, -1)
+        for index, member in enumerate(numbers.values):
+            if not is_empty[index]:
+                groups[members[int(member)]] = index
+        reduced = [name for name in names if name != along]
+        values = self._accessor._values(kind, reduced, {along: groups}, options)
+        if values is None:
+            return None
+        kept = [name for name in array.dims if name not in reduced]
+        axis = kept.index(along)
+        dims = [numbers.dims[0] if name == along else name for name in kept]
+        missing = len(is_empty) - values.shape[axis]
+        if is_empty.any():
+            # The last groups have no number if they are empty.
+            pads = [(0, missing if place == axis else 0) for place in range(values.ndim)]
+            values = np.pad(values.astype(np.result_type(values, np.float32)), pads)
+            values[(slice(None),) * axis + (is_empty,)] = np.nan
+        others = {
+            name: value
+            for name, value in array.coords.items()
+            if along not in value.dims and set(value.dims) <= set(kept)
+        }
+        return xr.DataArray(values, {**others, **numbers.coords}, dims, numbers.name, numbers.attrs)
+
+
+class _Coarsened(_Reductions):
+    """Reductions of blocks of neighbours."""
+
+    def __init__(self, accessor: BenthicAccessor, dim: Any, options: dict[str, Any]) -> None:
+        self._accessor = accessor
+        self._dim = dim
+        self._options = options
+
+    def _option(self, option: str, default: str, dimension: Hashable) -> str:
+        value: Any = self._options.get(option, default)
+        chosen: str = value.get(dimension, default) if isinstance(value, Mapping) else value
+        return chosen
+
+    def _coarsen(self, array: xr.DataArray) -> Any:
+        return array.coarsen(self._dim, **self._options)
+
+    def _reduce(self, kind: Kind, dim: Any, options: dict[str, Any]) -> xr.DataArray:
+        array = self._accessor._array
+        windows = {**(self._dim or {}), **{name: self._options[name] for name in array.dims if name in self._options}}
+        values = None
+        if dim is None and self._accessor.is_pushable:
+            if all(self._option("boundary", "exact", name) in ("exact", "trim") for name in windows):
+                # xarray decides about coordinates and attributes, and checks the arguments.
+                form = self._coarsen(self._accessor._form()).reduce(_zeros, keep_attrs=options.get("keep_attrs"))
+                groups = {
+                    name: _blocks(array.sizes[name], window, self._option("side", "left", name))
+                    for name, window in windows.items()
+                }
+                values = self._accessor._values(kind, [], groups, options)
+        if values is None:
+            positional = () if dim is None else (dim,)
+            as_usual: xr.DataArray = getattr(self._coarsen(self._accessor._usual()), kind)(*positional, **options)
+            return as_usual
+        result: xr.DataArray = form.copy(data=values)
+        return result
+
+
+def _zeros(blocks: NDArray[Any], axis: tuple[int, ...], **_: Any) -> NDArray[Any]:
+    shape = [size for place, size in enumerate(blocks.shape) if place not in axis]
+    return np.broadcast_to(np.zeros((), blocks.dtype), shape)
+
+
+def _blocks(size: int, window: int, side: str) -> NDArray[Any]:
+    """The number of the block of each position; -1 for positions beside the whole blocks."""
+    blocks = size // window
+    numbers = np.full(size, -1)
+    start = 0 if side == "left" else size - blocks * window
+    numbers[start : start + blocks * window] = np.repeat(np.arange(blocks), window)
+    return numbers
 
 
 def _names(array: xr.DataArray, dim: Any) -> list[Hashable]:

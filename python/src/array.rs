@@ -4,12 +4,14 @@ use crate::errors::to_exception;
 use crate::runtime::wait;
 use crate::slot::Slot;
 use crate::store::{Shared, Store};
-use benthic_array::{ArrayAddress, Bounded, Place, ReadStats, Reduction, ReductionKind, Slice, Values};
+use benthic_array::{
+    ArrayAddress, AxisRole, Bounded, Groups, Place, ReadStats, Reduction, ReductionKind, Slice, Values,
+};
 use benthic_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use pyo3::prelude::{Bound, PyRef, PyResult, Python};
 use pyo3::types::{PyByteArray, PyBytes};
-use pyo3::{pyclass, pymethods};
+use pyo3::{FromPyObject, pyclass, pymethods};
 use std::sync::Arc;
 
 #[pyclass(frozen)]
@@ -33,8 +35,26 @@ type Facts<'py> = (
 /// Number of objects: touched, reduced or selected by the class, not stored; then bytes transferred.
 type StatsFacts = (u64, u64, u64, u64);
 
-/// Missing values, smallest and largest valid value, scale, offset, whether in float32.
-type DecodingFacts = (Vec<Vec<u8>>, Option<f64>, Option<f64>, Option<f64>, Option<f64>, bool);
+/// The smallest and the largest value.
+type Range = (Option<f64>, Option<f64>);
+
+/// Missing values, valid stored values, scale, offset, wanted decoded values, whether in float32.
+type DecodingFacts = (Vec<Vec<u8>>, Range, Option<f64>, Option<f64>, Range, bool);
+
+/// What a reduction does with an axis.
+#[derive(FromPyObject)]
+enum AxisFacts {
+    Reduced(bool),
+    /// The number of groups, and the group of each position.
+    Groups((u32, Vec<u32>)),
+}
+
+fn role(facts: AxisFacts) -> AxisRole {
+    match facts {
+        AxisFacts::Reduced(is_reduced) => AxisRole::reduce_if(is_reduced),
+        AxisFacts::Groups((count, of)) => AxisRole::Group { groups: Groups { count, of: Bounded(of) } },
+    }
+}
 
 /// Type, shape, elements, statistics.
 type ReadResult<'py> = (&'static str, Vec<u64>, Bound<'py, PyByteArray>, StatsFacts);
@@ -138,21 +158,29 @@ impl Array {
         ddof: u32,
         edges: Vec<f64>,
         selection: Vec<(u64, u64, u64)>,
-        reduced: Vec<bool>,
+        axes: Vec<AxisFacts>,
         skip_nan: bool,
         decoding: Option<DecodingFacts>,
         pushdown: &str,
     ) -> PyResult<ReadResult<'py>> {
         let shared = store.shared()?;
         let stats = Arc::new(ReadStats::default());
-        let decoding = decoding.map(|(missing, valid_min, valid_max, scale, offset, is_single)| {
-            let missing = Bounded(missing.into_iter().map(Bytes::from).collect());
-            benthic_array::Decoding { missing, valid_min, valid_max, scale, offset, is_single }
-        });
+        let decoding =
+            decoding.map(|(missing, valid, scale, offset, wanted, is_single)| benthic_array::Decoding {
+                missing: Bounded(missing.into_iter().map(Bytes::from).collect()),
+                valid_min: valid.0,
+                valid_max: valid.1,
+                scale,
+                offset,
+                is_single,
+                wanted_min: wanted.0,
+                wanted_max: wanted.1,
+            });
+        let axes = axes.into_iter().map(role).collect();
         let values = wait(py, async || {
             let pushdown = shared.pushdown(pushdown)?;
             let kind = kind(name, ddof, edges)?;
-            let reduction = Reduction { kind, reduced: Bounded(reduced), skip_nan, decoding };
+            let reduction = Reduction { kind, axes: Bounded(axes), skip_nan, decoding };
             self.array.get()?.reduce(&slices(&selection), reduction, pushdown, &stats).await
         })?;
         Ok(result(py, &values, &stats))

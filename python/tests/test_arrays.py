@@ -197,6 +197,36 @@ def test_histogram_and_decoding(beside):
         same(array.reduce("mean", 0, decoding=decoding, pushdown=pushdown), np.nanmean(decoded, 0))
 
 
+def test_groups(beside):
+    rng = np.random.default_rng(one())
+    data = rng.normal(0, 10, (20, 9)).astype("f4")
+    array = opened(beside, data, v3(None, chunks=(7, 4)))
+    groups = rng.integers(-1, 3, 20)
+    groups[:4] = [-1, 0, 1, 2]
+    expected = [data[groups == group].mean(axis=0, dtype="f8") for group in range(3)]
+    found = array.reduce("mean", groups={0: groups}, pushdown="always")
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    found = array.reduce("mean", -1, groups={0: groups})
+    np.testing.assert_allclose(found, np.mean(expected, axis=1), rtol=1e-6)
+    found = array.reduce("max", groups={-1: [0, 0, 2]}, key=np.s_[3:5, 1:8:3])
+    np.testing.assert_array_equal(found[:, 0], data[3:5, [1, 4]].max(axis=1))
+    assert np.isnan(found[:, 1]).all(), "a group without a position"
+    np.testing.assert_array_equal(found[:, 2], data[3:5, 7])
+    for mistake in [
+        dict(groups={0: [0, 1]}),
+        dict(groups={0: groups - 1}),
+        dict(groups={0: groups.astype("f8")}),
+        dict(groups={2: groups}),
+        dict(groups={0: groups}, axis=0),
+        dict(groups={0: groups}, key=3),
+        dict(groups={0: np.full(20, 2**20)}),
+    ]:
+        with pytest.raises(benthic.InvalidArgumentError):
+            array.reduce("mean", **mistake)
+    with pytest.raises(benthic.InvalidArgumentError):
+        array.reduce("argmin", groups={0: groups})
+
+
 def test_missing_values_that_the_type_lacks_mask_nothing(in_memory):
     data = np.array([255, 0, 7, 9], "u1")
     array = opened(in_memory, data, v3(None, chunks=(3,)))

@@ -107,6 +107,86 @@ def test_reductions_equal_those_of_xarray(written, variable):
     assert ours.benthic.is_pushable, "the array was read into memory"
 
 
+GROUPINGS = [
+    ("groupby", ("time.day",), {}),
+    ("groupby", ("time.hour",), {}),
+    ("groupby", ("lat",), {}),
+    ("resample", (), {"time": "1D"}),
+    # Some periods have no time.
+    ("resample", (), {"time": "90min"}),
+    ("coarsen", (), {"lat": 5}),
+    ("coarsen", (), {"time": 7, "lat": 4, "boundary": "trim"}),
+    ("coarsen", ({"lat": 4},), {"boundary": "trim", "side": "right"}),
+    ("coarsen", (), {"lat": 4, "boundary": "pad"}),
+    ("groupby", (), {"lat": xr.groupers.BinGrouper([-25, -10, 5, 7])}),
+]
+
+
+@pytest.mark.parametrize("variable", ["t2m", "rain", "count"])
+def test_grouped_reductions_equal_those_of_xarray(written, variable):
+    ours = opened(written, pushdown="always")[variable]
+    theirs = xr.open_dataset(written[2], engine="zarr", consolidated=False)[variable].load()
+    kinds = [kind for kind in KINDS if not kind.startswith("arg") and kind != "prod"]
+    for kind, part, (grouping, arguments, options) in itertools.product(kinds, PARTS[:2], GROUPINGS):
+        array, wanted = part(ours), part(theirs)
+        found = getattr(getattr(array.benthic, grouping)(*arguments, **options), kind)()
+        expected = getattr(getattr(wanted, grouping)(*arguments, **options), kind)()
+        case = (kind, grouping, arguments, options)
+        assert found.dtype == expected.dtype and found.attrs == expected.attrs, case
+        assert found.dims == expected.dims and found.name == expected.name, case
+        assert set(found.coords) == set(expected.coords), case
+        tolerance = 1e-4 if expected.dtype == np.float32 else 1e-9
+        xr.testing.assert_allclose(found, expected, rtol=tolerance)
+
+
+def test_groups_of_a_dimension_and_another_one_are_reduced(written):
+    ours = opened(written, pushdown="always").t2m
+    theirs = xr.open_dataset(written[2], engine="zarr", consolidated=False).t2m.load()
+    for dim in [["time", "lat"], ...]:
+        found = ours.benthic.groupby("time.day").mean(dim)
+        xr.testing.assert_allclose(found, theirs.groupby("time.day").mean(dim), rtol=1e-5)
+    season = theirs.time.dt.day % 2
+    found = ours.benthic.groupby(season.rename("parity")).max(keep_attrs=False)
+    xr.testing.assert_identical(found, theirs.groupby(season.rename("parity")).max(keep_attrs=False))
+    # Only these groups are reduced beside the chunks: the group's dimension remains.
+    found = ours.benthic.groupby("time.day").mean("lat")
+    xr.testing.assert_allclose(found, theirs.groupby("time.day").mean("lat"), rtol=1e-5)
+
+
+def test_groups_are_reduced_beside_the_chunks(written):
+    ours = opened(written, pushdown="always").t2m
+    array = benthic.xarray._source(ours.variable).data.array
+    for grouped in [
+        lambda: ours.benthic.groupby("time.day").mean(),
+        lambda: ours.benthic.resample(time="1D").max(),
+        lambda: ours.benthic.coarsen(lat=5).mean(),
+        lambda: ours.benthic.between(280).groupby("time.hour").count(),
+    ]:
+        array.last_stats = None
+        grouped()
+        assert array.last_stats.pushed_chunks == array.last_stats.chunks > 0
+    assert ours.benthic.is_pushable, "the array was read into memory"
+
+
+@pytest.mark.parametrize("variable", ["t2m", "rain", "count"])
+def test_values_out_of_a_range_count_as_missing(written, variable):
+    ours = opened(written, pushdown="always")[variable]
+    theirs = xr.open_dataset(written[2], engine="zarr", consolidated=False)[variable].load()
+    middle = float(theirs.median())
+    for minimum, maximum in [(middle, None), (None, middle), (middle - 2.5, middle + 2.5), (None, None)]:
+        wanted = theirs
+        if minimum is not None:
+            wanted = wanted.where(theirs >= minimum)
+        if maximum is not None:
+            wanted = wanted.where(theirs <= maximum)
+        for kind in ["count", "sum", "min", "mean", "std"]:
+            found, expected = getattr(ours.benthic.between(minimum, maximum), kind)("time"), getattr(wanted, kind)("time")
+            assert found.dtype == expected.dtype and found.attrs == expected.attrs
+            xr.testing.assert_allclose(found, expected, rtol=1e-4)
+        days = ours.benthic.between(minimum, maximum).groupby("time.day").max()
+        xr.testing.assert_allclose(days, wanted.groupby("time.day").max())
+
+
 def test_reductions_keep_nan_on_request(written):
     ours = opened(written, pushdown="always").t2m
     theirs = xr.open_dataset(written[2], engine="zarr", consolidated=False).t2m.load()

@@ -2,6 +2,7 @@
 
 mod commands;
 mod output;
+mod picture;
 mod selection;
 
 use benthic_array::ArrayClass;

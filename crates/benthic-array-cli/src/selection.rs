@@ -1,6 +1,6 @@
 //! The options that select a part of an array: by position and by coordinate.
 
-use benthic_array::{Array, Decoding, LabelRange, Slice};
+use benthic_array::{Array, Decoding, Dtype, LabelRange, Slice};
 use benthic_core::pushdown::Pushdown;
 use benthic_core::{Error, ErrorKind, Result};
 use clap::Args;
@@ -15,6 +15,9 @@ pub struct SelectionArgs {
     /// Select coordinates along dimensions: DIM=MIN:MAX with both ends, or DIM=VALUE
     #[arg(long = "where", value_name = "DIM=RANGE,…", value_delimiter = ',')]
     labels: Vec<Labels>,
+    /// Use only values from MIN to MAX, with both ends; others count as missing
+    #[arg(long, value_name = "MIN:MAX", value_parser = range, allow_hyphen_values = true)]
+    values: Option<LabelRange>,
     /// Use the stored numbers; do not apply scale_factor, add_offset, _FillValue and the like
     #[arg(long)]
     raw: bool,
@@ -72,25 +75,27 @@ impl FromStr for Labels {
     fn from_str(text: &str) -> Result<Labels> {
         let usage = || invalid("coordinates are DIM=MIN:MAX or DIM=VALUE; an end may be left out", text);
         let (dimension, range) = text.split_once('=').ok_or_else(usage)?;
-        let number = |text: &str, open: f64| match text {
-            "" => Ok(open),
-            _ => text.parse::<f64>().ok().filter(|number| !number.is_nan()).ok_or_else(usage),
-        };
-        let range = match range.split_once(':') {
-            Some((min, max)) => {
-                LabelRange { min: number(min, f64::NEG_INFINITY)?, max: number(max, f64::INFINITY)? }
-            }
-            None => {
-                let value = number(range, f64::NAN)?;
-                LabelRange { min: value, max: value }
-            }
-        };
-        if range.min <= range.max {
-            Ok(Labels { dimension: dimension.to_owned(), range })
-        } else {
-            Err(usage())
-        }
+        Ok(Labels { dimension: dimension.to_owned(), range: range_of(range).ok_or_else(usage)? })
     }
+}
+
+/// Parses `MIN:MAX` or `VALUE`.
+///
+/// # Errors
+/// `InvalidArgument`.
+pub fn range(text: &str) -> Result<LabelRange> {
+    range_of(text).ok_or_else(|| invalid("a range is MIN:MAX or VALUE; an end may be left out", text))
+}
+
+fn range_of(text: &str) -> Option<LabelRange> {
+    let number = |text: &str, open: f64| match text {
+        "" => Some(open),
+        _ => text.parse::<f64>().ok(),
+    };
+    let (min, max) = text.split_once(':').map_or((text, text), |ends| ends);
+    let range = LabelRange { min: number(min, f64::NEG_INFINITY)?, max: number(max, f64::INFINITY)? };
+    // Not if an end is NaN.
+    (range.min <= range.max).then_some(range)
 }
 
 impl Positions {
@@ -168,6 +173,10 @@ impl SelectionArgs {
     /// # Errors
     /// As [`benthic_array::decoding`].
     pub fn decoding(&self, array: &Array) -> Result<Option<Decoding>> {
-        if self.raw { Ok(None) } else { benthic_array::decoding(array.metadata()) }
+        let decoding = if self.raw { None } else { benthic_array::decoding(array.metadata())? };
+        let Some(LabelRange { min, max }) = self.values else { return Ok(decoding) };
+        let is_single = array.metadata().format.dtype == Dtype::Float32;
+        let decoding = decoding.unwrap_or(Decoding { is_single, ..Decoding::default() });
+        Ok(Some(Decoding { wanted_min: Some(min), wanted_max: Some(max), ..decoding }))
     }
 }

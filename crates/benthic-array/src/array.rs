@@ -6,7 +6,7 @@ use crate::dtype::Dtype;
 use crate::format::check_slices;
 use crate::gather;
 use crate::metadata::{ArrayMetadata, METADATA_BYTES_MAX, Node, parse_v2, parse_v2_group, parse_v3};
-use crate::reduce::{Decoding, Reduction};
+use crate::reduce::{Decoding, GROUPED_MAX, Reduction};
 use crate::runner::{ObjectRunner, ReadStats};
 use crate::selection::{self, Part, Slice, TouchedChunks, counts, within};
 use crate::values::Values;
@@ -203,7 +203,7 @@ impl Array {
         Ok(values)
     }
 
-    /// Reduces a selection. The result has the axes that are not reduced, and for a histogram one
+    /// Reduces a selection. The result has the axes that are kept or grouped, and for a histogram one
     /// more with the bins.
     ///
     /// # Errors
@@ -218,8 +218,10 @@ impl Array {
     ) -> Result<Values> {
         let dtype = self.metadata.format.dtype;
         check_slices(slices, &self.metadata.shape)?;
-        reduction.check(dtype, slices.len())?;
+        reduction.check(dtype, &counts(slices))?;
         let mut states = reduction.accumulator(dtype, &counts(slices))?;
+        let is_long = self.metadata.format.shape.0.iter().any(|len| *len > GROUPED_MAX as u64);
+        let pushdown = if is_long && reduction.has_groups() { Pushdown::Never } else { pushdown };
         self.each_chunk(slices, Task::Reduce { reduction }, pushdown, stats, |data, part| {
             let counts = counts(&part.slices);
             states.merge(&data, &counts, &part.first)

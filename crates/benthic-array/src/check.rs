@@ -2,7 +2,7 @@
 
 use crate::array::Array;
 use crate::class::Task;
-use crate::reduce::{Reduction, ReductionKind};
+use crate::reduce::{AxisRole, Reduction, ReductionKind};
 use crate::runner::{ObjectRunner, ReadStats};
 use crate::selection::{Bounded, Part, Slice};
 use benthic_core::pushdown::Pushdown;
@@ -41,7 +41,7 @@ impl Array {
         let whole = Part { slices, first: vec![0; chunk_shape.len()] };
         let reduction = Reduction {
             kind: ReductionKind::Count {},
-            reduced: Bounded(vec![true; chunk_shape.len()]),
+            axes: Bounded(vec![AxisRole::Reduce {}; chunk_shape.len()]),
             skip_nan: true,
             decoding: None,
         };

@@ -54,6 +54,16 @@ pub enum Reply {
     },
 }
 
+impl Task {
+    /// The same task for a part of a selection.
+    pub fn of_part(&self, part: &Part) -> Task {
+        match self {
+            Task::Select {} => Task::Select {},
+            Task::Reduce { reduction } => Task::Reduce { reduction: reduction.of_part(part) },
+        }
+    }
+}
+
 wire_struct! { Input { format, slices, task, may_pack } }
 
 wire_enum! {
@@ -132,7 +142,7 @@ impl Input {
         self.format.check_slices(&self.slices.0)?;
         match &self.task {
             Task::Select {} => Ok(()),
-            Task::Reduce { reduction } => reduction.check(self.format.dtype, self.slices.0.len()),
+            Task::Reduce { reduction } => reduction.check(self.format.dtype, &counts(&self.slices.0)),
         }
     }
 

@@ -38,7 +38,7 @@ pub use dtype::{Dtype, NumberKind};
 pub use json::element_json;
 pub use list::{ListedNode, list};
 pub use metadata::{ArrayMetadata, GroupMetadata, Node};
-pub use reduce::{Decoding, Reduction, ReductionKind};
+pub use reduce::{AxisRole, Decoding, Groups, Reduction, ReductionKind};
 pub use runner::ReadStats;
 pub use selection::{Bounded, PerAxis, Slice};
 pub use values::Values;

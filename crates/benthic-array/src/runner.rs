@@ -3,7 +3,7 @@
 use crate::class::{Input, Reply, Task, UNPACKED_BYTES_MAX, compute, compute_missing};
 use crate::format::{ObjectFormat, ReadObject};
 use crate::pack::unpack;
-use crate::selection::{Bounded, Part, PerAxis, Slice};
+use crate::selection::{Bounded, Part, Slice};
 use benthic_core::codec::Wire;
 use benthic_core::pushdown::{Choice, Pushdown, Step};
 use benthic_core::{
@@ -113,14 +113,15 @@ impl ObjectRunner {
     /// The number of objects to work on at once.
     pub fn at_once(&self) -> usize {
         let whole: Vec<Slice> = self.format.shape.0.iter().map(|len| Slice::all(*len)).collect();
-        let result_bytes = self.input(Bounded(whole)).result_bytes();
+        let result_bytes = self.input(&Part { first: vec![0; whole.len()], slices: whole }).result_bytes();
         // A result exists twice while it is encoded.
         let each_bytes = result_bytes.saturating_mul(2).saturating_add(self.object_bytes).max(1);
         (IN_FLIGHT_BYTES_MAX / each_bytes).clamp(1, IN_FLIGHT_MAX) as usize
     }
 
-    fn input(&self, slices: PerAxis<Slice>) -> Input {
-        Input { format: self.format.clone(), slices, task: self.task.clone(), may_pack: self.is_far }
+    fn input(&self, part: &Part) -> Input {
+        let (format, slices) = (self.format.clone(), Bounded(part.slices.clone()));
+        Input { format, slices, task: self.task.of_part(part), may_pack: self.is_far }
     }
 
     /// Returns the result for a part of an object.
@@ -128,8 +129,7 @@ impl ObjectRunner {
     /// # Errors
     /// Those of the pool; `Corrupt` for damaged data; `LimitExceeded`.
     pub async fn run(&self, object: &ObjectId, part: &Part) -> Result<Bytes> {
-        let slices = Bounded(part.slices.clone());
-        let input = self.input(slices);
+        let input = self.input(part);
         let done = self.run_stored(object, &input).await.map_err(|error| error.with("object", object))?;
         let data = match done {
             Some(data) => data,

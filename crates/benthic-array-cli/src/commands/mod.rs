@@ -3,6 +3,7 @@
 mod fsck;
 mod info;
 mod ls;
+mod plot;
 mod read;
 mod reduce;
 
@@ -34,6 +35,8 @@ pub enum ArrayCommand {
     Read(read::ReadArgs),
     /// Reduce an array: sum, mean, minimum and others; in the OSDs where that is faster
     Reduce(reduce::ReduceArgs),
+    /// Draw a table of an array, coarsened beside the chunks
+    Plot(plot::PlotArgs),
     /// Decode all chunks of an array, and look for stray objects
     Fsck(fsck::FsckArgs),
 }
@@ -44,6 +47,7 @@ pub async fn run(command: ArrayCommand, session: &Session) -> Outcome {
         ArrayCommand::Info(args) => info::run(args, session).await,
         ArrayCommand::Read(args) => read::run(args, session).await,
         ArrayCommand::Reduce(args) => reduce::run(args, session).await,
+        ArrayCommand::Plot(args) => plot::run(args, session).await,
         ArrayCommand::Fsck(args) => fsck::run(args, session).await,
     }
 }

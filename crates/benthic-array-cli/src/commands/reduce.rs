@@ -2,13 +2,14 @@
 
 use super::{ReadingArgs, open, watch};
 use crate::output::deliver;
-use crate::selection::SelectionArgs;
-use benthic_array::{ArrayAddress, Bounded, ReadStats, Reduction, ReductionKind};
+use crate::selection::{SelectionArgs, axis};
+use benthic_array::{ArrayAddress, AxisRole, Bounded, Groups, ReadStats, Reduction, ReductionKind};
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 
 /// Arguments of `benthic array reduce`.
@@ -21,6 +22,8 @@ argmin and argmax print the first position of the minimum or maximum among the r
 Examples:
   benthic array reduce climate/era5/t2m mean
   benthic array reduce climate/era5/t2m mean --where lat=10:40,lon=0:90 --over time --out mean.npy
+  benthic array reduce climate/era5/t2m max --select time=0 --coarsen lat=10,lon=10
+  benthic array reduce climate/era5/t2m count --values 300: --over time
   benthic array reduce climate/era5/t2m histogram --edges 200,250,273.15,300,350")]
 pub struct ReduceArgs {
     /// The array: POOL[:NS]/PATH
@@ -30,9 +33,12 @@ pub struct ReduceArgs {
     kind: KindArg,
     #[command(flatten)]
     selection: SelectionArgs,
-    /// Reduce these dimensions, by name or number; all if none are given
+    /// Reduce these dimensions, by name or number; all if neither these nor --coarsen are given
     #[arg(long, value_name = "DIM,…", value_delimiter = ',')]
     over: Vec<String>,
+    /// Reduce each N neighbours along a dimension to one; the last group may be smaller
+    #[arg(long, value_name = "DIM=N,…", value_delimiter = ',')]
+    coarsen: Vec<Coarsen>,
     /// Do not skip NaN and missing values: sums, means, variances, minima and maxima of them are nan
     #[arg(long)]
     keep_nan: bool,
@@ -47,6 +53,28 @@ pub struct ReduceArgs {
     out: Option<PathBuf>,
     #[command(flatten)]
     reading: ReadingArgs,
+}
+
+/// A dimension, and the number of neighbours in a group.
+#[derive(Clone, Debug)]
+struct Coarsen {
+    dimension: String,
+    neighbours: u64,
+}
+
+impl FromStr for Coarsen {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Coarsen> {
+        let parsed = text.split_once('=').and_then(|(dimension, neighbours)| {
+            let neighbours = neighbours.parse().ok().filter(|neighbours| *neighbours > 0)?;
+            Some(Coarsen { dimension: dimension.to_owned(), neighbours })
+        });
+        parsed.ok_or_else(|| {
+            Error::new(ErrorKind::InvalidArgument, "--coarsen takes DIM=N, with N neighbours of 1 or more")
+                .with("got", text)
+        })
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -105,13 +133,22 @@ pub async fn run(args: ReduceArgs, session: &Session) -> Outcome {
     let kind = args.kind()?;
     let array = open(&args.array, session).await?;
     let pushdown = args.reading.pushdown(session).await?;
-    let mut reduced = vec![args.over.is_empty(); array.metadata().shape.len()];
-    for name in &args.over {
-        reduced[crate::selection::axis(&array, name)?] = true;
-    }
     let slices = args.selection.resolve(&array, pushdown).await?;
+    let reduces_all = args.over.is_empty() && args.coarsen.is_empty();
+    let mut axes = vec![AxisRole::reduce_if(reduces_all); slices.len()];
+    for name in &args.over {
+        axes[axis(&array, name)?] = AxisRole::Reduce {};
+    }
+    for Coarsen { dimension, neighbours } in &args.coarsen {
+        let axis = axis(&array, dimension)?;
+        if axes[axis] != (AxisRole::Keep {}) {
+            let message = "a dimension is reduced twice; name it once in --over or --coarsen";
+            return Err(Error::new(ErrorKind::InvalidArgument, message).with("dimension", dimension).into());
+        }
+        axes[axis] = AxisRole::Group { groups: Groups::of_neighbours(slices[axis].count, *neighbours)? };
+    }
     let decoding = args.selection.decoding(&array)?;
-    let reduction = Reduction { kind, reduced: Bounded(reduced), skip_nan: !args.keep_nan, decoding };
+    let reduction = Reduction { kind, axes: Bounded(axes), skip_nan: !args.keep_nan, decoding };
     let stats = Arc::new(ReadStats::default());
     let values = watch("reducing", &stats, array.reduce(&slices, reduction, pushdown, &stats)).await?;
     args.reading.print_stats(&stats, session);

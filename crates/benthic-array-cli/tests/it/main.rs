@@ -105,9 +105,32 @@ fn reductions_give_the_same_result_wherever_they_run() {
         assert_eq!(reduce(&["var", "--ddof", "1"]), "2.5");
         assert_eq!(reduce(&["argmax"]), "5");
         assert_eq!(reduce(&["histogram", "--edges", "-5,12,20"]), "2 3");
+        assert_eq!(reduce(&["max", "--coarsen", "lat=2"]), "11.0 nan|13.0 14.0");
+        assert_eq!(reduce(&["sum", "--coarsen", "lat=2", "--over", "time"]), "46.0 14.0");
+        assert_eq!(reduce(&["sum", "--raw", "--coarsen", "lat=9,time=2"]), "19");
+        assert_eq!(reduce(&["count", "--values", "11:13"]), "3");
+        assert_eq!(reduce(&["min", "--values", "12.5:", "--over", "time"]), "nan 13.0 14.0");
     }
     let reduced = parsed(&home, &["reduce", "climate/e/t", "sum", "--pushdown", "always"]);
     assert_eq!((&reduced["values"], &reduced["stats"]["pushed_chunks"]), (&json!(60.0), &json!(2)));
+}
+
+#[test]
+fn a_picture_is_printed_and_saved() {
+    let home = home();
+    let printed = lines(&home, &["plot", "climate/e/t", "--colors", "greys"]);
+    // The two rows share a line, and the missing value has only the lower half.
+    assert_eq!((printed[0].matches('▀').count(), printed[0].matches('▄').count()), (2, 1), "{printed:?}");
+    assert_eq!(printed[1], "climate/e/t: 2 × 3 means of 1 × 1 values, with colors from 10 to 14 degC");
+    let drawn = parsed(&home, &["plot", "climate/e/t", "--out", "t.png", "--pixels", "16", "--range", ":12"]);
+    assert_eq!((&drawn["rows"], &drawn["min"], &drawn["max"]), (&json!(2), &json!(10.0), &json!(12.0)));
+    let file = home.read("t.png");
+    assert!(file.starts_with(b"\x89PNG"));
+    // Five pixels for each value: 15 by 10.
+    assert_eq!(file[16..24], [0, 0, 0, 15, 0, 0, 0, 10]);
+    // A picture of latitudes that decrease has the first row at the top, and of one row has one line.
+    let row = lines(&home, &["plot", "climate/e/t", "--select", "time=0:1", "--raw"]);
+    assert_eq!(row[0].matches('▀').count(), 3, "{row:?}");
 }
 
 #[test]
@@ -142,6 +165,14 @@ fn mistakes_get_clear_errors() {
         (&["read", "climate/e/t", "--select", "lat=0,lat=1"], 6, "selected twice"),
         (&["read", "climate/e/t", "--select", "lat"], 2, "DIM=START:STOP"),
         (&["reduce", "climate/e/t", "histogram"], 6, "--edges"),
+        (&["reduce", "climate/e/t", "sum", "--coarsen", "lat=0"], 2, "--coarsen takes DIM=N"),
+        (&["reduce", "climate/e/t", "sum", "--coarsen", "lat=2", "--over", "lat"], 6, "reduced twice"),
+        (&["reduce", "climate/e/t", "argmax", "--coarsen", "lat=2"], 6, "cannot be grouped"),
+        (&["reduce", "climate/e/t", "sum", "--values", "3:1"], 2, "a range is MIN:MAX"),
+        (&["plot", "climate/e/lat"], 6, "a picture has two dimensions"),
+        (&["plot", "climate/e/t", "--select", "time=0:0"], 6, "the selection is empty"),
+        (&["plot", "climate/e/t", "--values", "90:"], 6, "all selected values are missing"),
+        (&["plot", "climate/e/t", "--json"], 6, "--out FILE.png"),
         (&["reduce", "climate/e/t", "min", "--raw", "--select", "time=0:0"], 6, "no value to take"),
     ] {
         let error = home.fails(status, args);

@@ -1,11 +1,12 @@
 //! The states of all results of a reduction.
 
+use super::axes::{Axes, AxisRole, Groups};
 use super::number::Number;
 use super::states::State;
 use super::{Accumulate, Reduction, ReductionKind};
 use crate::block::{Block, Tick};
 use crate::dtype::Dtype;
-use crate::selection::{Part, strides};
+use crate::selection::Part;
 use crate::values::Values;
 use benthic_core::codec::Wire;
 use benthic_core::{Error, ErrorKind, Result};
@@ -14,7 +15,10 @@ use bytes::Bytes;
 /// The number of values that are read from a row at once, to save memory.
 const RUN_VALUES: u64 = 4096;
 
-/// The states of the results of a selection, in C order of the axes that are not reduced.
+/// A shorter run of values in a group is added value by value.
+const GROUP_RUN_VALUES: usize = 16;
+
+/// The states of the results of a selection, in C order.
 pub struct Accumulator<V, S> {
     reduction: Reduction,
     dtype: Dtype,
@@ -24,58 +28,10 @@ pub struct Accumulator<V, S> {
     values: Vec<V>,
 }
 
-/// How an element's index in a selection gives its result and its position among the reduced axes.
-struct Axes {
-    counts: Vec<u64>,
-    /// 0 for a reduced axis.
-    result_strides: Vec<u64>,
-    /// 0 for the other axes.
-    position_strides: Vec<u64>,
-    results: u64,
-}
-
-impl Axes {
-    fn new(counts: &[u64], reduced: &[bool]) -> Axes {
-        // The strides of the axes for which `counts_in` holds, and the number of their elements.
-        let select = |counts_in: bool| {
-            let lens: Vec<u64> = counts
-                .iter()
-                .zip(reduced)
-                .map(|(count, reduced)| if *reduced == counts_in { *count } else { 1 })
-                .collect();
-            let mut strides = strides(&lens);
-            for (stride, reduced) in strides.iter_mut().zip(reduced) {
-                if *reduced != counts_in {
-                    *stride = 0;
-                }
-            }
-            (strides, lens.iter().fold(1u64, |product, len| product.saturating_mul(*len)))
-        };
-        let (result_strides, results) = select(false);
-        let (position_strides, _) = select(true);
-        Axes { counts: counts.to_vec(), result_strides, position_strides, results }
-    }
-
-    fn offset(strides: &[u64], first: &[u64], indexes: &[u64]) -> u64 {
-        strides.iter().zip(first).zip(indexes).map(|((stride, first), index)| stride * (first + index)).sum()
-    }
-
-    /// Translates an offset with our strides into one with those of a larger selection, in which ours
-    /// begins at `first`.
-    fn translate(&self, ours: &[u64], theirs: &[u64], first: &[u64], offset: u64) -> u64 {
-        let axes = ours.iter().zip(theirs).zip(first).zip(&self.counts);
-        let along = |(((ours, theirs), first), count): (((&u64, &u64), &u64), &u64)| match ours {
-            0 => 0,
-            ours => (first + offset / ours % count) * theirs,
-        };
-        axes.map(along).sum()
-    }
-}
-
 impl<V: Number, S: State<V>> Accumulator<V, S> {
     pub fn new(reduction: &Reduction, dtype: Dtype, counts: &[u64]) -> Accumulator<V, S> {
-        let axes = Axes::new(counts, &reduction.reduced.0);
-        let states = vec![S::empty(reduction); axes.results as usize];
+        let axes = Axes::new(&reduction.axes.0, counts);
+        let states = vec![S::empty(reduction); axes.results() as usize];
         Accumulator { reduction: reduction.clone(), dtype, axes, states, values: Vec::new() }
     }
 }
@@ -83,7 +39,7 @@ impl<V: Number, S: State<V>> Accumulator<V, S> {
 impl<V: Number, S: State<V>> Accumulate for Accumulator<V, S> {
     fn add(&mut self, block: &Block, part: &Part, tick: Tick<'_>) -> Result<()> {
         let Accumulator { reduction, axes, states, values, .. } = self;
-        let Axes { counts, result_strides, position_strides, .. } = &*axes;
+        let counts = axes.counts();
         let fits =
             part.slices.iter().zip(&part.first).zip(counts).all(|((slice, first), count)| {
                 first.checked_add(slice.count).is_some_and(|end| end <= *count)
@@ -91,46 +47,65 @@ impl<V: Number, S: State<V>> Accumulate for Accumulator<V, S> {
         if !fits || part.slices.len() != counts.len() {
             return Err(Error::new(ErrorKind::Internal, "a block is not in the selection"));
         }
-        let result_step = result_strides.last().copied().unwrap_or(0);
-        let position_step = position_strides.last().copied().unwrap_or(0);
+        let position_step = axes.position_step();
         block.rows(&part.slices, tick, |row, indexes, tick| {
-            let mut result = Axes::offset(result_strides, &part.first, indexes) as usize;
-            let mut position = Axes::offset(position_strides, &part.first, indexes);
+            let Some(result) = axes.row_result(&part.first, indexes) else { return Ok(()) };
+            let result = result as usize;
+            let mut position = axes.position(&part.first, indexes);
+            let mut start = part.first.last().map_or(0, |first| *first as usize);
             for (index, run) in row.runs(RUN_VALUES as usize).enumerate() {
                 if index > 0 {
                     tick()?;
                 }
                 values.clear();
                 V::read(&run, reduction.decoding.as_ref(), values);
-                if result_step == 0 {
-                    states[result].add_run(reduction, values, position, position_step);
-                    position += RUN_VALUES * position_step;
-                } else {
-                    for (state, value) in states[result..].iter_mut().zip(&*values) {
-                        state.add(reduction, *value, position);
+                match axes.last_role() {
+                    AxisRole::Reduce {} => {
+                        states[result].add_run(reduction, values, position, position_step);
+                        position += RUN_VALUES * position_step;
                     }
-                    result += RUN_VALUES as usize;
+                    AxisRole::Keep {} => {
+                        for (state, value) in states[result + start..].iter_mut().zip(&*values) {
+                            state.add(reduction, *value, position);
+                        }
+                    }
+                    AxisRole::Group { groups } => {
+                        let mut rest = &values[..];
+                        let groups = &groups.of.0[start..start + rest.len()];
+                        for neighbours in groups.chunk_by(|one, next| one == next) {
+                            let (run, after) = rest.split_at(neighbours.len());
+                            rest = after;
+                            if neighbours[0] == Groups::NONE {
+                                continue;
+                            }
+                            let state = &mut states[result + neighbours[0] as usize];
+                            if run.len() < GROUP_RUN_VALUES {
+                                run.iter().for_each(|value| state.add(reduction, *value, position));
+                            } else {
+                                state.add_run(reduction, run, position, 0);
+                            }
+                        }
+                    }
                 }
+                start += values.len();
             }
             Ok(())
         })
     }
 
     fn merge(&mut self, states: &[u8], counts: &[u64], first: &[u64]) -> Result<()> {
-        let part = Axes::new(counts, &self.reduction.reduced.0);
-        let states = Vec::<S>::decode(states).ok().filter(|states| states.len() as u64 == part.results);
+        let results = self.axes.part_results(first, counts);
+        let states = Vec::<S>::decode(states).ok().filter(|states| states.len() == results.len());
         let states = states.ok_or_else(|| {
             Error::new(
                 ErrorKind::Internal,
                 "the output of the class array does not have the requested states",
             )
         })?;
-        for (index, mut state) in (0..).zip(states) {
-            let ours = part.translate(&part.result_strides, &self.axes.result_strides, first, index);
-            state.move_position(&|position| {
-                part.translate(&part.position_strides, &self.axes.position_strides, first, position)
-            });
-            self.states[ours as usize].merge(&self.reduction, &state);
+        let position = self.axes.part_position(first, counts);
+        for (result, mut state) in results.into_iter().zip(states) {
+            state.move_position(&position);
+            self.states[result as usize].merge(&self.reduction, &state);
         }
         Ok(())
     }
@@ -140,18 +115,11 @@ impl<V: Number, S: State<V>> Accumulate for Accumulator<V, S> {
     }
 
     fn finish(&self) -> Result<Values> {
-        let kept = self.axes.counts.iter().zip(&self.reduction.reduced.0).filter(|(_, reduced)| !**reduced);
-        let mut shape: Vec<u64> = kept.map(|(count, _)| *count).collect();
+        let mut shape = self.axes.result_shape();
         if let ReductionKind::Histogram { edges } = &self.reduction.kind {
             shape.push(edges.0.len() as u64 - 1);
         }
-        let has_nothing = self
-            .axes
-            .counts
-            .iter()
-            .zip(&self.reduction.reduced.0)
-            .any(|(count, reduced)| *reduced && *count == 0);
-        if has_nothing && !self.states.is_empty() && self.reduction.is_extreme() {
+        if self.axes.reduces_nothing() && !self.states.is_empty() && self.reduction.is_extreme() {
             return Err(super::states::no_value());
         }
         let dtype = self.reduction.result_dtype(self.dtype);

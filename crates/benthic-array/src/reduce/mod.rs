@@ -9,14 +9,17 @@
 //! ("Updating formulae and a pairwise algorithm for computing sample variances", 1979).
 
 mod accumulator;
+mod axes;
 mod number;
 mod states;
 
 use crate::block::{Block, Tick};
 use crate::dtype::{Dtype, NumberKind};
-use crate::selection::{AXES_MAX, Bounded, Part, PerAxis, elements};
+use crate::selection::{AXES_MAX, Bounded, Part, PerAxis, counts, elements};
 use crate::values::Values;
 use accumulator::Accumulator;
+pub(crate) use axes::GROUPED_MAX;
+pub use axes::{AxisRole, Groups};
 use benthic_core::{Error, ErrorKind, Result, wire_enum, wire_struct};
 use bytes::Bytes;
 pub(crate) use number::Number;
@@ -80,8 +83,8 @@ wire_enum! {
 }
 
 /// How stored numbers become values, by the CF conventions: a missing value and a value out of the
-/// valid range become NaN; others are multiplied by `scale` and shifted by `offset`. The result is a
-/// float.
+/// valid range become NaN; others are multiplied by `scale` and shifted by `offset`. Then values out of
+/// the wanted range become NaN, too. The result is a float.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decoding {
     /// Elements in the array's type, little-endian, at most [`MISSING_MAX`].
@@ -92,6 +95,9 @@ pub struct Decoding {
     pub offset: Option<f64>,
     /// Computes in float32 instead of float64.
     pub is_single: bool,
+    /// Of the decoded values, both ends included.
+    pub wanted_min: Option<f64>,
+    pub wanted_max: Option<f64>,
 }
 
 /// Limit on the different missing values.
@@ -101,15 +107,14 @@ const MISSING_MAX: usize = 16;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reduction {
     pub kind: ReductionKind,
-    /// Whether each axis is reduced. The result has the other axes.
-    pub reduced: PerAxis<bool>,
+    pub axes: PerAxis<AxisRole>,
     pub skip_nan: bool,
     pub decoding: Option<Decoding>,
 }
 
 wire_struct! {
-    Decoding { missing, valid_min, valid_max, scale, offset, is_single }
-    Reduction { kind, reduced, skip_nan, decoding }
+    Decoding { missing, valid_min, valid_max, scale, offset, is_single, wanted_min, wanted_max }
+    Reduction { kind, axes, skip_nan, decoding }
 }
 
 /// The states of a reduction over a selection.
@@ -133,20 +138,24 @@ pub trait Accumulate: Send {
     /// The result.
     ///
     /// # Errors
-    /// `InvalidArgument` for the minimum or maximum of no values. That of floats that are all missing is
-    /// NaN; its position is an error, too.
+    /// `InvalidArgument` for the minimum or maximum of no values. That of floats that are all missing, or of
+    /// a group of floats without a position, is NaN; its position is an error, too.
     fn finish(&self) -> Result<Values>;
 }
 
 impl Reduction {
-    /// Checks a reduction that a client sent.
+    /// Checks a reduction of a selection with these counts.
     ///
     /// # Errors
     /// `InvalidArgument`, `LimitExceeded`.
-    pub fn check(&self, dtype: Dtype, axes: usize) -> Result<()> {
+    pub fn check(&self, dtype: Dtype, counts: &[u64]) -> Result<()> {
         let invalid = |message: &str| Err(Error::new(ErrorKind::InvalidArgument, message));
-        if self.reduced.0.len() != axes || axes > AXES_MAX {
-            return invalid("a reduction needs one flag for each axis");
+        if self.axes.0.len() != counts.len() || counts.len() > AXES_MAX {
+            return invalid("a reduction needs one role for each axis");
+        }
+        self.axes.0.iter().zip(counts).try_for_each(|(role, count)| role.check(*count))?;
+        if matches!(self.kind, ReductionKind::Argmin {} | ReductionKind::Argmax {}) && self.has_groups() {
+            return invalid("positions of the minimum and maximum cannot be grouped");
         }
         if let ReductionKind::Histogram { edges: Bounded(edges) } = &self.kind {
             if edges.len() < 2 || !edges.windows(2).all(|pair| pair[0] < pair[1]) {
@@ -214,10 +223,23 @@ impl Reduction {
         }
     }
 
+    /// Whether an axis is divided into groups.
+    pub fn has_groups(&self) -> bool {
+        self.axes.0.iter().any(|role| matches!(role, AxisRole::Group { .. }))
+    }
+
+    /// The same reduction of a part of the selection.
+    pub fn of_part(&self, part: &Part) -> Reduction {
+        let counts = counts(&part.slices);
+        let axes = self.axes.0.iter().zip(part.first.iter().zip(counts));
+        let axes = axes.map(|(role, (first, count))| role.part(*first, count)).collect();
+        Reduction { axes: Bounded(axes), ..self.clone() }
+    }
+
     /// The number of results of a selection with these counts, without the bins of a histogram.
     fn cells(&self, counts: &[u64]) -> u64 {
-        let kept = counts.iter().zip(&self.reduced.0).filter(|(_, reduced)| !**reduced);
-        kept.fold(1, |product: u64, (count, _)| product.saturating_mul(*count))
+        let lens = self.axes.0.iter().zip(counts).filter_map(|(role, count)| role.result_len(*count));
+        lens.fold(1, |product: u64, len| product.saturating_mul(len))
     }
 
     /// The size of the states of a selection with these counts, in memory; their encoding is about as

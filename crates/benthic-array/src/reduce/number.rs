@@ -34,20 +34,33 @@ fn read_floats<T: Element>(row: &Row<'_>, decoding: Option<&Decoding>, out: &mut
             && decoding.valid_max.is_none_or(|max| value <= max)
     };
     let (scale, offset) = (decoding.scale.unwrap_or(1.0), decoding.offset);
+    let start = out.len();
     if decoding.is_single {
         let (scale, offset) = (scale as f32, offset.map(|offset| offset as f32));
-        return row.map_to(out, |element: T| match is_valid(element) {
+        row.map_to(out, |element: T| match is_valid(element) {
             // Without an offset, -0.0 stays what it is.
             true => {
                 f64::from(offset.map_or(element.to_f32() * scale, |offset| element.to_f32() * scale + offset))
             }
             false => f64::NAN,
         });
+    } else {
+        row.map_to(out, |element: T| match is_valid(element) {
+            true => offset.map_or(element.to_f64() * scale, |offset| element.to_f64() * scale + offset),
+            false => f64::NAN,
+        });
     }
-    row.map_to(out, |element: T| match is_valid(element) {
-        true => offset.map_or(element.to_f64() * scale, |offset| element.to_f64() * scale + offset),
-        false => f64::NAN,
-    });
+    if decoding.wanted_min.is_none() && decoding.wanted_max.is_none() {
+        return;
+    }
+    // A float32 is compared with the nearest float32, as NumPy does.
+    let bound = |bound: f64| if decoding.is_single { f64::from(bound as f32) } else { bound };
+    let (min, max) = (decoding.wanted_min.map(bound), decoding.wanted_max.map(bound));
+    for value in &mut out[start..] {
+        if min.is_some_and(|min| *value < min) || max.is_some_and(|max| *value > max) {
+            *value = f64::NAN;
+        }
+    }
 }
 
 fn read_signed<T: Element>(row: &Row<'_>, out: &mut Vec<i64>) {

@@ -4,7 +4,7 @@
 use super::{Expected, Numbers, Stored, object, place};
 use benthic_array::class::{Input, Reply, Task};
 use benthic_array::decoders::{BytesCodec, Encoding, ObjectFormat, Pipeline, ShardIndexFormat};
-use benthic_array::{Bounded, Decoding, Dtype, Reduction, ReductionKind, Slice};
+use benthic_array::{AxisRole, Bounded, Decoding, Dtype, Groups, Reduction, ReductionKind, Slice};
 use benthic_core::codec::Wire;
 use benthic_core::{ClassCall, ErrorKind, Pool};
 use bytes::Bytes;
@@ -29,7 +29,7 @@ fn whole(format: ObjectFormat, task: Task) -> Input {
 }
 
 fn reduction(kind: ReductionKind, axes: usize) -> Reduction {
-    Reduction { kind, reduced: Bounded(vec![true; axes]), skip_nan: true, decoding: None }
+    Reduction { kind, axes: Bounded(vec![AxisRole::Reduce {}; axes]), skip_nan: true, decoding: None }
 }
 
 fn sum(format: ObjectFormat) -> Input {
@@ -78,7 +78,21 @@ fn inputs() -> Vec<(&'static str, Bytes)> {
         change(&mut reduction);
         inputs.push((name, whole(format(&[4, 4], Vec::new()), Task::Reduce { reduction }).encode()));
     };
-    add_reduction("an axis too few to reduce", &|reduction| reduction.reduced.0.truncate(1));
+    add_reduction("an axis too few to reduce", &|reduction| reduction.axes.0.truncate(1));
+    for (name, count, of) in [
+        ("a group too few", 2, vec![0, 1, 1]),
+        ("a group that does not exist", 2, vec![0, 1, 2, 0]),
+        ("four billion groups", u32::MAX, vec![0; 4]),
+    ] {
+        add_reduction(name, &|reduction| {
+            let groups = Groups { count, of: Bounded(of.clone()) };
+            reduction.axes.0[0] = AxisRole::Group { groups };
+        });
+    }
+    add_reduction("positions in groups", &|reduction| {
+        reduction.kind = ReductionKind::Argmin {};
+        reduction.axes.0[0] = AxisRole::Group { groups: Groups::of_neighbours(4, 2).unwrap() };
+    });
     for (name, edges) in [
         ("edges out of order", vec![1.0, 0.0]),
         ("edges that are no numbers", vec![f64::NAN, f64::NAN]),

@@ -7,7 +7,9 @@ mod common;
 mod corpus;
 
 use async_trait::async_trait;
-use benthic_array::{Array, Bounded, Decoding, Dtype, ReadStats, Reduction, ReductionKind, Slice};
+use benthic_array::{
+    Array, AxisRole, Bounded, Decoding, Dtype, Groups, ReadStats, Reduction, ReductionKind, Slice,
+};
 use benthic_core::pushdown::Pushdown;
 use benthic_core::{
     ClassCall, ClassRegistry, Error, ErrorKind, ListPage, ListRequest, ObjectId, Pool, ReadOp, ReadReply,
@@ -55,7 +57,7 @@ async fn floats(pool: &Arc<dyn Pool>, path: &str, chunk: u64, values: &[f64]) ->
 }
 
 fn over_all(kind: ReductionKind, decoding: Option<Decoding>) -> Reduction {
-    Reduction { kind, reduced: Bounded(vec![true]), skip_nan: true, decoding }
+    Reduction { kind, axes: Bounded(vec![AxisRole::Reduce {}]), skip_nan: true, decoding }
 }
 
 async fn number(array: &Array, reduction: Reduction) -> f64 {
@@ -103,6 +105,38 @@ async fn values_are_decoded_by_the_cf_conventions() {
     assert_eq!(of(ReductionKind::Sum {}).await, 330.0);
     assert_eq!(of(ReductionKind::Min {}).await, 105.0);
     assert_eq!(of(ReductionKind::Argmax {}).await, 4.0);
+}
+
+#[tokio::test]
+async fn values_out_of_the_wanted_range_are_missing() {
+    let pool = pool().await;
+    let array = Expected { dtype: Dtype::Int16, shape: vec![5], values: vec![1.0, 2.0, 3.0, 4.0, 5.0] };
+    let array = plain(&[2]).store(&place(&pool, "wanted"), &array, 0.0).await;
+    let of = async |wanted_min, wanted_max, is_single| {
+        let scale = Some(0.1);
+        let decoding = Decoding { scale, wanted_min, wanted_max, is_single, ..Decoding::default() };
+        number(&array, over_all(ReductionKind::Count {}, Some(decoding))).await
+    };
+    assert_eq!(of(Some(0.2), None, false).await, 4.0);
+    assert_eq!(of(None, Some(0.2), false).await, 2.0);
+    assert_eq!(of(Some(0.2), Some(0.4), false).await, 3.0);
+    // The nearest float32 to 0.2 is more than 0.2, and a bound is rounded in the same way.
+    assert_eq!(of(None, Some(0.2), true).await, 2.0);
+}
+
+#[tokio::test]
+async fn neighbours_are_grouped() {
+    let pool = pool().await;
+    let array = floats(&pool, "neighbours", 3, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]).await;
+    let groups = Groups::of_neighbours(7, 2).unwrap();
+    let axes = Bounded(vec![AxisRole::Group { groups }]);
+    let reduction = Reduction { kind: ReductionKind::Sum {}, axes, skip_nan: true, decoding: None };
+    let sums = array.reduce(&array.whole(), reduction, Pushdown::Always, &Arc::default()).await.unwrap();
+    assert_eq!(sums.shape, [4]);
+    let expected = [3.0f64, 7.0, 11.0, 7.0];
+    assert_eq!(sums.data, expected.iter().flat_map(|sum| sum.to_le_bytes()).collect::<Vec<u8>>());
+    assert!(Groups::of_neighbours(7, 0).is_err());
+    assert!(Groups::of_neighbours(1 << 40, 2).is_err());
 }
 
 #[tokio::test]
@@ -280,12 +314,13 @@ async fn results_that_are_too_large_are_refused() {
         })
     };
     let stats = Arc::new(ReadStats::default());
-    for (shape, reduced) in [(&[1 << 33, 1 << 33][..], [true, true]), (&[1 << 33, 1 << 33], [false, true])] {
+    let (keep, reduce) = (AxisRole::Keep {}, AxisRole::Reduce {});
+    for axes in [[reduce.clone(), reduce.clone()], [keep, reduce]] {
+        let shape = &[1 << 33, 1 << 33];
         pool.write_full(&object("sparse/zarr.json"), document(shape).to_string()).await.unwrap();
         let array = Array::open(place(&pool, "sparse")).await.unwrap();
         let kind = ReductionKind::Sum {};
-        let reduction =
-            Reduction { kind, reduced: Bounded(reduced.to_vec()), skip_nan: true, decoding: None };
+        let reduction = Reduction { kind, axes: Bounded(axes.to_vec()), skip_nan: true, decoding: None };
         let reduced = array.reduce(&array.whole(), reduction, Pushdown::Auto, &stats).await;
         assert_eq!(reduced.unwrap_err().kind(), ErrorKind::LimitExceeded);
         let read = array.read(&array.whole(), Pushdown::Auto, &stats).await;
@@ -316,8 +351,8 @@ async fn results_for_a_far_client_are_packed() {
     let far: Arc<dyn Pool> =
         Arc::new(Changing { pool: Arc::clone(&inner), changes: 0.into(), delay: Duration::from_millis(4) });
     for kind in [ReductionKind::Mean {}, ReductionKind::Std { ddof: 0 }, ReductionKind::Argmax {}] {
-        let reduction =
-            Reduction { kind, reduced: Bounded(vec![true, false]), skip_nan: true, decoding: None };
+        let axes = Bounded(vec![AxisRole::Reduce {}, AxisRole::Keep {}]);
+        let reduction = Reduction { kind, axes, skip_nan: true, decoding: None };
         let mut found = Vec::new();
         for pool in [&inner, &far] {
             let array = Array::open(place(pool, "far")).await.unwrap();
