@@ -111,7 +111,8 @@ class Array:
         return self.read(key)
 
     def read(self, key: Any = ..., *, pushdown: Pushdown = "auto") -> NDArray[Any]:
-        """The stored numbers of a part of the array, selected with integers, slices and ``...``.
+        """The stored numbers of a part of the array, selected along each axis with an integer, a slice
+        or a list of positions, and with ``...``.
 
         Each chunk is read at one version. Raises :class:`CorruptError` for a damaged chunk.
 
@@ -119,7 +120,10 @@ class Array:
         """
         selection, rest = _selection(key, self.shape)
         data = self._values(self._native.read(self._store, selection, pushdown))
-        values: NDArray[Any] = data[rest]
+        for axis, part in enumerate(rest):
+            if isinstance(part, np.ndarray):
+                data = data.take(part, axis)
+        values: NDArray[Any] = data[tuple(slice(None) if isinstance(part, np.ndarray) else part for part in rest)]
         return values
 
     def reduce(
@@ -139,8 +143,8 @@ class Array:
 
         :param kind: the reduction, by NumPy's name
         :param axis: the axes to reduce, by number; None reduces all
-        :param key: the part, selected with integers, slices with positive steps and ``...``; axes
-            that an integer selects are dropped from the result
+        :param key: the part, selected with integers, slices with positive steps, lists of different
+            positions and ``...``; axes that an integer selects are dropped from the result
         :param groups: for each grouped axis, the group of each selected position: 0, 1 and so on, or -1
             for a position in no group. The axis of the result has a position for each group. Grouped axes
             are not in ``axis``, which then has the default ``()``
@@ -167,9 +171,14 @@ class Array:
             roles[self._axis(number)] = True
         for number, positions in (groups or {}).items():
             number = self._axis(number)
-            if roles[number] is True or not isinstance(rest[number], slice):
+            if roles[number] is True or isinstance(rest[number], int):
                 raise InvalidArgumentError(f"a grouped axis is reduced or dropped, too axis={number}")
             roles[number] = _groups(positions)
+        # A list of positions is a range of which some positions are in no group.
+        for number, (part, role) in enumerate(zip(rest, roles, strict=True)):
+            if isinstance(part, np.ndarray) and part.size > 0:
+                roles[number] = _scattered(part, role, selection[number][2])
+                rest[number] = 0 if role is True else slice(None)
         values = self._values(
             self._native.reduce(
                 self._store,
@@ -184,7 +193,7 @@ class Array:
             )
         )
         kept = tuple(part for part, role in zip(rest, roles, strict=True) if role is not True)
-        result: NDArray[Any] = values[kept]
+        result: NDArray[Any] = values[tuple(slice(None) if isinstance(part, np.ndarray) else part for part in kept)]
         return result
 
     def _decoding(self, decoding: Decoding) -> _native.DecodingFacts:
@@ -240,13 +249,32 @@ def _groups(positions: ArrayLike) -> tuple[int, list[int]]:
     return count, np.where(groups < 0, _NO_GROUP, groups).tolist()
 
 
+def _scattered(
+    positions: NDArray[Any], role: _native.AxisFacts, length: int
+) -> tuple[int, list[int]]:
+    """The groups of all positions in a range, of which only some are selected."""
+    if np.unique(positions).size < positions.size:
+        raise InvalidArgumentError("a reduction cannot select a position twice")
+    groups = np.full(length, _NO_GROUP)
+    if role is True:
+        count, numbers = 1, [0] * positions.size
+    elif role is False:
+        count, numbers = positions.size, list(range(positions.size))
+    else:
+        count, numbers = role
+        if len(numbers) != positions.size:
+            raise InvalidArgumentError("groups need one number for each selected position")
+    groups[positions] = numbers
+    return count, groups.tolist()
+
+
 def _little(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype.newbyteorder("<")
 
 
-def _selection(key: Any, shape: tuple[int, ...]) -> tuple[list[tuple[int, int, int]], tuple[Any, ...]]:
-    """Converts a key into start, step and count for each axis. Also returns the NumPy index that
-    reverses or drops axes afterwards.
+def _selection(key: Any, shape: tuple[int, ...]) -> tuple[list[tuple[int, int, int]], list[Any]]:
+    """Converts a key into start, step and count for each axis. Also returns what must be done with
+    each axis afterwards: a slice that may reverse it, 0 to drop it, or an array of positions to take.
     """
     parts = list(key) if isinstance(key, tuple) else [key]
     places = [place for place, part in enumerate(parts) if part is Ellipsis]
@@ -272,6 +300,23 @@ def _selection(key: Any, shape: tuple[int, ...]) -> tuple[list[tuple[int, int, i
                 raise IndexError(f"a position is out of range position={position} length={length}")
             slices.append((position % length, 1, 1))
             rest.append(0)
+        elif isinstance(part, list | np.ndarray):
+            listed = _positions(part, length)
+            start, end = (int(listed.min()), int(listed.max()) + 1) if listed.size else (0, 0)
+            slices.append((start, 1, end - start))
+            rest.append(listed - start)
         else:
-            raise InvalidArgumentError(f"a selection takes integers, slices and ... got={type(part).__name__}")
-    return slices, tuple(rest)
+            raise InvalidArgumentError(
+                f"a selection takes integers, slices, lists of integers and ... got={type(part).__name__}"
+            )
+    return slices, rest
+
+
+def _positions(part: list[Any] | NDArray[Any], length: int) -> NDArray[np.int64]:
+    """Positions along an axis of this length. Negative ones count from the end."""
+    positions = np.asarray(part) if len(part) else np.empty(0, int)
+    if positions.ndim != 1 or positions.dtype.kind not in "iu":
+        raise InvalidArgumentError(f"a list in a selection has integers got={positions.dtype}{list(positions.shape)}")
+    if np.any((positions < -length) | (positions >= length)):
+        raise IndexError(f"a position is out of range length={length}")
+    return np.where(positions < 0, positions + length, positions).astype(np.int64)

@@ -255,8 +255,8 @@ def _source(variable: xr.Variable) -> _Source | None:
     return None if decoding is None else _Source(data, key, decoding)
 
 
-def _slice(part: Any) -> int | slice | None:
-    """Positions at equal distances as a slice; None for others."""
+def _slice(part: Any) -> int | slice | NDArray[Any] | None:
+    """Positions at equal distances as a slice, others as an array. None for repeated positions."""
     if isinstance(part, slice):
         return part if part.step is None or part.step > 0 else None
     if not isinstance(part, np.ndarray):
@@ -266,7 +266,7 @@ def _slice(part: Any) -> int | slice | None:
     steps = np.diff(part)
     step = int(steps[0]) if part.size > 1 else 1
     if step < 1 or np.any(steps != step):
-        return None
+        return part if np.unique(part).size == part.size else None
     return slice(int(part[0]), int(part[-1]) + 1, step)
 
 
@@ -365,7 +365,7 @@ class BenthicAccessor(_Reductions):
     @property
     def is_pushable(self) -> bool:
         """Whether reductions do not read the array into memory: it was opened with the engine
-        ``benthic``, and then at most selected with slices and decoded by the CF conventions.
+        ``benthic``, and then at most selected (each position once) and decoded by the CF conventions.
         """
         return self._source() is not None
 
@@ -459,7 +459,9 @@ class BenthicAccessor(_Reductions):
         source = self._source()
         if source is None or not options.keys() <= _OPTIONS[kind] or array.size == 0:
             return None
-        kept_axes = [axis for axis, part in enumerate(source.key) if isinstance(part, slice)]
+        if kind in ("argmin", "argmax") and any(isinstance(part, np.ndarray) for part in source.key):
+            return None
+        kept_axes = [axis for axis, part in enumerate(source.key) if not isinstance(part, int)]
         axis_of = dict(zip(array.dims, kept_axes, strict=True))
         is_float = array.dtype.kind == "f" or source.decoding is not None
         # xarray's any and all never skip NaN.

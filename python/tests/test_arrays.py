@@ -238,16 +238,31 @@ def test_missing_values_that_the_type_lacks_mask_nothing(in_memory):
 def test_selections_and_mistakes(in_memory):
     data = np.arange(60).reshape(3, 4, 5)
     array = opened(in_memory, data, v3(None, chunks=(2, 2, 2)))
-    for key in [np.s_[::-1], np.s_[..., 1], np.s_[1, ..., ::-2], np.s_[0, 1, 2], np.s_[5:2], np.s_[:, -4:-1]]:
+    for key in [np.s_[::-1], np.s_[..., 1], np.s_[1, ..., ::-2], np.s_[0, 1, 2], np.s_[5:2], np.s_[:, -4:-1],
+                np.s_[[2, 0, 2]], np.s_[:, [], 1:], np.s_[::-1, np.array([3, -4])]]:
         same(array[key], np.asarray(data[key]))
-    for key, error in [((0, 0, 0, 0), benthic.InvalidArgumentError), (3, IndexError), ([1], benthic.InvalidArgumentError),
-                       (np.array([1, 2]), benthic.InvalidArgumentError), (True, benthic.InvalidArgumentError)]:
+    same(array[[2, 0], 1, [4, 1, 1]], data[[2, 0]][:, 1][:, [4, 1, 1]])
+    same(array.reduce("sum", 0, ([2, 0], [3, 1, 0])), data[[2, 0]][:, [3, 1, 0]].sum(0))
+    same(array.reduce("sum", (0, 1), ([2, 0], [3, 1, 0])), data[[2, 0]][:, [3, 1, 0]].sum((0, 1)))
+    same(array.reduce("max", 1, ([1], [3, 0], -1)), data[[1]][:, [3, 0], -1].max(1))
+    same(array.reduce("sum", 2, groups={1: [1, 0, 1]}, key=(0, [3, 1, 0])), np.array([data[0, 1].sum(), data[0, [0, 3]].sum()]))
+    same(array.reduce("sum", 0, []), data[[]].sum(0))
+    array.reduce("sum", (0, 1), ([0, 2], [0, 3]), pushdown="always")
+    assert (array.last_stats.chunks, array.last_stats.pushed_chunks) == (12, 12)
+    far = opened(in_memory, np.arange(100), v3(None, chunks=(5,)))
+    assert far.reduce("sum", key=[3, 98], pushdown="always") == 101
+    assert (far.last_stats.chunks, far.last_stats.pushed_chunks) == (20, 2)
+    for key, error in [((0, 0, 0, 0), benthic.InvalidArgumentError), (3, IndexError), ([0, 3], IndexError),
+                       ([0.5], benthic.InvalidArgumentError), ([[1]], benthic.InvalidArgumentError),
+                       (True, benthic.InvalidArgumentError), ([True], benthic.InvalidArgumentError)]:
         with pytest.raises(error):
             array[key]
     same(array.reduce("sum", np.array([0, -1])), data.sum((0, 2)))
     same(array.reduce("max", np.int64(1)), data.max(1))
     with pytest.raises(benthic.InvalidArgumentError, match="steps"):
         array.reduce("sum", key=np.s_[::-1])
+    with pytest.raises(benthic.InvalidArgumentError, match="twice"):
+        array.reduce("sum", key=[1, 1])
     with pytest.raises(benthic.InvalidArgumentError, match="axis"):
         array.reduce("sum", 3)
     with pytest.raises(benthic.InvalidArgumentError, match="unknown reduction"):

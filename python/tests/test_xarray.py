@@ -83,6 +83,7 @@ PARTS = [
     lambda array: array.isel(time=5),
     lambda array: array.isel(time=slice(1, None, 3)).isel(lat=slice(2, -2)),
     lambda array: array.sel(time="2024-01-04"),
+    lambda array: array.isel(lat=[9, 2, 3, 7], time=[30, 31, 47]) if "time" in array.dims else array,
 ]
 
 
@@ -91,6 +92,8 @@ def test_reductions_equal_those_of_xarray(written, variable):
     ours = opened(written, pushdown="always")[variable]
     theirs = xr.open_dataset(written[2], engine="zarr", consolidated=False)[variable].load()
     for kind, part in itertools.product(KINDS, PARTS):
+        if kind.startswith("arg") and part is PARTS[-1]:
+            continue
         if kind == "prod" and variable == "rain":
             # It overflows, and then depends on the order of the factors.
             continue
@@ -127,7 +130,9 @@ def test_grouped_reductions_equal_those_of_xarray(written, variable):
     ours = opened(written, pushdown="always")[variable]
     theirs = xr.open_dataset(written[2], engine="zarr", consolidated=False)[variable].load()
     kinds = [kind for kind in KINDS if not kind.startswith("arg") and kind != "prod"]
-    for kind, part, (grouping, arguments, options) in itertools.product(kinds, PARTS[:2], GROUPINGS):
+    for kind, part, (grouping, arguments, options) in itertools.product(kinds, [*PARTS[:2], PARTS[-1]], GROUPINGS):
+        if part is PARTS[-1] and grouping == "coarsen" and "boundary" not in options:
+            continue
         array, wanted = part(ours), part(theirs)
         found = getattr(getattr(array.benthic, grouping)(*arguments, **options), kind)()
         expected = getattr(getattr(wanted, grouping)(*arguments, **options), kind)()
@@ -199,7 +204,7 @@ def test_what_cannot_be_pushed_is_computed_as_usual(written):
     theirs = xr.open_dataset(written[2], engine="zarr", consolidated=False).load()
     for part in [
         lambda data: data.t2m + 1,
-        lambda data: data.t2m.isel(lat=[0, 1, 5]),
+        lambda data: data.t2m.isel(lat=[0, 1, 1]),
         lambda data: data.t2m.isel(lat=slice(None, None, -1)),
         lambda data: data.t2m.transpose("lon", "lat", "time"),
         lambda data: data.t2m.where(data.t2m > 280),

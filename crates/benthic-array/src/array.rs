@@ -277,7 +277,8 @@ impl Array {
     }
 
     /// Runs a task on every chunk that a selection touches, several at once. Calls the function with
-    /// the results in C order of the chunks.
+    /// the results in C order of the chunks. Skips a chunk that has no result because its positions are
+    /// in no group.
     async fn each_chunk(
         &self,
         slices: &[Slice],
@@ -297,13 +298,14 @@ impl Array {
             let part = within(slices, &origin, chunk_shape)
                 .ok_or_else(|| Error::new(ErrorKind::Internal, "a chunk is not in the selection"))?;
             let object = self.place.object(&self.metadata.chunk_key(&chunk))?;
-            Ok::<_, Error>((runner.run(&object, &part).await?, part))
+            Ok::<_, Error>(runner.run(&object, &part).await?.map(|data| (data, part)))
         };
         let chunks = TouchedChunks::new(slices, chunk_shape);
         let mut results = stream::iter(chunks).map(run).buffered(runner.at_once());
         while let Some(result) = results.next().await {
-            let (data, part) = result?;
-            merge(data, &part)?;
+            if let Some((data, part)) = result? {
+                merge(data, &part)?;
+            }
         }
         if stats.missing_chunks() > missing_before {
             self.check_layout().await?;

@@ -124,12 +124,16 @@ impl ObjectRunner {
         Input { format, slices, task: self.task.of_part(part), may_pack: self.is_far }
     }
 
-    /// Returns the result for a part of an object.
+    /// Returns the result for a part of an object. `None` if the part is in no group of a reduction.
     ///
     /// # Errors
     /// Those of the pool; `Corrupt` for damaged data; `LimitExceeded`.
-    pub async fn run(&self, object: &ObjectId, part: &Part) -> Result<Bytes> {
+    pub async fn run(&self, object: &ObjectId, part: &Part) -> Result<Option<Bytes>> {
         let input = self.input(part);
+        if input.result_bytes() == 0 {
+            self.stats.done_chunks.fetch_add(1, Ordering::Relaxed);
+            return Ok(None);
+        }
         let done = self.run_stored(object, &input).await.map_err(|error| error.with("object", object))?;
         let data = match done {
             Some(data) => data,
@@ -139,7 +143,7 @@ impl ObjectRunner {
             }
         };
         self.stats.done_chunks.fetch_add(1, Ordering::Relaxed);
-        Ok(data)
+        Ok(Some(data))
     }
 
     /// `None` if the object is not stored.

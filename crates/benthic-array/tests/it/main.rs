@@ -135,6 +135,16 @@ async fn neighbours_are_grouped() {
     assert_eq!(sums.shape, [4]);
     let expected = [3.0f64, 7.0, 11.0, 7.0];
     assert_eq!(sums.data, expected.iter().flat_map(|sum| sum.to_le_bytes()).collect::<Vec<u8>>());
+    // No chunk is read whose positions are in no group.
+    let groups = Groups { count: 1, of: Bounded([[Groups::NONE; 6].as_slice(), &[0]].concat()) };
+    let axes = Bounded(vec![AxisRole::Group { groups }]);
+    let reduction = Reduction { kind: ReductionKind::Sum {}, axes, skip_nan: true, decoding: None };
+    let stats = Arc::new(ReadStats::default());
+    let last = array.reduce(&array.whole(), reduction, Pushdown::Always, &stats).await.unwrap();
+    assert_eq!(
+        (last.data, stats.pushed_chunks(), stats.done_chunks()),
+        (7.0f64.to_le_bytes().to_vec(), 1, 3)
+    );
     assert!(Groups::of_neighbours(7, 0).is_err());
     assert!(Groups::of_neighbours(1 << 40, 2).is_err());
 }
