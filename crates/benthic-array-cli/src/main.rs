@@ -1,9 +1,12 @@
 //! The program `benthic-array`: the verb `array` of `benthic`, as a separate program.
 
 mod commands;
+mod directory;
+mod load;
 mod output;
 mod picture;
 mod selection;
+mod source;
 
 use benthic_array::ArrayClass;
 use benthic_core::ClassRegistry;
@@ -31,7 +34,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// List, read, reduce and check arrays in Zarr's format
+    /// Create, read, reduce, check and export arrays in Zarr's format
     #[command(subcommand, after_help = commands::EXAMPLES)]
     Array(commands::ArrayCommand),
 }

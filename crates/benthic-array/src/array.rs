@@ -48,12 +48,15 @@ impl Place {
     }
 
     /// The beginning of the names of all objects here and below.
-    pub(crate) fn prefix(&self) -> String {
+    pub fn prefix(&self) -> String {
         if self.path.is_empty() { String::new() } else { format!("{}/", self.path) }
     }
 
     /// The names of all objects here and below, a page after the other.
-    pub(crate) fn names(&self) -> impl Stream<Item = Result<Vec<ObjectId>>> + Send {
+    ///
+    /// # Errors
+    /// Those of the pool's listing.
+    pub fn names(&self) -> impl Stream<Item = Result<Vec<ObjectId>>> + Send {
         let start = (self.clone(), Some(None));
         stream::try_unfold(start, async |(place, after)| {
             let Some(after) = after else { return Ok(None) };
@@ -62,6 +65,12 @@ impl Place {
             let page = place.pool.list(request).await?;
             Ok(Some((page.objects, (place, page.next.map(Some)))))
         })
+    }
+
+    /// An array or group below.
+    #[must_use]
+    pub fn below(&self, path: &str) -> Place {
+        Place { path: self.prefix() + path, ..self.clone() }
     }
 
     /// Another array or group in the same group.

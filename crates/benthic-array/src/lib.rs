@@ -2,7 +2,8 @@
 //!
 //! An array is a set of objects whose names begin with the array's name: a metadata document, and an
 //! object for each chunk, or for each shard of chunks. There is no catalog, so every Zarr library
-//! that reads the objects reads the array. [`Array`] opens one, reads selections and reduces them.
+//! that reads the objects reads the array. [`Array`] opens one, reads selections and reduces them;
+//! [`ArrayWriter`] makes one.
 //!
 //! The [class](class) `array` decodes a chunk beside its data and returns the selection, or the state of a
 //! reduction, which is small. For each chunk the client decides whether the class or the client
@@ -17,6 +18,7 @@ mod cf;
 mod check;
 pub mod class;
 mod codec;
+mod create;
 mod dtype;
 mod format;
 mod gather;
@@ -25,6 +27,7 @@ mod list;
 mod metadata;
 mod pack;
 mod reduce;
+mod remove;
 mod runner;
 mod selection;
 mod values;
@@ -34,13 +37,19 @@ pub use array::{Array, Place};
 pub use cf::{LabelRange, decoding};
 pub use check::{ArrayCheck, ArrayFinding};
 pub use class::ArrayClass;
+pub use codec::Compressor;
+pub use create::{
+    ArrayWriter, AttributeValue, NewArray, NewAttributes, WriteStats, fill_attribute, group_document,
+    write_document,
+};
 pub use dtype::{Dtype, NumberKind};
 pub use json::element_json;
 pub use list::{ListedNode, list};
 pub use metadata::{ArrayMetadata, GroupMetadata, Node};
 pub use reduce::{AxisRole, Decoding, Groups, Reduction, ReductionKind};
+pub use remove::{is_metadata, make_room, remove};
 pub use runner::ReadStats;
-pub use selection::{Bounded, PerAxis, Slice};
+pub use selection::{Bounded, PerAxis, Slice, TouchedChunks};
 pub use values::Values;
 
 /// The decoders of stored and sent bytes, for tests and the fuzzer.

@@ -368,7 +368,9 @@ impl ReadObject for Fetched {
 }
 
 /// Runs a computation on a thread for blocking work.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
     tokio::task::spawn_blocking(work)
         .await
         .unwrap_or_else(|panic| Err(Error::new(ErrorKind::Internal, "a task panicked").with_source(panic)))

@@ -168,7 +168,7 @@ pub enum Command {
     /// Create, load, inspect and remove tables
     #[command(after_help = other::TABLE_EXAMPLES)]
     Table(other::ProgramArgs),
-    /// List, read, reduce and check arrays in Zarr's format
+    /// Create, read, reduce, check and export arrays in Zarr's format
     #[command(after_help = other::ARRAY_EXAMPLES)]
     Array(other::ProgramArgs),
     /// Serve tables to programs that read Iceberg

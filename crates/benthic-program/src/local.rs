@@ -153,6 +153,27 @@ pub fn identity(path: &Path) -> Option<(u64, u64)> {
     fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
+/// Whether the path is the directory or inside it. The last parts of the path need not exist.
+pub fn is_inside(path: &Path, directory: &Path) -> bool {
+    let real = path.ancestors().find_map(|part| {
+        let part = if part.as_os_str().is_empty() { Path::new(".") } else { part };
+        fs::canonicalize(part).ok()
+    });
+    real.is_some_and(|real| real.starts_with(directory))
+}
+
+/// The local path of an object below a directory.
+///
+/// # Errors
+/// `InvalidArgument` for a name that leads outside the directory.
+pub fn local_path(directory: &Path, name: &str) -> Result<PathBuf> {
+    if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        let message = "the object's name is not a path inside the destination; fetch it with `benthic get`";
+        return Err(Error::new(ErrorKind::InvalidArgument, message).with("name", name));
+    }
+    Ok(directory.join(name))
+}
+
 /// Whether a file of this name belongs to an unfinished copy to a file.
 pub fn is_part(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();

@@ -1,6 +1,7 @@
-use super::NewFile;
+use super::{NewFile, local_path};
 use benthic_core::ErrorKind;
 use std::fs;
+use std::path::Path;
 
 #[test]
 fn a_part_that_was_kept_continues() {
@@ -72,4 +73,13 @@ fn a_new_part_has_the_permissions_of_a_new_file() {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
     NewFile::continued(&path, 8).unwrap().0.finish(None).unwrap();
     assert_eq!(mode(&path) & 0o777, 0o640);
+}
+
+#[test]
+fn no_object_name_leaves_the_destination() {
+    let directory = Path::new("/d");
+    assert_eq!(local_path(directory, "a/b..c/.d").unwrap(), Path::new("/d/a/b..c/.d"));
+    for name in ["", "..", ".", "/etc/passwd", "a/../../b", "a//b", "a/", "../x", "./x"] {
+        assert_eq!(local_path(directory, name).unwrap_err().kind(), ErrorKind::InvalidArgument, "{name:?}");
+    }
 }

@@ -1,11 +1,16 @@
 //! `benthic array`: the verbs for arrays, one file each.
 
+mod create;
+mod export;
 mod fsck;
 mod info;
 mod ls;
 mod plot;
 mod read;
 mod reduce;
+mod rm;
+
+pub use create::Created;
 
 use benthic_array::{Array, ArrayAddress, Place, ReadStats};
 use benthic_core::Result;
@@ -18,8 +23,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use std::time::Duration;
 
 /// Examples of `benthic array`.
-pub const EXAMPLES: &str = "An array is a Zarr array, version 3 or 2: its metadata and chunks are objects. `benthic mirror DIR \
-    POOL/` copies a Zarr directory into a pool, and back.\n\nExamples:\n  \
+pub const EXAMPLES: &str = "An array is a Zarr array, version 3 or 2: its metadata and chunks are objects.\n\nExamples:\n  \
+    benthic array create climate/era5 --from era5.nc\n  \
     benthic array ls climate\n  \
     benthic array info climate/era5/t2m\n  \
     benthic array reduce climate/era5/t2m mean --where lat=10:40,lon=0:90 --over time --out mean.npy";
@@ -27,6 +32,10 @@ pub const EXAMPLES: &str = "An array is a Zarr array, version 3 or 2: its metada
 /// The verbs of `benthic array`.
 #[derive(Subcommand)]
 pub enum ArrayCommand {
+    /// Create arrays from a netCDF or HDF5 file, or from a Zarr directory
+    Create(create::CreateArgs),
+    /// Copy an array or group into a Zarr directory
+    Export(export::ExportArgs),
     /// List arrays and groups
     Ls(ls::LsArgs),
     /// Show an array: type, shape, chunks, codecs, attributes
@@ -39,16 +48,21 @@ pub enum ArrayCommand {
     Plot(plot::PlotArgs),
     /// Decode all chunks of an array, and look for stray objects
     Fsck(fsck::FsckArgs),
+    /// Remove an array or group
+    Rm(rm::RmArgs),
 }
 
 pub async fn run(command: ArrayCommand, session: &Session) -> Outcome {
     match command {
+        ArrayCommand::Create(args) => create::run(args, session).await,
+        ArrayCommand::Export(args) => export::run(args, session).await,
         ArrayCommand::Ls(args) => ls::run(args, session).await,
         ArrayCommand::Info(args) => info::run(args, session).await,
         ArrayCommand::Read(args) => read::run(args, session).await,
         ArrayCommand::Reduce(args) => reduce::run(args, session).await,
         ArrayCommand::Plot(args) => plot::run(args, session).await,
         ArrayCommand::Fsck(args) => fsck::run(args, session).await,
+        ArrayCommand::Rm(args) => rm::run(args, session).await,
     }
 }
 
@@ -107,14 +121,38 @@ impl ReadingArgs {
     }
 }
 
+/// Time between two updates of a progress bar.
+const REFRESH: Duration = Duration::from_millis(200);
+
 /// Runs a read with a progress bar. Fails after a signal.
 async fn watch<T>(what: &str, stats: &ReadStats, run: impl Future<Output = Result<T>>) -> Outcome<T> {
-    const REFRESH: Duration = Duration::from_millis(200);
     let progress = Progress::steps(what, 0);
+    watch_with(|| progress.set_position(stats.done_chunks(), stats.chunks()), run).await
+}
+
+/// Runs work whose progress a counter tells. Fails after a signal.
+async fn watch_progress<T>(
+    progress: &Progress,
+    done: impl Fn() -> u64,
+    run: impl Future<Output = Result<T>>,
+) -> Outcome<T> {
+    let mut shown = 0;
+    watch_with(
+        || {
+            let now = done();
+            progress.advance(now - shown);
+            shown = now;
+        },
+        run,
+    )
+    .await
+}
+
+async fn watch_with<T>(mut show: impl FnMut(), run: impl Future<Output = Result<T>>) -> Outcome<T> {
     let refresh = async {
         loop {
             tokio::time::sleep(REFRESH).await;
-            progress.set_position(stats.done_chunks(), stats.chunks());
+            show();
         }
     };
     tokio::select! {

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod create;
+
 use benthic_core::{ObjectId, Store};
 use benthic_embedded::{EmbeddedStore, Options};
 use benthic_testkit::program::{Home, check_help};

@@ -5,12 +5,12 @@
 //! and a stream of the block's own size is not compressed. Source: `README_CHUNK_FORMAT.rst` of
 //! c-blosc.
 
-use super::{corrupt, shuffle, too_large};
+use super::{corrupt, encode::ZSTD_LEVEL, shuffle, too_large};
 use crate::block::Tick;
 use benthic_core::{Error, Result};
 use flate2::read::ZlibDecoder;
-use std::io::Read;
-use zstd::bulk::Decompressor;
+use std::io::{self, Read};
+use zstd::bulk::{Compressor, Decompressor};
 
 const HEADER_BYTES: usize = 16;
 const SHUFFLE: u8 = 0x01;
@@ -23,6 +23,12 @@ const SPLIT_ELEMENTS_MIN: usize = 128;
 /// Blosc writes no smaller blocks, unless the data are smaller. Many tiny blocks would take long.
 const BLOCK_BYTES_MIN: usize = 64;
 const BLOCKS_PER_TICK: usize = 1024;
+/// What [`encode`] writes: the version of the format, that of zstd's data in it, and zstd's number.
+const VERSION: u8 = 2;
+const ZSTD_VERSION: u8 = 1;
+const ZSTD: u8 = 4;
+/// Size of the blocks that [`encode`] writes. Each is in the cache of a core while it is encoded.
+const BLOCK_BYTES: usize = 256 << 10;
 
 fn damaged() -> Error {
     corrupt("a chunk is not Blosc data")
@@ -71,6 +77,46 @@ pub fn decode(encoded: &[u8], max_bytes: usize, tick: Tick<'_>) -> Result<Vec<u8
         out.extend_from_slice(&decoder.decode(start, len, len < block_bytes)?);
     }
     Ok(out)
+}
+
+/// Encodes elements with zstd, after a shuffle if an element has several bytes. Data that do not shrink
+/// are copied.
+///
+/// # Errors
+/// Those of zstd.
+pub fn encode(data: &[u8], element_bytes: usize) -> io::Result<Vec<u8>> {
+    // An element has at most 8 bytes, and a chunk less than 4 GiB.
+    let header = |flags: u8, block_bytes: usize, encoded_bytes: usize| {
+        let mut header = vec![VERSION, ZSTD_VERSION, flags | ZSTD << 5, element_bytes as u8];
+        for size in [data.len(), block_bytes, encoded_bytes] {
+            header.extend((size as u32).to_le_bytes());
+        }
+        header
+    };
+    let block_bytes = BLOCK_BYTES.min(data.len());
+    let blocks = data.chunks(BLOCK_BYTES);
+    let flags = if element_bytes > 1 { ONE_STREAM | SHUFFLE } else { ONE_STREAM };
+    let mut encoded = header(flags, block_bytes, 0);
+    encoded.resize(HEADER_BYTES + 4 * blocks.len(), 0);
+    let mut zstd = Compressor::new(ZSTD_LEVEL)?;
+    for (index, block) in blocks.enumerate() {
+        let at = HEADER_BYTES + 4 * index;
+        let start = (encoded.len() as u32).to_le_bytes();
+        encoded[at..at + 4].copy_from_slice(&start);
+        let shuffled = shuffle::shuffle(block, element_bytes);
+        let compressed = zstd.compress(&shuffled)?;
+        let stream = if compressed.len() < shuffled.len() { compressed } else { shuffled };
+        encoded.extend((stream.len() as u32).to_le_bytes());
+        encoded.extend(stream);
+    }
+    if encoded.len() >= HEADER_BYTES + data.len() {
+        let mut copied = header(COPY | ONE_STREAM, block_bytes, HEADER_BYTES + data.len());
+        copied.extend_from_slice(data);
+        return Ok(copied);
+    }
+    let encoded_bytes = (encoded.len() as u32).to_le_bytes();
+    encoded[12..16].copy_from_slice(&encoded_bytes);
+    Ok(encoded)
 }
 
 struct BlockDecoder<'a> {

@@ -10,7 +10,10 @@
 //! Sources: the Zarr v3 specification and its codec registry; `numcodecs` for the filters of v2.
 
 mod blosc;
+mod encode;
 pub mod shuffle;
+
+pub use encode::Compressor;
 
 use crate::block::{Block, Tick};
 use crate::dtype::Dtype;

@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod corpus;
+mod create;
 
 use async_trait::async_trait;
 use benthic_array::{

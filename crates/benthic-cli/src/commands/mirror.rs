@@ -271,7 +271,7 @@ impl Root {
     /// `NotFound` if the directory is not there any more, for example after an unmount.
     fn has_file(&self, name: &str) -> Result<bool> {
         // No file can have a name that leads outside the directory.
-        let Ok(path) = plan::local_path(&self.path, name) else { return Ok(false) };
+        let Ok(path) = local::local_path(&self.path, name) else { return Ok(false) };
         match fs::metadata(&path) {
             Ok(metadata) => return Ok(metadata.is_file()),
             Err(error) if matches!(error.kind(), Io::NotFound | Io::NotADirectory | Io::InvalidFilename) => {}

@@ -17,7 +17,7 @@ pub const TABLE_EXAMPLES: &str = "`benthic table --help` lists the verbs.\n\nExa
     benthic table create lake/trips trips-*.parquet\n  \
     benthic table ls lake";
 pub const ARRAY_EXAMPLES: &str = "`benthic array --help` lists the verbs.\n\nExamples:\n  \
-    benthic array ls climate\n  \
+    benthic array create climate/era5 --from era5.nc\n  \
     benthic array reduce climate/era5/t2m mean --over time";
 pub const S3_EXAMPLES: &str = "`benthic s3 --help` lists the verbs.\n\nExamples:\n  \
     benthic s3 serve\n  \

@@ -1,6 +1,6 @@
 //! Copies objects to files.
 
-use super::plan::{self, Target};
+use super::plan::Target;
 use super::{ATTEMPTS, Copied, Options, Tally, copy_objects};
 use crate::jobs;
 use benthic_classes::digest::{Algorithm, Hasher};
@@ -26,7 +26,7 @@ pub async fn run(
         || destination.as_os_str().as_encoded_bytes().ends_with(b"/")
         || destination.is_dir();
     let path_of = |name: &str| {
-        if into_directory { plan::local_path(destination, name) } else { Ok(destination.to_owned()) }
+        if into_directory { local::local_path(destination, name) } else { Ok(destination.to_owned()) }
     };
     let store = tally.session.directory().map(Arc::from);
     let job = move |pool: Arc<dyn Pool>, object: ObjectId, path: PathBuf| {
@@ -47,7 +47,7 @@ pub async fn run(
 pub async fn check_target(path: &Path, in_directory: bool, store: Option<Arc<Path>>) -> Result<()> {
     let target = path.to_owned();
     let refused = blocking(move || {
-        if store.is_some_and(|store| plan::is_inside(&target, &store)) {
+        if store.is_some_and(|store| local::is_inside(&target, &store)) {
             return Ok(Some("this path is a part of the store; choose another destination"));
         }
         let is_special = fs::metadata(&target).is_ok_and(|found| !found.is_file() && !found.is_dir());

@@ -334,15 +334,6 @@ pub fn below(inner: &Path, root: &Path) -> Option<PathBuf> {
     inner.strip_prefix(real_root).ok().map(Path::to_owned)
 }
 
-/// Whether the path is the directory or inside it. The last parts of the path need not exist.
-pub fn is_inside(path: &Path, directory: &Path) -> bool {
-    let real = path.ancestors().find_map(|part| {
-        let part = if part.as_os_str().is_empty() { Path::new(".") } else { part };
-        fs::canonicalize(part).ok()
-    });
-    real.is_some_and(|real| real.starts_with(directory))
-}
-
 /// Plans the copy of files and, if `recursive`, of directories, but not of `store`, the directory of
 /// the store itself. Blocks.
 pub fn plan_files(paths: &[PathBuf], target: &Target, recursive: bool, store: Option<&Path>) -> Plan {
@@ -350,7 +341,7 @@ pub fn plan_files(paths: &[PathBuf], target: &Target, recursive: bool, store: Op
     for path in paths {
         match fs::metadata(path) {
             Err(error) => plan.refuse(path, unreadable(path, error)),
-            Ok(_) if store.is_some_and(|store| is_inside(path, store)) => {
+            Ok(_) if store.is_some_and(|store| local::is_inside(path, store)) => {
                 plan.refuse(path, invalid("this is a part of the store"));
             }
             Ok(metadata) if metadata.is_dir() && recursive => {
@@ -382,7 +373,7 @@ pub fn plan_files(paths: &[PathBuf], target: &Target, recursive: bool, store: Op
 pub fn plan_removal(directory: &Path, target: &Target, store: Option<&Path>) -> Plan {
     let mut plan = Plan { any_size: true, ..Plan::default() };
     plan.exclude(store.and_then(|store| below(store, directory)).map(|inner| directory.join(inner)));
-    if directory.is_dir() && !store.is_some_and(|store| is_inside(directory, store)) {
+    if directory.is_dir() && !store.is_some_and(|store| local::is_inside(directory, store)) {
         plan.add_directory(directory, target);
     }
     plan
@@ -393,15 +384,6 @@ fn utf8_name(relative: &Path) -> Result<String> {
     let parts: Option<Vec<&str>> = relative.iter().map(OsStr::to_str).collect();
     let message = "the file's name is not UTF-8; rename it, or store it with `benthic put`";
     parts.map(|parts| parts.join("/")).ok_or_else(|| invalid(message))
-}
-
-/// The local path of an object below a directory. Refuses names that lead outside the directory.
-pub fn local_path(directory: &Path, name: &str) -> Result<PathBuf> {
-    if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
-        let message = "the object's name is not a path inside the destination; fetch it with `benthic get`";
-        return Err(invalid(message).with("name", name));
-    }
-    Ok(directory.join(name))
 }
 
 #[cfg(test)]

@@ -1,12 +1,10 @@
-use super::{
-    Destination, Sources, Target, classify, destination, is_address, is_path, local_path, plan_files, target,
-};
+use super::{Destination, Sources, Target, classify, destination, is_address, is_path, plan_files, target};
 use benthic_core::ErrorKind;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::slice;
 
 fn to(text: &str) -> Target {
@@ -108,13 +106,4 @@ fn a_plan_lists_refused_and_skipped_paths() {
     assert_eq!((twice.uploads.len(), twice.refused.len()), (1, 1));
     let directory = plan_files(&[root.join("sub")], &to("p"), false, None);
     assert_eq!((directory.uploads.len(), directory.refused.len()), (0, 1));
-}
-
-#[test]
-fn no_object_name_leaves_the_destination() {
-    let directory = Path::new("/d");
-    assert_eq!(local_path(directory, "a/b..c/.d").unwrap(), Path::new("/d/a/b..c/.d"));
-    for name in ["", "..", ".", "/etc/passwd", "a/../../b", "a//b", "a/", "../x", "./x"] {
-        assert_eq!(local_path(directory, name).unwrap_err().kind(), ErrorKind::InvalidArgument, "{name:?}");
-    }
 }

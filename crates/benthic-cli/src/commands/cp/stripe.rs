@@ -5,6 +5,7 @@ use super::plan::{self, Destination, Sources, Target};
 use crate::commands;
 use benthic_core::{Error, ErrorKind, ObjectAddress, ObjectId, Result};
 use benthic_program::exit::{Failure, Outcome};
+use benthic_program::local;
 use benthic_program::output::{Output, object_json};
 use benthic_program::progress::Progress;
 use benthic_program::session::Session;
@@ -150,7 +151,7 @@ async fn download(
     let object = target_object(from, None)?;
     let is_directory = args.destination.ends_with('/') || path.is_dir();
     let path = if is_directory {
-        plan::local_path(&path, object.name().rsplit('/').next().unwrap_or_default())?
+        local::local_path(&path, object.name().rsplit('/').next().unwrap_or_default())?
     } else {
         path
     };

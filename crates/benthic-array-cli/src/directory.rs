@@ -1,0 +1,118 @@
+//! Copies a Zarr directory into a pool.
+
+use crate::commands::Created;
+use benthic_array::{Place, WriteStats, is_metadata, make_room, write_document};
+use benthic_core::{Error, ErrorKind, Result};
+use benthic_program::local;
+use benthic_program::store::blocking;
+use benthic_program::transfer::{Replaced, upload};
+use bytes::Bytes;
+use futures::{TryStreamExt, stream};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Number of files that are copied at once. Each is in memory.
+const COPIES_AT_ONCE: usize = 4;
+/// The documents of which one makes a directory an array or a group.
+const NODE_KEYS: [&str; 3] = ["zarr.json", ".zarray", ".zgroup"];
+
+/// The files of a directory, by their names as objects.
+#[derive(Default)]
+pub struct Directory {
+    documents: BTreeMap<String, Bytes>,
+    chunks: Vec<Chunk>,
+}
+
+struct Chunk {
+    key: String,
+    path: PathBuf,
+    size_bytes: u64,
+}
+
+impl Directory {
+    /// Lists the files of a directory, and reads the metadata. Blocks.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it is no Zarr directory; those of the file system.
+    pub fn scan(path: &Path) -> Result<Directory> {
+        let mut directory = Directory::default();
+        directory.add(path, "")?;
+        if !NODE_KEYS.iter().any(|key| directory.documents.contains_key(*key)) {
+            let message = "this is no Zarr directory: it has no zarr.json, .zarray or .zgroup";
+            return Err(Error::new(ErrorKind::InvalidArgument, message).with("path", path.display()));
+        }
+        Ok(directory)
+    }
+
+    fn add(&mut self, directory: &Path, prefix: &str) -> Result<()> {
+        let failed = local::failed("cannot read the directory", directory);
+        for entry in fs::read_dir(directory).map_err(&failed)? {
+            let entry = entry.map_err(&failed)?;
+            let (path, name) = (entry.path(), entry.file_name());
+            let metadata = fs::metadata(&path).map_err(&failed)?;
+            let is_link = entry.file_type().map_err(&failed)?.is_symlink();
+            if local::is_part(&name) || (metadata.is_dir() && is_link) {
+                continue;
+            }
+            let message = "the file's name is not UTF-8; Zarr has no such names";
+            let name = name.to_str().ok_or_else(|| {
+                Error::new(ErrorKind::InvalidArgument, message).with("path", path.display())
+            })?;
+            let key = format!("{prefix}{name}");
+            if metadata.is_dir() {
+                self.add(&path, &format!("{key}/"))?;
+            } else if is_metadata(&key) {
+                self.documents.insert(key, local::read_file(&path)?.data);
+            } else {
+                local::check_size(metadata.len())?;
+                self.chunks.push(Chunk { key, path, size_bytes: metadata.len() });
+            }
+        }
+        Ok(())
+    }
+
+    /// The size of all chunks.
+    pub fn size_bytes(&self) -> u64 {
+        self.chunks.iter().map(|chunk| chunk.size_bytes).sum()
+    }
+
+    /// Copies the files: the chunks, then the metadata, those of the outermost group last.
+    ///
+    /// # Errors
+    /// Those of [`make_room`], of the files and of the pool.
+    pub async fn copy(self, place: &Place, overwrite: bool, stats: &WriteStats) -> Result<Created> {
+        make_room(place, &self.documents, overwrite).await?;
+        let copy = |chunk: Chunk| async move {
+            let object = place.object(&chunk.key)?;
+            let data = blocking(move || Ok(local::read_file(&chunk.path)?.data)).await?;
+            let len_bytes = data.len() as u64;
+            let copied = upload(&*place.pool, &object, Replaced::Any, data, None).await;
+            copied.map_err(|error| error.with("object", &object))?;
+            stats.add_stored(len_bytes, len_bytes);
+            Ok::<_, Error>(())
+        };
+        let chunks = stream::iter(self.chunks.into_iter().map(Ok));
+        chunks.try_for_each_concurrent(COPIES_AT_ONCE, copy).await?;
+        let is_node = |key: &&String| NODE_KEYS.contains(&key.rsplit('/').next().unwrap_or(key));
+        let nodes = self.documents.keys().filter(is_node).count() as u64;
+        let groups = self.documents.iter().filter(|(key, document)| is_group(key, document)).count() as u64;
+        let mut documents: Vec<(String, Bytes)> = self.documents.into_iter().collect();
+        // The document that makes a node is the last one of its directory.
+        documents.sort_by_key(|(key, _)| (Reverse(key.matches('/').count()), is_node(&key)));
+        for (key, document) in documents {
+            write_document(place, &key, document).await?;
+        }
+        Ok(Created { arrays: nodes - groups, groups })
+    }
+}
+
+fn is_group(key: &str, document: &[u8]) -> bool {
+    match key.rsplit('/').next() {
+        Some(".zgroup") => true,
+        Some("zarr.json") => serde_json::from_slice::<serde_json::Value>(document)
+            .is_ok_and(|document| document["node_type"] == "group"),
+        _ => false,
+    }
+}

@@ -1,0 +1,203 @@
+//! Writes the arrays of a file: all chunks, then the metadata.
+//!
+//! The file is read in slabs of whole chunks. While the chunks of one slab are written, the next slab
+//! is read.
+
+use crate::commands::Created;
+use crate::source::{ReadElements, SourceArray, SourceGroup};
+use benthic_array::{
+    ArrayWriter, Compressor, Dtype, NewArray, Place, Slice, TouchedChunks, Values, WriteStats,
+    group_document, make_room, write_document,
+};
+use benthic_core::Result;
+use benthic_program::store::blocking;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The chunks of a file are kept if their decoded size is in this range.
+const KEPT_BYTES_MIN: u64 = 1 << 20;
+const KEPT_BYTES_MAX: u64 = 16 << 20;
+/// Other chunks become about as large as this.
+const CHUNK_BYTES: u64 = 4 << 20;
+/// Approximate limit on a slab, of which two are in memory. A slab has at least one chunk.
+const SLAB_BYTES_MAX: u64 = 128 << 20;
+
+/// The options of new arrays.
+pub struct Layout {
+    /// For arrays with as many axes. Empty for the default.
+    pub chunks: Vec<u64>,
+    pub compressor: Compressor,
+}
+
+/// The arrays and groups to write.
+pub struct Plan {
+    arrays: Vec<PlannedArray>,
+    /// By the key of the document; the innermost groups first.
+    groups: Vec<(String, Bytes)>,
+}
+
+struct PlannedArray {
+    key: String,
+    writer: ArrayWriter,
+    dtype: Dtype,
+    shape: Vec<u64>,
+    slab_shape: Vec<u64>,
+    elements: Arc<dyn ReadElements>,
+}
+
+impl Plan {
+    /// Plans the arrays of a file below a place. Stores nothing.
+    ///
+    /// # Errors
+    /// As [`ArrayWriter::new`] and [`group_document`].
+    pub fn new(place: &Place, root: SourceGroup, layout: &Layout, stats: &Arc<WriteStats>) -> Result<Plan> {
+        let mut plan = Plan { arrays: Vec::new(), groups: Vec::new() };
+        plan.add(place, "", root, layout, stats)?;
+        Ok(plan)
+    }
+
+    fn add(
+        &mut self,
+        place: &Place,
+        prefix: &str,
+        group: SourceGroup,
+        layout: &Layout,
+        stats: &Arc<WriteStats>,
+    ) -> Result<()> {
+        let document = group_document(&group.attributes)?;
+        for (name, child) in group.groups {
+            self.add(place, &format!("{prefix}{name}/"), child, layout, stats)?;
+        }
+        for source in group.arrays {
+            let path = format!("{prefix}{}", source.name);
+            let chunk_shape = chunk_shape(&source, &layout.chunks);
+            let SourceArray { dtype, shape, fill, dimensions, attributes, elements, .. } = source;
+            let element_bytes = dtype.size_bytes() as u64;
+            let slab_shape = slab_shape(&shape, &chunk_shape, element_bytes);
+            let compressor = layout.compressor;
+            let array = NewArray { dtype, shape, chunk_shape, fill, dimensions, attributes, compressor };
+            let writer = ArrayWriter::new(place.below(&path), &array, Arc::clone(stats))?;
+            let key = format!("{path}/zarr.json");
+            self.arrays.push(PlannedArray { key, writer, dtype, shape: array.shape, slab_shape, elements });
+        }
+        self.groups.push((format!("{prefix}zarr.json"), document));
+        Ok(())
+    }
+
+    /// The size of all elements.
+    pub fn size_bytes(&self) -> u64 {
+        self.arrays.iter().map(|array| bytes(&array.shape, array.dtype.size_bytes() as u64)).sum()
+    }
+
+    /// Writes everything, the metadata of the outermost group last.
+    ///
+    /// # Errors
+    /// Those of [`make_room`], of the file and of the pool.
+    pub async fn run(self, place: &Place, overwrite: bool) -> Result<Created> {
+        let mut documents: BTreeMap<String, Bytes> = self.groups.iter().cloned().collect();
+        documents
+            .extend(self.arrays.iter().map(|array| (array.key.clone(), array.writer.document().clone())));
+        make_room(place, &documents, overwrite).await?;
+        for array in &self.arrays {
+            array.write().await.map_err(|error| error.with("array", &array.key))?;
+        }
+        for array in &self.arrays {
+            array.writer.finish().await?;
+        }
+        for (key, document) in &self.groups {
+            write_document(place, key, document.clone()).await?;
+        }
+        Ok(Created { arrays: self.arrays.len() as u64, groups: self.groups.len() as u64 })
+    }
+}
+
+impl PlannedArray {
+    async fn write(&self) -> Result<()> {
+        let whole: Vec<Slice> = self.shape.iter().map(|len| Slice::all(*len)).collect();
+        let mut starts = TouchedChunks::new(&whole, &self.slab_shape).map(|position| {
+            position.iter().zip(&self.slab_shape).map(|(index, len)| index * len).collect::<Vec<u64>>()
+        });
+        let Some(first) = starts.next() else { return Ok(()) };
+        let mut slab = self.read(first).await?;
+        for start in starts {
+            let (start_of_slab, values) = slab;
+            let written = self.writer.write(&start_of_slab, values);
+            let ((), next) = tokio::try_join!(written, self.read(start))?;
+            slab = next;
+        }
+        self.writer.write(&slab.0, slab.1).await
+    }
+
+    async fn read(&self, start: Vec<u64>) -> Result<(Vec<u64>, Values)> {
+        let (elements, dtype) = (Arc::clone(&self.elements), self.dtype);
+        let rest = start.iter().zip(&self.shape).map(|(start, len)| len - start);
+        let shape: Vec<u64> = rest.zip(&self.slab_shape).map(|(rest, slab)| rest.min(*slab)).collect();
+        let read = move || {
+            let data = elements.read(&start, &shape)?;
+            Ok((start, Values { dtype, shape, data }))
+        };
+        blocking(read).await
+    }
+}
+
+fn bytes(shape: &[u64], element_bytes: u64) -> u64 {
+    shape.iter().fold(element_bytes, |product, len| product.saturating_mul(*len))
+}
+
+/// The chunks of a new array: those that the user chose, those of the file, or others.
+fn chunk_shape(array: &SourceArray, chosen: &[u64]) -> Vec<u64> {
+    let limits: Vec<u64> = array.shape.iter().map(|len| (*len).max(1)).collect();
+    let within = |shape: &[u64]| -> Vec<u64> {
+        shape.iter().zip(&limits).map(|(len, limit)| *len.min(limit)).collect()
+    };
+    if !chosen.is_empty() && chosen.len() == limits.len() {
+        return within(chosen);
+    }
+    let element_bytes = array.dtype.size_bytes() as u64;
+    let mut shape = within(array.chunk_shape.as_ref().unwrap_or(&limits));
+    let size_bytes = bytes(&shape, element_bytes);
+    if array.chunk_shape.is_some() && (KEPT_BYTES_MIN..=KEPT_BYTES_MAX).contains(&size_bytes) {
+        return shape;
+    }
+    // Smaller chunks grow along the axis that has the most of them, to multiples of those of the file.
+    while let Some((axis, _)) = shape
+        .iter()
+        .zip(&limits)
+        .enumerate()
+        .filter(|(_, (len, limit))| len < limit)
+        .max_by_key(|(axis, (len, limit))| (limit.div_ceil(**len), *axis))
+        && 2 * bytes(&shape, element_bytes) <= CHUNK_BYTES
+    {
+        shape[axis] = (2 * shape[axis]).min(limits[axis]);
+    }
+    // Larger chunks shrink along their longest axis.
+    while let Some(longest) = shape.iter_mut().max_by_key(|len| **len)
+        && *longest > 1
+        && bytes(&shape, element_bytes) > CHUNK_BYTES
+    {
+        if let Some(longest) = shape.iter_mut().max_by_key(|len| **len) {
+            *longest = longest.div_ceil(2);
+        }
+    }
+    shape
+}
+
+/// The shape of slabs: whole chunks, and along the last axes as many as fit, because a file has their
+/// elements next to each other.
+fn slab_shape(shape: &[u64], chunk_shape: &[u64], element_bytes: u64) -> Vec<u64> {
+    let mut slab = chunk_shape.to_vec();
+    for axis in (0..slab.len()).rev() {
+        let fitting = SLAB_BYTES_MAX / bytes(&slab, element_bytes).max(1);
+        let chunks = shape[axis].div_ceil(chunk_shape[axis]).max(1);
+        slab[axis] *= fitting.clamp(1, chunks);
+        if fitting < chunks {
+            break;
+        }
+    }
+    slab
+}
+
+#[cfg(test)]
+#[path = "load_tests.rs"]
+mod tests;

@@ -1,0 +1,199 @@
+//! Files that arrays are made from: their groups, arrays and attributes, in one model for all formats.
+//!
+//! The crates `hdf5-reader` and `netcdf-reader` parse the files. They are written in Rust, need no
+//! library of the system, and limit what a damaged file makes them allocate. The crates around
+//! libhdf5 support more filters, but need the library, and it runs one call at a time.
+
+mod classic;
+mod hdf5;
+
+use benthic_array::{AttributeValue, Dtype, NewAttributes, NumberKind, fill_attribute};
+use benthic_core::{Error, ErrorKind, Result};
+use benthic_program::local;
+use bytes::Bytes;
+use hdf5_reader::FileStorage;
+use std::fmt;
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What the attribute of missing values is called.
+const FILL_VALUE: &str = "_FillValue";
+/// The beginning of a file in netCDF's classic formats.
+const CLASSIC_MAGIC: &[u8] = b"CDF";
+
+/// A group of a file.
+#[derive(Default)]
+pub struct SourceGroup {
+    pub attributes: NewAttributes,
+    pub arrays: Vec<SourceArray>,
+    pub groups: Vec<(String, SourceGroup)>,
+}
+
+/// An array of a file.
+pub struct SourceArray {
+    pub name: String,
+    pub dtype: Dtype,
+    pub shape: Vec<u64>,
+    /// `None` if the file does not store the array in chunks.
+    pub chunk_shape: Option<Vec<u64>>,
+    /// The element of parts that the file does not store, little-endian.
+    pub fill: Bytes,
+    pub dimensions: Vec<Option<String>>,
+    pub attributes: NewAttributes,
+    pub elements: Arc<dyn ReadElements>,
+}
+
+/// Reads elements of one array.
+pub trait ReadElements: Send + Sync {
+    /// Reads a box of elements, in C order and little-endian. Blocks.
+    fn read(&self, start: &[u64], counts: &[u64]) -> Result<Vec<u8>>;
+}
+
+/// A part of a file that an array or group cannot have.
+pub struct Skipped {
+    /// An array, or an attribute as `ARRAY@ATTRIBUTE`.
+    pub path: String,
+    pub reason: String,
+}
+
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "skipped {}: {}", self.path, self.reason)
+    }
+}
+
+/// Opens a netCDF or HDF5 file. Blocks.
+///
+/// # Errors
+/// `Corrupt` for a damaged file, and for one in another format; those of the file system.
+pub fn open(path: &Path) -> Result<(SourceGroup, Vec<Skipped>)> {
+    let failed = local::failed("cannot read the file", path);
+    let mut file = File::open(path).map_err(&failed)?;
+    let mut magic = Vec::new();
+    (&mut file).take(CLASSIC_MAGIC.len() as u64).read_to_end(&mut magic).map_err(&failed)?;
+    file.rewind().map_err(&failed)?;
+    // A mapping into memory would end the program if the file became shorter.
+    let storage =
+        Arc::new(FileStorage::from_file(file).map_err(|error| unreadable("cannot read the file", error))?);
+    let mut skipped = Vec::new();
+    let root = match magic == CLASSIC_MAGIC {
+        true => classic::read(storage, &mut skipped),
+        false => hdf5::read(storage, &mut skipped),
+    };
+    root.map(|root| (root, skipped)).map_err(|error| error.with("path", path.display()))
+}
+
+fn unreadable(message: &str, error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::new(ErrorKind::Corrupt, message).with_source(error)
+}
+
+impl SourceGroup {
+    /// Returns whether an array here or below has this number of axes.
+    pub fn has_array_with(&self, axes: usize) -> bool {
+        self.arrays.iter().any(|array| array.shape.len() == axes)
+            || self.groups.iter().any(|(_, group)| group.has_array_with(axes))
+    }
+
+    /// Keeps only the array with this path, and the coordinates of its dimensions, in one group.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such array; `Unsupported` if it was skipped.
+    pub fn select(self, path: &str, skipped: &[Skipped]) -> Result<SourceGroup> {
+        let path = path.trim_matches('/');
+        let (groups, name) = path.rsplit_once('/').map_or(("", path), |(groups, name)| (groups, name));
+        // The arrays of the outer groups, the innermost first: coordinates may be there.
+        let mut visible = Vec::new();
+        let mut group = self;
+        for part in groups.split('/').filter(|part| !part.is_empty()) {
+            let position = group.groups.iter().position(|(name, _)| name == part);
+            let inner = position.map(|position| group.groups.swap_remove(position).1);
+            visible.splice(0..0, group.arrays);
+            group = inner.ok_or_else(|| missing(path, skipped))?;
+        }
+        visible.splice(0..0, group.arrays);
+        let position = visible.iter().position(|array| array.name == name);
+        let array = position.map(|position| visible.swap_remove(position));
+        let array = array.ok_or_else(|| missing(path, skipped))?;
+        let mut arrays: Vec<SourceArray> = Vec::new();
+        for dimension in array.dimensions.iter().flatten() {
+            let is_taken = arrays.iter().any(|taken| taken.name == *dimension);
+            if let Some(position) = visible.iter().position(|found| found.name == *dimension)
+                && !is_taken
+            {
+                arrays.push(visible.remove(position));
+            }
+        }
+        arrays.push(array);
+        Ok(SourceGroup { attributes: group.attributes, arrays, groups: Vec::new() })
+    }
+}
+
+fn missing(path: &str, skipped: &[Skipped]) -> Error {
+    match skipped.iter().find(|skipped| skipped.path == path) {
+        Some(skipped) => Error::new(
+            ErrorKind::Unsupported,
+            format!("this variable cannot become an array: {}", skipped.reason),
+        ),
+        None => Error::new(ErrorKind::NotFound, "the file has no such variable"),
+    }
+    .with("variable", path)
+}
+
+/// Adds a child's name to the path of a group.
+fn join(group: &str, name: &str) -> String {
+    if group.is_empty() { name.to_owned() } else { format!("{group}/{name}") }
+}
+
+/// Returns why an array or group cannot have this name; `None` if it can.
+fn reserved_name(name: &str) -> Option<String> {
+    let is_reserved = matches!(name, "" | "." | "..")
+        || name.contains('/')
+        || name.starts_with("__")
+        || benthic_array::is_metadata(name);
+    is_reserved.then(|| "Zarr does not allow this name".to_owned())
+}
+
+/// Elements as values of an attribute: one value, or a list.
+fn attribute_values(dtype: Dtype, data: &[u8]) -> AttributeValue {
+    let mut values: Vec<AttributeValue> =
+        data.chunks_exact(dtype.size_bytes()).map(|element| attribute_value(dtype, element)).collect();
+    // netCDF does not distinguish a list with one value from the value.
+    if values.len() == 1 { values.remove(0) } else { AttributeValue::List(values) }
+}
+
+fn attribute_value(dtype: Dtype, element: &[u8]) -> AttributeValue {
+    let mut bytes = [0; 8];
+    bytes[..element.len()].copy_from_slice(element);
+    let number = u64::from_le_bytes(bytes);
+    match (dtype.number_kind(), dtype) {
+        (NumberKind::Float, Dtype::Float32) => AttributeValue::Float(f32::from_bits(number as u32).into()),
+        (NumberKind::Float, _) => AttributeValue::Float(f64::from_bits(number)),
+        (NumberKind::Unsigned, _) => AttributeValue::Unsigned(number),
+        (NumberKind::Signed, _) => {
+            // Moves the sign to the highest bit and back.
+            let unused_bits = 64 - 8 * element.len() as u32;
+            AttributeValue::Integer((number << unused_bits).cast_signed() >> unused_bits)
+        }
+    }
+}
+
+/// The attribute `_FillValue` of an array, as Zarr has it. netCDF gives it the type of the array.
+fn fill_value_attribute(dtype: Dtype, value: AttributeValue) -> AttributeValue {
+    let is_float = dtype.number_kind() == NumberKind::Float;
+    let float = |number: f64| fill_attribute(Dtype::Float64, &number.to_le_bytes());
+    match value {
+        AttributeValue::Float(number) if is_float => float(number),
+        AttributeValue::Integer(number) if is_float => float(number as f64),
+        AttributeValue::Unsigned(number) if is_float => float(number as f64),
+        AttributeValue::Float(number) if number.fract() == 0.0 && number.abs() < 9e15 => {
+            AttributeValue::Integer(number as i64)
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;
