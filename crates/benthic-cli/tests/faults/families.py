@@ -4,6 +4,7 @@ of its family, which are independent of each other.
 
 import csv
 import io
+import json
 
 import botocore.exceptions
 from gateway import Gateway
@@ -153,6 +154,27 @@ def sql(place):
     ]
 
 
+def array(place):
+    pool = place.pool
+    metadata = {
+        "zarr_format": 3, "node_type": "array", "shape": [64_000], "data_type": "int16", "fill_value": 0,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4_000]}},
+        "chunk_key_encoding": {"name": "default"}, "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+    }  # fmt: skip
+    place.file("grid.zarr/zarr.json", json.dumps(metadata).encode())
+    for chunk in range(16):
+        place.file(f"grid.zarr/c/{chunk}", chunk.to_bytes(2, "little") * 4_000)
+    place.ok("array", "create", f"{pool}/read", "--from", "grid.zarr")
+    total = lambda name: place.stored("array", "reduce", f"{pool}/{name}", "sum")
+    return [
+        Change(place, ["array", "create", f"{pool}/new", "--from", "grid.zarr"], lambda: total("new"), b"480000\n"),
+        # The number of bytes that `auto` and `always` move varies.
+        Answer(place, ["array", "reduce", f"{pool}/read", "mean", "--pushdown", "never"]),
+        Answer(place, ["array", "read", f"{pool}/read", "--select", "0=3999:4001", "--pushdown", "never"]),
+        Answer(place, ["array", "ls", pool]),
+    ]
+
+
 def s3(place):
     gateway = Gateway(place.store, place.dir, place.pool).start()
     place.gateways.append(gateway)
@@ -198,4 +220,4 @@ def s3(place):
     ]
 
 
-ALL = [objects, cp, exec, table, sql, s3]
+ALL = [objects, cp, exec, table, sql, array, s3]
