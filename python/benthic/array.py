@@ -12,11 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _native
-from .errors import InvalidArgumentError
+from .errors import InvalidArgumentError, LimitExceededError
 from .table import Pushdown
 
 _NO_GROUP = 2**32 - 1
-_GROUPS_MAX = 2**20
+GROUPS_MAX = 2**20
+"""Limit on the groups of an axis."""
+POSITIONS_MAX = 2**24
+"""Limit on the positions along an axis with groups."""
 
 Kind = Literal[
     "count", "sum", "prod", "min", "max", "mean", "var", "std", "argmin", "argmax", "any", "all", "histogram"
@@ -112,7 +115,8 @@ class Array:
 
     def read(self, key: Any = ..., *, pushdown: Pushdown = "auto") -> NDArray[Any]:
         """The stored numbers of a part of the array, selected along each axis with an integer, a slice
-        or a list of positions, and with ``...``.
+        or a list of positions, and with ``...``. Several lists select all combinations, as
+        ``numpy.ix_`` does.
 
         Each chunk is read at one version. Raises :class:`CorruptError` for a damaged chunk.
 
@@ -174,10 +178,12 @@ class Array:
             if roles[number] is True or isinstance(rest[number], int):
                 raise InvalidArgumentError(f"a grouped axis is reduced or dropped, too axis={number}")
             roles[number] = _groups(positions)
+        if kind in ("argmin", "argmax") and (groups or any(isinstance(part, np.ndarray) for part in rest)):
+            raise InvalidArgumentError(f"{kind} takes no groups and no lists of positions")
         # A list of positions is a range of which some positions are in no group.
         for number, (part, role) in enumerate(zip(rest, roles, strict=True)):
             if isinstance(part, np.ndarray) and part.size > 0:
-                roles[number] = _scattered(part, role, selection[number][2])
+                roles[number] = _list_groups(part, role, selection[number][2])
                 rest[number] = 0 if role is True else slice(None)
         values = self._values(
             self._native.reduce(
@@ -244,15 +250,17 @@ def _groups(positions: ArrayLike) -> tuple[int, list[int]]:
     if groups.ndim != 1 or groups.dtype.kind not in "iu":
         raise InvalidArgumentError(f"groups are a list of integers got={groups.dtype}{list(groups.shape)}")
     count = int(groups.max(initial=-1)) + 1
-    if groups.min(initial=0) < -1 or count > _GROUPS_MAX:
-        raise InvalidArgumentError(f"a group is a number from 0 to {_GROUPS_MAX - 1}, or -1")
+    if groups.min(initial=0) < -1 or count > GROUPS_MAX:
+        raise InvalidArgumentError(f"a group is a number from 0 to {GROUPS_MAX - 1}, or -1")
     return count, np.where(groups < 0, _NO_GROUP, groups).tolist()
 
 
-def _scattered(
+def _list_groups(
     positions: NDArray[Any], role: _native.AxisFacts, length: int
 ) -> tuple[int, list[int]]:
     """The groups of all positions in a range, of which only some are selected."""
+    if length > POSITIONS_MAX:
+        raise LimitExceededError(f"the positions in a list are too far apart positions_max={POSITIONS_MAX}")
     if np.unique(positions).size < positions.size:
         raise InvalidArgumentError("a reduction cannot select a position twice")
     groups = np.full(length, _NO_GROUP)

@@ -10,6 +10,7 @@ computes as usual.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -28,13 +29,14 @@ from xarray.backends.zarr import FillValueCoder
 from xarray.core import indexing
 
 from ._connections import Connection
-from .array import Array, Decoding, Kind, attributes, is_exact
+from .array import GROUPS_MAX, POSITIONS_MAX, Array, Decoding, Kind, attributes, is_exact
 from .errors import InvalidArgumentError, LimitExceededError, NotFoundError, UnsupportedError
 from .store import Store
 from .table import Pushdown
 from .zarr import ZarrStore
 
 _SCHEME = "benthic://"
+_POSITIONS = "_benthic_positions"
 
 
 class _LazyArray(BackendArray):
@@ -125,7 +127,12 @@ class _Group(AbstractDataStore):
 
     def get_variables(self) -> dict[str, xr.Variable]:
         """The arrays of the group by name."""
-        return {name: self._variable(name) for name in self._names()}
+        variables = {}
+        for name in self._names():
+            # Consolidated metadata have the names of arrays that were removed, too.
+            with contextlib.suppress(NotFoundError):
+                variables[name] = self._variable(name)
+        return variables
 
     def _variable(self, name: str) -> xr.Variable:
         data: _LazyArray | _OtherArray
@@ -374,8 +381,11 @@ class BenthicAccessor(_Reductions):
 
         >>> ds.t2m.benthic.between(273.15).count("time")
         """
+        bounds = [None if bound is None else float(bound) for bound in (minimum, maximum)]
+        if any(bound is not None and np.isnan(bound) for bound in bounds):
+            raise InvalidArgumentError("the minimum and the maximum must not be NaN")
         accessor = BenthicAccessor(self._array)
-        accessor._wanted = (minimum, maximum)
+        accessor._wanted = bounds[0], bounds[1]
         return accessor
 
     def groupby(self, *group: Any, **groupers: Any) -> _Reductions:
@@ -459,7 +469,13 @@ class BenthicAccessor(_Reductions):
         source = self._source()
         if source is None or not options.keys() <= _OPTIONS[kind] or array.size == 0:
             return None
-        if kind in ("argmin", "argmax") and any(isinstance(part, np.ndarray) for part in source.key):
+        # Beyond these limits, xarray computes.
+        if any(group.max(initial=-1) >= GROUPS_MAX or group.size > POSITIONS_MAX for group in groups.values()):
+            return None
+        lists = [part for part in source.key if isinstance(part, np.ndarray)]
+        if lists and kind in ("argmin", "argmax"):
+            return None
+        if any(part.size > GROUPS_MAX or np.ptp(part) >= POSITIONS_MAX for part in lists):
             return None
         kept_axes = [axis for axis, part in enumerate(source.key) if not isinstance(part, int)]
         axis_of = dict(zip(array.dims, kept_axes, strict=True))
@@ -490,12 +506,12 @@ class _Grouped(_Reductions):
         self._group = group
 
     def _reduce(self, kind: Kind, dim: Any, options: dict[str, Any]) -> xr.DataArray:
-        result = self._pushed(kind, dim, options)
+        result = self._push(kind, dim, options)
         if result is None:
             result = getattr(self._group(self._accessor._usual()), kind)(dim, **options)
         return result
 
-    def _pushed(self, kind: Kind, dim: Any, options: dict[str, Any]) -> xr.DataArray | None:
+    def _push(self, kind: Kind, dim: Any, options: dict[str, Any]) -> xr.DataArray | None:
         array = self._accessor._array
         if not self._accessor.is_pushable:
             return None
@@ -506,7 +522,9 @@ class _Grouped(_Reductions):
             return None
         # xarray groups the positions along the dimension, and gives each group its number.
         coordinates = {name: value for name, value in array.coords.items() if value.dims == (along,)}
-        line = xr.DataArray(np.arange(array.sizes[along]), coordinates, [along], array.name, array.attrs)
+        positions = np.arange(array.sizes[along])
+        coordinates[_POSITIONS] = xr.DataArray(positions, dims=[along])
+        line = xr.DataArray(positions, coordinates, [along], array.name, array.attrs)
         members: list[NDArray[Any]] = []
 
         def number(positions: NDArray[Any], **_: Any) -> float:
@@ -537,11 +555,14 @@ class _Grouped(_Reductions):
             pads = [(0, missing if place == axis else 0) for place in range(values.ndim)]
             values = np.pad(values.astype(np.result_type(values, np.float32)), pads)
             values[(slice(None),) * axis + (is_empty,)] = np.nan
-        others = {
-            name: value
-            for name, value in array.coords.items()
-            if along not in value.dims and set(value.dims) <= set(kept)
-        }
+        others = {name: value for name, value in array.coords.items() if set(value.dims) <= set(kept)}
+        if _POSITIONS in numbers.coords:
+            # Each group has one position, and xarray keeps the coordinates along the dimension.
+            own = numbers.coords[_POSITIONS].values
+            numbers = numbers.drop_vars(_POSITIONS)
+            others = {name: value.isel({along: own}, missing_dims="ignore") for name, value in others.items()}
+        else:
+            others = {name: value for name, value in others.items() if along not in value.dims}
         return xr.DataArray(values, {**others, **numbers.coords}, dims, numbers.name, numbers.attrs)
 
 

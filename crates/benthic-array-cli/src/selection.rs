@@ -161,7 +161,7 @@ impl SelectionArgs {
         }
         for labels in &self.labels {
             let axis = claim(&labels.dimension)?;
-            let coordinates = array.coordinates(axis, pushdown).await?;
+            let coordinates = array.coordinates(axis, slices[axis], pushdown).await?;
             let found = labels.range.positions(&coordinates);
             slices[axis] = found.map_err(|error| error.with("dimension", &labels.dimension))?;
         }

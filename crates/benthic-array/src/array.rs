@@ -260,12 +260,13 @@ impl Array {
         Ok(decoded)
     }
 
-    /// Reads the coordinates along an axis: the array in the same group with the name of the dimension.
+    /// Reads the coordinates of positions along an axis, from the array in the same group with the name
+    /// of the dimension.
     ///
     /// # Errors
     /// `NotFound` if there is no such axis, or it has no name or no coordinates; `InvalidArgument` if
     /// these do not have one value for each position.
-    pub async fn coordinates(&self, axis: usize, pushdown: Pushdown) -> Result<Vec<f64>> {
+    pub async fn coordinates(&self, axis: usize, positions: Slice, pushdown: Pushdown) -> Result<Vec<f64>> {
         let missing =
             || Error::new(ErrorKind::NotFound, "the dimension has no coordinates; select positions instead");
         let Some(Some(name)) = self.metadata.dimensions.get(axis) else {
@@ -281,7 +282,7 @@ impl Array {
             return Err(Error::new(ErrorKind::InvalidArgument, message).with("dimension", name));
         }
         let decoding = cf::decoding(&array.metadata)?;
-        let values = array.read(&array.whole(), pushdown, &Arc::default()).await?;
+        let values = array.read(&[positions], pushdown, &Arc::default()).await?;
         Ok(values.into_floats(decoding.as_ref()))
     }
 

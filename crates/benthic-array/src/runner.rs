@@ -112,8 +112,10 @@ impl ObjectRunner {
 
     /// The number of objects to work on at once.
     pub fn at_once(&self) -> usize {
-        let whole: Vec<Slice> = self.format.shape.0.iter().map(|len| Slice::all(*len)).collect();
-        let result_bytes = self.input(&Part { first: vec![0; whole.len()], slices: whole }).result_bytes();
+        let result_bytes = match &self.task {
+            Task::Select {} => self.object_bytes,
+            Task::Reduce { reduction } => reduction.part_state_bytes_max(&self.format.shape.0),
+        };
         // A result exists twice while it is encoded.
         let each_bytes = result_bytes.saturating_mul(2).saturating_add(self.object_bytes).max(1);
         (IN_FLIGHT_BYTES_MAX / each_bytes).clamp(1, IN_FLIGHT_MAX) as usize

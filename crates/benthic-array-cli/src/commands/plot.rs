@@ -109,7 +109,7 @@ pub async fn run(args: PlotArgs, session: &Session) -> Outcome {
     let reduction = Reduction { kind, axes: Bounded(axes), skip_nan: true, decoding };
     let stats = Arc::new(ReadStats::default());
     let means = watch("reducing", &stats, array.reduce(&slices, reduction, pushdown, &stats)).await?;
-    let goes_up = goes_up(&array, down, pushdown).await?;
+    let goes_up = goes_up(&array, down, slices[down], pushdown).await?;
     let picture = picture(&means, goes_up, args.range, args.colors)?;
     args.reading.print_stats(&stats, session);
     let Picture { columns, min, max, .. } = picture;
@@ -142,8 +142,8 @@ fn shown_axes(array: &Array, slices: &[Slice]) -> Result<[usize; 2]> {
         axes = vec![0, 1];
     }
     let [down, right] = axes[..] else {
-        let message = "a picture has two dimensions; select one position along each of the others, for example \
-                       with --select time=0";
+        let message = "a picture needs two dimensions with more than one position each; select one position \
+                       along the others, for example with --select time=0";
         let dimensions: Vec<String> = array.metadata().dimensions.iter().flatten().cloned().collect();
         return Err(Error::new(ErrorKind::InvalidArgument, message).with("dimensions", dimensions.join(",")));
     };
@@ -157,8 +157,12 @@ fn shown_axes(array: &Array, slices: &[Slice]) -> Result<[usize; 2]> {
 }
 
 /// Whether the axis has coordinates that increase.
-async fn goes_up(array: &Array, axis: usize, pushdown: Pushdown) -> Result<bool> {
-    match array.coordinates(axis, pushdown).await {
+async fn goes_up(array: &Array, axis: usize, selected: Slice, pushdown: Pushdown) -> Result<bool> {
+    if selected.count < 2 {
+        return Ok(false);
+    }
+    let ends = Slice { step: (selected.count - 1) * selected.step, count: 2, ..selected };
+    match array.coordinates(axis, ends, pushdown).await {
         Ok(coordinates) => Ok(coordinates.first() < coordinates.last()),
         // Without coordinates, positions go down.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument) => Ok(false),

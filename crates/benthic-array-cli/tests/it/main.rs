@@ -36,6 +36,10 @@ fn home() -> Home {
     put("e/t/zarr.json", array(json!([2, 3]), json!([1, 3]), "int16", json!(["time", "lat"]), packed));
     put("e/t/c/0/0", int16(&[0, 2, -1]));
     put("e/t/c/1/0", int16(&[4, 6, 8]));
+    put("e/up/zarr.json", array(json!([2, 1]), json!([2, 1]), "int16", json!(["height", "one"]), json!({})));
+    put("e/up/c/0/0", int16(&[1, 2]));
+    put("e/height/zarr.json", array(json!([2]), json!([2]), "int16", json!(["height"]), json!({})));
+    put("e/height/c/0", int16(&[100, 200]));
     put("e/lat/zarr.json", array(json!([3]), json!([3]), "int16", json!(["lat"]), json!({})));
     put("e/lat/c/0", int16(&[30, 20, 10]));
     store.close().unwrap();
@@ -64,8 +68,10 @@ fn arrays_are_listed_and_described() {
         words,
         [
             vec!["group", "climate/e"],
+            vec!["int16", "(height=2)", "climate/e/height"],
             vec!["int16", "(lat=3)", "climate/e/lat"],
             vec!["int16", "(time=2,", "lat=3)", "climate/e/t"],
+            vec!["int16", "(height=2,", "one=1)", "climate/e/up"],
         ]
     );
     let info = lines(&home, &["info", "climate/e/t"]).join("\n");
@@ -130,7 +136,10 @@ fn a_picture_is_printed_and_saved() {
     assert!(file.starts_with(b"\x89PNG"));
     // Five pixels for each value: 15 by 10.
     assert_eq!(file[16..24], [0, 0, 0, 15, 0, 0, 0, 10]);
-    // A picture of latitudes that decrease has the first row at the top, and of one row has one line.
+    // Coordinates that increase go up.
+    let up = lines(&home, &["plot", "climate/e/up", "--colors", "greys"]);
+    assert!(up[0].starts_with("\u{1b}[38;2;0;0;0;48;2;255;255;255m▀"), "{up:?}");
+    // A picture of one row has one line.
     let row = lines(&home, &["plot", "climate/e/t", "--select", "time=0:1", "--raw"]);
     assert_eq!(row[0].matches('▀').count(), 3, "{row:?}");
 }
@@ -171,7 +180,7 @@ fn mistakes_get_clear_errors() {
         (&["reduce", "climate/e/t", "sum", "--coarsen", "lat=2", "--over", "lat"], 6, "reduced twice"),
         (&["reduce", "climate/e/t", "argmax", "--coarsen", "lat=2"], 6, "cannot be grouped"),
         (&["reduce", "climate/e/t", "sum", "--values", "3:1"], 2, "a range is MIN:MAX"),
-        (&["plot", "climate/e/lat"], 6, "a picture has two dimensions"),
+        (&["plot", "climate/e/lat"], 6, "a picture needs two dimensions"),
         (&["plot", "climate/e/t", "--select", "time=0:0"], 6, "the selection is empty"),
         (&["plot", "climate/e/t", "--values", "90:"], 6, "all selected values are missing"),
         (&["plot", "climate/e/t", "--json"], 6, "--out FILE.png"),

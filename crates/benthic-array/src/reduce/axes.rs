@@ -5,6 +5,8 @@ use benthic_core::{Error, ErrorKind, Result, wire_enum, wire_struct};
 
 /// Limit on the positions along a grouped axis of one object, and on the groups.
 pub(crate) const GROUPED_MAX: usize = 1 << 20;
+/// Limit on the positions along a grouped axis of a selection.
+const POSITIONS_MAX: u64 = 1 << 24;
 
 /// What a reduction does with an axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,8 +45,9 @@ impl Groups {
     /// Groups of `len` neighbours each, from the first position on. The last group may be smaller.
     ///
     /// # Errors
-    /// `InvalidArgument` if `len` is 0; `LimitExceeded` for too many groups.
+    /// `InvalidArgument` if `len` is 0; `LimitExceeded` for too many groups or positions.
     pub fn of_neighbours(positions: u64, len: u64) -> Result<Groups> {
+        check_positions(positions)?;
         if len == 0 {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
@@ -69,6 +72,7 @@ impl Groups {
         if self.of.0.len() as u64 != positions {
             return invalid("groups need one number for each selected position");
         }
+        check_positions(positions)?;
         if self.count as usize > GROUPED_MAX {
             return Err(too_many_groups(self.count.into()));
         }
@@ -89,6 +93,15 @@ impl Groups {
         let local = |group: &u32| numbers.binary_search(group).map_or(Groups::NONE, |index| index as u32);
         (Groups { count: numbers.len() as u32, of: Bounded(of.map(local).collect()) }, numbers)
     }
+}
+
+fn check_positions(positions: u64) -> Result<()> {
+    if positions <= POSITIONS_MAX {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::LimitExceeded, "a grouped axis has too many positions; select a part")
+        .with("positions", positions)
+        .with("positions_max", POSITIONS_MAX))
 }
 
 fn too_many_groups(groups: u64) -> Error {

@@ -233,7 +233,8 @@ impl Reduction {
         let counts = counts(&part.slices);
         let axes = self.axes.0.iter().zip(part.first.iter().zip(counts));
         let axes = axes.map(|(role, (first, count))| role.part(*first, count)).collect();
-        Reduction { axes: Bounded(axes), ..self.clone() }
+        let (kind, decoding) = (self.kind.clone(), self.decoding.clone());
+        Reduction { kind, axes: Bounded(axes), skip_nan: self.skip_nan, decoding }
     }
 
     /// The number of results of a selection with these counts, without the bins of a histogram.
@@ -245,15 +246,25 @@ impl Reduction {
     /// The size of the states of a selection with these counts, in memory; their encoding is about as
     /// large. Saturates.
     pub fn state_bytes(&self, counts: &[u64]) -> u64 {
-        let cell_bytes = match &self.kind {
+        self.cells(counts).saturating_mul(self.cell_bytes())
+    }
+
+    /// Limit on the size of the states of a part of this shape. Saturates.
+    pub fn part_state_bytes_max(&self, shape: &[u64]) -> u64 {
+        let lens =
+            self.axes.0.iter().zip(shape).filter_map(|(role, len)| Some(role.result_len(*len)?.min(*len)));
+        lens.fold(self.cell_bytes(), |product: u64, len| product.saturating_mul(len))
+    }
+
+    fn cell_bytes(&self) -> u64 {
+        match &self.kind {
             ReductionKind::Histogram { edges } => 8 * (edges.0.len() as u64 + 3),
             ReductionKind::Any {} | ReductionKind::All {} => 1,
             ReductionKind::Count {} => 8,
             ReductionKind::Product {} => 16,
             ReductionKind::Variance { .. } | ReductionKind::Std { .. } => 32,
             _ => 24,
-        };
-        self.cells(counts).saturating_mul(cell_bytes)
+        }
     }
 
     /// The size of an encoded state.

@@ -89,6 +89,10 @@ fn inputs() -> Vec<(&'static str, Bytes)> {
             reduction.axes.0[0] = AxisRole::Group { groups };
         });
     }
+    add_reduction("sixteen million positions", &|reduction| {
+        let groups = Groups { count: 1, of: Bounded(vec![0; 1 << 24]) };
+        reduction.axes.0[0] = AxisRole::Group { groups };
+    });
     add_reduction("positions in groups", &|reduction| {
         reduction.kind = ReductionKind::Argmin {};
         reduction.axes.0[0] = AxisRole::Group { groups: Groups::of_neighbours(4, 2).unwrap() };
