@@ -29,7 +29,7 @@ endef
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-sql array s3 csi sql catalog test-s3 test-s3-peers test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env catalog-clients-env sql-packages s3-packages page-packages nbd-packages guest-packages wasm-compilers \
-	test lint test-all test-here test-clients test-faults test-python test-engines test-sql test-catalog test-catalog-spark test-openstack test-ceph test-long bench bench-block bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz fmt \
+	test lint test-all test-here test-clients test-faults test-python test-engines test-sql test-catalog test-catalog-spark test-openstack test-ceph test-long bench bench-arrays bench-block bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz fmt \
 	deny clean-demo toolchain
 
 help: ## list the targets
@@ -339,6 +339,22 @@ test-ceph: toolchain ceph-packages python $(S3_NEEDS) page-packages nbd-packages
 bench: toolchain ## compare the embedded engine with fio and others; results in target/bench
 	@command -v fio >/dev/null || { $(call apt,fio); }
 	CARGO_TARGET_DIR=$(CURDIR)/target $(CARGO) run --release --manifest-path bench/embedded/Cargo.toml -- --ten-million
+
+# The environment has the Python package, too; cargo compiled its dependencies for the programs already.
+REDUCTIONIST := reductionist@0.13.1
+ARRAYS_ENV := $(CURDIR)/target/arrays-env
+
+bench-arrays: toolchain ceph-packages python-packages ## compare reductions of arrays with Dask, xarray, Reductionist and zarrs; ARGS='near --quick' selects a part; results in target/bench-arrays
+	@$(call environment,$(ARRAYS_ENV),bench/array/requirements.txt)
+	$(CARGO) build --release $(SELECTION) $(AS_IN_TESTS) --lib --bins
+	PATH="$(ARRAYS_ENV)/bin:$$PATH" $(ARRAYS_ENV)/bin/pip install -q --no-build-isolation --no-deps --force-reinstall .
+	CARGO_TARGET_DIR=$(CURDIR)/target $(CARGO) build --release --manifest-path bench/Cargo.toml -p bench-array
+	@[ -x target/reductionist/bin/reductionist ] || { \
+		echo "==> installing Reductionist (about 10 minutes)"; \
+		$(CARGO) install --locked $(REDUCTIONIST) --root target/reductionist || \
+		echo "Reductionist could not be installed, so the results will be without it" >&2; }
+	@mkdir -p $(BENCH_DIR)
+	TMPDIR=$(BENCH_DIR) $(ARRAYS_ENV)/bin/python bench/array/measure.py $(ARGS)
 
 bench-ceph: ceph wasm-compilers ## measure on real Ceph clusters; results in target/bench-ceph
 	@$(call apt,libssl-dev)
