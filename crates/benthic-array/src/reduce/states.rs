@@ -91,25 +91,28 @@ fn two_sum(a: f64, b: f64) -> (f64, f64) {
 impl FloatSum {
     fn of(reduction: &Reduction, values: &[f64]) -> FloatSum {
         let mut lanes = [FloatSum::default(); LANES];
-        let add = |lane: &mut FloatSum, value: f64| {
-            let skip = is_skipped(reduction, value);
-            let (sum, error) = two_sum(lane.sum, if skip { 0.0 } else { value });
-            lane.sum = sum;
-            lane.error += error;
-            lane.count += u64::from(!skip);
-        };
         let groups = values.chunks_exact(LANES);
         for (lane, value) in lanes.iter_mut().zip(groups.remainder()) {
-            add(lane, *value);
+            lane.add_value(reduction, *value);
         }
         for group in groups {
             for (lane, value) in lanes.iter_mut().zip(group) {
-                add(lane, *value);
+                lane.add_value(reduction, *value);
             }
         }
         let mut total = FloatSum::default();
         lanes.iter().for_each(|lane| total.plus(lane));
         total
+    }
+
+    /// Has no branch, because this is the inner loop of most reductions.
+    #[inline]
+    fn add_value(&mut self, reduction: &Reduction, value: f64) {
+        let skip = is_skipped(reduction, value);
+        let (sum, error) = two_sum(self.sum, if skip { 0.0 } else { value });
+        self.sum = sum;
+        self.error += error;
+        self.count = self.count.wrapping_add(u64::from(!skip));
     }
 
     fn plus(&mut self, other: &FloatSum) {
@@ -133,9 +136,7 @@ impl State<f64> for FloatSum {
     }
 
     fn add(&mut self, reduction: &Reduction, value: f64, _: u64) {
-        if !is_skipped(reduction, value) {
-            self.plus(&FloatSum { sum: value, error: 0.0, count: 1 });
-        }
+        self.add_value(reduction, value);
     }
 
     fn add_run(&mut self, reduction: &Reduction, values: &[f64], _: u64, _: u64) {
