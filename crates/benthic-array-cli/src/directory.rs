@@ -1,28 +1,26 @@
 //! Copies a Zarr directory into a pool.
 
 use crate::commands::Created;
-use benthic_array::{Place, WriteStats, is_metadata, make_room, write_document};
+use crate::source::Skipped;
+use benthic_array::{Creation, Place, WriteStats, is_metadata, is_node};
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::local;
 use benthic_program::store::blocking;
 use benthic_program::transfer::{Replaced, upload};
 use bytes::Bytes;
 use futures::{TryStreamExt, stream};
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 /// Number of files that are copied at once. Each is in memory.
 const COPIES_AT_ONCE: usize = 4;
-/// The documents of which one makes a directory an array or a group.
-const NODE_KEYS: [&str; 3] = ["zarr.json", ".zarray", ".zgroup"];
 
 /// The files of a directory, by their names as objects.
 #[derive(Default)]
 pub struct Directory {
-    documents: BTreeMap<String, Bytes>,
+    documents: Vec<(String, Bytes)>,
     chunks: Vec<Chunk>,
+    pub skipped: Vec<Skipped>,
 }
 
 struct Chunk {
@@ -39,7 +37,7 @@ impl Directory {
     pub fn scan(path: &Path) -> Result<Directory> {
         let mut directory = Directory::default();
         directory.add(path, "")?;
-        if !NODE_KEYS.iter().any(|key| directory.documents.contains_key(*key)) {
+        if !directory.documents.iter().any(|(key, _)| is_node(key) && !key.contains('/')) {
             let message = "this is no Zarr directory: it has no zarr.json, .zarray or .zgroup";
             return Err(Error::new(ErrorKind::InvalidArgument, message).with("path", path.display()));
         }
@@ -63,10 +61,14 @@ impl Directory {
             let key = format!("{prefix}{name}");
             if metadata.is_dir() {
                 self.add(&path, &format!("{key}/"))?;
+            } else if !metadata.is_file() || !(is_metadata(&key) || is_chunk(&key)) {
+                let reason = "neither metadata nor a chunk".to_owned();
+                self.skipped.push(Skipped { path: key, reason });
             } else if is_metadata(&key) {
-                self.documents.insert(key, local::read_file(&path)?.data);
+                self.documents.push((key, local::read_file(&path)?.data));
             } else {
                 local::check_size(metadata.len())?;
+                File::open(&path).map_err(local::failed("cannot read the file", &path))?;
                 self.chunks.push(Chunk { key, path, size_bytes: metadata.len() });
             }
         }
@@ -75,15 +77,20 @@ impl Directory {
 
     /// The size of all chunks.
     pub fn size_bytes(&self) -> u64 {
-        self.chunks.iter().map(|chunk| chunk.size_bytes).sum()
+        self.chunks.iter().fold(0, |sum, chunk| sum.saturating_add(chunk.size_bytes))
     }
 
-    /// Copies the files: the chunks, then the metadata, those of the outermost group last.
+    /// Copies the files. With `overwrite`, first removes all objects at the place.
     ///
     /// # Errors
-    /// Those of [`make_room`], of the files and of the pool.
+    /// Those of [`Creation`], of the files and of the pool.
     pub async fn copy(self, place: &Place, overwrite: bool, stats: &WriteStats) -> Result<Created> {
-        make_room(place, &self.documents, overwrite).await?;
+        let keys =
+            self.documents.iter().map(|(key, _)| key).chain(self.chunks.iter().map(|chunk| &chunk.key));
+        for key in keys {
+            place.object(key)?;
+        }
+        let creation = Creation::start(place, overwrite).await?;
         let copy = |chunk: Chunk| async move {
             let object = place.object(&chunk.key)?;
             let data = blocking(move || Ok(local::read_file(&chunk.path)?.data)).await?;
@@ -95,17 +102,18 @@ impl Directory {
         };
         let chunks = stream::iter(self.chunks.into_iter().map(Ok));
         chunks.try_for_each_concurrent(COPIES_AT_ONCE, copy).await?;
-        let is_node = |key: &&String| NODE_KEYS.contains(&key.rsplit('/').next().unwrap_or(key));
-        let nodes = self.documents.keys().filter(is_node).count() as u64;
+        let nodes = self.documents.iter().filter(|(key, _)| is_node(key)).count() as u64;
         let groups = self.documents.iter().filter(|(key, document)| is_group(key, document)).count() as u64;
-        let mut documents: Vec<(String, Bytes)> = self.documents.into_iter().collect();
-        // The document that makes a node is the last one of its directory.
-        documents.sort_by_key(|(key, _)| (Reverse(key.matches('/').count()), is_node(&key)));
-        for (key, document) in documents {
-            write_document(place, &key, document).await?;
-        }
+        creation.finish(self.documents).await?;
         Ok(Created { arrays: nodes - groups, groups })
     }
+}
+
+/// Returns whether a file may be a chunk: its name ends with `c` and numbers, or with numbers.
+fn is_chunk(key: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let last = key.rsplit('/').next().unwrap_or(key);
+    last == "c" || last.strip_prefix("c.").unwrap_or(last).split('.').all(is_number)
 }
 
 fn is_group(key: &str, document: &[u8]) -> bool {

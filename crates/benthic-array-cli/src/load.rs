@@ -1,4 +1,4 @@
-//! Writes the arrays of a file: all chunks, then the metadata.
+//! Writes the arrays of a file.
 //!
 //! The file is read in slabs of whole chunks. While the chunks of one slab are written, the next slab
 //! is read.
@@ -6,13 +6,12 @@
 use crate::commands::Created;
 use crate::source::{ReadElements, SourceArray, SourceGroup};
 use benthic_array::{
-    ArrayWriter, Compressor, Dtype, NewArray, Place, Slice, TouchedChunks, Values, WriteStats,
-    group_document, make_room, write_document,
+    ArrayWriter, Compressor, Creation, Dtype, NewArray, Place, Slice, TouchedChunks, Values, WriteStats,
+    group_document,
 };
-use benthic_core::Result;
+use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::store::blocking;
 use bytes::Bytes;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The chunks of a file are kept if their decoded size is in this range.
@@ -22,6 +21,9 @@ const KEPT_BYTES_MAX: u64 = 16 << 20;
 const CHUNK_BYTES: u64 = 4 << 20;
 /// Approximate limit on a slab, of which two are in memory. A slab has at least one chunk.
 const SLAB_BYTES_MAX: u64 = 128 << 20;
+
+/// Limit on an array, decoded. A damaged file may describe a larger one, which would take years.
+const ARRAY_BYTES_MAX: u64 = 1 << 50;
 
 /// The options of new arrays.
 pub struct Layout {
@@ -33,7 +35,7 @@ pub struct Layout {
 /// The arrays and groups to write.
 pub struct Plan {
     arrays: Vec<PlannedArray>,
-    /// By the key of the document; the innermost groups first.
+    /// By the key of the document.
     groups: Vec<(String, Bytes)>,
 }
 
@@ -50,7 +52,7 @@ impl Plan {
     /// Plans the arrays of a file below a place. Stores nothing.
     ///
     /// # Errors
-    /// As [`ArrayWriter::new`] and [`group_document`].
+    /// As [`ArrayWriter::new`] and [`group_document`]; `LimitExceeded` for an array that is too large.
     pub fn new(place: &Place, root: SourceGroup, layout: &Layout, stats: &Arc<WriteStats>) -> Result<Plan> {
         let mut plan = Plan { arrays: Vec::new(), groups: Vec::new() };
         plan.add(place, "", root, layout, stats)?;
@@ -71,6 +73,15 @@ impl Plan {
         }
         for source in group.arrays {
             let path = format!("{prefix}{}", source.name);
+            let size_bytes = bytes(&source.shape, source.dtype.size_bytes() as u64);
+            if size_bytes > ARRAY_BYTES_MAX {
+                let message =
+                    "an array of the file is too large; name other variables with --from FILE:VARIABLE";
+                return Err(Error::new(ErrorKind::LimitExceeded, message)
+                    .with("array", path)
+                    .with("shape", format!("{:?}", source.shape))
+                    .with("size_bytes_max", ARRAY_BYTES_MAX));
+            }
             let chunk_shape = chunk_shape(&source, &layout.chunks);
             let SourceArray { dtype, shape, fill, dimensions, attributes, elements, .. } = source;
             let element_bytes = dtype.size_bytes() as u64;
@@ -81,43 +92,58 @@ impl Plan {
             let key = format!("{path}/zarr.json");
             self.arrays.push(PlannedArray { key, writer, dtype, shape: array.shape, slab_shape, elements });
         }
-        self.groups.push((format!("{prefix}zarr.json"), document));
+        let key = format!("{prefix}zarr.json");
+        place.object(&key)?;
+        self.groups.push((key, document));
         Ok(())
     }
 
     /// The size of all elements.
     pub fn size_bytes(&self) -> u64 {
-        self.arrays.iter().map(|array| bytes(&array.shape, array.dtype.size_bytes() as u64)).sum()
+        let sizes = self.arrays.iter().map(|array| bytes(&array.shape, array.dtype.size_bytes() as u64));
+        sizes.fold(0, u64::saturating_add)
     }
 
-    /// Writes everything, the metadata of the outermost group last.
+    /// Writes everything. With `overwrite`, first removes all objects at the place, unless an array's
+    /// beginning cannot be read.
     ///
     /// # Errors
-    /// Those of [`make_room`], of the file and of the pool.
+    /// Those of [`Creation`], of the file and of the pool.
     pub async fn run(self, place: &Place, overwrite: bool) -> Result<Created> {
-        let mut documents: BTreeMap<String, Bytes> = self.groups.iter().cloned().collect();
-        documents
-            .extend(self.arrays.iter().map(|array| (array.key.clone(), array.writer.document().clone())));
-        make_room(place, &documents, overwrite).await?;
+        if overwrite {
+            for array in &self.arrays {
+                array.check().await?;
+            }
+        }
+        let creation = Creation::start(place, overwrite).await?;
         for array in &self.arrays {
             array.write().await.map_err(|error| error.with("array", &array.key))?;
         }
-        for array in &self.arrays {
-            array.writer.finish().await?;
-        }
-        for (key, document) in &self.groups {
-            write_document(place, key, document.clone()).await?;
-        }
-        Ok(Created { arrays: self.arrays.len() as u64, groups: self.groups.len() as u64 })
+        let created = Created { arrays: self.arrays.len() as u64, groups: self.groups.len() as u64 };
+        let arrays = self.arrays.into_iter().map(|array| (array.key, array.writer.document().clone()));
+        creation.finish(arrays.chain(self.groups).collect()).await?;
+        Ok(created)
     }
 }
 
 impl PlannedArray {
-    async fn write(&self) -> Result<()> {
+    /// The first positions of the slabs.
+    fn starts(&self) -> impl Iterator<Item = Vec<u64>> {
         let whole: Vec<Slice> = self.shape.iter().map(|len| Slice::all(*len)).collect();
-        let mut starts = TouchedChunks::new(&whole, &self.slab_shape).map(|position| {
-            position.iter().zip(&self.slab_shape).map(|(index, len)| index * len).collect::<Vec<u64>>()
-        });
+        TouchedChunks::new(&whole, &self.slab_shape)
+            .map(|position| position.iter().zip(&self.slab_shape).map(|(index, len)| index * len).collect())
+    }
+
+    /// Fails if the first slab cannot be read.
+    async fn check(&self) -> Result<()> {
+        match self.starts().next() {
+            Some(first) => self.read(first).await.map(drop),
+            None => Ok(()),
+        }
+    }
+
+    async fn write(&self) -> Result<()> {
+        let mut starts = self.starts();
         let Some(first) = starts.next() else { return Ok(()) };
         let mut slab = self.read(first).await?;
         for start in starts {
@@ -167,9 +193,9 @@ fn chunk_shape(array: &SourceArray, chosen: &[u64]) -> Vec<u64> {
         .enumerate()
         .filter(|(_, (len, limit))| len < limit)
         .max_by_key(|(axis, (len, limit))| (limit.div_ceil(**len), *axis))
-        && 2 * bytes(&shape, element_bytes) <= CHUNK_BYTES
+        && bytes(&shape, element_bytes) <= CHUNK_BYTES / 2
     {
-        shape[axis] = (2 * shape[axis]).min(limits[axis]);
+        shape[axis] = shape[axis].saturating_mul(2).min(limits[axis]);
     }
     // Larger chunks shrink along their longest axis.
     while let Some(longest) = shape.iter_mut().max_by_key(|len| **len)
@@ -190,7 +216,7 @@ fn slab_shape(shape: &[u64], chunk_shape: &[u64], element_bytes: u64) -> Vec<u64
     for axis in (0..slab.len()).rev() {
         let fitting = SLAB_BYTES_MAX / bytes(&slab, element_bytes).max(1);
         let chunks = shape[axis].div_ceil(chunk_shape[axis]).max(1);
-        slab[axis] *= fitting.clamp(1, chunks);
+        slab[axis] = slab[axis].saturating_mul(fitting.clamp(1, chunks));
         if fitting < chunks {
             break;
         }

@@ -60,3 +60,13 @@ fn slabs_are_whole_chunks() {
     assert_eq!(slab_shape(&[], &[], 8), [0u64; 0]);
     assert_eq!(slab_shape(&[0, 5], &[1, 5], 8), [1, 5]);
 }
+
+#[test]
+fn huge_arrays_do_not_overflow() {
+    for shape in [&[u64::MAX][..], &[u64::MAX, 0], &[1 << 60, 1 << 60], &[u64::MAX, u64::MAX]] {
+        for of_file in [None, Some(&[u64::MAX, u64::MAX][..shape.len()]), Some(&[3, 3][..shape.len()])] {
+            let chunk_shape = chosen(shape, of_file, &[]);
+            slab_shape(shape, &chunk_shape, 8);
+        }
+    }
+}

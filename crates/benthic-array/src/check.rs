@@ -2,6 +2,8 @@
 
 use crate::array::Array;
 use crate::class::Task;
+use crate::creation::CREATION_MARKER;
+use crate::metadata::METADATA_KEYS;
 use crate::reduce::{AxisRole, Reduction, ReductionKind};
 use crate::runner::{ObjectRunner, ReadStats};
 use crate::selection::{Bounded, Part, Slice};
@@ -24,9 +26,6 @@ pub struct ArrayCheck {
     pub chunks: u64,
     pub findings: Vec<ArrayFinding>,
 }
-
-/// The objects of an array that are no chunks.
-const ARRAY_KEYS: [&str; 3] = ["zarr.json", ".zarray", ".zattrs"];
 
 impl Array {
     /// Decodes all stored chunks, and looks for objects whose name is of no chunk. Changes nothing. A
@@ -57,8 +56,13 @@ impl Array {
                 let key = &object.name()[prefix_bytes..];
                 if metadata.chunk_position(key).is_some() {
                     chunks.push(object);
-                } else if !ARRAY_KEYS.contains(&key) {
-                    let message = "this object is not a chunk of the array; remove it if nothing needs it";
+                } else if !METADATA_KEYS.contains(&key) {
+                    let message = match key {
+                        CREATION_MARKER => {
+                            "`create` was interrupted after the array was complete; remove this object if none runs"
+                        }
+                        _ => "this object is not a chunk of the array; remove it if nothing needs it",
+                    };
                     let error = Error::new(ErrorKind::InvalidArgument, message).with("object", &object);
                     check.findings.push(ArrayFinding { object, error });
                 }

@@ -1,10 +1,6 @@
 //! Making arrays and groups, in Zarr's format version 3.
 //!
-//! No transaction spans two objects, and a reader takes a missing chunk for fill values. So the
-//! metadata of an array are written after its chunks, and those of a group after everything in it.
-//! Until then a reader finds no array. If a writer stops early, chunks without metadata remain.
-//! [`make_room`] removes them before the next attempt, because an old chunk would replace fill
-//! values of the new array.
+//! [`Creation`](crate::Creation) has the order of the writes.
 
 use crate::array::Place;
 use crate::block::Block;
@@ -16,7 +12,7 @@ use crate::metadata::{ArrayMetadata, METADATA_BYTES_MAX, Node, parse_v3};
 use crate::runner::blocking;
 use crate::selection::{Slice, TouchedChunks, strides, within};
 use crate::values::Values;
-use benthic_core::{Error, ErrorKind, Result, WriteOp, limits};
+use benthic_core::{Error, ErrorKind, Result, limits};
 use bytes::Bytes;
 use futures::{TryStreamExt, stream};
 use serde_json::{Value, json};
@@ -207,7 +203,7 @@ impl WriteStats {
     }
 }
 
-/// Writes the chunks of a new array, then its metadata.
+/// Writes the chunks of a new array. [`Creation::finish`](crate::Creation::finish) writes its metadata.
 #[derive(Debug)]
 pub struct ArrayWriter {
     place: Place,
@@ -222,7 +218,7 @@ impl ArrayWriter {
     ///
     /// # Errors
     /// `InvalidArgument` if the lengths are inconsistent; `LimitExceeded` if a chunk does not fit
-    /// into one write.
+    /// into one write, or the name of an object is too long.
     pub fn new(place: Place, array: &NewArray, stats: Arc<WriteStats>) -> Result<ArrayWriter> {
         let chunk_bytes = decoded_bytes(array.dtype, &array.chunk_shape)? as u64;
         if chunk_bytes > CHUNK_BYTES_MAX {
@@ -237,6 +233,11 @@ impl ArrayWriter {
             |error: Error| Error::new(ErrorKind::InvalidArgument, error.message()).with("array", &place.path);
         match parse_v3(&document).map_err(invalid)? {
             Node::Array(metadata) => {
+                // No other name is longer than that of the last chunk.
+                let counts = array.shape.iter().zip(&array.chunk_shape);
+                let last: Vec<u64> = counts.map(|(len, chunk)| len.saturating_sub(1) / chunk).collect();
+                place.object("zarr.json")?;
+                place.object(&metadata.chunk_key(&last))?;
                 let (metadata, compressor) = (Arc::new(*metadata), array.compressor);
                 Ok(ArrayWriter { place, document, metadata, compressor, stats })
             }
@@ -317,31 +318,6 @@ impl ArrayWriter {
             self.stats.done_bytes.fetch_add(size_bytes, Ordering::Relaxed);
         }
         Ok(())
-    }
-
-    /// Stores the metadata. All chunks must be stored already: from now on, there is an array.
-    ///
-    /// # Errors
-    /// As [`write_document`].
-    pub async fn finish(&self) -> Result<()> {
-        write_document(&self.place, "zarr.json", self.document.clone()).await
-    }
-}
-
-/// Stores a metadata document. The write is atomic and durable.
-///
-/// # Errors
-/// `AlreadyExists` if there is such a document, because another program makes the same array; those
-/// of the pool.
-pub async fn write_document(place: &Place, key: &str, document: Bytes) -> Result<()> {
-    let object = place.object(key)?;
-    match place.pool.write(&object, WriteOp::new().create(true).write_full(document)).await {
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            let message = "another program has made an array or group here meanwhile";
-            Err(Error::new(ErrorKind::AlreadyExists, message).with("object", object))
-        }
-        Err(error) => Err(error),
     }
 }
 

@@ -3,7 +3,7 @@
 //! An array is a set of objects whose names begin with the array's name: a metadata document, and an
 //! object for each chunk, or for each shard of chunks. There is no catalog, so every Zarr library
 //! that reads the objects reads the array. [`Array`] opens one, reads selections and reduces them;
-//! [`ArrayWriter`] makes one.
+//! [`ArrayWriter`] makes one, in a [`Creation`].
 //!
 //! The [class](class) `array` decodes a chunk beside its data and returns the selection, or the state of a
 //! reduction, which is small. For each chunk the client decides whether the class or the client
@@ -19,6 +19,7 @@ mod check;
 pub mod class;
 mod codec;
 mod create;
+mod creation;
 mod dtype;
 mod format;
 mod gather;
@@ -40,14 +41,14 @@ pub use class::ArrayClass;
 pub use codec::Compressor;
 pub use create::{
     ArrayWriter, AttributeValue, NewArray, NewAttributes, WriteStats, fill_attribute, group_document,
-    write_document,
 };
+pub use creation::{CREATION_MARKER, Creation};
 pub use dtype::{Dtype, NumberKind};
 pub use json::element_json;
 pub use list::{ListedNode, list};
-pub use metadata::{ArrayMetadata, GroupMetadata, Node};
+pub use metadata::{ArrayMetadata, GroupMetadata, Node, is_metadata, is_node, writing_order};
 pub use reduce::{AxisRole, Decoding, Groups, Reduction, ReductionKind};
-pub use remove::{is_metadata, make_room, remove};
+pub use remove::remove;
 pub use runner::ReadStats;
 pub use selection::{Bounded, PerAxis, Slice, TouchedChunks};
 pub use values::Values;

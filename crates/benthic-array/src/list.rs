@@ -1,13 +1,11 @@
 //! Listing the arrays and groups of a pool.
 
 use crate::array::Place;
-use crate::metadata::Node;
+use crate::metadata::{Node, is_node};
 use benthic_core::Result;
 use futures::{StreamExt, TryStreamExt, stream};
 use std::collections::BTreeSet;
 
-/// The objects that make an array or a group.
-const NODE_KEYS: [&str; 3] = ["zarr.json", ".zarray", ".zgroup"];
 /// Number of metadata documents that are read at once.
 const READS_AT_ONCE: usize = 16;
 
@@ -28,8 +26,8 @@ pub async fn list(place: &Place) -> Result<Vec<ListedNode>> {
     let mut pages = std::pin::pin!(place.names());
     while let Some(page) = pages.try_next().await? {
         for object in page {
-            let (path, key) = object.name().rsplit_once('/').unwrap_or(("", object.name()));
-            if NODE_KEYS.contains(&key) {
+            if is_node(object.name()) {
+                let path = object.name().rsplit_once('/').map_or("", |(path, _)| path);
                 paths.insert(path.to_owned());
             }
         }

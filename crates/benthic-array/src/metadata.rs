@@ -10,11 +10,37 @@ use crate::selection::{AXES_MAX, Bounded};
 use benthic_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use serde_json::{Map, Value};
+use std::cmp::Reverse;
 
 /// Limit on the size of a metadata document.
 pub const METADATA_BYTES_MAX: u64 = 16 << 20;
 /// Limit on the length of an array along an axis.
 const LEN_MAX: u64 = 1 << 62;
+
+/// The objects with metadata of an array or group. The first three make an array or group.
+pub const METADATA_KEYS: [&str; 5] = ["zarr.json", ".zarray", ".zgroup", ".zmetadata", ".zattrs"];
+/// Number of the keys that make an array or group.
+const NODE_KEYS: usize = 3;
+
+/// Returns whether an object has metadata of an array or group.
+pub fn is_metadata(name: &str) -> bool {
+    METADATA_KEYS.contains(&leaf(name))
+}
+
+/// Returns whether an object makes an array or group.
+pub fn is_node(name: &str) -> bool {
+    METADATA_KEYS[..NODE_KEYS].contains(&leaf(name))
+}
+
+fn leaf(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+/// The order in which metadata are written: the innermost first, and the document that makes an
+/// array or group after its others.
+pub fn writing_order(name: &str) -> impl Ord + use<> {
+    (Reverse(name.matches('/').count()), is_node(name))
+}
 
 /// Attributes of an array or group.
 pub type Attributes = Map<String, Value>;

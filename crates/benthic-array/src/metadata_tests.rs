@@ -1,4 +1,4 @@
-use super::{ArrayMetadata, Node, parse_v2, parse_v3};
+use super::{ArrayMetadata, Node, is_metadata, is_node, parse_v2, parse_v3, writing_order};
 use crate::dtype::Dtype;
 use crate::json::element_json;
 use benthic_core::{ErrorKind, Result};
@@ -145,4 +145,13 @@ fn fill_values_are_elements() {
     for dtype in Dtype::ALL {
         assert!(fill(dtype.name(), json!(0)).is_some(), "{dtype}");
     }
+}
+
+#[test]
+fn names_of_metadata_are_recognized_and_ordered() {
+    assert!(is_metadata("zarr.json") && is_metadata("t/.zattrs") && !is_metadata("t/zarr.json.bak"));
+    assert!(is_node("t/.zarray") && !is_node("t/.zattrs") && !is_node(".zmetadata"));
+    let mut names = ["zarr.json", ".zgroup", ".zattrs", "g/t/.zarray", "g/zarr.json", "g/t/.zattrs"];
+    names.sort_by_key(|name| writing_order(name));
+    assert_eq!(names, ["g/t/.zattrs", "g/t/.zarray", "g/zarr.json", ".zattrs", "zarr.json", ".zgroup"]);
 }

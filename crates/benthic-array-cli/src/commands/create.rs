@@ -31,7 +31,9 @@ A file becomes a group with an array for each variable, and its groups become gr
 compound and other types that arrays lack, and prints what it skipped. Chunks that have only the fill value are not \
 stored.
 
-The array appears when it is complete: its metadata are written last. Repeat an interrupted command to start again.
+The array appears when it is complete: its metadata are written last. The command fails if objects exist at PATH already; \
+--overwrite removes them first. The old array is thus removed before the new one is complete. Repeat an interrupted command with \
+--overwrite, which starts again. Two commands with the same PATH must not overlap if one has --overwrite.
 
 Without --chunks, arrays keep the chunks of the file if these have 1 to 16 MiB; other chunks become about 4 MiB large. \
 blosc means Blosc with zstd and a shuffle, which compresses numbers best.
@@ -52,7 +54,7 @@ pub struct CreateArgs {
     /// How chunks are compressed [default: blosc]
     #[arg(long, value_enum, value_name = "CODEC")]
     codec: Option<CodecArg>,
-    /// Remove the array or group that is there, with all objects below it
+    /// Remove all objects at PATH first: an array, a group, or what an interrupted command left
     #[arg(long)]
     overwrite: bool,
 }
@@ -101,10 +103,12 @@ pub async fn run(args: CreateArgs, session: &Session) -> Outcome {
     let created = if path.is_dir() {
         if let Some(variable) = variable {
             return Err(Failure::Usage(format!(
-                "name the directory of the array instead: {variable:?} in it"
+                "a Zarr directory has no variables; use --from {}",
+                path.join(&variable).display()
             )));
         }
         let directory = blocking(move || Directory::scan(&path)).await?;
+        print_skipped(directory.skipped.iter(), session);
         let progress = Progress::bytes("copying", directory.size_bytes());
         let copy = directory.copy(&place, args.overwrite, &stats);
         watch_progress(&progress, || stats.done_bytes(), copy).await?
@@ -115,9 +119,10 @@ pub async fn run(args: CreateArgs, session: &Session) -> Outcome {
         };
         if let Some(variable) = variable {
             root = root.select(&variable, &skipped)?;
+            let attributes = format!("{}@", variable.trim_matches('/'));
+            print_skipped(skipped.iter().filter(|skipped| skipped.path.starts_with(&attributes)), session);
         } else {
-            let text = |skipped: &source::Skipped| units::no_control(&skipped.to_string());
-            skipped.iter().for_each(|skipped| session.out.warning(text(skipped)));
+            print_skipped(skipped.iter(), session);
         }
         let layout = Layout {
             chunks: args.chunks.iter().map(|len| len.get()).collect(),
@@ -142,6 +147,10 @@ pub async fn run(args: CreateArgs, session: &Session) -> Outcome {
             "stored_bytes": stats.stored_bytes(), "bytes": stats.done_bytes(),
         })
     })
+}
+
+fn print_skipped<'a>(skipped: impl Iterator<Item = &'a source::Skipped>, session: &Session) {
+    skipped.for_each(|skipped| session.out.warning(units::no_control(&skipped.to_string())));
 }
 
 /// The path and the variable of a source. A file's name may have colons, too.

@@ -1,7 +1,7 @@
 //! `benthic array export`: copies an array or group into a Zarr directory.
 
 use super::{place, watch_progress};
-use benthic_array::{ArrayAddress, Place};
+use benthic_array::{ArrayAddress, CREATION_MARKER, Place, is_metadata, writing_order};
 use benthic_core::{Error, ErrorKind, ObjectId, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::local::{self, NewFile};
@@ -23,8 +23,8 @@ const COPIES_AT_ONCE: usize = 8;
 /// Arguments of `benthic array export`.
 #[derive(Args)]
 #[command(after_help = "\
-Every object below the array or group becomes a file, so that zarr-python and other programs read the directory. Objects are \
-copied one by one: do not change the array meanwhile. If the command is interrupted, remove the directory and repeat it.
+Every object below the array or group becomes a file, so that zarr-python and other programs read the directory. The metadata \
+are copied last. Objects are copied one by one: do not change the array meanwhile. If the command is interrupted, remove the directory and repeat it.
 
 Examples:
   benthic array export climate/era5 ./era5.zarr
@@ -88,6 +88,8 @@ fn prepare(directory: &Path, store: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
+/// Copies the chunks, then the metadata, those of the place itself last: until then, no program finds
+/// an array in the directory.
 async fn export(place: &Place, directory: &Path, tally: &Tally) -> Result<()> {
     let prefix_bytes = place.prefix().len();
     let copy = |object: ObjectId| async move {
@@ -95,12 +97,23 @@ async fn export(place: &Place, directory: &Path, tally: &Tally) -> Result<()> {
         let copied = copy(place, &object, path, tally).await;
         copied.map_err(|error| error.with("object", &object))
     };
-    place
-        .names()
-        .map_ok(|page| stream::iter(page.into_iter().map(Ok)))
-        .try_flatten()
-        .try_for_each_concurrent(COPIES_AT_ONCE, copy)
-        .await
+    let marker = place.object(CREATION_MARKER)?;
+    let mut metadata = Vec::new();
+    let mut pages = std::pin::pin!(place.names());
+    while let Some(page) = pages.try_next().await? {
+        let (documents, chunks): (Vec<ObjectId>, Vec<ObjectId>) = page
+            .into_iter()
+            .filter(|object| *object != marker)
+            .partition(|object| is_metadata(object.name()));
+        metadata.extend(documents);
+        let chunks = stream::iter(chunks.into_iter().map(Ok));
+        chunks.try_for_each_concurrent(COPIES_AT_ONCE, copy).await?;
+    }
+    metadata.sort_by_key(|object| writing_order(object.name()));
+    for object in metadata {
+        copy(object).await?;
+    }
+    Ok(())
 }
 
 async fn copy(place: &Place, object: &ObjectId, path: PathBuf, tally: &Tally) -> Result<()> {

@@ -1,6 +1,6 @@
 //! `benthic array rm`: removes an array or group.
 
-use super::{place, watch_progress};
+use super::watch_progress;
 use benthic_array::{ArrayAddress, Node, Place};
 use benthic_core::{Error, ErrorKind};
 use benthic_program::confirm::{Deletion, named};
@@ -38,8 +38,9 @@ pub async fn run(args: RmArgs, session: &Session) -> Outcome {
         return Err(Failure::Usage(message.to_owned()));
     }
     session.check_writable().await?;
-    session.pool_for_removal(&args.place.pool.pool).await?;
-    let place = place(&args.place, session).await?;
+    let pool = session.pool_for_removal(&args.place.pool.pool).await?;
+    let (namespace, path) = (args.place.pool.namespace.clone(), args.place.path.clone());
+    let place = Place { pool, namespace, path };
     let name = args.place.to_string();
     let mut names = std::pin::pin!(place.names().try_filter(|page| ready(!page.is_empty())));
     if names.try_next().await?.is_none() {

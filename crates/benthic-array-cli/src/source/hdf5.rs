@@ -28,6 +28,9 @@ use std::sync::Arc;
 const DEPTH_MAX: usize = 64;
 /// Limit on a decoded chunk.
 const CHUNK_BYTES_MAX: usize = 1 << 30;
+/// The crate decodes this filter, but does not extend the sign of a number with fewer bits than its
+/// type, and does not tell how many bits a number has.
+const FILTER_NBIT: u16 = 5;
 /// The registered numbers of filters that netCDF-C writes and the crate lacks.
 const FILTER_BLOSC: u16 = 32001;
 const FILTER_ZSTD: u16 = 32015;
@@ -73,6 +76,9 @@ pub fn read(storage: DynStorage, skipped: &mut Vec<Skipped>) -> Result<SourceGro
         };
         filters.register(id, Box::new(decode));
     }
+    let unsupported =
+        |_: &_, _: &[u8], _| Err(hdf5_reader::error::Error::UnsupportedFilter("nbit".to_owned()));
+    filters.register(FILTER_NBIT, Box::new(unsupported));
     let options = OpenOptions { max_chunk_bytes: CHUNK_BYTES_MAX, ..OpenOptions::default() }
         .with_filter_registry(filters);
     let file = Hdf5File::from_storage_with_options(storage, options).map_err(failed)?;
@@ -179,6 +185,7 @@ impl Scales {
         let list = dataset.attribute("DIMENSION_LIST").map(|list| list.raw_data).unwrap_or_default();
         let mut found: Vec<Option<u64>> = list
             .chunks_exact(reference_bytes)
+            .take(axes)
             .map(|entry| {
                 let references = dataset.resolve_vlen_reference_bytes(entry, address_bytes).ok()?;
                 let addresses = reference::read_object_references(&references, address_bytes as u8).ok()?;
@@ -213,6 +220,7 @@ fn group(tree: &Tree, scales: &Scales, skipped: &mut Vec<Skipped>, path: &str) -
         let path = join(path, name);
         let reason = match (dtype(dataset.dtype()), reserved_name(name)) {
             (_, Some(reason)) => reason,
+            _ if is_taken(&arrays, tree, name) => "another variable or group has the same name".to_owned(),
             (None, _) => format!("arrays do not support the type {}", type_name(dataset.dtype())),
             (_, None) if dataset.ndim() == 0 && dataset.num_elements().is_ok_and(|count| count == 0) => {
                 "it has no elements".to_owned()
@@ -229,6 +237,11 @@ fn group(tree: &Tree, scales: &Scales, skipped: &mut Vec<Skipped>, path: &str) -
         groups.push((name.clone(), group(child, scales, skipped, &join(path, name))?));
     }
     Ok(SourceGroup { attributes, arrays, groups })
+}
+
+/// Returns whether a name without its prefix is that of another variable or group.
+fn is_taken(arrays: &[SourceArray], tree: &Tree, name: &str) -> bool {
+    arrays.iter().any(|array| array.name == name) || tree.children.iter().any(|(child, _)| child == name)
 }
 
 fn array(

@@ -20,6 +20,8 @@ use std::sync::Arc;
 
 /// What the attribute of missing values is called.
 const FILL_VALUE: &str = "_FillValue";
+/// Limit on the variables that an error lists.
+const VARIABLES_LISTED_MAX: usize = 10;
 /// The beginning of a file in netCDF's classic formats.
 const CLASSIC_MAGIC: &[u8] = b"CDF";
 
@@ -53,7 +55,7 @@ pub trait ReadElements: Send + Sync {
 
 /// A part of a file that an array or group cannot have.
 pub struct Skipped {
-    /// An array, or an attribute as `ARRAY@ATTRIBUTE`.
+    /// An array, an attribute as `ARRAY@ATTRIBUTE`, or a file in a directory.
     pub path: String,
     pub reason: String,
 }
@@ -96,6 +98,12 @@ impl SourceGroup {
             || self.groups.iter().any(|(_, group)| group.has_array_with(axes))
     }
 
+    /// Adds the paths of all arrays here and below, in a group with this path.
+    fn add_variables(&self, path: &str, variables: &mut Vec<String>) {
+        variables.extend(self.arrays.iter().map(|array| join(path, &array.name)));
+        self.groups.iter().for_each(|(name, group)| group.add_variables(&join(path, name), variables));
+    }
+
     /// Keeps only the array with this path, and the coordinates of its dimensions, in one group.
     ///
     /// # Errors
@@ -103,6 +111,8 @@ impl SourceGroup {
     pub fn select(self, path: &str, skipped: &[Skipped]) -> Result<SourceGroup> {
         let path = path.trim_matches('/');
         let (groups, name) = path.rsplit_once('/').map_or(("", path), |(groups, name)| (groups, name));
+        let mut variables = Vec::new();
+        self.add_variables("", &mut variables);
         // The arrays of the outer groups, the innermost first: coordinates may be there.
         let mut visible = Vec::new();
         let mut group = self;
@@ -110,17 +120,18 @@ impl SourceGroup {
             let position = group.groups.iter().position(|(name, _)| name == part);
             let inner = position.map(|position| group.groups.swap_remove(position).1);
             visible.splice(0..0, group.arrays);
-            group = inner.ok_or_else(|| missing(path, skipped))?;
+            group = inner.ok_or_else(|| missing(path, &variables, skipped))?;
         }
         visible.splice(0..0, group.arrays);
         let position = visible.iter().position(|array| array.name == name);
-        let array = position.map(|position| visible.swap_remove(position));
-        let array = array.ok_or_else(|| missing(path, skipped))?;
+        let array = position.map(|position| visible.remove(position));
+        let array = array.ok_or_else(|| missing(path, &variables, skipped))?;
         let mut arrays: Vec<SourceArray> = Vec::new();
-        for dimension in array.dimensions.iter().flatten() {
-            let is_taken = arrays.iter().any(|taken| taken.name == *dimension);
-            if let Some(position) = visible.iter().position(|found| found.name == *dimension)
-                && !is_taken
+        for (dimension, len) in array.dimensions.iter().zip(&array.shape) {
+            let is_coordinate =
+                |found: &SourceArray| Some(&found.name) == dimension.as_ref() && found.shape == [*len];
+            if !arrays.iter().any(is_coordinate)
+                && let Some(position) = visible.iter().position(is_coordinate)
             {
                 arrays.push(visible.remove(position));
             }
@@ -130,15 +141,21 @@ impl SourceGroup {
     }
 }
 
-fn missing(path: &str, skipped: &[Skipped]) -> Error {
-    match skipped.iter().find(|skipped| skipped.path == path) {
-        Some(skipped) => Error::new(
-            ErrorKind::Unsupported,
-            format!("this variable cannot become an array: {}", skipped.reason),
-        ),
-        None => Error::new(ErrorKind::NotFound, "the file has no such variable"),
+fn missing(path: &str, variables: &[String], skipped: &[Skipped]) -> Error {
+    if let Some(skipped) = skipped.iter().find(|skipped| skipped.path == path) {
+        let message = format!("this variable cannot become an array: {}", skipped.reason);
+        return Error::new(ErrorKind::Unsupported, message).with("variable", path);
     }
-    .with("variable", path)
+    let inside = join(path, "");
+    let message = match variables.iter().any(|variable| variable.starts_with(&inside)) {
+        true => "this is a group of the file, not a variable; name a variable in it",
+        false => "the file has no such variable",
+    };
+    let mut names = variables[..variables.len().min(VARIABLES_LISTED_MAX)].join(", ");
+    if variables.len() > VARIABLES_LISTED_MAX {
+        names += ", …";
+    }
+    Error::new(ErrorKind::NotFound, message).with("variable", path).with("variables", names)
 }
 
 /// Adds a child's name to the path of a group.

@@ -7,17 +7,31 @@ use benthic_testkit::program::Home;
 use futures::executor::block_on;
 use serde_json::json;
 use std::fs;
+use std::process::Command;
 
 const CLASSIC: &[u8] = include_bytes!("fixtures/classic.nc");
 const NESTED: &[u8] = include_bytes!("fixtures/nested.nc");
 const SCALES: &[u8] = include_bytes!("fixtures/scales.h5");
+const NAMES: &[u8] = include_bytes!("fixtures/names.h5");
 
 fn with_files() -> Home {
     let home = home();
-    for (name, data) in [("classic.nc", CLASSIC), ("nested.nc", NESTED), ("scales.h5", SCALES)] {
+    for (name, data) in
+        [("classic.nc", CLASSIC), ("nested.nc", NESTED), ("scales.h5", SCALES), ("names.h5", NAMES)]
+    {
         home.file(name, data);
     }
     home
+}
+
+/// Stores objects in the pool.
+fn put(home: &Home, objects: &[(&str, &str)]) {
+    let store = EmbeddedStore::open(&home.path("benthic-data"), false, Options::default()).unwrap();
+    let pool = block_on(store.open_pool("climate")).unwrap();
+    for (name, data) in objects {
+        block_on(pool.write_full(&ObjectId::new(*name).unwrap(), data.to_string())).unwrap();
+    }
+    store.close().unwrap();
 }
 
 /// Type, shape and path of the arrays and groups below a group.
@@ -129,23 +143,102 @@ fn a_group_goes_to_a_directory_and_back() {
 #[test]
 fn an_export_stays_in_its_directory() {
     let home = home();
-    let store = EmbeddedStore::open(&home.path("benthic-data"), false, Options::default()).unwrap();
-    let pool = block_on(store.open_pool("climate")).unwrap();
-    block_on(pool.write_full(&ObjectId::new("e/../../escaped").unwrap(), "x")).unwrap();
-    store.close().unwrap();
+    put(&home, &[("e/../../escaped", "x")]);
     let error = home.fails(6, &["export", "climate/e", "out/e"]);
     assert!(error.contains("not a path inside the destination"), "{error}");
     assert!(!fs::exists(home.path("escaped")).unwrap());
 }
 
 #[test]
+fn an_interrupted_export_is_no_array() {
+    let home = home();
+    // The last chunk cannot be a file. All metadata are before it in the list of objects.
+    put(&home, &[("e/z//1", "x"), ("e/.benthic-create", "1")]);
+    home.fails(6, &["export", "climate/e", "out"]);
+    assert_eq!(home.read("out/t/c/1/0").len(), 6);
+    for name in ["zarr.json", "t/zarr.json", "lat/zarr.json", ".benthic-create"] {
+        assert!(!fs::exists(home.path("out").join(name)).unwrap(), "{name}");
+    }
+    home.ok(&["export", "climate/e/t", "t"]);
+    assert!(fs::exists(home.path("t/zarr.json")).unwrap());
+}
+
+#[test]
 fn an_array_is_replaced_only_on_request() {
     let home = with_files();
     let create = ["create", "climate/e", "--from", "classic.nc"];
-    assert!(home.fails(4, &create).contains("--overwrite replaces it"));
+    assert!(home.fails(4, &create).contains("a group exists here already; --overwrite removes it first"));
     assert_eq!(lines(&home, &["read", "climate/e/lat", "--raw"]), ["30 20 10"]);
     home.ok(&[&create[..], &["--overwrite"]].concat());
     assert_eq!(lines(&home, &["read", "climate/e/lat"]), ["30.0 20.0 10.0"]);
+    // An interrupted creation.
+    put(&home, &[("new/.benthic-create", "1"), ("new/t/c/0/0", "x")]);
+    let create = ["create", "climate/new", "--from", "classic.nc"];
+    assert!(home.fails(4, &create).contains("was interrupted"));
+    home.ok(&[&create[..], &["--overwrite"]].concat());
+    assert_eq!(lines(&home, &["read", "climate/new/t"]), ["10.0 11.0 nan", "12.0 13.0 14.0"]);
+    assert_eq!(lines(&home, &["fsck", "climate/new/t"]), ["climate/new/t: 1 stored chunk, 0 findings"]);
+}
+
+#[test]
+fn an_array_remains_if_the_new_one_cannot_be_read() {
+    let home = with_files();
+    // The last part of a classic file is the last record.
+    home.file("cut.nc", &CLASSIC[..CLASSIC.len() - 8]);
+    home.file("z/zarr.json", r#"{"zarr_format": 3, "node_type": "group"}"#);
+    home.file(&format!("z/{}/zarr.json", "x".repeat(200)), "{}");
+    let long = format!("climate/e/{}", "y".repeat(1900));
+    for (place, from, status) in [
+        ("climate/e", "cut.nc", 12),
+        ("climate/e", "names.h5:nbit", 7),
+        ("climate/e", "names.h5", 10),
+        (&long, "z", 6),
+    ] {
+        home.fails(status, &["create", place, "--from", from, "--overwrite"]);
+        assert_eq!(lines(&home, &["read", "climate/e/lat", "--raw"]), ["30 20 10"], "{from}");
+    }
+}
+
+#[test]
+fn a_variable_gets_the_nearest_coordinates_with_its_length() {
+    let home = with_files();
+    let run = home.run(&["create", "climate/g", "--from", "names.h5:/g/t2m"]);
+    assert!(run.status.success(), "{run:?}");
+    let noted = String::from_utf8_lossy(&run.stderr);
+    assert!(noted.contains("skipped g/t2m@pair: attributes do not support the type compound"), "{noted}");
+    assert_eq!(noted.lines().count(), 1, "{noted}");
+    assert_eq!(lines(&home, &["read", "climate/g/lat"]), ["3.0 4.0"]);
+    // The group's own `lat` has another length.
+    home.ok(&["create", "climate/other", "--from", "names.h5:other/t2m"]);
+    assert_eq!(lines(&home, &["read", "climate/other/lat"]), ["1.0 2.0"]);
+}
+
+#[test]
+fn unusual_datasets_are_skipped_or_refused() {
+    let home = with_files();
+    let run = home.run(&["create", "climate/h", "--from", "names.h5"]);
+    let noted = String::from_utf8_lossy(&run.stderr);
+    assert!(noted.contains("skipped twice/x: another variable or group has the same name"), "{noted}");
+    assert!(noted.contains("an array of the file is too large"), "{noted}");
+    let nbit = home.fails(7, &["create", "climate/h", "--from", "names.h5:nbit", "--overwrite"]);
+    assert!(nbit.contains("a filter that is not supported"), "{nbit}");
+}
+
+#[test]
+fn other_files_in_a_directory_are_not_copied() {
+    let home = with_files();
+    home.ok(&["export", "climate/e", "e.zarr"]);
+    home.file("e.zarr/README.md", "about");
+    home.file("e.zarr/t/.DS_Store", "x");
+    let pipe = home.path("e.zarr/t/c/9");
+    assert!(Command::new("mkfifo").arg(pipe).status().unwrap().success());
+    let run = home.run(&["create", "climate/copy", "--from", "e.zarr"]);
+    assert!(run.status.success(), "{run:?}");
+    let noted = String::from_utf8_lossy(&run.stderr);
+    for name in ["README.md", "t/.DS_Store", "t/c/9"] {
+        assert!(noted.contains(&format!("skipped {name}: neither metadata nor a chunk")), "{noted}");
+    }
+    assert_eq!(parsed(&home, &["rm", "climate/copy", "--yes", "climate/copy"])["objects_removed"], 6);
 }
 
 #[test]
@@ -155,6 +248,8 @@ fn a_removal_needs_a_confirmation() {
     assert!(refused.contains("2 arrays (e/lat, e/t), 6 objects; add --yes climate/e"), "{refused}");
     assert!(home.fails(2, &["rm", "climate/e", "--yes", "climate/f"]).contains("nothing was deleted"));
     assert!(home.fails(2, &["rm", "climate"]).contains("benthic pool rm"));
+    let inside = home.fails(6, &["rm", "climate/e/t/c", "--yes", "climate/e/t/c"]);
+    assert!(inside.contains("remove the whole array"), "{inside}");
     home.ok(&["rm", "climate/e/t", "--yes", "climate/e/t"]);
     assert_eq!(listed(&home, "climate"), ["group climate/e", "int16 (lat=3) climate/e/lat"]);
     assert_eq!(parsed(&home, &["rm", "climate/e", "--yes", "climate/e"])["objects_removed"], 3);
@@ -177,8 +272,9 @@ fn sources_that_cannot_be_used_get_clear_errors() {
         ("dir", &[], 6, "no Zarr directory"),
         ("z", &["--codec", "gzip"], 2, "copied unchanged"),
         ("z", &["--chunks", "4"], 2, "copied unchanged"),
-        ("z:t", &[], 2, "name the directory"),
-        ("classic.nc:x", &[], 3, "no such variable"),
+        ("z:t", &[], 2, "use --from z/t"),
+        ("classic.nc:x", &[], 3, "no such variable variable=x variables=time, lat, t"),
+        ("nested.nc:/inner", &[], 3, "this is a group of the file"),
         ("classic.nc:name", &[], 7, "the type text"),
         ("classic.nc", &["--chunks", "1,2,3"], 6, "no array has as many axes"),
         ("classic.nc", &["--chunks", "0"], 2, "--chunks"),
