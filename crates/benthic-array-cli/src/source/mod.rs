@@ -128,10 +128,11 @@ impl SourceGroup {
         let array = array.ok_or_else(|| missing(path, &variables, skipped))?;
         let mut arrays: Vec<SourceArray> = Vec::new();
         for (dimension, len) in array.dimensions.iter().zip(&array.shape) {
-            let is_coordinate =
-                |found: &SourceArray| Some(&found.name) == dimension.as_ref() && found.shape == [*len];
-            if !arrays.iter().any(is_coordinate)
-                && let Some(position) = visible.iter().position(is_coordinate)
+            let Some(dimension) = dimension else { continue };
+            let is_taken = *dimension == array.name || arrays.iter().any(|taken| taken.name == *dimension);
+            let is_coordinate = |found: &SourceArray| found.name == *dimension && found.shape == [*len];
+            if let Some(position) = visible.iter().position(is_coordinate)
+                && !is_taken
             {
                 arrays.push(visible.remove(position));
             }

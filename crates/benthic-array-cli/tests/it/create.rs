@@ -152,10 +152,12 @@ fn an_export_stays_in_its_directory() {
 #[test]
 fn an_interrupted_export_is_no_array() {
     let home = home();
-    // The last chunk cannot be a file. All metadata are before it in the list of objects.
-    put(&home, &[("e/z//1", "x"), ("e/.benthic-create", "1")]);
+    // The last chunk cannot be a file. All metadata and many chunks are before it in the list of objects.
+    let chunks: Vec<String> = (10..40).map(|number| format!("e/zy/c/{number}")).collect();
+    let chunks = chunks.iter().map(|name| (&name[..], "x"));
+    put(&home, &chunks.chain([("e/zz//1", "x"), ("e/.benthic-create", "1")]).collect::<Vec<_>>());
     home.fails(6, &["export", "climate/e", "out"]);
-    assert_eq!(home.read("out/t/c/1/0").len(), 6);
+    assert_eq!(home.read("out/t/c/0/0").len(), 6);
     for name in ["zarr.json", "t/zarr.json", "lat/zarr.json", ".benthic-create"] {
         assert!(!fs::exists(home.path("out").join(name)).unwrap(), "{name}");
     }
@@ -191,8 +193,8 @@ fn an_array_remains_if_the_new_one_cannot_be_read() {
     for (place, from, status) in [
         ("climate/e", "cut.nc", 12),
         ("climate/e", "names.h5:nbit", 7),
-        ("climate/e", "names.h5", 10),
-        (&long, "z", 6),
+        ("climate/e", "names.h5", 11),
+        (&long, "z", 11),
     ] {
         home.fails(status, &["create", place, "--from", from, "--overwrite"]);
         assert_eq!(lines(&home, &["read", "climate/e/lat", "--raw"]), ["30 20 10"], "{from}");
@@ -208,6 +210,8 @@ fn a_variable_gets_the_nearest_coordinates_with_its_length() {
     assert!(noted.contains("skipped g/t2m@pair: attributes do not support the type compound"), "{noted}");
     assert_eq!(noted.lines().count(), 1, "{noted}");
     assert_eq!(lines(&home, &["read", "climate/g/lat"]), ["3.0 4.0"]);
+    home.ok(&["create", "climate/lat", "--from", "names.h5:g/lat"]);
+    assert_eq!(lines(&home, &["read", "climate/lat/lat"]), ["3.0 4.0"]);
     // The group's own `lat` has another length.
     home.ok(&["create", "climate/other", "--from", "names.h5:other/t2m"]);
     assert_eq!(lines(&home, &["read", "climate/other/lat"]), ["1.0 2.0"]);
@@ -273,7 +277,7 @@ fn sources_that_cannot_be_used_get_clear_errors() {
         ("z", &["--codec", "gzip"], 2, "copied unchanged"),
         ("z", &["--chunks", "4"], 2, "copied unchanged"),
         ("z:t", &[], 2, "use --from z/t"),
-        ("classic.nc:x", &[], 3, "no such variable variable=x variables=time, lat, t"),
+        ("classic.nc:x", &[], 3, "no such variable variable=x variables=\"time, lat, t\""),
         ("nested.nc:/inner", &[], 3, "this is a group of the file"),
         ("classic.nc:name", &[], 7, "the type text"),
         ("classic.nc", &["--chunks", "1,2,3"], 6, "no array has as many axes"),
