@@ -61,11 +61,12 @@ impl Directory {
             let key = format!("{prefix}{name}");
             if metadata.is_dir() {
                 self.add(&path, &format!("{key}/"))?;
-            } else if !metadata.is_file() || !(is_metadata(&key) || is_chunk(&key)) {
-                let reason = "neither metadata nor a chunk".to_owned();
-                self.skipped.push(Skipped { path: key, reason });
+            } else if !metadata.is_file() {
+                self.skipped.push(Skipped { path: key, reason: "not a regular file".to_owned() });
             } else if is_metadata(&key) {
                 self.documents.push((key, local::read_file(&path)?.data));
+            } else if !is_chunk(&key) {
+                self.skipped.push(Skipped { path: key, reason: "neither metadata nor a chunk".to_owned() });
             } else {
                 local::check_size(metadata.len())?;
                 File::open(&path).map_err(local::failed("cannot read the file", &path))?;

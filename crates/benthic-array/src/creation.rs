@@ -31,14 +31,15 @@ impl Creation {
     /// Reserves a place. With `overwrite`, first removes all objects below it.
     ///
     /// # Errors
-    /// `AlreadyExists` if there are objects or another marker; nothing is removed then.
-    /// `InvalidArgument` for a place in an array. Those of the pool.
+    /// `AlreadyExists` if there are objects or another marker, also one of an outer group; nothing is
+    /// removed then. `InvalidArgument` for a place in an array. Those of the pool.
     pub async fn start(place: &Place, overwrite: bool) -> Result<Creation> {
+        check_around(place).await?;
         if overwrite {
             remove(place, &AtomicU64::new(0)).await?;
         }
         // This leaves no marker among the objects of another program.
-        check_free(place, false).await?;
+        check_empty(place, false).await?;
         let marker = place.object(CREATION_MARKER)?;
         let token = Bytes::from(format!("{:016x}\n", SystemRandom.random_u64()?));
         let write = WriteOp::new().create(true).write_full(token.clone());
@@ -47,8 +48,12 @@ impl Creation {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(is_reserved(place)),
             Err(error) => return Err(error),
         }
-        // Another creation, here or in an outer group, finds our marker, or we find its objects.
-        if let Err(error) = check_free(place, true).await {
+        // Another creation in an outer or inner group finds our marker, or we find its objects.
+        let checked = async {
+            check_around(place).await?;
+            check_empty(place, true).await
+        };
+        if let Err(error) = checked.await {
             // If this fails, the marker stays, and the next attempt reports it.
             let _ = place.pool.remove(&marker).await;
             return Err(error);
@@ -87,15 +92,21 @@ impl Creation {
     }
 }
 
-/// Fails unless a place has no objects, except for our own marker, and no array or other creation
-/// around it.
-async fn check_free(place: &Place, has_marker: bool) -> Result<()> {
+/// Fails if a place is in an array, or in a group that is being created.
+async fn check_around(place: &Place) -> Result<()> {
     check_outer(place, "an array cannot contain another array or group; choose another path").await?;
     for outer in outer(place) {
         if outer.document(CREATION_MARKER).await?.is_some() {
-            return Err(is_reserved(&outer));
+            let message = "a `create` of an outer group runs or was interrupted; if none runs, repeat it with \
+                --overwrite, or remove what it left with `benthic array rm`";
+            return Err(Error::new(ErrorKind::AlreadyExists, message).with("array", outer.path));
         }
     }
+    Ok(())
+}
+
+/// Fails if a place has objects, except for our own marker.
+async fn check_empty(place: &Place, has_marker: bool) -> Result<()> {
     let marker = place.object(CREATION_MARKER)?;
     let mut pages = std::pin::pin!(place.names());
     while let Some(page) = pages.try_next().await? {

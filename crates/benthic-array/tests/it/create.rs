@@ -164,6 +164,10 @@ async fn a_replaced_creation_makes_no_array() {
         let error = Creation::start(&place(&pool, path), false).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{path}");
     }
+    let before = names(&pool).await;
+    let error = Creation::start(&place(&pool, "g/t"), true).await.unwrap_err();
+    assert!(error.message().contains("`create` of an outer group"), "{error}");
+    assert_eq!(names(&pool).await, before);
     let second = Creation::start(&group, true).await.unwrap();
     assert_eq!(names(&pool).await, [format!("g/{CREATION_MARKER}")]);
     assert_eq!(first.finish(documents(&writer)).await.unwrap_err().kind(), ErrorKind::Conflict);
@@ -218,7 +222,7 @@ async fn other_objects_stop_a_creation_and_remain() {
         ("g/.zgroup", r#"{"zarr_format": 2}"#, "a group exists here already"),
         ("g/.zarray", of_array, "an array exists here already"),
         ("g/.benthic-create", "1", "another `create` runs here or was interrupted"),
-        (".benthic-create", "1", "another `create` runs here or was interrupted"),
+        (".benthic-create", "1", "a `create` of an outer group runs or was interrupted"),
     ] {
         let pool = pool().await;
         pool.write_full(&object(name), data).await.unwrap();
