@@ -36,10 +36,6 @@ fn home() -> Home {
     put("e/t/zarr.json", array(json!([2, 3]), json!([1, 3]), "int16", json!(["time", "lat"]), packed));
     put("e/t/c/0/0", int16(&[0, 2, -1]));
     put("e/t/c/1/0", int16(&[4, 6, 8]));
-    put("e/up/zarr.json", array(json!([2, 1]), json!([2, 1]), "int16", json!(["height", "one"]), json!({})));
-    put("e/up/c/0/0", int16(&[1, 2]));
-    put("e/height/zarr.json", array(json!([2]), json!([2]), "int16", json!(["height"]), json!({})));
-    put("e/height/c/0", int16(&[100, 200]));
     put("e/lat/zarr.json", array(json!([3]), json!([3]), "int16", json!(["lat"]), json!({})));
     put("e/lat/c/0", int16(&[30, 20, 10]));
     store.close().unwrap();
@@ -68,10 +64,8 @@ fn arrays_are_listed_and_described() {
         words,
         [
             vec!["group", "climate/e"],
-            vec!["int16", "(height=2)", "climate/e/height"],
             vec!["int16", "(lat=3)", "climate/e/lat"],
             vec!["int16", "(time=2,", "lat=3)", "climate/e/t"],
-            vec!["int16", "(height=2,", "one=1)", "climate/e/up"],
         ]
     );
     let info = lines(&home, &["info", "climate/e/t"]).join("\n");
@@ -136,8 +130,24 @@ fn a_picture_is_printed_and_saved() {
     assert!(file.starts_with(b"\x89PNG"));
     // Five pixels for each value: 15 by 10.
     assert_eq!(file[16..24], [0, 0, 0, 15, 0, 0, 0, 10]);
-    // Coordinates that increase go up.
-    let up = lines(&home, &["plot", "climate/e/up", "--colors", "greys"]);
+    // Latitudes decrease, so their table goes down; coordinates that increase go up.
+    let store = EmbeddedStore::open(&home.path("benthic-data"), false, Options::default()).unwrap();
+    let pool = block_on(store.open_pool("climate")).unwrap();
+    for (name, len, dimensions, data) in
+        [("up", json!([2, 1]), json!(["x", "y"]), [1, 2]), ("x", json!([2]), json!(["x"]), [5, 6])]
+    {
+        let metadata = json!({
+            "zarr_format": 3, "node_type": "array", "shape": len, "data_type": "uint8", "fill_value": 0,
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": len}}, "codecs": ["bytes"],
+            "chunk_key_encoding": {"name": "v2"}, "dimension_names": dimensions,
+        });
+        let key = if name == "up" { "0.0" } else { "0" };
+        for (key, data) in [("zarr.json", metadata.to_string().into_bytes()), (key, data.to_vec())] {
+            block_on(pool.write_full(&ObjectId::new(format!("u/{name}/{key}")).unwrap(), data)).unwrap();
+        }
+    }
+    store.close().unwrap();
+    let up = lines(&home, &["plot", "climate/u/up", "--colors", "greys"]);
     assert!(up[0].starts_with("\u{1b}[38;2;0;0;0;48;2;255;255;255m▀"), "{up:?}");
     // A picture of one row has one line.
     let row = lines(&home, &["plot", "climate/e/t", "--select", "time=0:1", "--raw"]);
