@@ -116,8 +116,10 @@ pub async fn run(args: PlotArgs, session: &Session) -> Outcome {
     let rows = picture.rows();
     let unit = array.metadata().attributes.get("units").and_then(Value::as_str).unwrap_or_default();
     let text = format!(
-        "{}: {rows} × {columns} means of {neighbours} × {neighbours} values, with colors from {min} to {max} {unit}",
-        args.array
+        "{}: {rows} × {columns} means of {neighbours} × {neighbours} values, with colors from {} to {} {unit}",
+        args.array,
+        short(min),
+        short(max),
     );
     let text = units::one_line(text.trim_end());
     let Some(path) = args.out else {
@@ -132,6 +134,11 @@ pub async fn run(args: PlotArgs, session: &Session) -> Outcome {
             "neighbours": neighbours, "min": min, "max": max, "stats": stats_json(&stats),
         })
     })
+}
+
+/// A number with six significant digits.
+fn short(number: f64) -> f64 {
+    format!("{number:.5e}").parse().unwrap_or(number)
 }
 
 /// The two axes of the picture.
