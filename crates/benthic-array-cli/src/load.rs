@@ -79,7 +79,7 @@ impl Plan {
                     "an array of the file is too large; name other variables with --from FILE:VARIABLE";
                 return Err(Error::new(ErrorKind::LimitExceeded, message)
                     .with("array", path)
-                    .with("shape", format!("{:?}", source.shape))
+                    .with("size_bytes", size_bytes)
                     .with("size_bytes_max", ARRAY_BYTES_MAX));
             }
             let chunk_shape = chunk_shape(&source, &layout.chunks);
