@@ -285,6 +285,7 @@ test-catalog-spark: catalog sql catalog-clients-env java-packages ## run the tes
 	@$(PART) "Catalog and Spark" 180 env BENTHIC_TEST_ENGINES=1 $(CATALOG_TESTS) -m "not ceph" test_spark.py
 
 test-faults: s3 sql python-env ## run every command family under faults, and check that its reports are true
+	$(CARGO) build --release $(SELECTION) $(AS_IN_TESTS) --bin benthic-array
 	@$(FAULTS_PART)
 
 test-clients: python $(S3_NEEDS) $(SQL_NEEDS) $(CATALOG_NEEDS) ## run the tests of the Python package, of all servers with independent clients, and of faults

@@ -171,7 +171,7 @@ def array(place):
         # The number of bytes that `auto` and `always` move varies.
         Answer(place, ["array", "reduce", f"{pool}/read", "mean", "--pushdown", "never"]),
         Answer(place, ["array", "read", f"{pool}/read", "--select", "0=3999:4001", "--pushdown", "never"]),
-        Answer(place, ["array", "ls", pool]),
+        Answer(place, ["array", "info", f"{pool}/read"]),
     ]
 
 
