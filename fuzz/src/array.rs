@@ -92,14 +92,15 @@ pub fn array_chunk(input: &[u8]) {
     let slices = Bounded(shape.map(|len| Slice { start: 0, step, count: len.div_ceil(step) }).to_vec());
     let whole = Bounded(shape.map(Slice::all).to_vec());
     let mut object = Object(Bytes::copy_from_slice(data));
-    let select = Input { format: format.clone(), slices, task: Task::Select {}, may_pack: false };
+    let select =
+        Input { format: format.clone(), range: None, slices, task: Task::Select {}, may_pack: false };
     expected(compute(&select, &mut object));
     for kind in [ReductionKind::Mean {}, ReductionKind::Argmax {}, ReductionKind::Std { ddof: 1 }] {
         let axes = Bounded(vec![AxisRole::Reduce {}, AxisRole::reduce_if(head[5] & 32 == 32)]);
         let reduction = Reduction { kind, axes, skip_nan: true, decoding: None };
         let (format, slices) = (format.clone(), whole.clone());
         expected(compute(
-            &Input { format, slices, task: Task::Reduce { reduction }, may_pack: false },
+            &Input { format, range: None, slices, task: Task::Reduce { reduction }, may_pack: false },
             &mut object,
         ));
     }

@@ -308,7 +308,7 @@ impl Array {
             let part = within(slices, &origin, chunk_shape)
                 .ok_or_else(|| Error::new(ErrorKind::Internal, "a chunk is not in the selection"))?;
             let object = self.place.object(&self.metadata.chunk_key(&chunk))?;
-            Ok::<_, Error>(runner.run(&object, &part).await?.map(|data| (data, part)))
+            Ok::<_, Error>(runner.run(&object.into(), &part).await?.map(|data| (data, part)))
         };
         let chunks = TouchedChunks::new(slices, chunk_shape);
         let mut results = stream::iter(chunks).map(run).buffered(runner.at_once());

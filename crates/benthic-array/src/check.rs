@@ -69,7 +69,7 @@ impl Array {
             }
             check.chunks += chunks.len() as u64;
             stats.add_chunks(chunks.len() as u64);
-            let run = async |object: ObjectId| (runner.run(&object, &whole).await, object);
+            let run = async |object: ObjectId| (runner.run(&object.clone().into(), &whole).await, object);
             let mut results = stream::iter(chunks).map(run).buffered(runner.at_once());
             while let Some((result, object)) = results.next().await {
                 match result {

@@ -1,7 +1,7 @@
 //! The class `array`, which selects and reduces a chunk in the process that stores it.
 
 use crate::block::{Block, Tick};
-use crate::format::{ObjectFormat, ReadObject};
+use crate::format::{ByteRange, ObjectFormat, ReadObject};
 use crate::gather;
 use crate::pack::{Packed, pack};
 use crate::reduce::Reduction;
@@ -21,6 +21,8 @@ pub struct ArrayClass;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Input {
     pub format: ObjectFormat,
+    /// The bytes that hold the chunk or shard. `None` means all bytes of the object.
+    pub range: Option<ByteRange>,
     /// One slice for each axis, in positions within the object.
     pub slices: PerAxis<Slice>,
     pub task: Task,
@@ -64,7 +66,7 @@ impl Task {
     }
 }
 
-wire_struct! { Input { format, slices, task, may_pack } }
+wire_struct! { Input { format, range, slices, task, may_pack } }
 
 wire_enum! {
     Task {
@@ -116,12 +118,14 @@ const RESULT_BYTES_MAX: u64 = limits::METHOD_OUTPUT_BYTES_MAX as u64 / 2;
 fn compute_beside(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     let input = Input::from_input(input)?;
     input.check()?;
-    let size_bytes = context.stat()?.size_bytes;
+    let object_bytes = context.stat()?.size_bytes;
+    let range = input.range.unwrap_or(ByteRange { offset_bytes: 0, len_bytes: object_bytes });
+    range.check_within(object_bytes)?;
     if input.result_bytes() > RESULT_BYTES_MAX {
         return Ok(Reply::TooLarge {}.encode().into());
     }
     let Some(_permit) = PERMITS.try_acquire() else { return Ok(Reply::Busy {}.encode().into()) };
-    let reply = match compute(&input, &mut MethodObject { context, size_bytes, block_bytes: 0 }) {
+    let reply = match compute(&input, &mut MethodObject { context, range, block_bytes: 0 }) {
         Ok(data) => match input.may_pack.then(|| pack(&data, input.record_bytes())).flatten() {
             Some(packed) => Reply::Packed { packed },
             None => Reply::Done { data },
@@ -140,6 +144,7 @@ impl Input {
     pub fn check(&self) -> Result<()> {
         self.format.check()?;
         self.format.check_slices(&self.slices.0)?;
+        self.range.map_or(Ok(()), |range| range.check())?;
         match &self.task {
             Task::Select {} => Ok(()),
             Task::Reduce { reduction } => reduction.check(self.format.dtype, &counts(&self.slices.0)),
@@ -210,7 +215,7 @@ fn compute_of(input: &Input, each_block: impl FnOnce(Visit<'_>) -> Result<()>) -
 
 struct MethodObject<'a, 'b> {
     context: &'a mut MethodContext<'b>,
-    size_bytes: u64,
+    range: ByteRange,
     /// Memory is charged once for the largest block, because blocks are decoded one by one.
     block_bytes: u64,
 }
@@ -221,14 +226,14 @@ const COPIES: u64 = 5;
 
 impl ReadObject for MethodObject<'_, '_> {
     fn size_bytes(&mut self) -> Result<u64> {
-        Ok(self.size_bytes)
+        Ok(self.range.len_bytes)
     }
 
     fn read(&mut self, range: Range<u64>) -> Result<Bytes> {
         if range.is_empty() {
             return Ok(Bytes::new());
         }
-        self.context.read(range.start, range.end - range.start)
+        self.context.read(self.range.offset_bytes + range.start, range.end - range.start)
     }
 
     fn reserve(&mut self, len_bytes: u64) -> Result<()> {

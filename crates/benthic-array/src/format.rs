@@ -60,11 +60,48 @@ wire_enum! {
     }
 }
 
-/// Reads one object. A method limits its time and memory here; its errors include `LimitExceeded`.
+/// The bytes of a larger object, such as a file, that hold a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByteRange {
+    pub offset_bytes: u64,
+    pub len_bytes: u64,
+}
+
+wire_struct! { ByteRange { offset_bytes, len_bytes } }
+
+impl ByteRange {
+    /// Checks a range that a client sent or that an index contains.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the end is not a 64-bit number.
+    pub fn check(self) -> Result<()> {
+        match self.offset_bytes.checked_add(self.len_bytes) {
+            Some(_) => Ok(()),
+            None => {
+                Err(Error::new(ErrorKind::InvalidArgument, "the range of a chunk is too far in the object"))
+            }
+        }
+    }
+
+    /// Checks a valid range against the size of the object.
+    ///
+    /// # Errors
+    /// `Corrupt` if the object ends before the range.
+    pub fn check_within(self, size_bytes: u64) -> Result<()> {
+        let end_bytes = self.offset_bytes + self.len_bytes;
+        if end_bytes <= size_bytes {
+            return Ok(());
+        }
+        let error = corrupt("an object is shorter than the chunks that it should have");
+        Err(error.with("size_bytes", size_bytes).with("end_bytes", end_bytes))
+    }
+}
+
+/// Reads one object, or a range of it. A method limits its time and memory here; its errors include `LimitExceeded`.
 pub trait ReadObject {
     fn size_bytes(&mut self) -> Result<u64>;
 
-    /// Reads a range. The result is short if the object ends in it.
+    /// Reads a range. The result is short if the object or range ends in it.
     fn read(&mut self, range: Range<u64>) -> Result<Bytes>;
 
     /// Announces memory that is kept until the end.

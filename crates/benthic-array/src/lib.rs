@@ -56,6 +56,6 @@ pub use values::Values;
 /// The decoders of stored and sent bytes, for tests and the fuzzer.
 pub mod decoders {
     pub use crate::codec::{BytesCodec, Codecs, Pipeline};
-    pub use crate::format::{Encoding, ObjectFormat, ReadObject, ShardIndexFormat};
+    pub use crate::format::{ByteRange, Encoding, ObjectFormat, ReadObject, ShardIndexFormat};
     pub use crate::metadata::{parse_v2, parse_v3};
 }

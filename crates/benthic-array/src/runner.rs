@@ -1,7 +1,7 @@
 //! Runs a task on the objects of an array: beside each object by the class, or in the client.
 
 use crate::class::{Input, Reply, Task, UNPACKED_BYTES_MAX, compute, compute_missing};
-use crate::format::{ObjectFormat, ReadObject};
+use crate::format::{ByteRange, ObjectFormat, ReadObject};
 use crate::pack::unpack;
 use crate::selection::{Bounded, Part, Slice};
 use benthic_core::codec::Wire;
@@ -74,6 +74,19 @@ impl ReadStats {
     }
 }
 
+/// The place of a chunk or shard: an object, or a range of an object that has more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredChunk {
+    pub object: ObjectId,
+    pub range: Option<ByteRange>,
+}
+
+impl From<ObjectId> for StoredChunk {
+    fn from(object: ObjectId) -> StoredChunk {
+        StoredChunk { object, range: None }
+    }
+}
+
 /// Runs a task on the objects of an array.
 pub struct ObjectRunner {
     pool: Arc<dyn Pool>,
@@ -121,17 +134,18 @@ impl ObjectRunner {
         (IN_FLIGHT_BYTES_MAX / each_bytes).clamp(1, IN_FLIGHT_MAX) as usize
     }
 
-    fn input(&self, part: &Part) -> Input {
+    fn input(&self, range: Option<ByteRange>, part: &Part) -> Input {
         let (format, slices) = (self.format.clone(), Bounded(part.slices.clone()));
-        Input { format, slices, task: self.task.of_part(part), may_pack: self.is_far }
+        Input { format, range, slices, task: self.task.of_part(part), may_pack: self.is_far }
     }
 
     /// Returns the result for a part of an object. `None` if the part is in no group of a reduction.
     ///
     /// # Errors
     /// Those of the pool; `Corrupt` for damaged data; `LimitExceeded`.
-    pub async fn run(&self, object: &ObjectId, part: &Part) -> Result<Option<Bytes>> {
-        let input = self.input(part);
+    pub async fn run(&self, chunk: &StoredChunk, part: &Part) -> Result<Option<Bytes>> {
+        let StoredChunk { object, range } = chunk;
+        let input = self.input(*range, part);
         if input.result_bytes() == 0 {
             self.stats.done_chunks.fetch_add(1, Ordering::Relaxed);
             return Ok(None);
@@ -229,7 +243,7 @@ impl ObjectRunner {
     async fn pull(&self, object: &ObjectId, input: &Input) -> Result<Option<Bytes>> {
         let mut attempt = 1;
         let mut fetched = loop {
-            match self.fetch(object, &input.slices.0).await {
+            match self.fetch(object, input.range, &input.slices.0).await {
                 Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
                 Err(error) if error.kind() == ErrorKind::Conflict && attempt < READ_ATTEMPTS_MAX => {
                     attempt += 1
@@ -242,20 +256,28 @@ impl ObjectRunner {
     }
 
     /// Reads what a selection needs of an object, at one version.
-    async fn fetch(&self, object: &ObjectId, slices: &[Slice]) -> Result<Fetched> {
+    async fn fetch(&self, object: &ObjectId, range: Option<ByteRange>, slices: &[Slice]) -> Result<Fetched> {
         let pool = &self.pool;
+        let (offset_bytes, max_bytes) =
+            range.map_or((0, u64::MAX), |range| (range.offset_bytes, range.len_bytes));
         let first_bytes = match self.format.index_bytes() {
-            None => limits::OPERATION_BYTES_MAX,
-            Some((index_bytes, true)) => index_bytes,
+            None => limits::OPERATION_BYTES_MAX.min(max_bytes),
+            Some((index_bytes, true)) => index_bytes.min(max_bytes),
             Some((_, false)) => 0,
         };
         let ((stat, first), version) = match first_bytes {
             0 => pool.stat(object).await.map(|(stat, version)| ((stat, Bytes::new()), version))?,
-            _ => pool.fetch(object, Fetch::stat().and(Fetch::read(0, first_bytes))).await?,
+            _ => pool.fetch(object, Fetch::stat().and(Fetch::read(offset_bytes, first_bytes))).await?,
         };
         self.stats.add_moved(first.len());
-        let size_bytes = stat.size_bytes;
-        let mut fetched = Fetched { size_bytes, pieces: BTreeMap::new() };
+        let size_bytes = match range {
+            None => stat.size_bytes,
+            Some(range) => {
+                range.check_within(stat.size_bytes)?;
+                range.len_bytes
+            }
+        };
+        let mut fetched = Fetched { offset_bytes, size_bytes, pieces: BTreeMap::new() };
         let Some(index) = self.format.index_range(size_bytes)? else {
             let read_bytes = first.len() as u64;
             fetched.pieces.insert(0, first);
@@ -307,7 +329,8 @@ impl ObjectRunner {
             if is_full || batch.len() == limits::OPERATION_STEPS_MAX / 2 {
                 let reads = batch
                     .iter()
-                    .map(|range| Fetch::read_exact(version, range.start, range.end - range.start));
+                    .map(|range| (fetched.offset_bytes + range.start, range.end - range.start))
+                    .map(|(offset_bytes, len_bytes)| Fetch::read_exact(version, offset_bytes, len_bytes));
                 let (data, _) = self.pool.fetch(object, Fetch::all(reads)).await?;
                 for (range, data) in batch.drain(..).zip(data) {
                     self.stats.add_moved(data.len());
@@ -322,8 +345,11 @@ impl ObjectRunner {
 
 /// The parts of an object that were read.
 struct Fetched {
+    /// The position in the object at which the chunk or shard begins.
+    offset_bytes: u64,
+    /// The size of the chunk or shard.
     size_bytes: u64,
-    /// By offset. The index of a damaged shard may overlap its chunks.
+    /// By offset in the chunk or shard. The index of a damaged shard may overlap its chunks.
     pieces: BTreeMap<u64, Bytes>,
 }
 

@@ -3,7 +3,7 @@
 
 use super::{Expected, Numbers, Stored, object, place};
 use benthic_array::class::{Input, Reply, Task};
-use benthic_array::decoders::{BytesCodec, Encoding, ObjectFormat, Pipeline, ShardIndexFormat};
+use benthic_array::decoders::{ByteRange, BytesCodec, Encoding, ObjectFormat, Pipeline, ShardIndexFormat};
 use benthic_array::{AxisRole, Bounded, Decoding, Dtype, Groups, Reduction, ReductionKind, Slice};
 use benthic_core::codec::Wire;
 use benthic_core::{ClassCall, ErrorKind, Pool};
@@ -25,7 +25,7 @@ fn format(shape: &[u64], codecs: Vec<BytesCodec>) -> ObjectFormat {
 
 fn whole(format: ObjectFormat, task: Task) -> Input {
     let slices = format.shape.0.iter().map(|len| Slice::all(*len)).collect();
-    Input { format, slices: Bounded(slices), task, may_pack: false }
+    Input { format, range: None, slices: Bounded(slices), task, may_pack: false }
 }
 
 fn reduction(kind: ReductionKind, axes: usize) -> Reduction {
@@ -57,6 +57,9 @@ fn inputs() -> Vec<(&'static str, Bytes)> {
     add("an empty axis", &|input| input.format.shape.0[0] = 0);
     add("an endless axis", &|input| input.format.shape.0[0] = u64::MAX);
     add("a shape that overflows", &|input| input.format.shape = Bounded(vec![1 << 40; 30]));
+    add("a range that overflows", &|input| {
+        input.range = Some(ByteRange { offset_bytes: 1 << 63, len_bytes: 1 << 63 });
+    });
     add("no slices", &|input| input.slices.0.clear());
     add("a slice out of range", &|input| input.slices.0[0].start = 4);
     add("a slice that overflows", &|input| {
@@ -169,9 +172,26 @@ pub async fn run(pool: &Arc<dyn Pool>) {
             assert_eq!(exec(pool, "bomb", input).await, Err(ErrorKind::Corrupt), "{name}");
         }
     }
+    ranges(pool).await;
     large_steps(pool).await;
     large_chunks(pool).await;
     damaged_chunks(pool).await;
+}
+
+/// A chunk may be a range of its object, which must have all of it.
+async fn ranges(pool: &Arc<dyn Pool>) {
+    let data: Vec<u8> = (0..20_u8).flat_map(|number| f32::from(number).to_le_bytes()).collect();
+    pool.write_full(&object("file"), data).await.unwrap();
+    let format = format(&[4, 4], Vec::new());
+    let mut input = whole(format.clone(), Task::Select {});
+    input.range = Some(ByteRange { offset_bytes: 12, len_bytes: 64 });
+    let expected: Vec<u8> = (3..19_u8).flat_map(|number| f32::from(number).to_le_bytes()).collect();
+    assert_eq!(exec(pool, "file", input.encode()).await, Ok(Reply::Done { data: expected.into() }));
+    for range in [ByteRange { offset_bytes: 20, len_bytes: 64 }, ByteRange { offset_bytes: 0, len_bytes: 60 }]
+    {
+        input.range = Some(range);
+        assert_eq!(exec(pool, "file", input.encode()).await, Err(ErrorKind::Corrupt));
+    }
 }
 
 /// The step of a single element may be any number.
@@ -181,7 +201,8 @@ async fn large_steps(pool: &Arc<dyn Pool>) {
         let format = ObjectFormat { encoding: Encoding::Chunk { pipeline }, ..format(&[4, 4], Vec::new()) };
         let slices = Bounded(vec![Slice { start: 1, step: u64::MAX, count: 1 }; 2]);
         for task in [Task::Select {}, Task::Reduce { reduction: reduction(ReductionKind::Argmax {}, 2) }] {
-            let input = Input { format: format.clone(), slices: slices.clone(), task, may_pack: true };
+            let (format, slices) = (format.clone(), slices.clone());
+            let input = Input { format, range: None, slices, task, may_pack: true };
             assert!(matches!(exec(pool, "hostile", input.encode()).await, Ok(Reply::Done { .. })));
         }
     }
