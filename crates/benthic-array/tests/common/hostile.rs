@@ -182,8 +182,7 @@ pub async fn run(pool: &Arc<dyn Pool>) {
 async fn ranges(pool: &Arc<dyn Pool>) {
     let data: Vec<u8> = (0..20_u8).flat_map(|number| f32::from(number).to_le_bytes()).collect();
     pool.write_full(&object("file"), data).await.unwrap();
-    let format = format(&[4, 4], Vec::new());
-    let mut input = whole(format.clone(), Task::Select {});
+    let mut input = whole(format(&[4, 4], Vec::new()), Task::Select {});
     input.range = Some(ByteRange { offset_bytes: 12, len_bytes: 64 });
     let expected: Vec<u8> = (3..19_u8).flat_map(|number| f32::from(number).to_le_bytes()).collect();
     assert_eq!(exec(pool, "file", input.encode()).await, Ok(Reply::Done { data: expected.into() }));
