@@ -86,6 +86,10 @@ impl Pool for MeteredPool {
         Ok(page)
     }
 
+    fn token_after(&self, object: &ObjectId) -> Option<ListToken> {
+        self.pool.token_after(object)
+    }
+
     async fn scrub(&self, after: Option<ListToken>) -> Result<ScrubPage> {
         self.pool.scrub(after).await
     }

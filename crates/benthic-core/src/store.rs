@@ -143,6 +143,14 @@ pub trait Pool: Send + Sync {
     /// `InvalidArgument` for a token that this engine cannot have issued.
     async fn list(&self, request: ListRequest) -> Result<ListPage>;
 
+    /// The token with which a listing of a namespace continues after a name, whether or not there is
+    /// an object of that name. `None` if the engine does not list a namespace in the byte order of
+    /// the names.
+    fn token_after(&self, object: &ObjectId) -> Option<ListToken> {
+        let _ = object;
+        None
+    }
+
     /// Reads and verifies everything stored for the next objects after `after`, in the process that
     /// stores the data.
     ///

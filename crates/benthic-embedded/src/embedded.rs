@@ -5,6 +5,7 @@
 //! owner.
 
 use crate::Options;
+use crate::listing::token_of;
 use crate::owner_process::wait_for_owner;
 use crate::socket::client::{Connection, ConnectionLost};
 use crate::socket::server::{Handler, Server};
@@ -345,6 +346,10 @@ impl Pool for EmbeddedPool {
 
     async fn list(&self, request: ListRequest) -> Result<ListPage> {
         self.shared.run("list", Request::List { pool: self.id, request }).await
+    }
+
+    fn token_after(&self, object: &ObjectId) -> Option<ListToken> {
+        Some(token_of(object))
     }
 
     async fn scrub(&self, after: Option<ListToken>) -> Result<ScrubPage> {

@@ -29,6 +29,11 @@ pub(crate) fn decode_token(token: &ListToken) -> Result<ObjectId> {
     })
 }
 
+/// The token of a page that ends with this object.
+pub(crate) fn token_of(id: &ObjectId) -> ListToken {
+    ListToken(encode(id).into())
+}
+
 pub(crate) struct Lister<'a> {
     request: &'a ListRequest,
     objects_max: usize,

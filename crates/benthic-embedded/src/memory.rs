@@ -5,12 +5,12 @@ use crate::Options;
 use crate::execute::{
     self, Methods, ObjectState, OmapPageBuilder, ZeroEffect, no_such_object, no_such_xattr,
 };
-use crate::listing::{Lister, decode_token, encode};
+use crate::listing::{Lister, decode_token, encode, token_of};
 use async_trait::async_trait;
 use benthic_core::{
-    ClassCall, ClassHost, ClassInfo, Error, ErrorKind, ExecOp, FsckReport, ListPage, ListRequest, LogLevel,
-    ObjectAccess, ObjectAddress, ObjectId, OmapPage, Pool, ReadOp, ReadReply, Result, Stat, Store, WriteOp,
-    WriteReply, names,
+    ClassCall, ClassHost, ClassInfo, Error, ErrorKind, ExecOp, FsckReport, ListPage, ListRequest, ListToken,
+    LogLevel, ObjectAccess, ObjectAddress, ObjectId, OmapPage, Pool, ReadOp, ReadReply, Result, Stat, Store,
+    WriteOp, WriteReply, names,
 };
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -184,6 +184,10 @@ impl Pool for MemPool {
 
     async fn list(&self, request: ListRequest) -> Result<ListPage> {
         self.list_now(&request).map_err(|error| error.with_op("list"))
+    }
+
+    fn token_after(&self, object: &ObjectId) -> Option<ListToken> {
+        Some(token_of(object))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Case;
 use super::support::kind;
-use benthic_core::{ErrorKind, ListPage, ListRequest, ListToken, Namespaces, WriteOp};
+use benthic_core::{ErrorKind, ListPage, ListRequest, ListToken, Namespaces, ObjectId, WriteOp};
 use std::collections::BTreeSet;
 
 /// Returns the names on the pages and checks that no object appears twice.
@@ -67,6 +67,25 @@ pub(super) async fn a_listing_continues_after_its_token(case: &Case<'_>) {
             let rest = names(&case.list_pages(&request, Some(token.clone())).await);
             assert!(first.is_disjoint(&rest), "split {split}");
             assert_eq!(&first | &rest, created, "split {split}");
+        }
+    }
+}
+
+/// Of engines that list in another order, [`Pool::token_after`](benthic_core::Pool::token_after) has no
+/// token.
+pub(super) async fn a_listing_in_the_order_of_names_continues_after_any_name(case: &Case<'_>) {
+    let created = ["a", "a/", "a/b", "a/\u{10ffff}", "a0", "ab", "b", "é", "\u{ffff}", "\u{10000}"];
+    let created = create(case, created.map(str::to_owned)).await;
+    for name in
+        created.iter().map(String::as_str).chain(["A", "a/a", "a/\u{10ffff}\u{10ffff}", "z", "\u{10ffff}"])
+    {
+        let Some(token) = case.pool.token_after(&case.object(name)) else { continue };
+        for objects_max in [1, 4, 100] {
+            let request = ListRequest { objects_max, ..case.list_request() };
+            let pages = case.list_pages(&request, Some(token.clone())).await;
+            let listed: Vec<_> = pages.iter().flat_map(|page| &page.objects).map(ObjectId::name).collect();
+            let expected: Vec<_> = created.iter().filter(|other| other.as_str() > name).collect();
+            assert_eq!(listed, expected, "after {name:?}");
         }
     }
 }

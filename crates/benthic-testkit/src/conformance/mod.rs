@@ -251,6 +251,7 @@ macro_rules! conformance_cases {
                 a_prefix_selects_objects
                 an_unused_namespace_is_empty
                 a_listing_continues_after_its_token
+                a_listing_in_the_order_of_names_continues_after_any_name
                 changes_are_visible_at_once
                 changes_during_a_listing_do_not_disturb_it
                 an_invalid_token_is_refused

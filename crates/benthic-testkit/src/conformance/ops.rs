@@ -3,8 +3,8 @@
 
 use async_trait::async_trait;
 use benthic_core::{
-    ClassCall, ClassHost, ClassInfo, ListPage, ListRequest, ObjectId, Pool, ReadOp, ReadReply, Result, Store,
-    WriteOp, WriteReply,
+    ClassCall, ClassHost, ClassInfo, ListPage, ListRequest, ListToken, ObjectId, Pool, ReadOp, ReadReply,
+    Result, Store, WriteOp, WriteReply,
 };
 use bytes::Bytes;
 use std::sync::Arc;
@@ -73,5 +73,9 @@ impl Pool for CheckedPool {
 
     async fn list(&self, request: ListRequest) -> Result<ListPage> {
         check("list", self.0.list(request).await)
+    }
+
+    fn token_after(&self, object: &ObjectId) -> Option<ListToken> {
+        self.0.token_after(object)
     }
 }
