@@ -99,8 +99,7 @@ pub async fn run(args: PlotArgs, session: &Session) -> Outcome {
         ],
     };
     let lens = [slices[down].count, slices[right].count];
-    let neighbours =
-        lens.iter().zip(&limits).map(|(len, limit)| len.div_ceil(*limit)).max().unwrap_or(1).max(1);
+    let neighbours = lens[0].div_ceil(limits[0]).max(lens[1].div_ceil(limits[1]));
     let mut axes = vec![AxisRole::Reduce {}; slices.len()];
     for axis in [down, right] {
         axes[axis] = AxisRole::Group { groups: Groups::of_neighbours(slices[axis].count, neighbours)? };
@@ -143,8 +142,7 @@ fn short(number: f64) -> f64 {
 
 /// The two axes of the picture.
 fn shown_axes(array: &Array, slices: &[Slice]) -> Result<[usize; 2]> {
-    let long = || (0..slices.len()).filter(|axis| slices[*axis].count != 1);
-    let mut axes: Vec<usize> = long().collect();
+    let mut axes: Vec<usize> = (0..slices.len()).filter(|axis| slices[*axis].count != 1).collect();
     if axes.len() < 2 && slices.len() == 2 {
         axes = vec![0, 1];
     }
@@ -193,6 +191,7 @@ fn picture(means: &Values, goes_up: bool, range: Option<LabelRange>, colors: Col
     let range = range.unwrap_or(LabelRange { min: least, max: most });
     let end = |end: f64, default: f64| if end.is_finite() { end } else { default };
     let (gradient, is_reversed) = colors.gradient();
-    let (min, max) = (end(range.min, least), end(range.max, most));
+    // A given end may lie beyond all values.
+    let (min, max) = (end(range.min, least.min(range.max)), end(range.max, most.max(range.min)));
     Ok(Picture { values: rows.concat(), columns, min, max, gradient, is_reversed })
 }
