@@ -115,6 +115,10 @@ impl Commit {
         let mut queue = self.queue.lock();
         assert!(queue.checkpoint_lsn < applied_lsn, "no other checkpoint ran meanwhile");
         assert!(applied_lsn < queue.next_lsn, "a checkpoint holds only operations that were submitted");
+        if queue.removed_lsn > queue.checkpoint_lsn {
+            // An earlier merge may have run while these removals were only in memory.
+            self.removed.store(true, Ordering::Relaxed);
+        }
         queue.checkpoint_lsn = applied_lsn;
         queue.space.cut();
         Ok(())

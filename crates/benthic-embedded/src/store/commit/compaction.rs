@@ -33,3 +33,7 @@ impl Commit {
         })
     }
 }
+
+#[cfg(test)]
+#[path = "compaction_tests.rs"]
+mod tests;

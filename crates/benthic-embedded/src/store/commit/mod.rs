@@ -54,7 +54,8 @@ pub(crate) struct Commit {
     announced: AtomicUsize,
     /// The committer is waiting for announced operations.
     gathering: AtomicBool,
-    /// Space was freed since the last full merge of the key-value store.
+    /// Since the last full merge of the key-value store, an operation freed space or a checkpoint
+    /// wrote such operations to the store's tables.
     removed: AtomicBool,
 }
 
@@ -63,6 +64,8 @@ struct Queue {
     next_lsn: u64,
     space: Space,
     checkpoint_lsn: u64,
+    /// The last operation that freed space.
+    removed_lsn: u64,
     /// The reason why the store rejects writes.
     failed: Option<String>,
     stopping: bool,
@@ -127,6 +130,8 @@ impl Commit {
                 next_lsn,
                 space,
                 checkpoint_lsn: applied_lsn,
+                // The log may contain removals.
+                removed_lsn: next_lsn - 1,
                 failed: None,
                 stopping: false,
             }),

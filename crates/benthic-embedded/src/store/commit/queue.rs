@@ -77,7 +77,7 @@ impl Commit {
             let value = onode.map(|onode| keys::Onode { version: lsn, ..onode }.encode());
             record.changes.push((key.into(), value.map(Bytes::from)));
         }
-        let Queue { group, space, next_lsn, .. } = &mut *queue;
+        let Queue { group, space, next_lsn, removed_lsn, .. } = &mut *queue;
         let before_bytes = group.frame.len_bytes();
         group.frame.push(|out| record.encode(out));
         let header_bytes = if group.frame.records == 1 { FRAME_HEADER_BYTES } else { 0 };
@@ -94,6 +94,7 @@ impl Commit {
         *next_lsn += 1;
         assert_eq!(group.next_lsn(), *next_lsn, "an operation is added to its group once");
         if frees {
+            *removed_lsn = lsn;
             self.removed.store(true, Ordering::Relaxed);
         }
         group.unsynced_bytes += unsynced_bytes;
