@@ -1,6 +1,6 @@
 //! The options that select a part of an array: by position and by coordinate.
 
-use benthic_array::{Array, Decoding, Dtype, LabelRange, Slice};
+use benthic_array::{Array, DateRange, Decoding, Dtype, LabelRange, NumberRange, Slice};
 use benthic_core::pushdown::Pushdown;
 use benthic_core::{Error, ErrorKind, Result};
 use clap::Args;
@@ -12,12 +12,13 @@ pub struct SelectionArgs {
     /// Select positions along dimensions: DIM=START:STOP[:STEP], without STOP, or DIM=POSITION
     #[arg(long, value_name = "DIM=RANGE,…", value_delimiter = ',')]
     select: Vec<Positions>,
-    /// Select coordinates along dimensions: DIM=MIN:MAX with both ends, or DIM=VALUE
+    /// Select coordinates along dimensions: DIM=MIN:MAX with both ends, or DIM=VALUE. Of time also dates, which stand for
+    /// the whole month, day, hour, minute or second: 2024-01, 2024-01-31, 2024-01-31T12:00
     #[arg(long = "where", value_name = "DIM=RANGE,…", value_delimiter = ',')]
     labels: Vec<Labels>,
     /// Use only values from MIN to MAX, with both ends; others count as missing
     #[arg(long, value_name = "MIN:MAX", value_parser = range, allow_hyphen_values = true)]
-    values: Option<LabelRange>,
+    values: Option<NumberRange>,
     /// Use the stored numbers; do not apply scale_factor, add_offset, _FillValue and the like
     #[arg(long)]
     raw: bool,
@@ -73,9 +74,15 @@ impl FromStr for Labels {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Labels> {
-        let usage = || invalid("coordinates are DIM=MIN:MAX or DIM=VALUE; an end may be left out", text);
+        let usage = || {
+            let message = "coordinates are DIM=MIN:MAX or DIM=VALUE, with numbers or dates such as 2024-01-31T12:00; an end \
+                may be left out";
+            invalid(message, text)
+        };
         let (dimension, range) = text.split_once('=').ok_or_else(usage)?;
-        Ok(Labels { dimension: dimension.to_owned(), range: range_of(range).ok_or_else(usage)? })
+        let numbers = range_of(range).map(LabelRange::Numbers);
+        let range = numbers.or_else(|| DateRange::parse(range).map(LabelRange::Dates)).ok_or_else(usage)?;
+        Ok(Labels { dimension: dimension.to_owned(), range })
     }
 }
 
@@ -83,17 +90,17 @@ impl FromStr for Labels {
 ///
 /// # Errors
 /// `InvalidArgument`.
-pub fn range(text: &str) -> Result<LabelRange> {
+pub fn range(text: &str) -> Result<NumberRange> {
     range_of(text).ok_or_else(|| invalid("a range is MIN:MAX or VALUE; an end may be left out", text))
 }
 
-fn range_of(text: &str) -> Option<LabelRange> {
+fn range_of(text: &str) -> Option<NumberRange> {
     let number = |text: &str, open: f64| match text {
         "" => Some(open),
         _ => text.parse::<f64>().ok(),
     };
     let (min, max) = text.split_once(':').map_or((text, text), |ends| ends);
-    let range = LabelRange { min: number(min, f64::NEG_INFINITY)?, max: number(max, f64::INFINITY)? };
+    let range = NumberRange { min: number(min, f64::NEG_INFINITY)?, max: number(max, f64::INFINITY)? };
     // Not if an end is NaN.
     (range.min <= range.max).then_some(range)
 }
@@ -174,7 +181,7 @@ impl SelectionArgs {
     /// As [`benthic_array::decoding`].
     pub fn decoding(&self, array: &Array) -> Result<Option<Decoding>> {
         let decoding = if self.raw { None } else { benthic_array::decoding(array.metadata())? };
-        let Some(LabelRange { min, max }) = self.values else { return Ok(decoding) };
+        let Some(NumberRange { min, max }) = self.values else { return Ok(decoding) };
         let is_single = array.metadata().format.dtype == Dtype::Float32;
         let decoding = decoding.unwrap_or(Decoding { is_single, ..Decoding::default() });
         Ok(Some(Decoding { wanted_min: Some(min), wanted_max: Some(max), ..decoding }))

@@ -1,6 +1,6 @@
 //! Opening arrays, reading selections and reducing them.
 
-use crate::cf;
+use crate::cf::Coordinates;
 use crate::class::Task;
 use crate::dtype::Dtype;
 use crate::format::check_slices;
@@ -266,7 +266,12 @@ impl Array {
     /// # Errors
     /// `NotFound` if there is no such axis, or it has no name or no coordinates; `InvalidArgument` if
     /// these do not have one value for each position.
-    pub async fn coordinates(&self, axis: usize, positions: Slice, pushdown: Pushdown) -> Result<Vec<f64>> {
+    pub async fn coordinates(
+        &self,
+        axis: usize,
+        positions: Slice,
+        pushdown: Pushdown,
+    ) -> Result<Coordinates> {
         let missing =
             || Error::new(ErrorKind::NotFound, "the dimension has no coordinates; select positions instead");
         let Some(Some(name)) = self.metadata.dimensions.get(axis) else {
@@ -281,9 +286,8 @@ impl Array {
             let message = "the coordinates do not have the shape of the dimension; select positions instead";
             return Err(Error::new(ErrorKind::InvalidArgument, message).with("dimension", name));
         }
-        let decoding = cf::decoding(&array.metadata)?;
         let values = array.read(&[positions], pushdown, &Arc::default()).await?;
-        Ok(values.into_floats(decoding.as_ref()))
+        Coordinates::decode(&array.metadata, values)
     }
 
     /// Runs a task on every chunk that a selection touches, several at once. Calls the function with

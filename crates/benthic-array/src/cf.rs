@@ -4,14 +4,17 @@
 //! Source: "NetCDF Climate and Forecast Metadata Conventions", sections 2.5.1 and 8.1; for the base64
 //! texts, xarray's encoding of `_FillValue` in Zarr v3.
 
+use crate::calendar::{DateRange, TimeUnits};
 use crate::dtype::{Dtype, Element, NumberKind};
 use crate::json::{element_json, parse_element};
 use crate::metadata::ArrayMetadata;
 use crate::reduce::Decoding;
 use crate::selection::{Bounded, Slice};
+use crate::values::Values;
 use benthic_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use serde_json::{Value, json};
+use std::fmt;
 
 /// Returns the decoding that the attributes define. `None` if values need no decoding.
 ///
@@ -98,35 +101,81 @@ fn element(dtype: Dtype, value: &Value) -> Option<Bytes> {
     parse_element(dtype, value)
 }
 
-/// A range of labels along a dimension, with both ends.
+/// The coordinates along a dimension, or along a part of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Coordinates {
+    /// Decoded; NaN for a missing one.
+    pub values: Vec<f64>,
+    /// The attributes of the coordinates; those of time define what the numbers mean.
+    pub units: Option<String>,
+    pub calendar: Option<String>,
+}
+
+impl Coordinates {
+    /// # Errors
+    /// `Corrupt` for attributes that define no decoding.
+    pub(crate) fn decode(metadata: &ArrayMetadata, values: Values) -> Result<Coordinates> {
+        let values = values.into_floats(decoding(metadata)?.as_ref());
+        let text = |name: &str| metadata.attributes.get(name).and_then(Value::as_str).map(str::to_owned);
+        Ok(Coordinates { values, units: text("units"), calendar: text("calendar") })
+    }
+}
+
+/// A range of values, with both ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LabelRange {
+pub struct NumberRange {
     pub min: f64,
     pub max: f64,
+}
+
+/// A range of coordinates along a dimension.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LabelRange {
+    Numbers(NumberRange),
+    Dates(DateRange),
 }
 
 impl LabelRange {
     /// The positions of the coordinates in the range.
     ///
     /// # Errors
-    /// `NotFound` if no coordinate is in the range; `InvalidArgument` if they are not contiguous.
-    pub fn positions(&self, coordinates: &[f64]) -> Result<Slice> {
-        let is_in = |value: &f64| *value >= self.min && *value <= self.max;
-        let count = coordinates.iter().filter(|value| is_in(value)).count() as u64;
-        let Some(start) = coordinates.iter().position(is_in) else {
-            let known = coordinates.iter().copied().filter(|value| !value.is_nan());
+    /// `NotFound` if no coordinate is in the range; `InvalidArgument` if they are not contiguous, and for
+    /// dates if the coordinates are not those of time; `Unsupported` for an unknown calendar.
+    pub fn positions(&self, coordinates: &Coordinates) -> Result<Slice> {
+        let values = &coordinates.values;
+        let units = coordinates.units.as_deref().unwrap_or_default();
+        let is_in: Vec<bool> = match self {
+            LabelRange::Numbers(NumberRange { min, max }) => {
+                values.iter().map(|value| value >= min && value <= max).collect()
+            }
+            LabelRange::Dates(range) => {
+                range.contains(values, &TimeUnits::parse(units, coordinates.calendar.as_deref())?)?
+            }
+        };
+        let count = is_in.iter().filter(|is_in| **is_in).count();
+        let Some(start) = is_in.iter().position(|is_in| *is_in) else {
+            let known = values.iter().copied().filter(|value| !value.is_nan());
             let (first, last) =
                 (known.clone().fold(f64::INFINITY, f64::min), known.fold(f64::NEG_INFINITY, f64::max));
-            return Err(Error::new(ErrorKind::NotFound, "no coordinate is in this range")
-                .with("min", self.min)
-                .with("max", self.max)
-                .with("coordinates", format!("{first}..{last}")));
+            let error = Error::new(ErrorKind::NotFound, "no coordinate is in this range")
+                .with("range", self)
+                .with("coordinates", format!("{first}..{last}"));
+            return Err(if units.is_empty() { error } else { error.with("units", units) });
         };
-        if !coordinates[start..].iter().take(count as usize).all(is_in) {
+        if !is_in[start..start + count].iter().all(|is_in| *is_in) {
             let message = "the coordinates in this range are not contiguous; select positions instead";
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
-        Ok(Slice { start: start as u64, step: 1, count })
+        Ok(Slice { start: start as u64, step: 1, count: count as u64 })
+    }
+}
+
+impl fmt::Display for LabelRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LabelRange::Numbers(NumberRange { min, max }) => write!(f, "{min}:{max}"),
+            LabelRange::Dates(range) => range.fmt(f),
+        }
     }
 }
 

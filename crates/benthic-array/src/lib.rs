@@ -14,6 +14,7 @@
 mod address;
 mod array;
 mod block;
+mod calendar;
 mod cf;
 mod check;
 pub mod class;
@@ -35,7 +36,8 @@ mod values;
 
 pub use address::ArrayAddress;
 pub use array::{Array, Place};
-pub use cf::{LabelRange, decoding};
+pub use calendar::{Calendar, DateRange, Period, TimeUnits};
+pub use cf::{Coordinates, LabelRange, NumberRange, decoding};
 pub use check::{ArrayCheck, ArrayFinding};
 pub use class::ArrayClass;
 pub use codec::Compressor;

@@ -5,7 +5,7 @@ use crate::output::stats_json;
 use crate::picture::Picture;
 use crate::selection::{SelectionArgs, range};
 use benthic_array::{
-    Array, ArrayAddress, AxisRole, Bounded, Groups, LabelRange, ReadStats, Reduction, ReductionKind, Slice,
+    Array, ArrayAddress, AxisRole, Bounded, Groups, NumberRange, ReadStats, Reduction, ReductionKind, Slice,
     Values,
 };
 use benthic_core::pushdown::Pushdown;
@@ -54,7 +54,7 @@ pub struct PlotArgs {
     colors: Colors,
     /// The values of the first and the last color; by default those of the picture
     #[arg(long, value_name = "MIN:MAX", value_parser = range, allow_hyphen_values = true)]
-    range: Option<LabelRange>,
+    range: Option<NumberRange>,
     #[command(flatten)]
     reading: ReadingArgs,
 }
@@ -168,14 +168,14 @@ async fn goes_up(array: &Array, axis: usize, selected: Slice, pushdown: Pushdown
     }
     let ends = Slice { step: (selected.count - 1) * selected.step, count: 2, ..selected };
     match array.coordinates(axis, ends, pushdown).await {
-        Ok(coordinates) => Ok(coordinates.first() < coordinates.last()),
+        Ok(coordinates) => Ok(coordinates.values.first() < coordinates.values.last()),
         // Without coordinates, positions go down.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument) => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-fn picture(means: &Values, goes_up: bool, range: Option<LabelRange>, colors: Colors) -> Result<Picture> {
+fn picture(means: &Values, goes_up: bool, range: Option<NumberRange>, colors: Colors) -> Result<Picture> {
     let columns = means.shape.last().map_or(1, |columns| *columns as usize);
     let values: Vec<f64> = means.data.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
     let mut rows: Vec<&[f64]> = values.chunks(columns).collect();
@@ -188,7 +188,7 @@ fn picture(means: &Values, goes_up: bool, range: Option<LabelRange>, colors: Col
         let message = "all selected values are missing; there is nothing to draw";
         return Err(Error::new(ErrorKind::InvalidArgument, message));
     }
-    let range = range.unwrap_or(LabelRange { min: least, max: most });
+    let range = range.unwrap_or(NumberRange { min: least, max: most });
     let end = |end: f64, default: f64| if end.is_finite() { end } else { default };
     let (gradient, is_reversed) = colors.gradient();
     // A given end may lie beyond all values.

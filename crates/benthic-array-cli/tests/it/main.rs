@@ -118,6 +118,47 @@ fn reductions_give_the_same_result_wherever_they_run() {
 }
 
 #[test]
+fn dates_select_times() {
+    let home = home();
+    let store = EmbeddedStore::open(&home.path("benthic-data"), false, Options::default()).unwrap();
+    let pool = block_on(store.open_pool("climate")).unwrap();
+    // Every 12 hours from 2001-02-27 on, in a calendar in which each month has 30 days.
+    let attributes = json!({"units": "hours since 2001-01-01 00:00:00", "calendar": "360_day"});
+    for (name, attributes) in [("time", attributes), ("v", json!({}))] {
+        let metadata = json!({
+            "zarr_format": 3, "node_type": "array", "shape": [10], "data_type": "float64", "fill_value": 0,
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [10]}}, "codecs": ["bytes"],
+            "chunk_key_encoding": {"name": "v2"}, "dimension_names": ["time"], "attributes": attributes,
+        });
+        let start = if name == "time" { 56.0 * 24.0 } else { 0.0 };
+        let step = if name == "time" { 12.0 } else { 1.0 };
+        let numbers: Vec<u8> =
+            (0..10).flat_map(|index| (start + f64::from(index) * step).to_le_bytes()).collect();
+        for (key, data) in [("zarr.json", metadata.to_string().into_bytes()), ("0", numbers)] {
+            block_on(pool.write_full(&ObjectId::new(format!("d/{name}/{key}")).unwrap(), data)).unwrap();
+        }
+    }
+    store.close().unwrap();
+    let read =
+        |range: &str| lines(&home, &["read", "climate/d/v", "--where", &format!("time={range}")]).join("|");
+    assert_eq!(read("2001-02-28:2001-02-30"), "2.0 3.0 4.0 5.0 6.0 7.0");
+    assert_eq!(read("2001-02-28T12:2001-02-29T11:59"), "3.0 4.0");
+    assert_eq!(read("2001-03"), "8.0 9.0");
+    assert_eq!(read(":2001-02-27 00:00"), "0.0");
+    assert_eq!(read("1400:"), "5.0 6.0 7.0 8.0 9.0");
+    for (args, status, message) in [
+        ("time=2001-02-31", 6, "calendar=360_day"),
+        ("time=2002-01-01:", 3, "hours since 2001-01-01 00:00:00"),
+        ("time=2001-02-01:5", 2, "numbers or dates"),
+    ] {
+        let error = home.fails(status, &["read", "climate/d/v", "--where", args]);
+        assert!(error.contains(message), "{args}: {error}");
+    }
+    let error = home.fails(6, &["read", "climate/e/t", "--where", "lat=2001-01-01:"]);
+    assert!(error.contains("dates select nothing"), "{error}");
+}
+
+#[test]
 fn a_picture_is_printed_and_saved() {
     let home = home();
     let printed = lines(&home, &["plot", "climate/e/t", "--colors", "greys"]);
