@@ -5,7 +5,8 @@ use benthic_array::decoders::{
     BytesCodec, Encoding, ObjectFormat, Pipeline, ReadObject, ShardIndexFormat, parse_v2, parse_v3,
 };
 use benthic_array::{
-    ArrayMetadata, AxisRole, Bounded, Dtype, Node, Reduction, ReductionKind, Slice, decoding, element_json,
+    ArrayMetadata, AxisRole, Bounded, DateRange, Dtype, Node, Reduction, ReductionKind, Slice, TimeUnits,
+    decoding, element_json,
 };
 use benthic_core::codec::Wire;
 use benthic_core::{ErrorKind, Result};
@@ -14,8 +15,12 @@ use std::ops::Range;
 
 pub type Target = fn(&[u8]);
 
-pub const TARGETS: [(&str, Target); 3] =
-    [("array_chunk", array_chunk), ("array_input", array_input), ("array_metadata", array_metadata)];
+pub const TARGETS: [(&str, Target); 4] = [
+    ("array_chunk", array_chunk),
+    ("array_dates", array_dates),
+    ("array_input", array_input),
+    ("array_metadata", array_metadata),
+];
 
 /// Metadata documents. An accepted one has a valid format, and its chunks have keys.
 pub fn array_metadata(input: &[u8]) {
@@ -33,6 +38,21 @@ pub fn array_metadata(input: &[u8]) {
     }
     if let Ok(metadata) = parse_v2(input, Some(&document)) {
         accepted(&metadata);
+    }
+}
+
+/// Units, a calendar and a range of dates, a line each.
+pub fn array_dates(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    let mut lines = text.splitn(3, '\n');
+    let (Some(units), Some(calendar), Some(range)) = (lines.next(), lines.next(), lines.next()) else {
+        return;
+    };
+    let (Some(range), Ok(units)) = (DateRange::parse(range), TimeUnits::parse(units, Some(calendar))) else {
+        return;
+    };
+    if let Ok(is_in) = range.contains(&[f64::NAN, -1e300, -1e6, -1.0, 0.0, 0.5, 1e6, 1e300], &units) {
+        assert!(!is_in[0], "a missing coordinate is in no range");
     }
 }
 
@@ -95,7 +115,8 @@ pub fn array_chunk(input: &[u8]) {
     let select =
         Input { format: format.clone(), range: None, slices, task: Task::Select {}, may_pack: false };
     expected(compute(&select, &mut object));
-    for kind in [ReductionKind::Mean {}, ReductionKind::Argmax {}, ReductionKind::Std { ddof: 1 }] {
+    let quantile = ReductionKind::Quantile { q: Bounded(vec![0.5]) };
+    for kind in [ReductionKind::Mean {}, ReductionKind::Argmax {}, ReductionKind::Std { ddof: 1 }, quantile] {
         let axes = Bounded(vec![AxisRole::Reduce {}, AxisRole::reduce_if(head[5] & 32 == 32)]);
         let reduction = Reduction { kind, axes, skip_nan: true, decoding: None };
         let (format, slices) = (format.clone(), whole.clone());

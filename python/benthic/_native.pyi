@@ -46,7 +46,7 @@ class Array:
         store: Store,
         name: str,
         ddof: int,
-        edges: list[float],
+        numbers: list[float],
         selection: list[tuple[int, int, int]],
         axes: list[AxisFacts],
         skip_nan: bool,

@@ -22,7 +22,21 @@ POSITIONS_MAX = 2**24
 """Limit on the positions along an axis with groups."""
 
 Kind = Literal[
-    "count", "sum", "prod", "min", "max", "mean", "var", "std", "argmin", "argmax", "any", "all", "histogram"
+    "count",
+    "sum",
+    "prod",
+    "min",
+    "max",
+    "mean",
+    "var",
+    "std",
+    "argmin",
+    "argmax",
+    "any",
+    "all",
+    "histogram",
+    "quantile",
+    "median",
 ]
 """A reduction, by NumPy's name."""
 
@@ -141,6 +155,7 @@ class Array:
         decoding: Decoding | None = None,
         ddof: int = 0,
         edges: ArrayLike | None = None,
+        q: ArrayLike | None = None,
         pushdown: Pushdown = "auto",
     ) -> NDArray[Any]:
         """Reduces a part of the array over one axis, several, or all.
@@ -156,9 +171,16 @@ class Array:
             and maxima NaN
         :param ddof: the divisor of ``var`` and ``std`` is the number of values minus ``ddof``
         :param edges: the edges of a histogram's bins; the bins are the last axis of the result
+        :param q: the quantile, from 0 to 1, or a list of quantiles, which are then the last axis of the result
         :param pushdown: where chunks are reduced: ``auto``, ``always`` beside the data, or ``never``
 
-        The result is int64 for counts, positions and histograms, float64 for means, variances and sums
+        Quantiles and medians are exact if at most 4,096 different values are reduced to one, and then interpolated
+        as NumPy's. Otherwise they are approximate: the values between which a quantile lies have a relative error
+        of at most ``b`` / 4000, where ``b`` is the number of pairs of a sign and a power of two (1 to 2, 2 to 4 and so
+        on) into which the values fall. This is 0.05 % for values from 130 to 500. A result takes up to 128 KiB of
+        memory; :class:`LimitExceededError` is raised if all results need more than 1 GiB.
+
+        The result is int64 for counts, positions and histograms, float64 for means, variances, quantiles and sums
         of floats, int64 or uint64 for sums of integers, and for ``min`` and ``max`` the array's own type,
         or that of the decoded values.
         Sums of floats are compensated. The result has the same bits wherever the chunks were reduced.
@@ -166,6 +188,11 @@ class Array:
 
         >>> temperature.reduce("mean", axis=0, key=np.s_[:, 10:20])
         """
+        if kind == "median":
+            kind, q = "quantile", 0.5
+        if (kind == "quantile") != (q is not None):
+            raise InvalidArgumentError("quantile needs q, and no other reduction takes it")
+        extra = edges if q is None else np.atleast_1d(np.asarray(q, float))
         selection, rest = _selection(key, self.shape)
         if any(isinstance(part, slice) and part != slice(None) for part in rest):
             raise InvalidArgumentError("the steps of a reduction must be positive")
@@ -190,7 +217,7 @@ class Array:
                 self._store,
                 kind,
                 ddof,
-                [] if edges is None else np.asarray(edges, float).tolist(),
+                [] if extra is None else np.asarray(extra, float).tolist(),
                 selection,
                 roles,
                 skipna,
@@ -200,6 +227,9 @@ class Array:
         )
         kept = tuple(part for part, role in zip(rest, roles, strict=True) if role is not True)
         result: NDArray[Any] = values[tuple(slice(None) if isinstance(part, np.ndarray) else part for part in kept)]
+        if q is not None and np.ndim(q) == 0:
+            scalar: NDArray[Any] = result[..., 0]
+            return scalar
         return result
 
     def _decoding(self, decoding: Decoding) -> _native.DecodingFacts:

@@ -75,7 +75,8 @@ impl Array {
     }
 }
 
-fn kind(name: &str, ddof: u32, edges: Vec<f64>) -> Result<ReductionKind> {
+/// `numbers` are the edges of a histogram or the quantiles.
+fn kind(name: &str, ddof: u32, numbers: Vec<f64>) -> Result<ReductionKind> {
     Ok(match name {
         "count" => ReductionKind::Count {},
         "sum" => ReductionKind::Sum {},
@@ -89,10 +90,11 @@ fn kind(name: &str, ddof: u32, edges: Vec<f64>) -> Result<ReductionKind> {
         "argmax" => ReductionKind::Argmax {},
         "any" => ReductionKind::Any {},
         "all" => ReductionKind::All {},
-        "histogram" => ReductionKind::Histogram { edges: Bounded(edges) },
+        "histogram" => ReductionKind::Histogram { edges: Bounded(numbers) },
+        "quantile" => ReductionKind::Quantile { q: Bounded(numbers) },
         other => {
             let message = "unknown reduction; there are count, sum, prod, min, max, mean, var, std, argmin, argmax, any, \
-                all and histogram";
+                all, histogram and quantile";
             return Err(Error::new(ErrorKind::InvalidArgument, message).with("got", other));
         }
     })
@@ -156,7 +158,7 @@ impl Array {
         store: PyRef<'_, Store>,
         name: &str,
         ddof: u32,
-        edges: Vec<f64>,
+        numbers: Vec<f64>,
         selection: Vec<(u64, u64, u64)>,
         axes: Vec<AxisFacts>,
         skip_nan: bool,
@@ -179,7 +181,7 @@ impl Array {
         let axes = axes.into_iter().map(role).collect();
         let values = wait(py, async || {
             let pushdown = shared.pushdown(pushdown)?;
-            let kind = kind(name, ddof, edges)?;
+            let kind = kind(name, ddof, numbers)?;
             let reduction = Reduction { kind, axes: Bounded(axes), skip_nan, decoding };
             self.array.get()?.reduce(&slices(&selection), reduction, pushdown, &stats).await
         })?;

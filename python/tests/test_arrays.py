@@ -197,6 +197,60 @@ def test_histogram_and_decoding(beside):
         same(array.reduce("mean", 0, decoding=decoding, pushdown=pushdown), np.nanmean(decoded, 0))
 
 
+def test_quantiles_of_few_values_are_those_of_numpy(beside):
+    rng = np.random.default_rng(one())
+    data = rng.normal(0, 10, (30, 7, 5))
+    data[rng.random(data.shape) < 0.1] = np.nan
+    array = opened(beside, data, v3(None, chunks=(8, 4, 5)))
+    q = [0, 0.05, 0.5, 0.951, 1]
+    for pushdown, axis in itertools.product(("always", "never"), (None, 0, (0, 2))):
+        found = array.reduce("quantile", axis, q=q, pushdown=pushdown)
+        same(found, np.moveaxis(np.nanquantile(data, q, axis), 0, -1))
+        same(array.reduce("quantile", axis, q=0.3, pushdown=pushdown), np.nanquantile(data, 0.3, axis))
+    kept = array.reduce("quantile", 0, q=0.5, skipna=False)
+    same(kept, np.quantile(data, 0.5, 0))
+    groups = rng.integers(0, 3, 30)
+    found = array.reduce("quantile", (1, 2), groups={0: groups}, q=q)
+    np.testing.assert_array_equal(found[1], np.nanquantile(data[groups == 1], q))
+    for mistake in [dict(q=None), dict(q=[]), dict(q=1.1), dict(q=[0.5, np.nan])]:
+        with pytest.raises(benthic.InvalidArgumentError, match="quantile"):
+            array.reduce("quantile", **mistake)
+    with pytest.raises(benthic.InvalidArgumentError, match="quantile needs q"):
+        array.reduce("mean", q=0.5)
+
+
+@pytest.mark.parametrize("values", ["temperature", "wind", "packed"])
+def test_quantiles_of_many_values_have_the_documented_error(in_memory, values):
+    rng = np.random.default_rng(one())
+    shape, decoding = (40, 200, 100), None
+    if values == "temperature":
+        data, limit = rng.normal(280, 20, shape).astype("f4"), 0.0005 * 2
+    elif values == "wind":
+        data, limit = rng.normal(0, 10, shape), 0.015
+    else:
+        data, limit = rng.integers(-30_000, 30_000, shape, "i2"), 0.01
+        decoding = benthic.Decoding(scale=0.01, offset=100.0)
+    array = opened(in_memory, data, v3([codecs.BloscCodec()], chunks=(7, 90, 100)))
+    decoded = data * 0.01 + 100.0 if decoding else data.astype("f8")
+    q = np.linspace(0, 1, 101)
+    found = [array.reduce("quantile", q=q, decoding=decoding, pushdown=pushdown) for pushdown in ("always", "never")]
+    assert found[0].tobytes() == found[1].tobytes()
+    lower, higher = (np.quantile(decoded, q, method=method) for method in ("lower", "higher"))
+    assert np.all(found[0] >= lower - limit * abs(lower)) and np.all(found[0] <= higher + limit * abs(higher))
+    days = array.reduce("quantile", (1, 2), q=0.5, decoding=decoding)
+    np.testing.assert_allclose(days, np.quantile(decoded, 0.5, (1, 2)), rtol=limit, atol=0.01)
+
+
+def test_quantiles_that_need_too_much_memory_are_refused(in_memory):
+    store = zarr_store(in_memory.store, in_memory.pool_name, "quantiles")
+    zarr.create_array(store, shape=(10_000, 1000, 1000), chunks=(100, 100, 100), dtype="f4", overwrite=True)
+    array = in_memory.store.array(f"{in_memory.pool_name}/quantiles")
+    with pytest.raises(benthic.LimitExceededError, match="4096 buckets"):
+        array.reduce("quantile", 0, q=0.5)
+    # No chunk is stored.
+    assert array.reduce("median", 0, np.s_[:, 0, :100]).tolist() == [0.0] * 100
+
+
 def test_groups(beside):
     rng = np.random.default_rng(one())
     data = rng.normal(0, 10, (20, 9)).astype("f4")
@@ -266,7 +320,7 @@ def test_selections_and_mistakes(in_memory):
     with pytest.raises(benthic.InvalidArgumentError, match="axis"):
         array.reduce("sum", 3)
     with pytest.raises(benthic.InvalidArgumentError, match="unknown reduction"):
-        array.reduce("median")
+        array.reduce("mode")
     with pytest.raises(benthic.NotFoundError, match="benthic array ls"):
         in_memory.store.array(f"{in_memory.pool_name}/none")
 

@@ -77,7 +77,7 @@ def test_a_dataset_equals_the_one_that_xarray_opens(written):
     xr.testing.assert_identical(opened(written, **raw), xr.open_dataset(written[2], engine="zarr", consolidated=False, **raw))
 
 
-KINDS = ["count", "sum", "prod", "min", "max", "mean", "var", "std", "any", "all", "argmin", "argmax"]
+KINDS = ["count", "sum", "prod", "min", "max", "mean", "var", "std", "any", "all", "median", "argmin", "argmax"]
 PARTS = [
     lambda array: array,
     lambda array: array.sel(lat=slice(-20, 10)),
@@ -143,6 +143,30 @@ def test_grouped_reductions_equal_those_of_xarray(written, variable):
         assert set(found.coords) == set(expected.coords), case
         tolerance = 1e-4 if expected.dtype == np.float32 else 1e-9
         xr.testing.assert_allclose(found, expected, rtol=tolerance)
+
+
+@pytest.mark.parametrize("variable", ["t2m", "rain", "count"])
+def test_quantiles_equal_those_of_xarray(written, variable):
+    ours = opened(written, pushdown="always")[variable]
+    theirs = xr.open_dataset(written[2], engine="zarr", consolidated=False)[variable].load()
+    for part, q, dim in itertools.product(PARTS, (0.25, [0.1, 0.9]), (None, "lat", ["lat", "time"])):
+        array, wanted = part(ours), part(theirs)
+        if not set(np.atleast_1d(dim if dim else "lat")) <= set(array.dims):
+            continue
+        found, expected = array.benthic.quantile(q, dim, keep_attrs=True), wanted.quantile(q, dim, keep_attrs=True)
+        xr.testing.assert_allclose(found, expected, rtol=0.002)
+        assert found.dims == expected.dims and found.attrs == expected.attrs and found.name == expected.name
+        assert set(found.coords) == set(expected.coords)
+    for q, (grouping, arguments, options) in itertools.product((0.25, [0.1, 0.9]), GROUPINGS):
+        if grouping == "coarsen":
+            continue
+        found = getattr(ours.benthic, grouping)(*arguments, **options).quantile(q)
+        expected = getattr(theirs, grouping)(*arguments, **options).quantile(q)
+        # xarray drops some coordinates that have no group.
+        xr.testing.assert_allclose(found.reset_coords(drop=True), expected.reset_coords(drop=True), rtol=0.002)
+        assert found.dims == expected.dims and set(found.coords) >= set(expected.coords)
+    assert ours.benthic.is_pushable, "the array was read into memory"
+    xr.testing.assert_allclose((ours + 0).benthic.quantile(0.3, "lat"), theirs.quantile(0.3, "lat"))
 
 
 def test_groups_of_a_dimension_and_another_one_are_reduced(written):

@@ -212,8 +212,8 @@ impl Array {
         Ok(values)
     }
 
-    /// Reduces a selection. The result has the axes that are kept or grouped, and for a histogram one
-    /// more with the bins.
+    /// Reduces a selection. The result has the axes that are kept or grouped, and for a histogram or
+    /// quantiles one more with the bins or quantiles.
     ///
     /// # Errors
     /// As [`Array::read`]; `InvalidArgument` also for an invalid reduction, and for the minimum or

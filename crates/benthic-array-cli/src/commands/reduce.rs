@@ -17,13 +17,16 @@ use std::sync::Arc;
 #[command(after_help = "\
 Values are decoded by the CF conventions unless --raw is given. NaN and missing values are skipped unless --keep-nan is given. \
 Sums of floats are compensated, and the result has the same bits wherever the chunks are reduced. \
-argmin and argmax print the first position of the minimum or maximum among the reduced axes, in C order.
+argmin and argmax print the first position of the minimum or maximum among the reduced axes, in C order. \
+Quantiles are exact for up to 4096 different values for each result. Of more values they are approximate, with a relative error that \
+grows with the range of the values: 0.05 % for values from 130 to 500, and about 1 % for values of both signs down to 0.001.
 
 Examples:
   benthic array reduce climate/era5/t2m mean
   benthic array reduce climate/era5/t2m mean --where lat=10:40,lon=0:90 --over time --out mean.npy
   benthic array reduce climate/era5/t2m max --select time=0 --coarsen lat=10,lon=10
   benthic array reduce climate/era5/t2m count --values 300: --over time
+  benthic array reduce climate/era5/t2m quantile --q 0.05,0.5,0.95 --select time=0
   benthic array reduce climate/era5/t2m histogram --edges 200,250,273.15,300,350")]
 pub struct ReduceArgs {
     /// The array: POOL[:NS]/PATH
@@ -48,6 +51,9 @@ pub struct ReduceArgs {
     /// Edges of the histogram's bins; the last bin includes its upper edge
     #[arg(long, value_name = "NUMBER,…", value_delimiter = ',', allow_hyphen_values = true)]
     edges: Vec<f64>,
+    /// The quantiles, each from 0 to 1; the result has one more axis if there are several
+    #[arg(long, value_name = "NUMBER,…", value_delimiter = ',')]
+    q: Vec<f64>,
     /// Save the result in this file, in NumPy's format
     #[arg(long, value_name = "FILE.npy")]
     out: Option<PathBuf>,
@@ -98,6 +104,10 @@ enum KindArg {
     All,
     /// The number of values in each bin of --edges
     Histogram,
+    /// The values of --q
+    Quantile,
+    /// The quantile 0.5
+    Median,
 }
 
 impl ReduceArgs {
@@ -107,6 +117,9 @@ impl ReduceArgs {
             (KindArg::Histogram, true) => return invalid("histogram needs --edges"),
             (KindArg::Histogram, false) | (_, true) => {}
             _ => return invalid("--edges is only for histogram"),
+        }
+        if (self.kind == KindArg::Quantile) == self.q.is_empty() {
+            return invalid("quantile needs --q, and no other reduction takes it");
         }
         if self.ddof > 0 && !matches!(self.kind, KindArg::Var | KindArg::Std) {
             return invalid("--ddof is only for var and std");
@@ -125,6 +138,8 @@ impl ReduceArgs {
             KindArg::Any => ReductionKind::Any {},
             KindArg::All => ReductionKind::All {},
             KindArg::Histogram => ReductionKind::Histogram { edges: Bounded(self.edges.clone()) },
+            KindArg::Quantile => ReductionKind::Quantile { q: Bounded(self.q.clone()) },
+            KindArg::Median => ReductionKind::Quantile { q: Bounded(vec![0.5]) },
         })
     }
 }
@@ -150,7 +165,12 @@ pub async fn run(args: ReduceArgs, session: &Session) -> Outcome {
     let decoding = args.selection.decoding(&array)?;
     let reduction = Reduction { kind, axes: Bounded(axes), skip_nan: !args.keep_nan, decoding };
     let stats = Arc::new(ReadStats::default());
-    let values = watch("reducing", &stats, array.reduce(&slices, reduction, pushdown, &stats)).await?;
+    let has_one_quantile =
+        matches!(&reduction.kind, ReductionKind::Quantile { q: Bounded(q) } if q.len() == 1);
+    let mut values = watch("reducing", &stats, array.reduce(&slices, reduction, pushdown, &stats)).await?;
+    if has_one_quantile {
+        values.shape.pop();
+    }
     args.reading.print_stats(&stats, session);
     deliver(&values, args.out.as_deref(), &args.array, &stats, session)
 }

@@ -111,6 +111,11 @@ fn reductions_give_the_same_result_wherever_they_run() {
         assert_eq!(reduce(&["sum", "--coarsen", "lat=2", "--over", "time"]), "46.0 14.0");
         assert_eq!(reduce(&["sum", "--raw", "--coarsen", "lat=9,time=2"]), "19");
         assert_eq!(reduce(&["count", "--values", "11:13"]), "3");
+        assert_eq!(reduce(&["median"]), "12.0");
+        assert_eq!(reduce(&["median", "--over", "time", "--keep-nan"]), "11.0 12.0 nan");
+        assert_eq!(reduce(&["quantile", "--q", "0,0.125,1", "--raw"]), "-1.0 -0.375 8.0");
+        assert_eq!(reduce(&["quantile", "--q", "0,1", "--over", "lat"]), "10.0 11.0|12.0 14.0");
+        assert_eq!(reduce(&["quantile", "--q", "0.5", "--coarsen", "lat=2", "--over", "time"]), "11.5 14.0");
         assert_eq!(reduce(&["min", "--values", "12.5:", "--over", "time"]), "nan 13.0 14.0");
     }
     let reduced = parsed(&home, &["reduce", "climate/e/t", "sum", "--pushdown", "always"]);
@@ -227,6 +232,9 @@ fn mistakes_get_clear_errors() {
         (&["read", "climate/e/t", "--select", "lat=0,lat=1"], 6, "selected twice"),
         (&["read", "climate/e/t", "--select", "lat"], 2, "DIM=START:STOP"),
         (&["reduce", "climate/e/t", "histogram"], 6, "--edges"),
+        (&["reduce", "climate/e/t", "quantile"], 6, "quantile needs --q"),
+        (&["reduce", "climate/e/t", "median", "--q", "0.5"], 6, "no other reduction takes it"),
+        (&["reduce", "climate/e/t", "quantile", "--q", "1.5"], 6, "from 0 to 1"),
         (&["reduce", "climate/e/t", "sum", "--coarsen", "lat=0"], 2, "--coarsen takes DIM=N"),
         (&["reduce", "climate/e/t", "sum", "--coarsen", "lat=2", "--over", "lat"], 6, "reduced twice"),
         (&["reduce", "climate/e/t", "argmax", "--coarsen", "lat=2"], 6, "cannot be grouped"),

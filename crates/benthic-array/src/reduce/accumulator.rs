@@ -116,8 +116,10 @@ impl<V: Number, S: State<V>> Accumulate for Accumulator<V, S> {
 
     fn finish(&self) -> Result<Values> {
         let mut shape = self.axes.result_shape();
-        if let ReductionKind::Histogram { edges } = &self.reduction.kind {
-            shape.push(edges.0.len() as u64 - 1);
+        match &self.reduction.kind {
+            ReductionKind::Histogram { edges } => shape.push(edges.0.len() as u64 - 1),
+            ReductionKind::Quantile { q } => shape.push(q.0.len() as u64),
+            _ => {}
         }
         if self.axes.reduces_nothing() && !self.states.is_empty() && self.reduction.is_extreme() {
             return Err(super::states::no_value());

@@ -11,6 +11,7 @@
 mod accumulator;
 mod axes;
 mod number;
+mod sketch;
 mod states;
 
 use crate::block::{Block, Tick};
@@ -23,10 +24,13 @@ pub use axes::{AxisRole, Groups};
 use benthic_core::{Error, ErrorKind, Result, wire_enum, wire_struct};
 use bytes::Bytes;
 pub(crate) use number::Number;
+use sketch::{BUCKET_BYTES, BUCKETS_MAX, Sketch};
 use states::{Bins, Count, Extreme, Flag, FloatProduct, FloatSum, IntProduct, IntSum, Moments};
 
 /// Limit on the edges of a histogram.
 const EDGES_MAX: usize = 65_536;
+/// Limit on the quantiles of one reduction.
+const QUANTILES_MAX: usize = 1000;
 /// Limit on the memory of a reduction's states in the client.
 const STATE_BYTES_MAX: u64 = 1 << 30;
 
@@ -62,6 +66,13 @@ pub enum ReductionKind {
     Histogram {
         edges: Bounded<f64, EDGES_MAX>,
     },
+    /// The values below which these parts of the values are, each from 0 to 1, as float64; interpolated as
+    /// NumPy's are. Exact for up to 4,096 different values. Otherwise the values between which the result
+    /// lies have a relative error of at most `b` / 4000, where `b` is the number of pairs of a sign and
+    /// a power of two into which all values fall; that is 0.05 % for values from 130 to 500.
+    Quantile {
+        q: Bounded<f64, QUANTILES_MAX>,
+    },
 }
 
 wire_enum! {
@@ -79,6 +90,7 @@ wire_enum! {
         10 Any {}
         11 All {}
         12 Histogram { edges: edges }
+        13 Quantile { q: q }
     }
 }
 
@@ -167,6 +179,16 @@ impl Reduction {
                     .with("edges_max", EDGES_MAX));
             }
         }
+        if let ReductionKind::Quantile { q: Bounded(q) } = &self.kind {
+            if q.is_empty() || !q.iter().all(|q| (0.0..=1.0).contains(q)) {
+                return invalid("quantiles must be one or more numbers from 0 to 1");
+            }
+            if q.len() > QUANTILES_MAX {
+                return Err(Error::new(ErrorKind::LimitExceeded, "a reduction has too many quantiles")
+                    .with("quantiles", q.len())
+                    .with("quantiles_max", QUANTILES_MAX));
+            }
+        }
         if let Some(decoding) = &self.decoding {
             let size_bytes = dtype.size_bytes();
             if decoding.missing.0.iter().any(|element| element.len() != size_bytes) {
@@ -211,9 +233,10 @@ impl Reduction {
             | ReductionKind::Argmax {}
             | ReductionKind::Histogram { .. } => Dtype::Int64,
             ReductionKind::Sum {} | ReductionKind::Product {} => sum,
-            ReductionKind::Mean {} | ReductionKind::Variance { .. } | ReductionKind::Std { .. } => {
-                Dtype::Float64
-            }
+            ReductionKind::Mean {}
+            | ReductionKind::Variance { .. }
+            | ReductionKind::Std { .. }
+            | ReductionKind::Quantile { .. } => Dtype::Float64,
             ReductionKind::Any {} | ReductionKind::All {} => Dtype::Bool,
             ReductionKind::Min {} | ReductionKind::Max {} => match &self.decoding {
                 None => dtype,
@@ -237,7 +260,8 @@ impl Reduction {
         Reduction { kind, axes: Bounded(axes), skip_nan: self.skip_nan, decoding }
     }
 
-    /// The number of results of a selection with these counts, without the bins of a histogram.
+    /// The number of results of a selection with these counts, without the bins of a histogram and
+    /// the list of quantiles.
     fn cells(&self, counts: &[u64]) -> u64 {
         let lens = self.axes.0.iter().zip(counts).filter_map(|(role, count)| role.result_len(*count));
         lens.fold(1, |product: u64, len| product.saturating_mul(len))
@@ -246,14 +270,25 @@ impl Reduction {
     /// The size of the states of a selection with these counts, in memory; their encoding is about as
     /// large. Saturates.
     pub fn state_bytes(&self, counts: &[u64]) -> u64 {
-        self.cells(counts).saturating_mul(self.cell_bytes())
+        self.cells_bytes(self.cells(counts), counts)
     }
 
     /// Limit on the size of the states of a part of this shape. Saturates.
     pub fn part_state_bytes_max(&self, shape: &[u64]) -> u64 {
         let lens =
             self.axes.0.iter().zip(shape).filter_map(|(role, len)| Some(role.result_len(*len)?.min(*len)));
-        lens.fold(self.cell_bytes(), |product: u64, len| product.saturating_mul(len))
+        self.cells_bytes(lens.fold(1, |product: u64, len| product.saturating_mul(len)), shape)
+    }
+
+    fn cells_bytes(&self, cells: u64, counts: &[u64]) -> u64 {
+        let fixed_bytes = cells.saturating_mul(self.cell_bytes());
+        if !matches!(self.kind, ReductionKind::Quantile { .. }) {
+            return fixed_bytes;
+        }
+        // Each bucket has a value. The memory of a list that grows is up to twice its size.
+        let values = counts.iter().fold(1, |product: u64, count| product.saturating_mul(*count));
+        let buckets = cells.saturating_mul(BUCKETS_MAX as u64).min(values);
+        fixed_bytes.saturating_add(buckets.saturating_mul(2 * BUCKET_BYTES))
     }
 
     fn cell_bytes(&self) -> u64 {
@@ -263,6 +298,7 @@ impl Reduction {
             ReductionKind::Count {} => 8,
             ReductionKind::Product {} => 16,
             ReductionKind::Variance { .. } | ReductionKind::Std { .. } => 32,
+            ReductionKind::Quantile { .. } => size_of::<Sketch>() as u64,
             _ => 24,
         }
     }
@@ -275,6 +311,8 @@ impl Reduction {
             ReductionKind::Variance { .. } | ReductionKind::Std { .. } => 32,
             ReductionKind::Any {} | ReductionKind::All {} => 1,
             ReductionKind::Histogram { edges } => 4 + 8 * edges.0.len().saturating_sub(1),
+            // Sizes differ; most bytes are numbers of 64 bits.
+            ReductionKind::Quantile { .. } => BUCKET_BYTES as usize,
             // With a value.
             ReductionKind::Min {}
             | ReductionKind::Max {}
@@ -292,7 +330,13 @@ impl Reduction {
         elements(counts)?;
         let state_bytes = self.state_bytes(counts);
         if state_bytes > STATE_BYTES_MAX {
-            return Err(Error::new(ErrorKind::LimitExceeded, "the result of the reduction is too large")
+            let message = match self.kind {
+                ReductionKind::Quantile { .. } => {
+                    "the quantiles need too much memory: each result may have 4096 buckets; select a part, or keep less"
+                }
+                _ => "the result of the reduction is too large",
+            };
+            return Err(Error::new(ErrorKind::LimitExceeded, message)
                 .with("state_bytes", state_bytes)
                 .with("state_bytes_max", STATE_BYTES_MAX));
         }
@@ -321,6 +365,7 @@ impl Reduction {
             ReductionKind::Variance { .. } | ReductionKind::Std { .. } => accumulator!(Moments),
             ReductionKind::Any {} | ReductionKind::All {} => accumulator!(Flag),
             ReductionKind::Histogram { .. } => accumulator!(Bins),
+            ReductionKind::Quantile { .. } => accumulator!(Sketch),
         })
     }
 }

@@ -109,6 +109,16 @@ fn inputs() -> Vec<(&'static str, Bytes)> {
             reduction.kind = ReductionKind::Histogram { edges: Bounded(edges.clone()) };
         });
     }
+    for (name, q) in [
+        ("no quantiles", Vec::new()),
+        ("a quantile that is no number", vec![f64::NAN]),
+        ("a quantile out of range", vec![0.5, -0.1]),
+        ("a million quantiles", vec![0.5; 1_000_000]),
+    ] {
+        add_reduction(name, &|reduction| {
+            reduction.kind = ReductionKind::Quantile { q: Bounded(q.clone()) };
+        });
+    }
     add_reduction("a million missing values", &|reduction| {
         let missing = Bounded(vec![Bytes::new(); 1_000_000]);
         reduction.decoding = Some(Decoding { missing, ..Decoding::default() });

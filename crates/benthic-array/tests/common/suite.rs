@@ -66,6 +66,7 @@ fn kinds() -> Vec<ReductionKind> {
         ReductionKind::Any {},
         ReductionKind::All {},
         ReductionKind::Histogram { edges: Bounded(vec![-50.0, 0.0, 10.0, 99.0]) },
+        ReductionKind::Quantile { q: Bounded(vec![0.0, 0.3, 0.5, 0.99, 1.0]) },
     ]
 }
 
@@ -99,7 +100,19 @@ fn expected(
         let squares: f64 = numbers().map(|value| (value - mean) * (value - mean)).sum();
         if count > ddof { squares / (count - ddof) } else { f64::NAN }
     };
+    // The cases have too few different values for an error.
+    let quantile = |q: f64| {
+        let mut sorted: Vec<f64> = numbers().collect();
+        if sorted.is_empty() || first_nan.is_some() {
+            return f64::NAN;
+        }
+        sorted.sort_by(f64::total_cmp);
+        let position = (sorted.len() - 1) as f64 * q;
+        let (low, high) = (sorted[position.floor() as usize], sorted[position.ceil() as usize]);
+        low + (high - low) * position.fract()
+    };
     let one = match kind {
+        ReductionKind::Quantile { q } => return Some(q.0.iter().map(|q| quantile(*q)).collect()),
         ReductionKind::Count {} => values.iter().filter(|(_, value)| !value.is_nan()).count() as f64,
         ReductionKind::Sum {} => numbers().sum::<f64>() + 0.0,
         ReductionKind::Product {} => match is_float {
@@ -152,9 +165,10 @@ fn floats(values: &Values) -> Vec<f64> {
 /// Products and variances are rounded in another order.
 fn is_close(kind: &ReductionKind, found: f64, expected: f64) -> bool {
     let tolerance = match kind {
-        ReductionKind::Product {} | ReductionKind::Variance { .. } | ReductionKind::Std { .. } => {
-            1e-9 * expected.abs().max(1e-3)
-        }
+        ReductionKind::Product {}
+        | ReductionKind::Variance { .. }
+        | ReductionKind::Std { .. }
+        | ReductionKind::Quantile { .. } => 1e-9 * expected.abs().max(1e-3),
         _ => 0.0,
     };
     found == expected || (found.is_nan() && expected.is_nan()) || (found - expected).abs() <= tolerance
