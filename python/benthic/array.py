@@ -73,6 +73,8 @@ class ReadStats:
     missing_chunks: int
     """Number of objects that are not stored, so that their elements have the fill value."""
     moved_bytes: int
+    pruned_chunks: int
+    """Number of objects that were not decoded, because their statistics exclude the range of values."""
 
 
 class Array:
@@ -143,6 +145,15 @@ class Array:
                 data = data.take(part, axis)
         values: NDArray[Any] = data[tuple(slice(None) if isinstance(part, np.ndarray) else part for part in rest)]
         return values
+
+    def index(self, *, pushdown: Pushdown = "auto") -> int:
+        """Stores the range of the values of each chunk, so that reductions of values in a range (``wanted_min`` and
+        ``wanted_max`` of :class:`Decoding`, and ``between`` of the accessor in xarray) skip the chunks without such
+        values. Returns the number of chunks whose statistics were missing or void; the others are kept.
+
+        A write to a chunk makes its statistics void, whichever program writes.
+        """
+        return self._native.index(self._store, pushdown)[1]
 
     def reduce(
         self,

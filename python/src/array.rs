@@ -5,7 +5,8 @@ use crate::runtime::wait;
 use crate::slot::Slot;
 use crate::store::{Shared, Store};
 use benthic_array::{
-    ArrayAddress, AxisRole, Bounded, Groups, Place, ReadStats, Reduction, ReductionKind, Slice, Values,
+    ArrayAddress, AxisRole, Bounded, Groups, IndexProgress, Place, ReadStats, Reduction, ReductionKind,
+    Slice, Values,
 };
 use benthic_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
@@ -32,8 +33,9 @@ type Facts<'py> = (
     Bound<'py, PyBytes>,
 );
 
-/// Number of objects: touched, reduced or selected by the class, not stored; then bytes transferred.
-type StatsFacts = (u64, u64, u64, u64);
+/// Number of objects: touched, reduced or selected by the class, not stored; bytes transferred; objects that
+/// statistics excluded.
+type StatsFacts = (u64, u64, u64, u64, u64);
 
 /// The smallest and the largest value.
 type Range = (Option<f64>, Option<f64>);
@@ -105,7 +107,13 @@ fn slices(slices: &[(u64, u64, u64)]) -> Vec<Slice> {
 }
 
 fn result<'py>(py: Python<'py>, values: &Values, stats: &ReadStats) -> ReadResult<'py> {
-    let stats = (stats.chunks(), stats.pushed_chunks(), stats.missing_chunks(), stats.moved_bytes());
+    let stats = (
+        stats.chunks(),
+        stats.pushed_chunks(),
+        stats.missing_chunks(),
+        stats.moved_bytes(),
+        stats.pruned_chunks(),
+    );
     (values.dtype.name(), values.shape.clone(), PyByteArray::new(py, &values.data), stats)
 }
 
@@ -149,6 +157,17 @@ impl Array {
             self.array.get()?.read(&slices(&selection), pushdown, &stats).await
         })?;
         Ok(result(py, &values, &stats))
+    }
+
+    /// Stores statistics of the chunks. The number of stored chunks, and of those that were computed.
+    fn index(&self, py: Python<'_>, store: PyRef<'_, Store>, pushdown: &str) -> PyResult<(u64, u64)> {
+        let shared = store.shared()?;
+        let progress = IndexProgress::default();
+        wait(py, async || {
+            let pushdown = shared.pushdown(pushdown)?;
+            self.array.get()?.index(pushdown, &Arc::default(), &progress).await
+        })?;
+        Ok((progress.chunks(), progress.computed()))
     }
 
     #[allow(clippy::too_many_arguments, reason = "Python gives them their names")]

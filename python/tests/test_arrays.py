@@ -251,6 +251,21 @@ def test_quantiles_that_need_too_much_memory_are_refused(in_memory):
     assert array.reduce("median", 0, np.s_[:, 0, :100]).tolist() == [0.0] * 100
 
 
+def test_statistics(beside):
+    data = np.arange(1000, dtype="i4").reshape(10, 100)
+    array = opened(beside, data, v3(None, chunks=(1, 50)))
+    wanted = benthic.Decoding(wanted_min=120, wanted_max=249)
+    assert array.index() == 20 and array.index(pushdown="always") == 0
+    for pushdown in ("always", "never"):
+        assert array.reduce("sum", decoding=wanted, pushdown=pushdown) == data.ravel()[120:250].sum()
+        assert (array.last_stats.chunks, array.last_stats.pruned_chunks) == (20, 17)
+        assert array.reduce("count", 1, np.s_[2:4], decoding=wanted, pushdown=pushdown).tolist() == [50, 0]
+        assert array.last_stats.pruned_chunks == 3
+    zarr_array = zarr.open_array(zarr_store(beside.store, beside.pool_name, array.name.partition("/")[2]))
+    zarr_array[9, 99] = 200
+    assert array.reduce("count", decoding=wanted) == 131 and array.last_stats.pruned_chunks == 16
+
+
 def test_groups(beside):
     rng = np.random.default_rng(one())
     data = rng.normal(0, 10, (20, 9)).astype("f4")

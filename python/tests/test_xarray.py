@@ -234,6 +234,25 @@ def test_values_out_of_a_range_count_as_missing(written, variable):
         xr.testing.assert_allclose(days, wanted.groupby("time.day").max())
 
 
+@pytest.mark.parametrize("variable", ["t2m", "rain"])
+def test_statistics_skip_chunks_and_change_nothing(written, variable):
+    place, name, _ = written
+    ours = opened(written, pushdown="always")[variable]
+    ranges = [(300, None), (None, -80), (55.5, 60), (1000, None), (None, None)]
+    kinds = ["count", "mean", "max", "median", "std"]
+    cases = list(itertools.product(ranges, kinds, [None, "time"]))
+
+    def reduced():
+        return [getattr(ours.benthic.between(*bounds), kind)(dim) for bounds, kind, dim in cases]
+
+    before = reduced()
+    array = place.store.array(f"{place.pool_name}/{name}/{variable}")
+    assert array.index() > 0 and array.index() == 0
+    for found, expected in zip(reduced(), before, strict=True):
+        xr.testing.assert_identical(found, expected)
+    assert int(ours.benthic.between(1000).count()) == 0
+
+
 def test_reductions_keep_nan_on_request(written):
     ours = opened(written, pushdown="always").t2m
     theirs = xr.open_dataset(written[2], engine="zarr", consolidated=False).t2m.load()

@@ -56,6 +56,7 @@ pub fn stats_json(stats: &ReadStats) -> Value {
         "chunks": stats.chunks(),
         "pushed_chunks": stats.pushed_chunks(),
         "missing_chunks": stats.missing_chunks(),
+        "pruned_chunks": stats.pruned_chunks(),
         "moved_bytes": stats.moved_bytes(),
     })
 }

@@ -9,6 +9,7 @@ use crate::metadata::{ArrayMetadata, METADATA_BYTES_MAX, Node, parse_v2, parse_v
 use crate::reduce::{Decoding, GROUPED_MAX, Reduction};
 use crate::runner::{ObjectRunner, ReadStats};
 use crate::selection::{self, Part, Slice, TouchedChunks, counts, within};
+use crate::statistics::Pruner;
 use crate::values::Values;
 use benthic_core::pushdown::{FAR, Pushdown};
 use benthic_core::{
@@ -291,8 +292,8 @@ impl Array {
     }
 
     /// Runs a task on every chunk that a selection touches, several at once. Calls the function with
-    /// the results in C order of the chunks. Skips a chunk that has no result because its positions are
-    /// in no group.
+    /// the results in C order of the chunks. Skips a chunk that has no result, because its positions are
+    /// in no group or its statistics exclude the range of values.
     async fn each_chunk(
         &self,
         slices: &[Slice],
@@ -301,6 +302,7 @@ impl Array {
         stats: &Arc<ReadStats>,
         mut merge: impl FnMut(Bytes, &Part) -> Result<()>,
     ) -> Result<()> {
+        let pruner = Pruner::new(self, &task);
         let format = self.metadata.format.clone();
         let chunk_shape = &self.metadata.format.shape.0;
         let pool = Arc::clone(&self.place.pool);
@@ -312,6 +314,13 @@ impl Array {
             let part = within(slices, &origin, chunk_shape)
                 .ok_or_else(|| Error::new(ErrorKind::Internal, "a chunk is not in the selection"))?;
             let object = self.place.object(&self.metadata.chunk_key(&chunk))?;
+            if let Some(pruner) = &pruner
+                && pruner.excludes(&chunk, &object).await?
+            {
+                // All its values would be missing, and change no state.
+                stats.add_pruned();
+                return Ok(None);
+            }
             Ok::<_, Error>(runner.run(&object.into(), &part).await?.map(|data| (data, part)))
         };
         let chunks = TouchedChunks::new(slices, chunk_shape);

@@ -7,6 +7,7 @@ use crate::metadata::METADATA_KEYS;
 use crate::reduce::{AxisRole, Reduction, ReductionKind};
 use crate::runner::{ObjectRunner, ReadStats};
 use crate::selection::{Bounded, Part, Slice};
+use crate::statistics::is_statistics;
 use benthic_core::pushdown::Pushdown;
 use benthic_core::{Error, ErrorKind, ObjectId, Result};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -56,6 +57,10 @@ impl Array {
                 let key = &object.name()[prefix_bytes..];
                 if metadata.chunk_position(key).is_some() {
                     chunks.push(object);
+                } else if is_statistics(key) {
+                    if let Err(error) = self.check_statistics(&object).await {
+                        check.findings.push(ArrayFinding { object, error });
+                    }
                 } else if !METADATA_KEYS.contains(&key) {
                     let message = match key {
                         CREATION_MARKER => {

@@ -32,6 +32,7 @@ mod reduce;
 mod remove;
 mod runner;
 mod selection;
+mod statistics;
 mod values;
 
 pub use address::ArrayAddress;
@@ -53,6 +54,7 @@ pub use reduce::{AxisRole, Decoding, Groups, Reduction, ReductionKind};
 pub use remove::remove;
 pub use runner::ReadStats;
 pub use selection::{Bounded, PerAxis, Slice, TouchedChunks};
+pub use statistics::{IndexProgress, is_statistics};
 pub use values::Values;
 
 /// The decoders of stored and sent bytes, for tests and the fuzzer.
@@ -60,4 +62,5 @@ pub mod decoders {
     pub use crate::codec::{BytesCodec, Codecs, Pipeline};
     pub use crate::format::{ByteRange, Encoding, ObjectFormat, ReadObject, ShardIndexFormat};
     pub use crate::metadata::{parse_v2, parse_v3};
+    pub use crate::statistics::Page;
 }

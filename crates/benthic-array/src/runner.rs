@@ -36,6 +36,7 @@ pub struct ReadStats {
     done_chunks: AtomicU64,
     pushed_chunks: AtomicU64,
     missing_chunks: AtomicU64,
+    pruned_chunks: AtomicU64,
     moved_bytes: AtomicU64,
 }
 
@@ -60,6 +61,11 @@ impl ReadStats {
         self.missing_chunks.load(Ordering::Relaxed)
     }
 
+    /// Number of objects that were not decoded, because their statistics exclude the range of values.
+    pub fn pruned_chunks(&self) -> u64 {
+        self.pruned_chunks.load(Ordering::Relaxed)
+    }
+
     /// Bytes transferred: data of objects, inputs and outputs of methods.
     pub fn moved_bytes(&self) -> u64 {
         self.moved_bytes.load(Ordering::Relaxed)
@@ -67,6 +73,11 @@ impl ReadStats {
 
     pub(crate) fn add_chunks(&self, chunks: u64) {
         self.chunks.fetch_add(chunks, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_pruned(&self) {
+        self.pruned_chunks.fetch_add(1, Ordering::Relaxed);
+        self.done_chunks.fetch_add(1, Ordering::Relaxed);
     }
 
     fn add_moved(&self, len_bytes: usize) {

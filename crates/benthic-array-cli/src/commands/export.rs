@@ -1,7 +1,7 @@
 //! `benthic array export`: copies an array or group into a Zarr directory.
 
 use super::{place, watch_progress};
-use benthic_array::{ArrayAddress, CREATION_MARKER, Place, is_metadata, writing_order};
+use benthic_array::{ArrayAddress, CREATION_MARKER, Place, is_metadata, is_statistics, writing_order};
 use benthic_core::{Error, ErrorKind, ObjectId, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::local::{self, NewFile};
@@ -103,7 +103,7 @@ async fn export(place: &Place, directory: &Path, tally: &Tally) -> Result<()> {
     while let Some(page) = pages.try_next().await? {
         let (documents, chunks): (Vec<ObjectId>, Vec<ObjectId>) = page
             .into_iter()
-            .filter(|object| *object != marker)
+            .filter(|object| *object != marker && !has_statistics(object))
             .partition(|object| is_metadata(object.name()));
         metadata.extend(documents);
         let chunks = stream::iter(chunks.into_iter().map(Ok));
@@ -114,6 +114,12 @@ async fn export(place: &Place, directory: &Path, tally: &Tally) -> Result<()> {
         copy(object).await?;
     }
     Ok(())
+}
+
+/// Statistics name versions of objects, so they mean nothing in a directory.
+fn has_statistics(object: &ObjectId) -> bool {
+    let name = object.name();
+    name.match_indices('/').any(|(at, _)| is_statistics(&name[at + 1..])) || is_statistics(name)
 }
 
 async fn copy(place: &Place, object: &ObjectId, path: PathBuf, tally: &Tally) -> Result<()> {

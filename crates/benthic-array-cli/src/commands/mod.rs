@@ -3,6 +3,7 @@
 mod create;
 mod export;
 mod fsck;
+mod index;
 mod info;
 mod ls;
 mod plot;
@@ -48,6 +49,8 @@ pub enum ArrayCommand {
     Plot(plot::PlotArgs),
     /// Decode all chunks of an array, and look for stray objects
     Fsck(fsck::FsckArgs),
+    /// Store the range of values of each chunk, so that reductions with --values skip chunks
+    Index(index::IndexArgs),
     /// Remove an array or group
     Rm(rm::RmArgs),
 }
@@ -62,6 +65,7 @@ pub async fn run(command: ArrayCommand, session: &Session) -> Outcome {
         ArrayCommand::Reduce(args) => reduce::run(args, session).await,
         ArrayCommand::Plot(args) => plot::run(args, session).await,
         ArrayCommand::Fsck(args) => fsck::run(args, session).await,
+        ArrayCommand::Index(args) => index::run(args, session).await,
         ArrayCommand::Rm(args) => rm::run(args, session).await,
     }
 }
@@ -111,10 +115,11 @@ impl ReadingArgs {
     fn print_stats(&self, stats: &ReadStats, session: &Session) {
         if self.stats && !session.out.is_json() {
             eprintln!(
-                "{}, {} reduced or selected by the class, {} not stored, {} moved",
+                "{}, {} reduced or selected by the class, {} not stored, {} skipped by statistics, {} moved",
                 units::count(stats.chunks(), "chunk"),
                 stats.pushed_chunks(),
                 stats.missing_chunks(),
+                stats.pruned_chunks(),
                 units::size(stats.moved_bytes()),
             );
         }

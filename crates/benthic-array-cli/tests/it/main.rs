@@ -164,6 +164,35 @@ fn dates_select_times() {
 }
 
 #[test]
+fn statistics_skip_chunks() {
+    let home = home();
+    let reduce = |stats: Value| {
+        let reduced = parsed(&home, &["reduce", "climate/e/t", "count", "--values", "12:20"]);
+        assert_eq!(reduced["stats"]["pruned_chunks"], stats);
+        reduced["values"].clone()
+    };
+    assert_eq!(reduce(json!(0)), 3);
+    // Counts chunks, not the missing value of the first one.
+    assert_eq!(lines(&home, &["index", "climate/e/t"]), ["climate/e/t: 2 stored chunks, 2 computed"]);
+    assert_eq!(parsed(&home, &["index", "climate/e/t"])["computed_chunks"], 0);
+    assert_eq!(reduce(json!(1)), 3);
+    let output = home.run(&["reduce", "climate/e/t", "max", "--values", ":9", "--stats"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("2 skipped by statistics"));
+    assert_eq!(lines(&home, &["fsck", "climate/e/t"]), ["climate/e/t: 2 stored chunks, 0 findings"]);
+    // A writer that knows nothing of statistics.
+    let store = EmbeddedStore::open(&home.path("benthic-data"), false, Options::default()).unwrap();
+    let pool = block_on(store.open_pool("climate")).unwrap();
+    let data: Vec<u8> = [4i16, 6, 8].iter().flat_map(|number| number.to_le_bytes()).collect();
+    block_on(pool.write_full(&ObjectId::new("e/t/c/0/0").unwrap(), data)).unwrap();
+    store.close().unwrap();
+    assert_eq!(reduce(json!(0)), 6);
+    home.ok(&["export", "climate/e", "copy"]);
+    assert!(home.path("copy/t/c/0/0").exists() && !home.path("copy/t/.benthic-statistics").exists());
+    home.ok(&["rm", "climate/e/t", "--yes", "climate/e/t"]);
+    assert_eq!(lines(&home, &["ls", "climate"]).len(), 2);
+}
+
+#[test]
 fn a_picture_is_printed_and_saved() {
     let home = home();
     let printed = lines(&home, &["plot", "climate/e/t", "--colors", "greys"]);

@@ -119,6 +119,7 @@ impl<V: Number, S: State<V>> Accumulate for Accumulator<V, S> {
         match &self.reduction.kind {
             ReductionKind::Histogram { edges } => shape.push(edges.0.len() as u64 - 1),
             ReductionKind::Quantile { q } => shape.push(q.0.len() as u64),
+            ReductionKind::Summary {} => shape.push(4),
             _ => {}
         }
         if self.axes.reduces_nothing() && !self.states.is_empty() && self.reduction.is_extreme() {

@@ -25,6 +25,7 @@ use benthic_core::{Error, ErrorKind, Result, wire_enum, wire_struct};
 use bytes::Bytes;
 pub(crate) use number::Number;
 use sketch::{BUCKET_BYTES, BUCKETS_MAX, Sketch};
+pub(crate) use states::Summary;
 use states::{Bins, Count, Extreme, Flag, FloatProduct, FloatSum, IntProduct, IntSum, Moments};
 
 /// Limit on the edges of a histogram.
@@ -73,6 +74,9 @@ pub enum ReductionKind {
     Quantile {
         q: Bounded<f64, QUANTILES_MAX>,
     },
+    /// The smallest value, the largest one, and the numbers of values and of NaN, as four float64 along one
+    /// more axis. NaN are always skipped; of no values, the smallest is more than the largest.
+    Summary {},
 }
 
 wire_enum! {
@@ -91,6 +95,7 @@ wire_enum! {
         11 All {}
         12 Histogram { edges: edges }
         13 Quantile { q: q }
+        14 Summary {}
     }
 }
 
@@ -113,7 +118,7 @@ pub struct Decoding {
 }
 
 /// Limit on the different missing values.
-const MISSING_MAX: usize = 16;
+pub(crate) const MISSING_MAX: usize = 16;
 
 /// A reduction of an array, or of a part of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -236,7 +241,8 @@ impl Reduction {
             ReductionKind::Mean {}
             | ReductionKind::Variance { .. }
             | ReductionKind::Std { .. }
-            | ReductionKind::Quantile { .. } => Dtype::Float64,
+            | ReductionKind::Quantile { .. }
+            | ReductionKind::Summary {} => Dtype::Float64,
             ReductionKind::Any {} | ReductionKind::All {} => Dtype::Bool,
             ReductionKind::Min {} | ReductionKind::Max {} => match &self.decoding {
                 None => dtype,
@@ -297,7 +303,7 @@ impl Reduction {
             ReductionKind::Any {} | ReductionKind::All {} => 1,
             ReductionKind::Count {} => 8,
             ReductionKind::Product {} => 16,
-            ReductionKind::Variance { .. } | ReductionKind::Std { .. } => 32,
+            ReductionKind::Variance { .. } | ReductionKind::Std { .. } | ReductionKind::Summary {} => 32,
             ReductionKind::Quantile { .. } => size_of::<Sketch>() as u64,
             _ => 24,
         }
@@ -308,7 +314,7 @@ impl Reduction {
         match &self.kind {
             ReductionKind::Count {} | ReductionKind::Product {} => 8,
             ReductionKind::Sum {} | ReductionKind::Mean {} => 24,
-            ReductionKind::Variance { .. } | ReductionKind::Std { .. } => 32,
+            ReductionKind::Variance { .. } | ReductionKind::Std { .. } | ReductionKind::Summary {} => 32,
             ReductionKind::Any {} | ReductionKind::All {} => 1,
             ReductionKind::Histogram { edges } => 4 + 8 * edges.0.len().saturating_sub(1),
             // Sizes differ; most bytes are numbers of 64 bits.
@@ -366,6 +372,7 @@ impl Reduction {
             ReductionKind::Any {} | ReductionKind::All {} => accumulator!(Flag),
             ReductionKind::Histogram { .. } => accumulator!(Bins),
             ReductionKind::Quantile { .. } => accumulator!(Sketch),
+            ReductionKind::Summary {} => accumulator!(Summary),
         })
     }
 }

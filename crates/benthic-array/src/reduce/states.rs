@@ -511,3 +511,46 @@ impl<V: Number> State<V> for Bins {
         Ok(())
     }
 }
+
+/// The range of the values, and how many there are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    pub min: f64,
+    pub max: f64,
+    pub values: u64,
+    /// The number of NaN.
+    pub missing: u64,
+}
+
+wire_struct! { Summary { min, max, values, missing } }
+
+impl<V: Number> State<V> for Summary {
+    fn empty(_: &Reduction) -> Summary {
+        Summary { min: f64::INFINITY, max: f64::NEG_INFINITY, values: 0, missing: 0 }
+    }
+
+    fn add(&mut self, _: &Reduction, value: V, _: u64) {
+        if value.is_nan() {
+            self.missing += 1;
+            return;
+        }
+        // Adding 0 makes one zero of both, so that their order changes no bit.
+        let value = value.to_f64() + 0.0;
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+        self.values += 1;
+    }
+
+    fn merge(&mut self, _: &Reduction, other: &Summary) {
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        self.values = self.values.saturating_add(other.values);
+        self.missing = self.missing.saturating_add(other.missing);
+    }
+
+    fn finish(&self, _: &Reduction, values: &mut Values) -> Result<()> {
+        let counts = [self.values as f64, self.missing as f64];
+        [self.min, self.max].into_iter().chain(counts).for_each(|number| values.push_f64(number));
+        Ok(())
+    }
+}

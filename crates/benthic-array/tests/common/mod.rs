@@ -2,6 +2,7 @@
 //! would compute of them, slowly and obviously.
 
 pub mod hostile;
+pub mod statistics;
 pub mod suite;
 
 use benthic_array::{Array, Dtype, Place, Slice};

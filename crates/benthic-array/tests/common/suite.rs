@@ -51,7 +51,7 @@ fn role(numbers: &mut Numbers, count: u64) -> AxisRole {
     }
 }
 
-fn kinds() -> Vec<ReductionKind> {
+pub fn kinds() -> Vec<ReductionKind> {
     vec![
         ReductionKind::Count {},
         ReductionKind::Sum {},
@@ -67,6 +67,7 @@ fn kinds() -> Vec<ReductionKind> {
         ReductionKind::All {},
         ReductionKind::Histogram { edges: Bounded(vec![-50.0, 0.0, 10.0, 99.0]) },
         ReductionKind::Quantile { q: Bounded(vec![0.0, 0.3, 0.5, 0.99, 1.0]) },
+        ReductionKind::Summary {},
     ]
 }
 
@@ -111,7 +112,14 @@ fn expected(
         let (low, high) = (sorted[position.floor() as usize], sorted[position.ceil() as usize]);
         low + (high - low) * position.fract()
     };
+    let summary = || {
+        let known = || values.iter().map(|(_, value)| *value).filter(|value| !value.is_nan());
+        let count = known().count() as f64;
+        let (min, max) = (known().fold(f64::INFINITY, f64::min), known().fold(f64::NEG_INFINITY, f64::max));
+        vec![min, max, count, values.len() as f64 - count]
+    };
     let one = match kind {
+        ReductionKind::Summary {} => return Some(summary()),
         ReductionKind::Quantile { q } => return Some(q.0.iter().map(|q| quantile(*q)).collect()),
         ReductionKind::Count {} => values.iter().filter(|(_, value)| !value.is_nan()).count() as f64,
         ReductionKind::Sum {} => numbers().sum::<f64>() + 0.0,

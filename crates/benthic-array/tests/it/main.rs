@@ -41,6 +41,22 @@ async fn hostile_inputs_and_objects_are_refused() {
     common::hostile::run(&pool().await).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn statistics_change_no_result() {
+    common::statistics::run(&pool().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn statistics_in_a_directory_change_no_result() {
+    let directory = tempfile::tempdir().unwrap();
+    let classes = ClassRegistry::new().with(benthic_array::ArrayClass);
+    let options = benthic_embedded::Options::default().with_classes(classes);
+    let store = benthic_embedded::EmbeddedStore::open(&directory.path().join("s"), true, options).unwrap();
+    store.create_pool("p").await.unwrap();
+    common::statistics::run(&store.open_pool("p").await.unwrap()).await;
+    store.close().unwrap();
+}
+
 fn plain(chunk: &[u64]) -> Stored {
     Stored {
         chunk: chunk.to_vec(),

@@ -56,3 +56,8 @@ async fn hostile_inputs_and_objects_do_not_harm_an_osd() {
     common::hostile::run(&pool("benthic-cls-array-hostile").await).await;
     assert_eq!(osd_boot_epochs(&conf()), before, "an OSD restarted");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn statistics_name_the_versions_of_objects_in_osds() {
+    common::statistics::run(&pool("benthic-cls-array-statistics").await).await;
+}
