@@ -6,10 +6,10 @@ mod load;
 mod output;
 mod picture;
 mod selection;
+mod serve;
 mod source;
 
 use benthic_array::ArrayClass;
-use benthic_core::ClassRegistry;
 use benthic_program::output::Output;
 use benthic_program::session::Session;
 use benthic_program::{Global, refuse, run_to_end, with_usage};
@@ -34,7 +34,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Create, read, reduce, check and export arrays in Zarr's format
+    /// Create, read, reduce, check, export and serve arrays
     #[command(subcommand, after_help = commands::EXAMPLES)]
     Array(commands::ArrayCommand),
 }
@@ -44,7 +44,8 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return refuse(&with_usage(error, Cli::command())),
     };
-    let classes = ClassRegistry::new().with(ArrayClass);
+    // The server looks up accounts with the built-in classes.
+    let classes = benthic_classes::registry().with(ArrayClass);
     let session = Session::new(cli.global.store, Output::new(cli.global.json), classes);
     run_to_end(session, cli.global.verbose, async |session| match cli.command {
         Command::Array(command) => commands::run(command, session).await,

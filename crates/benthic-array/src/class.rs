@@ -4,7 +4,7 @@ use crate::block::{Block, Tick};
 use crate::format::{ByteRange, ObjectFormat, ReadObject};
 use crate::gather;
 use crate::pack::{Packed, pack};
-use crate::reduce::Reduction;
+use crate::reduce::{Reduction, Tally};
 use crate::selection::{Part, PerAxis, Slice, counts, elements};
 use benthic_core::codec::Wire;
 use benthic_core::{
@@ -37,6 +37,8 @@ pub enum Task {
     Select {},
     /// The states of a reduction of the selected elements.
     Reduce { reduction: Reduction },
+    /// The states of a tally of the selected elements.
+    Tally { tally: Tally },
 }
 
 /// The output of the method.
@@ -62,6 +64,7 @@ impl Task {
         match self {
             Task::Select {} => Task::Select {},
             Task::Reduce { reduction } => Task::Reduce { reduction: reduction.of_part(part) },
+            Task::Tally { tally } => Task::Tally { tally: tally.clone() },
         }
     }
 }
@@ -72,6 +75,7 @@ wire_enum! {
     Task {
         0 Select {}
         1 Reduce { reduction: reduction }
+        2 Tally { tally: tally }
     }
     Reply {
         0 Done { data: data }
@@ -148,6 +152,7 @@ impl Input {
         match &self.task {
             Task::Select {} => Ok(()),
             Task::Reduce { reduction } => reduction.check(self.format.dtype, &counts(&self.slices.0)),
+            Task::Tally { tally } => tally.check(self.format.dtype, &counts(&self.slices.0)),
         }
     }
 
@@ -156,6 +161,7 @@ impl Input {
         match &self.task {
             Task::Select {} => self.format.dtype.size_bytes(),
             Task::Reduce { reduction } => reduction.state_record_bytes(),
+            Task::Tally { tally } => tally.state_record_bytes(),
         }
     }
 
@@ -168,6 +174,7 @@ impl Input {
                 counts.iter().fold(size_bytes, |product, count| product.saturating_mul(*count))
             }
             Task::Reduce { reduction } => reduction.state_bytes(&counts),
+            Task::Tally { tally } => tally.state_bytes(&counts),
         }
     }
 }
@@ -207,6 +214,11 @@ fn compute_of(input: &Input, each_block: impl FnOnce(Visit<'_>) -> Result<()>) -
         }
         Task::Reduce { reduction } => {
             let mut states = reduction.accumulator(input.format.dtype, &counts)?;
+            each_block(&mut |block, part, tick| states.add(block, part, tick))?;
+            Ok(states.encode())
+        }
+        Task::Tally { tally } => {
+            let mut states = tally.states(input.format.dtype, &counts)?;
             each_block(&mut |block, part, tick| states.add(block, part, tick))?;
             Ok(states.encode())
         }

@@ -145,7 +145,7 @@ impl Wire for Dtype {
 }
 
 /// A Rust type that represents elements.
-pub trait Element: Copy + PartialEq + Send + Sync + 'static {
+pub trait Element: Copy + PartialOrd + Send + Sync + 'static {
     const SIZE_BYTES: usize;
 
     /// Decodes a little-endian element of [`Element::SIZE_BYTES`] bytes.

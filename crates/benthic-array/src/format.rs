@@ -160,6 +160,12 @@ impl ObjectFormat {
         Ok(())
     }
 
+    /// The size of the decoded chunk or shard. Saturates.
+    pub(crate) fn decoded_bytes(&self) -> u64 {
+        let element_bytes = self.dtype.size_bytes() as u64;
+        self.shape.0.iter().fold(element_bytes, |product, len| product.saturating_mul(*len))
+    }
+
     /// The shape of the inner chunks, if the object is a shard.
     pub fn inner_shape(&self) -> Option<&[u64]> {
         match &self.encoding {

@@ -103,7 +103,7 @@ pub struct ObjectRunner {
     pool: Arc<dyn Pool>,
     format: ObjectFormat,
     task: Task,
-    choice: Choice,
+    choice: Arc<Choice>,
     stats: Arc<ReadStats>,
     /// The decoded size of an object; the choice compares the time per byte.
     object_bytes: u64,
@@ -127,10 +127,9 @@ impl ObjectRunner {
         is_far: bool,
         stats: Arc<ReadStats>,
     ) -> ObjectRunner {
-        let element_bytes = format.dtype.size_bytes() as u64;
-        let object_bytes =
-            format.shape.0.iter().fold(element_bytes, |product, len| product.saturating_mul(*len));
-        let (choice, is_auto) = (Choice::new(pushdown, is_far), pushdown == Pushdown::Auto);
+        let choice = Arc::new(Choice::new(pushdown, is_far));
+        let is_auto = pushdown == Pushdown::Auto;
+        let object_bytes = format.decoded_bytes();
         ObjectRunner { pool, format, task, choice, stats, object_bytes, is_auto, is_far }
     }
 
@@ -139,6 +138,7 @@ impl ObjectRunner {
         let result_bytes = match &self.task {
             Task::Select {} => self.object_bytes,
             Task::Reduce { reduction } => reduction.part_state_bytes_max(&self.format.shape.0),
+            Task::Tally { tally } => tally.state_bytes(&self.format.shape.0),
         };
         // A result exists twice while it is encoded.
         let each_bytes = result_bytes.saturating_mul(2).saturating_add(self.object_bytes).max(1);
@@ -351,6 +351,72 @@ impl ObjectRunner {
             }
         }
         Ok(())
+    }
+}
+
+/// Runs tasks on chunks of different formats in one pool.
+pub struct ChunkRunner {
+    pool: Arc<dyn Pool>,
+    choice: Arc<Choice>,
+    is_auto: bool,
+    stats: Arc<ReadStats>,
+}
+
+impl ChunkRunner {
+    /// A runner without measurements.
+    pub fn new(pool: Arc<dyn Pool>, pushdown: Pushdown, stats: Arc<ReadStats>) -> ChunkRunner {
+        let choice = Arc::new(Choice::new(pushdown, false));
+        ChunkRunner { pool, choice, is_auto: pushdown == Pushdown::Auto, stats }
+    }
+
+    pub fn pool(&self) -> &Arc<dyn Pool> {
+        &self.pool
+    }
+
+    /// The selected elements, or the states of the task.
+    ///
+    /// # Errors
+    /// `InvalidArgument` and `LimitExceeded` for an invalid format, selection or task; `NotFound` if the object is not
+    /// stored; `Corrupt` if it is not in this format; those of the pool.
+    pub async fn run(
+        &self,
+        chunk: &StoredChunk,
+        format: ObjectFormat,
+        slices: Vec<Slice>,
+        task: Task,
+    ) -> Result<Bytes> {
+        let input = Input {
+            format: format.clone(),
+            range: chunk.range,
+            slices: Bounded(slices),
+            task: task.clone(),
+            may_pack: false,
+        };
+        input.check()?;
+        self.stats.add_chunks(1);
+        let done = if input.result_bytes() == 0 {
+            // Nothing is selected, so nothing is read.
+            self.pool.stat(&chunk.object).await?;
+            compute_missing(&input)?
+        } else {
+            let runner = ObjectRunner {
+                pool: Arc::clone(&self.pool),
+                object_bytes: format.decoded_bytes(),
+                format,
+                task,
+                choice: Arc::clone(&self.choice),
+                stats: Arc::clone(&self.stats),
+                is_auto: self.is_auto,
+                is_far: false,
+            };
+            let done = runner.run_stored(&chunk.object, &input).await;
+            let done = done.map_err(|error| error.with("object", &chunk.object))?;
+            done.ok_or_else(|| {
+                Error::new(ErrorKind::NotFound, "no such object").with("object", &chunk.object)
+            })?
+        };
+        self.stats.done_chunks.fetch_add(1, Ordering::Relaxed);
+        Ok(done)
     }
 }
 

@@ -10,12 +10,13 @@ mod plot;
 mod read;
 mod reduce;
 mod rm;
+mod serve;
 
 pub use create::Created;
 
 use benthic_array::{Array, ArrayAddress, Place, ReadStats};
-use benthic_core::Result;
 use benthic_core::pushdown::Pushdown;
+use benthic_core::{Result, Store};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::progress::Progress;
 use benthic_program::session::Session;
@@ -53,6 +54,8 @@ pub enum ArrayCommand {
     Index(index::IndexArgs),
     /// Remove an array or group
     Rm(rm::RmArgs),
+    /// Serve Reductionist's API, for PyActiveStorage: reductions of chunks of netCDF and HDF5 files
+    Serve(serve::ServeArgs),
 }
 
 pub async fn run(command: ArrayCommand, session: &Session) -> Outcome {
@@ -67,6 +70,7 @@ pub async fn run(command: ArrayCommand, session: &Session) -> Outcome {
         ArrayCommand::Fsck(args) => fsck::run(args, session).await,
         ArrayCommand::Index(args) => index::run(args, session).await,
         ArrayCommand::Rm(args) => rm::run(args, session).await,
+        ArrayCommand::Serve(args) => serve::run(args, session).await,
     }
 }
 
@@ -90,6 +94,17 @@ pub enum PushdownArg {
     Never,
 }
 
+impl PushdownArg {
+    fn in_store(self, store: &dyn Store) -> Pushdown {
+        let pushdown = match self {
+            PushdownArg::Auto => Pushdown::Auto,
+            PushdownArg::Always => Pushdown::Always,
+            PushdownArg::Never => Pushdown::Never,
+        };
+        pushdown.in_store(store)
+    }
+}
+
 /// Options of the verbs that read chunks.
 #[derive(Args)]
 pub struct ReadingArgs {
@@ -103,12 +118,7 @@ pub struct ReadingArgs {
 
 impl ReadingArgs {
     async fn pushdown(&self, session: &Session) -> Result<Pushdown> {
-        let pushdown = match self.pushdown {
-            PushdownArg::Auto => Pushdown::Auto,
-            PushdownArg::Always => Pushdown::Always,
-            PushdownArg::Never => Pushdown::Never,
-        };
-        Ok(pushdown.in_store(&*session.store().await?))
+        Ok(self.pushdown.in_store(&*session.store().await?))
     }
 
     #[expect(clippy::print_stderr, reason = "stdout has the values")]

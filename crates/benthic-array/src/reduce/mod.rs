@@ -13,6 +13,7 @@ mod axes;
 mod number;
 mod sketch;
 mod states;
+mod tally;
 
 use crate::block::{Block, Tick};
 use crate::dtype::{Dtype, NumberKind};
@@ -27,6 +28,7 @@ pub(crate) use number::Number;
 use sketch::{BUCKET_BYTES, BUCKETS_MAX, Sketch};
 pub(crate) use states::Summary;
 use states::{Bins, Count, Extreme, Flag, FloatProduct, FloatSum, IntProduct, IntSum, Moments};
+pub use tally::{Missing, Tallied, Tally, TallyKind};
 
 /// Limit on the edges of a histogram.
 const EDGES_MAX: usize = 65_536;

@@ -72,7 +72,7 @@ pub struct FloatSum {
     sum: f64,
     /// The sum of the rounding errors of `sum`.
     error: f64,
-    count: u64,
+    pub(super) count: u64,
 }
 
 wire_struct! { FloatSum { sum, error, count } }
@@ -125,7 +125,7 @@ impl FloatSum {
     }
 
     /// The error of an infinite sum is NaN and means nothing.
-    fn value(&self) -> f64 {
+    pub(super) fn value(&self) -> f64 {
         if self.sum.is_finite() { self.sum + self.error } else { self.sum }
     }
 }
@@ -163,13 +163,13 @@ impl State<f64> for FloatSum {
 pub struct IntSum {
     low_bits: u64,
     high_bits: u64,
-    count: u64,
+    pub(super) count: u64,
 }
 
 wire_struct! { IntSum { low_bits, high_bits, count } }
 
 impl IntSum {
-    fn sum(&self) -> i128 {
+    pub(super) fn sum(&self) -> i128 {
         (u128::from(self.high_bits) << 64 | u128::from(self.low_bits)).cast_signed()
     }
 

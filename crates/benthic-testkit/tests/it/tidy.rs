@@ -67,7 +67,10 @@ const CRATES: [(&str, &[&str]); 32] = [
         ],
     ),
     ("benthic-csi", &["benthic-core", "benthic-block", "benthic-rbd", "benthic-classes", "benthic-program"]),
-    ("benthic-array-cli", &["benthic-core", "benthic-array", "benthic-program"]),
+    (
+        "benthic-array-cli",
+        &["benthic-core", "benthic-array", "benthic-classes", "benthic-program", "benthic-s3"],
+    ),
     ("benthic-sql-server", &["benthic-core", "benthic-s3", "benthic-sql"]),
     (
         "benthic-sql-cli",
