@@ -106,7 +106,7 @@ impl Directory {
         let nodes = self.documents.iter().filter(|(key, _)| is_node(key)).count() as u64;
         let groups = self.documents.iter().filter(|(key, document)| is_group(key, document)).count() as u64;
         creation.finish(self.documents).await?;
-        Ok(Created { arrays: nodes - groups, groups })
+        Ok(Created { arrays: nodes - groups, groups, ..Created::default() })
     }
 }
 

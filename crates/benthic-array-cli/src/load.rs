@@ -2,9 +2,12 @@
 //!
 //! The file is read in slabs of whole chunks. While the chunks of one slab are written, the next slab
 //! is read.
+//!
+//! With `--reference`, the file is stored as it is, and arrays refer to it.
 
 use crate::commands::Created;
-use crate::source::{ReadElements, SourceArray, SourceGroup};
+use crate::reference::{FileArray, SourceFile, StoredFile};
+use crate::source::{ReadElements, Skipped, SourceArray, SourceGroup};
 use benthic_array::{
     ArrayWriter, Compressor, Creation, Dtype, NewArray, Place, Slice, TouchedChunks, Values, WriteStats,
     group_document,
@@ -30,11 +33,18 @@ pub struct Layout {
     /// For arrays with as many axes. Empty for the default.
     pub chunks: Vec<u64>,
     pub compressor: Compressor,
+    /// The file to which arrays refer. `None` to copy the arrays.
+    pub file: Option<SourceFile>,
 }
 
 /// The arrays and groups to write.
 pub struct Plan {
     arrays: Vec<PlannedArray>,
+    /// The arrays that refer to the file.
+    file_arrays: Vec<FileArray>,
+    /// The arrays that should refer to the file, but are copied.
+    pub copied: Vec<Skipped>,
+    file: Option<StoredFile>,
     /// By the key of the document.
     groups: Vec<(String, Bytes)>,
 }
@@ -53,9 +63,19 @@ impl Plan {
     ///
     /// # Errors
     /// As [`ArrayWriter::new`] and [`group_document`]; `LimitExceeded` for an array that is too large.
+    /// With a file, those of its indexes.
     pub fn new(place: &Place, root: SourceGroup, layout: &Layout, stats: &Arc<WriteStats>) -> Result<Plan> {
-        let mut plan = Plan { arrays: Vec::new(), groups: Vec::new() };
+        let mut plan = Plan {
+            arrays: Vec::new(),
+            file_arrays: Vec::new(),
+            copied: Vec::new(),
+            file: None,
+            groups: Vec::new(),
+        };
         plan.add(place, "", root, layout, stats)?;
+        if let Some(file) = &layout.file {
+            plan.file = Some(file.plan(place, &plan.file_arrays)?);
+        }
         Ok(plan)
     }
 
@@ -73,6 +93,19 @@ impl Plan {
         }
         for source in group.arrays {
             let path = format!("{prefix}{}", source.name);
+            if let Some(file) = &layout.file {
+                match file.array(place, &path, &source) {
+                    Ok(Some(array)) => {
+                        self.file_arrays.push(array);
+                        continue;
+                    }
+                    Ok(None) => {}
+                    Err(error) if error.kind() == ErrorKind::Unsupported => {
+                        self.copied.push(Skipped { path: path.clone(), reason: error.message().to_owned() });
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
             let size_bytes = bytes(&source.shape, source.dtype.size_bytes() as u64);
             if size_bytes > ARRAY_BYTES_MAX {
                 let message =
@@ -98,10 +131,10 @@ impl Plan {
         Ok(())
     }
 
-    /// The size of all elements.
+    /// The size of the file and of all elements that are copied.
     pub fn size_bytes(&self) -> u64 {
         let sizes = self.arrays.iter().map(|array| bytes(&array.shape, array.dtype.size_bytes() as u64));
-        sizes.fold(0, u64::saturating_add)
+        sizes.fold(self.file.as_ref().map_or(0, |file| file.size_bytes), u64::saturating_add)
     }
 
     /// Writes everything. With `overwrite`, first removes all objects at the place, unless an array's
@@ -109,19 +142,28 @@ impl Plan {
     ///
     /// # Errors
     /// Those of [`Creation`], of the file and of the pool.
-    pub async fn run(self, place: &Place, overwrite: bool) -> Result<Created> {
+    pub async fn run(self, place: &Place, overwrite: bool, stats: &WriteStats) -> Result<Created> {
         if overwrite {
             for array in &self.arrays {
                 array.check().await?;
             }
         }
         let creation = Creation::start(place, overwrite).await?;
+        if let Some(file) = &self.file {
+            file.write(place, &self.file_arrays, stats).await?;
+        }
         for array in &self.arrays {
             array.write().await.map_err(|error| error.with("array", &array.key))?;
         }
-        let created = Created { arrays: self.arrays.len() as u64, groups: self.groups.len() as u64 };
+        let created = Created {
+            arrays: (self.arrays.len() + self.file_arrays.len()) as u64,
+            groups: self.groups.len() as u64,
+            in_file: self.file_arrays.len() as u64,
+            file: self.file.map(|file| file.created()),
+        };
         let arrays = self.arrays.into_iter().map(|array| (array.key, array.writer.document().clone()));
-        creation.finish(arrays.chain(self.groups).collect()).await?;
+        let file_arrays = self.file_arrays.into_iter().map(FileArray::into_document);
+        creation.finish(arrays.chain(file_arrays).chain(self.groups).collect()).await?;
         Ok(created)
     }
 }

@@ -1,7 +1,7 @@
 use super::{chunk_shape, slab_shape};
-use crate::source::{ReadElements, SourceArray};
+use crate::source::{FileChunks, ReadElements, SourceArray};
 use benthic_array::Dtype;
-use benthic_core::Result;
+use benthic_core::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
 struct Nothing;
@@ -9,6 +9,10 @@ struct Nothing;
 impl ReadElements for Nothing {
     fn read(&self, _: &[u64], _: &[u64]) -> Result<Vec<u8>> {
         Ok(Vec::new())
+    }
+
+    fn chunks(&self) -> Result<FileChunks> {
+        Err(Error::new(ErrorKind::Unsupported, "no file"))
     }
 }
 

@@ -5,6 +5,7 @@ mod directory;
 mod load;
 mod output;
 mod picture;
+mod reference;
 mod selection;
 mod serve;
 mod source;

@@ -7,7 +7,8 @@ use crate::format::check_slices;
 use crate::gather;
 use crate::metadata::{ArrayMetadata, METADATA_BYTES_MAX, Node, parse_v2, parse_v2_group, parse_v3};
 use crate::reduce::{Decoding, GROUPED_MAX, Reduction};
-use crate::runner::{ObjectRunner, ReadStats};
+use crate::references::FileChunks;
+use crate::runner::{ObjectRunner, ReadStats, StoredChunk};
 use crate::selection::{self, Part, Slice, TouchedChunks, counts, within};
 use crate::statistics::Pruner;
 use crate::values::Values;
@@ -152,6 +153,8 @@ fn check_read_bytes(size_bytes: u64) -> Result<()> {
 pub struct Array {
     place: Place,
     metadata: Arc<ArrayMetadata>,
+    /// The chunks, if they are in a file.
+    file_chunks: Option<Arc<FileChunks>>,
     is_far: bool,
 }
 
@@ -164,7 +167,17 @@ impl Array {
         let (node, round_trip) = place.timed_node().await?;
         let is_far = round_trip >= FAR;
         match node {
-            Node::Array(metadata) => Ok(Array { place, metadata: Arc::new(*metadata), is_far }),
+            Node::Array(metadata) => {
+                let file_chunks = match &metadata.references {
+                    Some(references) => {
+                        let (shape, chunk_shape) = (&metadata.shape, &metadata.format.shape.0);
+                        let opened = FileChunks::open(&place, references, shape, chunk_shape).await;
+                        Some(Arc::new(opened.map_err(|error| error.with("array", &place.path))?))
+                    }
+                    None => None,
+                };
+                Ok(Array { place, metadata: Arc::new(*metadata), file_chunks, is_far })
+            }
             Node::Group(_) => {
                 let message = "this is a group, not an array; `benthic array ls` lists the arrays in it";
                 Err(Error::new(ErrorKind::InvalidArgument, message).with("group", place.path))
@@ -313,27 +326,64 @@ impl Array {
             let origin: Vec<u64> = chunk.iter().zip(chunk_shape).map(|(index, len)| index * len).collect();
             let part = within(slices, &origin, chunk_shape)
                 .ok_or_else(|| Error::new(ErrorKind::Internal, "a chunk is not in the selection"))?;
-            let object = self.place.object(&self.metadata.chunk_key(&chunk))?;
-            if let Some(pruner) = &pruner
-                && pruner.excludes(&chunk, &object).await?
+            let stored = self.chunk(&chunk)?;
+            if let (Some(pruner), Some(stored)) = (&pruner, &stored)
+                && pruner.excludes(&chunk, &stored.object).await?
             {
                 // All its values would be missing, and change no state.
                 stats.add_pruned();
                 return Ok(None);
             }
-            Ok::<_, Error>(runner.run(&object.into(), &part).await?.map(|data| (data, part)))
+            Ok::<_, Error>(runner.run(stored.as_ref(), &part).await?.map(|data| (data, part)))
         };
         let chunks = TouchedChunks::new(slices, chunk_shape);
         let mut results = stream::iter(chunks).map(run).buffered(runner.at_once());
         while let Some(result) = results.next().await {
-            if let Some((data, part)) = result? {
-                merge(data, &part)?;
+            match result {
+                Ok(Some((data, part))) => merge(data, &part)?,
+                Ok(None) => {}
+                Err(error) => {
+                    // A file that was removed or replaced meanwhile looks damaged.
+                    if self.file_chunks.is_some() && error.kind() == ErrorKind::Corrupt {
+                        self.check_layout().await?;
+                    }
+                    return Err(error);
+                }
             }
         }
-        if stats.missing_chunks() > missing_before {
+        if stats.missing_chunks() > missing_before || self.file_chunks.is_some() {
             self.check_layout().await?;
         }
         Ok(())
+    }
+
+    /// The place of a chunk. `None` if an index says that it is not stored.
+    pub(crate) fn chunk(&self, position: &[u64]) -> Result<Option<StoredChunk>> {
+        let Some(file_chunks) = &self.file_chunks else {
+            return Ok(Some(self.place.object(&self.metadata.chunk_key(position))?.into()));
+        };
+        let found = file_chunks.find(&self.place, position)?;
+        let is_clipped = self.metadata.references.as_ref().is_some_and(|references| references.is_clipped);
+        let chunk_shape = &self.metadata.format.shape.0;
+        let rests = position.iter().zip(chunk_shape).zip(&self.metadata.shape);
+        let shape: Vec<u64> =
+            rests.map(|((index, chunk), len)| (*chunk).min(len.saturating_sub(index * chunk))).collect();
+        let shape = (is_clipped && shape != *chunk_shape).then_some(shape);
+        Ok(found.map(|(object, range)| StoredChunk { object, range: Some(range), shape }))
+    }
+
+    /// The object name of the file with the chunks. `None` if they are objects.
+    ///
+    /// # Errors
+    /// `Corrupt` for a path out of the pool.
+    pub fn file_name(&self) -> Result<Option<String>> {
+        let references = self.metadata.references.as_ref();
+        references.map(|references| references.file_name(&self.place)).transpose()
+    }
+
+    /// Whether the chunks are ranges of a file.
+    pub(crate) fn is_in_file(&self) -> bool {
+        self.file_chunks.is_some()
     }
 
     /// Fails if the array was removed or replaced since it was opened. Its missing chunks must not look

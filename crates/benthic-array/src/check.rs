@@ -5,13 +5,17 @@ use crate::class::Task;
 use crate::creation::CREATION_MARKER;
 use crate::metadata::METADATA_KEYS;
 use crate::reduce::{AxisRole, Reduction, ReductionKind};
-use crate::runner::{ObjectRunner, ReadStats};
-use crate::selection::{Bounded, Part, Slice};
+use crate::references::CHUNK_INDEX_KEY;
+use crate::runner::{ObjectRunner, ReadStats, StoredChunk};
+use crate::selection::{Bounded, Part, Slice, TouchedChunks, within};
 use crate::statistics::is_statistics;
 use benthic_core::pushdown::Pushdown;
 use benthic_core::{Error, ErrorKind, ObjectId, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 use std::sync::Arc;
+
+/// Number of chunks of a file that are listed before they are checked.
+const CHUNKS_AT_ONCE: usize = 4096;
 
 /// A damaged object, or one that does not belong to the array. The error names the object.
 #[derive(Debug)]
@@ -55,13 +59,13 @@ impl Array {
             let mut chunks = Vec::new();
             for object in page {
                 let key = &object.name()[prefix_bytes..];
-                if metadata.chunk_position(key).is_some() {
-                    chunks.push(object);
+                if metadata.chunk_position(key).is_some() && !self.is_in_file() {
+                    chunks.push((object.into(), whole.clone()));
                 } else if is_statistics(key) {
                     if let Err(error) = self.check_statistics(&object).await {
                         check.findings.push(ArrayFinding { object, error });
                     }
-                } else if !METADATA_KEYS.contains(&key) {
+                } else if !METADATA_KEYS.contains(&key) && !(self.is_in_file() && key == CHUNK_INDEX_KEY) {
                     let message = match key {
                         CREATION_MARKER => {
                             "`create` was interrupted after the array was complete; remove this object if none runs"
@@ -72,19 +76,49 @@ impl Array {
                     check.findings.push(ArrayFinding { object, error });
                 }
             }
-            check.chunks += chunks.len() as u64;
-            stats.add_chunks(chunks.len() as u64);
-            let run = async |object: ObjectId| (runner.run(&object.clone().into(), &whole).await, object);
-            let mut results = stream::iter(chunks).map(run).buffered(runner.at_once());
-            while let Some((result, object)) = results.next().await {
-                match result {
-                    Err(error) if error.kind() == ErrorKind::Corrupt => {
-                        check.findings.push(ArrayFinding { object, error });
-                    }
-                    result => drop(result?),
+            run_all(&runner, chunks, stats, &mut check).await?;
+        }
+        if self.is_in_file() {
+            let slices = self.whole();
+            let mut chunks = Vec::new();
+            for position in TouchedChunks::new(&slices, chunk_shape) {
+                let origin: Vec<u64> =
+                    position.iter().zip(chunk_shape).map(|(index, len)| index * len).collect();
+                if let Some(chunk) = self.chunk(&position)?
+                    && let Some(Part { slices, .. }) = within(&slices, &origin, chunk_shape)
+                {
+                    // The positions in a reduction do not matter to a count.
+                    chunks.push((chunk, Part { slices, first: vec![0; chunk_shape.len()] }));
+                }
+                if chunks.len() == CHUNKS_AT_ONCE {
+                    run_all(&runner, std::mem::take(&mut chunks), stats, &mut check).await?;
                 }
             }
+            run_all(&runner, chunks, stats, &mut check).await?;
         }
         Ok(check)
     }
+}
+
+/// Runs a task on chunks, and adds damage to the findings.
+async fn run_all(
+    runner: &ObjectRunner,
+    chunks: Vec<(StoredChunk, Part)>,
+    stats: &ReadStats,
+    check: &mut ArrayCheck,
+) -> Result<()> {
+    check.chunks += chunks.len() as u64;
+    stats.add_chunks(chunks.len() as u64);
+    let run =
+        async |(chunk, part): (StoredChunk, Part)| (runner.run(Some(&chunk), &part).await, chunk.object);
+    let mut results = stream::iter(chunks).map(run).buffered(runner.at_once());
+    while let Some((result, object)) = results.next().await {
+        match result {
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                check.findings.push(ArrayFinding { object, error });
+            }
+            result => drop(result?),
+        }
+    }
+    Ok(())
 }

@@ -9,6 +9,7 @@ use crate::dtype::{Dtype, NumberKind};
 use crate::gather;
 use crate::json::element_json;
 use crate::metadata::{ArrayMetadata, METADATA_BYTES_MAX, Node, parse_v3};
+use crate::references::{REFERENCES_FIELD, References};
 use crate::runner::blocking;
 use crate::selection::{Slice, TouchedChunks, strides, within};
 use crate::values::Values;
@@ -114,11 +115,34 @@ impl NewArray {
     /// # Errors
     /// `LimitExceeded` if the attributes are too large.
     pub fn document(&self) -> Result<Bytes> {
+        document(&self.fields(false, self.compressor.metadata(self.dtype)), &self.attributes)
+    }
+
+    /// The metadata document of an array whose chunks are in a file. The codecs from bytes to bytes are
+    /// those of the file, and the compressor is not used.
+    ///
+    /// # Errors
+    /// `LimitExceeded` if the attributes are too large; those of parsing the document.
+    pub fn document_in_file(
+        &self,
+        is_big_endian: bool,
+        codecs: Vec<Value>,
+        references: &References,
+    ) -> Result<Bytes> {
+        let mut fields = self.fields(is_big_endian, codecs);
+        fields[REFERENCES_FIELD] = references.to_json();
+        let document = document(&fields, &self.attributes)?;
+        parse_v3(&document)?;
+        Ok(document)
+    }
+
+    fn fields(&self, is_big_endian: bool, compression: impl IntoIterator<Item = Value>) -> Value {
+        let endian = if is_big_endian { "big" } else { "little" };
         let mut codecs = vec![match self.dtype.size_bytes() {
             1 => json!({ "name": "bytes" }),
-            _ => json!({ "name": "bytes", "configuration": { "endian": "little" } }),
+            _ => json!({ "name": "bytes", "configuration": { "endian": endian } }),
         }];
-        codecs.extend(self.compressor.metadata(self.dtype));
+        codecs.extend(compression);
         let mut fields = json!({
             "zarr_format": 3,
             "node_type": "array",
@@ -133,7 +157,7 @@ impl NewArray {
         if self.dimensions.iter().any(Option::is_some) {
             fields["dimension_names"] = json!(self.dimensions);
         }
-        document(&fields, &self.attributes)
+        fields
     }
 }
 
@@ -185,6 +209,11 @@ impl WriteStats {
         self.chunks.fetch_add(1, Ordering::Relaxed);
         self.stored_bytes.fetch_add(stored_bytes, Ordering::Relaxed);
         self.done_bytes.fetch_add(decoded_bytes, Ordering::Relaxed);
+    }
+
+    /// Counts bytes that are done, but belong to no stored chunk.
+    pub fn add_done(&self, done_bytes: u64) {
+        self.done_bytes.fetch_add(done_bytes, Ordering::Relaxed);
     }
 
     /// Number of chunks that were stored. Chunks of fill values are not.
@@ -315,7 +344,7 @@ impl ArrayWriter {
             written.map_err(|error| error.with("object", &object))?;
             self.stats.add_stored(encoded_bytes, size_bytes);
         } else {
-            self.stats.done_bytes.fetch_add(size_bytes, Ordering::Relaxed);
+            self.stats.add_done(size_bytes);
         }
         Ok(())
     }

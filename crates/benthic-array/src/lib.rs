@@ -29,6 +29,7 @@ mod list;
 mod metadata;
 mod pack;
 mod reduce;
+mod references;
 mod remove;
 mod runner;
 mod selection;
@@ -51,6 +52,7 @@ pub use json::element_json;
 pub use list::{ListedNode, list};
 pub use metadata::{ArrayMetadata, GroupMetadata, Node, is_metadata, is_node, writing_order};
 pub use reduce::{AxisRole, Decoding, Groups, Missing, Reduction, ReductionKind, Tallied, Tally, TallyKind};
+pub use references::{CHUNK_INDEX_KEY, CHUNKS_MAX, FileParts, PART_BYTES, REFERENCES_FIELD, References};
 pub use remove::remove;
 pub use runner::{ChunkRunner, ReadStats, StoredChunk};
 pub use selection::{Bounded, PerAxis, Slice, TouchedChunks};
@@ -62,5 +64,6 @@ pub mod decoders {
     pub use crate::codec::{BytesCodec, Codecs, Pipeline};
     pub use crate::format::{ByteRange, Encoding, ObjectFormat, ReadObject, ShardIndexFormat};
     pub use crate::metadata::{parse_v2, parse_v3};
+    pub use crate::references::ChunkIndex;
     pub use crate::statistics::Page;
 }

@@ -6,6 +6,7 @@ use crate::codec::{BytesCodec, CODECS_MAX, Codecs, Pipeline};
 use crate::dtype::Dtype;
 use crate::format::{Encoding, ObjectFormat, ShardIndexFormat};
 use crate::json::{parse_element, parse_with_nan};
+use crate::references::{REFERENCES_FIELD, References, references_of};
 use crate::selection::{AXES_MAX, Bounded};
 use benthic_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
@@ -66,6 +67,8 @@ pub struct ArrayMetadata {
     pub codecs: Vec<String>,
     /// The fill value of version 2. xarray takes it as the value of missing elements.
     pub v2_fill: Option<Bytes>,
+    /// The file with the chunks, if they are not objects.
+    pub references: Option<References>,
 }
 
 /// How the object names of chunks are formed from their positions.
@@ -95,7 +98,10 @@ pub struct GroupMetadata {
 impl ArrayMetadata {
     /// Whether the same objects mean the same elements.
     pub fn has_same_layout(&self, other: &ArrayMetadata) -> bool {
-        self.shape == other.shape && self.format == other.format && self.keys == other.keys
+        self.shape == other.shape
+            && self.format == other.format
+            && self.keys == other.keys
+            && self.references == other.references
     }
 
     /// The object name of a chunk or shard, without the name of the array.
@@ -229,7 +235,8 @@ const ARRAY_FIELDS_V3: [&str; 11] = [
 fn array_v3(fields: &Map<String, Value>, document: &Bytes) -> Result<ArrayMetadata> {
     for (name, value) in fields {
         let may_ignore = value.get("must_understand") == Some(&Value::Bool(false));
-        if !ARRAY_FIELDS_V3.contains(&&name[..]) && !may_ignore {
+        let is_known = ARRAY_FIELDS_V3.contains(&&name[..]) || name == REFERENCES_FIELD;
+        if !is_known && !may_ignore {
             return Err(unsupported("extension", name));
         }
     }
@@ -260,6 +267,10 @@ fn array_v3(fields: &Map<String, Value>, document: &Bytes) -> Result<ArrayMetada
     }
     let codecs = field(fields, "codecs")?.as_array().ok_or_else(|| malformed("\"codecs\" is not a list"))?;
     let encoding = encoding_v3(codecs, &chunk_shape)?;
+    let references = references_of(fields)?;
+    if references.is_some() && matches!(encoding, Encoding::Shard { .. }) {
+        return Err(unsupported("codec", "sharding_indexed in a file"));
+    }
     let format = ObjectFormat {
         dtype,
         fill: fill_value(dtype, field(fields, "fill_value")?)?,
@@ -287,6 +298,7 @@ fn array_v3(fields: &Map<String, Value>, document: &Bytes) -> Result<ArrayMetada
         dimensions,
         codecs: described,
         v2_fill: None,
+        references,
     })
 }
 
@@ -530,6 +542,7 @@ pub fn parse_v2(document: &[u8], attributes_document: Option<&Bytes>) -> Result<
         dimensions,
         codecs: described,
         v2_fill,
+        references: None,
     })
 }
 

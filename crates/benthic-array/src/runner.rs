@@ -1,6 +1,7 @@
 //! Runs a task on the objects of an array: beside each object by the class, or in the client.
 
 use crate::class::{Input, Reply, Task, UNPACKED_BYTES_MAX, compute, compute_missing};
+use crate::codec::corrupt;
 use crate::format::{ByteRange, ObjectFormat, ReadObject};
 use crate::pack::unpack;
 use crate::selection::{Bounded, Part, Slice};
@@ -90,11 +91,13 @@ impl ReadStats {
 pub struct StoredChunk {
     pub object: ObjectId,
     pub range: Option<ByteRange>,
+    /// The shape, if it is not that of the other chunks.
+    pub shape: Option<Vec<u64>>,
 }
 
 impl From<ObjectId> for StoredChunk {
     fn from(object: ObjectId) -> StoredChunk {
-        StoredChunk { object, range: None }
+        StoredChunk { object, range: None, shape: None }
     }
 }
 
@@ -145,23 +148,38 @@ impl ObjectRunner {
         (IN_FLIGHT_BYTES_MAX / each_bytes).clamp(1, IN_FLIGHT_MAX) as usize
     }
 
-    fn input(&self, range: Option<ByteRange>, part: &Part) -> Input {
-        let (format, slices) = (self.format.clone(), Bounded(part.slices.clone()));
+    fn input(&self, chunk: Option<&StoredChunk>, part: &Part) -> Input {
+        let (mut format, slices) = (self.format.clone(), Bounded(part.slices.clone()));
+        if let Some(shape) = chunk.and_then(|chunk| chunk.shape.as_ref()) {
+            format.shape.0.clone_from(shape);
+        }
+        let range = chunk.and_then(|chunk| chunk.range);
         Input { format, range, slices, task: self.task.of_part(part), may_pack: self.is_far }
     }
 
-    /// Returns the result for a part of an object. `None` if the part is in no group of a reduction.
+    /// Returns the result for a part of a chunk. `None` if the part is in no group of a reduction. A
+    /// chunk that is `None` is not stored.
     ///
     /// # Errors
-    /// Those of the pool; `Corrupt` for damaged data; `LimitExceeded`.
-    pub async fn run(&self, chunk: &StoredChunk, part: &Part) -> Result<Option<Bytes>> {
-        let StoredChunk { object, range } = chunk;
-        let input = self.input(*range, part);
+    /// Those of the pool; `Corrupt` for damaged data, and if the object of a range is missing;
+    /// `LimitExceeded`.
+    pub async fn run(&self, chunk: Option<&StoredChunk>, part: &Part) -> Result<Option<Bytes>> {
+        let input = self.input(chunk, part);
         if input.result_bytes() == 0 {
             self.stats.done_chunks.fetch_add(1, Ordering::Relaxed);
             return Ok(None);
         }
-        let done = self.run_stored(object, &input).await.map_err(|error| error.with("object", object))?;
+        let done = match chunk {
+            Some(StoredChunk { object, range, .. }) => {
+                let done = self.run_stored(object, &input).await;
+                let done = done.map_err(|error| error.with("object", object))?;
+                if done.is_none() && range.is_some() {
+                    return Err(corrupt("the file that has the chunks is missing").with("object", object));
+                }
+                done
+            }
+            None => None,
+        };
         let data = match done {
             Some(data) => data,
             None => {

@@ -19,7 +19,7 @@ use crate::dtype::Dtype;
 use crate::format::ObjectFormat;
 use crate::reduce::{AxisRole, Decoding, MISSING_MAX, Reduction, ReductionKind, Summary};
 use crate::runner::{ObjectRunner, ReadStats};
-use crate::selection::{Bounded, Part, PerAxis, Slice, elements, strides};
+use crate::selection::{Bounded, Part, PerAxis, Slice, TouchedChunks, elements, strides};
 use crate::values::Values;
 use benthic_core::codec::{Decoded, Decoder, Malformed, Wire};
 use benthic_core::pushdown::Pushdown;
@@ -312,22 +312,35 @@ impl Array {
         let mut stored: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
         let mut count = 0;
         let prefix_bytes = self.place().prefix().len();
-        let mut names = std::pin::pin!(self.place().names());
-        while let Some(objects) = names.try_next().await? {
-            for object in objects {
-                let Some(position) = self.metadata().chunk_position(&object.name()[prefix_bytes..]) else {
-                    continue;
-                };
-                let (page, chunk) = numbering.place(&position);
-                stored.entry(page).or_default().insert(chunk);
-                count += 1;
+        let mut add = |position: Vec<u64>| {
+            let (page, chunk) = numbering.place(&position);
+            stored.entry(page).or_default().insert(chunk);
+        };
+        if self.is_in_file() {
+            for position in TouchedChunks::new(&self.whole(), &self.metadata().format.shape.0) {
+                if self.chunk(&position)?.is_some() {
+                    add(position);
+                    count += 1;
+                }
             }
-            if count > CHUNKS_MAX {
-                return Err(Error::new(
-                    ErrorKind::LimitExceeded,
-                    "the array has too many chunks for statistics",
-                )
-                .with("chunks_max", CHUNKS_MAX));
+        } else {
+            let mut names = std::pin::pin!(self.place().names());
+            while !self.is_in_file()
+                && let Some(objects) = names.try_next().await?
+            {
+                for object in objects {
+                    if let Some(position) = self.metadata().chunk_position(&object.name()[prefix_bytes..]) {
+                        add(position);
+                        count += 1;
+                    }
+                }
+                if count > CHUNKS_MAX {
+                    return Err(Error::new(
+                        ErrorKind::LimitExceeded,
+                        "the array has too many chunks for statistics",
+                    )
+                    .with("chunks_max", CHUNKS_MAX));
+                }
             }
         }
         progress.chunks.store(count as u64, Ordering::Relaxed);
@@ -399,11 +412,12 @@ impl Array {
         known: Option<&Record>,
     ) -> Result<Option<(Record, bool)>> {
         let pool = &self.place().pool;
-        let object = self.place().object(&self.metadata().chunk_key(position))?;
-        let state = async || match pool.stat(&object).await {
+        let Some(stored) = self.chunk(position)? else { return Ok(None) };
+        let object = &stored.object;
+        let state = async || match pool.stat(object).await {
             Ok((stat, version)) => Ok(Some((version, stat.modified_unix_ns))),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error.with("object", &object)),
+            Err(error) => Err(error.with("object", object)),
         };
         let before = state().await?;
         let Some((version, modified_unix_ns)) = before else { return Ok(None) };
@@ -416,7 +430,7 @@ impl Array {
         let lens = position.iter().zip(shape).zip(chunk_shape);
         let slices = lens.map(|((index, len), chunk)| Slice::all((len - index * chunk).min(*chunk)));
         let part = Part { slices: slices.collect(), first: vec![0; shape.len()] };
-        let Some(states) = runner.run(&object, &part).await? else { return Ok(None) };
+        let Some(states) = runner.run(Some(&stored), &part).await? else { return Ok(None) };
         if state().await? != before {
             return Ok(None);
         }

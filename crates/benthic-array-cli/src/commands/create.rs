@@ -3,6 +3,7 @@
 use super::{place, watch_progress};
 use crate::directory::Directory;
 use crate::load::{self, Layout};
+use crate::reference::{CreatedFile, SourceFile};
 use crate::source;
 use benthic_array::{ArrayAddress, Compressor, WriteStats};
 use benthic_core::{Error, ErrorKind, Result};
@@ -38,8 +39,13 @@ The array appears when it is complete: its metadata are written last. The comman
 Without --chunks, arrays keep the chunks of the file if these have 1 to 16 MiB; other chunks become about 4 MiB large. \
 blosc means Blosc with zstd and a shuffle, which compresses numbers best.
 
+--reference stores the file unchanged at PATH/FILE, and the arrays refer to it: their chunks are ranges of the file. \
+Files of more than 32 MiB are several objects. Arrays whose chunks have less than 4 KiB are copied, and so are those with \
+other filters than gzip, shuffle, fletcher32, zstd and Blosc, for which the command prints the reason.
+
 Examples:
   benthic array create climate/era5 --from era5.nc
+  benthic array create climate/era5 --from era5.nc --reference
   benthic array create climate/t2m --from era5.nc:t2m --chunks 24,180,360
   benthic array create climate/era5 --from ./era5.zarr --overwrite")]
 pub struct CreateArgs {
@@ -54,6 +60,9 @@ pub struct CreateArgs {
     /// How chunks are compressed [default: blosc]
     #[arg(long, value_enum, value_name = "CODEC")]
     codec: Option<CodecArg>,
+    /// Store the file unchanged, and refer to the chunks in it
+    #[arg(long, conflicts_with_all = ["chunks", "codec"])]
+    reference: bool,
     /// Remove all objects at PATH first: an array, a group, or what an interrupted command left
     #[arg(long)]
     overwrite: bool,
@@ -85,6 +94,9 @@ impl From<CodecArg> for Compressor {
 pub struct Created {
     pub arrays: u64,
     pub groups: u64,
+    /// Number of the arrays whose chunks are in the file.
+    pub in_file: u64,
+    pub file: Option<CreatedFile>,
 }
 
 pub async fn run(args: CreateArgs, session: &Session) -> Outcome {
@@ -92,9 +104,9 @@ pub async fn run(args: CreateArgs, session: &Session) -> Outcome {
         return Err(Failure::Usage("name the group to create: POOL[:NS]/PATH".to_owned()));
     }
     let (path, variable) = split(&args.from);
-    if path.is_dir() && (!args.chunks.is_empty() || args.codec.is_some()) {
-        let message =
-            "a Zarr directory is copied unchanged; --chunks and --codec are for netCDF and HDF5 files";
+    if path.is_dir() && (!args.chunks.is_empty() || args.codec.is_some() || args.reference) {
+        let message = "a Zarr directory is copied unchanged; --chunks, --codec and --reference are for netCDF and \
+            HDF5 files";
         return Err(Failure::Usage(message.to_owned()));
     }
     session.check_writable().await?;
@@ -127,25 +139,48 @@ pub async fn run(args: CreateArgs, session: &Session) -> Outcome {
         let layout = Layout {
             chunks: args.chunks.iter().map(|len| len.get()).collect(),
             compressor: args.codec.map_or(Compressor::Blosc, Compressor::from),
+            file: args.reference.then(|| SourceFile::open(&path)).transpose()?,
         };
         layout.check(&root)?;
-        let plan = load::Plan::new(&place, root, &layout, &stats)?;
+        let plan = {
+            let (place, stats) = (place.clone(), Arc::clone(&stats));
+            blocking(move || load::Plan::new(&place, root, &layout, &stats)).await?
+        };
+        for copied in &plan.copied {
+            let text = format!("copied {}: {}", copied.path, copied.reason);
+            session.out.warning(units::no_control(&text));
+        }
         let progress = Progress::bytes("writing", plan.size_bytes());
-        watch_progress(&progress, || stats.done_bytes(), plan.run(&place, args.overwrite)).await?
+        watch_progress(&progress, || stats.done_bytes(), plan.run(&place, args.overwrite, &stats)).await?
     };
     let address = args.place.to_string();
-    let text = format!(
+    let mut text = format!(
         "{}: {}, {} stored with {}",
         units::one_line(&address),
         units::count(created.arrays, "array"),
         units::count(stats.chunks(), "chunk"),
         units::size(stats.stored_bytes()),
     );
+    if let Some(file) = &created.file {
+        text += &format!(
+            "; {} in the file {}: {} with {}",
+            units::count(created.in_file, "array"),
+            units::one_line(&file.name),
+            units::count(file.objects, "object"),
+            units::size(file.size_bytes),
+        );
+    }
     session.out.result(text, || {
-        json!({
+        let mut value = json!({
             "array": address, "arrays": created.arrays, "groups": created.groups, "chunks": stats.chunks(),
             "stored_bytes": stats.stored_bytes(), "bytes": stats.done_bytes(),
-        })
+        });
+        if let Some(file) = &created.file {
+            value["arrays_in_file"] = json!(created.in_file);
+            value["file"] =
+                json!({ "object": file.name, "objects": file.objects, "size_bytes": file.size_bytes });
+        }
+        value
     })
 }
 

@@ -1,7 +1,7 @@
 //! `benthic array export`: copies an array or group into a Zarr directory.
 
 use super::{place, watch_progress};
-use benthic_array::{ArrayAddress, CREATION_MARKER, Place, is_metadata, is_statistics, writing_order};
+use benthic_array::{ArrayAddress, CREATION_MARKER, Node, Place, is_metadata, is_statistics, writing_order};
 use benthic_core::{Error, ErrorKind, ObjectId, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::local::{self, NewFile};
@@ -24,7 +24,7 @@ const COPIES_AT_ONCE: usize = 8;
 #[derive(Args)]
 #[command(after_help = "\
 Every object below the array or group becomes a file, so that zarr-python and other programs read the directory. The metadata \
-are copied last. Objects are copied one by one: do not change the array meanwhile. If the command is interrupted, remove the directory and repeat it.
+are copied last. A group that was created with --reference has no such objects and cannot be exported. Objects are copied one by one: do not change the array meanwhile. If the command is interrupted, remove the directory and repeat it.
 
 Examples:
   benthic array export climate/era5 ./era5.zarr
@@ -51,6 +51,7 @@ pub async fn run(args: ExportArgs, session: &Session) -> Outcome {
     {
         return Err(error.into());
     }
+    check_no_file(&place).await?;
     let (directory, store) = (args.directory.clone(), session.directory());
     blocking(move || prepare(&directory, store.as_deref())).await?;
     let tally = Tally::default();
@@ -69,6 +70,22 @@ pub async fn run(args: ExportArgs, session: &Session) -> Outcome {
             "array": args.place.to_string(), "path": args.directory, "objects": objects, "bytes": bytes,
         })
     })
+}
+
+/// Fails if an array has its chunks in a file: they are not chunks of a Zarr directory.
+async fn check_no_file(place: &Place) -> Result<()> {
+    for listed in benthic_array::list(place).await? {
+        if let Ok(Node::Array(array)) = listed.node
+            && let Some(references) = array.references
+        {
+            let message = "the chunks of this array are in a file, which `benthic get` copies; the `to_zarr` of \
+                xarray makes a Zarr directory of it";
+            return Err(Error::new(ErrorKind::Unsupported, message)
+                .with("array", listed.path)
+                .with("file", references.file));
+        }
+    }
+    Ok(())
 }
 
 /// Creates the directory, which must be new or empty.

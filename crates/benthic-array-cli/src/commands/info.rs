@@ -35,16 +35,20 @@ pub async fn run(args: InfoArgs, session: &Session) -> Outcome {
         ("codecs", if metadata.codecs.is_empty() { "none".to_owned() } else { metadata.codecs.join(", ") }),
         ("fill value", fill.to_string()),
     ];
+    let file = array.file_name()?;
     let mut text = units::one_line(&args.array.to_string());
     for (name, value) in rows {
         text += &format!("\n  {name:<14} {}", units::one_line(&value));
+    }
+    if let Some(file) = &file {
+        text += &format!("\n  {:<14} {}", "in the file", units::one_line(file));
     }
     for (name, value) in &metadata.attributes {
         text += &format!("\n  {:<14} {}", units::one_line(name), units::one_line(&value.to_string()));
     }
     session.out.result(text, || {
         json!({
-            "array": args.array.to_string(), "zarr_format": metadata.zarr_format, "dtype": format.dtype.name(),
+            "file": file, "array": args.array.to_string(), "zarr_format": metadata.zarr_format, "dtype": format.dtype.name(),
             "shape": metadata.shape, "dimensions": metadata.dimensions, "size_bytes": size_bytes,
             "chunk_shape": format.shape.0, "inner_chunk_shape": format.inner_shape(),
             "codecs": metadata.codecs, "fill_value": fill, "attributes": metadata.attributes,

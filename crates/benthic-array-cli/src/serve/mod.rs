@@ -13,7 +13,6 @@ mod request;
 pub use http::{Limits, Server};
 
 use base64_simd::STANDARD;
-use benthic_array::decoders::ByteRange;
 use benthic_array::{ChunkRunner, ReadStats, StoredChunk};
 use benthic_core::pushdown::Pushdown;
 use benthic_core::{Environment, ErrorKind, ObjectId, Store};
@@ -200,8 +199,7 @@ impl Service {
         let units = needed_bytes.clamp(1, MEMORY_BYTES_MAX).div_ceil(MEMORY_UNIT_BYTES);
         let permit = self.memory.acquire_many(units as u32).await;
         let permit = permit.map_err(|_| Failure::new(StatusCode::SERVICE_UNAVAILABLE, "the server stops"))?;
-        let ByteRange { offset_bytes, len_bytes } = plan.range;
-        let chunk = StoredChunk { object, range: Some(ByteRange { offset_bytes, len_bytes }) };
+        let chunk = StoredChunk { object, range: Some(plan.range), shape: None };
         let output = runner.run(&chunk, plan.format.clone(), plan.slices.clone(), plan.task.clone()).await?;
         let encode = move || {
             let outcome = plan.finish(output)?;

@@ -1,11 +1,13 @@
 //! netCDF's classic formats: netCDF-3 with 32-bit and 64-bit offsets, and CDF-5.
 
+use super::contiguous::{Block, divide};
 use super::{
-    FILL_VALUE, ReadElements, Skipped, SourceArray, SourceGroup, attribute_values, fill_value_attribute,
-    reserved_name, unreadable,
+    FILL_VALUE, FileChunks, ReadElements, Skipped, SourceArray, SourceGroup, attribute_values,
+    fill_value_attribute, reserved_name, unreadable,
 };
 use benthic_array::{AttributeValue, Dtype, NewAttributes};
 use benthic_core::Result;
+use netcdf_reader::classic::data::compute_record_stride;
 use netcdf_reader::{
     DynStorage, NcAttrValue, NcAttribute, NcFile, NcSliceInfo, NcSliceInfoElem, NcType, NcVariable,
 };
@@ -140,5 +142,17 @@ impl ReadElements for Variable {
             Dtype::Float64 => read!(f64),
         };
         read.map_err(|error| unreadable("cannot read a variable", error).with("variable", &self.name))
+    }
+
+    fn chunks(&self) -> Result<FileChunks> {
+        let failed = |error| unreadable("cannot read a variable", error).with("variable", &self.name);
+        let group = self.file.root_group().map_err(failed)?;
+        let variable = self.file.variable(&self.name).map_err(failed)?;
+        let record_bytes = compute_record_stride(&group.variables).map_err(failed)?;
+        let block = Block {
+            offset_bytes: variable.data_offset,
+            record_bytes: variable.is_record_var.then_some(record_bytes),
+        };
+        divide(&variable.shape(), self.dtype, &block, true)
     }
 }

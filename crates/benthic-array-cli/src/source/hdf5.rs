@@ -7,9 +7,10 @@
 //!
 //! Sources: the HDF5 Dimension Scale specification; "NetCDF-4 Format" in the netCDF User's Guide.
 
+use super::hdf5_chunks::chunks;
 use super::{
-    FILL_VALUE, ReadElements, Skipped, SourceArray, SourceGroup, attribute_values, fill_value_attribute,
-    join, reserved_name, unreadable,
+    FILL_VALUE, FileChunks, ReadElements, Skipped, SourceArray, SourceGroup, attribute_values,
+    fill_value_attribute, join, reserved_name, unreadable,
 };
 use benthic_array::decoders::{BytesCodec, Codecs};
 use benthic_array::{AttributeValue, Bounded, Dtype, NewAttributes};
@@ -32,8 +33,8 @@ const CHUNK_BYTES_MAX: usize = 1 << 30;
 /// type, and does not tell how many bits a number has.
 const FILTER_NBIT: u16 = 5;
 /// The registered numbers of filters that netCDF-C writes and the crate lacks.
-const FILTER_BLOSC: u16 = 32001;
-const FILTER_ZSTD: u16 = 32015;
+pub(super) const FILTER_BLOSC: u16 = 32001;
+pub(super) const FILTER_ZSTD: u16 = 32015;
 
 /// Attributes by which HDF5 and netCDF-4 describe dimensions.
 const INTERNAL: [&str; 7] = [
@@ -52,7 +53,7 @@ const NO_COORDINATES: &str = "This is a netCDF dimension but not a netCDF variab
 /// What netCDF-4 adds to the name of a variable that is no coordinate, but has a dimension's name.
 const NO_COORDINATE_PREFIX: &str = "_nc4_non_coord_";
 
-fn failed(error: hdf5_reader::error::Error) -> Error {
+pub(super) fn failed(error: hdf5_reader::error::Error) -> Error {
     match error {
         hdf5_reader::error::Error::UnsupportedFilter(_) => {
             let message = "the file uses a filter that is not supported; h5repack -f GZIP=4 changes it";
@@ -86,7 +87,7 @@ pub fn read(storage: DynStorage, skipped: &mut Vec<Skipped>) -> Result<SourceGro
     let root = file.root_group().map_err(failed)?;
     let tree = tree(root, &mut HashSet::new(), &mut scales, skipped, "")?;
     scales.add_lengths(&tree);
-    group(&tree, &scales, skipped, "")
+    group(&file, &tree, &scales, skipped, "")
 }
 
 /// The groups and datasets of a file.
@@ -206,7 +207,13 @@ fn is_unlimited(dataset: &Dataset, axis: usize) -> bool {
     dataset.max_dims().and_then(|lens| lens.get(axis)) == Some(&u64::MAX)
 }
 
-fn group(tree: &Tree, scales: &Scales, skipped: &mut Vec<Skipped>, path: &str) -> Result<SourceGroup> {
+fn group(
+    file: &Hdf5File,
+    tree: &Tree,
+    scales: &Scales,
+    skipped: &mut Vec<Skipped>,
+    path: &str,
+) -> Result<SourceGroup> {
     let attributes = attributes(&tree.group.attributes().map_err(failed)?, false, skipped, path);
     let mut arrays = Vec::new();
     for dataset in &tree.datasets {
@@ -226,7 +233,7 @@ fn group(tree: &Tree, scales: &Scales, skipped: &mut Vec<Skipped>, path: &str) -
                 "it has no elements".to_owned()
             }
             (Some(dtype), None) => {
-                arrays.push(array(dataset, name, dtype, scales, skipped, &path)?);
+                arrays.push(array(file, dataset, name, dtype, scales, skipped, &path)?);
                 continue;
             }
         };
@@ -234,7 +241,7 @@ fn group(tree: &Tree, scales: &Scales, skipped: &mut Vec<Skipped>, path: &str) -
     }
     let mut groups = Vec::new();
     for (name, child) in &tree.children {
-        groups.push((name.clone(), group(child, scales, skipped, &join(path, name))?));
+        groups.push((name.clone(), group(file, child, scales, skipped, &join(path, name))?));
     }
     Ok(SourceGroup { attributes, arrays, groups })
 }
@@ -245,6 +252,7 @@ fn is_taken(arrays: &[SourceArray], tree: &Tree, name: &str) -> bool {
 }
 
 fn array(
+    file: &Hdf5File,
     dataset: &Dataset,
     name: &str,
     dtype: Dtype,
@@ -274,7 +282,10 @@ fn array(
         fill.reverse();
     }
     let chunk_shape = dataset.chunks().map(|lens| lens.into_iter().map(u64::from).collect());
-    let elements = dataset.clone().with_padded_shape(&shape).map_err(failed)?;
+    let stored_shape = dataset.shape().to_vec();
+    let padded = dataset.clone().with_padded_shape(&shape).map_err(failed)?;
+    let elements =
+        Elements { file: file.clone(), dataset: padded, stored_shape, dtype, path: path.to_owned() };
     Ok(SourceArray {
         name: name.to_owned(),
         dtype,
@@ -283,7 +294,7 @@ fn array(
         fill: Bytes::from(fill),
         dimensions,
         attributes,
-        elements: Arc::new(Elements { dataset: elements, dtype, path: path.to_owned() }),
+        elements: Arc::new(elements),
     })
 }
 
@@ -326,7 +337,7 @@ fn type_name(datatype: &Datatype) -> &'static str {
     }
 }
 
-fn is_big_endian(datatype: &Datatype) -> bool {
+pub(super) fn is_big_endian(datatype: &Datatype) -> bool {
     match datatype {
         Datatype::FixedPoint { byte_order, .. } | Datatype::FloatingPoint { byte_order, .. } => {
             *byte_order == ByteOrder::BigEndian
@@ -416,7 +427,10 @@ fn little_endian<const N: usize>(elements: impl IntoIterator<Item = LittleEndian
 }
 
 struct Elements {
+    file: Hdf5File,
     dataset: Dataset,
+    /// Shorter than the dataset along an unlimited dimension that others extend.
+    stored_shape: Vec<u64>,
     dtype: Dtype,
     path: String,
 }
@@ -443,5 +457,10 @@ impl ReadElements for Elements {
             _ => read!(8),
         };
         read.map_err(|error| failed(error).with("variable", &self.path))
+    }
+
+    fn chunks(&self) -> Result<FileChunks> {
+        chunks(&self.file, &self.dataset, &self.stored_shape, self.dtype)
+            .map_err(|error| error.with("variable", &self.path))
     }
 }

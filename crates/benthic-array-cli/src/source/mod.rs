@@ -5,13 +5,17 @@
 //! libhdf5 support more filters, but need the library, and it runs one call at a time.
 
 mod classic;
+mod contiguous;
 mod hdf5;
+mod hdf5_chunks;
 
+use benthic_array::decoders::ByteRange;
 use benthic_array::{AttributeValue, Dtype, NewAttributes, NumberKind, fill_attribute};
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::local;
 use bytes::Bytes;
 use hdf5_reader::FileStorage;
+use serde_json::Value;
 use std::fmt;
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -51,6 +55,29 @@ pub struct SourceArray {
 pub trait ReadElements: Send + Sync {
     /// Reads a box of elements, in C order and little-endian. Blocks.
     fn read(&self, start: &[u64], counts: &[u64]) -> Result<Vec<u8>>;
+
+    /// Where the file has the chunks. Blocks.
+    ///
+    /// # Errors
+    /// `Unsupported` if an array cannot refer to them; those of the file.
+    fn chunks(&self) -> Result<FileChunks>;
+}
+
+/// The chunks of an array in a file.
+pub struct FileChunks {
+    pub chunk_shape: Vec<u64>,
+    /// Whether a chunk that exceeds the array is stored without the elements outside.
+    pub is_clipped: bool,
+    pub is_big_endian: bool,
+    /// The codecs from bytes to bytes, as `zarr.json` has them.
+    pub codecs: Vec<Value>,
+    /// In C order. `None` stands for a chunk that is not stored.
+    pub ranges: Vec<Option<ByteRange>>,
+}
+
+/// An error for an array that cannot refer to its chunks in the file.
+fn not_in_chunks(reason: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, reason)
 }
 
 /// A part of a file that an array or group cannot have.
@@ -165,7 +192,7 @@ fn join(group: &str, name: &str) -> String {
 }
 
 /// Returns why an array or group cannot have this name; `None` if it can.
-fn reserved_name(name: &str) -> Option<String> {
+pub fn reserved_name(name: &str) -> Option<String> {
     let is_reserved = matches!(name, "" | "." | "..")
         || name.contains('/')
         || name.starts_with("__")

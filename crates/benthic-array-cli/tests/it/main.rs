@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod create;
+mod reference;
 
 use benthic_core::{ObjectId, Store};
 use benthic_embedded::{EmbeddedStore, Options};
