@@ -7,21 +7,19 @@ use crate::iceberg::keys::{BUCKET, File, Folder, Key};
 use crate::iceberg::view::{Located, TableView, Views};
 use crate::staging::{Staging, is_staged};
 use async_trait::async_trait;
-use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result};
+use benthic_core::{Error, ErrorKind, Result};
 use benthic_s3::sal::{
     Attributes, Bucket, BucketCheck, Buckets, CollectionStats, DataKey, Delete, DeleteResult, Entry, Event,
-    EventState, Events, Finish, Garbage, Id, KeyPosition, List, ListKind, ListPage, ListPosition,
-    ListedVersion, Lock, NewBucket, Object, Objects, Part, PartId, PartRef, PendingGarbage, Prefetch,
-    QueuePlace, QueueState, Quota, Reader, RecordChange, RecordKind, Records, Sal, Settle, Upload, Uploads,
-    Usage, VersionId, Versioning, WriteResult, Writer,
+    EventState, Events, Finish, Garbage, Id, List, ListKind, ListPage, ListPosition, ListedVersion, Lock,
+    NewBucket, Object, Objects, Part, PartId, PartRef, PendingGarbage, Prefetch, QueuePlace, QueueState,
+    Quota, Reader, RecordChange, RecordKind, Records, Sal, Settle, Upload, Uploads, Usage, VersionId,
+    Versioning, WriteResult, Writer,
 };
+use benthic_s3::view::ObjectReader;
 use benthic_table::Table;
 use bytes::Bytes;
 use std::ops::Range;
 use std::sync::Arc;
-
-/// Bytes that a reader asks for at a time.
-const PIECE_BYTES: u64 = 4 * 1024 * 1024;
 
 /// The driver.
 pub struct TablesSal {
@@ -159,23 +157,6 @@ fn overlaps(start: &str, prefix: &str) -> bool {
     start.starts_with(prefix) || prefix.starts_with(start)
 }
 
-/// The common prefix of a listing to which a key belongs.
-fn common_prefix<'k>(list: &List, key: &'k str) -> Option<&'k str> {
-    let rest = key.strip_prefix(&list.prefix)?;
-    let end = rest.find(&list.delimiter).filter(|_| !list.delimiter.is_empty())?;
-    Some(&key[..list.prefix.len() + end + list.delimiter.len()])
-}
-
-/// Whether a listing has passed a key.
-fn is_passed(list: &List, key: &str) -> bool {
-    let Some(after) = &list.after else { return false };
-    let within_passed = || match after.within {
-        Some(KeyPosition::Hidden) => false,
-        _ => common_prefix(list, &after.key).is_some_and(|prefix| key.starts_with(prefix)),
-    };
-    key <= after.key.as_str() || within_passed()
-}
-
 #[async_trait]
 impl Objects for TablesSal {
     async fn object(&self, _bucket: &Bucket, key: &str, version: Option<VersionId>) -> Result<Object> {
@@ -208,7 +189,8 @@ impl Objects for TablesSal {
                 Box::new(Computed(Some(bytes.slice(place(range.start)..place(range.end)))))
             }
             Located::Stored { pool, object, .. } => {
-                Box::new(Stored { pool: Arc::clone(pool), object: object.clone(), range })
+                // A data object never changes.
+                Box::new(ObjectReader::new(Arc::clone(pool), object.clone(), None, range))
             }
         })
     }
@@ -255,10 +237,10 @@ impl Objects for TablesSal {
         }
         for key in self.keys(list).await? {
             let text = key.to_string();
-            if !text.starts_with(&list.prefix) || is_passed(list, &text) {
+            if !text.starts_with(&list.prefix) || list.is_passed(&text) {
                 continue;
             }
-            let entry = match common_prefix(list, &text) {
+            let entry = match list.common_prefix(&text) {
                 Some(prefix) if page.entries.last().is_some_and(|last| last.key() == prefix) => continue,
                 Some(prefix) => Entry::Prefix(prefix.to_owned()),
                 None => match self.listed(&key).await? {
@@ -285,29 +267,6 @@ struct Computed(Option<Bytes>);
 impl Reader for Computed {
     async fn next(&mut self) -> Result<Option<Bytes>> {
         Ok(self.0.take().filter(|bytes| !bytes.is_empty()))
-    }
-}
-
-/// Reads a data object.
-struct Stored {
-    pool: Arc<dyn Pool>,
-    object: ObjectId,
-    range: Range<u64>,
-}
-
-#[async_trait]
-impl Reader for Stored {
-    async fn next(&mut self) -> Result<Option<Bytes>> {
-        let len_bytes = (self.range.end - self.range.start).min(PIECE_BYTES);
-        if len_bytes == 0 {
-            return Ok(None);
-        }
-        let bytes = self.pool.read_range(&self.object, self.range.start, len_bytes).await?;
-        if bytes.len() as u64 != len_bytes {
-            return Err(Error::new(ErrorKind::Corrupt, "a data object is shorter than it was"));
-        }
-        self.range.start += len_bytes;
-        Ok(Some(bytes))
     }
 }
 

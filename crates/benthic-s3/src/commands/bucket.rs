@@ -1,14 +1,17 @@
 //! `benthic s3 bucket`.
 
 use super::{GatewayPools, all_buckets, bucket_json, limit, time, usage};
+use benthic_core::{Error, ErrorKind};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::session::Session;
 use benthic_program::units;
-use benthic_s3::sal::Buckets;
+use benthic_s3::identity::FIRST_ACCOUNT;
+use benthic_s3::sal::{Attributes, Buckets, NewBucket};
+use benthic_s3::view::{VIEW, View, is_view};
 use clap::Subcommand;
 use serde_json::json;
 
-pub const EXAMPLES: &str = "Examples:\n  benthic s3 bucket ls\n  benthic s3 bucket check photos";
+pub const EXAMPLES: &str = "Examples:\n  benthic s3 bucket ls\n  benthic s3 bucket check photos\n  benthic s3 bucket create climate --view climate";
 
 /// The verbs of `benthic s3 bucket`.
 #[derive(Subcommand)]
@@ -19,6 +22,28 @@ pub enum BucketCommand {
         /// Only buckets of this account
         #[arg(long)]
         account: Option<String>,
+    },
+    /// Create a read-only bucket that shows the objects of a pool
+    #[command(after_help = "S3 clients create other buckets.\n\n\
+        With a PREFIX, the bucket shows the objects whose names begin with PREFIX/; their keys are the rest of the names. Objects \
+        in namespaces are shown only with POOL:NS.\n\n\
+        Examples:\n  benthic s3 bucket create climate --view climate\n  \
+        benthic s3 bucket create era5 --view climate/era5 --account lab")]
+    Create {
+        /// Name of the bucket
+        bucket: String,
+        /// Objects to show: POOL[:NS][/PREFIX]
+        #[arg(long, value_name = "POOL[/PREFIX]")]
+        view: View,
+        /// Account that owns the bucket
+        #[arg(long, default_value = FIRST_ACCOUNT)]
+        account: String,
+    },
+    /// Remove a view; the objects of the pool stay
+    #[command(after_help = "Example:\n  benthic s3 bucket rm climate")]
+    Rm {
+        /// Name of the bucket
+        bucket: String,
     },
     /// Show a bucket, its usage and its quota
     #[command(after_help = "Example:\n  benthic s3 bucket stat photos")]
@@ -42,13 +67,50 @@ pub async fn run(command: BucketCommand, pools: &GatewayPools, session: &Session
         BucketCommand::Ls { account } => {
             let identities = pools.identities(&sal);
             for bucket in all_buckets(&sal, &identities, account.as_deref()).await? {
-                let line = format!("{}  {}  {}", bucket.name, bucket.owner, time(bucket.created_ms));
+                let mut line = format!("{}  {}  {}", bucket.name, bucket.owner, time(bucket.created_ms));
+                if let Some(view) = View::of(&bucket)? {
+                    line += &format!("  shows {view}");
+                }
                 out.result(line, || bucket_json(&bucket))?;
             }
             Ok(())
         }
+        BucketCommand::Create { bucket, view, account } => {
+            if !s3s::path::check_bucket_name(&bucket) {
+                let message = "the name of a bucket has 3 to 63 small letters, digits, dots and dashes";
+                return Err(Error::new(ErrorKind::InvalidArgument, message).with("bucket", bucket).into());
+            }
+            pools.identities(&sal).account(&account).await?;
+            session.pool(&view.pool).await?;
+            let attributes = Attributes::from([(VIEW.to_owned(), view.to_string().into())]);
+            let new = NewBucket {
+                name: bucket,
+                owner: account,
+                shards: Some(1),
+                attributes,
+                ..NewBucket::default()
+            };
+            let bucket = sal.create_bucket(new).await?;
+            out.result(format!("{} shows {view}", bucket.name), || bucket_json(&bucket))
+        }
+        BucketCommand::Rm { bucket } => {
+            let bucket = sal.bucket(&bucket).await?;
+            if !is_view(&bucket) {
+                let message = "the bucket is not a view; remove it with an S3 client";
+                return Err(Error::new(ErrorKind::InvalidArgument, message)
+                    .with("bucket", &bucket.name)
+                    .into());
+            }
+            sal.delete_bucket(&bucket.name).await?;
+            out.result(format!("removed the view {}", bucket.name), || json!({ "bucket": bucket.name }))
+        }
         BucketCommand::Stat { bucket } => {
             let bucket = sal.bucket(&bucket).await?;
+            if let Some(view) = View::of(&bucket)? {
+                let created = time(bucket.created_ms);
+                let text = format!("{} shows {view}\nowner {}, created {created}", bucket.name, bucket.owner);
+                return out.result(text, || bucket_json(&bucket));
+            }
             let used = sal.usage(&bucket).await?;
             let text = format!(
                 "{}\nowner {}, created {}, versioning {:?}, {}\nquota: bytes {}, objects {}",

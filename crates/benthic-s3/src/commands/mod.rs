@@ -23,6 +23,7 @@ use benthic_program::units;
 use benthic_s3::identity::Identities;
 use benthic_s3::sal::{Bucket, Buckets, Sal};
 use benthic_s3::seal::Sealer;
+use benthic_s3::view::View;
 use benthic_s3::{Options, PoolSal};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -79,7 +80,7 @@ pub enum S3Command {
     Quota(quota::QuotaArgs),
     /// Show the usage of buckets
     Usage(usage::UsageArgs),
-    /// List and check buckets
+    /// List and check buckets, and create views of pools
     #[command(subcommand, after_help = bucket::EXAMPLES)]
     Bucket(bucket::BucketCommand),
     /// Show and apply the lifecycle rules of buckets
@@ -193,5 +194,6 @@ fn bucket_json(bucket: &Bucket) -> Value {
         "shards": bucket.shards,
         "objects_max": bucket.quota.objects_max,
         "bytes_max": bucket.quota.bytes_max,
+        "view": View::of(bucket).ok().flatten().map(|view| view.to_string()),
     })
 }

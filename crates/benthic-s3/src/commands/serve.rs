@@ -17,6 +17,7 @@ use benthic_s3::identity::{FIRST_ACCOUNT, FIRST_USER, Identities, NewKey};
 use benthic_s3::lease;
 use benthic_s3::lifecycle::Calendar;
 use benthic_s3::sal::{Garbage, RecordKind, Sal};
+use benthic_s3::view::ViewSal;
 use clap::Args;
 use serde_json::json;
 use std::net::SocketAddr;
@@ -118,8 +119,10 @@ pub async fn run(args: ServeArgs, pools: &GatewayPools, session: &Session) -> Ou
     let is_cluster = session.rados().await?.is_some();
     let code = StoreCode::new(session.pool(&pools.pool).await?, is_cluster).await?;
     let code = Arc::new(code) as Arc<dyn Code>;
+    let views =
+        ViewSal::new(Arc::new(sal.clone()) as Arc<dyn Sal>, session.store().await?, Environment::default());
     let server = Server::new(
-        Arc::new(sal.clone()) as Arc<dyn Sal>,
+        Arc::new(views) as Arc<dyn Sal>,
         Arc::clone(&identities) as Arc<dyn Keys>,
         Environment::default(),
         args.region.clone(),

@@ -14,6 +14,7 @@ use super::{Gateway, error, exec, names, public_access};
 use crate::identity::{Caller, Identities, Lookup, PolicyTexts, Refusal};
 use crate::policy::{Decision, Document, Request, Rights, Rules, decide, decide_for_caller};
 use crate::sal::{Bucket, Lock, Object, Prefetch};
+use crate::view::is_view;
 use async_trait::async_trait;
 use benthic_core::{Environment, Error, ErrorKind};
 use bytes::Bytes;
@@ -30,6 +31,20 @@ use std::sync::Arc;
 /// Maximum total size of the policies in the cache, in bytes of JSON. The parsed form takes about 50
 /// times as much memory.
 const PARSED_BYTES_MAX: usize = 4 << 20;
+
+/// Actions on views other than reading: settings about access.
+const SETTINGS_OF_VIEWS: [&str; 5] = [
+    "s3:DeleteBucketPolicy",
+    "s3:PutBucketCORS",
+    "s3:PutBucketPolicy",
+    "s3:PutBucketPublicAccessBlock",
+    "s3:PutBucketTagging",
+];
+
+/// Whether views permit an action at all.
+fn is_of_views(action: &str) -> bool {
+    action.starts_with("s3:Get") || action.starts_with("s3:List") || SETTINGS_OF_VIEWS.contains(&action)
+}
 
 /// The keys that a gateway accepts.
 #[async_trait]
@@ -411,6 +426,9 @@ impl Gateway {
             };
         }
         match access.decide(request, action, on, object.as_ref()) {
+            Decision::Allowed if is_view(&access.bucket) && !is_of_views(action) => {
+                Err(s3_error!(AccessDenied, "the bucket is a read-only view of a pool"))
+            }
             Decision::Allowed => Ok(()),
             Decision::NotAllowed | Decision::Denied => Err(s3_error!(AccessDenied)),
         }

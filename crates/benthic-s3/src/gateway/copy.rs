@@ -17,6 +17,7 @@ use super::versions::{refuse_delete_marker, strong_etag, version_field};
 use super::{Gateway, OBJECT_BYTES_MAX, error, names, tags, timestamp};
 use crate::sal::encryption::ENCRYPTION;
 use crate::sal::{Attributes, Bucket, Change, Finish, Lock, Object, PartId, Reader, VersionId, Writer};
+use crate::view::is_view;
 use benthic_core::Error;
 use futures::TryStreamExt;
 use s3s::dto::{
@@ -158,7 +159,7 @@ impl Gateway {
         let finish = Finish { etag: String::new(), attributes, lock, default_retention, condition, events };
         let from = CopyFrom { bucket: &from.bucket, object: &source, encryption: source_encryption.as_ref() };
         let to = CopyTo { bucket: &access.bucket, key: &input.key, encryption, checksum: wanted };
-        let (etag, checksum, version) = if shares {
+        let (etag, checksum, version) = if shares && !is_view(from.bucket) {
             self.share_data(&from, &to, finish).await?
         } else {
             self.rewrite_data(&from, &to, finish).await?

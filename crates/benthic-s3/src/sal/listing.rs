@@ -17,6 +17,28 @@ pub struct List {
     pub entries_max: u32,
 }
 
+impl List {
+    /// The entry that stands for a key and all others with the same common prefix; `None` if the key has an
+    /// entry of its own, or does not belong to the listing.
+    pub fn common_prefix<'k>(&self, key: &'k str) -> Option<&'k str> {
+        let rest = key.strip_prefix(&self.prefix)?;
+        let end = rest.find(&self.delimiter).filter(|_| !self.delimiter.is_empty())?;
+        Some(&key[..self.prefix.len() + end + self.delimiter.len()])
+    }
+
+    /// The common prefix that [`List::after`] skips.
+    pub fn passed_prefix(&self) -> Option<&str> {
+        let after = self.after.as_ref().filter(|after| after.within != Some(KeyPosition::Hidden))?;
+        self.common_prefix(&after.key)
+    }
+
+    /// Whether a key, or a common prefix, is before the page.
+    pub fn is_passed(&self, key: &str) -> bool {
+        let Some(after) = &self.after else { return false };
+        key <= after.key.as_str() || self.passed_prefix().is_some_and(|prefix| key.starts_with(prefix))
+    }
+}
+
 /// The kind of entries to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListKind {

@@ -6,3 +6,4 @@ mod error_codes;
 mod help;
 mod seal;
 mod single_flight;
+mod view;
