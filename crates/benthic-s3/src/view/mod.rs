@@ -109,6 +109,15 @@ impl ViewSal {
         Ok((self.pool(view).await?, object))
     }
 
+    /// The error of an operation on an object. An operation may be the first that notices that the pool is gone, and
+    /// then fails as if the object were missing.
+    async fn error(&self, view: &View, error: Error) -> Error {
+        match error.kind() {
+            ErrorKind::NotFound => self.pool(view).await.err().unwrap_or(error),
+            _ => error,
+        }
+    }
+
     /// The entries of a page. Objects that were removed since their names were listed are missing.
     async fn entries(&self, pool: &Arc<dyn Pool>, view: &View, found: Vec<Found>) -> Result<Vec<Entry>> {
         let lookups = found.into_iter().map(|Found { text, is_prefix }| async move {
@@ -168,7 +177,10 @@ impl Objects for ViewSal {
             return Err(not_found(key));
         }
         let (pool, object) = self.locate(&view, key).await?;
-        let (stat, version) = pool.stat(&object).await?;
+        let (stat, version) = match pool.stat(&object).await {
+            Err(error) => return Err(self.error(&view, error).await),
+            Ok(found) => found,
+        };
         Ok(object_of(key, &stat, Located { pool, object, version }))
     }
 
@@ -176,7 +188,10 @@ impl Objects for ViewSal {
         let Some(view) = View::of(bucket)? else { return self.sal.object_with_prefetch(bucket, key).await };
         let (pool, object) = self.locate(&view, key).await?;
         let fetch = Fetch::stat().and(Fetch::read(0, PIECE_BYTES));
-        let ((stat, data), version) = pool.fetch(&object, fetch).await?;
+        let ((stat, data), version) = match pool.fetch(&object, fetch).await {
+            Err(error) => return Err(self.error(&view, error).await),
+            Ok(found) => found,
+        };
         let object = object_of(key, &stat, Located { pool, object, version });
         let len_bytes = data.len() as u64;
         let data = Box::pin(std::future::ready(Ok(data)));
@@ -267,7 +282,10 @@ impl Objects for ViewSal {
             return Ok(ListPage { entries: Vec::new(), next: None });
         }
         let pool = self.pool(&view).await?;
-        let (found, is_last) = self.names.page(bucket.id, pool.as_ref(), &view, list).await?;
+        let (found, is_last) = match self.names.page(bucket.id, pool.as_ref(), &view, list).await {
+            Err(error) => return Err(self.error(&view, error).await),
+            Ok(page) => page,
+        };
         let last = found.last().filter(|_| !is_last);
         let next = last.map(|last| ListPosition { key: last.text.clone(), within: None });
         Ok(ListPage { entries: self.entries(&pool, &view, found).await?, next })
