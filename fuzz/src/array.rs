@@ -2,7 +2,7 @@
 
 use benthic_array::class::{Input, Task, compute};
 use benthic_array::decoders::{
-    BytesCodec, Encoding, ObjectFormat, Pipeline, ReadObject, ShardIndexFormat, parse_v2, parse_v3,
+    BytesCodec, Encoding, ObjectFormat, Page, Pipeline, ReadObject, ShardIndexFormat, parse_v2, parse_v3,
 };
 use benthic_array::{
     ArrayMetadata, AxisRole, Bounded, DateRange, Dtype, Node, Reduction, ReductionKind, Slice, TimeUnits,
@@ -15,11 +15,12 @@ use std::ops::Range;
 
 pub type Target = fn(&[u8]);
 
-pub const TARGETS: [(&str, Target); 4] = [
+pub const TARGETS: [(&str, Target); 5] = [
     ("array_chunk", array_chunk),
     ("array_dates", array_dates),
     ("array_input", array_input),
     ("array_metadata", array_metadata),
+    ("array_statistics", array_statistics),
 ];
 
 /// Metadata documents. An accepted one has a valid format, and its chunks have keys.
@@ -38,6 +39,18 @@ pub fn array_metadata(input: &[u8]) {
     }
     if let Ok(metadata) = parse_v2(input, Some(&document)) {
         accepted(&metadata);
+    }
+}
+
+/// A page of statistics. What is decoded has the bytes of which it was decoded.
+pub fn array_statistics(input: &[u8]) {
+    if let Ok(page) = Page::from_bytes(input) {
+        assert_eq!(page.to_bytes(), input);
+    }
+    // The rest of the decoder runs only after a valid checksum.
+    let sealed = Page::seal(input.to_vec());
+    if let Ok(page) = Page::from_bytes(&sealed) {
+        assert_eq!(page.to_bytes(), sealed);
     }
 }
 

@@ -16,7 +16,6 @@ use crate::array::Array;
 use crate::cf;
 use crate::class::Task;
 use crate::dtype::Dtype;
-use crate::format::ObjectFormat;
 use crate::reduce::{AxisRole, Decoding, MISSING_MAX, Reduction, ReductionKind, Summary};
 use crate::runner::{ObjectRunner, ReadStats};
 use crate::selection::{Bounded, Part, PerAxis, Slice, TouchedChunks, elements, strides};
@@ -67,8 +66,9 @@ struct Record {
 /// The statistics of neighbouring chunks, in C order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
-    /// The statistics are void for another format, or if another axis than the first has another length.
-    format: ObjectFormat,
+    /// The encoding of the objects' format, which readers compare. The statistics are void for another
+    /// format, and if another axis than the first has another length.
+    format: Bytes,
     shape: PerAxis<u64>,
     /// The missing values that the statistics do not have.
     missing: Bounded<Bytes, MISSING_MAX>,
@@ -83,10 +83,15 @@ wire_struct! {
 
 impl Page {
     /// The bytes of a page's object.
-    fn to_bytes(&self) -> Bytes {
+    pub fn to_bytes(&self) -> Bytes {
         let mut bytes = MAGIC.to_vec();
         FORMAT_VERSION.put(&mut bytes);
         self.put(&mut bytes);
+        Page::seal(bytes)
+    }
+
+    /// Appends the checksum.
+    pub fn seal(mut bytes: Vec<u8>) -> Bytes {
         crc32c::crc32c(&bytes).put(&mut bytes);
         bytes.into()
     }
@@ -118,7 +123,7 @@ impl Page {
     /// Whether the page describes chunks of an array with these metadata.
     fn describes(&self, array: &Array) -> bool {
         let (metadata, shape) = (array.metadata(), &self.shape.0);
-        self.format == metadata.format
+        self.format == metadata.format.encode()
             && shape.len() == metadata.shape.len()
             && shape.iter().zip(&metadata.shape).skip(1).all(|(ours, theirs)| ours == theirs)
     }
@@ -448,7 +453,7 @@ impl Array {
         records: &BTreeMap<u32, Record>,
     ) -> Result<()> {
         let page = Page {
-            format: self.metadata().format.clone(),
+            format: self.metadata().format.encode(),
             shape: Bounded(self.metadata().shape.clone()),
             missing: decoding.missing.clone(),
             records: Bounded(records.values().cloned().collect()),
