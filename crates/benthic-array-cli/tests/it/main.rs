@@ -4,6 +4,7 @@
 
 mod create;
 mod reference;
+mod serve;
 
 use benthic_core::{ObjectId, Store};
 use benthic_embedded::{EmbeddedStore, Options};
