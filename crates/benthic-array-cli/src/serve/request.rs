@@ -173,7 +173,10 @@ impl Request {
         let offset_bytes = fields.size("offset")?.unwrap_or(0);
         let len_bytes = fields.size("size")?;
         let shape = shape(&mut fields)?;
-        let selection = selection(&mut fields)?;
+        let selection = match fields.take("selection") {
+            Some(_) if shape.is_none() => return Err(Failure::bad_request("a selection needs a shape")),
+            value => value.map(selection).transpose()?,
+        };
         let axes = axes(&mut fields)?;
         let codecs = codecs(&mut fields)?;
         let missing = fields.take("missing").map(|value| missing(value, dtype)).transpose()?;
@@ -215,9 +218,6 @@ impl Request {
             _ => {}
         }
         let Some(shape) = &self.shape else {
-            if self.selection.is_some() {
-                return Err(Failure::bad_request("a selection needs a shape"));
-            }
             if self.axes != Axes::All {
                 return Err(Failure::bad_request("an axis needs a shape"));
             }
@@ -279,8 +279,8 @@ fn shape(fields: &mut Fields) -> Result<Option<Vec<u64>>, Failure> {
     Ok(Some(shape))
 }
 
-fn selection(fields: &mut Fields) -> Result<Option<Vec<PythonSlice>>, Failure> {
-    let Some(items) = fields.list("selection", AXES_MAX)? else { return Ok(None) };
+fn selection(value: Value) -> Result<Vec<PythonSlice>, Failure> {
+    let items = list(value, "selection", AXES_MAX)?;
     let slice = |item: Value| {
         let numbers = list(item, "selection", 3)?;
         let [start, end, step] = numbers.as_slice() else {
@@ -296,7 +296,7 @@ fn selection(fields: &mut Fields) -> Result<Option<Vec<PythonSlice>>, Failure> {
     if slices.is_empty() {
         return Err(invalid("selection", "it has no slice"));
     }
-    Ok(Some(slices))
+    Ok(slices)
 }
 
 fn axes(fields: &mut Fields) -> Result<Axes, Failure> {
@@ -304,8 +304,8 @@ fn axes(fields: &mut Fields) -> Result<Axes, Failure> {
         |value: &Value| unsigned(value, "axis").map(|axis| usize::try_from(axis).unwrap_or(usize::MAX));
     match fields.take("axis") {
         None => Ok(Axes::All),
-        Some(Value::Array(items)) => {
-            let items = list(Value::Array(items), "axis", AXES_MAX)?;
+        Some(value @ Value::Array(_)) => {
+            let items = list(value, "axis", AXES_MAX)?;
             items.iter().map(axis).collect::<Result<_, _>>().map(Axes::Some)
         }
         Some(value) => Ok(Axes::Some(vec![axis(&value)?])),

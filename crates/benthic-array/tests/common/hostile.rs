@@ -4,7 +4,9 @@
 use super::{Expected, Numbers, Stored, object, place};
 use benthic_array::class::{Input, Reply, Task};
 use benthic_array::decoders::{ByteRange, BytesCodec, Encoding, ObjectFormat, Pipeline, ShardIndexFormat};
-use benthic_array::{AxisRole, Bounded, Decoding, Dtype, Groups, Reduction, ReductionKind, Slice};
+use benthic_array::{
+    AxisRole, Bounded, Decoding, Dtype, Groups, Missing, Reduction, ReductionKind, Slice, Tally, TallyKind,
+};
 use benthic_core::codec::Wire;
 use benthic_core::{ClassCall, ErrorKind, Pool};
 use bytes::Bytes;
@@ -37,6 +39,12 @@ fn sum(format: ObjectFormat) -> Input {
     whole(format, Task::Reduce { reduction })
 }
 
+/// A minimum of two axes with a missing value.
+fn tally() -> Tally {
+    let missing = Missing { values: Bounded(vec![Bytes::from_static(&[0; 4])]), ..Missing::default() };
+    Tally { kind: TallyKind::Min {}, reduced: Bounded(vec![true, false]), missing }
+}
+
 /// The encoding of shards with inner chunks of this shape.
 fn shard(inner_shape: &[u64]) -> Encoding {
     let index = ShardIndexFormat { is_at_start: false, is_big_endian: false, has_checksum: true };
@@ -47,9 +55,11 @@ fn shard(inner_shape: &[u64]) -> Encoding {
 fn inputs() -> Vec<(&'static str, Bytes)> {
     let mut inputs = vec![("nothing", Bytes::new()), ("noise", Bytes::from(vec![0xA5; 900]))];
     let mut add = |name, change: &dyn Fn(&mut Input)| {
-        for mut input in
-            [sum(format(&[4, 4], Vec::new())), whole(format(&[4, 4], Vec::new()), Task::Select {})]
-        {
+        for mut input in [
+            sum(format(&[4, 4], Vec::new())),
+            whole(format(&[4, 4], Vec::new()), Task::Select {}),
+            whole(format(&[4, 4], Vec::new()), Task::Tally { tally: tally() }),
+        ] {
             change(&mut input);
             inputs.push((name, input.encode()));
         }
@@ -122,6 +132,16 @@ fn inputs() -> Vec<(&'static str, Bytes)> {
     add_reduction("a million missing values", &|reduction| {
         let missing = Bounded(vec![Bytes::new(); 1_000_000]);
         reduction.decoding = Some(Decoding { missing, ..Decoding::default() });
+    });
+    let mut add_tally = |name, change: &dyn Fn(&mut Tally)| {
+        let mut tally = tally();
+        change(&mut tally);
+        inputs.push((name, whole(format(&[4, 4], Vec::new()), Task::Tally { tally }).encode()));
+    };
+    add_tally("an axis too few to count", &|tally| tally.reduced.0.truncate(1));
+    add_tally("a minimum of another type", &|tally| tally.missing.min = Some(Bytes::new()));
+    add_tally("a million values to skip", &|tally| {
+        tally.missing.values = Bounded(vec![Bytes::from_static(&[0; 4]); 1_000_000]);
     });
     inputs
 }
