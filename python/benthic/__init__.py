@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         UnavailableError,
         UnsupportedError,
     )
+    from .file import ObjectFile, open_file
     from .ops import ReadOp, WriteOp
     from .pool import ObjectStat, Pool
     from .rows import Rows
@@ -70,6 +71,7 @@ __all__ = [
     "MethodInfo",
     "Moved",
     "NotFoundError",
+    "ObjectFile",
     "ObjectStat",
     "OutcomeUnknownError",
     "PermissionDeniedError",
@@ -88,6 +90,7 @@ __all__ = [
     "__version__",
     "connect",
     "errors",
+    "open_file",
     "zarr_store",
 ]
 
@@ -106,7 +109,7 @@ if not TYPE_CHECKING:
             # The other names do not need zarr-python.
             return getattr(import_module(".zarr", __name__), name)
         if name in __all__:
-            for module in ("errors", "ops", "pool", "rows", "table", "dataset", "array", "store"):
+            for module in ("errors", "ops", "pool", "file", "rows", "table", "dataset", "array", "store"):
                 found = getattr(import_module(f".{module}", __name__), name, None)
                 if found is not None:
                     globals()[name] = found

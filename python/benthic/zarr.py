@@ -15,6 +15,7 @@ from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Sto
 from zarr.core.buffer import Buffer, BufferPrototype
 
 from ._connections import Connection
+from ._references import FileArrays, plain_document
 from .errors import AlreadyExistsError, ConflictError, NotFoundError
 from .ops import ReadOp, WriteOp
 from .pool import Pool
@@ -27,7 +28,8 @@ class ZarrStore(Store):
     """The objects of a pool under a prefix, as a store of zarr-python.
 
     Each key is one object. A write of up to 64 MiB is atomic and durable. A larger one, up to 128
-    MiB, is durable, and a reader may see the object grow. A pickled store connects again, so Dask's
+    MiB, is durable, and a reader may see the object grow. A read-only store also has the chunks of arrays
+    that ``benthic array create --reference`` made; other stores refuse these arrays. A pickled store connects again, so Dask's
     workers can use it; the stores of a process share a connection.
     """
 
@@ -50,6 +52,7 @@ class ZarrStore(Store):
         self._namespace = namespace
         self._prefix = f"{path.strip('/')}/" if path.strip("/") else ""
         self._opened: tuple[int, Pool] | None = None
+        self._file_arrays = FileArrays()
 
     def with_read_only(self, read_only: bool = False) -> ZarrStore:
         """The same store, read-only or not."""
@@ -74,7 +77,7 @@ class ZarrStore(Store):
         return (self._connection, self._pool_name, self._namespace, self._prefix, self.read_only)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_opened": None}
+        return {**self.__dict__, "_opened": None, "_file_arrays": FileArrays()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -90,11 +93,24 @@ class ZarrStore(Store):
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
         """The data of an object, or a range of them; None if there is no such object."""
+        read = self._read_in_files if self.read_only else self._read
         try:
-            data = await asyncio.to_thread(self._read, self._prefix + key, byte_range)
+            data = await asyncio.to_thread(read, self._prefix + key, byte_range)
         except NotFoundError:
             return None
         return prototype.buffer.from_bytes(data)
+
+    def _read_in_files(self, name: str, byte_range: ByteRequest | None) -> bytes:
+        """Reads an object. Arrays in files look like others: a program that writes them would lose the references."""
+        if name.endswith("zarr.json"):
+            return _part(plain_document(self._read(name, None)), byte_range)
+        try:
+            return self._read(name, byte_range)
+        except NotFoundError:
+            data = self._file_arrays.chunk(self._pool(), name)
+            if data is None:
+                raise
+            return _part(data, byte_range)
 
     def _read(self, name: str, byte_range: ByteRequest | None) -> bytes:
         pool = self._pool()
@@ -177,6 +193,19 @@ class ZarrStore(Store):
             if name not in seen:
                 seen.add(name)
                 yield name
+
+
+def _part(data: bytes, byte_range: ByteRequest | None) -> bytes:
+    match byte_range:
+        case None:
+            return data
+        case RangeByteRequest(start, end):
+            return data[start:end]
+        case OffsetByteRequest(offset):
+            return data[offset:]
+        case SuffixByteRequest(suffix):
+            return data[max(len(data) - suffix, 0) :]
+    raise TypeError(f"Unexpected byte_range, got {byte_range!r}")
 
 
 def _page(names: Any) -> list[str]:

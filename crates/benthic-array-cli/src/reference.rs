@@ -16,8 +16,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Arrays with smaller chunks are copied: each chunk costs a request.
-const CHUNK_BYTES_MIN: u64 = 4 << 10;
+/// Arrays with chunks of this size or less are copied: each chunk costs a request. netCDF-4 makes chunks of
+/// this size for unlimited dimensions, such as times.
+const SMALL_BYTES_MAX: u64 = 4 << 10;
 /// Limit on a decoded chunk.
 const CHUNK_BYTES_MAX: u64 = 256 << 20;
 /// Number of parts that are written at once. Each is in memory.
@@ -90,7 +91,8 @@ impl SourceFile {
             source.elements.chunks()?;
         let element_bytes = source.dtype.size_bytes() as u64;
         let chunk_bytes = chunk_shape.iter().fold(element_bytes, |product, len| product.saturating_mul(*len));
-        if chunk_bytes < CHUNK_BYTES_MIN {
+        let used = chunk_shape.iter().zip(&source.shape).map(|(chunk, len)| chunk.min(len));
+        if used.fold(element_bytes, |product, len| product.saturating_mul(*len)) <= SMALL_BYTES_MAX {
             return Ok(None);
         }
         let is_too_large = |range: &ByteRange| range.len_bytes > PART_BYTES;

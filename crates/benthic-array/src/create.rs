@@ -7,7 +7,7 @@ use crate::block::Block;
 use crate::codec::{Compressor, decoded_bytes};
 use crate::dtype::{Dtype, NumberKind};
 use crate::gather;
-use crate::json::element_json;
+use crate::json::{element_json, parse_element};
 use crate::metadata::{ArrayMetadata, METADATA_BYTES_MAX, Node, parse_v3};
 use crate::references::{REFERENCES_FIELD, References};
 use crate::runner::blocking;
@@ -161,17 +161,15 @@ impl NewArray {
     }
 }
 
-/// A fill value as JSON. A NaN that is not the usual one keeps its bits.
+/// A fill value as JSON. A float that a parser might change is written as its bits: a NaN that is not
+/// the usual one, and a number that `serde_json`, which does not always round to the nearest, reads as
+/// another one.
 fn fill_json(dtype: Dtype, fill: &[u8]) -> Value {
-    let usual = match dtype {
-        Dtype::Float32 => f32::NAN.to_le_bytes().to_vec(),
-        _ => f64::NAN.to_le_bytes().to_vec(),
-    };
-    match element_json(dtype, fill) {
-        Value::String(text) if text == "NaN" && fill != usual => {
-            json!(fill.iter().rev().fold("0x".to_owned(), |bits, byte| bits + &format!("{byte:02x}")))
-        }
-        value => value,
+    let value = element_json(dtype, fill);
+    let parsed = serde_json::from_str(&value.to_string()).ok();
+    match parsed.and_then(|value: Value| parse_element(dtype, &value)) {
+        Some(element) if element == fill => value,
+        _ => json!(fill.iter().rev().fold("0x".to_owned(), |bits, byte| bits + &format!("{byte:02x}"))),
     }
 }
 

@@ -19,11 +19,13 @@ fn array(dtype: Dtype, fill: Vec<u8>) -> NewArray {
 
 #[test]
 fn a_document_has_what_the_array_has() {
-    let fills: [(Dtype, Vec<u8>); 5] = [
+    let fills: [(Dtype, Vec<u8>); 6] = [
         (Dtype::Bool, vec![1]),
         (Dtype::Int8, vec![0x80]),
         (Dtype::Uint64, u64::MAX.to_le_bytes().to_vec()),
         (Dtype::Float32, f32::NAN.to_le_bytes().to_vec()),
+        // netCDF's default, which serde_json reads as its neighbour.
+        (Dtype::Float64, 9.969209968386869e36f64.to_le_bytes().to_vec()),
         // A NaN with other bits than the usual one.
         (Dtype::Float64, (f64::NAN.to_bits() | 0x123).to_le_bytes().to_vec()),
     ];

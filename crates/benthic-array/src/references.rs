@@ -88,6 +88,9 @@ impl References {
             parts.pop().ok_or_else(|| corrupt("the file of an array is out of the pool"))?;
             file = rest;
         }
+        if file.is_empty() {
+            return Err(corrupt("the file of an array has no name"));
+        }
         parts.push(file);
         Ok(parts.join("/"))
     }
@@ -289,7 +292,7 @@ impl FileChunks {
     }
 }
 
-/// Takes the field from the fields of a document.
+/// Parses the field, if the document has it.
 pub(crate) fn references_of(fields: &Attributes) -> Result<Option<References>> {
     fields.get(REFERENCES_FIELD).map(References::parse).transpose()
 }

@@ -40,7 +40,7 @@ Without --chunks, arrays keep the chunks of the file if these have 1 to 16 MiB; 
 blosc means Blosc with zstd and a shuffle, which compresses numbers best.
 
 --reference stores the file unchanged at PATH/FILE, and the arrays refer to it: their chunks are ranges of the file. \
-Files of more than 32 MiB are several objects. Arrays whose chunks have less than 4 KiB are copied, and so are those with \
+Files of more than 32 MiB are several objects. Arrays whose chunks have at most 4 KiB are copied, and so are those with \
 other filters than gzip, shuffle, fletcher32, zstd and Blosc, for which the command prints the reason.
 
 Examples:

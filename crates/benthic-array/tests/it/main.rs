@@ -6,6 +6,7 @@
 mod common;
 mod corpus;
 mod create;
+mod references;
 
 use async_trait::async_trait;
 use benthic_array::{
