@@ -2,7 +2,8 @@
 
 use benthic_array::class::{Input, Task, compute};
 use benthic_array::decoders::{
-    BytesCodec, Encoding, ObjectFormat, Page, Pipeline, ReadObject, ShardIndexFormat, parse_v2, parse_v3,
+    BytesCodec, ChunkIndex, Encoding, ObjectFormat, Page, Pipeline, ReadObject, ShardIndexFormat, parse_v2,
+    parse_v3,
 };
 use benthic_array::{
     ArrayMetadata, AxisRole, Bounded, DateRange, Dtype, Node, Reduction, ReductionKind, Slice, TimeUnits,
@@ -15,13 +16,32 @@ use std::ops::Range;
 
 pub type Target = fn(&[u8]);
 
-pub const TARGETS: [(&str, Target); 5] = [
+pub const TARGETS: [(&str, Target); 6] = [
     ("array_chunk", array_chunk),
     ("array_dates", array_dates),
     ("array_input", array_input),
     ("array_metadata", array_metadata),
+    ("array_places", array_places),
     ("array_statistics", array_statistics),
 ];
+
+/// The index of an array in a file, without the checksum. The first byte is the number of chunks.
+pub fn array_places(input: &[u8]) {
+    let Some((chunks, content)) = input.split_first() else { return };
+    let mut data = content.to_vec();
+    data.extend(crc32c::crc32c(content).to_le_bytes());
+    match ChunkIndex::decode(&data.into(), u64::from(*chunks)) {
+        Ok(index) => {
+            for chunk in 0..u64::from(*chunks) {
+                if let Some((name, range)) = index.object_range("f", chunk) {
+                    assert!(name.starts_with('f'));
+                    range.check().expect("an accepted range ends");
+                }
+            }
+        }
+        Err(error) => assert_eq!(error.kind(), ErrorKind::Corrupt),
+    }
+}
 
 /// Metadata documents. An accepted one has a valid format, and its chunks have keys.
 pub fn array_metadata(input: &[u8]) {

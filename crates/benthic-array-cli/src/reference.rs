@@ -10,7 +10,7 @@ use benthic_program::local;
 use benthic_program::store::blocking;
 use bytes::Bytes;
 use futures::{TryStreamExt, stream};
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -42,10 +42,9 @@ struct FileState {
 }
 
 impl FileState {
-    fn of(file: &File, path: &Path) -> Result<FileState> {
-        let metadata = file.metadata().map_err(local::failed("cannot read the file", path))?;
-        let modified_unix_ns = local::modified_unix_ns(&metadata);
-        Ok(FileState { size_bytes: metadata.len(), modified_unix_ns })
+    fn of(metadata: &Metadata) -> FileState {
+        let modified_unix_ns = local::modified_unix_ns(metadata);
+        FileState { size_bytes: metadata.len(), modified_unix_ns }
     }
 }
 
@@ -64,7 +63,7 @@ pub struct CreatedFile {
 }
 
 impl SourceFile {
-    /// Opens a file.
+    /// Opens a file, before its metadata are read.
     ///
     /// # Errors
     /// `InvalidArgument` for a name that an object of a group cannot have; those of the file system.
@@ -75,7 +74,8 @@ impl SourceFile {
             let message = format!("the file cannot be stored with its name: {reason}; rename it");
             return Err(Error::new(ErrorKind::InvalidArgument, message).with("path", path.display()));
         }
-        let state = FileState::of(&file, path)?;
+        let metadata = file.metadata().map_err(local::failed("cannot read the file", path))?;
+        let state = FileState::of(&metadata);
         let token = format!("{:016x}", SystemRandom.random_u64()?);
         let (path, name) = (Arc::new(path.to_owned()), name.to_owned());
         Ok(SourceFile { path, file: Arc::new(file), name, state, token })
@@ -195,7 +195,9 @@ impl StoredFile {
             let object = place.below(&array.path).object(CHUNK_INDEX_KEY)?;
             put(object, self.parts.index(&array.ranges)).await?;
         }
-        if FileState::of(&self.file, &self.path)? != self.state {
+        let failed = local::failed("cannot read the file", &self.path);
+        // The metadata came from the file that had this path then.
+        if FileState::of(&fs::metadata(&*self.path).map_err(failed)?) != self.state {
             let message = "the file changed meanwhile; repeat the command with --overwrite";
             return Err(Error::new(ErrorKind::Conflict, message).with("path", self.path.display()));
         }

@@ -65,7 +65,7 @@ impl Array {
                     if let Err(error) = self.check_statistics(&object).await {
                         check.findings.push(ArrayFinding { object, error });
                     }
-                } else if !METADATA_KEYS.contains(&key) && !(self.is_in_file() && key == CHUNK_INDEX_KEY) {
+                } else if !METADATA_KEYS.contains(&key) && (key != CHUNK_INDEX_KEY || !self.is_in_file()) {
                     let message = match key {
                         CREATION_MARKER => {
                             "`create` was interrupted after the array was complete; remove this object if none runs"

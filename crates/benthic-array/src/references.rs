@@ -156,7 +156,7 @@ impl ChunkIndex {
     }
 
     /// The name of the object with a chunk, and the range in it. `None` if the chunk is not stored.
-    pub(crate) fn object_range(&self, file: &str, chunk: u64) -> Option<(String, ByteRange)> {
+    pub fn object_range(&self, file: &str, chunk: u64) -> Option<(String, ByteRange)> {
         let range = self.file_range(chunk)?;
         let (_, part) = self.part(range.offset_bytes);
         let name = part_name(file, part.start, self.starts.len());

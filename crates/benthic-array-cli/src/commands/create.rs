@@ -125,6 +125,7 @@ pub async fn run(args: CreateArgs, session: &Session) -> Outcome {
         let copy = directory.copy(&place, args.overwrite, &stats);
         watch_progress(&progress, || stats.done_bytes(), copy).await?
     } else {
+        let file = args.reference.then(|| SourceFile::open(&path)).transpose()?;
         let (mut root, skipped) = {
             let path = path.clone();
             blocking(move || source::open(&path)).await?
@@ -139,7 +140,7 @@ pub async fn run(args: CreateArgs, session: &Session) -> Outcome {
         let layout = Layout {
             chunks: args.chunks.iter().map(|len| len.get()).collect(),
             compressor: args.codec.map_or(Compressor::Blosc, Compressor::from),
-            file: args.reference.then(|| SourceFile::open(&path)).transpose()?,
+            file,
         };
         layout.check(&root)?;
         let plan = {
