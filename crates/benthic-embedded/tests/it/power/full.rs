@@ -27,7 +27,7 @@ const SLOWLY: usize = 300;
 const FULL_BYTES_MIN: usize = 8 << 20;
 /// Minimum on a disk that another program fills afterwards. With the log and its reserve, a write of
 /// [`AGAIN_BYTES`] takes almost as much.
-const CROWDED_BYTES_MIN: usize = 12 << 20;
+const CROWDED_BYTES_MIN: usize = 10 << 20;
 /// Length of the write that must fit after the removal of all objects.
 const AGAIN_BYTES: usize = 8 << 20;
 /// Time limit for the cleaner. Even on a slow and busy machine it frees space much sooner.
@@ -166,9 +166,9 @@ fn a_pool_goes(dir: &Path) {
         block_on(pool.write(&id(object), op))
     };
     (0..1_000).for_each(|block| until_taken(|| write("large", block)));
-    until_full(500, |block| write(&(block / 8).to_string(), block as u64 % 8));
+    let blocks = until_full(500, |block| write(&(block / 8).to_string(), block as u64 % 8));
     remove(&*pool, "large");
-    fill(&*pool, 1_500, 0);
+    fill(&*pool, 1_500, CROWDED_BYTES_MIN.saturating_sub(blocks * 4_096) / 1_600);
     take_the_rest(dir);
     block_on(store.remove_pool("p")).unwrap();
     until_taken(|| block_on(store.create_pool("p")));
@@ -184,7 +184,7 @@ fn objects_go_slowly(dir: &Path) {
         let op = WriteOp::new().write_full(crate::support::noise(1, 1_500)).set_xattr("a", "b").buffered();
         block_on(pool.write(&id(name), op))
     };
-    let count = until_full(CROWDED_BYTES_MIN / 1_900, |index| write(&index.to_string()));
+    let count = until_full(CROWDED_BYTES_MIN / 1_600, |index| write(&index.to_string()));
     take_the_rest(dir);
     let mut others = 0;
     for index in 0..SLOWLY {
