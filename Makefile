@@ -28,7 +28,7 @@ fi
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-sql array s3 csi sql catalog test-s3 test-s3-peers test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env catalog-clients-env sql-packages s3-packages page-packages nbd-packages guest-packages wasm-compilers \
+.PHONY: help demo demo-sql array s3 csi sql catalog test-array-clients test-s3 test-s3-peers test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env catalog-clients-env sql-packages s3-packages page-packages nbd-packages guest-packages wasm-compilers \
 	test lint test-all test-here test-clients test-faults test-python test-engines test-sql test-catalog test-catalog-spark test-openstack test-ceph test-long bench bench-arrays bench-block bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz fmt \
 	deny clean-demo toolchain
 
@@ -284,6 +284,12 @@ test-catalog-spark: catalog sql catalog-clients-env java-packages ## run the tes
 		target/catalog-clients-env/bin/python -m pip install -q -r crates/benthic-catalog/tests/clients/requirements-spark.txt
 	@$(PART) "Catalog and Spark" 180 env BENTHIC_TEST_ENGINES=1 $(CATALOG_TESTS) -m "not ceph" test_spark.py
 
+# Only `make test-long` includes these: PyActiveStorage and its dependencies are 300 MB.
+test-array-clients: toolchain python-packages ## run the tests of `benthic array serve` with PyActiveStorage
+	@$(call environment,target/array-clients-env,crates/benthic-array-cli/tests/clients/requirements.txt)
+	$(CARGO) build --release $(SELECTION) $(AS_IN_TESTS) --bin benthic --bin benthic-array
+	@$(PART) "Array clients" 90 env -C crates/benthic-array-cli/tests/clients $(CURDIR)/target/array-clients-env/bin/python -P -m pytest -q
+
 test-faults: s3 sql python-env ## run every command family under faults, and check that its reports are true
 	$(CARGO) build --release $(SELECTION) $(AS_IN_TESTS) --bin benthic-array
 	@$(FAULTS_PART)
@@ -422,7 +428,7 @@ fuzz: toolchain ## fuzz every decoder; TARGET=name selects one, SECONDS=60 is th
 	done
 
 test-long: export BENTHIC_TEST_LONG = 1
-test-long: lint test test-engines test-catalog-spark test-openstack test-csi ## run the tests with more cases and more load
+test-long: lint test test-engines test-catalog-spark test-array-clients test-openstack test-csi ## run the tests with more cases and more load
 
 fmt: toolchain ## format the code
 	$(CARGO) fmt --all
