@@ -143,6 +143,15 @@ fn one_variable_and_removal() {
         home.fails(2, &["create", "climate/g", "--from", "records.nc", "--reference", "--chunks", "1,2"])
             .contains("--chunks")
     );
+    // An interrupted creation.
+    put(&home, "g/.benthic-create", b"1".to_vec());
+    put(&home, "g/records.nc", b"the beginning".to_vec());
+    let create = ["create", "climate/g", "--from", "records.nc", "--reference"];
+    assert!(home.fails(4, &create).contains("was interrupted"));
+    assert_eq!(lines(&home, &["ls", "climate/g"]), [""; 0]);
+    home.ok(&[&create[..], &["--overwrite"]].concat());
+    assert_eq!(get(&home, "g/records.nc"), FILES[2].1);
+    home.ok(&["rm", "climate/g", "--yes", "climate/g"]);
     // The file is cut within the last record.
     home.file("cut.nc", &FILES[2].1[..FILES[2].1.len() - 4500]);
     let error = home.fails(12, &["create", "climate/g", "--from", "cut.nc", "--reference"]);
