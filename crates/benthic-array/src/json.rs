@@ -91,37 +91,82 @@ pub fn element_json(dtype: Dtype, element: &[u8]) -> Value {
 /// Parses JSON in which numbers may be `NaN`, `Infinity` or `-Infinity`, as Python writes it. They
 /// become texts.
 ///
+/// Floats are exact. `serde_json` without its feature `float_roundtrip` rounds some to a neighbour, among
+/// them netCDF's default fill value 9.969209968386869e36, and then no value would equal it. So this
+/// function makes marked texts of all numbers, and parses these itself.
+///
 /// # Errors
 /// Those of the parser.
 pub fn parse_with_nan(document: &[u8]) -> serde_json::Result<Value> {
-    let strict = serde_json::from_slice(document);
-    if strict.is_ok() {
-        return strict;
-    }
-    let mut quoted = Vec::with_capacity(document.len() + 64);
+    let mut marked = Vec::with_capacity(2 * document.len());
     let mut rest = document;
-    let mut is_in_text = false;
-    while let Some((first, others)) = rest.split_first() {
-        let token =
-            [&b"NaN"[..], b"Infinity", b"-Infinity"].into_iter().find(|token| rest.starts_with(token));
-        match (first, token) {
-            (b'\\', _) if is_in_text => {
-                let escape = rest.len().min(2);
-                quoted.extend_from_slice(&rest[..escape]);
-                rest = &rest[escape..];
+    while let Some(first) = rest.first() {
+        let not_finite = NOT_FINITE.into_iter().find(|token| rest.starts_with(token));
+        let (mark, token) = match (first, not_finite) {
+            (_, Some(token)) => (Some(TEXT), token),
+            (b'"', _) => match text_end(rest) {
+                Some(end) => (Some(TEXT), &rest[1..end]),
+                // The parser says what is missing.
+                None => return serde_json::from_slice(rest),
+            },
+            (b'-' | b'0'..=b'9', _) => {
+                let is_part = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
+                let len = rest.iter().position(|byte| !is_part(byte)).unwrap_or(rest.len());
+                (Some(NUMBER), &rest[..len])
             }
-            (_, Some(token)) if !is_in_text => {
-                quoted.push(b'"');
-                quoted.extend_from_slice(token);
-                quoted.push(b'"');
-                rest = &rest[token.len()..];
-            }
-            _ => {
-                is_in_text ^= *first == b'"';
-                quoted.push(*first);
-                rest = others;
-            }
-        }
+            _ => (None, &rest[..1]),
+        };
+        marked.extend(mark.into_iter().flat_map(|mark| [b'"', mark]));
+        marked.extend_from_slice(token);
+        marked.extend(mark.map(|_| b'"'));
+        let quotes = if *first == b'"' { 2 } else { 0 };
+        rest = rest.get(token.len() + quotes..).unwrap_or_default();
     }
-    serde_json::from_slice(&quoted)
+    without_marks(serde_json::from_slice(&marked)?)
 }
+
+/// What Python writes for numbers that JSON lacks.
+const NOT_FINITE: [&[u8]; 3] = [b"NaN", b"Infinity", b"-Infinity"];
+/// The first characters of marked texts.
+const TEXT: u8 = b't';
+const NUMBER: u8 = b'n';
+
+/// The position of the quote that ends a text.
+fn text_end(text: &[u8]) -> Option<usize> {
+    let mut is_escaped = false;
+    let ends = |byte: &u8| {
+        let ends = *byte == b'"' && !is_escaped;
+        is_escaped = *byte == b'\\' && !is_escaped;
+        ends
+    };
+    text[1..].iter().position(ends).map(|end| end + 1)
+}
+
+fn without_marks(marked: Value) -> serde_json::Result<Value> {
+    Ok(match marked {
+        Value::String(text) => match text.strip_prefix('n') {
+            Some(number) => match serde_json::from_str(number)? {
+                Value::Number(float) if float.is_f64() => json!(number.parse::<f64>().unwrap_or(f64::NAN)),
+                integer => integer,
+            },
+            None => json!(text.strip_prefix('t')),
+        },
+        Value::Array(items) => items.into_iter().map(without_marks).collect::<serde_json::Result<_>>()?,
+        Value::Object(fields) => {
+            let without_mark = |(name, value): (String, Value)| {
+                let name = match name.strip_prefix('t') {
+                    Some(name) => name.to_owned(),
+                    // A number is no name.
+                    None => serde_json::from_str(&name[1..])?,
+                };
+                Ok((name, without_marks(value)?))
+            };
+            fields.into_iter().map(without_mark).collect::<serde_json::Result<_>>()?
+        }
+        other => other,
+    })
+}
+
+#[cfg(test)]
+#[path = "json_tests.rs"]
+mod tests;
