@@ -182,15 +182,19 @@ fn integers_stay_exact_and_never_overflow_silently() {
 fn a_missing_value_is_compared_exactly() {
     // netCDF's default fill value, and its neighbours.
     let fill: f64 = 9.969_209_968_386_869e36;
-    let values = [fill, fill.next_up(), fill.next_down(), 1.0];
-    let data = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-    let home = home(&[("doubles".to_owned(), data)]);
+    let bytes = |values: &[f64]| values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let home = home(&[
+        ("equal".to_owned(), bytes(&[fill, 1.0])),
+        ("close".to_owned(), bytes(&[fill.next_up(), fill.next_down()])),
+    ]);
     let server = Server::start(&home, None, &[]);
-    let request = json!({
-        "interface_type": "https", "url": "http://any/files/doubles", "dtype": "float64",
-        "missing": {"missing_value": fill},
-    });
-    assert_eq!(server.compute("count", &request)["count"], Item::Numbers(vec![3]));
+    for (object, count) in [("equal", 1), ("close", 2)] {
+        let request = json!({
+            "interface_type": "https", "url": format!("http://any/files/{object}"), "dtype": "float64",
+            "missing": {"missing_value": fill},
+        });
+        assert_eq!(server.compute("count", &request)["count"], Item::Numbers(vec![count]), "{object}");
+    }
 }
 
 /// Changes a field of a valid request.
