@@ -48,7 +48,7 @@ pub use create::{
 };
 pub use creation::{CREATION_MARKER, Creation};
 pub use dtype::{Dtype, NumberKind};
-pub use json::element_json;
+pub use json::{element_json, parse_with_nan};
 pub use list::{ListedNode, list};
 pub use metadata::{ArrayMetadata, GroupMetadata, Node, is_metadata, is_node, writing_order};
 pub use reduce::{AxisRole, Decoding, Groups, Missing, Reduction, ReductionKind, Tallied, Tally, TallyKind};

@@ -1,62 +1,21 @@
-//! Exact numbers of JSON documents.
-//!
-//! `serde_json` without its feature `float_roundtrip` rounds some floats to a neighbour, among them netCDF's default
-//! fill value of doubles, 9.969209968386869e36. A missing value must be exact. So the numbers of a document become
-//! texts before it is parsed.
+//! Exact numbers of requests.
 
 use benthic_array::Dtype;
 use bytes::Bytes;
 use serde_json::Value;
 
-/// Marks a text that was a number.
-const MARK: char = '#';
-
-/// A number of a document.
+/// A number of a request.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub enum Number {
     Integer(i128),
     Float(f64),
 }
 
-/// Makes texts of the numbers of a JSON document.
-pub fn quote_numbers(document: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(document.len() + document.len() / 2);
-    let mut rest = document;
-    while let Some(first) = rest.first() {
-        let len = match first {
-            b'"' => {
-                let mut is_escaped = false;
-                let end = rest[1..].iter().position(|byte| {
-                    let ends = *byte == b'"' && !is_escaped;
-                    is_escaped = *byte == b'\\' && !is_escaped;
-                    ends
-                });
-                end.map_or(rest.len(), |end| end + 2)
-            }
-            b'-' | b'0'..=b'9' => {
-                let is_part = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
-                let len = rest.iter().position(|byte| !is_part(byte)).unwrap_or(rest.len());
-                out.extend_from_slice(&[b'"', MARK as u8]);
-                out.extend_from_slice(&rest[..len]);
-                out.push(b'"');
-                rest = &rest[len..];
-                continue;
-            }
-            _ => 1,
-        };
-        out.extend_from_slice(&rest[..len]);
-        rest = &rest[len..];
-    }
-    out
-}
-
 impl Number {
-    /// The number of a value of a quoted document.
     pub fn of(value: &Value) -> Option<Number> {
-        let text = value.as_str()?.strip_prefix(MARK)?;
-        match text.contains(['.', 'e', 'E']) {
-            true => text.parse().ok().filter(|float: &f64| float.is_finite()).map(Number::Float),
-            false => text.parse().ok().map(Number::Integer),
+        match value.as_number()?.as_i128() {
+            Some(integer) => Some(Number::Integer(integer)),
+            None => value.as_f64().map(Number::Float),
         }
     }
 

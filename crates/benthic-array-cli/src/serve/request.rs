@@ -1,9 +1,9 @@
 //! Requests of Reductionist's API, version 2 (stackhpc/reductionist-rs, `docs/api.md`), checked.
 
 use super::failure::Failure;
-use super::number::{Number, quote_numbers};
+use super::number::Number;
 use benthic_array::decoders::BytesCodec;
-use benthic_array::{Bounded, Dtype, Missing};
+use benthic_array::{Bounded, Dtype, Missing, parse_with_nan};
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
@@ -145,7 +145,7 @@ fn index(value: &Value, name: &str) -> Result<i64, Failure> {
 impl Request {
     /// Parses the body of a request, and checks everything that does not depend on the object.
     pub fn parse(body: &[u8]) -> Result<Request, Failure> {
-        let body = serde_json::from_slice(&quote_numbers(body))
+        let body = parse_with_nan(body)
             .map_err(|error| Failure::bad_request(format!("the body is not valid JSON: {error}")))?;
         let mut fields = Fields::of(body, "request")?;
         let interface = fields.text("interface_type")?;
