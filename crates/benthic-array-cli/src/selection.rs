@@ -75,7 +75,7 @@ impl FromStr for Labels {
 
     fn from_str(text: &str) -> Result<Labels> {
         let usage = || {
-            let message = "coordinates are DIM=MIN:MAX or DIM=VALUE, with numbers or dates such as 2024-01-31T12:00; an end \
+            let message = "coordinates are DIM=MIN:MAX or DIM=VALUE, with numbers or dates such as 2024-01-31T12:00; one end \
                 may be left out";
             invalid(message, text)
         };
@@ -91,7 +91,7 @@ impl FromStr for Labels {
 /// # Errors
 /// `InvalidArgument`.
 pub fn range(text: &str) -> Result<NumberRange> {
-    range_of(text).ok_or_else(|| invalid("a range is MIN:MAX or VALUE; an end may be left out", text))
+    range_of(text).ok_or_else(|| invalid("a range is MIN:MAX or VALUE; one end may be left out", text))
 }
 
 fn range_of(text: &str) -> Option<NumberRange> {
@@ -101,8 +101,9 @@ fn range_of(text: &str) -> Option<NumberRange> {
     };
     let (min, max) = text.split_once(':').map_or((text, text), |ends| ends);
     let range = NumberRange { min: number(min, f64::NEG_INFINITY)?, max: number(max, f64::INFINITY)? };
+    let has_end = !min.is_empty() || !max.is_empty();
     // Not if an end is NaN.
-    (range.min <= range.max).then_some(range)
+    (has_end && range.min <= range.max).then_some(range)
 }
 
 impl Positions {

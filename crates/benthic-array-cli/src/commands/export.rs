@@ -78,8 +78,8 @@ async fn check_no_file(place: &Place) -> Result<()> {
         if let Ok(Node::Array(array)) = listed.node
             && let Some(references) = array.references
         {
-            let message = "the chunks of this array are in a file, which `benthic get` copies; the `to_zarr` of \
-                xarray makes a Zarr directory of it";
+            let message = "the chunks of this array are in a stored file, whose objects `benthic get` copies; \
+                the `to_zarr` of xarray makes a Zarr directory of it";
             return Err(Error::new(ErrorKind::Unsupported, message)
                 .with("array", listed.path)
                 .with("file", references.file));
