@@ -135,7 +135,7 @@ fn one_variable_and_removal() {
     assert_eq!(parsed(&home, &["info", "climate/g/sparse"])["file"], "g/places-new.h5");
     assert_eq!(lines(&home, &["fsck", "climate/g/sparse"]), ["climate/g/sparse: 1 stored chunk, 0 findings"]);
     let error = home.fails(7, &["export", "climate/g", "out"]);
-    assert!(error.contains("in a file"), "{error}");
+    assert!(error.contains("in a stored file"), "{error}");
     assert!(!home.path("out").exists());
     // The group, the array, its index and the file.
     assert_eq!(parsed(&home, &["rm", "climate/g", "--yes", "climate/g"])["objects_removed"], 4);
