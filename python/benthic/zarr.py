@@ -28,9 +28,11 @@ class ZarrStore(Store):
     """The objects of a pool under a prefix, as a store of zarr-python.
 
     Each key is one object. A write of up to 64 MiB is atomic and durable. A larger one, up to 128
-    MiB, is durable, and a reader may see the object grow. A read-only store also has the chunks of arrays
-    that ``benthic array create --reference`` made; other stores refuse these arrays. A pickled store connects again, so Dask's
+    MiB, is durable, and a reader may see the object grow. A pickled store connects again, so Dask's
     workers can use it; the stores of a process share a connection.
+
+    A read-only store also has the chunks of arrays that ``benthic array create --reference`` made.
+    Through another store, zarr-python refuses these arrays.
     """
 
     supports_writes = True

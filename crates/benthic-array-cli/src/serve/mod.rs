@@ -25,7 +25,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use plan::Plan;
 use request::Operation;
 use serde_json::json;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -105,12 +105,10 @@ impl Service {
                 answer
             }
         };
-        let class = if answer.status().is_success() {
-            0
-        } else if answer.status().is_client_error() {
-            1
-        } else {
-            2
+        let class = match answer.status().as_u16() / 100 {
+            2 => 0,
+            4 => 1,
+            _ => 2,
         };
         self.answered[class].fetch_add(1, Relaxed);
         answer
@@ -169,10 +167,7 @@ impl Service {
     }
 
     /// The pools of a login. `None` stands for all.
-    async fn grant(
-        &self,
-        login: Option<(String, String)>,
-    ) -> Result<Option<std::collections::BTreeSet<String>>, Failure> {
+    async fn grant(&self, login: Option<(String, String)>) -> Result<Option<BTreeSet<String>>, Failure> {
         let Some((access_key, secret)) = login else {
             return Err(Failure::unauthorized(
                 "send an access key and its secret key as HTTP Basic authentication",
