@@ -2,27 +2,9 @@
 
 mod commands;
 
-use benthic_program::output::Output;
-use benthic_program::session::Session;
-use benthic_program::{Global, refuse, run_to_end, with_usage};
-use clap::{CommandFactory, Parser, Subcommand};
+use benthic_program::{run_verbs, verbs};
+use clap::Subcommand;
 use std::process::ExitCode;
-
-/// Tables for programs that read Iceberg.
-#[derive(Parser)]
-#[command(
-    name = "benthic-catalog",
-    bin_name = "benthic",
-    version,
-    subcommand_required = true,
-    arg_required_else_help = true
-)]
-struct Cli {
-    #[command(flatten)]
-    global: Global,
-    #[command(subcommand)]
-    command: Command,
-}
 
 #[derive(Subcommand)]
 enum Command {
@@ -32,12 +14,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => return refuse(&with_usage(error, Cli::command())),
-    };
-    let session = Session::new(cli.global.store, Output::new(cli.global.json), benthic_classes::registry());
-    run_to_end(session, cli.global.verbose, async |session| match cli.command {
+    let command = verbs::<Command>("benthic-catalog", "Tables for programs that read Iceberg");
+    let matches = command.clone().try_get_matches();
+    run_verbs(command, matches, benthic_classes::registry(), async |verb, session| match verb {
         Command::Catalog(command) => commands::run(command, session).await,
     })
 }

@@ -2,12 +2,13 @@
 //! signals.
 
 use crate::exit::{self, Failure, Outcome};
-use crate::output;
+use crate::output::{self, Output};
 use crate::session::Session;
 use crate::store::DEFAULT_URI;
 use crate::waiting::{self, LastWait};
 use crate::{interrupt, log_panics, logging};
-use clap::{ArgAction, Args, Command};
+use benthic_core::ClassRegistry;
+use clap::{ArgAction, ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde_json::Map;
 use std::io::IsTerminal;
 use std::pin::pin;
@@ -37,6 +38,37 @@ pub struct Global {
     /// Log to stderr, and say what the command waits for even if stderr is no terminal; -vv logs more
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
+}
+
+/// The command line of a program that is one or more verbs of `benthic`.
+#[derive(Parser)]
+#[command(bin_name = "benthic", version, subcommand_required = true, arg_required_else_help = true)]
+struct VerbLine<V: Subcommand> {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    verb: V,
+}
+
+/// The definition of the command line of a program that is one or more verbs of `benthic`.
+pub fn verbs<V: Subcommand>(program: &'static str, about: &'static str) -> Command {
+    VerbLine::<V>::command().name(program).about(about)
+}
+
+/// Runs the verb that `matches` selects, which are those of a command line of [`verbs`], and returns the
+/// exit status of the process.
+pub fn run_verbs<V: Subcommand>(
+    command: Command,
+    matches: Result<ArgMatches, clap::Error>,
+    classes: ClassRegistry,
+    run: impl AsyncFnOnce(V, &Session) -> Outcome,
+) -> ExitCode {
+    let line = match matches.and_then(|matches| VerbLine::<V>::from_arg_matches(&matches)) {
+        Ok(line) => line,
+        Err(error) => return refuse(&with_usage(error, command)),
+    };
+    let session = Session::new(line.global.store, Output::new(line.global.json), classes);
+    run_to_end(session, line.global.verbose, async move |session| run(line.verb, session).await)
 }
 
 /// Runs a command until it returns or a signal stops it, closes the store, prints the error if

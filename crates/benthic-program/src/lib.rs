@@ -1,8 +1,7 @@
 //! The layer that Benthic's programs share, so that all of them behave alike.
 //!
 //! [`store`] opens a store from its URI. [`session`] holds the store and the output of a command. A
-//! program with a command line enables the feature `cli`: its `main` parses arguments with `Global`
-//! among them and passes its command to `run_to_end`. The Python package does not enable that
+//! program with a command line enables the feature `cli`: its `main` passes its verbs to `run_verbs`. The Python package does not enable that
 //! feature, so it does not link clap.
 
 pub mod collect;
@@ -27,6 +26,8 @@ pub mod output;
 #[cfg(feature = "cli")]
 pub mod progress;
 pub mod reduce;
+#[cfg(all(feature = "cli", feature = "tls"))]
+pub mod serving;
 pub mod session;
 pub mod store;
 #[cfg(feature = "tls")]
@@ -39,7 +40,7 @@ mod waiting;
 
 use benthic_core::WORKER_THREAD;
 #[cfg(feature = "cli")]
-pub use command_line::{Global, refuse, run_to_end, with_usage};
+pub use command_line::{Global, refuse, run_to_end, run_verbs, verbs, with_usage};
 
 /// Installs a panic hook that keeps panics of worker threads off stderr. The operation fails with
 /// an error, and the hook logs the panic at debug level. With `into_log`, other panics go to the log,

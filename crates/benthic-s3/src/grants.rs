@@ -1,8 +1,8 @@
-//! Who may read tables through a server: the users of the S3 gateway, with the same keys. The
+//! Who may read tables and files through a server: the users of the S3 gateway, with the same keys. The
 //! access key is the user name, and the secret key is the password.
 //!
-//! A key of the gateway gives access to the buckets of its account. It gives no access to tables,
-//! until the operator grants the account to read all pools, or some.
+//! A key of the gateway gives access to the buckets of its account. It gives no access to
+//! other servers, until the operator grants the account to read all pools, or some.
 
 use crate::identity::{Caller, Identities};
 use benthic_core::names::check_pool_name;
@@ -10,11 +10,11 @@ use benthic_core::{Error, ErrorKind, Result};
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-/// The right of an account to query tables.
+/// The right of an account to read through a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     pub account: String,
-    /// The pools whose tables it may read. All pools if absent.
+    /// The pools that it may read. All pools if absent.
     pub pools: Option<BTreeSet<String>>,
 }
 
@@ -45,7 +45,7 @@ pub struct Login {
     pub user: String,
     pub secret: String,
     account: String,
-    /// Whether policies limit the user. No policy allows tables.
+    /// Whether policies limit the user. Policies allow only S3.
     is_limited: bool,
 }
 
@@ -56,7 +56,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// Accepts the keys of these identities. Only accounts with a grant may query.
+    /// Accepts the keys of these identities. Only accounts with a grant may read.
     pub fn new(identities: Identities, grants: Vec<Grant>) -> Access {
         Access { identities, grants }
     }
@@ -78,7 +78,7 @@ impl Access {
     /// `PermissionDenied` if the account has none, or if policies limit the user.
     pub fn grant(&self, login: &Login) -> Result<Grant> {
         if login.is_limited {
-            let message = "the user has policies, and no policy allows access to tables";
+            let message = "the user has policies, and policies allow only S3";
             return Err(Error::new(ErrorKind::PermissionDenied, message).with("user", &login.user));
         }
         let granted = self.grants.iter().filter(|grant| grant.account == login.account);
@@ -87,8 +87,7 @@ impl Access {
             pools: one.pools.zip(other.pools).map(|(one, other)| one.into_iter().chain(other).collect()),
         });
         merged.ok_or_else(|| {
-            let message =
-                "the account may not query tables; the option --allow ACCOUNT of the server permits it";
+            let message = "the account has no access to this server; its option --allow ACCOUNT gives access";
             Error::new(ErrorKind::PermissionDenied, message).with("account", &login.account)
         })
     }

@@ -18,6 +18,7 @@ const FILE_BYTES_MAX: u64 = 256;
 const OTHERS_MODE: u32 = 0o077;
 
 /// Encrypts and decrypts ("seals" and "opens") secrets.
+#[derive(Clone)]
 pub struct Sealer {
     cipher: XChaCha20Poly1305,
     key: [u8; KEY_BYTES],

@@ -2,28 +2,10 @@
 
 mod commands;
 
-use benthic_program::output::Output;
-use benthic_program::session::Session;
-use benthic_program::{Global, refuse, run_to_end, with_usage};
-use clap::{CommandFactory, Parser, Subcommand};
+use benthic_program::{run_verbs, verbs};
+use clap::Subcommand;
 use commands::{sql, table};
 use std::process::ExitCode;
-
-/// Tables and SQL; on a cluster, parts of queries run beside the objects.
-#[derive(Parser)]
-#[command(
-    name = "benthic-sql",
-    bin_name = "benthic",
-    version,
-    subcommand_required = true,
-    arg_required_else_help = true
-)]
-struct Cli {
-    #[command(flatten)]
-    global: Global,
-    #[command(subcommand)]
-    command: Command,
-}
 
 #[derive(Subcommand)]
 enum Command {
@@ -35,13 +17,12 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => return refuse(&with_usage(error, Cli::command())),
-    };
-    let classes = benthic_sql::classes();
-    let session = Session::new(cli.global.store, Output::new(cli.global.json), classes);
-    run_to_end(session, cli.global.verbose, async |session| match cli.command {
+    let command = verbs::<Command>(
+        "benthic-sql",
+        "Tables and SQL; on a cluster, parts of queries run beside the objects",
+    );
+    let matches = command.clone().try_get_matches();
+    run_verbs(command, matches, benthic_sql::classes(), async |verb, session| match verb {
         Command::Sql(args) => sql::run(args, session).await,
         Command::Table(command) => table::run(command, session).await,
     })

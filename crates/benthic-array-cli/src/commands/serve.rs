@@ -2,22 +2,19 @@
 
 use super::PushdownArg;
 use crate::serve::{Limits, Server, Service};
-use benthic_core::{Action, Environment, Error};
+use benthic_core::Environment;
 use benthic_program::exit::{Failure, Outcome};
+use benthic_program::interrupt;
+use benthic_program::serving::{TlsArgs, listen};
 use benthic_program::session::Session;
-use benthic_program::{interrupt, tls};
 use benthic_s3::grants::{Access, Grant};
-use benthic_s3::identity::{FIRST_ACCOUNT, FIRST_USER, Identities, NewKey};
-use benthic_s3::sal::Sal;
-use benthic_s3::seal::Sealer;
-use benthic_s3::{Options, PoolSal};
+use benthic_s3::identity::{FIRST_ACCOUNT, NewKey, Started, add_first_key, first_key_text};
 use clap::Args;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
 
 /// Arguments of `benthic array serve`.
 #[derive(Args)]
@@ -42,12 +39,8 @@ pub struct ServeArgs {
     /// Account whose users may read, all pools or some; can be repeated
     #[arg(long, value_name = "ACCOUNT[=POOL,…]", default_value = FIRST_ACCOUNT)]
     allow: Vec<Grant>,
-    /// PEM file with the certificates for HTTPS, the server's own first
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    tls_cert: Option<PathBuf>,
-    /// PEM file with the key of the certificate
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    tls_key: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TlsArgs,
     /// Pool that stores the accounts and keys: the gateway's --pool. Its objects are not served
     #[arg(long, value_name = "POOL", default_value = "s3")]
     s3_pool: String,
@@ -66,63 +59,31 @@ pub struct ServeArgs {
 }
 
 pub async fn run(args: ServeArgs, session: &Session) -> Outcome {
-    let tls = match (&args.tls_cert, &args.tls_key) {
-        (Some(certificates), Some(key)) => Some(tls::acceptor(certificates, key, None, &["http/1.1"])?),
-        _ => None,
-    };
-    if !args.listen.ip().is_loopback() && tls.is_none() {
-        let message = format!("{} is not a loopback address; it needs --tls-cert and --tls-key", args.listen);
-        return Err(Failure::Usage(message));
-    }
-    let failed = |error| {
-        Error::io(Action::Admin, "cannot listen on this address; choose another one with --listen", error)
-            .with("address", args.listen)
-    };
-    let listener = TcpListener::bind(args.listen).await.map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?;
+    args.tls.check_address(args.listen)?;
+    let tls = args.tls.acceptor(&["http/1.1"])?;
+    let (listener, address) = listen(args.listen).await?;
     let url = format!("{}://{address}", if tls.is_some() { "https" } else { "http" });
-
-    let index = session.pool_or_create(&args.s3_pool, true).await?;
-    let sal = PoolSal::open(Arc::clone(&index), index, Options::default()).await?;
     let environment = Environment::default();
-    let path = match &args.sealing_key {
-        Some(path) => path.clone(),
-        None => Sealer::default_path()?,
-    };
-    let sealer = Sealer::open(&path, true, environment.clone())?;
-    let identities = Identities::new(Arc::new(sal) as Arc<dyn Sal>, Some(sealer), environment.clone());
-    identities.check_sealing_key().await?;
-    let first = identities.create_first_key().await?;
+    let accounts = session.pool_or_create(&args.s3_pool, true).await?;
+    let started = Started::open(accounts, args.sealing_key.as_deref(), &environment).await?;
     let timeout = Duration::from_secs(args.timeout);
     let store = session.store().await?;
     let pushdown = args.pushdown.in_store(&*store);
-    let access = Access::new(identities, args.allow);
+    let access = Access::new(started.identities, args.allow);
     let service = Service::new(store, access, args.s3_pool, pushdown, environment, timeout);
     let limits = Limits { connections_max: args.connections_max as usize, idle_timeout: timeout };
-    print_start(session, &url, first.as_ref())?;
+    print_start(session, &url, started.first.as_ref())?;
     Arc::new(Server { service, limits, tls }).serve(listener, interrupt::wait()).await;
     Err(Failure::Interrupted)
 }
 
 fn print_start(session: &Session, url: &str, first: Option<&NewKey>) -> Outcome {
-    let mut text = format!("serving Reductionist's API over the objects of {} at {url}", session.uri());
-    match first {
-        None => text += "\n`benthic s3 key create ACCOUNT/USER` creates a key; Ctrl-C stops the server",
-        Some(NewKey { access_key, secret }) => {
-            text += &format!(
-                "\n\nThis is the first start. It created the account {FIRST_ACCOUNT} with the user {FIRST_USER} and this key, \
-                 which cannot be shown again:\n\n  access key  {access_key}\n  secret key  {secret}\n\nCtrl-C stops the server"
-            );
-        }
-    }
+    let text = format!("serving Reductionist's API over the objects of {} at {url}", session.uri());
+    let text = text + &first_key_text(first, ["access key", "secret key"], |_| String::new());
     session.out.result(text, || {
-        json!({
-            "url": url,
-            "account": first.map(|_| FIRST_ACCOUNT),
-            "user": first.map(|_| FIRST_USER),
-            "access_key": first.map(|key| key.access_key.as_str()),
-            "secret_key": first.map(|key| key.secret.as_str()),
-        })
+        let mut json = json!({ "url": url });
+        add_first_key(&mut json, first);
+        json
     })?;
     session.out.flush()
 }

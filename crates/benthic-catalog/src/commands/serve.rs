@@ -6,24 +6,21 @@ use benthic_catalog::iceberg::keys::BUCKET;
 use benthic_catalog::iceberg::view::Views;
 use benthic_catalog::rest::{COMMITS_AT_ONCE, Catalog, PREFIX};
 use benthic_catalog::staging::Staging;
-use benthic_core::{Action, Environment, Error};
+use benthic_core::Environment;
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
+use benthic_program::serving::{TlsArgs, listen};
 use benthic_program::session::Session;
-use benthic_program::tls;
 use benthic_s3::gateway::{Handler, Keys, Limits, Server};
 use benthic_s3::grants::{Access, Grant};
-use benthic_s3::identity::{FIRST_ACCOUNT, FIRST_USER, Identities, NewKey};
+use benthic_s3::identity::{FIRST_ACCOUNT, NewKey, Started, add_first_key, first_key_text};
 use benthic_s3::sal::Sal;
-use benthic_s3::seal::Sealer;
-use benthic_s3::{Options, PoolSal};
 use clap::Args;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 /// Time between two removals of old uploads.
@@ -58,12 +55,8 @@ pub struct ServeArgs {
     /// Account whose users may also create, change and drop tables, in all pools or some; can be repeated
     #[arg(long, value_name = "ACCOUNT[=POOL,…]")]
     allow_writes: Vec<Grant>,
-    /// PEM file with the certificates for HTTPS, the server's own first
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    tls_cert: Option<PathBuf>,
-    /// PEM file with the key of the certificate
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    tls_key: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TlsArgs,
     /// Name of the region that clients get
     #[arg(long, default_value = "us-east-1")]
     region: String,
@@ -85,42 +78,22 @@ pub struct ServeArgs {
 }
 
 pub async fn run(args: ServeArgs, session: &Session) -> Outcome {
-    let tls = match (&args.tls_cert, &args.tls_key) {
-        (Some(certificates), Some(key)) => Some(tls::acceptor(certificates, key, None, &["http/1.1"])?),
-        _ => None,
-    };
-    if !args.listen.ip().is_loopback() && tls.is_none() {
-        let message = format!("{} is not a loopback address; it needs --tls-cert and --tls-key", args.listen);
-        return Err(Failure::Usage(message));
-    }
-    let failed = |error| {
-        Error::io(Action::Admin, "cannot listen on this address; choose another one with --listen", error)
-            .with("address", args.listen)
-    };
-    let listener = TcpListener::bind(args.listen).await.map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?;
+    args.tls.check_address(args.listen)?;
+    let tls = args.tls.acceptor(&["http/1.1"])?;
+    let (listener, address) = listen(args.listen).await?;
     let own = format!("{}://{address}", if tls.is_some() { "https" } else { "http" });
     let url = args.url.unwrap_or(own).trim_end_matches('/').to_owned();
 
-    let index = session.pool_or_create(&args.s3_pool, true).await?;
-    let records =
-        Arc::new(PoolSal::open(Arc::clone(&index), index, Options::default()).await?) as Arc<dyn Sal>;
     let environment = Environment::default();
-    let path = match &args.sealing_key {
-        Some(path) => path.clone(),
-        None => Sealer::default_path()?,
-    };
-    let open_sealer = || Sealer::open(&path, true, environment.clone());
-    let identities = Identities::new(Arc::clone(&records), Some(open_sealer()?), environment.clone());
-    identities.check_sealing_key().await?;
-    let first = identities.create_first_key().await?;
-    let access = Access::new(identities, args.allow);
+    let accounts = session.pool_or_create(&args.s3_pool, true).await?;
+    let started = Started::open(accounts, args.sealing_key.as_deref(), &environment).await?;
+    let access = Access::new(started.identities, args.allow);
     let lifetime_s = args.credential_seconds;
     let auth =
-        Arc::new(Auth::new(access, args.allow_writes, &open_sealer()?, environment.clone(), lifetime_s));
+        Arc::new(Auth::new(access, args.allow_writes, &started.sealer, environment.clone(), lifetime_s));
 
     let views = Arc::new(Views::new(session.store().await?));
-    let staging = Arc::new(Staging::new(records, environment.clone()));
+    let staging = Arc::new(Staging::new(started.sal, environment.clone()));
     let sal =
         Arc::new(TablesSal { views: Arc::clone(&views), staging: Arc::clone(&staging) }) as Arc<dyn Sal>;
     let timeout = Duration::from_secs(args.timeout);
@@ -135,7 +108,7 @@ pub async fn run(args: ServeArgs, session: &Session) -> Outcome {
     let catalog = Catalog { views, staging, auth, url: url.clone(), region: args.region.clone(), commits };
     let server = Server::new(sal, keys, environment, args.region, Vec::new(), limits, None)?
         .with_handler(PREFIX, Arc::new(catalog) as Arc<dyn Handler>);
-    print_start(session, &url, first.as_ref())?;
+    print_start(session, &url, started.first.as_ref())?;
     let served = Arc::new(server).serve(listener, tls, interrupt::wait()).await;
     cleaner.abort();
     // Wait until the cleaning has stopped before the session releases the store.
@@ -157,29 +130,20 @@ async fn clean(staging: Arc<Staging>) {
 }
 
 fn print_start(session: &Session, url: &str, first: Option<&NewKey>) -> Outcome {
-    let mut text = format!("serving the tables of {} to programs that read Iceberg at {url}", session.uri());
-    match first {
-        None => text += "\n`benthic s3 key create ACCOUNT/USER` creates a key; Ctrl-C stops the server",
-        Some(NewKey { access_key, secret }) => {
-            text += &format!(
-                "\n\nThis is the first start. It created the account {FIRST_ACCOUNT} with the user {FIRST_USER} and this key, \
-                 which cannot be shown again:\n\n  access key  {access_key}\n  secret key  {secret}\n\n\
-                 Paste into Python:\n\n  \
-                 from pyiceberg.catalog import load_catalog\n  \
-                 catalog = load_catalog('benthic', uri='{url}', credential='{access_key}:{secret}')\n  \
-                 catalog.load_table('POOL.TABLE').scan().to_arrow()\n\nCtrl-C stops the server"
-            );
-        }
-    }
+    let text = format!("serving the tables of {} to programs that read Iceberg at {url}", session.uri());
+    let example = |NewKey { access_key, secret }: &NewKey| {
+        format!(
+            "\nPaste into Python:\n\n  \
+             from pyiceberg.catalog import load_catalog\n  \
+             catalog = load_catalog('benthic', uri='{url}', credential='{access_key}:{secret}')\n  \
+             catalog.load_table('POOL.TABLE').scan().to_arrow()\n"
+        )
+    };
+    let text = text + &first_key_text(first, ["access key", "secret key"], example);
     session.out.result(text, || {
-        json!({
-            "url": url,
-            "bucket": BUCKET,
-            "account": first.map(|_| FIRST_ACCOUNT),
-            "user": first.map(|_| FIRST_USER),
-            "access_key": first.map(|key| key.access_key.as_str()),
-            "secret_key": first.map(|key| key.secret.as_str()),
-        })
+        let mut json = json!({ "url": url, "bucket": BUCKET });
+        add_first_key(&mut json, first);
+        json
     })?;
     session.out.flush()
 }

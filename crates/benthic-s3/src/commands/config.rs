@@ -3,7 +3,7 @@
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Command, Parser};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
@@ -17,8 +17,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 ///
 /// # Errors
 /// Those of clap; a file that cannot be read or contains an unknown option.
-pub fn parse<C: Parser>(mut args: Vec<OsString>) -> Result<C, clap::Error> {
-    let mut command = C::command();
+pub fn parse(mut command: Command, mut args: Vec<OsString>) -> Result<ArgMatches, clap::Error> {
     let matches = command.try_get_matches_from_mut(&args)?;
     let s3 = matches.subcommand_matches("s3");
     let serve = s3.and_then(|s3| s3.subcommand_matches("serve"));
@@ -31,7 +30,7 @@ pub fn parse<C: Parser>(mut args: Vec<OsString>) -> Result<C, clap::Error> {
             }
         }
     }
-    C::try_parse_from(args)
+    command.try_get_matches_from(args)
 }
 
 /// Converts the options in a file to arguments, except those that are already given.

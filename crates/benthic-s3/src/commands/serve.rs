@@ -2,18 +2,18 @@
 
 use super::code::StoreCode;
 use super::{GatewayPools, all_buckets, lifecycle};
-use benthic_core::{Action, Environment, Error};
+use benthic_core::Environment;
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
+use benthic_program::serving::{TlsArgs, listen};
 use benthic_program::session::Session;
-use benthic_program::tls;
 use benthic_s3::PoolSal;
 use benthic_s3::events::EventRules;
 use benthic_s3::events::deliver::{Deliverer, Settings};
 use benthic_s3::events::schedule::{self, Wakeups};
 use benthic_s3::gateway::metrics::Metrics;
 use benthic_s3::gateway::{Code, Keys, Limits, Server};
-use benthic_s3::identity::{FIRST_ACCOUNT, FIRST_USER, Identities, NewKey};
+use benthic_s3::identity::{FIRST_ACCOUNT, FIRST_USER, Identities, NewKey, add_first_key};
 use benthic_s3::lease;
 use benthic_s3::lifecycle::Calendar;
 use benthic_s3::sal::{Garbage, RecordKind, Sal};
@@ -25,7 +25,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use tokio::net::TcpListener;
 
 /// Methods of on-put rules that run at the same time: fewer than those of requests, which share their limits.
 const METHODS_OF_RULES_IN_DIRECTORY: usize = 2;
@@ -65,12 +64,8 @@ pub struct ServeArgs {
     /// Name of the region, which GetBucketLocation returns
     #[arg(long, default_value = "us-east-1")]
     region: String,
-    /// PEM file with the certificates for HTTPS, the server's own first
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    tls_cert: Option<PathBuf>,
-    /// PEM file with the key of the certificate
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    tls_key: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TlsArgs,
     /// Limit on concurrent connections; further ones wait
     #[arg(long, value_name = "COUNT", default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     connections_max: u32,
@@ -95,20 +90,11 @@ pub struct ServeArgs {
 }
 
 pub async fn run(args: ServeArgs, pools: &GatewayPools, session: &Session) -> Outcome {
-    let tls = match (&args.tls_cert, &args.tls_key) {
-        (Some(certificates), Some(key)) => Some(tls::acceptor(certificates, key, None, &["http/1.1"])?),
-        _ => None,
-    };
-    let listener = TcpListener::bind(args.listen).await.map_err(|error| {
-        Error::io(Action::Admin, "cannot listen on this address; choose another one with --listen", error)
-            .with("address", args.listen)
-    })?;
+    let tls = args.tls.acceptor(&["http/1.1"])?;
+    let (listener, address) = listen(args.listen).await?;
     let sal = pools.open(session, true).await?;
     let identities = Arc::new(pools.identities_with_secrets(&sal, true)?);
     identities.check_sealing_key().await?;
-    let address = listener
-        .local_addr()
-        .map_err(|error| Error::io(Action::Admin, "cannot read the listening address", error))?;
     let url = format!("{}://{address}", if tls.is_some() { "https" } else { "http" });
     let timeout = Duration::from_secs(args.timeout);
     let limits = Limits {
@@ -197,15 +183,9 @@ fn print_start(
         }
     }
     session.out.result(text, || {
-        json!({
-            "url": url,
-            "pool": pool,
-            "region": region,
-            "account": first.map(|_| FIRST_ACCOUNT),
-            "user": first.map(|_| FIRST_USER),
-            "access_key": first.map(|key| key.access_key.as_str()),
-            "secret_key": first.map(|key| key.secret.as_str()),
-        })
+        let mut json = json!({ "url": url, "pool": pool, "region": region });
+        add_first_key(&mut json, first);
+        json
     })?;
     session.out.flush()
 }

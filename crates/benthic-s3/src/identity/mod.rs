@@ -10,6 +10,7 @@ mod event_targets;
 mod kms;
 mod managed;
 mod sessions;
+mod start;
 
 pub use event_targets::EventTarget;
 pub use kms::{KmsKey, KmsKeyVersion};
@@ -17,6 +18,7 @@ pub use managed::{
     FIRST_VERSION, ManagedPolicy, PolicyTexts, PolicyVersion, VERSIONS_MAX, built_in_policies, policy_arn,
 };
 pub use sessions::{Holder, Refusal, TemporaryKey, is_temporary};
+pub use start::{Started, add_first_key, first_key_text};
 
 use crate::sal::{RecordChange, RecordKind, Sal};
 use crate::seal::Sealer;

@@ -3,17 +3,14 @@
 use super::one_of;
 use super::sql::PUSHDOWN;
 use benthic_core::pushdown::Pushdown;
-use benthic_core::{Action, Environment, Error, Result};
+use benthic_core::{Environment, Error, Result};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
+use benthic_program::serving::{TlsArgs, listen};
 use benthic_program::session::Session;
-use benthic_program::tls;
 use benthic_program::units;
 use benthic_s3::grants::{Access, Grant};
-use benthic_s3::identity::{FIRST_ACCOUNT, FIRST_USER, Identities, NewKey};
-use benthic_s3::sal::Sal;
-use benthic_s3::seal::Sealer;
-use benthic_s3::{Options, PoolSal};
+use benthic_s3::identity::{FIRST_ACCOUNT, NewKey, Started, add_first_key, first_key_text};
 use benthic_sql::session::Settings;
 use benthic_sql_server::DATABASE;
 use benthic_sql_server::flight::FlightServer;
@@ -22,12 +19,11 @@ use benthic_sql_server::users::{Limits, Users};
 use clap::Args;
 use serde_json::json;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio_rustls::TlsAcceptor;
 
 const POSTGRES: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 5_433);
 const FLIGHT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 31_337);
@@ -59,12 +55,8 @@ pub struct ServeArgs {
     /// Account whose users may query, all tables or those in some pools; can be repeated
     #[arg(long, value_name = "ACCOUNT[=POOL,…]", default_value = FIRST_ACCOUNT)]
     allow: Vec<Grant>,
-    /// PEM file with the certificates for TLS, the server's own first; then clients must use TLS
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    tls_cert: Option<PathBuf>,
-    /// PEM file with the key of the certificate
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    tls_key: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TlsArgs,
     /// Pool that stores the accounts and keys: the gateway's --pool
     #[arg(long, value_name = "POOL", default_value = "s3")]
     s3_pool: String,
@@ -93,27 +85,15 @@ pub async fn run(args: ServeArgs, session: &Session) -> Outcome {
         (None, None) => (Some(POSTGRES), Some(FLIGHT)),
         given => given,
     };
-    let tls_files = args.tls_cert.as_deref().zip(args.tls_key.as_deref());
     for address in [postgres, flight].into_iter().flatten() {
-        if !address.ip().is_loopback() && tls_files.is_none() {
-            let message = format!("{address} is not a loopback address; it needs --tls-cert and --tls-key");
-            return Err(Failure::Usage(message));
-        }
+        args.tls.check_address(address)?;
     }
     // Taken addresses and invalid files show before the store is opened.
-    let (postgres, flight) = (listen(postgres).await?, listen(flight).await?);
-    let (postgres_tls, flight_tls) = (acceptor(tls_files, "postgresql")?, acceptor(tls_files, "h2")?);
-    let index = session.pool_or_create(&args.s3_pool, true).await?;
-    let sal = PoolSal::open(Arc::clone(&index), index, Options::default()).await?;
+    let (postgres, flight) = (listen_at(postgres).await?, listen_at(flight).await?);
+    let (postgres_tls, flight_tls) = (args.tls.acceptor(&["postgresql"])?, args.tls.acceptor(&["h2"])?);
     let environment = Environment::default();
-    let path = match &args.sealing_key {
-        Some(path) => path.clone(),
-        None => Sealer::default_path()?,
-    };
-    let sealer = Sealer::open(&path, true, environment.clone())?;
-    let identities = Identities::new(Arc::new(sal) as Arc<dyn Sal>, Some(sealer), environment.clone());
-    identities.check_sealing_key().await?;
-    let first = identities.create_first_key().await?;
+    let accounts = session.pool_or_create(&args.s3_pool, true).await?;
+    let started = Started::open(accounts, args.sealing_key.as_deref(), &environment).await?;
     let store = session.store().await?;
     let pushdown = args.pushdown.in_store(&*store);
     let settings = Settings { pushdown, changes: false, ..Settings::default() };
@@ -122,8 +102,9 @@ pub async fn run(args: ServeArgs, session: &Session) -> Outcome {
         queries: args.user_queries_max as usize,
         query_time: Duration::from_secs(args.query_seconds_max),
     };
-    let users = Arc::new(Users::new(Access::new(identities, args.allow), store, settings, limits)?);
-    print_start(session, postgres.as_ref(), flight.as_ref(), tls_files.is_some(), first.as_ref())?;
+    let users = Arc::new(Users::new(Access::new(started.identities, args.allow), store, settings, limits)?);
+    let has_tls = args.tls.is_given();
+    print_start(session, postgres.as_ref(), flight.as_ref(), has_tls, started.first.as_ref())?;
     let stop = watch::Sender::new(false);
     let stopped = async {
         interrupt::wait().await;
@@ -147,19 +128,11 @@ pub async fn run(args: ServeArgs, session: &Session) -> Outcome {
     Err(Failure::Interrupted)
 }
 
-async fn listen(address: Option<SocketAddr>) -> Result<Option<(TcpListener, SocketAddr)>> {
-    let Some(address) = address else { return Ok(None) };
-    let failed = |error| {
-        Error::io(Action::Admin, "cannot listen on this address; choose another one", error)
-            .with("address", address)
-    };
-    let listener = TcpListener::bind(address).await.map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?;
-    Ok(Some((listener, address)))
-}
-
-fn acceptor(files: Option<(&Path, &Path)>, protocol: &str) -> Result<Option<TlsAcceptor>> {
-    files.map(|(certificates, key)| tls::acceptor(certificates, key, None, &[protocol])).transpose()
+async fn listen_at(address: Option<SocketAddr>) -> Result<Option<(TcpListener, SocketAddr)>> {
+    match address {
+        Some(address) => listen(address).await.map(Some),
+        None => Ok(None),
+    }
 }
 
 fn print_start(
@@ -176,31 +149,18 @@ fn print_start(
     let scheme = if has_tls { "grpc+tls" } else { "grpc" };
     let flight = flight.map(|(_, address)| format!("{scheme}://{address}"));
     let urls: Vec<&str> = [&postgres, &flight].into_iter().flatten().map(String::as_str).collect();
-    let mut text = format!("serving SQL over {} as {}", session.uri(), urls.join(" and "));
-    match first {
-        None => text += "\n`benthic s3 key create ACCOUNT/USER` creates a key; Ctrl-C stops the server",
-        Some(NewKey { access_key, secret }) => {
-            text += &format!(
-                "\n\nThis is the first start. It created the account {FIRST_ACCOUNT} with the user {FIRST_USER} and this key, \
-                 which cannot be shown again:\n\n  user      {access_key}\n  password  {secret}\n"
-            );
-            if let Some(url) = &postgres {
-                text += &format!(
-                    "\nPaste into another shell:\n\n  PGUSER={access_key} PGPASSWORD={secret} psql '{url}'\n"
-                );
-            }
-            text += "\nCtrl-C stops the server";
+    let text = format!("serving SQL over {} as {}", session.uri(), urls.join(" and "));
+    let example = |NewKey { access_key, secret }: &NewKey| match &postgres {
+        Some(url) => {
+            format!("\nPaste into another shell:\n\n  PGUSER={access_key} PGPASSWORD={secret} psql '{url}'\n")
         }
-    }
+        None => String::new(),
+    };
+    let text = text + &first_key_text(first, ["user", "password"], example);
     session.out.result(text, || {
-        json!({
-            "postgres_url": postgres,
-            "flight_url": flight,
-            "account": first.map(|_| FIRST_ACCOUNT),
-            "user": first.map(|_| FIRST_USER),
-            "access_key": first.map(|key| key.access_key.as_str()),
-            "secret_key": first.map(|key| key.secret.as_str()),
-        })
+        let mut json = json!({ "postgres_url": postgres, "flight_url": flight });
+        add_first_key(&mut json, first);
+        json
     })?;
     session.out.flush()
 }
