@@ -3,6 +3,7 @@
 import io
 import itertools
 import pickle
+import subprocess
 
 import h5py
 import netCDF4
@@ -187,6 +188,18 @@ def test_a_large_file_has_several_objects(climate, tmp_path):
                 store.array(f"{address}/noise").reduce("max", pushdown=pushdown)
         with pytest.raises(benthic.CorruptError, match="missing"):
             group["noise"][:]
+
+
+def test_a_filter_that_cannot_be_read_stores_nothing(climate, tmp_path):
+    path = tmp_path / "file.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("good", data=np.arange(9_000.0), chunks=(900,), compression="gzip")
+        file.create_dataset("lzf", data=np.arange(9_000.0), chunks=(900,), compression="lzf")
+    command = [PROGRAM, "--store", climate.uri, "array", "create", "climate/lzf", "--from", path, "--reference"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0 and "h5repack" in done.stderr, done.stderr
+    with benthic.connect(climate.uri) as store:
+        assert not list(store.pool("climate").ls("lzf/"))
 
 
 def test_xarray_opens_a_stored_file(climate, tmp_path):

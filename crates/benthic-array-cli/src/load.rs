@@ -54,6 +54,7 @@ struct PlannedArray {
     writer: ArrayWriter,
     dtype: Dtype,
     shape: Vec<u64>,
+    chunk_shape: Vec<u64>,
     slab_shape: Vec<u64>,
     elements: Arc<dyn ReadElements>,
 }
@@ -123,7 +124,9 @@ impl Plan {
             let array = NewArray { dtype, shape, chunk_shape, fill, dimensions, attributes, compressor };
             let writer = ArrayWriter::new(place.below(&path), &array, Arc::clone(stats))?;
             let key = format!("{path}/zarr.json");
-            self.arrays.push(PlannedArray { key, writer, dtype, shape: array.shape, slab_shape, elements });
+            let NewArray { shape, chunk_shape, .. } = array;
+            let array = PlannedArray { key, writer, dtype, shape, chunk_shape, slab_shape, elements };
+            self.arrays.push(array);
         }
         let key = format!("{prefix}zarr.json");
         place.object(&key)?;
@@ -137,16 +140,14 @@ impl Plan {
         sizes.fold(self.file.as_ref().map_or(0, |file| file.size_bytes), u64::saturating_add)
     }
 
-    /// Writes everything. With `overwrite`, first removes all objects at the place, unless an array's
-    /// beginning cannot be read.
+    /// Writes everything, unless the first chunk of an array cannot be read. With `overwrite`, first
+    /// removes all objects at the place.
     ///
     /// # Errors
     /// Those of [`Creation`], of the file and of the pool.
     pub async fn run(self, place: &Place, overwrite: bool, stats: &WriteStats) -> Result<Created> {
-        if overwrite {
-            for array in &self.arrays {
-                array.check().await?;
-            }
+        for array in &self.arrays {
+            array.check().await?;
         }
         let creation = Creation::start(place, overwrite).await?;
         if let Some(file) = &self.file {
@@ -176,10 +177,10 @@ impl PlannedArray {
             .map(|position| position.iter().zip(&self.slab_shape).map(|(index, len)| index * len).collect())
     }
 
-    /// Fails if the first slab cannot be read.
+    /// Fails if the first chunk cannot be read, for example because of its filters.
     async fn check(&self) -> Result<()> {
         match self.starts().next() {
-            Some(first) => self.read(first).await.map(drop),
+            Some(first) => self.read(first, &self.chunk_shape).await.map(drop),
             None => Ok(()),
         }
     }
@@ -187,20 +188,20 @@ impl PlannedArray {
     async fn write(&self) -> Result<()> {
         let mut starts = self.starts();
         let Some(first) = starts.next() else { return Ok(()) };
-        let mut slab = self.read(first).await?;
+        let mut slab = self.read(first, &self.slab_shape).await?;
         for start in starts {
             let (start_of_slab, values) = slab;
             let written = self.writer.write(&start_of_slab, values);
-            let ((), next) = tokio::try_join!(written, self.read(start))?;
+            let ((), next) = tokio::try_join!(written, self.read(start, &self.slab_shape))?;
             slab = next;
         }
         self.writer.write(&slab.0, slab.1).await
     }
 
-    async fn read(&self, start: Vec<u64>) -> Result<(Vec<u64>, Values)> {
+    async fn read(&self, start: Vec<u64>, box_shape: &[u64]) -> Result<(Vec<u64>, Values)> {
         let (elements, dtype) = (Arc::clone(&self.elements), self.dtype);
         let rest = start.iter().zip(&self.shape).map(|(start, len)| len - start);
-        let shape: Vec<u64> = rest.zip(&self.slab_shape).map(|(rest, slab)| rest.min(*slab)).collect();
+        let shape: Vec<u64> = rest.zip(box_shape).map(|(rest, len)| rest.min(*len)).collect();
         let read = move || {
             let data = elements.read(&start, &shape)?;
             Ok((start, Values { dtype, shape, data }))
