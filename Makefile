@@ -30,7 +30,7 @@ endef
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-sql array s3 csi sql catalog test-array-clients test-s3 test-s3-peers test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env catalog-clients-env sql-packages s3-packages page-packages nbd-packages guest-packages wasm-compilers \
 	test lint test-all test-here test-clients test-faults test-python test-engines test-sql test-catalog test-catalog-spark test-openstack test-ceph test-long bench bench-arrays bench-block bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz fmt \
-	deny clean-demo toolchain
+	deny dist dist-packages test-dist clean-demo toolchain
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -343,6 +343,23 @@ test-ceph: toolchain ceph-packages python $(S3_NEEDS) page-packages nbd-packages
 	$(PART) "OpenStack drivers on Ceph" 400 $(OPENSTACK_TESTS) -m ceph && \
 	$(PART) "Engines on Ceph" 240 $(ENGINE_TESTS) -m ceph)
 
+# Packages of what everything else builds and tests.
+DIST_ENV := target/dist-env
+
+dist: toolchain dist-packages python-env ceph-packages ## build Debian packages, a wheel, an archive and a container recipe in target/dist
+	$(CARGO) build --release $(SELECTION) $(AS_IN_TESTS) --lib --bins
+	@$(call environment,$(DIST_ENV),packaging/requirements.txt)
+	@rm -rf target/dist-wheel
+	PATH="$(CURDIR)/$(PYTHON_ENV)/bin:$$PATH" $(PYTHON_RUN) -m pip wheel -q --no-build-isolation --no-deps --wheel-dir target/dist-wheel .
+	@PYTHON=$(CURDIR)/$(DIST_ENV)/bin/python packaging/build target/release target/dist target/dist-wheel/*.whl
+
+# Only `make test-long` includes these: they download two small Debians with Ceph, about 1 GB.
+test-dist: dist ## install, upgrade and remove the packages in clean trees of Debian 12 and 13, and run the tour there
+	@$(PART) "Packages" 900 packaging/test target/dist target/trees
+
+dist-packages:
+	@$(call apt,binutils bash-completion buildah debootstrap dpkg-dev lintian man-db systemd xz-utils)
+
 bench: toolchain ## compare the embedded engine with fio and others; results in target/bench
 	@command -v fio >/dev/null || { $(call apt,fio); }
 	CARGO_TARGET_DIR=$(CURDIR)/target $(CARGO) run --release --manifest-path bench/embedded/Cargo.toml -- --ten-million
@@ -428,7 +445,7 @@ fuzz: toolchain ## fuzz every decoder; TARGET=name selects one, SECONDS=60 is th
 	done
 
 test-long: export BENTHIC_TEST_LONG = 1
-test-long: lint test test-engines test-catalog-spark test-array-clients test-openstack test-csi ## run the tests with more cases and more load
+test-long: lint test test-engines test-catalog-spark test-array-clients test-openstack test-csi test-dist ## run the tests with more cases and more load
 
 fmt: toolchain ## format the code
 	$(CARGO) fmt --all

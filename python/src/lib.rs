@@ -47,6 +47,9 @@ mod _native {
     #[pymodule_export]
     use crate::writer::Writer;
 
-    #[pymodule_export]
-    const VERSION: &str = env!("CARGO_PKG_VERSION");
+    #[pymodule_init]
+    fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        use pyo3::types::PyModuleMethods;
+        module.add("VERSION", benthic_core::build())
+    }
 }

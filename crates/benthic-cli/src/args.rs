@@ -5,6 +5,7 @@ use crate::commands::{
     bench, cat, class, cluster, completions, cp, demo, du, exec, exporter, find, fsck, get, health, image,
     ls, map, mirror, mv, omap, other, pgs, placement, pool, put, rm, scrub, stat, status, tree, xattr,
 };
+use benthic_program::man::ManArgs;
 use benthic_program::{Global, exit};
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser, Subcommand};
@@ -44,7 +45,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("tables, SQL, arrays and S3", &["sql", "table", "array", "catalog", "s3"]),
     ("Ceph clusters", &["cluster", "placement", "pgs", "health", "exporter", "status"]),
     ("measuring and checking", &["bench", "demo", "scrub", "fsck"]),
-    ("shells", &["completions", "help"]),
+    ("shells", &["completions", "man", "help"]),
 ];
 
 /// The command line, with its commands under the headings of [`GROUPS`].
@@ -78,7 +79,7 @@ pub fn suggest_verb(error: &mut clap::Error) {
 #[derive(Parser)]
 #[command(
     name = "benthic",
-    version,
+    version = benthic_core::build(),
     subcommand_required = true,
     arg_required_else_help = true,
     after_help = EXAMPLES,
@@ -181,6 +182,8 @@ pub enum Command {
     Demo(demo::DemoArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
+    /// Write manual pages
+    Man(ManArgs),
 }
 
 #[cfg(test)]

@@ -10,9 +10,9 @@ use crate::messages::RecentMessages;
 use crate::osd_id;
 use benthic_core::error::errno;
 use benthic_core::{
-    BUILD, CALLS, CallFailure, ClassCalls, ClassRegistry, Clock, DESCRIBE, Error, ErrorKind, FAILURES,
+    CALLS, CallFailure, ClassCalls, ClassRegistry, Clock, DESCRIBE, Error, ErrorKind, FAILURES,
     FailureReport, GuestCost, GuestMethod, LibraryCalls, LibraryFailures, LibraryInfo, Method, MethodFlags,
-    MethodLimits, NoObject, Result, Stopwatch, SystemClock, call_method,
+    MethodLimits, NoObject, Result, Stopwatch, SystemClock, build, call_method,
 };
 use bytes::Bytes;
 use std::ffi::CString;
@@ -123,7 +123,7 @@ fn try_start(name: &str, classes: &ClassRegistry) -> Result<(), String> {
     ffi::register::<Calls>(&library, &names).map_err(|Errno(errno)| {
         format!("the OSD refused the library; its file must be called libcls_{name}.so errno={errno}")
     })?;
-    ffi::log(0, &format!("loading {name} build={BUILD} methods={}", names.len()));
+    ffi::log(0, &format!("loading {name} build={} methods={}", build(), names.len()));
     Ok(())
 }
 
@@ -177,7 +177,7 @@ impl Library {
                 });
             }
         }
-        let info = LibraryInfo { library: name.to_owned(), build: BUILD.to_owned(), classes: infos };
+        let info = LibraryInfo { library: name.to_owned(), build: build().to_owned(), classes: infos };
         let description = serde_json::to_vec(&info).map_err(|error| {
             Error::new(ErrorKind::Internal, "the library cannot be described").with_source(error)
         })?;
@@ -245,7 +245,7 @@ impl Library {
     fn failures(&self) -> LibraryFailures {
         LibraryFailures {
             library: self.name.clone(),
-            build: BUILD.to_owned(),
+            build: build().to_owned(),
             osd: self.osd,
             failures: self.failures.read(),
             messages: self.messages.read(),
@@ -261,7 +261,7 @@ impl Library {
         let own = self.methods.chunk_by(|a, b| a.class == b.class).map(of_class);
         LibraryCalls {
             library: self.name.clone(),
-            build: BUILD.to_owned(),
+            build: build().to_owned(),
             process: format!("{:x}-{:x}", process::id(), self.loaded_unix_ns),
             loaded_unix_s: self.loaded_unix_ns / 1_000_000_000,
             loaded_ms_ago: self.clock.monotonic_ms(),

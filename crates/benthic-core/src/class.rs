@@ -1,15 +1,9 @@
 //! Classes: code that runs beside the objects. The same source is linked into the embedded engine
 //! and into the library that ceph-osd loads.
 
-use crate::{Error, ErrorKind, MethodContext, Result};
+use crate::{Error, ErrorKind, MethodContext, Result, build};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, ops::BitOr, sync::Arc};
-
-/// The build of this binary or library.
-pub const BUILD: &str = match option_env!("BENTHIC_BUILD") {
-    Some(build) => build,
-    None => env!("CARGO_PKG_VERSION"),
-};
 
 /// The access that a method declares: reads, writes or both. An OSD rejects a method without flags.
 /// Undeclared access fails the operation with `ClassFailed`.
@@ -255,7 +249,7 @@ impl ClassInfo {
         ClassInfo {
             name: class.name().to_owned(),
             version: class.version(),
-            build: BUILD.to_owned(),
+            build: build().to_owned(),
             summary: class.summary().to_owned(),
             methods: class.methods().iter().map(MethodInfo::of).collect(),
         }

@@ -24,6 +24,7 @@
 //!
 //! The conformance suite in `benthic-testkit` defines both contracts. Every engine runs all of it.
 
+mod build_name;
 mod class;
 mod clock;
 pub mod codec;
@@ -44,8 +45,9 @@ mod store;
 /// The crate whose [`Bytes`](bytes::Bytes) hold all data of the contracts.
 pub use bytes;
 
+pub use build_name::build;
 pub use class::{
-    BUILD, CALLS, Class, ClassCalls, ClassInfo, ClassRegistry, DESCRIBE, LibraryCalls, LibraryInfo, Method,
+    CALLS, Class, ClassCalls, ClassInfo, ClassRegistry, DESCRIBE, LibraryCalls, LibraryInfo, Method,
     MethodCalls, MethodFlags, MethodInfo, MethodResult,
 };
 pub use clock::{Clock, ManualClock, Stopwatch, SystemClock};

@@ -6,6 +6,7 @@ use crate::messages::{
     BoolValue, Empty, GetPluginCapabilitiesResponse, GetPluginInfoResponse, Kind, PluginCapability,
     ProbeResponse,
 };
+use benthic_core::build;
 
 /// The driver's name, which storage classes have as `provisioner`.
 pub const NAME: &str = "csi.benthic.storage";
@@ -17,7 +18,7 @@ const OFFLINE: i32 = 2;
 impl Call {
     /// The name and the version of the driver.
     pub async fn get_plugin_info(&self, _: Empty) -> Outcome<GetPluginInfoResponse> {
-        let version = env!("CARGO_PKG_VERSION").to_owned();
+        let version = build().to_owned();
         Ok(GetPluginInfoResponse { name: NAME.to_owned(), vendor_version: version })
     }
 

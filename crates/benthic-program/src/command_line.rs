@@ -6,7 +6,8 @@ use crate::output::{self, Output};
 use crate::session::Session;
 use crate::store::DEFAULT_URI;
 use crate::waiting::{self, LastWait};
-use crate::{interrupt, log_panics, logging};
+use crate::man::{self, ManArgs};
+use crate::{definition, interrupt, log_panics, logging};
 use benthic_core::ClassRegistry;
 use clap::{ArgAction, ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde_json::Map;
@@ -42,12 +43,29 @@ pub struct Global {
 
 /// The command line of a program that is one or more verbs of `benthic`.
 #[derive(Parser)]
-#[command(bin_name = "benthic", version, subcommand_required = true, arg_required_else_help = true)]
+#[command(
+    bin_name = "benthic",
+    version = benthic_core::build(),
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
 struct VerbLine<V: Subcommand> {
     #[command(flatten)]
     global: Global,
     #[command(subcommand)]
-    verb: V,
+    verb: Verb<V>,
+}
+
+#[derive(Subcommand)]
+enum Verb<V: Subcommand> {
+    #[command(flatten)]
+    OfProgram(V),
+    /// Write manual pages
+    #[command(hide = true)]
+    Man(ManArgs),
+    /// Print the definition of the verbs
+    #[command(hide = true)]
+    Definition,
 }
 
 /// The definition of the command line of a program that is one or more verbs of `benthic`.
@@ -68,7 +86,11 @@ pub fn run_verbs<V: Subcommand>(
         Err(error) => return refuse(&with_usage(error, command)),
     };
     let session = Session::new(line.global.store, Output::new(line.global.json), classes);
-    run_to_end(session, line.global.verbose, async move |session| run(line.verb, session).await)
+    run_to_end(session, line.global.verbose, async move |session| match line.verb {
+        Verb::OfProgram(verb) => run(verb, session).await,
+        Verb::Man(args) => man::write_of_program(&args, command),
+        Verb::Definition => definition::print(&command, &session.out),
+    })
 }
 
 /// Runs a command until it returns or a signal stops it, closes the store, prints the error if

@@ -10,6 +10,8 @@ mod command_line;
 #[cfg(feature = "cli")]
 pub mod confirm;
 pub mod copy;
+#[cfg(feature = "cli")]
+pub mod definition;
 pub mod deploy;
 pub mod exec;
 pub mod exit;
@@ -19,6 +21,8 @@ pub mod interrupt;
 pub mod local;
 #[cfg(feature = "cli")]
 mod logging;
+#[cfg(feature = "cli")]
+pub mod man;
 pub mod measure;
 pub mod mounts;
 pub mod noise;

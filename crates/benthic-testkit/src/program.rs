@@ -113,9 +113,24 @@ impl Home {
 }
 
 /// Checks the help of a program and of all its commands: each has a description, documents every
-/// option and has its own example. `names` is the program's command line in the examples. The
+/// option and has its own example. Each has a manual page with the same options. `names` is the program's command line in the examples. The
 /// commands in `others` belong to other programs.
 pub fn check_help(program: &str, names: &[&str], others: &[&str]) {
+    let pages = TempDir::new().expect("a temporary directory");
+    let written = Command::new(program).arg("man").arg(pages.path()).output().expect("a program that starts");
+    printed(&written, &[program, "man"]);
+    check_command(program, names, others, Some(pages.path()));
+}
+
+/// As [`check_help`], for a command that help and manual pages do not list.
+#[track_caller]
+pub fn check_hidden_help(program: &str, names: &[&str]) {
+    check_command(program, names, &[], None);
+}
+
+#[track_caller]
+fn check_command(program: &str, names: &[&str], others: &[&str], pages: Option<&Path>) {
+    let page = pages.map(|pages| manual_page(pages, names));
     let output =
         Command::new(program).args(&names[1..]).arg("--help").output().expect("a program that starts");
     let help = printed(&output, names);
@@ -148,11 +163,25 @@ pub fn check_help(program: &str, names: &[&str], others: &[&str]) {
                 lines.peek().filter(|next| indent(next) > depth + 2).map(|next| next.trim_start());
             let text = same_line.or(next_line).unwrap_or_default();
             assert!(text.starts_with(char::is_alphanumeric), "{names:?} does not document {line}");
+            if let Some(page) = &page {
+                for option in line.split([' ', ',', '=', '[', '.']).filter(|word| word.starts_with('-')) {
+                    assert!(page.contains(option), "the manual page of {names:?} lacks {option}: {page}");
+                }
+            }
         }
     }
     for command in commands.into_iter().filter(|command| *command != "help" && !others.contains(command)) {
-        check_help(program, &[names, &[command]].concat(), others);
+        check_command(program, &[names, &[command]].concat(), others, pages);
     }
+}
+
+/// The text of a command's manual page, without troff's escapes of hyphens.
+#[track_caller]
+fn manual_page(pages: &Path, names: &[&str]) -> String {
+    let path = pages.join(format!("{}.1", names.join("-")));
+    let page = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    assert!(page.contains("Example"), "the manual page of {names:?} has no example: {page}");
+    page.replace("\\-", "-")
 }
 
 /// The standard output of a call that must have succeeded. A failure message names the call.

@@ -177,7 +177,9 @@ impl Cluster {
     /// Only if this machine's processes cannot be listed.
     pub fn running_older(&self, library: &Path) -> Result<Vec<Daemon>> {
         let Some(name) = library.file_name() else { return Ok(Vec::new()) };
-        let older = classes::running_older(&self.class_dir().join(name))?;
+        let installed = self.class_dir().join(name);
+        // A library that comes with a package is a link.
+        let older = classes::running_older(&installed.canonicalize().unwrap_or(installed))?;
         let running = daemon::running(&self.conf())?;
         Ok(running.into_iter().filter(|(_, pid)| older.contains(pid)).map(|(daemon, _)| daemon).collect())
     }

@@ -1,5 +1,6 @@
 //! `benthic completions`: prints a completion script for a shell.
 
+use super::other;
 use crate::args::Cli;
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
@@ -17,6 +18,11 @@ pub struct CompletionsArgs {
 
 pub fn run(args: &CompletionsArgs, session: &Session) -> Outcome {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "benthic", &mut script);
+    let mut command = Cli::command();
+    for definition in other::definitions() {
+        let verb = definition.name().to_owned();
+        command = command.mut_subcommand(verb, |_| definition.command());
+    }
+    clap_complete::generate(args.shell, &mut command, "benthic", &mut script);
     session.out.write_bytes(&script)
 }

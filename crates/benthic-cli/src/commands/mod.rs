@@ -19,6 +19,7 @@ pub mod health;
 mod hosts;
 pub mod image;
 pub mod ls;
+pub mod man;
 pub mod map;
 pub mod mirror;
 pub mod mv;
@@ -88,6 +89,7 @@ pub async fn run(command: Command, session: &Session) -> Outcome {
         Command::Csi(args) => other::run(&other::CSI, "csi", args, session),
         Command::Demo(args) => demo::run(args, session).await,
         Command::Completions(args) => completions::run(&args, session),
+        Command::Man(args) => man::run(&args),
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Each delivery takes at most ten seconds. Redirects are not followed: the operator chose the address.
 
+use benthic_core::build;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1::{SendRequest, handshake};
@@ -149,7 +150,7 @@ impl Webhook {
             .uri(target)
             .header(HOST, host)
             .header(CONTENT_TYPE, "application/json")
-            .header(USER_AGENT, concat!("benthic/", env!("CARGO_PKG_VERSION")));
+            .header(USER_AGENT, format!("benthic/{}", build()));
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, token.clone());
         }

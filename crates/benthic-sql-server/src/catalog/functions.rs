@@ -8,6 +8,7 @@ use crate::postgres::{SessionSettings, VERSION};
 use arrow::array::{ArrayRef, AsArray, Int64Array, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
+use benthic_core::build;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
@@ -123,7 +124,7 @@ pub fn all(access_key: &str, settings: &SessionSettings, objects: &Objects<'_>) 
     add(&ZERO, Output::Constant(ScalarValue::Int64(Some(0))));
     add(&NULL, Output::Constant(ScalarValue::Utf8(None)));
     add(&["pg_postmaster_start_time"], Output::Constant(ScalarValue::Utf8(None)));
-    add(&["version"], text(&format!("PostgreSQL {VERSION} (Benthic {})", env!("CARGO_PKG_VERSION"))));
+    add(&["version"], text(&format!("PostgreSQL {VERSION} (Benthic {})", build())));
     add(&["current_catalog", "current_database"], text(DATABASE));
     add(&["current_schema"], text("public"));
     add(&["current_schemas"], text("{pg_catalog,public}"));

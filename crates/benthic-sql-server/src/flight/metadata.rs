@@ -10,6 +10,7 @@ use arrow_flight::sql::metadata::{SqlInfoData, SqlInfoDataBuilder};
 use arrow_flight::sql::{
     CommandGetCatalogs, CommandGetDbSchemas, CommandGetTables, SqlInfo, SqlSupportedTransaction,
 };
+use benthic_core::build;
 use benthic_sql::session::TableColumns;
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
@@ -23,7 +24,7 @@ pub const TABLE_TYPE: &str = "TABLE";
 pub static SERVER: LazyLock<Result<SqlInfoData>> = LazyLock::new(|| {
     let mut info = SqlInfoDataBuilder::new();
     info.append(SqlInfo::FlightSqlServerName, "Benthic");
-    info.append(SqlInfo::FlightSqlServerVersion, env!("CARGO_PKG_VERSION"));
+    info.append(SqlInfo::FlightSqlServerVersion, build());
     info.append(SqlInfo::FlightSqlServerArrowVersion, "1.5");
     info.append(SqlInfo::FlightSqlServerReadOnly, true);
     info.append(SqlInfo::FlightSqlServerSql, true);

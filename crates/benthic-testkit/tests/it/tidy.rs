@@ -126,7 +126,7 @@ const UNSAFE_PATHS: [&str; 5] = [
 ];
 
 /// The files and folders of the root.
-const ROOT: [&str; 20] = [
+const ROOT: [&str; 21] = [
     ".ci",
     ".gitignore",
     "ARCHITECTURE.md",
@@ -144,6 +144,7 @@ const ROOT: [&str; 20] = [
     "docs",
     "examples",
     "fuzz",
+    "packaging",
     "pyproject.toml",
     "python",
     "rustfmt.toml",

@@ -5,7 +5,7 @@ use benthic_ceph::classes::{self, Settings};
 use benthic_ceph::health::snapshot::{Library, OsdBuild};
 use benthic_ceph::osds::{OsdTarget, library_on, osds};
 use benthic_ceph::{CLASS_LIBRARY, LIBRARIES, RadosStore};
-use benthic_core::{BUILD, ClassInfo, Error, ErrorKind, LibraryInfo, Result};
+use benthic_core::{ClassInfo, Error, ErrorKind, LibraryInfo, Result, build};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
@@ -189,11 +189,12 @@ fn warnings_about(library: &str, answers: &Answers) -> Vec<String> {
         let each: Vec<_> = builds.iter().map(in_osds).collect();
         warnings.push(format!("the OSDs run different builds of {library}: {}", each.join(", ")));
     }
-    if library == CLASS_LIBRARY && builds.iter().any(|found| found.build != BUILD) {
+    if library == CLASS_LIBRARY && builds.iter().any(|found| found.build != build()) {
         let builds: Vec<_> = builds.iter().map(|found| found.build.as_str()).collect();
         warnings.push(format!(
-            "this program is build {BUILD}, and the OSDs run {library} build {}; install this build's library and \
+            "this program is build {}, and the OSDs run {library} build {}; install this build's library and \
              restart the OSDs",
+            build(),
             builds.join(", ")
         ));
     }

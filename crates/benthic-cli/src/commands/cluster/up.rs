@@ -39,7 +39,7 @@ pub struct UpArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=i64::from(MBIT_PER_S_MAX)))]
     mbit_per_s: Option<u32>,
     /// Class libraries to install [default: libcls_benthic_1.so, libcls_array_1.so and libcls_table_1.so beside this
-    /// program]
+    /// program or of its package]
     #[arg(long, value_name = "FILE,…", value_delimiter = ',')]
     classes: Vec<PathBuf>,
     #[command(flatten)]
@@ -98,7 +98,8 @@ pub async fn run(args: UpArgs, session: &Session) -> Outcome {
 fn print_classes(libraries: &[PathBuf], older: &[String], session: &Session) -> Outcome {
     if libraries.is_empty() {
         let message = format!(
-            "no classes installed: there is no {LIBRARY} beside this program; `make ceph` builds it, --classes selects another"
+            "no classes installed: there is no {LIBRARY} beside this program; the package benthic-classes has it, `make ceph` builds it, and --classes \
+             selects another"
         );
         return session.out.note(message);
     }
@@ -114,9 +115,13 @@ fn print_classes(libraries: &[PathBuf], older: &[String], session: &Session) -> 
     Ok(())
 }
 
-/// The path of a library in this program's directory, or in cargo's `deps` below it.
+/// The path of a library in this program's directory, in cargo's `deps` below it, or where packages and
+/// archives put class libraries.
 fn beside_this_program(library: &str) -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
     let dir = program.parent()?;
-    [dir.join(library), dir.join("deps").join(library)].into_iter().find(|library| library.is_file())
+    let installed = format!("../lib/{}-linux-gnu/rados-classes", std::env::consts::ARCH);
+    let dirs = ["", "deps", "../lib/rados-classes", &installed].map(|place| dir.join(place));
+    let found = dirs.iter().map(|dir| dir.join(library)).find(|library| library.is_file())?;
+    found.canonicalize().ok()
 }

@@ -3,7 +3,7 @@
 use super::phases::Phase;
 use super::published::Published;
 use super::{Findings, text};
-use benthic_core::BUILD;
+use benthic_core::build;
 use benthic_program::html::{Bar, chart, escape, figures, list, page as html_page, table};
 use benthic_program::units;
 
@@ -34,7 +34,7 @@ pub fn page(findings: &Findings) -> String {
         figures(&text::figures(findings)),
         escape(&text::totals(findings)),
         escape(&text::setting(findings)),
-        escape(BUILD),
+        escape(build()),
         if findings.ceph {
             "over the network"
         } else {

@@ -9,7 +9,7 @@ use crate::commands::health::{LibraryArgs, PollArgs};
 use crate::commands::hosts::Hosts;
 use crate::commands::serving;
 use benthic_ceph::health::history::{self, History, Sample};
-use benthic_core::{Clock, Result, SystemClock};
+use benthic_core::{Clock, Result, SystemClock, build};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
 use benthic_program::session::Session;
@@ -151,7 +151,7 @@ impl Board<'_> {
         self.history.add(&Sample::of(&report, overview.io), self.interval_s);
         self.last = json!({
             "version": 1,
-            "benthic": env!("CARGO_PKG_VERSION"),
+            "benthic": build(),
             "interval_s": self.interval_s,
             "unix_s": report.unix_s,
             "error": null,

@@ -3,7 +3,7 @@
 use crate::cluster::{Cluster, errno};
 use benthic_classes::digest::Algorithm;
 use benthic_core::{
-    BUILD, CALLS, CallFailure, DESCRIBE, ErrorKind, FAILURES, LibraryCalls, LibraryFailures, MethodCalls,
+    CALLS, CallFailure, DESCRIBE, ErrorKind, FAILURES, LibraryCalls, LibraryFailures, MethodCalls, build,
 };
 use serde_json::{Value, json};
 
@@ -94,7 +94,7 @@ fn a_library_describes_itself_by_any_object_name_and_makes_no_object() {
     assert_eq!(cluster.state(object), None);
     let described: Value = serde_json::from_slice(&described).unwrap();
     assert_eq!(described["library"], LIBRARY);
-    assert_eq!(described["build"], BUILD);
+    assert_eq!(described["build"], build());
     let classes = described["classes"].as_array().unwrap();
     let expected = benthic_classes::registry().describe();
     assert_eq!(classes.len(), expected.len());
@@ -124,7 +124,7 @@ fn an_osd_counts_the_calls_of_each_method_and_their_failures() {
     cluster.remove(object);
     let before = counted(&mut cluster, object, "calls_1");
     assert_eq!(cluster.state(object), None, "asking makes no object");
-    assert_eq!((before.library.as_str(), before.build.as_str()), ("calls_1", BUILD));
+    assert_eq!((before.library.as_str(), before.build.as_str()), ("calls_1", build()));
     // On a missing object, the OSD answers without calling the method.
     assert_eq!(cluster.exec(object, "calls_1", "calls.counted", b"stat"), Err(errno(ErrorKind::NotFound)));
     cluster.put(object, b"data", 1);
@@ -163,7 +163,7 @@ fn an_osd_records_the_failures_of_methods() {
     };
     let before = recorded(&mut cluster, "calls_1");
     assert_eq!(cluster.state(object), None, "asking makes no object");
-    assert_eq!((before.library.as_str(), before.build.as_str()), ("calls_1", BUILD));
+    assert_eq!((before.library.as_str(), before.build.as_str()), ("calls_1", build()));
     assert!(before.osd.is_some(), "{before:?}");
     cluster.put(object, b"data", 1);
     for _ in 0..3 {

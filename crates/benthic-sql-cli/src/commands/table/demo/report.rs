@@ -2,7 +2,7 @@
 
 use super::super::count;
 use super::Findings;
-use benthic_core::BUILD;
+use benthic_core::build;
 use benthic_core::pushdown::Pushdown;
 use benthic_program::html::{self, Bar, Figure, escape};
 use benthic_program::measure::median;
@@ -108,7 +108,7 @@ pub fn page(findings: &Findings) -> String {
         units::size(lineitem.data_bytes()),
         count(findings.measured.first().map_or(0, |measured| measured.runs[0].len() as u64), "run"),
         escape(&findings.store),
-        escape(BUILD),
+        escape(build()),
         table(findings),
         html::list(
             findings
