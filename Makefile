@@ -355,10 +355,10 @@ dist: toolchain dist-packages python-env ceph-packages ## build Debian packages,
 
 # Only `make test-long` includes these: they download two small Debians with Ceph, about 1 GB.
 test-dist: dist ## install, upgrade and remove the packages in clean trees of Debian 12 and 13, and run the tour there
-	@$(PART) "Packages" 900 packaging/test target/dist target/trees
+	@$(PART) "Packages" 900 env PYTHON=$(PYTHON_RUN) packaging/test target/dist target/trees
 
 dist-packages:
-	@$(call apt,binutils bash-completion buildah debootstrap dpkg-dev lintian man-db systemd xz-utils)
+	@$(call apt,binutils bash-completion buildah debootstrap dpkg-dev iproute2 lintian man-db systemd-container xz-utils)
 
 bench: toolchain ## compare the embedded engine with fio and others; results in target/bench
 	@command -v fio >/dev/null || { $(call apt,fio); }

@@ -6,6 +6,7 @@
 
 use crate::exit::Outcome;
 use crate::local::failed;
+use benthic_core::build;
 use clap::{Args, Command};
 use std::path::{Path, PathBuf};
 
@@ -58,7 +59,8 @@ fn write_verbs(command: &Command, dir: &Path) -> Outcome {
 }
 
 fn write_page(command: &Command, dir: &Path) -> Outcome {
-    let page = clap_mangen::Man::new(command.clone()).manual("Benthic");
+    let source = format!("benthic {}", build());
+    let page = clap_mangen::Man::new(command.clone()).source(source).manual("Benthic");
     page.generate_to(dir).map_err(failed("cannot write the manual page", dir))?;
     Ok(())
 }
