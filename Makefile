@@ -29,7 +29,7 @@ endef
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-sql array s3 csi sql catalog test-array-clients test-s3 test-s3-peers test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env catalog-clients-env sql-packages s3-packages page-packages nbd-packages guest-packages wasm-compilers \
-	test lint test-all test-here test-clients test-faults test-python test-engines test-sql test-catalog test-catalog-spark test-openstack test-ceph test-long bench bench-arrays bench-block bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz fmt \
+	test lint test-all test-here test-clients test-faults test-python test-engines test-sql test-catalog test-catalog-spark test-openstack test-ceph test-long bench bench-arrays bench-block bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz fmt \ docs docs-session
 	deny dist dist-packages test-dist clean-demo toolchain
 
 help: ## list the targets
@@ -427,6 +427,22 @@ bench-s3: s3 ceph ## compare the S3 gateway with radosgw and versitygw; ARGS='ce
 	ulimit -n 8192; TMPDIR=$(BENCH_DIR) CARGO_TARGET_DIR=$(CURDIR)/target $(CARGO) run --release \
 		--manifest-path bench/s3/Cargo.toml -- $(ARGS)
 
+# mdBook builds the site; griffe reads the docstrings of the Python package without importing it. rustdoc has a directory of
+# its own, because its features are those of one crate.
+MDBOOK := mdbook@0.5.4
+DOCS_ENV := target/docs-env
+
+docs: toolchain python-packages ## build the documentation as a site with search and API references, in target/docs
+	@[ -x target/mdbook/bin/mdbook ] || { \
+		echo "==> installing mdBook (minutes)"; $(CARGO) install --locked $(MDBOOK) --root target/mdbook; }
+	@$(call environment,$(DOCS_ENV),docs/site/requirements.txt)
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps -p benthic-core --target-dir target/rustdoc
+	$(DOCS_ENV)/bin/python docs/site/build.py target/mdbook/bin/mdbook target/rustdoc/doc target/docs
+
+docs-session: toolchain ## record the terminal session of the README again, in docs/img/session.svg
+	$(CARGO) build --release -p benthic-cli
+	PATH="$(CURDIR)/target/release:$$PATH" $(PYTHON) docs/site/record.py docs/site/session.sh docs/img/session.svg
+
 # The fuzzer looks for panics and broken promises. It needs no sanitizer and no nightly Rust, because none of
 # our code under test is `unsafe`. New inputs go to target/fuzz, not to the corpus in git.
 FUZZ := CARGO_TARGET_DIR=$(CURDIR)/target/fuzz $(CARGO) fuzz
@@ -445,7 +461,7 @@ fuzz: toolchain ## fuzz every decoder; TARGET=name selects one, SECONDS=60 is th
 	done
 
 test-long: export BENTHIC_TEST_LONG = 1
-test-long: lint test test-engines test-catalog-spark test-array-clients test-openstack test-csi test-dist ## run the tests with more cases and more load
+test-long: lint test test-engines test-catalog-spark test-array-clients test-openstack test-csi test-dist docs ## run the tests with more cases and more load
 
 fmt: toolchain ## format the code
 	$(CARGO) fmt --all

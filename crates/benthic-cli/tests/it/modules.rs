@@ -186,7 +186,7 @@ fn mistakes_get_an_error_with_the_next_step() {
 
 #[test]
 fn the_guide_leads_from_nothing_to_a_result() {
-    let printed = run_block("classes", ToOwned::to_owned);
+    let printed = run_block("guide/classes", ToOwned::to_owned);
     let results = printed.lines().filter(|line| ["3", "today.txt\t3"].contains(line)).count();
     assert_eq!(results, 5, "{printed}");
 }

@@ -62,11 +62,12 @@ pub fn tree(directory: &Path) -> Vec<String> {
     found
 }
 
-/// Runs the block "```sh MARK" of docs/guide/MARK.md unchanged and returns its output. `around`
-/// adds the test's own commands before and after the block.
-pub fn run_block(mark: &str, around: impl FnOnce(&str) -> String) -> String {
+/// Runs the block "```sh MARK" of docs/PLACE/MARK.md unchanged and returns its output; `page` is
+/// PLACE/MARK. `around` adds the test's own commands before and after the block.
+pub fn run_block(page: &str, around: impl FnOnce(&str) -> String) -> String {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-    let guide = fs::read_to_string(format!("{root}/docs/guide/{mark}.md")).unwrap();
+    let guide = fs::read_to_string(format!("{root}/docs/{page}.md")).unwrap();
+    let mark = page.rsplit('/').next().unwrap();
     let block = guide.split(&format!("```sh {mark}\n")).nth(1).and_then(|rest| rest.split("```").next());
     // Replaces the program that a reader would build with the program under test.
     let binary = Path::new(env!("CARGO_BIN_EXE_benthic")).parent().unwrap();

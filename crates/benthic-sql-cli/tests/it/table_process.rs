@@ -123,19 +123,34 @@ fn processes_that_append_at_once_lose_nothing() {
     assert_eq!(history.len() as i64, 1 + PROCESSES * ROUNDS);
 }
 
-#[test]
-fn the_tour_of_the_guide_runs_as_it_stands_there() {
-    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/tables.md");
-    let guide = std::fs::read_to_string(guide).unwrap();
-    let tour = guide.split("```sh tour\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+/// Runs the block "```sh MARK" of a page below docs/ unchanged and returns its output.
+fn run_block(page: &str, mark: &str) -> String {
+    let page = format!("{}/../../docs/{page}", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(page).unwrap();
+    let block =
+        text.split(&format!("```sh {mark}\n")).nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let home = Home::new();
-    // `benthic`, which creates pools, calls this program for `table`.
+    // `benthic`, which creates pools, calls this program for `table` and `sql`.
     let program = env!("CARGO_BIN_EXE_benthic-sql");
-    let script = format!("benthic() {{ [ \"$1\" = pool ] || {program} \"$@\"; }}\n{tour}");
+    let script = format!("benthic() {{ [ \"$1\" = pool ] || {program} \"$@\"; }}\n{block}");
     let mut shell = std::process::Command::new("bash");
     shell.args(["-euo", "pipefail", "-c", &script]).env("TMPDIR", home.dir());
     shell.env("BENTHIC_STORE", format!("file:{}", home.path("benthic-data").display()));
-    let told = printed(&shell.output().unwrap(), &["bash"]);
+    printed(&shell.output().unwrap(), &["bash"])
+}
+
+#[test]
+fn the_first_success_of_a_data_person_works() {
+    let told = run_block("start/data.md", "data");
+    // 12.5 + 7.25 and 40, from the file and from the table; then the sums after and before the change.
+    for line in ["19.75", "79.5", "59.75"] {
+        assert!(told.contains(line), "{line:?}: {told}");
+    }
+}
+
+#[test]
+fn the_tour_of_the_guide_runs_as_it_stands_there() {
+    let told = run_block("guide/tables.md", "tour");
     for line in
         ["lake/trips: 3 rows in 2 objects", "5 rows in 4 objects", "status 6", "range(day, month)", "dropped"]
     {

@@ -98,6 +98,7 @@ fn package(metadata: &Value) -> Package {
     }
 }
 
-fn root() -> PathBuf {
+/// The directory of the project.
+pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
