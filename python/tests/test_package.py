@@ -2,6 +2,7 @@
 
 import importlib.resources
 import inspect
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,6 @@ from pathlib import Path
 import benthic
 
 ROOT = Path(__file__).parents[2]
-SURFACE = [benthic.Store, benthic.Pool, benthic.Table, benthic.TableDataset, benthic.Rows, benthic.ReadOp, benthic.WriteOp]
 
 
 def test_the_surface_is_typed():
@@ -24,14 +24,26 @@ def test_the_surface_is_typed():
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-def test_everything_is_documented():
+def reference(package, out):
+    """Writes the pages of the site's reference."""
+    script = ROOT / "docs/site/python_api.py"
+    return subprocess.run([sys.executable, script, package, out], capture_output=True, text=True)
+
+
+def test_everything_is_documented(tmp_path):
+    done = reference(ROOT / "python", tmp_path / "pages")
+    assert done.returncode == 0, done.stderr
+    pages = "".join(page.read_text() for page in (tmp_path / "pages").iterdir())
     for name in benthic.__all__:
-        if name != "__version__":
-            assert inspect.getdoc(getattr(benthic, name)), name
-    for part in SURFACE:
-        for name, member in vars(part).items():
-            if not name.startswith("_") and (callable(member) or isinstance(member, property)):
-                assert member.__doc__, f"{part.__name__}.{name}"
+        assert f"\n## {name}\n" in pages or name in ("__version__", "errors"), name
+
+    shutil.copytree(ROOT / "python/benthic", tmp_path / "python/benthic")
+    pool = tmp_path / "python/benthic/pool.py"
+    text = pool.read_text()
+    docstring = '''        """Whether the object exists."""\n'''
+    assert docstring in text
+    pool.write_text(text.replace(docstring, ""))
+    assert "benthic.pool.Pool.exists" in reference(tmp_path / "python", tmp_path / "others").stderr
 
 
 def test_names_load_at_their_first_use():

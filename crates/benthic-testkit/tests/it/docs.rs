@@ -4,7 +4,7 @@
 //! A code host and the site must show the same pages, so the rules here are those that both share: a heading's
 //! anchor is its text in lower case, with `-` for blanks and without punctuation.
 
-use crate::project::{File, files, root};
+use crate::project::{File, files, packages, root};
 use std::collections::{HashMap, HashSet};
 
 const NAVIGATION: &str = "docs/SUMMARY.md";
@@ -29,6 +29,15 @@ fn paths_in_code_spans_exist() {
         "these files do not exist",
         pages().iter().flat_map(|page| missing_paths(page, &|path| root().join(path).exists())),
     );
+}
+
+#[test]
+fn commands_name_targets_of_make_and_crates_that_exist() {
+    let makefile = std::fs::read_to_string(root().join("Makefile")).unwrap();
+    let targets = makefile.lines().filter_map(|line| line.split_once(':')).map(|(target, _)| target);
+    let crates: Vec<String> = packages().into_iter().map(|package| package.name).collect();
+    let known: HashSet<&str> = targets.chain(crates.iter().map(String::as_str)).collect();
+    check("these do not exist", pages().iter().flat_map(|page| unknown_names(page, &known)));
 }
 
 #[test]
@@ -58,6 +67,15 @@ fn every_rule_of_the_docs_finds_a_violation() {
     let missing = |text: &str| missing_paths(&page("README.md", text), &exists);
     assert!(missing("`docs/a.md`, `docs/NAME.md`, `crates/*/src`, `docs exist`").is_empty());
     assert_eq!(missing("see `docs/c.md`"), ["README.md:1: docs/c.md"]);
+    let unknown =
+        |text: &str| unknown_names(&page("README.md", text), &HashSet::from(["test", "benthic-core"]));
+    assert!(
+        unknown("`a` make b, `make test A=a`, `cargo test -p benthic-core`\n```\nmake test  # b\n```\n")
+            .is_empty()
+    );
+    assert_eq!(unknown("\n`make tset`"), ["README.md:2: tset"]);
+    assert_eq!(unknown("    make test tset   says"), ["README.md:1: tset"]);
+    assert_eq!(unknown("```sh\ncargo doc -p benthic-cure\n```"), ["README.md:2: benthic-cure"]);
     let site =
         |navigation| strays(&[page(NAVIGATION, navigation), page("docs/a.md", ""), page("README.md", "")]);
     assert!(site("[Benthic](../README.md)\n- [A](a.md)\n").is_empty());
@@ -135,6 +153,33 @@ fn missing_paths(page: &File, exists: &dyn Fn(&str) -> bool) -> Vec<String> {
         missing.extend(wrong.map(|span| format!("{}:{line}: {span}", page.path)));
     }
     missing
+}
+
+/// Targets of make, and crates that cargo shall take, in commands: in code spans, and in blocks of code.
+fn unknown_names(page: &File, known: &HashSet<&str>) -> Vec<String> {
+    // The changelog also names what was removed.
+    if page.path == "CHANGELOG.md" {
+        return Vec::new();
+    }
+    let prose: HashMap<usize, &str> = prose(&page.text).into_iter().collect();
+    let is_name =
+        |word: &&str| word.chars().all(|char| char.is_ascii_lowercase() || "-0123456789".contains(char));
+    let mut unknown = Vec::new();
+    for (line, text) in (1..).zip(page.text.lines()) {
+        let is_code = !prose.contains_key(&line) || text.starts_with("    ");
+        let commands: Vec<&str> =
+            if is_code { vec![text] } else { text.split('`').skip(1).step_by(2).collect() };
+        for command in commands {
+            // A comment, or a description after several blanks, is no part of the command.
+            let command = command.trim_start().split("  ").next().unwrap_or_default();
+            let targets = command.strip_prefix("make ").unwrap_or_default().split(' ').take_while(is_name);
+            let crates = command.split(" -p ").skip(1).filter_map(|rest| rest.split(' ').next());
+            let ours = crates.filter(|name| name.starts_with("benthic-"));
+            let wrong = targets.chain(ours).filter(|name| !name.is_empty() && !known.contains(name));
+            unknown.extend(wrong.map(|name| format!("{}:{line}: {name}", page.path)));
+        }
+    }
+    unknown
 }
 
 /// The lines outside fenced blocks, each with its number.
