@@ -41,7 +41,7 @@ pub struct FailureReport {
     pub osd: Option<u32>,
     /// The name of the error kind.
     pub kind: String,
-    /// The [text](Error::text) of the error, cut at `REPORT_TEXT_BYTES_MAX`.
+    /// The [text](Error::text) of the error, cut at 4 KiB.
     pub text: String,
 }
 
