@@ -24,7 +24,7 @@ BESIDE = ["xarray"]
 
 def write_pages(python, out):
     """Writes the pages below `out` and returns pairs of title and file name."""
-    package = griffe.load("benthic", search_paths=[str(python)])
+    package = griffe.load("benthic", search_paths=[str(python)], try_relative_path=False)
     items = [package[name] for name in package.exports if name not in ("__version__", "errors")]
     for module in BESIDE:
         items += [item for item in package[module].members.values() if is_public(item)]
