@@ -49,8 +49,7 @@ impl Deletion<'_> {
         if contents.is_empty() {
             return Ok(());
         }
-        let has_terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
-        if self.missing.is_some() || out.is_json() || !has_terminal {
+        if self.missing.is_some() || out.is_json() || !has_terminal() {
             return Err(Failure::Usage(self.refusal(&contents)));
         }
         // If stderr is closed, nobody saw the question, and the read ends without a name.
@@ -59,12 +58,7 @@ impl Deletion<'_> {
     }
 
     fn check(&self, typed: &str) -> Outcome {
-        let Deletion { noun, name, .. } = self;
-        if typed == *name {
-            return Ok(());
-        }
-        let message = format!("the name of the {noun} is {name:?}, not {typed:?}; nothing was deleted");
-        Err(Failure::Usage(message))
+        check(self.noun, self.name, typed, "deleted")
     }
 
     fn question(&self, contents: &[String]) -> String {
@@ -81,14 +75,65 @@ impl Deletion<'_> {
         let Deletion { noun, name, missing, .. } = self;
         let contents = contents.join(", ");
         let missing = missing.map(|option| format!("{option} ")).unwrap_or_default();
-        // A value that starts with '-' would be an option of its own.
-        let space = if name.starts_with('-') { '=' } else { ' ' };
         format!(
-            "this would delete {noun} {} for good: {contents}; add {missing}--yes{space}{} to confirm",
+            "this would delete {noun} {} for good: {contents}; add {missing}{} to confirm",
             units::one_line(name),
-            units::shell_word(name)
+            option(name)
         )
     }
+}
+
+/// A change that deletes nothing for good, but reaches far. The caller has shown the plan.
+pub struct Change<'a> {
+    /// What the change would do, such as `install library x_1 on 2 hosts`.
+    pub effect: &'a str,
+    /// The kind of thing whose name confirms, such as `library`.
+    pub noun: &'a str,
+    pub name: &'a str,
+    /// The value of `--yes`.
+    pub yes: Option<&'a str>,
+}
+
+impl Change<'_> {
+    /// Returns when the user has confirmed the change.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] for a wrong name, and without a name if there is no terminal;
+    /// [`Failure::Interrupted`] after a signal.
+    pub async fn confirm(&self, out: &Output) -> Outcome {
+        let Change { effect, noun, name, yes } = self;
+        if let Some(typed) = yes {
+            return check(noun, name, typed, "changed");
+        }
+        if out.is_json() || !has_terminal() {
+            let message = format!("this would {effect}; add {} to confirm", option(name));
+            return Err(Failure::Usage(message));
+        }
+        // The plan comes first.
+        out.flush()?;
+        let question = format!("This would {effect}.\nType the name of the {noun} to confirm: ");
+        // As for a deletion.
+        let _ = io::stderr().write_all(question.as_bytes());
+        check(noun, name, &local::read_line().await?, "changed")
+    }
+}
+
+fn check(noun: &str, name: &str, typed: &str, done: &str) -> Outcome {
+    if typed == name {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!("the name of the {noun} is {name:?}, not {typed:?}; nothing was {done}")))
+}
+
+fn has_terminal() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// The option that confirms, as a shell takes it.
+fn option(name: &str) -> String {
+    // A value that starts with '-' would be an option of its own.
+    let space = if name.starts_with('-') { '=' } else { ' ' };
+    format!("--yes{space}{}", units::shell_word(name))
 }
 
 /// Counts things and shows the first names: `2 tables (trips, zones)`. `None` if there are none.

@@ -1,4 +1,4 @@
-use super::{Deletion, named};
+use super::{Change, Deletion, named};
 use crate::exit::{Failure, Outcome};
 use crate::output::Output;
 use std::cell::Cell;
@@ -61,4 +61,15 @@ fn the_first_names_are_shown() {
     assert_eq!(named("table", &names(0), false), None);
     assert_eq!(named("table", &names(1), false).unwrap(), "1 table (t0)");
     assert_eq!(named("table", &names(6), true).unwrap(), "at least 6 tables (t0, t1, t2, t3, t4, …)");
+}
+
+#[test]
+fn a_change_needs_its_name_too() {
+    let confirm = |yes| {
+        let change = Change { effect: "install library x_1 on 2 hosts", noun: "library", name: "x_1", yes };
+        futures::executor::block_on(change.confirm(&Output::new(true)))
+    };
+    assert!(confirm(Some("x_1")).is_ok());
+    assert_eq!(refusal(confirm(None)), "this would install library x_1 on 2 hosts; add --yes x_1 to confirm");
+    assert!(refusal(confirm(Some("x_2"))).ends_with("nothing was changed"));
 }
