@@ -1,7 +1,7 @@
 //! Tools for operators of Ceph clusters.
 //!
 //! - [`local`] runs a real cluster on this machine, for development and tests.
-//! - [`classes`] installs class libraries where OSDs load them.
+//! - [`classes`] installs class libraries where OSDs load them, and [`hosts`] on all hosts of a cluster.
 //! - [`placement`] shows which sites hold the primaries of a pool, and moves them to one site.
 //! - [`pgs`] reports how many placement groups pools have and should have.
 //! - [`pools`] reports what a pool holds, and which other users it serves.
@@ -16,6 +16,7 @@ pub mod classes;
 pub mod cluster_client;
 pub mod cluster_state;
 pub mod health;
+pub mod hosts;
 pub mod local;
 pub mod osds;
 pub mod pgs;
