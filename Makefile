@@ -28,7 +28,7 @@ fi
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-sql array s3 csi sql catalog test-array-clients test-s3 test-s3-peers test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env catalog-clients-env sql-packages s3-packages page-packages nbd-packages guest-packages wasm-compilers \
+.PHONY: help demo demo-sql array s3 csi sql catalog test-array-clients test-s3 test-s3-peers test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env catalog-clients-env sql-packages s3-packages page-packages nbd-packages guest-packages wasm-compilers sshd-packages \
 	test lint test-all test-here test-clients test-faults test-python test-engines test-sql test-catalog test-catalog-spark test-openstack test-ceph test-long bench bench-arrays bench-block bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz docs docs-session fmt \
 	deny dist dist-packages test-dist clean-demo toolchain
 
@@ -151,6 +151,18 @@ guest-packages:
 		echo "==> downloading the guest's kernel, $$package" && \
 		(cd $(GUEST_DIR)/download && apt-get download -q $$package) && \
 		dpkg-deb -x $(GUEST_DIR)/download/*.deb $(GUEST_DIR) && rm -r $(GUEST_DIR)/download; }
+
+# An ssh server for the tests of several hosts. It is unpacked but not installed, because an installed one would start.
+SSHD_DIR := target/sshd
+
+sshd-packages:
+	@$(call apt,openssh-client sudo util-linux)
+	@[ -x $(SSHD_DIR)/usr/sbin/sshd ] || { \
+		rm -rf $(SSHD_DIR) && mkdir -p $(SSHD_DIR)/download && \
+		echo "==> downloading an ssh server" && \
+		(cd $(SSHD_DIR)/download && apt-get download -q openssh-server libwrap0) && \
+		for package in $(SSHD_DIR)/download/*.deb; do dpkg-deb -x $$package $(SSHD_DIR) || exit; done && \
+		rm -r $(SSHD_DIR)/download; }
 
 # Builds lint our crates while they compile them. `make lint` is for a tree that is compiled already.
 LINTED := env $(if $(shell $(CARGO) clippy --version 2>/dev/null),RUSTC_WRAPPER=$(CURDIR)/.ci/rustc)
@@ -313,7 +325,7 @@ BENCH_DIR := $(or $(TMPDIR),/tmp)/benthic-bench-$(TREE)
 # These tests mostly wait for daemons, so more of them run at once than there are cores. Those that start
 # clusters of their own run beside those that share a cluster. The Python tests share it, too.
 CEPH_TEST := env RUST_TEST_THREADS=4 $(CARGO) test --release $(SELECTION) --no-fail-fast --test ceph --
-OWN_CLUSTERS := cluster::a_cluster cluster::an_interrupted_up deployments:: failures:: health:: hung:: no_command_waits \
+OWN_CLUSTERS := cluster::a_cluster cluster::an_interrupted_up deployments:: failures:: health:: hosts:: hung:: no_command_waits \
 	placement:: sites:: status:: the_guide_leads
 OWN_CLUSTER_TESTS := $(PART) "Rust tests with clusters of their own" 800 $(CEPH_TEST) $(OWN_CLUSTERS) && \
 	$(PART) "Faults on Ceph" 180 $(FAULT_TESTS) -m ceph
@@ -323,7 +335,7 @@ SHARED_CLUSTER_TESTS := $(PART) "Rust tests on Ceph" 750 $(CEPH_TEST) $(addprefi
 	$(PART) "SQL clients on Ceph" 120 $(SQL_TESTS) -m ceph && \
 	$(PART) "Catalog clients on Ceph" 120 $(CATALOG_TESTS) -m ceph)
 
-test-ceph: toolchain ceph-packages python $(S3_NEEDS) page-packages nbd-packages guest-packages $(if $(BENTHIC_TEST_LONG),$(SQL_NEEDS) $(CATALOG_NEEDS) openstack-env engines-env java-packages) ## run the tests that need a real Ceph cluster; starts the cluster and removes it
+test-ceph: toolchain ceph-packages python $(S3_NEEDS) page-packages nbd-packages guest-packages sshd-packages $(if $(BENTHIC_TEST_LONG),$(SQL_NEEDS) $(CATALOG_NEEDS) openstack-env engines-env java-packages) ## run the tests that need a real Ceph cluster; starts the cluster and removes it
 	@$(PART) "build class libraries" 60 $(LINTED) $(CARGO) build --release $(SELECTION) --lib --bins --examples
 	@$(PART) "build the Ceph tests" 180 $(LINTED) $(CARGO) test --release $(SELECTION) --test ceph --no-run
 	@benthic=target/release/benthic; \

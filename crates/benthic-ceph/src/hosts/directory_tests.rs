@@ -101,7 +101,7 @@ fn a_library_is_installed_replaced_and_undone() {
         return;
     }
     let classes = Classes::new();
-    let first = library(b"first\0\xff\nbenthic class library build=1.2-3\0");
+    let first = library(b"first\0\xff\nbenthic-build:1.2-3\0");
     assert_eq!(first.sha256.len(), 64);
     let found = classes.install(&first);
     assert_eq!(found.sha256.as_ref(), Some(&first.sha256));

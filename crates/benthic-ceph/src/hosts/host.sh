@@ -77,8 +77,8 @@ report() {
     [ -w . ] && writable=yes || writable=no
     printf 'arch %s\ndir %s\nwritable %s\nfree_bytes %s\nfile %s\nrecord %s %s\n' \
         "$(uname -m)" "$(pwd -P)" "$writable" "$(free_bytes)" "$(sum_of "$file")" "$recorded_new" "$recorded_old"
-    mark=$(grep -a -o 'benthic class library build=[ -~]*' -- "$file" 2>/dev/null | head -n 1)
-    [ -z "$mark" ] || printf 'build %s\n' "${mark#*=}"
+    mark=$(grep -a -o 'benthic-build:[ -~]*' -- "$file" 2>/dev/null | head -n 1)
+    [ -z "$mark" ] || printf 'build %s\n' "${mark#*:}"
     processes
     echo 'end'
 }

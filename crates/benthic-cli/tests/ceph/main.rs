@@ -15,6 +15,7 @@ mod failures;
 #[allow(dead_code, reason = "shared with the tests of the embedded engine")]
 mod guest;
 mod health;
+mod hosts;
 mod hung;
 mod images;
 #[path = "../it/nbd.rs"]

@@ -1,8 +1,10 @@
 //! `benthic class install`: puts a class library into the directory from which OSDs load libraries,
 //! or prints the instructions for doing so.
 
+use super::hosts::{self, HostOptions};
 use crate::commands::cluster::default_dir;
 use benthic_ceph::classes::{self, Settings};
+use benthic_ceph::hosts::directory::Library;
 use benthic_ceph::local::Cluster;
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
@@ -24,9 +26,14 @@ const BUILD_DIR: &str = "target/release";
 #[command(
     after_help = "A running OSD loads a new library at the first call of one of its classes, and keeps it until the OSD restarts. \
     Rules say which WebAssembly modules run, and take effect within a second; docs/guide/classes.md describes them.\n\n\
+    --hosts copies the library to the hosts of a real cluster over ssh. It inspects all hosts, shows a plan, asks for the \
+    library's name, and then goes from host to host; it goes on when the OSDs of a host run the library. A repeated command \
+    continues. docs/guide/class-install.md describes it, and clusters in containers.\n\n\
     Examples:\n  benthic class install --cluster\n  \
     benthic class install target/release/libcls_mydigest_1.so --cluster /tmp/c\n  \
     benthic class install --print\n  \
+    benthic class install libcls_mydigest_1.so --store ceph: --hosts --ssh-config ceph.ssh\n  \
+    benthic class install libcls_mydigest_1.so --store ceph: --hosts --undo --yes mydigest_1\n  \
     benthic class install --rules rules.json --cluster\n  \
     benthic class install libcls_mydigest_1.so --class-dir /usr/lib/x86_64-linux-gnu/rados-classes"
 )]
@@ -41,7 +48,7 @@ pub struct InstallArgs {
         long,
         value_name = "DIR",
         num_args = 0..=1,
-        required_unless_present_any = ["class_dir", "print"]
+        required_unless_present_any = ["class_dir", "print", "hosts"]
     )]
     cluster: Option<Option<PathBuf>>,
     /// Install it in DIR, the osd_class_dir of OSDs on this machine
@@ -50,6 +57,8 @@ pub struct InstallArgs {
     /// Install nothing; print the steps for the hosts and the settings of a cluster
     #[arg(long, conflicts_with = "class_dir")]
     print: bool,
+    #[command(flatten)]
+    hosts: HostOptions,
 }
 
 pub async fn run(args: InstallArgs, session: &Session) -> Outcome {
@@ -62,6 +71,16 @@ pub async fn run(args: InstallArgs, session: &Session) -> Outcome {
         None => find_built_library()?,
     };
     let name = classes::library_name(&library)?.to_owned();
+    if args.hosts.is_given() {
+        let undo = args.hosts.undo;
+        let library = blocking(move || {
+            let name = classes::library_name(&library)?;
+            // To undo, the name is enough.
+            let content = if undo { Vec::new() } else { classes::read_library(&library)? };
+            Ok(Library::new(name, content))
+        });
+        return hosts::run(args.hosts, library.await?, args.print, session).await;
+    }
     if args.print {
         return print(&library, &name, cluster, session).await;
     }
@@ -139,7 +158,7 @@ fn library_in_manifest(manifest: &str) -> Option<&str> {
 }
 
 /// Increments the wire version of a library name: `mydigest_1` becomes `mydigest_2`.
-fn next_version(name: &str) -> String {
+pub fn next_version(name: &str) -> String {
     match name.rsplit_once('_').map(|(stem, version)| (stem, version.parse::<u32>())) {
         Some((stem, Ok(version))) => format!("{stem}_{}", version.saturating_add(1)),
         _ => format!("{name}_2"),
@@ -225,7 +244,7 @@ async fn cluster_settings(cluster: Option<PathBuf>, session: &Session) -> Result
 }
 
 /// Appends library names to a list; `None` if the list already allows the first.
-fn with_names(list: &str, names: &[&str]) -> Option<String> {
+pub fn with_names(list: &str, names: &[&str]) -> Option<String> {
     let has = |name: &str| list.split_whitespace().any(|word| word == "*" || word == name);
     if names.first().is_none_or(|name| has(name)) {
         return None;

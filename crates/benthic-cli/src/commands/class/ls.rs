@@ -174,7 +174,7 @@ fn warnings_about(library: &str, answers: &Answers) -> Vec<String> {
     let Library { builds, without, .. } = group_by_build(library, answers);
     let mut warnings = Vec::new();
     if !without.is_empty() {
-        let how = "`benthic class install --print` prints the steps to install it";
+        let how = "`benthic class install` installs it, with --hosts over ssh";
         warnings.push(format!("{} does not have the library {library}; {how}", names(&without)));
     }
     let mut failures: BTreeMap<&str, Vec<i64>> = BTreeMap::new();

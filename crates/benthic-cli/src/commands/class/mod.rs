@@ -5,6 +5,7 @@ mod build;
 mod calls;
 mod cases;
 mod deploy;
+mod hosts;
 mod install;
 mod language;
 mod log;
