@@ -5,7 +5,7 @@ use crate::project::{Dependency, File, Package, files, packages};
 const SOURCE_LINES_MAX: usize = 800;
 
 /// The crates of the workspace, each with the workspace crates that it may use.
-const CRATES: [(&str, &[&str]); 32] = [
+const CRATES: [(&str, &[&str]); 33] = [
     ("benthic-core", &[]),
     ("benthic-embedded", &["benthic-core"]),
     ("benthic-class-names", &[]),
@@ -88,6 +88,7 @@ const CRATES: [(&str, &[&str]); 32] = [
         &["benthic-classes", "benthic-core", "benthic-program", "benthic-s3", "benthic-table"],
     ),
     ("benthic-python", &["benthic-core", "benthic-array", "benthic-program", "benthic-sql", "benthic-table"]),
+    ("benthic-c", &["benthic-classes", "benthic-core", "benthic-program"]),
     ("benthic-testkit", &["benthic-core"]),
 ];
 
@@ -108,16 +109,18 @@ const ENGINES: [&str; 2] = ["benthic-embedded", "benthic-rados"];
 const MAY_NAME_AN_ENGINE: [&str; 3] = ["benthic-program", "benthic-ceph", "benthic-rbd"];
 
 /// Crates with prefixes of names of dependencies that they must not have outside their tests.
-const FORBIDDEN: [(&str, &[&str]); 4] = [
+const FORBIDDEN: [(&str, &[&str]); 5] = [
     ("benthic-core", &["tokio", "arrow", "librados", "rados"]),
     ("benthic-embedded", &["tokio"]),
     ("benthic-sql", COMMAND_LINE),
     ("benthic-python", COMMAND_LINE),
+    ("benthic-c", COMMAND_LINE),
 ];
 const COMMAND_LINE: &[&str] = &["clap", "indicatif", "rustyline"];
 
 /// Prefixes of the paths that may contain `unsafe`.
-const UNSAFE_PATHS: [&str; 5] = [
+const UNSAFE_PATHS: [&str; 6] = [
+    "crates/benthic-c/",
     "crates/benthic-rados/",
     "crates/benthic-rbd/",
     "crates/benthic-psk/",
