@@ -56,9 +56,7 @@ int main(int argc, char **argv) {
   const void *data = NULL;
   size_t len = 0;
   check(benthic_reply_data(reply, 0, &data, &len, &error), error, "read the reply");
-  printf("sha256 = ");
-  for (size_t at = 0; at < len; at++) printf("%02x", ((const unsigned char *)data)[at]);
-  printf("\n");
+  printf("sha256 = %.*s\n", (int)len, (const char *)data);
   benthic_reply_free(reply);
 
   // A read in the background: the size and the data, of one state of the object.

@@ -105,18 +105,17 @@ impl Completion {
                     Err(Error::new(ErrorKind::Internal, "the operation panicked"))
                 }),
             };
+            // Whoever waits for this operation may start the next one.
+            let in_flight = callback.is_some().then_some(in_flight);
             *completion.outcome.lock() = Some(outcome.map(Arc::new).map_err(Failure::from));
             completion.completed.notify_all();
-            match callback {
-                Some((callback, queue)) => {
-                    let callback = Box::new(move || {
-                        drop(in_flight);
-                        callback();
-                    });
-                    // The thread lives while there are queues.
-                    let _ = queue.send(callback);
-                }
-                None => drop(in_flight),
+            if let Some((callback, queue)) = callback {
+                let callback = Box::new(move || {
+                    drop(in_flight);
+                    callback();
+                });
+                // The thread lives while there are queues.
+                let _ = queue.send(callback);
             }
         });
         Ok(())

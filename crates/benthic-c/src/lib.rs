@@ -15,6 +15,7 @@ mod completion;
 mod ffi;
 mod handles;
 mod op;
+mod rados;
 mod reply;
 mod runtime;
 mod store;

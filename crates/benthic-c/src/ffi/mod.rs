@@ -17,6 +17,7 @@ mod completion;
 mod error;
 mod list;
 mod object;
+mod rados;
 mod read_op;
 mod reply;
 mod store;

@@ -1,4 +1,5 @@
 // Operations in flight: callbacks, also ones that call the library, waiting, cancelling, and many threads.
+#define _GNU_SOURCE
 #include "check.h"
 #include <pthread.h>
 #include <stdatomic.h>

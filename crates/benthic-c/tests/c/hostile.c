@@ -1,4 +1,5 @@
 // Calls that no program should make: each is an error, and none has an effect.
+#define _GNU_SOURCE
 #include "check.h"
 #include <sys/mman.h>
 #include <sys/wait.h>

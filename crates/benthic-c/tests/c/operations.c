@@ -1,4 +1,5 @@
 // What the functions of the header do, on the store of the command line.
+#define _GNU_SOURCE // memmem
 #include "check.h"
 
 static void data(benthic_pool *pool) {
@@ -67,7 +68,7 @@ static void compound(benthic_pool *pool) {
   OK(benthic_read_op_omap_get(read, "k3", 2, &error));
   OK(benthic_read_op_omap_range(read, NULL, 0, "k", 1, 1, &error));
   OK(benthic_read_op_omap_range(read, "k\0", 2, NULL, 0, 10, &error));
-  OK(benthic_read_op_exec(read, "digest", "crc32c", NULL, 0, &error));
+  OK(benthic_read_op_exec(read, "digest", "compute", "sha256", 6, &error));
   OK(benthic_read_op_run(pool, "b", read, &reply, &error));
   OK(benthic_reply_version(reply, &seen, &error));
   CHECK(seen == version);
@@ -163,13 +164,16 @@ static void classes(benthic_store *store, benthic_pool *pool) {
   OK(benthic_write_full(pool, "c", "abc", 3, &error));
   OK(benthic_exec(pool, "c", "digest", "sha256", NULL, 0, &reply, &error));
   OK(benthic_reply_data(reply, 0, &bytes, &len, &error));
-  CHECK(len == 32 && memcmp(bytes, "\xba\x78\x16\xbf\x8f\x01\xcf\xea", 8) == 0);
+  CHECK(len == 64 && memcmp(bytes, "ba7816bf8f01cfea", 16) == 0);
   CHECK(benthic_reply_free(reply) == 0);
   EXPECT(BENTHIC_KIND_UNSUPPORTED, benthic_exec(pool, "c", "digest", "nonsense", NULL, 0, &reply, &error));
   EXPECT(BENTHIC_KIND_UNSUPPORTED, benthic_exec(pool, "c", "nonsense", "a", NULL, 0, &reply, &error));
   EXPECT(BENTHIC_KIND_NOT_FOUND, benthic_exec(pool, "no", "digest", "sha256", NULL, 0, &reply, &error));
-  OK(benthic_exec(pool, "c", "hello", "record_hello", "me", 2, &reply, &error));
+  OK(benthic_exec(pool, "new", "hello", "record", "me", 2, &reply, &error));
+  OK(benthic_reply_data(reply, 0, &bytes, &len, &error));
+  CHECK(len > 2 && memmem(bytes, len, "me", 2) != NULL);
   CHECK(benthic_reply_free(reply) == 0);
+  EXPECT(BENTHIC_KIND_CLASS_FAILED, benthic_exec(pool, "c", "hello", "panic", NULL, 0, &reply, &error));
 }
 
 static void pools(benthic_store *store, const char *name) {

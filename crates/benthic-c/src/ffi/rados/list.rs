@@ -1,0 +1,101 @@
+//! Listings of objects, attributes and omap entries.
+
+use super::{Handle, Place, api, void_api};
+use crate::ffi::args::{Out, free, item, object_name};
+use crate::rados::ioctx::Ioctx;
+use crate::rados::list::{Entries, Objects};
+use crate::runtime::wait;
+use benthic_core::error::errno;
+use benthic_core::op::{ReadOp, ReadOutput};
+use benthic_core::{Error, ErrorKind};
+use bytes::Bytes;
+use std::ffi::{CString, c_char};
+use std::ptr::null;
+
+fn value(value: &Bytes) -> (*const c_char, usize) {
+    (value.as_ptr().cast(), value.len())
+}
+
+api! {
+    fn rados_nobjects_list_open(io: Handle, list: *mut Handle) {
+        let list = Out::new(list, "ctx")?;
+        list.set_handle(Objects::open(&*item::<Ioctx, _>(io)?))?;
+        Ok(0)
+    }
+
+    fn rados_nobjects_list_next(
+        list: Handle, entry: *mut *const c_char, key: *mut *const c_char, namespace: *mut *const c_char,
+    ) {
+        let entry = Out::new(entry, "entry")?;
+        let (key, space) = (Place::new(key), Place::new(namespace));
+        let show = |namespace: &CString, name: &CString| {
+            entry.set(name.as_ptr());
+            key.set(null());
+            space.set(namespace.as_ptr());
+        };
+        Ok(item::<Objects, _>(list)?.next(show)?.map_or(-errno::ENOENT, |()| 0))
+    }
+
+    fn rados_getxattrs(io: Handle, object: *const c_char, list: *mut Handle) {
+        let (object, list) = (object_name(object)?, Out::new(list, "iter")?);
+        let io = item::<Ioctx, _>(io)?;
+        let object = io.work(object, true, |_, _| std::future::ready(Ok(crate::rados::ioctx::Done::new(0))))?.object();
+        let reply = wait(io.pool.read(&object, ReadOp::new().list_xattrs()))?;
+        let Some(ReadOutput::Xattrs(xattrs)) = reply.outputs.into_iter().next() else {
+            return Err(Error::new(ErrorKind::Internal, "the reply does not fit the request"));
+        };
+        let entries = Entries::default();
+        entries.fill(xattrs.into_iter().map(|(name, value)| (Bytes::from(name), value)));
+        list.set_handle(entries)?;
+        Ok(0)
+    }
+
+    fn rados_getxattrs_next(
+        list: Handle, name: *mut *const c_char, content: *mut *const c_char, len: *mut usize,
+    ) {
+        let (name, content, len) = (Out::new(name, "name")?, Out::new(content, "val")?, Out::new(len, "len")?);
+        let found = item::<Entries, _>(list)?.next(|key, bytes| {
+            name.set(key.as_ptr());
+            content.set(value(bytes).0);
+            len.set(value(bytes).1);
+        });
+        if found.is_none() {
+            name.set(null());
+            content.set(null());
+            len.set(0);
+        }
+        Ok(0)
+    }
+
+    fn rados_omap_get_next(
+        list: Handle, key: *mut *const c_char, content: *mut *const c_char, len: *mut usize,
+    ) {
+        let (key, content, len) = (Out::new(key, "key")?, Out::new(content, "val")?, Out::new(len, "len")?);
+        let found = item::<Entries, _>(list)?.next(|name, bytes| {
+            key.set(name.as_ptr());
+            // A list of keys has no values.
+            content.set(if bytes.is_empty() { null() } else { value(bytes).0 });
+            len.set(value(bytes).1);
+        });
+        if found.is_none() {
+            key.set(null());
+            content.set(null());
+            len.set(0);
+        }
+        Ok(0)
+    }
+}
+
+void_api! {
+    fn rados_nobjects_list_close(list: Handle) {
+        free::<Objects, _>(list);
+    }
+
+    fn rados_getxattrs_end(list: Handle) {
+        free::<Entries, _>(list);
+    }
+
+    fn rados_omap_get_end(list: Handle) {
+        free::<Entries, _>(list);
+    }
+}
