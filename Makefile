@@ -28,7 +28,7 @@ fi
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-sql array s3 csi sql catalog test-array-clients test-s3 test-s3-peers test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env catalog-clients-env sql-packages s3-packages page-packages nbd-packages guest-packages wasm-compilers sshd-packages \
+.PHONY: help demo demo-sql array s3 csi sql catalog test-array-clients test-s3 test-s3-peers test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env catalog-clients-env sql-packages s3-packages page-packages nbd-packages guest-packages wasm-compilers sshd-packages c \
 	test lint test-all test-here test-clients test-faults test-python test-engines test-sql test-catalog test-catalog-spark test-openstack test-ceph test-long bench bench-arrays bench-block bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz docs docs-session fmt \
 	deny dist dist-packages test-dist clean-demo toolchain
 
@@ -75,6 +75,11 @@ csi: toolchain ## build benthic and its driver for Kubernetes
 array: toolchain ## build benthic with arrays, and the library that runs their reductions in OSDs
 	@echo "==> building benthic with arrays"
 	$(CARGO) build --release -p benthic-cli -p benthic-array-cli -p benthic-cls-library -p benthic-cls-array
+
+c: toolchain ## build the C libraries into target/c; crates/benthic-c/include has the header
+	@echo "==> building the C libraries"
+	$(CARGO) build --release -p benthic-c
+	crates/benthic-c/link.sh target/release/libbenthic.a target/c
 
 sql: toolchain ## build benthic with tables and SQL (about 20 minutes on two cores)
 	@echo "==> building benthic with tables and SQL"

@@ -79,8 +79,8 @@ impl Item for Completion {
 }
 
 impl Completion {
-    /// Starts an operation. `callback` gets called once, after the operation is complete. `changes` says
-    /// whether the outcome of the operation is unknown after it was cancelled.
+    /// Starts an operation. `callback` gets called once, after the operation is complete. `changes`
+    /// says whether the outcome of the operation is unknown after it was cancelled.
     ///
     /// # Errors
     /// `Busy` if too many operations are in flight; nothing was started.

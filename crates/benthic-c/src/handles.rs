@@ -1,9 +1,9 @@
 //! The table of what C programs have open.
 //!
 //! C sees a handle as a pointer to an incomplete type, so that the compiler tells a store from a
-//! pool. Its value is no address but the place in this table and a generation, which changes whenever
-//! the place is used again. Bit 63 is set, so that no collector of garbage takes it for an address of
-//! its own heap.
+//! pool. Its value is no address but the place in this table and a generation, which changes
+//! whenever the place is used again. Bit 63 is set, so that no collector of garbage takes it for an
+//! address of its own heap.
 
 use benthic_core::{Error, ErrorKind, Result};
 use parking_lot::RwLock;

@@ -7,9 +7,9 @@
 //! Both come out of this one static library: `link.sh` links it twice, each time with a list of the
 //! symbols to export and their version. rustc would write its own list, which has no versions.
 //!
-//! A handle of Benthic's own API looks like a pointer and is a number that [`handles`] looks up. So a
-//! handle that is closed, invented, or of another type is an error and no crash. What remains `unsafe`
-//! is memory of the caller, and [`ffi`] has all of that.
+//! A handle of Benthic's own API looks like a pointer and is a number that [`handles`] looks up. So
+//! a handle that is closed, invented, or of another type is an error and no crash. What remains
+//! `unsafe` is memory of the caller, and [`ffi`] has all of that.
 
 mod completion;
 mod ffi;

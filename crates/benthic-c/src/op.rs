@@ -7,8 +7,8 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
-/// A compound operation to which steps are added. It is checked against all limits when it runs; while it
-/// is built, its memory and its number of steps are limited.
+/// A compound operation to which steps are added. It is checked against all limits when it runs;
+/// while it is built, its memory and its number of steps are limited.
 pub struct Building<Op>(Mutex<Parts<Op>>);
 
 struct Parts<Op> {

@@ -113,8 +113,8 @@ fn check_pointer<T>(pointer: *const T, name: &'static str) -> Result<()> {
 /// `len_bytes_max + 1` bytes.
 ///
 /// # Safety
-/// The pointer is NULL or valid for reading up to a NUL. The text stays unchanged during the call, and `'a`
-/// ends with the call.
+/// The pointer is NULL or valid for reading up to a NUL. The text stays unchanged during the call,
+/// and `'a` ends with the call.
 pub unsafe fn text<'a>(text: *const c_char, name: &'static str, len_bytes_max: usize) -> Result<&'a str> {
     check_pointer(text, name)?;
     let is_end = |at: &usize| {
@@ -177,8 +177,8 @@ pub unsafe fn uri<'a>(uri: *const c_char) -> Result<&'a str> {
 /// A copy of bytes of the caller.
 ///
 /// # Errors
-/// `InvalidArgument` if the pointer is NULL and the length is not 0; `LimitExceeded` for more bytes than
-/// an operation may have.
+/// `InvalidArgument` if the pointer is NULL and the length is not 0; `LimitExceeded` for more bytes
+/// than an operation may have.
 ///
 /// # Safety
 /// The pointer is NULL or valid for reading that many bytes.

@@ -12,10 +12,10 @@ use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the library calls when an operation is complete, also after a failure or a cancellation. It gets
-/// called once, on a thread of the library, perhaps before the function that started the operation
-/// returns. It may call all functions of the library. A store calls one callback at a time, so a callback
-/// that waits delays the others.
+/// What the library calls when an operation is complete, also after a failure or a cancellation. It
+/// gets called once, on a thread of the library, perhaps before the function that started the
+/// operation returns. It may call all functions of the library. A store calls one callback at a
+/// time, so a callback that waits delays the others.
 pub type CompletionCallback =
     Option<unsafe extern "C" fn(completion: *mut CompletionHandle, context: *mut c_void)>;
 
@@ -82,8 +82,8 @@ pub unsafe extern "C" fn benthic_read_op_start(
     unsafe { call(error, run) }
 }
 
-/// Starts a write operation. The operation may be changed and used again at once. Operations on one object
-/// that are in flight at the same time may run in any order.
+/// Starts a write operation. The operation may be changed and used again at once. Operations on one
+/// object that are in flight at the same time may run in any order.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_write_op_start(
     pool: *mut PoolHandle,
@@ -134,8 +134,9 @@ pub unsafe extern "C" fn benthic_exec_start(
     unsafe { call(error, run) }
 }
 
-/// Waits until an operation is complete, at most for `timeout_ms`; a negative time-out waits as long as it
-/// takes. `complete` becomes true if the operation is complete. The callback may run later.
+/// Waits until an operation is complete, at most for `timeout_ms`; a negative time-out waits as
+/// long as it takes. `complete` becomes true if the operation is complete. The callback may run
+/// later.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_completion_wait(
     completion: *const CompletionHandle,
@@ -154,8 +155,9 @@ pub unsafe extern "C" fn benthic_completion_wait(
     unsafe { call(error, run) }
 }
 
-/// Returns the outcome of an operation that is complete: stores its reply, or fails with the operation's
-/// error. The caller frees the reply. Fails with `BENTHIC_KIND_BUSY` while the operation is in flight.
+/// Returns the outcome of an operation that is complete: stores its reply, or fails with the
+/// operation's error. The caller frees the reply. Fails with `BENTHIC_KIND_BUSY` while the
+/// operation is in flight.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_completion_result(
     completion: *const CompletionHandle,
@@ -188,8 +190,8 @@ pub unsafe extern "C" fn benthic_completion_result(
 }
 
 /// Ends an operation early, unless it is complete. The operation then fails: a read operation with
-/// `BENTHIC_KIND_UNAVAILABLE`, any other one with `BENTHIC_KIND_OUTCOME_UNKNOWN`, because it may have happened. The
-/// callback runs as always.
+/// `BENTHIC_KIND_UNAVAILABLE`, any other one with `BENTHIC_KIND_OUTCOME_UNKNOWN`, because it may
+/// have happened. The callback runs as always.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_completion_cancel(
     completion: *const CompletionHandle,
@@ -203,9 +205,9 @@ pub unsafe extern "C" fn benthic_completion_cancel(
     unsafe { call(error, run) }
 }
 
-/// Frees a completion. An operation in flight goes on, and its callback runs; the handle that the callback
-/// gets is then not open any more. Does nothing for NULL. Returns `BENTHIC_KIND_INVALID_ARGUMENT` if the handle
-/// is not open.
+/// Frees a completion. An operation in flight goes on, and its callback runs; the handle that the
+/// callback gets is then not open any more. Does nothing for NULL. Returns
+/// `BENTHIC_KIND_INVALID_ARGUMENT` if the handle is not open.
 #[unsafe(no_mangle)]
 pub extern "C" fn benthic_completion_free(completion: *mut CompletionHandle) -> i32 {
     free::<Completion, _>(completion)

@@ -8,8 +8,8 @@ use std::ffi::{CStr, CString, c_char};
 use std::ptr::null;
 use std::sync::LazyLock;
 
-/// What a function returns: 0 for success, otherwise how the caller should react. The numbers are the
-/// exit statuses of the `benthic` program.
+/// What a function returns: 0 for success, otherwise how the caller should react. The numbers are
+/// the exit statuses of the `benthic` program.
 #[expect(dead_code, reason = "the header has the variants")]
 #[repr(C)]
 pub enum Kind {
@@ -18,7 +18,8 @@ pub enum Kind {
     NotFound = 3,
     /// An exclusive creation found an existing item.
     AlreadyExists = 4,
-    /// A guard failed because another client changed the object. Read the object again, then decide.
+    /// A guard failed because another client changed the object. Read the object again, then
+    /// decide.
     Conflict = 5,
     /// The request is invalid; a retry will not help.
     InvalidArgument = 6,
@@ -26,7 +27,8 @@ pub enum Kind {
     Unsupported = 7,
     /// The caller lacks the permission.
     PermissionDenied = 8,
-    /// The store is unreachable or accepts no writes, or the operation was cancelled. Nothing was done.
+    /// The store is unreachable or accepts no writes, or the operation was cancelled. Nothing was
+    /// done.
     Unavailable = 9,
     /// Another client is using the item, or too many operations are in flight. Retry later.
     Busy = 10,
@@ -72,15 +74,17 @@ pub extern "C" fn benthic_error_kind(error: *const ErrorHandle) -> i32 {
     item::<Failure, _>(error).map_or(Kind::InvalidArgument as i32, |failure| kind_number(failure.kind))
 }
 
-/// Returns the message of an error: the operation, what failed, the next step if there is one, and the
-/// values as key=value. It is valid until the error is freed. Returns NULL if the handle is not open.
+/// Returns the message of an error: the operation, what failed, the next step if there is one, and
+/// the values as key=value. It is valid until the error is freed. Returns NULL if the handle is not
+/// open.
 #[unsafe(no_mangle)]
 pub extern "C" fn benthic_error_message(error: *const ErrorHandle) -> *const c_char {
     // The table keeps the item, and so the text, until the handle is freed.
     item::<Failure, _>(error).map_or(null(), |failure| CStr::as_ptr(&failure.message))
 }
 
-/// Frees an error. Does nothing for NULL. Returns `BENTHIC_KIND_INVALID_ARGUMENT` if the handle is not open.
+/// Frees an error. Does nothing for NULL. Returns `BENTHIC_KIND_INVALID_ARGUMENT` if the handle is
+/// not open.
 #[unsafe(no_mangle)]
 pub extern "C" fn benthic_error_free(error: *mut ErrorHandle) -> i32 {
     free::<Failure, _>(error)

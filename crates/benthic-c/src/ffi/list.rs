@@ -9,12 +9,12 @@ use benthic_core::{Error, ErrorKind, limits};
 use std::ffi::{c_char, c_void};
 use std::ptr::null;
 
-/// Lists a page of a pool's objects in the namespace of the handle, or in all namespaces that Benthic does
-/// not reserve.
+/// Lists a page of a pool's objects in the namespace of the handle, or in all namespaces that
+/// Benthic does not reserve.
 ///
-/// `prefix` selects names; NULL selects all. `after` is the token of the previous page, and NULL for the
-/// first page. A page has at most `objects_max` objects, and no more than a limit of the engine. A page
-/// that is not the last may be empty.
+/// `prefix` selects names; NULL selects all. `after` is the token of the previous page, and NULL
+/// for the first page. A page has at most `objects_max` objects, and no more than a limit of the
+/// engine. A page that is not the last may be empty.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_list(
     pool: *mut PoolHandle,
@@ -64,8 +64,8 @@ pub unsafe extern "C" fn benthic_page_count(
     unsafe { call(error, run) }
 }
 
-/// Stores an entry of a page: the namespace, which is empty for the default one, and the name. The texts
-/// are valid until the page is freed.
+/// Stores an entry of a page: the namespace, which is empty for the default one, and the name. The
+/// texts are valid until the page is freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_page_entry(
     page: *const PageHandle,
@@ -90,8 +90,9 @@ pub unsafe extern "C" fn benthic_page_entry(
     unsafe { call(error, run) }
 }
 
-/// Stores the token with which the listing continues; NULL if the page is the last. The token is valid
-/// until the page is freed. A copy of it is valid for the pool at any time, also after a restart.
+/// Stores the token with which the listing continues; NULL if the page is the last. The token is
+/// valid until the page is freed. A copy of it is valid for the pool at any time, also after a
+/// restart.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_page_next(
     page: *const PageHandle,
@@ -112,7 +113,8 @@ pub unsafe extern "C" fn benthic_page_next(
     unsafe { call(error, run) }
 }
 
-/// Frees a page. Does nothing for NULL. Returns `BENTHIC_KIND_INVALID_ARGUMENT` if the handle is not open.
+/// Frees a page. Does nothing for NULL. Returns `BENTHIC_KIND_INVALID_ARGUMENT` if the handle is
+/// not open.
 #[unsafe(no_mangle)]
 pub extern "C" fn benthic_page_free(page: *mut PageHandle) -> i32 {
     free::<Page, _>(page)

@@ -1,14 +1,15 @@
 //! All unsafe code of this crate: the functions that C programs call.
 //!
-//! The functions rely on these promises of the caller, which the header repeats. Nothing else that a
-//! caller does can break memory safety.
+//! The functions rely on these promises of the caller, which the header repeats. Nothing else that
+//! a caller does can break memory safety.
 //!
-//! - A pointer is NULL, or valid for the whole call: for reading a text up to its NUL, for reading or
-//!   writing as many bytes as the call says, or for writing one result.
+//! - A pointer is NULL, or valid for the whole call: for reading a text up to its NUL, for reading
+//!   or writing as many bytes as the call says, or for writing one result.
 //! - A callback may be called on any thread, once, with the context that the caller gave.
 //!
 //! A function reads no more of a text than the longest valid one has, and checks lengths before it
-//! uses them. Handles are no pointers (see [`crate::handles`]). A panic becomes the error `internal`.
+//! uses them. Handles are no pointers (see [`crate::handles`]). A panic becomes the error
+//! `internal`.
 
 #![allow(unsafe_code)]
 

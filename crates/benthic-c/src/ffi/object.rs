@@ -15,8 +15,8 @@ fn write(pool: *mut PoolHandle, object: &str, op: WriteOp) -> Result<()> {
     wait(pool.engine()?.write(&object, op)).map(drop)
 }
 
-/// Reads data from an offset into memory of the caller. Stores the number of bytes, which is smaller than
-/// `len_bytes` at the end of the object.
+/// Reads data from an offset into memory of the caller. Stores the number of bytes, which is
+/// smaller than `len_bytes` at the end of the object.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_read(
     pool: *mut PoolHandle,
@@ -98,8 +98,8 @@ pub unsafe extern "C" fn benthic_append(
     unsafe { call(error, run) }
 }
 
-/// Stores the size of an object, the time of its last change in nanoseconds since 1970 (UTC), and its
-/// version. A pointer that is NULL is left out.
+/// Stores the size of an object, the time of its last change in nanoseconds since 1970 (UTC), and
+/// its version. A pointer that is NULL is left out.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_stat(
     pool: *mut PoolHandle,
@@ -143,10 +143,10 @@ pub unsafe extern "C" fn benthic_remove(
     unsafe { call(error, run) }
 }
 
-/// Runs a method of a class beside an object, and waits for it. The method's output is the reply's output
-/// of step 0. If the method keeps its result in an attribute, as methods that write do, the output is the
-/// value of this attribute. The class is one of the store, or a WebAssembly class that was deployed to
-/// the pool.
+/// Runs a method of a class beside an object, and waits for it. The method's output is the reply's
+/// output of step 0. If the method keeps its result in an attribute, as methods that write do, the
+/// output is the value of this attribute. The class is one of the store, or a WebAssembly class
+/// that was deployed to the pool.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_exec(
     pool: *mut PoolHandle,

@@ -51,9 +51,10 @@ pub fn get(op: *const ReadOpHandle) -> Result<ReadOp> {
     Ok(item::<Building<ReadOp>, _>(op)?.built())
 }
 
-/// Creates a compound read operation without steps. All its guards and steps see one state of the object. It
-/// fails at the first guard or step that fails. Each function below adds a guard or a step; what it gets is
-/// copied. Steps count from 0 in the order in which they are added; each has one output in the reply.
+/// Creates a compound read operation without steps. All its guards and steps see one state of the
+/// object. It fails at the first guard or step that fails. Each function below adds a guard or a
+/// step; what it gets is copied. Steps count from 0 in the order in which they are added; each has
+/// one output in the reply.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_read_op_new(
     op: *mut *mut ReadOpHandle,
@@ -68,7 +69,8 @@ pub unsafe extern "C" fn benthic_read_op_new(
     unsafe { call(error, run) }
 }
 
-/// Frees an operation. Does nothing for NULL. Returns `BENTHIC_KIND_INVALID_ARGUMENT` if the handle is not open.
+/// Frees an operation. Does nothing for NULL. Returns `BENTHIC_KIND_INVALID_ARGUMENT` if the handle
+/// is not open.
 #[unsafe(no_mangle)]
 pub extern "C" fn benthic_read_op_free(op: *mut ReadOpHandle) -> i32 {
     free::<Building<ReadOp>, _>(op)
@@ -85,7 +87,8 @@ pub unsafe extern "C" fn benthic_read_op_assert_exists(
     unsafe { call(error, run) }
 }
 
-/// Adds a guard: the object has this version. Otherwise the operation fails with `BENTHIC_KIND_CONFLICT`.
+/// Adds a guard: the object has this version. Otherwise the operation fails with
+/// `BENTHIC_KIND_CONFLICT`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_read_op_assert_version(
     op: *mut ReadOpHandle,
@@ -97,8 +100,9 @@ pub unsafe extern "C" fn benthic_read_op_assert_version(
     unsafe { call(error, run) }
 }
 
-/// Adds a guard on the value of an attribute. A missing attribute compares as an empty value. `comparison` is
-/// one of `BENTHIC_COMPARISON_*`. Otherwise the operation fails with `BENTHIC_KIND_CONFLICT`.
+/// Adds a guard on the value of an attribute. A missing attribute compares as an empty value.
+/// `comparison` is one of `BENTHIC_COMPARISON_*`. Otherwise the operation fails with
+/// `BENTHIC_KIND_CONFLICT`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_read_op_compare_xattr(
     op: *mut ReadOpHandle,
@@ -122,8 +126,8 @@ pub unsafe extern "C" fn benthic_read_op_compare_xattr(
     unsafe { call(error, run) }
 }
 
-/// Adds a guard: the value of an omap key equals the given one. A missing key counts as an empty value.
-/// Otherwise the operation fails with `BENTHIC_KIND_CONFLICT`.
+/// Adds a guard: the value of an omap key equals the given one. A missing key counts as an empty
+/// value. Otherwise the operation fails with `BENTHIC_KIND_CONFLICT`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_read_op_compare_omap(
     op: *mut ReadOpHandle,
@@ -212,9 +216,9 @@ pub unsafe extern "C" fn benthic_read_op_omap_get(
     unsafe { call(error, run) }
 }
 
-/// Adds a step: a page of omap entries in the bytewise order of keys, only of keys after `after` and with
-/// `prefix`. An `after` or `prefix` that is empty selects all. A page has at most `entries_max` entries, and no
-/// more than the limits of the engine.
+/// Adds a step: a page of omap entries in the bytewise order of keys, only of keys after `after`
+/// and with `prefix`. An `after` or `prefix` that is empty selects all. A page has at most
+/// `entries_max` entries, and no more than the limits of the engine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_read_op_omap_range(
     op: *mut ReadOpHandle,

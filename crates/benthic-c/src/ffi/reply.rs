@@ -11,8 +11,8 @@ fn other_output(step: usize, is: &str) -> Error {
     Error::new(ErrorKind::InvalidArgument, message).with("step", step)
 }
 
-/// Stores the version of the object: for a read operation the one that was read, for a write operation the
-/// one that it made. It is 0 for a method call.
+/// Stores the version of the object: for a read operation the one that was read, for a write
+/// operation the one that it made. It is 0 for a method call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_reply_version(
     reply: *const ReplyHandle,
@@ -29,8 +29,8 @@ pub unsafe extern "C" fn benthic_reply_version(
     unsafe { call(error, run) }
 }
 
-/// Stores the bytes that a step returned: data, the value of an attribute, or the output of a method. The
-/// first step of an operation is step 0.
+/// Stores the bytes that a step returned: data, the value of an attribute, or the output of a
+/// method. The first step of an operation is step 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_reply_data(
     reply: *const ReplyHandle,
@@ -52,8 +52,8 @@ pub unsafe extern "C" fn benthic_reply_data(
     unsafe { call(error, run) }
 }
 
-/// Stores what a step `stat` returned: the size, and the time of the last change in nanoseconds since 1970
-/// (UTC).
+/// Stores what a step `stat` returned: the size, and the time of the last change in nanoseconds
+/// since 1970 (UTC).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_reply_stat(
     reply: *const ReplyHandle,
@@ -76,8 +76,8 @@ pub unsafe extern "C" fn benthic_reply_stat(
     unsafe { call(error, run) }
 }
 
-/// Stores the number of entries that a step returned: attributes or omap entries. `more` becomes true if
-/// more omap entries follow the last one; the next page is the one after its key.
+/// Stores the number of entries that a step returned: attributes or omap entries. `more` becomes
+/// true if more omap entries follow the last one; the next page is the one after its key.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_reply_count(
     reply: *const ReplyHandle,
@@ -101,8 +101,8 @@ pub unsafe extern "C" fn benthic_reply_count(
     unsafe { call(error, run) }
 }
 
-/// Stores an entry that a step returned, in the bytewise order of keys: an omap key or the name of an
-/// attribute, without a NUL at its end, and the value.
+/// Stores an entry that a step returned, in the bytewise order of keys: an omap key or the name of
+/// an attribute, without a NUL at its end, and the value.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_reply_entry(
     reply: *const ReplyHandle,
@@ -138,7 +138,8 @@ pub unsafe extern "C" fn benthic_reply_entry(
     unsafe { call(error, run) }
 }
 
-/// Frees a reply. Does nothing for NULL. Returns `BENTHIC_KIND_INVALID_ARGUMENT` if the handle is not open.
+/// Frees a reply. Does nothing for NULL. Returns `BENTHIC_KIND_INVALID_ARGUMENT` if the handle is
+/// not open.
 #[unsafe(no_mangle)]
 pub extern "C" fn benthic_reply_free(reply: *mut ReplyHandle) -> i32 {
     free::<Reply, _>(reply)

@@ -10,9 +10,9 @@ use benthic_core::{Error, ErrorKind};
 use std::ffi::c_char;
 use std::sync::Arc;
 
-/// Opens a store: `file:DIR`, `mem:`, or `ceph:` with options, such as `ceph:?conf=FILE&id=client.x`.
-/// With `create`, it creates a store in a directory that has none. Any number of processes can open the
-/// same directory.
+/// Opens a store: `file:DIR`, `mem:`, or `ceph:` with options, such as
+/// `ceph:?conf=FILE&id=client.x`. With `create`, it creates a store in a directory that has none.
+/// Any number of processes can open the same directory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_store_open(
     uri: *const c_char,
@@ -29,9 +29,9 @@ pub unsafe extern "C" fn benthic_store_open(
     unsafe { call(error, run) }
 }
 
-/// Closes a store. Afterwards all acknowledged writes are on disk. Handles of the store's pools stay
-/// open, and calls with them fail. Operations in flight still become complete, and their callbacks run.
-/// Does nothing for NULL.
+/// Closes a store. Afterwards all acknowledged writes are on disk. Handles of the store's pools
+/// stay open, and calls with them fail. Operations in flight still become complete, and their
+/// callbacks run. Does nothing for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_store_close(store: *mut StoreHandle, error: *mut *mut ErrorHandle) -> i32 {
     let run = || match store.is_null() {
@@ -42,7 +42,8 @@ pub unsafe extern "C" fn benthic_store_close(store: *mut StoreHandle, error: *mu
     unsafe { call(error, run) }
 }
 
-/// Waits until every write acknowledged before this call is durable. Only buffered writes need this.
+/// Waits until every write acknowledged before this call is durable. Only buffered writes need
+/// this.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_store_flush(store: *mut StoreHandle, error: *mut *mut ErrorHandle) -> i32 {
     let run = || wait(item::<Store, _>(store)?.opened()?.store.flush());
@@ -118,8 +119,8 @@ pub unsafe extern "C" fn benthic_pool_list(
     unsafe { call(error, run) }
 }
 
-/// Opens a pool, and a namespace in it; NULL is the default namespace. After the pool is removed, calls
-/// with the handle fail with `BENTHIC_KIND_NOT_FOUND`.
+/// Opens a pool, and a namespace in it; NULL is the default namespace. After the pool is removed,
+/// calls with the handle fail with `BENTHIC_KIND_NOT_FOUND`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_pool_open(
     store: *mut StoreHandle,
@@ -139,8 +140,8 @@ pub unsafe extern "C" fn benthic_pool_open(
     unsafe { call(error, run) }
 }
 
-/// Closes the handle of a pool. Does nothing for NULL. Returns `BENTHIC_KIND_INVALID_ARGUMENT` if the handle
-/// is not open.
+/// Closes the handle of a pool. Does nothing for NULL. Returns `BENTHIC_KIND_INVALID_ARGUMENT` if
+/// the handle is not open.
 #[unsafe(no_mangle)]
 pub extern "C" fn benthic_pool_close(pool: *mut PoolHandle) -> i32 {
     free::<Pool, _>(pool)

@@ -19,9 +19,9 @@ pub fn get(op: *const WriteOpHandle) -> Result<WriteOp> {
     Ok(item::<Building<WriteOp>, _>(op)?.built())
 }
 
-/// Creates a compound write operation without steps. All guards hold and all steps happen, or nothing changes.
-/// Each function below adds a guard or a step; what it gets is copied. The operation is durable when it
-/// is complete, unless it is buffered.
+/// Creates a compound write operation without steps. All guards hold and all steps happen, or
+/// nothing changes. Each function below adds a guard or a step; what it gets is copied. The
+/// operation is durable when it is complete, unless it is buffered.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_write_op_new(
     op: *mut *mut WriteOpHandle,
@@ -36,7 +36,8 @@ pub unsafe extern "C" fn benthic_write_op_new(
     unsafe { call(error, run) }
 }
 
-/// Frees an operation. Does nothing for NULL. Returns `BENTHIC_KIND_INVALID_ARGUMENT` if the handle is not open.
+/// Frees an operation. Does nothing for NULL. Returns `BENTHIC_KIND_INVALID_ARGUMENT` if the handle
+/// is not open.
 #[unsafe(no_mangle)]
 pub extern "C" fn benthic_write_op_free(op: *mut WriteOpHandle) -> i32 {
     free::<Building<WriteOp>, _>(op)
@@ -53,7 +54,8 @@ pub unsafe extern "C" fn benthic_write_op_assert_exists(
     unsafe { call(error, run) }
 }
 
-/// Adds a guard: the object has this version. Otherwise the operation fails with `BENTHIC_KIND_CONFLICT`.
+/// Adds a guard: the object has this version. Otherwise the operation fails with
+/// `BENTHIC_KIND_CONFLICT`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_write_op_assert_version(
     op: *mut WriteOpHandle,
@@ -65,8 +67,9 @@ pub unsafe extern "C" fn benthic_write_op_assert_version(
     unsafe { call(error, run) }
 }
 
-/// Adds a guard on the value of an attribute. A missing attribute compares as an empty value. `comparison` is
-/// one of `BENTHIC_COMPARISON_*`. Otherwise the operation fails with `BENTHIC_KIND_CONFLICT`.
+/// Adds a guard on the value of an attribute. A missing attribute compares as an empty value.
+/// `comparison` is one of `BENTHIC_COMPARISON_*`. Otherwise the operation fails with
+/// `BENTHIC_KIND_CONFLICT`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_write_op_compare_xattr(
     op: *mut WriteOpHandle,
@@ -90,8 +93,8 @@ pub unsafe extern "C" fn benthic_write_op_compare_xattr(
     unsafe { call(error, run) }
 }
 
-/// Adds a guard: the value of an omap key equals the given one. A missing key counts as an empty value.
-/// Otherwise the operation fails with `BENTHIC_KIND_CONFLICT`.
+/// Adds a guard: the value of an omap key equals the given one. A missing key counts as an empty
+/// value. Otherwise the operation fails with `BENTHIC_KIND_CONFLICT`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_write_op_compare_omap(
     op: *mut WriteOpHandle,
@@ -111,8 +114,8 @@ pub unsafe extern "C" fn benthic_write_op_compare_omap(
     unsafe { call(error, run) }
 }
 
-/// Lets the engine acknowledge the operation before it is durable. A later `benthic_store_flush` or durable
-/// operation makes it durable. On Ceph every write is durable.
+/// Lets the engine acknowledge the operation before it is durable. A later `benthic_store_flush` or
+/// durable operation makes it durable. On Ceph every write is durable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_write_op_set_buffered(
     op: *mut WriteOpHandle,
@@ -203,8 +206,8 @@ pub unsafe extern "C" fn benthic_write_op_truncate(
     unsafe { call(error, run) }
 }
 
-/// Adds a step: makes a range of at least one byte read as zeros. If the range reaches the end of the object,
-/// the object is truncated to the offset.
+/// Adds a step: makes a range of at least one byte read as zeros. If the range reaches the end of
+/// the object, the object is truncated to the offset.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_write_op_zero(
     op: *mut WriteOpHandle,
@@ -285,8 +288,8 @@ pub unsafe extern "C" fn benthic_write_op_omap_set(
     unsafe { call(error, run) }
 }
 
-/// Adds a step: removes an omap key. A missing key is not an error. Keys that are added one after the other
-/// are one step.
+/// Adds a step: removes an omap key. A missing key is not an error. Keys that are added one after
+/// the other are one step.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_write_op_omap_remove(
     op: *mut WriteOpHandle,
@@ -314,8 +317,8 @@ pub unsafe extern "C" fn benthic_write_op_omap_clear(
     unsafe { call(error, run) }
 }
 
-/// Adds a step: runs a method of one of the store's classes. An operation has at most one such step, and it
-/// must be the first one.
+/// Adds a step: runs a method of one of the store's classes. An operation has at most one such
+/// step, and it must be the first one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_write_op_exec(
     op: *mut WriteOpHandle,
@@ -334,8 +337,8 @@ pub unsafe extern "C" fn benthic_write_op_exec(
     unsafe { call(error, run) }
 }
 
-/// Runs an operation and waits for it. Stores the version of the object after the operation, unless `version` is
-/// NULL. The operation can be used again.
+/// Runs an operation and waits for it. Stores the version of the object after the operation, unless
+/// `version` is NULL. The operation can be used again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_write_op_run(
     pool: *mut PoolHandle,

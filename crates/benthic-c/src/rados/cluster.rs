@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, OnceLock};
 
-/// Maximum number of operations of a client that are in flight. A program that starts more waits, as with
-/// librados.
+/// Maximum number of operations of a client that are in flight. A program that starts more waits,
+/// as with librados.
 const IN_FLIGHT_MAX: usize = 1_024;
 
 /// Ids of pools are positive, and exact as numbers in JSON.
@@ -145,12 +145,12 @@ impl Cluster {
         Err(Error::new(ErrorKind::NotFound, "there is no configuration file"))
     }
 
-    /// Opens the store that the option `benthic_store` or the variable `BENTHIC_STORE` names, and creates
-    /// it if there is none.
+    /// Opens the store that the option `benthic_store` or the variable `BENTHIC_STORE` names, and
+    /// creates it if there is none.
     ///
     /// # Errors
-    /// `NotFound` if nothing names a store; `Unsupported` for a Ceph cluster, which needs Ceph's own library;
-    /// `AlreadyExists` if the client is connected; those of opening a store.
+    /// `NotFound` if nothing names a store; `Unsupported` for a Ceph cluster, which needs Ceph's
+    /// own library; `AlreadyExists` if the client is connected; those of opening a store.
     pub fn connect(&self) -> Result<()> {
         let uri = self.option(STORE).filter(|uri| !uri.is_empty()).or_else(variable).ok_or_else(|| {
             let message =
@@ -247,7 +247,8 @@ impl Cluster {
         Ok(parts.join("-"))
     }
 
-    /// The space of the store's file system, and the number of objects, which takes a listing of all pools.
+    /// The space of the store's file system, and the number of objects, which takes a listing of
+    /// all pools.
     ///
     /// # Errors
     /// `Unavailable`; those of the store.

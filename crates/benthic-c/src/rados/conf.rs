@@ -15,8 +15,8 @@ pub fn option_name(name: &str) -> String {
     name.trim().chars().map(|c| if c == ' ' || c == '-' { '_' } else { c.to_ascii_lowercase() }).collect()
 }
 
-/// Reads the options of a client out of a configuration file: those of the sections `global`, `client`
-/// and its own, each over the ones before.
+/// Reads the options of a client out of a configuration file: those of the sections `global`,
+/// `client` and its own, each over the ones before.
 pub fn parse(text: &str, client: &str) -> BTreeMap<String, String> {
     let sections = ["global", "client", client];
     let mut found = vec![BTreeMap::new(); sections.len()];

@@ -114,8 +114,8 @@ impl Ioctx {
     /// Prepares an operation on an object.
     ///
     /// # Errors
-    /// `InvalidArgument` and `LimitExceeded` for an invalid name; `NotFound` for a read of a snapshot;
-    /// `PermissionDenied` for a write to a namespace that Benthic reserves.
+    /// `InvalidArgument` and `LimitExceeded` for an invalid name; `NotFound` for a read of a
+    /// snapshot; `PermissionDenied` for a write to a namespace that Benthic reserves.
     pub fn work<F>(
         self: &Arc<Ioctx>,
         object: &str,
@@ -176,7 +176,8 @@ impl Work {
         self.object.clone()
     }
 
-    /// Runs the operation to its end, after those of its object that are in flight. Returns its result.
+    /// Runs the operation to its end, after those of its object that are in flight. Returns its
+    /// result.
     pub fn wait(self) -> Result<i32> {
         let key = (self.io.pool.name().to_owned(), self.object);
         let version = Arc::clone(&self.io.version);

@@ -36,8 +36,8 @@ impl Objects {
         Objects { pool: Arc::clone(&io.pool), state: Mutex::new(state) }
     }
 
-    /// Goes to the next object, and shows its namespace and its name. They stay where they are until the
-    /// next call. Returns `None` at the end.
+    /// Goes to the next object, and shows its namespace and its name. They stay where they are
+    /// until the next call. Returns `None` at the end.
     ///
     /// # Errors
     /// Those of the pool.
@@ -59,8 +59,8 @@ impl Objects {
     }
 }
 
-/// Entries that a program walks through: omap entries or attributes. A program gets the handle of omap entries
-/// when it builds an operation, and the entries when the operation is complete.
+/// Entries that a program walks through: omap entries or attributes. A program gets the handle of
+/// omap entries when it builds an operation, and the entries when the operation is complete.
 #[derive(Default)]
 pub struct Entries(Mutex<EntriesState>);
 

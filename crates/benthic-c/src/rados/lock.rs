@@ -1,6 +1,6 @@
-//! Locks, with the class `lock`. librados refuses a lock that its caller has already, and the release of a lock
-//! that it does not have; the class allows both. So the list of holders is read first. Another client cannot
-//! change the answer, because a lock belongs to one client.
+//! Locks, with the class `lock`. librados refuses a lock that its caller has already, and the
+//! release of a lock that it does not have; the class allows both. So the list of holders is read
+//! first. Another client cannot change the answer, because a lock belongs to one client.
 
 use crate::rados::ioctx::Done;
 use benthic_classes::lock::client::{HeldLock, LockRequest, break_lock, list};
@@ -13,8 +13,8 @@ pub const MAY_RENEW: u8 = 1;
 pub const MUST_RENEW: u8 = 2;
 
 /// # Errors
-/// `AlreadyExists` if the client has the lock, `Busy` if others have it, `NotFound` if it must renew a lock that it
-/// does not have.
+/// `AlreadyExists` if the client has the lock, `Busy` if others have it, `NotFound` if it must
+/// renew a lock that it does not have.
 pub async fn acquire(pool: Arc<dyn Pool>, object: ObjectId, request: LockRequest, flags: u8) -> Result<Done> {
     let is_held = is_held(&*pool, &object, &request.name, &request.owner, &request.cookie).await?;
     if is_held && flags & (MAY_RENEW | MUST_RENEW) == 0 {

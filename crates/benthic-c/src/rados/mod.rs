@@ -2,12 +2,11 @@
 //!
 //! Unmodified programs expect three things that a store does not have by itself:
 //!
-//! - **An order.** The operations of a client on one object run in the order in which it starts them,
-//!   also while earlier ones are in flight ([`order`]).
+//! - **An order.** The operations of a client on one object run in the order in which it starts
+//!   them, also while earlier ones are in flight ([`order`]).
 //! - **Comparisons** of data and of omap values as conditions, and the removal of a range of omap
 //!   keys. A store compares attributes, single omap values and versions. So these conditions are
-//!   checked on one version of the object, and the operation runs only on this version
-//!   ([`write`]).
+//!   checked on one version of the object, and the operation runs only on this version ([`write`]).
 //! - **errno.** [`code`] maps kinds of errors to it.
 //!
 //! What a directory cannot do, such as snapshots, watches and commands to monitors, fails with

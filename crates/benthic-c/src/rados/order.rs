@@ -1,5 +1,5 @@
-//! The operations of a client on one object run in the order in which they were started. Reads that were
-//! started one after the other run at the same time.
+//! The operations of a client on one object run in the order in which they were started. Reads that
+//! were started one after the other run at the same time.
 
 use crate::runtime::runtime;
 use benthic_core::{ObjectId, Result};
@@ -18,8 +18,8 @@ pub struct Ordered {
     pub run: BoxFuture<'static, ()>,
 }
 
-/// The operations that wait, of each object that has operations in flight. How many there are is limited
-/// by the operations in flight of the client.
+/// The operations that wait, of each object that has operations in flight. How many there are is
+/// limited by the operations in flight of the client.
 #[derive(Default)]
 pub struct Order(Mutex<HashMap<Key, VecDeque<Ordered>>>);
 

@@ -64,8 +64,8 @@ pub async fn operate(pool: &dyn Pool, object: &ObjectId, parts: Parts) -> Result
     Ok(done)
 }
 
-/// Compares data with the data of an object, which reads as zeros beyond its end. Returns 0, or the number
-/// that librados returns for the first byte that differs.
+/// Compares data with the data of an object, which reads as zeros beyond its end. Returns 0, or the
+/// number that librados returns for the first byte that differs.
 pub fn compare(stored: &[u8], given: &[u8]) -> i32 {
     let stored = stored.iter().chain(std::iter::repeat(&0));
     let differs = given.iter().zip(stored).position(|(given, stored)| given != stored);

@@ -138,8 +138,8 @@ async fn is_other_version(pool: &dyn Pool, object: &ObjectId, version: Option<u6
     }
 }
 
-/// Checks the conditions. Returns the version on which they hold, `None` for a missing object, or the result
-/// of the condition that does not hold.
+/// Checks the conditions. Returns the version on which they hold, `None` for a missing object, or
+/// the result of the condition that does not hold.
 async fn check(pool: &dyn Pool, object: &ObjectId, checks: &[Check]) -> Result<Result<Option<u64>, i32>> {
     let mut op = ReadOp::new().assert_exists();
     for check in checks {

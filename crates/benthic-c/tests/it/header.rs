@@ -1,6 +1,7 @@
 //! `include/benthic.h` and the lists of symbols are made from the functions in `src/ffi`.
 
 use crate::libraries::{CRATE, exported};
+use benthic_core::error::ERROR_TABLE;
 use cbindgen::{Braces, Builder, Config, DocumentationStyle, Language, Style};
 use std::collections::BTreeSet;
 use std::fs;
@@ -104,4 +105,14 @@ fn the_header_and_the_list_of_symbols_are_those_of_the_functions() {
 fn the_library_exports_what_the_header_declares_under_its_version() {
     let expected = functions(&header()).into_iter().map(|name| format!("{name}@@BENTHIC_1")).collect();
     assert_eq!(exported("libbenthic.so.1"), expected);
+}
+
+#[test]
+fn the_kinds_of_errors_have_the_numbers_of_the_exit_statuses() {
+    let header = header();
+    for row in &ERROR_TABLE {
+        let line = format!("  BENTHIC_KIND_{} = {},\n", row.name.to_uppercase(), row.exit_status);
+        assert!(header.contains(&line), "{line}");
+    }
+    assert_eq!(header.matches("  BENTHIC_KIND_").count(), ERROR_TABLE.len() + 1);
 }

@@ -1,32 +1,32 @@
-//! The shared libraries under test, linked once from the static library that cargo built for this test.
+//! The shared libraries under test, linked once from the static library that cargo built for this
+//! test.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
-use tempfile::TempDir;
 
 pub const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 
-static LIBRARIES: LazyLock<TempDir> = LazyLock::new(|| {
-    let directory = tempfile::tempdir().unwrap();
+static LIBRARIES: LazyLock<PathBuf> = LazyLock::new(|| {
+    let directory =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(concat!("benthic-c-", env!("CARGO_CRATE_NAME")));
     // Cargo puts the libraries of a package beside the tests of the package.
-    let programs = std::env::current_exe().unwrap().parent().unwrap().to_owned();
-    let is_ours = |path: &Path| {
+    let beside = std::env::current_exe().unwrap().parent().unwrap().to_owned();
+    let is_ours = |path: &PathBuf| {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        name == "libbenthic.a" || name.starts_with("libbenthic-") && name.ends_with(".a")
+        name.ends_with(".a") && (name == "libbenthic.a" || name.starts_with("libbenthic-"))
     };
-    let archives = std::fs::read_dir(&programs).unwrap().map(|entry| entry.unwrap().path());
-    let newest =
-        archives.filter(|path| is_ours(path)).max_by_key(|path| path.metadata().unwrap().modified().unwrap());
-    let archive = newest.expect("cargo builds the static library");
-    run(Command::new(format!("{CRATE}/link.sh")).arg(archive).arg(directory.path()));
+    let archives = std::fs::read_dir(&beside).unwrap().map(|entry| entry.unwrap().path());
+    let modified = |path: &PathBuf| path.metadata().unwrap().modified().unwrap();
+    let archive = archives.filter(is_ours).max_by_key(modified).expect("cargo builds the static library");
+    run(Command::new(format!("{CRATE}/link.sh")).arg(archive).arg(&directory));
     directory
 });
 
 /// The directory of the shared libraries.
 pub fn libraries() -> &'static Path {
-    LIBRARIES.path()
+    &LIBRARIES
 }
 
 /// Runs a command that must succeed.
@@ -37,10 +37,14 @@ pub fn run(command: &mut Command) -> String {
     stdout.into_owned()
 }
 
-/// Compiles a C program of this folder with all warnings, and links it with a library.
+/// Compiles a C program of this crate, as [`compile_file`] does.
 pub fn compile(source: &str, library: &str, into: &Path) -> PathBuf {
-    let program = into.join(Path::new(source).file_stem().unwrap());
-    let source = format!("{CRATE}/{source}");
+    compile_file(&Path::new(CRATE).join(source), library, into)
+}
+
+/// Compiles a C program with all warnings, and links it with a library.
+pub fn compile_file(source: &Path, library: &str, into: &Path) -> PathBuf {
+    let program = into.join(source.file_stem().unwrap());
     let mut cc = Command::new("cc");
     cc.args(["-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread", "-I"]);
     cc.arg(format!("{CRATE}/include")).arg(source).arg("-o").arg(&program);

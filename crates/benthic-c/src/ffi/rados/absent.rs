@@ -1,5 +1,5 @@
-//! Functions for what a directory does not have. Each fails, whatever its arguments are: in the calling
-//! conventions of Linux, a function may leave out arguments that it does not use.
+//! Functions for what a directory does not have. Each fails, whatever its arguments are: in the
+//! calling conventions of Linux, a function may leave out arguments that it does not use.
 
 use benthic_core::error::errno;
 use std::ffi::{c_int, c_void};

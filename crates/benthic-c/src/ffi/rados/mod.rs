@@ -1,9 +1,9 @@
-//! librados' C API. `librados.h` of Ceph declares and documents these functions; this library has those
-//! that python3-rados and fio call.
+//! librados' C API. `librados.h` of Ceph declares and documents these functions; this library has
+//! those that python3-rados and fio call.
 //!
-//! As elsewhere in [`crate::ffi`], handles are looked up. The callers' promises are those of `librados.h`, which
-//! for operations in flight means that buffers and places for results stay valid until the completion is
-//! complete.
+//! As elsewhere in [`crate::ffi`], handles are looked up. The callers' promises are those of
+//! `librados.h`, which for operations in flight means that buffers and places for results stay
+//! valid until the completion is complete.
 
 mod absent;
 mod aio;

@@ -31,8 +31,8 @@ fn add(op: Handle, step: impl FnOnce() -> Result<Step>) -> Result<()> {
     Ok(())
 }
 
-/// Adds a step that reads omap entries. Stores the handle of the entries, which are there when the operation
-/// is complete.
+/// Adds a step that reads omap entries. Stores the handle of the entries, which are there when the
+/// operation is complete.
 fn add_omap(
     op: Handle,
     step: Result<ReadStep>,
