@@ -28,7 +28,7 @@ fi
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-sql array s3 csi sql catalog test-array-clients test-s3 test-s3-peers test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env catalog-clients-env sql-packages s3-packages page-packages nbd-packages guest-packages wasm-compilers sshd-packages c \
+.PHONY: help demo demo-sql array s3 csi sql catalog test-array-clients test-s3 test-s3-peers test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env catalog-clients-env sql-packages s3-packages page-packages nbd-packages guest-packages wasm-compilers sshd-packages c axe \
 	test lint test-all test-here test-clients test-faults test-python test-engines test-sql test-catalog test-catalog-spark test-openstack test-ceph test-long bench bench-arrays bench-block bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz docs docs-session fmt \
 	deny dist dist-packages test-dist clean-demo toolchain
 
@@ -317,9 +317,17 @@ test-clients: python $(S3_NEEDS) $(SQL_NEEDS) $(CATALOG_NEEDS) ## run the tests 
 s3-packages:
 	@command -v openssl >/dev/null && command -v rclone >/dev/null || { $(call apt,openssl rclone); }
 
-# The tests open the status page in a browser.
+# The tests open the status page and the console in a browser.
 page-packages:
 	@command -v chromium >/dev/null || { $(call apt,chromium); }
+
+# More rules of accessibility for the pages of the console.
+AXE_DIR := target/axe
+AXE := $(CURDIR)/$(AXE_DIR)/node_modules/axe-core/axe.min.js
+
+axe:
+	@command -v npm >/dev/null || { $(call apt,nodejs npm); }
+	@[ -e $(AXE) ] || npm install --prefix $(AXE_DIR) --no-audit --no-fund --ignore-scripts --loglevel=error axe-core@4.14.1
 
 # Socket paths must be short, so clusters are not below this directory. The directory names are unique
 # to this tree, so that each run removes the remains of a killed run.
@@ -340,7 +348,7 @@ SHARED_CLUSTER_TESTS := $(PART) "Rust tests on Ceph" 750 $(CEPH_TEST) $(addprefi
 	$(PART) "SQL clients on Ceph" 120 $(SQL_TESTS) -m ceph && \
 	$(PART) "Catalog clients on Ceph" 120 $(CATALOG_TESTS) -m ceph)
 
-test-ceph: toolchain ceph-packages python $(S3_NEEDS) page-packages nbd-packages guest-packages sshd-packages $(if $(BENTHIC_TEST_LONG),$(SQL_NEEDS) $(CATALOG_NEEDS) openstack-env engines-env java-packages) ## run the tests that need a real Ceph cluster; starts the cluster and removes it
+test-ceph: toolchain ceph-packages python $(S3_NEEDS) page-packages nbd-packages guest-packages sshd-packages $(if $(BENTHIC_TEST_LONG),axe $(SQL_NEEDS) $(CATALOG_NEEDS) openstack-env engines-env java-packages) ## run the tests that need a real Ceph cluster; starts the cluster and removes it
 	@$(PART) "build class libraries" 60 $(LINTED) $(CARGO) build --release $(SELECTION) --lib --bins --examples
 	@$(PART) "build the Ceph tests" 180 $(LINTED) $(CARGO) test --release $(SELECTION) --test ceph --no-run
 	@benthic=target/release/benthic; \
@@ -350,7 +358,7 @@ test-ceph: toolchain ceph-packages python $(S3_NEEDS) page-packages nbd-packages
 		[ -n "$$(clusters)" ] || rm -rf $(TEST_DIR); \
 	}; \
 	remove; trap remove EXIT; trap 'exit 130' INT TERM; \
-	export TMPDIR=$(TEST_DIR) BENTHIC_TEST_CEPH_CONF=$(TEST_DIR)/shared/ceph.conf; \
+	export TMPDIR=$(TEST_DIR) BENTHIC_TEST_CEPH_CONF=$(TEST_DIR)/shared/ceph.conf $(if $(BENTHIC_TEST_LONG),BENTHIC_TEST_AXE=$(AXE)); \
 	mkdir -p $(TEST_DIR) && \
 	BENTHIC_METHOD_DEADLINE_MS=3000 $$benthic cluster up --dir $(TEST_DIR)/shared && \
 	for library in array table wasm; do \

@@ -2,8 +2,8 @@
 //! its file.
 
 use crate::commands::{
-    bench, cat, class, cluster, completions, cp, demo, du, exec, exporter, find, fsck, get, health, image,
-    ls, map, mirror, mv, omap, other, pgs, placement, pool, put, rm, scrub, stat, status, tree, xattr,
+    bench, cat, class, cluster, completions, console, cp, demo, du, exec, exporter, find, fsck, get, health,
+    image, ls, map, mirror, mv, omap, other, pgs, placement, pool, put, rm, scrub, stat, status, tree, xattr,
 };
 use benthic_program::man::ManArgs;
 use benthic_program::{Global, exit};
@@ -32,7 +32,7 @@ const OTHER_VERBS: [(&str, &str); 11] = [
 ];
 
 /// The headings under which `--help` lists the commands. clap itself has only one heading for all.
-const GROUPS: [(&str, &[&str]); 7] = [
+const GROUPS: [(&str, &[&str]); 9] = [
     (
         "pools and objects",
         &[
@@ -45,6 +45,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("tables, SQL, arrays and S3", &["sql", "table", "array", "catalog", "s3"]),
     ("Ceph clusters", &["cluster", "placement", "pgs", "health", "exporter", "status"]),
     ("measuring and checking", &["bench", "demo", "scrub", "fsck"]),
+    ("people at a browser", &["console"]),
     ("shells", &["completions", "man", "help"]),
 ];
 
@@ -156,6 +157,9 @@ pub enum Command {
     /// Serve a status page of a Ceph cluster
     #[command(subcommand, after_help = status::EXAMPLES)]
     Status(status::StatusCommand),
+    /// Serve a web page to inspect the store and to try things
+    #[command(subcommand, after_help = console::EXAMPLES)]
+    Console(console::ConsoleCommand),
     /// Measure throughput and latency
     #[command(subcommand, after_help = bench::EXAMPLES)]
     Bench(bench::BenchCommand),

@@ -156,7 +156,11 @@ impl Session {
         longest?.describe_wait().await
     }
 
-    fn is_cluster(&self) -> Result<bool> {
+    /// Returns whether the store is a Ceph cluster, without opening it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an invalid URI.
+    pub fn is_cluster(&self) -> Result<bool> {
         self.uri.parse().map(|uri: StoreUri| uri.is_cluster())
     }
 

@@ -7,6 +7,7 @@ pub mod cat;
 pub mod class;
 pub mod cluster;
 pub mod completions;
+pub mod console;
 pub mod cp;
 pub mod demo;
 pub mod du;
@@ -78,6 +79,7 @@ pub async fn run(command: Command, session: &Session) -> Outcome {
         Command::Health(args) => health::run(args, session).await,
         Command::Exporter(args) => exporter::run(args, session).await,
         Command::Status(command) => status::run(command, session).await,
+        Command::Console(command) => console::run(command, session).await,
         Command::Bench(command) => bench::run(command, session).await,
         Command::Scrub(args) => scrub::run(args, session).await,
         Command::Fsck(args) => fsck::run(&args, session).await,

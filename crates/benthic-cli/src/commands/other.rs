@@ -31,7 +31,7 @@ pub const CSI_EXAMPLES: &str = "`benthic csi --help` lists the options.\n\nExamp
 
 /// A program in the same directory as this one.
 pub struct Program {
-    name: &'static str,
+    pub name: &'static str,
     /// The error message if the program is missing.
     missing: &'static str,
 }
@@ -67,6 +67,11 @@ pub struct ProgramArgs {
     args: Vec<OsString>,
 }
 
+/// The error for a program that is missing.
+pub fn missing(program: &Program) -> Error {
+    Error::new(ErrorKind::Unsupported, program.missing)
+}
+
 /// Replaces this process with the other program. Returns only on failure.
 pub fn run(program: &Program, verb: &str, args: ProgramArgs, session: &Session) -> Outcome {
     let path = program.path()?;
@@ -77,9 +82,7 @@ pub fn run(program: &Program, verb: &str, args: ProgramArgs, session: &Session) 
     }
     let error = command.arg(verb).args(args.args).exec();
     if error.kind() == std::io::ErrorKind::NotFound {
-        return Err(Error::new(ErrorKind::Unsupported, program.missing)
-            .with("program", path.display())
-            .into());
+        return Err(missing(program).with("program", path.display()).into());
     }
     Err(cannot_start(error, &path).into())
 }

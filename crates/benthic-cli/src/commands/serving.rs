@@ -37,7 +37,7 @@ pub fn answer(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) ->
 
 /// Content security policy: the browser loads and contacts only this server, and a script cannot
 /// turn text into HTML.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
 const HEADERS: [(&str, &str); 6] = [
@@ -50,7 +50,7 @@ const HEADERS: [(&str, &str); 6] = [
 ];
 
 /// Adds the headers that protect a page in a browser.
-pub fn secured(mut answer: Answer) -> Answer {
+pub fn secured<T>(mut answer: Response<T>) -> Response<T> {
     let headers =
         HEADERS.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
     answer.headers_mut().extend(headers);

@@ -6,8 +6,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod browser;
 mod classes;
 mod cluster;
+mod console;
 mod demo;
 mod deployments;
 mod failures;
@@ -30,3 +32,5 @@ mod status;
 mod stripe;
 mod support;
 mod tour;
+#[path = "../it/web.rs"]
+mod web;

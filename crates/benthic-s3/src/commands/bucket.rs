@@ -1,6 +1,6 @@
 //! `benthic s3 bucket`.
 
-use super::{GatewayPools, all_buckets, bucket_json, limit, time, usage};
+use super::{GatewayPools, all_buckets, bucket_json, keys, limit, time, usage};
 use benthic_core::{Error, ErrorKind};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::session::Session;
@@ -51,6 +51,8 @@ pub enum BucketCommand {
         /// Name of the bucket
         bucket: String,
     },
+    /// List the keys of a bucket
+    Keys(keys::KeysArgs),
     /// Check that the index of a bucket is consistent with itself and with the data
     #[command(after_help = "Changes nothing. It may report writes that run at the same time.\n\n\
         Example:\n  benthic s3 bucket check photos")]
@@ -64,6 +66,7 @@ pub async fn run(command: BucketCommand, pools: &GatewayPools, session: &Session
     let out = &session.out;
     let sal = pools.open(session, false).await?;
     match command {
+        BucketCommand::Keys(args) => keys::run(args, sal, session).await,
         BucketCommand::Ls { account } => {
             let identities = pools.identities(&sal);
             for bucket in all_buckets(&sal, &identities, account.as_deref()).await? {

@@ -7,6 +7,7 @@ pub mod config;
 mod events;
 mod gc;
 mod key;
+mod keys;
 mod kms;
 mod lifecycle;
 mod on_put;

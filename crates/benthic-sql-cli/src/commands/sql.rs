@@ -50,6 +50,12 @@ pub struct SqlArgs {
     /// Where to run the parts of the query that can run beside the objects
     #[arg(long, value_parser = one_of(&PUSHDOWN), default_value = "auto")]
     pushdown: Pushdown,
+    /// Refuse statements that change tables
+    #[arg(long)]
+    read_only: bool,
+    /// Refuse queries of local files
+    #[arg(long)]
+    no_local_files: bool,
     /// Do not use indexes
     #[arg(long, hide = true)]
     no_index: bool,
@@ -108,7 +114,13 @@ pub async fn run(mut args: SqlArgs, session: &Session) -> Outcome {
 
 fn settings(args: &SqlArgs, store: &dyn Store) -> Settings {
     let pushdown = args.pushdown.in_store(store);
-    Settings { pushdown, index: !args.no_index, local_files: true, ..Settings::default() }
+    Settings {
+        pushdown,
+        index: !args.no_index,
+        local_files: !args.no_local_files,
+        changes: !args.read_only,
+        ..Settings::default()
+    }
 }
 
 /// Answers queries of tables and local files. It opens the store for the first query that reads

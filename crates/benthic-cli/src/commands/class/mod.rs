@@ -15,6 +15,7 @@ mod profile;
 mod test;
 mod wrappers;
 
+pub use deploy::value as deployed_json;
 pub use ls::{ask_osds, group_by_build};
 
 use benthic_ceph::osds::osds;

@@ -16,7 +16,7 @@ use benthic_program::session::Session;
 use benthic_program::store::blocking;
 use clap::{Args, Subcommand};
 use last_known::LastKnown;
-use page::Page;
+pub use page::{ELEMENTS, HTML, Page, SCRIPT, STYLE};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -69,19 +69,8 @@ pub async fn run(command: StatusCommand, session: &Session) -> Outcome {
     let (listener, address) = serving::listen(args.listen).await?;
     let hosts = Hosts::new(address, &args.host)?;
     let poll = PollArgs { probe_pool: args.probe_pool, history: None, libraries: args.libraries };
-    let watcher = Watcher::new(poll, session).with_pools().with_calls().hourly();
+    let mut board = Board::new(poll, args.history, args.interval, session);
     let page = Arc::new(Page::new(args.interval, hosts));
-    let mut board = Board {
-        watcher,
-        history: History::default(),
-        last_known: LastKnown::default(),
-        file: args.history,
-        fsid: String::new(),
-        interval_s: args.interval,
-        clock: SystemClock,
-        saved_at_ms: 0,
-        last: Value::Null,
-    };
     // Poll once before serving, so that invalid arguments, caps or files are reported at the start,
     // if a monitor answers.
     tokio::select! {
@@ -93,30 +82,17 @@ pub async fn run(command: StatusCommand, session: &Session) -> Outcome {
     session.out.flush()?;
     let answering = Arc::clone(&page);
     let server = tokio::spawn(serving::serve(listener, move |request| answering.answer(request)));
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(Duration::from_secs(args.interval)) => {}
-            () = interrupt::wait() => break,
-        }
-        let polled = tokio::select! {
-            polled = board.poll(&page, session) => polled,
-            () = interrupt::wait() => break,
-        };
-        if let Err(error) = polled {
-            session.out.warning(&error);
-            board.show_failure(&page, error.message());
-        }
-        if let Err(error) = board.save(SAVE_MS).await {
-            // A failed write does not affect the page.
-            session.out.warning(&error);
-        }
+    tokio::select! {
+        () = board.repeat(&page, session) => {}
+        () = interrupt::wait() => {}
     }
     server.abort();
     board.save(0).await?;
     Err(Failure::Interrupted)
 }
 
-struct Board<'a> {
+/// Polls a cluster for a page.
+pub struct Board<'a> {
     watcher: Watcher<'a>,
     history: History,
     last_known: LastKnown,
@@ -130,7 +106,46 @@ struct Board<'a> {
     last: Value,
 }
 
-impl Board<'_> {
+impl<'a> Board<'a> {
+    /// With `file`, the history is saved there.
+    pub fn new(poll: PollArgs, file: Option<PathBuf>, interval_s: u64, session: &'a Session) -> Board<'a> {
+        Board {
+            watcher: Watcher::new(poll, session).with_pools().with_calls().hourly(),
+            history: History::default(),
+            last_known: LastKnown::default(),
+            file,
+            fsid: String::new(),
+            interval_s,
+            clock: SystemClock,
+            saved_at_ms: 0,
+            last: Value::Null,
+        }
+    }
+
+    /// Polls now and then again after each interval, until the future is dropped.
+    pub async fn run(&mut self, page: &Page, session: &Session) {
+        self.poll_and_save(page, session).await;
+        self.repeat(page, session).await;
+    }
+
+    async fn repeat(&mut self, page: &Page, session: &Session) {
+        loop {
+            tokio::time::sleep(Duration::from_secs(self.interval_s)).await;
+            self.poll_and_save(page, session).await;
+        }
+    }
+
+    async fn poll_and_save(&mut self, page: &Page, session: &Session) {
+        if let Err(error) = self.poll(page, session).await {
+            session.out.warning(&error);
+            self.show_failure(page, error.message());
+        }
+        if let Err(error) = self.save(SAVE_MS).await {
+            // A failed write does not affect the page.
+            session.out.warning(&error);
+        }
+    }
+
     async fn poll(&mut self, page: &Page, session: &Session) -> Result<()> {
         let (report, overview) = self.watcher.poll_with_overview().await?;
         if self.fsid.is_empty() && !report.fsid.is_empty() {

@@ -7,9 +7,11 @@ use bytes::Bytes;
 use hyper::{Request, StatusCode};
 use std::sync::{Mutex, PoisonError};
 
-const HTML: &str = include_str!("page.html");
-const STYLE: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
+pub const HTML: &str = include_str!("page.html");
+pub const STYLE: &str = include_str!("page.css");
+pub const SCRIPT: &str = include_str!("page.js");
+/// The part of the script that the console uses, too.
+pub const ELEMENTS: &str = include_str!("elements.js");
 
 pub struct Page {
     json: Mutex<Bytes>,
@@ -44,14 +46,19 @@ impl Page {
         serving::secured(answer)
     }
 
+    /// The JSON of the last poll.
+    pub fn data(&self) -> Answer {
+        let json = self.json.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        serving::answer(StatusCode::OK, "application/json", json)
+    }
+
     fn at(&self, path: &str) -> Answer {
         let (kind, body) = match path {
-            "/" => ("text/html; charset=utf-8", HTML.into()),
-            "/page.css" => ("text/css; charset=utf-8", STYLE.into()),
-            "/page.js" => ("text/javascript; charset=utf-8", SCRIPT.into()),
-            "/status.json" => {
-                ("application/json", self.json.lock().unwrap_or_else(PoisonError::into_inner).clone())
-            }
+            "/" => ("text/html; charset=utf-8", HTML),
+            "/page.css" => ("text/css; charset=utf-8", STYLE),
+            "/page.js" => ("text/javascript; charset=utf-8", SCRIPT),
+            "/elements.js" => ("text/javascript; charset=utf-8", ELEMENTS),
+            "/status.json" => return self.data(),
             "/-/health" => return self.freshness.answer(),
             _ => {
                 return serving::line(
@@ -66,13 +73,13 @@ impl Page {
 
 #[cfg(test)]
 mod tests {
-    use super::{HTML, Page, SCRIPT, STYLE};
+    use super::{ELEMENTS, HTML, Page, SCRIPT, STYLE};
     use crate::commands::hosts::Hosts;
     use hyper::{Request, StatusCode};
 
     #[test]
     fn the_page_loads_nothing_from_elsewhere() {
-        for text in [HTML, STYLE, SCRIPT] {
+        for text in [HTML, STYLE, SCRIPT, ELEMENTS] {
             // The SVG namespace is a name, not an address to load from.
             let text = text.replace("http://www.w3.org/2000/svg", "");
             for outside in ["http:", "https:", "//cdn", "url(", "@import"] {
@@ -92,7 +99,7 @@ mod tests {
             "Function(",
             " style=",
         ] {
-            assert!(!SCRIPT.contains(way) && !HTML.contains(way), "{way}");
+            assert!([SCRIPT, ELEMENTS, HTML].iter().all(|text| !text.contains(way)), "{way}");
         }
     }
 
