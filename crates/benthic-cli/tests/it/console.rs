@@ -195,11 +195,12 @@ fn a_writable_console_uploads_deletes_and_calls() {
     assert_eq!(home.ok(&["ls", "p"]), "");
 
     put("pool=p&object=o", b"x");
-    let call =
-        json!({ "pool": "p", "object": "o", "class": "hello", "method": "record", "input_hex": "416461" });
+    let call = json!({
+        "pool": "p", "object": "o", "class": "hello", "method": "append_line", "input_hex": "416461",
+    });
     let answer = console.ask("POST /api/exec", call.to_string().as_bytes());
     assert_eq!((answer.status, &answer.json()["truncated"]), (200, &json!(false)));
-    assert!(!console.get("/api/object?pool=p&object=o")["xattrs"].as_array().unwrap().is_empty());
+    assert!(home.ok(&["cat", "p/o"]).ends_with("Ada\n"), "{}", home.ok(&["cat", "p/o"]));
 }
 
 #[test]

@@ -232,9 +232,10 @@ fn last_error(stderr: &str) -> Option<Error> {
         message = format!("{message}: {cause}");
     }
     let context = error["context"].as_object().into_iter().flatten();
-    let context: Vec<String> = context.map(|(key, value)| format!("{key}={value}")).collect();
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let context: Vec<String> = context.map(|(key, value)| format!("{key}={}", text(value))).collect();
     let error = Error::new(kind, message);
-    Some(if context.is_empty() { error } else { error.with("context", context.join(" ")) })
+    Some(if context.is_empty() { error } else { error.with("about", context.join(" ")) })
 }
 
 #[cfg(test)]

@@ -93,7 +93,7 @@ fn navigation(current: &str, has_cluster: bool) -> String {
         format!("<li><a href=\"{target}\"{mark}>{title}</a></li>\n")
     });
     format!(
-        "<a class=\"skip\" href=\"#main\">Skip to the content</a>\n<nav class=\"bar\" aria-label=\"Console\">\n\
+        "<a class=\"skip\" href=\"#main\">Skip to the content</a>\n<nav class=\"top\" aria-label=\"Console\">\n\
          <span class=\"brand\">benthic</span>\n<ul>\n{}</ul>\n<span id=\"mode\" class=\"soft small\"></span>\n\
          <button type=\"button\" id=\"sign-out\">Sign out</button>\n</nav>",
         links.collect::<String>()

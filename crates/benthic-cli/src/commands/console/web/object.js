@@ -24,7 +24,7 @@ function preview(one, programs) {
   return later(el('div', {}), async () => {
     const answer = await get('object/text', at);
     const { text, hex } = bytesOf(answer, 'text');
-    return [answer.truncated ? el('p', { class: 'soft small' }, 'The first 64 KiB.') : null, box(text !== undefined ? text : dump(hex), 'Preview')];
+    return [answer.truncated ? el('p', { class: 'soft small' }, 'The first 64 KiB.') : null, box(text !== undefined ? text : dump(hex), 'Content')];
   });
 }
 

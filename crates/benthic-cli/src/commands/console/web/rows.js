@@ -7,7 +7,7 @@ const isNumber = (value) => typeof value === 'number' || (typeof value === 'stri
 export function rowsTable(answer) {
   if (!answer.rows.length) return el('p', { class: 'soft' }, 'No rows.');
   const numbers = answer.columns.map((_, index) => answer.rows.some((row) => isNumber(row[index])));
-  return el('div', { class: 'scroll-x', tabindex: 0, role: 'region', 'aria-label': 'Rows' }, el('table', { class: 'grid-table' },
+  return el('div', { class: 'rows', tabindex: 0, role: 'region', 'aria-label': 'Rows' }, el('table', { class: 'grid-table' },
     el('thead', {}, el('tr', {}, answer.columns.map((name, index) => el('th', { scope: 'col', class: numbers[index] ? 'number' : null }, name)))),
     el('tbody', {}, answer.rows.map((row) => el('tr', {}, row.map((value, index) => el('td', { class: numbers[index] ? 'number' : null }, shownValue(value))))))));
 }
@@ -18,6 +18,8 @@ export const summary = (answer) => el('p', { class: 'soft small', role: 'status'
 const PLACES = { client: 'in benthic-sql', objects: 'beside the objects', both: 'beside some objects, in benthic-sql for others' };
 // The numbers that explain a plan; the others are below a fold.
 const FIRST = ['output_rows', 'elapsed_compute', 'objects_pushed', 'objects_pulled', 'objects_left_out', 'objects_left_out_by_index', 'bytes_read_there', 'bytes_moved', 'time_there', 'time_here', 'bytes_scanned'];
+// These explain why parts did not run beside the objects, if they are not 0.
+const REFUSALS = ['refused_busy', 'refused_too_large', 'refused_unsupported', 'refused_failed', 'objects_given_up'];
 
 function metric([name, value]) {
   return el('div', {}, el('dt', {}, name.replaceAll('_', ' ')), el('dd', {}, value));
@@ -25,8 +27,9 @@ function metric([name, value]) {
 
 function planNode(node, path) {
   const metrics = Object.entries(node.metrics);
-  const first = FIRST.filter((name) => node.metrics[name] !== undefined).map((name) => [name, node.metrics[name]]);
-  const others = metrics.filter(([name]) => !FIRST.includes(name));
+  const isFirst = (name) => FIRST.includes(name) || (REFUSALS.includes(name) && node.metrics[name] !== '0');
+  const first = [...FIRST, ...REFUSALS].filter((name) => node.metrics[name] !== undefined && isFirst(name)).map((name) => [name, node.metrics[name]]);
+  const others = metrics.filter(([name]) => !isFirst(name));
   return el('li', { class: 'place-' + node.place },
     el('div', { class: 'plan-node' },
       el('p', {}, el('b', {}, node.name), ' ', el('span', { class: 'tag' }, PLACES[node.place] || node.place)),

@@ -4,7 +4,13 @@ import { el, get, param, link, render, section, card, list, sizes, dateOfMs, fie
 const bucket = param('bucket'), prefix = param('prefix');
 
 async function buckets() {
-  const answer = await get('s3/buckets');
+  let answer;
+  try {
+    answer = await get('s3/buckets');
+  } catch (error) {
+    if (error.kind !== 'not_found') throw error;
+    return card(el('p', {}, 'No S3 gateway has used this store. ', el('code', {}, 'benthic s3 serve'), ' starts one.'), el('p', { class: 'soft small' }, error.message));
+  }
   return [
     section('Buckets', answer.buckets.length ? list([['Bucket', 'text'], ['Account', 'text'], ['Created (UTC)']], answer.buckets.map((one) => [
       el('a', { href: link('s3', { bucket: one.bucket }) }, one.bucket), one.owner, one.created_ms ? el('span', { class: 'kept' }, dateOfMs(one.created_ms)) : '']))
