@@ -6,6 +6,7 @@ use crate::call_timeouts::{self, CallTimeouts};
 use crate::errors::{self, c_string, no_such_pool};
 use crate::ffi::{Cluster, Daemons, ErrnoResult, IoCtx};
 use crate::in_flight::InFlight;
+use crate::key_types;
 use crate::libraries::Libraries;
 use crate::wait::Primaries;
 use benthic_core::error::errno;
@@ -157,7 +158,7 @@ pub(crate) struct Login {
 impl Login {
     /// Connects. Operations on objects have no time-out if `osd_timeout_ms` is 0.
     pub fn connect(&self, osd_timeout_ms: u64, mon_timeout_ms: u64) -> Result<Cluster> {
-        let failed = |number| errors::of_connect(number, &self.name);
+        let failed = |number| errors::of_connect(number, &self.name, &[]);
         let cluster = Cluster::create(&c_string(self.name.as_str())?)?.map_err(failed)?;
         let path = self.conf.as_ref().map(|path| c_string(path.as_os_str().as_bytes())).transpose()?;
         cluster.read_conf(path.as_deref()).map_err(|number| no_conf(number, self.conf.as_deref()))?;
@@ -171,7 +172,9 @@ impl Login {
         }
         // librados' own time-out usually fires first; then no thread is left behind.
         let limit = Duration::from_millis(mon_timeout_ms) + Duration::from_secs(1);
-        connect_within(limit, cluster)?.map_err(failed)
+        let keyring = cluster.conf(c"keyring").unwrap_or_default();
+        connect_within(limit, cluster)?
+            .map_err(|number| errors::of_connect(number, &self.name, &key_types::in_files(&keyring)))
     }
 }
 

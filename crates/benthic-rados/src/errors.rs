@@ -1,5 +1,6 @@
 //! Maps errnos of a cluster to error kinds and messages.
 
+use crate::key_types::FoundKey;
 use benthic_core::error::errno;
 use benthic_core::{Action, ClassCall, Error, ErrorKind, FailureReport, Reason};
 use futures::channel::oneshot;
@@ -133,7 +134,22 @@ pub(crate) fn of_command(number: i32, status: &str) -> Error {
     if status.is_empty() { error } else { error.with("status", status) }
 }
 
-pub(crate) fn of_connect(number: i32, id: &str) -> Error {
+/// The error of a connection. `keys` are those of the keyring, if it was read.
+pub(crate) fn of_connect(number: i32, id: &str, keys: &[FoundKey]) -> Error {
+    // An older librados refuses the whole keyring for one key of a newer type.
+    if number == errno::EIO
+        && let Some(newer) = keys.iter().find(|key| !key.is_aes())
+    {
+        let message = "this machine's librados cannot read a key in the keyring, because a newer release of Ceph made it; install \
+                       the librados of that release, or give this client a key of the type aes in a keyring of its own \
+                       (docs/guide/ceph.md, \"Releases of Ceph\")";
+        return Error::new(ErrorKind::Unsupported, message)
+            .with("id", id)
+            .with("key_of", &newer.owner)
+            .with("key_type", newer.key_type)
+            .with("errno", number);
+    }
+    let is_aes = keys.iter().any(|key| key.owner == id && key.is_aes());
     let (kind, message) = match number {
         errno::ETIMEDOUT => (
             ErrorKind::Unavailable,
@@ -142,6 +158,11 @@ pub(crate) fn of_connect(number: i32, id: &str) -> Error {
         errno::ENOENT => (
             ErrorKind::NotFound,
             "the configuration has no monitors or no key for this client; it needs mon_host and a keyring with the key",
+        ),
+        errno::EPERM | errno::EACCES if is_aes => (
+            ErrorKind::PermissionDenied,
+            "the cluster does not accept this client; check its id, and its key in the keyring (Ceph 20.2.4 and newer accept its \
+             key's type, aes, only if `ceph mon dump` shows aes in auth_allowed_ciphers)",
         ),
         errno::EPERM | errno::EACCES => (
             ErrorKind::PermissionDenied,
@@ -159,7 +180,8 @@ pub(crate) fn no_such_pool(name: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::{Failure, of_command, of_method, of_operation};
+    use super::{Failure, of_command, of_connect, of_method, of_operation};
+    use crate::key_types::FoundKey;
     use benthic_core::error::errno;
     use benthic_core::{Action, ClassCall, Error, ErrorKind, FailureReport, Reason};
 
@@ -196,6 +218,24 @@ mod tests {
             assert_eq!((error.kind(), error.reason()), (ErrorKind::LimitExceeded, Some(Reason::StoreFull)));
         }
         assert_eq!(of_operation(errno::EFBIG, Action::Write).reason(), None);
+    }
+
+    #[test]
+    fn a_connection_fails_with_the_type_of_the_key_that_is_the_cause() {
+        let key = |owner: &str, key_type| FoundKey { owner: owner.to_owned(), key_type };
+        let keys = [key("client.x", "aes"), key("client.admin", "aes256k")];
+        let error = of_connect(errno::EIO, "client.x", &keys);
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        let text = error.to_string();
+        assert!(text.ends_with("id=client.x key_of=client.admin key_type=aes256k errno=5"), "{text}");
+        assert_eq!(of_connect(errno::EIO, "client.x", &keys[..1]).kind(), ErrorKind::Unavailable);
+        let refused = |id| of_connect(errno::EACCES, id, &keys);
+        assert_eq!(refused("client.x").kind(), ErrorKind::PermissionDenied);
+        assert!(refused("client.x").message().contains("auth_allowed_ciphers"));
+        assert!(
+            !refused("client.admin").message().contains("auth_allowed_ciphers"),
+            "its type is the new one"
+        );
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod explain;
 mod ffi;
 mod in_flight;
 mod inspect;
+mod key_types;
 mod libraries;
 mod listing;
 mod pool;

@@ -156,10 +156,10 @@ pub(crate) fn reply(
 fn step_output(step: &ReadStep, output: Option<StepOutput>) -> Result<ReadOutput> {
     Ok(match (step, output) {
         (_, Some(StepOutput::Data(data))) => ReadOutput::Data(data.into()),
-        (_, Some(StepOutput::Stat { size_bytes, modified_unix_s })) => ReadOutput::Stat(Stat {
+        (_, Some(StepOutput::Stat { size_bytes, modified })) => ReadOutput::Stat(Stat {
             size_bytes,
             // The C interface returns whole seconds.
-            modified_unix_ns: u64::try_from(modified_unix_s).unwrap_or(0).saturating_mul(1_000_000_000),
+            modified_unix_ns: modified.unix_ns(),
         }),
         (ReadStep::OmapRange { after, prefix, entries_max }, Some(StepOutput::Omap { entries, more })) => {
             ReadOutput::Omap(Range::new(after.as_deref(), prefix, *entries_max).page(entries, more)?)

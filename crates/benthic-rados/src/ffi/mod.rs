@@ -52,17 +52,41 @@ struct ListItem {
     locator: *const c_char,
 }
 
+/// `struct timespec` on 64-bit platforms. `rados_read_op_stat` writes only the seconds.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Timespec {
+    seconds: i64,
+    nanoseconds: i64,
+}
+
+impl Timespec {
+    /// Nanoseconds since 1970; 0 for earlier times.
+    pub fn unix_ns(self) -> u64 {
+        let seconds = u64::try_from(self.seconds).unwrap_or(0);
+        seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(self.nanoseconds).unwrap_or(0))
+    }
+}
+
 /// Declares the functions to look up in the library: `rados_` and the name.
+///
+/// Those in `newer` do not exist in every supported release.
 macro_rules! functions {
-    ($(fn $name:ident($($arg:ty),*) $(-> $ret:ty)?;)*) => {
+    ($(fn $name:ident($($arg:ty),*) $(-> $ret:ty)?;)* newer { $(fn $newer:ident($($newer_arg:ty),*);)* }) => {
         struct Api {
             $($name: unsafe extern "C" fn($($arg),*) $(-> $ret)?,)*
+            $($newer: Option<unsafe extern "C" fn($($newer_arg),*)>,)*
         }
 
         impl Api {
             fn load(library: &libloading::Library) -> std::result::Result<Api, libloading::Error> {
                 // SAFETY: the signatures are those of librados.h.
-                unsafe { Ok(Api { $($name: *library.get(concat!("rados_", stringify!($name), "\0").as_bytes())?,)* }) }
+                unsafe {
+                    Ok(Api {
+                        $($name: *library.get(concat!("rados_", stringify!($name), "\0").as_bytes())?,)*
+                        $($newer: library.get(concat!("rados_", stringify!($newer), "\0").as_bytes()).ok().map(|found| *found),)*
+                    })
+                }
             }
         }
     };
@@ -133,6 +157,10 @@ functions! {
     fn object_list(Handle, Handle, Handle, usize, *const c_char, usize, *mut ListItem, *mut Handle) -> c_int;
     fn object_list_free(usize, *mut ListItem);
     fn object_list_slice(Handle, Handle, Handle, usize, usize, *mut Handle, *mut Handle);
+    newer {
+        // Since release 17.
+        fn read_op_stat2(Handle, *mut u64, *mut Timespec, *mut c_int);
+    }
 }
 
 const OPERATION_LOCALIZE_READS: c_int = 2;

@@ -5,7 +5,7 @@
 //! never changes. [`ReadOp`] collects the buffers, and [`ReadBuffers`] owns them from the
 //! submission until librados is done. Then it converts them to [`StepOutput`]s.
 
-use super::{Api, Handle, IoCtx, Operator, copy, parts};
+use super::{Api, Handle, IoCtx, Operator, Timespec, copy, parts};
 use crate::in_flight::Permit;
 use std::ffi::{CStr, c_char, c_int, c_uchar};
 use std::ptr::{null, null_mut};
@@ -21,7 +21,7 @@ pub(super) struct ReadBuffer {
 /// An output as librados writes it.
 pub(super) enum RawOutput {
     Data { buffer: Vec<u8>, len: usize },
-    Stat { size_bytes: u64, modified_unix_s: i64 },
+    Stat { size_bytes: u64, modified: Timespec },
     Xattrs { iterator: Handle },
     Omap { iterator: Handle, more: c_uchar },
     Exec { buffer: *mut c_char, len: usize },
@@ -51,7 +51,7 @@ impl Drop for ReadBuffer {
 /// An output as the caller gets it.
 pub(crate) enum StepOutput {
     Data(Vec<u8>),
-    Stat { size_bytes: u64, modified_unix_s: i64 },
+    Stat { size_bytes: u64, modified: Timespec },
     Xattrs(Vec<(Vec<u8>, Vec<u8>)>),
     Omap { entries: Vec<(Vec<u8>, Vec<u8>)>, more: bool },
     Exec(Vec<u8>),
@@ -115,8 +115,8 @@ impl ReadBuffer {
                     data.shrink_to_fit();
                     StepOutput::Data(data)
                 }
-                RawOutput::Stat { size_bytes, modified_unix_s } => {
-                    StepOutput::Stat { size_bytes: *size_bytes, modified_unix_s: *modified_unix_s }
+                RawOutput::Stat { size_bytes, modified } => {
+                    StepOutput::Stat { size_bytes: *size_bytes, modified: *modified }
                 }
                 RawOutput::Xattrs { iterator } => {
                     let mut xattrs = Vec::new();
@@ -229,9 +229,15 @@ impl ReadOp {
 
     pub fn stat(&mut self) {
         let (api, handle) = (self.api, self.handle);
-        let (result, output) = self.push_buffer(RawOutput::Stat { size_bytes: 0, modified_unix_s: 0 });
-        if let RawOutput::Stat { size_bytes, modified_unix_s } = output {
-            unsafe { (api.read_op_stat)(handle, size_bytes, modified_unix_s, result) }
+        let (result, output) =
+            self.push_buffer(RawOutput::Stat { size_bytes: 0, modified: Timespec::default() });
+        if let RawOutput::Stat { size_bytes, modified } = output {
+            unsafe {
+                match api.read_op_stat2 {
+                    Some(stat2) => stat2(handle, size_bytes, modified, result),
+                    None => (api.read_op_stat)(handle, size_bytes, &mut modified.seconds, result),
+                }
+            }
         }
     }
 
