@@ -29,7 +29,7 @@ endef
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-sql array s3 csi sql catalog test-array-clients test-s3 test-s3-peers test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env catalog-clients-env sql-packages s3-packages page-packages nbd-packages guest-packages wasm-compilers sshd-packages c axe \
-	test lint test-all test-here test-clients test-faults test-python test-engines test-sql test-catalog test-catalog-spark test-openstack test-ceph test-long bench bench-arrays bench-block bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz docs docs-session fmt \
+	test lint test-all test-here test-clients test-faults test-python test-engines test-sql test-catalog test-catalog-spark test-openstack test-ceph test-release test-cluster test-long bench bench-arrays bench-block bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz docs docs-session fmt \
 	deny dist dist-packages test-dist clean-demo toolchain
 
 help: ## list the targets
@@ -335,38 +335,71 @@ TREE := $(firstword $(shell pwd | cksum))
 TEST_DIR := $(or $(TMPDIR),/tmp)/benthic-test-$(TREE)
 BENCH_DIR := $(or $(TMPDIR),/tmp)/benthic-bench-$(TREE)
 
+# Another release of Ceph than that of this machine is in a tree (.ci/ceph-release). Rust tests run in the tree. Python tests run on
+# this machine, and the programs that they start run in the tree.
+RELEASE ?= 16
+ifneq ($(RELEASE),16)
+IN_TREE := $(CURDIR)/.ci/ceph-release enter $(RELEASE)
+WITH_PROGRAMS := .ci/ceph-release with-programs $(RELEASE)
+RUNNER := --config 'target."cfg(all())".runner = "$(IN_TREE)"'
+ON := on Ceph $(RELEASE)
+CEPH_DIR := $(TEST_DIR)-$(RELEASE)
+else
+ON := on Ceph
+CEPH_DIR := $(TEST_DIR)
+endif
+TREE_PACKAGES := $(filter-out g++,$(CEPH_PACKAGES)) libradosstriper1 librbd1 e2fsprogs fio libnbd-bin nbd-client openssl \
+	qemu-block-extra qemu-utils xfsprogs
+
 # These tests mostly wait for daemons, so more of them run at once than there are cores. Those that start
 # clusters of their own run beside those that share a cluster. The Python tests share it, too.
-CEPH_TEST := env RUST_TEST_THREADS=4 $(CARGO) test --release $(SELECTION) --no-fail-fast --test ceph --
+#
+# A tree has no cargo for the guide to classes, no guest, no chromium, and not the Python that the package was built for.
+CEPH_TEST := env RUST_TEST_THREADS=4 $(CARGO) $(RUNNER) test --release $(SELECTION) --no-fail-fast --test ceph --
+NOT_IN_TREE := $(if $(IN_TREE),$(addprefix --skip ,the_guide_leads a_guest_finds the_page_shows_the_state))
 OWN_CLUSTERS := cluster::a_cluster cluster::an_interrupted_up deployments:: failures:: health:: hosts:: hung:: no_command_waits \
 	placement:: sites:: status:: the_guide_leads
-OWN_CLUSTER_TESTS := $(PART) "Rust tests with clusters of their own" 800 $(CEPH_TEST) $(OWN_CLUSTERS) && \
-	$(PART) "Faults on Ceph" 180 $(FAULT_TESTS) -m ceph
-SHARED_CLUSTER_TESTS := $(PART) "Rust tests on Ceph" 750 $(CEPH_TEST) $(addprefix --skip ,$(OWN_CLUSTERS)) && \
-	$(PART) "S3 clients on Ceph" 300 $(S3_TESTS) -m ceph && \
-	$(PART) "Python tests on Ceph" 120 $(PYTHON_TESTS) -m ceph $(if $(BENTHIC_TEST_LONG),&& \
-	$(PART) "SQL clients on Ceph" 120 $(SQL_TESTS) -m ceph && \
-	$(PART) "Catalog clients on Ceph" 120 $(CATALOG_TESTS) -m ceph)
+OWN_CLUSTER_TESTS := $(PART) "Rust tests $(ON) with clusters of their own" 800 $(CEPH_TEST) $(OWN_CLUSTERS) $(NOT_IN_TREE) && \
+	$(PART) "Faults $(ON)" 180 $(WITH_PROGRAMS) $(FAULT_TESTS) -m ceph
+SHARED_CLUSTER_TESTS := $(PART) "Rust tests $(ON)" 750 $(CEPH_TEST) $(addprefix --skip ,$(OWN_CLUSTERS)) $(NOT_IN_TREE) && \
+	$(PART) "S3 clients $(ON)" 300 $(WITH_PROGRAMS) $(S3_TESTS) -m ceph $(if $(IN_TREE),,&& \
+	$(PART) "Python tests $(ON)" 120 $(PYTHON_TESTS) -m ceph) $(if $(BENTHIC_TEST_LONG),&& \
+	$(PART) "SQL clients $(ON)" 120 $(WITH_PROGRAMS) $(SQL_TESTS) -m ceph && \
+	$(PART) "Catalog clients $(ON)" 120 $(WITH_PROGRAMS) $(CATALOG_TESTS) -m ceph)
 
-test-ceph: toolchain ceph-packages python $(S3_NEEDS) page-packages nbd-packages guest-packages sshd-packages $(if $(BENTHIC_TEST_LONG),axe $(SQL_NEEDS) $(CATALOG_NEEDS) openstack-env engines-env java-packages) ## run the tests that need a real Ceph cluster; starts the cluster and removes it
+# With SHORT, only the tests of the engine and of classes in OSDs.
+SHORT_TESTS := conformance:: erasure:: operations:: access:: versions:: built_in:: calls:: misbehaving:: upgrade::
+CEPH_TESTS = $(if $(SHORT),$(PART) "Short set $(ON)" 120 $(CEPH_TEST) $(SHORT_TESTS),$(call \
+	beside,$(CEPH_DIR)/own.log,$(OWN_CLUSTER_TESTS),$(SHARED_CLUSTER_TESTS)) $(if $(BENTHIC_TEST_LONG),$(if $(IN_TREE),,&& \
+	$(PART) "OpenStack drivers on Ceph" 400 $(OPENSTACK_TESTS) -m ceph && \
+	$(PART) "Engines on Ceph" 240 $(ENGINE_TESTS) -m ceph)))
+
+test-ceph: toolchain ceph-packages python $(S3_NEEDS) page-packages nbd-packages guest-packages sshd-packages $(if $(BENTHIC_TEST_LONG),axe $(SQL_NEEDS) $(CATALOG_NEEDS) openstack-env engines-env java-packages) ## run the tests that need a real Ceph cluster; starts the cluster and removes it; RELEASE=16, 18 or 20
 	@$(PART) "build class libraries" 60 $(LINTED) $(CARGO) build --release $(SELECTION) --lib --bins --examples
 	@$(PART) "build the Ceph tests" 180 $(LINTED) $(CARGO) test --release $(SELECTION) --test ceph --no-run
-	@benthic=target/release/benthic; \
-	clusters() { find $(TEST_DIR) -name benthic-cluster.json -printf '%h\n' 2>/dev/null; }; \
+	@$(MAKE) --no-print-directory test-release
+
+# The tests on a release, when all is built.
+test-release:
+	@$(if $(IN_TREE),command -v debootstrap >/dev/null || { $(call apt,debootstrap); })
+	@$(if $(IN_TREE),$(PART) "tree of Ceph $(RELEASE)" 120 .ci/ceph-release create $(RELEASE) $(TREE_PACKAGES))
+	@$(if $(IN_TREE),.ci/ceph-release run $(RELEASE)) $(MAKE) --no-print-directory test-cluster
+
+test-cluster:
+	@benthic="$(IN_TREE) target/release/benthic"; \
+	clusters() { find $(CEPH_DIR) -name benthic-cluster.json -printf '%h\n' 2>/dev/null; }; \
 	remove() { \
 		for dir in $$(clusters); do $$benthic cluster down --remove --yes $$(basename $$dir) --dir $$dir; done; \
-		[ -n "$$(clusters)" ] || rm -rf $(TEST_DIR); \
+		[ -n "$$(clusters)" ] || rm -rf $(CEPH_DIR); \
 	}; \
 	remove; trap remove EXIT; trap 'exit 130' INT TERM; \
-	export TMPDIR=$(TEST_DIR) BENTHIC_TEST_CEPH_CONF=$(TEST_DIR)/shared/ceph.conf $(if $(BENTHIC_TEST_LONG),BENTHIC_TEST_AXE=$(AXE)); \
-	mkdir -p $(TEST_DIR) && \
-	BENTHIC_METHOD_DEADLINE_MS=3000 $$benthic cluster up --dir $(TEST_DIR)/shared && \
+	mkdir -p $(CEPH_DIR) && \
+	export TMPDIR=$(CEPH_DIR) BENTHIC_TEST_CEPH_CONF=$(CEPH_DIR)/shared/ceph.conf $(if $(BENTHIC_TEST_LONG),BENTHIC_TEST_AXE=$(AXE)); \
+	BENTHIC_METHOD_DEADLINE_MS=3000 $$benthic cluster up --dir $(CEPH_DIR)/shared && \
 	for library in array table wasm; do \
-		$$benthic class install --cluster $(TEST_DIR)/shared target/release/libcls_$${library}_1.so || exit; \
+		$$benthic class install --cluster $(CEPH_DIR)/shared target/release/libcls_$${library}_1.so || exit; \
 	done && \
-	{ $(call beside,$(TEST_DIR)/own.log,$(OWN_CLUSTER_TESTS),$(SHARED_CLUSTER_TESTS)); } $(if $(BENTHIC_TEST_LONG),&& \
-	$(PART) "OpenStack drivers on Ceph" 400 $(OPENSTACK_TESTS) -m ceph && \
-	$(PART) "Engines on Ceph" 240 $(ENGINE_TESTS) -m ceph)
+	{ $(CEPH_TESTS); }
 
 # Packages of what everything else builds and tests.
 DIST_ENV := target/dist-env
