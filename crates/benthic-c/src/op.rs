@@ -7,6 +7,10 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
+/// What a key of the omap counts in addition to its bytes, as in [`limits::OPERATION_BYTES_MAX`].
+/// Only keys can be more than the steps of an operation.
+const ENTRY_BYTES: usize = limits::ENTRY_BYTES as usize;
+
 /// A compound operation to which steps are added. It is checked against all limits when it runs;
 /// while it is built, its memory and its number of steps are limited.
 pub struct Building<Op>(Mutex<Parts<Op>>);
@@ -82,7 +86,7 @@ impl<Op: CompoundOp> Building<Op> {
 
     fn add(&self, len_bytes: usize, add: impl FnOnce(&mut Op)) -> Result<()> {
         let mut parts = self.0.lock();
-        let len_bytes = parts.len_bytes.saturating_add(len_bytes as u64).saturating_add(limits::ENTRY_BYTES);
+        let len_bytes = parts.len_bytes.saturating_add(len_bytes as u64);
         if len_bytes > limits::OPERATION_BYTES_MAX {
             let error =
                 Error::new(ErrorKind::LimitExceeded, "the operation is too large; split it into several");
@@ -121,7 +125,7 @@ impl Building<WriteOp> {
     /// # Errors
     /// `LimitExceeded`; the operation is as before.
     pub fn omap_set(&self, key: Bytes, value: Bytes) -> Result<()> {
-        self.add(key.len() + value.len(), |op| match op.steps.last_mut() {
+        self.add(key.len() + value.len() + ENTRY_BYTES, |op| match op.steps.last_mut() {
             Some(WriteStep::OmapSet { entries }) => drop(entries.insert(key, value)),
             _ => op.steps.push(WriteStep::OmapSet { entries: BTreeMap::from([(key, value)]) }),
         })
@@ -132,7 +136,7 @@ impl Building<WriteOp> {
     /// # Errors
     /// `LimitExceeded`; the operation is as before.
     pub fn omap_remove(&self, key: Bytes) -> Result<()> {
-        self.add(key.len(), |op| match op.steps.last_mut() {
+        self.add(key.len() + ENTRY_BYTES, |op| match op.steps.last_mut() {
             Some(WriteStep::OmapRemove { keys }) => keys.push(key),
             _ => op.steps.push(WriteStep::OmapRemove { keys: vec![key] }),
         })
