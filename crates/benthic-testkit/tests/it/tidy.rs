@@ -129,7 +129,7 @@ const UNSAFE_PATHS: [&str; 6] = [
 ];
 
 /// The files and folders of the root.
-const ROOT: [&str; 21] = [
+const ROOT: [&str; 23] = [
     ".ci",
     ".gitignore",
     "ARCHITECTURE.md",
@@ -147,6 +147,8 @@ const ROOT: [&str; 21] = [
     "docs",
     "examples",
     "fuzz",
+    "go",
+    "java",
     "packaging",
     "pyproject.toml",
     "python",

@@ -1,0 +1,3 @@
+module github.com/benthic-storage/benthic/go
+
+go 1.24
