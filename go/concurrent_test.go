@@ -174,9 +174,10 @@ func TestNothingIsLeftBehind(t *testing.T) {
 			_, _ = benthic.Open(ctx, "mem:")
 			cancel()
 		}
+		check(t, pool.Close())
 		check(t, store.Close())
 	}
-	// Calls that no context can end go on for a moment.
+	// Calls that no context can end go on for a moment, and so do the library's threads that called back.
 	for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; {
 		if time.Now().After(deadline) {
 			stacks := make([]byte, 1<<20)

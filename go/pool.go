@@ -9,8 +9,9 @@ import (
 	"runtime"
 )
 
-// operationBytesMax is the maximum size of what one operation reads or writes.
-const operationBytesMax = 64 << 20
+// readBytes is how much of a large object one operation reads. The limit is 64 MiB with all that the operation
+// returns.
+const readBytes = 32 << 20
 
 var errNoPool error = newError(InvalidArgument, "the pool is nil or was not opened; use Store.OpenPool")
 
@@ -55,7 +56,7 @@ func (p *Pool) ReadRange(ctx context.Context, object string, offset uint64, leng
 // fails with [Conflict].
 func (p *Pool) Get(ctx context.Context, object string) ([]byte, error) {
 	var op ReadOp
-	stat, head := op.Stat(), op.Read(0, operationBytesMax)
+	stat, head := op.Stat(), op.Read(0, readBytes)
 	reply, err := p.Read(ctx, object, &op)
 	if err != nil {
 		return nil, err
@@ -64,7 +65,7 @@ func (p *Pool) Get(ctx context.Context, object string) ([]byte, error) {
 	for size := stat.Of(reply).Size; uint64(len(data)) < size; {
 		var op ReadOp
 		op.IfVersion(reply.Version)
-		more, err := readStep(ctx, p, object, &op, op.Read(uint64(len(data)), operationBytesMax))
+		more, err := readStep(ctx, p, object, &op, op.Read(uint64(len(data)), readBytes))
 		if err != nil {
 			return nil, err
 		}
@@ -131,7 +132,7 @@ func (r readerAt) ReadAt(data []byte, offset int64) (n int, err error) {
 		return 0, newError(InvalidArgument, "the offset is negative")
 	}
 	for n < len(data) {
-		length := min(len(data)-n, operationBytesMax)
+		length := min(len(data)-n, readBytes)
 		part, err := r.pool.ReadRange(r.ctx, r.object, uint64(offset)+uint64(n), length)
 		n += copy(data[n:], part)
 		if err != nil {
