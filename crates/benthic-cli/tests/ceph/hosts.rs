@@ -3,7 +3,7 @@
 //! each host has another directory there, so a file that lands on the wrong host is missed.
 
 use crate::support::{CLUSTER_DIR, ClusterCleanup, Home, Running, failed, json_lines, printed, wait_for};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -99,8 +99,8 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // `unshare` kills the host's first process when it ends, and the kernel kills the others.
-        let _ = kill_process(Pid::from_child(&self.process), Signal::TERM);
+        // When `unshare` ends, the kernel kills the host's first process, and with it the others.
+        let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
@@ -229,8 +229,12 @@ impl Hosts<'_> {
     fn errors(&self, file: &str, more: &[&str]) -> Vec<Value> {
         let run = self.json(&self.args(file, more));
         assert!(!run.status.success(), "{run:?}");
-        json_lines(&run.stderr).into_iter().filter_map(|line| line.get("error").cloned()).collect()
+        errors_of(&run)
     }
+}
+
+fn errors_of(run: &Output) -> Vec<Value> {
+    json_lines(&run.stderr).into_iter().filter_map(|line| line.get("error").cloned()).collect()
 }
 
 fn ceph(conf: &str, args: &[&str]) -> Value {
@@ -277,7 +281,8 @@ fn a_library_is_installed_on_all_hosts_and_undone() {
     let directories = plan["directories"].as_array().unwrap();
     assert_eq!(each(directories, "host"), ORDER);
     assert_eq!((each(directories, "action"), &plan["restart_osds"]), (vec!["install"; 3], &json!([])));
-    assert_eq!((&directories[1]["osds"], &directories[1]["ceph"][0]), (&json!([0]), &json!("16.2.15")));
+    assert_eq!(directories[1]["osds"], json!([0]));
+    assert!(directories[1]["ceph"][0].as_str().unwrap().contains('.'), "{plan}");
     assert_eq!((&plan["settings"], &plan["library"]), (&json!([]), &json!(NAME)), "{plan}");
     let unconfirmed = cluster.errors(&a, &["--hosts"]);
     assert!(unconfirmed[0]["message"].as_str().unwrap().ends_with("add --yes benthic_1 to confirm"));
@@ -350,10 +355,12 @@ fn a_stopped_installation_continues(cluster: &Hosts<'_>, b: &str, first: &[u8], 
     home.ok(&["cluster", "up", "--mbit-per-s", "4"]);
     let mut running = Running::start(home.command(&args));
     wait_for("the transfer", arrives);
-    cluster.ssh("msu", "pkill -KILL -f 'sshd: root@notty'");
+    let pid = running.pid().to_string();
+    printed(&Command::new("pkill").args(["-KILL", "-x", "-P", &pid, "ssh"]).output().unwrap(), &["pkill"]);
     let status = running.ends_within(Duration::from_secs(60));
     home.ok(&["cluster", "up", "--mbit-per-s", "0"]);
     assert_eq!(status.code(), Some(14), "the outcome is not known");
+    wait_for("the host to notice", || !arrives());
     assert_eq!(msu.library().unwrap(), first);
 
     let (plan, done, run) = cluster.install(b, &[]);
@@ -387,7 +394,7 @@ fn hosts_that_cannot_be_used_are_refused(cluster: &Hosts<'_>, a: &str) {
         &cluster.ssh_config,
     ];
     let run = cluster.json(&bare);
-    let error = json_lines(&run.stderr).remove(0)["error"].clone();
+    let error = errors_of(&run).remove(0);
     assert_eq!((&error["kind"], &error["subject"]), (&json!("invalid_argument"), &json!(HOSTILE)), "{run:?}");
     assert!(
         failed(&home.run(&[&bare[..], &["--ssh", "um=-oProxyCommand=touch x"]].concat()), 2)

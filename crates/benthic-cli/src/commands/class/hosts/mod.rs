@@ -61,7 +61,8 @@ impl HostOptions {
 }
 
 fn parse_destination(text: &str) -> Result<(String, String), String> {
-    let (host, destination) = text.split_once('=').ok_or("give HOST=DESTINATION")?;
+    // A host of the cluster may have any name, and no destination contains this sign.
+    let (host, destination) = text.rsplit_once('=').ok_or("give HOST=DESTINATION")?;
     check_destination(destination).map_err(|error| error.message().to_owned())?;
     Ok((host.to_owned(), destination.to_owned()))
 }
@@ -123,17 +124,19 @@ impl Run<'_> {
             progress.advance(1);
         }
         drop(progress);
+        older.sort_unstable();
+        refusing.sort_unstable();
         let out = &self.session.out;
         if !older.is_empty() {
             out.warning(format_args!(
-                "{} still run the file from before, until they restart",
+                "these OSDs run the file from before until they restart: {}",
                 text::osds(&older)
             ));
         }
         if !refusing.is_empty() {
             out.warning(format_args!(
-                "{} refuse to load the library: change the settings in the plan, then restart these OSDs; or this \
-                 client may not call methods, and needs `x` in its caps",
+                "these OSDs refuse to load the library: {}; change the settings in the plan and restart them, or give this \
+                 client `x` in its caps",
                 text::osds(&refusing)
             ));
         }

@@ -157,10 +157,12 @@ impl Plan {
     }
 
     /// The OSDs that have a file of this name open which the plan replaces or removes, or which was replaced before.
+    /// To undo, an OSD with an older file does not count: it may be the one that comes back.
     pub fn restarts(&self) -> Vec<i32> {
         let of_step = |step: &Step| {
             let changes = step.action.changes();
-            let stale = step.found.loaded.iter().filter(move |loaded| loaded.is_older || changes);
+            let is_stale = move |is_older: bool| if is_older { !self.undo } else { changes };
+            let stale = step.found.loaded.iter().filter(move |loaded| is_stale(loaded.is_older));
             stale.filter_map(|loaded| loaded.osd).collect::<Vec<_>>()
         };
         let mut osds: Vec<i32> = self.steps.iter().flat_map(of_step).collect();

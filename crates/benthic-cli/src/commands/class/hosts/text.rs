@@ -61,7 +61,7 @@ pub fn plan(plan: &Plan) -> String {
             ),
         };
         line(format!(
-            "setting {}: {} will not {cannot}; {how}, and restart these OSDs",
+            "setting {}: these OSDs do not {cannot}: {}; {how}, and restart them",
             missing.setting,
             osds(&missing.osds)
         ));
@@ -83,7 +83,8 @@ fn effect(step: &Step) -> String {
         "" => String::new(),
         build => format!(", build {}", units::one_line(build)),
     };
-    let loaded: Vec<i32> = found.loaded.iter().filter_map(|loaded| loaded.osd).collect();
+    let loaded = found.loaded.iter().filter(|loaded| !loaded.is_older);
+    let loaded: Vec<i32> = loaded.filter_map(|loaded| loaded.osd).collect();
     let by = if loaded.is_empty() { String::new() } else { format!(", loaded by {}", osds(&loaded)) };
     let present = match &found.sha256 {
         Some(sha256) => format!("SHA-256 {}{build}{by}", units::one_line(short(sha256))),
@@ -95,7 +96,7 @@ fn effect(step: &Step) -> String {
         Action::Keep => format!("has this library already ({present})"),
         Action::Restore => {
             let old = found.record.as_ref().and_then(|record| record.old.as_deref()).unwrap_or_default();
-            format!("returns from {present} to SHA-256 {}", units::one_line(short(old)))
+            format!("returns to SHA-256 {} from {present}", units::one_line(short(old)))
         }
         Action::Remove => format!("removes {present}"),
         Action::Nothing => format!("nothing to undo ({present})"),
@@ -111,7 +112,7 @@ pub fn done(step: &Step, outcome: &str, states: &[(i32, OsdState)]) -> String {
         let (_, words) = words(state);
         let build = match state {
             OsdState::Runs { build: Some(build) } | OsdState::RunsOlder { build: Some(build) } => {
-                format!(" build {}", units::one_line(build))
+                format!(", build {}", units::one_line(build))
             }
             _ => String::new(),
         };
@@ -123,8 +124,8 @@ pub fn done(step: &Step, outcome: &str, states: &[(i32, OsdState)]) -> String {
 /// The name of a state in JSON, and its words.
 fn words(state: &OsdState) -> (&'static str, &'static str) {
     match state {
-        OsdState::Runs { .. } => ("runs", "runs it,"),
-        OsdState::RunsOlder { .. } => ("runs_older", "runs the file from before,"),
+        OsdState::Runs { .. } => ("runs", "runs it"),
+        OsdState::RunsOlder { .. } => ("runs_older", "runs the file from before"),
         OsdState::Refuses => ("refuses", "refuses to load it"),
         OsdState::Unreachable => ("unreachable", "leads no placement group, so it was not called"),
     }
