@@ -1,7 +1,8 @@
 //! A directory of class libraries on a host: what it holds, and how it changes.
 //!
-//! `host.sh` runs on the host. Its arguments are quoted words ahead of it, so it needs no shell but `sh`, and other
-//! users of the host do not see them. Its statuses are in [`failure`], and its output in [`Directory::parse`].
+//! `host.sh` runs on the host. Its arguments are quoted words ahead of it, so it needs no shell but
+//! `sh`, and other users of the host do not see them. Its statuses are in [`failure`], and its
+//! output in [`Directory::parse`].
 
 use super::ssh::{Ended, Program, Ssh};
 use benthic_core::{Error, ErrorKind, Reason, Result};
@@ -37,8 +38,8 @@ impl Library {
         format!("libcls_{}.so", self.name)
     }
 
-    /// The architecture for which the library is built, as `uname -m` calls it; `None` for one that is not known
-    /// here.
+    /// The architecture for which the library is built, as `uname -m` calls it; `None` for one that
+    /// is not known here.
     pub fn arch(&self) -> Option<&'static str> {
         // e_machine of the ELF header.
         match self.content.get(18..20)? {
@@ -89,7 +90,8 @@ impl Directory {
     /// Reads the state of a directory on a host. `is_stopped` as for [`Ssh::run`].
     ///
     /// # Errors
-    /// Those of [`Ssh::run`]; `NotFound` if the host has no such directory, `Unsupported` if it lacks a program.
+    /// Those of [`Ssh::run`]; `NotFound` if the host has no such directory, `Unsupported` if it
+    /// lacks a program.
     pub fn inspect(
         ssh: &Ssh,
         host: &str,
@@ -100,13 +102,15 @@ impl Directory {
         run(ssh, host, ["inspect", dir, &library.file(), NONE, NONE, "0"], &[], is_stopped)
     }
 
-    /// Installs a library in this directory, unless it has it, and returns the directory as it is then. Atomic for
-    /// OSDs and durable; the library that was there is kept for [`undo`](Directory::undo).
+    /// Installs a library in this directory, unless it has it, and returns the directory as it is
+    /// then. Atomic for OSDs and durable; the library that was there is kept for
+    /// [`undo`](Directory::undo).
     ///
     /// # Errors
-    /// Those of [`inspect`](Directory::inspect); `PermissionDenied` for a read-only directory, `LimitExceeded` for a
-    /// full disk, `Busy` while another command changes the directory, `Conflict` if the library in it changed since
-    /// `self` was read; `OutcomeUnknown` if the connection fails: the library is installed or not.
+    /// Those of [`inspect`](Directory::inspect); `PermissionDenied` for a read-only directory,
+    /// `LimitExceeded` for a full disk, `Busy` while another command changes the directory,
+    /// `Conflict` if the library in it changed since `self` was read; `OutcomeUnknown` if the
+    /// connection fails: the library is installed or not.
     pub fn install(
         &self,
         ssh: &Ssh,
@@ -120,12 +124,13 @@ impl Directory {
         run(ssh, host, args, &library.content, is_stopped)
     }
 
-    /// Returns to the library before the last installation, or removes the library if there was none, and returns
-    /// the directory as it is then. Does nothing without a [`record`](Directory::record).
+    /// Returns to the library before the last installation, or removes the library if there was
+    /// none, and returns the directory as it is then. Does nothing without a
+    /// [`record`](Directory::record).
     ///
     /// # Errors
-    /// As [`install`](Directory::install); `Conflict` if the library is not the one that was installed last, and
-    /// `Corrupt` if the previous one is missing or damaged.
+    /// As [`install`](Directory::install); `Conflict` if the library is not the one that was
+    /// installed last, and `Corrupt` if the previous one is missing or damaged.
     pub fn undo(
         &self,
         ssh: &Ssh,

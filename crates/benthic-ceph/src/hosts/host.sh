@@ -1,8 +1,9 @@
-# Inspects or changes one directory of class libraries. `script.rs` describes arguments, output and statuses.
+# Inspects or changes one directory of class libraries. `script.rs` describes arguments, output and
+# statuses.
 #
-# A library is written beside the old one and renamed, so an OSD that starts at any time finds one of the
-# two. The record names the new and the old library and is durable before the rename, so an interrupted
-# installation can be continued and undone.
+# A library is written beside the old one and renamed, so an OSD that starts at any time finds one
+# of the two. The record names the new and the old library and is durable before the rename, so an
+# interrupted installation can be continued and undone.
 set -u
 umask 022
 LC_ALL=C
@@ -29,7 +30,8 @@ free_bytes() {
     stat -f -c '%a %S' . | { read -r blocks block && echo $((blocks * block)); }
 }
 
-# The processes that use a file of this name: the process, its OSD, and whether the file is the present one.
+# The processes that use a file of this name: the process, its OSD, and whether the file is the
+# present one.
 processes() {
     inode=$(stat -c %i -- "$file" 2>/dev/null) || inode=none
     grep -lF -- "$here" /proc/[0-9]*/maps 2>/dev/null | while read -r maps; do

@@ -1,5 +1,5 @@
-//! The hosts of a cluster's OSDs, as the cluster knows them: which OSDs run there, and from which directories they
-//! load class libraries.
+//! The hosts of a cluster's OSDs, as the cluster knows them: which OSDs run there, and from which
+//! directories they load class libraries.
 
 use crate::cluster_client::{ClusterClient, in_json};
 use crate::cluster_state::{OsdMap, parse};
@@ -22,8 +22,8 @@ const REQUESTS_AT_ONCE: usize = 16;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Setting {
     pub value: String,
-    /// Where the value is from: `default`, `mon` (the monitors' configuration), `file` (`ceph.conf` on the host), or
-    /// another word of Ceph.
+    /// Where the value is from: `default`, `mon` (the monitors' configuration), `file` (`ceph.conf`
+    /// on the host), or another word of Ceph.
     #[serde(default)]
     pub source: String,
 }
@@ -57,8 +57,8 @@ pub struct HostOsd {
     pub version: String,
     /// As `uname -m` prints it.
     pub arch: String,
-    /// Whether the OSD runs in a container that Ceph's orchestrator or Rook started. Its libraries are in the
-    /// container's image.
+    /// Whether the OSD runs in a container that Ceph's orchestrator or Rook started. Its libraries
+    /// are in the container's image.
     pub in_container: bool,
     /// `None` if the OSD is down, because only a running OSD reports its settings.
     pub settings: Option<ClassSettings>,
@@ -111,7 +111,8 @@ struct Metadata {
     arch: String,
     #[serde(default)]
     ceph_version_short: String,
-    /// cephadm and Rook set it. `container_name` says nothing: containers that only look like a machine set it, too.
+    /// cephadm and Rook set it. `container_name` says nothing: containers that only look like a
+    /// machine set it, too.
     #[serde(default)]
     container_image: String,
     /// Kubernetes sets it.
@@ -123,7 +124,8 @@ impl Inventory {
     /// Reads the hosts of a cluster. This takes a request to the manager for each OSD that is up.
     ///
     /// # Errors
-    /// `Unavailable` if no monitor or no manager answers in time, `PermissionDenied` if the client may not ask them.
+    /// `Unavailable` if no monitor or no manager answers in time, `PermissionDenied` if the client
+    /// may not ask them.
     pub async fn read(client: &dyn ClusterClient) -> Result<Inventory> {
         let map: OsdMap = client.monitor_state(json!({ "prefix": "osd dump" })).await?;
         let metadata: Vec<Metadata> = client.monitor_state(json!({ "prefix": "osd metadata" })).await?;

@@ -1,8 +1,9 @@
 //! Runs a program on a host with the system's `ssh`.
 //!
-//! The command line of `ssh` holds no value but the destination, which is checked. The remote user's shell, which may
-//! be any shell, parses a constant command. That command starts `sh` as root and reads a program of a known length from
-//! standard input. The program ends where the content of a file may follow, so one connection carries both.
+//! The command line of `ssh` holds no value but the destination, which is checked. The remote
+//! user's shell, which may be any shell, parses a constant command. That command starts `sh` as
+//! root and reads a program of a known length from standard input. The program ends where the
+//! content of a file may follow, so one connection carries both.
 
 use benthic_core::{Action, Error, ErrorKind, Result, Stopwatch, SystemClock};
 use std::collections::BTreeMap;
@@ -14,7 +15,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-/// `ssh` asks no questions, and gives up after 10 s without a connection and 15 s without an answer.
+/// `ssh` asks no questions, and gives up after 10 s without a connection and 15 s without an
+/// answer.
 const OPTIONS: [&str; 9] = [
     "BatchMode=yes",
     "ConnectTimeout=10",
@@ -80,12 +82,13 @@ impl Ssh {
         }
     }
 
-    /// Runs a program as root on a host. If `is_stopped` returns true, it ends the connection, and with it the
-    /// program's input.
+    /// Runs a program as root on a host. If `is_stopped` returns true, it ends the connection, and
+    /// with it the program's input.
     ///
     /// # Errors
-    /// `Unavailable` if the host cannot be reached or does not answer, `PermissionDenied` without root and `sudo`,
-    /// `Busy` if it was stopped, `InvalidArgument` as for [`destination`](Ssh::destination).
+    /// `Unavailable` if the host cannot be reached or does not answer, `PermissionDenied` without
+    /// root and `sudo`, `Busy` if it was stopped, `InvalidArgument` as for
+    /// [`destination`](Ssh::destination).
     pub fn run(&self, host: &str, program: &Program<'_>, is_stopped: &dyn Fn() -> bool) -> Result<Ended> {
         let destination = self.destination(host)?;
         let named = |error: Error| error.with("host", host).with("ssh", destination);
@@ -144,8 +147,8 @@ impl Ssh {
     }
 }
 
-/// Reads the first bytes of standard input as a program and runs it as root. `dd` with blocks of one byte reads no
-/// byte too many.
+/// Reads the first bytes of standard input as a program and runs it as root. `dd` with blocks of
+/// one byte reads no byte too many.
 fn remote_command(len_bytes: usize) -> String {
     format!(
         r#"exec sh -c 'u=; [ "$(id -u)" = 0 ] || {{ u="sudo -n"; command -v sudo >/dev/null || exit {NO_SUDO}; }}; exec $u sh -c "eval \"\$(dd bs=1 count={len_bytes} 2>/dev/null)\""'"#
@@ -172,7 +175,8 @@ fn wait(child: &mut Child, limit: Duration, is_stopped: &dyn Fn() -> bool) -> Re
     }
 }
 
-/// Reads a pipe on a thread of its own, up to the limit. A process that `ssh` started may keep the pipe open.
+/// Reads a pipe on a thread of its own, up to the limit. A process that `ssh` started may keep the
+/// pipe open.
 fn received(pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     let (sender, receiver) = channel();
     thread::spawn(move || {
@@ -205,8 +209,8 @@ pub fn check_destination(destination: &str) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidArgument, message).with("destination", destination))
 }
 
-/// Whether `ssh` can only take this as a host: it begins like no option, and no `ProxyCommand` that contains it
-/// changes its meaning.
+/// Whether `ssh` can only take this as a host: it begins like no option, and no `ProxyCommand` that
+/// contains it changes its meaning.
 fn is_host_name(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:%".contains(&byte);
     !name.is_empty()

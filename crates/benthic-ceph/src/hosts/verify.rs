@@ -1,6 +1,7 @@
-//! Whether the OSDs of a host run an installed library. Two witnesses must agree: the OSD, which answers a call of
-//! the library, and the host, which shows the files that the OSD's process has open. The OSD's answer alone proves
-//! little: two files may have the same build, and another host's directory may be meant.
+//! Whether the OSDs of a host run an installed library. Two witnesses must agree: the OSD, which
+//! answers a call of the library, and the host, which shows the files that the OSD's process has
+//! open. The OSD's answer alone proves little: two files may have the same build, and another
+//! host's directory may be meant.
 
 use super::directory::Directory;
 use crate::cluster_client::ClusterClient;
@@ -12,7 +13,8 @@ use std::time::Duration;
 
 /// Time for an OSD to answer a question.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
-/// Attempts to ask OSDs that do not answer: an OSD may lose its placement group to another one meanwhile.
+/// Attempts to ask OSDs that do not answer: an OSD may lose its placement group to another one
+/// meanwhile.
 const ATTEMPTS: usize = 3;
 const PAUSE: Duration = Duration::from_secs(1);
 const REQUESTS_AT_ONCE: usize = 16;
@@ -29,8 +31,8 @@ pub enum OsdState {
     RunsOlder { build: Option<String> },
     /// Its settings, or the client's caps, do not allow calls of the library.
     Refuses,
-    /// It leads no placement group of a replicated pool, so no call reaches it. It loads the library at the first
-    /// call.
+    /// It leads no placement group of a replicated pool, so no call reaches it. It loads the
+    /// library at the first call.
     Unreachable,
 }
 
@@ -80,7 +82,8 @@ pub async fn reachable(client: &dyn ClusterClient) -> Result<Vec<i32>> {
     Ok(led.filter_map(|osd| i32::try_from(osd.id).ok()).collect())
 }
 
-/// Compares an OSD's answer with the host's view of its process. `answer` is `None` if no call reaches the OSD.
+/// Compares an OSD's answer with the host's view of its process. `answer` is `None` if no call
+/// reaches the OSD.
 ///
 /// # Errors
 /// `Unavailable` if the OSD does not answer, or did not load the library.

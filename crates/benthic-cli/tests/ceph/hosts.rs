@@ -1,6 +1,7 @@
-//! `benthic class install --hosts` on a cluster of three hosts. Each host is a network namespace with its own mounts,
-//! processes and host name, in which an OSD and a real ssh server run. All OSDs have the same `osd_class_dir`, and
-//! each host has another directory there, so a file that lands on the wrong host is missed.
+//! `benthic class install --hosts` on a cluster of three hosts. Each host is a network namespace
+//! with its own mounts, processes and host name, in which an OSD and a real ssh server run. All
+//! OSDs have the same `osd_class_dir`, and each host has another directory there, so a file that
+//! lands on the wrong host is missed.
 
 use crate::support::{CLUSTER_DIR, ClusterCleanup, Home, Running, failed, json_lines, printed, wait_for};
 use rustix::process::Signal;
@@ -224,7 +225,8 @@ impl Hosts<'_> {
         (plan, lines, run)
     }
 
-    /// The kind and the message of each error of a command that must fail, and the last message of all.
+    /// The kind and the message of each error of a command that must fail, and the last message of
+    /// all.
     #[track_caller]
     fn errors(&self, file: &str, more: &[&str]) -> Vec<Value> {
         let run = self.json(&self.args(file, more));

@@ -1,9 +1,11 @@
-//! `benthic class install --hosts`: installs a class library on all hosts with OSDs of a cluster, over ssh.
+//! `benthic class install --hosts`: installs a class library on all hosts with OSDs of a cluster,
+//! over ssh.
 //!
-//! The command inspects all hosts before it changes one, shows a plan and asks. It then goes from host to host, and
-//! goes on only if the OSDs of a host run the library. No state is kept on this machine: a repeated command finds on
-//! the hosts what is done. Two commands at once cannot mix their libraries, because both begin at the same host, and a
-//! host refuses a change of what its plan did not see.
+//! The command inspects all hosts before it changes one, shows a plan and asks. It then goes from
+//! host to host, and goes on only if the OSDs of a host run the library. No state is kept on this
+//! machine: a repeated command finds on the hosts what is done. Two commands at once cannot mix
+//! their libraries, because both begin at the same host, and a host refuses a change of what its
+//! plan did not see.
 
 mod plan;
 mod text;
@@ -39,7 +41,8 @@ pub struct HostOptions {
         conflicts_with_all = ["cluster", "class_dir", "rules"]
     )]
     hosts: Option<Vec<String>>,
-    /// Connect to the host that Ceph calls HOST with `ssh DESTINATION`, such as root@10.0.0.7; by default, `ssh HOST`
+    /// Connect to the host that Ceph calls HOST with `ssh DESTINATION`, such as root@10.0.0.7; by
+    /// default, `ssh HOST`
     #[arg(long, value_name = "HOST=DESTINATION", requires = "hosts", value_parser = parse_destination)]
     ssh: Vec<(String, String)>,
     /// Configuration of ssh instead of ~/.ssh/config, with users, keys and jump hosts

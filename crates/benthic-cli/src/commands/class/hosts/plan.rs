@@ -1,4 +1,5 @@
-//! The plan of an installation on hosts: what each directory of libraries holds, and what happens to it.
+//! The plan of an installation on hosts: what each directory of libraries holds, and what happens
+//! to it.
 
 use crate::commands::class::install::{next_version, with_names};
 use benthic_ceph::RadosStore;
@@ -104,8 +105,8 @@ impl Plan {
     /// Inspects the cluster and the hosts with these names; all without a name.
     ///
     /// # Errors
-    /// Those of the cluster; `Unsupported` for OSDs in containers; [`Failure::Some`] after it has reported the hosts
-    /// on which the library cannot be installed.
+    /// Those of the cluster; `Unsupported` for OSDs in containers; [`Failure::Some`] after it has
+    /// reported the hosts on which the library cannot be installed.
     pub async fn make(
         rados: &RadosStore,
         only: &[String],
@@ -156,8 +157,9 @@ impl Plan {
         hosts.len() as u64
     }
 
-    /// The OSDs that have a file of this name open which the plan replaces or removes, or which was replaced before.
-    /// To undo, an OSD with an older file does not count: it may be the one that comes back.
+    /// The OSDs that have a file of this name open which the plan replaces or removes, or which was
+    /// replaced before. To undo, an OSD with an older file does not count: it may be the one that
+    /// comes back.
     pub fn restarts(&self) -> Vec<i32> {
         let of_step = |step: &Step| {
             let changes = step.action.changes();
