@@ -96,6 +96,8 @@ pub fn judge(osd: i32, answer: Option<&Answer>, directory: &Directory) -> Result
     let build = match answer {
         Some(Ok(build)) => build.clone(),
         Some(Err(error)) if error.kind() == ErrorKind::PermissionDenied => return Ok(OsdState::Refuses),
+        // The status of a file that cannot be opened as a library is that of a damaged object.
+        Some(Err(error)) if error.kind() == ErrorKind::Corrupt && is_older.is_none() => None,
         Some(Err(error)) => {
             return failed(&format!("the OSD does not answer a call of the library: {}", error.message()));
         }

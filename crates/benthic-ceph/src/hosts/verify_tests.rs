@@ -36,6 +36,9 @@ fn an_osd_without_the_file_has_failed() {
         let error = judge(1, Some(&answer), &states).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     }
+    let unloadable = judge(1, Some(&failed(ErrorKind::Corrupt)), &states).unwrap_err();
+    assert!(unloadable.message().contains("its log has the reason"), "{unloadable}");
+    assert!(judge(0, Some(&failed(ErrorKind::Corrupt)), &states).is_err());
     // Loading a library can kill an OSD.
     assert!(judge(0, Some(&failed(ErrorKind::Unavailable)), &states).is_err());
 }

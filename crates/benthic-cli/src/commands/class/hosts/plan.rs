@@ -318,6 +318,7 @@ fn missing_settings(inventory: &Inventory, library: &str) -> Vec<MissingSetting>
             missing.push(MissingSetting { setting, osds: vec![id], value: value.clone(), command });
         }
     }
+    missing.iter_mut().for_each(|found| found.osds.sort_unstable());
     missing
 }
 
