@@ -171,11 +171,6 @@ impl Ioctx {
 }
 
 impl Work {
-    /// The object that the operation is for.
-    pub fn object(&self) -> ObjectId {
-        self.object.clone()
-    }
-
     /// Runs the operation to its end, after those of its object that are in flight. Returns its
     /// result.
     pub fn wait(self) -> Result<i32> {

@@ -191,6 +191,9 @@ async fn keys_between(
     begin: &Bytes,
     end: &Bytes,
 ) -> Result<Vec<Bytes>> {
+    if begin >= end {
+        return Ok(Vec::new());
+    }
     let mut keys = Vec::new();
     let mut len_bytes = 0;
     // `after` leaves out its own key.

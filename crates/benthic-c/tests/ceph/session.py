@@ -54,6 +54,9 @@ with rados.WriteOpCtx() as op:
 with rados.WriteOpCtx() as op:
     pool.remove_omap_range2(op, "key0001", "key1999")
     pool.operate_write_op(op, "a")
+with rados.WriteOpCtx() as op:
+    pool.remove_omap_range2(op, "key1999", "key0000")
+    pool.operate_write_op(op, "a")
 with rados.ReadOpCtx() as op:
     entries, _ = pool.get_omap_vals(op, "", "", 10)
     pool.operate_read_op(op, "a")

@@ -2,15 +2,16 @@
 
 use super::{Handle, Place, api, void_api};
 use crate::ffi::args::{Out, free, item, object_name};
-use crate::rados::ioctx::Ioctx;
+use crate::handles::HANDLES;
+use crate::rados::ioctx::{Done, Ioctx};
 use crate::rados::list::{Entries, Objects};
-use crate::runtime::wait;
 use benthic_core::error::errno;
 use benthic_core::op::{ReadOp, ReadOutput};
 use benthic_core::{Error, ErrorKind};
 use bytes::Bytes;
 use std::ffi::{CString, c_char};
 use std::ptr::null;
+use std::sync::Arc;
 
 fn value(value: &Bytes) -> (*const c_char, usize) {
     (value.as_ptr().cast(), value.len())
@@ -38,16 +39,19 @@ api! {
 
     fn rados_getxattrs(io: Handle, object: *const c_char, list: *mut Handle) {
         let (object, list) = (object_name(object)?, Out::new(list, "iter")?);
-        let io = item::<Ioctx, _>(io)?;
-        let object = io.work(object, true, |_, _| std::future::ready(Ok(crate::rados::ioctx::Done::new(0))))?.object();
-        let reply = wait(io.pool.read(&object, ReadOp::new().list_xattrs()))?;
-        let Some(ReadOutput::Xattrs(xattrs)) = reply.outputs.into_iter().next() else {
-            return Err(Error::new(ErrorKind::Internal, "the reply does not fit the request"));
-        };
-        let entries = Entries::default();
-        entries.fill(xattrs.into_iter().map(|(name, value)| (Bytes::from(name), value)));
-        list.set_handle(entries)?;
-        Ok(0)
+        let entries = Arc::<Entries>::default();
+        let filled = Arc::clone(&entries);
+        let work = item::<Ioctx, _>(io)?.work(object, true, |pool, object| async move {
+            let reply = pool.read(&object, ReadOp::new().list_xattrs()).await?;
+            let Some(ReadOutput::Xattrs(xattrs)) = reply.outputs.into_iter().next() else {
+                return Err(Error::new(ErrorKind::Internal, "the reply does not fit the request"));
+            };
+            filled.fill(xattrs.into_iter().map(|(name, value)| (Bytes::from(name), value)));
+            Ok(Done { result: 0, version: Some(reply.version) })
+        });
+        let result = work?.wait()?;
+        list.set(HANDLES.add(entries)? as Handle);
+        Ok(result)
     }
 
     fn rados_getxattrs_next(
