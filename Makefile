@@ -28,7 +28,7 @@ fi
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-sql array s3 csi sql catalog test-array-clients test-s3 test-s3-peers test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env catalog-clients-env sql-packages s3-packages page-packages nbd-packages guest-packages wasm-compilers sshd-packages c axe \
+.PHONY: help demo demo-sql array s3 csi sql catalog test-array-clients test-s3 test-s3-peers test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env catalog-clients-env sql-packages s3-packages page-packages nbd-packages guest-packages wasm-compilers sshd-packages c axe test-go test-java go-packages maven-packages \
 	test lint test-all test-here test-clients test-faults test-python test-engines test-sql test-catalog test-catalog-spark test-openstack test-ceph test-release test-cluster test-long bench bench-arrays bench-block bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz docs docs-session fmt \
 	deny dist dist-packages test-dist clean-demo toolchain
 
@@ -265,6 +265,26 @@ test-csi: csi nbd-packages ## run the tests of the driver for Kubernetes with cs
 		echo "==> building csi-sanity"; GOBIN=$(CURDIR)/target go install $(CSI_SANITY); }
 	@$(PART) "CSI driver" 240 crates/benthic-csi/tests/sanity target/release target/csi-sanity
 
+# Go and Java on top of the C library, as their users see it. With BENTHIC_TEST_CEPH_CONF they use that cluster, too.
+GO_TESTS := env CGO_CFLAGS=-I$(CURDIR)/crates/benthic-c/include CGO_LDFLAGS=-L$(CURDIR)/target/c LD_LIBRARY_PATH=$(CURDIR)/target/c \
+	sh -ec 'cd go; unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "error: run gofmt -w on $$unformatted"; exit 1; }; \
+	go vet ./...; go test -count=1 $(if $(BENTHIC_TEST_LONG),-race) ./...; cd ..; .ci/guide go'
+JAVA_TESTS := sh -ec 'mvn -q -B -ntp -f java/pom.xml test -DargLine=-Djna.library.path=$(CURDIR)/target/c; .ci/guide java'
+
+test-go: c go-packages ## run the tests of the Go module
+	@$(PART) "Go module" 120 $(GO_TESTS)
+
+test-java: c maven-packages ## run the tests of the Java API
+	@$(PART) "Java API" 180 $(JAVA_TESTS)
+
+go-packages:
+	@found=$$(go env GOVERSION 2>/dev/null); printf '%s\n' go1.24 "$$found" | sort -CV || { \
+		echo "Go 1.24 or newer is missing ($${found:-no go}); install it from https://go.dev/dl and run make again" >&2; exit 1; }
+	@command -v gcc >/dev/null || { $(call apt,gcc libc6-dev); }
+
+maven-packages:
+	@command -v mvn >/dev/null && command -v javac >/dev/null || { $(call apt,default-jdk-headless maven); }
+
 S3_TESTS := env -C crates/benthic-s3/tests/clients $(PYTHON_RUN) -P -m pytest -q
 SQL_TESTS := env -C crates/benthic-sql-cli/tests/clients $(CURDIR)/target/sql-clients-env/bin/python -P -m pytest -q
 CATALOG_TESTS := env -C crates/benthic-catalog/tests/clients $(CURDIR)/target/catalog-clients-env/bin/python -P -m pytest -q
@@ -372,9 +392,11 @@ SHORT_TESTS := conformance:: erasure:: operations:: access:: versions:: built_in
 CEPH_TESTS = $(if $(SHORT),$(PART) "Short set $(ON)" 120 $(CEPH_TEST) $(SHORT_TESTS),$(call \
 	beside,$(CEPH_DIR)/own.log,$(OWN_CLUSTER_TESTS),$(SHARED_CLUSTER_TESTS)) $(if $(BENTHIC_TEST_LONG),$(if $(IN_TREE),,&& \
 	$(PART) "OpenStack drivers on Ceph" 400 $(OPENSTACK_TESTS) -m ceph && \
-	$(PART) "Engines on Ceph" 240 $(ENGINE_TESTS) -m ceph)))
+	$(PART) "Engines on Ceph" 240 $(ENGINE_TESTS) -m ceph && \
+	$(PART) "Go module on Ceph" 180 $(GO_TESTS) && \
+	$(PART) "Java API on Ceph" 180 $(JAVA_TESTS))))
 
-test-ceph: toolchain ceph-packages python $(S3_NEEDS) page-packages nbd-packages guest-packages sshd-packages $(if $(BENTHIC_TEST_LONG),axe $(SQL_NEEDS) $(CATALOG_NEEDS) openstack-env engines-env java-packages) ## run the tests that need a real Ceph cluster; starts the cluster and removes it; RELEASE=16, 18 or 20
+test-ceph: toolchain ceph-packages python $(S3_NEEDS) page-packages nbd-packages guest-packages sshd-packages $(if $(BENTHIC_TEST_LONG),axe $(SQL_NEEDS) $(CATALOG_NEEDS) openstack-env engines-env java-packages c go-packages maven-packages) ## run the tests that need a real Ceph cluster; starts the cluster and removes it; RELEASE=16, 18 or 20
 	@$(PART) "build class libraries" 60 $(LINTED) $(CARGO) build --release $(SELECTION) --lib --bins --examples
 	@$(PART) "build the Ceph tests" 180 $(LINTED) $(CARGO) test --release $(SELECTION) --test ceph --no-run
 	@$(MAKE) --no-print-directory test-release
@@ -519,7 +541,7 @@ fuzz: toolchain ## fuzz every decoder; TARGET=name selects one, SECONDS=60 is th
 	done
 
 test-long: export BENTHIC_TEST_LONG = 1
-test-long: lint test test-engines test-catalog-spark test-array-clients test-openstack test-csi test-dist docs ## run the tests with more cases and more load
+test-long: lint test test-engines test-catalog-spark test-array-clients test-openstack test-csi test-dist docs test-go test-java ## run the tests with more cases and more load
 
 fmt: toolchain ## format the code
 	$(CARGO) fmt --all
