@@ -33,4 +33,5 @@ mod stripe;
 mod support;
 mod tour;
 #[path = "../it/web.rs"]
+#[allow(dead_code, reason = "shared with the tests of the embedded engine")]
 mod web;

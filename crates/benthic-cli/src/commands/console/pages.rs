@@ -64,7 +64,7 @@ pub fn private(path: &str, has_cluster: bool) -> Option<Answer> {
     }
     if let Some((_, title, script)) = PAGES.iter().find(|(at, ..)| *at == path) {
         let page = FRAME.replace("{title}", title).replace("{script}", script);
-        return Some(html(page.replace("{navigation}", &navigation(path, has_cluster))));
+        return Some(html(page.replace("{navigation}", &navigation(path, has_cluster, "main"))));
     }
     match path {
         "/page.css" => Some(serving::answer(
@@ -75,7 +75,7 @@ pub fn private(path: &str, has_cluster: bool) -> Option<Answer> {
         "/page.js" => Some(script(status::SCRIPT)),
         "/cluster" if has_cluster => {
             // The same page as that of the status server, below the navigation of the console.
-            let bar = format!("<body class=\"console\">\n{}", navigation(path, has_cluster));
+            let bar = format!("<body class=\"console\">\n{}", navigation(path, has_cluster, "all"));
             let page = status::HTML.replacen("<body>", &bar, 1);
             let scripts = "<script src=\"cluster.js\" type=\"module\"></script>\n</head>";
             Some(html(page.replacen("</head>", scripts, 1)))
@@ -84,7 +84,8 @@ pub fn private(path: &str, has_cluster: bool) -> Option<Answer> {
     }
 }
 
-fn navigation(current: &str, has_cluster: bool) -> String {
+/// The bar at the top of a page. `main` is the identifier of its content.
+fn navigation(current: &str, has_cluster: bool, main: &str) -> String {
     let pages = PAGES.iter().map(|(path, title, _)| (*path, *title));
     let cluster = has_cluster.then_some(("/cluster", "Cluster"));
     let links = pages.chain(cluster).map(|(path, title)| {
@@ -93,7 +94,7 @@ fn navigation(current: &str, has_cluster: bool) -> String {
         format!("<li><a href=\"{target}\"{mark}>{title}</a></li>\n")
     });
     format!(
-        "<a class=\"skip\" href=\"#main\">Skip to the content</a>\n<nav class=\"top\" aria-label=\"Console\">\n\
+        "<nav class=\"top\" aria-label=\"Console\">\n<a class=\"skip\" href=\"#{main}\">Skip to the content</a>\n\
          <span class=\"brand\">benthic</span>\n<ul>\n{}</ul>\n<span id=\"mode\" class=\"soft small\"></span>\n\
          <button type=\"button\" id=\"sign-out\">Sign out</button>\n</nav>",
         links.collect::<String>()

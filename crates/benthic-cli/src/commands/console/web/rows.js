@@ -9,7 +9,7 @@ export function rowsTable(answer) {
   const numbers = answer.columns.map((_, index) => answer.rows.some((row) => isNumber(row[index])));
   return el('div', { class: 'rows', tabindex: 0, role: 'region', 'aria-label': 'Rows' }, el('table', { class: 'grid-table' },
     el('thead', {}, el('tr', {}, answer.columns.map((name, index) => el('th', { scope: 'col', class: numbers[index] ? 'number' : null }, name)))),
-    el('tbody', {}, answer.rows.map((row) => el('tr', {}, row.map((value, index) => el('td', { class: numbers[index] ? 'number' : null }, shownValue(value))))))));
+    el('tbody', {}, answer.rows.map((row) => el('tr', {}, row.map((value, index) => el('td', { class: numbers[index] ? 'number' : String(value).length < 24 ? 'brief' : null }, shownValue(value))))))));
 }
 
 export const summary = (answer) => el('p', { class: 'soft small', role: 'status' }, (answer.truncated ? 'The first ' : '') + several(answer.rows.length, 'row') + ', ' +
