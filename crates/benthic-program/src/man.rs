@@ -10,13 +10,13 @@ use benthic_core::build;
 use clap::{Args, Command};
 use std::path::{Path, PathBuf};
 
-/// Arguments of the verb `man`.
 #[derive(Args)]
 #[command(
     after_help = "Writes one page for each command, such as benthic-pool-create.1. `man benthic` finds the pages if they \
     are in a directory of your manual path. Debian's packages contain them.\n\n\
     Example:\n  benthic man ~/.local/share/man/man1"
 )]
+/// Arguments of the verb `man`.
 pub struct ManArgs {
     /// Directory for the pages
     #[arg(value_name = "DIR")]
