@@ -164,7 +164,7 @@ fn check_command(program: &str, names: &[&str], others: &[&str], pages: Option<&
             let text = same_line.or(next_line).unwrap_or_default();
             assert!(text.starts_with(char::is_alphanumeric), "{names:?} does not document {line}");
             if let Some(page) = &page {
-                let option = text.split_once("  ").map_or(text, |(option, _)| option);
+                let option = line.trim_start().split("  ").next().unwrap_or_default();
                 for option in option.split([' ', ',', '=', '[', '.']).filter(|word| word.starts_with('-')) {
                     assert!(page.contains(option), "the manual page of {names:?} lacks {option}: {page}");
                 }
