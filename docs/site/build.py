@@ -39,7 +39,7 @@ def main(mdbook, rustdoc, out):
     generated = write_pages(ROOT / "python", source / "docs/reference/python")
     api = source / "docs/reference/api.md"
     links = [f"- [{title}](python/{name})" for title, name in generated] + ["- [Rust: `benthic-core`](rust/benthic_core/index.html)"]
-    api.write_text(replaced(api.read_text(), LIST_OF_APIS, "\n".join(links)))
+    api.write_text(replaced(api.read_text(), LIST_OF_APIS, "The pages:\n\n" + "\n".join(links)))
     entries = "".join(f"  - [{title}](reference/python/{name})\n" for title, name in generated)
     navigation = replaced((ROOT / "docs/SUMMARY.md").read_text(), API_ENTRY, API_ENTRY + entries)
     navigation = re.sub(r"\]\(([^)]+)\)", lambda link: f"]({posixpath.normpath('docs/' + link[1])})", navigation)
