@@ -4,6 +4,7 @@
 //! - [`classes`] installs class libraries where OSDs load them, and [`hosts`] on all hosts of a cluster.
 //! - [`placement`] shows which sites hold the primaries of a pool, and moves them to one site.
 //! - [`pgs`] reports how many placement groups pools have and should have.
+//! - [`releases`] are those with which Benthic was tested.
 //! - [`pools`] reports what a pool holds, and which other users it serves.
 //! - [`health`] reports the state of a cluster, the causes, and the next steps.
 //!
@@ -22,6 +23,7 @@ pub mod osds;
 pub mod pgs;
 pub mod placement;
 pub mod pools;
+pub mod releases;
 
 pub use benthic_rados::{CLASS_LIBRARY, RadosStore};
 

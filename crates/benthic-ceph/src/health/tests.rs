@@ -541,6 +541,11 @@ fn different_versions_and_builds_are_reported_though_ceph_is_healthy() {
         "There are daemons running an older version of ceph",
     );
     finds(&judge(&snapshot), "BenthicVersionsDiffer", Severity::Warning);
+    assert!(found(&judge(&snapshot), "BenthicReleaseUnknown").is_none());
+    let next = "ceph version 21.1.0 (1) umbrella (rc)";
+    snapshot.versions.as_mut().unwrap().get_mut("osd").unwrap().insert(next.to_owned(), 1);
+    finds(&judge(&snapshot), "BenthicReleaseUnknown", Severity::Info);
+    assert!(found(&judge(&snapshot), "BenthicReleaseUnknown").unwrap().what.contains("21.1.0"));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::support::{Home, printed, tree};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 const LIBRARY: &[u8] = b"\x7fELF....\0__cls_init\0....";
@@ -143,6 +144,25 @@ fn only_class_libraries_can_be_installed() {
     let mut unbuilt = home.command(&["class", "install", "--class-dir", "../classes"]);
     let unbuilt = unbuilt.current_dir(home.path("other")).output().unwrap();
     assert!(crate::support::failed(&unbuilt, 3).contains("run `make`"));
+}
+
+#[test]
+fn a_library_is_not_installed_for_an_unknown_release() {
+    let home = Home::bare();
+    home.file("libcls_mine_1.so", LIBRARY);
+    fs::create_dir(home.path("classes")).unwrap();
+    let program = home.file("bin/ceph-osd", "#!/bin/sh\necho 'ceph version 99.1.0 (1) unknown (dev)'\n");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", home.path("bin").display(), std::env::var("PATH").unwrap());
+    let install = |more: &[&str]| {
+        let args = [&["class", "install", "libcls_mine_1.so", "--class-dir", "classes"], more].concat();
+        home.command(&args).env("PATH", &path).output().unwrap()
+    };
+    let refused = crate::support::failed(&install(&[]), 7);
+    assert!(refused.contains("ceph version 99.1.0") && refused.contains("--force"), "{refused}");
+    assert!(tree(&home.path("classes")).is_empty());
+    assert!(install(&["--force"]).status.success());
+    assert_eq!(tree(&home.path("classes")), ["libcls_mine_1.so"]);
 }
 
 #[test]

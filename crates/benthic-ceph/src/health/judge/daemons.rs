@@ -4,6 +4,7 @@
 use super::scene::{Group, Scene, osd_names, several};
 use crate::health::report::{Finding, Severity};
 use crate::health::snapshot::{Library, OSD_ANSWER_LIMIT_S};
+use crate::releases;
 use std::collections::BTreeSet;
 
 /// Clock skew above which Ceph warns, by default.
@@ -22,6 +23,7 @@ pub(super) fn findings(scene: &Scene<'_>) -> Vec<Finding> {
     findings.extend(hung_osds(scene));
     findings.extend(slow_disks(scene));
     findings.extend(versions(scene));
+    findings.extend(unknown_releases(scene));
     findings.extend(scene.snapshot.libraries.iter().flatten().filter_map(library).map(Finding::own));
     findings
 }
@@ -215,6 +217,30 @@ fn versions(scene: &Scene<'_>) -> Option<Finding> {
         Some(_) => finding(Severity::Warning).check("DAEMON_OLD_VERSION"),
         None => finding(Severity::Info),
     })
+}
+
+/// A release that Benthic's tests do not cover. Whatever answered was understood, so this is
+/// information.
+fn unknown_releases(scene: &Scene<'_>) -> Option<Finding> {
+    let versions = scene.snapshot.versions.as_ref()?;
+    let is_unknown = |version: &&String| releases::parse(version).is_none_or(releases::is_unknown);
+    let unknown: BTreeSet<&str> = versions
+        .values()
+        .flat_map(|counts| counts.keys())
+        .filter(is_unknown)
+        .map(|version| number(version))
+        .collect();
+    if unknown.is_empty() {
+        return None;
+    }
+    let unknown: Vec<String> = unknown.into_iter().map(str::to_owned).collect();
+    let what = format!(
+        "daemons run Ceph {}, with which Benthic was not tested (tested: {})",
+        unknown.join(", "),
+        releases::tested()
+    );
+    let next = "read and write as usual; try class libraries on a test cluster of this release before you install them here";
+    Some(Finding::new("BenthicReleaseUnknown", Severity::Info, what, next).of(unknown))
 }
 
 /// The number in a version text: `16.2.15` of `ceph version 16.2.15 (…) pacific (stable)`.

@@ -6,6 +6,7 @@ use crate::commands::cluster::default_dir;
 use benthic_ceph::classes::{self, Settings};
 use benthic_ceph::hosts::directory::Library;
 use benthic_ceph::local::Cluster;
+use benthic_ceph::releases;
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::local;
@@ -54,6 +55,9 @@ pub struct InstallArgs {
     /// Install it in DIR, the osd_class_dir of OSDs on this machine
     #[arg(long, value_name = "DIR", conflicts_with = "cluster")]
     class_dir: Option<PathBuf>,
+    /// Install it although the release of the OSDs on this machine is unknown to this program
+    #[arg(long, conflicts_with = "print")]
+    force: bool,
     /// Install nothing; print the steps for the hosts and the settings of a cluster
     #[arg(long, conflicts_with = "class_dir")]
     print: bool,
@@ -86,6 +90,9 @@ pub async fn run(args: InstallArgs, session: &Session) -> Outcome {
     }
     let (installed, older) = blocking(move || {
         let class_dir = class_dir(args.class_dir, cluster)?;
+        if !args.force {
+            releases::check_osds_of_this_machine()?;
+        }
         let installed = classes::install(&library, &class_dir)?;
         let older = classes::running_older(&installed)?;
         Ok((installed, older))
