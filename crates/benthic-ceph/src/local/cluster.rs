@@ -266,6 +266,9 @@ impl Cluster {
             let message = "another program uses the monitor's port; stop that program first";
             return Err(Error::new(ErrorKind::Busy, message).with("port", self.marker.mon_port));
         }
+        if matches!(daemon, Daemon::Osd(_)) {
+            layout::link_classes(&self.dir)?;
+        }
         let mut command = tools::bare(daemon.program());
         self.prepare(daemon, &mut command)?;
         self.run_beside(daemon, &mut command, None, LAUNCH_LIMIT)

@@ -200,11 +200,7 @@ pub fn fill(dir: &Path, marker: &Marker) -> Result<()> {
     for name in ["mon.a", "mgr.a", SITES, CLASSES, "log", RUN].map(str::to_owned).into_iter().chain(osds) {
         make(&dir.join(name))?;
     }
-    let system = system_classes()?;
-    for class in fs::read_dir(&system).map_err(|error| cannot("read", &system, error))?.flatten() {
-        let link = class_dir(dir).join(class.file_name());
-        symlink(class.path(), &link).map_err(|error| cannot("create", &link, error))?;
-    }
+    link_classes(dir)?;
     let write =
         |path: &Path, text: String| fs::write(path, text).map_err(|error| cannot("write", path, error));
     let text = configuration(dir, marker);
@@ -215,6 +211,19 @@ pub fn fill(dir: &Path, marker: &Marker) -> Result<()> {
         }
     }
     write(&dir.join("ceph.conf"), text)
+}
+
+/// Creates the links to Ceph's class libraries that are missing. A newer release may have more.
+pub fn link_classes(dir: &Path) -> Result<()> {
+    let system = system_classes()?;
+    for class in fs::read_dir(&system).map_err(|error| cannot("read", &system, error))?.flatten() {
+        let link = class_dir(dir).join(class.file_name());
+        match symlink(class.path(), &link) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            linked => linked.map_err(|error| cannot("create", &link, error))?,
+        }
+    }
+    Ok(())
 }
 
 /// The path of the configuration for clients at a site: `ceph.conf` plus their CRUSH location.
