@@ -29,7 +29,7 @@ endef
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-sql array s3 csi sql catalog test-array-clients test-s3 test-s3-peers test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env catalog-clients-env sql-packages s3-packages page-packages nbd-packages guest-packages wasm-compilers sshd-packages c axe test-go test-java go-packages maven-packages \
-	test lint test-all test-here test-clients test-faults test-python test-engines test-sql test-catalog test-catalog-spark test-openstack test-ceph test-release test-cluster test-long bench bench-arrays bench-block bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz docs docs-session fmt \
+	test lint test-all test-here test-clients test-faults test-python test-engines test-sql test-catalog test-catalog-spark test-openstack test-ceph test-release test-cluster test-long bench bench-arrays bench-block bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz docs docs-session fmt test-releases \
 	deny dist dist-packages test-dist clean-demo toolchain
 
 help: ## list the targets
@@ -369,7 +369,7 @@ ON := on Ceph
 CEPH_DIR := $(TEST_DIR)
 endif
 TREE_PACKAGES := $(filter-out g++,$(CEPH_PACKAGES)) libradosstriper1 librbd1 e2fsprogs fio libnbd-bin nbd-client openssl \
-	qemu-block-extra qemu-utils xfsprogs
+	procps qemu-block-extra qemu-utils xfsprogs
 
 # These tests mostly wait for daemons, so more of them run at once than there are cores. Those that start
 # clusters of their own run beside those that share a cluster. The Python tests share it, too.
@@ -406,6 +406,13 @@ test-release:
 	@$(if $(IN_TREE),command -v debootstrap >/dev/null || { $(call apt,debootstrap); })
 	@$(if $(IN_TREE),$(PART) "tree of Ceph $(RELEASE)" 120 .ci/ceph-release create $(RELEASE) $(TREE_PACKAGES))
 	@$(if $(IN_TREE),.ci/ceph-release run $(RELEASE)) $(MAKE) --no-print-directory test-cluster
+
+# Only `make test-long` includes these: they download the trees and take as long as the tests on 16, twice.
+test-releases: ## run the tests on Ceph 18 and 20, and upgrade a cluster from this machine's release to both; needs root
+	@$(MAKE) --no-print-directory test-release RELEASE=18
+	@$(MAKE) --no-print-directory test-release RELEASE=20
+	@mkdir -p $(TEST_DIR)
+	@$(PART) "upgrade of Ceph under load" 300 .ci/ceph-release run 18+20 crates/benthic-cli/tests/upgrade target/release $(TEST_DIR)/upgrade
 
 test-cluster:
 	@benthic="$(IN_TREE) target/release/benthic"; \
@@ -541,7 +548,7 @@ fuzz: toolchain ## fuzz every decoder; TARGET=name selects one, SECONDS=60 is th
 	done
 
 test-long: export BENTHIC_TEST_LONG = 1
-test-long: lint test test-engines test-catalog-spark test-array-clients test-openstack test-csi test-dist docs test-go test-java ## run the tests with more cases and more load
+test-long: lint test test-engines test-catalog-spark test-array-clients test-openstack test-csi test-dist docs test-go test-java test-releases ## run the tests with more cases and more load
 
 fmt: toolchain ## format the code
 	$(CARGO) fmt --all

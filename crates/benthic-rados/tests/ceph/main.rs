@@ -8,5 +8,6 @@ mod conformance;
 mod erasure;
 mod operations;
 mod outage;
+mod releases;
 mod support;
 mod versions;
