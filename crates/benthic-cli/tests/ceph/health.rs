@@ -133,7 +133,9 @@ fn healthy_with_hostile_names(cluster: &TestCluster<'_>) {
     let numbers = &report["numbers"];
     let pools: Vec<&str> =
         numbers["pools"].as_array().unwrap().iter().map(|pool| pool["pool"].as_str().unwrap()).collect();
-    for pool in HOSTILE_POOLS {
+    // Ceph 20 refuses names that begin with a dot, and its program still succeeds.
+    let created = cluster.ceph(&["osd", "pool", "ls"]);
+    for pool in HOSTILE_POOLS.into_iter().filter(|pool| !pool.starts_with('.') || created.contains(pool)) {
         assert!(pools.contains(&pool), "{pool:?} is not among {pools:?}");
     }
     assert!(numbers["probe"]["write_ms"].is_number() && numbers["probe"]["read_ms"].is_number(), "{report}");
