@@ -92,6 +92,7 @@ impl DaemonStatus {
 #[derive(Debug)]
 pub struct Readiness {
     pub status: String,
+    /// Without those that are muted.
     pub checks: Vec<String>,
     /// The condition that keeps the cluster from serving; `None` if it serves.
     pub missing: Option<String>,
@@ -102,7 +103,7 @@ impl Readiness {
     /// cut off.
     pub fn parse(json: &str, cut_off_osds: u64) -> Result<Readiness> {
         let status: cluster_state::Status = parse(json)?;
-        let checks = status.health.checks.iter();
+        let checks = status.health.checks.iter().filter(|(_, check)| !check.muted);
         Ok(Readiness {
             checks: checks.map(|(code, check)| format!("{code}: {}", check.summary.message)).collect(),
             missing: missing(&status, cut_off_osds),
