@@ -10,10 +10,10 @@ use benthic_core::{Error, ErrorKind, Result};
 /// `make test-ceph RELEASE=…` runs the tests on each of them.
 pub const TESTED: [u32; 3] = [16, 18, 20];
 
-/// The major number of a version text of Ceph's programs and monitors, such as
-/// `ceph version 16.2.15 (…) pacific (stable)`.
+/// The major number of a version, such as `ceph version 16.2.15 (…) pacific (stable)` or `16.2.15`.
 pub fn parse(version: &str) -> Option<u32> {
-    version.trim().strip_prefix("ceph version ")?.split('.').next()?.parse().ok()
+    let version = version.trim();
+    version.strip_prefix("ceph version ").unwrap_or(version).split('.').next()?.parse().ok()
 }
 
 /// Whether a release is older than the oldest tested one, or newer than the newest. The untested
@@ -39,7 +39,11 @@ pub fn check_osds_of_this_machine() -> Result<()> {
     }
 }
 
-fn check(version: &str) -> Result<()> {
+/// Fails for a version of an unknown release.
+///
+/// # Errors
+/// `Unsupported`.
+pub fn check(version: &str) -> Result<()> {
     if parse(version).is_some_and(|release| !is_unknown(release)) {
         return Ok(());
     }
@@ -66,6 +70,7 @@ mod tests {
         let of = |version: &str| parse(version);
         assert_eq!(of("ceph version 16.2.15 (618f44) pacific (stable)\n"), Some(16));
         assert_eq!(of("ceph version 20.2.4 (7f7937) tentacle (stable)"), Some(20));
+        assert_eq!(of("18.2.7"), Some(18));
         for unknown in ["", "ceph version Development (no_version) dev", "version 16.2.15"] {
             assert_eq!(of(unknown), None, "{unknown}");
         }

@@ -55,8 +55,8 @@ pub struct InstallArgs {
     /// Install it in DIR, the osd_class_dir of OSDs on this machine
     #[arg(long, value_name = "DIR", conflicts_with = "cluster")]
     class_dir: Option<PathBuf>,
-    /// Install it although the release of the OSDs on this machine is unknown to this program
-    #[arg(long, conflicts_with = "print")]
+    /// Install it although the release of the OSDs is unknown to this program
+    #[arg(long)]
     force: bool,
     /// Install nothing; print the steps for the hosts and the settings of a cluster
     #[arg(long, conflicts_with = "class_dir")]
@@ -83,7 +83,7 @@ pub async fn run(args: InstallArgs, session: &Session) -> Outcome {
             let content = if undo { Vec::new() } else { classes::read_library(&library)? };
             Ok(Library::new(name, content))
         });
-        return hosts::run(args.hosts, library.await?, args.print, session).await;
+        return hosts::run(args.hosts, library.await?, args.print, args.force, session).await;
     }
     if args.print {
         return print(&library, &name, cluster, session).await;

@@ -70,13 +70,19 @@ fn parse_destination(text: &str) -> Result<(String, String), String> {
     Ok((host.to_owned(), destination.to_owned()))
 }
 
-/// Installs a library, or undoes that. `only_plan` ends after the plan.
-pub async fn run(options: HostOptions, library: Library, only_plan: bool, session: &Session) -> Outcome {
+/// Installs a library, or undoes that. `only_plan` ends after the plan. `force` accepts unknown releases of Ceph.
+pub async fn run(
+    options: HostOptions,
+    library: Library,
+    only_plan: bool,
+    force: bool,
+    session: &Session,
+) -> Outcome {
     let Some(rados) = session.rados().await? else { return Err(no_cluster(session).into()) };
     let ssh = Ssh { config: options.ssh_config, destinations: options.ssh.into_iter().collect() };
     let (ssh, library) = (Arc::new(ssh), Arc::new(library));
     let only = options.hosts.unwrap_or_default();
-    let plan = Plan::make(&rados, &only, options.undo, &ssh, &library, session).await?;
+    let plan = Plan::make(&rados, &only, options.undo, force, &ssh, &library, session).await?;
     session.out.result(text::plan(&plan), || plan.json())?;
     if only_plan {
         return Ok(());

@@ -7,6 +7,7 @@ use benthic_ceph::hosts::directory::{Directory, Library};
 use benthic_ceph::hosts::inventory::{DEFAULT_LIST, Host, Inventory, LOAD_LIST, Setting};
 use benthic_ceph::hosts::ssh::Ssh;
 use benthic_ceph::hosts::verify;
+use benthic_ceph::releases;
 use benthic_core::{Error, ErrorKind, Reason, Result};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
@@ -111,6 +112,7 @@ impl Plan {
         rados: &RadosStore,
         only: &[String],
         undo: bool,
+        force: bool,
         ssh: &Arc<Ssh>,
         library: &Arc<Library>,
         session: &Session,
@@ -120,7 +122,8 @@ impl Plan {
             inventory.keep(only)?;
             inventory.homeless.clear();
         }
-        refuse(&inventory)?;
+        // An OSD that ended because of a library must not keep the administrator from removing it.
+        refuse(&inventory, force || undo)?;
         let hosts = inventory
             .hosts
             .iter()
@@ -218,7 +221,7 @@ impl Plan {
 }
 
 /// Refuses clusters for which no installation over ssh is right. Every such check belongs here.
-fn refuse(inventory: &Inventory) -> Result<()> {
+fn refuse(inventory: &Inventory, any_release: bool) -> Result<()> {
     let osds = inventory.hosts.iter().flat_map(|host| &host.osds);
     let in_containers: Vec<i32> = osds.filter(|osd| osd.in_container).map(|osd| osd.id).collect();
     if !in_containers.is_empty() {
@@ -232,6 +235,10 @@ fn refuse(inventory: &Inventory) -> Result<()> {
     }
     if inventory.hosts.is_empty() {
         return Err(Error::new(ErrorKind::NotFound, "the cluster has no OSD that has ever run"));
+    }
+    let osds = inventory.hosts.iter().flat_map(|host| &host.osds);
+    for osd in osds.filter(|osd| !any_release && !osd.version.is_empty()) {
+        releases::check(&osd.version).map_err(|error| error.with("osd", osd.id))?;
     }
     Ok(())
 }
