@@ -4,6 +4,7 @@ use crate::support::{OwnPool, block_on, ceph, conf, connect, id, kind, options};
 use benthic_core::{ClassCall, ErrorKind, Stopwatch, Store, SystemClock, WriteOp};
 use benthic_rados::{Options, RadosStore};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 fn scratch(name: &str, text: &str) -> PathBuf {
@@ -51,6 +52,21 @@ fn a_wrong_key_is_refused_and_never_printed() {
     assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
     assert!(error.to_string().contains("id=client.admin"), "{error}");
     assert!(!format!("{error:?}").contains(wrong));
+}
+
+/// Ceph 20.2.4 makes keys of this type. An older librados refuses the whole keyring.
+#[test]
+fn a_key_that_librados_cannot_read_is_named_and_never_printed() {
+    let newer = "AgDKowtr8ZKlHCAAp616LebpD130sqy3/TQI+tJzwztKUQAvAGZRqXFFVu0=";
+    let keyring = format!("[client.admin]\n\tkey = {newer}\n");
+    let conf = conf_with_keyring("newer", &keyring);
+    let list = Command::new("ceph-authtool").arg("-l").arg(scratch("listed.keyring", &keyring)).output();
+    let can_read = list.unwrap().status.success();
+    let error = RadosStore::connect(Some(&conf), None, impatient()).err().unwrap();
+    let expected = if can_read { ErrorKind::PermissionDenied } else { ErrorKind::Unsupported };
+    assert_eq!(error.kind(), expected, "{error}");
+    assert_eq!(error.to_string().contains("key_type=aes256k"), !can_read, "{error}");
+    assert!(!format!("{error:?}").contains(newer));
 }
 
 #[test]
