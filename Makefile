@@ -272,7 +272,7 @@ GO_TESTS := env CGO_CFLAGS=-I$(CURDIR)/crates/benthic-c/include CGO_LDFLAGS=-L$(
 JAVA_TESTS := sh -ec 'mvn -q -B -ntp -f java/pom.xml test -DargLine=-Djna.library.path=$(CURDIR)/target/c; .ci/guide java'
 
 test-go: c go-packages ## run the tests of the Go module
-	@$(PART) "Go module" 120 $(GO_TESTS)
+	@$(PART) "Go module" 240 $(GO_TESTS)
 
 test-java: c maven-packages ## run the tests of the Java API
 	@$(PART) "Java API" 180 $(JAVA_TESTS)
@@ -393,6 +393,7 @@ CEPH_TESTS = $(if $(SHORT),$(PART) "Short set $(ON)" 120 $(CEPH_TEST) $(SHORT_TE
 	beside,$(CEPH_DIR)/own.log,$(OWN_CLUSTER_TESTS),$(SHARED_CLUSTER_TESTS)) $(if $(BENTHIC_TEST_LONG),$(if $(IN_TREE),,&& \
 	$(PART) "OpenStack drivers on Ceph" 400 $(OPENSTACK_TESTS) -m ceph && \
 	$(PART) "Engines on Ceph" 240 $(ENGINE_TESTS) -m ceph && \
+<<<<<<< HEAD
 	$(PART) "Go module on Ceph" 180 $(GO_TESTS) && \
 	$(PART) "Java API on Ceph" 180 $(JAVA_TESTS))))
 
@@ -446,6 +447,10 @@ test-dist: dist ## install, upgrade and remove the packages in clean trees of De
 
 dist-packages:
 	@$(call apt,binutils bash-completion buildah debootstrap dpkg-dev iproute2 lintian man-db systemd-container xz-utils)
+=======
+	$(PART) "Go module on Ceph" 300 $(GO_TESTS) && \
+	$(PART) "Java API on Ceph" 180 $(JAVA_TESTS))
+>>>>>>> f4442fec (go: the budget of the tests covers the race detector)
 
 bench: toolchain ## compare the embedded engine with fio and others; results in target/bench
 	@command -v fio >/dev/null || { $(call apt,fio); }
