@@ -97,8 +97,9 @@ fn fill(home: &Home, store: &str, pool: &str) {
     put("rows.parquet", b"PAR1 only the first bytes of one");
     put("binary", &Rng(1).bytes(3_000));
     for object in 0..120 {
-        put(&format!("logs/2026/{object:03}.txt"), b"2026-11-29 12:00:00 started\n");
+        home.file(&format!("logs/2026/{object:03}.txt"), "2026-11-29 12:00:00 started\n");
     }
+    at(&["cp", "-r", "logs", &format!("{pool}/logs/")]);
 }
 
 fn hex(text: &str) -> Vec<u8> {

@@ -348,8 +348,8 @@ fn the_arguments_are_checked() {
     assert!(!bare.path("benthic-data").exists());
 }
 
-/// The size of a striped object is in an attribute, so one of 100 GiB without data is quickly made, in
-/// the way of libradosstriper, which reads holes as zeros.
+/// The size of a striped object is in an attribute, so one of 100 GiB without data is quickly made,
+/// in the way of libradosstriper, which reads holes as zeros.
 #[test]
 fn a_cancelled_download_of_100_gib_stops_reading() {
     const SIZE: u64 = 100 << 30;
@@ -384,7 +384,8 @@ fn a_cancelled_download_of_100_gib_stops_reading() {
         let stat = fs::read_to_string(format!("/proc/{}/stat", console.pid())).unwrap();
         let fields: Vec<u64> =
             stat.rsplit(") ").next().unwrap().split(' ').filter_map(|field| field.parse().ok()).collect();
-        // The times in user and kernel mode, in hundredths of a second; the text field is not a number.
+        // The times in user and kernel mode, in hundredths of a second; the text field is not a
+        // number.
         10 * (fields[10] + fields[11])
     };
     drop(stream);

@@ -1,11 +1,11 @@
 //! Who may use the console.
 //!
-//! The token that the program prints signs a browser in; the browser then has a cookie with a random
-//! session identifier. Scripts send the token itself. A page of another site must not be able to use
-//! the cookie: `SameSite=Strict` keeps browsers from sending it with requests of other sites, but the
-//! port is no part of a site, so other servers on this host are the same site. Therefore a request
-//! with a cookie must also come from this origin, by `Sec-Fetch-Site` where the browser sends it, and
-//! by `Origin` if the request may change something.
+//! The token that the program prints signs a browser in; the browser then has a cookie with a
+//! random session identifier. Scripts send the token itself. A page of another site must not be
+//! able to use the cookie: `SameSite=Strict` keeps browsers from sending it with requests of other
+//! sites, but the port is no part of a site, so other servers on this host are the same site.
+//! Therefore a request with a cookie must also come from this origin, by `Sec-Fetch-Site` where the
+//! browser sends it, and by `Origin` if the request may change something.
 
 use crate::commands::console::reply::{Reply, whole};
 use crate::commands::serving;

@@ -1,7 +1,7 @@
 //! Runs the programs for tables, arrays and S3, and reads what they print with `--json`.
 //!
-//! A child gets its arguments as a list, without a shell. It ends when its time or its output exceeds
-//! a limit, or when the client that waits for it goes away.
+//! A child gets its arguments as a list, without a shell. It ends when its time or its output
+//! exceeds a limit, or when the client that waits for it goes away.
 
 use crate::commands::other::{self, Program};
 use benthic_core::{Action, Error, ErrorKind, Result};
@@ -83,9 +83,9 @@ impl Children {
     /// otherwise it is ended after them.
     ///
     /// # Errors
-    /// `Unsupported` if the program is missing, or the store is in the memory of this process; `Busy`
-    /// if too many children run; `LimitExceeded` if the child takes too long, or prints too much; the
-    /// child's own error.
+    /// `Unsupported` if the program is missing, or the store is in the memory of this process;
+    /// `Busy` if too many children run; `LimitExceeded` if the child takes too long, or prints too
+    /// much; the child's own error.
     pub async fn run(&self, program: &Program, args: Vec<OsString>, lines_max: usize) -> Result<Printed> {
         if matches!(self.store.parse(), Ok(StoreUri::Mem)) {
             let message =
@@ -134,8 +134,8 @@ impl Children {
 struct Running(Arc<Mutex<Child>>);
 
 impl Running {
-    /// Waits for a child whose output has ended. Waiting in a blocking call would keep the lock that
-    /// [`Running::end`] needs.
+    /// Waits for a child whose output has ended. Waiting in a blocking call would keep the lock
+    /// that [`Running::end`] needs.
     async fn ended(&self) -> Result<ExitStatus> {
         loop {
             let ended = self.0.lock().unwrap_or_else(PoisonError::into_inner).try_wait();

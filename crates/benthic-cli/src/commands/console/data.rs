@@ -1,8 +1,8 @@
 //! Downloads, uploads and deletions.
 //!
-//! A download reads the next range when the client has taken the last one, so a client that goes away
-//! stops the reading. An upload is in memory until it is complete, so a client that goes away leaves
-//! nothing behind; objects are at most 128 MiB, and few uploads run at once.
+//! A download reads the next range when the client has taken the last one, so a client that goes
+//! away stops the reading. An upload is in memory until it is complete, so a client that goes away
+//! leaves nothing behind; objects are at most 128 MiB, and few uploads run at once.
 
 use crate::commands;
 use crate::commands::console::query::Query;

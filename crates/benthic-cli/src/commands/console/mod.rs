@@ -45,7 +45,8 @@ const POLL_INTERVAL_S: u64 = 15;
 
 #[derive(Subcommand)]
 pub enum ConsoleCommand {
-    /// Serve a web page to browse objects, call classes, query tables and see the health of a cluster
+    /// Serve a web page to browse objects, call classes, query tables and see the health of a
+    /// cluster
     Serve(ServeArgs),
 }
 
@@ -64,7 +65,8 @@ pub struct ServeArgs {
     /// Address and port to listen on; port 0 selects a free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8129")]
     listen: SocketAddr,
-    /// Additional Host header to accept, for example behind a proxy; on loopback, the defaults are localhost and the addresses
+    /// Additional Host header to accept, for example behind a proxy; on loopback, the defaults are
+    /// localhost and the addresses
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
     /// Allow uploads, deletions, statements and methods that change data

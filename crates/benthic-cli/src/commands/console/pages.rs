@@ -1,5 +1,5 @@
-//! The pages of the console, which are part of the program. Every page is the same frame with another
-//! script; the page of a cluster's health is the one of `benthic status serve`.
+//! The pages of the console, which are part of the program. Every page is the same frame with
+//! another script; the page of a cluster's health is the one of `benthic status serve`.
 
 use crate::commands::serving::{self, Answer};
 use crate::commands::status;

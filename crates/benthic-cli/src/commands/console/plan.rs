@@ -7,8 +7,9 @@ use serde_json::{Map, Value, json};
 /// Limit of the depth: deeper nodes are siblings.
 const SPACES_MAX: usize = 1_000;
 
-/// The nodes of a plan that have no parent, as `name`, `details`, `metrics`, `place` and `children`.
-/// The place is `client`, `objects`, or `both` if parts of a fragment ran in both places.
+/// The nodes of a plan that have no parent, as `name`, `details`, `metrics`, `place` and
+/// `children`. The place is `client`, `objects`, or `both` if parts of a fragment ran in both
+/// places.
 pub fn parse(text: &str) -> Vec<Value> {
     let mut roots = Vec::new();
     // The nodes that are still open, each with the spaces before it.

@@ -1,5 +1,5 @@
-//! Previews of objects. Their kind comes from their first bytes alone, because a name or an attribute
-//! that a stranger chose must not make a browser run something.
+//! Previews of objects. Their kind comes from their first bytes alone, because a name or an
+//! attribute that a stranger chose must not make a browser run something.
 
 use crate::commands::console::data;
 use crate::commands::console::objects::beginning;
