@@ -393,8 +393,7 @@ CEPH_TESTS = $(if $(SHORT),$(PART) "Short set $(ON)" 120 $(CEPH_TEST) $(SHORT_TE
 	beside,$(CEPH_DIR)/own.log,$(OWN_CLUSTER_TESTS),$(SHARED_CLUSTER_TESTS)) $(if $(BENTHIC_TEST_LONG),$(if $(IN_TREE),,&& \
 	$(PART) "OpenStack drivers on Ceph" 400 $(OPENSTACK_TESTS) -m ceph && \
 	$(PART) "Engines on Ceph" 240 $(ENGINE_TESTS) -m ceph && \
-<<<<<<< HEAD
-	$(PART) "Go module on Ceph" 180 $(GO_TESTS) && \
+	$(PART) "Go module on Ceph" 300 $(GO_TESTS) && \
 	$(PART) "Java API on Ceph" 180 $(JAVA_TESTS))))
 
 test-ceph: toolchain ceph-packages python $(S3_NEEDS) page-packages nbd-packages guest-packages sshd-packages $(if $(BENTHIC_TEST_LONG),axe $(SQL_NEEDS) $(CATALOG_NEEDS) openstack-env engines-env java-packages c go-packages maven-packages) ## run the tests that need a real Ceph cluster; starts the cluster and removes it; RELEASE=16, 18 or 20
@@ -447,10 +446,6 @@ test-dist: dist ## install, upgrade and remove the packages in clean trees of De
 
 dist-packages:
 	@$(call apt,binutils bash-completion buildah debootstrap dpkg-dev iproute2 lintian man-db systemd-container xz-utils)
-=======
-	$(PART) "Go module on Ceph" 300 $(GO_TESTS) && \
-	$(PART) "Java API on Ceph" 180 $(JAVA_TESTS))
->>>>>>> f4442fec (go: the budget of the tests covers the race detector)
 
 bench: toolchain ## compare the embedded engine with fio and others; results in target/bench
 	@command -v fio >/dev/null || { $(call apt,fio); }
