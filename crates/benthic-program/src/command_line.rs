@@ -2,11 +2,11 @@
 //! signals.
 
 use crate::exit::{self, Failure, Outcome};
+use crate::man::{self, ManArgs};
 use crate::output::{self, Output};
 use crate::session::Session;
 use crate::store::DEFAULT_URI;
 use crate::waiting::{self, LastWait};
-use crate::man::{self, ManArgs};
 use crate::{definition, interrupt, log_panics, logging};
 use benthic_core::ClassRegistry;
 use clap::{ArgAction, ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};

@@ -8,6 +8,7 @@ use benthic_ceph::health::metrics;
 use benthic_core::Result;
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
+use benthic_program::serving::listen;
 use benthic_program::session::Session;
 use bytes::Bytes;
 use clap::Args;
@@ -55,7 +56,7 @@ pub async fn run(args: ExporterArgs, session: &Session) -> Outcome {
 }
 
 async fn export(args: ExporterArgs, session: &Session) -> Outcome {
-    let (listener, address) = serving::listen(args.listen).await?;
+    let (listener, address) = listen(args.listen).await?;
     let mut watcher = Watcher::new(args.poll, session).with_pools().with_calls();
     let last = Arc::new(LastPoll {
         text: Mutex::default(),

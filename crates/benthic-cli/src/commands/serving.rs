@@ -1,7 +1,7 @@
 //! A small HTTP server for commands that show a state. It serves one request per connection, accepts
 //! only GET and HEAD, and limits connections, time and header size.
 
-use benthic_core::{Action, Clock, Error, Result, SystemClock};
+use benthic_core::{Clock, SystemClock};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -11,7 +11,6 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -59,18 +58,6 @@ pub fn secured<T>(mut answer: Response<T>) -> Response<T> {
 
 pub fn line(status: StatusCode, text: &'static str) -> Answer {
     answer(status, "text/plain; charset=utf-8", text)
-}
-
-/// Listens on an address and returns the actual one. Port 0 selects a free port.
-pub async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
-    let listener = TcpListener::bind(address).await.map_err(|error| {
-        Error::io(Action::Admin, "cannot listen on this address; choose another", error)
-            .with("address", address)
-    })?;
-    let address = listener
-        .local_addr()
-        .map_err(|error| Error::io(Action::Admin, "cannot read the listening address", error))?;
-    Ok((listener, address))
 }
 
 /// The age of the last poll of the cluster.

@@ -23,13 +23,13 @@ mod tables;
 
 use crate::commands::health::{LibraryArgs, PollArgs};
 use crate::commands::hosts::Hosts;
-use crate::commands::serving;
 use crate::commands::status::{Board, Page};
 use access::Access;
 use benthic_core::{Environment, Error, ErrorKind, Result};
 use benthic_program::exit::{Failure, Outcome};
+use benthic_program::serving::{TlsArgs, listen};
 use benthic_program::session::Session;
-use benthic_program::{interrupt, local, tls};
+use benthic_program::{interrupt, local};
 use children::Children;
 use clap::{Args, Subcommand};
 use router::Console;
@@ -75,12 +75,8 @@ pub struct ServeArgs {
     /// Use the token in this file, 32 to 256 letters, digits, - and _, instead of a random one
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Serve HTTPS; file with the certificate and its chain, in PEM
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    tls_cert: Option<PathBuf>,
-    /// File with the private key of the certificate, in PEM
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    tls_key: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TlsArgs,
     /// Pool of the S3 gateway's index
     #[arg(long, value_name = "POOL", default_value = "s3")]
     s3_pool: String,
@@ -90,14 +86,8 @@ pub struct ServeArgs {
 
 pub async fn run(command: ConsoleCommand, session: &Session) -> Outcome {
     let ConsoleCommand::Serve(args) = command;
-    let tls = match (&args.tls_cert, &args.tls_key) {
-        (Some(certificates), Some(key)) => Some(tls::acceptor(certificates, key, None, &["http/1.1"])?),
-        _ => None,
-    };
-    if !args.listen.ip().is_loopback() && tls.is_none() {
-        let message = format!("{} is not a loopback address; it needs --tls-cert and --tls-key", args.listen);
-        return Err(Failure::Usage(message));
-    }
+    args.tls.check_address(args.listen)?;
+    let tls = args.tls.acceptor(&["http/1.1"])?;
     let environment = Environment::default();
     let token = match &args.token_file {
         Some(path) => read_token(path)?,
@@ -111,7 +101,7 @@ pub async fn run(command: ConsoleCommand, session: &Session) -> Outcome {
             store.check_writable()?;
         }
     }
-    let (listener, address) = serving::listen(args.listen).await?;
+    let (listener, address) = listen(args.listen).await?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     let page = Arc::new(Page::new(POLL_INTERVAL_S, Hosts::new(address, &args.host)?));
     let console = Console {

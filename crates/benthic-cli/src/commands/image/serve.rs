@@ -10,6 +10,7 @@ use benthic_block::{Image, ImageAddress, OpenMode};
 use benthic_core::names::{check_pool_name, shell_word};
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
+use benthic_program::serving::listen;
 use benthic_program::session::Session;
 use benthic_program::{interrupt, tls, units};
 use benthic_psk::PskAcceptor;
@@ -102,7 +103,7 @@ pub async fn run(args: ServeArgs, session: &Session) -> Outcome {
     // A taken address shows before any image is opened.
     let listener = Listener::bind(args.listen.clone()).await?;
     let metrics = match args.metrics {
-        Some(address) => Some(serving::listen(address).await?),
+        Some(address) => Some(listen(address).await?),
         None => None,
     };
     let mut opened = Vec::new();

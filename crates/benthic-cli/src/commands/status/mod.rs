@@ -12,6 +12,7 @@ use benthic_ceph::health::history::{self, History, Sample};
 use benthic_core::{Clock, Result, SystemClock, build};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
+use benthic_program::serving::listen;
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
 use clap::{Args, Subcommand};
@@ -66,7 +67,7 @@ pub struct ServeArgs {
 
 pub async fn run(command: StatusCommand, session: &Session) -> Outcome {
     let StatusCommand::Serve(args) = command;
-    let (listener, address) = serving::listen(args.listen).await?;
+    let (listener, address) = listen(args.listen).await?;
     let hosts = Hosts::new(address, &args.host)?;
     let poll = PollArgs { probe_pool: args.probe_pool, history: None, libraries: args.libraries };
     let mut board = Board::new(poll, args.history, args.interval, session);
