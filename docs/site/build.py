@@ -33,6 +33,8 @@ def main(mdbook, rustdoc, out):
     for file in ("book.toml", "site.css"):
         shutil.copy(ROOT / "docs/site" / file, WORK)
 
+    copy_linked_sources(source)
+
     # The site has its contents beside every page.
     (source / "README.md").write_text(replaced((source / "README.md").read_text(), "[table of contents](docs/SUMMARY.md)", "table of contents"))
 
@@ -51,6 +53,16 @@ def main(mdbook, rustdoc, out):
     if wrong:
         raise SystemExit("\n".join(wrong))
     print(f"{out / 'index.html'}")
+
+
+def copy_linked_sources(source):
+    """Copies the examples and headers that pages link."""
+    for page in source.rglob("*.md"):
+        for link in re.findall(r"\]\(([^)#:]+)", page.read_text()):
+            copy = (page.parent / link).resolve()
+            if source in copy.parents and not copy.exists() and (ROOT / copy.relative_to(source)).is_file():
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(ROOT / copy.relative_to(source), copy)
 
 
 def replaced(text, old, new):
