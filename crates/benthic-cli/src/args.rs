@@ -32,7 +32,7 @@ const OTHER_VERBS: [(&str, &str); 11] = [
 ];
 
 /// The headings under which `--help` lists the commands. clap itself has only one heading for all.
-const GROUPS: [(&str, &[&str]); 9] = [
+const GROUPS: [(&str, &[&str]); 8] = [
     (
         "pools and objects",
         &[

@@ -87,12 +87,23 @@ fn settings_are_changed_where_they_are_set() {
 fn osds_in_containers_are_refused() {
     let mut contained = osd(1, setting("*", "mon"));
     contained.in_container = true;
-    let error = refuse(&inventory(vec![osd(0, setting("*", "mon")), contained])).unwrap_err();
+    let error = refuse(&inventory(vec![osd(0, setting("*", "mon")), contained]), false).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert_eq!(error.context().collect::<Vec<_>>(), [("osds", "osd.1")]);
-    assert!(refuse(&inventory(vec![osd(0, setting("*", "mon"))])).is_ok());
+    assert!(refuse(&inventory(vec![osd(0, setting("*", "mon"))]), false).is_ok());
     let none = Inventory { fsid: String::new(), hosts: Vec::new(), homeless: vec![0] };
-    assert_eq!(refuse(&none).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(refuse(&none, false).unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn osds_of_an_unknown_release_are_refused() {
+    let mut newer = osd(1, setting("*", "mon"));
+    newer.version = "99.1.0".to_owned();
+    let inventory = inventory(vec![osd(0, setting("*", "mon")), newer]);
+    let error = refuse(&inventory, false).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("--force") && error.to_string().contains("osd=1"), "{error}");
+    assert!(refuse(&inventory, true).is_ok());
 }
 
 #[test]
