@@ -123,7 +123,7 @@ int main(int argc, char **argv) {
   EXPECT(BENTHIC_KIND_LIMIT_EXCEEDED, benthic_read_op_stat(read, &error));
   EXPECT(BENTHIC_KIND_LIMIT_EXCEEDED, benthic_read_op_assert_exists(read, &error));
   static char data[16 << 20];
-  for (int at = 0; at < 3; at++) OK(benthic_write_op_append(write, data, sizeof data, &error));
+  for (int at = 0; at < 4; at++) OK(benthic_write_op_append(write, data, sizeof data, &error));
   EXPECT(BENTHIC_KIND_LIMIT_EXCEEDED, benthic_write_op_append(write, data, sizeof data, &error));
   CHECK(benthic_write_op_free(write) == 0 && benthic_read_op_free(read) == 0);
 

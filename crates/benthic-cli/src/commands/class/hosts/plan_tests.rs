@@ -127,7 +127,7 @@ fn a_plan_names_the_osds_to_restart_and_shows_no_control_characters() {
     let plan = Plan { fsid: "f".to_owned(), undo: false, library, steps, settings, reachable, homeless };
     assert_eq!((plan.restarts(), plan.changed_hosts()), (vec![0, 2], 1));
     let shown = text::plan(&plan);
-    assert!(!shown.contains('\u{1b}') && shown.contains("until you restart them: osd.0, osd.2"), "{shown}");
+    assert!(!shown.contains('\u{1b}') && shown.contains("restart: osd.0, osd.2 "), "{shown}");
     assert!(shown.contains("never up: osd.7"), "{shown}");
     assert_eq!(plan.json()["plan"]["directories"][2]["older_loaded_by"], serde_json::json!([2]));
 }
