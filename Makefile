@@ -374,7 +374,7 @@ TREE_PACKAGES := $(filter-out g++,$(CEPH_PACKAGES)) libradosstriper1 librbd1 e2f
 # These tests mostly wait for daemons, so more of them run at once than there are cores. Those that start
 # clusters of their own run beside those that share a cluster. The Python tests share it, too.
 #
-# A tree has no cargo for the guide to classes, no guest, no chromium, and not the Python that the package was built for.
+# A tree has no C compiler for the guide to classes, no guest, no chromium, and not the Python that the package was built for.
 CEPH_TEST := env RUST_TEST_THREADS=4 $(CARGO) $(RUNNER) test --release $(SELECTION) --no-fail-fast --test ceph --
 NOT_IN_TREE := $(if $(IN_TREE),$(addprefix --skip ,the_guide_leads a_guest_finds the_page_shows_the_state))
 OWN_CLUSTERS := cluster::a_cluster cluster::an_interrupted_up deployments:: failures:: health:: hosts:: hung:: no_command_waits \
