@@ -45,7 +45,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
     ("tables, SQL, arrays and S3", &["sql", "table", "array", "catalog", "s3"]),
     ("Ceph clusters", &["cluster", "placement", "pgs", "health", "exporter", "status"]),
     ("measuring and checking", &["bench", "demo", "scrub", "fsck"]),
-    ("people at a browser", &["console"]),
+    ("the web console", &["console"]),
     ("shells", &["completions", "man", "help"]),
 ];
 

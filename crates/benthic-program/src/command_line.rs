@@ -73,8 +73,8 @@ pub fn verbs<V: Subcommand>(program: &'static str, about: &'static str) -> Comma
     VerbLine::<V>::command().name(program).about(about)
 }
 
-/// Runs the verb that `matches` selects, which are those of a command line of [`verbs`], and returns the
-/// exit status of the process.
+/// Runs a verb, and returns the exit status of the process. `command` comes from [`verbs`], and `matches`
+/// is what it made of the arguments.
 pub fn run_verbs<V: Subcommand>(
     command: Command,
     matches: Result<ArgMatches, clap::Error>,
