@@ -2,20 +2,21 @@
 //! contains, and its checksum.
 
 use super::alloc::GRANULE_BLOCKS;
+use super::buffers::Buffers;
 use super::keys::{BLOCK_BYTES, Extent};
 use super::space;
 use benthic_core::error::errno;
 use benthic_core::{Action, Error, ErrorKind, Result};
 use bytes::Bytes;
 use parking_lot::Mutex;
-use rustix::buffer::spare_capacity;
 use rustix::fs::{FallocateFlags, fallocate};
-use rustix::io::{ReadWriteFlags, pread, preadv2};
+use rustix::io::{ReadWriteFlags, preadv2};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind as Io, IoSliceMut};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Shorter runs stay allocated until their neighbours are free too.
@@ -45,6 +46,8 @@ pub(crate) struct DataFile {
     file: File,
     /// Blocks of log replay that are not in the file. Used to read a store without changing it.
     overlay: BTreeMap<u64, Bytes>,
+    /// Buffers for the data that readers get.
+    pub buffers: Arc<Buffers>,
     pub full: AtomicBool,
     sync_failed: Mutex<bool>,
 }
@@ -75,7 +78,8 @@ impl DataFile {
             };
             error.with("path", path.display())
         })?;
-        Ok(DataFile { file, overlay, full: AtomicBool::new(false), sync_failed: Mutex::new(false) })
+        let (full, sync_failed) = (AtomicBool::new(false), Mutex::new(false));
+        Ok(DataFile { file, overlay, buffers: Arc::default(), full, sync_failed })
     }
 
     pub fn write(&self, offset_bytes: u64, data: &[u8]) -> Result<()> {
@@ -109,19 +113,6 @@ impl DataFile {
             }
         }
         Ok(())
-    }
-
-    /// Reads an extent with one system call into uninitialised memory. Returns `None` if the call
-    /// does not return all of it.
-    pub fn read_whole(&self, extent: Extent) -> Option<Vec<u8>> {
-        let len_bytes = extent.len_bytes as usize;
-        assert!(extent.offset_bytes.is_multiple_of(BLOCK_BYTES), "a read starts at a block boundary");
-        let mut buffer = Vec::with_capacity(len_bytes);
-        if self.overlay.is_empty() {
-            pread(&self.file, spare_capacity(&mut buffer), extent.offset_bytes).ok()?;
-        }
-        buffer.truncate(len_bytes);
-        (buffer.len() == len_bytes).then_some(buffer)
     }
 
     fn read_cached(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<()> {

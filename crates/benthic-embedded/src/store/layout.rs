@@ -120,7 +120,7 @@ impl Layout<'_> {
     }
 
     fn read_old(&self, base: u64, chunk: &Chunk, from_bytes: u64, target: &mut [u8]) -> Result<()> {
-        self.disk.read_chunk(self.target.oid, base, chunk, from_bytes, target, Source::Disk)
+        self.disk.data.read_chunk(self.target.oid, base, chunk, from_bytes, target, Source::Disk)
     }
 
     /// Decides how one chunk is stored.

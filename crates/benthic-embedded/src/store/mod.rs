@@ -1,7 +1,9 @@
 //! The store in a directory. The process that owns the directory runs it.
 
 mod alloc;
+mod buffers;
 mod check;
+mod chunks;
 mod cleaner;
 mod commit;
 #[cfg(test)]
