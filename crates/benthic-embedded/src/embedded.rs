@@ -8,9 +8,9 @@ use crate::Options;
 use crate::listing::token_of;
 use crate::owner_process::wait_for_owner;
 use crate::socket::client::{Connection, ConnectionLost};
-use crate::socket::server::{Handler, Server};
+use crate::socket::server::{Handler, Server, Service};
 use crate::socket::wire::{Payload, Reply, Request};
-use crate::store::{Announcement, Completion, Dir, Engine, Ownership};
+use crate::store::{Announcement, Completion, Dir, Engine, Ownership, ReadRange};
 use crate::workers::{Workers, spawn};
 use async_trait::async_trait;
 use benthic_core::{
@@ -193,7 +193,7 @@ impl Shared {
                         Err(Error::new(ErrorKind::Internal, "the operation panicked; see the log"))
                     });
                 }
-                Route::Client(connection) => match connection.call(&request).await {
+                Route::Client(connection) => match connection.run(&request).await {
                     Ok(reply) => return reply.into_result(),
                     Err(lost) => {
                         self.reconnect(connection).await?;
@@ -372,9 +372,10 @@ impl Owner {
         let Some(path) = serves else { return Ok(Arc::new(Owner { engine, workers, server: None })) };
         let (serving, working) = (Arc::clone(&engine), Arc::clone(&workers));
         let handler: Handler = Arc::new(move |request, done| {
-            handle(&serving, &working, request, Box::new(move |outcome| done(Reply::of(outcome))));
+            handle_client(&serving, &working, request, Box::new(move |outcome| done(Reply::of(outcome))));
         });
-        match Server::start(&path, handler) {
+        let access = Arc::new(engine.client_access());
+        match Server::start(&path, Service { handler, access }) {
             Ok(server) => Ok(Arc::new(Owner { engine, workers, server: Some(server) })),
             Err(error) => {
                 workers.stop();
@@ -422,6 +423,23 @@ fn handle(engine: &Arc<Engine>, workers: &Arc<Workers>, request: Request, done: 
         Ok(()) => run(&engine, request, announcement, done),
         Err(error) => done(Err(error)),
     }));
+}
+
+/// Handles a client's request. The reply to a read tells where the client can repeat it.
+fn handle_client(engine: &Arc<Engine>, workers: &Arc<Workers>, request: Request, done: Completion<Reply>) {
+    let Request::Read { pool, object, op } = &request else {
+        return handle(engine, workers, request, done);
+    };
+    let Some(range) = ReadRange::of(op) else { return handle(engine, workers, request, done) };
+    let (locating, pool, object) = (Arc::clone(engine), *pool, object.clone());
+    let located = move |reply: Reply| match reply {
+        Reply::Read { reply } => match locating.locate(pool, &object, range, reply.version) {
+            Some(location) => Reply::Located { reply, location },
+            None => Reply::Read { reply },
+        },
+        other => other,
+    };
+    handle(engine, workers, request, Box::new(move |outcome| done(outcome.map(located))));
 }
 
 fn reply_to<T: Payload>(done: Completion<Reply>) -> Completion<T> {

@@ -8,7 +8,7 @@ use std::path::Path;
 /// What a process waits for that opens or uses the store in a directory. `None` if no other process
 /// owns the store.
 pub fn wait_for_owner(dir: &Path) -> Option<Wait> {
-    let pid: u32 = fs::read_to_string(lock_path(dir)).ok()?.trim().parse().ok()?;
+    let pid: u32 = fs::read_to_string(lock_path(dir)).ok()?.split_whitespace().next()?.parse().ok()?;
     if pid == std::process::id() {
         return None;
     }
@@ -35,7 +35,8 @@ mod tests {
     fn only_another_process_is_waited_for() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(wait_for_owner(dir.path()), None);
-        let lock = |pid: u32| fs::write(dir.path().join("lock"), format!("{pid}\n")).unwrap();
+        let lock =
+            |pid: u32| fs::write(dir.path().join("lock"), format!("{pid} 00c0ffee00c0ffee\n")).unwrap();
         lock(std::process::id());
         assert_eq!(wait_for_owner(dir.path()), None);
         let parent = std::os::unix::process::parent_id();

@@ -2,12 +2,16 @@
 
 use super::outbox::Outbox;
 use super::wire::{Reply, Request, frame, parse};
-use super::{GREETING, read_frame, socket_path};
+use super::{GREETING, OWNER_BYTES, read_frame, socket_path};
+use crate::store::DirectReader;
 use benthic_core::{Clock, ErrorKind};
 use futures::channel::oneshot;
 use parking_lot::{Condvar, Mutex};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use std::collections::HashMap;
-use std::io::{self, BufReader, Read, Write};
+use std::fs::File;
+use std::io::{self, BufReader, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -28,6 +32,8 @@ pub(crate) struct Connection {
     stream: UnixStream,
     outbox: Outbox<()>,
     shared: Arc<Shared>,
+    /// `None` if the owner does not offer it.
+    direct: Option<DirectReader>,
     clock: Arc<dyn Clock>,
 }
 
@@ -62,13 +68,12 @@ impl Connection {
     /// owner answers.
     pub fn open(dir: &Path, clock: Arc<dyn Clock>) -> io::Result<Connection> {
         let (_dir, path) = socket_path(dir)?;
-        let mut stream = UnixStream::connect(path)?;
+        let mut stream = UnixStream::connect(&path)?;
         stream.set_read_timeout(Some(Duration::from_millis(GREETING_MS_MAX)))?;
-        let mut greeting = [0; GREETING.len()];
-        stream.read_exact(&mut greeting)?;
-        if greeting != GREETING {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
+        let (owner, revisions) = read_greeting(&mut stream)?;
+        // The same directory as the socket, even if the path has another one meanwhile.
+        let dir = path.parent().unwrap_or(dir);
+        let direct = revisions.and_then(|revisions| DirectReader::open(dir, revisions, owner).ok());
         stream.set_read_timeout(None)?;
         stream.write_all(&GREETING)?;
         let waiting = Waiting { next_id: 1, replies: HashMap::new(), buffered: 0, flushed: 0, ended: None };
@@ -86,10 +91,30 @@ impl Connection {
                 let _ = waiter.reply.send(Err(ended));
             }
         })?;
-        Ok(Connection { stream, outbox, shared, clock })
+        Ok(Connection { stream, outbox, shared, direct, clock })
     }
 
-    pub async fn call(&self, request: &Request) -> Result<Reply, ConnectionLost> {
+    /// Runs a request. Reads that can be repeated without the owner do not use it.
+    pub async fn run(&self, request: &Request) -> Result<Reply, ConnectionLost> {
+        let is_connected = || self.shared.waiting.lock().ended.is_none();
+        if let (Request::Read { pool, object, op }, Some(direct)) = (request, &self.direct)
+            && is_connected()
+            && let Some(reply) = direct.read(*pool, object, op)
+        {
+            return Ok(Reply::Read { reply });
+        }
+        Ok(match self.call(request).await? {
+            Reply::Located { reply, location } => {
+                if let (Request::Read { pool, object, .. }, Some(direct)) = (request, &self.direct) {
+                    direct.insert(*pool, object, location);
+                }
+                Reply::Read { reply }
+            }
+            reply => reply,
+        })
+    }
+
+    async fn call(&self, request: &Request) -> Result<Reply, ConnectionLost> {
         self.send(request)?.await.unwrap_or(Err(ConnectionLost::OutcomeUnknown))
     }
 
@@ -142,6 +167,27 @@ impl Drop for Connection {
     fn drop(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Both);
     }
+}
+
+/// Reads the owner's greeting: its number, and the file of revisions that came with it.
+fn read_greeting(stream: &mut UnixStream) -> io::Result<(u64, Option<File>)> {
+    let mut greeting = [0; GREETING.len() + OWNER_BYTES];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let buffers = &mut [IoSliceMut::new(&mut greeting)];
+    let received = recvmsg(&*stream, buffers, &mut control, RecvFlags::CMSG_CLOEXEC)?.bytes;
+    let revisions = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut files) => files.next(),
+        _ => None,
+    });
+    // An owner of another version may send nothing after its greeting.
+    let (begin, owner) = greeting.split_at_mut(GREETING.len());
+    stream.read_exact(&mut begin[received.min(GREETING.len())..])?;
+    if begin != GREETING {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    stream.read_exact(&mut owner[received.saturating_sub(GREETING.len())..])?;
+    Ok((owner.iter().rev().fold(0, |owner, byte| owner << 8 | u64::from(*byte)), revisions.map(File::from)))
 }
 
 /// Delivers replies to their callers until the connection ends. Returns the reason for its end.

@@ -12,7 +12,9 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 /// The first bytes that each side sends. They change with the protocol.
-pub(crate) const GREETING: [u8; 8] = *b"BNTHSK01";
+pub(crate) const GREETING: [u8; 8] = *b"BNTHSK02";
+/// The owner's number follows its greeting.
+const OWNER_BYTES: usize = 8;
 const SOCKET_NAME: &str = "control.sock";
 /// Maximum frame size: the largest operation and its names.
 const FRAME_BYTES_MAX: usize = 72 * 1024 * 1024;

@@ -2,12 +2,16 @@
 
 use super::outbox::Outbox;
 use super::wire::{Reply, Request, frame, parse};
-use super::{GREETING, read_frame, socket_path};
+use super::{GREETING, OWNER_BYTES, read_frame, socket_path};
+use crate::store::ClientAccess;
 use benthic_core::error::errno::EINVAL;
 use benthic_core::{Action, Error, ErrorKind, Result, limits};
 use parking_lot::{Condvar, Mutex};
-use std::io::{BufReader, Read, Write};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use std::io::{BufReader, IoSlice, Read};
+use std::mem::MaybeUninit;
 use std::net::Shutdown;
+use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -27,6 +31,13 @@ const WRITE_MS_MAX: u64 = 10_000;
 
 /// Runs a request and calls back with the reply. Must not block for long.
 pub(crate) type Handler = Arc<dyn Fn(Request, Box<dyn FnOnce(Reply) + Send>) + Send + Sync>;
+
+/// The requests' handler, and what every client gets with the greeting.
+#[derive(Clone)]
+pub(crate) struct Service {
+    pub handler: Handler,
+    pub access: Arc<ClientAccess>,
+}
 
 pub(crate) struct Server {
     dir: PathBuf,
@@ -62,14 +73,14 @@ struct Connection {
 }
 
 impl Server {
-    pub fn start(dir: &Path, handler: Handler) -> Result<Server> {
+    pub fn start(dir: &Path, service: Service) -> Result<Server> {
         let unusable = |e| {
             Error::io(Action::Admin, "the store's socket cannot be created", e).with("dir", dir.display())
         };
         let listener = Arc::new(listen(dir).map_err(unusable)?);
         let shared = Arc::new(Shared::default());
         let (accepting, accepted) = (Arc::clone(&listener), Arc::clone(&shared));
-        let run = move || accept(&accepting, &accepted, &handler);
+        let run = move || accept(&accepting, &accepted, &service);
         let acceptor =
             std::thread::Builder::new().name("benthic-accept".to_owned()).spawn(run).map_err(unusable)?;
         Ok(Server { dir: dir.to_owned(), listener, shared, acceptor: Mutex::new(Some(acceptor)) })
@@ -115,7 +126,7 @@ fn listen(dir: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-fn accept(listener: &UnixListener, shared: &Arc<Shared>, handler: &Handler) {
+fn accept(listener: &UnixListener, shared: &Arc<Shared>, service: &Service) {
     loop {
         let stream = match listener.accept() {
             Ok((stream, _)) => stream,
@@ -134,11 +145,11 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>, handler: &Handler) {
             tracing::warn!(connections_max = CONNECTIONS_MAX, "a connection was refused");
             continue;
         }
-        let (Ok(serving), handler) = (stream.try_clone(), Arc::clone(handler)) else { continue };
+        let (Ok(serving), service) = (stream.try_clone(), service.clone()) else { continue };
         let in_flight = Arc::new(InFlight::default());
         let (counting, ending) = (Arc::clone(&in_flight), Arc::clone(shared));
         let run = move || {
-            if let Err(error) = serve(&serving, &handler, &counting, &ending) {
+            if let Err(error) = serve(&serving, &service, &counting, &ending) {
                 tracing::debug!(%error, "a connection ended");
             }
             counting.end();
@@ -246,7 +257,7 @@ impl Drop for PendingRequest {
 
 fn serve(
     stream: &UnixStream,
-    handler: &Handler,
+    service: &Service,
     in_flight: &Arc<InFlight>,
     shared: &Shared,
 ) -> io::Result<()> {
@@ -254,7 +265,7 @@ fn serve(
     let mut greeting = [0; GREETING.len()];
     stream.set_read_timeout(Some(Duration::from_millis(GREETING_MS_MAX)))?;
     stream.set_write_timeout(Some(Duration::from_millis(WRITE_MS_MAX)))?;
-    (&mut &*stream).write_all(&GREETING)?;
+    greet(stream, &service.access)?;
     reader.read_exact(&mut greeting)?;
     if greeting != GREETING {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the client uses another protocol"));
@@ -263,7 +274,7 @@ fn serve(
     // The limit on requests in flight also bounds the replies that wait to be written.
     let (replies, writer) = Outbox::start(stream.try_clone()?, Shutdown::Both, "benthic-write")?;
     let replies = Arc::new(replies);
-    let outcome = read_requests(&mut reader, handler, in_flight, &replies);
+    let outcome = read_requests(&mut reader, &service.handler, in_flight, &replies);
     in_flight.end();
     in_flight.wait_for_end();
     let mut ending = shared.ending.lock();
@@ -277,6 +288,21 @@ fn serve(
     drop(replies);
     let _ = writer.join();
     outcome
+}
+
+/// Sends the greeting, with the file of revisions.
+fn greet(stream: &UnixStream, access: &ClientAccess) -> io::Result<()> {
+    let mut greeting = [0; GREETING.len() + OWNER_BYTES];
+    greeting[..GREETING.len()].copy_from_slice(&GREETING);
+    greeting[GREETING.len()..].copy_from_slice(&access.owner.to_le_bytes());
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let files: Vec<_> = access.revisions.iter().map(AsFd::as_fd).collect();
+    if !files.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(&files));
+    }
+    let sent = sendmsg(stream, &[IoSlice::new(&greeting)], &mut control, SendFlags::NOSIGNAL)?;
+    if sent < greeting.len() { Err(io::ErrorKind::WriteZero.into()) } else { Ok(()) }
 }
 
 fn read_requests(

@@ -1,6 +1,7 @@
 //! Requests and replies on the socket, and their encoding.
 
 use super::FRAME_BYTES_MAX;
+use crate::store::Location;
 use benthic_core::codec::{Decoded, Decoder, Encode, Wire};
 use benthic_core::error::ERROR_TABLE;
 use benthic_core::{
@@ -35,16 +36,43 @@ pub(crate) enum Request {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Reply {
     Done {},
-    Pools { names: Vec<String> },
-    Pool { id: u32 },
-    Classes { classes: Vec<ClassInfo> },
-    Fsck { report: FsckReport },
-    Read { reply: ReadReply },
-    Write { reply: WriteReply },
-    Exec { output: Bytes },
-    List { page: ListPage },
-    Scrub { page: ScrubPage },
-    Failed { kind: u8, op: String, message: String },
+    Pools {
+        names: Vec<String>,
+    },
+    Pool {
+        id: u32,
+    },
+    Classes {
+        classes: Vec<ClassInfo>,
+    },
+    Fsck {
+        report: FsckReport,
+    },
+    Read {
+        reply: ReadReply,
+    },
+    /// A read that the client can repeat from the data file.
+    Located {
+        reply: ReadReply,
+        location: Location,
+    },
+    Write {
+        reply: WriteReply,
+    },
+    Exec {
+        output: Bytes,
+    },
+    List {
+        page: ListPage,
+    },
+    Scrub {
+        page: ScrubPage,
+    },
+    Failed {
+        kind: u8,
+        op: String,
+        message: String,
+    },
     Goodbye {},
 }
 
@@ -186,6 +214,7 @@ wire_enum! {
         10 Scrub { page: page }
         11 Failed { kind: kind, op: op, message: message }
         12 Goodbye {}
+        13 Located { reply: reply, location: location }
     }
 }
 

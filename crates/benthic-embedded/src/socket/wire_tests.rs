@@ -2,6 +2,8 @@
 //! an error of the owner process arrives with the same text.
 
 use super::{Reply, Request, frame, parse};
+use crate::store::Location;
+use crate::store::decoders::Chunk;
 use benthic_core::codec::{Decoder, Wire};
 use benthic_core::{
     ClassInfo, Compare, Damage, Error, ErrorKind, Finding, FsckReport, ListPage, ListRequest, ListToken,
@@ -99,6 +101,15 @@ fn replies() -> Vec<Reply> {
         methods: vec![method],
     };
     let damage = Damage { object: Some(object()), offset_bytes: Some(3), message: "m".into() };
+    let stream = Chunk::Stream { offset_bytes: 4_096, len_bytes: 5, crc: 6 };
+    let location = Location {
+        slot: 1,
+        revision: 2,
+        oid: 3,
+        version: 8,
+        size_bytes: 5,
+        chunks: BTreeMap::from([(0, stream.clone()), (1, stream)]),
+    };
     let finding = Finding { object: Some("p/o".into()), message: "m".into() };
     vec![
         Reply::Done {},
@@ -121,6 +132,10 @@ fn replies() -> Vec<Reply> {
         Reply::Scrub { page: ScrubPage { objects: 1, bytes: 2, damage: vec![damage], next: None } },
         Reply::Failed { kind: 3, op: "read".into(), message: "m".into() },
         Reply::Goodbye {},
+        Reply::Located {
+            reply: ReadReply { version: 8, outputs: vec![ReadOutput::Data("d".into())] },
+            location,
+        },
     ]
 }
 

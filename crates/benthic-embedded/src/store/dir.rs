@@ -5,6 +5,7 @@ use super::log::{EMPTY_LOG_BYTES, Log, sync_dir};
 use benthic_core::{Action, Error, ErrorKind, Finding, Result};
 use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
+use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -33,12 +34,19 @@ pub(crate) fn lock_path(dir: &Path) -> PathBuf {
     dir.join("lock")
 }
 
+/// The end of the lock file's text, which follows the owner's pid.
+pub(crate) fn owner_mark(owner: u64) -> String {
+    format!(" {owner:016x}\n")
+}
+
 /// A store's directory, owned by this process or opened read-only.
 pub(crate) struct Dir {
     path: PathBuf,
     /// Exclusive for the owner, shared if read-only. `None` if read-only and there is no lock file.
     lock: Option<File>,
     read_only: Option<ReadOnlyReason>,
+    /// A number that no other owner has.
+    owner: u64,
 }
 
 pub(crate) enum Ownership {
@@ -117,9 +125,12 @@ impl Dir {
             Err(TryLockError::WouldBlock) => return Ok(Ownership::Busy),
             Err(TryLockError::Error(e)) => return Err(io("the store cannot be locked", &lock_path, e)),
         }
-        // The pid is for messages; nothing else depends on it.
-        let _ = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
-        let dir = Dir { path: path.to_owned(), lock: Some(lock), read_only: None };
+        // Clients of the last owner that read the data file themselves must see that it is gone. On a
+        // full disk the text may stay empty: then this owner's clients do not read the file.
+        lock.set_len(0).map_err(|e| io("the store cannot be locked", &lock_path, e))?;
+        let owner = RandomState::new().hash_one(std::process::id());
+        let _ = write!(lock, "{}{}", std::process::id(), owner_mark(owner));
+        let dir = Dir { path: path.to_owned(), lock: Some(lock), read_only: None, owner };
         // A previous owner may have created the store after the check above.
         if path.join("format").exists() {
             dir.check_format()?;
@@ -146,7 +157,7 @@ impl Dir {
                 return Err(io(message, &lock_path, e));
             }
         };
-        let dir = Dir { path: path.to_owned(), lock, read_only: Some(reason) };
+        let dir = Dir { path: path.to_owned(), lock, read_only: Some(reason), owner: 0 };
         dir.check_format()?;
         Ok(Ownership::ReadOnly(dir))
     }
@@ -208,13 +219,17 @@ impl Dir {
             }
             Err(TryLockError::Error(e)) => return Err(io("the store cannot be locked", &lock_path, e)),
         }
-        let dir = Dir { path: path.to_owned(), lock: Some(lock), read_only: None };
+        let dir = Dir { path: path.to_owned(), lock: Some(lock), read_only: None, owner: 0 };
         match dir.check_format() {
             Err(error) if error.kind() == ErrorKind::Unsupported => return Err(error),
             Err(error) => lost.push(Finding { object: None, message: error.to_string() }),
             Ok(()) => {}
         }
         Ok(dir)
+    }
+
+    pub fn owner(&self) -> u64 {
+        self.owner
     }
 
     pub fn kv(&self) -> PathBuf {

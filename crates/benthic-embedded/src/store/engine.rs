@@ -5,6 +5,7 @@ use super::cleaner::{self, Cleaner};
 use super::commit::{Announcement, Commit, Completion};
 use super::data::{DataFile, Source};
 use super::dir::Dir;
+use super::direct::{Location, ReadRange, Revisions};
 use super::disk::Disk;
 use super::keys::{self, BLOCK_BYTES, Extent};
 use super::kv::{Kv, malformed, must_recover};
@@ -25,6 +26,7 @@ use benthic_core::{
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -47,8 +49,17 @@ pub(crate) struct Engine {
     methods: Methods,
     pub(super) pools: RwLock<BTreeMap<u32, Arc<PoolEntry>>>,
     object_locks: Vec<RwLock<ObjectCacheEntry>>,
+    /// `None` if clients cannot read the data file themselves.
+    revisions: Option<Revisions>,
     hasher: RandomState,
     closed: AtomicBool,
+}
+
+/// What a client needs to read the data file itself.
+pub(crate) struct ClientAccess {
+    pub owner: u64,
+    /// `None` if clients cannot do so.
+    pub revisions: Option<File>,
 }
 
 /// The parts of an engine that write.
@@ -119,6 +130,7 @@ impl Engine {
                 Ok(Writer { commit, cleaner, admin: Mutex::new(()), threads: Mutex::default() })
             })
             .transpose()?;
+        let revisions = writer.as_ref().and_then(|_| Revisions::create(OBJECT_LOCKS).ok());
         dir.check_no_owner()?;
         let engine = Arc::new(Engine {
             dir,
@@ -131,6 +143,7 @@ impl Engine {
             },
             pools: RwLock::new(pools),
             object_locks: (0..OBJECT_LOCKS).map(|_| RwLock::default()).collect(),
+            revisions,
             hasher: RandomState::new(),
             closed: AtomicBool::new(false),
         });
@@ -215,6 +228,10 @@ impl Engine {
         let entry = self.pool(id)?;
         let mut removed = entry.removed.write();
         assert!(!*removed, "a pool is removed once");
+        // No operation of the pool runs now, so no client gets the location of one of its objects.
+        for (slot, lock) in self.object_locks.iter().enumerate() {
+            self.revoke(slot, &mut lock.write())?;
+        }
         let changes =
             vec![(keys::pool(name).into(), None), (keys::removed_pool(id).into(), Some(Bytes::new()))];
         let prepared = PreparedOp { frees: true, ..PreparedOp::keys(&self.disk, changes, Vec::new()) };
@@ -246,6 +263,32 @@ impl Engine {
             self.read_now(pool.id, id, op, Source::Disk, &cached)
         });
         self.answer(pool, id, reply, done);
+    }
+
+    /// The location from which a client can repeat its read of a range. `version` is the version in
+    /// the answer, which has waited until that version was durable. There is no location of a newer
+    /// version, which may not be durable. Does not wait for locks.
+    pub fn locate(&self, pool: u32, id: &ObjectId, range: ReadRange, version: u64) -> Option<Location> {
+        self.revisions.as_ref()?;
+        let entry = self.pool(pool).ok()?;
+        let _pool = entry.removed.try_read().filter(|removed| !**removed)?;
+        let slot = self.slot(pool, id);
+        let cached = self.object_locks[slot].try_read()?;
+        cached.share(slot as u32, pool, id, range).filter(|location| location.version == version)
+    }
+
+    pub fn client_access(&self) -> ClientAccess {
+        let revisions = self.revisions.as_ref().and_then(|revisions| revisions.share().ok());
+        ClientAccess { owner: self.dir.owner(), revisions }
+    }
+
+    /// Makes the locations that clients have of a lock's objects worthless. Must be called before a
+    /// change of such an object.
+    fn revoke(&self, slot: usize, cached: &mut ObjectCacheEntry) -> Result<()> {
+        if let Some(revisions) = self.revisions.as_ref().filter(|_| cached.is_shared()) {
+            cached.set_revision(revisions.change(slot)?);
+        }
+        Ok(())
     }
 
     /// Answers a read that needs no disk access, no lock that another thread holds, and little
@@ -342,8 +385,12 @@ impl Engine {
         commit.wait_for_cleaner();
         // Hold both locks until the operation is applied, so that the next holder sees its changes.
         let removed = pool.removed.read();
-        let mut cached = self.object_lock(pool.id, id).write();
+        let slot = self.slot(pool.id, id);
+        let mut cached = self.object_locks[slot].write();
         cached.clear();
+        if let Err(error) = self.revoke(slot, &mut cached) {
+            return done(Err(error));
+        }
         match self.prepare(commit, &pool, *removed, id, op) {
             Err(error) => commit.when_all_durable(move || done(Err(error))),
             Ok((None, version)) => commit.when_durable(
@@ -438,7 +485,11 @@ impl Engine {
     }
 
     pub(super) fn object_lock(&self, pool: u32, id: &ObjectId) -> &RwLock<ObjectCacheEntry> {
-        &self.object_locks[self.hasher.hash_one((pool, id)) as usize % OBJECT_LOCKS]
+        &self.object_locks[self.slot(pool, id)]
+    }
+
+    fn slot(&self, pool: u32, id: &ObjectId) -> usize {
+        self.hasher.hash_one((pool, id)) as usize % OBJECT_LOCKS
     }
 }
 

@@ -12,6 +12,7 @@ mod data;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod decoders;
 mod dir;
+mod direct;
 mod disk;
 mod engine;
 #[cfg(test)]
@@ -31,5 +32,6 @@ mod space;
 
 pub(crate) use commit::{Announcement, Completion};
 pub(crate) use dir::{Dir, Ownership, lock_path};
-pub(crate) use engine::Engine;
+pub(crate) use direct::{DirectReader, Location, ReadRange};
+pub(crate) use engine::{ClientAccess, Engine};
 pub(crate) use salvage::{DamagedStore, ObjectReader};

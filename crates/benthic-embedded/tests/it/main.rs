@@ -6,6 +6,7 @@ mod bad_input;
 mod conformance;
 mod damage;
 mod damage_random;
+mod direct;
 mod linear;
 mod model;
 mod nested;

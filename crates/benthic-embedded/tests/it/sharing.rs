@@ -86,8 +86,8 @@ fn garbage_on_the_socket_does_no_harm() {
     let (_owner, pool) = with_pool(dir.path());
     for garbage in [
         &b"GET / HTTP/1.1\r\n\r\n"[..],
-        b"BNTHSK01\xff\xff\xff\xff",
-        b"BNTHSK01\x09\0\0\0\x01\0\0\0\0\0\0\0\xee",
+        b"BNTHSK02\xff\xff\xff\xff",
+        b"BNTHSK02\x09\0\0\0\x01\0\0\0\0\0\0\0\xee",
         b"",
     ] {
         let mut stream = UnixStream::connect(dir.path().join("control.sock")).unwrap();
