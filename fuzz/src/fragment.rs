@@ -20,17 +20,23 @@ pub const TARGETS: [(&str, Target); 2] = [("fragment", fragment), ("parquet", pa
 /// Runs any plan on a good object, and a good plan with any deleted rows.
 pub fn fragment(input: &[u8]) {
     static OBJECT: LazyLock<Bytes> = LazyLock::new(|| common::lineitem_of(200).parquet);
+    static EVENTS: LazyLock<Bytes> =
+        LazyLock::new(|| common::events::parquet(&common::events::batch(&common::events::events()[..200])));
     static PLAN: LazyLock<Bytes> = LazyLock::new(|| Envelope::new(encode(&common::q1()).unwrap()).to_bytes());
-    run_in_time(OBJECT.clone(), &Envelope::new(Bytes::copy_from_slice(input)).to_bytes());
+    let any = Envelope::new(Bytes::copy_from_slice(input)).to_bytes();
+    run_in_time(OBJECT.clone(), &any);
+    run_in_time(EVENTS.clone(), &any);
     let deleted = OfObject { deleted: Bytes::copy_from_slice(input), rows: 200 }.encode_to_vec();
     run_in_time(OBJECT.clone(), &[PLAN.as_ref(), &deleted].concat());
     run_in_time(OBJECT.clone(), &[PLAN.as_ref(), input].concat());
 }
 
-/// Runs plans on any object. The plans read strings, build other strings, and add numbers.
+/// Runs plans on any object. The plans read strings, lists and maps, build other strings, and add
+/// numbers.
 pub fn parquet(input: &[u8]) {
-    static PLANS: LazyLock<[Bytes; 2]> = LazyLock::new(|| {
-        [common::bombs::plan(), common::q1()].map(|plan| Envelope::new(encode(&plan).unwrap()).to_bytes())
+    static PLANS: LazyLock<[Bytes; 3]> = LazyLock::new(|| {
+        [common::bombs::plan(), common::q1(), common::events::plan()]
+            .map(|plan| Envelope::new(encode(&plan).unwrap()).to_bytes())
     });
     for plan in PLANS.iter() {
         run_in_time(Bytes::copy_from_slice(input), plan);

@@ -9,7 +9,9 @@
 mod common;
 
 use benthic_fragment::fragment::{Envelope, Reply, Status, encode, run};
-use common::bombs::{bombs, doubled, file, filtered, one_long_string, plan, properties, strings};
+use common::bombs::{
+    bombs, doubled, file, filtered, lengths, nulls, one_long_string, plan, properties, strings,
+};
 use common::{Object, Plan};
 
 const MEMORY_BYTES_MAX: u64 = 160 * 1024 * 1024;
@@ -34,6 +36,13 @@ fn hostile_objects_need_little_memory() {
     tries.push(("a long string behind a filter", one_long_string(), of(&filtered()), Status::Ok, ""));
     let short = file(strings(8_000, 256), properties());
     tries.push(("a string that is doubled", short, of(&doubled()), Status::Ok, ""));
+    let lengths = of(&lengths());
+    let long = nulls(&[1, 4_000_000]);
+    tries.push(("a list of four million nulls", long, lengths.clone(), Status::TooLarge, "a row has"));
+    let longer = nulls(&[5_000_000; 2]);
+    tries.push(("lists of too many nulls", longer, lengths.clone(), Status::Unsupported, "too large"));
+    let many = nulls(&[300; 10_000]);
+    tries.push(("three million nulls in short lists", many, lengths, Status::Ok, ""));
     for (name, object, envelope, status, why) in tries {
         let mut object = Object(object.into());
         std::fs::write("/proc/self/clear_refs", "5").unwrap();

@@ -3,7 +3,7 @@
 //! DataFusion's own adapter matches columns by name, so we rename by number first.
 
 use crate::syntax::show_type;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use benthic_core::{Error, ErrorKind};
 use benthic_table::{FIELD_ID_KEY, TableSchema};
 use datafusion::common::Result;
@@ -97,10 +97,17 @@ pub fn schema_in_queries(schema: &Schema) -> Schema {
 
 /// The type of a column in queries.
 pub fn type_in_queries(data_type: &DataType) -> DataType {
+    let part =
+        |field: &FieldRef| Arc::new(Field::clone(field).with_data_type(type_in_queries(field.data_type())));
     match data_type {
         DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
         DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
         DataType::Dictionary(_, value) => type_in_queries(value),
+        DataType::List(item) => DataType::List(part(item)),
+        DataType::LargeList(item) => DataType::LargeList(part(item)),
+        DataType::FixedSizeList(item, len) => DataType::FixedSizeList(part(item), *len),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(part).collect()),
+        DataType::Map(entries, sorted) => DataType::Map(part(entries), *sorted),
         data_type => data_type.clone(),
     }
 }

@@ -24,7 +24,9 @@ use datafusion::datasource::physical_plan::{FileScanConfig, FileScanConfigBuilde
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::execution::object_store::ObjectStoreUrl;
-use datafusion::physical_expr::expressions::Column;
+use datafusion::functions::core::getfield::GetFieldFunc;
+use datafusion::physical_expr::ScalarFunctionExpr;
+use datafusion::physical_expr::expressions::{Column, Literal};
 use datafusion::physical_expr::projection::{ProjectionExpr, ProjectionExprs};
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_expr::{conjunction_opt, split_conjunction};
@@ -254,13 +256,13 @@ fn add_node(plan: &Plan, mut fragment: Fragment) -> Result<Option<Fragment>> {
 }
 
 /// Builds the fragment's scan from a scan of objects. The result names no object and has no
-/// statistics and no dynamic predicates. It reads only columns in use. If the scan computes
-/// expressions, a projection above it does so instead.
+/// statistics and no dynamic predicates. It reads only columns and fields of structs in use. If the scan computes
+/// other expressions, a projection above it does so instead.
 fn leaf(scan: &FileScanConfig) -> Result<Fragment> {
     let schema = scan.file_schema();
     let whole = ProjectionExprs::from_indices(&(0..schema.fields().len()).collect::<Vec<_>>(), schema);
     let projection = scan.file_source().projection().unwrap_or(&whole);
-    let computes = projection.iter().any(|projected| !projected.expr.is::<Column>());
+    let computes = projection.iter().any(|projected| !is_path(&projected.expr));
     let predicate = scan.file_source().filter();
     let parts = predicate.iter().flat_map(split_conjunction).cloned();
     let (dynamic, fixed): (Vec<Expr>, Vec<Expr>) = parts.partition(is_dynamic);
@@ -317,6 +319,15 @@ fn leaf(scan: &FileScanConfig) -> Result<Fragment> {
         is_useful: dynamic.is_some() || projection.iter().any(|projected| calls_wasm(&projected.expr)),
         dynamic,
     })
+}
+
+/// Whether an expression is a column, or a field of a struct. Then the scan itself reads only this field.
+fn is_path(expr: &Expr) -> bool {
+    expr.is::<Column>()
+        || ScalarFunctionExpr::try_downcast_func::<GetFieldFunc>(expr.as_ref()).is_some_and(|call| {
+            let (of, names) = (call.args().first(), call.args().iter().skip(1));
+            of.is_some_and(is_path) && names.into_iter().all(|name| name.is::<Literal>())
+        })
 }
 
 /// The objects of a scan without duplicates. A scan may read an object in several parts.

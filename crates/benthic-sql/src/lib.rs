@@ -28,6 +28,7 @@ pub mod files;
 pub mod fragment;
 pub mod fragment_exec;
 pub mod input;
+pub mod lambdas;
 pub mod literals;
 pub mod manifest;
 pub mod object;

@@ -1,4 +1,4 @@
-//! Preserves the written value of literals, with two rules that correct DataFusion's treatment of
+//! Preserves the written value of literals, with three rules that correct DataFusion's treatment of
 //! them.
 
 use arrow::datatypes::DataType;
@@ -19,6 +19,7 @@ pub fn with_rules(state: SessionStateBuilder) -> SessionStateBuilder {
     let mut first = Analyzer::new().rules;
     // This rule runs first, while expressions still have the types that the user wrote.
     first.insert(0, Arc::new(ExactDecimals));
+    first.insert(1, Arc::new(KeysOfMaps));
     // This rule runs last, after constants were folded into literals.
     state.with_analyzer_rules(first).with_optimizer_rule(Arc::new(BothZeros))
 }
@@ -121,6 +122,38 @@ fn make_decimal(literal: &mut Expr, whole_digits: u8, scale: i8) -> bool {
     let precision = u8::try_from(whole.trim_start_matches('-').len()).unwrap_or(u8::MAX) + digits;
     *literal = Expr::Literal(ScalarValue::Decimal128(Some(number), precision, digits as i8), None);
     true
+}
+
+/// DataFusion does not cast the key in `map['key']`. Texts in tables are views, so this rule makes the
+/// key a view, too.
+#[derive(Debug)]
+struct KeysOfMaps;
+
+impl AnalyzerRule for KeysOfMaps {
+    fn name(&self) -> &'static str {
+        "keys_of_maps"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let plan = rewrite_exprs(plan, &|expr, schema| {
+            let Expr::ScalarFunction(call) = expr else { return false };
+            let [map, Expr::Literal(key, _), ..] = &mut call.args[..] else { return false };
+            match (map.get_type(schema), &*key) {
+                (Ok(DataType::Map(entries, _)), ScalarValue::Utf8(text))
+                    if call.func.name() == "get_field" && has_view_keys(entries.data_type()) =>
+                {
+                    *key = ScalarValue::Utf8View(text.clone());
+                    true
+                }
+                _ => false,
+            }
+        });
+        Ok(plan?.data)
+    }
+}
+
+fn has_view_keys(entries: &DataType) -> bool {
+    matches!(entries, DataType::Struct(pair) if pair.first().is_some_and(|key| key.data_type() == &DataType::Utf8View))
 }
 
 /// Zero and minus zero are equal, but DataFusion compares floats in long lists by their bits. This

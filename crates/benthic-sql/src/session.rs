@@ -10,6 +10,7 @@
 use crate::changes::{Change, TARGET, Target, TargetRows};
 use crate::errors::from_datafusion;
 use crate::files;
+use crate::lambdas;
 use crate::literals;
 use crate::object::{MetadataCache, Reading};
 use crate::object_calls;
@@ -614,7 +615,9 @@ async fn find_methods(
 
 fn parse(state: &SessionState, sql: &str) -> Result<Statement> {
     let dialect = state.config_options().sql_parser.dialect;
-    state.sql_to_statement(sql, &dialect).map_err(|error| from_datafusion(&error))
+    let mut statement = state.sql_to_statement(sql, &dialect).map_err(|error| from_datafusion(&error))?;
+    lambdas::rewrite(&mut statement);
+    Ok(statement)
 }
 
 /// Names the `benthic` command that does what the refused statement would do.

@@ -11,13 +11,17 @@ use super::format::{
     SCHEMA_ELEMENT,
 };
 use super::thrift::{self, Event, Malformed, Structure};
-use arrow::datatypes::{DataType, Schema};
-use parquet::arrow::parquet_to_arrow_schema;
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema};
+use parquet::arrow::{ARROW_SCHEMA_META_KEY, encode_arrow_schema, parquet_to_arrow_schema};
 use parquet::basic::{Compression, ConvertedType, Type};
 use parquet::errors::{ParquetError, Result};
-use parquet::file::metadata::{FileMetaData, ParquetMetaData, ParquetMetaDataBuilder, RowGroupMetaData};
-use parquet::schema::types::ColumnDescriptor;
+use parquet::file::metadata::{
+    FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataBuilder, RowGroupMetaData,
+};
+use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
+use std::collections::HashMap;
 use std::ptr;
+use std::sync::Arc;
 
 /// Maximum size of a footer. A decoded footer takes many times as much memory.
 pub const FOOTER_BYTES_MAX: u64 = 2 * 1024 * 1024;
@@ -30,6 +34,11 @@ const ROWS_MAX: i64 = i32::MAX as i64;
 /// Maximum size of the columns of a row group that are in memory at once. It limits the stored size
 /// and the decompressed size separately.
 pub const FETCH_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Maximum memory for the decoded values of all lists and maps of a row group that are read. A page of
+/// a few bytes can announce two billion values, and all of them may be in one row.
+const LISTS_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Memory of a value in a list in addition to its own bytes: its levels, and an offset.
+const LEVELS_BYTES: u64 = 8;
 /// Maximum length of fixed-length values, which are decimals here. A dictionary would copy a wider
 /// value into every row.
 const FIXED_BYTES_MAX: i32 = 16;
@@ -92,12 +101,16 @@ fn tree(children: &[i64]) -> std::result::Result<(), Malformed> {
     if open.iter().any(|left| *left != 0) { Err("the schema is truncated") } else { Ok(()) }
 }
 
+/// The column chunks of lists and maps: where they start, and the memory for one value.
+pub type Lists = HashMap<u64, u64>;
+
 /// Checks a decoded footer against the columns that the plan may read. Removes the writer's hint
 /// about its Arrow types: the hint could select types that copy a dictionary value into every row.
-pub fn metadata(metadata: ParquetMetaData, wanted: &Schema) -> Result<ParquetMetaData> {
+pub fn metadata(metadata: ParquetMetaData, wanted: &Schema) -> Result<(ParquetMetaData, Lists)> {
     let file = metadata.file_metadata();
     let columns = file.schema_descr();
     let found = parquet_to_arrow_schema(columns, None)?;
+    let mut hint: Vec<FieldRef> = found.fields().to_vec();
     let mut read = Vec::new();
     for field in wanted.fields() {
         let mut same = columns
@@ -107,39 +120,105 @@ pub fn metadata(metadata: ParquetMetaData, wanted: &Schema) -> Result<ParquetMet
             .enumerate()
             .filter(|(_, node)| node.name() == field.name());
         let Some((root, node)) = same.next() else { continue };
-        if same.next().is_some() || !node.is_primitive() {
-            return Err(refusal("a column that is nested or occurs twice"));
+        let mut leaves = (0..columns.num_columns()).filter(|leaf| columns.get_column_root_idx(*leaf) == root);
+        let is_repeated =
+            node.is_primitive() && leaves.clone().any(|leaf| columns.column(leaf).max_rep_level() > 0);
+        if same.next().is_some() || is_repeated {
+            return Err(refusal("a column that is repeated or occurs twice"));
         }
-        let leaf = (0..columns.num_columns()).find(|leaf| columns.get_column_root_idx(*leaf) == root);
-        let leaf = leaf.ok_or_else(|| corrupt("a column has no values"))?;
-        let column = columns.column(leaf);
-        let bytes = column.physical_type() == Type::BYTE_ARRAY;
-        let text = column.converted_type() == ConvertedType::UTF8;
-        let as_wanted = match field.data_type() {
-            // The reader validates UTF-8 only in columns with this annotation. An expression over
-            // other bytes would read out of bounds.
-            DataType::Utf8View => bytes && text,
-            DataType::BinaryView => bytes && found.field(root).data_type() == &DataType::Binary,
-            wanted => plain(&column) && becomes(found.field(root).data_type(), wanted),
-        };
-        if !as_wanted || column.max_rep_level() > 0 {
+        read.extend(leaves.clone());
+        if !becomes(columns, &mut leaves, hint[root].data_type(), field.data_type())
+            || leaves.next().is_some()
+        {
             return Err(refusal("a column of another type than the plan's"));
         }
-        read.push(leaf);
+        hint[root] = with_views(&hint[root]);
     }
+    let mut lists = Lists::new();
     for group in metadata.row_groups() {
-        row_group(group, &read)?;
+        row_group(group, columns, &read, &mut lists)?;
     }
+    // Without a hint, the reader would read the strings in lists and structs as types that copy them.
+    let is_nested = wanted.fields().iter().any(|field| field.data_type().is_nested());
+    let hint = is_nested.then(|| encode_arrow_schema(&Schema::new(hint)));
     let file = FileMetaData::new(
         file.version(),
         file.num_rows(),
         None,
-        None,
+        hint.map(|hint| vec![KeyValue::new(ARROW_SCHEMA_META_KEY.to_owned(), hint)]),
         file.schema_descr_ptr(),
         file.column_orders().cloned(),
     );
     let row_groups = metadata.into_builder().take_row_groups();
-    Ok(ParquetMetaDataBuilder::new(file).set_row_groups(row_groups).build())
+    Ok((ParquetMetaDataBuilder::new(file).set_row_groups(row_groups).build(), lists))
+}
+
+/// A nested field with views for its strings. Other fields stay as they are: the scan itself chooses
+/// their types.
+fn with_views(field: &FieldRef) -> FieldRef {
+    fn viewed(field: &FieldRef) -> FieldRef {
+        let data_type = match field.data_type() {
+            DataType::Utf8 => DataType::Utf8View,
+            DataType::Binary => DataType::BinaryView,
+            _ => return with_views(field),
+        };
+        Arc::new(Field::clone(field).with_data_type(data_type))
+    }
+    let data_type = match field.data_type() {
+        DataType::List(item) => DataType::List(viewed(item)),
+        DataType::Map(entries, sorted) => DataType::Map(viewed(entries), *sorted),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(viewed).collect::<Fields>()),
+        _ => return Arc::clone(field),
+    };
+    Arc::new(Field::clone(field).with_data_type(data_type))
+}
+
+/// Whether the next leaves of the file, which have the type `found` without the writer's hint, can be
+/// read as the plan's type.
+fn becomes(
+    columns: &SchemaDescriptor,
+    leaves: &mut dyn Iterator<Item = usize>,
+    found: &DataType,
+    wanted: &DataType,
+) -> bool {
+    use DataType::{LargeList, List, Map, Struct};
+    match (found, wanted) {
+        (List(found), List(wanted) | LargeList(wanted)) => {
+            becomes(columns, leaves, found.data_type(), wanted.data_type())
+        }
+        (Map(found, _), Map(wanted, _)) => match (found.data_type(), wanted.data_type()) {
+            (Struct(found), Struct(wanted)) => all_become(columns, leaves, found, wanted),
+            _ => false,
+        },
+        (Struct(found), Struct(wanted)) => {
+            let same = |(found, wanted): (&FieldRef, &FieldRef)| found.name() == wanted.name();
+            found.iter().zip(wanted).all(same) && all_become(columns, leaves, found, wanted)
+        }
+        _ if found.is_nested() || wanted.is_nested() => false,
+        _ => leaves.next().is_some_and(|leaf| value_becomes(&columns.column(leaf), found, wanted)),
+    }
+}
+
+fn all_become(
+    columns: &SchemaDescriptor,
+    leaves: &mut dyn Iterator<Item = usize>,
+    found: &Fields,
+    wanted: &Fields,
+) -> bool {
+    let mut pairs = found.iter().zip(wanted);
+    found.len() == wanted.len()
+        && pairs.all(|(found, wanted)| becomes(columns, leaves, found.data_type(), wanted.data_type()))
+}
+
+fn value_becomes(column: &ColumnDescriptor, found: &DataType, wanted: &DataType) -> bool {
+    let bytes = column.physical_type() == Type::BYTE_ARRAY;
+    match wanted {
+        // The reader validates UTF-8 only in columns with this annotation. An expression over
+        // other bytes would read out of bounds.
+        DataType::Utf8View => bytes && column.converted_type() == ConvertedType::UTF8,
+        DataType::BinaryView => bytes && found == &DataType::Binary,
+        wanted => plain(column) && casts(found, wanted),
+    }
 }
 
 fn plain(column: &ColumnDescriptor) -> bool {
@@ -152,7 +231,7 @@ fn plain(column: &ColumnDescriptor) -> bool {
 
 /// Whether a type that was inferred without the writer's hint casts to the plan's type in the same
 /// way as with the hint.
-fn becomes(found: &DataType, wanted: &DataType) -> bool {
+fn casts(found: &DataType, wanted: &DataType) -> bool {
     use DataType::{Decimal128, Timestamp};
     match (found, wanted) {
         (Timestamp(found, Some(_)), Timestamp(wanted, Some(_))) => found == wanted,
@@ -167,46 +246,76 @@ fn becomes(found: &DataType, wanted: &DataType) -> bool {
     }
 }
 
-fn row_group(group: &RowGroupMetaData, read: &[usize]) -> Result<()> {
-    use Compression::{LZ4_RAW, SNAPPY, UNCOMPRESSED};
+fn row_group(
+    group: &RowGroupMetaData,
+    columns: &SchemaDescriptor,
+    read: &[usize],
+    lists: &mut Lists,
+) -> Result<()> {
+    use Compression::{LZ4_RAW, SNAPPY, UNCOMPRESSED, ZSTD};
     if !(0..=ROWS_MAX).contains(&group.num_rows()) {
         return Err(corrupt("a row group of too many rows"));
     }
-    for chunk in read.iter().map(|leaf| group.columns().get(*leaf)) {
-        let chunk = chunk.ok_or_else(|| corrupt("a row group lacks a column"))?;
-        if chunk.num_values() != group.num_rows() {
+    for leaf in read {
+        let chunk = group.columns().get(*leaf).ok_or_else(|| corrupt("a row group lacks a column"))?;
+        let column = columns.column(*leaf);
+        if column.max_rep_level() > 0 {
+            let most = lists.entry(chunk.byte_range().0).or_default();
+            *most = (*most).max(LEVELS_BYTES + width(&column));
+        } else if chunk.num_values() != group.num_rows() {
             return Err(corrupt("a column has more or fewer values than there are rows"));
         }
-        if !matches!(chunk.compression(), UNCOMPRESSED | SNAPPY | LZ4_RAW) {
-            let why = "a compression other than Snappy and LZ4_RAW, whose results have a known size";
+        // Of these, the decoder writes at most as many bytes as the page header says.
+        if !matches!(chunk.compression(), UNCOMPRESSED | SNAPPY | LZ4_RAW | ZSTD(_)) {
+            let why =
+                "a compression other than Snappy, LZ4_RAW and Zstandard, whose results have a known size";
             return Err(refusal(why));
         }
     }
     Ok(())
 }
 
+/// Memory of a decoded value.
+fn width(column: &ColumnDescriptor) -> u64 {
+    match column.physical_type() {
+        Type::BOOLEAN => 1,
+        Type::INT32 | Type::FLOAT => 4,
+        Type::INT64 | Type::DOUBLE => 8,
+        Type::INT96 | Type::FIXED_LEN_BYTE_ARRAY | Type::BYTE_ARRAY => VIEW_BYTES,
+    }
+}
+
 /// Checks the column chunks of a row group before they are decompressed. Each chunk must consist of
-/// whole pages.
-pub fn chunks(chunks: &[bytes::Bytes]) -> Result<()> {
-    let mut total_bytes = 0;
-    for chunk in chunks {
-        let mut rest: &[u8] = chunk;
+/// whole pages. `list_value_bytes` is the memory for one value, of chunks of lists.
+pub fn chunks<'c>(chunks: impl Iterator<Item = (&'c [u8], Option<u64>)>) -> Result<()> {
+    let (mut total_bytes, mut lists_bytes) = (0, 0_u64);
+    for (chunk, list_value_bytes) in chunks {
+        let mut rest = chunk;
         while !rest.is_empty() {
-            let (page_bytes, next) = page(rest)?;
-            total_bytes += page_bytes;
-            if total_bytes > FETCH_BYTES_MAX {
+            let page = page(rest)?;
+            total_bytes += page.memory_bytes;
+            lists_bytes =
+                lists_bytes.saturating_add(page.values.saturating_mul(list_value_bytes.unwrap_or(0)));
+            if total_bytes > FETCH_BYTES_MAX || lists_bytes > LISTS_BYTES_MAX {
                 return Err(refusal("a row group whose columns are too large"));
             }
-            rest = next;
+            rest = page.rest;
         }
     }
     Ok(())
 }
 
-/// Returns the memory that the first page needs, and the bytes after the page.
-fn page(data: &[u8]) -> Result<(u64, &[u8])> {
+struct Page<'a> {
+    memory_bytes: u64,
+    /// Number of values, nulls and empty lists included.
+    values: u64,
+    /// The bytes after the page.
+    rest: &'a [u8],
+}
+
+fn page(data: &[u8]) -> Result<Page<'_>> {
     let (mut uncompressed_bytes, mut compressed_bytes, mut dictionary_values) = (None, None, 0);
-    let (mut kind, mut kinds) = (None, Vec::new());
+    let (mut kind, mut kinds, mut values) = (None, Vec::new(), 0);
     let body = thrift::walk(data, &PAGE_HEADER, &mut |structure: &'static Structure, event| {
         let in_page = |page: &'static Structure| ptr::eq(structure, page);
         match event {
@@ -217,6 +326,7 @@ fn page(data: &[u8]) -> Result<(u64, &[u8])> {
             Event::Number(2, value) if in_page(&PAGE_HEADER) => uncompressed_bytes = Some(value),
             Event::Number(3, value) if in_page(&PAGE_HEADER) => compressed_bytes = Some(value),
             Event::Number(1, value) if in_page(&DICTIONARY_PAGE) => dictionary_values = value,
+            Event::Number(1, value) if in_page(&DATA_PAGE) || in_page(&DATA_PAGE_V2) => values = value,
             Event::Number(2..=4, value) if in_page(&DATA_PAGE) => encoding(value)?,
             Event::Number(2, value) if in_page(&DICTIONARY_PAGE) => encoding(value)?,
             Event::Number(4, value) if in_page(&DATA_PAGE_V2) => encoding(value)?,
@@ -226,19 +336,23 @@ fn page(data: &[u8]) -> Result<(u64, &[u8])> {
     })
     .map_err(|why| if why == ENCODING { refusal(why) } else { corrupt(why) })?;
     let size = |bytes: Option<i64>| bytes.and_then(|bytes| u64::try_from(bytes).ok());
-    let (Some(uncompressed_bytes), Some(compressed_bytes), true) =
-        (size(uncompressed_bytes), size(compressed_bytes), kind.is_some_and(|kind| kinds == [kind]))
-    else {
+    let (Some(uncompressed_bytes), Some(compressed_bytes), Some(values), true) = (
+        size(uncompressed_bytes),
+        size(compressed_bytes),
+        size(Some(values)),
+        kind.is_some_and(|kind| kinds == [kind]),
+    ) else {
         return Err(corrupt("a page has no kind or no size"));
     };
     let dictionary_values = size(Some(dictionary_values)).filter(|values| *values <= uncompressed_bytes);
     let views_bytes =
         dictionary_values.ok_or_else(|| corrupt("a dictionary of more values than bytes"))? * VIEW_BYTES;
-    let body = usize::try_from(compressed_bytes).ok().and_then(|len| body.get(len..));
-    Ok((
-        PAGE_BYTES + uncompressed_bytes.max(compressed_bytes) + views_bytes,
-        body.ok_or_else(|| corrupt("a page is truncated"))?,
-    ))
+    let rest = usize::try_from(compressed_bytes).ok().and_then(|len| body.get(len..));
+    Ok(Page {
+        memory_bytes: PAGE_BYTES + uncompressed_bytes.max(compressed_bytes) + views_bytes,
+        values,
+        rest: rest.ok_or_else(|| corrupt("a page is truncated"))?,
+    })
 }
 
 const ENCODING: Malformed = "an encoding other than plain, dictionary and runs";

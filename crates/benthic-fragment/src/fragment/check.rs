@@ -2,7 +2,7 @@
 //!
 //! The check is an allow list, because a plan may come from any client. A refused plan costs the
 //! client only a fetch of the object, so the list is short. It refuses sinks, other scans, joins,
-//! most functions, extension nodes, nested literals, regular expressions, and everything that a new
+//! most functions, extension nodes, literals of lists and structs, regular expressions, and everything that a new
 //! version of DataFusion adds.
 
 use super::envelope::{BUILD, ENVELOPE_BYTES_MAX, Envelope, OBJECT_URL, Status};
@@ -11,12 +11,13 @@ use super::stop::{Stop, unsupported};
 use crate::wasm;
 use datafusion_proto_models::datafusion_common::arrow_type::ArrowTypeEnum;
 use datafusion_proto_models::datafusion_common::scalar_value::Value;
-use datafusion_proto_models::datafusion_common::{ArrowType, Schema};
+use datafusion_proto_models::datafusion_common::{ArrowType, Field, Schema};
 use datafusion_proto_models::protobuf::physical_aggregate_expr_node::AggregateFunction;
 use datafusion_proto_models::protobuf::physical_expr_node::ExprType;
 use datafusion_proto_models::protobuf::physical_plan_node::PhysicalPlanType;
 use datafusion_proto_models::protobuf::{
-    AggregateExecNode, AggregateMode, ParquetScanExecNode, PhysicalExprNode, PhysicalPlanNode,
+    AggregateExecNode, AggregateMode, ParquetScanExecNode, PhysicalExprNode, PhysicalHigherOrderUdfNode,
+    PhysicalPlanNode,
 };
 use parking_lot::Mutex;
 use prost::Message;
@@ -44,7 +45,10 @@ pub const CALLS_MAX: usize = 4;
 /// Maximum depth of a plan, and of an expression during evaluation. The messages themselves nest at
 /// most 100 deep.
 const DEPTH_MAX: usize = 64;
+/// Maximum number of columns of a schema, each with all its parts.
 const COLUMNS_MAX: usize = 10_000;
+/// Maximum depth of lists, structs and maps in a column.
+const TYPE_DEPTH_MAX: usize = 8;
 const BATCH_ROWS_MAX: u32 = 8_192;
 const OUTPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 const CACHED_MAX: usize = 32;
@@ -131,6 +135,7 @@ struct Walk {
     literal_bytes: usize,
     patterns: usize,
     case_depth: usize,
+    in_lambda: bool,
     /// The methods of WebAssembly classes that the plan may call.
     names: HashSet<String>,
     calls: usize,
@@ -204,7 +209,7 @@ impl Walk {
         }
         let schema = conf.schema.as_ref().ok_or_else(|| unsupported("a scan has no schema"))?;
         columns(schema)?;
-        if schema.columns.iter().any(|field| owns_bytes(field.arrow_type.as_deref())) {
+        if schema.columns.iter().any(copies_strings) {
             return Err(unsupported("a scan copies its strings; it must give views"));
         }
         // With this option the scan itself would filter rows by its predicate, without a filter
@@ -224,8 +229,8 @@ impl Walk {
             return Err(unsupported("a scan of too many columns"));
         }
         for projection in projections.into_iter().flatten() {
-            let kind = projection.expr.as_ref().and_then(|expr| expr.expr_type.as_ref());
-            if !matches!(kind, Some(ExprType::Column(_))) {
+            self.exprs(&projection.expr, depth)?;
+            if !projection.expr.as_ref().is_some_and(is_path) {
                 return Err(unsupported("a scan computes; a projection above it can"));
             }
         }
@@ -355,7 +360,7 @@ impl Walk {
                 }
                 self.exprs(like.expr.as_deref(), depth)
             }
-            Some(ExprType::ScalarUdf(call)) if call.name == wasm::NAME => {
+            Some(ExprType::ScalarUdf(call)) if call.name == wasm::NAME && !self.in_lambda => {
                 let [name, value] = &call.args[..] else {
                     return Err(unsupported("a call of a method has two arguments"));
                 };
@@ -373,6 +378,11 @@ impl Walk {
                 self.string_maker()?;
                 self.expr(value, depth)
             }
+            Some(ExprType::HigherOrderUdf(call)) => self.higher_order(call, depth),
+            Some(ExprType::LambdaVariable(variable)) if self.in_lambda => {
+                let field = variable.field.as_ref();
+                column(field.ok_or_else(|| unsupported("a variable has no type"))?, &mut 0, 0)
+            }
             Some(ExprType::ScalarUdf(call)) => {
                 for _ in 0..functions::check_call(call)? {
                     self.string_maker()?;
@@ -383,19 +393,86 @@ impl Walk {
         }
     }
 
-    fn cast(&mut self, to: Option<&ArrowType>) -> Result<(), Stop> {
-        if is_text(to) {
-            self.string_maker()?;
+    fn higher_order(&mut self, call: &PhysicalHigherOrderUdfNode, depth: usize) -> Result<(), Stop> {
+        if functions::higher_order(&call.name).is_none() || call.fun_definition.is_some() {
+            return Err(unsupported("a function does not run beside objects"));
         }
-        plain(to)
+        // A lambda in a lambda could compare each element with each other one.
+        let [list, PhysicalExprNode { expr_type: Some(ExprType::Lambda(lambda)), .. }] = &call.args[..]
+        else {
+            return Err(unsupported("a function of a list and a lambda has other arguments"));
+        };
+        if self.in_lambda || lambda.params.len() != 1 {
+            return Err(unsupported("a lambda is in another one, or has several parameters"));
+        }
+        self.string_maker()?;
+        self.expr(list, depth)?;
+        let depth = self.enter(depth)?;
+        self.in_lambda = true;
+        self.exprs(lambda.body.as_deref(), depth)?;
+        self.in_lambda = false;
+        Ok(())
+    }
+
+    fn cast(&mut self, to: Option<&ArrowType>) -> Result<(), Stop> {
+        if plain(to).is_ok() && !is_text(to) {
+            return Ok(());
+        }
+        self.string_maker()?;
+        // The type of a list, too.
+        let field = Field { arrow_type: to.cloned().map(Box::new), ..Field::default() };
+        column(&field, &mut 0, 0)
+    }
+}
+
+/// Whether an expression is a column, or a field of a struct. Then the scan reads only this field.
+fn is_path(node: &PhysicalExprNode) -> bool {
+    match &node.expr_type {
+        Some(ExprType::Column(_)) => true,
+        Some(ExprType::ScalarUdf(call)) if call.name == "get_field" => match &call.args[..] {
+            [of, names @ ..] => {
+                is_path(of) && names.iter().all(|name| matches!(name.expr_type, Some(ExprType::Literal(_))))
+            }
+            [] => false,
+        },
+        _ => false,
     }
 }
 
 fn columns(schema: &Schema) -> Result<(), Stop> {
-    if schema.columns.len() > COLUMNS_MAX {
+    let mut parts = 0;
+    schema.columns.iter().try_for_each(|field| column(field, &mut parts, 0))
+}
+
+/// Accepts plain types, and lists, structs and maps of them. A list of fixed length is refused: each
+/// null takes as much memory as a whole list, and the plan chooses the length.
+fn column(field: &Field, parts: &mut usize, depth: usize) -> Result<(), Stop> {
+    *parts += 1;
+    if *parts > COLUMNS_MAX {
         return Err(unsupported("a schema has too many columns"));
     }
-    schema.columns.iter().try_for_each(|field| plain(field.arrow_type.as_deref()))
+    let children = parts_of(field);
+    if children.is_empty() {
+        return plain(field.arrow_type.as_deref());
+    }
+    if depth == TYPE_DEPTH_MAX {
+        return Err(unsupported("a type is nested too deeply"));
+    }
+    children.into_iter().try_for_each(|field| column(field, parts, depth + 1))
+}
+
+fn parts_of(field: &Field) -> Vec<&Field> {
+    use ArrowTypeEnum as T;
+    match kind(field.arrow_type.as_deref()) {
+        Some(T::List(list) | T::LargeList(list)) => list.field_type.as_deref().into_iter().collect(),
+        Some(T::Map(map)) => map.field_type.as_deref().into_iter().collect(),
+        Some(T::Struct(fields)) => fields.sub_field_types.iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn copies_strings(field: &Field) -> bool {
+    owns_bytes(field.arrow_type.as_deref()) || parts_of(field).into_iter().any(copies_strings)
 }
 
 fn kind(arrow_type: Option<&ArrowType>) -> Option<&ArrowTypeEnum> {
@@ -426,6 +503,8 @@ fn plain(arrow_type: Option<&ArrowType>) -> Result<(), Stop> {
             | T::LargeBinary(_)
             | T::Date32(_)
             | T::Date64(_)
+            | T::Time32(_)
+            | T::Time64(_)
             | T::Timestamp(_)
             | T::Decimal128(_),
         ) => Ok(()),
@@ -478,6 +557,8 @@ fn scalar(value: Option<&Value>) -> Result<usize, Stop> {
             | V::Float64Value(_)
             | V::Date32Value(_)
             | V::Date64Value(_)
+            | V::Time32Value(_)
+            | V::Time64Value(_)
             | V::Decimal128Value(_)
             | V::TimestampValue(_)
             | V::BinaryValue(_)

@@ -13,7 +13,7 @@ use super::reader::{Queue, Readers};
 use super::runtime::Runtime;
 use super::stop::Stop;
 use crate::wasm::NAME;
-use arrow::datatypes::Schema;
+use arrow::datatypes::{DataType, Schema};
 use benthic_index::Rows;
 use datafusion_common::{
     Result, internal_datafusion_err, internal_err, not_impl_datafusion_err, not_impl_err, plan_err,
@@ -29,11 +29,11 @@ use datafusion_expr::physical_planning_context::ScalarSubqueryResults;
 use datafusion_expr::type_coercion::functions::fields_with_udf;
 use datafusion_expr::{AggregateUDF, ScalarUDF, WindowUDF};
 use datafusion_physical_expr::expressions::{
-    BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal,
-    NegativeExpr, NotExpr, TryCastExpr,
+    BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LambdaExpr,
+    LambdaVariable, LikeExpr, Literal, NegativeExpr, NotExpr, TryCastExpr,
 };
 use datafusion_physical_expr::projection::{ProjectionExpr, ProjectionExprs};
-use datafusion_physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use datafusion_physical_expr::{HigherOrderFunctionExpr, PhysicalExpr, ScalarFunctionExpr};
 use datafusion_physical_expr_common::physical_expr::proto_decode::{
     PhysicalExprDecode, PhysicalExprDecodeCtx,
 };
@@ -47,8 +47,10 @@ use datafusion_physical_plan::proto::{ExecutionPlanDecode, ExecutionPlanDecodeCt
 use datafusion_proto_models::protobuf::physical_expr_node::ExprType;
 use datafusion_proto_models::protobuf::physical_plan_node::PhysicalPlanType;
 use datafusion_proto_models::protobuf::{
-    FileScanExecConf, ParquetScanExecNode, PhysicalExprNode, PhysicalPlanNode, PhysicalScalarUdfNode,
+    FileScanExecConf, ParquetScanExecNode, PhysicalExprNode, PhysicalHigherOrderUdfNode, PhysicalPlanNode,
+    PhysicalScalarUdfNode,
 };
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// Builds the operators for one run, over all rows of the object or over `rows` only.
@@ -59,7 +61,8 @@ pub fn plan(
     rows: Option<&Rows>,
     wasm: Option<Arc<ScalarUDF>>,
 ) -> Result<Arc<dyn ExecutionPlan>, Stop> {
-    Ok(Decoder { queue, rows, wasm, task: runtime.task() }.decode_plan(&checked.plan)?)
+    let decoder = Decoder { queue, rows, wasm, task: runtime.task(), in_lambda: Cell::new(false) };
+    Ok(decoder.decode_plan(&checked.plan)?)
 }
 
 struct Decoder<'a> {
@@ -69,6 +72,7 @@ struct Decoder<'a> {
     /// Calls methods of WebAssembly classes, if the plan names some.
     wasm: Option<Arc<ScalarUDF>>,
     task: Arc<TaskContext>,
+    in_lambda: Cell<bool>,
 }
 
 impl Decoder<'_> {
@@ -137,6 +141,89 @@ impl Decoder<'_> {
         // Ignore the return type in the message. It is not trustworthy, so compute it.
         Ok(Arc::new(ScalarFunctionExpr::try_new(function, args, schema, config)?))
     }
+
+    fn call_with_lambda(
+        &self,
+        call: &PhysicalHigherOrderUdfNode,
+        schema: &Schema,
+    ) -> Result<Arc<dyn PhysicalExpr>> {
+        let function = functions::higher_order(&call.name)
+            .ok_or_else(|| not_impl_datafusion_err!("a function does not run beside objects"))?;
+        let arg = |node: &PhysicalExprNode| match &node.expr_type {
+            Some(ExprType::Lambda(_)) => {
+                self.in_lambda.set(true);
+                let lambda = LambdaExpr::try_from_proto(node, &PhysicalExprDecodeCtx::new(schema, self));
+                self.in_lambda.set(false);
+                lambda
+            }
+            _ => self.decode_expr(node, schema),
+        };
+        let args = call.args.iter().map(arg).collect::<Result<Vec<_>>>()?;
+        let config = Arc::clone(self.task.session_config().options());
+        let call = HigherOrderFunctionExpr::try_new_with_schema(function, args, schema, config)?;
+        // A lambda that gave a text would copy it for each element.
+        match call.return_type() {
+            DataType::List(item) | DataType::LargeList(item)
+                if call.name() == "array_transform" && !is_fixed(item.data_type()) =>
+            {
+                not_impl_err!("a lambda that gives no number does not run beside objects")
+            }
+            _ => Ok(Arc::new(call)),
+        }
+    }
+
+    /// Refuses expressions over nested values that are not known to be bounded, and expressions in lambdas
+    /// that would copy a string for each element.
+    fn bounded(&self, expr: Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
+        let is_nested =
+            |expr: &Arc<dyn PhysicalExpr>| expr.data_type(schema).is_ok_and(|kind| kind.is_nested());
+        let function = expr.downcast_ref::<ScalarFunctionExpr>().map(|call| call.fun().name());
+        let takes_nested = expr.is::<IsNullExpr>()
+            || expr.is::<IsNotNullExpr>()
+            || expr.is::<HigherOrderFunctionExpr>()
+            || function.is_some_and(functions::takes_nested);
+        let cast = expr.downcast_ref::<CastExpr>().map(CastExpr::expr);
+        let cast = cast.or_else(|| expr.downcast_ref::<TryCastExpr>().map(TryCastExpr::expr));
+        if let Some(cast) = cast
+            && (is_nested(cast) || is_nested(&expr))
+        {
+            return match is_small_cast(&cast.data_type(schema)?, &expr.data_type(schema)?) {
+                true => Ok(expr),
+                false => not_impl_err!("a cast of a list, struct or map does not run beside objects"),
+            };
+        }
+        if !takes_nested && expr.children().into_iter().any(is_nested) {
+            return not_impl_err!("an expression of a list, struct or map does not run beside objects");
+        }
+        if !self.in_lambda.get() || function == Some("get_field") || expr.is::<Literal>() {
+            return Ok(expr);
+        }
+        let is_variable = expr.is::<LambdaVariable>() || expr.is::<Column>() && !is_nested(&expr);
+        if !is_variable && !is_fixed(&expr.data_type(schema)?) {
+            return not_impl_err!("a text, list, struct or map in a lambda does not run beside objects");
+        }
+        Ok(expr)
+    }
+
+    fn aggregate(
+        &self,
+        node: &PhysicalPlanNode,
+        context: &ExecutionPlanDecodeCtx<'_>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let operator = AggregateExec::try_from_proto(node, context)?;
+        let Some(aggregate) = operator.downcast_ref::<AggregateExec>() else {
+            return internal_err!("an aggregate is another operator");
+        };
+        let schema = aggregate.input_schema();
+        let is_nested =
+            |expr: &Arc<dyn PhysicalExpr>| expr.data_type(&schema).is_ok_and(|kind| kind.is_nested());
+        let groups = aggregate.group_expr().expr().iter().map(|(expr, _)| Arc::clone(expr));
+        let others = aggregate.aggr_expr().iter().filter(|aggregate| aggregate.fun().name() != "count");
+        if groups.chain(others.flat_map(|aggregate| aggregate.expressions())).any(|expr| is_nested(&expr)) {
+            return not_impl_err!("an aggregate of a list, struct or map does not run beside objects");
+        }
+        Ok(operator)
+    }
 }
 
 impl ExecutionPlanDecode for Decoder<'_> {
@@ -146,7 +233,7 @@ impl ExecutionPlanDecode for Decoder<'_> {
             Some(PhysicalPlanType::ParquetScan(scan)) => self.scan(scan),
             Some(PhysicalPlanType::Filter(_)) => FilterExec::try_from_proto(node, &context),
             Some(PhysicalPlanType::Projection(_)) => ProjectionExec::try_from_proto(node, &context),
-            Some(PhysicalPlanType::Aggregate(_)) => AggregateExec::try_from_proto(node, &context),
+            Some(PhysicalPlanType::Aggregate(_)) => self.aggregate(node, &context),
             Some(PhysicalPlanType::LocalLimit(_)) => LocalLimitExec::try_from_proto(node, &context),
             Some(PhysicalPlanType::GlobalLimit(_)) => GlobalLimitExec::try_from_proto(node, &context),
             _ => not_impl_err!("a node of the plan does not run beside objects"),
@@ -164,7 +251,7 @@ impl ExecutionPlanDecode for Decoder<'_> {
 
     fn decode_expr(&self, node: &PhysicalExprNode, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
         let context = PhysicalExprDecodeCtx::new(schema, self);
-        match &node.expr_type {
+        let expr = match &node.expr_type {
             Some(ExprType::Column(_)) => Column::try_from_proto(node, &context),
             Some(ExprType::Literal(_)) => Literal::try_from_proto(node, &context),
             Some(ExprType::BinaryExpr(_)) => BinaryExpr::try_from_proto(node, &context),
@@ -178,8 +265,11 @@ impl ExecutionPlanDecode for Decoder<'_> {
             Some(ExprType::TryCast(_)) => TryCastExpr::try_from_proto(node, &context),
             Some(ExprType::LikeExpr(_)) => LikeExpr::try_from_proto(node, &context),
             Some(ExprType::ScalarUdf(call)) => self.call(call, schema),
+            Some(ExprType::HigherOrderUdf(call)) => self.call_with_lambda(call, schema),
+            Some(ExprType::LambdaVariable(_)) => LambdaVariable::try_from_proto(node, &context),
             _ => not_impl_err!("an expression does not run beside objects"),
-        }
+        };
+        self.bounded(expr?, schema)
     }
 
     fn task_ctx(&self) -> &TaskContext {
@@ -209,5 +299,21 @@ impl ExecutionPlanDecode for Decoder<'_> {
 impl PhysicalExprDecode for Decoder<'_> {
     fn decode(&self, node: &PhysicalExprNode, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
         self.decode_expr(node, schema)
+    }
+}
+
+/// Whether each value takes a few bytes.
+fn is_fixed(data_type: &DataType) -> bool {
+    data_type.primitive_width().is_some() || matches!(data_type, DataType::Boolean | DataType::Null)
+}
+
+/// Whether a cast of lists changes at most the types of numbers.
+fn is_small_cast(from: &DataType, to: &DataType) -> bool {
+    use DataType::{LargeList, List};
+    match (from, to) {
+        (List(from), List(to) | LargeList(to)) | (LargeList(from), LargeList(to)) => {
+            is_small_cast(from.data_type(), to.data_type())
+        }
+        _ => from == to || is_fixed(from) && is_fixed(to),
     }
 }

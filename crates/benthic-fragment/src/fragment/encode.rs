@@ -3,7 +3,7 @@
 //!
 //! The bytes are those of DataFusion's own encoder (`datafusion-proto`), which would link a catalog
 //! and every file format. DataFusion's operators and expressions can encode themselves, if an
-//! encoder for their inputs is passed to them. This file is that encoder. A call of a scalar
+//! encoder for their inputs is passed to them. This file is that encoder. A call of a
 //! function cannot encode itself, so this file encodes it.
 
 use crate::wasm::{Methods, called};
@@ -12,14 +12,16 @@ use benthic_core::{Error, ErrorKind};
 use bytes::Bytes;
 use datafusion_common::{Result, not_impl_datafusion_err};
 use datafusion_expr::{AggregateUDF, ScalarUDF, WindowUDF};
-use datafusion_physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use datafusion_physical_expr::{HigherOrderFunctionExpr, PhysicalExpr, ScalarFunctionExpr};
 use datafusion_physical_expr_common::physical_expr::proto_encode::{
     PhysicalExprEncode, PhysicalExprEncodeCtx,
 };
 use datafusion_physical_plan::ExecutionPlan;
 use datafusion_physical_plan::proto::{ExecutionPlanEncode, ExecutionPlanEncodeCtx};
 use datafusion_proto_models::protobuf::physical_expr_node::ExprType;
-use datafusion_proto_models::protobuf::{PhysicalExprNode, PhysicalPlanNode, PhysicalScalarUdfNode};
+use datafusion_proto_models::protobuf::{
+    PhysicalExprNode, PhysicalHigherOrderUdfNode, PhysicalPlanNode, PhysicalScalarUdfNode,
+};
 use parking_lot::Mutex;
 use prost::Message;
 use std::sync::Arc;
@@ -59,6 +61,12 @@ impl ExecutionPlanEncode for Encoder {
     fn encode_expr(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<PhysicalExprNode> {
         if let Some(node) = expr.try_to_proto(&PhysicalExprEncodeCtx::new(self))? {
             return Ok(node);
+        }
+        if let Some(call) = expr.downcast_ref::<HigherOrderFunctionExpr>() {
+            let args = call.args().iter().map(|arg| self.encode_expr(arg)).collect::<Result<Vec<_>>>()?;
+            let node =
+                PhysicalHigherOrderUdfNode { name: call.name().to_owned(), args, fun_definition: None };
+            return Ok(PhysicalExprNode { expr_id: None, expr_type: Some(ExprType::HigherOrderUdf(node)) });
         }
         let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() else {
             return Err(not_impl_datafusion_err!("{expr} has no encoding"));

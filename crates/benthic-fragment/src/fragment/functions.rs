@@ -3,9 +3,18 @@
 
 use super::extremes::extremes;
 use super::stop::{Stop, unsupported};
-use datafusion_expr::{AggregateUDF, ScalarUDF};
+use datafusion_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF};
 use datafusion_functions::{core, datetime, math, string, unicode};
 use datafusion_functions_aggregate::{average, count, sum, variance};
+use datafusion_functions_nested::all_default_higher_order_functions;
+use datafusion_functions_nested::array_avg::array_avg_udf;
+use datafusion_functions_nested::array_has::array_has_udf;
+use datafusion_functions_nested::array_sum::array_sum_udf;
+use datafusion_functions_nested::cardinality::cardinality_udf;
+use datafusion_functions_nested::empty::array_empty_udf;
+use datafusion_functions_nested::extract::array_element_udf;
+use datafusion_functions_nested::length::array_length_udf;
+use datafusion_functions_nested::min_max::{array_max_udf, array_min_udf};
 use datafusion_proto_models::protobuf::PhysicalScalarUdfNode;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -21,6 +30,10 @@ enum Arguments {
     /// One string. With a second argument, the function searches a list of characters for every
     /// character of the string.
     OneString,
+    /// Exactly this many, one of them a list. The other one may be an element.
+    OfList(usize),
+    /// A struct or map, and literals.
+    Path,
 }
 
 static SCALARS: LazyLock<HashMap<String, (Arc<ScalarUDF>, Arguments)>> = LazyLock::new(|| {
@@ -30,6 +43,9 @@ static SCALARS: LazyLock<HashMap<String, (Arc<ScalarUDF>, Arguments)>> = LazyLoc
         .map(with(Arguments::Numbers))
         .chain(others().into_iter().map(with(Arguments::Any)))
         .chain([string::btrim()].into_iter().map(with(Arguments::OneString)))
+        .chain(of_one_list().into_iter().map(with(Arguments::OfList(1))))
+        .chain([array_element_udf(), array_has_udf()].into_iter().map(with(Arguments::OfList(2))))
+        .chain([core::get_field()].into_iter().map(with(Arguments::Path)))
         .map(|(function, arguments)| (function.name().to_owned(), (function, arguments)))
         .collect()
 });
@@ -91,6 +107,30 @@ fn others() -> [Arc<ScalarUDF>; 9] {
     ]
 }
 
+/// `array_has_any` and `array_has_all` are missing: they compare each element with each other.
+fn of_one_list() -> [Arc<ScalarUDF>; 7] {
+    [
+        array_avg_udf(),
+        array_empty_udf(),
+        array_length_udf(),
+        array_max_udf(),
+        array_min_udf(),
+        array_sum_udf(),
+        cardinality_udf(),
+    ]
+}
+
+/// Functions whose last argument is a lambda, an expression that is evaluated once for each element.
+static HIGHER_ORDER: LazyLock<HashMap<String, Arc<HigherOrderUDF>>> = LazyLock::new(|| {
+    all_default_higher_order_functions()
+        .into_iter()
+        .filter(|function| {
+            ["array_any_match", "array_filter", "array_first", "array_transform"].contains(&function.name())
+        })
+        .map(|function| (function.name().to_owned(), function))
+        .collect()
+});
+
 static AGGREGATES: LazyLock<HashMap<String, Arc<AggregateUDF>>> = LazyLock::new(|| {
     [average::avg_udaf(), count::count_udaf(), sum::sum_udaf(), variance::var_samp_udaf()]
         .into_iter()
@@ -114,10 +154,25 @@ pub(super) fn check_call(call: &PhysicalScalarUdfNode) -> Result<usize, Stop> {
         Arguments::Numbers => Ok(0),
         Arguments::Any => Ok(1),
         Arguments::OneString if call.args.len() == 1 => Ok(1),
+        Arguments::OfList(count) if call.args.len() == *count => Ok(1),
+        Arguments::OfList(_) => Err(unsupported("more arguments of a list do not run beside objects")),
+        Arguments::Path => Ok(1),
         Arguments::OneString => {
             Err(unsupported("trimming other characters than blanks does not run beside objects"))
         }
     }
+}
+
+/// The higher-order function with this name, if it may run beside objects.
+pub fn higher_order(name: &str) -> Option<Arc<HigherOrderUDF>> {
+    HIGHER_ORDER.get(name).cloned()
+}
+
+/// Whether the function takes lists, structs or maps. All others would copy or cast them in ways of
+/// their own.
+pub fn takes_nested(name: &str) -> bool {
+    let arguments = SCALARS.get(name).map(|(_, arguments)| arguments);
+    matches!(arguments, Some(Arguments::OfList(_) | Arguments::Path))
 }
 
 /// The aggregate function with this name, if it may run beside objects.

@@ -1,9 +1,10 @@
 //! Limits the size of batches between operators, and yields after each batch.
 //!
 //! A string in a dictionary may occur in every row of a batch. An expression that makes new strings
-//! from it would copy it for every row, which could exhaust the OSD's memory.
+//! from it would copy it for every row, which could exhaust the OSD's memory. In the same way, a row
+//! may hold a list of any length.
 
-use arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, MutableArrayData, OffsetSizeTrait, RecordBatch, make_array};
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_common::{Result, resources_err};
@@ -11,17 +12,22 @@ use datafusion_execution::{RecordBatchStream, SendableRecordBatchStream, TaskCon
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::Stream;
+use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-/// Maximum bytes of strings in a batch. Views of one value may be in every row, and an expression
-/// that changes the value copies it for each row.
+/// Maximum bytes of strings, lists, structs and maps in a batch. Views of one value may be in every
+/// row, and an expression that changes the value copies it for each row.
 const BATCH_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Wraps every operator. It splits batches so that their strings, each counted in full, have at
-/// most [`BATCH_BYTES_MAX`] bytes. It returns `Pending` once after each batch: otherwise a filter
+/// The least that a value in a list, struct or map counts. An expression makes at most as many bytes
+/// of it, unless the value is a string.
+const VALUE_BYTES: u64 = 16;
+
+/// Wraps every operator. It splits batches so that their strings and nested values, each counted in
+/// full, have at most [`BATCH_BYTES_MAX`] bytes. It returns `Pending` once after each batch: otherwise a filter
 /// or an aggregate would process all batches before the polling thread could check the deadline.
 #[derive(Debug)]
 pub struct Guard {
@@ -69,13 +75,13 @@ impl ExecutionPlan for Guard {
 
     fn execute(&self, partition: usize, task: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let input = self.input.execute(partition, task)?;
-        Ok(Box::pin(Parts { input, rest: None, paused: true }))
+        Ok(Box::pin(Parts { input, rest: VecDeque::new(), paused: true }))
     }
 }
 
 struct Parts {
     input: SendableRecordBatchStream,
-    rest: Option<RecordBatch>,
+    rest: VecDeque<RecordBatch>,
     paused: bool,
 }
 
@@ -88,19 +94,14 @@ impl Stream for Parts {
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let batch = match self.rest.take() {
-            Some(rest) => rest,
-            None => match ready!(self.input.as_mut().poll_next(context)) {
-                Some(Ok(batch)) => batch,
+        if self.rest.is_empty() {
+            match ready!(self.input.as_mut().poll_next(context)) {
+                Some(Ok(batch)) => self.rest = parts(&batch)?,
                 other => return Poll::Ready(other),
-            },
-        };
-        self.paused = false;
-        let rows = rows_that_fit(&batch)?;
-        if rows < batch.num_rows() {
-            self.rest = Some(batch.slice(rows, batch.num_rows() - rows));
+            }
         }
-        Poll::Ready(Some(Ok(batch.slice(0, rows))))
+        self.paused = false;
+        Poll::Ready(self.rest.pop_front().map(Ok))
     }
 }
 
@@ -110,29 +111,50 @@ impl RecordBatchStream for Parts {
     }
 }
 
-/// Number of leading rows whose strings fit into one batch.
-fn rows_that_fit(batch: &RecordBatch) -> Result<usize> {
+/// Splits a batch. The parts of nested columns are copies: a function may visit all values that an
+/// array holds, also those outside its part.
+fn parts(batch: &RecordBatch) -> Result<VecDeque<RecordBatch>> {
     let mut row_bytes: Vec<u64> = Vec::new();
     for column in batch.columns() {
         add_lengths(column, &mut row_bytes);
     }
-    let mut bytes = 0_u64;
+    let (mut starts, mut bytes) = (vec![0], 0_u64);
     for (row, row_bytes) in row_bytes.into_iter().enumerate() {
-        bytes = bytes.saturating_add(row_bytes);
+        if row_bytes > BATCH_BYTES_MAX {
+            return resources_err!("a row has {row_bytes} bytes of strings, lists, structs and maps");
+        }
+        bytes += row_bytes;
         if bytes > BATCH_BYTES_MAX {
-            return match row {
-                0 => resources_err!("a row has {bytes} bytes of strings"),
-                row => Ok(row),
-            };
+            starts.push(row);
+            bytes = row_bytes;
         }
     }
-    Ok(batch.num_rows())
+    if starts.len() == 1 {
+        return Ok(VecDeque::from([batch.clone()]));
+    }
+    let ends = starts.iter().copied().skip(1).chain([batch.num_rows()]);
+    let part = |(start, end): (&usize, usize)| -> Result<RecordBatch> {
+        let part = batch.slice(*start, end - start);
+        let columns = part.columns().iter().map(|column| match column.data_type().is_nested() {
+            true => copied(column),
+            false => Ok(Arc::clone(column)),
+        });
+        Ok(RecordBatch::try_new(part.schema(), columns.collect::<Result<_>>()?)?)
+    };
+    starts.iter().zip(ends).map(part).collect()
+}
+
+fn copied(column: &ArrayRef) -> Result<ArrayRef> {
+    let data = column.to_data();
+    let mut copy = MutableArrayData::new(vec![&data], false, data.len());
+    copy.try_extend(0, 0, data.len())?;
+    Ok(make_array(copy.freeze()))
 }
 
 fn add_lengths(column: &ArrayRef, row_bytes: &mut Vec<u64>) {
     let mut add = |lengths: &mut dyn Iterator<Item = u64>| {
         row_bytes.resize(column.len(), 0);
-        row_bytes.iter_mut().zip(lengths).for_each(|(row, length)| *row += length);
+        row_bytes.iter_mut().zip(lengths).for_each(|(row, length)| *row = row.saturating_add(length));
     };
     fn between<O: OffsetSizeTrait>(offsets: &[O]) -> impl Iterator<Item = u64> {
         offsets.windows(2).map(|pair| (pair[1].as_usize() - pair[0].as_usize()) as u64)
@@ -142,12 +164,43 @@ fn add_lengths(column: &ArrayRef, row_bytes: &mut Vec<u64>) {
         DataType::LargeUtf8 => add(&mut between(column.as_string::<i64>().value_offsets())),
         DataType::Binary => add(&mut between(column.as_binary::<i32>().value_offsets())),
         DataType::LargeBinary => add(&mut between(column.as_binary::<i64>().value_offsets())),
-        _ => {
-            if let Some(views) = views(column) {
-                add(&mut views.iter().map(|view| len_bytes(*view)));
+        DataType::Utf8View | DataType::BinaryView => {
+            add(&mut views(column).into_iter().flatten().map(|view| len_bytes(*view)));
+        }
+        DataType::Struct(_) => {
+            for field in column.as_struct().columns() {
+                add(&mut value_bytes(field).into_iter());
             }
         }
+        DataType::List(_) => {
+            let list = column.as_list::<i32>();
+            add(&mut list_bytes(list.value_offsets(), list.values()).into_iter());
+        }
+        DataType::LargeList(_) => {
+            let list = column.as_list::<i64>();
+            add(&mut list_bytes(list.value_offsets(), list.values()).into_iter());
+        }
+        DataType::Map(..) => {
+            let map = column.as_map();
+            let entries: ArrayRef = Arc::new(map.entries().clone());
+            add(&mut list_bytes(map.value_offsets(), &entries).into_iter());
+        }
+        _ => {}
     }
+}
+
+/// The bytes of each value in a list, struct or map, or of each nested value of a batch.
+pub fn value_bytes(array: &ArrayRef) -> Vec<u64> {
+    let mut bytes = vec![VALUE_BYTES; array.len()];
+    add_lengths(array, &mut bytes);
+    bytes
+}
+
+fn list_bytes<O: OffsetSizeTrait>(offsets: &[O], values: &ArrayRef) -> Vec<u64> {
+    let place = |offset: &O| offset.as_usize() - offsets[0].as_usize();
+    let shown = values.slice(offsets[0].as_usize(), offsets.last().map_or(0, place));
+    let bytes = value_bytes(&shown);
+    offsets.windows(2).map(|pair| bytes[place(&pair[0])..place(&pair[1])].iter().sum()).collect()
 }
 
 /// The views of a column of string views or binary views.

@@ -31,9 +31,13 @@ pub use methods::encode as encode_methods;
 pub use ranges::Ranges;
 pub use reader::{merge_ranges, split_ranges};
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
+use arrow::array::{
+    Array, ArrayRef, AsArray, LargeListArray, ListArray, MapArray, RecordBatch, RecordBatchOptions,
+    StructArray,
+};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, SchemaRef};
+use arrow::error::ArrowError;
 use arrow::ipc::CompressionType;
 use arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
 use benthic_core::{Error, ErrorKind, Result};
@@ -59,11 +63,22 @@ const SMALL_BYTES_MAX: u64 = 2 * 1024 * 1024;
 /// # Errors
 /// The reason for the refusal.
 pub fn accepts(envelope: &Envelope) -> Result<(), String> {
-    match check::check_cached(&envelope.to_bytes()) {
-        Ok(_) => Ok(()),
+    match build(envelope) {
+        Ok(()) => Ok(()),
         Err(Stop::Answer(_, why)) => Err(why),
         Err(Stop::Fail(error)) => Err(error.to_string()),
     }
+}
+
+/// Checks a fragment, and builds its operators: some refusals depend on the types of expressions.
+fn build(envelope: &Envelope) -> Result<(), Stop> {
+    let checked = check::check_cached(&envelope.to_bytes())?;
+    // Only the OSD has the function that calls methods.
+    if checked.envelope.methods.is_empty() {
+        let runtime = runtime::Runtime::new(&checked.envelope)?;
+        decode::plan(&checked, &Arc::new(Queue::new(0)), &runtime, None, None)?;
+    }
+    Ok(())
 }
 
 /// Runs a request on the object: an encoded [`Envelope`], which an [`OfObject`] may follow.
@@ -222,6 +237,7 @@ impl Output {
 fn columns_bytes(batch: &RecordBatch) -> u64 {
     let column_bytes = |column: &ArrayRef| match guard::views(column) {
         Some(views) => views.iter().map(|view| guard::len_bytes(*view) + 16).sum(),
+        None if column.data_type().is_nested() => guard::value_bytes(column).iter().sum(),
         None => column.to_data().get_slice_memory_size().map_or(u64::MAX, |bytes| bytes as u64),
     };
     batch.columns().iter().map(column_bytes).fold(0, u64::saturating_add)
@@ -229,15 +245,39 @@ fn columns_bytes(batch: &RecordBatch) -> u64 {
 
 /// Copies the bytes that views show, since a short view keeps its whole page in memory.
 fn compact(batch: &RecordBatch) -> Result<RecordBatch, Stop> {
-    let columns = batch.columns().iter().map(|column| -> ArrayRef {
-        match column.data_type() {
-            DataType::Utf8View => Arc::new(column.as_string_view().gc()),
-            DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
-            _ => Arc::clone(column),
-        }
-    });
+    let columns = batch.columns().iter().map(compact_column).collect::<Result<Vec<ArrayRef>, ArrowError>>();
     // A batch without columns still has a row count.
     let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    let compact = RecordBatch::try_new_with_options(batch.schema(), columns.collect(), &rows);
+    let compact =
+        columns.and_then(|columns| RecordBatch::try_new_with_options(batch.schema(), columns, &rows));
     Ok(compact.map_err(DataFusionError::from)?)
+}
+
+fn compact_column(column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    let struct_of = |array: &StructArray| {
+        let columns = array.columns().iter().map(compact_column).collect::<Result<_, _>>()?;
+        StructArray::try_new_with_length(array.fields().clone(), columns, array.nulls().cloned(), array.len())
+    };
+    Ok(match column.data_type() {
+        DataType::Utf8View => Arc::new(column.as_string_view().gc()),
+        DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
+        DataType::Struct(_) => Arc::new(struct_of(column.as_struct())?),
+        DataType::List(field) => {
+            let list = column.as_list::<i32>();
+            let (offsets, values) = (list.offsets().clone(), compact_column(list.values())?);
+            Arc::new(ListArray::try_new(Arc::clone(field), offsets, values, list.nulls().cloned())?)
+        }
+        DataType::LargeList(field) => {
+            let list = column.as_list::<i64>();
+            let (offsets, values) = (list.offsets().clone(), compact_column(list.values())?);
+            Arc::new(LargeListArray::try_new(Arc::clone(field), offsets, values, list.nulls().cloned())?)
+        }
+        DataType::Map(field, sorted) => {
+            let map = column.as_map();
+            let (offsets, entries) = (map.offsets().clone(), struct_of(map.entries())?);
+            let nulls = map.nulls().cloned();
+            Arc::new(MapArray::try_new(Arc::clone(field), offsets, entries, nulls, *sorted)?)
+        }
+        _ => Arc::clone(column),
+    })
 }

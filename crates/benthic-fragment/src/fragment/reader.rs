@@ -3,7 +3,7 @@
 //! The Parquet reader is asynchronous, but an OSD has no async runtime. A queued read is a one-shot
 //! channel that the polling thread completes.
 
-use super::bounds;
+use super::bounds::{self, Lists};
 use super::ranges::{Ranges, elapsed_us};
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
@@ -121,7 +121,8 @@ impl ParquetFileReaderFactory for Readers {
         _: Option<usize>,
         _: &ExecutionPlanMetricsSet,
     ) -> datafusion_common::Result<Box<dyn AsyncFileReader + Send>> {
-        Ok(Box::new(Reader { queue: Arc::clone(&self.queue), schema: Arc::clone(&self.schema) }))
+        let (queue, schema) = (Arc::clone(&self.queue), Arc::clone(&self.schema));
+        Ok(Box::new(Reader { queue, schema, lists: Lists::new() }))
     }
 }
 
@@ -129,6 +130,7 @@ impl ParquetFileReaderFactory for Readers {
 struct Reader {
     queue: Arc<Queue>,
     schema: SchemaRef,
+    lists: Lists,
 }
 
 impl Reader {
@@ -155,7 +157,7 @@ impl Reader {
         self.fetch(vec![range]).await?.pop().ok_or_else(|| failure("nothing was read"))
     }
 
-    async fn footer(&self) -> Result<ParquetMetaData> {
+    async fn footer(&mut self) -> Result<ParquetMetaData> {
         let size_bytes = self.queue.size_bytes;
         let guess = self.fetch_one(size_bytes.saturating_sub(FOOTER_GUESS_BYTES)..size_bytes).await?;
         let tail = guess.last_chunk().ok_or_else(|| failure("not a Parquet file: too short"))?;
@@ -174,7 +176,10 @@ impl Reader {
             }
         };
         bounds::footer(&footer)?;
-        bounds::metadata(ParquetMetaDataReader::decode_metadata(&footer)?, &self.schema)
+        let metadata = ParquetMetaDataReader::decode_metadata(&footer)?;
+        let (metadata, lists) = bounds::metadata(metadata, &self.schema)?;
+        self.lists = lists;
+        Ok(metadata)
     }
 }
 
@@ -190,8 +195,9 @@ impl AsyncFileReader for Reader {
 
     fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, Result<Vec<Bytes>>> {
         async move {
-            let data = self.fetch(ranges).await?;
-            bounds::chunks(&data)?;
+            let data = self.fetch(ranges.clone()).await?;
+            let list_value_bytes = |range: &Range<u64>| self.lists.get(&range.start).copied();
+            bounds::chunks(data.iter().map(Bytes::as_ref).zip(ranges.iter().map(list_value_bytes)))?;
             Ok(data)
         }
         .boxed()

@@ -1,12 +1,17 @@
 //! Objects that would take much memory to decode.
 
 use super::{Plan, aggregate, op, partial, project, scan_of};
-use arrow::array::{ArrayRef, DictionaryArray, FixedSizeBinaryArray, Int32Array, RecordBatch, StringArray};
+use arrow::array::{
+    ArrayRef, DictionaryArray, FixedSizeBinaryArray, Int32Array, ListArray, RecordBatch, StringArray,
+    new_null_array,
+};
+use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field, Int32Type, Schema};
 use benthic_fragment::fragment::Status;
 use datafusion_expr::Operator;
 use datafusion_functions::string::upper;
 use datafusion_functions_aggregate::min_max::max_udaf;
+use datafusion_functions_nested::length::array_length_udf;
 use datafusion_physical_expr::ScalarFunctionExpr;
 use datafusion_physical_expr::expressions::{IsNotNullExpr, col, lit};
 use parquet::arrow::ArrowWriter;
@@ -61,6 +66,22 @@ pub fn doubled() -> Plan {
     partial(plan, &[], vec![max])
 }
 
+/// `SELECT array_length(s)` of a column of lists.
+pub fn lengths() -> Plan {
+    let element = Field::new("element", DataType::Int64, true);
+    let schema = Arc::new(Schema::new(vec![Field::new_list("s", element, false)]));
+    let length = super::events::call(array_length_udf(), vec![col("s", &schema).unwrap()], &schema);
+    project(scan_of(schema, &["s"], None), vec![(length, "length")])
+}
+
+/// Lists of nulls, which take no bytes in the file.
+pub fn nulls(lengths: &[usize]) -> Vec<u8> {
+    let item = Arc::new(Field::new("element", DataType::Int64, true));
+    let values = new_null_array(&DataType::Int64, lengths.iter().sum());
+    let list = ListArray::new(item, OffsetBuffer::from_lengths(lengths.iter().copied()), values, None);
+    file(Arc::new(list), properties())
+}
+
 fn max_upper(input: Plan) -> Plan {
     let schema = input.schema();
     let args = vec![col("s", &schema).unwrap()];
@@ -77,6 +98,11 @@ fn with_footer(footer: &[u8]) -> Vec<u8> {
 
 /// A hand-written file with string columns `s`, `s1`, …, which all have these pages as data.
 pub fn handmade(pages: &[u8], columns: usize, rows: i64) -> Vec<u8> {
+    handmade_with(pages, columns, rows, 0)
+}
+
+/// Such a file whose pages are compressed with this codec.
+fn handmade_with(pages: &[u8], columns: usize, rows: i64, codec: i64) -> Vec<u8> {
     let leaf = |name: &str| Thrift::default().int(1, 6).int(3, 0).bytes(4, name.as_bytes()).int(6, 0).end();
     let names: Vec<String> =
         (0..columns).map(|n| if n == 0 { "s".to_owned() } else { format!("s{n}") }).collect();
@@ -84,7 +110,7 @@ pub fn handmade(pages: &[u8], columns: usize, rows: i64) -> Vec<u8> {
     let schema = std::iter::once(root).chain(names.iter().map(|name| leaf(name))).collect();
     let chunk = |name: &String| {
         let path = vec![Thrift::string(name.as_bytes())];
-        let metadata = Thrift::default().int(1, 6).list(2, 5, vec![vec![0]]).list(3, 8, path).int(4, 0);
+        let metadata = Thrift::default().int(1, 6).list(2, 5, vec![vec![0]]).list(3, 8, path).int(4, codec);
         let metadata = metadata.long(5, rows).long(6, 1).long(7, pages.len() as i64).long(9, 4).end();
         Thrift::default().long(2, 4).structure(3, metadata).end()
     };
@@ -100,6 +126,20 @@ pub fn page(rows: i64) -> Vec<u8> {
     let data = Thrift::default().int(1, rows).int(2, 0).int(3, 3).int(4, 3).end();
     let header = Thrift::default().int(1, 0).int(2, 5).int(3, 5).structure(5, data).end();
     [&header[..], &body].concat()
+}
+
+/// A file whose page has a gigabyte, compressed with Zstandard. Its header claims five bytes.
+fn zstd_bomb() -> Vec<u8> {
+    // A frame with a window of 128 KiB, and blocks that repeat a byte as often.
+    let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0, 7 << 3];
+    for block in 0..8_192_u32 {
+        let is_last = u32::from(block == 8_191);
+        let head = (128 * 1024) << 3 | 1 << 1 | is_last;
+        frame.extend([&head.to_le_bytes()[..3], b"x"].concat());
+    }
+    let data = Thrift::default().int(1, 1).int(2, 0).int(3, 3).int(4, 3).end();
+    let header = Thrift::default().int(1, 0).int(2, 5).int(3, frame.len() as i64).structure(5, data).end();
+    handmade_with(&[header, frame].concat(), 1, 1, 6)
 }
 
 /// A writer for Thrift's compact protocol.
@@ -244,6 +284,7 @@ pub fn bombs() -> Vec<Bomb> {
     let wide = FixedSizeBinaryArray::try_from_iter((0..100).map(|_| [7_u8; 4_096])).unwrap();
     let delta = properties().set_dictionary_enabled(false).set_encoding(Encoding::DELTA_BYTE_ARRAY);
     let gzip = properties().set_compression(Compression::GZIP(Default::default()));
+    let zstd = properties().set_compression(Compression::ZSTD(Default::default()));
     let long = properties().set_dictionary_enabled(false);
     let binary = arrow::array::BinaryArray::from_iter_values((0..100).map(|_| [b'x', 0xf0]));
     vec![
@@ -262,5 +303,7 @@ pub fn bombs() -> Vec<Bomb> {
         ("a wide column", file(Arc::new(wide), properties()), Status::Unsupported, "another type"),
         ("strings as differences", file(strings(1_000, 100), delta), Status::Unsupported, "an encoding"),
         ("gzip", file(strings(1_000, 100), gzip), Status::Unsupported, "a compression"),
+        ("zstd", file(strings(1_000, 100), zstd), Status::Ok, ""),
+        ("a gigabyte in a page", zstd_bomb(), Status::Failed, ""),
     ]
 }

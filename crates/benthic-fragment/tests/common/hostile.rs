@@ -269,6 +269,45 @@ pub fn refused() -> Vec<Hostile> {
             }),
             "a scan computes",
         ),
+        ("a list of fixed length", scan_of(ArrowTypeEnum::FixedSizeList(Box::new(fixed_list()))), "a type"),
+        ("a list without a type", scan_of(ArrowTypeEnum::List(Box::default())), "a type"),
+        ("lists in lists", scan_of(lists(9, int64())), "a type is nested too deeply"),
+        ("a list that copies strings", scan_of(lists(2, ArrowTypeEnum::Utf8(EmptyMessage {}))), "views"),
+        ("a struct of very many columns", scan_of(wide_struct()), "too many columns"),
+        ("a lambda alone", predicate(lambda(&["x"], column(0))), "an expression"),
+        ("a variable alone", predicate(variable()), "an expression"),
+        ("a lambda of two", predicate(any_match(&["x", "y"], column(0))), "several parameters"),
+        (
+            "a lambda in a lambda",
+            predicate(any_match(&["x"], expr(any_match(&["y"], column(0))))),
+            "in another",
+        ),
+        (
+            "a lambda that is none",
+            predicate(higher_order("array_filter", vec![column(0); 2], None)),
+            "other arguments",
+        ),
+        ("unknown lambda function", predicate(higher_order("array_reduce", vec![], None)), "a function"),
+        (
+            "a lambda function with a payload",
+            predicate(higher_order(
+                "array_filter",
+                vec![column(0), expr(lambda(&["x"], column(0)))],
+                Some(vec![1]),
+            )),
+            "a function",
+        ),
+        (
+            "elements of two lists",
+            predicate(call_of("array_has_all", vec![column(0), column(0)])),
+            "a function",
+        ),
+        ("many lists", predicate(call_of("array_sum", vec![column(0), column(0)])), "more arguments"),
+        (
+            "a method in a lambda",
+            predicate(any_match(&["x"], expr(call_of("wasm", vec![text("a.b".to_owned()), column(0)])))),
+            "a function",
+        ),
         ("a long literal", long_literal(), "literals are too long"),
         (
             "a scan that filters",
@@ -302,6 +341,67 @@ pub fn refused() -> Vec<Hostile> {
             "the plan cannot be decoded",
         ),
     ]
+}
+
+fn int64() -> ArrowTypeEnum {
+    ArrowTypeEnum::Int64(EmptyMessage {})
+}
+
+fn field(kind: ArrowTypeEnum) -> messages::Field {
+    let kind = ArrowType { arrow_type_enum: Some(kind) };
+    messages::Field { name: "f".to_owned(), arrow_type: Some(Box::new(kind)), ..Default::default() }
+}
+
+fn lists(depth: usize, of: ArrowTypeEnum) -> ArrowTypeEnum {
+    (0..depth).fold(of, |item, _| {
+        ArrowTypeEnum::List(Box::new(messages::List { field_type: Some(Box::new(field(item))) }))
+    })
+}
+
+fn fixed_list() -> messages::FixedSizeList {
+    messages::FixedSizeList { field_type: Some(Box::new(field(int64()))), list_size: i32::MAX }
+}
+
+fn wide_struct() -> ArrowTypeEnum {
+    ArrowTypeEnum::Struct(messages::Struct { sub_field_types: vec![field(int64()); 10_000] })
+}
+
+/// A scan whose first column has this type.
+fn scan_of(kind: ArrowTypeEnum) -> Envelope {
+    scan_with(|scan| {
+        let columns = &mut scan.base_conf.as_mut().unwrap().schema.as_mut().unwrap().columns;
+        columns[0].arrow_type = Some(Box::new(ArrowType { arrow_type_enum: Some(kind) }));
+    })
+}
+
+fn lambda(params: &[&str], body: protobuf::PhysicalExprNode) -> ExprType {
+    ExprType::Lambda(Box::new(protobuf::PhysicalLambdaExprNode {
+        params: params.iter().map(|name| (*name).to_owned()).collect(),
+        body: Some(Box::new(body)),
+    }))
+}
+
+fn variable() -> ExprType {
+    ExprType::LambdaVariable(protobuf::PhysicalLambdaVariableExprNode {
+        index: 99,
+        field: Some(field(int64())),
+    })
+}
+
+fn higher_order(
+    name: &str,
+    args: Vec<protobuf::PhysicalExprNode>,
+    fun_definition: Option<Vec<u8>>,
+) -> ExprType {
+    ExprType::HigherOrderUdf(protobuf::PhysicalHigherOrderUdfNode {
+        name: name.to_owned(),
+        args,
+        fun_definition,
+    })
+}
+
+fn any_match(params: &[&str], body: protobuf::PhysicalExprNode) -> ExprType {
+    higher_order("array_any_match", vec![column(0), expr(lambda(params, body))], None)
 }
 
 /// `upper` of `upper` of …
@@ -412,6 +512,10 @@ pub fn wrong() -> Vec<(&'static str, Envelope)> {
         ("a function of a wrong type", predicate(call("starts_with", None))),
         ("a function whose argument is not cast", predicate(call("sin", None))),
         ("a function of two types", predicate(call_of("gcd", vec![column(0), column(4)]))),
+        ("a lambda over a number", predicate(any_match(&["x"], expr(variable())))),
+        ("a length of a number", predicate(call("array_length", None))),
+        ("a field of a number", predicate(call_of("get_field", vec![column(0), text("a".to_owned())]))),
+        ("an element of a number", predicate(call_of("array_element", vec![column(0), column(0)]))),
         ("a function without arguments", predicate(call_of("lcm", Vec::new()))),
         (
             "a projection behind the schema",

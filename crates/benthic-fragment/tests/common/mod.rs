@@ -1,6 +1,7 @@
 //! An object like one of TPC-H's lineitem, and plans over it.
 
 pub mod bombs;
+pub mod events;
 pub mod hostile;
 
 use arrow::array::{

@@ -44,10 +44,21 @@ fn damaged_objects_are_answered_or_refused() {
     }
 }
 
+/// Levels that lie about the lengths of lists, and other leaves than their neighbours'.
+#[test]
+fn damaged_lists_are_answered_or_refused() {
+    let mut numbers = Numbers(3);
+    let whole = common::events::parquet(&common::events::batch(&common::events::events()[..200]));
+    for _ in 0..rounds() / 4 {
+        targets::parquet(&damaged(&whole, &mut numbers));
+    }
+}
+
 #[test]
 fn damaged_plans_are_answered_or_refused() {
     let mut numbers = Numbers(2);
-    for plan in [common::q1(), common::q6(), common::point(7), common::bombs::plan()] {
+    for plan in [common::q1(), common::q6(), common::point(7), common::bombs::plan(), common::events::plan()]
+    {
         let plan = encode(&plan).unwrap();
         for _ in 0..rounds() {
             targets::fragment(&damaged(&plan, &mut numbers));

@@ -8,3 +8,4 @@ mod answers;
 mod common;
 mod damage;
 mod hostile;
+mod nested;

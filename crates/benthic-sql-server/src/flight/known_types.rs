@@ -25,6 +25,7 @@ fn known(data_type: &DataType) -> DataType {
         DataType::LargeList(item) => DataType::LargeList(field(item)),
         DataType::FixedSizeList(item, len) => DataType::FixedSizeList(field(item), *len),
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(field).collect()),
+        DataType::Map(entries, sorted) => DataType::Map(field(entries), *sorted),
         DataType::Dictionary(keys, values) => DataType::Dictionary(keys.clone(), Box::new(known(values))),
         other => other.clone(),
     }

@@ -14,6 +14,7 @@ use arrow::array::RecordBatch;
 use benthic_core::{Pool, Result, Store};
 use benthic_fragment::fragment::extremes;
 use benthic_sql::errors::from_datafusion;
+use benthic_sql::lambdas;
 use benthic_sql::literals::with_rules;
 use benthic_sql::session::{Settings, SqlSession};
 use benthic_testkit::seed;
@@ -98,6 +99,11 @@ fn plain(tables: &[RandomTable; 2]) -> SessionContext {
 }
 
 async fn in_memory(context: &SessionContext, sql: &str) -> Result<Vec<RecordBatch>> {
-    let rows = async { context.sql(sql).await?.collect().await };
+    let rows = async {
+        let state = context.state();
+        let mut statement = state.sql_to_statement(sql, &state.config_options().sql_parser.dialect)?;
+        lambdas::rewrite(&mut statement);
+        context.execute_logical_plan(state.statement_to_plan(statement).await?).await?.collect().await
+    };
     rows.await.map_err(|error| from_datafusion(&error))
 }

@@ -184,6 +184,21 @@ impl Author<'_> {
             (Kind::Nested, 0..=3) if matches!(column.data_type, DataType::Struct(_)) => {
                 (format!("get_field({name}, 'n')"), Kind::Integer, true)
             }
+            (Kind::Nested, 0..=4) if matches!(column.data_type, DataType::List(_)) => {
+                let (function, kind) = self.n.pick(&[
+                    ("array_length({})", Kind::Integer),
+                    ("{}[2]", Kind::Integer),
+                    ("array_max({})", Kind::Integer),
+                    ("array_sum({})", Kind::Float),
+                    ("array_any_match({}, e -> e % 3 = 1)", Kind::Boolean),
+                    ("array_length(array_filter({}, e -> e IS NULL OR e > a.k))", Kind::Integer),
+                    (
+                        "array_sum(array_transform({}, e -> CASE WHEN e > 0 THEN e % 100 ELSE 1 END))",
+                        Kind::Float,
+                    ),
+                ]);
+                (function.replace("{}", &name), *kind, false)
+            }
             (Kind::Boolean, 0) => (format!("NOT {name}"), Kind::Boolean, is_tame),
             (Kind::Nested, _) => (format!("{name} IS NULL"), Kind::Boolean, is_tame),
             (kind, 4) => {
@@ -245,6 +260,16 @@ impl Author<'_> {
         let compare = *self.n.pick(&["=", "<>", "<", "<=", ">", ">="]);
         match (column.kind, self.n.below(12)) {
             (_, 0) => format!("{name} IS NULL"),
+            (Kind::Nested, 2..7) if matches!(column.data_type, DataType::List(_)) => {
+                let condition = *self.n.pick(&[
+                    "array_length({}) > 1",
+                    "array_any_match({}, e -> e > 1)",
+                    "NOT array_any_match({}, e -> e > a.k)",
+                    "array_has({}, 1)",
+                    "{}[1] % 2 = 0",
+                ]);
+                condition.replace("{}", &name)
+            }
             (_, 1) | (Kind::Nested, _) => format!("{name} IS NOT NULL"),
             (Kind::Boolean, 2..6) => name,
             (Kind::Text, 2..5) => {

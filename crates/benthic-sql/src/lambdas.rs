@@ -1,0 +1,82 @@
+//! Lambdas in calls of functions, such as `array_filter(jets, j -> j.pt > 30)`.
+//!
+//! The parser knows lambdas only in dialects that also change other syntax. In the generic dialect, `->`
+//! is an operator, which DataFusion does not have. It binds less than comparisons and more than `AND`.
+//! So an argument is a lambda if its leftmost operand is `name -> …`, and what follows is in its body.
+//! DataFusion also does not plan `j.pt` for the parameter `j`, so it becomes `j['pt']`.
+
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{
+    AccessExpr, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, LambdaFunction,
+    LambdaFunctionParameter, LambdaSyntax, OneOrManyWithParens, Subscript, Value, visit_expressions_mut,
+};
+use std::mem::replace;
+use std::ops::ControlFlow;
+
+/// Turns arguments of the form `name -> expression` into lambdas.
+pub fn rewrite(statement: &mut Statement) {
+    match statement {
+        Statement::Explain(explain) => rewrite(&mut explain.statement),
+        Statement::Statement(statement) => {
+            let _ = visit_expressions_mut(&mut **statement, |expr| {
+                rewrite_call(expr);
+                ControlFlow::<()>::Continue(())
+            });
+        }
+        _ => {}
+    }
+}
+
+fn rewrite_call(expr: &mut Expr) {
+    let Expr::Function(function) = expr else { return };
+    let FunctionArguments::List(list) = &mut function.args else { return };
+    for arg in &mut list.args {
+        let FunctionArg::Unnamed(FunctionArgExpr::Expr(body)) = arg else { continue };
+        let Some(name) = take_parameter(body) else { continue };
+        let _ = visit_expressions_mut(body, |expr| {
+            rewrite_field(expr, &name);
+            ControlFlow::<()>::Continue(())
+        });
+        let body = replace(body, Expr::Identifier(name.clone()));
+        *arg = FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Lambda(LambdaFunction {
+            params: OneOrManyWithParens::One(LambdaFunctionParameter { name, data_type: None }),
+            body: Box::new(body),
+            syntax: LambdaSyntax::Arrow,
+        })));
+    }
+}
+
+/// Removes `name ->` from the left end of an expression, and returns the name.
+fn take_parameter(expr: &mut Expr) -> Option<Ident> {
+    let Expr::BinaryOp { left, op, right } = expr else { return None };
+    match (&**left, &*op) {
+        (Expr::Identifier(name), BinaryOperator::Arrow) => {
+            let name = name.clone();
+            let right = replace(&mut **right, Expr::Identifier(name.clone()));
+            *expr = right;
+            Some(name)
+        }
+        _ => take_parameter(left),
+    }
+}
+
+fn rewrite_field(expr: &mut Expr, parameter: &Ident) {
+    let Expr::CompoundIdentifier(names) = expr else { return };
+    let [first, fields @ ..] = &names[..] else { return };
+    if normal(first) != normal(parameter) {
+        return;
+    }
+    let field = |name: &Ident| {
+        let name = Expr::Value(Value::SingleQuotedString(normal(name)).into());
+        AccessExpr::Subscript(Subscript::Index { index: name })
+    };
+    *expr = Expr::CompoundFieldAccess {
+        root: Box::new(Expr::Identifier(first.clone())),
+        access_chain: fields.iter().map(field).collect(),
+    };
+}
+
+/// The name as the planner reads it.
+fn normal(name: &Ident) -> String {
+    if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() }
+}
