@@ -1,5 +1,6 @@
-//! Lists entries in the order of their keys. For keys that a delimiter groups into one entry, the
-//! listing seeks past the group in the omap instead of reading it.
+//! Lists entries in the order of their keys. A delimiter groups keys into one entry. The listing seeks
+//! past the rest of a large group in the omap, and reads that of a small one, because a search costs as
+//! much as reading some ten entries.
 
 use super::codec::{Id, corrupt};
 use super::keys;
@@ -20,6 +21,8 @@ const RANGES_MAX: usize = 1_024;
 /// Smallest and largest number of entries per range. After a seek the range is short, because the
 /// next seek may be near.
 const RANGE_ENTRIES: [usize; 2] = [16, 512];
+/// Entries of a group that are read before the listing seeks past the rest.
+const LARGE_GROUP_ENTRIES: usize = 16;
 
 pub(super) fn list(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     let input = List::from_input(input)?;
@@ -42,6 +45,12 @@ struct Cursor {
     buffered: VecDeque<(Bytes, Bytes)>,
     at_end: bool,
     range_entries: usize,
+    /// Entries before this key belong to a group that is listed already.
+    behind: Bytes,
+    /// Entries of that group that were read.
+    group_entries: usize,
+    /// Whether the last group was so large that the listing sought past it. The next one may be, too.
+    has_large_groups: bool,
 }
 
 impl<'i> Listing<'i> {
@@ -67,9 +76,13 @@ impl<'i> Listing<'i> {
                 return Ok(ListOutput { entries, next });
             }
             let Some((key, stored)) = self.pop(shard)? else {
-                return Ok(ListOutput { entries, next: None });
+                if self.cursors.iter().all(|cursor| cursor.at_end) {
+                    return Ok(ListOutput { entries, next: None });
+                }
+                // All that was read belongs to a group that is listed.
+                continue;
             };
-            let Some(entry) = self.listed_entry(&stored)? else {
+            let Some(entry) = self.listed_entry(&key, &stored)? else {
                 if self.input.kind == ListKind::Objects {
                     next = Some(ListPosition { key, within: Some(KeyPosition::Hidden) });
                 }
@@ -87,14 +100,17 @@ impl<'i> Listing<'i> {
         }
     }
 
-    /// The smallest entry of all cursors. For equal keys the current version comes first, because
-    /// its cursor does.
+    /// The smallest entry of all cursors; `None` if one must be filled again, or all are at their end. For
+    /// equal keys the current version comes first, because its cursor does.
     fn pop(&mut self, shard: &mut Shard<'_, '_>) -> Result<Option<(String, (Bytes, Bytes))>> {
         let mut least: Option<(String, usize)> = None;
         for (at, cursor) in self.cursors.iter_mut().enumerate() {
             if cursor.buffered.is_empty() && !cursor.at_end {
                 self.ranges += 1;
                 self.read += cursor.fill(shard)?;
+                if cursor.buffered.is_empty() && !cursor.at_end {
+                    return Ok(None);
+                }
             }
             if let Some((key, _)) = cursor.buffered.front() {
                 let (key, _) = keys::unescape(&key[1..])?;
@@ -108,16 +124,16 @@ impl<'i> Listing<'i> {
     }
 
     /// The listing's form of a stored entry; `None` if the entry is not listed.
-    fn listed_entry(&self, (key, value): &(Bytes, Bytes)) -> Result<Option<Entry>> {
-        let (name, suffix) = keys::unescape(&key[1..])?;
+    fn listed_entry(&self, name: &str, (key, value): &(Bytes, Bytes)) -> Result<Option<Entry>> {
         let (current, mut head) = match key[0] {
             keys::UPLOAD => {
+                let (_, suffix) = keys::unescape(&key[1..])?;
                 let id = suffix
                     .try_into()
                     .map(Id)
                     .map_err(|_| corrupt("an omap key of the index is not valid"))?;
                 let begun_ms = Upload::from_stored(value)?.begun_ms;
-                return Ok(Some(Entry::Upload(ListedUpload { key: name, upload: id, begun_ms })));
+                return Ok(Some(Entry::Upload(ListedUpload { key: name.to_owned(), upload: id, begun_ms })));
             }
             keys::OLDER => (false, Head::from_stored(value)?),
             _ => (true, Current::from_stored(value)?.head),
@@ -130,7 +146,7 @@ impl<'i> Listing<'i> {
             return Ok(None);
         }
         head.body = None;
-        Ok(Some(Entry::Version(ListedVersion { key: name, current, head })))
+        Ok(Some(Entry::Version(ListedVersion { key: name.to_owned(), current, head })))
     }
 }
 
@@ -153,6 +169,9 @@ impl Cursor {
             buffered: VecDeque::new(),
             at_end: false,
             range_entries,
+            behind: Bytes::new(),
+            group_entries: 0,
+            has_large_groups: false,
         }
     }
 
@@ -167,18 +186,32 @@ impl Cursor {
         self.at_end = !page.more;
         let read = page.entries.len();
         self.buffered = page.entries.into();
+        self.drop_group();
         Ok(read)
     }
 
-    /// Seeks past all keys with this prefix.
+    /// Skips all keys with this prefix, of which the listing has one.
     fn jump(&mut self, prefix: &str) {
-        let behind = keys::after_prefix(self.space, prefix);
-        while self.buffered.front().is_some_and(|(key, _)| *key < behind) {
+        self.behind = keys::after_prefix(self.space, prefix);
+        self.group_entries = 1;
+        self.drop_group();
+    }
+
+    /// Drops the entries of the group that is listed. If it may have many more, the next range begins
+    /// behind it.
+    fn drop_group(&mut self) {
+        while self.buffered.front().is_some_and(|(key, _)| *key < self.behind) {
             self.buffered.pop_front();
+            self.group_entries += 1;
         }
-        if self.buffered.is_empty() && self.after < behind {
-            self.after = behind;
+        if !self.buffered.is_empty() {
+            self.has_large_groups = false;
+        } else if self.after < self.behind
+            && (self.has_large_groups || self.group_entries >= LARGE_GROUP_ENTRIES)
+        {
+            self.after = self.behind.clone();
             self.range_entries = RANGE_ENTRIES[0];
+            self.has_large_groups = true;
         }
     }
 }
@@ -226,3 +259,7 @@ fn common_prefix(key: &str, prefix: &str, delimiter: &str) -> Option<String> {
     let at = key.strip_prefix(prefix)?.find(delimiter)?;
     Some(key[..prefix.len() + at + delimiter.len()].to_owned())
 }
+
+#[cfg(test)]
+#[path = "list_tests.rs"]
+mod tests;

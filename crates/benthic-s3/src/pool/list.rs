@@ -17,21 +17,23 @@ struct Cursor {
     /// Where the shard's listing continues.
     after: Option<ListPosition>,
     at_end: bool,
+    /// Entries to request next.
     page_entries: u32,
+    /// Entries that the page has taken from the shard.
+    taken: usize,
 }
 
 impl PoolSal {
     pub(super) async fn list_shards(&self, bucket: &Bucket, list: &List) -> Result<ListPage> {
         wire::List::from(list).check()?;
         let entries_max = list.entries_max as usize;
-        // Request an equal share from each shard and some more. A shard that runs out is asked
-        // again for twice as many entries.
-        let share = list.entries_max / bucket.shards.max(1);
-        let page_entries = (share + share / 4 + 8).min(list.entries_max);
+        // Assume first that each shard has an equal share of the page.
+        let page_entries = with_reserve(list.entries_max / bucket.shards.max(1)).min(list.entries_max);
         let mut cursors = Vec::new();
         for shard in self.shards(bucket.id, bucket.shards)? {
             let after = list.after.clone();
-            cursors.push(Cursor { shard, entries: VecDeque::new(), after, at_end: false, page_entries });
+            let entries = VecDeque::new();
+            cursors.push(Cursor { shard, entries, after, at_end: false, page_entries, taken: 0 });
         }
         let mut listed = ListPage { entries: Vec::new(), next: None };
         let mut empty_rounds = 0;
@@ -41,6 +43,7 @@ impl PoolSal {
             let filled = try_join_all(fills).await?.len();
             let before = listed.entries.len();
             merge(&mut cursors, &mut listed.entries, entries_max);
+            cursors.iter_mut().for_each(|cursor| cursor.plan(listed.entries.len(), entries_max));
             if listed.entries.len() >= entries_max {
                 let more = cursors.iter().any(|cursor| !cursor.at_end || !cursor.entries.is_empty());
                 listed.next = listed.entries.last().filter(|_| more).map(|last| last.position(list.kind));
@@ -60,11 +63,28 @@ impl PoolSal {
     async fn fill(&self, cursor: &mut Cursor, list: &List) -> Result<()> {
         let input = List { after: cursor.after.take(), entries_max: cursor.page_entries, ..list.clone() };
         let page: wire::ListOutput = self.call_read(&cursor.shard, "list", &wire::List::from(&input)).await?;
-        cursor.page_entries = cursor.page_entries.saturating_mul(2).min(list.entries_max);
         cursor.entries = page.entries.into_iter().map(Entry::from).collect();
         cursor.at_end = page.next.is_none();
         cursor.after = page.next.map(ListPosition::from);
         Ok(())
+    }
+}
+
+/// A number of entries and some more, because the shares of shards differ.
+fn with_reserve(entries: u32) -> u32 {
+    entries.saturating_add(entries / 4).saturating_add(8)
+}
+
+impl Cursor {
+    /// Decides how many entries to request next, from the part of the page that came from this shard: all
+    /// of it if every shard has the same prefixes, and a small one if they have different keys.
+    fn plan(&mut self, listed: usize, entries_max: usize) {
+        let left = entries_max.saturating_sub(listed);
+        let wanted = match listed {
+            0 => self.page_entries.saturating_mul(2),
+            listed => with_reserve(u32::try_from(left * self.taken / listed).unwrap_or(u32::MAX)),
+        };
+        self.page_entries = wanted.min(u32::try_from(left).unwrap_or(u32::MAX)).max(1);
     }
 }
 
@@ -76,8 +96,8 @@ fn merge(cursors: &mut [Cursor], out: &mut Vec<Entry>, entries_max: usize) {
     {}
 }
 
-/// Moves the smallest entry to `out`. Several shards may return the same prefix; `out` gets it
-/// once.
+/// Moves the smallest entry to `out`. If it is a prefix, all shards that have it next give it up, so
+/// that they run out together and one round of calls continues all of them.
 fn pop_least(cursors: &mut [Cursor], out: &mut Vec<Entry>) -> bool {
     fn first(cursor: &Cursor) -> Option<&str> {
         cursor.entries.front().map(Entry::key)
@@ -85,11 +105,18 @@ fn pop_least(cursors: &mut [Cursor], out: &mut Vec<Entry>) -> bool {
     let filled = cursors.iter_mut().filter(|cursor| !cursor.entries.is_empty());
     let Some(least) = filled.min_by(|a, b| first(a).cmp(&first(b))) else { return false };
     let Some(entry) = least.entries.pop_front() else { return false };
-    let is_duplicate =
-        matches!((&entry, out.last()), (Entry::Prefix(new), Some(Entry::Prefix(last))) if new == last);
-    if !is_duplicate {
-        out.push(entry);
+    least.taken += 1;
+    if matches!(entry, Entry::Prefix(_)) {
+        for cursor in cursors.iter_mut().filter(|cursor| cursor.entries.front() == Some(&entry)) {
+            cursor.entries.pop_front();
+            cursor.taken += 1;
+        }
+        if out.last() == Some(&entry) {
+            // A shard that had run out has the same prefix.
+            return true;
+        }
     }
+    out.push(entry);
     true
 }
 

@@ -9,6 +9,7 @@ fn cursor(entries: &[&str], after: Option<ListPosition>) -> Cursor {
         at_end: after.is_none(),
         after,
         page_entries: 10,
+        taken: 0,
     }
 }
 

@@ -61,6 +61,11 @@ static EMBEDDED: LazyLock<Pools> = LazyLock::new(|| {
 });
 
 #[test]
+fn a_page_of_prefixes_takes_two_calls_of_each_shard() {
+    sal::listing::a_page_of_prefixes_takes_two_calls_of_each_shard(&in_memory());
+}
+
+#[test]
 fn a_gateway_crashes_anywhere_and_another_continues() {
     sal::crash::dies_everywhere(&in_memory(), Versioning::Off, 1);
 }

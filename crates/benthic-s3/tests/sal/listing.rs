@@ -1,7 +1,11 @@
-use super::{Case, finish, kind, names, put};
+use super::faulty::{FaultPlan, FaultyPool, Last};
+use super::{Case, Pools, finish, kind, names, put};
 use benthic_core::ErrorKind;
 use benthic_s3::sal::{Bucket, Delete, Entry, List, ListKind, ListPosition, NewBucket, Versioning, limits};
+use benthic_testkit::random::Rng;
+use benthic_testkit::seed;
 use futures::executor::block_on;
+use std::collections::BTreeMap;
 
 /// Writes empty objects from several threads.
 fn fill(case: &Case, bucket: &Bucket, keys: &[String]) {
@@ -260,4 +264,114 @@ pub fn pages_have_limits(case: &Case) {
         List { kind: ListKind::Objects, prefix: text(0), delimiter: text(0), after: None, entries_max: 1 };
     assert_eq!(kind(block_on(case.sal.list(&gone, &list))), ErrorKind::NotFound);
     case.finish(&[&bucket]);
+}
+
+/// For the driver on pools only: the number of calls is not a part of the contract.
+pub fn a_page_of_prefixes_takes_two_calls_of_each_shard(pools: &Pools) {
+    const SHARDS: u32 = 8;
+    let case = &Case::new(pools, "calls");
+    let new =
+        NewBucket { name: "b".into(), owner: "ada".into(), shards: Some(SHARDS), ..NewBucket::default() };
+    let bucket = block_on(case.sal.create_bucket(new)).unwrap();
+    let keys: Vec<String> = (0..800).map(|n| format!("{:02}/{:02}", n / 20, n % 20)).collect();
+    fill(case, &bucket, &keys);
+    let plan = FaultPlan::new(u64::MAX, Last::Refused);
+    let sal = case.on(&FaultyPool::pools(&case.pools, &plan)).unwrap();
+    for (entries_max, calls_max) in [(20, 2), (30, 2), (40, 3), (1_000, 1)] {
+        let before = plan.operations();
+        let list = List {
+            kind: ListKind::Objects,
+            prefix: String::new(),
+            delimiter: "/".into(),
+            after: None,
+            entries_max,
+        };
+        let page = block_on(sal.list(&bucket, &list)).unwrap();
+        let wanted = expected(&keys, "", "/");
+        assert_eq!(names(&page.entries), wanted[..wanted.len().min(entries_max as usize)]);
+        let calls = plan.operations() - before;
+        assert!(calls <= calls_max * u64::from(SHARDS), "{entries_max}: {calls}");
+    }
+    case.finish(&[&bucket]);
+}
+
+/// Parts of keys. The last ones are the characters with the greatest bytes: a key is UTF-8, which has no
+/// byte 0xff.
+const PIECES: [&str; 10] = ["/", "a", "b", "::", ":", "\0", "é", "\u{ff}", "\u{ffff}", "\u{10ffff}"];
+const DELIMITERS: [&str; 8] = ["", "/", "::", ":", "a", "\0", "/a", "\u{10ffff}"];
+
+fn random_key(random: &mut Rng, pieces_max: usize) -> String {
+    (0..random.below(pieces_max + 1)).map(|_| PIECES[random.below(PIECES.len())]).collect()
+}
+
+pub fn random_listings_match_an_oracle(case: &Case) {
+    let seed = seed::one();
+    let mut random = Rng(seed);
+    for round in 0..3 {
+        let new = NewBucket {
+            name: format!("b{round}"),
+            owner: "ada".into(),
+            versioning: Versioning::Enabled,
+            // With one shard, groups are larger. With many, most shards lack most groups.
+            shards: Some([1, 2, 13][round]),
+            ..NewBucket::default()
+        };
+        let bucket = block_on(case.sal.create_bucket(new)).unwrap();
+        // For each key the number of its versions, and whether the newest is a delete marker.
+        let mut oracle: BTreeMap<String, (usize, bool)> = BTreeMap::new();
+        for _ in 0..120 {
+            let key = random_key(&mut random, 5);
+            if key.is_empty() {
+                continue;
+            }
+            let marker = random.one_in(4);
+            if marker {
+                case.delete(&bucket, &key, None);
+            } else {
+                case.put(&bucket, &key, b"");
+            }
+            let (versions, newest) = oracle.entry(key).or_default();
+            (*versions, *newest) = (*versions + 1, marker);
+        }
+        for _ in 0..60 {
+            let (prefix, marker) = (random_key(&mut random, 2), random_key(&mut random, 4));
+            let delimiter = DELIMITERS[random.below(DELIMITERS.len())];
+            let page = [1, 2, 5, 1_000][random.below(4)];
+            for kind in [ListKind::Objects, ListKind::Versions] {
+                let keys = oracle.iter().filter(|(_, (_, marker))| kind == ListKind::Versions || !marker);
+                let keys: Vec<String> = keys.map(|(key, _)| key.clone()).collect();
+                let mut wanted = Vec::new();
+                for entry in expected(&keys, &prefix, delimiter) {
+                    let is_prefix = List {
+                        kind,
+                        prefix: prefix.clone(),
+                        delimiter: delimiter.into(),
+                        after: None,
+                        entries_max: 1,
+                    };
+                    let times = match (kind, is_prefix.common_prefix(&entry)) {
+                        (ListKind::Versions, None) => oracle[&entry].0,
+                        _ => 1,
+                    };
+                    wanted.extend(std::iter::repeat_n(entry, times));
+                }
+                let what =
+                    format!("{}={seed} {kind:?} {prefix:?} {delimiter:?} {marker:?} {page}", seed::VARIABLE);
+                let found = names(&case.list_all(&bucket, kind, &prefix, delimiter, page));
+                assert_eq!(found, wanted, "{what}");
+                let after = (!marker.is_empty()).then(|| ListPosition { key: marker.clone(), within: None });
+                let list = List {
+                    kind,
+                    prefix: prefix.clone(),
+                    delimiter: delimiter.into(),
+                    after,
+                    entries_max: 1_000,
+                };
+                let rest: Vec<String> = wanted.into_iter().filter(|entry| !list.is_passed(entry)).collect();
+                let found = names(&block_on(case.sal.list(&bucket, &list)).unwrap().entries);
+                assert_eq!(found, rest, "{what}");
+            }
+        }
+        case.finish(&[&bucket]);
+    }
 }

@@ -368,6 +368,7 @@ macro_rules! sal_suite {
                 a_listing_starts_after_its_marker
                 delete_markers_are_not_listed_as_objects
                 many_delete_markers_do_not_end_a_listing
+                random_listings_match_an_oracle
                 uploads_are_listed
                 concurrent_changes_do_not_disturb_a_listing
                 pages_have_limits
