@@ -3,27 +3,54 @@
 use super::auth::On;
 use super::conditions::condition;
 use super::versions::parse_version_id;
-use super::{Gateway, error, refuse};
-use crate::sal::{Change, Condition, Delete, Versioning};
+use super::{Gateway, UPDATES_MAX, error, refuse, unix_ms};
+use crate::sal::{Bucket, Change, Condition, Delete, DeleteResult, Object, Seen, Versioning};
+use benthic_core::ErrorKind;
+use futures::StreamExt;
 use s3s::dto::{
     DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject, Error,
-    ObjectIdentifier,
+    ObjectIdentifier, Timestamp,
 };
 use s3s::{S3Request, S3Result, s3_error};
 
 const OBJECTS_MAX: usize = 1_000;
+const DELETES_IN_FLIGHT: usize = 16;
 /// The events of a deletion: which of them happens depends on the versions.
 const REMOVED: [(Change, &str); 2] =
     [(Change::Removed, "ObjectRemoved:Delete"), (Change::MarkerCreated, "ObjectRemoved:DeleteMarkerCreated")];
 
+/// The size and the time that an object must have to be deleted.
+#[derive(Clone, Copy)]
+struct Properties {
+    size_bytes: Option<i64>,
+    /// In seconds since 1970: clients see no fractions in the headers of objects.
+    modified_s: Option<u64>,
+}
+
+impl Properties {
+    fn new(size_bytes: Option<i64>, modified: Option<&Timestamp>) -> S3Result<Properties> {
+        let modified_ms = modified
+            .map(|time| unix_ms(time).ok_or_else(|| s3_error!(InvalidArgument, "the time is before 1970")));
+        Ok(Properties { size_bytes, modified_s: modified_ms.transpose()?.map(|ms| ms / 1_000) })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.size_bytes.is_none() && self.modified_s.is_none()
+    }
+
+    /// A delete marker has no size, and meets no condition.
+    fn hold(&self, object: &Object) -> bool {
+        !object.marker
+            && self.size_bytes.is_none_or(|size| u64::try_from(size) == Ok(object.size_bytes))
+            && self.modified_s.is_none_or(|time| time == object.modified_ms / 1_000)
+    }
+}
+
 impl Gateway {
     pub(super) async fn delete(&self, request: S3Request<DeleteObjectInput>) -> S3Result<DeleteObjectOutput> {
         let input = &request.input;
-        refuse([
-            ("a condition on the time of an object", input.if_match_last_modified_time.is_some()),
-            ("a condition on the size of an object", input.if_match_size.is_some()),
-            ("MFA delete", input.mfa.is_some()),
-        ])?;
+        refuse([("MFA delete", input.mfa.is_some())])?;
+        let properties = Properties::new(input.if_match_size, input.if_match_last_modified_time.as_ref())?;
         let on = On::object(&input.key, input.version_id.as_ref());
         let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, on).await?;
         let delete = Delete {
@@ -36,7 +63,7 @@ impl Gateway {
             due_ms: None,
             events: self.events_of(&request, &access, &input.key, &REMOVED)?,
         };
-        let deleted = self.sal.delete(&access.bucket, &delete).await.map_err(error::object)?;
+        let deleted = self.delete_if(&access.bucket, &delete, properties).await?;
         self.wake(&access.bucket, !delete.events.is_empty());
         let versions = access.bucket.versioning != Versioning::Off;
         Ok(DeleteObjectOutput {
@@ -48,6 +75,53 @@ impl Gateway {
                 .map(|version| version.to_string()),
             request_charged: None,
         })
+    }
+
+    /// Deletes an object that has these properties. If there is none, there is nothing to delete.
+    ///
+    /// The class compares entity tags, but not sizes and times. So the gateway compares these, and the
+    /// class checks in the same call as the deletion that the object has not changed since.
+    async fn delete_if(
+        &self,
+        bucket: &Bucket,
+        delete: &Delete,
+        properties: Properties,
+    ) -> S3Result<DeleteResult> {
+        if properties.is_empty() {
+            return self.sal.delete(bucket, delete).await.map_err(error::object);
+        }
+        for _ in 0..UPDATES_MAX {
+            let found = self.sal.object(bucket, &delete.key, delete.version).await;
+            let object = match (found, &delete.condition) {
+                (Ok(object), _) => object,
+                (Err(failure), Condition::Always) if failure.kind() == ErrorKind::NotFound => {
+                    return Ok(DeleteResult::default());
+                }
+                (Err(failure), _) => return Err(error::object(failure)),
+            };
+            let has_etag = match &delete.condition {
+                Condition::Matches(etag) => object.etag == *etag,
+                _ => true,
+            };
+            if !has_etag || !properties.hold(&object) {
+                return Err(s3_error!(PreconditionFailed));
+            }
+            let seen = Seen { write: object.write, revision: object.revision };
+            let is_current = match delete.version {
+                None => true,
+                Some(_) => {
+                    let current = self.sal.object(bucket, &delete.key, None).await.map_err(error::object)?;
+                    current.write == object.write
+                }
+            };
+            let condition = if is_current { Condition::Current(seen) } else { Condition::Replaced(seen) };
+            match self.sal.delete(bucket, &Delete { condition, ..delete.clone() }).await {
+                // The object has changed meanwhile.
+                Err(failure) if failure.kind() == ErrorKind::Conflict => {}
+                result => return result.map_err(error::object),
+            }
+        }
+        Err(s3_error!(OperationAborted))
     }
 
     pub(super) async fn delete_many(
@@ -68,18 +142,23 @@ impl Gateway {
             let on = On::object(&object.key, object.version_id.as_ref());
             let permission = self.require(&request, &access, access.action(on), on).await;
             match permission.and_then(|()| delete_of(object)) {
-                Ok(delete) => {
+                Ok((delete, properties)) => {
                     let header = input.bypass_governance_retention;
                     let bypass_governance = self.bypasses_governance(&request, &access, on, header).await?;
                     let events = self.events_of(&request, &access, &object.key, &REMOVED)?;
-                    deletes.push(Delete { bypass_governance, events, ..delete });
+                    deletes.push((Delete { bypass_governance, events, ..delete }, properties));
                     named.push(object);
                 }
                 Err(failure) => errors.push(error_entry(object, &failure)),
             }
         }
-        let results = self.sal.delete_many(&access.bucket, &deletes).await;
-        self.wake(&access.bucket, deletes.iter().any(|delete| !delete.events.is_empty()));
+        let deletions: Vec<_> = deletes
+            .iter()
+            .map(|(delete, properties)| self.delete_if(&access.bucket, delete, *properties))
+            .collect();
+        let deletions = futures::stream::iter(deletions).buffered(DELETES_IN_FLIGHT);
+        let results: Vec<_> = deletions.collect().await;
+        self.wake(&access.bucket, deletes.iter().any(|(delete, _)| !delete.events.is_empty()));
         let mut deleted = Vec::new();
         for (object, result) in named.into_iter().zip(results) {
             match result {
@@ -93,25 +172,22 @@ impl Gateway {
                         .filter(|_| done.marker)
                         .map(|version| version.to_string()),
                 }),
-                Err(failure) => errors.push(error_entry(object, &error::object(failure))),
+                Err(failure) => errors.push(error_entry(object, &failure)),
             }
         }
         Ok(DeleteObjectsOutput { deleted: Some(deleted), errors: Some(errors), request_charged: None })
     }
 }
 
-fn delete_of(object: &ObjectIdentifier) -> S3Result<Delete> {
-    refuse([
-        ("a condition on the time of an object", object.last_modified_time.is_some()),
-        ("a condition on the size of an object", object.size.is_some()),
-    ])?;
+fn delete_of(object: &ObjectIdentifier) -> S3Result<(Delete, Properties)> {
     let etag = object.e_tag.as_ref().map(|etag| etag.value().to_owned());
-    Ok(Delete {
+    let delete = Delete {
         key: object.key.clone(),
         version: object.version_id.as_deref().map(parse_version_id).transpose()?,
         condition: etag.map_or(Condition::Always, Condition::Matches),
         ..Delete::default()
-    })
+    };
+    Ok((delete, Properties::new(object.size, object.last_modified_time.as_ref())?))
 }
 
 fn error_entry(object: &ObjectIdentifier, failure: &s3s::S3Error) -> Error {
