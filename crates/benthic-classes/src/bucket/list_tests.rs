@@ -150,7 +150,7 @@ impl CountedShard {
         };
         let kind = ListKind::Objects;
         let input = List { kind, prefix: String::new(), delimiter: "/".to_owned(), after, entries_max };
-        let clock = SystemClock::default();
+        let clock = SystemClock;
         let limits = MethodLimits::default();
         let output = call_method(&method, self, &clock, limits, &input.encode()).expect("the call succeeds");
         ListOutput::decode(&output).expect("the output is valid")

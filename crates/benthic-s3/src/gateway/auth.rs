@@ -10,7 +10,7 @@ use super::metrics::Metrics;
 use super::request_facts::RequestFacts;
 use super::service::{Permission, permission};
 use super::tags::Pairs;
-use super::{Gateway, error, exec, names, public_access};
+use super::{Gateway, error, exec, names, public_access, request_payment};
 use crate::identity::{Caller, Identities, Lookup, PolicyTexts, Refusal};
 use crate::policy::{Decision, Document, Request, Rights, Rules, decide, decide_for_caller};
 use crate::sal::{Bucket, Lock, Object, Prefetch};
@@ -21,7 +21,7 @@ use bytes::Bytes;
 use hyper::header::HeaderMap;
 use parking_lot::Mutex;
 use s3s::access::{S3Access, S3AccessContext};
-use s3s::auth::{S3Auth, SecretKey};
+use s3s::auth::{Credentials, S3Auth, SecretKey};
 use s3s::{S3Error, S3Request, S3Result, s3_error};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -109,12 +109,13 @@ impl Keys for Identities {
 pub(super) struct Auth(pub Arc<dyn Keys>);
 
 /// Determines the caller of each request.
+#[derive(Clone)]
 pub(super) struct Access {
     pub keys: Arc<dyn Keys>,
     pub metrics: Arc<Metrics>,
     pub environment: Environment,
     pub region: Arc<str>,
-    pub parsed: ParsedPolicies<Arc<PolicyTexts>, Arc<Rights>>,
+    pub parsed: Arc<ParsedPolicies<Arc<PolicyTexts>, Arc<Rights>>>,
 }
 
 /// A cache of parsed policies, by the bucket or a hash of the caller's policies. An entry is valid only
@@ -209,18 +210,43 @@ impl S3Auth for Auth {
 impl S3Access for Access {
     async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
         let operation = context.s3_op().name();
-        self.metrics.operation(operation);
+        let query = context.uri().query().unwrap_or_default();
         let takes_methods = ["GetObject", "HeadObject"].contains(&operation);
-        if !takes_methods && exec::is_wanted(context.uri().query().unwrap_or_default()) {
+        if !takes_methods && exec::is_wanted(query) {
+            self.metrics.operation(operation);
             return Err(s3_error!(InvalidArgument, "only GetObject runs methods"));
         }
-        let permission = permission(operation);
-        let (caller, path, rights) = match context.credentials() {
+        let object = context.s3_path().as_object().map(|(_, key)| key);
+        let sender = self
+            .sender(
+                (operation, permission(operation)),
+                context.credentials(),
+                object,
+                context.headers(),
+                query,
+            )
+            .await?;
+        context.extensions_mut().insert(sender);
+        Ok(())
+    }
+}
+
+impl Access {
+    /// Determines the sender of a request whose signature was checked. An operation without a permission is
+    /// not implemented.
+    pub async fn sender(
+        &self,
+        (operation, permission): (&str, Option<Permission>),
+        credentials: Option<&Credentials>,
+        object: Option<&str>,
+        headers: &HeaderMap,
+        query: &str,
+    ) -> S3Result<Sender> {
+        self.metrics.operation(operation);
+        let (caller, path, rights) = match credentials {
             Some(credentials) => {
-                let object = context.s3_path().as_object().map(|(_, key)| key);
-                let query = context.uri().query().unwrap_or_default();
                 let request = KeyUse { operation, object, query };
-                let token = session_token(context.headers(), query);
+                let token = session_token(headers, query);
                 let key =
                     self.keys.find(&credentials.access_key, token.as_deref()).await.map_err(internal)?;
                 let key = key.map_err(refused)?;
@@ -239,8 +265,7 @@ impl S3Access for Access {
         };
         let received_ms = self.environment.unix_ms();
         let region = Arc::clone(&self.region);
-        context.extensions_mut().insert(Sender { caller, path, received_ms, region, rights, permission });
-        Ok(())
+        Ok(Sender { caller, path, received_ms, region, rights, permission })
     }
 }
 
@@ -399,6 +424,7 @@ impl Gateway {
         if expected_owner.as_ref().is_some_and(|owner| *owner != bucket.owner) {
             return Err(s3_error!(AccessDenied));
         }
+        request_payment::check(&bucket, &sender.caller, &request.headers, &request.uri)?;
         let policy = bucket.attributes.get(names::POLICY).map(|text| {
             self.parsed_policies.get(&bucket.id.to_string(), text.clone(), |text: &Bytes| {
                 Document::of_bucket(&String::from_utf8_lossy(text), name).map(Arc::new)

@@ -366,6 +366,7 @@ fn attributes(source: &Attributes, mut given: Attributes, replaces: bool, replac
     };
     attributes.remove(names::CHECKSUM);
     attributes.remove(names::PART_CHECKSUMS);
+    attributes.remove(names::RENAME_TOKEN);
     attributes.remove(ENCRYPTION);
     let tags = if replaces_tags { tags } else { source.get(names::TAGS).cloned() };
     attributes.extend(tags.map(|tags| (names::TAGS.to_owned(), tags)));

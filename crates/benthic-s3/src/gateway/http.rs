@@ -8,24 +8,27 @@ use super::cors::CorsRequest;
 use super::exec::Code;
 use super::iam::{self, Iam};
 use super::metrics::Metrics;
-use super::post_form;
+use super::s3_control::Control;
+use super::service::Operations;
 use super::virtual_host::VirtualHosts;
-use super::{Gateway, OBJECT_BYTES_MAX};
+use super::{Gateway, OBJECT_BYTES_MAX, post_form, s3_control};
 use crate::events::schedule::Wakeups;
 use crate::sal::Sal;
 use async_trait::async_trait;
 use benthic_core::Environment;
 use benthic_core::Result;
 use hyper::body::Incoming;
-use hyper::header::{CONNECTION, CONTENT_TYPE, EXPECT, HOST, HeaderValue};
+use hyper::header::{CONNECTION, CONTENT_TYPE, EXPECT, HOST, HeaderMap, HeaderValue};
+use hyper::http::Extensions;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use s3s::config::{S3Config, StaticConfigProvider};
+use s3s::route::S3Route;
 use s3s::service::{S3Service, S3ServiceBuilder};
-use s3s::{Body, HttpError};
+use s3s::{Body, HttpError, S3Request, S3Response, S3Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -93,7 +96,7 @@ impl Server {
     ) -> Result<Server> {
         let metrics = Arc::new(Metrics::default());
         let wakeups = Arc::new(Wakeups::default());
-        let gateway = Gateway::new(
+        let gateway = Arc::new(Gateway::new(
             Arc::clone(&sal),
             Arc::clone(&keys),
             Arc::clone(&metrics),
@@ -101,18 +104,22 @@ impl Server {
             region.clone(),
             code,
             Arc::clone(&wakeups),
-        );
-        let mut builder = S3ServiceBuilder::new(gateway);
+        ));
+        let mut builder = S3ServiceBuilder::new(Operations(Arc::clone(&gateway)));
         // Without an auth provider, `s3s` would check nothing.
         builder.set_auth(Auth(Arc::clone(&keys)));
-        builder.set_route(Iam { keys: Arc::clone(&keys), environment: environment.clone() });
-        builder.set_access(Access {
-            keys,
+        let access = Access {
+            keys: Arc::clone(&keys),
             metrics: Arc::clone(&metrics),
             environment: environment.clone(),
             region: region.as_str().into(),
-            parsed: ParsedPolicies::default(),
+            parsed: Arc::new(ParsedPolicies::default()),
+        };
+        builder.set_route(Routes {
+            iam: Iam { keys, environment: environment.clone() },
+            control: Control { gateway, access: access.clone() },
         });
+        builder.set_access(access);
         let mut config = S3Config::default();
         config.xml_max_body_size = XML_BYTES_MAX;
         config.put_object_max_size = Some(OBJECT_BYTES_MAX);
@@ -266,6 +273,7 @@ impl Server {
             };
             return Ok(iam::fix_answer(answer).await);
         }
+        let is_control = s3_control::is_control(request.uri(), request.headers());
         let cors_request = CorsRequest::of(request.method(), request.headers());
         let bucket = cors_request.as_ref().and_then(|_| self.bucket_of(&request));
         if request.method() == Method::OPTIONS {
@@ -288,6 +296,9 @@ impl Server {
             && let Ok(failed) = failure.to_http_response()
         {
             answer = failed;
+        }
+        if is_control {
+            return Ok(iam::fix_error(answer, s3_control::NAMESPACE).await);
         }
         if is_form {
             answer = post_form::fix_answer(answer).await;
@@ -354,6 +365,27 @@ impl Server {
 
 fn host_of(request: &Request<Incoming>) -> &str {
     request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default()
+}
+
+/// The requests that are not among the operations of S3.
+struct Routes {
+    iam: Iam,
+    control: Control,
+}
+
+#[async_trait]
+impl S3Route for Routes {
+    fn is_match(&self, method: &Method, uri: &Uri, headers: &HeaderMap, extensions: &mut Extensions) -> bool {
+        self.iam.is_match(method, uri, headers, extensions)
+            || self.control.is_match(method, uri, headers, extensions)
+    }
+
+    async fn call(&self, request: S3Request<Body>) -> S3Result<S3Response<Body>> {
+        if s3_control::is_control(&request.uri, &request.headers) {
+            return self.control.call(request).await;
+        }
+        self.iam.call(request).await
+    }
 }
 
 /// Increments a gauge during its lifetime.

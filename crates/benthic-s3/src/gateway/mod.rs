@@ -33,7 +33,10 @@ mod on_put;
 mod post_form;
 mod public_access;
 mod put;
+mod rename;
 mod request_facts;
+mod request_payment;
+mod s3_control;
 mod service;
 pub mod single_flight;
 pub(crate) mod tags;
@@ -95,6 +98,10 @@ mod names {
     pub const PART_CHECKSUMS: &str = "checksums-of-parts";
     /// The default encryption of a bucket, as JSON.
     pub const DEFAULT_ENCRYPTION: &str = "default-encryption";
+    /// Whether the requester pays in a bucket: present if so.
+    pub const REQUESTER_PAYS: &str = "requester-pays";
+    /// Of an object: the token of the request that renamed it.
+    pub const RENAME_TOKEN: &str = "rename-token";
     /// Prefix of the names of user metadata.
     pub const METADATA: &str = "meta:";
     /// Headers that the client sets on an object and gets with it.

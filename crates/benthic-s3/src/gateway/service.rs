@@ -3,6 +3,7 @@
 
 use super::Gateway;
 use s3s::{S3, S3Request, S3Response, S3Result, dto};
+use std::sync::Arc;
 
 /// The action that an operation needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +14,11 @@ pub(super) struct Permission {
 }
 
 impl Permission {
+    /// The permission for an operation that has no versions.
+    pub fn of(action: &'static str) -> Permission {
+        Permission { action, version_action: action }
+    }
+
     pub fn action(&self, of_version: bool) -> &'static str {
         if of_version { self.version_action } else { self.action }
     }
@@ -35,6 +41,9 @@ impl<T> Answer<T> for S3Response<T> {
     }
 }
 
+/// The operations of a gateway, for `s3s`.
+pub(super) struct Operations(pub Arc<Gateway>);
+
 fn last(actions: &[&'static str]) -> &'static str {
     actions[actions.len() - 1]
 }
@@ -44,10 +53,10 @@ fn last(actions: &[&'static str]) -> &'static str {
 macro_rules! operations {
     ($($name:ident: $input:ident -> $output:ident = $method:ident, $action:literal $(or $version_action:literal)?;)*) => {
         #[async_trait::async_trait]
-        impl S3 for Gateway {
+        impl S3 for Operations {
             $(
                 async fn $name(&self, request: S3Request<dto::$input>) -> S3Result<S3Response<dto::$output>> {
-                    self.$method(request).await.map(Answer::response)
+                    self.0.$method(request).await.map(Answer::response)
                 }
             )*
         }
@@ -95,6 +104,7 @@ operations! {
     get_bucket_ownership_controls: GetBucketOwnershipControlsInput -> GetBucketOwnershipControlsOutput = ownership_controls, "s3:GetBucketOwnershipControls";
     get_bucket_policy: GetBucketPolicyInput -> GetBucketPolicyOutput = policy, "s3:GetBucketPolicy";
     get_bucket_policy_status: GetBucketPolicyStatusInput -> GetBucketPolicyStatusOutput = policy_status, "s3:GetBucketPolicyStatus";
+    get_bucket_request_payment: GetBucketRequestPaymentInput -> GetBucketRequestPaymentOutput = request_payment, "s3:GetBucketRequestPayment";
     get_bucket_tagging: GetBucketTaggingInput -> GetBucketTaggingOutput = bucket_tags, "s3:GetBucketTagging";
     get_bucket_versioning: GetBucketVersioningInput -> GetBucketVersioningOutput = versioning, "s3:GetBucketVersioning";
     get_object: GetObjectInput -> GetObjectOutput = get, "s3:GetObject" or "s3:GetObjectVersion";
@@ -120,6 +130,7 @@ operations! {
     put_bucket_notification_configuration: PutBucketNotificationConfigurationInput -> PutBucketNotificationConfigurationOutput = set_notifications, "s3:PutBucketNotification";
     put_bucket_ownership_controls: PutBucketOwnershipControlsInput -> PutBucketOwnershipControlsOutput = set_ownership_controls, "s3:PutBucketOwnershipControls";
     put_bucket_policy: PutBucketPolicyInput -> PutBucketPolicyOutput = set_policy, "s3:PutBucketPolicy";
+    put_bucket_request_payment: PutBucketRequestPaymentInput -> PutBucketRequestPaymentOutput = set_request_payment, "s3:PutBucketRequestPayment";
     put_bucket_tagging: PutBucketTaggingInput -> PutBucketTaggingOutput = set_bucket_tags, "s3:PutBucketTagging";
     put_bucket_versioning: PutBucketVersioningInput -> PutBucketVersioningOutput = set_versioning, "s3:PutBucketVersioning";
     put_object: PutObjectInput -> PutObjectOutput = put, "s3:PutObject";
@@ -129,6 +140,7 @@ operations! {
     put_object_retention: PutObjectRetentionInput -> PutObjectRetentionOutput = set_retention, "s3:PutObjectRetention";
     put_object_tagging: PutObjectTaggingInput -> PutObjectTaggingOutput = set_object_tags, "s3:PutObjectTagging" or "s3:PutObjectVersionTagging";
     put_public_access_block: PutPublicAccessBlockInput -> PutPublicAccessBlockOutput = set_public_access_block, "s3:PutBucketPublicAccessBlock";
+    rename_object: RenameObjectInput -> RenameObjectOutput = rename, "s3:PutObject";
     upload_part: UploadPartInput -> UploadPartOutput = put_part, "s3:PutObject";
     upload_part_copy: UploadPartCopyInput -> UploadPartCopyOutput = copy_part, "s3:PutObject";
 }

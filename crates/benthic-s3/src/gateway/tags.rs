@@ -67,6 +67,21 @@ pub(super) fn set(attributes: &mut Attributes, pairs: &Pairs) -> S3Result<()> {
     Ok(())
 }
 
+/// Adds tags to a bucket, and replaces those with the same keys.
+pub(super) fn add(attributes: &mut Attributes, new: &Pairs) -> S3Result<()> {
+    let mut pairs = get(attributes)?;
+    pairs.retain(|(key, _)| !new.iter().any(|(name, _)| name == key));
+    pairs.extend(new.iter().cloned());
+    set(attributes, &check_pairs(pairs, BUCKET_TAGS_MAX)?)
+}
+
+/// Removes the tags with these keys.
+pub(super) fn remove(attributes: &mut Attributes, keys: &[String]) -> S3Result<()> {
+    let mut pairs = get(attributes)?;
+    pairs.retain(|(key, _)| !keys.contains(key));
+    set(attributes, &pairs)
+}
+
 pub(crate) fn get(attributes: &Attributes) -> S3Result<Pairs> {
     let Some(text) = attributes.get(names::TAGS) else { return Ok(Pairs::new()) };
     serde_json::from_slice(text).map_err(|error| s3_error!(error, InternalError))

@@ -47,9 +47,11 @@ NOTES = {
     "PutBucketCors": "with preflight requests",
     "PutBucketNotificationConfiguration": "TopicConfiguration, to webhooks",
     "PutBucketVersioning": "no MFA delete",
+    "PutBucketRequestPayment": "nobody is charged",
     "PutObject": "If-Match, If-None-Match; metadata, tags, ACL, lock, encryption; checksums in head and trailer, Content-MD5",
     "PutObjectAcl": "canned or with grants to accounts and groups",
     "PutObjectLockConfiguration": "a default period, also for a bucket that exists and has versions",
+    "RenameObject": "in buckets without versions",
 }
 
 record = collections.defaultdict(set)

@@ -156,6 +156,11 @@ pub(super) async fn read(
 
 /// Puts an error of `s3s` into the document that clients of IAM expect.
 pub(super) async fn fix_answer(answer: Response<Body>) -> Response<Body> {
+    fix_error(answer, IAM_NAMESPACE).await
+}
+
+/// Puts an error of `s3s` into the document that clients of other services than S3 expect.
+pub(super) async fn fix_error(answer: Response<Body>, namespace: &str) -> Response<Body> {
     if answer.status().is_success() {
         return answer;
     }
@@ -169,14 +174,14 @@ pub(super) async fn fix_answer(answer: Response<Body>) -> Response<Body> {
     };
     let mut code = element("Code").unwrap_or_else(|| "ServiceFailure".to_owned());
     // IAM has its own code for a wrong key, for which its clients wait after they create one.
-    if ["InvalidAccessKeyId", "InvalidToken"].contains(&code.as_str()) {
+    if namespace == IAM_NAMESPACE && ["InvalidAccessKeyId", "InvalidToken"].contains(&code.as_str()) {
         code = "InvalidClientTokenId".to_owned();
         parts.status = StatusCode::FORBIDDEN;
     }
     let message = element("Message").unwrap_or_default();
     let side = if parts.status.is_server_error() { "Receiver" } else { "Sender" };
     let text = format!(
-        "<ErrorResponse xmlns=\"{IAM_NAMESPACE}\"><Error><Type>{side}</Type><Code>{code}</Code>\
+        "<ErrorResponse xmlns=\"{namespace}\"><Error><Type>{side}</Type><Code>{code}</Code>\
          <Message>{message}</Message></Error></ErrorResponse>"
     );
     parts.headers.remove(CONTENT_LENGTH);
