@@ -47,6 +47,7 @@ and /-/metrics.
 Examples:
   benthic s3 serve
   benthic s3 serve --listen 0.0.0.0:9000 --domain s3.example.org --tls-cert cert.pem --tls-key key.pem
+  benthic s3 serve --domain s3.example.org --website-domain web.example.org
   benthic s3 serve --config s3.toml
   benthic --store ceph: s3 serve --pool s3.index --data-pool s3.data"
 )]
@@ -61,6 +62,9 @@ pub struct ServeArgs {
     /// Domain of this gateway: BUCKET.DOMAIN addresses a bucket; can be repeated
     #[arg(long, value_name = "DOMAIN")]
     domain: Vec<String>,
+    /// Domain of websites: BUCKET.DOMAIN shows the website of a bucket; can be repeated
+    #[arg(long, value_name = "DOMAIN")]
+    website_domain: Vec<String>,
     /// Name of the region, which GetBucketLocation returns
     #[arg(long, default_value = "us-east-1")]
     region: String,
@@ -115,7 +119,8 @@ pub async fn run(args: ServeArgs, pools: &GatewayPools, session: &Session) -> Ou
         args.domain,
         limits,
         Some(Arc::clone(&code)),
-    )?;
+    )?
+    .with_websites(&args.website_domain)?;
     let first = identities.create_first_key().await?;
     print_start(session, pools, &url, &args.region, first.as_ref())?;
     let collector = tokio::spawn(collect(sal.clone(), server.metrics(), args.collect_every));

@@ -11,6 +11,7 @@ use super::metrics::Metrics;
 use super::s3_control::Control;
 use super::service::Operations;
 use super::virtual_host::VirtualHosts;
+use super::website::Websites;
 use super::{Gateway, OBJECT_BYTES_MAX, post_form, s3_control};
 use crate::events::schedule::Wakeups;
 use crate::sal::Sal;
@@ -70,6 +71,7 @@ pub struct Server {
     limits: Limits,
     /// Answers what is not S3: the requests whose path starts with this text.
     other: Option<(&'static str, Arc<dyn Handler>)>,
+    websites: Option<Websites>,
 }
 
 /// Answers requests that are not S3.
@@ -134,12 +136,24 @@ impl Server {
             builder.set_host(hosts.clone());
         }
         let service = builder.build();
-        Ok(Server { service, sal, metrics, wakeups, environment, hosts, limits, other: None })
+        Ok(Server { service, sal, metrics, wakeups, environment, hosts, limits, other: None, websites: None })
     }
 
     /// Lets another service answer the requests whose path starts with `prefix`.
     pub fn with_handler(self, prefix: &'static str, handler: Arc<dyn Handler>) -> Server {
         Server { other: Some((prefix, handler)), ..self }
+    }
+
+    /// Serves the websites of buckets at `BUCKET.DOMAIN`, for each of these domains.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an invalid domain.
+    pub fn with_websites(self, domains: &[String]) -> Result<Server> {
+        if domains.is_empty() {
+            return Ok(self);
+        }
+        let websites = Websites { hosts: VirtualHosts::new(domains)?, sal: Arc::clone(&self.sal) };
+        Ok(Server { websites: Some(websites), ..self })
     }
 
     pub fn metrics(&self) -> Arc<Metrics> {
@@ -275,9 +289,23 @@ impl Server {
         }
         let is_control = s3_control::is_control(request.uri(), request.headers());
         let cors_request = CorsRequest::of(request.method(), request.headers());
-        let bucket = cors_request.as_ref().and_then(|_| self.bucket_of(&request));
+        let websites = self.websites.as_ref();
+        let site = websites.and_then(|websites| Some((websites, websites.bucket(host_of(&request))?)));
+        let bucket = cors_request.as_ref().and_then(|_| match &site {
+            Some((_, bucket)) => Some(bucket.clone()),
+            None => self.bucket_of(&request),
+        });
         if request.method() == Method::OPTIONS {
             return Ok(self.preflight(cors_request, bucket).await);
+        }
+        if let Some((websites, bucket)) = site {
+            let mut answer = websites.answer(&self.service, &bucket, host_of(&request), &request).await?;
+            if let Some(cors_request) = cors_request
+                && let Some(headers) = cors_request.answer(self.sal.as_ref(), &bucket).await
+            {
+                answer.headers_mut().extend(headers);
+            }
+            return Ok(answer);
         }
         let body_timeout = self.limits.body_timeout;
         let expects = request.headers().contains_key(EXPECT);

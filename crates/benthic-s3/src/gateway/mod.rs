@@ -42,6 +42,8 @@ pub mod single_flight;
 pub(crate) mod tags;
 mod versions;
 mod virtual_host;
+mod website;
+mod website_rules;
 
 pub use auth::{KeyUse, Keys};
 pub use bucket_encryption::has_default_encryption;
@@ -100,6 +102,8 @@ mod names {
     pub const DEFAULT_ENCRYPTION: &str = "default-encryption";
     /// Whether the requester pays in a bucket: present if so.
     pub const REQUESTER_PAYS: &str = "requester-pays";
+    /// The website of a bucket, as JSON.
+    pub const WEBSITE: &str = "website";
     /// Of an object: the token of the request that renamed it.
     pub const RENAME_TOKEN: &str = "rename-token";
     /// Prefix of the names of user metadata.

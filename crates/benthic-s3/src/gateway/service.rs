@@ -91,6 +91,7 @@ operations! {
     delete_bucket_ownership_controls: DeleteBucketOwnershipControlsInput -> DeleteBucketOwnershipControlsOutput = remove_ownership_controls, "s3:PutBucketOwnershipControls";
     delete_bucket_policy: DeleteBucketPolicyInput -> DeleteBucketPolicyOutput = remove_policy, "s3:DeleteBucketPolicy";
     delete_bucket_tagging: DeleteBucketTaggingInput -> DeleteBucketTaggingOutput = remove_bucket_tags, "s3:PutBucketTagging";
+    delete_bucket_website: DeleteBucketWebsiteInput -> DeleteBucketWebsiteOutput = remove_website, "s3:DeleteBucketWebsite";
     delete_object: DeleteObjectInput -> DeleteObjectOutput = delete, "s3:DeleteObject" or "s3:DeleteObjectVersion";
     delete_object_tagging: DeleteObjectTaggingInput -> DeleteObjectTaggingOutput = remove_object_tags, "s3:DeleteObjectTagging" or "s3:DeleteObjectVersionTagging";
     delete_objects: DeleteObjectsInput -> DeleteObjectsOutput = delete_many, "s3:DeleteObject" or "s3:DeleteObjectVersion";
@@ -107,6 +108,7 @@ operations! {
     get_bucket_request_payment: GetBucketRequestPaymentInput -> GetBucketRequestPaymentOutput = request_payment, "s3:GetBucketRequestPayment";
     get_bucket_tagging: GetBucketTaggingInput -> GetBucketTaggingOutput = bucket_tags, "s3:GetBucketTagging";
     get_bucket_versioning: GetBucketVersioningInput -> GetBucketVersioningOutput = versioning, "s3:GetBucketVersioning";
+    get_bucket_website: GetBucketWebsiteInput -> GetBucketWebsiteOutput = website, "s3:GetBucketWebsite";
     get_object: GetObjectInput -> GetObjectOutput = get, "s3:GetObject" or "s3:GetObjectVersion";
     get_object_acl: GetObjectAclInput -> GetObjectAclOutput = object_acl, "s3:GetObjectAcl" or "s3:GetObjectVersionAcl";
     get_object_attributes: GetObjectAttributesInput -> GetObjectAttributesOutput = attributes, "s3:GetObjectAttributes" or "s3:GetObjectVersionAttributes";
@@ -133,6 +135,7 @@ operations! {
     put_bucket_request_payment: PutBucketRequestPaymentInput -> PutBucketRequestPaymentOutput = set_request_payment, "s3:PutBucketRequestPayment";
     put_bucket_tagging: PutBucketTaggingInput -> PutBucketTaggingOutput = set_bucket_tags, "s3:PutBucketTagging";
     put_bucket_versioning: PutBucketVersioningInput -> PutBucketVersioningOutput = set_versioning, "s3:PutBucketVersioning";
+    put_bucket_website: PutBucketWebsiteInput -> PutBucketWebsiteOutput = set_website, "s3:PutBucketWebsite";
     put_object: PutObjectInput -> PutObjectOutput = put, "s3:PutObject";
     put_object_acl: PutObjectAclInput -> PutObjectAclOutput = set_object_acl, "s3:PutObjectAcl" or "s3:PutObjectVersionAcl";
     put_object_legal_hold: PutObjectLegalHoldInput -> PutObjectLegalHoldOutput = set_legal_hold, "s3:PutObjectLegalHold";

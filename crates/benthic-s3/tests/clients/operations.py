@@ -48,6 +48,7 @@ NOTES = {
     "PutBucketNotificationConfiguration": "TopicConfiguration, to webhooks",
     "PutBucketVersioning": "no MFA delete",
     "PutBucketRequestPayment": "nobody is charged",
+    "PutBucketWebsite": "served with `--website-domain`",
     "PutObject": "If-Match, If-None-Match; metadata, tags, ACL, lock, encryption; checksums in head and trailer, Content-MD5",
     "PutObjectAcl": "canned or with grants to accounts and groups",
     "PutObjectLockConfiguration": "a default period, also for a bucket that exists and has versions",
