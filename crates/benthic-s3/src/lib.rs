@@ -9,6 +9,7 @@
 //! - `policy`: who may do what; with the feature `policy`.
 //! - `lifecycle`: removes versions and uploads by the rules of a bucket; with the feature `gateway`.
 //! - `events`: tells others of changes, and runs methods by rules; with the feature `gateway`.
+//! - `upstream`: buckets of another S3 service, with a cache; with the feature `gateway`.
 //! - `view`: buckets that show the objects of a pool; with the feature `gateway`.
 //! - `gateway`: S3 over HTTP, and the program `benthic-s3`; both need the feature `gateway`.
 //!
@@ -32,6 +33,8 @@ pub mod pool;
 pub mod sal;
 #[cfg(feature = "identity")]
 pub mod seal;
+#[cfg(feature = "gateway")]
+pub mod upstream;
 #[cfg(feature = "gateway")]
 pub mod view;
 

@@ -13,6 +13,7 @@ mod lifecycle;
 mod on_put;
 mod quota;
 mod serve;
+mod upstream;
 mod usage;
 mod user;
 mod user_policy;

@@ -1,6 +1,7 @@
 //! `benthic s3 serve`.
 
 use super::code::StoreCode;
+use super::upstream::UpstreamArgs;
 use super::{GatewayPools, all_buckets, lifecycle};
 use benthic_core::Environment;
 use benthic_program::exit::{Failure, Outcome};
@@ -44,11 +45,16 @@ check any request.
 Several gateways may serve one pool of a cluster, with the same sealing key. Everybody who can reach the port can read /-/health \
 and /-/metrics.
 
+With --upstream, the gateway serves the buckets of another S3 service, with a cache in a directory. Its key comes from the \
+environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY), the file ~/.aws/credentials or --upstream-credentials. Clients use keys \
+of this gateway.
+
 Examples:
   benthic s3 serve
   benthic s3 serve --listen 0.0.0.0:9000 --domain s3.example.org --tls-cert cert.pem --tls-key key.pem
   benthic s3 serve --domain s3.example.org --website-domain web.example.org
   benthic s3 serve --config s3.toml
+  benthic s3 serve --upstream https://far.example --cache /var/cache/benthic-s3 --cache-bytes 100GiB
   benthic --store ceph: s3 serve --pool s3.index --data-pool s3.data"
 )]
 pub struct ServeArgs {
@@ -70,6 +76,8 @@ pub struct ServeArgs {
     region: String,
     #[command(flatten)]
     tls: TlsArgs,
+    #[command(flatten)]
+    upstream: UpstreamArgs,
     /// Limit on concurrent connections; further ones wait
     #[arg(long, value_name = "COUNT", default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     connections_max: u32,
@@ -109,10 +117,17 @@ pub async fn run(args: ServeArgs, pools: &GatewayPools, session: &Session) -> Ou
     let is_cluster = session.rados().await?.is_some();
     let code = StoreCode::new(session.pool(&pools.pool).await?, is_cluster).await?;
     let code = Arc::new(code) as Arc<dyn Code>;
-    let views =
-        ViewSal::new(Arc::new(sal.clone()) as Arc<dyn Sal>, session.store().await?, Environment::default());
+    let upstream = args.upstream.open(&sal, &args.region)?;
+    let driver: Arc<dyn Sal> = match &upstream {
+        Some(upstream) => Arc::clone(upstream) as Arc<dyn Sal>,
+        None => Arc::new(ViewSal::new(
+            Arc::new(sal.clone()) as Arc<dyn Sal>,
+            session.store().await?,
+            Environment::default(),
+        )),
+    };
     let server = Server::new(
-        Arc::new(views) as Arc<dyn Sal>,
+        driver,
         Arc::clone(&identities) as Arc<dyn Keys>,
         Environment::default(),
         args.region.clone(),
@@ -121,8 +136,16 @@ pub async fn run(args: ServeArgs, pools: &GatewayPools, session: &Session) -> Ou
         Some(Arc::clone(&code)),
     )?
     .with_websites(&args.website_domain)?;
+    let server = match &upstream {
+        Some(upstream) => server.with_driver_metrics(upstream.metrics()),
+        None => server,
+    };
     let first = identities.create_first_key().await?;
-    print_start(session, pools, &url, &args.region, first.as_ref())?;
+    let source = match args.upstream.url() {
+        Some(url) => format!("{url}; the accounts are in the pool {} of {}", pools.pool, session.uri()),
+        None => format!("the pool {} of {}", pools.pool, session.uri()),
+    };
+    print_start(session, pools, (&url, &source), &args.region, first.as_ref())?;
     let collector = tokio::spawn(collect(sal.clone(), server.metrics(), args.collect_every));
     let calendar = Calendar { day_ms: args.lifecycle_day * 1_000 };
     let wakeups = server.wakeups();
@@ -138,12 +161,14 @@ pub async fn run(args: ServeArgs, pools: &GatewayPools, session: &Session) -> Ou
             methods_max: if is_cluster { METHODS_OF_RULES_IN_CLUSTER } else { METHODS_OF_RULES_IN_DIRECTORY },
         },
     );
-    let events = (args.events_every > 0).then(|| {
+    // The upstream has the data and the events of its buckets.
+    let events = (args.events_every > 0 && upstream.is_none()).then(|| {
         let search =
             search_events(sal.clone(), Arc::clone(&identities), Arc::clone(&wakeups), args.events_every);
         (tokio::spawn(schedule::run(Arc::new(deliverer), Arc::clone(&wakeups))), tokio::spawn(search))
     });
-    let lifecycle = tokio::spawn(apply_lifecycle(sal, identities, calendar, args.lifecycle_every));
+    let lifecycle_every = if upstream.is_none() { args.lifecycle_every } else { 0 };
+    let lifecycle = tokio::spawn(apply_lifecycle(sal, identities, calendar, lifecycle_every));
     let served = Arc::new(server).serve(listener, tls, interrupt::wait()).await;
     // Wait until all have stopped before the session releases the store.
     let mut tasks = vec![collector, lifecycle];
@@ -164,12 +189,12 @@ pub async fn run(args: ServeArgs, pools: &GatewayPools, session: &Session) -> Ou
 fn print_start(
     session: &Session,
     pools: &GatewayPools,
-    url: &str,
+    (url, source): (&str, &str),
     region: &str,
     first: Option<&NewKey>,
 ) -> Outcome {
     let pool = &pools.pool;
-    let mut text = format!("{url} serves S3 from the pool {pool} of {}", session.uri());
+    let mut text = format!("{url} serves S3 from {source}");
     match first {
         None => text += "\n`benthic s3 key create ACCOUNT/USER` creates a key; Ctrl-C stops the gateway",
         Some(key) => {

@@ -53,7 +53,7 @@ pub struct Sender {
 ///
 /// # Errors
 /// A message that says what is invalid.
-fn parse_url(text: &str) -> Result<Url, String> {
+pub(crate) fn parse_url(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| format!("this is not a URL: {error}"))?;
     if !["http", "https"].contains(&url.scheme()) || url.host_str().is_none() {
         return Err("the URL must begin with http:// or https:// and name a host".to_owned());
@@ -68,7 +68,7 @@ fn parse_url(text: &str) -> Result<Url, String> {
 ///
 /// # Errors
 /// A message that says what is invalid.
-fn authorities(pem: &str) -> Result<RootCertStore, String> {
+pub(crate) fn authorities(pem: &str) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
         let certificate = certificate.map_err(|error| format!("this is not a PEM file: {error}"))?;
@@ -78,7 +78,7 @@ fn authorities(pem: &str) -> Result<RootCertStore, String> {
 }
 
 /// The authorities that this machine trusts.
-fn system_authorities() -> Arc<RootCertStore> {
+pub(crate) fn system_authorities() -> Arc<RootCertStore> {
     static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
     let load = || {
         let mut roots = RootCertStore::empty();

@@ -12,7 +12,7 @@ use s3s::dto::{ChecksumAlgorithm, ChecksumType};
 use s3s::{S3Result, TrailingHeaders, s3_error};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Algorithm {
+pub(crate) enum Algorithm {
     Crc32,
     Crc32c,
     Crc64Nvme,
@@ -22,13 +22,13 @@ pub(super) enum Algorithm {
 
 /// Whether a checksum covers all data of an object, or the checksums of its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     FullObject,
     Composite,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct StoredChecksum {
+pub(crate) struct StoredChecksum {
     pub algorithm: Algorithm,
     pub kind: Kind,
     /// In base64. The value of a composite checksum ends in a dash and the number of parts.
@@ -40,7 +40,7 @@ pub(super) struct StoredChecksum {
 /// limit.
 const PART_CHECKSUMS_BYTES_MAX: usize = 40_000;
 
-pub(super) const ALGORITHMS: [Algorithm; 5] =
+pub(crate) const ALGORITHMS: [Algorithm; 5] =
     [Algorithm::Crc32, Algorithm::Crc32c, Algorithm::Crc64Nvme, Algorithm::Sha1, Algorithm::Sha256];
 
 impl Algorithm {
@@ -54,7 +54,7 @@ impl Algorithm {
         }
     }
 
-    fn header(self) -> &'static str {
+    pub fn header(self) -> &'static str {
         match self {
             Algorithm::Crc32 => "x-amz-checksum-crc32",
             Algorithm::Crc32c => "x-amz-checksum-crc32c",

@@ -1,5 +1,6 @@
 //! Maps errors of the SAL to S3 errors.
 
+use crate::upstream::UPSTREAM;
 use benthic_core::{Error, ErrorKind, Reason};
 use hyper::StatusCode;
 use s3s::{S3Error, S3ErrorCode, StdError};
@@ -35,6 +36,9 @@ pub(super) fn s3_error(error: Error, subject: Subject) -> S3Error {
     }
     if error.reason() == Some(Reason::StoreFull) {
         answer.set_message("the store is full");
+    }
+    if error.op() == UPSTREAM && error.kind() == ErrorKind::Unavailable {
+        answer.set_message(error.message().to_owned());
     }
     answer.set_source(Box::new(error));
     answer

@@ -12,6 +12,7 @@ use super::versions::{refuse_delete_marker, strong_etag, version_field};
 use super::{Gateway, error, exec, names, tags, timestamp};
 use crate::policy::Decision;
 use crate::sal::{Object, Reader};
+use crate::upstream::is_stale;
 use benthic_core::ClassCall;
 use bytes::Bytes;
 use futures::{Stream, TryStreamExt};
@@ -28,6 +29,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+/// The header of an answer from the cache of a gateway whose upstream cannot be reached.
+const UPSTREAM: &str = "x-benthic-upstream";
 /// Maximum number of parts in a page of GetObjectAttributes.
 const PARTS_MAX: usize = 1_000;
 
@@ -214,7 +217,7 @@ impl Gateway {
         let reader = self.sal.read(&access.bucket, &object, requested.range, prefetch, data_key).await;
         let reader = reader.map_err(error::object)?;
         output.body = Some(self.body(reader));
-        Ok(S3Response::new(output))
+        Ok(with_source(output, &object))
     }
 
     /// Answers with the result of a method instead of the object.
@@ -254,7 +257,10 @@ impl Gateway {
         Ok(response)
     }
 
-    pub(super) async fn head(&self, request: S3Request<HeadObjectInput>) -> S3Result<HeadObjectOutput> {
+    pub(super) async fn head(
+        &self,
+        request: S3Request<HeadObjectInput>,
+    ) -> S3Result<S3Response<HeadObjectOutput>> {
         if exec::requested(&request)?.is_some() {
             return Err(s3_error!(InvalidRequest, "the result of a method is known only to a GET"));
         }
@@ -273,7 +279,7 @@ impl Gateway {
         override_headers!(output, input);
         set_encryption!(output, &sealing_of(&object.attributes)?);
         set_all_encryption!(output, encryption.as_ref());
-        Ok(output)
+        Ok(with_source(output, &object))
     }
 
     pub(super) async fn attributes(
@@ -324,6 +330,15 @@ impl Gateway {
         });
         Body::http_body_unsync(StreamBody::new(counted.map_ok(Frame::data))).into()
     }
+}
+
+/// An answer that says if the object may be out of date, because the upstream cannot be reached.
+fn with_source<T>(output: T, object: &Object) -> S3Response<T> {
+    let mut response = S3Response::new(output);
+    if is_stale(object) {
+        response.headers.insert(UPSTREAM, HeaderValue::from_static("unreachable"));
+    }
+    response
 }
 
 pub(super) fn pieces(

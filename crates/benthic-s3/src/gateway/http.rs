@@ -15,6 +15,7 @@ use super::website::Websites;
 use super::{Gateway, OBJECT_BYTES_MAX, post_form, s3_control};
 use crate::events::schedule::Wakeups;
 use crate::sal::Sal;
+use crate::upstream::UpstreamMetrics;
 use async_trait::async_trait;
 use benthic_core::Environment;
 use benthic_core::Result;
@@ -72,6 +73,8 @@ pub struct Server {
     /// Answers what is not S3: the requests whose path starts with this text.
     other: Option<(&'static str, Arc<dyn Handler>)>,
     websites: Option<Websites>,
+    /// Counters of the driver.
+    driver_metrics: Option<Arc<UpstreamMetrics>>,
 }
 
 /// Answers requests that are not S3.
@@ -136,7 +139,18 @@ impl Server {
             builder.set_host(hosts.clone());
         }
         let service = builder.build();
-        Ok(Server { service, sal, metrics, wakeups, environment, hosts, limits, other: None, websites: None })
+        Ok(Server {
+            service,
+            sal,
+            metrics,
+            wakeups,
+            environment,
+            hosts,
+            limits,
+            other: None,
+            websites: None,
+            driver_metrics: None,
+        })
     }
 
     /// Lets another service answer the requests whose path starts with `prefix`.
@@ -154,6 +168,11 @@ impl Server {
         }
         let websites = Websites { hosts: VirtualHosts::new(domains)?, sal: Arc::clone(&self.sal) };
         Ok(Server { websites: Some(websites), ..self })
+    }
+
+    /// Shows the counters of the driver among those of the gateway.
+    pub fn with_driver_metrics(self, metrics: Arc<UpstreamMetrics>) -> Server {
+        Server { driver_metrics: Some(metrics), ..self }
     }
 
     pub fn metrics(&self) -> Arc<Metrics> {
@@ -268,7 +287,8 @@ impl Server {
         match (request.method(), request.uri().path()) {
             (&Method::GET | &Method::HEAD, "/-/health") => return Ok(self.health().await),
             (&Method::GET, "/-/metrics") => {
-                let mut answer = Response::new(Body::from(self.metrics.text()));
+                let of_driver = self.driver_metrics.as_ref().map_or(String::new(), |metrics| metrics.text());
+                let mut answer = Response::new(Body::from(self.metrics.text() + &of_driver));
                 let text = HeaderValue::from_static("text/plain; version=0.0.4");
                 answer.headers_mut().insert(CONTENT_TYPE, text);
                 return Ok(answer);

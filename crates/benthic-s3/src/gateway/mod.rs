@@ -12,7 +12,7 @@ mod bucket_encryption;
 mod bucket_lifecycle;
 mod bucket_notification;
 mod bucket_policy;
-mod checksums;
+pub(crate) mod checksums;
 mod client_timeout;
 mod conditions;
 mod copy;
@@ -73,7 +73,7 @@ const OBJECT_BYTES_MAX: u64 = 5 << 30;
 const UPDATES_MAX: usize = 100;
 
 /// Names of the attributes that the gateway gives to objects, uploads, parts and buckets.
-mod names {
+pub(crate) mod names {
     /// An ACL other than `private`: `public-read`, or its grants as JSON.
     pub const ACL: &str = "acl";
     /// Tags, as a JSON list of pairs.

@@ -57,7 +57,7 @@ fn check_pairs(mut pairs: Pairs, max: usize) -> S3Result<Pairs> {
 }
 
 /// Stores tags among attributes. An empty list removes the existing tags.
-pub(super) fn set(attributes: &mut Attributes, pairs: &Pairs) -> S3Result<()> {
+pub(crate) fn set(attributes: &mut Attributes, pairs: &Pairs) -> S3Result<()> {
     if pairs.is_empty() {
         attributes.remove(names::TAGS);
         return Ok(());

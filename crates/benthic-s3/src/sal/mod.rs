@@ -17,6 +17,9 @@
 //! - A change and its events become visible at the same moment.
 //! - A failed call changed nothing, except with `OutcomeUnknown`.
 //!
+//! A driver over a store that cannot express a call answers `Unsupported`, and has changed nothing.
+//! `docs/design/0006-s3-sal.md` lists these calls for the driver of an upstream.
+//!
 //! Times are in milliseconds since 1970 (UTC). Entity tags have no quotes.
 //!
 //! Other features of the gateway use [`Attributes`], which a driver stores without interpreting

@@ -27,11 +27,11 @@ static POOLS: LazyLock<Pools> = LazyLock::new(|| {
 });
 
 mod cluster {
-    fn pools() -> &'static crate::sal::Pools {
-        &crate::POOLS
+    fn case(name: &str) -> crate::sal::Case {
+        crate::sal::Case::new(&crate::POOLS, name)
     }
 
-    crate::sal::sal_suite!(super::pools);
+    crate::sal::sal_suite!(super::case);
 }
 
 /// Crashes at some operations only. The order of operations is the same on all engines, and the

@@ -35,20 +35,20 @@ fn in_memory() -> Pools {
 }
 
 mod memory {
-    fn pools() -> &'static crate::sal::Pools {
+    fn case(name: &str) -> crate::sal::Case {
         static POOLS: std::sync::LazyLock<crate::sal::Pools> = std::sync::LazyLock::new(crate::in_memory);
-        &POOLS
+        crate::sal::Case::new(&POOLS, name)
     }
 
-    crate::sal::sal_suite!(super::pools);
+    crate::sal::sal_suite!(super::case);
 }
 
 mod embedded {
-    fn pools() -> &'static crate::sal::Pools {
-        &crate::EMBEDDED
+    fn case(name: &str) -> crate::sal::Case {
+        crate::sal::Case::new(&crate::EMBEDDED, name)
     }
 
-    crate::sal::sal_suite!(super::pools);
+    crate::sal::sal_suite!(super::case);
 }
 
 /// A store in a temporary directory, for the life of this process.

@@ -30,8 +30,9 @@ use benthic_s3::{Options, PoolSal};
 use benthic_testkit::random::Rng;
 use bytes::Bytes;
 use futures::executor::block_on;
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// The pools of a suite: one for the index, one for data.
 pub struct Pools {
@@ -42,12 +43,25 @@ pub struct Pools {
 pub const LEASE_MS: u64 = 60_000;
 pub const GRACE_MS: u64 = 600_000;
 
+/// A driver whose data are behind another one.
+pub trait Front: Send + Sync {
+    /// Opens the driver over the driver that has the data and one for its own records.
+    fn open(&self, far: &Arc<dyn Sal>, own: Arc<dyn Sal>) -> Arc<dyn Sal>;
+
+    /// Precedes the names of buckets in the driver that has the data.
+    fn prefix(&self) -> &str;
+}
+
 /// One run of one case.
 pub struct Case {
     pub pools: Pools,
     pub sal: Arc<dyn Sal>,
     pub clock: Arc<ManualClock>,
     options: Options,
+    /// For a driver under test whose data are behind another one: how it is opened, and the driver with the data.
+    front: Option<(Box<dyn Front>, Arc<dyn Sal>)>,
+    /// The ids that buckets have in the driver with the data.
+    far_ids: Mutex<BTreeMap<String, Id>>,
 }
 
 impl Case {
@@ -68,7 +82,24 @@ impl Case {
         };
         let pools = Pools { index: Arc::clone(&pools.index), data: Arc::clone(&pools.data) };
         let sal = open(&pools, &options).unwrap();
-        Case { pools, sal, clock, options }
+        Case { pools, sal, clock, options, front: None, far_ids: Mutex::default() }
+    }
+
+    /// A case of a driver whose data are behind the driver on pools.
+    pub fn behind(pools: &Pools, name: &str, front: Box<dyn Front>) -> Case {
+        let case = Case::new(pools, name);
+        // Signatures have the time of this machine.
+        let now_ms = Environment::default().unix_ms();
+        case.clock.advance_ms(now_ms - case.clock_ms());
+        let far = Arc::clone(&case.sal);
+        let sal = front.open(&far, case.own());
+        Case { sal, front: Some((front, far)), ..case }
+    }
+
+    /// The driver of the records of a driver whose data are elsewhere.
+    fn own(&self) -> Arc<dyn Sal> {
+        let namespace = format!("{}.own", self.options.namespace);
+        open(&self.pools, &Options { namespace, ..self.options.clone() }).unwrap()
     }
 
     pub fn clock_ms(&self) -> u64 {
@@ -77,7 +108,10 @@ impl Case {
 
     /// Opens another gateway on the same store.
     pub fn another(&self) -> Arc<dyn Sal> {
-        open(&self.pools, &self.options).unwrap()
+        match &self.front {
+            Some((front, far)) => front.open(far, self.own()),
+            None => open(&self.pools, &self.options).unwrap(),
+        }
     }
 
     /// Opens another gateway on pools that wrap those of this store.
@@ -95,7 +129,12 @@ impl Case {
 
     pub fn bucket(&self, name: &str, versioning: Versioning) -> Bucket {
         let new = NewBucket { name: name.into(), owner: "ada".into(), versioning, ..NewBucket::default() };
-        block_on(self.sal.create_bucket(new)).unwrap()
+        let bucket = block_on(self.sal.create_bucket(new)).unwrap();
+        if let Some((front, far)) = &self.front {
+            let found = block_on(far.bucket(&format!("{}{name}", front.prefix()))).unwrap();
+            self.far_ids.lock().unwrap().insert(name.to_owned(), found.id);
+        }
+        bucket
     }
 
     pub fn put(&self, bucket: &Bucket, key: &str, data: &[u8]) -> WriteResult {
@@ -211,13 +250,14 @@ impl Case {
     pub fn settle(&self) {
         for _ in 0..3 {
             self.clock.advance_ms(GRACE_MS + LEASE_MS);
-            block_on(self.sal.collect()).unwrap();
+            for sal in self.drivers() {
+                block_on(sal.collect()).unwrap();
+            }
         }
-        assert_eq!(
-            block_on(self.sal.pending()).unwrap(),
-            PendingGarbage::default(),
-            "nothing is left to collect"
-        );
+        for sal in self.drivers() {
+            let pending = block_on(sal.pending()).unwrap();
+            assert_eq!(pending, PendingGarbage::default(), "nothing is left to collect");
+        }
     }
 
     /// The final checks of every case.
@@ -227,9 +267,15 @@ impl Case {
         buckets.iter().for_each(|bucket| self.check(bucket));
     }
 
+    /// The driver under test, and the one that has its data.
+    fn drivers(&self) -> impl Iterator<Item = &Arc<dyn Sal>> {
+        [&self.sal].into_iter().chain(self.front.as_ref().map(|(_, far)| far))
+    }
+
     /// The data objects of a bucket.
     pub fn data_objects(&self, bucket: &Bucket) -> Vec<String> {
-        objects(self.pools.data.as_ref(), &format!("{}.{}", self.options.namespace, bucket.id))
+        let id = self.far_ids.lock().unwrap().get(&bucket.name).copied().unwrap_or(bucket.id);
+        objects(self.pools.data.as_ref(), &format!("{}.{id}", self.options.namespace))
     }
 
     /// A shard of a bucket's index.
@@ -264,12 +310,10 @@ fn objects(pool: &dyn Pool, namespace: &str) -> Vec<String> {
     }
 }
 
+/// The entity tag that S3 gives to data that are written at once.
 pub fn etag(data: &[u8]) -> String {
-    format!(
-        "{:x}-{}",
-        data.iter().fold(7_u64, |sum, byte| sum.wrapping_mul(31) ^ u64::from(*byte)),
-        data.len()
-    )
+    use md5::Digest;
+    md5::Md5::digest(data).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 pub fn finish(data: &[u8]) -> Finish {
@@ -317,10 +361,10 @@ pub fn kind<T>(result: Result<T>) -> ErrorKind {
     result.err().map(|error| error.kind()).expect("the call must fail")
 }
 
-/// Creates one `#[test]` for each case, on the pools that the function returns.
+/// Creates one `#[test]` for each case. The function makes a [`Case`] with a name.
 macro_rules! sal_suite {
-    ($pools:path) => {
-        crate::sal::sal_tests! { $pools;
+    ($make:path) => {
+        crate::sal::sal_tests! { $make;
             records {
                 records_change_by_compare_and_swap
                 several_records_change_together
@@ -351,6 +395,7 @@ macro_rules! sal_suite {
             }
             keys {
                 keys_are_data
+                keys_of_uploads_are_data
                 keys_have_limits
             }
             conditions {
@@ -440,13 +485,13 @@ macro_rules! sal_suite {
 }
 
 macro_rules! sal_tests {
-    ($pools:path; $($theme:ident { $($case:ident)* })*) => {
+    ($make:path; $($theme:ident { $($case:ident)* })*) => {
         $(mod $theme {
             $(
                 #[test]
                 fn $case() {
                     let name = concat!(stringify!($theme), ".", stringify!($case));
-                    crate::sal::$theme::$case(&crate::sal::Case::new($pools(), name));
+                    crate::sal::$theme::$case(&$make(name));
                 }
             )*
         })*

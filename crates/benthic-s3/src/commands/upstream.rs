@@ -1,0 +1,83 @@
+//! The options of `benthic s3 serve` for a gateway to another S3 service.
+
+use benthic_core::{Environment, Error, ErrorKind, Result};
+use benthic_program::units;
+use benthic_s3::PoolSal;
+use benthic_s3::identity::FIRST_ACCOUNT;
+use benthic_s3::sal::Sal;
+use benthic_s3::upstream::{Credentials, Endpoint, Options, UpstreamSal, Validate};
+use clap::Args;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+const BLOCK_BYTES_MIN: u64 = 64 * 1024;
+const BLOCK_BYTES_MAX: u64 = 16 << 20;
+
+/// Another S3 service whose buckets the gateway serves.
+#[derive(Args)]
+pub struct UpstreamArgs {
+    /// Serve the buckets of the S3 service at this URL instead of those of the pool; needs --cache
+    #[arg(long, value_name = "URL", requires = "cache")]
+    upstream: Option<String>,
+    /// Directory of the cache; one gateway per directory
+    #[arg(long, value_name = "DIR", requires = "upstream")]
+    cache: Option<PathBuf>,
+    /// Limit on the size of the cache, at least 16MiB
+    #[arg(long, value_name = "SIZE", default_value = "10GiB", value_parser = units::parse_size)]
+    cache_bytes: u64,
+    /// When to ask the upstream whether a cached object is current: always, after SECONDS, or never (objects never change)
+    #[arg(long, value_name = "always|SECONDS|never", default_value = "always", value_parser = parse_validate)]
+    validate: Validate,
+    /// Size of the ranges that are fetched and stored; for measurements
+    #[arg(long, value_name = "SIZE", hide = true, default_value = "1MiB", value_parser = parse_block)]
+    block_bytes: u64,
+    /// Account that owns the buckets that this gateway has not created
+    #[arg(long, value_name = "ACCOUNT", default_value = FIRST_ACCOUNT)]
+    upstream_account: String,
+    /// File with the key for the upstream, in the format of ~/.aws/credentials; AWS_PROFILE selects the profile
+    #[arg(long, value_name = "FILE", requires = "upstream")]
+    upstream_credentials: Option<PathBuf>,
+    /// PEM file with the authorities that sign the certificate of the upstream, instead of those of this machine
+    #[arg(long, value_name = "FILE", requires = "upstream")]
+    upstream_ca: Option<PathBuf>,
+}
+
+fn parse_validate(text: &str) -> std::result::Result<Validate, String> {
+    text.parse()
+}
+
+fn parse_block(text: &str) -> std::result::Result<u64, String> {
+    let bytes = units::parse_size(text)?;
+    let range = BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX;
+    if range.contains(&bytes) { Ok(bytes) } else { Err("a block has 64KiB to 16MiB".to_owned()) }
+}
+
+impl UpstreamArgs {
+    pub fn url(&self) -> Option<&str> {
+        self.upstream.as_deref()
+    }
+
+    /// Opens the driver over that of the gateway's own store; `None` without an upstream.
+    pub fn open(&self, sal: &PoolSal, region: &str) -> Result<Option<Arc<UpstreamSal>>> {
+        let (Some(url), Some(cache)) = (&self.upstream, &self.cache) else { return Ok(None) };
+        let variable = |name: &str| std::env::var(name).ok();
+        let credentials = Credentials::find(self.upstream_credentials.as_deref(), variable)?;
+        let mut endpoint = Endpoint::new(url, region.to_owned(), credentials)?;
+        if let Some(path) = &self.upstream_ca {
+            let pem = std::fs::read_to_string(path).map_err(|error| {
+                Error::new(ErrorKind::InvalidArgument, "cannot read the file of --upstream-ca")
+                    .with("path", path.display())
+                    .with_source(error)
+            })?;
+            endpoint.ca = Some(pem);
+        }
+        let options = Options {
+            validate: self.validate,
+            block_bytes: self.block_bytes,
+            owner: self.upstream_account.clone(),
+            ..Options::new(endpoint, cache.clone(), self.cache_bytes)
+        };
+        let sal = Arc::new(sal.clone()) as Arc<dyn Sal>;
+        UpstreamSal::open(sal, options, Environment::default()).map(|sal| Some(Arc::new(sal)))
+    }
+}

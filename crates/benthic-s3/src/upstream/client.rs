@@ -1,0 +1,557 @@
+//! An HTTP client for one S3 service: a pool of connections, signatures, and limits on everything that the service
+//! sends.
+//!
+//! All requests run as tasks of the runtime that created the client. So a caller that ends early leaves no half-used
+//! connection in the pool, and callers need no runtime of their own. Rejected: an S3 library. `aws-sdk-s3` is larger than this
+//! gateway, and `object_store` has no versions, uploads by part or tags.
+
+use super::credentials::Credentials;
+use super::sign::{self, ToSign, encode};
+use super::xml::Element;
+use super::{UpstreamMetrics, objects_error};
+use benthic_core::{Environment, Error, ErrorKind, Result, build};
+use benthic_program::units;
+use bytes::Bytes;
+use futures::StreamExt;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, Limited, StreamBody};
+use hyper::body::Frame;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::header::{CONTENT_LENGTH, HOST, HeaderMap, USER_AGENT};
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use s3s::crypto::{Checksum as _, Md5};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use url::Url;
+
+/// Maximum size of a document from the upstream, in bytes.
+pub(super) const DOCUMENT_BYTES_MAX: u64 = 8 << 20;
+/// Maximum size of the head of an answer, in bytes. Half of it is for metadata.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
+/// The slowest rate at which a body may go, in bytes per second.
+const BYTES_PER_SECOND_MIN: u64 = 64 * 1024;
+/// How long a connection may be unused. Servers close theirs after a time, often one minute.
+const IDLE_MS_MAX: u64 = 20_000;
+/// After a failed connection, requests fail at once for this time.
+const RETRY_AFTER_MS: u64 = 1_000;
+/// Size of the pieces in which a file is sent.
+const FILE_PIECE_BYTES: usize = 256 * 1024;
+
+type SentBody = UnsyncBoxBody<Bytes, std::io::Error>;
+
+/// The body of a request, which can be sent again.
+#[derive(Clone)]
+pub(super) enum Payload {
+    Memory(Bytes),
+    File(Arc<File>, u64),
+}
+
+impl Payload {
+    fn len_bytes(&self) -> u64 {
+        match self {
+            Payload::Memory(data) => data.len() as u64,
+            Payload::File(_, len_bytes) => *len_bytes,
+        }
+    }
+
+    /// The body of a request, which notes when it has been given to the connection whole.
+    fn body(&self, is_sent: &Arc<AtomicBool>) -> SentBody {
+        match self {
+            Payload::Memory(data) => {
+                is_sent.store(true, Relaxed);
+                Full::new(data.clone()).map_err(|never| match never {}).boxed_unsync()
+            }
+            Payload::File(file, len_bytes) => {
+                let (file, len_bytes, is_sent) = (Arc::clone(file), *len_bytes, Arc::clone(is_sent));
+                let pieces =
+                    futures::stream::iter((0..len_bytes).step_by(FILE_PIECE_BYTES)).then(move |at| {
+                        let (file, is_sent) = (Arc::clone(&file), Arc::clone(&is_sent));
+                        async move {
+                            let len = (len_bytes - at).min(FILE_PIECE_BYTES as u64) as usize;
+                            if at + len as u64 == len_bytes {
+                                is_sent.store(true, Relaxed);
+                            }
+                            let read = tokio::task::spawn_blocking(move || {
+                                let mut data = vec![0; len];
+                                file.read_exact_at(&mut data, at)?;
+                                Ok(Frame::data(Bytes::from(data)))
+                            });
+                            read.await.unwrap_or_else(|error| Err(std::io::Error::other(error)))
+                        }
+                    });
+                StreamBody::new(pieces).boxed_unsync()
+            }
+        }
+    }
+}
+
+/// A request to the upstream.
+#[derive(Clone)]
+pub(super) struct Call {
+    pub method: Method,
+    /// Empty for the service.
+    pub bucket: String,
+    /// Empty for the bucket.
+    pub key: String,
+    pub query: Vec<(&'static str, String)>,
+    /// Names in lower case.
+    pub headers: Vec<(String, String)>,
+    pub payload: Payload,
+    /// The SHA-256 of the payload, if it is known.
+    pub sha256: Option<String>,
+    /// Maximum size of the answer's body, in bytes.
+    pub answer_bytes_max: u64,
+}
+
+impl Call {
+    pub fn new(method: Method, bucket: &str, key: &str) -> Call {
+        Call {
+            method,
+            bucket: bucket.to_owned(),
+            key: key.to_owned(),
+            query: Vec::new(),
+            headers: Vec::new(),
+            payload: Payload::Memory(Bytes::new()),
+            sha256: None,
+            answer_bytes_max: DOCUMENT_BYTES_MAX,
+        }
+    }
+
+    pub fn query(mut self, name: &'static str, value: impl Into<String>) -> Call {
+        self.query.push((name, value.into()));
+        self
+    }
+
+    pub fn header(mut self, name: &str, value: impl Into<String>) -> Call {
+        self.headers.push((name.to_owned(), value.into()));
+        self
+    }
+
+    pub fn document(mut self, text: String) -> Call {
+        self.payload = Payload::Memory(text.into());
+        self
+    }
+
+    /// Adds the MD5 of the document, which S3 wants for settings.
+    pub fn with_md5(self) -> Call {
+        let Payload::Memory(document) = &self.payload else { return self };
+        let md5 = base64_simd::STANDARD.encode_to_string(Md5::checksum(document));
+        self.header("content-md5", md5)
+    }
+
+    /// Whether the request changes nothing, so that it can be repeated.
+    fn only_reads(&self) -> bool {
+        self.method == Method::GET || self.method == Method::HEAD
+    }
+}
+
+/// An answer of the upstream.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+}
+
+/// The address of an upstream, and the limits on requests to it.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    pub url: Url,
+    pub region: String,
+    pub credentials: Credentials,
+    /// Authorities to trust instead of those of this machine, as PEM text.
+    pub ca: Option<String>,
+    /// Limit on concurrent requests; further ones wait.
+    pub requests_max: usize,
+    pub connect_timeout: Duration,
+    /// How long the upstream may take to answer, in addition to the time for the bodies.
+    pub answer_timeout: Duration,
+}
+
+impl Endpoint {
+    /// An upstream at this URL, with the usual limits.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    pub fn new(url: &str, region: String, credentials: Credentials) -> Result<Endpoint> {
+        let url = crate::events::webhook::parse_url(url).map_err(|message| {
+            Error::new(ErrorKind::InvalidArgument, message).with("upstream", "the URL of --upstream")
+        })?;
+        if url.path() != "/" || url.query().is_some() {
+            let message = "the URL of the upstream must have no path and no query";
+            return Err(Error::new(ErrorKind::InvalidArgument, message).with("url", url));
+        }
+        Ok(Endpoint {
+            url,
+            region,
+            credentials,
+            ca: None,
+            requests_max: 64,
+            connect_timeout: Duration::from_secs(5),
+            answer_timeout: Duration::from_secs(15),
+        })
+    }
+}
+
+struct Idle {
+    sender: SendRequest<SentBody>,
+    since_ms: u64,
+}
+
+/// The client. Clones share its connections.
+#[derive(Clone)]
+pub(super) struct Client(Arc<Shared>);
+
+struct Shared {
+    endpoint: Endpoint,
+    tls: Option<TlsConnector>,
+    idle: Mutex<Vec<Idle>>,
+    slots: Arc<Semaphore>,
+    runtime: Handle,
+    environment: Environment,
+    metrics: Arc<UpstreamMetrics>,
+    is_down: AtomicBool,
+    failed_ms: AtomicU64,
+}
+
+/// Why a request has no answer.
+enum NoAnswer {
+    /// The upstream has not seen it.
+    NotSent(String),
+    /// The upstream may have seen it.
+    Lost(String),
+    /// The answer is not valid.
+    Invalid(String),
+}
+
+impl Client {
+    /// # Errors
+    /// `InvalidArgument` for an invalid authority.
+    pub fn new(
+        endpoint: Endpoint,
+        metrics: Arc<UpstreamMetrics>,
+        environment: Environment,
+    ) -> Result<Client> {
+        let tls = (endpoint.url.scheme() == "https").then(|| {
+            let roots = match &endpoint.ca {
+                Some(pem) => crate::events::webhook::authorities(pem).map(Arc::new),
+                None => Ok(crate::events::webhook::system_authorities()),
+            };
+            roots.map(|roots: Arc<RootCertStore>| {
+                let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+                TlsConnector::from(Arc::new(config))
+            })
+        });
+        let tls = tls.transpose().map_err(|message| Error::new(ErrorKind::InvalidArgument, message))?;
+        Ok(Client(Arc::new(Shared {
+            slots: Arc::new(Semaphore::new(endpoint.requests_max)),
+            endpoint,
+            tls,
+            idle: Mutex::default(),
+            runtime: Handle::current(),
+            environment,
+            metrics,
+            is_down: AtomicBool::new(false),
+            failed_ms: AtomicU64::new(0),
+        })))
+    }
+
+    /// The runtime on which requests run.
+    pub fn runtime(&self) -> &Handle {
+        &self.0.runtime
+    }
+
+    /// Whether the last attempt to reach the upstream failed.
+    pub fn is_down(&self) -> bool {
+        self.0.is_down.load(Relaxed)
+    }
+
+    /// Sends a request, and returns the whole answer, whatever its status.
+    ///
+    /// # Errors
+    /// `Unavailable` if the upstream cannot be reached or sends no valid answer; `OutcomeUnknown` if it may have
+    /// executed a change.
+    pub async fn send(&self, call: Call) -> Result<Answer> {
+        let shared = Arc::clone(&self.0);
+        let only_reads = call.only_reads();
+        let task = self.0.runtime.spawn(async move { shared.run(call).await });
+        match task.await {
+            Ok(answer) => answer,
+            Err(error) => {
+                let kind = if only_reads { ErrorKind::Unavailable } else { ErrorKind::OutcomeUnknown };
+                Err(Error::new(kind, "a request to the upstream ended early").with_source(error))
+            }
+        }
+    }
+
+    /// Like [`Client::send`], but an error status is an error.
+    ///
+    /// # Errors
+    /// Those of [`Client::send`]; the error that the upstream reports.
+    pub async fn call(&self, call: Call) -> Result<Answer> {
+        let answer = self.send(call).await?;
+        if answer.status.is_success() { Ok(answer) } else { Err(error_of(&answer)) }
+    }
+}
+
+impl Shared {
+    async fn run(&self, call: Call) -> Result<Answer> {
+        self.metrics.requests.fetch_add(1, Relaxed);
+        if !self.may_try() {
+            return Err(unreachable("it did not answer a moment ago"));
+        }
+        // A slot is a connection, and the memory for one answer.
+        let Ok(_slot) = self.slots.acquire().await else { return Err(unreachable("the gateway stops")) };
+        match self.attempts(&call).await {
+            Ok(answer) => {
+                if self.is_down.swap(false, Relaxed) {
+                    tracing::info!("the upstream can be reached again");
+                }
+                self.metrics.is_up.store(1, Relaxed);
+                Ok(answer)
+            }
+            Err(NoAnswer::Invalid(message)) => {
+                self.metrics.failures.fetch_add(1, Relaxed);
+                Err(objects_error(ErrorKind::Unavailable, "the upstream's answer is not valid")
+                    .with("cause", message))
+            }
+            Err(NoAnswer::NotSent(message)) => Err(self.failed(message)),
+            Err(NoAnswer::Lost(message)) => {
+                let error = self.failed(message);
+                let kind = if call.only_reads() { ErrorKind::Unavailable } else { ErrorKind::OutcomeUnknown };
+                Err(error.with_kind(kind))
+            }
+        }
+    }
+
+    /// Whether to send a request. While the upstream cannot be reached, one request at a time finds out whether it still
+    /// cannot, and the others do not wait for that.
+    fn may_try(&self) -> bool {
+        if !self.is_down.load(Relaxed) {
+            return true;
+        }
+        let (now_ms, failed_ms) = (self.environment.clock.monotonic_ms(), self.failed_ms.load(Relaxed));
+        now_ms.saturating_sub(failed_ms) >= RETRY_AFTER_MS
+            && self.failed_ms.compare_exchange(failed_ms, now_ms, Relaxed, Relaxed).is_ok()
+    }
+
+    fn failed(&self, message: String) -> Error {
+        self.metrics.failures.fetch_add(1, Relaxed);
+        self.metrics.is_up.store(0, Relaxed);
+        self.failed_ms.store(self.environment.clock.monotonic_ms(), Relaxed);
+        if !self.is_down.swap(true, Relaxed) {
+            tracing::warn!(
+                cause = message,
+                "the upstream cannot be reached; the gateway serves reads from the cache, and no writes"
+            );
+        }
+        unreachable(&message)
+    }
+
+    /// Sends a request. A connection from the pool may be closed already; then a new one is used.
+    async fn attempts(&self, call: &Call) -> std::result::Result<Answer, NoAnswer> {
+        while let Some(sender) = self.idle_connection() {
+            match self.send_on(sender, call).await {
+                Err(NoAnswer::NotSent(_)) => {}
+                Err(NoAnswer::Lost(_)) if call.only_reads() => {}
+                result => return result,
+            }
+        }
+        let connected = tokio::time::timeout(self.endpoint.connect_timeout, self.connect()).await;
+        let sender = connected
+            .unwrap_or_else(|_| Err("the connection took too long".to_owned()))
+            .map_err(NoAnswer::NotSent)?;
+        self.send_on(sender, call).await
+    }
+
+    fn idle_connection(&self) -> Option<SendRequest<SentBody>> {
+        let now_ms = self.environment.clock.monotonic_ms();
+        let mut idle = self.idle.lock();
+        idle.retain(|idle| !idle.sender.is_closed() && now_ms.saturating_sub(idle.since_ms) < IDLE_MS_MAX);
+        Some(idle.pop()?.sender)
+    }
+
+    async fn connect(&self) -> std::result::Result<SendRequest<SentBody>, String> {
+        let text = |error: &dyn std::fmt::Display| format!("cannot connect: {error}");
+        let url = &self.endpoint.url;
+        // An IPv6 address is in brackets.
+        let host = url.host_str().unwrap_or_default();
+        let name = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let port = url.port_or_known_default().unwrap_or(443);
+        let stream = TcpStream::connect((name.as_str(), port)).await.map_err(|error| text(&error))?;
+        let _ = stream.set_nodelay(true);
+        match &self.tls {
+            None => open(TokioIo::new(stream)).await,
+            Some(tls) => {
+                let name = ServerName::try_from(name).map_err(|error| text(&error))?;
+                let stream = tls.connect(name, stream).await.map_err(|error| text(&error))?;
+                open(TokioIo::new(stream)).await
+            }
+        }
+    }
+
+    async fn send_on(
+        &self,
+        mut sender: SendRequest<SentBody>,
+        call: &Call,
+    ) -> std::result::Result<Answer, NoAnswer> {
+        let is_sent = Arc::new(AtomicBool::new(false));
+        let request = self.request(call, &is_sent).map_err(NoAnswer::NotSent)?;
+        sender.ready().await.map_err(|error| NoAnswer::NotSent(error.to_string()))?;
+        let sent = self.within(call.payload.len_bytes(), sender.try_send_request(request)).await;
+        let answer = match sent.map_err(NoAnswer::Lost)? {
+            Ok(answer) => answer,
+            Err(mut failure) => {
+                let message = failure.error().to_string();
+                let is_invalid = failure.error().is_parse() || failure.error().is_parse_too_large();
+                return Err(match failure.take_message() {
+                    Some(_) => NoAnswer::NotSent(message),
+                    // No server executes a request whose body has not ended. It may have answered early.
+                    None if !is_sent.load(Relaxed) => NoAnswer::Invalid(message),
+                    None if is_invalid && call.only_reads() => NoAnswer::Invalid(message),
+                    None => NoAnswer::Lost(message),
+                });
+            }
+        };
+        let (head, body) = answer.into_parts();
+        let max = usize::try_from(call.answer_bytes_max.max(64 * 1024)).unwrap_or(usize::MAX);
+        let body = self.within(call.answer_bytes_max, Limited::new(body, max).collect()).await;
+        let body = body.and_then(|body| body.map_err(|error| format!("the body of the answer: {error}")));
+        let body = body.map_err(|message| match call.only_reads() {
+            true => NoAnswer::Invalid(message),
+            false => NoAnswer::Lost(message),
+        })?;
+        let body = body.to_bytes();
+        self.metrics.received_bytes.fetch_add(body.len() as u64, Relaxed);
+        if sender.is_ready() {
+            let since_ms = self.environment.clock.monotonic_ms();
+            self.idle.lock().push(Idle { sender, since_ms });
+        }
+        Ok(Answer { status: head.status, headers: head.headers, body })
+    }
+
+    /// Waits as long as a service may take that transfers this many bytes.
+    async fn within<T>(&self, bytes: u64, work: impl Future<Output = T>) -> std::result::Result<T, String> {
+        let limit = self.endpoint.answer_timeout + Duration::from_secs(bytes.div_ceil(BYTES_PER_SECOND_MIN));
+        let done = tokio::time::timeout(limit, work).await;
+        done.map_err(|_| format!("no answer within {} seconds", limit.as_secs()))
+    }
+
+    /// Builds a signed request.
+    fn request(
+        &self,
+        call: &Call,
+        is_sent: &Arc<AtomicBool>,
+    ) -> std::result::Result<Request<SentBody>, String> {
+        let url = &self.endpoint.url;
+        let path = match (call.bucket.as_str(), call.key.as_str()) {
+            ("", _) => "/".to_owned(),
+            (bucket, "") => format!("/{}", encode(bucket, false)),
+            (bucket, key) => format!("/{}/{}", encode(bucket, false), encode(key, true)),
+        };
+        let mut query: Vec<String> = call
+            .query
+            .iter()
+            .map(|(name, value)| format!("{}={}", encode(name, false), encode(value, false)))
+            .collect();
+        query.sort();
+        let query = query.join("&");
+        let time = units::utc(self.environment.clock.unix_ns()).replace(['-', ':'], "");
+        let sha256 = match (&call.sha256, &call.payload) {
+            (Some(sha256), _) => sha256.clone(),
+            (None, Payload::Memory(data)) => {
+                sign::hex(ring::digest::digest(&ring::digest::SHA256, data).as_ref())
+            }
+            (None, Payload::File(..)) => return Err("the payload has no hash".to_owned()),
+        };
+        let host = &url[url::Position::BeforeHost..url::Position::AfterPort];
+        let mut headers = call.headers.clone();
+        headers.extend([
+            (HOST.to_string(), host.to_owned()),
+            ("x-amz-content-sha256".to_owned(), sha256.clone()),
+            ("x-amz-date".to_owned(), time.clone()),
+        ]);
+        if let Some(token) = &self.endpoint.credentials.session_token {
+            headers.push(("x-amz-security-token".to_owned(), token.clone()));
+        }
+        headers.sort();
+        let authorization = sign::authorization(
+            &ToSign {
+                method: call.method.as_str(),
+                path: &path,
+                query: &query,
+                headers: &headers,
+                payload_sha256: &sha256,
+                time: &time,
+                region: &self.endpoint.region,
+            },
+            &self.endpoint.credentials,
+        );
+        let target = if query.is_empty() { path } else { format!("{path}?{query}") };
+        let mut request = Request::builder().method(call.method.clone()).uri(target);
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        request = request
+            .header("authorization", authorization)
+            .header(USER_AGENT, format!("benthic/{}", build()))
+            .header(CONTENT_LENGTH, call.payload.len_bytes());
+        request.body(call.payload.body(is_sent)).map_err(|error| error.to_string())
+    }
+}
+
+async fn open<I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static>(
+    io: I,
+) -> std::result::Result<SendRequest<SentBody>, String> {
+    let opened = http1::Builder::new().max_buf_size(HEAD_BYTES_MAX).handshake(io).await;
+    let (sender, connection) = opened.map_err(|error| error.to_string())?;
+    // Ends when the sender is dropped.
+    tokio::spawn(connection);
+    Ok(sender)
+}
+
+fn unreachable(cause: &str) -> Error {
+    objects_error(ErrorKind::Unavailable, "the upstream cannot be reached; try again later")
+        .with("cause", cause)
+}
+
+/// The error that the upstream reports.
+pub(super) fn error_of(answer: &Answer) -> Error {
+    let document = Element::parse(&answer.body).ok();
+    let text = |name: &str| document.as_ref().map_or("", |error| error.text_of(name)).chars().take(256);
+    let code: String = text("Code").collect();
+    let kind = match (answer.status.as_u16(), code.as_str()) {
+        (_, "BucketAlreadyOwnedByYou" | "BucketAlreadyExists") => ErrorKind::AlreadyExists,
+        (_, "OperationAborted" | "ConditionalRequestConflict" | "SlowDown") | (429, _) => ErrorKind::Busy,
+        (_, "EntityTooLarge" | "MetadataTooLarge" | "KeyTooLongError" | "KeyTooLong") => {
+            ErrorKind::LimitExceeded
+        }
+        (404, _) => ErrorKind::NotFound,
+        (409 | 412, _) => ErrorKind::Conflict,
+        (401 | 403, _) => ErrorKind::PermissionDenied,
+        (501, _) => ErrorKind::Unsupported,
+        (400..=499, _) => ErrorKind::InvalidArgument,
+        _ => ErrorKind::Unavailable,
+    };
+    objects_error(kind, "the upstream refuses the request")
+        .with("status", answer.status.as_u16())
+        .with("code", code)
+        .with("message", text("Message").collect::<String>())
+}

@@ -1,0 +1,182 @@
+//! Listings of objects and versions by the upstream, and of uploads by the gateway's own store.
+
+use super::client::Call;
+use super::head::{date_ms, seq_of, version_of, write_of};
+use super::xml::Element;
+use super::{UpstreamSal, objects_error};
+use crate::sal::limits::{KEY_BYTES_MAX, LIST_ENTRIES_MAX};
+use crate::sal::{
+    Bucket, Entry, KeyPosition, List, ListKind, ListPage, ListPosition, ListedVersion, VersionId,
+};
+use benthic_core::{Error, ErrorKind, Result};
+use hyper::Method;
+
+/// The last character of Unicode. A key after a prefix and this character is after all other keys with the prefix.
+const LAST: char = '\u{10ffff}';
+
+/// Maximum number of remembered positions at null versions.
+const MARKERS_MAX: usize = 10_000;
+
+/// Decodes a key from a listing with `encoding-type=url`.
+pub(super) fn decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        match first {
+            b'+' => bytes.push(b' '),
+            b'%' => {
+                let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
+                bytes.push(u8::from_str_radix(digits, 16).ok()?);
+                rest = &rest[2..];
+            }
+            byte => bytes.push(*byte),
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+fn invalid(what: &'static str) -> Error {
+    objects_error(ErrorKind::Unavailable, "the upstream's listing is not valid").with("cause", what)
+}
+
+fn check(list: &List) -> Result<()> {
+    if !(1..=LIST_ENTRIES_MAX).contains(&list.entries_max) {
+        return Err(objects_error(ErrorKind::InvalidArgument, "a page has 1 to 1000 entries"));
+    }
+    if list.prefix.len() > KEY_BYTES_MAX || list.delimiter.len() > KEY_BYTES_MAX {
+        return Err(objects_error(ErrorKind::LimitExceeded, "the prefix or the delimiter is too long"));
+    }
+    Ok(())
+}
+
+fn version_entry(element: &Element, key: String) -> Result<ListedVersion> {
+    let etag = element.text_of("ETag").trim_matches('"').to_owned();
+    let marker = element.name == "DeleteMarker";
+    let name = element.child("VersionId").map(|name| name.text.as_str());
+    let size = element.text_of("Size").parse();
+    Ok(ListedVersion {
+        key,
+        current: name.is_none() || element.text_of("IsLatest") == "true",
+        version: version_of(name),
+        seq: name.map_or(0, seq_of),
+        marker,
+        size_bytes: if marker { 0 } else { size.map_err(|_| invalid("a size"))? },
+        modified_ms: date_ms(element.text_of("LastModified")),
+        write: write_of(&etag, name),
+        etag,
+        revision: 0,
+    })
+}
+
+impl UpstreamSal {
+    pub(super) async fn list_page(&self, bucket: &Bucket, list: &List) -> Result<ListPage> {
+        check(list)?;
+        if list.kind == ListKind::Uploads {
+            return self.sal.list(bucket, list).await;
+        }
+        self.require(bucket).await?;
+        let call = Call::new(Method::GET, &self.upstream_name(&bucket.name), "")
+            .query("prefix", list.prefix.as_str())
+            .query("encoding-type", "url")
+            .query("max-keys", list.entries_max.to_string());
+        let call = match list.delimiter.as_str() {
+            "" => call,
+            delimiter => call.query("delimiter", delimiter),
+        };
+        let call = match list.kind {
+            ListKind::Versions => self.from_version(call.query("versions", ""), bucket, list).await?,
+            _ => {
+                let call = call.query("list-type", "2");
+                match start_after(list) {
+                    Some(after) => call.query("start-after", after),
+                    None => call,
+                }
+            }
+        };
+        let answer = self.client().call(call).await?;
+        let page = Element::parse(&answer.body)?;
+        let mut entries = Vec::new();
+        for element in &page.children {
+            match element.name.as_str() {
+                "Contents" | "Version" | "DeleteMarker" => {
+                    let key = decode(element.text_of("Key")).ok_or_else(|| invalid("a key"))?;
+                    let version = version_entry(element, key)?;
+                    if let Some(name) =
+                        element.child("VersionId").filter(|_| version.version != VersionId::Null)
+                    {
+                        self.remember_version(&name.text);
+                    }
+                    entries.push(Entry::Version(version));
+                }
+                "CommonPrefixes" => {
+                    let prefix = decode(element.text_of("Prefix")).ok_or_else(|| invalid("a prefix"))?;
+                    entries.push(Entry::Prefix(prefix));
+                }
+                _ => {}
+            }
+        }
+        // Versions of a key stay in the order of the upstream.
+        entries.sort_by(|one, next| one.key().cmp(next.key()));
+        let next = match (page.text_of("IsTruncated"), entries.last()) {
+            ("true", Some(last)) => {
+                if let Entry::Version(ListedVersion { key, version: VersionId::Null, .. }) = last {
+                    self.remember_marker(key, page.text_of("NextVersionIdMarker"));
+                }
+                Some(last.position(list.kind))
+            }
+            ("true", None) => return Err(invalid("a page without entries that is not the last")),
+            _ => None,
+        };
+        entries.retain(|entry| match (&list.after, entry) {
+            // The rest of the versions of the last key.
+            (Some(ListPosition { key, within: Some(_) }), Entry::Version(version)) if version.key == *key => {
+                true
+            }
+            _ => !list.is_passed(entry.key()),
+        });
+        Ok(ListPage { entries, next })
+    }
+
+    /// Lets a listing of versions continue at the position.
+    async fn from_version(&self, call: Call, bucket: &Bucket, list: &List) -> Result<Call> {
+        let Some(after) = &list.after else { return Ok(call) };
+        let Some(KeyPosition::Version(seq)) = after.within else {
+            return Ok(match start_after(list) {
+                Some(after) => call.query("key-marker", after),
+                None => call,
+            });
+        };
+        let call = call.query("key-marker", after.key.as_str());
+        // The null version has the number of its name, and a marker that only the upstream knows.
+        if seq == seq_of("null") {
+            let marker = self.null_markers.lock().get(&after.key).cloned();
+            let marker = marker.ok_or_else(|| invalid("the position is not known any more; list again"))?;
+            return Ok(call.query("version-id-marker", marker));
+        }
+        let upstream = self.upstream_name(&bucket.name);
+        match self.name_to_read(&upstream, &after.key, Some(VersionId::Seq(seq))).await {
+            Ok(name) => Ok(call.query("version-id-marker", name.unwrap_or_default())),
+            // The version is gone since; skip the key.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(call),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn remember_marker(&self, key: &str, marker: &str) {
+        let mut markers = self.null_markers.lock();
+        if markers.len() >= MARKERS_MAX {
+            markers.clear();
+        }
+        markers.insert(key.to_owned(), marker.to_owned());
+    }
+}
+
+/// The key after which the upstream continues.
+fn start_after(list: &List) -> Option<String> {
+    let after = list.after.as_ref()?;
+    Some(match list.passed_prefix() {
+        Some(prefix) => format!("{prefix}{LAST}"),
+        None => after.key.clone(),
+    })
+}

@@ -1,0 +1,151 @@
+"""A gateway near the reader, whose upstream is another gateway."""
+
+import io
+import random
+import time
+import urllib.request
+
+import boto3.s3.transfer
+import botocore.exceptions
+import pytest
+from gateway import Gateway, running
+
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def far(tmp_path_factory):
+    with running("file", tmp_path_factory.mktemp("far")) as far:
+        yield far
+
+
+@pytest.fixture
+def near(far, tmp_path):
+    """A gateway with a cache and a store of its own."""
+    credentials = tmp_path / "credentials"
+    lines = ["[default]", f"aws_access_key_id = {far.access_key}", f"aws_secret_access_key = {far.secret_key}"]
+    credentials.write_text("\n".join(lines) + "\n")
+    options = ["--upstream", far.url, "--cache", str(tmp_path / "cache"), "--cache-bytes", "64MiB"]
+    near = Gateway(f"file:{tmp_path / 'near'}", tmp_path, "s3", *options, "--upstream-credentials", str(credentials))
+    near.start()
+    yield near
+    near.stop()
+
+
+def metric(gateway, name):
+    with urllib.request.urlopen(f"{gateway.url}/-/metrics", timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    (value,) = [line.split()[1] for line in lines if line.startswith(f"benthic_s3_{name} ")]
+    return int(value)
+
+
+def read(client, **args):
+    return client.get_object(**args)["Body"].read()
+
+
+def error(call, **args):
+    with pytest.raises(botocore.exceptions.ClientError) as failed:
+        call(**args)
+    answer = failed.value.response
+    return answer["ResponseMetadata"]["HTTPStatusCode"], answer["Error"]["Code"], answer["Error"].get("Message", "")
+
+
+def test_clients_use_the_buckets_of_the_upstream(far, near, seed):
+    there, here = far.client(), near.client()
+    there.create_bucket(Bucket="begun-there")
+    there.put_object(Bucket="begun-there", Key="a/1", Body=b"one", Metadata={"who": "ada"}, ContentType="text/plain")
+    here.create_bucket(Bucket="begun-here")
+    names = {bucket["Name"] for bucket in here.list_buckets()["Buckets"]}
+    assert {"begun-there", "begun-here"} <= names
+    got = here.get_object(Bucket="begun-there", Key="a/1")
+    assert (got["Body"].read(), got["Metadata"], got["ContentType"]) == (b"one", {"who": "ada"}, "text/plain")
+    assert got["ETag"] == there.head_object(Bucket="begun-there", Key="a/1")["ETag"]
+    data = random.Random(seed).randbytes(13 * MIB)
+    config = boto3.s3.transfer.TransferConfig(multipart_threshold=5 * MIB, multipart_chunksize=5 * MIB)
+    here.upload_fileobj(io.BytesIO(data), "begun-here", "large", Config=config, ExtraArgs={"Metadata": {"n": "1"}})
+    assert read(there, Bucket="begun-here", Key="large") == data
+    assert here.head_object(Bucket="begun-here", Key="large")["Metadata"] == {"n": "1"}
+    back = io.BytesIO()
+    here.download_fileobj("begun-here", "large", back, Config=config)
+    assert back.getvalue() == data
+    misses = metric(near, "cache_misses_total")
+    assert read(here, Bucket="begun-here", Key="large", Range="bytes=1000000-6000000") == data[1_000_000:6_000_001]
+    assert read(here, Bucket="begun-here", Key="large") == data
+    assert metric(near, "cache_misses_total") == misses and metric(near, "cache_hits_total") > 0
+    here.put_object(Bucket="begun-here", Key="tagged", Body=b"x", Tagging="a=1&b=2")
+    assert len(here.get_object_tagging(Bucket="begun-here", Key="tagged")["TagSet"]) == 2
+    here.put_object_tagging(Bucket="begun-here", Key="tagged", Tagging={"TagSet": [{"Key": "c", "Value": "3"}]})
+    assert there.get_object_tagging(Bucket="begun-here", Key="tagged")["TagSet"] == [{"Key": "c", "Value": "3"}]
+    here.copy_object(Bucket="begun-here", Key="copy", CopySource={"Bucket": "begun-there", "Key": "a/1"})
+    assert read(there, Bucket="begun-here", Key="copy") == b"one"
+    listed = here.list_objects_v2(Bucket="begun-here")["Contents"]
+    assert [entry["Key"] for entry in listed] == ["copy", "large", "tagged"]
+    there.put_object(Bucket="begun-there", Key="a/1", Body=b"two")
+    assert read(here, Bucket="begun-there", Key="a/1") == b"two", "every read asks the upstream"
+    here.put_bucket_versioning(Bucket="begun-here", VersioningConfiguration={"Status": "Enabled"})
+    old = here.put_object(Bucket="begun-here", Key="v", Body=b"old")["VersionId"]
+    here.put_object(Bucket="begun-here", Key="v", Body=b"new")
+    assert read(here, Bucket="begun-here", Key="v", VersionId=old) == b"old"
+    assert read(here, Bucket="begun-here", Key="v") == b"new"
+    assert error(here.put_object, Bucket="begun-here", Key="v", Body=b"", IfNoneMatch="*")[:2] == (412, "PreconditionFailed")
+    here.delete_object(Bucket="begun-here", Key="v")
+    assert error(here.get_object, Bucket="begun-here", Key="v")[:2] == (404, "NoSuchKey")
+    assert len(here.list_object_versions(Bucket="begun-here", Prefix="v")["Versions"]) == 2
+    rules = {"Rules": [{"ID": "r", "Status": "Enabled", "Filter": {"Prefix": ""}, "Expiration": {"Days": 1}}]}
+    refused = error(here.put_bucket_lifecycle_configuration, Bucket="begun-here", LifecycleConfiguration=rules)
+    assert refused[:2] == (501, "NotImplemented") and "set it at the upstream" in refused[2]
+
+
+def test_reads_continue_while_the_upstream_is_gone(far, near):
+    here = near.client()
+    here.create_bucket(Bucket="outage")
+    here.put_object(Bucket="outage", Key="read", Body=b"data")
+    here.put_object(Bucket="outage", Key="unread", Body=b"more")
+    answer = here.get_object(Bucket="outage", Key="read")
+    assert answer["Body"].read() == b"data"
+    assert "x-benthic-upstream" not in answer["ResponseMetadata"]["HTTPHeaders"]
+    far.stop()
+    try:
+        answer = here.get_object(Bucket="outage", Key="read")
+        assert answer["Body"].read() == b"data"
+        assert answer["ResponseMetadata"]["HTTPHeaders"]["x-benthic-upstream"] == "unreachable"
+        for refused in [
+            error(here.get_object, Bucket="outage", Key="unread"),
+            error(here.put_object, Bucket="outage", Key="read", Body=b"new"),
+            error(here.delete_object, Bucket="outage", Key="unread"),
+            error(here.list_objects_v2, Bucket="outage"),
+        ]:
+            assert refused[:2] == (503, "ServiceUnavailable"), refused
+            assert "the upstream cannot be reached" in refused[2]
+        assert metric(near, "upstream_up") == 0
+        assert "the upstream cannot be reached" in near.log()
+    finally:
+        far.start()
+    for attempt in range(100):
+        try:
+            here.put_object(Bucket="outage", Key="read", Body=b"new")
+            break
+        except botocore.exceptions.ClientError:
+            assert attempt < 99
+            time.sleep(0.1)
+    assert read(here, Bucket="outage", Key="read") == b"new"
+    assert metric(near, "upstream_up") == 1
+
+
+def test_wrong_options_are_errors_with_the_next_step(far, tmp_path):
+    def refused(*options):
+        gateway = Gateway(f"file:{tmp_path / 'near'}", tmp_path, "s3")
+        done = gateway.spawn("serve", "--listen", "127.0.0.1:0", *options)
+        _, err = done.communicate(timeout=60)
+        assert done.returncode != 0
+        return err
+
+    cache = ["--cache", str(tmp_path / "cache")]
+    missing = ["--upstream-credentials", str(tmp_path / "missing")]
+    assert "--cache" in refused("--upstream", far.url)
+    assert "cannot read the credentials file" in refused("--upstream", far.url, *cache, *missing)
+    assert "always, never, or a number" in refused("--upstream", far.url, *cache, "--validate", "often")
+    (tmp_path / "credentials").write_text("[default]\naws_access_key_id=a\naws_secret_access_key=b\n")
+    good = ["--upstream-credentials", str(tmp_path / "credentials")]
+    assert "the cache is too small" in refused("--upstream", far.url, *cache, *good, "--cache-bytes", "1MiB")
+    assert "http://" in refused("--upstream", "ftp://example.org", *cache, *good)
