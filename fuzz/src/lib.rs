@@ -8,6 +8,8 @@ use benthic_classes::bucket::state::{Attributes, Body, Group, Manifest, Segment}
 use benthic_classes::bucket::wire as index;
 use benthic_classes::lock::{self, wire};
 use benthic_classes::picture::Picture;
+use benthic_classes::select::wire::{CsvInput, Header, Input, Output, Request, ScanRange, Totals};
+use benthic_classes::select::{Fault, HEADER_BYTES_MAX, Host, Select};
 use benthic_core::codec::Wire;
 use benthic_core::names::{check_namespace, check_pool_name, check_xattr_name};
 use benthic_core::{
@@ -26,7 +28,7 @@ use std::sync::Arc;
 
 pub type Target = fn(&[u8]);
 
-pub const TARGETS: [(&str, Target); 13] = [
+pub const TARGETS: [(&str, Target); 14] = [
     ("address", address),
     ("bucket", bucket),
     ("class", class),
@@ -38,6 +40,7 @@ pub const TARGETS: [(&str, Target); 13] = [
     ("record", record),
     ("reply", reply),
     ("request", request),
+    ("select", select),
     ("tables", tables),
     ("values", values),
 ];
@@ -389,6 +392,75 @@ pub fn picture(input: &[u8]) {
     {
         assert!(put("thumbnail", thumbnail).is_some(), "the thumbnail is not a picture");
     }
+}
+
+/// Pieces of an object, and the records that a query selects.
+struct Query<'a> {
+    data: &'a [u8],
+    piece_bytes: usize,
+    records: Vec<u8>,
+}
+
+impl Host for Query<'_> {
+    fn read(&mut self) -> benthic_core::Result<Bytes> {
+        let (piece, rest) = self.data.split_at(self.piece_bytes.min(self.data.len()));
+        self.data = rest;
+        Ok(Bytes::copy_from_slice(piece))
+    }
+
+    fn write(&mut self, records: Vec<u8>) -> benthic_core::Result<()> {
+        self.records.extend_from_slice(&records);
+        Ok(())
+    }
+
+    fn check(&mut self, _: Totals) -> benthic_core::Result<()> {
+        Ok(())
+    }
+}
+
+/// A query on data: a byte for the form, the expression, a zero byte, and the data. The answer does not depend on
+/// the pieces in which the data arrive.
+pub fn select(input: &[u8]) {
+    let mut parts = Parts(input);
+    let form = parts.byte();
+    let mut texts = parts.0.splitn(2, |byte| *byte == 0);
+    let expression = String::from_utf8_lossy(texts.next().unwrap_or_default()).into_owned();
+    let data = texts.next().unwrap_or_default();
+    let header = [Header::None, Header::Use, Header::Ignore][usize::from(form >> 3) % 3];
+    let csv = CsvInput { header, ..CsvInput::default() };
+    let odd =
+        CsvInput { record_delimiter: "|;".into(), quote: "'".into(), escape: "\\".into(), ..csv.clone() };
+    let input = match form % 5 {
+        0 => Input::Csv(csv),
+        1 => Input::Csv(CsvInput { quoted_record_delimiter: true, ..csv }),
+        2 => Input::Csv(CsvInput { quoted_record_delimiter: true, ..odd }),
+        3 => Input::JsonLines,
+        _ => Input::JsonDocument,
+    };
+    let range = (form >= 192)
+        .then(|| ScanRange { start: Some(data.len() as u64 / 3), end: Some(data.len() as u64 / 2) });
+    let request = Request {
+        expression,
+        input,
+        gzip: (64..96).contains(&form),
+        output: Output::Json("\n".into()),
+        range,
+    };
+    let Ok(select) = Select::new(&request) else { return };
+    let part = select.part(data.len() as u64);
+    let header = part.needs_header.then(|| &data[..data.len().min(HEADER_BYTES_MAX as usize)]);
+    let run = |piece_bytes| {
+        let start = (part.read_from as usize).min(data.len());
+        let mut query = Query { data: &data[start..], piece_bytes, records: Vec::new() };
+        match select.run(part, header, &mut query) {
+            Ok(totals) => (Some(totals.returned_bytes), None, query.records),
+            Err(Fault::Query(failure)) => (None, Some(failure), query.records),
+            Err(Fault::Host(error)) => panic!("{error}"),
+        }
+    };
+    let whole = run(1 << 20);
+    assert_eq!(whole, run(3));
+    assert!(whole.0.is_none_or(|returned_bytes| returned_bytes == whole.2.len() as u64));
 }
 
 /// Corrects the checksums of a PNG, because its decoder runs only after them.

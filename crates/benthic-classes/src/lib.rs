@@ -9,9 +9,11 @@ pub mod digest;
 pub mod hello;
 mod input;
 pub mod lock;
-// The decoders of images are not built as WebAssembly modules.
+// These have decoders, and are not built as WebAssembly modules.
 #[cfg(not(target_family = "wasm"))]
 pub mod picture;
+#[cfg(not(target_family = "wasm"))]
+pub mod select;
 
 use benthic_core::ClassRegistry;
 
@@ -20,6 +22,6 @@ pub fn registry() -> ClassRegistry {
     let registry =
         ClassRegistry::new().with(bucket::Bucket).with(digest::Digest).with(hello::Hello).with(lock::Lock);
     #[cfg(not(target_family = "wasm"))]
-    let registry = registry.with(picture::Picture);
+    let registry = registry.with(picture::Picture).with(select::SelectClass);
     registry
 }

@@ -120,7 +120,7 @@ fn every_osd_lists_its_classes() {
     home.ok(&["--store", &store, "pool", "create", "classes-ls"]);
     let listed = home.json(&["--store", &store, "class", "ls", "--library", "benthic_1"]);
     let names: Vec<&Value> = listed.iter().map(|class| &class["class"]).collect();
-    assert_eq!(names, ["bucket", "digest", "hello", "lock", "picture"]);
+    assert_eq!(names, ["bucket", "digest", "hello", "lock", "picture", "select"]);
     for class in &listed {
         assert_eq!(keys(class), ["build", "class", "library", "osds", "summary", "version"]);
         assert_eq!((&class["library"], &class["osds"]), (&json!("benthic_1"), &json!([0, 1, 2])), "{class}");

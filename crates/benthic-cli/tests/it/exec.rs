@@ -120,7 +120,7 @@ fn all_objects_get_a_line_each_and_failures_come_last() {
 fn classes_are_listed_and_shown() {
     let home = Home::with_pool();
     let names: Vec<_> = home.json(&["class", "ls"]).into_iter().map(|class| class["class"].clone()).collect();
-    assert_eq!(names, ["bucket", "digest", "hello", "lock", "picture", "wasm"]);
+    assert_eq!(names, ["bucket", "digest", "hello", "lock", "picture", "select", "wasm"]);
     let page = home.ok(&["class", "show", "digest"]);
     for part in [
         "md5 (reads and writes)",

@@ -1,0 +1,379 @@
+//! Evaluates expressions on a record.
+
+use super::csv::Record;
+use super::failure::{Fault, fault};
+use super::json::{Json, record_too_long};
+use super::query::{Comparison, Expr, Function, Path, Side, Step, Type};
+use super::value::{Number, Value, not_a, parse_bool};
+use super::{RECORD_BYTES_MAX, Work};
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+/// Limit on the characters that TRIM removes.
+const TRIM_BYTES_MAX: usize = 1024;
+
+/// The record of an expression.
+pub(super) enum Row<'a> {
+    /// A record of CSV, with the index of its field for each column of the query.
+    Csv { record: &'a Record<'a>, columns: &'a [usize], names: Option<&'a [String]> },
+    /// A record of JSON, with the paths of the query's columns; `None` if the path of the query ends before
+    /// a record.
+    Json(Option<&'a Json>, &'a [Path]),
+    /// The results of the query's aggregates.
+    Aggregates(&'a [Value<'static>]),
+}
+
+impl<'a> Row<'a> {
+    fn column(&self, index: usize) -> Result<Value<'a>, Fault> {
+        match self {
+            Row::Csv { record, columns, .. } => Ok(record
+                .field(columns[index])
+                .map_or(Value::Missing, |text| Value::Text(Cow::Borrowed(text)))),
+            Row::Json(record, paths) => match record {
+                Some(record) => find(record, &paths[index]),
+                None => Ok(Value::Missing),
+            },
+            Row::Aggregates(_) => Ok(Value::Missing),
+        }
+    }
+
+    /// Passes all fields of the record with their names to `take`.
+    pub fn each_field(
+        &self,
+        take: &mut dyn FnMut(&str, Value<'_>) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        match self {
+            Row::Csv { record, names, .. } => {
+                for (index, text) in record.fields().iter().enumerate() {
+                    let value = Value::Text(Cow::Borrowed(text));
+                    match names.and_then(|names| names.get(index)) {
+                        Some(name) => take(name, value)?,
+                        None => take(&format!("_{}", index + 1), value)?,
+                    }
+                }
+                Ok(())
+            }
+            Row::Json(None, _) | Row::Aggregates(_) => Ok(()),
+            Row::Json(Some(Json::Object(entries)), _) => {
+                entries.iter().try_for_each(|(name, value)| take(name, Value::of_json(value)))
+            }
+            Row::Json(Some(other), _) => take("_1", Value::of_json(other)),
+        }
+    }
+}
+
+/// The value at the end of a path.
+fn find<'a>(record: &'a Json, path: &[Step]) -> Result<Value<'a>, Fault> {
+    let mut value = record;
+    for (index, step) in path.iter().enumerate() {
+        let next = match (step, value) {
+            (Step::Index(index), Json::Array(values)) => values.get(*index),
+            (Step::Key(name), Json::Object(entries)) => {
+                let exact = entries.iter().find(|(key, _)| *key == name.text);
+                let mut others = entries.iter().filter(|(key, _)| exact.is_none() && name.matches(key));
+                let other = others.next();
+                if others.next().is_some() {
+                    let message =
+                        format!("several keys match '{}'; put it in quotes", super::value::shown(&name.text));
+                    return Err(fault("AmbiguousFieldName", message));
+                }
+                exact.or(other).map(|(_, value)| value)
+            }
+            _ => None,
+        };
+        value = match next {
+            Some(next) => next,
+            // `_1` is the record itself.
+            None if index == 0 && matches!(step, Step::Key(name) if name.text == "_1") => value,
+            None => return Ok(Value::Missing),
+        };
+    }
+    Ok(Value::of_json(value))
+}
+
+/// The value of an expression.
+pub(super) fn eval<'a>(expr: &'a Expr, row: &Row<'a>, work: &Work<'_>) -> Result<Value<'a>, Fault> {
+    work.tick(1)?;
+    let eval_one = |expr: &'a Expr| eval(expr, row, work);
+    let value = match expr {
+        Expr::Literal(value) => borrowed(value),
+        Expr::Column(index) => row.column(*index)?,
+        Expr::Aggregate(index) => match row {
+            Row::Aggregates(results) => borrowed(&results[*index]),
+            _ => Value::Missing,
+        },
+        Expr::Not(operand) => truth(eval_one(operand)?.truth()?.map(|value| !value)),
+        Expr::Negate(operand) => {
+            let value = eval_one(operand)?;
+            if value.is_null() {
+                Value::Null
+            } else {
+                Number::Int(0).apply(super::query::Operator::Subtract, value.operand()?)?.value()
+            }
+        }
+        Expr::And(operands) => truth(all_of(operands, row, work, true)?),
+        Expr::Or(operands) => truth(all_of(operands, row, work, false)?),
+        Expr::Compare(comparison, operands) => {
+            let (left, right) = (eval_one(&operands.0)?, eval_one(&operands.1)?);
+            truth(compare(*comparison, &left, &right, work)?)
+        }
+        Expr::Arithmetic(operator, operands) => {
+            let (left, right) = (eval_one(&operands.0)?, eval_one(&operands.1)?);
+            if left.is_null() || right.is_null() {
+                Value::Null
+            } else {
+                left.operand()?.apply(*operator, right.operand()?)?.value()
+            }
+        }
+        Expr::Concat(parts) => {
+            let mut text = String::new();
+            for part in parts {
+                let part = eval_one(part)?;
+                if part.is_null() {
+                    return Ok(Value::Null);
+                }
+                text.push_str(&part.text());
+                work.tick(text.len())?;
+                if text.len() > RECORD_BYTES_MAX {
+                    return Err(record_too_long());
+                }
+            }
+            Value::Text(Cow::Owned(text))
+        }
+        Expr::IsNull(operand) => Value::Bool(eval_one(operand)?.is_null()),
+        Expr::IsMissing(operand) => Value::Bool(matches!(eval_one(operand)?, Value::Missing)),
+        Expr::In(operand, list) => {
+            let operand = eval_one(operand)?;
+            let mut found = Some(false);
+            for other in list {
+                match compare(Comparison::Equal, &operand, &eval_one(other)?, work)? {
+                    Some(true) => {
+                        found = Some(true);
+                        break;
+                    }
+                    Some(false) => {}
+                    None => found = None,
+                }
+            }
+            truth(found)
+        }
+        Expr::Between(operands) => {
+            let value = eval_one(&operands.0)?;
+            let low = compare(Comparison::GreaterOrEqual, &value, &eval_one(&operands.1)?, work)?;
+            let high = compare(Comparison::LessOrEqual, &value, &eval_one(&operands.2)?, work)?;
+            truth(match (low, high) {
+                (Some(false), _) | (_, Some(false)) => Some(false),
+                (Some(true), Some(true)) => Some(true),
+                _ => None,
+            })
+        }
+        Expr::Like(operands) => {
+            let (text, pattern) = (eval_one(&operands.0)?, eval_one(&operands.1)?);
+            let escape = operands.2.as_ref().map(eval_one).transpose()?;
+            if text.is_null() || pattern.is_null() {
+                return Ok(Value::Null);
+            }
+            let escape = escape.map(|escape| one_character(&escape.text())).transpose()?;
+            Value::Bool(super::like::like(&text.text(), &pattern.text(), escape, work)?)
+        }
+        Expr::Cast(operand, to) => cast(eval_one(operand)?, *to, work)?,
+        Expr::Case(branches, otherwise) => {
+            for (condition, result) in branches {
+                if eval_one(condition)?.truth()? == Some(true) {
+                    return eval_one(result);
+                }
+            }
+            match otherwise {
+                Some(result) => eval_one(result)?,
+                None => Value::Null,
+            }
+        }
+        Expr::Call(function, arguments) => call(*function, arguments, row, work)?,
+    };
+    Ok(value)
+}
+
+fn borrowed<'a>(value: &'a Value<'static>) -> Value<'a> {
+    match value {
+        Value::Text(text) => Value::Text(Cow::Borrowed(text)),
+        other => other.clone(),
+    }
+}
+
+fn truth(value: Option<bool>) -> Value<'static> {
+    value.map_or(Value::Null, Value::Bool)
+}
+
+/// AND with `of` true, OR with false.
+fn all_of(operands: &[Expr], row: &Row<'_>, work: &Work<'_>, of: bool) -> Result<Option<bool>, Fault> {
+    let mut result = Some(of);
+    for operand in operands {
+        match eval(operand, row, work)?.truth()? {
+            Some(value) if value != of => return Ok(Some(!of)),
+            Some(_) => {}
+            None => result = None,
+        }
+    }
+    Ok(result)
+}
+
+fn compare(
+    comparison: Comparison,
+    left: &Value<'_>,
+    right: &Value<'_>,
+    work: &Work<'_>,
+) -> Result<Option<bool>, Fault> {
+    if let (Value::Text(left), Value::Text(right)) = (left, right) {
+        work.tick(left.len().min(right.len()))?;
+    }
+    Ok(left.compare(right).map(|order| match comparison {
+        Comparison::Equal => order == Ordering::Equal,
+        Comparison::NotEqual => order != Ordering::Equal,
+        Comparison::Less => order == Ordering::Less,
+        Comparison::LessOrEqual => order != Ordering::Greater,
+        Comparison::Greater => order == Ordering::Greater,
+        Comparison::GreaterOrEqual => order != Ordering::Less,
+    }))
+}
+
+fn one_character(text: &str) -> Result<char, Fault> {
+    let mut characters = text.chars();
+    match (characters.next(), characters.next()) {
+        (Some(character), None) => Ok(character),
+        _ => {
+            let message = "the text after ESCAPE must have one character";
+            Err(fault("EvaluatorLikePatternInvalidEscapeSequence", message))
+        }
+    }
+}
+
+fn cast<'a>(value: Value<'a>, to: Type, work: &Work<'_>) -> Result<Value<'a>, Fault> {
+    if value.is_null() {
+        return Ok(value);
+    }
+    if let Value::Text(text) = &value {
+        work.tick(text.len())?;
+    }
+    let failed = |what| not_a(&value.text(), what);
+    match (to, &value) {
+        (Type::Text, Value::Text(_)) | (Type::Bool, Value::Bool(_)) => Ok(value),
+        (Type::Text, _) => Ok(Value::Text(Cow::Owned(value.text().into_owned()))),
+        (Type::Bool, Value::Text(text)) => {
+            parse_bool(text).map(Value::Bool).ok_or_else(|| failed("a Boolean"))
+        }
+        (Type::Bool, _) => {
+            let number = value.number().ok_or_else(|| failed("a Boolean"))?;
+            Ok(Value::Bool(number.float() != 0.0))
+        }
+        (Type::Int, Value::Bool(value)) => Ok(Value::Int(i128::from(*value))),
+        (Type::Int, _) => match value.number().ok_or_else(|| failed("an integer"))? {
+            Number::Int(number) => Ok(Value::Int(number)),
+            Number::Float(number) if number.abs() < 1e38 => Ok(Value::Int(number.trunc() as i128)),
+            Number::Float(_) => Err(fault("IntegerOverflow", "a number is too large for an integer")),
+        },
+        (Type::Float, _) => Ok(Value::Float(value.number().ok_or_else(|| failed("a number"))?.float())),
+        (Type::Number, _) => Ok(value.number().ok_or_else(|| failed("a number"))?.value()),
+    }
+}
+
+fn call<'a>(
+    function: Function,
+    arguments: &'a [Expr],
+    row: &Row<'a>,
+    work: &Work<'_>,
+) -> Result<Value<'a>, Fault> {
+    match function {
+        Function::Coalesce => {
+            for argument in arguments {
+                let value = eval(argument, row, work)?;
+                if !value.is_null() {
+                    return Ok(value);
+                }
+            }
+            return Ok(Value::Null);
+        }
+        Function::NullIf => {
+            let (left, right) = (eval(&arguments[0], row, work)?, eval(&arguments[1], row, work)?);
+            let is_equal = compare(Comparison::Equal, &left, &right, work)? == Some(true);
+            return Ok(if is_equal { Value::Null } else { left });
+        }
+        _ => {}
+    }
+    let first = eval(&arguments[0], row, work)?;
+    if first.is_null() {
+        return Ok(Value::Null);
+    }
+    let text = match first {
+        Value::Text(text) => text,
+        other => Cow::Owned(other.text().into_owned()),
+    };
+    work.tick(text.len())?;
+    Ok(match function {
+        Function::Lower => changed_case(text.to_lowercase())?,
+        Function::Upper => changed_case(text.to_uppercase())?,
+        Function::CharLength => Value::Int(text.chars().count() as i128),
+        Function::Trim(side) => {
+            let characters = match arguments.get(1) {
+                Some(argument) => {
+                    let characters = eval(argument, row, work)?;
+                    if characters.is_null() {
+                        return Ok(Value::Null);
+                    }
+                    characters.text().into_owned()
+                }
+                None => " ".to_owned(),
+            };
+            // Each character of the text is searched in these.
+            if characters.len() > TRIM_BYTES_MAX {
+                let message = "the characters of TRIM are longer than 1 KiB";
+                return Err(fault("EvaluatorInvalidArguments", message));
+            }
+            let is_removed = |character: char| characters.contains(character);
+            let trimmed = match side {
+                Side::Both => text.trim_matches(is_removed),
+                Side::Leading => text.trim_start_matches(is_removed),
+                Side::Trailing => text.trim_end_matches(is_removed),
+            };
+            Value::Text(Cow::Owned(trimmed.to_owned()))
+        }
+        Function::Substring => {
+            let start = integer(eval(&arguments[1], row, work)?)?;
+            let len = arguments.get(2).map(|len| integer(eval(len, row, work)?)).transpose()?;
+            let (Some(start), len) = (start, len) else { return Ok(Value::Null) };
+            // As SQL has it: positions before the first character count towards the length.
+            let end = match len {
+                Some(None) => return Ok(Value::Null),
+                Some(Some(len)) if len < 0 => {
+                    return Err(fault("EvaluatorInvalidArguments", "the length of SUBSTRING is negative"));
+                }
+                Some(Some(len)) => start.saturating_add(len),
+                None => i128::MAX,
+            };
+            let first = start.max(1);
+            let skip = usize::try_from(first - 1).unwrap_or(usize::MAX);
+            let take = usize::try_from(end.saturating_sub(first).max(0)).unwrap_or(usize::MAX);
+            Value::Text(Cow::Owned(text.chars().skip(skip).take(take).collect()))
+        }
+        Function::Coalesce | Function::NullIf => Value::Null,
+    })
+}
+
+/// Some letters are longer in the other case.
+fn changed_case(text: String) -> Result<Value<'static>, Fault> {
+    if text.len() > RECORD_BYTES_MAX {
+        return Err(record_too_long());
+    }
+    Ok(Value::Text(Cow::Owned(text)))
+}
+
+/// `None` for null.
+fn integer(value: Value<'_>) -> Result<Option<i128>, Fault> {
+    if value.is_null() {
+        return Ok(None);
+    }
+    match value.operand()? {
+        Number::Int(value) => Ok(Some(value)),
+        Number::Float(value) if value.fract() == 0.0 && value.abs() < 1e38 => Ok(Some(value as i128)),
+        Number::Float(_) => Err(fault("EvaluatorInvalidArguments", "SUBSTRING needs integers")),
+    }
+}

@@ -1,0 +1,161 @@
+//! S3 Select: a query on one object of CSV or JSON, in S3's subset of SQL.
+//!
+//! The class and the S3 gateway use the same code ([`Select`]): the class beside an object, the gateway for
+//! objects in several pieces, for encrypted objects, and where no code runs. It reads the data once,
+//! front to back, and holds one record.
+//!
+//! Queries and data may be hostile. So everything has a limit: the expression (256 KiB, 64 levels),
+//! a record (1 MiB), a value, the aggregates; and work is counted ([`Work`]), so that the deadline is
+//! checked within a record, too. The class returns at most [`ANSWER_BYTES_MAX`]: of a larger answer,
+//! nothing is saved beside the object, so the gateway runs the query then.
+
+mod csv;
+mod eval;
+mod failure;
+#[cfg(test)]
+mod hostile_tests;
+mod json;
+mod lexer;
+mod like;
+#[cfg(test)]
+mod oracle_tests;
+mod parse;
+mod query;
+mod run;
+#[cfg(test)]
+mod tests;
+mod value;
+pub mod wire;
+mod write;
+
+pub use failure::{Failure, Fault};
+pub use parse::EXPRESSION_BYTES_MAX;
+pub use run::{HEADER_BYTES_MAX, Host, Part, Select};
+
+use crate::input::{check_len, json as parse_json};
+use benthic_core::{Class, Error, ErrorKind, Method, MethodContext, MethodFlags, MethodResult, Result};
+use bytes::Bytes;
+use std::cell::Cell;
+use wire::{Head, REQUEST_BYTES_MAX, Request, Totals};
+
+/// Limit of a record of the data or of the answer, as on AWS.
+pub const RECORD_BYTES_MAX: usize = 1024 * 1024;
+/// Limit of the records that the class returns.
+pub const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Bytes of one read of the class.
+const READ_BYTES: u64 = 1024 * 1024;
+/// What a query may hold itself: a record as text, as values, and what an expression makes of it.
+const MEMORY_BYTES: u64 = 128 * 1024 * 1024;
+/// Units of work between two checks of the deadline: about a millisecond.
+const WORK_UNITS: u64 = 256 * 1024;
+
+/// Counts work, and checks after a limited amount of it whether there is time for more.
+struct Work<'a> {
+    units: Cell<u64>,
+    check: &'a dyn Fn() -> std::result::Result<(), Fault>,
+}
+
+impl Work<'_> {
+    fn tick(&self, units: usize) -> std::result::Result<(), Fault> {
+        let units = self.units.get() + units as u64;
+        self.units.set(units % WORK_UNITS);
+        if units < WORK_UNITS { Ok(()) } else { (self.check)() }
+    }
+}
+
+/// The class `select`.
+pub struct SelectClass;
+
+impl Class for SelectClass {
+    fn name(&self) -> &'static str {
+        "select"
+    }
+
+    fn version(&self) -> u32 {
+        1
+    }
+
+    fn summary(&self) -> &'static str {
+        "S3 Select: SQL on one object of CSV or JSON"
+    }
+
+    fn methods(&self) -> &'static [Method] {
+        &METHODS
+    }
+}
+
+static METHODS: [Method; 1] = [Method {
+    name: "run",
+    flags: MethodFlags::READ,
+    run,
+    result: MethodResult::Output,
+    summary: "returns the records that a query selects",
+    input: "JSON with expression, input (csv, json_lines or json_document) and output (csv or json)",
+    output: "JSON in one line, with what was read and why the query ended early; then the records, at most 4 MiB",
+    examples: &[
+        r#"{"expression":"SELECT s._1 FROM S3Object s WHERE s._2 > 3","input":{"csv":{}},"output":{"csv":{}}}"#,
+        r#"{"expression":"SELECT COUNT(*) FROM S3Object s","input":"json_lines","output":{"json":"\n"}}"#,
+    ],
+}];
+
+fn run(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    check_len("the input", input.len(), REQUEST_BYTES_MAX)?;
+    let expected = "the input must be JSON with expression, input and output; see `benthic class ls`";
+    let request: Request = parse_json(input, expected)?;
+    context.charge_memory(MEMORY_BYTES)?;
+    let size_bytes = context.stat()?.size_bytes;
+    let (mut totals, mut records) = (Totals::default(), Vec::new());
+    let ran = Select::new(&request).map_err(Fault::Query).and_then(|select| {
+        let part = select.part(size_bytes);
+        let header = if part.needs_header { Some(context.read(0, HEADER_BYTES_MAX)?) } else { None };
+        let mut host =
+            Beside { context, at: part.read_from, size_bytes, records: &mut records, totals: &mut totals };
+        select.run(part, header.as_deref(), &mut host)
+    });
+    let failure = match ran {
+        Ok(all) => {
+            totals = all;
+            None
+        }
+        Err(Fault::Query(failure)) => Some(failure),
+        Err(Fault::Host(error)) => return Err(error),
+    };
+    totals.returned_bytes = records.len() as u64;
+    let mut answer = serde_json::to_vec(&Head { totals, failure }).map_err(|error| {
+        Error::new(ErrorKind::Internal, "the output cannot be encoded").with_source(error)
+    })?;
+    answer.push(b'\n');
+    answer.extend_from_slice(&records);
+    Ok(answer)
+}
+
+/// The class' host of a query.
+struct Beside<'a, 'b> {
+    context: &'a mut MethodContext<'b>,
+    at: u64,
+    size_bytes: u64,
+    records: &'a mut Vec<u8>,
+    totals: &'a mut Totals,
+}
+
+impl Host for Beside<'_, '_> {
+    fn read(&mut self) -> Result<Bytes> {
+        if self.at >= self.size_bytes {
+            return Ok(Bytes::new());
+        }
+        let piece = self.context.read(self.at, READ_BYTES)?;
+        self.at += piece.len() as u64;
+        Ok(piece)
+    }
+
+    fn write(&mut self, records: Vec<u8>) -> Result<()> {
+        check_len("the answer", self.records.len() + records.len(), ANSWER_BYTES_MAX)?;
+        self.records.extend_from_slice(&records);
+        Ok(())
+    }
+
+    fn check(&mut self, totals: Totals) -> Result<()> {
+        *self.totals = totals;
+        self.context.check_deadline()
+    }
+}

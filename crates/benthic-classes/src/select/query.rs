@@ -1,0 +1,148 @@
+//! A parsed query.
+
+use super::value::Value;
+
+/// What a query says.
+#[derive(Debug)]
+pub(super) struct Query {
+    pub items: Items,
+    /// The steps from a top-level value of the data to a record.
+    pub from: Vec<FromStep>,
+    pub condition: Option<Expr>,
+    pub limit: Option<u64>,
+    /// The paths of the columns, each once; [`Expr::Column`] has an index.
+    pub columns: Vec<Path>,
+    /// [`Expr::Aggregate`] has an index.
+    pub aggregates: Vec<Aggregate>,
+}
+
+#[derive(Debug)]
+pub(super) enum Items {
+    All,
+    List(Vec<Item>),
+}
+
+#[derive(Debug)]
+pub(super) struct Item {
+    pub expr: Expr,
+    /// The name in answers in JSON.
+    pub name: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum FromStep {
+    Key(Name),
+    Index(usize),
+    Each,
+}
+
+/// A name that matches without regard to case, unless it is in quotes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Name {
+    pub text: String,
+    pub quoted: bool,
+}
+
+impl Name {
+    pub fn matches(&self, key: &str) -> bool {
+        if self.quoted { self.text == key } else { self.text.eq_ignore_ascii_case(key) }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Key(Name),
+    Index(usize),
+}
+
+/// The steps from a record to a value; the record itself without steps.
+pub(super) type Path = Vec<Step>;
+
+#[derive(Debug)]
+pub(super) struct Aggregate {
+    pub kind: AggregateKind,
+    /// `None` counts records.
+    pub argument: Option<Expr>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AggregateKind {
+    Count,
+    Sum,
+    Min,
+    Max,
+    Avg,
+}
+
+#[derive(Debug)]
+pub(super) enum Expr {
+    Literal(Value<'static>),
+    Column(usize),
+    Aggregate(usize),
+    Not(Box<Expr>),
+    Negate(Box<Expr>),
+    /// Lists keep the depth small where a query has thousands of conditions.
+    And(Vec<Expr>),
+    Or(Vec<Expr>),
+    Compare(Comparison, Box<(Expr, Expr)>),
+    Arithmetic(Operator, Box<(Expr, Expr)>),
+    Concat(Vec<Expr>),
+    IsNull(Box<Expr>),
+    IsMissing(Box<Expr>),
+    In(Box<Expr>, Vec<Expr>),
+    Between(Box<(Expr, Expr, Expr)>),
+    Like(Box<(Expr, Expr, Option<Expr>)>),
+    Cast(Box<Expr>, Type),
+    /// Conditions with results, and the result otherwise.
+    Case(Vec<(Expr, Expr)>, Option<Box<Expr>>),
+    Call(Function, Vec<Expr>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operator {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Remainder,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Type {
+    Int,
+    Float,
+    /// An integer if the number has no fraction.
+    Number,
+    Text,
+    Bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Function {
+    Lower,
+    Upper,
+    CharLength,
+    Coalesce,
+    NullIf,
+    /// Text, first character from 1, and optionally a length.
+    Substring,
+    /// Text, and optionally the characters to remove.
+    Trim(Side),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Both,
+    Leading,
+    Trailing,
+}
