@@ -73,8 +73,20 @@ impl StoreCode {
         self.prepare(call).await.map(drop)
     }
 
-    /// Runs a method beside the data.
-    async fn run_in_store(&self, call: PreparedCall, pool: Arc<dyn Pool>, object: ObjectId) -> Result<Bytes> {
+    /// Runs a method beside the data, if they are in one piece and the pool runs code.
+    async fn run_beside(&self, call: &mut PreparedCall, data: &ObjectData<'_>) -> Result<Option<Bytes>> {
+        let Some((pool, object)) = data.in_one_piece().await? else { return Ok(None) };
+        if pool.name() != self.classes.name() {
+            call.attach_module(&*self.classes).await?;
+        }
+        match self.run_on(call.clone(), pool, object).await {
+            // Some pools run no code, such as erasure-coded ones.
+            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(None),
+            ran => ran.map(Some),
+        }
+    }
+
+    async fn run_on(&self, call: PreparedCall, pool: Arc<dyn Pool>, object: ObjectId) -> Result<Bytes> {
         let place = wait_for(&self.in_store).await?;
         // A task of its own, so that a client that disconnects does not free the place too early.
         let run = async move {
@@ -95,15 +107,8 @@ impl StoreCode {
 impl Code for StoreCode {
     async fn run(&self, call: ClassCall, data: ObjectData<'_>) -> Result<(Bytes, RanAt)> {
         let mut prepared = self.prepare(call).await?;
-        if let Some((pool, object)) = data.in_one_piece().await? {
-            if pool.name() != self.classes.name() {
-                prepared.attach_module(&*self.classes).await?;
-            }
-            match self.run_in_store(prepared.clone(), pool, object).await {
-                // Some pools run no code, such as erasure-coded ones.
-                Err(error) if error.kind() == ErrorKind::Unsupported => {}
-                ran => return Ok((ran?, RanAt::Store)),
-            }
+        if let Some(result) = self.run_beside(&mut prepared, &data).await? {
+            return Ok((result, RanAt::Store));
         }
         data.check_size()?;
         prepared.attach_module(&*self.classes).await?;
@@ -115,6 +120,11 @@ impl Code for StoreCode {
             local.run(&prepared, data)
         };
         Ok((join(tokio::task::spawn_blocking(run).await)?, RanAt::Gateway))
+    }
+
+    async fn run_in_store(&self, call: ClassCall, data: &ObjectData<'_>) -> Result<Option<Bytes>> {
+        let classes = benthic_classes::registry().describe();
+        self.run_beside(&mut PreparedCall::native(&classes, call), data).await
     }
 }
 

@@ -52,6 +52,12 @@ pub trait Code: Send + Sync {
     /// `NotFound` for an unknown class or method; `InvalidArgument` for a method that writes; those
     /// of the method and of the store.
     async fn run(&self, call: ClassCall, data: ObjectData<'_>) -> Result<(Bytes, RanAt)>;
+
+    /// Runs a method of the class `select`, if it can run in the store.
+    ///
+    /// # Errors
+    /// Those of the method and of the store.
+    async fn run_in_store(&self, call: ClassCall, data: &ObjectData<'_>) -> Result<Option<Bytes>>;
 }
 
 /// The data on which a method runs.

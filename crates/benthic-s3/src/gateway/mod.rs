@@ -37,6 +37,7 @@ mod rename;
 mod request_facts;
 mod request_payment;
 mod s3_control;
+mod select;
 mod service;
 pub mod single_flight;
 pub(crate) mod tags;
@@ -131,6 +132,8 @@ pub struct Gateway {
     parsed_rules: auth::ParsedPolicies<Bytes, Arc<Rules>>,
     parsed_events: auth::ParsedPolicies<Bytes, Arc<EventRules>>,
     wakeups: Arc<Wakeups>,
+    /// Places for queries that the gateway runs itself.
+    queries: Arc<tokio::sync::Semaphore>,
 }
 
 impl Gateway {
@@ -164,6 +167,7 @@ impl Gateway {
             parsed_rules: auth::ParsedPolicies::default(),
             parsed_events: auth::ParsedPolicies::default(),
             wakeups,
+            queries: Arc::new(tokio::sync::Semaphore::new(select::QUERIES_MAX)),
         }
     }
 

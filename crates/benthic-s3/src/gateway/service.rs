@@ -144,6 +144,7 @@ operations! {
     put_object_tagging: PutObjectTaggingInput -> PutObjectTaggingOutput = set_object_tags, "s3:PutObjectTagging" or "s3:PutObjectVersionTagging";
     put_public_access_block: PutPublicAccessBlockInput -> PutPublicAccessBlockOutput = set_public_access_block, "s3:PutBucketPublicAccessBlock";
     rename_object: RenameObjectInput -> RenameObjectOutput = rename, "s3:PutObject";
+    select_object_content: SelectObjectContentInput -> SelectObjectContentOutput = select, "s3:GetObject";
     upload_part: UploadPartInput -> UploadPartOutput = put_part, "s3:PutObject";
     upload_part_copy: UploadPartCopyInput -> UploadPartCopyOutput = copy_part, "s3:PutObject";
 }
