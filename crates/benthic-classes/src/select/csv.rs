@@ -36,46 +36,44 @@ pub(super) struct Records<'a> {
     /// The place in the data of the buffer's first byte.
     base: u64,
     is_at_end: bool,
+    /// The fault behind an error of the reader.
+    fault_of: &'a dyn Fn(&std::io::Error) -> Fault,
 }
 
 impl<'a> Records<'a> {
     /// Records of `read`, whose first byte has the place `base` in the data.
-    pub fn new(read: &'a mut dyn Read, base: u64, dialect: &'a Dialect) -> Records<'a> {
-        Records { read, dialect, buffer: Vec::new(), rest: 0..0, base, is_at_end: false }
+    pub fn new(
+        read: &'a mut dyn Read,
+        base: u64,
+        dialect: &'a Dialect,
+        fault_of: &'a dyn Fn(&std::io::Error) -> Fault,
+    ) -> Records<'a> {
+        Records { read, dialect, buffer: Vec::new(), rest: 0..0, base, is_at_end: false, fault_of }
     }
 
     /// The next record that is neither empty nor a comment, and the place of its first byte.
-    ///
-    /// # Errors
-    /// The outer error is that of the reader.
-    pub fn next(&mut self, work: &Work<'_>) -> std::io::Result<Result<Option<(u64, &[u8])>, Fault>> {
+    pub fn next(&mut self, work: &Work<'_>) -> Result<Option<(u64, &[u8])>, Fault> {
         loop {
-            let record = match self.next_range(work)? {
-                Ok(Some(record)) => record,
-                Ok(None) => return Ok(Ok(None)),
-                Err(fault) => return Ok(Err(fault)),
-            };
+            let Some(record) = self.next_range(work)? else { return Ok(None) };
             let place = self.base + record.start as u64;
             let is_skipped = match self.buffer[record.clone()].first() {
                 None => true,
                 first => first.copied() == self.dialect.comment,
             };
             if !is_skipped {
-                return Ok(Ok(Some((place, &self.buffer[record]))));
+                return Ok(Some((place, &self.buffer[record])));
             }
-            if let Err(fault) = work.tick(record.len()) {
-                return Ok(Err(fault));
-            }
+            work.tick(record.len())?;
         }
     }
 
     /// Skips the rest of a record in whose middle the data begin.
-    pub fn skip_part(&mut self, work: &Work<'_>) -> std::io::Result<Result<(), Fault>> {
-        Ok(self.next_range(work)?.map(drop))
+    pub fn skip_part(&mut self, work: &Work<'_>) -> Result<(), Fault> {
+        self.next_range(work).map(drop)
     }
 
     /// The next record without its delimiter, as a range of the buffer.
-    fn next_range(&mut self, work: &Work<'_>) -> std::io::Result<Result<Option<Range<usize>>, Fault>> {
+    fn next_range(&mut self, work: &Work<'_>) -> Result<Option<Range<usize>>, Fault> {
         let delimiter_len = self.dialect.record_delimiter.len();
         // What was searched already, from the start of the record.
         let mut scan = Scan::default();
@@ -83,25 +81,23 @@ impl<'a> Records<'a> {
             let data = &self.buffer[self.rest.clone()];
             if let Some(len) = scan.find(data, self.dialect, self.is_at_end) {
                 if len > RECORD_BYTES_MAX {
-                    return Ok(Err(record_too_long()));
+                    return Err(record_too_long());
                 }
                 let start = self.rest.start;
                 self.rest.start += len + delimiter_len;
-                return Ok(Ok(Some(start..self.without_return(start, start + len))));
+                return Ok(Some(start..self.without_return(start, start + len)));
             }
             if data.len() > RECORD_BYTES_MAX + delimiter_len {
-                return Ok(Err(record_too_long()));
+                return Err(record_too_long());
             }
             if self.is_at_end {
                 let record = self.rest.clone();
                 self.rest.start = self.rest.end;
                 let end = self.without_return(record.start, record.end);
-                return Ok(Ok((!record.is_empty()).then_some(record.start..end)));
+                return Ok((!record.is_empty()).then_some(record.start..end));
             }
-            self.fill()?;
-            if let Err(fault) = work.tick(READ_BYTES) {
-                return Ok(Err(fault));
-            }
+            self.fill().map_err(|error| (self.fault_of)(&error))?;
+            work.tick(READ_BYTES)?;
         }
     }
 

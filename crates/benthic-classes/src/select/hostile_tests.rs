@@ -84,7 +84,7 @@ fn records_and_answers_have_limits() {
     let quoted = CsvInput { quoted_record_delimiter: true, ..CsvInput::default() };
     let quoted = request("SELECT * FROM S3Object", Input::Csv(quoted));
     assert_eq!(code(&quoted, &[b"\"", &b"a\n".repeat(RECORD_BYTES_MAX)[..]].concat()), "OverMaxRecordSize");
-    let aggregates = select(&vec!["MAX(s._1)"; 3].join(","));
+    let aggregates = select(&["MAX(s._1)"; 3].join(","));
     assert_eq!(code(&aggregates, &almost[RECORD_BYTES_MAX / 2..]), "OverMaxRecordSize");
 
     let text = String::from_utf8(long.clone()).unwrap();

@@ -3,7 +3,7 @@
 use super::csv::{Dialect, Record, Records};
 use super::eval::{Row, eval};
 use super::failure::{Failure, Fault, fault};
-use super::json::{Json, Take, Walk, WalkState, fault_of, record_too_long};
+use super::json::{self, Json, Take, Walk, WalkState, record_too_long};
 use super::parse::parse;
 use super::query::{AggregateKind, Item, Items, Path, Query, Step};
 use super::value::{Number, Value};
@@ -317,22 +317,23 @@ impl Run<'_, '_> {
         header: Option<&[u8]>,
     ) -> Result<(), Fault> {
         let (shared, work) = (self.shared, self.work);
+        let fault_of = |error: &std::io::Error| shared.fault_of(error);
         let mut names: Option<Vec<String>> = None;
         if part.needs_header {
             let mut start = header.unwrap_or_default();
-            let mut records = Records::new(&mut start, 0, dialect);
-            let first = records.next(work).map_err(|error| shared.fault_of(&error))??;
+            let mut records = Records::new(&mut start, 0, dialect, &fault_of);
+            let first = records.next(work)?;
             names = first.map(|(_, first)| header_names(first, dialect)).transpose()?;
         }
-        let mut records = Records::new(read, part.read_from, dialect);
+        let mut records = Records::new(read, part.read_from, dialect, &fault_of);
         if part.skips_first {
-            records.skip_part(work).map_err(|error| shared.fault_of(&error))??;
+            records.skip_part(work)?;
         }
         let mut is_header = kind != Header::None && !part.skips_first;
         let mut is_first = part.read_from == 0;
         let mut fields: Option<(Vec<usize>, usize)> = None;
         loop {
-            let record = records.next(work).map_err(|error| shared.fault_of(&error))??;
+            let record = records.next(work)?;
             let Some((_, mut record)) = record.filter(|(place, _)| *place < part.end) else { break };
             if std::mem::take(&mut is_first) {
                 record = record.strip_prefix(b"\xef\xbb\xbf").unwrap_or(record);
@@ -362,14 +363,15 @@ impl Run<'_, '_> {
 
     fn json_lines(&mut self, read: &mut dyn Read, part: Part, dialect: &Dialect) -> Result<(), Fault> {
         let (shared, work) = (self.shared, self.work);
-        let mut records = Records::new(read, part.read_from, dialect);
+        let fault_of = |error: &std::io::Error| shared.fault_of(error);
+        let mut records = Records::new(read, part.read_from, dialect, &fault_of);
         if part.skips_first {
-            records.skip_part(work).map_err(|error| shared.fault_of(&error))??;
+            records.skip_part(work)?;
         }
         let query = self.query;
         let since_value = Cell::new(0);
         loop {
-            let record = records.next(work).map_err(|error| shared.fault_of(&error))??;
+            let record = records.next(work)?;
             let Some((place, line)) = record.filter(|(place, _)| *place < part.end) else { return Ok(()) };
             work.tick(line.len())?;
             if line.iter().all(u8::is_ascii_whitespace) {
@@ -382,7 +384,7 @@ impl Run<'_, '_> {
                 if state.ended.get() {
                     return Ok(());
                 }
-                let fault = fault_of(&error, &state);
+                let fault = json::fault_of(&error, &state);
                 return Err(match fault {
                     Fault::Query(mut failure) if failure.code == "JSONParsingError" => {
                         failure.message.push_str(&format!(" of the record at byte {place}"));
@@ -408,7 +410,7 @@ impl Run<'_, '_> {
             match error.io_error_kind() {
                 _ if state.ended.get() => Ok(()),
                 Some(kind) => Err(shared.fault_of(&kind.into())),
-                None => Err(fault_of(error, &state)),
+                None => Err(json::fault_of(error, &state)),
             }
         };
         loop {

@@ -50,6 +50,7 @@ NOTES = {
     "PutBucketRequestPayment": "nobody is charged",
     "PutBucketWebsite": "served with `--website-domain`",
     "PutObject": "If-Match, If-None-Match; metadata, tags, ACL, lock, encryption; checksums in head and trailer, Content-MD5",
+    "SelectObjectContent": "CSV and JSON; no Parquet and no BZIP2; see [Select](#select)",
     "PutObjectAcl": "canned or with grants to accounts and groups",
     "PutObjectLockConfiguration": "a default period, also for a bucket that exists and has versions",
     "RenameObject": "in buckets without versions",
