@@ -52,6 +52,7 @@ class Array:
         axes: list[AxisFacts],
         skip_nan: bool,
         decoding: DecodingFacts | None,
+        mask: tuple[list[int], bytes] | None,
         pushdown: str,
     ) -> ArrayResult: ...
 

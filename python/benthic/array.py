@@ -164,6 +164,7 @@ class Array:
         groups: Mapping[int, ArrayLike] | None = None,
         skipna: bool = True,
         decoding: Decoding | None = None,
+        mask: ArrayLike | None = None,
         ddof: int = 0,
         edges: ArrayLike | None = None,
         q: ArrayLike | None = None,
@@ -180,6 +181,8 @@ class Array:
             are not in ``axis``, which then has the default ``()``
         :param skipna: skip NaN and missing values; otherwise they make sums, means, variances, minima
             and maxima NaN
+        :param mask: bools that can be broadcast to the shape of the selected part; where they are false, elements count
+            as missing, and integers are reduced as float64. A chunk without a true one is not read if missing values are skipped
         :param ddof: the divisor of ``var`` and ``std`` is the number of values minus ``ddof``
         :param edges: the edges of a histogram's bins; the bins are the last axis of the result
         :param q: the quantile, from 0 to 1, or a list of quantiles, which are then the last axis of the result
@@ -218,6 +221,9 @@ class Array:
             roles[number] = _groups(positions)
         if kind in ("argmin", "argmax") and (groups or any(isinstance(part, np.ndarray) for part in rest)):
             raise InvalidArgumentError(f"{kind} takes no groups and no lists of positions")
+        bits = None if mask is None else _mask(mask, [count for _, _, count in selection], rest)
+        if mask is not None and decoding is None and self.dtype.kind != "f":
+            decoding = Decoding()
         # A list of positions is a range of which some positions are in no group.
         for number, (part, role) in enumerate(zip(rest, roles, strict=True)):
             if isinstance(part, np.ndarray) and part.size > 0:
@@ -233,6 +239,7 @@ class Array:
                 roles,
                 skipna,
                 None if decoding is None else self._decoding(decoding),
+                bits,
                 pushdown,
             )
         )
@@ -315,6 +322,32 @@ def _list_groups(
             raise InvalidArgumentError("groups need one number for each selected position")
     groups[positions] = numbers
     return count, groups.tolist()
+
+
+def _mask(mask: ArrayLike, counts: Sequence[int], rest: Sequence[Any]) -> tuple[list[int], bytes]:
+    """The shape and the bits of a mask of the ranges from which the parts are taken."""
+    keeps = np.asarray(mask)
+    lengths = [part.size if isinstance(part, np.ndarray) else count for count, part in zip(counts, rest, strict=True)]
+    kept = [axis for axis, part in enumerate(rest) if not isinstance(part, int)]
+    padded = [1] * (len(kept) - keeps.ndim) + list(keeps.shape)
+    fits = len(padded) == len(kept) and all(
+        length in (1, lengths[axis]) for length, axis in zip(padded, kept, strict=True)
+    )
+    if keeps.dtype != bool or not fits:
+        expected = [lengths[axis] for axis in kept]
+        raise InvalidArgumentError(f"a mask has bools, one for each selected element expected={expected} "
+                                   f"got={keeps.dtype}{list(keeps.shape)}")  # fmt: skip
+    shape = [1] * len(rest)
+    for axis, length in zip(kept, padded, strict=True):
+        shape[axis] = length
+    keeps = keeps.reshape(shape)
+    for axis, part in enumerate(rest):
+        if isinstance(part, np.ndarray) and shape[axis] > 1:
+            shape[axis] = counts[axis]
+            spread = np.zeros(shape, bool)
+            spread[(slice(None),) * axis + (part,)] = keeps
+            keeps = spread
+    return shape, np.packbits(keeps, bitorder="little").tobytes()
 
 
 def _little(dtype: np.dtype[Any]) -> np.dtype[Any]:

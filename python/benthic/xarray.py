@@ -373,6 +373,7 @@ class BenthicAccessor(_Reductions):
     def __init__(self, array: xr.DataArray) -> None:
         self._array = array
         self._wanted: tuple[float | None, float | None] = (None, None)
+        self._condition: xr.DataArray | None = None
 
     @property
     def is_pushable(self) -> bool:
@@ -390,7 +391,22 @@ class BenthicAccessor(_Reductions):
         if any(bound is not None and np.isnan(bound) for bound in bounds):
             raise InvalidArgumentError("the minimum and the maximum must not be NaN")
         accessor = BenthicAccessor(self._array)
-        accessor._wanted = bounds[0], bounds[1]
+        accessor._wanted, accessor._condition = (bounds[0], bounds[1]), self._condition
+        return accessor
+
+    def where(self, condition: xr.DataArray) -> BenthicAccessor:
+        """Reductions of the values where a condition holds, as of ``DataArray.where``; others count as missing.
+
+        The condition may be computed from any arrays, and may lack dimensions, which it then repeats. It is sent as one bit
+        for each element, and a chunk in which it holds nowhere is not read.
+
+        >>> ds.t2m.benthic.where(ds.land_fraction > 0.5).mean(["lat", "lon"])
+        """
+        if not isinstance(condition, xr.DataArray):
+            raise InvalidArgumentError(f"a condition is a DataArray got={type(condition).__name__}")
+        accessor = BenthicAccessor(self._array)
+        accessor._wanted = self._wanted
+        accessor._condition = condition if self._condition is None else self._condition & condition
         return accessor
 
     def groupby(self, *group: Any, **groupers: Any) -> _Grouped:
@@ -457,8 +473,10 @@ class BenthicAccessor(_Reductions):
 
     def _source(self) -> _Source | None:
         source = _source(self._array.variable)
-        if source is None or self._wanted == (None, None):
+        if source is None or (self._wanted == (None, None) and self._condition is None):
             return source
+        if self._condition is not None and not self._is_repeated(self._condition):
+            return None
         dtype = self._array.dtype
         if source.decoding is None and dtype.kind not in "iuf":
             return None
@@ -475,13 +493,30 @@ class BenthicAccessor(_Reductions):
 
     def _usual(self) -> xr.DataArray:
         """The array whose reductions xarray computes."""
-        array = self._array
+        array = self._array if self._condition is None else self._array.where(self._condition)
         minimum, maximum = self._wanted
         if minimum is not None:
             array = array.where(self._array >= minimum)
         if maximum is not None:
             array = array.where(self._array <= maximum)
         return array
+
+    def _is_repeated(self, condition: xr.DataArray) -> bool:
+        """Whether a condition has only positions of the array, all of them along each of its dimensions."""
+        if not set(condition.dims) <= set(self._array.dims):
+            return False
+        try:
+            xr.align(self._array, condition, join="exact")
+        except ValueError:
+            return False
+        return True
+
+    def _mask(self) -> NDArray[np.bool_] | None:
+        if self._condition is None:
+            return None
+        dims = [name for name in self._array.dims if name in self._condition.dims]
+        shape = [self._array.sizes[name] if name in dims else 1 for name in self._array.dims]
+        return self._condition.transpose(*dims).to_numpy().astype(bool).reshape(shape)
 
     def _form(self) -> xr.DataArray:
         """A broadcast zero with the same dimensions, coordinates and attributes."""
@@ -516,6 +551,7 @@ class BenthicAccessor(_Reductions):
             groups={axis_of[name]: positions for name, positions in groups.items()},
             skipna=is_float if skipna is None else bool(skipna),
             decoding=source.decoding,
+            mask=self._mask(),
             ddof=options.get("ddof", 0),
             q=options.get("q"),
             pushdown=source.data.pushdown,

@@ -5,12 +5,13 @@ use crate::runtime::wait;
 use crate::slot::Slot;
 use crate::store::{Shared, Store};
 use benthic_array::{
-    ArrayAddress, AxisRole, Bounded, Groups, IndexProgress, Place, ReadStats, Reduction, ReductionKind,
+    ArrayAddress, AxisRole, Bounded, Groups, IndexProgress, Mask, Place, ReadStats, Reduction, ReductionKind,
     Slice, Values,
 };
 use benthic_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use pyo3::prelude::{Bound, PyRef, PyResult, Python};
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyByteArray, PyBytes};
 use pyo3::{FromPyObject, pyclass, pymethods};
 use std::sync::Arc;
@@ -182,6 +183,7 @@ impl Array {
         axes: Vec<AxisFacts>,
         skip_nan: bool,
         decoding: Option<DecodingFacts>,
+        mask: Option<(Vec<u64>, PyBackedBytes)>,
         pushdown: &str,
     ) -> PyResult<ReadResult<'py>> {
         let shared = store.shared()?;
@@ -198,11 +200,13 @@ impl Array {
                 wanted_max: wanted.1,
             });
         let axes = axes.into_iter().map(role).collect();
+        let mask =
+            mask.map(|(shape, bits)| Mask { shape: Bounded(shape), bits: Bytes::copy_from_slice(&bits) });
         let values = wait(py, async || {
             let pushdown = shared.pushdown(pushdown)?;
             let kind = kind(name, ddof, numbers)?;
             let reduction = Reduction { kind, axes: Bounded(axes), skip_nan, decoding };
-            self.array.get()?.reduce(&slices(&selection), reduction, pushdown, &stats).await
+            self.array.get()?.reduce_masked(&slices(&selection), reduction, mask, pushdown, &stats).await
         })?;
         Ok(result(py, &values, &stats))
     }

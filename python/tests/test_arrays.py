@@ -296,6 +296,32 @@ def test_groups(beside):
         array.reduce("argmin", groups={0: groups})
 
 
+def test_masks(beside):
+    rng = np.random.default_rng(one())
+    data = rng.normal(0, 10, (20, 9)).astype("f4")
+    array = opened(beside, data, v3(None, chunks=(7, 4)))
+    mask = rng.random((20, 9)) < 0.5
+    mask[:7] = False
+    for pushdown in ["always", "never"]:
+        found = array.reduce("mean", 0, mask=mask, pushdown=pushdown)
+        np.testing.assert_allclose(found, data.mean(0, dtype="f8", where=mask), rtol=1e-6)
+        assert array.last_stats.pruned_chunks == 3, "the mask keeps nothing of the first chunks"
+    # A mask repeats along the axes that it lacks, and has the positions of the selection.
+    np.testing.assert_array_equal(array.reduce("max", 1, mask=mask[3]), [np.nan] * 20)
+    row = mask[9] | (np.arange(9) == 4)
+    np.testing.assert_array_equal(array.reduce("max", 1, mask=row), data.max(1, where=row, initial=-999))
+    listed = array.reduce("count", 0, np.s_[[12, 3, 9], 2:8:2], mask=mask[[12, 3, 9], 2:8:2])
+    np.testing.assert_array_equal(listed, mask[[12, 3, 9], 2:8:2].sum(0))
+    assert array.reduce("argmax", key=8, mask=mask[8] | row) == np.where(mask[8] | row, data[8], -999).argmax()
+    assert array.reduce("sum", mask=np.False_) == 0 and array.last_stats.moved_bytes < 1000
+    numbers = opened(beside, np.arange(12, dtype="i8").reshape(3, 4), v3(None, chunks=(2, 2)))
+    largest = numbers.reduce("max", mask=np.arange(4) < 2)
+    assert largest == 9.0 and largest.dtype == np.float64
+    for mistake in [mask[:3], mask[..., None], mask.astype("f4"), mask.T]:
+        with pytest.raises(benthic.InvalidArgumentError, match="bools"):
+            array.reduce("mean", mask=mistake)
+
+
 def test_missing_values_that_the_type_lacks_mask_nothing(in_memory):
     data = np.array([255, 0, 7, 9], "u1")
     array = opened(in_memory, data, v3(None, chunks=(3,)))

@@ -234,6 +234,32 @@ def test_values_out_of_a_range_count_as_missing(written, variable):
         xr.testing.assert_allclose(days, wanted.groupby("time.day").max())
 
 
+@pytest.mark.parametrize("variable", ["t2m", "rain", "count"])
+def test_values_where_a_condition_does_not_hold_count_as_missing(written, variable):
+    data = opened(written, pushdown="always")
+    loaded = xr.open_dataset(written[2], engine="zarr", consolidated=False).load()
+    ours, theirs = data[variable], loaded[variable]
+    warm = (loaded.t2m > 280) & (loaded.time.dt.hour > 6)
+    conditions = [loaded.mask, warm, loaded.lat > 0] if theirs.ndim == 3 else [loaded.lat > 0, (warm.sum("lon") > 4)]
+    for condition in conditions:
+        masked = ours.benthic.where(condition)
+        assert masked.is_pushable
+        for kind, dim in itertools.product(["count", "sum", "min", "mean", "std"], ["time", ["time", "lat"]]):
+            found, expected = getattr(masked, kind)(dim), getattr(theirs.where(condition), kind)(dim)
+            assert found.dtype == expected.dtype and found.attrs == expected.attrs
+            xr.testing.assert_allclose(found, expected, rtol=1e-4)
+        days = masked.between(3).where(loaded.lat < 20).groupby("time.day").max()
+        usual = theirs.where(theirs >= 3).where(condition).where(loaded.lat < 20)
+        xr.testing.assert_allclose(days, usual.groupby("time.day").max())
+    # xarray selects the common positions, or adds dimensions.
+    part = ours.benthic.where(conditions[0].isel(lat=slice(3, 9)))
+    wide = ours.benthic.where(xr.DataArray([True, False], dims="other"))
+    assert not part.is_pushable and not wide.is_pushable
+    xr.testing.assert_allclose(part.mean(), theirs.where(conditions[0].isel(lat=slice(3, 9))).mean(), rtol=1e-4)
+    with pytest.raises(benthic.InvalidArgumentError, match="DataArray"):
+        ours.benthic.where(True)
+
+
 @pytest.mark.parametrize("variable", ["t2m", "rain"])
 def test_statistics_skip_chunks_and_change_nothing(written, variable):
     place, name, _ = written

@@ -3,6 +3,7 @@
 mod commands;
 mod directory;
 mod load;
+mod mask;
 mod output;
 mod picture;
 mod reference;

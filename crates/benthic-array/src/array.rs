@@ -6,7 +6,7 @@ use crate::dtype::Dtype;
 use crate::format::check_slices;
 use crate::gather;
 use crate::metadata::{ArrayMetadata, METADATA_BYTES_MAX, Node, parse_v2, parse_v2_group, parse_v3};
-use crate::reduce::{Decoding, GROUPED_MAX, Reduction};
+use crate::reduce::{Decoding, GROUPED_MAX, Mask, Reduction};
 use crate::references::FileChunks;
 use crate::runner::{ObjectRunner, ReadStats, StoredChunk};
 use crate::selection::{self, Part, Slice, TouchedChunks, counts, within};
@@ -239,13 +239,35 @@ impl Array {
         pushdown: Pushdown,
         stats: &Arc<ReadStats>,
     ) -> Result<Values> {
+        self.reduce_masked(slices, reduction, None, pushdown, stats).await
+    }
+
+    /// As [`Array::reduce`], with the elements that a mask leaves out as missing values. If missing values are skipped, a
+    /// chunk of which the mask keeps nothing is not read.
+    ///
+    /// # Errors
+    /// As [`Array::reduce`]; `InvalidArgument` also for a mask that does not fit the selection, and for one of integers
+    /// without a decoding.
+    pub async fn reduce_masked(
+        &self,
+        slices: &[Slice],
+        reduction: Reduction,
+        mask: Option<Mask>,
+        pushdown: Pushdown,
+        stats: &Arc<ReadStats>,
+    ) -> Result<Values> {
         let dtype = self.metadata.format.dtype;
         check_slices(slices, &self.metadata.shape)?;
         reduction.check(dtype, &counts(slices))?;
+        mask.iter().try_for_each(|mask| reduction.check_mask(mask, dtype, &counts(slices)))?;
         let mut states = reduction.accumulator(dtype, &counts(slices))?;
         let is_long = self.metadata.format.shape.0.iter().any(|len| *len > GROUPED_MAX as u64);
         let pushdown = if is_long && reduction.has_groups() { Pushdown::Never } else { pushdown };
-        self.each_chunk(slices, Task::Reduce { reduction }, pushdown, stats, |data, part| {
+        let task = match mask {
+            Some(mask) => Task::ReduceMasked { reduction, mask },
+            None => Task::Reduce { reduction },
+        };
+        self.each_chunk(slices, task, pushdown, stats, |data, part| {
             let counts = counts(&part.slices);
             states.merge(&data, &counts, &part.first)
         })
@@ -306,7 +328,7 @@ impl Array {
 
     /// Runs a task on every chunk that a selection touches, several at once. Calls the function with
     /// the results in C order of the chunks. Skips a chunk that has no result, because its positions are
-    /// in no group or its statistics exclude the range of values.
+    /// in no group, its statistics exclude the range of values, or a mask keeps none of its elements.
     async fn each_chunk(
         &self,
         slices: &[Slice],
@@ -326,6 +348,10 @@ impl Array {
             let origin: Vec<u64> = chunk.iter().zip(chunk_shape).map(|(index, len)| index * len).collect();
             let part = within(slices, &origin, chunk_shape)
                 .ok_or_else(|| Error::new(ErrorKind::Internal, "a chunk is not in the selection"))?;
+            if runner.leaves_out(&part) {
+                stats.add_pruned();
+                return Ok(None);
+            }
             let stored = self.chunk(&chunk)?;
             if let (Some(pruner), Some(stored)) = (&pruner, &stored)
                 && pruner.excludes(&chunk, &stored.object).await?

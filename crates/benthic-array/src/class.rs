@@ -4,7 +4,7 @@ use crate::block::{Block, Tick};
 use crate::format::{ByteRange, ObjectFormat, ReadObject};
 use crate::gather;
 use crate::pack::{Packed, pack};
-use crate::reduce::{Reduction, Tally};
+use crate::reduce::{Mask, Reduction, Tally};
 use crate::selection::{Part, PerAxis, Slice, counts, elements};
 use benthic_core::codec::Wire;
 use benthic_core::{
@@ -39,6 +39,8 @@ pub enum Task {
     Reduce { reduction: Reduction },
     /// The states of a tally of the selected elements.
     Tally { tally: Tally },
+    /// The states of a reduction of the selected elements that a mask keeps.
+    ReduceMasked { reduction: Reduction, mask: Mask },
 }
 
 /// The output of the method.
@@ -65,6 +67,31 @@ impl Task {
             Task::Select {} => Task::Select {},
             Task::Reduce { reduction } => Task::Reduce { reduction: reduction.of_part(part) },
             Task::Tally { tally } => Task::Tally { tally: tally.clone() },
+            Task::ReduceMasked { reduction, mask } => {
+                Task::ReduceMasked { reduction: reduction.of_part(part), mask: mask.of_part(part) }
+            }
+        }
+    }
+
+    /// The reduction, if the task is one that skips missing values.
+    pub fn skipping_reduction(&self) -> Option<&Reduction> {
+        match self {
+            Task::Reduce { reduction } | Task::ReduceMasked { reduction, .. } if reduction.skip_nan => {
+                Some(reduction)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the elements of a part of the selection cannot change the result, because a mask leaves them all out.
+    pub fn leaves_out(&self, part: &Part) -> bool {
+        self.skipping_reduction().is_some() && self.mask().is_some_and(|mask| mask.leaves_out(part))
+    }
+
+    fn mask(&self) -> Option<&Mask> {
+        match self {
+            Task::ReduceMasked { mask, .. } => Some(mask),
+            _ => None,
         }
     }
 }
@@ -76,6 +103,7 @@ wire_enum! {
         0 Select {}
         1 Reduce { reduction: reduction }
         2 Tally { tally: tally }
+        3 ReduceMasked { reduction: reduction, mask: mask }
     }
     Reply {
         0 Done { data: data }
@@ -153,6 +181,11 @@ impl Input {
             Task::Select {} => Ok(()),
             Task::Reduce { reduction } => reduction.check(self.format.dtype, &counts(&self.slices.0)),
             Task::Tally { tally } => tally.check(self.format.dtype, &counts(&self.slices.0)),
+            Task::ReduceMasked { reduction, mask } => {
+                let counts = counts(&self.slices.0);
+                reduction.check(self.format.dtype, &counts)?;
+                reduction.check_mask(mask, self.format.dtype, &counts)
+            }
         }
     }
 
@@ -160,7 +193,9 @@ impl Input {
     pub fn record_bytes(&self) -> usize {
         match &self.task {
             Task::Select {} => self.format.dtype.size_bytes(),
-            Task::Reduce { reduction } => reduction.state_record_bytes(),
+            Task::Reduce { reduction } | Task::ReduceMasked { reduction, .. } => {
+                reduction.state_record_bytes()
+            }
             Task::Tally { tally } => tally.state_record_bytes(),
         }
     }
@@ -173,7 +208,9 @@ impl Input {
                 let size_bytes = self.format.dtype.size_bytes() as u64;
                 counts.iter().fold(size_bytes, |product, count| product.saturating_mul(*count))
             }
-            Task::Reduce { reduction } => reduction.state_bytes(&counts),
+            Task::Reduce { reduction } | Task::ReduceMasked { reduction, .. } => {
+                reduction.state_bytes(&counts)
+            }
             Task::Tally { tally } => tally.state_bytes(&counts),
         }
     }
@@ -205,6 +242,7 @@ type Visit<'a> = &'a mut dyn FnMut(&Block, &Part, Tick<'_>) -> Result<()>;
 
 fn compute_of(input: &Input, each_block: impl FnOnce(Visit<'_>) -> Result<()>) -> Result<Bytes> {
     let counts = counts(&input.slices.0);
+    let mask = input.task.mask();
     match &input.task {
         Task::Select {} => {
             let len = elements(&counts)? as usize * input.format.dtype.size_bytes();
@@ -212,9 +250,9 @@ fn compute_of(input: &Input, each_block: impl FnOnce(Visit<'_>) -> Result<()>) -
             each_block(&mut |block, part, tick| gather::copy(block, part, &counts, &mut data, tick))?;
             Ok(data.into())
         }
-        Task::Reduce { reduction } => {
+        Task::Reduce { reduction } | Task::ReduceMasked { reduction, .. } => {
             let mut states = reduction.accumulator(input.format.dtype, &counts)?;
-            each_block(&mut |block, part, tick| states.add(block, part, tick))?;
+            each_block(&mut |block, part, tick| states.add(block, part, mask, tick))?;
             Ok(states.encode())
         }
         Task::Tally { tally } => {

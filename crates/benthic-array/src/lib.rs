@@ -51,7 +51,9 @@ pub use dtype::{Dtype, NumberKind};
 pub use json::{element_json, parse_with_nan};
 pub use list::{ListedNode, list};
 pub use metadata::{ArrayMetadata, GroupMetadata, Node, is_metadata, is_node, writing_order};
-pub use reduce::{AxisRole, Decoding, Groups, Missing, Reduction, ReductionKind, Tallied, Tally, TallyKind};
+pub use reduce::{
+    AxisRole, Decoding, Groups, Mask, Missing, Reduction, ReductionKind, Tallied, Tally, TallyKind,
+};
 pub use references::{CHUNK_INDEX_KEY, CHUNKS_MAX, FileParts, PART_BYTES, REFERENCES_FIELD, References};
 pub use remove::remove;
 pub use runner::{ChunkRunner, ReadStats, StoredChunk};

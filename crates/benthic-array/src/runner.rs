@@ -140,12 +140,19 @@ impl ObjectRunner {
     pub fn at_once(&self) -> usize {
         let result_bytes = match &self.task {
             Task::Select {} => self.object_bytes,
-            Task::Reduce { reduction } => reduction.part_state_bytes_max(&self.format.shape.0),
+            Task::Reduce { reduction } | Task::ReduceMasked { reduction, .. } => {
+                reduction.part_state_bytes_max(&self.format.shape.0)
+            }
             Task::Tally { tally } => tally.state_bytes(&self.format.shape.0),
         };
         // A result exists twice while it is encoded.
         let each_bytes = result_bytes.saturating_mul(2).saturating_add(self.object_bytes).max(1);
         (IN_FLIGHT_BYTES_MAX / each_bytes).clamp(1, IN_FLIGHT_MAX) as usize
+    }
+
+    /// Whether the elements of a part of the selection cannot change the result.
+    pub fn leaves_out(&self, part: &Part) -> bool {
+        self.task.leaves_out(part)
     }
 
     fn input(&self, chunk: Option<&StoredChunk>, part: &Part) -> Input {

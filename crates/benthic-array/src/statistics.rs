@@ -196,8 +196,7 @@ pub struct Pruner<'a> {
 impl<'a> Pruner<'a> {
     /// `None` if the task has no range of values, or if missing values change its result.
     pub fn new(array: &'a Array, task: &Task) -> Option<Pruner<'a>> {
-        let Task::Reduce { reduction } = task else { return None };
-        let decoding = reduction.decoding.as_ref().filter(|_| reduction.skip_nan)?;
+        let decoding = task.skipping_reduction()?.decoding.as_ref()?;
         let has_range = decoding.wanted_min.is_some() || decoding.wanted_max.is_some();
         // These integers are not exact in the statistics, and would be rounded twice.
         let is_exact =

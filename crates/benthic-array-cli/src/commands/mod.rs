@@ -125,7 +125,7 @@ impl ReadingArgs {
     fn print_stats(&self, stats: &ReadStats, session: &Session) {
         if self.stats && !session.out.is_json() {
             eprintln!(
-                "{}, {} reduced or selected by the class, {} not stored, {} skipped by statistics, {} moved",
+                "{}, {} reduced or selected by the class, {} not stored, {} skipped, {} moved",
                 units::count(stats.chunks(), "chunk"),
                 stats.pushed_chunks(),
                 stats.missing_chunks(),

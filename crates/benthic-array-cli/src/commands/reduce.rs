@@ -1,9 +1,12 @@
 //! `benthic array reduce`: computes one value, or one for each position along the other axes.
 
 use super::{ReadingArgs, open, watch};
+use crate::mask::MaskArgs;
 use crate::output::deliver;
 use crate::selection::{SelectionArgs, axis};
-use benthic_array::{ArrayAddress, AxisRole, Bounded, Groups, ReadStats, Reduction, ReductionKind};
+use benthic_array::{
+    ArrayAddress, AxisRole, Bounded, Decoding, Groups, NumberKind, ReadStats, Reduction, ReductionKind,
+};
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
@@ -26,6 +29,7 @@ Examples:
   benthic array reduce climate/era5/t2m mean --where lat=10:40,lon=0:90 --over time --out mean.npy
   benthic array reduce climate/era5/t2m max --select time=0 --coarsen lat=10,lon=10
   benthic array reduce climate/era5/t2m count --values 300: --over time
+  benthic array reduce climate/era5/t2m mean --over lat,lon --mask climate/era5/lsm --mask-values 0.5:
   benthic array reduce climate/era5/t2m quantile --q 0.05,0.5,0.95 --select time=0
   benthic array reduce climate/era5/t2m histogram --edges 200,250,273.15,300,350")]
 pub struct ReduceArgs {
@@ -36,6 +40,8 @@ pub struct ReduceArgs {
     kind: KindArg,
     #[command(flatten)]
     selection: SelectionArgs,
+    #[command(flatten)]
+    mask: MaskArgs,
     /// Reduce these dimensions, by name or number; all if neither these nor --coarsen are given
     #[arg(long, value_name = "DIM,…", value_delimiter = ',')]
     over: Vec<String>,
@@ -162,12 +168,29 @@ pub async fn run(args: ReduceArgs, session: &Session) -> Outcome {
         }
         axes[axis] = AxisRole::Group { groups: Groups::of_neighbours(slices[axis].count, *neighbours)? };
     }
-    let decoding = args.selection.decoding(&array)?;
-    let reduction = Reduction { kind, axes: Bounded(axes), skip_nan: !args.keep_nan, decoding };
+    let mut decoding = args.selection.decoding(&array)?;
     let stats = Arc::new(ReadStats::default());
+    let mask = match &args.mask.mask {
+        Some(address) => {
+            // Integers have no missing value.
+            decoding = decoding
+                .or((array.metadata().format.dtype.number_kind() != NumberKind::Float)
+                    .then(Decoding::default));
+            let mask = open(address, session).await?;
+            Some(
+                args.mask
+                    .read(&mask, &array, &slices, pushdown, &stats)
+                    .await
+                    .map_err(|error| error.with("mask", address))?,
+            )
+        }
+        None => None,
+    };
+    let reduction = Reduction { kind, axes: Bounded(axes), skip_nan: !args.keep_nan, decoding };
     let has_one_quantile =
         matches!(&reduction.kind, ReductionKind::Quantile { q: Bounded(q) } if q.len() == 1);
-    let mut values = watch("reducing", &stats, array.reduce(&slices, reduction, pushdown, &stats)).await?;
+    let mut values =
+        watch("reducing", &stats, array.reduce_masked(&slices, reduction, mask, pushdown, &stats)).await?;
     if has_one_quantile {
         values.shape.pop();
     }

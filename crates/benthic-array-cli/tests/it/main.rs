@@ -179,7 +179,7 @@ fn statistics_skip_chunks() {
     assert_eq!(parsed(&home, &["index", "climate/e/t"])["computed_chunks"], 0);
     assert_eq!(reduce(json!(1)), 3);
     let output = home.run(&["reduce", "climate/e/t", "max", "--values", ":9", "--stats"]);
-    assert!(String::from_utf8_lossy(&output.stderr).contains("2 skipped by statistics"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("2 skipped"));
     assert_eq!(lines(&home, &["fsck", "climate/e/t"]), ["climate/e/t: 2 stored chunks, 0 findings"]);
     // A writer that knows nothing of statistics.
     let store = EmbeddedStore::open(&home.path("benthic-data"), false, Options::default()).unwrap();
@@ -192,6 +192,26 @@ fn statistics_skip_chunks() {
     assert!(home.path("copy/t/c/0/0").exists() && !home.path("copy/t/.benthic-statistics").exists());
     home.ok(&["rm", "climate/e/t", "--yes", "climate/e/t"]);
     assert_eq!(lines(&home, &["ls", "climate"]).len(), 2);
+}
+
+#[test]
+fn a_mask_is_another_array() {
+    let home = home();
+    // Coordinates are numbers, too: 30, 20 and 10.
+    let reduce = |kind: &str, values: &[&str]| {
+        let args = [&["reduce", "climate/e/t", kind, "--mask", "climate/e/lat"], values].concat();
+        parsed(&home, &args)["values"].clone()
+    };
+    assert_eq!(reduce("count", &[]), 5, "no coordinate is 0");
+    assert_eq!(reduce("max", &["--mask-values", "15:30"]), 13.0);
+    assert_eq!(reduce("count", &["--mask-values", "10", "--over", "time"]), json!([0, 0, 1]));
+    assert_eq!(reduce("sum", &["--mask-values", "99:"]), 0.0);
+    assert_eq!(reduce("sum", &["--mask-values", "20", "--select", "time=1,lat=1:"]), 13.0);
+    assert_eq!(reduce("sum", &["--mask-values", "20", "--raw"]), 8.0, "2 and 6, as floats");
+    let error = home.fails(6, &["reduce", "climate/e/lat", "sum", "--mask", "climate/e/t"]);
+    assert!(error.contains("no such dimension") && error.contains("mask=climate/e/t"), "{error}");
+    let error = home.fails(2, &["reduce", "climate/e/t", "sum", "--mask-values", "1"]);
+    assert!(error.contains("--mask <ARRAY>"), "{error}");
 }
 
 #[test]

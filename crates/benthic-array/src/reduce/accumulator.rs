@@ -1,6 +1,7 @@
 //! The states of all results of a reduction.
 
 use super::axes::{Axes, AxisRole, Groups};
+use super::mask::{Mask, MaskRows};
 use super::number::Number;
 use super::states::State;
 use super::{Accumulate, Reduction, ReductionKind};
@@ -37,7 +38,7 @@ impl<V: Number, S: State<V>> Accumulator<V, S> {
 }
 
 impl<V: Number, S: State<V>> Accumulate for Accumulator<V, S> {
-    fn add(&mut self, block: &Block, part: &Part, tick: Tick<'_>) -> Result<()> {
+    fn add(&mut self, block: &Block, part: &Part, mask: Option<&Mask>, tick: Tick<'_>) -> Result<()> {
         let Accumulator { reduction, axes, states, values, .. } = self;
         let counts = axes.counts();
         let fits =
@@ -47,6 +48,7 @@ impl<V: Number, S: State<V>> Accumulate for Accumulator<V, S> {
         if !fits || part.slices.len() != counts.len() {
             return Err(Error::new(ErrorKind::Internal, "a block is not in the selection"));
         }
+        let mask = mask.map(MaskRows::new);
         let position_step = axes.position_step();
         block.rows(&part.slices, tick, |row, indexes, tick| {
             let Some(result) = axes.row_result(&part.first, indexes) else { return Ok(()) };
@@ -59,6 +61,9 @@ impl<V: Number, S: State<V>> Accumulate for Accumulator<V, S> {
                 }
                 values.clear();
                 V::read(&run, reduction.decoding.as_ref(), values);
+                if let Some(mask) = &mask {
+                    mask.apply(&part.first, indexes, index * RUN_VALUES as usize, values);
+                }
                 match axes.last_role() {
                     AxisRole::Reduce {} => {
                         states[result].add_run(reduction, values, position, position_step);

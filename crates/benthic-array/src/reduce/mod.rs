@@ -10,6 +10,7 @@
 
 mod accumulator;
 mod axes;
+mod mask;
 mod number;
 mod sketch;
 mod states;
@@ -24,6 +25,7 @@ pub(crate) use axes::GROUPED_MAX;
 pub use axes::{AxisRole, Groups};
 use benthic_core::{Error, ErrorKind, Result, wire_enum, wire_struct};
 use bytes::Bytes;
+pub use mask::Mask;
 pub(crate) use number::Number;
 use sketch::{BUCKET_BYTES, BUCKETS_MAX, Sketch};
 pub(crate) use states::Summary;
@@ -138,11 +140,11 @@ wire_struct! {
 
 /// The states of a reduction over a selection.
 pub trait Accumulate: Send {
-    /// Adds the elements of a decoded block.
+    /// Adds the elements of a decoded block, which a mask of the selection may make missing.
     ///
     /// # Errors
     /// `Internal` if the part does not lie in the selection; those of the tick.
-    fn add(&mut self, block: &Block, part: &Part, tick: Tick<'_>) -> Result<()>;
+    fn add(&mut self, block: &Block, part: &Part, mask: Option<&Mask>, tick: Tick<'_>) -> Result<()>;
 
     /// Merges the states of a part of the selection: their encoding, the number of elements of the
     /// part along each axis, and the index of its first element.
@@ -208,6 +210,19 @@ impl Reduction {
             }
         }
         Ok(())
+    }
+
+    /// Checks a mask for this reduction of a selection with these counts.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    pub fn check_mask(&self, mask: &Mask, dtype: Dtype, counts: &[u64]) -> Result<()> {
+        if self.number_kind(dtype) != NumberKind::Float {
+            let message =
+                "integers have no missing value for a mask; give a decoding, which makes them floats";
+            return Err(Error::new(ErrorKind::InvalidArgument, message).with("dtype", dtype));
+        }
+        mask.check(counts)
     }
 
     /// The type of the numbers during the reduction.

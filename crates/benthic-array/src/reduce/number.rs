@@ -22,6 +22,8 @@ pub trait Number: Copy + PartialOrd + Send + 'static {
     fn bits(self) -> u64;
     /// Reverses [`Number::bits`].
     fn from_bits(bits: u64) -> Self;
+    /// Makes a float NaN. Integers have no missing value, so no reduction of them has a mask.
+    fn make_missing(&mut self) {}
 }
 
 fn read_floats<T: Element>(row: &Row<'_>, decoding: Option<&Decoding>, out: &mut Vec<f64>) {
@@ -100,6 +102,10 @@ impl Number for f64 {
 
     fn to_i128(self) -> i128 {
         0
+    }
+
+    fn make_missing(&mut self) {
+        *self = f64::NAN;
     }
 
     fn push_to(self, values: &mut Values) {

@@ -5,7 +5,8 @@ use super::{Expected, Numbers, Stored, object, place};
 use benthic_array::class::{Input, Reply, Task};
 use benthic_array::decoders::{ByteRange, BytesCodec, Encoding, ObjectFormat, Pipeline, ShardIndexFormat};
 use benthic_array::{
-    AxisRole, Bounded, Decoding, Dtype, Groups, Missing, Reduction, ReductionKind, Slice, Tally, TallyKind,
+    AxisRole, Bounded, Decoding, Dtype, Groups, Mask, Missing, Reduction, ReductionKind, Slice, Tally,
+    TallyKind,
 };
 use benthic_core::codec::Wire;
 use benthic_core::{ClassCall, ErrorKind, Pool};
@@ -133,6 +134,21 @@ fn inputs() -> Vec<(&'static str, Bytes)> {
         let missing = Bounded(vec![Bytes::new(); 1_000_000]);
         reduction.decoding = Some(Decoding { missing, ..Decoding::default() });
     });
+    for (name, shape, bits) in [
+        ("a mask with an axis too few", vec![4], vec![0xFF]),
+        ("a mask of other positions", vec![4, 3], vec![0xFF; 2]),
+        ("a mask without bits", vec![4, 4], Vec::new()),
+        ("a mask with more bits", vec![4, 4], vec![0xFF; 1 << 20]),
+        ("a mask of 2⁸⁰ positions", vec![1 << 40, 1 << 40], vec![0xFF; 2]),
+    ] {
+        let reduction = reduction(ReductionKind::Sum {}, 2);
+        let task = Task::ReduceMasked { reduction, mask: Mask { shape: Bounded(shape), bits: bits.into() } };
+        inputs.push((name, whole(format(&[4, 4], Vec::new()), task).encode()));
+    }
+    let integers = ObjectFormat { dtype: Dtype::Int32, ..format(&[4, 4], Vec::new()) };
+    let mask = Mask::new(vec![4, 4], [true; 16]).unwrap();
+    let task = Task::ReduceMasked { reduction: reduction(ReductionKind::Sum {}, 2), mask };
+    inputs.push(("a mask of integers", whole(integers, task).encode()));
     let mut add_tally = |name, change: &dyn Fn(&mut Tally)| {
         let mut tally = tally();
         change(&mut tally);

@@ -3,7 +3,8 @@
 
 use super::{CODECS, Expected, Numbers, Stored, encode, place};
 use benthic_array::{
-    Array, AxisRole, Bounded, Dtype, Groups, NumberKind, ReadStats, Reduction, ReductionKind, Slice, Values,
+    Array, AxisRole, Bounded, Dtype, Groups, Mask, NumberKind, ReadStats, Reduction, ReductionKind, Slice,
+    Values,
 };
 use benthic_core::pushdown::Pushdown;
 use benthic_core::{ErrorKind, Pool, Result};
@@ -226,7 +227,11 @@ pub async fn run(pool: &Arc<dyn Pool>, cases: u64) -> u64 {
         for kind in kinds() {
             let skip_nan = numbers.below(2) == 0;
             let reduction = Reduction { kind, axes: Bounded(axes.clone()), skip_nan, decoding: None };
-            check_reduction(&context, &opened, &array, &slices, &reduction, &work).await;
+            check_reduction(&context, &opened, &array, &slices, &reduction, None, &work).await;
+            if dtype.number_kind() == NumberKind::Float {
+                let mask = mask(&mut numbers, &slices);
+                check_reduction(&context, &opened, &array, &slices, &reduction, Some(mask), &work).await;
+            }
         }
     }
     work.pushed_chunks()
@@ -247,16 +252,35 @@ async fn check_read(
     assert_eq!(values.shape, slices.iter().map(|slice| slice.count).collect::<Vec<_>>(), "{context}");
 }
 
+/// A mask that repeats along some axes. Often it keeps only the end of the selection, so that it leaves out whole chunks.
+fn mask(numbers: &mut Numbers, slices: &[Slice]) -> Mask {
+    let lens = slices.iter().map(|slice| if numbers.below(3) == 0 { 1 } else { slice.count });
+    let shape: Vec<u64> = lens.collect();
+    let len: u64 = shape.iter().product();
+    let start = numbers.pick(&[0, 0, len / 2, len]);
+    Mask::new(shape, (0..len).map(|index| index >= start && numbers.below(4) > 0)).unwrap()
+}
+
+fn keeps(mask: &Mask, index: &[u64]) -> bool {
+    let axes = mask.shape.0.iter().zip(index);
+    let bit = axes.fold(0, |bit, (len, index)| bit * len + if *len == 1 { 0 } else { *index });
+    mask.bits[bit as usize / 8] & 1 << (bit % 8) != 0
+}
+
 async fn check_reduction(
     context: &str,
     opened: &Array,
     array: &Expected,
     slices: &[Slice],
     reduction: &Reduction,
+    mask: Option<Mask>,
     work: &Arc<ReadStats>,
 ) {
-    let context = format!("{context} {slices:?} {reduction:?}");
-    let reduce = async |pushdown| opened.reduce(slices, reduction.clone(), pushdown, work).await;
+    let context = format!("{context} {slices:?} {reduction:?} {mask:?}");
+    let reduce = async |pushdown| {
+        let (reduction, mask) = (reduction.clone(), mask.clone());
+        opened.reduce_masked(slices, reduction, mask, pushdown, work).await
+    };
     let found = both(&context, reduce).await;
     let roles = &reduction.axes.0;
     // `None` for an element in no group.
@@ -280,7 +304,12 @@ async fn check_reduction(
         AxisRole::Group { groups } => Some(groups.count.into()),
     };
     let shape: Vec<u64> = roles.iter().zip(slices).filter_map(len).collect();
-    let selected = array.selected(slices);
+    let mut selected = array.selected(slices);
+    for (index, value) in &mut selected {
+        if mask.as_ref().is_some_and(|mask| !keeps(mask, index)) {
+            *value = f64::NAN;
+        }
+    }
     let cells = super::positions(&shape);
     let reduces_nothing =
         roles.iter().zip(slices).any(|(role, slice)| *role == AxisRole::Reduce {} && slice.count == 0);
