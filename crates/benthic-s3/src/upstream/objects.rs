@@ -187,6 +187,26 @@ impl UpstreamSal {
         Ok((object_of(located), first))
     }
 
+    /// Checks the condition of a deletion, because some services, such as radosgw 16, ignore it. There, the check and the
+    /// deletion are not one operation.
+    async fn check_deletion(&self, bucket: &Bucket, delete: &Delete) -> Result<()> {
+        let found = self.find(bucket, &delete.key, delete.version, false).await?.0;
+        let is_there = !found.marker;
+        let holds = match &delete.condition {
+            Condition::Always => true,
+            Condition::Exists => is_there,
+            Condition::Absent => !is_there,
+            Condition::Matches(etag) => is_there && found.etag == *etag,
+            Condition::Differs(etag) => !is_there || found.etag != *etag,
+            // The request is refused later.
+            Condition::Current(_) | Condition::Replaced(_) => true,
+        };
+        if holds {
+            return Ok(());
+        }
+        Err(objects_error(ErrorKind::Conflict, "the condition of the deletion does not hold"))
+    }
+
     async fn put_tags(&self, object: &Located, new: &Object) -> Result<()> {
         let pairs = tags::get(&new.attributes)
             .map_err(|_| objects_error(ErrorKind::InvalidArgument, "the tags are not valid"))?;
@@ -288,9 +308,12 @@ impl Objects for UpstreamSal {
         if let Some(version) = &from.head.version {
             path += &format!("?versionId={}", super::sign::encode(version, false));
         }
+        let etag = format!("\"{}\"", from.head.etag);
         let call = Call::new(Method::PUT, &name, key)
             .header("x-amz-copy-source", path)
-            .header("x-amz-copy-source-if-match", format!("\"{}\"", from.head.etag))
+            .header("x-amz-copy-source-if-match", etag.clone())
+            // The name of the same condition in radosgw.
+            .header("x-amz-copy-if-match", etag)
             .header("x-amz-metadata-directive", "REPLACE")
             .header("x-amz-tagging-directive", "REPLACE");
         let call = with_attributes(call, &finish.attributes, false)?;
@@ -341,6 +364,9 @@ impl Objects for UpstreamSal {
         check_key(&delete.key)?;
         if !delete.events.is_empty() || delete.due_ms.is_some() {
             return Err(unsupported("a gateway to an upstream has no events and no lifecycle rules"));
+        }
+        if delete.condition != Condition::Always {
+            self.check_deletion(bucket, delete).await?;
         }
         let name = self.upstream_name(&bucket.name);
         let call = Call::new(Method::DELETE, &name, &delete.key);

@@ -62,9 +62,11 @@ impl Element {
                 Event::CData(text) => open.last_mut()?.text.push_str(&text.xml10_content()),
                 Event::GeneralRef(reference) => {
                     let text = &mut open.last_mut()?.text;
-                    match reference.resolve_char_ref().ok()? {
-                        Some(character) => text.push(character),
-                        None => text.push_str(resolve_xml_entity(&reference.into_inner())?),
+                    match reference.resolve_char_ref() {
+                        Ok(Some(character)) => text.push(character),
+                        // No document can have NUL, but some services repeat it from a request. Keys are encoded.
+                        Err(_) => text.push(char::REPLACEMENT_CHARACTER),
+                        Ok(None) => text.push_str(resolve_xml_entity(&reference.into_inner())?),
                     }
                 }
                 Event::Eof => {

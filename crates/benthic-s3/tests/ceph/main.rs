@@ -2,6 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[cfg(feature = "gateway")]
+#[allow(dead_code, reason = "shared with the tests of the gateway")]
+#[path = "../gateway/upstream/far.rs"]
+mod far;
+#[cfg(feature = "gateway")]
+mod radosgw;
 #[allow(dead_code, reason = "shared with the tests on the other engines")]
 #[path = "../sal/mod.rs"]
 mod sal;

@@ -130,8 +130,8 @@ impl Case {
     pub fn bucket(&self, name: &str, versioning: Versioning) -> Bucket {
         let new = NewBucket { name: name.into(), owner: "ada".into(), versioning, ..NewBucket::default() };
         let bucket = block_on(self.sal.create_bucket(new)).unwrap();
-        if let Some((front, far)) = &self.front {
-            let found = block_on(far.bucket(&format!("{}{name}", front.prefix()))).unwrap();
+        let far = self.front.as_ref().map(|(front, far)| (format!("{}{name}", front.prefix()), far));
+        if let Some(Ok(found)) = far.map(|(name, far)| block_on(far.bucket(&name))) {
             self.far_ids.lock().unwrap().insert(name.to_owned(), found.id);
         }
         bucket

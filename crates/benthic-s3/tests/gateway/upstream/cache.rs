@@ -316,7 +316,9 @@ fn readers_of_one_block_share_a_fetch() {
             scope.spawn(|| assert!(read(sal.as_ref(), &bucket(&sal), &object).unwrap() == wanted));
         }
     });
-    assert_eq!((count(&sal.metrics().misses), count(&sal.metrics().hits)), (1, 0));
+    // A late reader finds it in the cache.
+    assert_eq!(count(&sal.metrics().misses), 1);
+    assert!(count(&sal.metrics().hits) < 15, "readers share");
 }
 
 #[test]
