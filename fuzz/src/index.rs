@@ -1,22 +1,34 @@
-//! Fuzzes the pages of an index and look-ups in them.
+//! Fuzzes the pages of an index, look-ups in them, and the words of texts.
 
 use benthic_core::ErrorKind;
-use benthic_index::{LookupStep, PAGES_READ_MAX, Probe, ReadEntries, frame};
+use benthic_index::{
+    LookupStep, PAGES_READ_MAX, PROBES_MAX, Probe, Probes, ReadEntries, Search, TextQuery, frame, words,
+};
 use bytes::Bytes;
 use prost::Message;
 
-/// The input holds a probe, then the entries that the probe requests. Each has a length of two
-/// bytes in front, and entries get a valid checksum.
+/// The input holds one probe or several, then the entries that they request. Each has a length of
+/// two bytes in front, and entries get a valid checksum.
 pub fn index(input: &[u8]) {
-    let mut input = input;
-    let Ok(probe) = Probe::decode(part(&mut input)) else { return };
-    if probe.check().is_err() {
+    let mut rest = input;
+    let first = part(&mut rest);
+    if let Ok(probe) = Probe::decode(first) {
+        look_up(&probe.into(), rest);
+    }
+    if let Ok(probes) = Probes::decode(first) {
+        look_up(&probes, rest);
+    }
+    search(first, &String::from_utf8_lossy(rest));
+}
+
+fn look_up(probes: &Probes, mut input: &[u8]) {
+    if probes.check().is_err() {
         return;
     }
     let mut known = ReadEntries::default();
-    // A look-up reads the directory, then the pages, then ends.
+    // A look-up reads the directories, then the pages, then ends.
     for _ in 0..3 {
-        match probe.look_up(&known) {
+        match probes.look_up(&known) {
             Err(error) => {
                 assert!(matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported), "{error}");
                 return;
@@ -29,7 +41,7 @@ pub fn index(input: &[u8]) {
                 return;
             }
             Ok(LookupStep::Read(keys)) => {
-                assert!(keys.len() <= PAGES_READ_MAX);
+                assert!(keys.len() <= PAGES_READ_MAX.max(2 * PROBES_MAX));
                 let entry = |key: &Bytes| (key.clone(), frame(key, part(&mut input)));
                 let entries = keys.iter().map(entry).collect();
                 known.add(keys, entries);
@@ -37,6 +49,15 @@ pub fn index(input: &[u8]) {
         }
     }
     panic!("a look-up took more than two reads");
+}
+
+/// A text contains its own words, and each of them as a phrase.
+fn search(query: &[u8], text: &str) {
+    let query = String::from_utf8_lossy(query);
+    for kind in [Search::Words, Search::Phrase, Search::Prefixes] {
+        TextQuery::new(kind, &query).matches(text);
+        assert_eq!(TextQuery::new(kind, text).matches(text), words(text).next().is_some());
+    }
 }
 
 fn part<'a>(input: &mut &'a [u8]) -> &'a [u8] {

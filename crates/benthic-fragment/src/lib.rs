@@ -8,6 +8,7 @@
 
 pub mod class;
 pub mod fragment;
+pub mod text_search;
 pub mod wasm;
 
 pub use class::Table;

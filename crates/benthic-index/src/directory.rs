@@ -3,7 +3,7 @@
 
 use crate::key::{COLUMNS_MAX, KEY_BYTES_MAX};
 use crate::page::{self, Reader, body, corrupt, frame, push_number};
-use crate::probe::{Definition, Probe};
+use crate::probe::{Definition, Probe, TOKENIZER_BYTES_MAX};
 use crate::ranges::is_within;
 use crate::rows::Rows;
 use benthic_core::Result;
@@ -14,22 +14,11 @@ use std::ops::RangeInclusive;
 /// Maximum number of pages that an index has in one object. Eight indexes then have at most 1,000
 /// entries, directories included.
 pub const PAGES_MAX: usize = 124;
-/// Maximum number of pages that one probe reads.
+/// Maximum number of pages that one lookup reads.
 pub const PAGES_READ_MAX: usize = 32;
-/// A full scan is faster if an index finds more than one row in this many.
-const ROWS_PER_FOUND_MIN: u64 = 5;
 /// Maximum number of row runs to find. A scan decodes the rows between two runs, or pays to skip
 /// them.
-const RUNS_MAX: usize = 64 * 1024;
-
-/// Result of a search in the pages.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Found {
-    /// All rows that may match.
-    Rows(Rows),
-    /// Too many rows: a full scan is better.
-    TooMany,
-}
+pub(crate) const RUNS_MAX: usize = 64 * 1024;
 
 /// The pages of an index in one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +29,18 @@ pub struct Directory {
     /// Identifies the pages that were written together.
     pub(crate) stamp: u32,
     pub(crate) pages: Vec<Page>,
+    /// The rules by which an index of words was built; empty for an index of values.
+    pub tokenizer: String,
+}
+
+/// The pages that a probe must read in one object.
+#[derive(Debug)]
+pub(crate) struct PagesOfProbe {
+    pub numbers: BTreeSet<u16>,
+    /// An estimate of the rows that the probe finds.
+    pub rows: u64,
+    /// The rows that the probe finds at least.
+    pub rows_min: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,12 +66,18 @@ impl Directory {
         }
         let columns = (0..columns).map(|_| reader.number()).collect::<Result<_>>()?;
         let pages = (0..pages).map(|_| page_of(&mut reader)).collect::<Result<Vec<Page>>>()?;
+        let tokenizer = match reader.is_empty() {
+            true => String::new(),
+            false => tokenizer_of(&mut reader)?,
+        };
+        // A row has one value, but any number of words.
         let sum: u64 = pages.iter().map(|page| u64::from(page.rows)).sum();
+        let are_all = !tokenizer.is_empty() || sum == u64::from(rows);
         let in_order = pages.is_sorted_by(|one, next| one.from <= next.from);
-        if !reader.is_empty() || !in_order || sum != u64::from(rows) || rows > i32::MAX as u32 {
+        if !reader.is_empty() || !in_order || !are_all || rows > i32::MAX as u32 {
             return Err(corrupt("its pages do not cover all rows in order"));
         }
-        Ok(Directory { columns, rows, distinct, stamp, pages })
+        Ok(Directory { columns, rows, distinct, stamp, pages, tokenizer })
     }
 
     pub(crate) fn encode(&self, key: &[u8]) -> Bytes {
@@ -86,6 +93,10 @@ impl Directory {
             push_number(page.from.len() as u64, &mut body);
             body.extend(&page.from);
         }
+        if !self.tokenizer.is_empty() {
+            push_number(self.tokenizer.len() as u64, &mut body);
+            body.extend(self.tokenizer.as_bytes());
+        }
         frame(key, &body)
     }
 
@@ -94,21 +105,38 @@ impl Directory {
         self.pages.len() as u16
     }
 
-    /// The pages that a probe must read, in ascending order, or `None` if a full scan is better.
-    pub fn pages_of(&self, probe: &Probe) -> Option<Vec<u16>> {
-        let mut pages = BTreeSet::new();
-        let mut rows_min = 0;
+    /// Whether these are the pages of this index, built by the rules of this build.
+    pub fn is_of(&self, index: &Definition) -> bool {
+        self.columns == index.columns && self.tokenizer == index.tokenizer()
+    }
+
+    /// The pages that a probe must read. `None` if the probe finds more than `rows_max` rows or
+    /// reads too many pages.
+    pub(crate) fn pages_of(&self, probe: &Probe, rows_max: u64) -> Option<PagesOfProbe> {
+        let (mut pages, mut inner_rows, mut points) = (BTreeSet::new(), 0, 0);
         for range in &probe.ranges {
             let Some(among) = self.page_range(&range.low, &range.high) else { continue };
             // All rows of the pages between the first and the last match.
             let inner = self.pages[*among.start()..=*among.end()].iter().skip(1).rev().skip(1);
-            rows_min += inner.map(|page| u64::from(page.rows)).sum::<u64>();
+            inner_rows += inner.map(|page| u64::from(page.rows)).sum::<u64>();
             if among.end() - among.start() >= PAGES_READ_MAX {
                 return None;
             }
+            points += u64::from(range.low == range.high);
             pages.extend(among.map(|page| page as u16));
         }
-        (pages.len() <= PAGES_READ_MAX && self.are_few(rows_min)).then(|| pages.into_iter().collect())
+        let (rows, rows_min) = if self.tokenizer.is_empty() {
+            let per_key = u64::from(self.rows) / u64::from(self.distinct).max(1);
+            let all: u64 = pages.iter().map(|page| u64::from(self.pages[usize::from(*page)].rows)).sum();
+            let are_points = points == probe.ranges.len() as u64;
+            (inner_rows.max(if are_points { points * per_key.max(1) } else { all / 2 }), inner_rows)
+        } else {
+            // Two words may be in the same rows, so their number says little. Assume the middle of
+            // the numbers of rows that a listed word can have.
+            (u64::from(self.rows) / 10, 0)
+        };
+        let found = PagesOfProbe { numbers: pages, rows, rows_min };
+        (found.numbers.len() <= PAGES_READ_MAX && rows_min <= rows_max).then_some(found)
     }
 
     /// The pages that may contain keys of a range.
@@ -119,32 +147,42 @@ impl Directory {
         (start <= end).then_some(start..=end)
     }
 
-    fn are_few(&self, rows: u64) -> bool {
-        rows.saturating_mul(ROWS_PER_FOUND_MIN) <= u64::from(self.rows)
-    }
-
     /// Finds the rows that match, in the pages that [`pages_of`](Directory::pages_of) returned.
+    /// `None` for more than `rows_max` rows.
     ///
     /// # Errors
     /// `Corrupt`; `Unsupported` for a format newer than this build's.
-    pub fn find(&self, probe: &Probe, pages: impl IntoIterator<Item = (u16, Bytes)>) -> Result<Found> {
-        let (mut found, mut count) = (Vec::new(), 0);
+    pub(crate) fn find(
+        &self,
+        probe: &Probe,
+        pages: impl IntoIterator<Item = (u16, Bytes)>,
+        rows_max: u64,
+    ) -> Result<Option<Rows>> {
+        let mut found = Vec::new();
         for (number, value) in pages {
             let key = probe.page_key(number);
             page::read(&key, &value, self.stamp, self.rows, |key, runs| {
-                // Once there are too many rows, only check the rest of the page.
-                if probe.contains(key) && self.are_few(count) && found.len() <= RUNS_MAX {
-                    count += runs.iter().map(|run| u64::from(run.end - run.start)).sum::<u64>();
+                // Once there are too many runs, only check the rest of the page.
+                if probe.contains(key) && found.len() <= RUNS_MAX {
                     found.extend_from_slice(runs);
                 }
                 Ok(())
             })?;
         }
-        if !self.are_few(count) || found.len() > RUNS_MAX {
-            return Ok(Found::TooMany);
+        if found.len() > RUNS_MAX {
+            return Ok(None);
         }
-        Ok(Found::Rows(Rows::new(found, self.rows)))
+        Ok(Some(Rows::new(found, self.rows)).filter(|rows| rows.count() <= rows_max))
     }
+}
+
+fn tokenizer_of(reader: &mut Reader<'_>) -> Result<String> {
+    let len_bytes = reader.number()? as usize;
+    if !(1..=TOKENIZER_BYTES_MAX).contains(&len_bytes) {
+        return Err(corrupt("the name of its tokenizer is too long"));
+    }
+    let name = reader.bytes(len_bytes)?.to_vec();
+    String::from_utf8(name).map_err(|_| corrupt("the name of its tokenizer is not text"))
 }
 
 fn page_of(reader: &mut Reader<'_>) -> Result<Page> {
@@ -157,7 +195,7 @@ fn page_of(reader: &mut Reader<'_>) -> Result<Page> {
 }
 
 impl Definition {
-    /// Whether an omap entry is the directory of this index. A directory that cannot be read is an
+    /// Whether an omap entry is the directory of this index, built by the rules of this build. A directory that cannot be read is an
     /// error.
     ///
     /// # Errors
@@ -165,6 +203,6 @@ impl Definition {
     pub fn matches_entry(&self, entry: Option<&Bytes>) -> Result<bool> {
         let Some(value) = entry else { return Ok(false) };
         let key = page::directory_key(self.number);
-        Ok(Directory::decode(&key, value)?.columns == self.columns)
+        Ok(Directory::decode(&key, value)?.is_of(self))
     }
 }

@@ -3,13 +3,14 @@
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryArray, BooleanArray, Decimal128Array, Decimal256Array, Float64Array,
-    Int64Array, UInt64Array,
+    Int64Array, StringArray, UInt64Array,
 };
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{
     DataType, Decimal128Type, Decimal256Type, Float64Type, Int64Type, TimeUnit, UInt64Type,
 };
 use benthic_core::{Error, ErrorKind, Result};
+use std::sync::Arc;
 
 /// Maximum number of columns of an index.
 pub const COLUMNS_MAX: usize = 4;
@@ -161,7 +162,7 @@ impl Values {
             Kind::Decimal128(_) => Values::Decimal128(column.as_primitive::<Decimal128Type>().clone()),
             Kind::Decimal256(_) => Values::Decimal256(column.as_primitive::<Decimal256Type>().clone()),
             Kind::Text => {
-                let plain = cast(column, &DataType::Utf8)?;
+                let plain: ArrayRef = Arc::new(as_strings(column)?);
                 Values::Bytes(cast(&plain, &DataType::Binary)?.as_binary::<i32>().clone())
             }
             Kind::Bytes => Values::Bytes(cast(column, &DataType::Binary)?.as_binary::<i32>().clone()),
@@ -192,11 +193,26 @@ impl Values {
             Values::Float(values) => push_float(values.value(row), key),
             Values::Decimal128(values) => push_signed(values.value(row).to_be_bytes(), key),
             Values::Decimal256(values) => push_signed(values.value(row).to_be_bytes(), key),
-            Values::Bytes(values) => {
-                push_escaped(values.value(row), key);
-                key.extend([0, 0]);
-            }
+            Values::Bytes(values) => push_terminated(values.value(row), key),
         }
+    }
+}
+
+/// Appends the value of a string that is not null, as in the keys of a column of strings.
+pub fn push_text(value: &[u8], key: &mut Vec<u8>) {
+    key.push(VALUE);
+    push_terminated(value, key);
+}
+
+/// A column of strings in its plain form.
+///
+/// # Errors
+/// `Unsupported` for other types.
+pub fn as_strings(column: &ArrayRef) -> Result<StringArray> {
+    match Kind::of(column.data_type()) {
+        Some(Kind::Text) => Ok(cast(column, &DataType::Utf8)?.as_string::<i32>().clone()),
+        _ => Err(Error::new(ErrorKind::Unsupported, "words are in strings only; choose a column of strings")
+            .with("type", column.data_type())),
     }
 }
 
@@ -226,6 +242,11 @@ fn push_float(value: f64, key: &mut Vec<u8>) {
     // Negative floats sort in reverse order of their bits.
     let ordered = if bits >> 63 == 1 { !bits } else { bits | 1 << 63 };
     key.extend(ordered.to_be_bytes());
+}
+
+fn push_terminated(value: &[u8], key: &mut Vec<u8>) {
+    push_escaped(value, key);
+    key.extend([0, 0]);
 }
 
 /// Appends the first [`VALUE_BYTES_MAX`] bytes. A string ends with two zeros, so a zero inside it

@@ -1,24 +1,24 @@
 //! Secondary indexes of tables: map a key to the rows of one data object that have it.
 //!
-//! An index covers one to four columns. A data object stores its own part of the index in its omap:
+//! An index covers the values of one to four columns, or the words of one. A data object stores its own part of the index in its omap:
 //! sorted, packed pages of keys and row numbers, and one directory entry that lists the pages.
 //! `docs/formats.md` draws the format. The writer builds the entries with [`pack`] and stores them
-//! together with the object in one operation. A scan looks up a [`Probe`] and reads only the
+//! together with the object in one operation. A scan looks up [`Probes`] and reads only the
 //! matching rows. It runs the same code in the OSD and in the client.
 //!
 //! ```
 //! use arrow::array::{ArrayRef, Int64Array};
-//! use benthic_index::{Definition, ReadEntries, Probe, Ranges, LookupStep, pack};
+//! use benthic_index::{Definition, ReadEntries, Probe, Probes, Ranges, LookupStep, pack};
 //! use std::collections::HashMap;
 //! use std::sync::Arc;
 //!
 //! # fn main() -> benthic_core::Result<()> {
 //! let column: ArrayRef = Arc::new(Int64Array::from_iter_values((0..1_000).rev()));
-//! let index = Definition { number: 0, columns: vec![1] };
+//! let index = Definition { number: 0, columns: vec![1], ..Definition::default() };
 //! let entries: HashMap<_, _> = pack(&index, &[column])?.into_iter().collect();
 //!
 //! let seven: ArrayRef = Arc::new(Int64Array::from(vec![7]));
-//! let probe = Probe::new(&index, &[Ranges::equal(&seven)?])?;
+//! let probe = Probes::from(Probe::new(&index, &[Ranges::equal(&seven)?])?);
 //! let mut known = ReadEntries::default();
 //! let found = loop {
 //!     match probe.look_up(&known)? {
@@ -45,15 +45,21 @@ mod key;
 mod lookup;
 mod pack;
 mod page;
+mod postings;
 mod probe;
+mod probes;
 mod ranges;
 mod rows;
+mod words;
 
-pub use directory::{Directory, Found, PAGES_MAX, PAGES_READ_MAX};
+pub use directory::{Directory, PAGES_MAX, PAGES_READ_MAX};
 pub use key::{COLUMNS_MAX, Keys, Kind};
 pub use lookup::{LookupResult, LookupStep, ReadEntries};
 pub use pack::{check, entry_keys, pack};
 pub use page::{directory_key, frame, page_key};
-pub use probe::{Definition, KeyRange, Probe};
+pub use postings::ROW_WORDS_MAX;
+pub use probe::{Definition, IndexKind, KeyRange, Probe};
+pub use probes::{PROBES_MAX, Probes};
 pub use ranges::{RANGES_MAX, Ranges};
 pub use rows::Rows;
+pub use words::{Search, TextQuery, tokenizer, words};

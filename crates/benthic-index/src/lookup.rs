@@ -1,11 +1,7 @@
-//! Looks up a probe in an index. This module does no I/O: the caller reads the omap entries, either
+//! What a lookup takes and returns. Lookups do no I/O: the caller reads the omap entries, either
 //! in the OSD or over the network.
 
-use crate::directory::{Directory, Found};
-use crate::page::corrupt;
-use crate::probe::Probe;
 use crate::rows::Rows;
-use benthic_core::Result;
 use bytes::Bytes;
 use std::collections::HashMap;
 
@@ -21,8 +17,8 @@ pub struct LookupResult {
 /// The caller's next step.
 #[derive(Debug, PartialEq, Eq)]
 pub enum LookupStep {
-    /// Read the entries with these keys, add them to [`ReadEntries`] and call [`Probe::look_up`]
-    /// again.
+    /// Read the entries with these keys, add them to [`ReadEntries`] and call
+    /// [`Probes::look_up`](crate::Probes::look_up) again.
     Read(Vec<Bytes>),
     Done(LookupResult),
 }
@@ -37,38 +33,13 @@ impl ReadEntries {
         self.0.extend(keys.into_iter().map(|key| (key, None)));
         self.0.extend(entries.into_iter().map(|(key, value)| (key, Some(value))));
     }
-}
 
-impl Probe {
-    /// Takes the next step of a lookup. A lookup needs at most two reads.
-    ///
-    /// # Errors
-    /// `Corrupt`; `Unsupported` for a format newer than this build's.
-    pub fn look_up(&self, known: &ReadEntries) -> Result<LookupStep> {
-        let key = self.directory_key();
-        let directory = match known.0.get(&key) {
-            None => return Ok(LookupStep::Read(vec![key])),
-            Some(None) => return Ok(LookupStep::Done(LookupResult::default())),
-            Some(Some(value)) => Directory::decode(&key, value)?,
-        };
-        let Some(numbers) = directory.pages_of(self).filter(|_| directory.columns == self.columns) else {
-            return Ok(LookupStep::Done(LookupResult::default()));
-        };
-        let is_new = |key: &Bytes| !known.0.contains_key(key);
-        let unread: Vec<Bytes> = numbers.iter().map(|number| self.page_key(*number)).filter(is_new).collect();
-        if !unread.is_empty() {
-            return Ok(LookupStep::Read(unread));
-        }
-        let mut pages = Vec::with_capacity(numbers.len());
-        for number in numbers {
-            let value = known.0.get(&self.page_key(number)).and_then(Option::as_ref);
-            pages.push((number, value.ok_or_else(|| corrupt("it is missing"))?.clone()));
-        }
-        let count = pages.len() as u64;
-        let rows = match directory.find(self, pages)? {
-            Found::Rows(rows) => Some(rows),
-            Found::TooMany => None,
-        };
-        Ok(LookupStep::Done(LookupResult { rows, pages: count }))
+    pub(crate) fn is_read(&self, key: &Bytes) -> bool {
+        self.0.contains_key(key)
+    }
+
+    /// The value of an entry that exists and was read.
+    pub(crate) fn get(&self, key: &Bytes) -> Option<&Bytes> {
+        self.0.get(key)?.as_ref()
     }
 }

@@ -7,7 +7,8 @@
 use crate::directory::{Directory, PAGES_MAX, Page};
 use crate::key::{Keys, NULL};
 use crate::page::{self, Runs, corrupt, directory_key, frame, page_key, push_group};
-use crate::probe::Definition;
+use crate::postings::Postings;
+use crate::probe::{Definition, IndexKind};
 use arrow::array::ArrayRef;
 use benthic_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
@@ -17,25 +18,42 @@ use std::ops::Range;
 /// Target size of a page, unless this would make more than [`PAGES_MAX`] pages.
 const PAGE_BYTES: usize = 16 * 1024;
 /// Maximum size of a page: an OSD must hold it in memory.
-const PAGE_BYTES_MAX: usize = 256 * 1024;
+pub(crate) const PAGE_BYTES_MAX: usize = 256 * 1024;
 
 /// Builds the omap entries of an index for one object. `columns` are the columns of the index, in
 /// the order of the index.
 ///
-/// Memory: about 16 bytes a row, plus the row's key, plus the entries.
+/// Memory: about 16 bytes a row, plus the row's key, plus the entries. For an index of words: about
+/// 150 bytes a distinct word, plus the entries.
 ///
 /// # Errors
 /// `LimitExceeded` if the pages would be too large; `Unsupported` for columns that cannot be
 /// indexed.
 pub fn pack(index: &Definition, columns: &[ArrayRef]) -> Result<Vec<(Bytes, Bytes)>> {
-    let keys = Keys::of(columns)?;
-    // A page stores a row number times two plus a flag in 32 bits.
-    let rows = u32::try_from(keys.len()).ok().filter(|rows| i32::try_from(*rows).is_ok());
-    let rows = rows.ok_or_else(|| too_large(keys.len()))?;
-    let order = sort_rows(&keys, rows);
+    match index.kind {
+        IndexKind::Values => {
+            let keys = Keys::of(columns)?;
+            let rows = rows_of(keys.len())?;
+            let order = sort_rows(&keys, rows);
+            entries(index, rows, |page_bytes| split_into_pages(groups(&keys, &order), page_bytes))
+        }
+        IndexKind::Words => {
+            let rows = rows_of(columns.first().map_or(0, |column| column.len()))?;
+            let postings = Postings::of(columns)?;
+            entries(index, rows, |page_bytes| split_into_pages(postings.groups(), page_bytes))
+        }
+    }
+}
+
+/// A page stores a row number times two plus a flag in 32 bits.
+fn rows_of(rows: usize) -> Result<u32> {
+    u32::try_from(rows).ok().filter(|rows| i32::try_from(*rows).is_ok()).ok_or_else(|| too_large(rows))
+}
+
+fn entries(index: &Definition, rows: u32, split: impl Fn(usize) -> Packed) -> Result<Vec<(Bytes, Bytes)>> {
     let mut page_bytes = PAGE_BYTES;
     let packed = loop {
-        let packed = split_into_pages(&keys, &order, page_bytes);
+        let packed = split(page_bytes);
         if packed.bodies.len() <= PAGES_MAX {
             break packed;
         }
@@ -45,7 +63,7 @@ pub fn pack(index: &Definition, columns: &[ArrayRef]) -> Result<Vec<(Bytes, Byte
         // too small again. An increase of at least a quarter makes the loop end.
         page_bytes = (total_bytes / (PAGES_MAX - 1) + 1).max(page_bytes + page_bytes / 4);
         if page_bytes > PAGE_BYTES_MAX {
-            return Err(too_large(keys.len()));
+            return Err(too_large(rows as usize));
         }
     };
     let stamp = packed.bodies.iter().fold(0, |crc, body| crc32c::crc32c_append(crc, body));
@@ -55,6 +73,7 @@ pub fn pack(index: &Definition, columns: &[ArrayRef]) -> Result<Vec<(Bytes, Byte
         distinct: packed.distinct,
         stamp,
         pages: packed.pages,
+        tokenizer: index.tokenizer().to_owned(),
     };
     let key = directory_key(index.number);
     let mut entries = vec![(key.clone(), directory.encode(&key))];
@@ -66,7 +85,7 @@ pub fn pack(index: &Definition, columns: &[ArrayRef]) -> Result<Vec<(Bytes, Byte
     Ok(entries)
 }
 
-fn too_large(rows: usize) -> Error {
+pub(crate) fn too_large(rows: usize) -> Error {
     let message = "an object has too many rows and too long keys for an index; make objects smaller";
     Error::new(ErrorKind::LimitExceeded, message).with("rows", rows)
 }
@@ -107,22 +126,35 @@ struct Packed {
     distinct: u32,
 }
 
-/// Splits the rows into page bodies. A page ends once it has `page_bytes` bytes. The rows of one
-/// key may continue in the next page.
-fn split_into_pages(keys: &Keys, order: &[u32], page_bytes: usize) -> Packed {
+/// The keys in order, each with the runs of its rows.
+fn groups<'a>(
+    keys: &'a Keys,
+    order: &'a [u32],
+) -> impl Iterator<Item = (&'a [u8], impl Iterator<Item = Range<u32>>)> {
+    order.chunk_by(|one, next| keys.get(*one as usize) == keys.get(*next as usize)).map(|rows| {
+        let runs = rows.chunk_by(|one, next| *one + 1 == *next);
+        (keys.get(rows[0] as usize), runs.map(|run| run[0]..run[run.len() - 1] + 1))
+    })
+}
+
+/// Splits groups of rows with one key into page bodies. A page ends once it has `page_bytes` bytes.
+/// The rows of one key may continue in the next page.
+fn split_into_pages<'a>(
+    groups: impl Iterator<Item = (&'a [u8], impl Iterator<Item = Range<u32>>)>,
+    page_bytes: usize,
+) -> Packed {
     let mut packed = Packed::default();
     let (mut body, mut page) = (Vec::new(), None::<Page>);
     // A page stores a key without the prefix that it shares with the previous key in the page. The
     // separator of two pages depends on the previous key overall.
     let (mut previous_in_page, mut previous): (&[u8], &[u8]) = (&[], &[]);
-    for rows in order.chunk_by(|one, next| keys.get(*one as usize) == keys.get(*next as usize)) {
-        let key = keys.get(rows[0] as usize);
+    for (key, rows) in groups {
         packed.distinct += 1;
         let mut runs = Runs::default();
-        for run in rows.chunk_by(|one, next| *one + 1 == *next) {
-            let run: Range<u32> = run[0]..run[run.len() - 1] + 1;
+        for run in rows {
             let open = page.get_or_insert_with(|| Page { from: separator(previous, key), rows: 0 });
-            open.rows += run.end - run.start;
+            // The rows of an index of words can be more than 32 bits can count.
+            open.rows = open.rows.saturating_add(run.end - run.start);
             runs.push(&run);
             if body.len() + runs.len_bytes() >= page_bytes {
                 push_group(previous_in_page, key, &runs, &mut body);
@@ -152,50 +184,91 @@ fn separator(previous: &[u8], next: &[u8]) -> Vec<u8> {
     next[..next.len().min(shared + 1)].to_vec()
 }
 
-/// Checks that `entries` are a complete and ordered index of an object's rows: each row occurs
-/// once, with its own key. `columns` are the columns of the index. Returns the number of pages.
+/// Checks that `entries` are a complete and ordered index of an object's rows: every key is there
+/// with exactly its rows. `columns` are the columns of the index. Returns the number of pages.
 ///
 /// # Errors
 /// `Corrupt` with the damage; `Unsupported` for a format newer than this build's; errors of
-/// [`Keys::of`].
+/// [`pack`] except those of the pages' size.
 pub fn check(index: &Definition, columns: &[ArrayRef], entries: &HashMap<Bytes, Bytes>) -> Result<u16> {
-    let keys = Keys::of(columns)?;
-    let entry = |key: &Bytes| entries.get(key).ok_or_else(|| corrupt("it is missing"));
-    let key = directory_key(index.number);
-    let directory = Directory::decode(&key, entry(&key)?)?;
-    if directory.columns != index.columns || directory.rows as usize != keys.len() {
-        return Err(corrupt("it covers other rows or columns"));
+    match index.kind {
+        IndexKind::Values => check_values(index, &Keys::of(columns)?, entries),
+        IndexKind::Words => check_words(index, columns, entries),
     }
+}
+
+fn check_values(index: &Definition, keys: &Keys, entries: &HashMap<Bytes, Bytes>) -> Result<u16> {
     let mut seen = vec![false; keys.len()];
     let (mut previous, mut distinct): (Vec<u8>, u32) = (Vec::new(), 0);
-    for (number, page) in (0..).zip(&directory.pages) {
-        let key = page_key(index.number, number);
-        let value = entry(&key)?;
-        let end_of_page_before = previous.clone();
-        let summary = page::read(&key, value, directory.stamp, directory.rows, |key, runs| {
-            distinct += u32::from(previous != key);
-            previous = key.to_vec();
-            for row in runs.iter().cloned().flatten().map(|row| row as usize) {
-                if std::mem::replace(&mut seen[row], true) {
-                    return Err(corrupt("a row occurs twice"));
-                }
-                if keys.get(row) != key {
-                    return Err(corrupt("a row has another key"));
-                }
+    let directory = read_all(index, keys.len(), entries, |key, runs| {
+        distinct += u32::from(previous != key);
+        previous = key.to_vec();
+        for row in runs.iter().cloned().flatten().map(|row| row as usize) {
+            if std::mem::replace(&mut seen[row], true) {
+                return Err(corrupt("a row occurs twice"));
             }
-            Ok(())
-        })?;
-        if summary.rows != u64::from(page.rows) || summary.first < page.from || end_of_page_before > page.from
-        {
-            return Err(corrupt("it does not match its directory"));
+            if keys.get(row) != key {
+                return Err(corrupt("a row has another key"));
+            }
         }
-    }
+        Ok(())
+    })?;
     if seen.contains(&false) || distinct != directory.distinct {
         return Err(corrupt("rows are missing"));
     }
     Ok(directory.pages())
 }
 
+fn check_words(index: &Definition, columns: &[ArrayRef], entries: &HashMap<Bytes, Bytes>) -> Result<u16> {
+    let postings = Postings::of(columns)?;
+    // A key may continue in the next page, so compare run by run.
+    let mut expected = postings.groups().flat_map(|(key, runs)| runs.map(move |run| (key, run)));
+    let rows = columns.first().map_or(0, |column| column.len());
+    let directory = read_all(index, rows, entries, |key, runs| {
+        let is_expected = |run: &Range<u32>| expected.next().is_some_and(|next| next == (key, run.clone()));
+        match runs.iter().all(is_expected) {
+            true => Ok(()),
+            false => Err(corrupt("a word has other rows")),
+        }
+    })?;
+    if expected.next().is_some() || directory.distinct as usize != postings.groups().count() {
+        return Err(corrupt("words are missing"));
+    }
+    Ok(directory.pages())
+}
+
+/// Reads all pages of an object that has `rows` rows, and checks them against their directory.
+fn read_all(
+    index: &Definition,
+    rows: usize,
+    entries: &HashMap<Bytes, Bytes>,
+    mut take: impl FnMut(&[u8], &[Range<u32>]) -> Result<()>,
+) -> Result<Directory> {
+    let entry = |key: &Bytes| entries.get(key).ok_or_else(|| corrupt("it is missing"));
+    let key = directory_key(index.number);
+    let directory = Directory::decode(&key, entry(&key)?)?;
+    if !directory.is_of(index) || directory.rows as usize != rows {
+        return Err(corrupt("it covers other rows or columns"));
+    }
+    let mut last: Vec<u8> = Vec::new();
+    for (number, page) in (0..).zip(&directory.pages) {
+        let key = page_key(index.number, number);
+        let value = entry(&key)?;
+        let end_of_page_before = std::mem::take(&mut last);
+        let summary = page::read(&key, value, directory.stamp, directory.rows, |key, runs| {
+            last.clear();
+            last.extend_from_slice(key);
+            take(key, runs)
+        })?;
+        let listed_rows = summary.rows.min(u64::from(u32::MAX));
+        if listed_rows != u64::from(page.rows) || summary.first < page.from || end_of_page_before > page.from
+        {
+            return Err(corrupt("it does not match its directory"));
+        }
+    }
+    Ok(directory)
+}
+
 #[cfg(test)]
 #[path = "pack_tests.rs"]
-mod tests;
+pub(crate) mod tests;

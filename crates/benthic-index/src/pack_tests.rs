@@ -1,8 +1,12 @@
 use super::{PAGES_MAX, check, entry_keys, pack};
-use crate::directory::{Directory, Found};
+use crate::directory::Directory;
+use crate::lookup::{LookupStep, ReadEntries};
 use crate::page::{directory_key, page_key};
-use crate::probe::{Definition, Probe};
+use crate::postings::ROW_WORDS_MAX;
+use crate::probe::{Definition, IndexKind, Probe};
+use crate::probes::Probes;
 use crate::ranges::Ranges;
+use crate::words::{Search, TextQuery};
 use arrow::array::{ArrayRef, Int64Array, StringArray};
 use benthic_core::{ErrorKind, limits};
 use bytes::Bytes;
@@ -14,7 +18,7 @@ use std::sync::Arc;
 const INDEX: u32 = 5;
 
 fn index() -> Definition {
-    Definition { number: INDEX, columns: vec![1] }
+    Definition { number: INDEX, columns: vec![1], kind: IndexKind::Values }
 }
 
 fn numbers(values: impl IntoIterator<Item = Option<i64>>) -> ArrayRef {
@@ -40,13 +44,24 @@ fn found(entries: &HashMap<Bytes, Bytes>, low: i64, high: i64) -> Option<Vec<u32
     let bound = |value| numbers([Some(value)]);
     let probe =
         Probe::new(&index(), &[Ranges::between(Some(&bound(low)), Some(&bound(high))).unwrap()]).unwrap();
-    let directory = directory(entries);
-    let pages = directory.pages_of(&probe)?;
-    let pages = pages.into_iter().map(|page| (page, entries[&page_key(INDEX, page)].clone()));
-    match directory.find(&probe, pages).unwrap() {
-        Found::TooMany => None,
-        Found::Rows(rows) => Some(rows.ranges().iter().cloned().flatten().collect()),
+    look_up(&probe.into(), entries)
+}
+
+/// The rows that probes find, or `None` if there are too many.
+pub fn look_up(probes: &Probes, entries: &HashMap<Bytes, Bytes>) -> Option<Vec<u32>> {
+    probes.check().unwrap();
+    let mut known = ReadEntries::default();
+    for _ in 0..3 {
+        match probes.look_up(&known).unwrap() {
+            LookupStep::Done(found) => return Some(found.rows?.ranges().iter().cloned().flatten().collect()),
+            LookupStep::Read(keys) => {
+                let there = |key: &Bytes| Some((key.clone(), entries.get(key)?.clone()));
+                let there = keys.iter().filter_map(there).collect();
+                known.add(keys, there);
+            }
+        }
     }
+    panic!("a lookup took more than two reads");
 }
 
 proptest! {
@@ -113,7 +128,7 @@ fn pack_refuses_an_index_that_would_be_too_large() {
         |row: u32| format!("{:064}", row.wrapping_mul(2_654_435_761)).chars().rev().collect::<String>();
     let column: ArrayRef = Arc::new(StringArray::from_iter_values((0..150_000).map(text)));
     let columns = [column.clone(), column.clone(), column.clone(), column];
-    let index = Definition { number: 1, columns: vec![1, 2, 3, 4] };
+    let index = Definition { number: 1, columns: vec![1, 2, 3, 4], kind: IndexKind::Values };
     assert_eq!(pack(&index, &columns).unwrap_err().kind(), ErrorKind::LimitExceeded);
 }
 
@@ -153,7 +168,7 @@ fn check_detects_missing_swapped_and_foreign_pages() {
 #[test]
 fn an_index_has_no_more_pages_than_its_directory_can_name() {
     const GROUPS: usize = 126;
-    let index = Definition { number: INDEX, columns: vec![1, 2, 3, 4] };
+    let index = Definition { columns: vec![1, 2, 3, 4], ..index() };
     for group_rows in [2_025, 2_030, 2_035] {
         let rows = GROUPS * group_rows;
         let text = |row: usize| Some(format!("{:>64}", row / group_rows));
@@ -164,4 +179,122 @@ fn an_index_has_no_more_pages_than_its_directory_can_name() {
         assert!(directory(&entries).pages() as usize <= PAGES_MAX);
         check(&index, &columns, &entries).unwrap();
     }
+}
+
+fn words_index() -> Definition {
+    Definition { kind: IndexKind::Words, ..index() }
+}
+
+fn texts(texts: impl IntoIterator<Item = Option<String>>) -> ArrayRef {
+    Arc::new(StringArray::from_iter(texts))
+}
+
+fn packed_words(column: &ArrayRef) -> HashMap<Bytes, Bytes> {
+    let entries: HashMap<Bytes, Bytes> =
+        pack(&words_index(), std::slice::from_ref(column)).unwrap().into_iter().collect();
+    check(&words_index(), std::slice::from_ref(column), &entries).unwrap();
+    entries
+}
+
+fn find_words(entries: &HashMap<Bytes, Bytes>, query: &TextQuery) -> Option<Vec<u32>> {
+    look_up(&Probe::words(&words_index(), query).unwrap(), entries)
+}
+
+proptest! {
+    /// Rows whose text matches are always among those that the index finds, and for one word the
+    /// index finds no others.
+    #[test]
+    fn an_index_of_words_misses_no_row(
+        rows in prop::collection::vec(prop::option::of("([abAB]{1,3}[ .,'-]){0,6}"), 0..120),
+        query in "[ab]{1,2}( [ab]{1,2}){0,2}",
+        search in prop::sample::select(vec![Search::Words, Search::Phrase, Search::Prefixes]),
+    ) {
+        let column = texts(rows.iter().cloned());
+        let entries = packed_words(&column);
+        let query = TextQuery::new(search, &query);
+        let matches = |row: &&u32| rows[**row as usize].as_ref().is_some_and(|text| query.matches(text));
+        let all: Vec<u32> = (0..rows.len() as u32).collect();
+        let expected: Vec<u32> = all.iter().filter(matches).copied().collect();
+        if let Some(found) = find_words(&entries, &query) {
+            prop_assert!(expected.iter().all(|row| found.contains(row)), "{expected:?} {found:?}");
+            if query.keys().len() == 1 && search != Search::Phrase {
+                prop_assert_eq!(found, expected);
+            }
+        }
+    }
+}
+
+#[test]
+fn common_words_take_no_space_and_words_of_many_pages_are_found() {
+    let rows = 60_000;
+    // Each third row of the first tenth has the word "third"; every row has "the".
+    let text = |row: usize| {
+        let third = if row % 7 == 3 { "third" } else { "other" };
+        Some(format!("the {third} number {row}"))
+    };
+    let column = texts((0..rows).map(text));
+    let entries = packed_words(&column);
+    let directory = directory(&entries);
+    assert!(directory.pages() > 8, "{}", directory.pages());
+    let find = |words: &str| find_words(&entries, &TextQuery::new(Search::Words, words));
+    assert_eq!(find("the"), None);
+    assert_eq!(find("absent"), Some(Vec::new()));
+    assert_eq!(find("THE 777"), Some(vec![777]));
+    assert_eq!(find("third 777"), Some(Vec::new()));
+    assert_eq!(find("third 780"), Some(vec![780]));
+    assert_eq!(find("third").unwrap().len(), rows / 7);
+    let prefix = find_words(&entries, &TextQuery::new(Search::Prefixes, "5999"));
+    assert_eq!(prefix, Some([5_999].into_iter().chain(59_990..60_000).collect()));
+    let bytes: usize = entries.values().map(Bytes::len).sum();
+    assert!(bytes < 12 * rows, "{bytes}");
+}
+
+#[test]
+fn a_row_of_very_many_or_very_long_words_is_always_found() {
+    let many: String = (0..ROW_WORDS_MAX + 1).map(|n| format!("w{n} ")).collect();
+    let million = "again ".repeat(1_000_000);
+    let long = "x".repeat(1_000_000);
+    let mut rows = vec![Some("small".to_owned()); 40];
+    (rows[7], rows[8], rows[9], rows[11]) = (Some(many), Some(million), Some(long.clone()), None);
+    let entries = packed_words(&texts(rows.iter().cloned()));
+    let bytes: usize = entries.values().map(Bytes::len).sum();
+    assert!(bytes < 1_000, "{bytes}");
+    let find = |words: &str| find_words(&entries, &TextQuery::new(Search::Words, words));
+    // Row 7 may contain any word.
+    assert_eq!(find("w17"), Some(vec![7]));
+    assert_eq!(find("absent"), Some(vec![7]));
+    assert_eq!(find("again"), Some(vec![7, 8]));
+    // Only the start of a long word is in the index.
+    assert_eq!(find(&long), Some(vec![7, 9]));
+    assert_eq!(find(&long[1..]), Some(vec![7, 9]));
+    assert_eq!(find("xx"), Some(vec![7]));
+}
+
+#[test]
+fn an_index_of_words_of_other_rows_or_rules_is_detected() {
+    let column = texts((0..50).map(|row| Some(format!("word{row}"))));
+    let entries = packed_words(&column);
+    let refused = |index: &Definition, column: &ArrayRef, entries: &HashMap<Bytes, Bytes>| {
+        check(index, std::slice::from_ref(column), entries).unwrap_err().kind()
+    };
+    let other = texts((0..50).map(|row| Some(format!("word{}", row + 1))));
+    assert_eq!(refused(&words_index(), &other, &entries), ErrorKind::Corrupt);
+    let fewer = texts((0..50).map(|row| (row > 0).then(|| format!("word{row}"))));
+    assert_eq!(refused(&words_index(), &fewer, &entries), ErrorKind::Corrupt);
+    assert_eq!(refused(&index(), &column, &entries), ErrorKind::Corrupt);
+    // An index by other rules stays unused, because its words are other ones.
+    let mut old = directory(&entries);
+    "1 0.0.0 0.0.0".clone_into(&mut old.tokenizer);
+    let key = directory_key(INDEX);
+    let mut stale = entries.clone();
+    stale.insert(key.clone(), old.encode(&key));
+    assert_eq!(find_words(&stale, &TextQuery::new(Search::Words, "word7")), None);
+    assert!(!words_index().matches_entry(stale.get(&key)).unwrap());
+    // An index of values of the same column is another index.
+    assert!(!index().matches_entry(entries.get(&key)).unwrap());
+    assert_eq!(pack(&words_index(), &[numbers([Some(1)])]).unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(
+        pack(&words_index(), &[column.clone(), column]).unwrap_err().kind(),
+        ErrorKind::InvalidArgument
+    );
 }

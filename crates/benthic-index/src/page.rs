@@ -116,6 +116,19 @@ impl Runs {
     pub(crate) fn is_empty(&self) -> bool {
         self.count == 0
     }
+
+    /// The runs, in ascending order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Range<u32>> {
+        let (mut reader, mut end) = (Reader(&self.bytes), 0);
+        // These bytes come from `push`, so they can be decoded.
+        std::iter::from_fn(move || {
+            let number = reader.number().ok()?;
+            let start = end + (number >> 1);
+            let len = if number & 1 == 1 { reader.number().ok()? + 2 } else { 1 };
+            end = start + len;
+            Some(start..end)
+        })
+    }
 }
 
 /// Appends a key and its rows to a page body. `before` is the previous key in the page, or empty.

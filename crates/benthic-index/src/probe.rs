@@ -1,18 +1,47 @@
 //! Probes: the keys that a query looks up in an index.
 
-use crate::key::{COLUMNS_MAX, KEY_BYTES_MAX};
+use crate::key::{self, COLUMNS_MAX, KEY_BYTES_MAX};
 use crate::page;
+use crate::probes::Probes;
 use crate::ranges::{RANGES_MAX, Ranges, is_within};
+use crate::words::{TextQuery, tokenizer};
 use benthic_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
 
+/// The key of rows that may contain any word, in an index of words. No word has it.
+pub(crate) const ANY_WORD: &[u8] = &[key::NULL];
+
+/// Maximum length of the name of a tokenizer.
+pub(crate) const TOKENIZER_BYTES_MAX: usize = 64;
+
+/// What the keys of an index are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IndexKind {
+    /// The values of the columns: a row has one key.
+    #[default]
+    Values,
+    /// The words of one column of strings: a row has the keys of its words.
+    Words,
+}
+
 /// Definition of an index of a table.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Definition {
     /// A table never reuses this number for another index.
     pub number: u32,
-    /// Column numbers, 1 to [`COLUMNS_MAX`] of them.
+    /// Column numbers, 1 to [`COLUMNS_MAX`] of them; one for an index of words.
     pub columns: Vec<u32>,
+    pub kind: IndexKind,
+}
+
+impl Definition {
+    /// The rules by which this build splits texts into words; empty for an index of values.
+    pub(crate) fn tokenizer(&self) -> &'static str {
+        match self.kind {
+            IndexKind::Values => "",
+            IndexKind::Words => tokenizer(),
+        }
+    }
 }
 
 /// The key ranges that a query looks up in one index. The same bytes go to every object of a table.
@@ -26,6 +55,10 @@ pub struct Probe {
     /// Key ranges, in ascending order.
     #[prost(message, repeated, tag = "3")]
     pub ranges: Vec<KeyRange>,
+    /// The rules by which an index of words was built; empty for an index of values. A lookup skips
+    /// pages that were built by other rules.
+    #[prost(string, tag = "4")]
+    pub tokenizer: String,
 }
 
 /// A range of keys.
@@ -57,7 +90,22 @@ impl Probe {
         }
         let range = |(low, high): (Vec<u8>, Vec<u8>)| KeyRange { low: low.into(), high: high.into() };
         let ranges = Ranges::join(columns)?.into_iter().map(range).collect();
-        Ok(Probe { index: index.number, columns: index.columns.clone(), ranges })
+        Ok(Probe { ranges, ..Probe::of(index) })
+    }
+
+    fn of(index: &Definition) -> Probe {
+        let (columns, tokenizer) = (index.columns.clone(), index.tokenizer().to_owned());
+        Probe { index: index.number, columns, ranges: Vec::new(), tokenizer }
+    }
+
+    /// Builds the probes of a search in an index of words: one for each word of the query, longest
+    /// words first, since those are usually rare. `None` if the query has no words.
+    pub fn words(index: &Definition, query: &TextQuery) -> Option<Probes> {
+        let mut keys = query.keys();
+        keys.sort_by_key(|range| std::cmp::Reverse(range.low.len()));
+        let always = KeyRange { low: ANY_WORD.into(), high: ANY_WORD.into() };
+        let probe = |range| Probe { ranges: vec![always.clone(), range], ..Probe::of(index) }.into();
+        Probes::all(keys.into_iter().map(probe))
     }
 
     /// Checks a probe that came over the network.
@@ -66,6 +114,9 @@ impl Probe {
     /// The reason why the probe is invalid.
     pub fn check(&self) -> std::result::Result<(), &'static str> {
         let is_long = |key: &Bytes| key.len() > KEY_BYTES_MAX;
+        if self.tokenizer.len() > TOKENIZER_BYTES_MAX {
+            return Err("a probe of a tokenizer with a long name");
+        }
         if self.ranges.len() > RANGES_MAX || self.columns.len() > COLUMNS_MAX {
             return Err("a probe of too many ranges or columns");
         }

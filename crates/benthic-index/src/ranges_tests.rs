@@ -65,7 +65,7 @@ fn conditions() -> impl Strategy<Value = Condition> {
 }
 
 fn index(columns: u32) -> Definition {
-    Definition { number: 3, columns: (1..=columns).collect() }
+    Definition { number: 3, columns: (1..=columns).collect(), ..Definition::default() }
 }
 
 proptest! {

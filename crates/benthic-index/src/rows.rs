@@ -54,6 +54,25 @@ impl Rows {
         Rows::new(self.ranges.iter().chain(&other.ranges).cloned().collect(), self.of)
     }
 
+    /// The rows of both sets.
+    #[must_use]
+    pub fn and(&self, other: &Rows) -> Rows {
+        let (mut both, mut others) = (Vec::new(), other.ranges.iter().peekable());
+        for range in &self.ranges {
+            while let Some(next) = others.peek() {
+                let (start, end) = (range.start.max(next.start), range.end.min(next.end));
+                if start < end {
+                    both.push(start..end);
+                }
+                if next.end > range.end {
+                    break;
+                }
+                others.next();
+            }
+        }
+        Rows { ranges: both, of: self.of }
+    }
+
     /// The rows of this set without those of another one.
     #[must_use]
     pub fn without(&self, other: &Rows) -> Rows {

@@ -20,6 +20,7 @@ proptest! {
         let (a, b) = (rows(&one), rows(&other));
         prop_assert_eq!(numbers(&a.or(&b)), &one | &other);
         prop_assert_eq!(numbers(&a.without(&b)), &one - &other);
+        prop_assert_eq!(&a.and(&b), &rows(&(&one & &other)));
         prop_assert_eq!(numbers(&Rows::all(OF).without(&a)), (0..OF).collect::<BTreeSet<_>>().difference(&one).copied().collect::<BTreeSet<_>>());
         prop_assert_eq!(a.count(), one.len() as u64);
         prop_assert_eq!(Rows::decode(&a.encode(), OF).unwrap(), a);
@@ -30,6 +31,7 @@ proptest! {
         let ranges = |of: &[(u32, u32)]| Rows::new(of.iter().map(|(start, len)| *start..*start + *len).collect(), 2 * OF);
         let (a, b) = (ranges(&one), ranges(&other));
         prop_assert_eq!(numbers(&a.without(&b)), &numbers(&a) - &numbers(&b));
+        prop_assert_eq!(a.and(&b), Rows::new((&numbers(&a) & &numbers(&b)).into_iter().map(|row| row..row + 1).collect(), 2 * OF));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::wasm::{calls_only_here, calls_wasm};
 use arrow::datatypes::SchemaRef;
 use benthic_fragment::fragment::{Envelope, OBJECT_URL, accepts, encode_methods, encode_with_methods};
 use benthic_fragment::wasm::Methods;
-use benthic_index::Probe;
+use benthic_index::Probes;
 use bytes::Bytes;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, internal_err};
@@ -63,7 +63,7 @@ pub struct Fragment {
     fixed: Option<Expr>,
     indexes: Arc<Indexes>,
     /// Index lookup that selects the rows to scan.
-    pub probe: Option<Arc<Probe>>,
+    pub probes: Option<Arc<Probes>>,
     /// Adapts expressions to objects with an older schema.
     adapter: Option<Arc<dyn PhysicalExprAdapterFactory>>,
     /// Whether the fragment returns less data than it reads. Otherwise reading byte ranges is
@@ -82,7 +82,7 @@ pub struct FilteredFragment {
     /// Prunes objects with the manifest's statistics.
     pub prunes: Option<Arc<PruningPredicate>>,
     /// Index lookup that includes the filter.
-    pub probe: Option<Arc<Probe>>,
+    pub probes: Option<Arc<Probes>>,
 }
 
 impl Fragment {
@@ -102,17 +102,17 @@ impl Fragment {
     /// # Errors
     /// The reason why no object would accept the fragment.
     pub fn envelope(&self, compress: bool) -> Result<(Bytes, Methods), String> {
-        envelope(&self.plan, self.probe.as_ref(), compress)
+        envelope(&self.plan, self.probes.as_ref(), compress)
     }
 
     /// The index lookup for the static predicate combined with this filter.
-    pub fn probe_with(&self, filter: &Expr) -> Option<Arc<Probe>> {
+    pub fn probes_with(&self, filter: &Expr) -> Option<Arc<Probes>> {
         let all = self.fixed.iter().chain([filter]).cloned();
-        conjunction_opt(all).and_then(|filter| self.indexes.probe(&filter)).map(Arc::new)
+        conjunction_opt(all).and_then(|filter| self.indexes.probes(&filter)).map(Arc::new)
     }
 
-    pub fn describe_probe(&self) -> Option<String> {
-        self.probe.as_ref().map(|probe| self.indexes.describe(probe))
+    pub fn describe_probes(&self) -> Option<String> {
+        self.probes.as_ref().map(|probes| self.indexes.describe(probes))
     }
 
     /// The plan with a filter directly above the scan.
@@ -152,7 +152,7 @@ impl Fragment {
             }
             let scan = FileScanConfigBuilder::from(scan.clone())
                 .with_source(Arc::new(ObjectSource {
-                    probe: filtered.probe.clone(),
+                    probes: filtered.probes.clone(),
                     index_use: Some(index_use.clone()),
                     ..ObjectSource::plain(source)
                 }))
@@ -169,12 +169,16 @@ impl Fragment {
 ///
 /// # Errors
 /// The reason why no object would accept the plan.
-pub fn envelope(plan: &Plan, probe: Option<&Arc<Probe>>, compress: bool) -> Result<(Bytes, Methods), String> {
+pub fn envelope(
+    plan: &Plan,
+    probes: Option<&Arc<Probes>>,
+    compress: bool,
+) -> Result<(Bytes, Methods), String> {
     let (plan, methods) = encode_with_methods(plan).map_err(|error| error.to_string())?;
     let envelope = Envelope {
         output_bytes_max: OUTPUT_BYTES_MAX,
         compress,
-        probe: probe.map(|probe| Probe::clone(probe)),
+        probes: probes.map(|probes| Probes::clone(probes)),
         methods: encode_methods(&methods),
         ..Envelope::new(plan)
     };
@@ -313,7 +317,7 @@ fn leaf(scan: &FileScanConfig) -> Result<Fragment> {
         pruned_objects: of_table.map_or(0, |source| source.pruned_objects),
         fixed: conjunction_opt(fixed),
         indexes: of_table.map(|source| Arc::clone(&source.indexes)).unwrap_or_default(),
-        probe: of_table.and_then(|source| source.probe.clone()),
+        probes: of_table.and_then(|source| source.probes.clone()),
         schema: Arc::clone(schema),
         adapter: scan.expr_adapter_factory.clone(),
         is_useful: dynamic.is_some() || projection.iter().any(|projected| calls_wasm(&projected.expr)),

@@ -6,7 +6,7 @@ use crate::manifest::Facts;
 use crate::work::Work;
 use benthic_core::{ClassCall, Error, ErrorKind, Fetch, ObjectAddress, Pool, Result};
 use benthic_fragment::fragment;
-use benthic_index::{LookupResult, LookupStep, Probe, ReadEntries, Rows, entry_keys};
+use benthic_index::{LookupResult, LookupStep, Probes, ReadEntries, Rows, entry_keys};
 use benthic_table::ids::{Id, TableObject};
 use benthic_table::{FileEntry, Snapshot};
 use bytes::{Bytes, BytesMut};
@@ -16,6 +16,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -252,32 +253,39 @@ impl DataObject {
         }
     }
 
-    /// Looks up the rows that an index selects. Also returns the number of bytes read.
+    /// Looks up the rows that indexes select. Also returns the number of bytes read.
     ///
     /// # Errors
     /// `Corrupt` if the pages are damaged; `NotFound` if the snapshot was removed; errors of the
     /// pool.
-    pub async fn look_up(&self, probe: &Probe) -> Result<(LookupResult, u64)> {
+    pub async fn look_up(&self, probes: &Probes) -> Result<(LookupResult, u64)> {
         let Origin::Table { snapshot, entry, footers, .. } = &self.origin else {
             return Ok(Default::default());
         };
-        let remembered = (snapshot.table().id(), entry.object, probe.index);
+        let indexes: BTreeMap<u32, Bytes> =
+            probes.probes().iter().map(|probe| (probe.index, probe.directory_key())).collect();
+        let remembered = |index: u32| (snapshot.table().id(), entry.object, index);
         let mut known = ReadEntries::default();
-        if let Some(directory) = footers.directories.get(&remembered) {
-            known.add(Vec::new(), vec![(probe.directory_key(), directory)]);
+        for (index, key) in &indexes {
+            if let Some(directory) = footers.directories.get(&remembered(*index)) {
+                known.add(Vec::new(), vec![(key.clone(), directory)]);
+            }
         }
-        let found = match self.look_up_from(probe, known, Vec::new()).await {
-            // The index was dropped or rebuilt since the directory was cached. Read all entries at
+        let found = match self.look_up_from(probes, known, Vec::new()).await {
+            // An index was dropped or rebuilt since its directory was cached. Read all entries at
             // once, so that they belong together.
             Err(error) if error.kind() == ErrorKind::Corrupt => {
-                footers.directories.remove(&remembered);
-                self.look_up_from(probe, ReadEntries::default(), entry_keys(probe.index)).await?
+                indexes.keys().for_each(|index| drop(footers.directories.remove(&remembered(*index))));
+                let keys = indexes.keys().flat_map(|index| entry_keys(*index)).collect();
+                self.look_up_from(probes, ReadEntries::default(), keys).await?
             }
             found => found?,
         };
-        let (found, directory, moved_bytes) = found;
-        if let Some(directory) = directory {
-            footers.directories.insert(remembered, directory);
+        let (found, read, moved_bytes) = found;
+        for (index, key) in &indexes {
+            if let Some((_, directory)) = read.iter().find(|(read, _)| read == key) {
+                footers.directories.insert(remembered(*index), directory.clone());
+            }
         }
         if found.rows.as_ref().is_some_and(|rows| u64::from(rows.of()) != entry.rows) {
             let message =
@@ -287,27 +295,29 @@ impl DataObject {
         Ok((found, moved_bytes))
     }
 
-    /// Reads the entries `keys` and all entries that the lookup then needs. Also returns the
-    /// directory, if it was read, and the number of bytes read.
+    /// Reads the entries `keys` and all entries that the lookup then needs. Also returns the entries
+    /// of the first read, among them all directories that were not known, and the number of bytes
+    /// read.
     async fn look_up_from(
         &self,
-        probe: &Probe,
+        probes: &Probes,
         mut known: ReadEntries,
         mut keys: Vec<Bytes>,
-    ) -> Result<(LookupResult, Option<Bytes>, u64)> {
-        let (mut directory, mut moved_bytes) = (None, 0);
+    ) -> Result<(LookupResult, Vec<(Bytes, Bytes)>, u64)> {
+        let (mut read, mut moved_bytes) = (Vec::new(), 0);
         loop {
             if !keys.is_empty() {
                 let page = self.fetch(Fetch::omap_get(keys.clone())).await?;
                 let bytes: usize = page.entries.iter().map(|(key, value)| key.len() + value.len()).sum();
                 self.work.add_moved(bytes as u64);
                 moved_bytes += bytes as u64;
-                let read = page.entries.iter().find(|(key, _)| *key == probe.directory_key());
-                directory = read.map(|(_, value)| value.clone()).or(directory);
+                if read.is_empty() {
+                    read.clone_from(&page.entries);
+                }
                 known.add(keys, page.entries);
             }
-            match probe.look_up(&known).map_err(|error| self.add_context(error))? {
-                LookupStep::Done(found) => return Ok((found, directory, moved_bytes)),
+            match probes.look_up(&known).map_err(|error| self.add_context(error))? {
+                LookupStep::Done(found) => return Ok((found, read, moved_bytes)),
                 LookupStep::Read(wanted) => keys = wanted,
             }
         }

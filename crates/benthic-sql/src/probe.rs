@@ -1,16 +1,20 @@
-//! Derives index lookups from a filter: conditions on columns become key ranges in the most
-//! selective index.
+//! Derives index lookups from a filter. Conditions on columns become key ranges in indexes of
+//! values, searches for words become keys in indexes of words, and AND and OR become intersections
+//! and unions of the rows that they find.
 
 use crate::expr::Expr;
 use arrow::datatypes::DataType;
-use benthic_index::{Definition, Kind, Probe, RANGES_MAX, Ranges};
+use benthic_fragment::text_search::searched;
+use benthic_index::{Definition, IndexKind, Kind, Probe, Probes, RANGES_MAX, Ranges};
 use benthic_table::{Snapshot, widens};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{
     BinaryExpr, CastExpr, Column, InListExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
 };
+use datafusion::physical_expr::utils::{split_conjunction, split_disjunction};
 use datafusion::scalar::ScalarValue;
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
 
 /// The indexes of a table, and the names of their columns.
 #[derive(Debug, Default)]
@@ -37,13 +41,28 @@ impl Indexes {
         indexes
     }
 
-    /// The lookup for a filter in the most selective index, or `None` if no index helps.
-    pub fn probe(&self, filter: &Expr) -> Option<Probe> {
+    /// The lookup for a filter, or `None` if no index helps.
+    pub fn probes(&self, filter: &Expr) -> Option<Probes> {
         if self.indexes.is_empty() {
             return None;
         }
-        let known = self.column_ranges(filter);
-        let probe = |(index, names): &(Definition, Vec<String>)| {
+        let mut parts = self.value_probes(&self.column_ranges(filter));
+        for condition in split_conjunction(filter) {
+            parts.extend(self.word_probes(condition));
+            let alternatives = split_disjunction(condition);
+            // The ranges above contain an OR of conditions on one column.
+            if alternatives.len() > 1 && self.value_probes(&self.column_ranges(condition)).is_empty() {
+                let all: Option<Vec<Probes>> = alternatives.iter().map(|part| self.probes(part)).collect();
+                parts.extend(all.and_then(Probes::any));
+            }
+        }
+        Probes::all(parts)
+    }
+
+    /// Lookups in indexes of values, the most selective one first. An index is left out if better
+    /// ones have all its columns.
+    fn value_probes(&self, known: &ColumnRanges) -> Vec<Probes> {
+        let probe = |(index, names): &'_ (Definition, Vec<String>)| {
             let mut columns: Vec<Ranges> = Vec::new();
             for ranges in names.iter().map_while(|name| known.get(name)) {
                 columns.push(ranges.clone());
@@ -57,19 +76,39 @@ impl Indexes {
                 // All columns but the last are points. For the last one, a closed range is better
                 // than a half-open one.
                 let points = columns[..len].iter().filter(|ranges| ranges.are_points()).count();
-                Some(((points, len, columns[len - 1].are_closed()), probe))
+                Some(((points, len, columns[len - 1].are_closed()), names[..len].to_vec(), probe))
             })
         };
-        self.indexes.iter().filter_map(probe).max_by_key(|(bounds, _)| *bounds).map(|(_, probe)| probe)
+        let of_values = self.indexes.iter().filter(|(index, _)| index.kind == IndexKind::Values);
+        let mut found: Vec<_> = of_values.filter_map(probe).collect();
+        found.sort_by_key(|(bounds, ..)| Reverse(*bounds));
+        let mut covered = HashSet::new();
+        let covers_more = |(_, names, probe): (_, Vec<String>, Probe)| {
+            let new = names.into_iter().filter(|name| covered.insert(name.clone())).count();
+            (new > 0).then(|| Probes::from(probe))
+        };
+        found.into_iter().filter_map(covers_more).collect()
     }
 
-    pub fn describe(&self, probe: &Probe) -> String {
-        let names = self
-            .indexes
-            .iter()
-            .find(|(index, _)| index.number == probe.index)
-            .map(|(_, names)| names.join(", "));
-        format!("index=({}), index_ranges={}", names.unwrap_or_default(), probe.ranges.len())
+    /// Lookups in an index of words, for a call of one of the functions that search for words.
+    fn word_probes(&self, condition: &Expr) -> Option<Probes> {
+        let (text, query) = searched(condition)?;
+        let (name, _) = self.column(text)?;
+        let is_of_column = |(index, names): &&(Definition, Vec<String>)| {
+            index.kind == IndexKind::Words && names.first() == Some(&name)
+        };
+        let (index, _) = self.indexes.iter().find(is_of_column)?;
+        Probe::words(index, &query)
+    }
+
+    pub fn describe(&self, probes: &Probes) -> String {
+        let name = |probe: &Probe| {
+            let found = self.indexes.iter().find(|(index, _)| index.number == probe.index);
+            let names = found.map(|(_, names)| names.join(", ")).unwrap_or_default();
+            if probe.tokenizer.is_empty() { format!("({names})") } else { format!("text({names})") }
+        };
+        let ranges: usize = probes.probes().iter().map(|probe| probe.ranges.len()).sum();
+        format!("index={}, index_ranges={ranges}", probes.describe(&name))
     }
 
     fn column_ranges(&self, expr: &Expr) -> ColumnRanges {

@@ -34,10 +34,10 @@ impl PhysicalOptimizerRule for IndexLookup {
             let (Some(scan), Some(source)) = (scan, source) else {
                 return Ok(Transformed::no(plan));
             };
-            let Some(probe) = source.filter().and_then(|filter| source.indexes.probe(&filter)) else {
+            let Some(probes) = source.filter().and_then(|filter| source.indexes.probes(&filter)) else {
                 return Ok(Transformed::no(plan));
             };
-            let source = Arc::new(ObjectSource { probe: Some(Arc::new(probe)), ..source.clone() });
+            let source = Arc::new(ObjectSource { probes: Some(Arc::new(probes)), ..source.clone() });
             let scan = FileScanConfigBuilder::from(scan.clone()).with_source(source).build();
             Ok(Transformed::yes(DataSourceExec::from_data_source(scan) as Plan))
         })?;

@@ -9,7 +9,7 @@ use crate::probe::Indexes;
 use arrow::array::RecordBatch;
 use benthic_core::{Error, ErrorKind};
 use benthic_fragment::fragment::{live, selection};
-use benthic_index::{Probe, Rows};
+use benthic_index::{Probes, Rows};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, internal_datafusion_err, internal_err};
@@ -36,7 +36,7 @@ pub struct ObjectSource {
     pub pruned_objects: usize,
     pub indexes: Arc<Indexes>,
     /// Index lookup to do before an object is read.
-    pub probe: Option<Arc<Probe>>,
+    pub probes: Option<Arc<Probes>>,
     /// Counters of the lookups. If absent, the scan's own metrics count them.
     pub index_use: Option<IndexUse>,
 }
@@ -92,7 +92,7 @@ impl IndexUse {
 
 impl ObjectSource {
     pub fn plain(parquet: ParquetSource) -> ObjectSource {
-        ObjectSource { parquet, pruned_objects: 0, indexes: Arc::default(), probe: None, index_use: None }
+        ObjectSource { parquet, pruned_objects: 0, indexes: Arc::default(), probes: None, index_use: None }
     }
 
     pub fn with(&self, parquet: ParquetSource) -> ObjectSource {
@@ -123,14 +123,14 @@ impl FileSource for ObjectSource {
         scan: &FileScanConfig,
         partition: usize,
     ) -> Result<Box<dyn Morselizer>> {
-        let look_up = self.probe.as_ref().map(|probe| {
+        let look_up = self.probes.as_ref().map(|probes| {
             let index_use = self.index_use.clone();
             let index_use = index_use.unwrap_or_else(|| {
                 let metrics = self.parquet.metrics();
                 let moved = MetricBuilder::new(metrics).counter("index_bytes", partition);
                 IndexUse::new(metrics, partition, moved)
             });
-            Lookup { probe: Arc::clone(probe), index_use }
+            Lookup { probes: Arc::clone(probes), index_use }
         });
         Ok(Box::new(Named { files: self.parquet.create_morselizer(store, scan, partition)?.into(), look_up }))
     }
@@ -164,8 +164,8 @@ impl FileSource for ObjectSource {
         if self.pruned_objects > 0 {
             write!(formatter, ", objects_pruned={}", self.pruned_objects)?;
         }
-        if let Some(probe) = &self.probe {
-            write!(formatter, ", {}", self.indexes.describe(probe))?;
+        if let Some(probes) = &self.probes {
+            write!(formatter, ", {}", self.indexes.describe(probes))?;
         }
         self.parquet.fmt_extra(format, formatter)
     }
@@ -194,7 +194,7 @@ impl FileSource for ObjectSource {
 
 #[derive(Clone, Debug)]
 struct Lookup {
-    probe: Arc<Probe>,
+    probes: Arc<Probes>,
     index_use: IndexUse,
 }
 
@@ -247,10 +247,10 @@ struct LookupPlanner {
 
 impl MorselPlanner for LookupPlanner {
     fn plan(self: Box<Self>) -> Result<Option<MorselPlan>> {
-        let LookupPlanner { files, file, object, look_up: Lookup { probe, index_use } } = *self;
+        let LookupPlanner { files, file, object, look_up: Lookup { probes, index_use } } = *self;
         let mut plan = MorselPlan::new();
         plan.set_pending_planner(async move {
-            let (found, moved_bytes) = object.look_up(&probe).await.map_err(external)?;
+            let (found, moved_bytes) = object.look_up(&probes).await.map_err(external)?;
             index_use.add(found.rows.as_ref().map(Rows::count), found.pages, moved_bytes);
             plan_file(&files, file, object, found.rows)
         });

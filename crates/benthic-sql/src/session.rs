@@ -27,6 +27,7 @@ use arrow::datatypes::SchemaRef;
 use benthic_core::pushdown::Pushdown;
 use benthic_core::{Environment, Error, ErrorKind, Pool, Result, Store};
 use benthic_fragment::fragment::{OBJECT_URL, extremes};
+use benthic_fragment::text_search;
 use benthic_fragment::wasm::{Methods, NAME, WasmFunction};
 use benthic_table::ids::TableObject;
 use benthic_table::{FileEntry, Snapshot, SnapshotSelector, Table, suggest};
@@ -583,6 +584,9 @@ fn context(settings: &Settings, work: &Arc<Work>) -> Result<SessionContext> {
     // Replace `min` and `max` by versions that are correct for NaN and infinities.
     for extreme in extremes() {
         context.register_udaf(AggregateUDF::clone(&extreme));
+    }
+    for function in text_search::functions() {
+        context.register_udf(ScalarUDF::clone(&function));
     }
     // A query that calls methods replaces it by one that has them.
     register_methods(&context, Methods::new());

@@ -1,7 +1,7 @@
 //! Schema changes. They do not rewrite data.
 
 use crate::error::no_such_column;
-use crate::head::{Head, Operation};
+use crate::head::{Head, Operation, drop_command};
 use crate::ids::Id;
 use crate::schema::{Column, TableSchema};
 use crate::snapshot::Snapshot;
@@ -73,9 +73,9 @@ fn apply(head: &Head, changes: &[Alter]) -> Result<(TableSchema, u32)> {
             Alter::Drop { name } => {
                 let place = place(&columns, name)?;
                 let column = columns.remove(place);
-                if head.indexes.iter().any(|index| index.columns.contains(&column.id)) {
-                    let message = "an index has this column; drop the index first: benthic table index POOL/TABLE --drop \
-                        COLUMN,...";
+                if let Some(index) = head.indexes.iter().find(|index| index.columns.contains(&column.id)) {
+                    let message =
+                        format!("an index has this column; drop the index first: {}", drop_command(index));
                     return Err(Error::new(ErrorKind::InvalidArgument, message).with("column", name));
                 }
                 if head.sort.contains(&column.id) || head.partitioning.field() == Some(column.id) {

@@ -7,7 +7,7 @@ use crate::schema::{NODES_MAX, TableSchema};
 use crate::table::Definition;
 use crate::wire;
 use benthic_core::{Error, ErrorKind, Result};
-use benthic_index::{COLUMNS_MAX, Definition as Index, Kind};
+use benthic_index::{COLUMNS_MAX, Definition as Index, IndexKind, Kind};
 use bytes::Bytes;
 use prost::Message;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -34,6 +34,10 @@ const FORMAT: u32 = 1;
 /// The format of other tables. Builds that do not know it refuse the table: they would return
 /// deleted rows.
 const FORMAT_OF_CHANGES: u32 = 2;
+/// The format of a table that had an index of words. Builds that do not know it refuse the table:
+/// they would forget what the index contains. The numbers of the formats differ in two bits, so that
+/// no wrong bit turns one into another.
+const FORMAT_OF_WORDS: u32 = 4;
 const FRAME_BYTES: usize = 16;
 /// Limit of fields in the head's message, which has one field per list, snapshot, intent and
 /// schema.
@@ -181,7 +185,16 @@ impl Head {
 
     /// Marks the table as one that older builds must not read.
     pub(crate) fn need_format_of_changes(&mut self) {
-        self.format = FORMAT_OF_CHANGES;
+        self.format = self.format.max(FORMAT_OF_CHANGES);
+    }
+
+    /// Adds a new index.
+    pub(crate) fn push_index(&mut self, index: Index) {
+        if index.kind == IndexKind::Words {
+            self.format = self.format.max(FORMAT_OF_WORDS);
+        }
+        self.next_index += 1;
+        self.indexes.push(index);
     }
 
     /// The newest snapshot and its schema.
@@ -241,7 +254,11 @@ impl Head {
             indexes: self
                 .indexes
                 .iter()
-                .map(|index| wire::Index { number: index.number, columns: index.columns.clone() })
+                .map(|index| wire::Index {
+                    number: index.number,
+                    columns: index.columns.clone(),
+                    kind: u32::from(index.kind == IndexKind::Words),
+                })
                 .collect(),
             next_index: self.next_index,
             tags: self
@@ -298,11 +315,11 @@ impl Head {
         if !frame.starts_with(MAGIC) {
             return Err(corrupt("its magic number is wrong"));
         }
-        if !(FORMAT..=FORMAT_OF_CHANGES).contains(&word(8)) {
+        if ![FORMAT, FORMAT_OF_CHANGES, FORMAT_OF_WORDS].contains(&word(8)) {
             let message = "the table's format is newer than this build; use a newer build";
             return Err(Error::new(ErrorKind::Unsupported, message)
                 .with("format", word(8))
-                .with("format_max", FORMAT_OF_CHANGES));
+                .with("format_max", FORMAT_OF_WORDS));
         }
         if crc32c::crc32c(message) != word(12) {
             return Err(corrupt("its checksum is wrong"));
@@ -347,7 +364,14 @@ impl Head {
         }
         let partitioning = message.partitioning.ok_or_else(|| corrupt("it has no partitioning"))?;
         let intent = |intent: &wire::Intent| Intent { writer: Id(intent.writer), time_ms: intent.time_ms };
-        let index = |index: wire::Index| Index { number: index.number, columns: index.columns };
+        let index = |index: wire::Index| {
+            let kind = match index.kind {
+                0 => IndexKind::Values,
+                1 => IndexKind::Words,
+                _ => return Err(corrupt("the kind of an index is unknown")),
+            };
+            Ok(Index { number: index.number, columns: index.columns, kind })
+        };
         let head = Head {
             id: Id(message.id),
             state,
@@ -359,7 +383,7 @@ impl Head {
             lists: lists.into_iter().map(|list| (list.object, list)).collect(),
             snapshots,
             intents: message.intents.iter().map(intent).collect(),
-            indexes: message.indexes.into_iter().map(index).collect(),
+            indexes: message.indexes.into_iter().map(index).collect::<Result<_>>()?,
             next_index: message.next_index,
             tags: message.tags.into_iter().map(|tag| (tag.name, tag.snapshot)).collect(),
             format: FORMAT,
@@ -406,11 +430,20 @@ pub(crate) fn check_index(index: &Index, schema: &TableSchema) -> Result<()> {
     if !(1..=COLUMNS_MAX).contains(&index.columns.len()) {
         return Err(invalid("an index has 1 to 4 columns").with("columns", index.columns.len()));
     }
+    if index.kind == IndexKind::Words && index.columns.len() > 1 {
+        return Err(invalid("a text index has one column").with("columns", index.columns.len()));
+    }
     for (place, id) in index.columns.iter().enumerate() {
         let column =
             schema.by_id(*id).ok_or_else(|| invalid("the table has no such column").with("id", id))?;
         if index.columns[..place].contains(id) {
             return Err(invalid("an index cannot have a column twice").with("column", &column.name));
+        }
+        if index.kind == IndexKind::Words && Kind::of(&column.data_type) != Some(Kind::Text) {
+            let message = "a text index needs a column of type utf8; choose another column";
+            return Err(Error::new(ErrorKind::Unsupported, message)
+                .with("column", &column.name)
+                .with("type", &column.data_type));
         }
         if Kind::of(&column.data_type).is_none() {
             let message = "lists, structs and maps cannot be indexed; index other columns";
@@ -420,6 +453,14 @@ pub(crate) fn check_index(index: &Index, schema: &TableSchema) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The command that drops an index.
+pub(crate) fn drop_command(index: &Index) -> &'static str {
+    match index.kind {
+        IndexKind::Values => "benthic table index POOL/TABLE --drop COLUMN,...",
+        IndexKind::Words => "benthic table index POOL/TABLE --drop-text COLUMN",
+    }
 }
 
 fn encode_list(list: &ListRef) -> wire::List {

@@ -2,8 +2,9 @@ use super::{HEAD_BYTES_MAX, Head, Intent, ListRef, Operation, SNAPSHOTS_MAX, Tab
 use crate::ids::{Id, Role, TableObject};
 use crate::partition::{Partitioning, Ranges};
 use crate::schema::tests::every_type;
+use arrow::datatypes::DataType;
 use benthic_core::ErrorKind;
-use benthic_index::Definition as Index;
+use benthic_index::{Definition as Index, IndexKind};
 use benthic_testkit::random::Rng;
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ fn list(number: u32) -> ListRef {
 
 fn head() -> Head {
     let mut head = Head {
-        indexes: vec![Index { number: 2, columns: vec![1] }],
+        indexes: vec![Index { number: 2, columns: vec![1], kind: IndexKind::Values }],
         next_index: 3,
         id: Id(0x1234_5678_9abc_def0),
         state: TableState::Live,
@@ -67,6 +68,26 @@ fn older_builds_refuse_a_table_whose_rows_were_changed() {
     let mut read = Head::decode(&bytes).unwrap();
     read.push_snapshot(Operation::Append, Id(7), 30, 0, vec![]);
     assert_eq!(read.encode().unwrap()[8..12], [2, 0, 0, 0], "it stays so");
+}
+
+#[test]
+fn older_builds_refuse_a_table_with_an_index_of_words() {
+    let mut head = head();
+    let is_text = |data_type: &DataType| *data_type == DataType::Utf8;
+    let text = head.schemas[0].columns().iter().find(|column| is_text(&column.data_type)).unwrap().id;
+    let other = head.schemas[0].columns().iter().find(|column| !is_text(&column.data_type)).unwrap().id;
+    head.push_index(Index { number: 3, columns: vec![text], kind: IndexKind::Words });
+    let bytes = head.encode().unwrap();
+    assert_eq!(bytes[8..12], [4, 0, 0, 0]);
+    let mut read = Head::decode(&bytes).unwrap();
+    assert_eq!(read, head);
+    read.need_format_of_changes();
+    read.indexes.pop();
+    assert_eq!(read.encode().unwrap()[8..12], [4, 0, 0, 0], "it stays so");
+    for columns in [vec![other], vec![text, other]] {
+        let index = Index { number: 3, columns, kind: IndexKind::Words };
+        assert!(Head { indexes: vec![index], ..head.clone() }.encode().is_err());
+    }
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::table::Table;
 use ::arrow::array::{ArrayRef, RecordBatch};
 use ::arrow::compute::concat_batches;
 use benthic_core::{Error, ErrorKind, Fetch, Result, WriteOp};
-use benthic_index::{Definition as Index, directory_key, entry_keys, pack};
+use benthic_index::{Definition as Index, IndexKind, directory_key, entry_keys, pack};
 use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use std::collections::{BTreeSet, HashMap};
@@ -51,16 +51,29 @@ impl Table {
     /// columns; `Unsupported` for types that cannot be indexed and for a pool without omap;
     /// `LimitExceeded` for too many indexes; `NotFound`, `Busy`.
     pub async fn add_index(&self, columns: &[&str]) -> Result<Index> {
+        self.add(columns, IndexKind::Values).await
+    }
+
+    /// Adds an index over the words of a column of strings, as [`add_index`](Table::add_index).
+    /// Builds from before text indexes then refuse the table.
+    ///
+    /// # Errors
+    /// As [`add_index`](Table::add_index).
+    pub async fn add_text_index(&self, column: &str) -> Result<Index> {
+        self.add(&[column], IndexKind::Words).await
+    }
+
+    async fn add(&self, columns: &[&str], kind: IndexKind) -> Result<Index> {
         let mut attempts = Attempts::new(Id::draw(&self.environment)?);
         loop {
             attempts.next().await.map_err(|error| self.heads.add_context(error))?;
             let (mut head, version) = self.live().await?;
-            let index = self.new_index(&head, columns).map_err(|error| self.heads.add_context(error))?;
+            let index =
+                self.new_index(&head, columns, kind).map_err(|error| self.heads.add_context(error))?;
             if index.number < head.next_index {
                 return Ok(index);
             }
-            head.next_index += 1;
-            head.indexes.push(index.clone());
+            head.push_index(index.clone());
             // The removed key does not exist. It makes a pool without omap refuse the whole
             // operation, so that nothing changes.
             let op = WriteOp::new().assert_version(version).write_full(head.encode()?);
@@ -79,12 +92,13 @@ impl Table {
     }
 
     /// The index over these columns: the existing one, or a new definition.
-    fn new_index(&self, head: &Head, columns: &[&str]) -> Result<Index> {
+    fn new_index(&self, head: &Head, columns: &[&str], kind: IndexKind) -> Result<Index> {
         let columns = ids_of(head, columns)?;
-        if let Some(found) = head.indexes.iter().find(|index| index.columns == columns) {
+        if let Some(found) = head.indexes.iter().find(|index| index.columns == columns && index.kind == kind)
+        {
             return Ok(found.clone());
         }
-        let index = Index { number: head.next_index, columns };
+        let index = Index { number: head.next_index, columns, kind };
         check_index(&index, head.current()?.1)?;
         if head.indexes.len() >= INDEXES_MAX || head.next_index == u32::MAX {
             let message = "the table has too many indexes; drop one first";
@@ -99,11 +113,23 @@ impl Table {
     /// # Errors
     /// `NotFound` if the index does not exist; `InvalidArgument` for missing columns; `Busy`.
     pub async fn drop_index(&self, columns: &[&str]) -> Result<Index> {
+        self.remove(columns, IndexKind::Values).await
+    }
+
+    /// Removes the index over the words of a column, as [`drop_index`](Table::drop_index).
+    ///
+    /// # Errors
+    /// As [`drop_index`](Table::drop_index).
+    pub async fn drop_text_index(&self, column: &str) -> Result<Index> {
+        self.remove(&[column], IndexKind::Words).await
+    }
+
+    async fn remove(&self, columns: &[&str], kind: IndexKind) -> Result<Index> {
         // If the index is gone after an attempt with an unknown outcome, this call has dropped it.
         let mut dropped: Option<Index> = None;
         let change = |head: &mut Head| {
             let ids = ids_of(head, columns)?;
-            match head.indexes.iter().position(|index| index.columns == ids) {
+            match head.indexes.iter().position(|index| index.columns == ids && index.kind == kind) {
                 Some(place) => dropped = Some(head.indexes.remove(place)),
                 None if dropped.is_some() => {}
                 None => {

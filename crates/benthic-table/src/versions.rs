@@ -1,6 +1,6 @@
 //! Tags of snapshots, and rollback to one.
 
-use crate::head::{Head, Operation, TAGS_MAX, check_index};
+use crate::head::{Head, Operation, TAGS_MAX, check_index, drop_command};
 use crate::ids::Id;
 use crate::snapshot::{Snapshot, SnapshotSelector};
 use crate::table::Table;
@@ -82,8 +82,10 @@ impl Table {
             let schema = head.schema(target.schema);
             let schema = schema.ok_or_else(|| Error::new(ErrorKind::Internal, "a snapshot has no schema"))?;
             if let Some(index) = head.indexes.iter().find(|index| check_index(index, schema).is_err()) {
-                let message = "an index has a column that the snapshot does not have; drop the index first: \
-                    benthic table index POOL/TABLE --drop COLUMN,...";
+                let message = format!(
+                    "an index has a column that the snapshot does not have; drop the index first: {}",
+                    drop_command(index)
+                );
                 let columns = index.columns.iter().filter_map(|id| head.current().ok()?.1.by_id(*id));
                 let columns: Vec<&str> = columns.map(|column| column.name.as_str()).collect();
                 return Err(Error::new(ErrorKind::Unsupported, message).with("index", columns.join(",")));

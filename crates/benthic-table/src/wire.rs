@@ -127,6 +127,8 @@ pub(crate) struct Index {
     pub number: u32,
     #[prost(uint32, repeated, tag = "2")]
     pub columns: Vec<u32>,
+    #[prost(uint32, tag = "3")]
+    pub kind: u32,
 }
 
 /// Refuses a message with too many fields before it is decoded: an empty nested message takes two

@@ -8,7 +8,7 @@
 use super::envelope::{BUILD, ENVELOPE_BYTES_MAX, Envelope, OBJECT_URL, Status};
 use super::functions;
 use super::stop::{Stop, unsupported};
-use crate::wasm;
+use crate::{text_search, wasm};
 use datafusion_proto_models::datafusion_common::arrow_type::ArrowTypeEnum;
 use datafusion_proto_models::datafusion_common::scalar_value::Value;
 use datafusion_proto_models::datafusion_common::{ArrowType, Field, Schema};
@@ -34,7 +34,7 @@ const LITERAL_BYTES_MAX: usize = 4_096;
 const IN_LIST_MAX: usize = 10_000;
 /// Maximum number of columns that an operator outputs.
 const COLUMNS_GIVEN_MAX: usize = 512;
-/// Maximum number of `LIKE` patterns. Each is compiled and compared with every row.
+/// Maximum number of `LIKE` patterns and searches for words. Each is compiled and compared with every row.
 const PATTERNS_MAX: usize = 16;
 const PATTERN_BYTES_MAX: usize = 128;
 /// Maximum nesting of `CASE`. Each level asks every level below whether it can be null.
@@ -117,8 +117,8 @@ fn check(envelope: &[u8]) -> Result<Checked, Stop> {
     if envelope.methods.len() > CALLS_MAX {
         return Err(unsupported("the envelope names too many methods"));
     }
-    if let Some(probe) = &envelope.probe {
-        probe.check().map_err(unsupported)?;
+    if let Some(probes) = &envelope.probes {
+        probes.check().map_err(unsupported)?;
     }
     // Prost limits messages to 100 levels, so the recursive walk below cannot overflow the stack.
     let mut plan = PhysicalPlanNode::decode(envelope.plan.as_ref())
@@ -350,14 +350,7 @@ impl Walk {
                 self.exprs(cast.expr.as_deref(), depth)
             }
             Some(ExprType::LikeExpr(like)) => {
-                self.patterns += 1;
-                let pattern = like.pattern.as_ref().and_then(|pattern| pattern.expr_type.as_ref());
-                let Some(ExprType::Literal(pattern)) = pattern else {
-                    return Err(unsupported("a pattern is not the same for all rows"));
-                };
-                if self.patterns > PATTERNS_MAX || scalar(pattern.value.as_ref())? > PATTERN_BYTES_MAX {
-                    return Err(unsupported("patterns are too many or too long"));
-                }
+                self.pattern(like.pattern.as_deref())?;
                 self.exprs(like.expr.as_deref(), depth)
             }
             Some(ExprType::ScalarUdf(call)) if call.name == wasm::NAME && !self.in_lambda => {
@@ -383,6 +376,14 @@ impl Walk {
                 let field = variable.field.as_ref();
                 column(field.ok_or_else(|| unsupported("a variable has no type"))?, &mut 0, 0)
             }
+            Some(ExprType::ScalarUdf(call)) if text_search::is_search(&call.name) => {
+                functions::check_call(call)?;
+                let [text, query] = &call.args[..] else {
+                    return Err(unsupported("a search for words has two arguments"));
+                };
+                self.pattern(Some(query))?;
+                self.expr(text, depth)
+            }
             Some(ExprType::ScalarUdf(call)) => {
                 for _ in 0..functions::check_call(call)? {
                     self.string_maker()?;
@@ -391,6 +392,18 @@ impl Walk {
             }
             _ => Err(unsupported("an expression does not run beside objects")),
         }
+    }
+
+    /// A pattern of `LIKE`, or the query of a search for words.
+    fn pattern(&mut self, pattern: Option<&PhysicalExprNode>) -> Result<(), Stop> {
+        self.patterns += 1;
+        let Some(ExprType::Literal(pattern)) = pattern.and_then(|pattern| pattern.expr_type.as_ref()) else {
+            return Err(unsupported("a pattern is not the same for all rows"));
+        };
+        if self.patterns > PATTERNS_MAX || scalar(pattern.value.as_ref())? > PATTERN_BYTES_MAX {
+            return Err(unsupported("patterns are too many or too long"));
+        }
+        Ok(())
     }
 
     fn higher_order(&mut self, call: &PhysicalHigherOrderUdfNode, depth: usize) -> Result<(), Stop> {

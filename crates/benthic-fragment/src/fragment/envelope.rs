@@ -1,6 +1,6 @@
 //! The wire messages: the request (envelope) and the reply.
 
-use benthic_index::{Probe, Rows};
+use benthic_index::{Probes, Rows};
 use bytes::Bytes;
 use prost::Message;
 use prost::encoding::{DecodeContext, decode_key, skip_field};
@@ -34,8 +34,8 @@ pub struct Envelope {
     #[prost(bool, tag = "5")]
     pub compress: bool,
     /// Index lookup that selects the rows to scan.
-    #[prost(message, optional, tag = "6")]
-    pub probe: Option<Probe>,
+    #[prost(message, optional, tag = "8")]
+    pub probes: Option<Probes>,
     /// The methods of WebAssembly classes that the plan calls.
     #[prost(message, repeated, tag = "7")]
     pub methods: Vec<WasmMethod>,
@@ -168,7 +168,7 @@ impl Reply {
 }
 
 impl Envelope {
-    /// An envelope of this build, with default limits, no compression and no probe.
+    /// An envelope of this build, with default limits, no compression and no probes.
     pub fn new(plan: Bytes) -> Envelope {
         Envelope {
             build: BUILD.to_owned(),
@@ -176,7 +176,7 @@ impl Envelope {
             batch_rows: 8_192,
             output_bytes_max: 4 * 1024 * 1024,
             compress: false,
-            probe: None,
+            probes: None,
             methods: Vec::new(),
         }
     }

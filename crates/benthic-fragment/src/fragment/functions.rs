@@ -3,6 +3,7 @@
 
 use super::extremes::extremes;
 use super::stop::{Stop, unsupported};
+use crate::text_search;
 use datafusion_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF};
 use datafusion_functions::{core, datetime, math, string, unicode};
 use datafusion_functions_aggregate::{average, count, sum, variance};
@@ -34,6 +35,8 @@ enum Arguments {
     OfList(usize),
     /// A struct or map, and literals.
     Path,
+    /// A text, and a query that is the same for all rows. The result is a Boolean.
+    Query,
 }
 
 static SCALARS: LazyLock<HashMap<String, (Arc<ScalarUDF>, Arguments)>> = LazyLock::new(|| {
@@ -46,6 +49,7 @@ static SCALARS: LazyLock<HashMap<String, (Arc<ScalarUDF>, Arguments)>> = LazyLoc
         .chain(of_one_list().into_iter().map(with(Arguments::OfList(1))))
         .chain([array_element_udf(), array_has_udf()].into_iter().map(with(Arguments::OfList(2))))
         .chain([core::get_field()].into_iter().map(with(Arguments::Path)))
+        .chain(text_search::functions().into_iter().map(with(Arguments::Query)))
         .map(|(function, arguments)| (function.name().to_owned(), (function, arguments)))
         .collect()
 });
@@ -151,7 +155,8 @@ pub(super) fn check_call(call: &PhysicalScalarUdfNode) -> Result<usize, Stop> {
         return Err(unsupported("a function does not run beside objects"));
     };
     match arguments {
-        Arguments::Numbers => Ok(0),
+        // The caller checks that the query is a literal.
+        Arguments::Numbers | Arguments::Query => Ok(0),
         Arguments::Any => Ok(1),
         Arguments::OneString if call.args.len() == 1 => Ok(1),
         Arguments::OfList(count) if call.args.len() == *count => Ok(1),

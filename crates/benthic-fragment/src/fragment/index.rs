@@ -4,16 +4,16 @@ use super::envelope::Status;
 use super::ranges::Ranges;
 use super::stop::Stop;
 use benthic_core::{Error, ErrorKind, Result};
-use benthic_index::{LookupResult, LookupStep, Probe, ReadEntries, Rows};
+use benthic_index::{LookupResult, LookupStep, Probes, ReadEntries, Rows};
 use datafusion_datasource_parquet::ParquetRowSelection;
 use parquet::arrow::arrow_reader::RowSelection;
 
-/// Looks up a probe in the index pages of the object.
-pub fn look_up(ranges: &mut dyn Ranges, probe: Option<&Probe>) -> std::result::Result<LookupResult, Stop> {
-    let Some(probe) = probe else { return Ok(LookupResult::default()) };
+/// Looks up probes in the index pages of the object.
+pub fn look_up(ranges: &mut dyn Ranges, probes: Option<&Probes>) -> std::result::Result<LookupResult, Stop> {
+    let Some(probes) = probes else { return Ok(LookupResult::default()) };
     let mut known = ReadEntries::default();
     loop {
-        let step = probe.look_up(&known).map_err(|error| match error.kind() {
+        let step = probes.look_up(&known).map_err(|error| match error.kind() {
             // The client finds the same damage, and its error can name the object.
             ErrorKind::Corrupt => Stop::Answer(Status::Failed, error.to_string()),
             _ => Stop::Answer(Status::Unsupported, error.to_string()),

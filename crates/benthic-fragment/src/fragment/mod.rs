@@ -100,7 +100,7 @@ fn try_run(ranges: &mut dyn Ranges, request: &[u8]) -> Result<Reply, Stop> {
     let wasm = methods::prepare(&checked.envelope, ranges)?;
     let runtime = runtime::Runtime::new(&checked.envelope)?;
     let queue = Arc::new(Queue::new(ranges.size_bytes()));
-    let found = index::look_up(ranges, checked.envelope.probe.as_ref())?;
+    let found = index::look_up(ranges, checked.envelope.probes.as_ref())?;
     let live = index::live(found.rows.clone(), deleted.as_ref());
     let live = live.map_err(|error| Stop::Answer(Status::Failed, error.to_string()))?;
     let plan = decode::plan(&checked, &queue, &runtime, live.as_ref(), wasm)?;

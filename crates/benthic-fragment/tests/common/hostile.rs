@@ -328,6 +328,17 @@ pub fn refused() -> Vec<Hostile> {
         ("a pattern for each row", predicate(like(column(15))), "not the same for all rows"),
         ("a long pattern", predicate(like(text("%x".repeat(100)))), "patterns"),
         ("many patterns", many_patterns(), "patterns"),
+        (
+            "a search for each row",
+            predicate(call_of("contains_words", vec![column(15), column(15)])),
+            "not the same for all rows",
+        ),
+        (
+            "a long search",
+            predicate(call_of("contains_phrase", vec![column(15), text("x ".repeat(100))])),
+            "patterns",
+        ),
+        ("a search for nothing", predicate(call_of("contains_prefix", vec![column(15)])), "two arguments"),
         ("trimming by a column", predicate(trim_by_column()), "trimming"),
         ("many literals", many_literals(), "literals are too long"),
         ("nested cases", predicate(cases(5)), "nested too deep"),

@@ -89,6 +89,7 @@ fn results_have_these_fields_in_json() {
         "snapshot",
         "sort_by",
         "table",
+        "text_indexes",
         "time_unix_ms",
         "writers",
     ];

@@ -45,6 +45,27 @@ fn an_index_is_made_shown_used_and_dropped() {
 }
 
 #[test]
+fn a_text_index_is_made_shown_used_and_dropped() {
+    let home = home();
+    assert_eq!(
+        home.ok(&["index", "lake/t", "--text", "name"]),
+        "lake/t: 2 index parts built in 2 of 2 objects\n"
+    );
+    home.ok(&["index", "lake/t", "name"]);
+    assert!(home.ok(&["show", "lake/t"]).contains("indexes          (name), text(name)\n"));
+    let shown = home.json(&["show", "lake/t"]).remove(0);
+    assert_eq!((&shown["indexes"], &shown["text_indexes"]), (&json!([["name"]]), &json!(["name"])));
+    home.ok(&["append", "lake/t", "a.parquet"]);
+    assert_eq!(home.json(&["fsck", "lake/t"])[0]["parts_missing"], json!(0));
+    let error = home.fails(3, &["index", "lake/t", "--drop-text", "id"]);
+    assert!(error.contains("no such index"), "{error}");
+    assert_eq!(home.json(&["index", "lake/t", "--drop-text", "name"])[0]["dropped_text"], json!("name"));
+    assert_eq!(home.json(&["show", "lake/t"])[0]["indexes"], json!([["name"]]));
+    let error = home.fails(8, &["index", "lake/t", "--text", "id"]);
+    assert!(error.contains("needs a column of type utf8"), "{error}");
+}
+
+#[test]
 fn invalid_index_commands_are_refused() {
     let home = home();
     for (status, args, word) in [
@@ -54,6 +75,9 @@ fn invalid_index_commands_are_refused() {
         (3, &["index", "lake/t", "--drop", "id"], "no such index"),
         (3, &["index", "lake/missing", "id"], "no such table"),
         (2, &["index", "lake/t", "id", "--drop", "id"], "cannot be used with"),
+        (2, &["index", "lake/t", "id", "--text", "name"], "cannot be used with"),
+        (2, &["index", "lake/t", "--drop", "id", "--drop-text", "name"], "cannot be used with"),
+        (6, &["index", "lake/t", "--text", "NAME"], "did you mean \"name\""),
         (3, &["fsck", "lake/missing"], "no such table"),
     ] {
         let error = home.fails(status, args);

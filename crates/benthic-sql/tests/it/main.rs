@@ -20,6 +20,7 @@ mod support;
 mod syntax;
 mod tables;
 mod text_class;
+mod text_index;
 mod tpch;
 mod tpch_memory;
 mod wasm;

@@ -9,11 +9,12 @@ use arrow::array::{ArrayRef, Int64Array};
 use arrow::datatypes::DataType;
 use benthic_core::{Environment, ErrorKind, Fetch, ObjectId, Pool, WriteOp};
 use benthic_index::{
-    LookupResult, LookupStep, Probe, Ranges, ReadEntries, directory_key, entry_keys, page_key,
+    LookupResult, LookupStep, Probe, Probes, Ranges, ReadEntries, Search, TextQuery, directory_key,
+    entry_keys, page_key,
 };
 use benthic_table::{
-    Alter, Definition, FileEntry, FsckResult, INDEXES_MAX, Index, IndexBuildResult, Snapshot, Table,
-    VacuumOptions, WriterOptions, drop_table, vacuum,
+    Alter, Definition, FileEntry, FsckResult, INDEXES_MAX, Index, IndexBuildResult, IndexKind, Snapshot,
+    Table, VacuumOptions, WriterOptions, drop_table, vacuum,
 };
 use bytes::Bytes;
 use futures::TryStreamExt;
@@ -49,10 +50,19 @@ fn is_well(table: &Table) {
 /// object has no index pages.
 fn look_up(table: &Table, entry: &FileEntry, index: &Index, id: i64) -> LookupResult {
     let value: ArrayRef = Arc::new(Int64Array::from(vec![id]));
-    let probe = Probe::new(index, &[Ranges::equal(&value).unwrap()]).unwrap();
+    look_up_all(table, entry, &Probe::new(index, &[Ranges::equal(&value).unwrap()]).unwrap().into())
+}
+
+/// Looks up rows of an object by a word of its texts.
+fn look_up_word(table: &Table, entry: &FileEntry, index: &Index, word: &str) -> LookupResult {
+    let query = TextQuery::new(Search::Words, word);
+    look_up_all(table, entry, &Probe::words(index, &query).unwrap())
+}
+
+fn look_up_all(table: &Table, entry: &FileEntry, probes: &Probes) -> LookupResult {
     let mut known = ReadEntries::default();
     loop {
-        match probe.look_up(&known).unwrap() {
+        match probes.look_up(&known).unwrap() {
             LookupStep::Done(found) => return found,
             LookupStep::Read(keys) => {
                 let found = read_entries(table.pool(), &object(table, entry), &keys);
@@ -221,6 +231,46 @@ fn a_load_with_large_indexes_is_split_into_more_objects() {
     is_well(&table);
 }
 
+#[test]
+fn a_text_index_finds_words_and_is_checked() {
+    on_both_engines(|pool, _| {
+        let table = create(&pool, "t", &definition(), &environment().0);
+        append(&table, &rows(0..500));
+        let index = block_on(table.add_text_index("name")).unwrap();
+        assert_eq!(block_on(table.add_text_index("name")).unwrap(), index, "it is there already");
+        // An index of the column's values is another index.
+        let values = block_on(table.add_index(&["name"])).unwrap();
+        assert_ne!(values.number, index.number);
+        append(&table, &rows(500..900));
+        assert_eq!(fsck(&table, false), (Vec::new(), 2, 0));
+        build(&current(&table));
+        is_well(&table);
+        let [first, second] = &entries(&current(&table))[..] else { panic!("two objects") };
+        let found = |entry, word: &str| look_up_word(&table, entry, &index, word).rows;
+        assert_eq!(found(first, "7").unwrap().ranges(), std::slice::from_ref(&(7..8)));
+        assert_eq!(found(second, "507").unwrap().ranges(), std::slice::from_ref(&(7..8)));
+        assert!(found(second, "7").unwrap().is_empty());
+        assert_eq!(found(first, "row"), None, "too many rows");
+        // fsck compares words with texts.
+        let (one, other) = (object(&table, first), object(&table, second));
+        let foreign = read_entries(&pool, &other, &entry_keys(index.number));
+        block_on(pool.write(&one, WriteOp::new().omap_set(foreign))).unwrap();
+        let (findings, _, repaired) = fsck(&table, true);
+        assert_eq!((findings.len(), repaired), (1, 1), "{findings:?}");
+        is_well(&table);
+        let error = block_on(table.alter(&[Alter::Drop { name: "name".to_owned() }])).err().unwrap();
+        assert!(error.to_string().contains("--drop"), "{error}");
+        for (column, kind) in [("id", ErrorKind::Unsupported), ("nome", ErrorKind::InvalidArgument)] {
+            assert_eq!(block_on(table.add_text_index(column)).unwrap_err().kind(), kind);
+        }
+        assert_eq!(block_on(table.drop_text_index("name")).unwrap(), index);
+        block_on(current(&table).remove_pages(index.number).try_collect::<Vec<_>>()).unwrap();
+        assert_eq!(read_entries(&pool, &one, &entry_keys(index.number)), BTreeMap::new());
+        is_well(&table);
+        assert_eq!(block_on(table.head()).unwrap().indexes, [values]);
+    });
+}
+
 /// A second run completes an interrupted build, and lookups never miss a row in between.
 #[test]
 fn an_interrupted_build_can_be_continued() {
@@ -233,11 +283,15 @@ fn an_interrupted_build_can_be_continued() {
             let faulty = FaultyPool::new(&pool, operations, last);
             let outcome = block_on(index_it(faulty.clone(), &environment));
             let head = block_on(table.head()).unwrap();
-            if let [index] = &head.indexes[..] {
+            for index in &head.indexes {
                 for id in [0, 150, 299] {
-                    let there = entries(&current(&table)).into_iter().filter(|entry| {
-                        look_up(&table, entry, index, id).rows.is_none_or(|rows| !rows.is_empty())
-                    });
+                    let look_up = |entry: &FileEntry| match index.kind {
+                        IndexKind::Values => look_up(&table, entry, index, id),
+                        IndexKind::Words => look_up_word(&table, entry, index, &id.to_string()),
+                    };
+                    let there = entries(&current(&table))
+                        .into_iter()
+                        .filter(|entry| look_up(entry).rows.is_none_or(|rows| !rows.is_empty()));
                     assert!(there.count() > 0, "operations={operations} {outcome:?}");
                 }
             }
@@ -258,6 +312,7 @@ fn an_interrupted_build_can_be_continued() {
 async fn index_it(pool: Arc<dyn Pool>, environment: &Environment) -> benthic_core::Result<()> {
     let table = Table::open(pool, "t", environment.clone()).await?;
     table.add_index(&["id"]).await?;
+    table.add_text_index("name").await?;
     let snapshot = table.snapshot(benthic_table::SnapshotSelector::Current).await?;
     snapshot.build_indexes(false).try_collect::<Vec<_>>().await.map(drop)
 }

@@ -14,15 +14,18 @@ use serde_json::{Value, json};
 /// Arguments of `benthic table index`.
 #[derive(Args)]
 #[command(after_help = "\
-An index covers one to four columns. A query with conditions on the first column, or on the first columns together, \
-looks them up in each object that statistics do not exclude, and reads only the rows that may match. Rows that are added \
-later are indexed as they are written. Repeat an interrupted run to continue it; until it is done, queries read objects \
-without the index in full.
+An index covers the values of one to four columns, or the words of one column of texts. A query with conditions on the \
+first column, or on the first columns together, looks them up in each object that statistics do not exclude, and reads \
+only the rows that may match. One query uses several indexes. A text index helps the functions contains_words, \
+contains_phrase and contains_prefix. Rows that are added later are indexed as they are written. Repeat an interrupted \
+run to continue it; until it is done, queries read objects without the index in full.
 
 Examples:
   benthic table index lake/trips id
   benthic table index lake/trips city,day
+  benthic table index lake/docs --text body
   benthic table index lake/trips --drop city,day
+  benthic table index lake/docs --drop-text body
   benthic table index lake/trips --rebuild")]
 pub struct IndexArgs {
     /// The table: POOL/TABLE
@@ -30,11 +33,17 @@ pub struct IndexArgs {
     /// The columns of a new index, in order; without them, builds the missing parts of all indexes
     #[arg(value_name = "COLUMN,...", value_delimiter = ',', conflicts_with = "drop")]
     columns: Vec<String>,
+    /// Add an index over the words of this column
+    #[arg(long, value_name = "COLUMN", conflicts_with_all = ["columns", "drop", "drop_text"])]
+    text: Option<String>,
     /// Drop the index over these columns
     #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
     drop: Vec<String>,
+    /// Drop the index over the words of this column
+    #[arg(long, value_name = "COLUMN", conflicts_with_all = ["columns", "drop"])]
+    drop_text: Option<String>,
     /// Also rebuild existing parts
-    #[arg(long, conflicts_with = "drop")]
+    #[arg(long, conflicts_with_all = ["drop", "drop_text"])]
     rebuild: bool,
 }
 
@@ -44,8 +53,17 @@ fn names(columns: &[String]) -> Vec<&str> {
 
 pub async fn run(args: IndexArgs, session: &Session) -> Outcome {
     let table = args.table.open(session).await?;
+    if let Some(column) = &args.drop_text {
+        let index = table.drop_text_index(column).await?;
+        return dropped(&args, &table, index.number, ("dropped_text", json!(column)), session).await;
+    }
     if !args.drop.is_empty() {
-        return drop(&args, &table, session).await;
+        let index = table.drop_index(&names(&args.drop)).await?;
+        let columns = json!(names(&args.drop));
+        return dropped(&args, &table, index.number, ("dropped", columns), session).await;
+    }
+    if let Some(column) = &args.text {
+        table.add_text_index(column).await?;
     }
     if !args.columns.is_empty() {
         table.add_index(&names(&args.columns)).await?;
@@ -84,14 +102,20 @@ pub async fn run(args: IndexArgs, session: &Session) -> Outcome {
     })
 }
 
-async fn drop(args: &IndexArgs, table: &Table, session: &Session) -> Outcome {
-    let index = table.drop_index(&names(&args.drop)).await?;
+/// Removes the pages of an index that was dropped, and prints the result.
+async fn dropped(
+    args: &IndexArgs,
+    table: &Table,
+    index: u32,
+    (field, columns): (&str, Value),
+    session: &Session,
+) -> Outcome {
     let snapshot = table.snapshot(SnapshotSelector::Current).await?;
     let progress = format!("dropping an index of {}", args.table);
-    watch(&progress, &snapshot, snapshot.remove_pages(index.number), |bytes| bytes).await?;
+    watch(&progress, &snapshot, snapshot.remove_pages(index), |bytes| bytes).await?;
     session.out.result(format_args!("{}: index dropped", line(&args.table)), || {
         let mut fields = args.table.fields();
-        fields.insert("dropped".to_owned(), json!(names(&args.drop)));
+        fields.insert(field.to_owned(), columns.clone());
         Value::Object(fields)
     })
 }

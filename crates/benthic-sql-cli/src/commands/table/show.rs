@@ -7,7 +7,7 @@ use benthic_program::units;
 use benthic_sql::syntax::{show_column, show_partitioning, show_type};
 use benthic_table::SnapshotSelector;
 use benthic_table::head::Head;
-use benthic_table::{Snapshot, TableSchema};
+use benthic_table::{IndexKind, Snapshot, TableSchema};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -39,9 +39,11 @@ fn page(address: &TableAddress, head: &Head, snapshot: &Snapshot) -> String {
     let newest = head.snapshots.last().map_or(0, |newest| newest.id);
     let (operation, time) = (snapshot.operation().name(), time(snapshot.time_ms()));
     let sort = sorted_by(head, schema).join(", ");
-    let indexes: Vec<String> =
-        indexes_of(snapshot).into_iter().map(|columns| format!("({})", columns.join(", "))).collect();
-    let indexes = indexes.join(", ");
+    let of_values =
+        indexes_of(snapshot, IndexKind::Values).map(|columns| format!("({})", columns.join(", ")));
+    let of_words =
+        indexes_of(snapshot, IndexKind::Words).map(|columns| format!("text({})", columns.join(", ")));
+    let indexes = of_values.chain(of_words).collect::<Vec<_>>().join(", ");
     let rows = [
         ("id", head.id.to_string()),
         ("snapshot", format!("{} of {newest}, {operation}, {time}", snapshot.id())),
@@ -68,9 +70,11 @@ fn sorted_by(head: &Head, schema: &TableSchema) -> Vec<String> {
     head.sort.iter().filter_map(|id| schema.by_id(*id)).map(|column| column.name.clone()).collect()
 }
 
-fn indexes_of(snapshot: &Snapshot) -> Vec<Vec<String>> {
-    let name = |id: &u32| snapshot.schema().by_id(*id).map(|column| column.name.clone());
-    snapshot.indexes().map(|index| index.columns.iter().filter_map(name).collect()).collect()
+/// The columns of each index of this kind.
+fn indexes_of(snapshot: &Snapshot, kind: IndexKind) -> impl Iterator<Item = Vec<String>> {
+    let name = move |id: &u32| snapshot.schema().by_id(*id).map(|column| column.name.clone());
+    let of_kind = snapshot.indexes().filter(move |index| index.kind == kind);
+    of_kind.map(move |index| index.columns.iter().filter_map(name).collect())
 }
 
 fn value(address: &TableAddress, head: &Head, snapshot: &Snapshot) -> Value {
@@ -81,7 +85,10 @@ fn value(address: &TableAddress, head: &Head, snapshot: &Snapshot) -> Value {
     fields.insert("time_unix_ms".to_owned(), json!(snapshot.time_ms()));
     fields.insert("partition_by".to_owned(), json!(show_partitioning(&head.partitioning, schema)));
     fields.insert("sort_by".to_owned(), json!(sorted_by(head, schema)));
-    fields.insert("indexes".to_owned(), json!(indexes_of(snapshot)));
+    let of_values: Vec<Vec<String>> = indexes_of(snapshot, IndexKind::Values).collect();
+    fields.insert("indexes".to_owned(), json!(of_values));
+    let of_words: Vec<String> = indexes_of(snapshot, IndexKind::Words).flatten().collect();
+    fields.insert("text_indexes".to_owned(), json!(of_words));
     fields.insert("object_size_bytes".to_owned(), json!(head.object_bytes_target));
     fields.insert("writers".to_owned(), json!(head.intents.len()));
     let columns = schema.columns().iter().map(|column| {

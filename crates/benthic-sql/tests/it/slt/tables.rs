@@ -10,7 +10,9 @@ use arrow::array::{
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Int32Type, TimeUnit};
 use benthic_core::{Pool, Store};
-use benthic_table::{Alter, Definition, INDEXES_MAX, Partitioning, Ranges, SnapshotSelector, Table};
+use benthic_table::{
+    Alter, Definition, INDEXES_MAX, Partitioning, Ranges, SnapshotSelector, Table, WriterOptions,
+};
 use std::sync::Arc;
 
 /// 2024-01-01, in days since 1970.
@@ -33,6 +35,7 @@ pub async fn load(store: &Arc<dyn Store>) {
     plain(&pool, "emp", &emp()).await;
     plain(&pool, "Odd Name", &[odd_names()]).await;
     create(&pool, "nothing", &Definition::new(&nums(0..1).schema()).unwrap()).await;
+    docs(&pool).await;
     evolved(&pool).await;
     partitioned(&pool).await;
 }
@@ -68,6 +71,48 @@ async fn objects(table: &Table, batches: &[RecordBatch]) {
         }
     }
     build_indexes(table).await;
+}
+
+/// Texts with an index of their words. The first object's pages are built later, and the last object
+/// has none.
+async fn docs(pool: &Arc<dyn Pool>) {
+    let body = |id: i64| {
+        Some(match id {
+            5 => String::new(),
+            6 => "Die Straße am KORALLENRIFF; Ωμέγα und ΩΜΈΓΑΣ".to_owned(),
+            7 => "珊瑚礁 report".to_owned(),
+            8 => "x".repeat(300),
+            9 => "Don't e-mail 3.14, foo_bar, l'été!".to_owned(),
+            _ if id % 37 == 0 => return None,
+            _ => {
+                let kind = match id % 10 {
+                    3 => "Coral reef",
+                    4 => "reef of coral",
+                    _ => "sea floor",
+                };
+                format!("Report {id}: {kind} at station{}", id % 40)
+            }
+        })
+    };
+    let rows = |ids: std::ops::Range<i64>| {
+        let kind = |id: i64| format!("kind {}", id * 3 % 8);
+        batch(vec![
+            ("id", Arc::new(Int64Array::from_iter_values(ids.clone()))),
+            ("body", Arc::new(StringArray::from_iter(ids.clone().map(body)))),
+            ("kind", Arc::new(StringArray::from_iter_values(ids.map(kind)))),
+        ])
+    };
+    let table = create(pool, "docs", &Definition::new(&rows(0..1).schema()).unwrap()).await;
+    append(&table, &[rows(0..80)]).await;
+    // This writer does not know the indexes.
+    let mut late = table.writer(WriterOptions::default()).await.unwrap();
+    table.add_text_index("body").await.unwrap();
+    table.add_index(&["id"]).await.unwrap();
+    table.add_index(&["kind"]).await.unwrap();
+    append(&table, &[rows(80..160)]).await;
+    build_indexes(&table).await;
+    late.write(&rows(160..200)).await.unwrap();
+    late.finish().await.unwrap();
 }
 
 /// Numbers of all kinds, with nulls. Rows 0 and 1 hold the least and the greatest value of each

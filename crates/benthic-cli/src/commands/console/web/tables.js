@@ -53,7 +53,7 @@ function details() {
     section('Columns of ' + pool + '.' + name, later(el('div', {}), async () => {
       const one = await get('table', { pool, table: name, snapshot });
       const facts = [['Rows', count(one.rows)], ['Objects', count(one.objects)], ['Size', sizes(one.size_bytes)], ['Snapshot', count(one.snapshot)],
-        ['Partitioned by', one.partition_by], ['Sorted by', one.sort_by.join(', ') || 'nothing'], ['Indexes', one.indexes.map((columns) => '(' + columns.join(', ') + ')').join(', ') || 'none']];
+        ['Partitioned by', one.partition_by], ['Sorted by', one.sort_by.join(', ') || 'nothing'], ['Indexes', one.indexes.map((columns) => '(' + columns.join(', ') + ')').concat(one.text_indexes.map((column) => 'text(' + column + ')')).join(', ') || 'none']];
       return [el('dl', { class: 'facts' }, facts.map(([fact, value]) => el('div', {}, el('dt', {}, fact), el('dd', {}, value)))),
         list([['Column', 'text'], ['Type', 'text'], ['Nulls', 'text']], one.columns.map((column) => [column.name, column.type, column.nullable ? 'yes' : 'no']))];
     })),
