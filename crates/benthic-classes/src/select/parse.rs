@@ -326,15 +326,14 @@ impl Parser {
     /// An expression, in a place that is nested in `depth` others.
     fn expr(&mut self, depth: usize) -> Parsed<Tree> {
         let depth = deeper(depth)?;
-        self.list_of(depth, "OR", Expr::Or, |parser| {
-            parser.list_of(depth, "AND", Expr::And, |parser| parser.negation(depth))
+        self.list_of("OR", Expr::Or, |parser| {
+            parser.list_of("AND", Expr::And, |parser| parser.negation(depth))
         })
     }
 
     /// Operands of OR or AND.
     fn list_of(
         &mut self,
-        _depth: usize,
         keyword: &str,
         list: fn(Vec<Expr>) -> Expr,
         mut operand: impl FnMut(&mut Parser) -> Parsed<Tree>,
@@ -774,7 +773,7 @@ fn check_aggregates(query: &Query) -> Parsed<()> {
     if query
         .condition
         .as_ref()
-        .is_some_and(|condition| any(condition, &|expr| matches!(expr, Expr::Aggregate(_))))
+        .is_some_and(|condition| condition.any(&|expr| matches!(expr, Expr::Aggregate(_))))
     {
         return failed("UnsupportedSqlStructure", "a condition cannot contain an aggregate");
     }
@@ -782,36 +781,9 @@ fn check_aggregates(query: &Query) -> Parsed<()> {
     if query.aggregates.is_empty() {
         return Ok(());
     }
-    if items.iter().any(|item| any(&item.expr, &|expr| matches!(expr, Expr::Column(_)))) {
+    if items.iter().any(|item| item.expr.any(&|expr| matches!(expr, Expr::Column(_)))) {
         let message = "a list with aggregates cannot contain columns outside of them; there is no GROUP BY";
         return failed("UnsupportedSqlStructure", message);
     }
     Ok(())
-}
-
-/// Whether a part of an expression has a property. The arguments of aggregates are not parts.
-fn any(expr: &Expr, has: &dyn Fn(&Expr) -> bool) -> bool {
-    let all = |list: &[Expr]| list.iter().any(|part| any(part, has));
-    has(expr)
-        || match expr {
-            Expr::Literal(_) | Expr::Column(_) | Expr::Aggregate(_) => false,
-            Expr::Not(part)
-            | Expr::Negate(part)
-            | Expr::IsNull(part)
-            | Expr::IsMissing(part)
-            | Expr::Cast(part, _) => any(part, has),
-            Expr::And(parts) | Expr::Or(parts) | Expr::Concat(parts) | Expr::Call(_, parts) => all(parts),
-            Expr::Compare(_, parts) | Expr::Arithmetic(_, parts) => any(&parts.0, has) || any(&parts.1, has),
-            Expr::In(part, list) => any(part, has) || all(list),
-            Expr::Between(parts) => any(&parts.0, has) || any(&parts.1, has) || any(&parts.2, has),
-            Expr::Like(parts) => {
-                any(&parts.0, has)
-                    || any(&parts.1, has)
-                    || parts.2.as_ref().is_some_and(|part| any(part, has))
-            }
-            Expr::Case(branches, otherwise) => {
-                branches.iter().any(|(condition, result)| any(condition, has) || any(result, has))
-                    || otherwise.as_deref().is_some_and(|part| any(part, has))
-            }
-        }
 }

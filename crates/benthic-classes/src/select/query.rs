@@ -98,6 +98,33 @@ pub(super) enum Expr {
     Call(Function, Vec<Expr>),
 }
 
+impl Expr {
+    /// Whether a part of an expression has a property. The arguments of aggregates are not parts.
+    pub fn any(&self, has: &dyn Fn(&Expr) -> bool) -> bool {
+        let all = |list: &[Expr]| list.iter().any(|part| part.any(has));
+        has(self)
+            || match self {
+                Expr::Literal(_) | Expr::Column(_) | Expr::Aggregate(_) => false,
+                Expr::Not(part)
+                | Expr::Negate(part)
+                | Expr::IsNull(part)
+                | Expr::IsMissing(part)
+                | Expr::Cast(part, _) => part.any(has),
+                Expr::And(parts) | Expr::Or(parts) | Expr::Concat(parts) | Expr::Call(_, parts) => all(parts),
+                Expr::Compare(_, parts) | Expr::Arithmetic(_, parts) => parts.0.any(has) || parts.1.any(has),
+                Expr::In(part, list) => part.any(has) || all(list),
+                Expr::Between(parts) => parts.0.any(has) || parts.1.any(has) || parts.2.any(has),
+                Expr::Like(parts) => {
+                    parts.0.any(has) || parts.1.any(has) || parts.2.as_ref().is_some_and(|part| part.any(has))
+                }
+                Expr::Case(branches, otherwise) => {
+                    branches.iter().any(|(condition, result)| condition.any(has) || result.any(has))
+                        || otherwise.as_deref().is_some_and(|part| part.any(has))
+                }
+            }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Comparison {
     Equal,
