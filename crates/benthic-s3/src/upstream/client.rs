@@ -43,8 +43,6 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 const BYTES_PER_SECOND_MIN: u64 = 64 * 1024;
 /// How long a connection may be unused. Servers close theirs after a time, often one minute.
 const IDLE_MS_MAX: u64 = 20_000;
-/// After a failed connection, requests fail at once for this time.
-const RETRY_AFTER_MS: u64 = 1_000;
 /// Size of the pieces in which a file is sent.
 const FILE_PIECE_BYTES: usize = 256 * 1024;
 
@@ -183,6 +181,8 @@ pub struct Endpoint {
     pub connect_timeout: Duration,
     /// How long the upstream may take to answer, in addition to the time for the bodies.
     pub answer_timeout: Duration,
+    /// How long requests fail at once after the upstream could not be reached.
+    pub retry_after: Duration,
 }
 
 impl Endpoint {
@@ -206,6 +206,7 @@ impl Endpoint {
             requests_max: 64,
             connect_timeout: Duration::from_secs(5),
             answer_timeout: Duration::from_secs(15),
+            retry_after: Duration::from_secs(1),
         })
     }
 }
@@ -348,7 +349,7 @@ impl Shared {
             return true;
         }
         let (now_ms, failed_ms) = (self.environment.clock.monotonic_ms(), self.failed_ms.load(Relaxed));
-        now_ms.saturating_sub(failed_ms) >= RETRY_AFTER_MS
+        u128::from(now_ms.saturating_sub(failed_ms)) >= self.endpoint.retry_after.as_millis()
             && self.failed_ms.compare_exchange(failed_ms, now_ms, Relaxed, Relaxed).is_ok()
     }
 
@@ -550,6 +551,13 @@ pub(super) fn error_of(answer: &Answer) -> Error {
         (400..=499, _) => ErrorKind::InvalidArgument,
         _ => ErrorKind::Unavailable,
     };
+    if kind == ErrorKind::PermissionDenied {
+        tracing::warn!(
+            status = answer.status.as_u16(),
+            code,
+            "the upstream refuses a request of the gateway's key"
+        );
+    }
     objects_error(kind, "the upstream refuses the request")
         .with("status", answer.status.as_u16())
         .with("code", code)

@@ -85,7 +85,7 @@ impl UpstreamSal {
             delimiter => call.query("delimiter", delimiter),
         };
         let call = match list.kind {
-            ListKind::Versions => self.from_version(call.query("versions", ""), bucket, list).await?,
+            ListKind::Versions => self.continue_at(call.query("versions", ""), bucket, list).await?,
             _ => {
                 let call = call.query("list-type", "2");
                 match start_after(list) {
@@ -139,7 +139,7 @@ impl UpstreamSal {
     }
 
     /// Lets a listing of versions continue at the position.
-    async fn from_version(&self, call: Call, bucket: &Bucket, list: &List) -> Result<Call> {
+    async fn continue_at(&self, call: Call, bucket: &Bucket, list: &List) -> Result<Call> {
         let Some(after) = &list.after else { return Ok(call) };
         let Some(KeyPosition::Version(seq)) = after.within else {
             return Ok(match start_after(list) {

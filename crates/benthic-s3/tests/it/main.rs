@@ -8,6 +8,7 @@ mod corpus;
 mod lease;
 #[cfg(feature = "gateway")]
 mod lifecycle;
+#[allow(dead_code, reason = "shared with the tests of other drivers")]
 #[path = "../sal/mod.rs"]
 mod sal;
 

@@ -297,7 +297,7 @@ fn without_the_upstream_the_cache_serves_reads_and_says_so() {
     let sal = setup.open();
     outage(&sal);
     setup.line.set_up(true);
-    std::thread::park_timeout(std::time::Duration::from_millis(1_100));
+    std::thread::park_timeout(2 * far::RETRY_AFTER);
     assert!(get(&sal, "unread").unwrap() == b"1");
     sal_put(&sal, "k", b"new").unwrap();
     assert!(get(&sal, "k").unwrap() == b"new" && count(&sal.metrics().is_up) == 1);

@@ -14,6 +14,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
+pub const RETRY_AFTER: Duration = Duration::from_millis(50);
 pub const REGION: &str = "us-east-1";
 
 pub static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
@@ -67,7 +68,8 @@ impl Far {
     /// The parameters of a driver whose upstream is at this address, with a small cache.
     pub fn options(&self, address: &str, cache: &Path) -> upstream::Options {
         let url = format!("http://{address}");
-        let endpoint = Endpoint::new(&url, REGION.to_owned(), self.credentials.clone()).unwrap();
+        let mut endpoint = Endpoint::new(&url, REGION.to_owned(), self.credentials.clone()).unwrap();
+        endpoint.retry_after = RETRY_AFTER;
         upstream::Options { bucket_ms: 0, ..upstream::Options::new(endpoint, cache.to_path_buf(), 256 << 20) }
     }
 }

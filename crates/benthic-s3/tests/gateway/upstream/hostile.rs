@@ -74,7 +74,7 @@ impl Hostile {
 
 /// Lets the driver forget that the upstream did not answer.
 fn wait() {
-    std::thread::park_timeout(Duration::from_millis(1_050));
+    std::thread::park_timeout(2 * far::RETRY_AFTER);
 }
 
 #[test]
