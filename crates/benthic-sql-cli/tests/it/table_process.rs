@@ -140,6 +140,12 @@ fn run_block(page: &str, mark: &str) -> String {
 }
 
 #[test]
+fn the_search_for_words_of_the_guide_works() {
+    let told = run_block("guide/tables.md", "words");
+    assert_eq!(told.matches("index part built in 1 of 1 object").count(), 2, "{told}");
+}
+
+#[test]
 fn the_first_success_of_a_data_person_works() {
     let told = run_block("start/data.md", "data");
     // 12.5 + 7.25 and 40, from the file and from the table; then the sums after and before the change.

@@ -12,6 +12,7 @@ mod load;
 mod points;
 mod rows;
 mod shares;
+mod texts;
 mod tpch;
 
 use bench_harness::cluster::Cluster;
@@ -41,6 +42,8 @@ enum What {
     Calls,
     /// Loading files
     Load,
+    /// Searches for words, with and without a text index
+    Texts,
 }
 
 /// How it is measured.
@@ -92,6 +95,9 @@ async fn run(args: &Args) -> Outcome {
     }
     if is_wanted(What::Load) {
         report.add("load", load::run(args)?);
+    }
+    if is_wanted(What::Texts) {
+        report.add("texts", texts::run(args).await?);
     }
     if is_wanted(What::Many) {
         report.add("many", points::many(args).await?);
