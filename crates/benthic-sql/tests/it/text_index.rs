@@ -53,11 +53,13 @@ fn words(text: &str) -> Vec<String> {
 
 /// Whether a row matches, by an obvious search. Nothing matches null.
 type Condition = Box<dyn Fn(&Row) -> bool>;
+/// Whether the words of a text match those of a query.
+type Search = fn(&[String], &[String]) -> bool;
 
 fn search(noise: &mut Noise) -> (String, Condition) {
     let query = (0..1 + noise.below(3)).map(|_| word(noise)).collect::<Vec<_>>().join(" ");
     let wanted = words(&query);
-    let (name, holds): (_, fn(&[String], &[String]) -> bool) = match noise.below(3) {
+    let (name, holds): (_, Search) = match noise.below(3) {
         0 => ("contains_words", |text, wanted| wanted.iter().all(|word| text.contains(word))),
         1 => ("contains_phrase", |text, wanted| text.windows(wanted.len()).any(|part| part == wanted)),
         _ => ("contains_prefix", |text, wanted| {
