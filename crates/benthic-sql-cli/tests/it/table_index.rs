@@ -61,7 +61,7 @@ fn a_text_index_is_made_shown_used_and_dropped() {
     assert!(error.contains("no such index"), "{error}");
     assert_eq!(home.json(&["index", "lake/t", "--drop-text", "name"])[0]["dropped_text"], json!("name"));
     assert_eq!(home.json(&["show", "lake/t"])[0]["indexes"], json!([["name"]]));
-    let error = home.fails(8, &["index", "lake/t", "--text", "id"]);
+    let error = home.fails(7, &["index", "lake/t", "--text", "id"]);
     assert!(error.contains("needs a column of type utf8"), "{error}");
 }
 
