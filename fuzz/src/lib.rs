@@ -438,7 +438,7 @@ pub fn select(input: &[u8]) {
         _ => Input::JsonDocument,
     };
     let range = (form >= 192)
-        .then(|| ScanRange { start: Some(data.len() as u64 / 3), end: Some(data.len() as u64 / 2) });
+        .then_some(ScanRange { start: Some(data.len() as u64 / 3), end: Some(data.len() as u64 / 2) });
     let request = Request {
         expression,
         input,
