@@ -6,8 +6,8 @@
 //!
 //! Queries and data may be hostile. So everything has a limit: the expression (256 KiB, 64 levels),
 //! a record (1 MiB), a value, the aggregates; and work is counted ([`Work`]), so that the deadline is
-//! checked within a record, too. The class returns at most [`ANSWER_BYTES_MAX`]: of a larger answer,
-//! nothing is saved beside the object, so the gateway runs the query then.
+//! checked within a record, too. The class returns at most [`ANSWER_BYTES_MAX`]: a larger answer
+//! saves no transfer, so the gateway runs that query.
 
 mod csv;
 mod eval;

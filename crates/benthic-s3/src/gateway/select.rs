@@ -235,7 +235,7 @@ impl InGateway {
         let last: Vec<Event> = match ran {
             Ok(totals) => last_events(totals, with_progress).map(Ok).collect(),
             Err(Fault::Query(failure)) => vec![Err(s3_failure(&failure))],
-            // This says that the client has gone.
+            // The client has disconnected.
             Err(Fault::Host(_)) if self.to_client.is_closed() => Vec::new(),
             Err(Fault::Host(error)) if error.kind() == ErrorKind::LimitExceeded => {
                 vec![Err(exec::failure(error))]
@@ -249,7 +249,7 @@ impl InGateway {
         }
     }
 
-    /// Does what may wait for others.
+    /// Runs a step that may block on the data or the client. Its time does not count as computing.
     fn wait<T>(&mut self, wait: impl FnOnce(&mut InGateway) -> T) -> T {
         self.computed_ms += self.clock.monotonic_ms().saturating_sub(self.since_ms);
         let waited = wait(self);

@@ -226,7 +226,7 @@ impl Buckets for UpstreamSal {
         if new.versioning == old.versioning || new.versioning == Versioning::Off {
             return self.sal.update_bucket(old, new).await;
         }
-        // First the upstream: a record that is wrong is corrected, and a change that was acknowledged is there.
+        // The upstream first: it has every acknowledged change, and corrects a stale record.
         if self.sal.bucket(&old.name).await? != *old {
             return Err(objects_error(ErrorKind::Conflict, "the bucket has changed"));
         }

@@ -31,7 +31,7 @@ const DISK_BLOCK_BYTES: u64 = 4_096;
 const ENTRIES_MAX: usize = 1_000_000;
 /// The smallest useful cache, in bytes.
 const BYTES_MIN: u64 = 16 << 20;
-/// How long the use of an entry may be unknown after a restart.
+/// Minimum time between two updates of a file's modification time.
 const TOUCH_MS: u64 = 60_000;
 
 /// The cache of one process.

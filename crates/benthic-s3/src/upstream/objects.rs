@@ -105,7 +105,8 @@ pub(super) fn version_of_answer(answer: &Answer) -> VersionId {
     version_of(answer.header("x-amz-version-id"))
 }
 
-/// A document with the status 200 may be an error, if the upstream has answered before it knew.
+/// A document with the status 200 may be an error: S3 sends the status of a long operation before
+/// its end.
 pub(super) fn check_document(answer: &Answer) -> Result<Element> {
     let document = Element::parse(&answer.body)?;
     if document.name == "Error" { Err(error_of(answer)) } else { Ok(document) }

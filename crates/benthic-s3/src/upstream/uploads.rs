@@ -2,9 +2,9 @@
 //! data, with their attributes, which S3 does not return.
 //!
 //! Order: the upload begins at the upstream, then in the store; a part goes to the upstream, then into the store; an upload
-//! ends at the upstream, then in the store. A crash in between leaves an upload or a part at the upstream that the
-//! store does not know, as a client of S3 does that dies, or an upload in the store that the upstream no longer has, and
-//! that can only be aborted.
+//! ends at the upstream, then in the store. A crash in between leaves an upload or a part at the
+//! upstream that the store does not know, as the crash of any S3 client does. Or it leaves an
+//! upload in the store that the upstream no longer has; a client can only abort it.
 
 use super::blocks::Blocks;
 use super::client::{Call, Payload};
