@@ -4,7 +4,7 @@ use crate::block::{Block, Tick};
 use crate::format::{ByteRange, ObjectFormat, ReadObject};
 use crate::gather;
 use crate::pack::{Packed, pack};
-use crate::reduce::{Mask, Reduction, Tally};
+use crate::reduce::{Mask, Reduction, ReductionKind, Tally};
 use crate::selection::{Part, PerAxis, Slice, counts, elements};
 use benthic_core::codec::Wire;
 use benthic_core::{
@@ -73,11 +73,13 @@ impl Task {
         }
     }
 
-    /// The reduction, if the task is one that skips missing values.
+    /// The reduction, if missing values do not change its result.
     pub fn skipping_reduction(&self) -> Option<&Reduction> {
         match self {
-            Task::Reduce { reduction } | Task::ReduceMasked { reduction, .. } if reduction.skip_nan => {
-                Some(reduction)
+            // A summary counts missing values.
+            Task::Reduce { reduction } | Task::ReduceMasked { reduction, .. } => {
+                let skips = reduction.skip_nan && reduction.kind != ReductionKind::Summary {};
+                skips.then_some(reduction)
             }
             _ => None,
         }

@@ -208,7 +208,7 @@ fn a_mask_is_another_array() {
     assert_eq!(reduce("sum", &["--mask-values", "99:"]), 0.0);
     assert_eq!(reduce("sum", &["--mask-values", "20", "--select", "time=1,lat=1:"]), 13.0);
     assert_eq!(reduce("sum", &["--mask-values", "20", "--raw"]), 8.0, "2 and 6, as floats");
-    let error = home.fails(6, &["reduce", "climate/e/lat", "sum", "--mask", "climate/e/t"]);
+    let error = home.fails(3, &["reduce", "climate/e/lat", "sum", "--mask", "climate/e/t"]);
     assert!(error.contains("no such dimension") && error.contains("mask=climate/e/t"), "{error}");
     let error = home.fails(2, &["reduce", "climate/e/t", "sum", "--mask-values", "1"]);
     assert!(error.contains("--mask <ARRAY>"), "{error}");

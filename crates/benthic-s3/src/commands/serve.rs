@@ -71,7 +71,7 @@ pub struct ServeArgs {
     /// Domain of websites: BUCKET.DOMAIN shows the website of a bucket; can be repeated
     #[arg(long, value_name = "DOMAIN")]
     website_domain: Vec<String>,
-    /// Name of the region, which GetBucketLocation returns
+    /// Name of the region, which GetBucketLocation returns and with which requests to the upstream are signed
     #[arg(long, default_value = "us-east-1")]
     region: String,
     #[command(flatten)]

@@ -23,16 +23,16 @@ pub struct UpstreamArgs {
     #[arg(long, value_name = "DIR", requires = "upstream")]
     cache: Option<PathBuf>,
     /// Limit on the size of the cache, at least 16MiB
-    #[arg(long, value_name = "SIZE", default_value = "10GiB", value_parser = units::parse_size)]
+    #[arg(long, value_name = "SIZE", default_value = "10GiB", value_parser = units::parse_size, requires = "upstream")]
     cache_bytes: u64,
     /// When to ask the upstream whether a cached object is current: always, after SECONDS, or never (objects never change)
-    #[arg(long, value_name = "always|SECONDS|never", default_value = "always", value_parser = parse_validate)]
+    #[arg(long, value_name = "always|SECONDS|never", default_value = "always", value_parser = parse_validate, requires = "upstream")]
     validate: Validate,
     /// Size of the ranges that are fetched and stored; for measurements
     #[arg(long, value_name = "SIZE", hide = true, default_value = "1MiB", value_parser = parse_block)]
     block_bytes: u64,
     /// Account that owns the buckets that this gateway has not created
-    #[arg(long, value_name = "ACCOUNT", default_value = FIRST_ACCOUNT)]
+    #[arg(long, value_name = "ACCOUNT", default_value = FIRST_ACCOUNT, requires = "upstream")]
     upstream_account: String,
     /// File with the key for the upstream, in the format of ~/.aws/credentials; AWS_PROFILE selects the profile
     #[arg(long, value_name = "FILE", requires = "upstream")]

@@ -334,7 +334,7 @@ fn query(request: &SelectObjectContentRequest) -> S3Result<Request> {
 
 fn input_of(form: &InputSerialization) -> S3Result<(Input, bool)> {
     if form.parquet.is_some() {
-        let message = "queries on Parquet are not supported; benthic-sql reads Parquet objects";
+        let message = "queries on Parquet are not supported; fetch the object, or store the rows as a table for `benthic sql`";
         return Err(s3_error!(NotImplemented, "{message}"));
     }
     let gzip = match form.compression_type.as_ref().map(CompressionType::as_str) {

@@ -191,9 +191,8 @@ impl Endpoint {
     /// # Errors
     /// `InvalidArgument`.
     pub fn new(url: &str, region: String, credentials: Credentials) -> Result<Endpoint> {
-        let url = crate::events::webhook::parse_url(url).map_err(|message| {
-            Error::new(ErrorKind::InvalidArgument, message).with("upstream", "the URL of --upstream")
-        })?;
+        let url = crate::events::webhook::parse_url(url)
+            .map_err(|message| Error::new(ErrorKind::InvalidArgument, message).with("upstream", url))?;
         if url.path() != "/" || url.query().is_some() {
             let message = "the URL of the upstream must have no path and no query";
             return Err(Error::new(ErrorKind::InvalidArgument, message).with("url", url));

@@ -70,7 +70,7 @@ impl FromStr for Validate {
             "never" => Ok(Validate::Never),
             _ => match text.parse::<u32>() {
                 Ok(seconds) if seconds > 0 => Ok(Validate::After(u64::from(seconds) * 1_000)),
-                _ => Err("pass always, never, or a number of seconds".to_owned()),
+                _ => Err("pass always, never, or a number of seconds of at least 1".to_owned()),
             },
         }
     }
