@@ -95,7 +95,7 @@ impl Mask {
             for ((index, stride), len) in indexes.iter_mut().zip(&outer_strides).zip(outer) {
                 *index = row / stride % len;
             }
-            if !rows.row(&part.first, &indexes).take(row_len as usize).all(&mut visit) {
+            if !rows.row(&part.first, &indexes, 0).take(row_len as usize).all(&mut visit) {
                 return;
             }
         }
@@ -118,13 +118,13 @@ impl MaskRows<'_> {
         }
     }
 
-    /// Whether the mask keeps each element along the last axis, without an end. The index of the first one is `first` plus
-    /// `indexes`. The elements must lie in the selection.
-    fn row(&self, first: &[u64], indexes: &[u64]) -> impl Iterator<Item = bool> {
+    /// Whether the mask keeps each element along the last axis from `skipped` on, without an end. The index of the first
+    /// one of the row is `first` plus `indexes`. The elements must lie in the selection.
+    fn row(&self, first: &[u64], indexes: &[u64], skipped: u64) -> impl Iterator<Item = bool> {
         let axes = self.strides.iter().zip(first).zip(indexes);
         let start: u64 = axes.map(|((stride, first), index)| stride * (first + index)).sum();
         let step = self.strides.last().copied().unwrap_or(0);
-        (0..).map(move |index| {
+        (skipped..).map(move |index| {
             let bit = start + index * step;
             self.bits[(bit / 8) as usize] >> (bit % 8) & 1 == 1
         })
@@ -132,7 +132,7 @@ impl MaskRows<'_> {
 
     /// Makes the values of a row that the mask leaves out missing. `skipped` is the number of values of the row before these.
     pub fn apply<V: Number>(&self, first: &[u64], indexes: &[u64], skipped: usize, values: &mut [V]) {
-        for (value, keeps) in values.iter_mut().zip(self.row(first, indexes).skip(skipped)) {
+        for (value, keeps) in values.iter_mut().zip(self.row(first, indexes, skipped as u64)) {
             if !keeps {
                 value.make_missing();
             }

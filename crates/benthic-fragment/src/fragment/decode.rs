@@ -47,8 +47,8 @@ use datafusion_physical_plan::proto::{ExecutionPlanDecode, ExecutionPlanDecodeCt
 use datafusion_proto_models::protobuf::physical_expr_node::ExprType;
 use datafusion_proto_models::protobuf::physical_plan_node::PhysicalPlanType;
 use datafusion_proto_models::protobuf::{
-    FileScanExecConf, ParquetScanExecNode, PhysicalExprNode, PhysicalHigherOrderUdfNode, PhysicalPlanNode,
-    PhysicalScalarUdfNode,
+    FileScanExecConf, ParquetScanExecNode, PhysicalExprNode, PhysicalHigherOrderUdfNode,
+    PhysicalLambdaVariableExprNode, PhysicalPlanNode, PhysicalScalarUdfNode,
 };
 use std::cell::Cell;
 use std::sync::Arc;
@@ -198,8 +198,8 @@ impl Decoder<'_> {
         if !self.in_lambda.get() || function == Some("get_field") || expr.is::<Literal>() {
             return Ok(expr);
         }
-        let is_variable = expr.is::<LambdaVariable>() || expr.is::<Column>() && !is_nested(&expr);
-        if !is_variable && !is_fixed(&expr.data_type(schema)?) {
+        // A text of the row would be searched or copied once for each element.
+        if !expr.is::<LambdaVariable>() && !is_fixed(&expr.data_type(schema)?) {
             return not_impl_err!("a text, list, struct or map in a lambda does not run beside objects");
         }
         Ok(expr)
@@ -266,7 +266,7 @@ impl ExecutionPlanDecode for Decoder<'_> {
             Some(ExprType::LikeExpr(_)) => LikeExpr::try_from_proto(node, &context),
             Some(ExprType::ScalarUdf(call)) => self.call(call, schema),
             Some(ExprType::HigherOrderUdf(call)) => self.call_with_lambda(call, schema),
-            Some(ExprType::LambdaVariable(_)) => LambdaVariable::try_from_proto(node, &context),
+            Some(ExprType::LambdaVariable(variable)) => variable_of(variable, schema),
             _ => not_impl_err!("an expression does not run beside objects"),
         };
         self.bounded(expr?, schema)
@@ -300,6 +300,13 @@ impl PhysicalExprDecode for Decoder<'_> {
     fn decode(&self, node: &PhysicalExprNode, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
         self.decode_expr(node, schema)
     }
+}
+
+/// The variable of a lambda. It follows the columns of the input, because a lambda has one parameter and is in no other one. The
+/// index in the message is ignored: it could name a column, of which each element would get a copy.
+fn variable_of(variable: &PhysicalLambdaVariableExprNode, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
+    let Some(field) = &variable.field else { return not_impl_err!("a variable has no type") };
+    Ok(Arc::new(LambdaVariable::new(schema.fields().len(), Arc::new(field.try_into()?))))
 }
 
 /// Whether each value takes a few bytes.

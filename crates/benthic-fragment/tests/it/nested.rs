@@ -20,7 +20,7 @@ use datafusion_functions_aggregate::count::count_udaf;
 use datafusion_functions_aggregate::min_max::max_udaf;
 use datafusion_functions_nested::extract::array_element_udf;
 use datafusion_functions_nested::length::array_length_udf;
-use datafusion_physical_expr::expressions::{CastExpr, col, lit};
+use datafusion_physical_expr::expressions::{CastExpr, LambdaVariable, col, lit};
 use std::io::Cursor;
 use std::sync::Arc;
 
@@ -169,6 +169,14 @@ fn expressions_that_could_grow_are_refused() {
         let reply = answer(&parquet(&all), &plan);
         assert_eq!((reply.status, reply.reads), (Status::Unsupported.into(), 0), "{name}: {}", reply.message);
     }
+    let texts = project(input(), vec![(as_text(of("id")), "text"), (of("pts"), "pts")]);
+    let schema = texts.schema();
+    let searched = with_lambda(higher("array_any_match"), col("pts", &schema).unwrap(), &schema, |_| {
+        let text = ScalarValue::Utf8View(Some("7".to_owned()));
+        op(col("text", &schema).unwrap(), Operator::Eq, lit(text))
+    });
+    accepts(&Envelope::new(encode(&project(texts, vec![(searched, "e")])).unwrap()))
+        .expect_err("a text that is searched for each element");
     let max = partial(input(), &[], vec![aggregate(&input(), max_udaf(), of("pts"), "m")]);
     accepts(&Envelope::new(encode(&max).unwrap())).expect_err("the maximum of lists");
     accepts(&Envelope::new(encode(&partial(input(), &["pts"], vec![])).unwrap()))
@@ -178,6 +186,25 @@ fn expressions_that_could_grow_are_refused() {
     let lists = all.column_by_name("pts").unwrap().slice(0, 1_000);
     let expected = (lists.len() - lists.null_count()) as i64;
     assert_eq!(counted.column(0).as_any().downcast_ref::<Int64Array>().unwrap().value(0), expected);
+}
+
+/// If it named a column, each element would get a copy of the row's value.
+#[test]
+fn the_index_of_a_variable_in_a_plan_is_ignored() {
+    let all = batch(&events::events());
+    let input = some(&events::schema(&all), &["id", "pts"], 1_000);
+    let schema = input.schema();
+    let plan = |index: usize| {
+        let element = Arc::new(Field::new("x", DataType::Float32, true));
+        let high = op(Arc::new(LambdaVariable::new(index, element)), Operator::Gt, lit(30.0_f32));
+        let lambda = with_lambda(higher("array_any_match"), col("pts", &schema).unwrap(), &schema, |_| high);
+        project(Arc::clone(&input), vec![(lambda, "e")])
+    };
+    let expected = rows(&parquet(&all), &plan(2));
+    assert!(expected.column(0).as_boolean().true_count() > 0);
+    for index in [0, 1, 7] {
+        assert_eq!(rows(&parquet(&all), &plan(index)), expected, "{index}");
+    }
 }
 
 /// A long text that every element of every list has.
