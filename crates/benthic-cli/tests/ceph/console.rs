@@ -6,8 +6,7 @@ use crate::web::{Console, SERVE, escaped};
 use benthic_testkit::random::Rng;
 use serde_json::{Value, json};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Names that would run a script or reverse the text if a page did not escape them.
@@ -31,9 +30,15 @@ esac
 
 fn start(home: &Home, args: &[&str]) -> Console {
     fs::create_dir(home.path("bin")).unwrap();
-    fs::copy(env!("CARGO_BIN_EXE_benthic"), home.path("bin/benthic")).unwrap();
-    let program = home.file("bin/benthic-sql", SQL);
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let script = home.file("benthic-sql.sh", SQL);
+    // Another process writes the programs. If this one did, children that other tests start meanwhile would keep the files open for
+    // writing, and they could not be run.
+    for (from, to) in
+        [(Path::new(env!("CARGO_BIN_EXE_benthic")), "bin/benthic"), (&script, "bin/benthic-sql")]
+    {
+        let to = home.path(to);
+        assert!(Command::new("install").args(["-m", "755"]).args([from, &to]).status().unwrap().success());
+    }
     let mut command = Command::new(home.path("bin/benthic"));
     command.args(SERVE).args(args).current_dir(home.dir()).env_remove("BENTHIC_STORE");
     Console::run(command)
