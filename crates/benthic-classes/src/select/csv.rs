@@ -13,6 +13,8 @@ use std::ops::Range;
 
 /// Bytes of one read.
 const READ_BYTES: usize = 128 * 1024;
+/// The mark of UTF-8 at the start of data.
+const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The form of CSV. A quote, an escape or a comment character is one byte of ASCII.
 #[derive(Clone, Debug)]
@@ -35,6 +37,8 @@ pub(super) struct Records<'a> {
     rest: Range<usize>,
     /// The place in the data of the buffer's first byte.
     base: u64,
+    /// Whether the mark of UTF-8 was searched, and whether the data begin with it.
+    mark: Option<bool>,
     is_at_end: bool,
     /// The fault behind an error of the reader.
     fault_of: &'a dyn Fn(&std::io::Error) -> Fault,
@@ -48,14 +52,20 @@ impl<'a> Records<'a> {
         dialect: &'a Dialect,
         fault_of: &'a dyn Fn(&std::io::Error) -> Fault,
     ) -> Records<'a> {
-        Records { read, dialect, buffer: Vec::new(), rest: 0..0, base, is_at_end: false, fault_of }
+        // Only the start of the data has a mark.
+        let mark = (base > 0).then_some(false);
+        Records { read, dialect, buffer: Vec::new(), rest: 0..0, base, mark, is_at_end: false, fault_of }
     }
 
     /// The next record that is neither empty nor a comment, and the place of its first byte.
     pub fn next(&mut self, work: &Work<'_>) -> Result<Option<(u64, &[u8])>, Fault> {
         loop {
             let Some(record) = self.next_range(work)? else { return Ok(None) };
-            let place = self.base + record.start as u64;
+            let place = match self.base + record.start as u64 {
+                // The mark belongs to the first record.
+                place if place == MARK.len() as u64 && self.mark == Some(true) => 0,
+                place => place,
+            };
             let is_skipped = match self.buffer[record.clone()].first() {
                 None => true,
                 first => first.copied() == self.dialect.comment,
@@ -74,6 +84,16 @@ impl<'a> Records<'a> {
 
     /// The next record without its delimiter, as a range of the buffer.
     fn next_range(&mut self, work: &Work<'_>) -> Result<Option<Range<usize>>, Fault> {
+        while self.mark.is_none() {
+            let data = &self.buffer[self.rest.clone()];
+            if data.len() < MARK.len() && !self.is_at_end {
+                self.fill().map_err(|error| (self.fault_of)(&error))?;
+                continue;
+            }
+            let has_mark = data.starts_with(MARK);
+            self.rest.start += if has_mark { MARK.len() } else { 0 };
+            self.mark = Some(has_mark);
+        }
         let delimiter_len = self.dialect.record_delimiter.len();
         // What was searched already, from the start of the record.
         let mut scan = Scan::default();

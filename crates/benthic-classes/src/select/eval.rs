@@ -24,13 +24,13 @@ pub(super) enum Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    fn column(&self, index: usize) -> Result<Value<'a>, Fault> {
+    fn column(&self, index: usize, work: &Work<'_>) -> Result<Value<'a>, Fault> {
         match self {
             Row::Csv { record, columns, .. } => Ok(record
                 .field(columns[index])
                 .map_or(Value::Missing, |text| Value::Text(Cow::Borrowed(text)))),
             Row::Json(record, paths) => match record {
-                Some(record) => find(record, &paths[index]),
+                Some(record) => find(record, &paths[index], work),
                 None => Ok(Value::Missing),
             },
             Row::Aggregates(_) => Ok(Value::Missing),
@@ -63,12 +63,13 @@ impl<'a> Row<'a> {
 }
 
 /// The value at the end of a path.
-fn find<'a>(record: &'a Json, path: &[Step]) -> Result<Value<'a>, Fault> {
+fn find<'a>(record: &'a Json, path: &[Step], work: &Work<'_>) -> Result<Value<'a>, Fault> {
     let mut value = record;
     for (index, step) in path.iter().enumerate() {
         let next = match (step, value) {
             (Step::Index(index), Json::Array(values)) => values.get(*index),
             (Step::Key(name), Json::Object(entries)) => {
+                work.tick(entries.len())?;
                 let exact = entries.iter().find(|(key, _)| *key == name.text);
                 let mut others = entries.iter().filter(|(key, _)| exact.is_none() && name.matches(key));
                 let other = others.next();
@@ -91,13 +92,13 @@ fn find<'a>(record: &'a Json, path: &[Step]) -> Result<Value<'a>, Fault> {
     Ok(Value::of_json(value))
 }
 
-/// The value of an expression.
+/// The value of an expression. A text counts as work by its length, because what uses the value reads it.
 pub(super) fn eval<'a>(expr: &'a Expr, row: &Row<'a>, work: &Work<'_>) -> Result<Value<'a>, Fault> {
     work.tick(1)?;
     let eval_one = |expr: &'a Expr| eval(expr, row, work);
     let value = match expr {
         Expr::Literal(value) => borrowed(value),
-        Expr::Column(index) => row.column(*index)?,
+        Expr::Column(index) => row.column(*index, work)?,
         Expr::Aggregate(index) => match row {
             Row::Aggregates(results) => borrowed(&results[*index]),
             _ => Value::Missing,
@@ -173,8 +174,8 @@ pub(super) fn eval<'a>(expr: &'a Expr, row: &Row<'a>, work: &Work<'_>) -> Result
             if text.is_null() || pattern.is_null() {
                 return Ok(Value::Null);
             }
-            let escape = escape.map(|escape| one_character(&escape.text())).transpose()?;
-            Value::Bool(super::like::like(&text.text(), &pattern.text(), escape, work)?)
+            let escape = escape.map(|escape| one_character(&text_of(&escape, work)?)).transpose()?;
+            Value::Bool(super::like::like(&text_of(&text, work)?, &text_of(&pattern, work)?, escape, work)?)
         }
         Expr::Cast(operand, to) => cast(eval_one(operand)?, *to, work)?,
         Expr::Case(branches, otherwise) => {
@@ -190,6 +191,9 @@ pub(super) fn eval<'a>(expr: &'a Expr, row: &Row<'a>, work: &Work<'_>) -> Result
         }
         Expr::Call(function, arguments) => call(*function, arguments, row, work)?,
     };
+    if let Value::Text(text) = &value {
+        work.tick(text.len())?;
+    }
     Ok(value)
 }
 
@@ -223,10 +227,7 @@ fn compare(
     right: &Value<'_>,
     work: &Work<'_>,
 ) -> Result<Option<bool>, Fault> {
-    if let (Value::Text(left), Value::Text(right)) = (left, right) {
-        work.tick(left.len().min(right.len()))?;
-    }
-    Ok(left.compare(right).map(|order| match comparison {
+    Ok(order(left, right, work)?.map(|order| match comparison {
         Comparison::Equal => order == Ordering::Equal,
         Comparison::NotEqual => order != Ordering::Equal,
         Comparison::Less => order == Ordering::Less,
@@ -234,6 +235,25 @@ fn compare(
         Comparison::Greater => order == Ordering::Greater,
         Comparison::GreaterOrEqual => order != Ordering::Less,
     }))
+}
+
+/// [`Value::compare`]. It counts work itself, because one value may be compared with many.
+pub(super) fn order(left: &Value<'_>, right: &Value<'_>, work: &Work<'_>) -> Result<Option<Ordering>, Fault> {
+    work.tick(match (left, right) {
+        (Value::Text(left), Value::Text(right)) => left.len().min(right.len()),
+        (Value::Text(text), _) | (_, Value::Text(text)) => text.len(),
+        _ => 0,
+    })?;
+    Ok(left.compare(right))
+}
+
+/// [`Value::text`]. The text of an array or an object is made each time.
+fn text_of<'v>(value: &'v Value<'_>, work: &Work<'_>) -> Result<Cow<'v, str>, Fault> {
+    let text = value.text();
+    if let Cow::Owned(text) = &text {
+        work.tick(text.len())?;
+    }
+    Ok(text)
 }
 
 fn one_character(text: &str) -> Result<char, Fault> {
@@ -251,13 +271,10 @@ fn cast<'a>(value: Value<'a>, to: Type, work: &Work<'_>) -> Result<Value<'a>, Fa
     if value.is_null() {
         return Ok(value);
     }
-    if let Value::Text(text) = &value {
-        work.tick(text.len())?;
-    }
     let failed = |what| not_a(&value.text(), what);
     match (to, &value) {
         (Type::Text, Value::Text(_)) | (Type::Bool, Value::Bool(_)) => Ok(value),
-        (Type::Text, _) => Ok(Value::Text(Cow::Owned(value.text().into_owned()))),
+        (Type::Text, _) => Ok(Value::Text(Cow::Owned(text_of(&value, work)?.into_owned()))),
         (Type::Bool, Value::Text(text)) => {
             parse_bool(text).map(Value::Bool).ok_or_else(|| failed("a Boolean"))
         }
@@ -305,9 +322,8 @@ fn call<'a>(
     }
     let text = match first {
         Value::Text(text) => text,
-        other => Cow::Owned(other.text().into_owned()),
+        other => Cow::Owned(text_of(&other, work)?.into_owned()),
     };
-    work.tick(text.len())?;
     Ok(match function {
         Function::Lower => changed_case(text.to_lowercase())?,
         Function::Upper => changed_case(text.to_uppercase())?,
@@ -319,7 +335,7 @@ fn call<'a>(
                     if characters.is_null() {
                         return Ok(Value::Null);
                     }
-                    characters.text().into_owned()
+                    text_of(&characters, work)?.into_owned()
                 }
                 None => " ".to_owned(),
             };

@@ -1,8 +1,8 @@
 //! Queries and data that would crash an OSD, fill its memory or hold it for long.
 
-use super::tests::{Memory, call, request, run_in_pieces};
-use super::wire::{CsvInput, Input, Output, Request};
-use super::{Fault, RECORD_BYTES_MAX, Select};
+use super::tests::{Memory, call, request, run_in_pieces, turn};
+use super::wire::{CsvInput, Header, Input, Output, Request};
+use super::{Fault, PERMITS, RECORD_BYTES_MAX, Select};
 use benthic_core::ErrorKind;
 use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
@@ -32,7 +32,12 @@ fn run_for(request: &Request, data: &[u8], checks: u64) -> Result<usize, Fault> 
 
 #[track_caller]
 fn runs_out_of_time(request: &Request, data: &[u8]) {
-    match run_for(request, data, 100) {
+    runs_out_of(100, request, data);
+}
+
+#[track_caller]
+fn runs_out_of(checks: u64, request: &Request, data: &[u8]) {
+    match run_for(request, data, checks) {
         Err(Fault::Host(error)) => assert_eq!(error.kind(), ErrorKind::LimitExceeded),
         other => panic!("{other:?}"),
     }
@@ -152,6 +157,76 @@ fn compressed_data_grow_only_until_the_deadline() {
 
 #[test]
 fn the_class_refuses_long_inputs() {
+    let _turn = turn();
     let error = call(b"", &format!("{{\"expression\":\"{}\"", "x".repeat(3 << 20))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+}
+
+/// The gateway runs a query itself for which the class has no permit.
+#[test]
+fn the_class_runs_few_queries_at_once() {
+    let _turn = turn();
+    let input = super::METHODS[0].examples[0];
+    let all: Vec<_> = std::iter::from_fn(|| PERMITS.try_acquire()).collect();
+    assert!(!all.is_empty());
+    assert_eq!(call(b"1\n", input).unwrap_err().kind(), ErrorKind::LimitExceeded);
+    drop(all);
+    assert!(call(b"1\n", input).is_ok());
+}
+
+/// The time depends on the sum of names and columns, not on their product.
+#[test]
+fn many_names_and_many_columns_are_fast() {
+    let header = CsvInput { header: Header::Use, ..CsvInput::default() };
+    let numbers: Vec<String> = (0..65_000).map(|at| format!("_{}", at % 65 + 1)).collect();
+    let numbers = request(&format!("SELECT {} FROM S3Object", numbers.join(",")), Input::Csv(header.clone()));
+    assert_eq!(super::parse::parse(&numbers.expression).unwrap().columns.len(), 65);
+    let names = ",".repeat(RECORD_BYTES_MAX) + "\n1\n";
+    assert_eq!(run_for(&numbers, names.as_bytes(), 100).unwrap(), 66_000);
+    let columns: Vec<String> = (0..25_000).map(|at| format!("N{at}")).collect();
+    let columns = request(&format!("SELECT {} FROM S3Object", columns.join(",")), Input::Csv(header));
+    let names: Vec<String> = (0..140_000).map(|at| format!("n{at}")).collect();
+    assert_eq!(run_for(&columns, (names.join(",") + "\n1\n").as_bytes(), 100).unwrap(), 25_001);
+}
+
+/// Steps whose time depends on the data count more than one unit of work.
+#[test]
+fn steps_count_what_they_read() {
+    // To read the data takes about ten checks.
+    let out_of_time = |request: &Request, data: &[u8]| runs_out_of(20, request, data);
+    let any = |condition: &str| {
+        let all = vec![condition; 3_000].join(" OR ");
+        format!("SELECT 1 FROM S3Object s WHERE {all}")
+    };
+    let keys = format!("{{{}\"a\":1}}\n", "\"\":1,".repeat(150_000));
+    out_of_time(&request(&any("s.b = 1"), Input::JsonLines), keys.as_bytes());
+    let nested = format!("{{\"a\":[\"{}\"]}}\n", "x".repeat(RECORD_BYTES_MAX - 100));
+    for condition in ["s.a LIKE 'x'", "'x' LIKE s.a", "CAST(s.a AS STRING) = 1"] {
+        out_of_time(&request(&any(condition), Input::JsonLines), nested.as_bytes());
+    }
+    let blanks = " ".repeat(RECORD_BYTES_MAX - 100) + "9\n";
+    for condition in ["s._1 = 1", "s._1 = TRUE", "CAST(s._1 AS INT) = 1", "s._1 + 1 = 1", "'' LIKE s._1"] {
+        out_of_time(&request(&any(condition), csv()), blanks.as_bytes());
+    }
+    let list = ["1"; 3_000].join(",");
+    out_of_time(&select(&format!("s._1 IN ({list})")), blanks.as_bytes());
+    let truths = blanks.replace('9', "TRUE");
+    out_of_time(&request(&any("NOT s._1"), csv()), truths.as_bytes());
+    let most = select("MAX(CASE WHEN s._1 = 'x' THEN s._2 ELSE 1 END)");
+    out_of_time(&most, format!("x,{blanks}{}", "a\n".repeat(3_000)).as_bytes());
+}
+
+#[test]
+fn an_answer_has_no_part_of_a_record_that_fails() {
+    let failed = |request: &Request, data: &str| {
+        let (answer, failure) = run_in_pieces(request, data.as_bytes(), 1 << 20).unwrap_err();
+        (answer, failure.code.into_owned())
+    };
+    let sum = select("s._1, s._2 + 1");
+    assert_eq!(failed(&sum, "1,2\n3,x\n"), ("1,3\n".to_owned(), "CastFailed".to_owned()));
+    // JSON writes six characters for each of these.
+    let mut all = request("SELECT * FROM S3Object", csv());
+    all.output = Output::Json("\n".into());
+    let data = format!("1\n{}\n", "\u{1}".repeat(RECORD_BYTES_MAX / 4));
+    assert_eq!(failed(&all, &data), ("{\"_1\":\"1\"}\n".to_owned(), "OverMaxRecordSize".to_owned()));
 }

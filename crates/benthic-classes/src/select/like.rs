@@ -25,16 +25,16 @@ pub(super) fn like(text: &str, pattern: &str, escape: Option<char>, work: &Work<
         let mut characters = text_rest.chars();
         let character = characters.next();
         match (part, character) {
-            (None, None) => return check_rest(pattern_rest, escape).map(|()| true),
+            (None, None) => return check_rest(pattern_rest, escape, work).map(|()| true),
             (Some(Part::One), Some(_)) => {}
             (Some(Part::Exactly(wanted)), Some(found)) if wanted == found => {}
             _ => {
                 let Some((start, after)) = retry else {
-                    return check_rest(pattern_rest, escape).map(|()| false);
+                    return check_rest(pattern_rest, escape, work).map(|()| false);
                 };
                 let mut characters = start.chars();
                 if characters.next().is_none() {
-                    return check_rest(pattern_rest, escape).map(|()| false);
+                    return check_rest(pattern_rest, escape, work).map(|()| false);
                 }
                 retry = Some((characters.as_str(), after));
                 (text_rest, pattern_rest) = (characters.as_str(), after);
@@ -71,7 +71,8 @@ fn next_part(pattern: &str, escape: Option<char>) -> Result<(Option<Part>, &str)
 }
 
 /// A wrong pattern is an error for every text.
-fn check_rest(mut pattern: &str, escape: Option<char>) -> Result<(), Fault> {
+fn check_rest(mut pattern: &str, escape: Option<char>, work: &Work<'_>) -> Result<(), Fault> {
+    work.tick(pattern.len())?;
     while !pattern.is_empty() {
         pattern = next_part(pattern, escape)?.1;
     }

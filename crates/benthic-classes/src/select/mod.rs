@@ -33,7 +33,9 @@ pub use parse::EXPRESSION_BYTES_MAX;
 pub use run::{HEADER_BYTES_MAX, Host, Part, Select};
 
 use crate::input::{check_len, json as parse_json};
-use benthic_core::{Class, Error, ErrorKind, Method, MethodContext, MethodFlags, MethodResult, Result};
+use benthic_core::{
+    Class, Error, ErrorKind, Method, MethodContext, MethodFlags, MethodResult, Permits, Result,
+};
 use bytes::Bytes;
 use std::cell::Cell;
 use wire::{Head, REQUEST_BYTES_MAX, Request, Totals};
@@ -98,10 +100,15 @@ static METHODS: [Method; 1] = [Method {
     ],
 }];
 
+static PERMITS: Permits = Permits::new();
+
 fn run(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     check_len("the input", input.len(), REQUEST_BYTES_MAX)?;
     let expected = "the input must be JSON with expression, input and output; see `benthic class ls`";
     let request: Request = parse_json(input, expected)?;
+    // The gateway runs a query itself that exceeds a limit here.
+    let busy = || Error::new(ErrorKind::LimitExceeded, "the process already runs its maximum of queries");
+    let _permit = PERMITS.try_acquire().ok_or_else(busy)?;
     context.charge_memory(MEMORY_BYTES)?;
     let size_bytes = context.stat()?.size_bytes;
     let (mut totals, mut records) = (Totals::default(), Vec::new());

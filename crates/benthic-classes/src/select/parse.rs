@@ -11,6 +11,7 @@ use super::query::{
     Side, Step, Type,
 };
 use super::value::{Value, parse_number};
+use std::collections::HashMap;
 
 /// Limit of an expression, as on AWS.
 pub const EXPRESSION_BYTES_MAX: usize = 256 * 1024;
@@ -37,6 +38,7 @@ pub(super) fn parse(expression: &str) -> Parsed<Query> {
         tokens: tokens(expression)?,
         at: 0,
         columns: Vec::new(),
+        known_columns: HashMap::new(),
         aggregates: Vec::new(),
         in_aggregate: false,
     };
@@ -49,6 +51,8 @@ struct Parser {
     tokens: Vec<Token>,
     at: usize,
     columns: Vec<Path>,
+    /// The index of each of `columns`.
+    known_columns: HashMap<Path, usize>,
     aggregates: Vec<Aggregate>,
     in_aggregate: bool,
 }
@@ -557,15 +561,12 @@ impl Parser {
                 return failed("ParseInvalidPathComponent", "the path of a column is too long");
             }
         }
-        // A query names few columns, but may name them often.
-        let known = self.columns.iter().rev().take(64).position(|column| *column == path);
-        let index = match known {
-            Some(back) => self.columns.len() - 1 - back,
-            None => {
-                self.columns.push(path);
-                self.columns.len() - 1
-            }
-        };
+        if let Some(index) = self.known_columns.get(&path) {
+            return Ok((Expr::Column(*index), 1));
+        }
+        let index = self.columns.len();
+        self.known_columns.insert(path.clone(), index);
+        self.columns.push(path);
         Ok((Expr::Column(index), 1))
     }
 

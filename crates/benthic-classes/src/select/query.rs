@@ -37,7 +37,7 @@ pub(super) enum FromStep {
 }
 
 /// A name that matches without regard to case, unless it is in quotes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Name {
     pub text: String,
     pub quoted: bool,
@@ -49,7 +49,7 @@ impl Name {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Step {
     Key(Name),
     Index(usize),

@@ -1,11 +1,11 @@
 //! Runs a query on the data of an object.
 
 use super::csv::{Dialect, Record, Records};
-use super::eval::{Row, eval};
+use super::eval::{Row, eval, order};
 use super::failure::{Failure, Fault, fault};
 use super::json::{self, Json, Take, Walk, WalkState, record_too_long};
 use super::parse::parse;
-use super::query::{AggregateKind, Item, Items, Path, Query, Step};
+use super::query::{AggregateKind, Items, Path, Query, Step};
 use super::value::{Number, Value};
 use super::wire::{CsvInput, Header, Input, Request, Totals, check_delimiter, one_byte};
 use super::write::Writer;
@@ -15,6 +15,7 @@ use bytes::{Buf, Bytes};
 use flate2::bufread::MultiGzDecoder;
 use serde::de::DeserializeSeed;
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::io::{BufReader, Read};
 
 /// How much of an object has to contain the header of CSV.
@@ -330,14 +331,10 @@ impl Run<'_, '_> {
             records.skip_part(work)?;
         }
         let mut is_header = kind != Header::None && !part.skips_first;
-        let mut is_first = part.read_from == 0;
         let mut fields: Option<(Vec<usize>, usize)> = None;
         loop {
             let record = records.next(work)?;
-            let Some((_, mut record)) = record.filter(|(place, _)| *place < part.end) else { break };
-            if std::mem::take(&mut is_first) {
-                record = record.strip_prefix(b"\xef\xbb\xbf").unwrap_or(record);
-            }
+            let Some((_, record)) = record.filter(|(place, _)| *place < part.end) else { break };
             if std::mem::take(&mut is_header) {
                 if kind == Header::Use {
                     names = Some(header_names(record, dialect)?);
@@ -345,7 +342,7 @@ impl Run<'_, '_> {
                 continue;
             }
             if fields.is_none() {
-                fields = Some(bind(self.query, names.as_deref())?);
+                fields = Some(bind(self.query, names.as_deref(), work)?);
             }
             let Some((columns, fields_max)) = &fields else { break };
             let record = Record::new(record, dialect, *fields_max)?;
@@ -356,7 +353,7 @@ impl Run<'_, '_> {
         }
         // A query with a wrong column fails on no records, too.
         if fields.is_none() && (names.is_some() || kind != Header::Use) {
-            bind(self.query, names.as_deref())?;
+            bind(self.query, names.as_deref(), work)?;
         }
         Ok(())
     }
@@ -438,20 +435,7 @@ impl Run<'_, '_> {
             self.aggregate(row)?;
             return Ok(true);
         }
-        match &self.query.items {
-            Items::List(items) => self.write(items, row)?,
-            Items::All => {
-                let start = self.output.len();
-                self.writer.begin(&mut self.output);
-                let mut index = 0;
-                let (writer, output) = (self.writer, &mut self.output);
-                row.each_field(&mut |name, value| {
-                    index += usize::from(writer.field(index, name, &value, output));
-                    check_record(output.len() - start)
-                })?;
-                self.writer.end(&mut self.output);
-            }
-        }
+        self.write(row)?;
         self.left -= 1;
         if self.output.len() >= PIECE_BYTES {
             self.flush()?;
@@ -459,17 +443,28 @@ impl Run<'_, '_> {
         Ok(self.left > 0)
     }
 
-    fn write(&mut self, items: &[Item], row: &Row<'_>) -> Result<(), Fault> {
+    /// Writes a record of the answer, or nothing of it if it fails.
+    fn write(&mut self, row: &Row<'_>) -> Result<(), Fault> {
         let start = self.output.len();
         self.writer.begin(&mut self.output);
-        let mut index = 0;
-        for item in items {
-            let value = eval(&item.expr, row, self.work)?;
-            index += usize::from(self.writer.field(index, &item.name, &value, &mut self.output));
-            check_record(self.output.len() - start).inspect_err(|_| self.output.truncate(start))?;
-        }
+        self.write_fields(row, start).inspect_err(|_| self.output.truncate(start))?;
         self.writer.end(&mut self.output);
         Ok(())
+    }
+
+    fn write_fields(&mut self, row: &Row<'_>, start: usize) -> Result<(), Fault> {
+        let (writer, output) = (self.writer, &mut self.output);
+        let mut index = 0;
+        let mut add = |name: &str, value: Value<'_>| {
+            index += usize::from(writer.field(index, name, &value, output));
+            check_record(output.len() - start)
+        };
+        match &self.query.items {
+            Items::All => row.each_field(&mut add),
+            Items::List(items) => {
+                items.iter().try_for_each(|item| add(&item.name, eval(&item.expr, row, self.work)?))
+            }
+        }
     }
 
     fn aggregate(&mut self, row: &Row<'_>) -> Result<(), Fault> {
@@ -501,7 +496,7 @@ impl Run<'_, '_> {
                     let replaces = match &state.value {
                         None => true,
                         Some(old) => {
-                            let order = value.compare(old);
+                            let order = order(&value, old, self.work)?;
                             let message = "MIN and MAX need values of one type; use CAST";
                             order.ok_or_else(|| fault("InvalidDataType", message))? == wanted
                         }
@@ -536,8 +531,7 @@ impl Run<'_, '_> {
                 (_, Some(value)) => value,
             });
         }
-        let Items::List(items) = &self.query.items else { return Ok(()) };
-        self.write(items, &Row::Aggregates(&results))
+        self.write(&Row::Aggregates(&results))
     }
 
     fn flush(&mut self) -> Result<(), Fault> {
@@ -568,15 +562,18 @@ fn check_record(len_bytes: usize) -> Result<(), Fault> {
 }
 
 fn header_names(record: &[u8], dialect: &Dialect) -> Result<Vec<String>, Fault> {
-    let record = record.strip_prefix(b"\xef\xbb\xbf").unwrap_or(record);
     let record = Record::new(record, dialect, usize::MAX)?;
     Ok(record.fields().iter().map(|name| name.clone().into_owned()).collect())
 }
 
 /// The index of the field of each column, and how many fields the query needs.
-fn bind(query: &Query, names: Option<&[String]>) -> Result<(Vec<usize>, usize), Fault> {
-    let columns =
-        query.columns.iter().map(|path| bind_column(path, names)).collect::<Result<Vec<usize>, Fault>>()?;
+fn bind(query: &Query, names: Option<&[String]>, work: &Work<'_>) -> Result<(Vec<usize>, usize), Fault> {
+    let header = names.map(|names| HeaderIndex::new(names, work)).transpose()?;
+    let mut columns = Vec::new();
+    for path in &query.columns {
+        work.tick(1)?;
+        columns.push(bind_column(path, header.as_ref())?);
+    }
     let fields_max = match query.items {
         Items::All => usize::MAX,
         Items::List(_) => columns.iter().map(|index| index.saturating_add(1)).max().unwrap_or(0),
@@ -584,23 +581,39 @@ fn bind(query: &Query, names: Option<&[String]>) -> Result<(Vec<usize>, usize), 
     Ok((columns, fields_max))
 }
 
-fn bind_column(path: &Path, names: Option<&[String]>) -> Result<usize, Fault> {
+/// Where the names of a header are; `None` for a name that several columns have.
+struct HeaderIndex<'a> {
+    exact: HashMap<&'a str, Option<usize>>,
+    /// Without regard to case.
+    folded: HashMap<String, Option<usize>>,
+}
+
+impl HeaderIndex<'_> {
+    fn new<'a>(names: &'a [String], work: &Work<'_>) -> Result<HeaderIndex<'a>, Fault> {
+        let mut header = HeaderIndex { exact: HashMap::new(), folded: HashMap::new() };
+        for (index, name) in names.iter().enumerate() {
+            work.tick(1 + name.len())?;
+            header.exact.entry(name).and_modify(|found| *found = None).or_insert(Some(index));
+            let folded = header.folded.entry(name.to_ascii_lowercase());
+            folded.and_modify(|found| *found = None).or_insert(Some(index));
+        }
+        Ok(header)
+    }
+}
+
+fn bind_column(path: &Path, header: Option<&HeaderIndex<'_>>) -> Result<usize, Fault> {
     let [Step::Key(name)] = path.as_slice() else {
         return Err(fault("InvalidKeyPath", "a column of CSV is a name or _N, without a path"));
     };
-    if let Some(names) = names {
-        let exact: Vec<usize> = (0..names.len()).filter(|index| names[*index] == name.text).collect();
-        let found = match exact.is_empty() {
-            true => (0..names.len()).filter(|index| name.matches(&names[*index])).collect(),
-            false => exact,
-        };
-        match found.as_slice() {
-            [index] => return Ok(*index),
-            [] => {}
-            _ => {
+    if let Some(header) = header {
+        let folded = || header.folded.get(&name.text.to_ascii_lowercase()).filter(|_| !name.quoted);
+        match header.exact.get(name.text.as_str()).or_else(folded) {
+            Some(Some(index)) => return Ok(*index),
+            Some(None) => {
                 let message = format!("several columns have the name '{}'", super::value::shown(&name.text));
                 return Err(fault("AmbiguousFieldName", message));
             }
+            None => {}
         }
     }
     let position = name.text.strip_prefix('_').filter(|_| !name.quoted);
@@ -609,7 +622,7 @@ fn bind_column(path: &Path, names: Option<&[String]>) -> Result<usize, Fault> {
         return index.ok_or_else(|| fault("InvalidColumnIndex", "columns are _1, _2 and so on"));
     }
     let shown = super::value::shown(&name.text);
-    Err(match names {
+    Err(match header {
         Some(_) => fault("MissingHeaders", format!("the header has no column '{shown}'")),
         None => {
             let message = format!(

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
 use futures::executor::block_on;
 use std::io::Write;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Data in pieces of some bytes, and the answer.
 pub(super) struct Memory {
@@ -122,6 +123,28 @@ fn the_first_record_is_a_record_a_header_or_nothing() {
     assert_eq!(run(&twice, b"").unwrap(), "");
     assert_eq!(run(&twice, b"b\n").unwrap_err().1.code, "MissingHeaders");
     assert_eq!(run(&twice, b"\xef\xbb\xbfa\r\n1\r\n").unwrap(), "1\n");
+}
+
+#[test]
+fn the_mark_of_utf_8_is_no_part_of_the_data() {
+    let all = |input| request("SELECT * FROM S3Object", input);
+    let csv = |data: &str| run(&all(Input::Csv(CsvInput::default())), format!("\u{feff}{data}").as_bytes());
+    assert_eq!(csv("# a comment\n1\n").unwrap(), "1\n");
+    assert_eq!(csv("").unwrap(), "");
+    assert_eq!(csv("\u{feff}\n").unwrap(), "\u{feff}\n");
+    let quoted = CsvInput { quoted_record_delimiter: true, ..CsvInput::default() };
+    let quoted = request("SELECT s._2 FROM S3Object s", Input::Csv(quoted));
+    assert_eq!(run(&quoted, "\u{feff}\"a\nb\",c\n".as_bytes()).unwrap(), "c\n");
+    assert_eq!(run(&all(Input::JsonLines), "\u{feff}{\"a\":1}\n".as_bytes()).unwrap(), "1\n");
+    // Two ranges next to each other contain each record once.
+    for end in 0..6 {
+        let mut part = all(Input::Csv(CsvInput::default()));
+        part.range = Some(ScanRange { start: Some(0), end: Some(end) });
+        let first = run(&part, "\u{feff}1\n2\n".as_bytes()).unwrap();
+        part.range = Some(ScanRange { start: Some(end + 1), end: None });
+        let second = run(&part, "\u{feff}1\n2\n".as_bytes()).unwrap();
+        assert_eq!(first + &second, "1\n2\n", "{end}");
+    }
 }
 
 #[test]
@@ -451,7 +474,13 @@ fn ranges_split_an_object() {
     assert_eq!(run(&part, b"{}").unwrap_err().1.code, "UnsupportedScanRangeInput");
 }
 
-/// A call of the class.
+/// The permits of the class are the process's, so its tests take turns.
+pub(super) fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A call of the class in a test that has its turn.
 pub(super) fn call(data: &[u8], input: &str) -> Result<(super::wire::Head, String)> {
     let store = MemStore::new(benthic_embedded::Options::default().with_classes(crate::registry()));
     block_on(store.create_pool("p"))?;
@@ -465,6 +494,7 @@ pub(super) fn call(data: &[u8], input: &str) -> Result<(super::wire::Head, Strin
 
 #[test]
 fn the_class_answers_records_and_faults() {
+    let _turn = turn();
     let (head, records) = call(FISH.as_bytes(), super::METHODS[0].examples[0]).unwrap();
     assert_eq!((records.as_str(), head.failure), ("sole\n\"eel, grey\"\n", None));
     let size_bytes = FISH.len() as u64;
