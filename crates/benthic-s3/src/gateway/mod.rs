@@ -133,7 +133,7 @@ pub struct Gateway {
     parsed_events: auth::ParsedPolicies<Bytes, Arc<EventRules>>,
     wakeups: Arc<Wakeups>,
     /// Places for queries that the gateway runs itself.
-    queries: Arc<tokio::sync::Semaphore>,
+    queries: select::Places,
 }
 
 impl Gateway {
@@ -167,7 +167,7 @@ impl Gateway {
             parsed_rules: auth::ParsedPolicies::default(),
             parsed_events: auth::ParsedPolicies::default(),
             wakeups,
-            queries: Arc::new(tokio::sync::Semaphore::new(select::QUERIES_MAX)),
+            queries: select::Places::default(),
         }
     }
 

@@ -17,6 +17,7 @@ use benthic_core::{ClassCall, Clock, Error, ErrorKind, Result};
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, TryStreamExt};
 use hyper::header::HeaderValue;
+use parking_lot::Mutex;
 use s3s::dto::{
     CSVInput, CSVOutput, CompressionType, ContinuationEvent, EndEvent, ExpressionType, FileHeaderInfo,
     InputSerialization, JSONType, OutputSerialization, Progress, ProgressEvent, QuoteFields, RecordsEvent,
@@ -24,17 +25,24 @@ use s3s::dto::{
     SelectObjectContentOutput, SelectObjectContentRequest, Stats, StatsEvent,
 };
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Queries that run in a gateway at once. Each holds a thread.
-pub(super) const QUERIES_MAX: usize = 32;
+const QUERIES_MAX: usize = 32;
+/// Queries of one account, or of anonymous callers, that run in a gateway at once.
+const QUERIES_OF_ACCOUNT_MAX: usize = QUERIES_MAX / 4;
 /// How long a request waits for others' queries.
 const WAIT_LIMIT: Duration = Duration::from_secs(5);
 /// How long a query may compute in the gateway. Waiting for data and for the client does not count.
 const COMPUTE_LIMIT: Duration = Duration::from_secs(300);
+/// How long a query may run in the gateway, with all waiting. A client that reads slowly holds a thread.
+const TIME_LIMIT: Duration = Duration::from_secs(3600);
 /// After this time without records, the client gets a message, so that it waits on.
 const SILENCE_LIMIT: Duration = Duration::from_secs(5);
 /// Data between two messages of progress.
@@ -66,7 +74,10 @@ impl Gateway {
         let data = ObjectData { sal: self.sal.as_ref(), bucket: &access.bucket, object: &object, data_key };
         let (stream, ran_at) = match self.select_in_store(&query, &data).await? {
             Some(answer) => (answered(&answer, with_progress)?, RanAt::Store),
-            None => (self.select_here(select, &data, with_progress).await?, RanAt::Gateway),
+            None => {
+                let account = access.sender.caller.account().unwrap_or_default();
+                (self.select_here(select, account, &data, with_progress).await?, RanAt::Gateway)
+            }
         };
         self.metrics.method(ran_at);
         let metrics = Arc::clone(&self.metrics);
@@ -99,13 +110,14 @@ impl Gateway {
     async fn select_here(
         &self,
         select: Select,
+        account: &str,
         data: &ObjectData<'_>,
         with_progress: bool,
     ) -> S3Result<EventStream> {
-        let place = tokio::time::timeout(WAIT_LIMIT, Arc::clone(&self.queries).acquire_owned()).await;
+        let place = tokio::time::timeout(WAIT_LIMIT, self.queries.take(account)).await;
         let place = place
             .ok()
-            .and_then(std::result::Result::ok)
+            .flatten()
             .ok_or_else(|| s3_error!(SlowDown, "too many queries run; repeat the request"))?;
         let part = select.part(data.object.size_bytes);
         let header = if part.needs_header { Some(read_header(data).await?) } else { None };
@@ -128,17 +140,57 @@ impl Gateway {
         tokio::task::spawn_blocking(move || {
             let _place = place;
             let since_ms = clock.monotonic_ms();
+            let runtime = Handle::current();
             let mut host = InGateway {
                 data: pieces_of_data,
                 to_client,
                 clock,
                 since_ms,
                 computed_ms: 0,
+                ends_ms: since_ms + TIME_LIMIT.as_millis() as u64,
+                runtime: runtime.clone(),
                 progress_at: with_progress.then_some(PROGRESS_BYTES),
             };
-            host.run(&select, part, header.as_deref());
+            let last = host.run(&select, part, header.as_deref());
+            // A client that does not read its last messages holds no thread and no place.
+            let to_client = host.to_client;
+            runtime.spawn(async move {
+                for event in last {
+                    if to_client.send(event).await.is_err() {
+                        return;
+                    }
+                }
+            });
         });
         Ok(events_of(events))
+    }
+}
+
+/// Places for queries in the gateway. Those of one account leave room for others.
+pub(super) struct Places {
+    all: Arc<Semaphore>,
+    /// Only accounts that have a query, or wait for a place.
+    of_accounts: Mutex<HashMap<String, Arc<Semaphore>>>,
+}
+
+impl Default for Places {
+    fn default() -> Places {
+        Places { all: Arc::new(Semaphore::new(QUERIES_MAX)), of_accounts: Mutex::default() }
+    }
+}
+
+impl Places {
+    /// Waits for a place of the account.
+    async fn take(&self, account: &str) -> Option<[OwnedSemaphorePermit; 2]> {
+        let of_account = {
+            let mut accounts = self.of_accounts.lock();
+            accounts.retain(|_, places| Arc::strong_count(places) > 1);
+            let new = || Arc::new(Semaphore::new(QUERIES_OF_ACCOUNT_MAX));
+            Arc::clone(accounts.entry(account.to_owned()).or_insert_with(new))
+        };
+        let of_account = of_account.acquire_owned().await.ok()?;
+        let of_all = Arc::clone(&self.all).acquire_owned().await.ok()?;
+        Some([of_account, of_all])
     }
 }
 
@@ -224,15 +276,19 @@ struct InGateway {
     /// When the query last began to compute.
     since_ms: u64,
     computed_ms: u64,
+    /// When the query must end.
+    ends_ms: u64,
+    runtime: Handle,
     /// The amount of data after which the client gets the next message of progress.
     progress_at: Option<u64>,
 }
 
 impl InGateway {
-    fn run(&mut self, select: &Select, part: Part, header: Option<&[u8]>) {
+    /// Runs the query. Returns the last messages.
+    fn run(&mut self, select: &Select, part: Part, header: Option<&[u8]>) -> Vec<Event> {
         let ran = select.run(part, header, self);
         let with_progress = self.progress_at.is_some();
-        let last: Vec<Event> = match ran {
+        match ran {
             Ok(totals) => last_events(totals, with_progress).map(Ok).collect(),
             Err(Fault::Query(failure)) => vec![Err(s3_failure(&failure))],
             // The client has disconnected.
@@ -241,31 +297,35 @@ impl InGateway {
                 vec![Err(exec::failure(error))]
             }
             Err(Fault::Host(error)) => vec![Err(error::object(error))],
-        };
-        for event in last {
-            if self.to_client.blocking_send(event).is_err() {
-                return;
-            }
         }
     }
 
-    /// Runs a step that may block on the data or the client. Its time does not count as computing.
-    fn wait<T>(&mut self, wait: impl FnOnce(&mut InGateway) -> T) -> T {
-        self.computed_ms += self.clock.monotonic_ms().saturating_sub(self.since_ms);
-        let waited = wait(self);
+    /// Counts the time since the last wait as computing.
+    fn computed(&mut self) {
+        let now_ms = self.clock.monotonic_ms();
+        self.computed_ms += now_ms.saturating_sub(self.since_ms);
+        self.since_ms = now_ms;
+    }
+
+    /// Waits for the data or the client, until the query must end. This time does not count as computing.
+    fn wait<T>(&mut self, wait: impl AsyncFnOnce(&mut InGateway) -> T) -> Result<T> {
+        self.computed();
+        let left = Duration::from_millis(self.ends_ms.saturating_sub(self.since_ms));
+        let runtime = self.runtime.clone();
+        let waited = runtime.block_on(async { tokio::time::timeout(left, wait(self)).await });
         self.since_ms = self.clock.monotonic_ms();
-        waited
+        waited.map_err(|_| over_time())
     }
 
     fn send(&mut self, event: SelectObjectContentEvent) -> Result<()> {
-        let sent = self.wait(|host| host.to_client.blocking_send(Ok(event)));
+        let sent = self.wait(async |host| host.to_client.send(Ok(event)).await)?;
         sent.map_err(|_| Error::new(ErrorKind::Unavailable, "the client has disconnected"))
     }
 }
 
 impl Host for InGateway {
     fn read(&mut self) -> Result<Bytes> {
-        self.wait(|host| host.data.blocking_recv().unwrap_or(Ok(Bytes::new())))
+        self.wait(async |host| host.data.recv().await)?.unwrap_or(Ok(Bytes::new()))
     }
 
     fn write(&mut self, records: Vec<u8>) -> Result<()> {
@@ -273,7 +333,10 @@ impl Host for InGateway {
     }
 
     fn check(&mut self, totals: Totals) -> Result<()> {
-        self.wait(|_| ());
+        self.computed();
+        if self.since_ms >= self.ends_ms {
+            return Err(over_time());
+        }
         if self.computed_ms > COMPUTE_LIMIT.as_millis() as u64 {
             let message = "the query computes for more than five minutes; split it with ScanRange";
             return Err(Error::new(ErrorKind::LimitExceeded, message));
@@ -289,6 +352,11 @@ impl Host for InGateway {
         }
         Ok(())
     }
+}
+
+fn over_time() -> Error {
+    let message = "the query runs for more than an hour; read the answer faster, or split it with ScanRange";
+    Error::new(ErrorKind::LimitExceeded, message)
 }
 
 fn s3_failure(failure: &Failure) -> S3Error {
@@ -414,3 +482,7 @@ fn output_of(form: &OutputSerialization) -> S3Result<Output> {
         _ => refused("InvalidRequestParameter", "OutputSerialization must name one of CSV and JSON"),
     }
 }
+
+#[cfg(test)]
+#[path = "select_tests.rs"]
+mod tests;
