@@ -129,8 +129,13 @@ impl Blocks {
 
     /// What was last known of an object.
     async fn known(self: &Arc<Self>, name: &[u8]) -> Option<Known> {
-        if let Some(known) = self.heads.lock().get(name) {
-            return Some(known.clone());
+        let known = self.heads.lock().get(name).cloned();
+        if known.is_some() {
+            // The entry is in use, too. Otherwise it would be evicted before the data.
+            if let Some(set_time) = self.cache.touch(name) {
+                self.on_cache(set_time).await;
+            }
+            return known;
         }
         if !self.cache.contains(name) {
             return None;
@@ -150,7 +155,8 @@ impl Blocks {
             }
             heads.insert(name.clone(), known);
         }
-        if let Some(text) = serde_json::to_vec(head.as_ref()).ok().filter(|_| is_new) {
+        let is_missing = is_new || !self.cache.contains(&name);
+        if let Some(text) = serde_json::to_vec(head.as_ref()).ok().filter(|_| is_missing) {
             self.on_cache(move |cache| cache.put(&name, &text)).await;
         }
     }
@@ -385,8 +391,9 @@ impl Blocks {
                     let key = name.clone();
                     // The task completes even if all readers end.
                     let task = self.client.runtime().spawn(async move {
-                        let fetched = blocks.load(&located, index, &key).await;
-                        blocks.fetches.lock().remove(&key);
+                        let fetching = Fetching { blocks, name: key };
+                        let fetched = fetching.blocks.load(&located, index, &fetching.name).await;
+                        drop(fetching);
                         fetched.map_err(Arc::new)
                     });
                     let ended = |error| {
@@ -462,6 +469,18 @@ impl Blocks {
                 error => Err(error.with_kind(ErrorKind::Unavailable)),
             },
         }
+    }
+}
+
+/// A running fetch. At its end, also at a panic, later readers start a new one.
+struct Fetching {
+    blocks: Arc<Blocks>,
+    name: Vec<u8>,
+}
+
+impl Drop for Fetching {
+    fn drop(&mut self) {
+        self.blocks.fetches.lock().remove(&self.name);
     }
 }
 

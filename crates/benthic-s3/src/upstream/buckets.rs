@@ -198,7 +198,10 @@ impl Buckets for UpstreamSal {
             )),
         };
         if let Err(error) = self.client().call(call).await {
-            self.sal.delete_bucket(&name).await?;
+            // If the upstream may have the bucket, the record keeps its owner.
+            if error.kind() != ErrorKind::OutcomeUnknown {
+                self.sal.delete_bucket(&name).await?;
+            }
             return Err(error);
         }
         self.remember_bucket(&name, Versioning::Off);
@@ -257,7 +260,15 @@ impl Buckets for UpstreamSal {
         for name in names.iter().flatten() {
             match self.sal.bucket(name).await {
                 Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::NotFound => drop(self.bucket(name).await?),
+                Err(error) if error.kind() == ErrorKind::NotFound => match self.versioning(name).await {
+                    Ok(versioning) => drop(self.record_of(name, versioning).await?),
+                    // The gateway's key may not read it, for example. The others are listed.
+                    Err(error) => {
+                        tracing::warn!(%error, bucket = name, "a bucket of the upstream is not listed");
+                    }
+                },
+                // The name is not one that this gateway can have.
+                Err(error) if error.kind() == ErrorKind::InvalidArgument => {}
                 Err(error) => return Err(error),
             }
         }
@@ -295,14 +306,14 @@ impl Buckets for UpstreamSal {
                         Entry::Version(version) => {
                             usage.versions += 1;
                             usage.objects += u64::from(version.current);
-                            usage.bytes += version.size_bytes;
+                            usage.bytes = usage.bytes.saturating_add(version.size_bytes);
                         }
                         Entry::Upload(upload) => {
                             usage.uploads += 1;
                             let parts = self.stored_parts(bucket, &upload.key, upload.upload).await?;
                             usage.parts += parts.len() as u64;
                             for part in parts.values() {
-                                usage.part_bytes += size_of(part)?;
+                                usage.part_bytes = usage.part_bytes.saturating_add(size_of(part)?);
                             }
                         }
                         Entry::Prefix(_) => {}

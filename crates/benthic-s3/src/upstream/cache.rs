@@ -186,41 +186,49 @@ impl Cache {
     /// Reads an entry; `None` if there is none or it is damaged. Blocks.
     pub fn get(&self, key: &[u8]) -> Option<Bytes> {
         let name = xxh3_128(key);
-        let now_ms = self.environment.unix_ms();
-        let touch = {
-            let mut state = self.state.lock();
-            let State { entries, by_use, uses, .. } = &mut *state;
-            let entry = entries.get_mut(&name)?;
-            by_use.remove(&entry.used);
-            *uses += 1;
-            entry.used = *uses;
-            by_use.insert(entry.used, name);
-            let touch = now_ms.saturating_sub(entry.touched_ms) >= TOUCH_MS;
-            if touch {
-                entry.touched_ms = now_ms;
-            }
-            touch
-        };
-        let data = self.read(name, key, touch.then_some(now_ms));
+        if !self.contains(key) {
+            return None;
+        }
+        if let Some(set_time) = self.touch(key) {
+            set_time(self);
+        }
+        let data = self.read(name, key);
         if data.is_none() {
             self.remove(key);
         }
         data
     }
 
-    fn read(&self, name: u128, key: &[u8], touch_ms: Option<u64>) -> Option<Bytes> {
+    /// Notes a use of an entry, if there is one. The result, if any, sets the modification time of the file; it blocks.
+    pub fn touch(&self, key: &[u8]) -> Option<impl FnOnce(&Cache) + Send + use<>> {
+        let name = xxh3_128(key);
+        let now_ms = self.environment.unix_ms();
+        let mut state = self.state.lock();
+        let State { entries, by_use, uses, .. } = &mut *state;
+        let entry = entries.get_mut(&name)?;
+        by_use.remove(&entry.used);
+        *uses += 1;
+        entry.used = *uses;
+        by_use.insert(entry.used, name);
+        if now_ms.saturating_sub(entry.touched_ms) < TOUCH_MS {
+            return None;
+        }
+        entry.touched_ms = now_ms;
+        Some(move |cache: &Cache| {
+            // Only the order after a restart depends on it.
+            let _ = File::options()
+                .write(true)
+                .open(cache.path(name))
+                .and_then(|file| file.set_modified(UNIX_EPOCH + Duration::from_millis(now_ms)));
+        })
+    }
+
+    fn read(&self, name: u128, key: &[u8]) -> Option<Bytes> {
         let mut file = File::open(self.path(name)).ok()?;
         let size = file.metadata().ok()?.len();
         // Only files of this process are that long, so a damaged length takes no memory.
         let mut data = Vec::with_capacity(usize::try_from(size.min(self.bytes_max)).ok()?);
         file.read_to_end(&mut data).ok()?;
-        if let Some(now_ms) = touch_ms {
-            // Only the order after a restart depends on it.
-            let _ = File::options()
-                .write(true)
-                .open(self.path(name))
-                .and_then(|file| file.set_modified(UNIX_EPOCH + Duration::from_millis(now_ms)));
-        }
         let at = check(&data, key)?;
         Some(Bytes::from(data).slice(at..))
     }

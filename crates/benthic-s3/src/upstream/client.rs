@@ -18,6 +18,7 @@ use http_body_util::{BodyExt, Full, Limited, StreamBody};
 use hyper::body::Frame;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{CONTENT_LENGTH, HOST, HeaderMap, USER_AGENT};
+use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
@@ -45,6 +46,8 @@ const BYTES_PER_SECOND_MIN: u64 = 64 * 1024;
 const IDLE_MS_MAX: u64 = 20_000;
 /// Size of the pieces in which a file is sent.
 const FILE_PIECE_BYTES: usize = 256 * 1024;
+/// How long the upstream may work on a request that copies data, in addition to the time of other requests.
+pub(super) const COPY_TIME: Duration = Duration::from_secs(15 * 60);
 
 type SentBody = UnsyncBoxBody<Bytes, std::io::Error>;
 
@@ -110,6 +113,8 @@ pub(super) struct Call {
     pub sha256: Option<String>,
     /// Maximum size of the answer's body, in bytes.
     pub answer_bytes_max: u64,
+    /// How long the upstream may work on the request, in addition to the time of other requests.
+    pub work_time: Duration,
 }
 
 impl Call {
@@ -123,6 +128,7 @@ impl Call {
             payload: Payload::Memory(Bytes::new()),
             sha256: None,
             answer_bytes_max: DOCUMENT_BYTES_MAX,
+            work_time: Duration::ZERO,
         }
     }
 
@@ -151,6 +157,11 @@ impl Call {
     /// Whether the request changes nothing, so that it can be repeated.
     fn only_reads(&self) -> bool {
         self.method == Method::GET || self.method == Method::HEAD
+    }
+
+    /// Whether the request reads an object. Every service answers such a request soon, however large its buckets are.
+    fn reads_object(&self) -> bool {
+        self.only_reads() && !self.key.is_empty()
     }
 }
 
@@ -237,6 +248,8 @@ enum NoAnswer {
     NotSent(String),
     /// The upstream may have seen it.
     Lost(String),
+    /// The upstream has not answered in time.
+    Late(String),
     /// The answer is not valid.
     Invalid(String),
 }
@@ -286,8 +299,8 @@ impl Client {
     /// Sends a request, and returns the whole answer, whatever its status.
     ///
     /// # Errors
-    /// `Unavailable` if the upstream cannot be reached or sends no valid answer; `OutcomeUnknown` if it may have
-    /// executed a change.
+    /// `InvalidArgument` if the request cannot be sent; `Unavailable` if the upstream cannot be reached or sends no valid
+    /// answer; `OutcomeUnknown` if it may have executed a change.
     pub async fn send(&self, call: Call) -> Result<Answer> {
         let shared = Arc::clone(&self.0);
         let only_reads = call.only_reads();
@@ -313,13 +326,14 @@ impl Client {
 
 impl Shared {
     async fn run(&self, call: Call) -> Result<Answer> {
+        let head = self.head(&call)?;
         self.metrics.requests.fetch_add(1, Relaxed);
         if !self.may_try() {
             return Err(unreachable("it did not answer a moment ago"));
         }
         // A slot is a connection, and the memory for one answer.
         let Ok(_slot) = self.slots.acquire().await else { return Err(unreachable("the gateway stops")) };
-        match self.attempts(&call).await {
+        match self.attempts(&call, &head).await {
             Ok(answer) => {
                 if self.is_down.swap(false, Relaxed) {
                     tracing::info!("the upstream can be reached again");
@@ -333,7 +347,12 @@ impl Shared {
                     .with("cause", message))
             }
             Err(NoAnswer::NotSent(message)) => Err(self.failed(message)),
-            Err(NoAnswer::Lost(message)) => {
+            Err(NoAnswer::Late(message)) if !call.reads_object() => {
+                self.metrics.failures.fetch_add(1, Relaxed);
+                let kind = if call.only_reads() { ErrorKind::Unavailable } else { ErrorKind::OutcomeUnknown };
+                Err(objects_error(kind, "the upstream has not answered in time").with("cause", message))
+            }
+            Err(NoAnswer::Lost(message) | NoAnswer::Late(message)) => {
                 let error = self.failed(message);
                 let kind = if call.only_reads() { ErrorKind::Unavailable } else { ErrorKind::OutcomeUnknown };
                 Err(error.with_kind(kind))
@@ -366,11 +385,13 @@ impl Shared {
     }
 
     /// Sends a request. A connection from the pool may be closed already; then a new one is used.
-    async fn attempts(&self, call: &Call) -> std::result::Result<Answer, NoAnswer> {
+    async fn attempts(&self, call: &Call, head: &Parts) -> std::result::Result<Answer, NoAnswer> {
         while let Some(sender) = self.idle_connection() {
-            match self.send_on(sender, call).await {
+            match self.send_on(sender, call, head).await {
                 Err(NoAnswer::NotSent(_)) => {}
                 Err(NoAnswer::Lost(_)) if call.only_reads() => {}
+                // A new connection tells whether the upstream can be reached.
+                Err(NoAnswer::Late(_)) if call.only_reads() => break,
                 result => return result,
             }
         }
@@ -378,7 +399,7 @@ impl Shared {
         let sender = connected
             .unwrap_or_else(|_| Err("the connection took too long".to_owned()))
             .map_err(NoAnswer::NotSent)?;
-        self.send_on(sender, call).await
+        self.send_on(sender, call, head).await
     }
 
     fn idle_connection(&self) -> Option<SendRequest<SentBody>> {
@@ -411,12 +432,13 @@ impl Shared {
         &self,
         mut sender: SendRequest<SentBody>,
         call: &Call,
+        head: &Parts,
     ) -> std::result::Result<Answer, NoAnswer> {
         let is_sent = Arc::new(AtomicBool::new(false));
-        let request = self.request(call, &is_sent).map_err(NoAnswer::NotSent)?;
+        let request = Request::from_parts(head.clone(), call.payload.body(&is_sent));
         sender.ready().await.map_err(|error| NoAnswer::NotSent(error.to_string()))?;
-        let sent = self.within(call.payload.len_bytes(), sender.try_send_request(request)).await;
-        let answer = match sent.map_err(NoAnswer::Lost)? {
+        let sent = self.within(call, call.payload.len_bytes(), sender.try_send_request(request)).await;
+        let answer = match sent.map_err(NoAnswer::Late)? {
             Ok(answer) => answer,
             Err(mut failure) => {
                 let message = failure.error().to_string();
@@ -432,13 +454,17 @@ impl Shared {
         };
         let (head, body) = answer.into_parts();
         let max = usize::try_from(call.answer_bytes_max.max(64 * 1024)).unwrap_or(usize::MAX);
-        let body = self.within(call.answer_bytes_max, Limited::new(body, max).collect()).await;
-        let body = body.and_then(|body| body.map_err(|error| format!("the body of the answer: {error}")));
-        let body = body.map_err(|message| match call.only_reads() {
-            true => NoAnswer::Invalid(message),
-            false => NoAnswer::Lost(message),
-        })?;
-        let body = body.to_bytes();
+        let body = self.within(call, call.answer_bytes_max, Limited::new(body, max).collect()).await;
+        let body = match body {
+            Ok(Ok(body)) => body.to_bytes(),
+            Err(message) if call.only_reads() => return Err(NoAnswer::Invalid(message)),
+            Err(message) => return Err(NoAnswer::Late(message)),
+            Ok(Err(error)) => {
+                let message = format!("the body of the answer: {error}");
+                let is_read = call.only_reads();
+                return Err(if is_read { NoAnswer::Invalid(message) } else { NoAnswer::Lost(message) });
+            }
+        };
         self.metrics.received_bytes.fetch_add(body.len() as u64, Relaxed);
         if sender.is_ready() {
             let since_ms = self.environment.clock.monotonic_ms();
@@ -448,18 +474,28 @@ impl Shared {
     }
 
     /// Waits as long as a service may take that transfers this many bytes.
-    async fn within<T>(&self, bytes: u64, work: impl Future<Output = T>) -> std::result::Result<T, String> {
-        let limit = self.endpoint.answer_timeout + Duration::from_secs(bytes.div_ceil(BYTES_PER_SECOND_MIN));
+    async fn within<T>(
+        &self,
+        call: &Call,
+        bytes: u64,
+        work: impl Future<Output = T>,
+    ) -> std::result::Result<T, String> {
+        let transfer = Duration::from_secs(bytes.div_ceil(BYTES_PER_SECOND_MIN));
+        let limit = self.endpoint.answer_timeout + call.work_time + transfer;
         let done = tokio::time::timeout(limit, work).await;
         done.map_err(|_| format!("no answer within {} seconds", limit.as_secs()))
     }
 
-    /// Builds a signed request.
-    fn request(
-        &self,
-        call: &Call,
-        is_sent: &Arc<AtomicBool>,
-    ) -> std::result::Result<Request<SentBody>, String> {
+    /// Builds the signed head of a request.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if HTTP cannot express the request: a header has a line break, or the address is too long.
+    fn head(&self, call: &Call) -> Result<Parts> {
+        let invalid = |cause: &dyn std::fmt::Display| {
+            let message = "the request cannot be sent to the upstream; use shorter names, and values without \
+                           control characters";
+            objects_error(ErrorKind::InvalidArgument, message).with("cause", cause)
+        };
         let url = &self.endpoint.url;
         let path = match (call.bucket.as_str(), call.key.as_str()) {
             ("", _) => "/".to_owned(),
@@ -479,7 +515,7 @@ impl Shared {
             (None, Payload::Memory(data)) => {
                 sign::hex(ring::digest::digest(&ring::digest::SHA256, data).as_ref())
             }
-            (None, Payload::File(..)) => return Err("the payload has no hash".to_owned()),
+            (None, Payload::File(..)) => return Err(invalid(&"the payload has no hash")),
         };
         let host = &url[url::Position::BeforeHost..url::Position::AfterPort];
         let mut headers = call.headers.clone();
@@ -513,7 +549,8 @@ impl Shared {
             .header("authorization", authorization)
             .header(USER_AGENT, format!("benthic/{}", build()))
             .header(CONTENT_LENGTH, call.payload.len_bytes());
-        request.body(call.payload.body(is_sent)).map_err(|error| error.to_string())
+        let request = request.body(()).map_err(|error| invalid(&error))?;
+        Ok(request.into_parts().0)
     }
 }
 

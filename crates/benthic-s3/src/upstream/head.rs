@@ -9,6 +9,7 @@ use benthic_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use s3s::dto::{Timestamp, TimestampFormat};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
@@ -60,6 +61,8 @@ impl Head {
             Some(range) => range.rsplit_once('/').and_then(|(_, size)| size.parse().ok()),
             None => answer.header("content-length").and_then(|size| size.parse().ok()),
         };
+        // The size of an object on the wire is a signed number.
+        let size_bytes = size_bytes.filter(|size: &u64| i64::try_from(*size).is_ok());
         let etag = answer.header("etag").map(|etag| etag.trim_matches('"').to_owned());
         let etag = etag.filter(|etag| (1..=crate::sal::limits::ETAG_BYTES_MAX).contains(&etag.len()));
         let mut attributes = BTreeMap::new();
@@ -70,7 +73,8 @@ impl Head {
         }
         for (name, value) in &answer.headers {
             if let Some(name) = name.as_str().strip_prefix(METADATA) {
-                let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
+                let value = String::from_utf8_lossy(value.as_bytes());
+                let value = s3s_rfc2047::decode(&value).map_or_else(|_| value.to_string(), Cow::into_owned);
                 attributes.insert(format!("{}{name}", names::METADATA), value);
             }
         }
@@ -164,6 +168,7 @@ pub(super) fn with_attributes(mut call: Call, attributes: &Attributes, sends_che
         if let Some((_, header)) = HEADERS.iter().find(|(attribute, _)| attribute == name) {
             call = call.header(header, text);
         } else if let Some(name) = name.strip_prefix(names::METADATA) {
+            let text = s3s_rfc2047::encode(&text).map_err(|_| refused(name))?;
             call = call.header(&format!("{METADATA}{}", name.to_ascii_lowercase()), text);
         } else if name == names::TAGS {
             let pairs = tags::get(attributes).map_err(|_| refused(name))?;

@@ -47,6 +47,9 @@ fn check(list: &List) -> Result<()> {
     if list.prefix.len() > KEY_BYTES_MAX || list.delimiter.len() > KEY_BYTES_MAX {
         return Err(objects_error(ErrorKind::LimitExceeded, "the prefix or the delimiter is too long"));
     }
+    if list.after.as_ref().is_some_and(|after| after.key.len() > KEY_BYTES_MAX) {
+        return Err(objects_error(ErrorKind::LimitExceeded, "the marker is longer than a key can be"));
+    }
     Ok(())
 }
 
@@ -54,14 +57,14 @@ fn version_entry(element: &Element, key: String) -> Result<ListedVersion> {
     let etag = element.text_of("ETag").trim_matches('"').to_owned();
     let marker = element.name == "DeleteMarker";
     let name = element.child("VersionId").map(|name| name.text.as_str());
-    let size = element.text_of("Size").parse();
+    let size = element.text_of("Size").parse().ok().filter(|size: &u64| i64::try_from(*size).is_ok());
     Ok(ListedVersion {
         key,
         current: name.is_none() || element.text_of("IsLatest") == "true",
         version: version_of(name),
         seq: name.map_or(0, seq_of),
         marker,
-        size_bytes: if marker { 0 } else { size.map_err(|_| invalid("a size"))? },
+        size_bytes: if marker { 0 } else { size.ok_or_else(|| invalid("a size"))? },
         modified_ms: date_ms(element.text_of("LastModified")),
         write: write_of(&etag, name),
         etag,
@@ -121,7 +124,7 @@ impl UpstreamSal {
         let next = match (page.text_of("IsTruncated"), entries.last()) {
             ("true", Some(last)) => {
                 if let Entry::Version(ListedVersion { key, version: VersionId::Null, .. }) = last {
-                    self.remember_marker(key, page.text_of("NextVersionIdMarker"));
+                    self.remember_marker(bucket, key, page.text_of("NextVersionIdMarker"));
                 }
                 Some(last.position(list.kind))
             }
@@ -150,7 +153,7 @@ impl UpstreamSal {
         let call = call.query("key-marker", after.key.as_str());
         // The null version has the number of its name, and a marker that only the upstream knows.
         if seq == seq_of("null") {
-            let marker = self.null_markers.lock().get(&after.key).cloned();
+            let marker = self.null_markers.lock().get(&(bucket.name.clone(), after.key.clone())).cloned();
             let marker = marker.ok_or_else(|| invalid("the position is not known any more; list again"))?;
             return Ok(call.query("version-id-marker", marker));
         }
@@ -163,12 +166,12 @@ impl UpstreamSal {
         }
     }
 
-    fn remember_marker(&self, key: &str, marker: &str) {
+    fn remember_marker(&self, bucket: &Bucket, key: &str, marker: &str) {
         let mut markers = self.null_markers.lock();
         if markers.len() >= MARKERS_MAX {
             markers.clear();
         }
-        markers.insert(key.to_owned(), marker.to_owned());
+        markers.insert((bucket.name.clone(), key.to_owned()), marker.to_owned());
     }
 }
 

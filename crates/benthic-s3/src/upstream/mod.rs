@@ -120,8 +120,8 @@ pub struct UpstreamSal {
     buckets: Mutex<HashMap<String, buckets::Known>>,
     /// The names of versions at the upstream.
     version_names: Mutex<BTreeMap<VersionId, String>>,
-    /// Where listings continue after the null version of a key.
-    null_markers: Mutex<HashMap<String, String>>,
+    /// Where listings continue after the null version of a key, by bucket and key.
+    null_markers: Mutex<HashMap<(String, String), String>>,
 }
 
 impl UpstreamSal {

@@ -1,7 +1,7 @@
 //! Objects: lookups and reads through the cache, changes at the upstream.
 
 use super::blocks::Located;
-use super::client::{Answer, Call, error_of};
+use super::client::{Answer, COPY_TIME, Call, error_of};
 use super::head::{version_of, with_attributes, write_of};
 use super::spool::SpoolWriter;
 use super::xml::{Element, escape};
@@ -10,7 +10,7 @@ use crate::gateway::{names, tags};
 use crate::sal::limits::{ETAG_BYTES_MAX, KEY_BYTES_MAX};
 use crate::sal::{
     Bucket, Condition, DataKey, Delete, DeleteResult, Finish, List, ListPage, Lock, Object, Objects, PartId,
-    Prefetch, Reader, VersionId, WriteResult, Writer,
+    Prefetch, Reader, Seen, VersionId, WriteResult, Writer,
 };
 use async_trait::async_trait;
 use benthic_core::{ErrorKind, Result};
@@ -189,21 +189,27 @@ impl UpstreamSal {
     }
 
     /// Checks the condition of a deletion, because some services, such as radosgw 16, ignore it. There, the check and the
-    /// deletion are not one operation.
-    async fn check_deletion(&self, bucket: &Bucket, delete: &Delete) -> Result<()> {
+    /// deletion are not one operation. Returns the condition for the request.
+    async fn check_deletion(&self, bucket: &Bucket, delete: &Delete) -> Result<Condition> {
         let found = self.find(bucket, &delete.key, delete.version, false).await?.0;
         let is_there = !found.marker;
+        let mut condition = delete.condition.clone();
         let holds = match &delete.condition {
             Condition::Always => true,
             Condition::Exists => is_there,
             Condition::Absent => !is_there,
             Condition::Matches(etag) => is_there && found.etag == *etag,
             Condition::Differs(etag) => !is_there || found.etag != *etag,
+            // The current object has not changed if it has the same entity tag.
+            Condition::Current(seen) if delete.version.is_none() && is_there => {
+                condition = Condition::Matches(found.etag.clone());
+                *seen == Seen { write: found.write, revision: found.revision }
+            }
             // The request is refused later.
             Condition::Current(_) | Condition::Replaced(_) => true,
         };
         if holds {
-            return Ok(());
+            return Ok(condition);
         }
         Err(objects_error(ErrorKind::Conflict, "the condition of the deletion does not hold"))
     }
@@ -317,7 +323,8 @@ impl Objects for UpstreamSal {
             .header("x-amz-copy-if-match", etag)
             .header("x-amz-metadata-directive", "REPLACE")
             .header("x-amz-tagging-directive", "REPLACE");
-        let call = with_attributes(call, &finish.attributes, false)?;
+        let mut call = with_attributes(call, &finish.attributes, false)?;
+        call.work_time = COPY_TIME;
         let answer = self.client().call(with_condition(call, &finish.condition)?).await;
         let answer = match self.blocks.forget_after(answer, &name, key, None).await {
             Err(error) if error.kind() == ErrorKind::Conflict && finish.condition == Condition::Always => {
@@ -366,12 +373,13 @@ impl Objects for UpstreamSal {
         if !delete.events.is_empty() || delete.due_ms.is_some() {
             return Err(unsupported("a gateway to an upstream has no events and no lifecycle rules"));
         }
-        if delete.condition != Condition::Always {
-            self.check_deletion(bucket, delete).await?;
-        }
+        let condition = match delete.condition {
+            Condition::Always => Condition::Always,
+            _ => self.check_deletion(bucket, delete).await?,
+        };
         let name = self.upstream_name(&bucket.name);
         let call = Call::new(Method::DELETE, &name, &delete.key);
-        let mut call = with_condition(call, &delete.condition)?;
+        let mut call = with_condition(call, &condition)?;
         let mut found = None;
         if let Some(version) = delete.version {
             match self.version_name(&name, &delete.key, version).await {

@@ -7,7 +7,7 @@
 //! upload in the store that the upstream no longer has; a client can only abort it.
 
 use super::blocks::Blocks;
-use super::client::{Call, Payload};
+use super::client::{COPY_TIME, Call, Payload};
 use super::head::with_attributes;
 use super::objects::{
     check_document, check_finish, check_key, check_lock, version_of_answer, with_condition,
@@ -229,8 +229,9 @@ impl Uploads for UpstreamSal {
         }
         document += "</CompleteMultipartUpload>";
         let name = self.upstream_name(&bucket.name);
-        let call =
+        let mut call =
             Call::new(Method::POST, &name, key).query("uploadId", upstream_id(&stored)?).document(document);
+        call.work_time = COPY_TIME;
         let answer = self.client().call(with_condition(call, &finish.condition)?).await;
         let answer = self.blocks.forget_after(answer, &name, key, None).await?;
         check_document(&answer)?;

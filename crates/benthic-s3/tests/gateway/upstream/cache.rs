@@ -4,7 +4,9 @@ use super::far::{self, Far};
 use super::proxy::Proxy;
 use crate::sal::{data, kind, put, read};
 use benthic_core::ErrorKind;
-use benthic_s3::sal::{Bucket, Buckets, Delete, NewBucket, Object, Objects, Sal, Uploads, Versioning};
+use benthic_s3::sal::{
+    Bucket, Buckets, Condition, Delete, NewBucket, Object, Objects, Sal, Seen, Uploads, Versioning,
+};
 use benthic_s3::upstream::{self, UpstreamSal, Validate, is_stale};
 use futures::executor::block_on;
 use std::fs;
@@ -12,6 +14,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 use tempfile::TempDir;
 
 const MIB: usize = 1 << 20;
@@ -344,4 +347,83 @@ fn a_changed_object_is_an_error_and_not_a_mixture() {
     let object = find(&sal, "versioned").unwrap();
     setup.put("versioned", &two);
     assert!(read(sal.as_ref(), &bucket(&sal), &object).unwrap() == one);
+}
+
+#[test]
+fn what_is_known_of_an_object_stays_as_long_as_its_data() {
+    let setup = Setup::new();
+    let options = || upstream::Options { cache_bytes: 16 << 20, ..setup.options() };
+    let sal = far::open(Arc::clone(&setup.own), options());
+    setup.put("often", b"1");
+    for n in 0..24 {
+        setup.put("seldom", &data(n, MIB));
+        get(&sal, "often").unwrap();
+        get(&sal, "seldom").unwrap();
+    }
+    drop(sal);
+    setup.line.set_up(false);
+    let sal = far::open(Arc::clone(&setup.own), options());
+    assert!(get(&sal, "often").unwrap() == b"1");
+}
+
+#[test]
+fn a_slow_copy_completes_and_a_late_write_does_not_stop_the_others() {
+    let setup = Setup::new();
+    let mut options = setup.options();
+    options.endpoint.answer_timeout = Duration::from_millis(300);
+    let sal = far::open(Arc::clone(&setup.own), options);
+    setup.put("k", b"1");
+    get(&sal, "k").unwrap();
+    let (bucket, object) = (bucket(&sal), find(&sal, "k").unwrap());
+    setup.line.set_up(false);
+    setup.line.set_up(true);
+    setup.line.set_round_trip(700);
+    block_on(sal.copy((&bucket, &object), &bucket, "copy", crate::sal::finish(b"1"))).unwrap();
+    setup.line.set_up(false);
+    setup.line.set_up(true);
+    let late = put(sal.as_ref(), &bucket, "late", b"2", crate::sal::finish(b"2"));
+    assert_eq!(kind(late), ErrorKind::OutcomeUnknown);
+    assert_eq!(count(&sal.metrics().is_up), 1, "the upstream can be reached");
+    // An upstream that does not even answer HEAD cannot be.
+    assert!(is_stale(&block_on(sal.object(&bucket, "k", None)).unwrap()));
+    assert_eq!(count(&sal.metrics().is_up), 0);
+}
+
+#[test]
+fn metadata_of_every_kind_return() {
+    let setup = Setup::new();
+    let sal = setup.open();
+    let mut finish = crate::sal::finish(b"1");
+    for (name, value) in [("lines", "a\nb"), ("names", "Zo\u{eb}"), ("plain", "a b")] {
+        finish.attributes.insert(format!("meta:{name}"), value.into());
+    }
+    put(sal.as_ref(), &bucket(&sal), "k", b"1", finish.clone()).unwrap();
+    let far = block_on(async {
+        let bucket = setup.far_sal.bucket("photos").await.unwrap();
+        setup.far_sal.object(&bucket, "k", None).await.unwrap()
+    });
+    for found in [far, find(&sal, "k").unwrap()] {
+        for (name, value) in &finish.attributes {
+            assert_eq!(found.attributes.get(name), Some(value), "{name}");
+        }
+    }
+}
+
+#[test]
+fn only_the_object_that_was_seen_is_deleted() {
+    let setup = Setup::new();
+    let sal = setup.open();
+    let delete = |object: &Object| {
+        let seen = Seen { write: object.write, revision: object.revision };
+        let condition = Condition::Current(seen);
+        let delete = Delete { key: "k".into(), condition, ..Delete::default() };
+        block_on(sal.delete(&bucket(&sal), &delete)).map(|_| ())
+    };
+    setup.put("k", b"1");
+    let old = find(&sal, "k").unwrap();
+    setup.put("k", b"2");
+    assert_eq!(kind(delete(&old)), ErrorKind::Conflict);
+    assert!(get(&sal, "k").unwrap() == b"2");
+    delete(&find(&sal, "k").unwrap()).unwrap();
+    assert_eq!(kind(get(&sal, "k")), ErrorKind::NotFound);
 }

@@ -1,9 +1,9 @@
 //! Upstreams that send what S3 does not.
 
 use super::far::{self, Far, RUNTIME};
-use crate::sal::{kind, read};
+use crate::sal::{finish, kind, put, read};
 use benthic_core::ErrorKind;
-use benthic_s3::sal::{Bucket, Buckets, List, ListKind, NewBucket, Objects};
+use benthic_s3::sal::{Bucket, Buckets, List, ListKind, ListPosition, NewBucket, Objects};
 use benthic_s3::upstream::{self, Credentials, UpstreamSal};
 use futures::executor::block_on;
 use std::sync::atomic::Ordering::Relaxed;
@@ -33,7 +33,7 @@ impl Hostile {
                     let mut request = vec![0; 64 << 10];
                     let len = stream.read(&mut request).await.unwrap_or(0);
                     // What the driver asks to know the bucket.
-                    let is_bucket = String::from_utf8_lossy(&request[..len]).contains("versioning=");
+                    let is_bucket = String::from_utf8_lossy(&request[..len]).contains("/photos?versioning=");
                     let answer = if is_bucket {
                         b"HTTP/1.1 200 OK\r\ncontent-length: 27\r\n\r\n<VersioningConfiguration/>\n".to_vec()
                     } else {
@@ -120,6 +120,7 @@ fn heads_that_are_not_valid_are_errors() {
         "HTTP/1.1 200 OK\r\netag: \"a\"\r\ncontent-length: -5\r\n\r\n",
         "HTTP/1.1 200 OK\r\netag: \"a\"\r\ncontent-length: 5\r\nlast-modified: yesterday\r\n\r\n",
         "HTTP/1.1 200 OK\r\netag: \"\"\r\ncontent-length: 5\r\n\r\n",
+        "HTTP/1.1 200 OK\r\netag: \"a\"\r\ncontent-range: bytes 0-0/18446744073709551615\r\n\r\n",
         "HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n",
         "HTTP/1.1 302 Found\r\nlocation: http://example.org/\r\ncontent-length: 0\r\n\r\n",
         &format!("HTTP/1.1 200 OK\r\netag: \"{}\"\r\ncontent-length: 5\r\n\r\n", "e".repeat(1_000)),
@@ -177,4 +178,50 @@ fn data_that_are_not_valid_are_errors_and_are_not_cached() {
     upstream.answer(&[&block(right, "a", 5, "12345")]);
     assert_eq!(read(sal.as_ref(), &bucket, &object).unwrap(), b"12345");
     assert_eq!(read(sal.as_ref(), &bucket, &object).unwrap(), b"12345", "now it is in the cache");
+}
+
+#[test]
+fn a_request_that_cannot_be_sent_concerns_only_its_caller() {
+    let upstream = Hostile::start();
+    let (sal, bucket, _cache) = upstream.driver();
+    let requests = sal.metrics().requests.load(Relaxed);
+    let mut lines = finish(b"");
+    lines.attributes.insert("content-type".into(), "text\n/plain".into());
+    let failed = put(sal.as_ref(), &bucket, "k", b"", lines);
+    assert_eq!(kind(failed), ErrorKind::InvalidArgument);
+    let after = Some(ListPosition { key: "\u{1}".repeat(22 << 10), within: None });
+    let (prefix, delimiter) = (String::new(), String::new());
+    let list = List { kind: ListKind::Objects, prefix, delimiter, after, entries_max: 10 };
+    assert_eq!(kind(block_on(sal.list(&bucket, &list))), ErrorKind::LimitExceeded);
+    assert_eq!(sal.metrics().requests.load(Relaxed), requests, "nothing was sent");
+    assert_eq!(sal.metrics().is_up.load(Relaxed), 1);
+}
+
+#[test]
+fn a_bucket_that_cannot_be_read_is_not_listed() {
+    let upstream = Hostile::start();
+    let (sal, _bucket, _cache) = upstream.driver();
+    let bucket = |name| format!("<Bucket><Name>{name}</Name></Bucket>");
+    let names = [bucket("closed"), bucket("photos"), bucket("Not_A_Name")].concat();
+    let names = format!("<ListAllMyBucketsResult><Buckets>{names}</Buckets></ListAllMyBucketsResult>");
+    upstream.answer(&[
+        &format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{names}", names.len()),
+        "HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n",
+    ]);
+    let (found, more) = block_on(sal.list_buckets("main", None, 10)).unwrap();
+    let found: Vec<&str> = found.iter().map(|bucket| bucket.name.as_str()).collect();
+    assert_eq!((found, more), (vec!["photos"], false));
+}
+
+#[test]
+fn a_bucket_whose_creation_had_no_answer_keeps_its_owner() {
+    let upstream = Hostile::start();
+    let (sal, _bucket, _cache) = upstream.driver();
+    upstream.answer(&["HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", ""]);
+    let new = NewBucket { name: "fresh".into(), owner: "ada".into(), ..NewBucket::default() };
+    assert_eq!(kind(block_on(sal.create_bucket(new))), ErrorKind::OutcomeUnknown);
+    wait();
+    let versioning = "<VersioningConfiguration/>\n";
+    upstream.answer(&[&format!("HTTP/1.1 200 OK\r\ncontent-length: 27\r\n\r\n{versioning}")]);
+    assert_eq!(block_on(sal.bucket("fresh")).unwrap().owner, "ada");
 }
