@@ -45,7 +45,7 @@ impl Gateway {
         let (access, source, _) = match found {
             Err(failure)
                 if *failure.code() == S3ErrorCode::NoSuchKey
-                    && self.is_renamed(&target.bucket, &input.key, token).await? =>
+                    && self.is_renamed(&target.bucket, &input.key, token, None).await? =>
             {
                 return Ok(RenameObjectOutput::default());
             }
@@ -88,9 +88,16 @@ impl Gateway {
         let removed = [(Change::Removed, "ObjectRemoved:Delete")];
         let events_of_source = self.events_of(&request, &access, &source_key, &removed)?;
         let had_events = !events.is_empty() || !events_of_source.is_empty();
-        let finish = Finish { etag, attributes, condition, events, ..Finish::default() };
+        let finish = Finish { etag: etag.clone(), attributes, condition, events, ..Finish::default() };
         let copied = self.sal.copy((bucket, &source), bucket, &input.key, finish).await;
-        copied.map_err(error::object)?;
+        if let Err(failure) = copied {
+            // An earlier request with this token may have made the copy, and not the deletion.
+            if failure.kind() != ErrorKind::Conflict
+                || !self.is_renamed(bucket, &input.key, token, Some(&etag)).await?
+            {
+                return Err(error::object(failure));
+            }
+        }
         let seen = Seen { write: source.write, revision: source.revision };
         let delete = Delete {
             key: source_key,
@@ -112,14 +119,22 @@ impl Gateway {
         }
     }
 
-    /// Whether an earlier request with this token has made the object.
-    async fn is_renamed(&self, bucket: &Bucket, key: &str, token: &str) -> S3Result<bool> {
+    /// Whether an earlier request with this token has made the object, and the object has this entity tag.
+    async fn is_renamed(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        token: &str,
+        etag: Option<&str>,
+    ) -> S3Result<bool> {
         if token.is_empty() {
             return Ok(false);
         }
         match self.sal.object(bucket, key, None).await {
             Ok(object) => {
-                Ok(object.attributes.get(names::RENAME_TOKEN).is_some_and(|stored| stored == token))
+                let has_token =
+                    object.attributes.get(names::RENAME_TOKEN).is_some_and(|stored| stored == token);
+                Ok(has_token && etag.is_none_or(|etag| etag == object.etag))
             }
             Err(failure) if failure.kind() == ErrorKind::NotFound => Ok(false),
             Err(failure) => Err(error::object(failure)),

@@ -34,7 +34,8 @@ impl VirtualHosts {
 
 /// The host without its port, in lower case: host names are not case-sensitive.
 fn name(host: &str) -> String {
-    host.rsplit_once(':').map_or(host, |(name, _)| name).to_ascii_lowercase()
+    let parts = host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
+    parts.map_or(host, |(name, _)| name).to_ascii_lowercase()
 }
 
 impl S3Host for VirtualHosts {
@@ -46,3 +47,7 @@ impl S3Host for VirtualHosts {
         })
     }
 }
+
+#[cfg(test)]
+#[path = "virtual_host_tests.rs"]
+mod tests;

@@ -6,7 +6,7 @@
 
 use super::auth::{On, Peer};
 use super::virtual_host::VirtualHosts;
-use super::website_rules::{Address, Moved, check, encoded, moved, moved_after_error};
+use super::website_rules::{Address, Moved, check, encoded, moved, moved_after_error, path_of};
 use super::{Gateway, error, names};
 use crate::sal::{Bucket, Sal};
 use bytes::Bytes;
@@ -173,7 +173,7 @@ impl Websites {
         if is_missing && !is_directory {
             let index = visit.read(&format!("{key}/{suffix}"), &Method::HEAD, &HeaderMap::new()).await?;
             if index.status().is_success() {
-                let location = format!("/{}/", encoded(&key));
+                let location = format!("{}/", path_of(&key));
                 return Ok(redirect(&Moved { status: 302, location }));
             }
         }

@@ -1,4 +1,4 @@
-use super::{Address, check, encoded, moved, moved_after_error};
+use super::{Address, check, encoded, moved, moved_after_error, path_of};
 use s3s::dto::{
     Condition, ErrorDocument, IndexDocument, Protocol, Redirect, RedirectAllRequestsTo, RoutingRule,
     WebsiteConfiguration,
@@ -109,4 +109,11 @@ fn invalid_configurations_are_refused() {
 #[test]
 fn keys_are_encoded_for_a_path() {
     assert_eq!(encoded("a/b c?d#é~%\n"), "a/b%20c%3Fd%23%C3%A9~%25%0A");
+}
+
+#[test]
+fn the_path_of_a_key_names_no_host() {
+    assert_eq!(path_of("a b/c"), "/a%20b/c");
+    assert_eq!(path_of("/evil.example/x"), "/%2Fevil.example/x");
+    assert_eq!(path_of("//evil.example"), "/%2F/evil.example");
 }

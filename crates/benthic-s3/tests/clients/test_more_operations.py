@@ -93,6 +93,11 @@ def test_objects_are_renamed(s3, bucket, code_of):
     for _ in range(2):
         rename("e", "/c", ClientToken="token", SourceIfMatch=put["ETag"])
     assert code_of(rename, "e", "c", ClientToken="other") == ("NoSuchKey", 404)
+    # If only the copy was made, a repetition makes the deletion.
+    s3.put_object(Bucket=bucket, Key="c", Body=b"data" * 100_000)
+    to_new = {"DestinationIfNoneMatch": "*"}
+    assert code_of(rename, "e", "c", ClientToken="other", **to_new) == ("PreconditionFailed", 412)
+    rename("e", "c", ClientToken="token", **to_new)
     assert get("e")["Body"].read() == b"data" * 100_000
     assert [entry["Key"] for entry in s3.list_objects_v2(Bucket=bucket)["Contents"]] == ["e"]
     s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})

@@ -43,6 +43,10 @@ def test_pages_are_served(host, site):
     assert visit(host, site, "/?X-Amz-Signature=x&list-type=2") == (200, b"index.html", None)
     assert visit(host, site, "/a/") == (200, b"a/index.html", None)
     assert visit(host, site, "/a") == (302, b"", "/a/")
+    host.client().put_object(Bucket=site, Key="/evil.test/x/index.html", Body=b"there")
+    assert visit(host, site, "//evil.test/x") == (302, b"", "/%2Fevil.test/x/")
+    assert visit(host, site, "/%2Fevil.test/x/") == (200, b"there", None)
+    assert visit(host, site, "/a", Host=f"{site}.web.test:@evil.test")[2] is None
     assert visit(host, site, "/a%20b/%C3%BC.txt") == (200, "a b/ü.txt".encode(), None)
     assert visit(host, site, "/index.html", Range="bytes=0-4") == (206, b"index", None)
     assert visit(host, site, "/", "HEAD") == (200, b"", None)
