@@ -369,14 +369,14 @@ fn what_is_known_of_an_object_stays_as_long_as_its_data() {
 #[test]
 fn a_slow_copy_completes_and_a_late_write_does_not_stop_the_others() {
     let setup = Setup::new();
-    let mut options = setup.options();
-    options.endpoint.answer_timeout = Duration::from_millis(300);
-    let sal = far::open(Arc::clone(&setup.own), options);
+    let sal = setup.open();
     setup.put("k", b"1");
     get(&sal, "k").unwrap();
     let (bucket, object) = (bucket(&sal), find(&sal, "k").unwrap());
-    setup.line.set_up(false);
-    setup.line.set_up(true);
+    drop(sal);
+    let mut options = setup.options();
+    options.endpoint.answer_timeout = Duration::from_millis(300);
+    let sal = far::open(Arc::clone(&setup.own), options);
     setup.line.set_round_trip(700);
     block_on(sal.copy((&bucket, &object), &bucket, "copy", crate::sal::finish(b"1"))).unwrap();
     setup.line.set_up(false);
