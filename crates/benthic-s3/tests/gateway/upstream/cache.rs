@@ -375,9 +375,9 @@ fn a_slow_copy_completes_and_a_late_write_does_not_stop_the_others() {
     let (bucket, object) = (bucket(&sal), find(&sal, "k").unwrap());
     drop(sal);
     let mut options = setup.options();
-    options.endpoint.answer_timeout = Duration::from_millis(300);
+    options.endpoint.answer_timeout = Duration::from_millis(1_500);
     let sal = far::open(Arc::clone(&setup.own), options);
-    setup.line.set_round_trip(700);
+    setup.line.set_round_trip(3_500);
     block_on(sal.copy((&bucket, &object), &bucket, "copy", crate::sal::finish(b"1"))).unwrap();
     setup.line.set_up(false);
     setup.line.set_up(true);
