@@ -222,8 +222,6 @@ class Array:
         if kind in ("argmin", "argmax") and (groups or any(isinstance(part, np.ndarray) for part in rest)):
             raise InvalidArgumentError(f"{kind} takes no groups and no lists of positions")
         bits = None if mask is None else _mask(mask, [count for _, _, count in selection], rest)
-        if mask is not None and decoding is None and self.dtype.kind != "f":
-            decoding = Decoding()
         # A list of positions is a range of which some positions are in no group.
         for number, (part, role) in enumerate(zip(rest, roles, strict=True)):
             if isinstance(part, np.ndarray) and part.size > 0:

@@ -398,7 +398,7 @@ class BenthicAccessor(_Reductions):
         """Reductions of the values where a condition holds, as of ``DataArray.where``; others count as missing.
 
         The condition may be computed from any arrays, and may lack dimensions, which it then repeats. It is sent as one bit
-        for each element, and a chunk in which it holds nowhere is not read.
+        for each element, and a chunk in which it holds nowhere is not read, unless ``skipna`` is false.
 
         >>> ds.t2m.benthic.where(ds.land_fraction > 0.5).mean(["lat", "lon"])
         """

@@ -53,11 +53,10 @@ impl MaskArgs {
         let decoding = benthic_array::decoding(metadata)?.unwrap_or_default();
         let decoding = Decoding { is_single: false, ..decoding };
         let values = mask.read_decoded(&slices, Some(&decoding), pushdown, stats).await?;
-        let floats = values.data.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes));
         let keeps = |value: f64| match self.mask_values {
             Some(NumberRange { min, max }) => min <= value && value <= max,
             None => value != 0.0 && !value.is_nan(),
         };
-        Mask::new(shape, floats.map(keeps))
+        Mask::new(shape, values.float64s().map(keeps))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::cf::Coordinates;
 use crate::class::Task;
-use crate::dtype::Dtype;
+use crate::dtype::{Dtype, NumberKind};
 use crate::format::check_slices;
 use crate::gather;
 use crate::metadata::{ArrayMetadata, METADATA_BYTES_MAX, Node, parse_v2, parse_v2_group, parse_v3};
@@ -242,22 +242,25 @@ impl Array {
         self.reduce_masked(slices, reduction, None, pushdown, stats).await
     }
 
-    /// As [`Array::reduce`], with the elements that a mask leaves out as missing values. If missing values are skipped, a
-    /// chunk of which the mask keeps nothing is not read.
+    /// As [`Array::reduce`], with the elements that a mask leaves out as missing values. With a mask, integers are
+    /// reduced as float64, because they have no missing value. If missing values are skipped, a chunk of which the
+    /// mask keeps nothing is not read.
     ///
     /// # Errors
-    /// As [`Array::reduce`]; `InvalidArgument` also for a mask that does not fit the selection, and for one of integers
-    /// without a decoding.
+    /// As [`Array::reduce`]; `InvalidArgument` also for a mask that does not fit the selection.
     pub async fn reduce_masked(
         &self,
         slices: &[Slice],
-        reduction: Reduction,
+        mut reduction: Reduction,
         mask: Option<Mask>,
         pushdown: Pushdown,
         stats: &Arc<ReadStats>,
     ) -> Result<Values> {
         let dtype = self.metadata.format.dtype;
         check_slices(slices, &self.metadata.shape)?;
+        if mask.is_some() && dtype.number_kind() != NumberKind::Float {
+            reduction.decoding.get_or_insert_default();
+        }
         reduction.check(dtype, &counts(slices))?;
         mask.iter().try_for_each(|mask| reduction.check_mask(mask, dtype, &counts(slices)))?;
         let mut states = reduction.accumulator(dtype, &counts(slices))?;

@@ -20,6 +20,11 @@ impl Values {
         self.data.len() / self.dtype.size_bytes()
     }
 
+    /// The elements of an array of float64.
+    pub fn float64s(&self) -> impl Iterator<Item = f64> {
+        self.data.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes))
+    }
+
     /// Appends a float to an array of floats.
     pub(crate) fn push_f64(&mut self, value: f64) {
         match self.dtype {

@@ -177,7 +177,7 @@ async fn goes_up(array: &Array, axis: usize, selected: Slice, pushdown: Pushdown
 
 fn picture(means: &Values, goes_up: bool, range: Option<NumberRange>, colors: Colors) -> Result<Picture> {
     let columns = means.shape.last().map_or(1, |columns| *columns as usize);
-    let values: Vec<f64> = means.data.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
+    let values: Vec<f64> = means.float64s().collect();
     let mut rows: Vec<&[f64]> = values.chunks(columns).collect();
     if goes_up {
         rows.reverse();

@@ -4,9 +4,7 @@ use super::{ReadingArgs, open, watch};
 use crate::mask::MaskArgs;
 use crate::output::deliver;
 use crate::selection::{SelectionArgs, axis};
-use benthic_array::{
-    ArrayAddress, AxisRole, Bounded, Decoding, Groups, NumberKind, ReadStats, Reduction, ReductionKind,
-};
+use benthic_array::{ArrayAddress, AxisRole, Bounded, Groups, ReadStats, Reduction, ReductionKind};
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
@@ -168,21 +166,13 @@ pub async fn run(args: ReduceArgs, session: &Session) -> Outcome {
         }
         axes[axis] = AxisRole::Group { groups: Groups::of_neighbours(slices[axis].count, *neighbours)? };
     }
-    let mut decoding = args.selection.decoding(&array)?;
+    let decoding = args.selection.decoding(&array)?;
     let stats = Arc::new(ReadStats::default());
     let mask = match &args.mask.mask {
         Some(address) => {
-            // Integers have no missing value.
-            decoding = decoding
-                .or((array.metadata().format.dtype.number_kind() != NumberKind::Float)
-                    .then(Decoding::default));
             let mask = open(address, session).await?;
-            Some(
-                args.mask
-                    .read(&mask, &array, &slices, pushdown, &stats)
-                    .await
-                    .map_err(|error| error.with("mask", address))?,
-            )
+            let read = args.mask.read(&mask, &array, &slices, pushdown, &stats).await;
+            Some(read.map_err(|error| error.with("mask", address))?)
         }
         None => None,
     };

@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use benthic_core::{ClassCall, Error, ErrorKind, ObjectId, Pool, Result};
 use bytes::{Bytes, BytesMut};
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Result, s3_error};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -96,9 +97,16 @@ impl ObjectData<'_> {
     /// Those of [`ObjectData::check_size`] and of a read.
     pub async fn read(&self) -> Result<Bytes> {
         self.check_size()?;
-        let mut reader =
-            self.sal.read(self.bucket, self.object, self.object.all(), None, self.data_key).await?;
-        let mut data = BytesMut::with_capacity(self.object.size_bytes as usize);
+        self.read_range(self.object.all()).await
+    }
+
+    /// Reads a range into memory.
+    ///
+    /// # Errors
+    /// Those of a read.
+    pub(super) async fn read_range(&self, range: Range<u64>) -> Result<Bytes> {
+        let mut data = BytesMut::with_capacity((range.end - range.start) as usize);
+        let mut reader = self.sal.read(self.bucket, self.object, range, None, self.data_key).await?;
         while let Some(piece) = reader.next().await? {
             data.extend_from_slice(&piece);
         }

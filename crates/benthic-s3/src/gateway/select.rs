@@ -14,7 +14,7 @@ use benthic_classes::select::wire::{
 };
 use benthic_classes::select::{Failure, Fault, HEADER_BYTES_MAX, Host, Part, Select};
 use benthic_core::{ClassCall, Clock, Error, ErrorKind, Result};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use hyper::header::HeaderValue;
 use parking_lot::Mutex;
@@ -120,8 +120,12 @@ impl Gateway {
             .flatten()
             .ok_or_else(|| s3_error!(SlowDown, "too many queries run; repeat the request"))?;
         let part = select.part(data.object.size_bytes);
-        let header = if part.needs_header { Some(read_header(data).await?) } else { None };
-        let range = part.read_from.min(data.object.size_bytes)..data.object.size_bytes;
+        let size_bytes = data.object.size_bytes;
+        let header = match part.needs_header {
+            true => Some(data.read_range(0..size_bytes.min(HEADER_BYTES_MAX)).await.map_err(error::object)?),
+            false => None,
+        };
+        let range = part.read_from.min(size_bytes)..size_bytes;
         let (to_query, pieces_of_data) = channel(QUEUE_LEN);
         if !range.is_empty() {
             let reader = data.sal.read(data.bucket, data.object, range, None, data.data_key).await;
@@ -195,20 +199,6 @@ impl Places {
 }
 
 type EventStream = std::pin::Pin<Box<dyn futures::Stream<Item = Event> + Send + Sync>>;
-
-/// The start of an object.
-async fn read_header(data: &ObjectData<'_>) -> S3Result<Bytes> {
-    let range = 0..data.object.size_bytes.min(HEADER_BYTES_MAX);
-    let read = async {
-        let mut reader = data.sal.read(data.bucket, data.object, range, None, data.data_key).await?;
-        let mut header = BytesMut::new();
-        while let Some(piece) = reader.next().await? {
-            header.extend_from_slice(&piece);
-        }
-        Ok(header.freeze())
-    };
-    read.await.map_err(error::object)
-}
 
 /// The messages of a running query. While it finds nothing, messages without records keep the client
 /// waiting.
