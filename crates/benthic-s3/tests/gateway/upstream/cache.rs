@@ -379,8 +379,6 @@ fn a_slow_copy_completes_and_a_late_write_does_not_stop_the_others() {
     let sal = far::open(Arc::clone(&setup.own), options);
     setup.line.set_round_trip(3_500);
     block_on(sal.copy((&bucket, &object), &bucket, "copy", crate::sal::finish(b"1"))).unwrap();
-    setup.line.set_up(false);
-    setup.line.set_up(true);
     let late = put(sal.as_ref(), &bucket, "late", b"", crate::sal::finish(b""));
     assert_eq!(kind(late), ErrorKind::OutcomeUnknown);
     assert_eq!(count(&sal.metrics().is_up), 1, "the upstream can be reached");

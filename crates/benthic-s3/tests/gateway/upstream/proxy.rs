@@ -41,13 +41,13 @@ impl Proxy {
             let (from_near, to_near) = near.into_split();
             let (from_far, to_far) = far.into_split();
             for (mut from, mut to) in [(from_near, to_far), (from_far, to_near)] {
-                let (delay_ms, mut broken) = (state.delay_ms.load(Relaxed), state.broken.subscribe());
+                let (delays, mut broken) = (Arc::clone(&state), state.broken.subscribe());
                 let (sender, mut pieces) = mpsc::channel::<(Instant, Vec<u8>)>(10_000);
                 let reads = async move {
                     let mut buffer = vec![0; 64 << 10];
                     loop {
                         let len = from.read(&mut buffer).await.unwrap_or(0);
-                        let due = Instant::now() + Duration::from_millis(delay_ms);
+                        let due = Instant::now() + Duration::from_millis(delays.delay_ms.load(Relaxed));
                         if len == 0 || sender.send((due, buffer[..len].to_vec())).await.is_err() {
                             break;
                         }
@@ -71,7 +71,7 @@ impl Proxy {
         }
     }
 
-    /// Delays everything on new connections, half of it in each direction.
+    /// Delays everything from now on, half of it in each direction.
     pub fn set_round_trip(&self, ms: u64) {
         self.state.delay_ms.store(ms / 2, Relaxed);
     }
