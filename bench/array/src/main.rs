@@ -8,6 +8,7 @@
 use benthic_array::Node;
 use benthic_array::decoders::{Encoding, parse_v3};
 use benthic_core::{Stopwatch, SystemClock};
+use bytes::Bytes;
 use std::borrow::Cow;
 use std::env;
 use std::error::Error;
@@ -33,8 +34,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let shape = theirs.chunk_shape(&vec![0; ours.shape.len()])?;
 
     let by_us =
-        |chunk: &[u8]| pipeline.decode(ours.format.dtype, &ours.format.shape.0, chunk, &mut || Ok(()));
-    let by_them = |chunk: &[u8]| {
+        |chunk: &Bytes| pipeline.decode(ours.format.dtype, &ours.format.shape.0, chunk, &mut || Ok(()));
+    let by_them = |chunk: &Bytes| {
         codecs
             .decode(Cow::Borrowed(chunk), &shape, theirs.data_type(), theirs.fill_value(), &options)
             .and_then(|decoded| Ok(decoded.into_fixed()?.into_owned()))
@@ -64,7 +65,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn encoded_chunks(array: &Array<FilesystemStore>) -> Result<Vec<Vec<u8>>, Box<dyn Error>> {
+fn encoded_chunks(array: &Array<FilesystemStore>) -> Result<Vec<Bytes>, Box<dyn Error>> {
     let grid = array.chunk_grid_shape();
     let mut chunks = Vec::new();
     for number in 0..grid.iter().product::<u64>() {
@@ -74,7 +75,7 @@ fn encoded_chunks(array: &Array<FilesystemStore>) -> Result<Vec<Vec<u8>>, Box<dy
             position.insert(0, rest % len);
             rest /= len;
         }
-        chunks.push(array.retrieve_encoded_chunk(&position)?.ok_or("a chunk is missing")?);
+        chunks.push(array.retrieve_encoded_chunk(&position)?.ok_or("a chunk is missing")?.into());
     }
     Ok(chunks)
 }

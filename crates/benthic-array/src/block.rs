@@ -3,13 +3,14 @@
 use crate::dtype::{Dtype, Element};
 use crate::selection::Slice;
 use benthic_core::Result;
+use bytes::Bytes;
 
 /// The decoded elements of a chunk, little-endian. A stride of 0 repeats an element, so that a chunk
 /// of fill values takes one element.
 #[derive(Debug)]
 pub struct Block {
     pub dtype: Dtype,
-    pub data: Vec<u8>,
+    pub data: Bytes,
     /// By axis, in elements.
     pub strides: Vec<u64>,
 }
@@ -36,7 +37,7 @@ pub struct Row<'a> {
 impl Block {
     /// A block in which every element is this one.
     pub fn filled(dtype: Dtype, element: &[u8], axes: usize) -> Block {
-        Block { dtype, data: element.to_vec(), strides: vec![0; axes] }
+        Block { dtype, data: Bytes::copy_from_slice(element), strides: vec![0; axes] }
     }
 
     /// Calls a function with each row of a selection, which must lie in the block, in C order. The

@@ -306,7 +306,7 @@ impl ArrayWriter {
         let chunk_bytes = decoded_bytes(values.dtype, chunk_shape)? as u64;
         let at_once = (IN_FLIGHT_BYTES_MAX / (COPIES * chunk_bytes).max(1)).clamp(1, IN_FLIGHT_MAX);
         let strides = strides(&values.shape);
-        let block = Arc::new(Block { dtype: values.dtype, data: values.data, strides });
+        let block = Arc::new(Block { dtype: values.dtype, data: values.data.into(), strides });
         stream::iter(TouchedChunks::new(&slices, chunk_shape).map(Ok))
             .try_for_each_concurrent(at_once as usize, |position| {
                 let block = Arc::clone(&block);

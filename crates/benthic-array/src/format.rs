@@ -210,7 +210,7 @@ impl ObjectFormat {
     pub fn inner_ranges(
         &self,
         slices: &[Slice],
-        index: &[u8],
+        index: &Bytes,
         size_bytes: u64,
     ) -> Result<Vec<Option<Range<u64>>>> {
         let Encoding::Shard { inner_shape, index: format, .. } = &self.encoding else {
@@ -221,7 +221,7 @@ impl ObjectFormat {
                 let checksum = Bounded(vec![crate::codec::BytesCodec::Crc32c {}]);
                 checksum.decode(index, index.len(), &mut || Ok(()))?
             }
-            false => index.to_vec(),
+            false => index.clone(),
         };
         let number = |bytes: &[u8]| {
             let mut number = [0; 8];

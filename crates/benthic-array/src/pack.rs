@@ -40,5 +40,8 @@ pub fn unpack(packed: &Packed, record_bytes: usize, max_bytes: u64) -> Result<By
         return Err(broken());
     }
     let data = zstd::bulk::decompress(&packed.data, packed.len_bytes as usize);
-    Ok(unshuffle(&data.map_err(|error| broken().with_source(error))?, record_bytes).into())
+    let shuffled = data.map_err(|error| broken().with_source(error))?;
+    let mut data = vec![0; shuffled.len()];
+    unshuffle(&shuffled, record_bytes, &mut data);
+    Ok(data.into())
 }

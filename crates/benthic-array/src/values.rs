@@ -41,7 +41,7 @@ impl Values {
     /// The values as floats, decoded.
     pub(crate) fn into_floats(self, decoding: Option<&Decoding>) -> Vec<f64> {
         let count = self.count() as u64;
-        let block = Block { dtype: self.dtype, data: self.data, strides: vec![1] };
+        let block = Block { dtype: self.dtype, data: self.data.into(), strides: vec![1] };
         let mut floats = Vec::new();
         let read = block.rows(&[Slice::all(count)], &mut || Ok(()), |row, _, _| {
             f64::read(&row, decoding, &mut floats);

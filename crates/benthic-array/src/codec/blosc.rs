@@ -66,15 +66,16 @@ pub fn decode(encoded: &[u8], max_bytes: usize, tick: Tick<'_>) -> Result<Vec<u8
         return Err(damaged());
     }
     let zstd = Decompressor::new().map_err(|error| damaged().with_source(error))?;
-    let mut decoder = BlockDecoder { encoded, compressor: flags >> 5, flags, element_bytes, zstd };
-    let mut out = Vec::with_capacity(size_bytes);
-    for block in 0..size_bytes.div_ceil(block_bytes) {
+    let streams = Vec::new();
+    let mut decoder = BlockDecoder { encoded, compressor: flags >> 5, flags, element_bytes, zstd, streams };
+    let mut out = vec![0; size_bytes];
+    for (block, out) in out.chunks_mut(block_bytes).enumerate() {
         if block % BLOCKS_PER_TICK == BLOCKS_PER_TICK - 1 {
             tick()?;
         }
         let start = u32_at(encoded, HEADER_BYTES + 4 * block)?;
-        let len = block_bytes.min(size_bytes - out.len());
-        out.extend_from_slice(&decoder.decode(start, len, len < block_bytes)?);
+        let is_short = out.len() < block_bytes;
+        decoder.decode(start, is_short, out)?;
     }
     Ok(out)
 }
@@ -125,17 +126,21 @@ struct BlockDecoder<'a> {
     compressor: u8,
     flags: u8,
     element_bytes: usize,
+    /// The decompressed streams of a block; kept for its memory.
+    streams: Vec<u8>,
 }
 
 impl BlockDecoder<'_> {
-    fn decode(&mut self, mut start: usize, len: usize, is_short: bool) -> Result<Vec<u8>> {
+    fn decode(&mut self, mut start: usize, is_short: bool, out: &mut [u8]) -> Result<()> {
+        let len = out.len();
         let is_split = self.flags & ONE_STREAM == 0
             && self.element_bytes <= SPLIT_ELEMENT_BYTES_MAX
             && len / self.element_bytes >= SPLIT_ELEMENTS_MIN
             && !is_short;
         let streams = if is_split { self.element_bytes } else { 1 };
         let stream_len = len / streams;
-        let mut data = Vec::with_capacity(len);
+        let mut data = std::mem::take(&mut self.streams);
+        data.clear();
         for _ in 0..streams {
             let stored = u32_at(self.encoded, start)?;
             let stream =
@@ -150,11 +155,13 @@ impl BlockDecoder<'_> {
         if data.len() != len {
             return Err(damaged());
         }
-        Ok(match self.flags & (SHUFFLE | BIT_SHUFFLE) {
-            SHUFFLE => shuffle::unshuffle(&data, self.element_bytes),
-            BIT_SHUFFLE => shuffle::unshuffle_bits(&data, self.element_bytes),
-            _ => data,
-        })
+        match self.flags & (SHUFFLE | BIT_SHUFFLE) {
+            SHUFFLE => shuffle::unshuffle(&data, self.element_bytes, out),
+            BIT_SHUFFLE => shuffle::unshuffle_bits(&data, self.element_bytes, out),
+            _ => out.copy_from_slice(&data),
+        }
+        self.streams = data;
+        Ok(())
     }
 
     /// Appends exactly `len` bytes.
@@ -174,8 +181,11 @@ impl BlockDecoder<'_> {
                 read.map_err(|error| damaged().with_source(error))?;
             }
             4 => {
-                let decoded = self.zstd.decompress(stream, len);
-                out.extend_from_slice(&decoded.map_err(|error| damaged().with_source(error))?);
+                out.resize(expected, 0);
+                let decoded = self.zstd.decompress_to_buffer(stream, &mut out[expected - len..]);
+                if decoded.map_err(|error| damaged().with_source(error))? != len {
+                    return Err(damaged());
+                }
             }
             other => {
                 return Err(corrupt("a chunk has an unknown compressor of Blosc").with("compressor", other));

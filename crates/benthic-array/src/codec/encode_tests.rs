@@ -41,7 +41,7 @@ fn every_compressor_has_its_decoder() {
                 let encoded = compressor.encode(dtype, chunk.clone()).unwrap();
                 // A copy in Blosc has a header of 16 bytes.
                 assert!(encoded.len() <= chunk.len() + 16 + chunk.len() / 1000 + 32, "{compressor:?}");
-                let decoded = pipeline.decode(dtype, &[count], &encoded, &mut || Ok(())).unwrap();
+                let decoded = pipeline.decode(dtype, &[count], &encoded.into(), &mut || Ok(())).unwrap();
                 assert_eq!(decoded.data, chunk, "{compressor:?} {dtype}");
             }
         }

@@ -19,6 +19,7 @@ use crate::block::{Block, Tick};
 use crate::dtype::Dtype;
 use crate::selection::{self, Bounded, PerAxis};
 use benthic_core::{Error, ErrorKind, Result, wire_enum, wire_struct};
+use bytes::Bytes;
 use flate2::read::{MultiGzDecoder, ZlibDecoder};
 use std::io::{self, Read};
 
@@ -91,12 +92,13 @@ impl Pipeline {
         Err(Error::new(ErrorKind::InvalidArgument, "a transposition does not name each axis once"))
     }
 
-    /// Decodes a chunk of this type and shape. Calls `tick` between parts of the work.
+    /// Decodes a chunk of this type and shape. Calls `tick` between parts of the work. A chunk that is stored as it is
+    /// is not copied.
     ///
     /// # Errors
     /// `Corrupt` if the bytes are damaged or do not hold exactly this chunk; `LimitExceeded` if the
     /// chunk is larger than [`CHUNK_BYTES_MAX`].
-    pub fn decode(&self, dtype: Dtype, shape: &[u64], encoded: &[u8], tick: Tick<'_>) -> Result<Block> {
+    pub fn decode(&self, dtype: Dtype, shape: &[u64], encoded: &Bytes, tick: Tick<'_>) -> Result<Block> {
         let size_bytes = decoded_bytes(dtype, shape)?;
         let mut data = self.bytes.decode(encoded, size_bytes, tick)?;
         if data.len() != size_bytes {
@@ -104,12 +106,13 @@ impl Pipeline {
                 .with("decoded_bytes", data.len())
                 .with("expected_bytes", size_bytes));
         }
-        if self.is_big_endian {
-            data.chunks_exact_mut(dtype.size_bytes()).for_each(<[u8]>::reverse);
-        }
         if dtype == Dtype::Bool {
             // NumPy takes every byte but 0 as true.
-            data.iter_mut().for_each(|byte| *byte = (*byte != 0).into());
+            data = data.iter().map(|byte| u8::from(*byte != 0)).collect();
+        } else if self.is_big_endian && dtype.size_bytes() > 1 {
+            let mut swapped = Vec::from(data);
+            swapped.chunks_exact_mut(dtype.size_bytes()).for_each(<[u8]>::reverse);
+            data = swapped.into();
         }
         Ok(Block { dtype, data, strides: self.strides(shape) })
     }
@@ -148,10 +151,10 @@ impl Codecs {
     ///
     /// # Errors
     /// `Corrupt`.
-    pub fn decode(&self, encoded: &[u8], size_bytes: usize, tick: Tick<'_>) -> Result<Vec<u8>> {
+    pub fn decode(&self, encoded: &Bytes, size_bytes: usize, tick: Tick<'_>) -> Result<Bytes> {
         let Some((last, others)) = self.0.split_last() else {
             return match encoded.len() <= size_bytes {
-                true => Ok(encoded.to_vec()),
+                true => Ok(encoded.clone()),
                 false => Err(too_large(size_bytes)),
             };
         };
@@ -172,7 +175,7 @@ fn too_large(size_bytes: usize) -> Error {
 }
 
 impl BytesCodec {
-    fn decode(&self, encoded: &[u8], max_bytes: usize, tick: Tick<'_>) -> Result<Vec<u8>> {
+    fn decode(&self, encoded: &Bytes, max_bytes: usize, tick: Tick<'_>) -> Result<Bytes> {
         let checked = |digest: fn(&[u8]) -> u32| {
             let (data, stored) = encoded
                 .split_last_chunk::<4>()
@@ -180,9 +183,9 @@ impl BytesCodec {
             if digest(data) != u32::from_le_bytes(*stored) {
                 return Err(corrupt("the checksum of a chunk does not match"));
             }
-            if data.len() > max_bytes { Err(too_large(max_bytes)) } else { Ok(data.to_vec()) }
+            if data.len() > max_bytes { Err(too_large(max_bytes)) } else { Ok(encoded.slice_ref(data)) }
         };
-        match self {
+        let decoded = match self {
             BytesCodec::Blosc {} => blosc::decode(encoded, max_bytes, tick),
             // The reader calls the tick, because a decoder may read for long without output.
             BytesCodec::Gzip {} => inflate(MultiGzDecoder::new(Ticking { encoded, tick }), max_bytes),
@@ -201,11 +204,14 @@ impl BytesCodec {
                 if encoded.len() > max_bytes {
                     return Err(too_large(max_bytes));
                 }
-                Ok(shuffle::unshuffle(encoded, *element_bytes as usize))
+                let mut data = vec![0; encoded.len()];
+                shuffle::unshuffle(encoded, *element_bytes as usize, &mut data);
+                Ok(data)
             }
-            BytesCodec::Crc32c {} => checked(crc32c::crc32c),
-            BytesCodec::Fletcher32 {} => checked(fletcher32),
-        }
+            BytesCodec::Crc32c {} => return checked(crc32c::crc32c),
+            BytesCodec::Fletcher32 {} => return checked(fletcher32),
+        };
+        decoded.map(Bytes::from)
     }
 }
 

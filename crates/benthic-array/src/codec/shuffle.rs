@@ -1,17 +1,16 @@
 //! Shuffles: bytes, or bits, of elements grouped by their significance.
 
-/// Reverses a shuffle of bytes. Bytes after the last whole element stay where they are.
-pub fn unshuffle(shuffled: &[u8], element_bytes: usize) -> Vec<u8> {
+/// Reverses a shuffle of bytes, into a buffer of the same length. Bytes after the last whole element stay where they are.
+pub fn unshuffle(shuffled: &[u8], element_bytes: usize, out: &mut [u8]) {
     let count = shuffled.len().checked_div(element_bytes).unwrap_or(0);
     if element_bytes <= 1 || count == 0 {
-        return shuffled.to_vec();
+        return out.copy_from_slice(shuffled);
     }
-    let mut out = vec![0; shuffled.len()];
     let (planes, rest) = shuffled.split_at(count * element_bytes);
     match element_bytes {
-        2 => interleave::<2>(planes, &mut out),
-        4 => interleave::<4>(planes, &mut out),
-        8 => interleave::<8>(planes, &mut out),
+        2 => interleave::<2>(planes, out),
+        4 => interleave::<4>(planes, out),
+        8 => interleave::<8>(planes, out),
         _ => {
             for (byte, plane) in planes.chunks_exact(count).enumerate() {
                 for (index, value) in plane.iter().enumerate() {
@@ -21,7 +20,6 @@ pub fn unshuffle(shuffled: &[u8], element_bytes: usize) -> Vec<u8> {
         }
     }
     out[count * element_bytes..].copy_from_slice(rest);
-    out
 }
 
 /// Groups the bytes of elements by their significance: first the first byte of each, and so on. Bytes
@@ -50,14 +48,13 @@ fn interleave<const N: usize>(planes: &[u8], out: &mut [u8]) {
 
 /// Reverses a shuffle of bits as the library bitshuffle does it: the first row has bit 0 of byte 0 of
 /// every element, the next one bit 1, and so on. It applies if the number of elements is a multiple
-/// of eight.
-pub fn unshuffle_bits(shuffled: &[u8], element_bytes: usize) -> Vec<u8> {
+/// of eight. The buffer has the same length.
+pub fn unshuffle_bits(shuffled: &[u8], element_bytes: usize, out: &mut [u8]) {
     let count = shuffled.len().checked_div(element_bytes).unwrap_or(0);
     if count == 0 || !count.is_multiple_of(8) {
-        return shuffled.to_vec();
+        return out.copy_from_slice(shuffled);
     }
     let row_bytes = count / 8;
-    let mut out = vec![0; shuffled.len()];
     for byte in 0..element_bytes {
         let rows = &shuffled[byte * 8 * row_bytes..(byte + 1) * 8 * row_bytes];
         for group in 0..row_bytes {
@@ -69,7 +66,6 @@ pub fn unshuffle_bits(shuffled: &[u8], element_bytes: usize) -> Vec<u8> {
     }
     let whole = count * element_bytes;
     out[whole..].copy_from_slice(&shuffled[whole..]);
-    out
 }
 
 /// Transposes a matrix of 8 × 8 bits, a row a byte (Warren, "Hacker's Delight", section 7-3).

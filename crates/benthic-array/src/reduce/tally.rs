@@ -421,7 +421,7 @@ impl<V: Number> State<V> for ValueCount {
 }
 
 fn number<V: Number>(dtype: Dtype, element: &[u8]) -> V {
-    let block = Block { dtype, data: element.to_vec(), strides: vec![1] };
+    let block = Block { dtype, data: Bytes::copy_from_slice(element), strides: vec![1] };
     let mut numbers = Vec::new();
     let read = block.rows(&[Slice::all(1)], &mut || Ok(()), |row, _, _| {
         V::read(&row, None, &mut numbers);
