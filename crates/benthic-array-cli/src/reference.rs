@@ -81,14 +81,17 @@ impl SourceFile {
         Ok(SourceFile { path, file: Arc::new(file), name, state, token })
     }
 
-    /// Plans an array. `None` if it has small chunks, and should be copied.
+    /// Plans an array. `None` if it has small chunks or is computed, and should be copied.
     ///
     /// # Errors
     /// `Unsupported` for an array that cannot refer to the file; `Corrupt` if its chunks are not in the
     /// file; those of the document.
     pub fn array(&self, place: &Place, path: &str, source: &SourceArray) -> Result<Option<FileArray>> {
-        let FileChunks { chunk_shape, is_clipped, is_big_endian, codecs, ranges } =
-            source.elements.chunks()?;
+        let Some(FileChunks { chunk_shape, is_clipped, is_big_endian, codecs, ranges }) =
+            source.elements.chunks()?
+        else {
+            return Ok(None);
+        };
         let element_bytes = source.dtype.size_bytes() as u64;
         let chunk_bytes = chunk_shape.iter().fold(element_bytes, |product, len| product.saturating_mul(*len));
         let used = chunk_shape.iter().zip(&source.shape).map(|(chunk, len)| chunk.min(len));

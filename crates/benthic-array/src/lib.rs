@@ -50,7 +50,7 @@ pub use creation::{CREATION_MARKER, Creation};
 pub use dtype::{Dtype, NumberKind};
 pub use json::{element_json, parse_with_nan};
 pub use list::{ListedNode, list};
-pub use metadata::{ArrayMetadata, GroupMetadata, Node, is_metadata, is_node, writing_order};
+pub use metadata::{ArrayMetadata, GRIB_CODEC, GroupMetadata, Node, is_metadata, is_node, writing_order};
 pub use reduce::{
     AxisRole, Decoding, Groups, Mask, Missing, Reduction, ReductionKind, Tallied, Tally, TallyKind,
 };

@@ -15,6 +15,8 @@ use std::cmp::Reverse;
 
 /// Limit on the size of a metadata document.
 pub const METADATA_BYTES_MAX: u64 = 16 << 20;
+/// The codec of a field of a GRIB file.
+pub const GRIB_CODEC: &str = "benthic_grib";
 /// Limit on the length of an array along an axis.
 const LEN_MAX: u64 = 1 << 62;
 
@@ -410,6 +412,7 @@ fn pipeline_v3(codecs: &[Value], axes: usize) -> Result<Pipeline> {
             ("numcodecs.lz4", _) => BytesCodec::Lz4 {},
             ("numcodecs.shuffle", _) => shuffle(fields)?,
             ("numcodecs.fletcher32", _) => BytesCodec::Fletcher32 {},
+            (GRIB_CODEC, _) => grib(fields)?,
             (other, _) => return Err(unsupported("codec", other)),
         };
         if !has_bytes {
@@ -458,6 +461,14 @@ fn shuffle(fields: &Map<String, Value>) -> Result<BytesCodec> {
     let element_bytes =
         element_bytes.ok_or_else(|| malformed("the element size of a shuffle is no number"))?;
     Ok(BytesCodec::Shuffle { element_bytes })
+}
+
+fn grib(fields: &Map<String, Value>) -> Result<BytesCodec> {
+    let number = |name: &str| {
+        let number = field(fields, name)?.as_u64().and_then(|number| u32::try_from(number).ok());
+        number.ok_or_else(|| malformed(&format!("{name:?} of a GRIB field is no number")))
+    };
+    Ok(BytesCodec::Grib { element_bytes: number("elementsize")?, row_elements: number("alternating")? })
 }
 
 /// Parses `.zarray`, and `.zattrs` if the array has attributes.

@@ -1,4 +1,5 @@
-//! Arrays whose chunks are ranges of a file that is stored unchanged, such as an HDF5 or netCDF file.
+//! Arrays whose chunks are ranges of a file that is stored unchanged, such as an HDF5, netCDF
+//! or GRIB file.
 //!
 //! The metadata have an extension field, which names the file. Programs that do not know it must
 //! refuse the array: they would take all chunks for fill values. An index beside the metadata has the

@@ -1,4 +1,4 @@
-//! `benthic array create`: makes arrays from a netCDF or HDF5 file, or from a Zarr directory.
+//! `benthic array create`: makes arrays from a netCDF, HDF5 or GRIB file, or from a Zarr directory.
 
 use super::{place, watch_progress};
 use crate::directory::Directory;
@@ -26,11 +26,12 @@ SOURCE is one of:
   FILE.nc:VARIABLE  one variable, and the coordinates of its dimensions
   FILE.h5           HDF5
   FILE.h5:/GROUP/X  one dataset, and the scales of its dimensions
+  FILE.grib         GRIB, edition 1 or 2; FILE.grib:VARIABLE as for netCDF
   DIR               a Zarr directory; its files are copied unchanged
 
 A file becomes a group with an array for each variable, and its groups become groups in it. The command skips texts, \
 compound and other types that arrays lack, and prints what it skipped. Chunks that have only the fill value are not \
-stored.
+stored. Messages of a GRIB file with the same parameter, type of level and grid become one array.
 
 The array appears when it is complete: its metadata are written last. The command fails if objects exist at PATH already; \
 --overwrite removes them first. The old array is thus removed before the new one is complete. Repeat an interrupted command with \
@@ -41,11 +42,13 @@ blosc means Blosc with zstd and a shuffle, which compresses numbers best.
 
 --reference stores the file unchanged at PATH/FILE, and the arrays refer to it: their chunks are ranges of the file. \
 Files of more than 32 MiB are several objects. Arrays whose chunks have at most 4 KiB are copied, and so are those with \
-other filters than gzip, shuffle, fletcher32, zstd and Blosc, for which the command prints the reason.
+other filters than gzip, shuffle, fletcher32, zstd and Blosc, for which the command prints the reason. A message of a \
+GRIB file is a chunk.
 
 Examples:
   benthic array create climate/era5 --from era5.nc
   benthic array create climate/era5 --from era5.nc --reference
+  benthic array create climate/forecast --from forecast.grib2 --reference
   benthic array create climate/t2m --from era5.nc:t2m --chunks 24,180,360
   benthic array create climate/era5 --from ./era5.zarr --overwrite")]
 pub struct CreateArgs {
@@ -105,8 +108,8 @@ pub async fn run(args: CreateArgs, session: &Session) -> Outcome {
     }
     let (path, variable) = split(&args.from);
     if path.is_dir() && (!args.chunks.is_empty() || args.codec.is_some() || args.reference) {
-        let message = "a Zarr directory is copied unchanged; --chunks, --codec and --reference are for netCDF and \
-            HDF5 files";
+        let message = "a Zarr directory is copied unchanged; --chunks, --codec and --reference are for netCDF, \
+            HDF5 and GRIB files";
         return Err(Failure::Usage(message.to_owned()));
     }
     session.check_writable().await?;

@@ -34,7 +34,7 @@ pub const EXAMPLES: &str = "An array is a Zarr array, version 3 or 2: its metada
 /// The verbs of `benthic array`.
 #[derive(Subcommand)]
 pub enum ArrayCommand {
-    /// Create arrays from a netCDF or HDF5 file, or from a Zarr directory
+    /// Create arrays from a netCDF, HDF5 or GRIB file, or from a Zarr directory
     Create(create::CreateArgs),
     /// Copy an array or group into a Zarr directory
     Export(export::ExportArgs),

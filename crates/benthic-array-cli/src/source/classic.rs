@@ -144,7 +144,7 @@ impl ReadElements for Variable {
         read.map_err(|error| unreadable("cannot read a variable", error).with("variable", &self.name))
     }
 
-    fn chunks(&self) -> Result<FileChunks> {
+    fn chunks(&self) -> Result<Option<FileChunks>> {
         let failed = |error| unreadable("cannot read a variable", error).with("variable", &self.name);
         let group = self.file.root_group().map_err(failed)?;
         let variable = self.file.variable(&self.name).map_err(failed)?;
@@ -153,6 +153,6 @@ impl ReadElements for Variable {
             offset_bytes: variable.data_offset,
             record_bytes: variable.is_record_var.then_some(record_bytes),
         };
-        divide(&variable.shape(), self.dtype, &block, true)
+        divide(&variable.shape(), self.dtype, &block, true).map(Some)
     }
 }

@@ -459,8 +459,9 @@ impl ReadElements for Elements {
         read.map_err(|error| failed(error).with("variable", &self.path))
     }
 
-    fn chunks(&self) -> Result<FileChunks> {
+    fn chunks(&self) -> Result<Option<FileChunks>> {
         chunks(&self.file, &self.dataset, &self.stored_shape, self.dtype)
+            .map(Some)
             .map_err(|error| error.with("variable", &self.path))
     }
 }

@@ -2,10 +2,12 @@
 //!
 //! The crates `hdf5-reader` and `netcdf-reader` parse the files. They are written in Rust, need no
 //! library of the system, and limit what a damaged file makes them allocate. The crates around
-//! libhdf5 support more filters, but need the library, and it runs one call at a time.
+//! libhdf5 support more filters, but need the library, and it runs one call at a time. GRIB files are
+//! parsed here.
 
 mod classic;
 mod contiguous;
+mod grib;
 mod hdf5;
 mod hdf5_chunks;
 
@@ -56,11 +58,11 @@ pub trait ReadElements: Send + Sync {
     /// Reads a box of elements, in C order and little-endian. Blocks.
     fn read(&self, start: &[u64], counts: &[u64]) -> Result<Vec<u8>>;
 
-    /// Where the file has the chunks. Blocks.
+    /// Where the file has the chunks; `None` if the elements are computed from the file. Blocks.
     ///
     /// # Errors
     /// `Unsupported` if an array cannot refer to them; those of the file.
-    fn chunks(&self) -> Result<FileChunks>;
+    fn chunks(&self) -> Result<Option<FileChunks>>;
 }
 
 /// The chunks of an array in a file.
@@ -93,21 +95,26 @@ impl fmt::Display for Skipped {
     }
 }
 
-/// Opens a netCDF or HDF5 file. Blocks.
+/// Opens a netCDF, HDF5 or GRIB file. Blocks.
 ///
 /// # Errors
-/// `Corrupt` for a damaged file, and for one in another format; those of the file system.
+/// `Corrupt` for a damaged file, and for one in another format; `LimitExceeded` and `Unsupported` for a
+/// GRIB file; those of the file system.
 pub fn open(path: &Path) -> Result<(SourceGroup, Vec<Skipped>)> {
     let failed = local::failed("cannot read the file", path);
     let mut file = File::open(path).map_err(&failed)?;
     let mut magic = Vec::new();
-    (&mut file).take(CLASSIC_MAGIC.len() as u64).read_to_end(&mut magic).map_err(&failed)?;
+    (&mut file).take(grib::MAGIC.len() as u64).read_to_end(&mut magic).map_err(&failed)?;
     file.rewind().map_err(&failed)?;
+    let mut skipped = Vec::new();
+    if magic == grib::MAGIC {
+        let root = grib::read(file, path, &mut skipped);
+        return root.map(|root| (root, skipped)).map_err(|error| error.with("path", path.display()));
+    }
     // A mapping into memory would end the program if the file became shorter.
     let storage =
         Arc::new(FileStorage::from_file(file).map_err(|error| unreadable("cannot read the file", error))?);
-    let mut skipped = Vec::new();
-    let root = match magic == CLASSIC_MAGIC {
+    let root = match magic.starts_with(CLASSIC_MAGIC) {
         true => classic::read(storage, &mut skipped),
         false => hdf5::read(storage, &mut skipped),
     };

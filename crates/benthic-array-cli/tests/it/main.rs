@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod create;
+mod grib;
 mod reference;
 mod serve;
 

@@ -11,6 +11,7 @@
 
 mod blosc;
 mod encode;
+mod grib;
 pub mod shuffle;
 
 pub use encode::Compressor;
@@ -43,6 +44,13 @@ pub enum BytesCodec {
     },
     Crc32c {},
     Fletcher32 {},
+    /// A field of a GRIB file. It must be the last codec.
+    Grib {
+        /// 4 or 8: decodes to float32 or float64.
+        element_bytes: u32,
+        /// The length of a row if every other row is stored backwards, else 0.
+        row_elements: u32,
+    },
 }
 
 wire_enum! {
@@ -55,6 +63,7 @@ wire_enum! {
         5 Shuffle { element_bytes: element_bytes }
         6 Crc32c {}
         7 Fletcher32 {}
+        8 Grib { element_bytes: element_bytes, row_elements: row_elements }
     }
 }
 
@@ -210,6 +219,9 @@ impl BytesCodec {
             }
             BytesCodec::Crc32c {} => return checked(crc32c::crc32c),
             BytesCodec::Fletcher32 {} => return checked(fletcher32),
+            BytesCodec::Grib { element_bytes, row_elements } => {
+                grib::decode(encoded, *element_bytes, *row_elements, max_bytes, tick)
+            }
         };
         decoded.map(Bytes::from)
     }

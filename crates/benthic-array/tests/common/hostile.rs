@@ -178,6 +178,10 @@ fn bombs() -> Vec<(&'static str, BytesCodec, Vec<u8>)> {
     blosc.extend((1u32 << 30).to_le_bytes());
     blosc.extend(64u32.to_le_bytes());
     blosc.resize(64, 0);
+    // A field of 2³⁰ values without bits: sections 5 and 7.
+    let mut grib = vec![0, 0, 0, 21, 5, 64];
+    grib.resize(21, 0);
+    grib.extend([0, 0, 0, 5, 7]);
     let lz4 = (1u32 << 30).to_le_bytes().into_iter().chain([0; 60]).collect();
     vec![
         ("gzip", BytesCodec::Gzip {}, gzip.finish().unwrap()),
@@ -185,6 +189,7 @@ fn bombs() -> Vec<(&'static str, BytesCodec, Vec<u8>)> {
         ("zstd", BytesCodec::Zstd {}, zstd.finish().unwrap()),
         ("lz4", BytesCodec::Lz4 {}, lz4),
         ("blosc", BytesCodec::Blosc {}, blosc),
+        ("grib", BytesCodec::Grib { element_bytes: 4, row_elements: 0 }, grib),
     ]
 }
 

@@ -1,0 +1,51 @@
+//! Numbers in the sections of a message. The manual counts octets from 1.
+
+use benthic_core::{Error, ErrorKind, Result};
+
+pub struct Section<'a>(pub &'a [u8]);
+
+impl Section<'_> {
+    pub fn bytes<const N: usize>(&self, octet: usize) -> Result<[u8; N]> {
+        let bytes = self.0.get(octet - 1..).and_then(<[u8]>::first_chunk).copied();
+        bytes.ok_or_else(|| Error::new(ErrorKind::Corrupt, "a section of a GRIB message is too short"))
+    }
+
+    pub fn u8(&self, octet: usize) -> Result<u8> {
+        self.bytes(octet).map(|[byte]| byte)
+    }
+
+    pub fn u16(&self, octet: usize) -> Result<u16> {
+        self.bytes(octet).map(u16::from_be_bytes)
+    }
+
+    pub fn u24(&self, octet: usize) -> Result<u32> {
+        self.bytes(octet).map(|[high, middle, low]| u32::from_be_bytes([0, high, middle, low]))
+    }
+
+    pub fn u32(&self, octet: usize) -> Result<u32> {
+        self.bytes(octet).map(u32::from_be_bytes)
+    }
+
+    pub fn u64(&self, octet: usize) -> Result<u64> {
+        self.bytes(octet).map(u64::from_be_bytes)
+    }
+
+    /// Numbers whose first bit is the sign.
+    pub fn i8(&self, octet: usize) -> Result<i32> {
+        self.u8(octet).map(|number| signed(number.into(), 8))
+    }
+
+    pub fn i24(&self, octet: usize) -> Result<i32> {
+        self.u24(octet).map(|number| signed(number, 24))
+    }
+
+    pub fn i32(&self, octet: usize) -> Result<i32> {
+        self.u32(octet).map(|number| signed(number, 32))
+    }
+}
+
+fn signed(number: u32, bits: u32) -> i32 {
+    let sign = 1 << (bits - 1);
+    let magnitude = (number & (sign - 1)).cast_signed();
+    if number & sign == 0 { magnitude } else { -magnitude }
+}
