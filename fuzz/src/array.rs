@@ -111,7 +111,7 @@ pub fn array_chunk(input: &[u8]) {
     let codec = |number: u8| match number % 9 {
         // The corpus has fields of GRIB with these numbers.
         _ if number >= 250 => Some(BytesCodec::Grib {
-            element_bytes: if number % 2 == 0 { 4 } else { 8 },
+            element_bytes: if number.is_multiple_of(2) { 4 } else { 8 },
             row_elements: if number < 254 { 0 } else { 12 },
         }),
         0 => None,

@@ -11,7 +11,7 @@ impl ReadElements for Nothing {
         Ok(Vec::new())
     }
 
-    fn chunks(&self) -> Result<FileChunks> {
+    fn chunks(&self) -> Result<Option<FileChunks>> {
         Err(Error::new(ErrorKind::Unsupported, "no file"))
     }
 }

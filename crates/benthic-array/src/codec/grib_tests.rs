@@ -211,14 +211,12 @@ proptest! {
             _ => present[at],
         };
         let smallest = (order..present.len()).map(difference).min().unwrap_or(0);
-        let mut at = 0;
-        for number in integers.iter_mut().flatten() {
+        for (at, number) in integers.iter_mut().flatten().enumerate() {
             *number = match (order, at < order) {
                 (0, _) => *number,
                 (_, true) => 0,
                 (_, false) => (difference(at) - smallest) as u64,
             };
-            at += 1;
         }
         let mut writer = BitWriter::default();
         for first in 0..order {

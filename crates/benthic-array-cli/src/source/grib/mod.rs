@@ -71,6 +71,7 @@ pub fn read(file: File, path: &Path, skipped: &mut Vec<Skipped>) -> Result<Sourc
 /// product, all of these are skipped: the others would look like all that the file has.
 fn variables(fields: &[Field], skipped: &mut Vec<Skipped>) -> Result<Vec<Variable>> {
     type Key<'a> = (&'a ProductKey, &'a str, *const Grid);
+    type Array<'a> = (&'a Rc<Names>, &'a Rc<Grid>, Vec<(&'a Field, Values)>);
     // The name depends on the level, too: the temperature 2 m above ground has one of its own.
     let mut names: HashMap<(&ProductKey, u64), Rc<Names>> = HashMap::new();
     let mut refused: HashMap<&ProductKey, &str> = HashMap::new();
@@ -85,7 +86,7 @@ fn variables(fields: &[Field], skipped: &mut Vec<Skipped>) -> Result<Vec<Variabl
         }
     }
     let mut places: HashMap<Key<'_>, usize> = HashMap::new();
-    let mut arrays: Vec<(&Rc<Names>, &Rc<Grid>, Vec<(&Field, Values)>)> = Vec::new();
+    let mut arrays: Vec<Array<'_>> = Vec::new();
     for field in fields {
         let key = &field.product.key;
         let Ok((grid, values)) = &field.content else { continue };
@@ -99,7 +100,7 @@ fn variables(fields: &[Field], skipped: &mut Vec<Skipped>) -> Result<Vec<Variabl
         });
         arrays[place].2.push((field, *values));
     }
-    let variable = |(names, grid, fields): (&Rc<Names>, &Rc<Grid>, Vec<(&Field, Values)>)| {
+    let variable = |(names, grid, fields): Array<'_>| {
         let key = fields[0].0.product.key.clone();
         Variable::new(key, Rc::clone(names), Rc::clone(grid), &fields, skipped)
     };

@@ -116,10 +116,9 @@ impl Product {
         };
         // The local section of ECMWF with members of ensembles.
         let has_local = centre == ECMWF && section.0.len() >= 51 && section.u8(41)? == 1;
-        let (kind, number, members) = match has_local {
-            true => (section.u8(43)?, section.u8(50)?, section.u8(51)?),
-            false => (0, 0, 0),
-        };
+        let kind = if has_local { section.u8(43)? } else { 0 };
+        let has_members = has_local && section.u8(51)? > 0;
+        let number = if has_members { section.u8(50)? } else { 0 };
         let key = ProductKey {
             parameter: Parameter {
                 edition: 1,
@@ -131,7 +130,7 @@ impl Product {
             surface,
             statistic: Some(range).filter(|range| !matches!(range, 0 | 1 | 10)),
             step_type,
-            has_members: members > 0,
+            has_members,
             // Mean and standard deviation of an ensemble.
             derived: if matches!(kind, 17 | 18) { kind } else { 0 },
         };
@@ -224,7 +223,8 @@ fn level_2(product: &Section<'_>) -> Result<(String, Position)> {
         9 => "seaBottom",
         10 => "atmosphere",
         20 => "isothermal",
-        100 if second_kind == 255 && value >= 100.0 && value % 100.0 == 0.0 => {
+        // As in ecCodes.
+        100 if second_kind == 255 && (value >= 100.0 || value == 0.0) => {
             return Ok(("isobaricInhPa".to_owned(), [value / 100.0, 0.0]));
         }
         100 if second_kind == 255 => "isobaricInPa",

@@ -101,7 +101,7 @@ impl<'a> Aec<'a> {
         if mapped > 2 * both_signs {
             return if last == both_signs { mapped } else { largest - mapped };
         }
-        if mapped % 2 == 0 { last + mapped / 2 } else { last - mapped.div_ceil(2) }
+        if mapped.is_multiple_of(2) { last + mapped / 2 } else { last - mapped.div_ceil(2) }
     }
 
     fn largest(&self) -> u64 {
@@ -149,7 +149,7 @@ impl<'a> Aec<'a> {
             while at < block_samples {
                 let (left, right) = pair(self.bits.unary()?);
                 // The first of two samples is at an even position.
-                if at % 2 == 0 {
+                if at.is_multiple_of(2) {
                     self.block[at] = left;
                     at += 1;
                 }
