@@ -15,7 +15,7 @@ PAGES = {
     "Stores": ["store"],
     "Objects": ["pool", "ops", "file"],
     "Tables": ["table", "rows", "dataset"],
-    "Arrays": ["array", "zarr", "xarray"],
+    "Arrays": ["array", "regrid", "zarr", "xarray"],
     "Errors": ["errors"],
 }
 # Modules that `benthic` does not export as a whole.

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from .file import ObjectFile, open_file
     from .ops import ReadOp, WriteOp
     from .pool import ObjectStat, Pool
+    from .regrid import RegridWeights
     from .rows import Rows
     from .store import ClassInfo, MethodInfo, Moved, Store, connect
     from .table import DataObject, Snapshot, Table
@@ -78,6 +79,7 @@ __all__ = [
     "Pool",
     "ReadOp",
     "ReadStats",
+    "RegridWeights",
     "Rows",
     "Snapshot",
     "Store",
@@ -109,7 +111,7 @@ if not TYPE_CHECKING:
             # The other names do not need zarr-python.
             return getattr(import_module(".zarr", __name__), name)
         if name in __all__:
-            for module in ("errors", "ops", "pool", "file", "rows", "table", "dataset", "array", "store"):
+            for module in ("errors", "ops", "pool", "file", "rows", "table", "dataset", "array", "regrid", "store"):
                 found = getattr(import_module(f".{module}", __name__), name, None)
                 if found is not None:
                     globals()[name] = found

@@ -55,6 +55,17 @@ class Array:
         mask: tuple[list[int], bytes] | None,
         pushdown: str,
     ) -> ArrayResult: ...
+    def regrid(
+        self,
+        store: Store,
+        selection: list[tuple[int, int, int]],
+        source_shape: list[int],
+        cells: int,
+        weights: bytes,
+        missing_max: float | None,
+        decoding: DecodingFacts | None,
+        pushdown: str,
+    ) -> ArrayResult: ...
 
 class Pool:
     def close(self) -> None: ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _native
 from .errors import InvalidArgumentError, LimitExceededError
+from .regrid import RegridWeights
 from .table import Pushdown
 
 _NO_GROUP = 2**32 - 1
@@ -139,12 +141,7 @@ class Array:
         >>> temperature.read(np.s_[0, 10:20, ::2])
         """
         selection, rest = _selection(key, self.shape)
-        data = self._values(self._native.read(self._store, selection, pushdown))
-        for axis, part in enumerate(rest):
-            if isinstance(part, np.ndarray):
-                data = data.take(part, axis)
-        values: NDArray[Any] = data[tuple(slice(None) if isinstance(part, np.ndarray) else part for part in rest)]
-        return values
+        return _taken(self._values(self._native.read(self._store, selection, pushdown)), rest)
 
     def index(self, *, pushdown: Pushdown = "auto") -> int:
         """Stores the range of the values of each chunk, so that reductions of values in a range (``wanted_min`` and
@@ -247,6 +244,53 @@ class Array:
             scalar: NDArray[Any] = result[..., 0]
             return scalar
         return result
+
+    def regrid(
+        self,
+        weights: RegridWeights,
+        key: Any = ...,
+        *,
+        skipna: bool = False,
+        na_thres: float = 1.0,
+        decoding: Decoding | None = None,
+        pushdown: Pushdown = "auto",
+    ) -> NDArray[np.float64]:
+        """Regrids the last axes of a part of the array, such as latitude and longitude, with the weights of another program.
+
+        :param key: the part; the axes of the grid take slices with positive steps, and have the positions of the
+            weights' source grid
+        :param skipna: skip NaN and missing values, and divide by the weights of the others; otherwise a cell is NaN if it has
+            a weight of a missing value
+        :param na_thres: with ``skipna``, the largest part of a cell that may be missing, from 0 to 1: 1 makes a cell NaN if all
+            its values are missing
+
+        A cell without weights is NaN. The weights of the values of a chunk are sent to the class with the call, 16 bytes each.
+        A chunk with more than 1,048,576 weights is regridded by the client, and one without weights is not read.
+        The result is float64; integers of 64 bits are rounded to it. Sums are compensated, and have the same bits wherever the
+        chunks were regridded.
+
+        >>> temperature.regrid(benthic.RegridWeights.of("weights.nc"), np.s_[:24])
+        """
+        selection, rest = _selection(key, self.shape)
+        source = [count for _, _, count in selection[max(self.ndim - weights.rank, 0) :]]
+        outer = rest[: self.ndim - len(source)]
+        if any(not isinstance(part, slice) or part != slice(None) for part in rest[len(outer) :]):
+            raise InvalidArgumentError("the axes of the grid take slices with positive steps")
+        weights.check(source)
+        data = self._values(
+            self._native.regrid(
+                self._store,
+                selection,
+                source,
+                math.prod(weights.shape),
+                weights._records.tobytes(),
+                na_thres if skipna else None,
+                None if decoding is None else self._decoding(decoding),
+                pushdown,
+            )
+        )
+        data = _taken(data, outer)
+        return data.reshape(data.shape[:-1] + weights.shape)
 
     def _decoding(self, decoding: Decoding) -> _native.DecodingFacts:
         # No element has another value.
@@ -390,6 +434,15 @@ def _selection(key: Any, shape: tuple[int, ...]) -> tuple[list[tuple[int, int, i
                 f"a selection takes integers, slices, lists of integers and ... got={type(part).__name__}"
             )
     return slices, rest
+
+
+def _taken(data: NDArray[Any], rest: Sequence[Any]) -> NDArray[Any]:
+    """Does with each axis what remains of a selection."""
+    for axis, part in enumerate(rest):
+        if isinstance(part, np.ndarray):
+            data = data.take(part, axis)
+    values: NDArray[Any] = data[tuple(slice(None) if isinstance(part, np.ndarray) else part for part in rest)]
+    return values
 
 
 def _positions(part: list[Any] | NDArray[Any], length: int) -> NDArray[np.int64]:

@@ -31,6 +31,7 @@ from xarray.core import indexing
 from ._connections import Connection
 from .array import GROUPS_MAX, POSITIONS_MAX, Array, Decoding, Kind, attributes, is_exact
 from .errors import InvalidArgumentError, LimitExceededError, NotFoundError, UnsupportedError
+from .regrid import RegridWeights
 from .store import Store
 from .table import Pushdown
 from .zarr import ZarrStore
@@ -429,6 +430,42 @@ class BenthicAccessor(_Reductions):
         >>> ds.t2m.benthic.coarsen(lat=4, lon=4).mean()
         """
         return _Coarsened(self, dim, options)
+
+    def regrid(
+        self,
+        weights: RegridWeights | xr.Dataset | str | os.PathLike[str],
+        grid: xr.Dataset | None = None,
+        *,
+        skipna: bool = False,
+        na_thres: float = 1.0,
+        keep_attrs: bool = False,
+    ) -> xr.DataArray:
+        """The last dimensions on another grid, with weights of ESMF, xESMF, CDO or SCRIP: a dataset, or the path of a netCDF
+        file. The arguments are those of xESMF.
+
+        :param grid: a dataset with ``lat`` and ``lon`` of the new grid, if the weights lack them, as xESMF's do
+        :param skipna: skip missing values, and divide by the weights of the others; otherwise they make cells missing
+        :param na_thres: with ``skipna``, the largest part of a cell that may be missing, from 0 to 1
+
+        Cells without weights are missing. The result has the floats of the array, and float64 for integers.
+
+        >>> ds.t2m.benthic.regrid("weights.nc").sel(lat=50, lon=10)
+        """
+        matrix = RegridWeights.of(weights, grid)
+        array, source = self._array, self._source()
+        outer = array.dims[: -matrix.rank]
+        options: dict[str, Any] = {"skipna": skipna, "na_thres": na_thres}
+        if source is None or self._condition is not None or any(
+            not isinstance(part, slice) for part in source.key[-matrix.rank :]
+        ):
+            values = matrix.apply(self._usual().to_numpy(), **options)
+        else:
+            stored, pushdown = source.data.array, source.data.pushdown
+            values = stored.regrid(matrix, source.key, decoding=source.decoding, pushdown=pushdown, **options)
+        values = values.astype(array.dtype if array.dtype.kind == "f" else np.float64)
+        kept = {name: value for name, value in array.coords.items() if set(value.dims) <= set(outer)}
+        attrs = array.attrs if keep_attrs else {}
+        return xr.DataArray(values, {**kept, **matrix.coords}, (*outer, *matrix.dims), array.name, attrs)
 
     def quantile(self, q: ArrayLike, dim: Any = None, **options: Any) -> xr.DataArray:
         """Quantiles, with the arguments ``skipna`` and ``keep_attrs`` of ``DataArray.quantile`` and its results.

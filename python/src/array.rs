@@ -5,9 +5,10 @@ use crate::runtime::wait;
 use crate::slot::Slot;
 use crate::store::{Shared, Store};
 use benthic_array::{
-    ArrayAddress, AxisRole, Bounded, Groups, IndexProgress, Mask, Place, ReadStats, Reduction, ReductionKind,
-    Slice, Values,
+    ArrayAddress, AxisRole, Bounded, Decoding, Groups, IndexProgress, Mask, Place, ReadStats, Reduction,
+    ReductionKind, Regrid, Slice, Values, Weight, Weights,
 };
+use benthic_core::codec::Wire;
 use benthic_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use pyo3::prelude::{Bound, PyRef, PyResult, Python};
@@ -43,6 +44,19 @@ type Range = (Option<f64>, Option<f64>);
 
 /// Missing values, valid stored values, scale, offset, wanted decoded values, whether in float32.
 type DecodingFacts = (Vec<Vec<u8>>, Range, Option<f64>, Option<f64>, Range, bool);
+
+fn decoding((missing, valid, scale, offset, wanted, is_single): DecodingFacts) -> Decoding {
+    Decoding {
+        missing: Bounded(missing.into_iter().map(Bytes::from).collect()),
+        valid_min: valid.0,
+        valid_max: valid.1,
+        scale,
+        offset,
+        is_single,
+        wanted_min: wanted.0,
+        wanted_max: wanted.1,
+    }
+}
 
 /// What a reduction does with an axis.
 #[derive(FromPyObject)]
@@ -188,17 +202,7 @@ impl Array {
     ) -> PyResult<ReadResult<'py>> {
         let shared = store.shared()?;
         let stats = Arc::new(ReadStats::default());
-        let decoding =
-            decoding.map(|(missing, valid, scale, offset, wanted, is_single)| benthic_array::Decoding {
-                missing: Bounded(missing.into_iter().map(Bytes::from).collect()),
-                valid_min: valid.0,
-                valid_max: valid.1,
-                scale,
-                offset,
-                is_single,
-                wanted_min: wanted.0,
-                wanted_max: wanted.1,
-            });
+        let decoding = decoding.map(self::decoding);
         let axes = axes.into_iter().map(role).collect();
         let mask =
             mask.map(|(shape, bits)| Mask { shape: Bounded(shape), bits: Bytes::copy_from_slice(&bits) });
@@ -207,6 +211,33 @@ impl Array {
             let kind = kind(name, ddof, numbers)?;
             let reduction = Reduction { kind, axes: Bounded(axes), skip_nan, decoding };
             self.array.get()?.reduce_masked(&slices(&selection), reduction, mask, pushdown, &stats).await
+        })?;
+        Ok(result(py, &values, &stats))
+    }
+
+    /// Each weight has 16 bytes: the index of the source, the number of the cell, and the weight.
+    #[allow(clippy::too_many_arguments, reason = "Python gives them their names")]
+    fn regrid<'py>(
+        &self,
+        py: Python<'py>,
+        store: PyRef<'_, Store>,
+        selection: Vec<(u64, u64, u64)>,
+        source_shape: Vec<u64>,
+        cells: u32,
+        weights: PyBackedBytes,
+        missing_max: Option<f64>,
+        decoding: Option<DecodingFacts>,
+        pushdown: &str,
+    ) -> PyResult<ReadResult<'py>> {
+        let shared = store.shared()?;
+        let stats = Arc::new(ReadStats::default());
+        let decoding = decoding.map(self::decoding);
+        let values = wait(py, async || {
+            let pushdown = shared.pushdown(pushdown)?;
+            let list = weights.chunks(16).map(Weight::from_input).collect::<Result<_>>()?;
+            let weights = Weights::new(source_shape, cells, list)?;
+            let regrid = Regrid { weights, missing_max, decoding };
+            self.array.get()?.regrid(&slices(&selection), regrid, pushdown, &stats).await
         })?;
         Ok(result(py, &values, &stats))
     }

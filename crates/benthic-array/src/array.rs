@@ -6,7 +6,7 @@ use crate::dtype::{Dtype, NumberKind};
 use crate::format::check_slices;
 use crate::gather;
 use crate::metadata::{ArrayMetadata, METADATA_BYTES_MAX, Node, parse_v2, parse_v2_group, parse_v3};
-use crate::reduce::{Decoding, GROUPED_MAX, Mask, Reduction};
+use crate::reduce::{Decoding, GROUPED_MAX, Mask, Reduction, Regrid};
 use crate::references::FileChunks;
 use crate::runner::{ObjectRunner, ReadStats, StoredChunk};
 use crate::selection::{self, Part, Slice, TouchedChunks, counts, within};
@@ -278,6 +278,27 @@ impl Array {
         states.finish()
     }
 
+    /// Regrids the last axes of a selection. The result has the other axes, and one more with the cells, and is float64. A
+    /// chunk of which no weight takes an element is not read.
+    ///
+    /// # Errors
+    /// As [`Array::read`]; `InvalidArgument` also for weights that do not fit the selection; `LimitExceeded` also for more
+    /// than 1 GiB of partial results.
+    pub async fn regrid(
+        &self,
+        slices: &[Slice],
+        regrid: Regrid,
+        pushdown: Pushdown,
+        stats: &Arc<ReadStats>,
+    ) -> Result<Values> {
+        check_slices(slices, &self.metadata.shape)?;
+        regrid.check(self.metadata.format.dtype, &counts(slices))?;
+        let mut states = regrid.states(&counts(slices))?;
+        let task = Task::Regrid { regrid: regrid.clone() };
+        self.each_chunk(slices, task, pushdown, stats, |data, part| states.merge(&data, part)).await?;
+        Ok(states.finish())
+    }
+
     /// Reads a selection, and decodes the values. With a decoding, the result is float32 or float64.
     ///
     /// # Errors
@@ -331,7 +352,7 @@ impl Array {
 
     /// Runs a task on every chunk that a selection touches, several at once. Calls the function with
     /// the results in C order of the chunks. Skips a chunk that has no result, because its positions are
-    /// in no group, its statistics exclude the range of values, or a mask keeps none of its elements.
+    /// in no group, no weight takes its elements, its statistics exclude the range of values, or a mask keeps none of them.
     async fn each_chunk(
         &self,
         slices: &[Slice],

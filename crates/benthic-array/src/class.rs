@@ -4,7 +4,7 @@ use crate::block::{Block, Tick};
 use crate::format::{ByteRange, ObjectFormat, ReadObject};
 use crate::gather;
 use crate::pack::{Packed, pack};
-use crate::reduce::{Mask, Reduction, ReductionKind, Tally};
+use crate::reduce::{Mask, Reduction, ReductionKind, Regrid, Tally};
 use crate::selection::{Part, PerAxis, Slice, counts, elements};
 use benthic_core::codec::Wire;
 use benthic_core::{
@@ -41,6 +41,8 @@ pub enum Task {
     Tally { tally: Tally },
     /// The states of a reduction of the selected elements that a mask keeps.
     ReduceMasked { reduction: Reduction, mask: Mask },
+    /// The sums of a regridding of the selected elements.
+    Regrid { regrid: Regrid },
 }
 
 /// The output of the method.
@@ -70,6 +72,7 @@ impl Task {
             Task::ReduceMasked { reduction, mask } => {
                 Task::ReduceMasked { reduction: reduction.of_part(part), mask: mask.of_part(part) }
             }
+            Task::Regrid { regrid } => Task::Regrid { regrid: regrid.of_part(part) },
         }
     }
 
@@ -96,6 +99,22 @@ impl Task {
             _ => None,
         }
     }
+
+    /// The size of the weights in the task. Other parts of tasks are small.
+    pub fn weight_bytes(&self) -> u64 {
+        match self {
+            Task::Regrid { regrid } => regrid.weight_bytes(),
+            _ => 0,
+        }
+    }
+
+    /// Whether the task is small enough for a call of the class.
+    pub fn fits_call(&self) -> bool {
+        match self {
+            Task::Regrid { regrid } => regrid.fits_call(),
+            _ => true,
+        }
+    }
 }
 
 wire_struct! { Input { format, range, slices, task, may_pack } }
@@ -106,6 +125,7 @@ wire_enum! {
         1 Reduce { reduction: reduction }
         2 Tally { tally: tally }
         3 ReduceMasked { reduction: reduction, mask: mask }
+        4 Regrid { regrid: regrid }
     }
     Reply {
         0 Done { data: data }
@@ -188,6 +208,7 @@ impl Input {
                 reduction.check(self.format.dtype, &counts)?;
                 reduction.check_mask(mask, self.format.dtype, &counts)
             }
+            Task::Regrid { regrid } => regrid.check(self.format.dtype, &counts(&self.slices.0)),
         }
     }
 
@@ -199,6 +220,7 @@ impl Input {
                 reduction.state_record_bytes()
             }
             Task::Tally { tally } => tally.state_record_bytes(),
+            Task::Regrid { regrid } => regrid.state_record_bytes(),
         }
     }
 
@@ -214,6 +236,7 @@ impl Input {
                 reduction.state_bytes(&counts)
             }
             Task::Tally { tally } => tally.state_bytes(&counts),
+            Task::Regrid { regrid } => regrid.state_bytes(&counts),
         }
     }
 }
@@ -226,8 +249,9 @@ pub const UNPACKED_BYTES_MAX: u64 = limits::METHOD_OUTPUT_BYTES_MAX as u64;
 /// # Errors
 /// Those of the object; `Corrupt` for damaged data; `LimitExceeded`.
 pub fn compute(input: &Input, object: &mut dyn ReadObject) -> Result<Bytes> {
-    // The result, its encoding, and the packed one.
-    object.reserve(input.result_bytes().saturating_mul(3))?;
+    // The result, its encoding, and the packed one; the weights and their encoding.
+    let weight_bytes = input.task.weight_bytes() * 2;
+    object.reserve(input.result_bytes().saturating_mul(3).saturating_add(weight_bytes))?;
     compute_of(input, |visit| input.format.each_block(&input.slices.0, object, visit))
 }
 
@@ -259,6 +283,11 @@ fn compute_of(input: &Input, each_block: impl FnOnce(Visit<'_>) -> Result<()>) -
         }
         Task::Tally { tally } => {
             let mut states = tally.states(input.format.dtype, &counts)?;
+            each_block(&mut |block, part, tick| states.add(block, part, tick))?;
+            Ok(states.encode())
+        }
+        Task::Regrid { regrid } => {
+            let mut states = regrid.states(&counts)?;
             each_block(&mut |block, part, tick| states.add(block, part, tick))?;
             Ok(states.encode())
         }

@@ -25,7 +25,7 @@ const IN_FLIGHT_MAX: u64 = 32;
 const BATCH_BYTES_MAX: u64 = limits::OPERATION_BYTES_MAX / 2;
 /// Maximum number of reads of an object that changes during the read.
 const READ_ATTEMPTS_MAX: usize = 5;
-/// `Auto` pushes only if the result has at most this part of the bytes of the decoded object. The
+/// `Auto` pushes only if the result, with the weights of a regridding, has at most this part of the bytes of the decoded object. The
 /// stored size is unknown before a read.
 const RESULT_DIVISOR: u64 = 2;
 
@@ -144,6 +144,7 @@ impl ObjectRunner {
                 reduction.part_state_bytes_max(&self.format.shape.0)
             }
             Task::Tally { tally } => tally.state_bytes(&self.format.shape.0),
+            Task::Regrid { regrid } => regrid.part_bytes_max(&self.format.shape.0),
         };
         // A result exists twice while it is encoded.
         let each_bytes = result_bytes.saturating_mul(2).saturating_add(self.object_bytes).max(1);
@@ -164,8 +165,8 @@ impl ObjectRunner {
         Input { format, range, slices, task: self.task.of_part(part), may_pack: self.is_far }
     }
 
-    /// Returns the result for a part of a chunk. `None` if the part is in no group of a reduction. A
-    /// chunk that is `None` is not stored.
+    /// Returns the result for a part of a chunk. `None` if the part is in no group of a reduction, or has no
+    /// weight of a regridding. A chunk that is `None` is not stored.
     ///
     /// # Errors
     /// Those of the pool; `Corrupt` for damaged data, and if the object of a range is missing;
@@ -200,8 +201,9 @@ impl ObjectRunner {
 
     /// `None` if the object is not stored.
     async fn run_stored(&self, object: &ObjectId, input: &Input) -> Result<Option<Bytes>> {
-        let is_small = input.result_bytes().saturating_mul(RESULT_DIVISOR) <= self.object_bytes;
-        if self.is_auto && !is_small {
+        let moved_bytes = input.result_bytes().saturating_add(input.task.weight_bytes());
+        let is_small = moved_bytes.saturating_mul(RESULT_DIVISOR) <= self.object_bytes;
+        if self.is_auto && !is_small || !input.task.fits_call() {
             return self.pull(object, input).await;
         }
         let waiting = Stopwatch::start(&SystemClock);

@@ -66,6 +66,24 @@ pub struct Part {
     pub first: Vec<u64>,
 }
 
+impl Part {
+    /// Checks that the part lies in a selection with these counts.
+    ///
+    /// # Errors
+    /// `Internal`.
+    pub fn check_within(&self, selected: &[u64]) -> Result<()> {
+        let is_in = |((slice, first), count): ((&Slice, &u64), &u64)| {
+            first.checked_add(slice.count).is_some_and(|end| end <= *count)
+        };
+        match self.slices.len() == selected.len()
+            && self.slices.iter().zip(&self.first).zip(selected).all(is_in)
+        {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::Internal, "a block is not in the selection")),
+        }
+    }
+}
+
 /// The part of a selection in one box, such as a chunk. `None` if no element is there.
 pub fn within(slices: &[Slice], origin: &[u64], shape: &[u64]) -> Option<Part> {
     let mut part = Part { slices: Vec::with_capacity(slices.len()), first: Vec::with_capacity(slices.len()) };

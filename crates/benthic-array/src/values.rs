@@ -39,7 +39,7 @@ impl Values {
     }
 
     /// The values as floats, decoded.
-    pub(crate) fn into_floats(self, decoding: Option<&Decoding>) -> Vec<f64> {
+    pub fn into_floats(self, decoding: Option<&Decoding>) -> Vec<f64> {
         let count = self.count() as u64;
         let block = Block { dtype: self.dtype, data: self.data.into(), strides: vec![1] };
         let mut floats = Vec::new();

@@ -40,14 +40,7 @@ impl<V: Number, S: State<V>> Accumulator<V, S> {
 impl<V: Number, S: State<V>> Accumulate for Accumulator<V, S> {
     fn add(&mut self, block: &Block, part: &Part, mask: Option<&Mask>, tick: Tick<'_>) -> Result<()> {
         let Accumulator { reduction, axes, states, values, .. } = self;
-        let counts = axes.counts();
-        let fits =
-            part.slices.iter().zip(&part.first).zip(counts).all(|((slice, first), count)| {
-                first.checked_add(slice.count).is_some_and(|end| end <= *count)
-            });
-        if !fits || part.slices.len() != counts.len() {
-            return Err(Error::new(ErrorKind::Internal, "a block is not in the selection"));
-        }
+        part.check_within(axes.counts())?;
         let mask = mask.map(MaskRows::new);
         let position_step = axes.position_step();
         block.rows(&part.slices, tick, |row, indexes, tick| {

@@ -12,6 +12,7 @@ mod accumulator;
 mod axes;
 mod mask;
 mod number;
+mod regrid;
 mod sketch;
 mod states;
 mod tally;
@@ -27,6 +28,7 @@ use benthic_core::{Error, ErrorKind, Result, wire_enum, wire_struct};
 use bytes::Bytes;
 pub use mask::Mask;
 pub(crate) use number::Number;
+pub use regrid::{Regrid, Weight, Weights};
 use sketch::{BUCKET_BYTES, BUCKETS_MAX, Sketch};
 pub(crate) use states::Summary;
 use states::{Bins, Count, Extreme, Flag, FloatProduct, FloatSum, IntProduct, IntSum, Moments};
@@ -124,6 +126,23 @@ pub struct Decoding {
 /// Limit on the different missing values.
 pub(crate) const MISSING_MAX: usize = 16;
 
+/// Checks a decoding of elements of this type.
+///
+/// # Errors
+/// `InvalidArgument`, `LimitExceeded`.
+fn check_decoding(decoding: &Decoding, dtype: Dtype) -> Result<()> {
+    if decoding.missing.0.iter().any(|element| element.len() != dtype.size_bytes()) {
+        let message = "a missing value does not have the size of an element";
+        return Err(Error::new(ErrorKind::InvalidArgument, message));
+    }
+    if decoding.missing.0.len() > MISSING_MAX {
+        return Err(Error::new(ErrorKind::LimitExceeded, "there are too many missing values")
+            .with("missing", decoding.missing.0.len())
+            .with("missing_max", MISSING_MAX));
+    }
+    Ok(())
+}
+
 /// A reduction of an array, or of a part of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reduction {
@@ -198,18 +217,7 @@ impl Reduction {
                     .with("quantiles_max", QUANTILES_MAX));
             }
         }
-        if let Some(decoding) = &self.decoding {
-            let size_bytes = dtype.size_bytes();
-            if decoding.missing.0.iter().any(|element| element.len() != size_bytes) {
-                return invalid("a missing value does not have the size of an element");
-            }
-            if decoding.missing.0.len() > MISSING_MAX {
-                return Err(Error::new(ErrorKind::LimitExceeded, "there are too many missing values")
-                    .with("missing", decoding.missing.0.len())
-                    .with("missing_max", MISSING_MAX));
-            }
-        }
-        Ok(())
+        self.decoding.iter().try_for_each(|decoding| check_decoding(decoding, dtype))
     }
 
     /// Checks a mask for this reduction of a selection with these counts.

@@ -82,7 +82,7 @@ const LANES: usize = 8;
 
 /// Returns the rounded sum and its error (Knuth's TwoSum, which needs no comparison).
 #[inline]
-fn two_sum(a: f64, b: f64) -> (f64, f64) {
+pub(super) fn two_sum(a: f64, b: f64) -> (f64, f64) {
     let sum = a + b;
     let from_b = sum - a;
     (sum, (a - (sum - from_b)) + (b - from_b))

@@ -191,12 +191,7 @@ struct States<'t, V, S> {
 impl<V: Number, S: State<V>> TallyStates for States<'_, V, S> {
     fn add(&mut self, block: &Block, part: &Part, tick: Tick<'_>) -> Result<()> {
         let States { reduction, tally, missing, counts, strides, states, values } = self;
-        let mut parts = part.slices.iter().zip(&part.first).zip(&*counts);
-        let fits = parts
-            .all(|((slice, first), count)| first.checked_add(slice.count).is_some_and(|end| end <= *count));
-        if !fits || part.slices.len() != counts.len() {
-            return Err(Error::new(ErrorKind::Internal, "a block is not in the selection"));
-        }
+        part.check_within(counts)?;
         let is_row_reduced = tally.reduced.0.last().copied().unwrap_or(true);
         block.rows(&part.slices, tick, |row, indexes, tick| {
             let places = strides.iter().zip(&part.first).zip(indexes);

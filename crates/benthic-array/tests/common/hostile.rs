@@ -5,8 +5,8 @@ use super::{Expected, Numbers, Stored, object, place};
 use benthic_array::class::{Input, Reply, Task};
 use benthic_array::decoders::{ByteRange, BytesCodec, Encoding, ObjectFormat, Pipeline, ShardIndexFormat};
 use benthic_array::{
-    AxisRole, Bounded, Decoding, Dtype, Groups, Mask, Missing, Reduction, ReductionKind, Slice, Tally,
-    TallyKind,
+    AxisRole, Bounded, Decoding, Dtype, Groups, Mask, Missing, Reduction, ReductionKind, Regrid, Slice,
+    Tally, TallyKind, Weight, Weights,
 };
 use benthic_core::codec::Wire;
 use benthic_core::{ClassCall, ErrorKind, Pool};
@@ -70,6 +70,11 @@ fn inputs() -> Vec<(&'static str, Bytes)> {
     add("a shape that overflows", &|input| input.format.shape = Bounded(vec![1 << 40; 30]));
     add("a range that overflows", &|input| {
         input.range = Some(ByteRange { offset_bytes: 1 << 63, len_bytes: 1 << 63 });
+    });
+    add("a hundred axes", &|input| input.format.shape = Bounded(vec![1; 100]));
+    add("a hundred codecs", &|input| {
+        let pipeline = Pipeline { bytes: Bounded(vec![BytesCodec::Gzip {}; 100]), ..Pipeline::default() };
+        input.format.encoding = Encoding::Chunk { pipeline };
     });
     add("no slices", &|input| input.slices.0.clear());
     add("a slice out of range", &|input| input.slices.0[0].start = 4);
@@ -149,6 +154,30 @@ fn inputs() -> Vec<(&'static str, Bytes)> {
     let mask = Mask::new(vec![4, 4], [true; 16]).unwrap();
     let task = Task::ReduceMasked { reduction: reduction(ReductionKind::Sum {}, 2), mask };
     inputs.push(("a mask of integers", whole(integers, task).encode()));
+    let weight = |source, cell, weight| Weight { source, cell, weight };
+    let mut add_regrid = |name, source_shape: &[u64], cells, list: Vec<Weight>, missing_max| {
+        let weights = Weights { source_shape: Bounded(source_shape.to_vec()), cells, list: Arc::new(list) };
+        let regrid = Regrid { weights, missing_max, decoding: None };
+        inputs.push((name, whole(format(&[4, 4], Vec::new()), Task::Regrid { regrid }).encode()));
+    };
+    for (name, wrong) in [
+        ("a source out of range", weight(16, 0, 1.0)),
+        ("the last source", weight(u32::MAX, 0, 1.0)),
+        ("a cell out of range", weight(3, 2, 1.0)),
+        ("the last cell", weight(3, u32::MAX, 1.0)),
+        ("a weight that is no number", weight(3, 1, f64::NAN)),
+        ("an infinite weight", weight(3, 1, f64::NEG_INFINITY)),
+    ] {
+        add_regrid(name, &[4, 4], 2, vec![weight(2, 1, 1.0), wrong], None);
+    }
+    add_regrid("weights in another order", &[4, 4], 2, vec![weight(2, 1, 1.0), weight(1, 1, 1.0)], None);
+    add_regrid("weights of no axes", &[], 2, Vec::new(), None);
+    add_regrid("weights of other axes", &[4, 3], 2, Vec::new(), None);
+    add_regrid("weights of an axis too many", &[4, 4, 4], 2, Vec::new(), None);
+    add_regrid("weights of 2⁸⁰ elements", &[1 << 40, 1 << 40], 2, Vec::new(), None);
+    add_regrid("a missing part of 2", &[4, 4], 2, vec![weight(2, 1, 1.0)], Some(2.0));
+    add_regrid("a missing part that is no number", &[4, 4], 2, vec![weight(2, 1, 1.0)], Some(f64::NAN));
+    add_regrid("two million weights", &[4, 4], 2, vec![weight(2, 1, 1.0); 2 << 20], None);
     let mut add_tally = |name, change: &dyn Fn(&mut Tally)| {
         let mut tally = tally();
         change(&mut tally);
@@ -223,10 +252,43 @@ pub async fn run(pool: &Arc<dyn Pool>) {
             assert_eq!(exec(pool, "bomb", input).await, Err(ErrorKind::Corrupt), "{name}");
         }
     }
+    nested_bombs(pool).await;
+    regridding(pool).await;
     ranges(pool).await;
     large_steps(pool).await;
     large_chunks(pool).await;
     damaged_chunks(pool).await;
+}
+
+/// A bomb in as many codecs as a chunk may have. None of them may produce more than the next one can have written.
+async fn nested_bombs(pool: &Arc<dyn Pool>) {
+    let gzip = |data: Vec<u8>| {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(&data).unwrap();
+        encoder.finish().unwrap()
+    };
+    for layers in [2, 16] {
+        let bomb = (0..layers).fold(vec![0; 1 << 24], |data, _| gzip(data));
+        pool.write_full(&object("nested"), bomb).await.unwrap();
+        let input = sum(format(&[4, 4], vec![BytesCodec::Gzip {}; layers]));
+        assert_eq!(exec(pool, "nested", input.encode()).await, Err(ErrorKind::Corrupt), "{layers}");
+    }
+}
+
+/// Valid weights may be repeated, be none, or have far more cells than weights.
+async fn regridding(pool: &Arc<dyn Pool>) {
+    let input = |cells, list| {
+        let weights = Weights { source_shape: Bounded(vec![4, 4]), cells, list: Arc::new(list) };
+        let regrid = Regrid { weights, missing_max: Some(1.0), decoding: None };
+        whole(format(&[4, 4], Vec::new()), Task::Regrid { regrid }).encode()
+    };
+    let weight = Weight { source: 5, cell: 0, weight: 1.0 };
+    for (cells, list) in [(1, vec![weight; 1000]), (3, Vec::new()), (0, Vec::new())] {
+        let reply = exec(pool, "hostile", input(cells, list)).await;
+        assert!(matches!(reply, Ok(Reply::Done { .. })), "{cells}: {reply:?}");
+    }
+    let many_cells = exec(pool, "hostile", input(u32::MAX, vec![weight])).await;
+    assert_eq!(many_cells, Ok(Reply::TooLarge {}));
 }
 
 /// A chunk may be a range of its object, which must have all of it.

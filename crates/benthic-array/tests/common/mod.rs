@@ -2,6 +2,7 @@
 //! would compute of them, slowly and obviously.
 
 pub mod hostile;
+pub mod regrid;
 pub mod statistics;
 pub mod suite;
 

@@ -10,7 +10,7 @@ use benthic_core::pushdown::Pushdown;
 use benthic_core::{ErrorKind, Pool, Result};
 use std::sync::Arc;
 
-fn stored(numbers: &mut Numbers, shape: &[u64]) -> Stored {
+pub fn stored(numbers: &mut Numbers, shape: &[u64]) -> Stored {
     let inner: Vec<u64> = shape.iter().map(|len| 1 + numbers.below(len.clamp(&1, &4) + 1)).collect();
     let is_sharded = numbers.below(3) == 0;
     let chunk =
@@ -25,7 +25,7 @@ fn stored(numbers: &mut Numbers, shape: &[u64]) -> Stored {
     }
 }
 
-fn slice(numbers: &mut Numbers, len: u64) -> Slice {
+pub fn slice(numbers: &mut Numbers, len: u64) -> Slice {
     if len == 0 || numbers.below(3) == 0 {
         return Slice::all(len);
     }
@@ -159,7 +159,7 @@ fn expected(
     Some(vec![one])
 }
 
-fn floats(values: &Values) -> Vec<f64> {
+pub fn floats(values: &Values) -> Vec<f64> {
     let element = |element: &[u8]| {
         let json = benthic_array::element_json(values.dtype, element);
         json.as_f64().or_else(|| json.as_bool().map(f64::from)).unwrap_or_else(|| match json.as_str() {
@@ -183,7 +183,7 @@ fn is_close(kind: &ReductionKind, found: f64, expected: f64) -> bool {
     found == expected || (found.is_nan() && expected.is_nan()) || (found - expected).abs() <= tolerance
 }
 
-async fn both<T: PartialEq + std::fmt::Debug>(
+pub async fn both<T: PartialEq + std::fmt::Debug>(
     context: &str,
     run: impl AsyncFn(Pushdown) -> Result<T>,
 ) -> Option<T> {

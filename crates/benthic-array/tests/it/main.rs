@@ -38,6 +38,12 @@ async fn random_arrays_read_and_reduce_as_expected() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_arrays_are_regridded_as_expected() {
+    let pushed = common::regrid::run(&pool().await, 400).await;
+    assert!(pushed > 0, "the class did not run");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hostile_inputs_and_objects_are_refused() {
     common::hostile::run(&pool().await).await;
 }

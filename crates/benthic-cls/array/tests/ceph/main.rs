@@ -51,6 +51,12 @@ async fn random_arrays_reduce_to_the_same_bits_in_osds() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_arrays_are_regridded_to_the_same_bits_in_osds() {
+    let pushed = common::regrid::run(&pool("benthic-cls-array-regrid").await, 60).await;
+    assert!(pushed > 0, "the class did not run");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hostile_inputs_and_objects_do_not_harm_an_osd() {
     let before = osd_boot_epochs(&conf());
     common::hostile::run(&pool("benthic-cls-array-hostile").await).await;
