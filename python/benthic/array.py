@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 import operator
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -18,6 +18,8 @@ from .regrid import RegridWeights
 from .table import Pushdown
 
 _NO_GROUP = 2**32 - 1
+# Limit on the reads that a list of positions is divided into.
+_READS_MAX = 64
 GROUPS_MAX = 2**20
 """Limit on the groups of an axis."""
 POSITIONS_MAX = 2**24
@@ -134,14 +136,49 @@ class Array:
     def read(self, key: Any = ..., *, pushdown: Pushdown = "auto") -> NDArray[Any]:
         """The stored numbers of a part of the array, selected along each axis with an integer, a slice
         or a list of positions, and with ``...``. Several lists select all combinations, as
-        ``numpy.ix_`` does.
+        ``numpy.ix_`` does. The chunks between positions that are far apart are not read; a list is read in up to 64 parts.
 
         Each chunk is read at one version. Raises :class:`CorruptError` for a damaged chunk.
 
         >>> temperature.read(np.s_[0, 10:20, ::2])
         """
         selection, rest = _selection(key, self.shape)
-        return _taken(self._values(self._native.read(self._store, selection, pushdown)), rest)
+
+        def run(selection: list[tuple[int, int, int]], rest: list[Any]) -> NDArray[Any]:
+            return _taken(self._values(self._native.read(self._store, selection, pushdown)), rest)
+
+        return self._in_parts(selection, rest, run)
+
+    def _in_parts(
+        self,
+        selection: list[tuple[int, int, int]],
+        rest: list[Any],
+        run: Callable[[list[tuple[int, int, int]], list[Any]], NDArray[Any]],
+        done_axes: int = 0,
+    ) -> NDArray[Any]:
+        """Runs a read for each part of a list of positions with whole chunks between."""
+        for axis in range(done_axes, len(rest)):
+            part = rest[axis]
+            if not isinstance(part, np.ndarray):
+                continue
+            positions, inverse = np.unique(part, return_inverse=True)
+            start = selection[axis][0]
+            chunks_between = np.diff((start + positions) // self.chunks[axis]) - 1
+            widest = np.sort(np.argsort(-chunks_between, kind="stable")[: _READS_MAX - 1])
+            cuts = widest[chunks_between[widest] > 0] + 1
+            if not cuts.size:
+                continue
+            values, stats = [], []
+            for group in np.split(positions, cuts):
+                first, count = int(group[0]), int(group[-1] - group[0]) + 1
+                selection = [*selection[:axis], (start + first, 1, count), *selection[axis + 1 :]]
+                ranges = [*rest[:axis], group - first, *rest[axis + 1 :]]
+                values.append(self._in_parts(selection, ranges, run, axis + 1))
+                stats.append(self.last_stats)
+            self.last_stats = ReadStats(*map(sum, zip(*(astuple(one) for one in stats if one), strict=True)))
+            place = sum(not isinstance(before, int) for before in rest[:axis])
+            return np.concatenate(values, place).take(inverse, place)
+        return run(selection, rest)
 
     def index(self, *, pushdown: Pushdown = "auto") -> int:
         """Stores the range of the values of each chunk, so that reductions of values in a range (``wanted_min`` and
@@ -277,19 +314,15 @@ class Array:
         if any(not isinstance(part, slice) or part != slice(None) for part in rest[len(outer) :]):
             raise InvalidArgumentError("the axes of the grid take slices with positive steps")
         weights.check(source)
-        data = self._values(
-            self._native.regrid(
-                self._store,
-                selection,
-                source,
-                math.prod(weights.shape),
-                weights._records.tobytes(),
-                na_thres if skipna else None,
-                None if decoding is None else self._decoding(decoding),
-                pushdown,
-            )
-        )
-        data = _taken(data, outer)
+        records, cells = weights._records.tobytes(), math.prod(weights.shape)
+        missing_max = na_thres if skipna else None
+        facts = None if decoding is None else self._decoding(decoding)
+
+        def run(selection: list[tuple[int, int, int]], rest: list[Any]) -> NDArray[Any]:
+            done = self._native.regrid(self._store, selection, source, cells, records, missing_max, facts, pushdown)
+            return _taken(self._values(done), rest)
+
+        data = self._in_parts(selection, outer, run)
         return data.reshape(data.shape[:-1] + weights.shape)
 
     def _decoding(self, decoding: Decoding) -> _native.DecodingFacts:

@@ -366,6 +366,24 @@ def test_selections_and_mistakes(in_memory):
         in_memory.store.array(f"{in_memory.pool_name}/none")
 
 
+def test_lists_read_only_the_chunks_with_their_positions(beside):
+    rng = np.random.default_rng(one())
+    data = rng.integers(0, 1000, (100, 7, 60), dtype="i4")
+    array = opened(beside, data, v3(None, chunks=(5, 4, 6)))
+    for _ in range(10):
+        rows, columns = rng.integers(-100, 100, rng.integers(0, 9)), rng.integers(0, 60, rng.integers(1, 5))
+        same(array.read(np.s_[rows], pushdown="always"), data[rows])
+        same(array.read(np.s_[rows, 3, columns], pushdown="always"), data[rows, 3][:, columns])
+        same(array.read(np.s_[rows, ::-2, columns], pushdown="never"), data[rows, ::-2][..., columns])
+        same(array.read(np.s_[7, :, columns], pushdown="always"), data[7][:, columns])
+    same(array[[98, 3, 98, 97], 0, [59, 0]], data[[98, 3, 98, 97], 0][:, [59, 0]])
+    assert array.last_stats.chunks == 4
+    # A list has at most 64 reads.
+    long = opened(beside, np.arange(1000), v3(None, chunks=(1,)))
+    same(long[np.arange(0, 1000, 4)], np.arange(0, 1000, 4))
+    assert long.last_stats.chunks == 997 - 63 * 3
+
+
 def test_a_reduction_on_a_cluster_moves_little(beside):
     data = np.random.default_rng(one()).normal(0, 1, (40, 256, 256)).astype("f4")
     array = opened(beside, data, v3(None, chunks=(10, 256, 256)))

@@ -10,6 +10,7 @@ mod reference;
 mod selection;
 mod serve;
 mod source;
+mod weights;
 
 use benthic_array::ArrayClass;
 use benthic_program::{run_verbs, verbs};

@@ -9,6 +9,7 @@ mod ls;
 mod plot;
 mod read;
 mod reduce;
+mod regrid;
 mod rm;
 mod serve;
 
@@ -46,6 +47,8 @@ pub enum ArrayCommand {
     Read(read::ReadArgs),
     /// Reduce an array: sum, mean, minimum and others; in the OSDs where that is faster
     Reduce(reduce::ReduceArgs),
+    /// Bring the last dimensions of an array to another grid, with the weights of a file
+    Regrid(regrid::RegridArgs),
     /// Draw a table of an array, coarsened beside the chunks
     Plot(plot::PlotArgs),
     /// Decode all chunks of an array, and look for stray objects
@@ -66,6 +69,7 @@ pub async fn run(command: ArrayCommand, session: &Session) -> Outcome {
         ArrayCommand::Info(args) => info::run(args, session).await,
         ArrayCommand::Read(args) => read::run(args, session).await,
         ArrayCommand::Reduce(args) => reduce::run(args, session).await,
+        ArrayCommand::Regrid(args) => regrid::run(args, session).await,
         ArrayCommand::Plot(args) => plot::run(args, session).await,
         ArrayCommand::Fsck(args) => fsck::run(args, session).await,
         ArrayCommand::Index(args) => index::run(args, session).await,

@@ -126,6 +126,48 @@ fn reductions_give_the_same_result_wherever_they_run() {
 }
 
 #[test]
+fn arrays_are_regridded_with_weights_of_files() {
+    let home = home();
+    let files: [(&str, &[u8]); 4] = [
+        ("esmf.nc", include_bytes!("fixtures/esmf.nc")),
+        ("xesmf.nc", include_bytes!("fixtures/xesmf.nc")),
+        ("cdo.nc", include_bytes!("fixtures/cdo.nc")),
+        ("second-order.nc", include_bytes!("fixtures/second-order.nc")),
+    ];
+    for (name, file) in files {
+        home.file(name, file);
+    }
+    for pushdown in ["always", "never"] {
+        let regrid = |args: &[&str]| {
+            lines(&home, &[&["regrid", "climate/e/t", "--pushdown", pushdown, "--weights"], args].concat())
+                .join("|")
+        };
+        assert_eq!(regrid(&["esmf.nc"]), "10.5 nan|12.5 13.75");
+        assert_eq!(regrid(&["esmf.nc", "--skip-missing"]), "10.5 11.0|12.5 13.75");
+        assert_eq!(regrid(&["esmf.nc", "--skip-missing", "0.5"]), "10.5 nan|12.5 13.75");
+        assert_eq!(regrid(&["esmf.nc", "--select", "time=1", "--raw"]), "5.0 7.5");
+        assert_eq!(regrid(&["xesmf.nc", "--shape", "2"]), "10.5 13.75");
+        assert_eq!(regrid(&["cdo.nc"]), "11.0");
+    }
+    let regridded = parsed(&home, &["regrid", "climate/e/t", "--weights", "cdo.nc", "--pushdown", "always"]);
+    assert_eq!(
+        (&regridded["shape"], &regridded["dtype"], &regridded["stats"]["pushed_chunks"]),
+        (&json!([1, 1]), &json!("float64"), &json!(2))
+    );
+    for (args, message) in [
+        (&["xesmf.nc"][..], "--shape"),
+        (&["esmf.nc", "--shape", "3"], "another shape"),
+        (&["second-order.nc"], "first order"),
+        (&["xesmf.nc", "--shape", "1"], "does not exist"),
+        (&["esmf.nc", "--where", "lat=:15"], "selected positions"),
+        (&["esmf.nc", "--skip-missing", "2"], "from 0 to 1"),
+    ] {
+        let error = home.fails(6, &[&["regrid", "climate/e/t", "--weights"], args].concat());
+        assert!(error.contains(message), "{args:?}: {error}");
+    }
+}
+
+#[test]
 fn dates_select_times() {
     let home = home();
     let store = EmbeddedStore::open(&home.path("benthic-data"), false, Options::default()).unwrap();
