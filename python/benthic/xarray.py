@@ -5,17 +5,16 @@
 
 Data are read lazily. The accessor ``benthic`` of an array that was opened so, also of a part of it,
 reduces without reading the array if it :attr:`~BenthicAccessor.is_pushable`; otherwise xarray
-computes as usual.
+computes as usual. With ``chunks={}``, the arrays are Dask's, the results are, too, and Dask's workers
+reduce.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,8 +27,10 @@ from xarray.backends.store import StoreBackendEntrypoint
 from xarray.backends.zarr import FillValueCoder
 from xarray.core import indexing
 
+from . import _dask
 from ._connections import Connection
-from .array import GROUPS_MAX, POSITIONS_MAX, Array, Decoding, Kind, attributes, is_exact
+from ._stored import LazyArray, Reduction, Source, source_of
+from .array import GROUPS_MAX, POSITIONS_MAX, Decoding, Kind, attributes
 from .errors import InvalidArgumentError, LimitExceededError, NotFoundError, UnsupportedError
 from .regrid import RegridWeights
 from .store import Store
@@ -38,33 +39,6 @@ from .zarr import ZarrStore
 
 _SCHEME = "benthic://"
 _POSITIONS = "_benthic_positions"
-
-
-class _LazyArray(BackendArray):
-    """An array of which parts are read when they are needed."""
-
-    def __init__(self, connection: Connection, address: str, pushdown: Pushdown) -> None:
-        self._connection = connection
-        self._address = address
-        self.pushdown: Pushdown = pushdown
-        self._opened: tuple[int, Array] | None = None
-        self.shape = self.array.shape
-        self.dtype = self.array.dtype
-
-    @property
-    def array(self) -> Array:
-        """The array, through this process's connection."""
-        process = os.getpid()
-        if self._opened is None or self._opened[0] != process:
-            self._opened = process, self._connection.open().array(self._address)
-        return self._opened[1]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_opened": None}
-
-    def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
-        read = partial(self.array.read, pushdown=self.pushdown)
-        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.BASIC, read)
 
 
 class _OtherArray(BackendArray):
@@ -136,9 +110,9 @@ class _Group(AbstractDataStore):
         return variables
 
     def _variable(self, name: str) -> xr.Variable:
-        data: _LazyArray | _OtherArray
+        data: LazyArray | _OtherArray
         try:
-            data = _LazyArray(self._connection, self._address(name), self._pushdown)
+            data = LazyArray(self._connection, self._address(name), self._pushdown)
         except (UnsupportedError, LimitExceededError):
             data = _OtherArray(self._connection, self._pool, self._namespace, self._below(name))
             array = data._array
@@ -220,94 +194,6 @@ class BenthicBackendEntrypoint(BackendEntrypoint):
         )
 
 
-class _Source:
-    """The stored array behind a lazy one: a selection, and how values are decoded."""
-
-    def __init__(self, data: _LazyArray, key: tuple[Any, ...], decoding: Decoding | None) -> None:
-        self.data = data
-        self.key = key
-        self.decoding = decoding
-
-
-def _source(variable: xr.Variable) -> _Source | None:
-    """Finds the stored array. None if the data are in memory, or were computed.
-
-    xarray wraps a stored array in lazy layers: for decoding, for selections, and for caching. They
-    are not part of its public interface; an unknown layer only means that nothing is pushed.
-    """
-    data = variable._data
-    key: tuple[Any, ...] | None = None
-    functions: list[Any] = []
-    while not isinstance(data, _LazyArray):
-        match type(data).__name__:
-            case "MemoryCachedArray" | "CopyOnWriteArray":
-                data = data.array
-            case "LazilyIndexedArray":
-                parts = data.key.tuple
-                if any(not isinstance(part, slice) or part != slice(None) for part in parts):
-                    if key is not None:
-                        return None
-                    key = parts
-                data = data.array
-            case "_ElementwiseFunctionArray":
-                functions.append(data.func)
-                data = data.array
-            case _:
-                return None
-    key = (slice(None),) * len(data.shape) if key is None else tuple(_slice(part) for part in key)
-    if any(part is None for part in key):
-        return None
-    if not functions:
-        return _Source(data, key, None)
-    decoding = _decoding(functions, variable.dtype, data.dtype)
-    return None if decoding is None else _Source(data, key, decoding)
-
-
-def _slice(part: Any) -> int | slice | NDArray[Any] | None:
-    """Positions at equal distances as a slice, others as an array. None for repeated positions."""
-    if isinstance(part, slice):
-        return part if part.step is None or part.step > 0 else None
-    if not isinstance(part, np.ndarray):
-        return int(part)
-    if part.size == 0:
-        return slice(0, 0)
-    steps = np.diff(part)
-    step = int(steps[0]) if part.size > 1 else 1
-    if step < 1 or np.any(steps != step):
-        return part if np.unique(part).size == part.size else None
-    return slice(int(part[0]), int(part[-1]) + 1, step)
-
-
-def _decoding(functions: list[Any], dtype: np.dtype[Any], stored: np.dtype[Any]) -> Decoding | None:
-    """What xarray's decoders do, the last one first. None for an unknown decoder."""
-    missing: tuple[Any, ...] = ()
-    scale = offset = None
-    if dtype not in (np.float32, np.float64):
-        return None
-    for position, function in enumerate(functions):
-        if not isinstance(function, partial):
-            return None
-        options = function.keywords
-        match function.func.__name__:
-            case "_scale_offset_decoding" if position == 0:
-                scale, offset = options["scale_factor"], options["add_offset"]
-            case "_apply_mask" if position == len(functions) - 1:
-                missing = tuple(options["encoded_fill_values"])
-                # xarray compares values after it has converted them, so only exact fill values are safe.
-                if not all(is_exact(value, stored) for value in missing) or options["decoded_fill_value"] is None:
-                    return None
-                if not np.isnan(options["decoded_fill_value"]):
-                    return None
-            case _:
-                return None
-    return Decoding(
-        missing=missing,
-        scale=None if scale is None else float(scale),
-        offset=None if offset is None else float(offset),
-        is_single=dtype == np.float32,
-    )
-
-
 _OPTIONS: dict[str, set[str]] = {
     **dict.fromkeys(("count", "any", "all"), {"keep_attrs"}),
     **dict.fromkeys(("sum", "prod", "min", "max", "mean", "median", "argmin", "argmax"), {"keep_attrs", "skipna"}),
@@ -379,9 +265,10 @@ class BenthicAccessor(_Reductions):
     @property
     def is_pushable(self) -> bool:
         """Whether reductions do not read the array into memory: it was opened with the engine
-        ``benthic``, and then at most selected (each position once) and decoded by the CF conventions.
+        ``benthic``, and then at most selected (each position once; an array of Dask without lists of positions),
+        transposed and decoded by the CF conventions.
         """
-        return self._source() is not None
+        return self._stored() is not None
 
     def between(self, minimum: float | None = None, maximum: float | None = None) -> BenthicAccessor:
         """Reductions of the values from a minimum to a maximum, both included; others count as missing.
@@ -508,8 +395,8 @@ class BenthicAccessor(_Reductions):
         # xarray decides about coordinates and attributes.
         return self._form().reduce(lambda *_, **__: values, dim=names, keep_attrs=options.get("keep_attrs"))
 
-    def _source(self) -> _Source | None:
-        source = _source(self._array.variable)
+    def _stored(self) -> Source | None:
+        source = source_of(self._array.variable)
         if source is None or (self._wanted == (None, None) and self._condition is None):
             return source
         if self._condition is not None and not self._is_repeated(self._condition):
@@ -526,7 +413,7 @@ class BenthicAccessor(_Reductions):
         decoding = replace(
             source.decoding or Decoding(is_single=is_single), wanted_min=minimum, wanted_max=maximum
         )
-        return _Source(source.data, source.key, decoding)
+        return replace(source, decoding=decoding)
 
     def _usual(self) -> xr.DataArray:
         """The array whose reductions xarray computes."""
@@ -548,24 +435,24 @@ class BenthicAccessor(_Reductions):
             return False
         return True
 
-    def _mask(self) -> NDArray[np.bool_] | None:
+    def _mask(self) -> Any:
+        """The condition as bools that can be broadcast to the array, in memory or as an array of Dask."""
         if self._condition is None:
             return None
-        dims = [name for name in self._array.dims if name in self._condition.dims]
-        shape = [self._array.sizes[name] if name in dims else 1 for name in self._array.dims]
-        return self._condition.transpose(*dims).to_numpy().astype(bool).reshape(shape)
+        sizes = {name: self._condition.sizes.get(name, 1) for name in self._array.dims}
+        return self._condition.variable.set_dims(sizes).data.astype(bool)
 
     def _form(self) -> xr.DataArray:
         """A broadcast zero with the same dimensions, coordinates and attributes."""
         array = self._array
-        return array.copy(data=np.broadcast_to(np.zeros((), array.dtype), array.shape))
+        return array.copy(deep=False, data=np.broadcast_to(np.zeros((), array.dtype), array.shape))
 
     def _values(
         self, kind: Kind, reduced: list[Hashable], groups: dict[Hashable, NDArray[Any]], options: dict[str, Any]
-    ) -> NDArray[Any] | None:
-        """The results. None if xarray must compute them."""
+    ) -> Any:
+        """The results, in memory or as an array of Dask. None if xarray must compute them."""
         array = self._array
-        source = self._source()
+        source = self._stored()
         if source is None or not options.keys() <= _OPTIONS[kind] or array.size == 0:
             return None
         # Beyond these limits, xarray computes.
@@ -576,27 +463,30 @@ class BenthicAccessor(_Reductions):
             return None
         if any(part.size > GROUPS_MAX or np.ptp(part) >= POSITIONS_MAX for part in lists):
             return None
-        kept_axes = [axis for axis, part in enumerate(source.key) if not isinstance(part, int)]
-        axis_of = dict(zip(array.dims, kept_axes, strict=True))
+        # The position among all values depends on the order of the axes.
+        if kind in ("argmin", "argmax") and len(reduced) > 1 and list(source.axes) != sorted(source.axes):
+            return None
         is_float = array.dtype.kind == "f" or source.decoding is not None
         # xarray's any and all never skip NaN.
         skipna = False if kind in ("any", "all") else options.get("skipna")
-        values = source.data.array.reduce(
-            kind,
-            [axis_of[name] for name in reduced],
-            source.key,
-            groups={axis_of[name]: positions for name, positions in groups.items()},
+        q = options.get("q")
+        one = xr.DataArray(np.ones(1, array.dtype))
+        if source.decoding is not None:
+            one = one.where(one > 0)
+        axis_of = {name: axis for axis, name in enumerate(array.dims)}
+        reduction = Reduction(
+            kind=kind,
+            axes=[axis_of[name] for name in reduced],
             skipna=is_float if skipna is None else bool(skipna),
-            decoding=source.decoding,
-            mask=self._mask(),
             ddof=options.get("ddof", 0),
-            q=options.get("q"),
-            pushdown=source.data.pushdown,
+            q=None if q is None else list(q),
+            dtype=np.dtype(float) if kind == "quantile" else getattr(one, kind)().dtype,
         )
-        if is_float and kind in ("sum", "prod", "mean", "median", "var", "std", "min", "max"):
-            is_single = source.decoding.is_single if source.decoding else array.dtype == np.float32
-            values = values.astype(np.float32 if is_single else np.float64)
-        return values
+        by_axis = {axis_of[name]: positions for name, positions in groups.items()}
+        mask = self._mask()
+        if array.chunks is not None:
+            return _dask.reduce_lazily(source, array.chunks, reduction, by_axis, mask)
+        return source.reduce(reduction, by_axis, None if mask is None else np.asarray(mask))
 
 
 class _Grouped(_Reductions):
@@ -658,12 +548,13 @@ class _Grouped(_Reductions):
         kept = [name for name in array.dims if name not in reduced]
         axis = kept.index(along)
         dims = [numbers.dims[0] if name == along else name for name in kept]
-        missing = len(is_empty) - values.shape[axis]
+        if kind == "quantile":
+            dims.append("quantile")
+        results = xr.Variable(dims, values)
         if is_empty.any():
             # The last groups have no number if they are empty.
-            pads = [(0, missing if place == axis else 0) for place in range(values.ndim)]
-            values = np.pad(values.astype(np.result_type(values, np.float32)), pads)
-            values[(slice(None),) * axis + (is_empty,)] = np.nan
+            pads = {dims[axis]: (0, len(is_empty) - values.shape[axis])}
+            results = results.pad(pads).where(xr.Variable(dims[axis], ~is_empty))
         others = {name: value for name, value in array.coords.items() if set(value.dims) <= set(kept)}
         if _POSITIONS in numbers.coords:
             # Each group has one position, and xarray keeps the coordinates along the dimension.
@@ -673,9 +564,8 @@ class _Grouped(_Reductions):
         else:
             others = {name: value for name, value in others.items() if along not in value.dims}
         if kind == "quantile":
-            dims.append("quantile")
             others["quantile"] = xr.DataArray(options["q"], dims="quantile")
-        return xr.DataArray(values, {**others, **numbers.coords}, dims, numbers.name, numbers.attrs)
+        return xr.DataArray(results.data, {**others, **numbers.coords}, dims, numbers.name, numbers.attrs)
 
 
 class _Coarsened(_Reductions):

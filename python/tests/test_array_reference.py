@@ -255,3 +255,29 @@ def test_a_file_reads_like_a_file(durable):
     pool.rm("parts@0000000000000000")
     with pytest.raises(benthic.CorruptError):
         open_file(durable.store, pool.name, "parts", namespace=pool.namespace)
+
+
+def test_a_file_caches_what_it_read(durable, monkeypatch):
+    pool = durable.pool()
+    file = io.BytesIO()
+    values = np.random.default_rng(one()).random((200, 100, 60))
+    with h5py.File(file, "w") as written:
+        written.create_dataset("values", data=values, chunks=(10, 100, 60))
+    pool.put("values.h5", file.getvalue())
+    requests = []
+    read = benthic.Pool.read
+
+    def counted(self, *arguments):
+        requests.append(arguments)
+        return read(self, *arguments)
+
+    monkeypatch.setattr(benthic.Pool, "read", counted)
+    with open_file(durable.store, pool.name, "values.h5", namespace=pool.namespace) as opened:
+        counts = []
+        for _ in range(2):
+            with h5py.File(opened) as stored:
+                np.testing.assert_array_equal(stored["values"][()], values)
+                np.testing.assert_array_equal(stored["values"][:, 5], values[:, 5])
+            counts.append(len(requests))
+    # 20 chunks of 480 KB and the metadata: neighbours come with one request, and nothing comes twice.
+    assert counts[0] <= 8 and counts[1] == counts[0], counts
