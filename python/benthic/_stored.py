@@ -6,6 +6,7 @@ They are not part of its public interface; an unknown layer only means that noth
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,11 +33,11 @@ class LazyArray(BackendArray):
         self._address = address
         self.pushdown: Pushdown = pushdown
         self._opened: tuple[int, Array] | None = None
-        self.shape = self.array.shape
-        self.dtype = self.array.dtype
+        self.shape = self.stored.shape
+        self.dtype = self.stored.dtype
 
     @property
-    def array(self) -> Array:
+    def stored(self) -> Array:
         """The array, through this process's connection."""
         process = os.getpid()
         if self._opened is None or self._opened[0] != process:
@@ -51,8 +52,12 @@ class LazyArray(BackendArray):
         return self
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
-        read = partial(self.array.read, pushdown=self.pushdown)
+        read = partial(self.stored.read, pushdown=self.pushdown)
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.BASIC, read)
+
+    async def async_getitem(self, key: indexing.ExplicitIndexer) -> Any:
+        """Reads in another thread."""
+        return await asyncio.to_thread(self.__getitem__, key)
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,7 @@ class Source:
         self, reduction: Reduction, groups: Mapping[int, NDArray[Any]], mask: NDArray[np.bool_] | None
     ) -> NDArray[Any]:
         """Reduces the part. The mask has all its axes; axes of length one repeat."""
-        values = self.data.array.reduce(
+        values = self.data.stored.reduce(
             reduction.kind,
             [self.axes[axis] for axis in reduction.axes],
             self.key,

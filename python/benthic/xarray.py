@@ -11,6 +11,7 @@ reduce.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -54,6 +55,10 @@ class _OtherArray(BackendArray):
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
         read = self._array.__getitem__
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.BASIC, read)
+
+    async def async_getitem(self, key: indexing.ExplicitIndexer) -> Any:
+        """Reads in another thread."""
+        return await asyncio.to_thread(self.__getitem__, key)
 
 
 class _Group(AbstractDataStore):
@@ -111,6 +116,7 @@ class _Group(AbstractDataStore):
 
     def _variable(self, name: str) -> xr.Variable:
         data: LazyArray | _OtherArray
+        encoding: dict[str, Any]
         try:
             data = LazyArray(self._connection, self._address(name), self._pushdown)
         except (UnsupportedError, LimitExceededError):
@@ -120,11 +126,16 @@ class _Group(AbstractDataStore):
             attrs = dict(array.attrs)
             dims = getattr(found, "dimension_names", None) or attrs.pop("_ARRAY_DIMENSIONS", None)
             fill = array.fill_value if found.zarr_format == 2 else None
-            chunks, codecs = array.chunks, None
+            objects, encoding = array.shards or array.chunks, {"chunks": array.chunks}
+            if array.shards is not None:
+                encoding["shards"] = array.shards
         else:
-            opened = data.array
-            attrs, dims, chunks, codecs = dict(opened.attrs), opened.dims, opened.chunks, opened.codecs
+            opened = data.stored
+            attrs, dims, objects = dict(opened.attrs), opened.dims, opened.chunks
             fill = opened.fill_value if opened.has_missing_fill else None
+            encoding = {"chunks": opened.inner_chunks or objects, "codecs": opened.codecs}
+            if opened.inner_chunks is not None:
+                encoding["shards"] = objects
         dims = [
             f"{name}_dim_{axis}" if dim is None else dim for axis, dim in enumerate(dims or [None] * len(data.shape))
         ]
@@ -132,7 +143,7 @@ class _Group(AbstractDataStore):
             attrs["_FillValue"] = fill
         elif isinstance(attrs.get("_FillValue"), str) and data.dtype.kind == "f":
             attrs["_FillValue"] = FillValueCoder.decode(attrs["_FillValue"], data.dtype)
-        encoding = {"chunks": chunks, "preferred_chunks": dict(zip(dims, chunks, strict=True)), "codecs": codecs}
+        encoding["preferred_chunks"] = dict(zip(dims, objects, strict=True))
         return xr.Variable(dims, indexing.LazilyIndexedArray(data), attrs, encoding)
 
 

@@ -205,7 +205,7 @@ def test_removed_arrays_do_not_hide_the_others(written):
 
 def test_groups_are_reduced_beside_the_chunks(written):
     ours = opened(written, pushdown="always").t2m
-    array = benthic.xarray.source_of(ours.variable).data.array
+    array = benthic.xarray.source_of(ours.variable).data.stored
     for grouped in [
         lambda: ours.benthic.groupby("time.day").mean(),
         lambda: ours.benthic.resample(time="1D").max(),
