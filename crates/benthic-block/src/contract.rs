@@ -21,6 +21,12 @@ pub trait Images: Send + Sync {
     /// The names of all images, in bytewise order.
     async fn list(&self) -> Result<Vec<String>>;
 
+    /// The RADOS namespaces of the pool that have images of their own, which this trait does not
+    /// reach. Only RBD's format has them.
+    async fn namespaces(&self) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
     /// Opens an image, or one of its snapshots, which is always read-only.
     ///
     /// # Errors

@@ -63,8 +63,8 @@ pub fn of(number: i32, what: What) -> Error {
         (What::GroupSnapshot, errno::ENOENT) => (ErrorKind::NotFound, "no such group or snapshot"),
         (What::CreateGroupSnapshot | What::GroupSnapshot, errno::EROFS | errno::EBUSY | errno::EAGAIN) => (
             ErrorKind::Busy,
-            "a program has an image of the group open and does not share its lock; \
-             `benthic image info` names it; stop it, and try again",
+            "a program has an image of the group open and does not give up its lock in time; \
+             try again, or stop the program, which `benthic image info` names",
         ),
         (What::Trash, errno::ENOENT) => (ErrorKind::NotFound, "the trash has no image with this id"),
         (What::Trash, errno::EEXIST) => (ErrorKind::AlreadyExists, "an image of this name already exists"),

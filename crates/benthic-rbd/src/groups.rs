@@ -88,8 +88,9 @@ impl ImageGroups for RbdImages {
     async fn snapshots(&self, group: &str) -> Result<Vec<String>> {
         self.check_group(group).await?;
         let name = group_name(group)?;
-        let mut names =
-            self.run_for("group", group, What::Group, move |pool| pool.list_group_snapshots(&name)).await?;
+        let list = move |pool: &Arc<RbdPool>| pool.list_group_snapshots(&name);
+        let snapshots = self.run_for("group", group, What::Group, list).await?;
+        let mut names: Vec<_> = snapshots.into_iter().map(|snapshot| snapshot.name).collect();
         names.sort();
         Ok(names)
     }

@@ -3,6 +3,7 @@
 use crate::errors::{What, c_string, of};
 use crate::ffi::{DiffExtent, ErrnoResult, Features, RbdImage, Request, send};
 use crate::limits;
+use crate::lock_sharing;
 use async_trait::async_trait;
 use benthic_block::{
     Check, Extent, ExtentKind, Image, ImageInfo, Limits, SnapshotInfo, Zeroes, check_snapshot_name,
@@ -43,10 +44,15 @@ pub struct OpenImage {
 impl OpenImage {
     pub async fn new(mut image: RbdImage, address: String, is_read_only: bool) -> Result<Arc<OpenImage>> {
         let (updated, updates) = watch::channel(());
+        let (told, phases) = lock_sharing::channel();
         let described = move || {
-            // Another program may resize the image. Snapshots do not change.
+            // Another program may resize the image, or take a snapshot of its group. Snapshots do not
+            // change.
             if !is_read_only {
                 image.watch(Box::new(move || updated.send_replace(())))?;
+                image.watch_quiesce(Box::new(move |phase| {
+                    let _ = told.try_send(phase);
+                }))?;
             }
             Ok((image.stat()?, image.features()?, image))
         };
@@ -65,6 +71,7 @@ impl OpenImage {
         };
         let image = OpenImage { image: Arc::new(RwLock::new(Some(image))), info: Arc::new(Mutex::new(info)) };
         tokio::spawn(refresh_after(updates, Arc::downgrade(&image.image), Arc::clone(&image.info)));
+        tokio::spawn(lock_sharing::run(phases, Arc::downgrade(&image.image), image.address()));
         Ok(Arc::new(image))
     }
 
@@ -163,7 +170,7 @@ impl OpenImage {
     }
 }
 
-async fn in_use(image: &Arc<RwLock<Option<RbdImage>>>) -> Result<InUse> {
+pub(crate) async fn in_use(image: &Arc<RwLock<Option<RbdImage>>>) -> Result<InUse> {
     let guard = Arc::clone(image).read_owned().await;
     OwnedRwLockReadGuard::try_map(guard, Option::as_ref)
         .map_err(|_| Error::new(ErrorKind::Conflict, "the image is closed"))
@@ -283,7 +290,7 @@ impl Image for OpenImage {
     async fn create_snapshot(&self, name: &str) -> Result<()> {
         check_snapshot_name(name)?;
         let name = c_string(name)?;
-        self.change(What::CreateSnapshot, move |image| image.create_snapshot(&name)).await
+        self.change(What::CreateSnapshot, move |image| image.create_snapshot_as_owner(&name)).await
     }
 
     async fn remove_snapshot(&self, name: &str) -> Result<()> {

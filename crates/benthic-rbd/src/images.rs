@@ -166,6 +166,10 @@ impl Images for RbdImages {
         Ok(names)
     }
 
+    async fn namespaces(&self) -> Result<Vec<String>> {
+        self.run(What::Read, "", |pool| pool.list_namespaces()).await
+    }
+
     async fn open(&self, name: &str, snapshot: Option<&str>, mode: OpenMode) -> Result<Arc<dyn Image>> {
         check_image_name(name)?;
         snapshot.map_or(Ok(()), check_snapshot_name)?;

@@ -13,6 +13,7 @@ mod groups;
 mod image;
 mod images;
 mod limits;
+mod lock_sharing;
 
 pub use images::RbdImages;
 

@@ -6,6 +6,7 @@ use super::wire::{self, Chunks, Headers, Request, command, command_flag, errno};
 use crate::{Extent, ExtentKind, Image, Zeroes};
 use benthic_core::{Durability, Error, ErrorKind};
 use bytes::Bytes;
+use tokio::sync::watch;
 
 /// Smallest read whose reply has holes. For a smaller one, sending zeros is cheaper than asking
 /// the image for its extents.
@@ -21,6 +22,8 @@ const RANGE_BYTES_MAX: u64 = 4 << 30;
 const STATUS_EXTENTS_MAX: usize = 1 << 16;
 /// CACHE reads this much at a time.
 const CACHE_STEP_BYTES: u64 = 4 << 20;
+/// TRIM discards this much at a time.
+const TRIM_STEP_BYTES: u64 = 16 << 30;
 
 /// Status flags of `base:allocation` for an extent that reads as zeros and is not allocated.
 const STATUS_HOLE_ZERO: u32 = 3;
@@ -125,8 +128,14 @@ pub fn memory_bytes(request: &Request, session: &Session) -> u64 {
     }
 }
 
-/// Runs a checked request. `data` is empty except for WRITE. Returns the parts of the reply.
-pub async fn run(request: &Request, data: Bytes, session: &Session) -> Result<Vec<Bytes>, Refusal> {
+/// Runs a checked request. `data` is empty except for WRITE. Returns the parts of the reply. `hurry`
+/// is true once the server stops, or the client is gone.
+pub async fn run(
+    request: &Request,
+    data: Bytes,
+    session: &Session,
+    hurry: &watch::Receiver<bool>,
+) -> Result<Vec<Bytes>, Refusal> {
     let image = &*session.export.image;
     let (offset_bytes, len_bytes) = (request.offset_bytes, request.len_bytes);
     let durability = match request.flags & command_flag::FUA {
@@ -147,7 +156,18 @@ pub async fn run(request: &Request, data: Bytes, session: &Session) -> Result<Ve
                 image.read(offset_bytes + at, CACHE_STEP_BYTES.min(len_bytes - at)).await?;
             }
         }
-        command::TRIM => image.write_zeroes(offset_bytes, len_bytes, Zeroes::Punch, durability).await?,
+        command::TRIM => {
+            let mut at = 0;
+            loop {
+                let step_bytes = TRIM_STEP_BYTES.min(len_bytes - at);
+                image.write_zeroes(offset_bytes + at, step_bytes, Zeroes::Punch, durability).await?;
+                at += step_bytes;
+                // A trim only says that nobody needs the data, so its rest must not delay a stop.
+                if at == len_bytes || *hurry.borrow() {
+                    break;
+                }
+            }
+        }
         command::WRITE_ZEROES => {
             let zeroes = match request.flags & command_flag::NO_HOLE {
                 0 => Zeroes::Punch,

@@ -105,7 +105,8 @@ struct Requests {
     session: Arc<Session>,
     settings: Settings,
     quota: Arc<Quota>,
-    /// True once no further requests are read: then those that wait for their throttle run.
+    /// True once no further requests are read: then those that wait for their throttle run, and trims
+    /// end early.
     hurry: watch::Receiver<bool>,
 }
 
@@ -200,11 +201,11 @@ impl Requests {
         replies: &Sender<Reply>,
     ) {
         let (session, quota, replies) = (Arc::clone(&self.session), Arc::clone(&self.quota), replies.clone());
-        let slow_request = self.settings.slow_request;
+        let (slow_request, hurry) = (self.settings.slow_request, self.hurry.clone());
         tokio::spawn(async move {
             // Fails only if a semaphore is closed, and none ever is.
             let Ok(share) = admission.await else { return };
-            let parts = run(&request, data, &session, &quota, slow_request).await;
+            let parts = run(&request, data, &session, &quota, slow_request, &hurry).await;
             let _ = replies.send(Reply { parts, _share: share }).await;
         });
     }
@@ -242,12 +243,13 @@ async fn run(
     session: &Session,
     quota: &Quota,
     slow_request: Duration,
+    hurry: &watch::Receiver<bool>,
 ) -> Vec<Bytes> {
     let Export { name, stats, .. } = &*session.export;
     let _in_flight = Present::start(&stats.in_flight);
     let start = Instant::now();
     let running = quota.run().await;
-    let result = AssertUnwindSafe(command::run(request, data, session)).catch_unwind().await;
+    let result = AssertUnwindSafe(command::run(request, data, session, hurry)).catch_unwind().await;
     drop(running);
     let result = result.unwrap_or_else(|_| Err(command::panic_refusal()));
     stats.ended(name, request, start.elapsed(), result.is_ok(), slow_request);

@@ -3,9 +3,10 @@
 use crate::ram::Ram;
 use crate::support::{Client, NAME, Server, export, image, info_data, meta_data, request_bytes};
 use benthic_block::Image;
-use benthic_block::nbd::{Address, Exports, Listener, Options, serve};
+use benthic_block::nbd::{Address, CONNECTIONS_MAX, Exports, Listener, Options, serve};
 use benthic_core::ErrorKind;
 use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -40,7 +41,7 @@ const ERR_INVALID: u32 = 0x8000_0003;
 const ERR_UNKNOWN: u32 = 0x8000_0006;
 const ERR_TOO_BIG: u32 = 0x8000_0009;
 
-fn wait_until(condition: impl Fn() -> bool) {
+pub fn wait_until(condition: impl Fn() -> bool) {
     for _ in 0..10_000 {
         if condition() {
             return;
@@ -488,6 +489,27 @@ fn many_connections_are_served_at_once() {
         assert_eq!(client.simple(), (0, 2));
         assert_eq!(client.data(512), [number as u8; 512]);
     }
+    server.stop();
+}
+
+#[test]
+fn thousands_of_connections_do_not_stop_the_server() {
+    let server = Server::start(image(MIB));
+    let mut clients: Vec<_> = (0..CONNECTIONS_MAX).map(|_| Client::go(&server, false)).collect();
+    for _ in 0..2_000 {
+        // Above the limit: the server closes the connection without a greeting.
+        let mut refused = UnixStream::connect(server.path()).unwrap();
+        assert_eq!(refused.read(&mut [0]).unwrap(), 0);
+    }
+    for client in [0, CONNECTIONS_MAX - 1] {
+        clients[client].request(FLUSH, 0, 1, 0, 0);
+        assert_eq!(clients[client].simple(), (0, 1));
+    }
+    drop(clients);
+    wait_until(|| {
+        let mut stream = UnixStream::connect(server.path()).unwrap();
+        stream.read(&mut [0]).unwrap() == 1
+    });
     server.stop();
 }
 

@@ -1,7 +1,13 @@
 //! Extended headers of NBD: lengths of 64 bits.
 
+use crate::nbd::wait_until;
+use crate::ram::Ram;
 use crate::support::{Chunk, Client, NAME, Server, image, info_data, meta_data};
+use benthic_block::Image;
 use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -58,18 +64,21 @@ impl Extended {
     fn call(&mut self, command: u16, flags: u16, offset: u64, len: u64, data: &[u8]) -> Vec<Chunk> {
         self.send(command, flags, offset, len);
         self.0.0.write_all(data).unwrap();
-        let mut chunks = Vec::new();
-        loop {
-            assert_eq!(self.0.bytes(), 0x6e8a_278c_u32.to_be_bytes());
-            let (flags, kind) = (u16::from_be_bytes(self.0.bytes()), u16::from_be_bytes(self.0.bytes()));
-            let cookie = u64::from_be_bytes(self.0.bytes());
-            assert_eq!(u64::from_be_bytes(self.0.bytes()), offset);
-            let len = u64::from_be_bytes(self.0.bytes());
-            chunks.push((flags, kind, cookie, self.0.data(usize::try_from(len).unwrap())));
-            if flags == 1 {
-                return chunks;
-            }
+        let mut chunks = vec![self.chunk(offset)];
+        while chunks.last().unwrap().0 != 1 {
+            chunks.push(self.chunk(offset));
         }
+        chunks
+    }
+
+    /// Reads a chunk of the reply to a request at `offset`.
+    fn chunk(&mut self, offset: u64) -> Chunk {
+        assert_eq!(self.0.bytes(), 0x6e8a_278c_u32.to_be_bytes());
+        let (flags, kind) = (u16::from_be_bytes(self.0.bytes()), u16::from_be_bytes(self.0.bytes()));
+        let cookie = u64::from_be_bytes(self.0.bytes());
+        assert_eq!(u64::from_be_bytes(self.0.bytes()), offset);
+        let len = u64::from_be_bytes(self.0.bytes());
+        (flags, kind, cookie, self.0.data(usize::try_from(len).unwrap()))
     }
 
     /// The error of a request, or 0.
@@ -132,6 +141,27 @@ fn one_request_covers_a_large_image() {
     assert_eq!(client.errno(WRITE_ZEROES, NO_HOLE | FAST_ZERO, 0, SIZE, b""), ENOTSUP);
     assert_eq!(client.errno(WRITE_ZEROES, NO_HOLE, 0, 8 * MIB, b""), 0);
     assert_eq!(client.errno(READ, 0, 0, 4 * GIB, b""), EOVERFLOW);
+    server.stop();
+}
+
+/// Its rest keeps its space, which a trim may do.
+#[test]
+fn a_stop_ends_a_large_trim_early() {
+    const SIZE: u64 = 1 << 40;
+    let ram = Arc::new(Ram::holding(SIZE));
+    let mut server = Server::start(Arc::clone(&ram) as Arc<dyn Image>);
+    let (mut client, idle) = (Extended::go(&server), Client::connect(&server));
+    client.send(TRIM, 0, 0, SIZE);
+    let steps = || ram.started_writes.load(Ordering::SeqCst);
+    wait_until(|| steps() == 1);
+    server.request_stop();
+    idle.assert_closed();
+    while !server.has_ended() {
+        ram.writes.add_permits(1);
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+    assert!(steps() < 10, "{}", steps());
+    assert_eq!(client.chunk(0), (1, 0, 7, vec![]));
     server.stop();
 }
 

@@ -1,8 +1,19 @@
 //! Groups of images.
 
-use super::{ErrnoResult, GroupImageInfo, GroupSnapInfo, RbdPool, check, filled, text};
-use std::ffi::CStr;
+use super::{ErrnoResult, GroupImageInfo, GroupSnapInfo, RbdImage, RbdPool, check, filled, names, text};
+use benthic_core::error::errno;
+use std::ffi::{CStr, CString};
 use std::ptr::null_mut;
+
+/// RBD_GROUP_SNAP_STATE_INCOMPLETE.
+const INCOMPLETE: std::ffi::c_int = 0;
+
+/// A snapshot of a group.
+pub(crate) struct GroupSnapshot {
+    pub name: String,
+    /// False while it is taken, and if its program was killed meanwhile.
+    pub is_complete: bool,
+}
 
 impl RbdPool {
     pub fn create_group(&self, group: &CStr) -> ErrnoResult<()> {
@@ -17,13 +28,7 @@ impl RbdPool {
 
     pub fn list_groups(&self) -> ErrnoResult<Vec<String>> {
         // SAFETY: the buffer has the stated length.
-        let list = |names: *mut u8, len: &mut usize| unsafe {
-            (self.api.group_list)(self.handle(), names.cast(), len)
-        };
-        // The names are in one buffer, and each ends in NUL.
-        let names = filled(|| 0_u8, list)?;
-        let names = names.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-        Ok(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect())
+        names(|names, len| unsafe { (self.api.group_list)(self.handle(), names.cast(), len) })
     }
 
     pub fn add_to_group(&self, group: &CStr, image: &CStr) -> ErrnoResult<()> {
@@ -69,7 +74,7 @@ impl RbdPool {
         check(unsafe { (self.api.group_snap_rollback)(self.handle(), group.as_ptr(), snapshot.as_ptr()) })
     }
 
-    pub fn list_group_snapshots(&self, group: &CStr) -> ErrnoResult<Vec<String>> {
+    pub fn list_group_snapshots(&self, group: &CStr) -> ErrnoResult<Vec<GroupSnapshot>> {
         const SIZE: usize = size_of::<GroupSnapInfo>();
         let empty = || GroupSnapInfo { name: null_mut(), state: 0 };
         let mut found = filled(empty, |items, len| {
@@ -78,9 +83,23 @@ impl RbdPool {
         })?;
         // SAFETY: librbd has filled the array; it is freed after the names are copied.
         unsafe {
-            let names = found.iter().map(|snapshot| text(snapshot.name)).collect();
+            let describe = |snapshot: &GroupSnapInfo| GroupSnapshot {
+                name: text(snapshot.name),
+                is_complete: snapshot.state != INCOMPLETE,
+            };
+            let snapshots = found.iter().map(describe).collect();
             (self.api.group_snap_list_cleanup)(found.as_mut_ptr(), SIZE, found.len());
-            Ok(names)
+            Ok(snapshots)
         }
+    }
+}
+
+impl RbdImage {
+    /// Whether a program takes a snapshot of the image's group, or was killed while it did. False for
+    /// a group in another pool.
+    pub fn is_in_group_snapshot(&self) -> ErrnoResult<bool> {
+        let Some(group) = self.group()? else { return Ok(false) };
+        let group = CString::new(group).map_err(|_| errno::EBADMSG)?;
+        Ok(self.pool.list_group_snapshots(&group)?.iter().any(|snapshot| !snapshot.is_complete))
     }
 }

@@ -1,5 +1,6 @@
 //! An open image: what blocks. `request.rs` has what does not.
 
+use super::quiesce::QuiesceWatch;
 use super::request::IN_CALLBACK;
 use super::{
     ErrnoResult, GroupInfo, Handle, ImageInfo, ImageWatcher, LinkedImageSpec, RbdPool, SnapInfo, SnapSpec,
@@ -13,6 +14,8 @@ use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
 const LOCK_EXCLUSIVE: c_int = 0;
+/// RBD_SNAP_CREATE_SKIP_QUIESCE.
+const SKIP_QUIESCE: u32 = 1;
 /// The namespace of snapshots that people create. Others belong to groups, to mirroring, and to
 /// removed snapshots that have clones.
 const USER_NAMESPACE: c_int = 0;
@@ -22,6 +25,7 @@ pub(crate) struct RbdImage {
     pub(super) pool: Arc<RbdPool>,
     pub(super) handle: Handle,
     watch: Option<UpdateWatch>,
+    pub(super) quiesce: Option<Box<QuiesceWatch>>,
 }
 
 // SAFETY: any thread may use an image of librbd at any time.
@@ -80,6 +84,10 @@ extern "C" fn collect(offset_bytes: u64, len: usize, exists: c_int, found: *mut 
     0
 }
 
+extern "C" fn no_progress(_: u64, _: u64, _: *mut c_void) -> c_int {
+    0
+}
+
 fn as_ptr(name: Option<&CStr>) -> *const std::ffi::c_char {
     name.map_or(null(), CStr::as_ptr)
 }
@@ -97,7 +105,7 @@ impl RbdImage {
         let mut handle = null_mut();
         // SAFETY: the context is live, the names end in NUL, and the out pointer is valid.
         check(unsafe { open(pool.handle(), name.as_ptr(), &mut handle, as_ptr(snapshot)) })?;
-        Ok(RbdImage { pool: Arc::clone(pool), handle, watch: None })
+        Ok(RbdImage { pool: Arc::clone(pool), handle, watch: None, quiesce: None })
     }
 
     /// Calls `notify` whenever the image was changed otherwise than by writing, also by another
@@ -184,7 +192,7 @@ impl RbdImage {
         check(unsafe {
             (api.open_by_id_read_only)(self.pool.handle(), id.as_ptr(), &mut handle, snapshot.as_ptr())
         })?;
-        let at_snapshot = RbdImage { pool: Arc::clone(&self.pool), handle, watch: None };
+        let at_snapshot = RbdImage { pool: Arc::clone(&self.pool), handle, watch: None, quiesce: None };
         // SAFETY: null pointers, numbers and false are valid values.
         let empty = || unsafe { zeroed::<LinkedImageSpec>() };
         let mut found = filled(empty, |items, len| {
@@ -264,6 +272,15 @@ impl RbdImage {
         check(unsafe { (self.pool.api.snap_create)(self.handle, name.as_ptr()) })
     }
 
+    /// As [`RbdImage::create_snapshot`], for the program that has the exclusive lock: it asks no
+    /// program to pause its writes, because there is no other writer.
+    pub fn create_snapshot_as_owner(&self, name: &CStr) -> ErrnoResult<()> {
+        // SAFETY: as above; the callback uses no data.
+        check(unsafe {
+            (self.pool.api.snap_create2)(self.handle, name.as_ptr(), SKIP_QUIESCE, no_progress, null_mut())
+        })
+    }
+
     pub fn remove_snapshot(&self, name: &CStr) -> ErrnoResult<()> {
         // SAFETY: as above.
         check(unsafe { (self.pool.api.snap_remove)(self.handle, name.as_ptr()) })
@@ -299,11 +316,8 @@ impl RbdImage {
     }
 
     pub fn rebuild_object_map(&self) -> ErrnoResult<()> {
-        extern "C" fn progress(_: u64, _: u64, _: *mut c_void) -> c_int {
-            0
-        }
         // SAFETY: the image is live, and the callback uses no data.
-        check(unsafe { (self.pool.api.rebuild_object_map)(self.handle, progress, null_mut()) })
+        check(unsafe { (self.pool.api.rebuild_object_map)(self.handle, no_progress, null_mut()) })
     }
 
     pub fn flatten(&self) -> ErrnoResult<()> {
@@ -362,6 +376,12 @@ impl RbdImage {
         check(unsafe { (self.pool.api.lock_acquire)(self.handle, LOCK_EXCLUSIVE) })
     }
 
+    /// Gives up the exclusive lock. Writes fail until [`RbdImage::acquire_lock`].
+    pub fn release_lock(&self) -> ErrnoResult<()> {
+        // SAFETY: the image is live.
+        check(unsafe { (self.pool.api.lock_release)(self.handle) })
+    }
+
     /// The client that has the exclusive lock, in librbd's words. It may be gone.
     pub fn lock_owner(&self) -> ErrnoResult<Option<CString>> {
         let api = self.pool.api;
@@ -412,7 +432,8 @@ impl RbdImage {
 
     fn closing(&mut self) -> Closing {
         let handle = std::mem::replace(&mut self.handle, null_mut());
-        Closing { pool: Arc::clone(&self.pool), handle, watch: self.watch.take() }
+        let (watch, quiesce) = (self.watch.take(), self.quiesce.take());
+        Closing { pool: Arc::clone(&self.pool), handle, watch, quiesce }
     }
 }
 
@@ -421,6 +442,7 @@ struct Closing {
     pool: Arc<RbdPool>,
     handle: Handle,
     watch: Option<UpdateWatch>,
+    quiesce: Option<Box<QuiesceWatch>>,
 }
 
 // SAFETY: as for `RbdImage`, which owned the handle.
@@ -429,7 +451,10 @@ unsafe impl Send for Closing {}
 impl Closing {
     fn close(self) -> ErrnoResult<()> {
         let api = self.pool.api;
-        // SAFETY: nothing else uses the handle any more. The callback's box outlives the watch.
+        if let Some(quiesce) = &self.quiesce {
+            quiesce.end();
+        }
+        // SAFETY: nothing else uses the handle any more. The callbacks' boxes outlive the watches.
         unsafe {
             let unwatched = match &self.watch {
                 Some(watch) => check((api.update_unwatch)(self.handle, watch.handle)),

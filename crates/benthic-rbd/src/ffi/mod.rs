@@ -12,11 +12,13 @@
 mod groups;
 mod image;
 mod pool;
+mod quiesce;
 mod request;
 mod trash;
 
 pub(crate) use image::{DiffExtent, RbdImage, Snapshot, Watcher};
 pub(crate) use pool::{Features, RbdPool};
+pub(crate) use quiesce::SnapshotPhase;
 pub(crate) use request::{Request, send};
 pub(crate) use trash::Trashed;
 
@@ -153,6 +155,7 @@ functions! {
     fn list2(Handle, *mut ImageSpec, *mut usize) -> c_int;
     fn image_spec_list_cleanup(*mut ImageSpec, usize);
     fn remove(Handle, *const c_char) -> c_int;
+    fn namespace_list(Handle, *mut c_char, *mut usize) -> c_int;
     fn rename(Handle, *const c_char, *const c_char) -> c_int;
     fn trash_move(Handle, *const c_char, u64) -> c_int;
     fn trash_list(Handle, *mut TrashInfo, *mut usize) -> c_int;
@@ -192,6 +195,7 @@ functions! {
     fn snap_get_namespace_type(Handle, u64, *mut c_int) -> c_int;
     fn snap_get_timestamp(Handle, u64, *mut Timespec) -> c_int;
     fn snap_create(Handle, *const c_char) -> c_int;
+    fn snap_create2(Handle, *const c_char, u32, ProgressCallback, *mut c_void) -> c_int;
     fn snap_remove(Handle, *const c_char) -> c_int;
     fn snap_rollback(Handle, *const c_char) -> c_int;
     fn snap_protect(Handle, *const c_char) -> c_int;
@@ -204,6 +208,7 @@ functions! {
     fn diff_iterate2(Handle, *const c_char, u64, u64, u8, u8, DiffCallback, *mut c_void) -> c_int;
     fn metadata_get(Handle, *const c_char, *mut c_char, *mut usize) -> c_int;
     fn lock_acquire(Handle, c_int) -> c_int;
+    fn lock_release(Handle) -> c_int;
     fn lock_get_owners(Handle, *mut c_int, *mut *mut c_char, *mut usize) -> c_int;
     fn lock_get_owners_cleanup(*mut *mut c_char, usize);
     fn lock_break(Handle, c_int, *const c_char) -> c_int;
@@ -211,6 +216,8 @@ functions! {
     fn watchers_list_cleanup(*mut ImageWatcher, usize);
     fn update_watch(Handle, *mut u64, UpdateCallback, *mut c_void) -> c_int;
     fn update_unwatch(Handle, u64) -> c_int;
+    fn quiesce_watch(Handle, UpdateCallback, UpdateCallback, *mut c_void, *mut u64) -> c_int;
+    fn quiesce_complete(Handle, u64, c_int);
     fn aio_create_completion(*mut c_void, Callback, *mut Handle) -> c_int;
     fn aio_get_return_value(Handle) -> isize;
     fn aio_release(Handle);
@@ -251,6 +258,13 @@ unsafe fn text(start: *const c_char) -> String {
     }
     // SAFETY: the caller guarantees the string.
     unsafe { CStr::from_ptr(start) }.to_string_lossy().into_owned()
+}
+
+/// Calls a function that fills a buffer with names, each of which ends in NUL.
+fn names(fill: impl FnMut(*mut u8, &mut usize) -> c_int) -> ErrnoResult<Vec<String>> {
+    let names = filled(|| 0_u8, fill)?;
+    let names = names.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    Ok(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect())
 }
 
 /// Calls a function that fills an array of unknown length: with ever longer arrays, until it no

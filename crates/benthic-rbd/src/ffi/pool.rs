@@ -1,6 +1,6 @@
 //! The images of a pool.
 
-use super::{Api, ErrnoResult, Handle, ImageSpec, api, check, filled, text};
+use super::{Api, ErrnoResult, Handle, ImageSpec, api, check, filled, names, text};
 use benthic_block::Geometry;
 use benthic_core::Result;
 use benthic_rados::PoolContext;
@@ -116,6 +116,12 @@ impl RbdPool {
             (self.api.image_spec_list_cleanup)(found.as_mut_ptr(), found.len());
             Ok(names)
         }
+    }
+
+    /// The pool's RADOS namespaces that have images of their own.
+    pub fn list_namespaces(&self) -> ErrnoResult<Vec<String>> {
+        // SAFETY: the buffer has the stated length.
+        names(|names, len| unsafe { (self.api.namespace_list)(self.handle(), names.cast(), len) })
     }
 
     pub fn remove(&self, name: &CStr) -> ErrnoResult<()> {

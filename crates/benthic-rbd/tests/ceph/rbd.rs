@@ -2,8 +2,12 @@
 
 use crate::geometries::{KIB, small, striped};
 use crate::support::{OwnPool, with_pool};
-use benthic_block::{Change, CreateOptions, Limits, OpenMode};
-use benthic_core::{Durability, ErrorKind, ListRequest, Namespaces, ObjectId, Store};
+use benthic_block::{Change, CreateOptions, Image, Limits, OpenMode};
+use benthic_core::{
+    ClassCall, Durability, ErrorKind, ListRequest, Namespaces, ObjectId, ReadOp, ReadOutput, Store,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 #[test]
@@ -152,9 +156,9 @@ fn rbd_shows_the_trash_the_groups_and_protection() {
         assert_eq!(groups.snapshots("g").await.unwrap(), ["ours", "theirs"]);
         assert!(pool.rbd(&["group", "image", "list", "g"]).contains("/a"));
         assert!(pool.rbd(&["group", "snap", "list", "g"]).contains("ours"));
-        // While Benthic has an image open, librbd cannot have its lock, and says so.
+        // A rollback would change an image under its writer.
         let image = pool.images.open("a", None, OpenMode::Write).await.unwrap();
-        let refused = pool.other_program().await.groups().create_snapshot("g", "busy").await.unwrap_err();
+        let refused = pool.other_program().await.groups().roll_back("g", "ours").await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Busy, "{refused}");
         image.write(0, vec![7; 4096].into(), Durability::Durable).await.unwrap();
         image.create_snapshot("s").await.unwrap();
@@ -170,6 +174,121 @@ fn rbd_shows_the_trash_the_groups_and_protection() {
         }
         groups.remove("g").await.unwrap();
         assert_eq!(pool.rbd(&["group", "list"]), "");
+        pool
+    });
+}
+
+/// Writes numbers, always first to one image and then to the other, until `stop` is set.
+async fn count_up(first: Arc<dyn Image>, second: Arc<dyn Image>, stop: Arc<AtomicBool>) -> u64 {
+    let mut number = 0_u64;
+    while !stop.load(Ordering::SeqCst) {
+        number += 1;
+        for image in [&first, &second] {
+            image.write(0, vec![number as u8; 512].into(), Durability::Buffered).await.unwrap();
+            image.write(512, number.to_le_bytes().to_vec().into(), Durability::Buffered).await.unwrap();
+        }
+    }
+    number
+}
+
+async fn number(image: &dyn Image) -> u64 {
+    u64::from_le_bytes(image.read(512, 8).await.unwrap()[..].try_into().unwrap())
+}
+
+#[test]
+fn a_group_snapshot_of_open_images_is_of_one_moment() {
+    with_pool("group-open", |pool| async move {
+        let groups = pool.images.groups();
+        groups.create("g").await.unwrap();
+        for name in ["a", "b", "closed"] {
+            pool.images.create(name, small(1024 * KIB)).await.unwrap();
+            groups.add_image("g", name).await.unwrap();
+        }
+        // The writers of the two images are different programs.
+        let first = pool.images.open("a", None, OpenMode::Write).await.unwrap();
+        let second = pool.other_program().await.open("b", None, OpenMode::Write).await.unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let writer = tokio::spawn(count_up(Arc::clone(&first), Arc::clone(&second), Arc::clone(&stop)));
+        // A snapshot of a single image of the group takes no lock, and neither does its own program's.
+        pool.rbd(&["snap", "create", "a@alone"]);
+        pool.other_program().await.groups().create_snapshot("g", "ours").await.unwrap();
+        first.create_snapshot("own").await.unwrap();
+        pool.rbd(&["group", "snap", "create", "g@theirs"]);
+        // The images are still locked, and still written.
+        let before = number(&*first).await;
+        let busy = pool.other_program().await.open("a", None, OpenMode::Write).await.err().unwrap();
+        assert_eq!(busy.kind(), ErrorKind::Busy, "{busy}");
+        pool.rbd(&["snap", "create", "a@again"]);
+        stop.store(true, Ordering::SeqCst);
+        let written = writer.await.unwrap();
+        assert!(written > before, "{written} {before}");
+        assert_eq!((number(&*first).await, number(&*second).await), (written, written));
+        for image in [&first, &second] {
+            image.close().await.unwrap();
+        }
+
+        let mut last = written;
+        for snapshot in ["theirs", "ours"] {
+            groups.roll_back("g", snapshot).await.unwrap();
+            let mut numbers = Vec::new();
+            for name in ["a", "b"] {
+                let image = pool.images.open(name, None, OpenMode::ReadOnly).await.unwrap();
+                numbers.push(number(&*image).await);
+            }
+            assert!(numbers[0] - numbers[1] <= 1 && numbers[0] < last, "{snapshot}: {numbers:?} {last}");
+            last = numbers[0];
+            groups.remove_snapshot("g", snapshot).await.unwrap();
+        }
+        assert!(last > 0);
+        pool
+    });
+}
+
+/// Stores the record that a program leaves which is killed while it takes a snapshot of the group.
+async fn leave_incomplete_snapshot(pool: &OwnPool, group: &str) {
+    let objects = pool.store.open_pool(&pool.name).await.unwrap();
+    let directory = ObjectId::new("rbd_group_directory").unwrap();
+    let found = objects.read(&directory, ReadOp::new().omap_get([format!("name_{group}")])).await.unwrap();
+    let ReadOutput::Omap(page) = &found.outputs[0] else { panic!("{found:?}") };
+    // A string after its length.
+    let id = String::from_utf8(page.entries[0].1[4..].to_vec()).unwrap();
+    let header = ObjectId::new(format!("rbd_group_header.{id}")).unwrap();
+    let text = |text: &str| [&(text.len() as u32).to_le_bytes()[..], text.as_bytes()].concat();
+    // Id, name, state, and no images.
+    let record = [text("left"), text("left"), vec![0; 5]].concat();
+    let input = [&[1, 1][..], &(record.len() as u32).to_le_bytes(), &record].concat();
+    objects.exec(&header, ClassCall::new("rbd", "group_snap_set", input)).await.unwrap();
+}
+
+#[test]
+fn a_killed_group_snapshot_does_not_prevent_others() {
+    with_pool("group-killed", |pool| async move {
+        let groups = pool.images.groups();
+        groups.create("g").await.unwrap();
+        pool.images.create("i", small(1024 * KIB)).await.unwrap();
+        groups.add_image("g", "i").await.unwrap();
+        leave_incomplete_snapshot(&pool, "g").await;
+        let image = pool.images.open("i", None, OpenMode::Write).await.unwrap();
+        pool.rbd(&["group", "snap", "create", "g@next"]);
+        pool.rbd(&["snap", "create", "i@alone"]);
+        image.write(0, "data".into(), Durability::Durable).await.unwrap();
+        pool.rbd(&["group", "snap", "rm", "g@left"]);
+        pool.rbd(&["snap", "create", "i@again"]);
+        let names: Vec<_> = image.snapshots().await.unwrap().into_iter().map(|found| found.name).collect();
+        assert_eq!(names, ["alone", "again"]);
+        image.close().await.unwrap();
+        pool
+    });
+}
+
+#[test]
+fn namespaces_are_shown() {
+    with_pool("namespaces", |pool| async move {
+        assert_eq!(pool.images.namespaces().await.unwrap(), Vec::<String>::new());
+        for name in ["one", "two"] {
+            pool.rbd(&["namespace", "create", "--namespace", name]);
+        }
+        assert_eq!(pool.images.namespaces().await.unwrap(), ["one", "two"]);
         pool
     });
 }

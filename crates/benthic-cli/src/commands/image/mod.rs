@@ -275,6 +275,14 @@ async fn ls(pool: &str, session: &Session) -> Outcome {
             image => session.out.json_line(&describe(&*image?))?,
         }
     }
+    let namespaces = images.namespaces().await?;
+    if !namespaces.is_empty() {
+        session.out.warning(format_args!(
+            "the images in the pool's RADOS namespaces are not listed; `rbd ls {pool}/NAMESPACE` lists them \
+             namespaces={}",
+            units::no_control(&namespaces.join(","))
+        ));
+    }
     Ok(())
 }
 
