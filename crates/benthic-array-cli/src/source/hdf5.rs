@@ -72,8 +72,8 @@ pub fn read(storage: DynStorage, skipped: &mut Vec<Skipped>) -> Result<SourceGro
     for (id, codec) in [(FILTER_BLOSC, BytesCodec::Blosc {}), (FILTER_ZSTD, BytesCodec::Zstd {})] {
         let codec: Codecs = Bounded(vec![codec]);
         let decode = move |_: &_, data: &[u8], _| {
-            let decoded = codec.decode(data, CHUNK_BYTES_MAX, &mut || Ok(()));
-            decoded.map_err(|error| hdf5_reader::error::Error::FilterError(error.to_string()))
+            let decoded = codec.decode(&Bytes::copy_from_slice(data), CHUNK_BYTES_MAX, &mut || Ok(()));
+            decoded.map(Vec::from).map_err(|error| hdf5_reader::error::Error::FilterError(error.to_string()))
         };
         filters.register(id, Box::new(decode));
     }

@@ -9,6 +9,7 @@ use super::product::{AXES, LEVEL, NUMBER, Position, ProductKey, STEP, TIME};
 use benthic_array::decoders::{ByteRange, BytesCodec, Codecs};
 use benthic_array::{AttributeValue, Bounded, CHUNKS_MAX, Dtype, GRIB_CODEC, NewAttributes};
 use benthic_core::{Error, ErrorKind, Result};
+use bytes::Bytes;
 use serde_json::json;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -260,10 +261,10 @@ impl Fields {
         shape
     }
 
-    fn decode(&self, range: ByteRange) -> Result<Vec<u8>> {
+    fn decode(&self, range: ByteRange) -> Result<Bytes> {
         let element_bytes = self.dtype.size_bytes() as u32;
         let points: u64 = self.shape[self.header_axes..].iter().product();
-        let encoded = self.file.read(range.offset_bytes, range.len_bytes)?;
+        let encoded = Bytes::from(self.file.read(range.offset_bytes, range.len_bytes)?);
         let codec = BytesCodec::Grib { element_bytes, row_elements: self.alternating };
         let codecs: Codecs = Bounded(vec![codec]);
         let decoded = codecs.decode(&encoded, points as usize * self.dtype.size_bytes(), &mut || Ok(()));
