@@ -23,7 +23,7 @@ use std::sync::Arc;
 #[command(after_help = "\
 SOURCE is one of:
   FILE.nc           netCDF, classic or version 4
-  FILE.nc:VARIABLE  one variable, and the coordinates of its dimensions
+  FILE.nc:VARIABLE  one variable, and its coordinates
   FILE.h5           HDF5
   FILE.h5:/GROUP/X  one dataset, and the scales of its dimensions
   FILE.grib         GRIB, edition 1 or 2; FILE.grib:VARIABLE as for netCDF

@@ -138,7 +138,8 @@ impl SourceGroup {
         self.groups.iter().for_each(|(name, group)| group.add_variables(&join(path, name), variables));
     }
 
-    /// Keeps only the array with this path, and the coordinates of its dimensions, in one group.
+    /// Keeps only the array with this path, and its coordinates, in one group: those of its dimensions, and
+    /// those that the attribute `coordinates` names.
     ///
     /// # Errors
     /// `NotFound` if there is no such array; `Unsupported` if it was skipped.
@@ -169,6 +170,13 @@ impl SourceGroup {
                 && !is_taken
             {
                 arrays.push(visible.remove(position));
+            }
+        }
+        let named = array.attributes.iter().find(|(name, _)| name == "coordinates");
+        if let Some((_, AttributeValue::Text(names))) = named {
+            for name in names.split_whitespace().filter(|name| *name != array.name) {
+                let position = visible.iter().position(|found| found.name == name);
+                arrays.extend(position.map(|position| visible.remove(position)));
             }
         }
         arrays.push(array);

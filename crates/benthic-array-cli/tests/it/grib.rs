@@ -76,6 +76,19 @@ fn messages_become_arrays_with_coordinates() {
         assert!(forecast.iter().any(|own| own == array), "{array}: {forecast:?}");
     }
     assert_eq!(values(&home, &["read", "climate/grib2/step"]), json!([0.0, 6.0, 12.0]));
+
+    // One variable has its scalar coordinates, too.
+    let one = create(&home, "grib3", &["--from", "era5.grib:sst"]);
+    let expected = [
+        "latitude float64 27",
+        "longitude float64 40",
+        "sst float32 27x40",
+        "step float64 ",
+        "surface float64 ",
+        "time_2 int64 ",
+        "valid_time_2 int64 ",
+    ];
+    assert_eq!(one, expected);
 }
 
 #[test]
@@ -115,6 +128,16 @@ fn what_arrays_cannot_have_is_refused() {
     for part in ["JPEG 2000 (grid_jpeg)", "grib_set -r -s packingType=grid_simple"] {
         assert!(error.contains(part), "{error}");
     }
+    // A probability, template 4.5.
+    let mut probability = FORECAST[..989].to_vec();
+    let product = probability.windows(5).position(|window| window == [0, 0, 0, 34, 4]).unwrap();
+    probability[product + 8] = 5;
+    home.file("probability.grib2", &probability);
+    let error = home.fails(7, &["create", "climate/g", "--from", "probability.grib2"]);
+    assert!(
+        error.contains("its kind of product (template 4.5)") && error.contains("1 field, the"),
+        "{error}"
+    );
     // One field of a variable is refused, so the variable is. Other bytes between messages are not.
     let mut mixed = FORECAST.to_vec();
     mixed.extend_from_slice(b"\r\r\nother bytes");

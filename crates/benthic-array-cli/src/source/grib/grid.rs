@@ -21,6 +21,7 @@ pub struct GridAxis {
     pub coordinates: Option<Vec<f64>>,
 }
 
+/// The points of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grid {
     pub name: &'static str,

@@ -17,9 +17,10 @@ use std::rc::Rc;
 
 pub const MAGIC: &[u8] = b"GRIB";
 const END: &[u8] = b"7777";
-/// Limit on a header, and on the different headers of grids together.
+/// Limit on a header.
 const HEADER_BYTES_MAX: u64 = 1 << 20;
-const GRIDS_BYTES_MAX: u64 = 64 << 20;
+/// Limit on the different grids of a file, which are in memory.
+const GRIDS_MAX: usize = 256;
 /// Number of bytes that are searched at once for the next message.
 const SEARCH_BYTES: u64 = 64 << 10;
 
@@ -109,10 +110,15 @@ fn next_message(file: &LocalFile, mut at: u64) -> Result<Option<u64>> {
 #[derive(Default)]
 pub struct Fields {
     pub fields: Vec<Field>,
-    /// Messages whose product is not supported: offset and reason.
-    pub skipped: Vec<(u64, String)>,
+    pub skipped: Vec<SkippedFields>,
     grids: HashMap<Vec<u8>, Outcome<Rc<Grid>>>,
-    grids_bytes: u64,
+}
+
+/// Fields whose product is not supported.
+pub struct SkippedFields {
+    pub reason: String,
+    pub first_offset_bytes: u64,
+    pub count: u64,
 }
 
 /// The sections of edition 2 that later fields of a message may share.
@@ -196,7 +202,7 @@ impl Fields {
         let product = match outcome(Product::edition_2(discipline, &identification, &product))? {
             Ok(product) => product,
             Err(reason) => {
-                self.skipped.push((sections.representation_offset, reason));
+                self.skip(reason, sections.representation_offset);
                 return Ok(());
             }
         };
@@ -240,7 +246,7 @@ impl Fields {
         let product = match outcome(Product::edition_1(&Section(&product)))? {
             Ok(product) => product,
             Err(reason) => {
-                self.skipped.push((start, reason));
+                self.skip(reason, start);
                 return Ok(end);
             }
         };
@@ -266,6 +272,13 @@ impl Fields {
         Ok(end)
     }
 
+    fn skip(&mut self, reason: String, offset_bytes: u64) {
+        match self.skipped.iter_mut().find(|skipped| skipped.reason == reason) {
+            Some(skipped) => skipped.count += 1,
+            None => self.skipped.push(SkippedFields { reason, first_offset_bytes: offset_bytes, count: 1 }),
+        }
+    }
+
     /// Parses a grid, or returns the one with the same header.
     fn grid(
         &mut self,
@@ -275,12 +288,12 @@ impl Fields {
         if let Some(grid) = self.grids.get(&section) {
             return Ok(grid.clone());
         }
-        self.grids_bytes += section.len() as u64;
-        if self.grids_bytes > GRIDS_BYTES_MAX {
+        if self.grids.len() == GRIDS_MAX {
             return Err(Error::new(
                 ErrorKind::LimitExceeded,
                 "the file has too many different grids; split it",
-            ));
+            )
+            .with("grids_max", GRIDS_MAX));
         }
         let grid = outcome(parse(&Section(&section)))?.map(Rc::new);
         self.grids.insert(section, grid.clone());

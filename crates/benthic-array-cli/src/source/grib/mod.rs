@@ -19,11 +19,11 @@ use super::{Skipped, SourceGroup};
 use array::Variable;
 use benthic_array::AttributeValue;
 use benthic_core::{Error, ErrorKind, Result};
-use benthic_program::local;
+use benthic_program::{local, units};
 use coordinates::Coordinates;
 use grid::Grid;
 pub use messages::MAGIC;
-use messages::{Field, LocalFile, Values};
+use messages::{Field, LocalFile, SkippedFields, Values};
 use parameters::Names;
 use product::{LEVEL, ProductKey};
 use std::collections::{HashMap, HashSet};
@@ -40,8 +40,9 @@ pub fn read(file: File, path: &Path, skipped: &mut Vec<Skipped>) -> Result<Sourc
     let size_bytes = file.metadata().map_err(local::failed("cannot read the file", path))?.len();
     let file = Arc::new(LocalFile { file, path: path.to_owned(), size_bytes });
     let found = messages::read(&file)?;
-    for (offset, reason) in found.skipped {
-        skipped.push(Skipped { path: format!("the message at byte {offset}"), reason });
+    for SkippedFields { reason, first_offset_bytes, count } in found.skipped {
+        let fields = units::count(count, "field");
+        skipped.push(Skipped { path: format!("{fields}, the first at byte {first_offset_bytes}"), reason });
     }
     let mut variables = variables(&found.fields, skipped)?;
     distinguish(&mut variables);

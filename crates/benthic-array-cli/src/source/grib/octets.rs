@@ -2,6 +2,7 @@
 
 use benthic_core::{Error, ErrorKind, Result};
 
+/// A section, or the beginning of a message.
 pub struct Section<'a>(pub &'a [u8]);
 
 impl Section<'_> {

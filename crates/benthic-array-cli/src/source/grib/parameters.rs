@@ -20,6 +20,7 @@ pub struct Details {
     pub statistic: Option<u8>,
 }
 
+/// The name and attributes of an array.
 pub struct Names {
     pub name: String,
     pub units: String,
