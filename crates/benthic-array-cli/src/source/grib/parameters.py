@@ -49,7 +49,8 @@ def rows():
                 number = ".".join(keys.pop(key) for key in ("discipline", "parameterCategory", "parameterNumber"))
                 if keys.pop("scaleFactorOfFirstFixedSurface", "0") != "0":
                     continue
-                keys.pop("typeOfSecondFixedSurface", None)
+                for ignored in ("typeOfSecondFixedSurface", "localTablesVersion"):
+                    keys.pop(ignored, None)
                 narrow = [keys.pop(condition, "") for condition in CONDITIONS]
                 if keys:
                     continue

@@ -19,6 +19,7 @@ fn parameters_have_the_names_of_cfgrib() {
     assert_eq!(name(2, 7, &[0, 0, 0], 103, 80.0, None), "t");
     assert_eq!(name(2, 7, &[0, 2, 2], 103, 10.0, None), "u10");
     assert_eq!(name(2, 7, &[0, 1, 8], 1, 0.0, Some(1)), "tp");
+    assert_eq!(name(2, 98, &[0, 1, 193], 1, 0.0, Some(1)), "tp");
     assert_eq!(name(1, 98, &[128, 167], 1, 0.0, None), "t2m");
     assert_eq!(name(1, 7, &[2, 11], 105, 2.0, None), "t");
     // ECMWF's number in edition 2.
