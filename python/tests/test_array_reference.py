@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import pathlib
 import pickle
 import subprocess
 
@@ -20,6 +21,7 @@ from test_array_create import PROGRAM, check, climate
 
 __all__ = ["climate"]
 NAMES = itertools.count()
+FIXTURES = pathlib.Path(__file__).parents[2] / "crates/benthic-array-cli/tests/it/fixtures"
 
 pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason="`make array` builds benthic-array")
 
@@ -281,3 +283,22 @@ def test_a_file_caches_what_it_read(durable, monkeypatch):
             counts.append(len(requests))
     # 20 chunks of 480 KB and the metadata: neighbours come with one request, and nothing comes twice.
     assert counts[0] <= 4 and counts[1] == counts[0], counts
+
+
+def test_xarray_opens_grib_files(climate):
+    """In place and copied, the arrays are equal, with the names, axes and times of cfgrib."""
+    in_place, _ = create(climate, FIXTURES / "era5.grib")
+    copied = f"climate/r{next(NAMES)}"
+    climate("create", copied, "--from", FIXTURES / "era5.grib")
+    with (
+        xr.open_dataset(f"benthic://{in_place}", engine="benthic", store=climate.uri) as ds,
+        xr.open_dataset(f"benthic://{copied}", engine="benthic", store=climate.uri) as copy,
+    ):
+        assert ds.t.dims == ("time", "isobaricInhPa", "latitude", "longitude")
+        assert [str(time)[:13] for time in ds.time.values] == ["2024-02-29T00", "2024-02-29T06"]
+        assert ds.t.attrs["units"] == "K" and ds.t.isnull().any()
+        xr.testing.assert_identical(ds.load(), copy.load())
+    with xr.open_dataset(f"benthic://{in_place}", engine="benthic", store=climate.uri) as ds:
+        at_500 = ds.t.sel(isobaricInhPa=500)
+        assert at_500.benthic.is_pushable
+        xr.testing.assert_allclose(at_500.benthic.mean("time"), at_500.astype(float).mean("time"))
