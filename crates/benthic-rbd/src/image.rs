@@ -21,7 +21,9 @@ const BLOCK_BYTES: u64 = 4096;
 const MAP_INVALID: u64 = 1 | 2;
 /// Above this size, zeros are punched only where there is data. librbd looks at each object of the
 /// range, which takes half a minute for 2 TiB.
-const PUNCH_DIRECTLY_BYTES: u64 = 4 << 30;
+const PUNCH_DIRECTLY_BYTES: u64 = 256 << 20;
+/// Limit on a range that librbd punches at a time.
+const PUNCH_STEP_BYTES: u64 = 4 << 30;
 
 /// Runs blocking work on a thread of its own.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
@@ -152,7 +154,7 @@ impl OpenImage {
         for extent in self.extents(offset_bytes, len_bytes, None).await? {
             let end = at + extent.len_bytes;
             while at < end {
-                let len_bytes = PUNCH_DIRECTLY_BYTES.min(end - at);
+                let len_bytes = PUNCH_STEP_BYTES.min(end - at);
                 if extent.kind == ExtentKind::Data {
                     self.zero(at, len_bytes, Zeroes::Punch).await?;
                 }

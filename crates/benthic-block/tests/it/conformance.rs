@@ -30,6 +30,7 @@ macro_rules! conformance {
             what_was_written_is_read
             requests_beyond_the_end_are_refused
             zeros_replace_data
+            a_large_range_is_punched
             extents_tell_data_from_holes
             images_are_listed_renamed_and_removed
             bad_names_and_geometries_are_refused
@@ -173,6 +174,30 @@ pub async fn zeros_replace_data(images: Arc<dyn Images>) {
             holds(&*image, 500_000, 3, 10).await;
             holds(&*image, 500_010, 0, 499_990).await;
         }
+    }
+}
+
+/// Implementations may discard a large range in another way than a small one.
+pub async fn a_large_range_is_punched(images: Arc<dyn Images>) {
+    const MIB: u64 = 1024 * KIB;
+    let size_bytes = 1024 * MIB;
+    images.create("i", CreateOptions::new(size_bytes, Geometry::default())).await.unwrap();
+    let image = open(&*images, "i").await;
+    for at in [0, 300 * MIB, size_bytes - MIB] {
+        write(&*image, at, 7, MIB).await;
+    }
+    image.create_snapshot("s").await.unwrap();
+    images.clone_snapshot("i", "s", "clone").await.unwrap();
+    for image in [image, open(&*images, "clone").await] {
+        write(&*image, 500 * MIB, 7, MIB).await;
+        image.write_zeroes(100, size_bytes - 200, Zeroes::Punch, Durability::Buffered).await.unwrap();
+        holds(&*image, 0, 7, 100).await;
+        holds(&*image, 100, 0, MIB).await;
+        holds(&*image, 300 * MIB, 0, MIB).await;
+        holds(&*image, 500 * MIB, 0, MIB).await;
+        holds(&*image, size_bytes - MIB, 0, MIB - 100).await;
+        holds(&*image, size_bytes - 100, 7, 100).await;
+        image.close().await.unwrap();
     }
 }
 
