@@ -53,7 +53,7 @@ class LazyArray(BackendArray):
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
         read = partial(self.stored.read, pushdown=self.pushdown)
-        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.BASIC, read)
+        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, read)
 
     async def async_getitem(self, key: indexing.ExplicitIndexer) -> Any:
         """Reads in another thread."""
