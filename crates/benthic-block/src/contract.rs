@@ -127,6 +127,8 @@ pub trait Image: Send + Sync {
     /// new size shows a moment later.
     fn info(&self) -> ImageInfo;
 
+    /// # Errors
+    /// `NotFound` for a snapshot that was removed after it was opened; [`Image::extents`] too.
     async fn read(&self, offset_bytes: u64, len_bytes: u64) -> Result<Bytes>;
 
     /// # Errors

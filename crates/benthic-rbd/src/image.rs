@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use benthic_block::{
     Check, Extent, ExtentKind, Image, ImageInfo, Limits, SnapshotInfo, Zeroes, check_snapshot_name,
 };
-use benthic_core::{Durability, Error, ErrorKind, Result};
+use benthic_core::{ClassCall, Durability, Error, ErrorKind, Fetch, ObjectId, Pool, Result};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::ffi::CStr;
@@ -36,15 +36,44 @@ pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send
 /// Keeps an image open for a request.
 type InUse = OwnedRwLockReadGuard<Option<RbdImage>, RbdImage>;
 
+/// The record of a snapshot in the image's header.
+pub struct SnapshotRecord {
+    pub pool: Arc<dyn Pool>,
+    pub header: ObjectId,
+    pub id: u64,
+}
+
+impl SnapshotRecord {
+    /// Fails if the snapshot was removed. After its removal, OSDs answer reads with later bytes, and
+    /// librbd does not notice. So this follows each read.
+    async fn check(&self) -> Result<()> {
+        let get = ClassCall::new("rbd", "snapshot_get", self.id.to_le_bytes().to_vec());
+        match self.pool.fetch(&self.header, Fetch::exec(get)).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let message = "the snapshot was removed after it was opened; open another one";
+                Err(Error::new(ErrorKind::NotFound, message))
+            }
+            found => found.map(|_| ()),
+        }
+    }
+}
+
 /// An image that librbd has open.
 pub struct OpenImage {
     /// `None` once the image is closed. A request holds the lock shared; closing waits for it.
     image: Arc<RwLock<Option<RbdImage>>>,
     info: Arc<Mutex<ImageInfo>>,
+    /// The snapshot that is open; `None` for the head.
+    snapshot: Option<SnapshotRecord>,
 }
 
 impl OpenImage {
-    pub async fn new(mut image: RbdImage, address: String, is_read_only: bool) -> Result<Arc<OpenImage>> {
+    pub async fn new(
+        mut image: RbdImage,
+        address: String,
+        is_read_only: bool,
+        snapshot: Option<SnapshotRecord>,
+    ) -> Result<Arc<OpenImage>> {
         let (updated, updates) = watch::channel(());
         let (told, phases) = lock_sharing::channel();
         let described = move || {
@@ -71,7 +100,8 @@ impl OpenImage {
             copy_block_bytes: BLOCK_BYTES,
             features: features.collect(),
         };
-        let image = OpenImage { image: Arc::new(RwLock::new(Some(image))), info: Arc::new(Mutex::new(info)) };
+        let (image, info) = (Arc::new(RwLock::new(Some(image))), Arc::new(Mutex::new(info)));
+        let image = OpenImage { image, info, snapshot };
         tokio::spawn(refresh_after(updates, Arc::downgrade(&image.image), Arc::clone(&image.info)));
         tokio::spawn(lock_sharing::run(phases, Arc::downgrade(&image.image), image.address()));
         Ok(Arc::new(image))
@@ -115,6 +145,11 @@ impl OpenImage {
 
     fn address(&self) -> String {
         self.info.lock().address.clone()
+    }
+
+    async fn check_snapshot(&self) -> Result<()> {
+        let Some(snapshot) = &self.snapshot else { return Ok(()) };
+        snapshot.check().await.map_err(|error| error.with("image", self.address()))
     }
 
     fn check_writable(&self) -> Result<()> {
@@ -212,7 +247,8 @@ impl Image for OpenImage {
         if len == 0 {
             return self.in_use().await.map(|_| Bytes::new());
         }
-        self.send(What::Read, Request::Read { offset_bytes, len }).await
+        let read = self.send(What::Read, Request::Read { offset_bytes, len }).await;
+        self.check_snapshot().await.and(read)
     }
 
     async fn write(&self, offset_bytes: u64, data: Bytes, durability: Durability) -> Result<()> {
@@ -247,7 +283,9 @@ impl Image for OpenImage {
     async fn extents(&self, offset_bytes: u64, len_bytes: u64, since: Option<&str>) -> Result<Vec<Extent>> {
         self.check_range(offset_bytes, len_bytes)?;
         let since = since.map(c_string).transpose()?;
-        self.run(What::Read, move |image| extents(image, offset_bytes, len_bytes, since.as_deref())).await
+        let list = move |image: &RbdImage| extents(image, offset_bytes, len_bytes, since.as_deref());
+        let extents = self.run(What::Read, list).await;
+        self.check_snapshot().await.and(extents)
     }
 
     async fn limits(&self) -> Result<Limits> {

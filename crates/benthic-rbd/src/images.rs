@@ -2,7 +2,7 @@
 
 use crate::errors::{What, busy, c_string, of};
 use crate::ffi::{ErrnoResult, Features, RbdImage, RbdPool, Trashed, Watcher};
-use crate::image::{OpenImage, blocking, remove_snapshot};
+use crate::image::{OpenImage, SnapshotRecord, blocking, remove_snapshot};
 use crate::limits;
 use async_trait::async_trait;
 use benthic_block::{
@@ -110,6 +110,22 @@ impl RbdImages {
         }
     }
 
+    /// Finds the record of the snapshot at which an image is open.
+    async fn snapshot_record(
+        &self,
+        image: RbdImage,
+        name: &str,
+        snapshot: &str,
+    ) -> Result<(RbdImage, Option<SnapshotRecord>)> {
+        let look = move |_: &Arc<RbdPool>| Ok((image.id()?, image.snapshots()?, image));
+        let (id, snapshots, image) = self.run(What::Read, name, look).await?;
+        let found = snapshots.iter().find(|found| found.name == snapshot);
+        let found = found.ok_or_else(|| of(errno::ENOENT, What::Snapshot).with("snapshot", snapshot))?;
+        let header = ObjectId::new(format!("rbd_header.{}", id.to_string_lossy()))?;
+        let pool = self.store.open_pool(&self.pool).await?;
+        Ok((image, Some(SnapshotRecord { pool, header, id: found.id })))
+    }
+
     /// Opens an image that no other program has open for writing, and takes its exclusive lock.
     async fn open_for_writing(&self, name: &str, take_over: bool) -> Result<RbdImage> {
         let mut polls = 0;
@@ -187,7 +203,11 @@ impl Images for RbdImages {
                 .map_err(|error| error.with("image", &address))?,
         };
         let is_read_only = mode == OpenMode::ReadOnly;
-        let image = OpenImage::new(image, address, is_read_only).await?;
+        let (image, record) = match snapshot {
+            Some(snapshot) => self.snapshot_record(image, name, snapshot).await?,
+            None => (image, None),
+        };
+        let image = OpenImage::new(image, address, is_read_only, record).await?;
         if !is_read_only {
             // librbd lets each write wait for the OSDs until the first flush, for guests that never
             // flush. The contract demands a flush anyway.

@@ -334,6 +334,18 @@ impl PoolImage {
         Ok(joined.freeze())
     }
 
+    /// Fails if the snapshot that is open was removed. After its removal, writes to the image change
+    /// the data objects that it showed. So this follows each read.
+    async fn check_snapshot(&self) -> Result<()> {
+        let Some(opened) = &self.snapshot else { return Ok(()) };
+        let header = Header::load(&*self.pool, self.id).await?;
+        if header.live_snapshots().any(|snapshot| snapshot.number == opened.number) {
+            return Ok(());
+        }
+        let message = "the snapshot was removed after it was opened; open another one";
+        Err(Error::new(ErrorKind::NotFound, message))
+    }
+
     async fn extents_of(
         &self,
         offset_bytes: u64,
@@ -465,7 +477,8 @@ impl Image for PoolImage {
     }
 
     async fn read(&self, offset_bytes: u64, len_bytes: u64) -> Result<Bytes> {
-        self.read_all(offset_bytes, len_bytes).await.map_err(|error| self.add_context(error))
+        let read = self.read_all(offset_bytes, len_bytes).await;
+        self.check_snapshot().await.and(read).map_err(|error| self.add_context(error))
     }
 
     async fn write(&self, offset_bytes: u64, data: Bytes, durability: Durability) -> Result<()> {
@@ -491,7 +504,8 @@ impl Image for PoolImage {
     }
 
     async fn extents(&self, offset_bytes: u64, len_bytes: u64, since: Option<&str>) -> Result<Vec<Extent>> {
-        self.extents_of(offset_bytes, len_bytes, since).await.map_err(|error| self.add_context(error))
+        let extents = self.extents_of(offset_bytes, len_bytes, since).await;
+        self.check_snapshot().await.and(extents).map_err(|error| self.add_context(error))
     }
 
     async fn limits(&self) -> Result<Limits> {

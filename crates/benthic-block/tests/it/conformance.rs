@@ -37,6 +37,7 @@ macro_rules! conformance {
             one_program_writes_at_a_time
             a_snapshot_keeps_its_bytes
             a_snapshot_is_read_only
+            a_removed_snapshot_does_not_show_later_writes
             extents_since_a_snapshot_show_changes
             rolling_back_restores_bytes_and_size
             resizing_loses_only_what_is_behind_the_end
@@ -323,6 +324,20 @@ pub async fn a_snapshot_is_read_only(images: Arc<dyn Images>) {
         kind(snapshot.write(0, "x".into(), Durability::Buffered).await),
         Some(ErrorKind::PermissionDenied)
     );
+}
+
+pub async fn a_removed_snapshot_does_not_show_later_writes(images: Arc<dyn Images>) {
+    let image = create(&*images, "i", 256 * KIB).await;
+    write(&*image, 0, 1, 128 * KIB).await;
+    image.flush().await.unwrap();
+    image.create_snapshot("s").await.unwrap();
+    let opened = images.open("i", Some("s"), OpenMode::ReadOnly).await.unwrap();
+    holds(&*opened, 0, 1, 128 * KIB).await;
+    image.remove_snapshot("s").await.unwrap();
+    write(&*image, 0, 2, 128 * KIB).await;
+    image.flush().await.unwrap();
+    assert_eq!(kind(opened.read(0, 4 * KIB).await), Some(ErrorKind::NotFound));
+    assert_eq!(kind(opened.extents(0, 4 * KIB, None).await), Some(ErrorKind::NotFound));
 }
 
 pub async fn extents_since_a_snapshot_show_changes(images: Arc<dyn Images>) {
