@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -350,15 +351,18 @@ class BenthicAccessor(_Reductions):
         >>> ds.t2m.benthic.regrid("weights.nc").sel(lat=50, lon=10)
         """
         matrix = RegridWeights.of(weights, grid)
-        array, source = self._array, self._source()
+        array, source = self._array, self._stored()
         outer = array.dims[: -matrix.rank]
         options: dict[str, Any] = {"skipna": skipna, "na_thres": na_thres}
-        if source is None or self._condition is not None or any(
-            not isinstance(part, slice) for part in source.key[-matrix.rank :]
+        if (
+            source is None
+            or self._condition is not None
+            or list(source.axes) != sorted(source.axes)
+            or any(not isinstance(part, slice) for part in source.key[-matrix.rank :])
         ):
             values = matrix.apply(self._usual().to_numpy(), **options)
         else:
-            stored, pushdown = source.data.array, source.data.pushdown
+            stored, pushdown = source.data.stored, source.data.pushdown
             values = stored.regrid(matrix, source.key, decoding=source.decoding, pushdown=pushdown, **options)
         values = values.astype(array.dtype if array.dtype.kind == "f" else np.float64)
         kept = {name: value for name, value in array.coords.items() if set(value.dims) <= set(outer)}
