@@ -58,7 +58,7 @@ class RegridWeights:
         columns = [np.asarray(column) for column in (sources, cells, weights)]
         if any(column.ndim != 1 or column.size != columns[0].size for column in columns):
             raise InvalidArgumentError("weights are three lists of the same length")
-        ends = [2**32 if source_shape is None else math.prod(source_shape), math.prod(self.shape)]
+        ends = [2**32 if self.source_shape is None else math.prod(self.source_shape), math.prod(self.shape)]
         for column, end, name in zip(columns, ends, ("source", "cell"), strict=False):
             is_valid = not column.size or (column.dtype.kind in "iu" and column.min() >= 0 and column.max() < end)
             if not is_valid or end > 2**32:
@@ -143,6 +143,8 @@ class RegridWeights:
 
     def apply(self, values: ArrayLike, *, skipna: bool = False, na_thres: float = 1.0) -> NDArray[np.float64]:
         """Regrids the last axes of an array in memory. Sums are not compensated."""
+        if skipna and not 0 <= na_thres <= 1:
+            raise InvalidArgumentError(f"na_thres is from 0 to 1 got={na_thres}")
         data = np.asarray(values, float)
         outer, source_shape = data.shape[: -self.rank], data.shape[-self.rank :]
         self.check(source_shape)

@@ -346,7 +346,7 @@ class BenthicAccessor(_Reductions):
         :param skipna: skip missing values, and divide by the weights of the others; otherwise they make cells missing
         :param na_thres: with ``skipna``, the largest part of a cell that may be missing, from 0 to 1
 
-        Cells without weights are missing. The result has the floats of the array, and float64 for integers.
+        Cells without weights are missing. An array of Dask is computed at once. The result has the floats of the array, and float64 for integers.
 
         >>> ds.t2m.benthic.regrid("weights.nc").sel(lat=50, lon=10)
         """
@@ -382,7 +382,7 @@ class BenthicAccessor(_Reductions):
         """
         quantiles = np.asarray(q, float)
         names = _names(self._array, dim)
-        values = self._values("quantile", names, {}, {**options, "q": np.atleast_1d(quantiles)})
+        values = self._values(self._stored(), "quantile", names, {}, {**options, "q": np.atleast_1d(quantiles)})
         if values is None:
             return self._usual().quantile(q, dim, **options)
         # xarray decides about type, coordinates and attributes.
@@ -402,8 +402,9 @@ class BenthicAccessor(_Reductions):
     def _reduce(self, kind: Kind, dim: Any, options: dict[str, Any]) -> xr.DataArray:
         names = _names(self._array, dim)
         values = None
-        if kind not in ("argmin", "argmax") or dim is None or isinstance(dim, str):
-            values = self._values(kind, names, {}, options)
+        # Over no dimension, xarray replaces no NaN.
+        if names and (kind not in ("argmin", "argmax") or dim is None or isinstance(dim, str)):
+            values = self._values(self._stored(), kind, names, {}, options)
         if values is None:
             as_usual: xr.DataArray = getattr(self._usual(), kind)(dim, **options)
             return as_usual
@@ -441,8 +442,8 @@ class BenthicAccessor(_Reductions):
         return array
 
     def _is_repeated(self, condition: xr.DataArray) -> bool:
-        """Whether a condition has only positions of the array, all of them along each of its dimensions."""
-        if not set(condition.dims) <= set(self._array.dims):
+        """Whether a condition has only positions and coordinates of the array, all positions along each of its dimensions."""
+        if not set(condition.dims) <= set(self._array.dims) or not set(condition.coords) <= set(self._array.coords):
             return False
         try:
             xr.align(self._array, condition, join="exact")
@@ -463,11 +464,15 @@ class BenthicAccessor(_Reductions):
         return array.copy(deep=False, data=np.broadcast_to(np.zeros((), array.dtype), array.shape))
 
     def _values(
-        self, kind: Kind, reduced: list[Hashable], groups: dict[Hashable, NDArray[Any]], options: dict[str, Any]
+        self,
+        source: Source | None,
+        kind: Kind,
+        reduced: list[Hashable],
+        groups: dict[Hashable, NDArray[Any]],
+        options: dict[str, Any],
     ) -> Any:
         """The results, in memory or as an array of Dask. None if xarray must compute them."""
         array = self._array
-        source = self._stored()
         if source is None or not options.keys() <= _OPTIONS[kind] or array.size == 0:
             return None
         # Beyond these limits, xarray computes.
@@ -527,7 +532,8 @@ class _Grouped(_Reductions):
 
     def _push(self, kind: Kind, dim: Any, options: dict[str, Any]) -> xr.DataArray | None:
         array = self._accessor._array
-        if not self._accessor.is_pushable:
+        source = self._accessor._stored()
+        if source is None:
             return None
         grouped = self._group(self._accessor._form())
         along = getattr(grouped, "_group_dim", None)
@@ -557,7 +563,7 @@ class _Grouped(_Reductions):
             if not is_empty[index]:
                 groups[members[int(member)]] = index
         reduced = [name for name in names if name != along]
-        values = self._accessor._values(kind, reduced, {along: groups}, options)
+        values = self._accessor._values(source, kind, reduced, {along: groups}, options)
         if values is None:
             return None
         kept = [name for name in array.dims if name not in reduced]
@@ -603,7 +609,8 @@ class _Coarsened(_Reductions):
         array = self._accessor._array
         windows = {**(self._dim or {}), **{name: self._options[name] for name in array.dims if name in self._options}}
         values = None
-        if dim is None and self._accessor.is_pushable:
+        source = self._accessor._stored() if dim is None else None
+        if source is not None:
             if all(self._option("boundary", "exact", name) in ("exact", "trim") for name in windows):
                 # xarray decides about coordinates and attributes, and checks the arguments.
                 form = self._coarsen(self._accessor._form()).reduce(_zeros, keep_attrs=options.get("keep_attrs"))
@@ -611,7 +618,7 @@ class _Coarsened(_Reductions):
                     name: _blocks(array.sizes[name], window, self._option("side", "left", name))
                     for name, window in windows.items()
                 }
-                values = self._accessor._values(kind, [], groups, options)
+                values = self._accessor._values(source, kind, [], groups, options)
         if values is None:
             positional = () if dim is None else (dim,)
             as_usual: xr.DataArray = getattr(self._coarsen(self._accessor._usual()), kind)(*positional, **options)

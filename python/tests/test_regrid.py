@@ -12,6 +12,7 @@ import zarr
 import benthic
 import benthic.xarray
 from benthic import RegridWeights, zarr_store
+from benthic._stored import source_of
 from seeds import one
 
 NAMES = itertools.count()
@@ -155,7 +156,7 @@ def test_the_accessor_takes_weights_of_other_programs(climate, tmp_path):
         values = weights.apply(loaded[name], skipna=skipna)
         coords = {"time": loaded.time, "lat": to_lat, "lon": to_lon}
         expected = xr.DataArray(values, coords, ("time", "lat", "lon"), name)
-        stored = benthic.xarray._source(climate[name].variable).data.array
+        stored = source_of(climate[name].variable).data.stored
         for given in [(weights,), (data,), (tmp_path / "weights.nc",), (scrip,), xesmf]:
             stored.last_stats = None
             found = climate[name].benthic.regrid(*given, skipna=skipna)
@@ -184,6 +185,11 @@ def test_grids_of_other_shapes_and_what_cannot_be_pushed(climate):
     assert climate.t2m.benthic.regrid(data[["row", "col", "S"]], line).dims == ("time", "cell")
     warm = climate.t2m.benthic.where(loaded.area > 0.5).regrid(weights, skipna=True)
     np.testing.assert_allclose(warm, weights.apply(loaded.t2m.where(loaded.area > 0.5), skipna=True), rtol=1e-5)
+    turned = climate.t2m.transpose("lat", "time", "lon")
+    square = RegridWeights([0, 1], [0, 30], [1.0, 2.0], (2,), (climate.sizes["time"], 18))
+    np.testing.assert_allclose(turned.benthic.regrid(square), square.apply(loaded.t2m.transpose("lat", "time", "lon")), rtol=1e-5)
+    lazy = climate.t2m.chunk().benthic.regrid(weights)
+    xr.testing.assert_allclose(lazy, climate.t2m.benthic.regrid(weights))
     warm = climate.t2m.benthic.between(280).regrid(weights)
     np.testing.assert_allclose(warm, weights.apply(loaded.t2m.where(loaded.t2m >= 280)), rtol=1e-5)
 
@@ -203,9 +209,14 @@ def test_mistakes_get_clear_errors(climate):
     ]:  # fmt: skip
         with pytest.raises(benthic.InvalidArgumentError, match=message):
             climate.t2m.benthic.regrid(*given)
-    stored = benthic.xarray._source(climate.t2m.variable).data.array
+    stored = source_of(climate.t2m.variable).data.stored
     for key in [np.s_[..., ::-1], np.s_[:, 0], np.s_[:, [0, 1]]]:
         with pytest.raises(benthic.InvalidArgumentError, match="grid"):
             stored.regrid(weights, key)
     with pytest.raises(benthic.InvalidArgumentError, match="from 0 to 1"):
         stored.regrid(weights, skipna=True, na_thres=2)
+    with pytest.raises(benthic.InvalidArgumentError, match="from 0 to 1"):
+        weights.apply(climate.t2m, skipna=True, na_thres=2)
+    # The numbers in files have 32 bits.
+    large = np.array([65_536, 40_000], np.int32)
+    assert RegridWeights([0], [2**31], [1.0], (1,), large).source_shape == (65_536, 40_000)

@@ -260,8 +260,18 @@ def test_values_where_a_condition_does_not_hold_count_as_missing(written, variab
     wide = ours.benthic.where(xr.DataArray([True, False], dims="other"))
     assert not part.is_pushable and not wide.is_pushable
     xr.testing.assert_allclose(part.mean(), theirs.where(conditions[0].isel(lat=slice(3, 9))).mean(), rtol=1e-4)
+    # The result has the coordinates of the condition.
+    named = conditions[0].assign_coords(height=2)
+    xr.testing.assert_allclose(ours.benthic.where(named).mean("time"), theirs.where(named).mean("time"), rtol=1e-4)
     with pytest.raises(benthic.InvalidArgumentError, match="DataArray"):
         ours.benthic.where(True)
+
+
+def test_no_dimension_reduces_nothing(written):
+    data = opened(written, pushdown="always")
+    loaded = xr.open_dataset(written[2], engine="zarr", consolidated=False).load()
+    for kind in ["sum", "prod", "count"]:
+        xr.testing.assert_identical(getattr(data.rain.benthic, kind)([]), getattr(loaded.rain, kind)([]))
 
 
 @pytest.mark.parametrize("variable", ["t2m", "rain"])

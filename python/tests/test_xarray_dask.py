@@ -120,6 +120,13 @@ def test_changed_arrays_are_computed_as_usual(datasets, change):
     xr.testing.assert_allclose(with_dask.benthic.mean("time"), without.mean("time"), rtol=1e-5)
 
 
+def test_no_positions_are_computed_as_usual(datasets):
+    with_dask, without = (data.t2m for data in datasets)
+    empty = with_dask.sel(time=slice("2030", "2031"))
+    assert not empty.benthic.is_pushable
+    xr.testing.assert_identical(empty.benthic.sum("time").compute(), without.sel(time=slice("2030", "2031")).sum("time"))
+
+
 def test_workers_reduce_by_themselves(durable):
     """In several processes, which connect by themselves; also after `chunk` instead of `chunks={}`."""
     address = write(durable)

@@ -47,7 +47,7 @@ pub enum ArrayCommand {
     Read(read::ReadArgs),
     /// Reduce an array: sum, mean, minimum and others; in the OSDs where that is faster
     Reduce(reduce::ReduceArgs),
-    /// Bring the last dimensions of an array to another grid, with the weights of a file
+    /// Regrid the last dimensions of an array with the weights of a file
     Regrid(regrid::RegridArgs),
     /// Draw a table of an array, coarsened beside the chunks
     Plot(plot::PlotArgs),

@@ -1,4 +1,4 @@
-//! `benthic array regrid`: brings the last axes of an array to another grid.
+//! `benthic array regrid`: regrids the last axes of an array.
 
 use super::{ReadingArgs, open, watch};
 use crate::output::deliver;
