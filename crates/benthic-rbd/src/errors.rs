@@ -61,7 +61,11 @@ pub fn of(number: i32, what: What) -> Error {
         }
         (What::Group | What::CreateGroupSnapshot, errno::ENOENT) => (ErrorKind::NotFound, "no such group"),
         (What::GroupSnapshot, errno::ENOENT) => (ErrorKind::NotFound, "no such group or snapshot"),
-        (What::CreateGroupSnapshot | What::GroupSnapshot, errno::EROFS | errno::EBUSY | errno::EAGAIN) => (
+        (What::GroupSnapshot, errno::EROFS | errno::EBUSY | errno::EAGAIN) => (
+            ErrorKind::Busy,
+            "a program has an image of the group open; stop it, and try again; `benthic image info` names it",
+        ),
+        (What::CreateGroupSnapshot, errno::EROFS | errno::EBUSY | errno::EAGAIN) => (
             ErrorKind::Busy,
             "a program has an image of the group open and does not give up its lock in time; \
              try again, or stop the program, which `benthic image info` names",

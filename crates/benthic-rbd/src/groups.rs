@@ -1,7 +1,7 @@
 //! Groups of RBD's images. librbd takes the snapshots of all images while it has their locks.
 
 use crate::errors::{What, c_string, of};
-use crate::ffi::{ErrnoResult, RbdPool};
+use crate::ffi::{ErrnoResult, GroupSnapshot, RbdPool};
 use crate::images::RbdImages;
 use async_trait::async_trait;
 use benthic_block::{ImageGroups, check_group_name, check_image_name, check_snapshot_name};
@@ -21,6 +21,12 @@ impl RbdImages {
             return Ok(());
         }
         Err(of(errno::ENOENT, What::Group).with("group", group))
+    }
+
+    async fn stored_snapshots(&self, group: &str) -> Result<Vec<GroupSnapshot>> {
+        self.check_group(group).await?;
+        let name = group_name(group)?;
+        self.run_for("group", group, What::Group, move |pool| pool.list_group_snapshots(&name)).await
     }
 
     async fn change_member(&self, group: &str, image: &str, change: Change) -> Result<()> {
@@ -86,10 +92,7 @@ impl ImageGroups for RbdImages {
     }
 
     async fn snapshots(&self, group: &str) -> Result<Vec<String>> {
-        self.check_group(group).await?;
-        let name = group_name(group)?;
-        let list = move |pool: &Arc<RbdPool>| pool.list_group_snapshots(&name);
-        let snapshots = self.run_for("group", group, What::Group, list).await?;
+        let snapshots = self.stored_snapshots(group).await?;
         let mut names: Vec<_> = snapshots.into_iter().map(|snapshot| snapshot.name).collect();
         names.sort();
         Ok(names)
@@ -108,6 +111,15 @@ impl ImageGroups for RbdImages {
     }
 
     async fn roll_back(&self, group: &str, snapshot: &str) -> Result<()> {
+        let stored = self.stored_snapshots(group).await?;
+        // librbd would roll back only the images that have their snapshot.
+        if stored.iter().any(|stored| stored.name == snapshot && !stored.is_complete) {
+            let message = "the snapshot is not complete: it is still being taken, or the program that took it was \
+                           killed; `benthic image group snap-rm` removes it";
+            return Err(Error::new(ErrorKind::Conflict, message)
+                .with("group", group)
+                .with("snapshot", snapshot));
+        }
         self.change_snapshot(group, snapshot, What::GroupSnapshot, RbdPool::roll_group_back).await
     }
 }

@@ -18,6 +18,9 @@ use std::time::Duration;
 use tokio::sync::{OwnedRwLockWriteGuard, RwLock, mpsc};
 use tokio::time::timeout;
 
+/// Requests in flight may take long, for example while OSDs are down. A snapshot waits so long for them, and then fails,
+/// because librbd cannot get the lock.
+const REQUESTS_LIMIT: Duration = Duration::from_secs(5);
 /// librbd ends a pause after 10 seconds, also if the program that takes the snapshot is gone.
 const PAUSE_LIMIT: Duration = Duration::from_secs(30);
 /// A program that was killed while it took a snapshot of the group leaves a record. Because of that,
@@ -27,7 +30,7 @@ const RELEASE_LIMIT: Duration = Duration::from_secs(2);
 /// Without room, a phase is lost: librbd repeats the beginning of a snapshot, and the end has a limit.
 const PHASES_MAX: usize = 16;
 
-/// What librbd tells about snapshots, on its way to [`run`].
+/// The channel from librbd's notices of snapshots to [`run`].
 pub fn channel() -> (mpsc::Sender<SnapshotPhase>, mpsc::Receiver<SnapshotPhase>) {
     mpsc::channel(PHASES_MAX)
 }
@@ -65,7 +68,11 @@ async fn hand_over(
     image: &Arc<RwLock<Option<RbdImage>>>,
     phases: &mut mpsc::Receiver<SnapshotPhase>,
 ) -> Result<()> {
-    let paused = Arc::new(Arc::clone(image).write_owned().await);
+    let Ok(paused) = timeout(REQUESTS_LIMIT, Arc::clone(image).write_owned()).await else {
+        in_use(image).await?.answer_quiesce();
+        return Ok(());
+    };
+    let paused = Arc::new(paused);
     let answer = || paused.iter().for_each(RbdImage::answer_quiesce);
     let mut release = pin!(change_lock(&paused, RbdImage::release_lock));
     let released = match timeout(RELEASE_LIMIT, &mut release).await {

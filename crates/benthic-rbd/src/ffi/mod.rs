@@ -16,6 +16,7 @@ mod quiesce;
 mod request;
 mod trash;
 
+pub(crate) use groups::GroupSnapshot;
 pub(crate) use image::{DiffExtent, RbdImage, Snapshot, Watcher};
 pub(crate) use pool::{Features, RbdPool};
 pub(crate) use quiesce::SnapshotPhase;

@@ -5,7 +5,7 @@ use super::{Api, ErrnoResult, Handle, RbdImage, check};
 use parking_lot::Mutex;
 use std::ffi::c_void;
 
-/// What librbd tells about a snapshot that another program takes.
+/// A notice of librbd about a snapshot that another program takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SnapshotPhase {
     /// It waits for [`RbdImage::answer_quiesce`].
@@ -81,7 +81,7 @@ impl RbdImage {
         Ok(())
     }
 
-    /// Lets the snapshot begin that waits, if there is one.
+    /// Answers a waiting snapshot, so that it begins.
     pub fn answer_quiesce(&self) {
         if let Some(watch) = &self.quiesce {
             watch.answer(&mut watch.state.lock());

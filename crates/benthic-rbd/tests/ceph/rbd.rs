@@ -272,6 +272,8 @@ fn a_killed_group_snapshot_does_not_prevent_others() {
         pool.rbd(&["group", "snap", "create", "g@next"]);
         pool.rbd(&["snap", "create", "i@alone"]);
         image.write(0, "data".into(), Durability::Durable).await.unwrap();
+        let refused = groups.roll_back("g", "left").await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
         pool.rbd(&["group", "snap", "rm", "g@left"]);
         pool.rbd(&["snap", "create", "i@again"]);
         let names: Vec<_> = image.snapshots().await.unwrap().into_iter().map(|found| found.name).collect();

@@ -53,7 +53,7 @@ pub enum GroupCommand {
     },
     /// Take a snapshot of all images of a group at one moment
     #[command(
-        after_help = "Writes wait until all images have their snapshot; running guests notice nothing else.\n\n\
+        after_help = "Writes wait until all images have their snapshot. On Ceph, all requests of served images wait.\n\n\
         Example:\n  benthic image group snap vms/db@monday"
     )]
     Snap {
