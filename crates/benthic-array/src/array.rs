@@ -6,7 +6,7 @@ use crate::dtype::{Dtype, NumberKind};
 use crate::format::check_slices;
 use crate::gather;
 use crate::metadata::{ArrayMetadata, METADATA_BYTES_MAX, Node, parse_v2, parse_v2_group, parse_v3};
-use crate::reduce::{Decoding, GROUPED_MAX, Mask, Reduction, Regrid};
+use crate::reduce::{Decoding, GROUPED_MAX, Mask, Reduction, Regrid, WeightParts};
 use crate::references::FileChunks;
 use crate::runner::{ObjectRunner, ReadStats, StoredChunk};
 use crate::selection::{self, Part, Slice, TouchedChunks, counts, within};
@@ -287,11 +287,13 @@ impl Array {
     pub async fn regrid(
         &self,
         slices: &[Slice],
-        regrid: Regrid,
+        mut regrid: Regrid,
         pushdown: Pushdown,
         stats: &Arc<ReadStats>,
     ) -> Result<Values> {
         check_slices(slices, &self.metadata.shape)?;
+        // Another array has other chunks.
+        regrid.weights.parts = WeightParts::default();
         regrid.check(self.metadata.format.dtype, &counts(slices))?;
         let mut states = regrid.states(&counts(slices))?;
         let task = Task::Regrid { regrid: regrid.clone() };

@@ -53,7 +53,7 @@ pub use list::{ListedNode, list};
 pub use metadata::{ArrayMetadata, GRIB_CODEC, GroupMetadata, Node, is_metadata, is_node, writing_order};
 pub use reduce::{
     AxisRole, Decoding, Groups, Mask, Missing, Reduction, ReductionKind, Regrid, Tallied, Tally, TallyKind,
-    Weight, Weights,
+    Weight, WeightParts, Weights,
 };
 pub use references::{CHUNK_INDEX_KEY, CHUNKS_MAX, FileParts, PART_BYTES, REFERENCES_FIELD, References};
 pub use remove::remove;

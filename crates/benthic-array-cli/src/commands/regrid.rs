@@ -22,7 +22,7 @@ Sums are compensated, and the result has the same bits wherever the chunks are r
 
 Examples:
   benthic array regrid climate/era5/t2m --weights era5-to-1x1.nc --select time=0:24 --out t2m.npy
-  benthic array regrid climate/era5/t2m --weights xesmf.nc --shape 180,360 --skip-missing 0.5 --out t2m.npy")]
+  benthic array regrid climate/era5/t2m --weights xesmf.nc --shape 180,360 --skip-missing=0.5 --out t2m.npy")]
 pub struct RegridArgs {
     /// The array: POOL[:NS]/PATH
     array: ArrayAddress,
@@ -36,7 +36,7 @@ pub struct RegridArgs {
     selection: SelectionArgs,
     /// Skip missing values, and divide by the weights of the others. PART is the largest part of a cell that may be missing, from 0
     /// to 1; with 1, a cell is nan only if all of it is missing
-    #[arg(long, value_name = "PART", num_args = 0..=1, default_missing_value = "1")]
+    #[arg(long, value_name = "PART", num_args = 0..=1, require_equals = true, default_missing_value = "1")]
     skip_missing: Option<f64>,
     /// Save the result in this file, in NumPy's format
     #[arg(long, value_name = "FILE.npy")]

@@ -144,7 +144,7 @@ fn arrays_are_regridded_with_weights_of_files() {
         };
         assert_eq!(regrid(&["esmf.nc"]), "10.5 nan|12.5 13.75");
         assert_eq!(regrid(&["esmf.nc", "--skip-missing"]), "10.5 11.0|12.5 13.75");
-        assert_eq!(regrid(&["esmf.nc", "--skip-missing", "0.5"]), "10.5 nan|12.5 13.75");
+        assert_eq!(regrid(&["esmf.nc", "--skip-missing=0.5"]), "10.5 nan|12.5 13.75");
         assert_eq!(regrid(&["esmf.nc", "--select", "time=1", "--raw"]), "5.0 7.5");
         assert_eq!(regrid(&["xesmf.nc", "--shape", "2"]), "10.5 13.75");
         assert_eq!(regrid(&["cdo.nc"]), "11.0");
@@ -160,7 +160,7 @@ fn arrays_are_regridded_with_weights_of_files() {
         (&["second-order.nc"], "first order"),
         (&["xesmf.nc", "--shape", "1"], "does not exist"),
         (&["esmf.nc", "--where", "lat=:15"], "selected positions"),
-        (&["esmf.nc", "--skip-missing", "2"], "from 0 to 1"),
+        (&["esmf.nc", "--skip-missing=2"], "from 0 to 1"),
     ] {
         let error = home.fails(6, &[&["regrid", "climate/e/t", "--weights"], args].concat());
         assert!(error.contains(message), "{args:?}: {error}");

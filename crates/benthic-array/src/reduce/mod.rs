@@ -28,7 +28,7 @@ use benthic_core::{Error, ErrorKind, Result, wire_enum, wire_struct};
 use bytes::Bytes;
 pub use mask::Mask;
 pub(crate) use number::Number;
-pub use regrid::{Regrid, Weight, Weights};
+pub use regrid::{Regrid, Weight, WeightParts, Weights};
 use sketch::{BUCKET_BYTES, BUCKETS_MAX, Sketch};
 pub(crate) use states::Summary;
 use states::{Bins, Count, Extreme, Flag, FloatProduct, FloatSum, IntProduct, IntSum, Moments};

@@ -14,6 +14,9 @@ use crate::values::Values;
 use benthic_core::codec::{Decoded, Decoder, Encode, Wire};
 use benthic_core::{Error, ErrorKind, Result, wire_struct};
 use bytes::Bytes;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -50,6 +53,28 @@ pub struct Weights {
     pub cells: u32,
     /// In the order of the sources. Several weights of a source and a cell are added.
     pub list: Arc<Vec<Weight>>,
+    /// Not encoded, and not compared.
+    pub parts: WeightParts,
+}
+
+/// The weights of parts of the source axes that were asked for, so that chunks of different times cut them once. A source
+/// is in one chunk, so all parts together are as large as the weights.
+#[derive(Clone, Default)]
+pub struct WeightParts(Arc<Mutex<HashMap<Vec<(u64, u64)>, CutWeights>>>);
+
+/// The weights of a part, and the number that each of their cells has in the whole.
+type CutWeights = Arc<(Weights, Vec<u32>)>;
+
+impl PartialEq for WeightParts {
+    fn eq(&self, _: &WeightParts) -> bool {
+        true
+    }
+}
+
+impl fmt::Debug for WeightParts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WeightParts")
+    }
 }
 
 /// A regridding. Elements become float64 numbers.
@@ -79,7 +104,7 @@ impl Wire for Weights {
     fn get(input: &mut Decoder<'_>) -> Decoded<Weights> {
         let (source_shape, cells) = (Wire::get(input)?, Wire::get(input)?);
         let Bounded(list) = Bounded::<Weight, CALL_WEIGHTS_MAX>::get(input)?;
-        Ok(Weights { source_shape, cells, list: Arc::new(list) })
+        Ok(Weights { source_shape, cells, list: Arc::new(list), parts: WeightParts::default() })
     }
 }
 
@@ -92,7 +117,8 @@ impl Weights {
     pub fn new(source_shape: Vec<u64>, cells: u32, mut list: Vec<Weight>) -> Result<Weights> {
         list.retain(|weight| weight.weight != 0.0);
         list.sort_by_key(|weight| (weight.source, weight.cell));
-        let weights = Weights { source_shape: Bounded(source_shape), cells, list: Arc::new(list) };
+        let (source_shape, list) = (Bounded(source_shape), Arc::new(list));
+        let weights = Weights { source_shape, cells, list, parts: WeightParts::default() };
         weights.check()?;
         Ok(weights)
     }
@@ -134,10 +160,16 @@ impl Weights {
         &self.list[place(sources.start)..place(sources.end)]
     }
 
-    /// The weights of a part of the selection. The second list has the number that each of their cells has in the whole.
-    fn of_part(&self, part: &Part) -> (Weights, Vec<u32>) {
+    /// The weights of a part of the selection.
+    fn of_part(&self, part: &Part) -> CutWeights {
         let outer = part.slices.len() - self.source_shape.0.len();
         let (first, counts) = (&part.first[outer..], counts(&part.slices[outer..]));
+        let place = first.iter().copied().zip(counts.iter().copied()).collect();
+        let mut parts = self.parts.0.lock();
+        Arc::clone(parts.entry(place).or_insert_with(|| Arc::new(self.cut(first, counts))))
+    }
+
+    fn cut(&self, first: &[u64], counts: Vec<u64>) -> (Weights, Vec<u32>) {
         let row_len = counts.last().copied().unwrap_or(1);
         let part_strides = strides(&counts);
         let whole_strides = strides(&self.source_shape.0);
@@ -159,9 +191,9 @@ impl Weights {
             // Each cell is in the list.
             weight.cell = cells.binary_search(&weight.cell).map_or(u32::MAX, |index| index as u32);
         }
-        let weights =
-            Weights { source_shape: Bounded(counts), cells: cells.len() as u32, list: Arc::new(list) };
-        (weights, cells)
+        let (source_shape, list) = (Bounded(counts), Arc::new(list));
+        let parts = WeightParts::default();
+        (Weights { source_shape, cells: cells.len() as u32, list, parts }, cells)
     }
 }
 
@@ -227,7 +259,7 @@ impl Regrid {
 
     /// The same regridding of a part of the selection.
     pub(crate) fn of_part(&self, part: &Part) -> Regrid {
-        Regrid { weights: self.weights.of_part(part).0, ..self.clone() }
+        Regrid { weights: self.weights.of_part(part).0.clone(), ..self.clone() }
     }
 
     /// Whether the weights are few enough for a call of the class.
@@ -335,7 +367,8 @@ impl RegridStates<'_> {
     /// # Errors
     /// `Internal` if the states do not fit the part.
     pub fn merge(&mut self, states: &[u8], part: &Part) -> Result<()> {
-        let (_, cells) = self.regrid.weights.of_part(part);
+        let cut = self.regrid.weights.of_part(part);
+        let (_, cells) = &*cut;
         let cell_sums = self.regrid.cell_sums();
         let whole_strides = strides(self.regrid.outer_counts(&self.counts));
         let part_counts = counts(&part.slices[..whole_strides.len()]);

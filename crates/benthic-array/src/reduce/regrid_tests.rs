@@ -15,10 +15,13 @@ fn a_part_has_the_weights_of_its_elements() {
     let whole = Weights::new(vec![3, 4], 10, list).unwrap();
     // The rows 1 and 2, and the columns 1 to 3.
     let slices = vec![Slice::all(5), Slice::all(2), Slice::all(3)];
-    let (part, cells) = whole.of_part(&Part { slices, first: vec![2, 1, 1] });
-    assert_eq!(cells, [3, 7, 9]);
+    let cut = whole.of_part(&Part { slices, first: vec![2, 1, 1] });
+    let (part, cells) = &*cut;
+    assert_eq!(*cells, [3, 7, 9]);
     let expected = vec![weight(0, 0, 2.0), weight(1, 2, 0.25), weight(5, 1, 1.0)];
-    assert_eq!(part, Weights::new(vec![2, 3], 3, expected).unwrap());
+    assert_eq!(*part, Weights::new(vec![2, 3], 3, expected).unwrap());
+    let later = Part { slices: vec![Slice::all(1), Slice::all(2), Slice::all(3)], first: vec![4, 1, 1] };
+    assert!(Arc::ptr_eq(&cut, &whole.of_part(&later)), "the weights are cut once for all times");
 }
 
 #[test]

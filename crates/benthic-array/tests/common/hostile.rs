@@ -6,7 +6,7 @@ use benthic_array::class::{Input, Reply, Task};
 use benthic_array::decoders::{ByteRange, BytesCodec, Encoding, ObjectFormat, Pipeline, ShardIndexFormat};
 use benthic_array::{
     AxisRole, Bounded, Decoding, Dtype, Groups, Mask, Missing, Reduction, ReductionKind, Regrid, Slice,
-    Tally, TallyKind, Weight, Weights,
+    Tally, TallyKind, Weight, WeightParts, Weights,
 };
 use benthic_core::codec::Wire;
 use benthic_core::{ClassCall, ErrorKind, Pool};
@@ -156,7 +156,12 @@ fn inputs() -> Vec<(&'static str, Bytes)> {
     inputs.push(("a mask of integers", whole(integers, task).encode()));
     let weight = |source, cell, weight| Weight { source, cell, weight };
     let mut add_regrid = |name, source_shape: &[u64], cells, list: Vec<Weight>, missing_max| {
-        let weights = Weights { source_shape: Bounded(source_shape.to_vec()), cells, list: Arc::new(list) };
+        let weights = Weights {
+            source_shape: Bounded(source_shape.to_vec()),
+            cells,
+            list: Arc::new(list),
+            parts: WeightParts::default(),
+        };
         let regrid = Regrid { weights, missing_max, decoding: None };
         inputs.push((name, whole(format(&[4, 4], Vec::new()), Task::Regrid { regrid }).encode()));
     };
@@ -278,7 +283,12 @@ async fn nested_bombs(pool: &Arc<dyn Pool>) {
 /// Valid weights may be repeated, be none, or have far more cells than weights.
 async fn regridding(pool: &Arc<dyn Pool>) {
     let input = |cells, list| {
-        let weights = Weights { source_shape: Bounded(vec![4, 4]), cells, list: Arc::new(list) };
+        let weights = Weights {
+            source_shape: Bounded(vec![4, 4]),
+            cells,
+            list: Arc::new(list),
+            parts: WeightParts::default(),
+        };
         let regrid = Regrid { weights, missing_max: Some(1.0), decoding: None };
         whole(format(&[4, 4], Vec::new()), Task::Regrid { regrid }).encode()
     };
