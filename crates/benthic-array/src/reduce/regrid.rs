@@ -60,7 +60,10 @@ pub struct Weights {
 /// The weights of parts of the source axes that were asked for, so that chunks of different times cut them once. A source
 /// is in one chunk, so all parts together are as large as the weights.
 #[derive(Clone, Default)]
-pub struct WeightParts(Arc<Mutex<HashMap<Vec<(u64, u64)>, CutWeights>>>);
+pub struct WeightParts(Arc<Mutex<HashMap<PartPlace, CutWeights>>>);
+
+/// The first position along each source axis, and the number of positions.
+type PartPlace = Vec<(u64, u64)>;
 
 /// The weights of a part, and the number that each of their cells has in the whole.
 type CutWeights = Arc<(Weights, Vec<u32>)>;
