@@ -347,6 +347,14 @@ proptest! {
 }
 
 #[test]
+fn constant_fields_of_g2c_have_no_groups() {
+    for template in [2, 3] {
+        let chunk = field(template, POINTS, 0, &[0; 29], None, &[]);
+        assert_eq!(decoded(&chunk, POINTS).unwrap(), [10.0; POINTS]);
+    }
+}
+
+#[test]
 fn counts_of_a_hostile_field_cost_nothing() {
     let corrupt = |chunk: &[u8]| {
         assert_eq!(decoded(chunk, POINTS).unwrap_err().kind(), ErrorKind::Corrupt);

@@ -164,7 +164,10 @@ impl Rows {
         if self.scan & STAGGERED != 0 {
             return self.without_coordinates();
         }
-        // Before any coordinates.
+        // Before any coordinates, which a grid without rows would have, too.
+        if self.x == 0 || self.y == 0 {
+            return Err(damaged());
+        }
         if u64::from(self.x).saturating_mul(self.y.into()) > POINTS_MAX {
             return self.without_coordinates();
         }

@@ -87,8 +87,13 @@ fn false_sizes_are_refused() {
     // More than the limit, no points, and another number than rows and columns have.
     assert_eq!(kind(&section(0, [1 << 15, 1 << 14], [0; 2], [0; 2], 0, 0)), ErrorKind::LimitExceeded);
     assert_eq!(kind(&section(30, [0, 5], [0; 2], [0; 2], 0, 0)), ErrorKind::Corrupt);
+    assert_eq!(kind(&section(0, [u32::MAX - 1, 0], [0; 2], [0; 2], 0, 0)), ErrorKind::Corrupt);
     assert_eq!(kind(&section(0, [1 << 16, 1 << 16], [0; 2], [0; 2], 0, 0)), ErrorKind::Corrupt);
     assert_eq!(kind(&section(40, [2, 2], [0; 2], [0; 2], u32::MAX, 0)), ErrorKind::Unsupported);
+    // The lengths of the rows of a reduced grid begin at octet 0.
+    let mut reduced = [0; 32];
+    reduced[5..10].copy_from_slice(&[4, 255, 255, 0, 1]);
+    assert_eq!(Grid::edition_1(&Section(&reduced)).unwrap_err().kind(), ErrorKind::Corrupt);
     for len in 0..72 {
         let cut = &section(0, [3, 3], [0; 2], [0; 2], 0, 0)[..len];
         assert_eq!(kind(cut), ErrorKind::Corrupt);

@@ -155,6 +155,9 @@ impl Fields {
         let end = end.ok_or_else(|| corrupt("the file ends within a GRIB message", start))?;
         let mut sections = Sections::default();
         let mut at = start + 16;
+        if end < at {
+            return Err(corrupt("the length of a GRIB message is wrong", start));
+        }
         loop {
             let header = file.read(at, 4)?;
             if header == END {
@@ -236,7 +239,8 @@ impl Fields {
         let mut data_bytes = u64::from(Section(&file.read(at, 3)?).u24(1)?);
         let mut len_bytes = len_bytes;
         if len_bytes & LARGE != 0 && data_bytes < LARGE_UNIT {
-            len_bytes = ((len_bytes & !LARGE) * LARGE_UNIT).saturating_sub(data_bytes);
+            // The last section then has the number of unused bytes, with itself but without `7777`.
+            len_bytes = ((len_bytes & !LARGE) * LARGE_UNIT + 4).saturating_sub(data_bytes);
             data_bytes = (start + len_bytes).saturating_sub(at + 4);
         }
         let end = start + len_bytes;

@@ -7,7 +7,8 @@ pub struct Section<'a>(pub &'a [u8]);
 
 impl Section<'_> {
     pub fn bytes<const N: usize>(&self, octet: usize) -> Result<[u8; N]> {
-        let bytes = self.0.get(octet - 1..).and_then(<[u8]>::first_chunk).copied();
+        let rest = octet.checked_sub(1).and_then(|at| self.0.get(at..));
+        let bytes = rest.and_then(<[u8]>::first_chunk).copied();
         bytes.ok_or_else(|| Error::new(ErrorKind::Corrupt, "a section of a GRIB message is too short"))
     }
 

@@ -1,4 +1,6 @@
-//! Names and units of parameters, as ecCodes and cfgrib have them. `parameters.py` makes the table.
+//! Names and units of parameters, as ecCodes and cfgrib have them.
+//!
+//! Source: the definitions of ecCodes (ECMWF, licence Apache-2.0), from which `parameters.py` makes the table.
 
 const TABLE: &str = include_str!("parameters.tsv");
 
@@ -49,9 +51,14 @@ impl Parameter {
                 fits(row[4], Some(details.level))?,
                 fits(row[5], details.statistic.map(f64::from))?,
             ];
-            (row[0] == edition && row[2] == number).then(|| (conditions[0], conditions.iter().sum::<u32>()))
+            Some((conditions[0], conditions.iter().sum::<u32>()))
         };
-        let rows = TABLE.lines().filter_map(|line| {
+        let is_candidate = |line: &&str| {
+            let mut cells = line.split('\t');
+            cells.next() == Some(&edition) && cells.nth(1) == Some(&number)
+        };
+        // Few rows are left to be parsed.
+        let rows = TABLE.lines().filter(is_candidate).filter_map(|line| {
             let mut cells = line.split('\t');
             let row: [&str; 10] = std::array::from_fn(|_| cells.next().unwrap_or_default());
             fit(&row).map(|fit| (fit, row))

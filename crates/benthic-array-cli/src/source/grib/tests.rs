@@ -2,9 +2,11 @@ use super::messages::{self, LocalFile};
 use super::parameters::{Details, Parameter};
 use super::read;
 use benthic_array::decoders::ByteRange;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
+const ERA5: &[u8] = include_bytes!("../../../tests/it/fixtures/era5.grib");
 const FORECAST: &[u8] = include_bytes!("../../../tests/it/fixtures/forecast.grib2");
 
 fn name(edition: u8, centre: u16, number: &[u8], surface: u8, level: f64, statistic: Option<u8>) -> String {
@@ -105,4 +107,56 @@ fn fields_of_a_message_share_a_bitmap() {
     assert!(first[0].is_nan() && second[0].is_nan());
     assert!(first[1..].iter().all(|value| value.is_finite()));
     assert_eq!(first[1..], second[1..]);
+}
+
+/// No header makes the program panic, or read more than it should.
+#[test]
+fn damaged_headers_are_reported_or_read() {
+    const HEADER_BYTES: usize = 200;
+    for data in [ERA5, FORECAST] {
+        let is_start = |at: &usize| data[*at..].starts_with(messages::MAGIC);
+        let starts: Vec<usize> = (0..data.len()).filter(is_start).chain([data.len()]).collect();
+        for message in starts.windows(2).map(|bounds| &data[bounds[0]..bounds[1]]) {
+            let (path, local) = file("headers", message);
+            let writer = OpenOptions::new().write(true).open(&path).unwrap();
+            for (at, byte) in (4..HEADER_BYTES.min(message.len())).flat_map(|at| [(at, 0), (at, 255)]) {
+                writer.write_all_at(&[byte], at as u64).unwrap();
+                let group = read(local.file.try_clone().unwrap(), &path, &mut Vec::new());
+                for array in group.into_iter().flat_map(|group| group.arrays) {
+                    if array.shape.iter().product::<u64>() < 1 << 12 {
+                        drop(array.elements.read(&vec![0; array.shape.len()], &array.shape));
+                    }
+                }
+                writer.write_all_at(&message[at..=at], at as u64).unwrap();
+            }
+            fs::remove_file(&path).unwrap();
+        }
+    }
+}
+
+/// A message of edition 1 with 4,096 × 3,000 points of 16 bits.
+#[test]
+fn large_messages_of_edition_1_are_read() {
+    const UNIT: u64 = 120;
+    let section = |at: usize| u32::from_be_bytes([0, ERA5[at], ERA5[at + 1], ERA5[at + 2]]) as usize;
+    let grid = 8 + section(8);
+    let values = grid + section(grid);
+    let mut header = ERA5[..values + 11].to_vec();
+    header[grid + 6..grid + 10].copy_from_slice(&[16, 0, 11, 184]);
+    header[values + 3] = 0;
+    header[values + 10] = 16;
+    let size_bytes = (values + 11 + 2 * 4096 * 3000 + 1 + 4) as u64;
+    // The length counts units; the last section tells how many bytes too many these are.
+    let units = size_bytes.div_ceil(UNIT);
+    header[4..7].copy_from_slice(&(units as u32 | 0x80_0000).to_be_bytes()[1..]);
+    header[values..values + 3].copy_from_slice(&[0, 0, (units * UNIT - size_bytes + 4) as u8]);
+    let (path, mut local) = file("large.grib", &header);
+    let writer = OpenOptions::new().write(true).open(&path).unwrap();
+    writer.write_all_at(b"7777", size_bytes - 4).unwrap();
+    local.size_bytes = size_bytes;
+    let fields = messages::read(&local).unwrap().fields;
+    fs::remove_file(&path).unwrap();
+    let (grid, values) = fields[0].content.as_ref().unwrap();
+    assert_eq!((fields.len(), grid.points()), (1, 4096 * 3000));
+    assert_eq!(values.range, ByteRange { offset_bytes: 0, len_bytes: size_bytes });
 }

@@ -227,6 +227,8 @@ fn edition_2(mut rest: &[u8], points: usize) -> Result<Field<'_>> {
     let bits = octet(section, 20)?.into();
     let packing = match template {
         0 | 42 if bits == 0 => Packing::Constant(reference),
+        // A constant field of g2c, which NCEP uses: it has no groups, and no other parameter is used.
+        2 | 3 if number(section, 32)? == 0 => Packing::Constant(reference),
         0 => Packing::Simple { scale, bits },
         2 | 3 => Packing::Complex { scale, complex: complex::Parameters::parse(section, template == 3)? },
         42 => Packing::Aec { scale, aec: aec::Parameters::parse(section)? },
