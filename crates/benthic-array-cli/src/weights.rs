@@ -51,12 +51,21 @@ pub fn read(path: &Path, selected: &[u64], shape: &[u64]) -> Result<WeightFile> 
     let size = shape.iter().try_fold(1u64, |size, len| size.checked_mul(*len));
     let size = size.and_then(|size| u32::try_from(size).ok());
     let size = size.ok_or_else(|| invalid("the new grid has too many cells"))?;
-    // Numbers begin with 1. A number out of the range, also 0, becomes the last one, which no grid has.
-    let place = |number: f64| if number >= 1.0 { (number - 1.0) as u32 } else { u32::MAX };
-    let list = cells.into_iter().zip(sources).zip(weights);
-    let list =
-        list.map(|((cell, source), weight)| Weight { source: place(source), cell: place(cell), weight });
-    Ok(WeightFile { weights: Weights::new(source_shape, size, list.collect())?, shape })
+    let source_size = source_shape.iter().fold(1u64, |size, len| size.saturating_mul(*len));
+    let place = |name: &str, number: f64, size: u64| {
+        if number >= 1.0 && number <= size as f64 {
+            return Ok((number - 1.0) as u32);
+        }
+        let message = "a number of the file is that of a cell that does not exist; numbers begin with 1";
+        Err(invalid(message).with("variable", name).with("number", number).with("cells", size))
+    };
+    // Weights of 0 are padding, with any numbers.
+    let list = cells.into_iter().zip(sources).zip(weights).filter(|(_, weight)| *weight != 0.0);
+    let list = list.map(|((cell, source), weight)| {
+        let cell = place(names[0], cell, size.into())?;
+        Ok(Weight { source: place(names[1], source, source_size)?, cell, weight })
+    });
+    Ok(WeightFile { weights: Weights::new(source_shape, size, list.collect::<Result<_>>()?)?, shape })
 }
 
 fn find<'g>(group: &'g SourceGroup, name: &str) -> Option<&'g SourceArray> {

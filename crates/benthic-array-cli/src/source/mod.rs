@@ -30,6 +30,10 @@ const FILL_VALUE: &str = "_FillValue";
 const VARIABLES_LISTED_MAX: usize = 10;
 /// The beginning of a file in netCDF's classic formats.
 const CLASSIC_MAGIC: &[u8] = b"CDF";
+const HDF5_MAGIC: &[u8] = b"\x89HDF";
+/// A GRIB file may begin with other bytes, such as the header of a bulletin. This many bytes are
+/// searched for its first message.
+const GRIB_START_MAX: u64 = 1 << 10;
 
 /// A group of a file.
 #[derive(Default)]
@@ -104,10 +108,13 @@ pub fn open(path: &Path) -> Result<(SourceGroup, Vec<Skipped>)> {
     let failed = local::failed("cannot read the file", path);
     let mut file = File::open(path).map_err(&failed)?;
     let mut magic = Vec::new();
-    (&mut file).take(grib::MAGIC.len() as u64).read_to_end(&mut magic).map_err(&failed)?;
+    (&mut file).take(GRIB_START_MAX).read_to_end(&mut magic).map_err(&failed)?;
     file.rewind().map_err(&failed)?;
     let mut skipped = Vec::new();
-    if magic == grib::MAGIC {
+    let is_grib = !magic.starts_with(CLASSIC_MAGIC)
+        && !magic.starts_with(HDF5_MAGIC)
+        && magic.windows(grib::MAGIC.len()).any(|window| window == grib::MAGIC);
+    if is_grib {
         let root = grib::read(file, path, &mut skipped);
         return root.map(|root| (root, skipped)).map_err(|error| error.with("path", path.display()));
     }

@@ -138,8 +138,9 @@ fn what_arrays_cannot_have_is_refused() {
         error.contains("its kind of product (template 4.5)") && error.contains("1 field, the"),
         "{error}"
     );
-    // One field of a variable is refused, so the variable is. Other bytes between messages are not.
-    let mut mixed = FORECAST.to_vec();
+    // One field of a variable is refused, so the variable is. Other bytes before and between messages are not.
+    let mut mixed = b"\x01\r\r\n001\r\r\nHTXX80 ECMF 290000\r\r\n".to_vec();
+    mixed.extend_from_slice(FORECAST);
     mixed.extend_from_slice(b"\r\r\nother bytes");
     mixed.extend_from_slice(REFUSED);
     home.file("mixed.grib2", &mixed);
@@ -158,6 +159,7 @@ fn what_arrays_cannot_have_is_refused() {
         ("cut", &FORECAST[..FORECAST.len() - 3]),
         ("start", &FORECAST[..12]),
         ("section", &[&REFUSED[..16], &[0; 16], &REFUSED[32..]].concat()[..]),
+        ("empty", &[&FORECAST[..8], &[0, 0, 0, 0, 0, 0, 0, 20], b"7777"].concat()),
         ("length", &[&ERA5[..4], &[0, 0, 9], &ERA5[7..]].concat()[..]),
     ] {
         let name = format!("{name}.grib");

@@ -158,7 +158,7 @@ fn arrays_are_regridded_with_weights_of_files() {
         (&["xesmf.nc"][..], "--shape"),
         (&["esmf.nc", "--shape", "3"], "another shape"),
         (&["second-order.nc"], "first order"),
-        (&["xesmf.nc", "--shape", "1"], "does not exist"),
+        (&["xesmf.nc", "--shape", "1"], "variable=row number=2 cells=1"),
         (&["esmf.nc", "--where", "lat=:15"], "selected positions"),
         (&["esmf.nc", "--skip-missing=2"], "from 0 to 1"),
     ] {

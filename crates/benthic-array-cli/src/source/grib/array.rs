@@ -1,20 +1,23 @@
 //! An array of the fields with the same product and grid.
 
-use super::super::{FileChunks, ReadElements, Skipped, SourceArray};
+use super::super::{FileChunks, ReadElements, Skipped, SourceArray, not_in_chunks};
 use super::coordinates::{Coordinates, Dimensions, Numbers, Texts, copy_box};
 use super::grid::Grid;
 use super::messages::{Field, LocalFile, Values};
 use super::parameters::Names;
 use super::product::{AXES, LEVEL, NUMBER, Position, ProductKey, STEP, TIME};
 use benthic_array::decoders::{ByteRange, BytesCodec, Codecs};
-use benthic_array::{AttributeValue, Bounded, CHUNKS_MAX, Dtype, GRIB_CODEC, NewAttributes};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_array::{AttributeValue, Bounded, CHUNKS_MAX, Dtype, GRIB_CODEC, NewAttributes, PART_BYTES};
+use benthic_core::Result;
 use bytes::Bytes;
 use serde_json::json;
 use std::rc::Rc;
 use std::sync::Arc;
 
 const SECONDS_PER_HOUR: f64 = 3600.0;
+/// Limits on the cells of an array: for each of its fields, and in addition.
+const CELLS_PER_FIELD_MAX: u64 = 64;
+const CELLS_MAX: u64 = 4096;
 
 const NUMBER_TEXTS: Texts =
     &[("units", "1"), ("standard_name", "realization"), ("long_name", "ensemble member numerical id")];
@@ -95,17 +98,15 @@ pub struct Variable {
 }
 
 impl Variable {
-    /// Makes an array of fields, of which the first is kept if two are at the same place.
-    ///
-    /// # Errors
-    /// `LimitExceeded`.
+    /// Makes an array of fields, of which the first is kept if two are at the same place. `None` if the
+    /// array would have few fields in many cells, which are in memory.
     pub fn new(
         key: ProductKey,
         names: Rc<Names>,
         grid: Rc<Grid>,
         fields: &[(&Field, Values)],
         skipped: &mut Vec<Skipped>,
-    ) -> Result<Variable> {
+    ) -> Option<Variable> {
         let axes: [Vec<Position>; AXES] = std::array::from_fn(|axis| {
             let mut positions: Vec<Position> =
                 fields.iter().map(|(field, _)| field.product.at[axis]).collect();
@@ -117,23 +118,24 @@ impl Variable {
             positions
         });
         let len = axes.iter().fold(1u64, |product, axis| product.saturating_mul(axis.len() as u64));
-        if len > CHUNKS_MAX {
-            let message =
-                "the fields of a variable have too many different times, steps and levels; split the file";
-            return Err(Error::new(ErrorKind::LimitExceeded, message)
-                .with("variable", &names.name)
-                .with("fields", len)
-                .with("fields_max", CHUNKS_MAX));
+        let cells_max = CELLS_PER_FIELD_MAX * fields.len() as u64 + CELLS_MAX;
+        if len > cells_max.min(CHUNKS_MAX) {
+            let reason = format!(
+                "its {} fields have too many different times, steps and levels: an array would have {len} \
+                 places for them; split the file",
+                fields.len()
+            );
+            skipped.push(Skipped { path: names.name.clone(), reason });
+            return None;
         }
         let mut cells = vec![None; len as usize];
         let mut twice = 0;
         for (field, values) in fields {
             let cell = axes.iter().zip(&field.product.at).fold(0, |cell, (axis, at)| {
                 // An axis has few positions, and is sorted in one of two directions.
-                let index = axis.binary_search_by(|own| match axis.first() <= axis.last() {
-                    true => order(own, at),
-                    false => order(at, own),
-                });
+                let is_ascending = order(&axis[0], &axis[axis.len() - 1]).is_le();
+                let index =
+                    axis.binary_search_by(|own| if is_ascending { order(own, at) } else { order(at, own) });
                 cell * axis.len() + index.unwrap_or_default()
             });
             match &mut cells[cell] {
@@ -146,7 +148,7 @@ impl Variable {
             skipped.push(Skipped { path: names.name.clone(), reason });
         }
         let (dimensions, others) = (Vec::new(), Vec::new());
-        Ok(Variable { name: names.name.clone(), key, names, grid, axes, cells, dimensions, others })
+        Some(Variable { name: names.name.clone(), key, names, grid, axes, cells, dimensions, others })
     }
 
     /// Adds the coordinates of axes, or those of length 1.
@@ -166,7 +168,12 @@ impl Variable {
                 STEP => ("step", floats(SECONDS_PER_HOUR), STEP_TEXTS),
                 _ => {
                     let texts = level_texts(&self.key.level_type, self.key.parameter.edition);
-                    (&self.key.level_type[..], floats(1.0), texts)
+                    // Layers that overlap may have the same first bound.
+                    let has_order = positions.is_sorted_by(|one, next| one[0] < next[0])
+                        || positions.is_sorted_by(|one, next| one[0] > next[0]);
+                    let middle = |at: &Position| (at[0] + at[1]) / 2.0;
+                    let middles = || Numbers::Floats(positions.iter().map(middle).collect());
+                    (&self.key.level_type[..], if has_order { floats(1.0) } else { middles() }, texts)
                 }
             };
             let dimensions = if is_axis { Dimensions::Own } else { Dimensions::Named(Vec::new()) };
@@ -239,8 +246,11 @@ impl Variable {
     }
 }
 
+/// The order of the middles of layers.
 fn order(left: &Position, right: &Position) -> std::cmp::Ordering {
-    left[0].total_cmp(&right[0]).then(left[1].total_cmp(&right[1]))
+    let middle = |at: &Position| at[0] + at[1];
+    let bound = |bound: usize| left[bound].total_cmp(&right[bound]);
+    middle(left).total_cmp(&middle(right)).then(bound(0)).then(bound(1))
 }
 
 /// The values of an array.
@@ -305,6 +315,12 @@ impl ReadElements for Fields {
     }
 
     fn chunks(&self) -> Result<Option<FileChunks>> {
+        let is_far = |values: &Values| values.shares_bitmap && values.range.len_bytes > PART_BYTES;
+        if self.cells.iter().flatten().any(is_far) {
+            let reason = "its fields share a bitmap that is far before them; split the messages with: \
+                          grib_copy IN OUT";
+            return Err(not_in_chunks(reason));
+        }
         let configuration =
             json!({ "elementsize": self.dtype.size_bytes(), "alternating": self.alternating });
         Ok(Some(FileChunks {

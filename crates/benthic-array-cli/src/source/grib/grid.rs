@@ -56,7 +56,7 @@ impl Grid {
     /// Parses section 3 of edition 2.
     ///
     /// # Errors
-    /// `Corrupt`, `LimitExceeded`.
+    /// `Unsupported`, `Corrupt`.
     pub fn edition_2(section: &Section<'_>) -> Result<Grid> {
         let points = section.u32(7)?;
         let template = section.u16(13)?;
@@ -74,7 +74,7 @@ impl Grid {
             return Grid::values(if template == 40 { "reduced_gg" } else { "reduced_ll" }, points);
         }
         if u64::from(rows.x) * u64::from(rows.y) != u64::from(points) {
-            return Err(damaged());
+            return Err(unsupported("its grid has another number of points than its rows have"));
         }
         if !matches!(template, 0 | 40) {
             return rows.without_coordinates();
@@ -134,9 +134,7 @@ impl Grid {
             return Err(damaged());
         }
         if points > POINTS_MAX {
-            return Err(Error::new(ErrorKind::LimitExceeded, "a field of a GRIB file has too many points")
-                .with("points", points)
-                .with("points_max", POINTS_MAX));
+            return Err(unsupported("its grid has too many points: more than 67,108,864"));
         }
         Ok(self)
     }
@@ -180,6 +178,10 @@ impl Rows {
             true if first_lon > last_lon => first_lon -= whole_circle,
             false if first_lon < last_lon => last_lon -= whole_circle,
             _ => {}
+        }
+        // A closed circle.
+        if first_lon == last_lon && self.x > 1 {
+            last_lon += if self.scan & WEST == 0 { whole_circle } else { -whole_circle };
         }
         let spread = |first: i64, last: i64, len: u32| -> Vec<f64> {
             let steps = i64::from(len.max(2) - 1);

@@ -36,6 +36,8 @@ pub struct Field {
 pub struct Values {
     pub range: ByteRange,
     pub is_double: bool,
+    /// Whether the range begins with the bitmap of an earlier field.
+    pub shares_bitmap: bool,
 }
 
 /// A part of a message, or why it is not supported.
@@ -142,9 +144,10 @@ impl Fields {
         match indicator[7] {
             1 => self.read_edition_1(file, start, Section(&indicator).u24(5)?.into()),
             2 => self.read_edition_2(file, start, indicator[6]),
+            // Its length is unknown, too.
             edition => {
-                let message = "the file has a message of an unknown edition of GRIB";
-                Err(Error::new(ErrorKind::Unsupported, message).with("edition", edition))
+                self.skip(format!("its edition of GRIB, {edition}, is not supported"), start);
+                Ok(start + 8)
             }
         }
     }
@@ -215,9 +218,10 @@ impl Fields {
             _ => sections.representation_offset,
         };
         let range = ByteRange { offset_bytes: start, len_bytes: end - start };
+        let shares_bitmap = start < sections.representation_offset;
         let packing = packing_2(&Section(&sections.representation), sections.bitmap)?;
         let content = match (grid.clone(), packing) {
-            (Ok(grid), Ok(is_double)) => Ok((grid, Values { range, is_double })),
+            (Ok(grid), Ok(is_double)) => Ok((grid, Values { range, is_double, shares_bitmap })),
             (Err(reason), _) | (_, Err(reason)) => Err(reason),
         };
         self.fields.push(Field { product, content });
@@ -269,7 +273,7 @@ impl Fields {
             _ if !has_own_bitmap => {
                 Err("its bitmap is a number of its producer, and not in the file".to_owned())
             }
-            Ok(grid) => Ok((grid, Values { range, is_double: false })),
+            Ok(grid) => Ok((grid, Values { range, is_double: false, shares_bitmap: false })),
             Err(reason) => Err(reason),
         };
         self.fields.push(Field { product, content });

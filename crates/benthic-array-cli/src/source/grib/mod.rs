@@ -35,7 +35,7 @@ use std::sync::Arc;
 /// Reads the headers of a file.
 ///
 /// # Errors
-/// `Corrupt`, `LimitExceeded`; `Unsupported` if no field of the file can become an array.
+/// `Corrupt`, also if the file has no field; `LimitExceeded`; `Unsupported` if no field can become an array.
 pub fn read(file: File, path: &Path, skipped: &mut Vec<Skipped>) -> Result<SourceGroup> {
     let size_bytes = file.metadata().map_err(local::failed("cannot read the file", path))?.len();
     let file = Arc::new(LocalFile { file, path: path.to_owned(), size_bytes });
@@ -44,7 +44,7 @@ pub fn read(file: File, path: &Path, skipped: &mut Vec<Skipped>) -> Result<Sourc
         let fields = units::count(count, "field");
         skipped.push(Skipped { path: format!("{fields}, the first at byte {first_offset_bytes}"), reason });
     }
-    let mut variables = variables(&found.fields, skipped)?;
+    let mut variables = variables(&found.fields, skipped);
     distinguish(&mut variables);
     let mut coordinates = Coordinates::default();
     // Axes take the plain names before scalar coordinates.
@@ -61,6 +61,9 @@ pub fn read(file: File, path: &Path, skipped: &mut Vec<Skipped>) -> Result<Sourc
             let message = format!("no field of the file can become an array: {}", first.reason);
             Err(Error::new(ErrorKind::Unsupported, message).with("variable", &first.path))
         }
+        None if arrays.is_empty() => {
+            Err(Error::new(ErrorKind::Corrupt, "the file has no GRIB message with a field"))
+        }
         _ => {
             let attributes = vec![("Conventions".to_owned(), AttributeValue::Text("CF-1.7".to_owned()))];
             Ok(SourceGroup { attributes, arrays, groups: Vec::new() })
@@ -70,18 +73,21 @@ pub fn read(file: File, path: &Path, skipped: &mut Vec<Skipped>) -> Result<Sourc
 
 /// Groups the fields to arrays, in the order of the file. If arrays cannot have one of the fields with the same
 /// product, all of these are skipped: the others would look like all that the file has.
-fn variables(fields: &[Field], skipped: &mut Vec<Skipped>) -> Result<Vec<Variable>> {
+fn variables(fields: &[Field], skipped: &mut Vec<Skipped>) -> Vec<Variable> {
     type Key<'a> = (&'a ProductKey, &'a str, *const Grid);
     type Array<'a> = (&'a Rc<Names>, &'a Rc<Grid>, Vec<(&'a Field, Values)>);
     // The name depends on the level, too: the temperature 2 m above ground has one of its own.
     let mut names: HashMap<(&ProductKey, u64), Rc<Names>> = HashMap::new();
     let mut refused: HashMap<&ProductKey, &str> = HashMap::new();
+    // A parameter on several types of level has one name.
+    let mut noted = HashSet::new();
     for Field { product, content } in fields {
         let key = (&product.key, product.at[LEVEL][0].to_bits());
         let names =
             names.entry(key).or_insert_with(|| Rc::new(product.key.parameter.names(&product.details())));
         if let Err(reason) = content
             && refused.insert(&product.key, reason).is_none()
+            && noted.insert((names.name.clone(), reason))
         {
             skipped.push(Skipped { path: names.name.clone(), reason: reason.clone() });
         }
@@ -105,7 +111,7 @@ fn variables(fields: &[Field], skipped: &mut Vec<Skipped>) -> Result<Vec<Variabl
         let key = fields[0].0.product.key.clone();
         Variable::new(key, Rc::clone(names), Rc::clone(grid), &fields, skipped)
     };
-    arrays.into_iter().map(variable).collect()
+    arrays.into_iter().filter_map(variable).collect()
 }
 
 /// Adds the type of level to names that several arrays have, then how the values of a period were made one,

@@ -63,9 +63,8 @@ impl Product {
             }
         };
         let time = date_time(identification, 13)?;
-        let unit = time_unit(product.u8(18)?, false)?;
         let (step, statistic) = match period {
-            None => (i64::from(product.i32(19)?) * unit, None),
+            None => (i64::from(product.i32(19)?) * time_unit(product.u8(18)?, false)?, None),
             Some(octet) => (date_time(product, octet)? - time, Some(product.u8(octet + 12)?)),
         };
         let (level_type, level) = level_2(product)?;

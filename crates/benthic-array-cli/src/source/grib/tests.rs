@@ -1,6 +1,8 @@
 use super::messages::{self, LocalFile};
+use super::octets::Section;
 use super::parameters::{Details, Parameter};
-use super::read;
+use super::product::{Product, STEP};
+use super::{Skipped, SourceGroup, read};
 use benthic_array::decoders::ByteRange;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -159,4 +161,111 @@ fn large_messages_of_edition_1_are_read() {
     let (grid, values) = fields[0].content.as_ref().unwrap();
     assert_eq!((fields.len(), grid.points()), (1, 4096 * 3000));
     assert_eq!(values.range, ByteRange { offset_bytes: 0, len_bytes: size_bytes });
+}
+
+/// A file of copies of the first message of edition 1, whose section 1 has these octets.
+fn copies(octets: &[&[(usize, u8)]]) -> Vec<u8> {
+    let len = u32::from_be_bytes([0, ERA5[4], ERA5[5], ERA5[6]]) as usize;
+    let copy = |octets: &&[(usize, u8)]| {
+        let mut message = ERA5[..len].to_vec();
+        octets.iter().for_each(|(octet, byte)| message[8 + octet - 1] = *byte);
+        message
+    };
+    octets.iter().flat_map(copy).collect()
+}
+
+fn read_all(name: &str, data: &[u8]) -> (benthic_core::Result<SourceGroup>, Vec<Skipped>) {
+    let (path, local) = file(name, data);
+    let mut skipped = Vec::new();
+    let group = read(local.file, &path, &mut skipped);
+    fs::remove_file(&path).unwrap();
+    (group, skipped)
+}
+
+#[test]
+fn layers_with_the_same_first_bound_have_their_middles() {
+    // NCEP has such sigma layers.
+    let level_types = |layers: [[u8; 2]; 3]| {
+        let octets = layers.map(|[top, bottom]| [(10, 108), (11, top), (12, bottom)]);
+        let data = copies(&octets.each_ref().map(|octets| &octets[..]));
+        let group = read_all("layers.grib", &data).0.unwrap();
+        let levels = group.arrays.iter().find(|array| array.name == "sigmaLayer").unwrap();
+        let data = levels.elements.read(&[0], &[3]).unwrap();
+        data.chunks_exact(8)
+            .map(|bytes| f64::from_le_bytes(*bytes.first_chunk().unwrap()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(level_types([[44, 100], [44, 72], [33, 100]]), [58.0, 66.5, 72.0]);
+    assert_eq!(level_types([[44, 72], [72, 94], [33, 44]]), [33.0, 44.0, 72.0]);
+}
+
+#[test]
+fn few_fields_in_many_cells_are_skipped() {
+    // As many hours, steps and levels.
+    let octets: Vec<[(usize, u8); 3]> = (0..24).map(|at| [(15 + 1, at), (19, at), (12, at)]).collect();
+    let octets: Vec<&[(usize, u8)]> = octets.iter().map(|octets| &octets[..]).collect();
+    let (group, skipped) = read_all("cells.grib", &copies(&octets));
+    let reason = group.err().unwrap().to_string();
+    assert!(reason.contains("24 fields") && reason.contains("13824 places"), "{reason}");
+    assert_eq!(skipped.len(), 1);
+    assert_eq!(read_all("cells.grib", &copies(&octets[..8])).1.len(), 0);
+}
+
+#[test]
+fn a_message_that_arrays_cannot_have_does_not_concern_the_others() {
+    let grid = FORECAST.windows(5).position(|window| window == [0, 0, 0, 72, 3]).unwrap();
+    // The edition, the number of columns, and a kind of grid whose points are too many.
+    for octets in [&[(7, 3)][..], &[(grid + 30, 1)], &[(grid + 6, 5), (grid + 12, 255)]] {
+        let mut data = FORECAST.to_vec();
+        octets.iter().for_each(|(at, byte)| data[*at] = *byte);
+        let (group, skipped) = read_all("one.grib2", &data);
+        assert!(group.unwrap().arrays.iter().any(|array| array.name == "r"), "{octets:?}");
+        assert_eq!(skipped.len(), 1, "{octets:?}");
+    }
+    // The same reason of the same parameter, on two types of level, is noted once.
+    let grids = copies(&[&[(10, 100)], &[(10, 109)]]);
+    let mut other_grids = grids.clone();
+    let kind = 8 + usize::from(grids[10]) + 5;
+    other_grids[kind] = 90;
+    other_grids[grids.len() / 2 + kind] = 90;
+    let (group, skipped) = read_all("grids.grib", &[&other_grids, FORECAST].concat());
+    assert!(group.is_ok());
+    assert_eq!(skipped.len(), 1);
+}
+
+#[test]
+fn the_step_of_a_period_needs_no_unit() {
+    let mut identification = [0; 21];
+    identification[12..16].copy_from_slice(&[7, 232, 2, 1]);
+    let mut product = [0; 58];
+    product[8] = 8;
+    // Months.
+    product[17] = 3;
+    product[34..38].copy_from_slice(&[7, 232, 3, 1]);
+    let mean = Product::edition_2(0, &Section(&identification), &Section(&product)).unwrap();
+    assert_eq!(mean.at[STEP], [29.0 * 86_400.0, 0.0]);
+    product[8] = 0;
+    assert!(Product::edition_2(0, &Section(&identification), &Section(&product)).is_err());
+}
+
+#[test]
+fn a_bitmap_far_before_its_field_has_a_reason_of_its_own() {
+    const GAP_BYTES: usize = 33 << 20;
+    let two = two_fields();
+    let section = |at: usize| u32::from_be_bytes(*two[at..].first_chunk().unwrap()) as usize;
+    let mut at = 16;
+    while two[at + 4] != 7 {
+        at += section(at);
+    }
+    // The first field has more bytes than it needs.
+    let (head, tail) = two.split_at(at + section(at));
+    let mut far = head.to_vec();
+    far[at..at + 4].copy_from_slice(&((section(at) + GAP_BYTES) as u32).to_be_bytes());
+    far[8..16].copy_from_slice(&((two.len() + GAP_BYTES) as u64).to_be_bytes());
+    far.resize(head.len() + GAP_BYTES, 0);
+    far.extend_from_slice(tail);
+    let group = read_all("far.grib2", &far).0.unwrap();
+    let second = group.arrays.iter().find(|array| array.name == "d2m").unwrap();
+    let error = second.elements.chunks().err().unwrap();
+    assert!(error.message().contains("grib_copy"), "{error}");
 }
