@@ -14,8 +14,10 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::iter::once;
 use std::ops::Range;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Approximate limit on the memory of the objects in flight: decoded elements and results.
 const IN_FLIGHT_BYTES_MAX: u64 = 512 << 20;
@@ -25,6 +27,8 @@ const IN_FLIGHT_MAX: u64 = 32;
 const BATCH_BYTES_MAX: u64 = limits::OPERATION_BYTES_MAX / 2;
 /// Maximum number of reads of an object that changes during the read.
 const READ_ATTEMPTS_MAX: usize = 5;
+/// Time between two checks of whether a trial pull takes too long.
+const TRY_FOR: Duration = Duration::from_millis(5);
 /// `Auto` pushes only if the result, with the weights of a regridding, has at most this part of the bytes of the decoded object. The
 /// stored size is unknown before a read.
 const RESULT_DIVISOR: u64 = 2;
@@ -225,7 +229,14 @@ impl ObjectRunner {
                     Step::Push
                 }
                 Step::Pull | Step::TryPull => {
-                    let pulled = self.pull(object, input).await;
+                    let pulled = match step {
+                        Step::TryPull => self.try_pull(object, input, &timer).await,
+                        _ => Some(self.pull(object, input).await),
+                    };
+                    let Some(pulled) = pulled else {
+                        step = Step::Push;
+                        continue;
+                    };
                     self.choice.end_trial_pull();
                     // A missing or damaged object says nothing about the speed.
                     if let Ok(Some(_)) = pulled {
@@ -273,6 +284,23 @@ impl ObjectRunner {
             Reply::TooLarge {} => {
                 self.choice.note_too_large();
                 Ok(Pushed::Refused)
+            }
+        }
+    }
+
+    /// Pulls the object, but returns `None` if that takes much longer than the class takes.
+    async fn try_pull(
+        &self,
+        object: &ObjectId,
+        input: &Input,
+        timer: &Stopwatch<'_>,
+    ) -> Option<Result<Option<Bytes>>> {
+        let mut pull = pin!(self.pull(object, input));
+        loop {
+            match tokio::time::timeout(TRY_FOR, &mut pull).await {
+                Ok(pulled) => return Some(pulled),
+                Err(_) if self.choice.give_up_if_slow(self.object_bytes, timer.elapsed()) => return None,
+                Err(_) => {}
             }
         }
     }
