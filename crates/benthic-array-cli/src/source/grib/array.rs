@@ -225,7 +225,7 @@ impl Variable {
         let lens = self.axes.iter().map(|axis| axis.len() as u64).filter(|len| *len > 1);
         let field_shape: Vec<u64> = self.grid.axes.iter().map(|axis| axis.len).collect();
         let shape: Vec<u64> = lens.chain(field_shape.iter().copied()).collect();
-        let elements = Fields {
+        let elements = FieldElements {
             file: Arc::clone(file),
             cells: self.cells,
             header_axes: shape.len() - field_shape.len(),
@@ -254,7 +254,7 @@ fn order(left: &Position, right: &Position) -> std::cmp::Ordering {
 }
 
 /// The values of an array.
-struct Fields {
+struct FieldElements {
     file: Arc<LocalFile>,
     cells: Vec<Option<Values>>,
     shape: Vec<u64>,
@@ -264,7 +264,7 @@ struct Fields {
     alternating: u32,
 }
 
-impl Fields {
+impl FieldElements {
     fn chunk_shape(&self) -> Vec<u64> {
         let mut shape = self.shape.clone();
         shape[..self.header_axes].fill(1);
@@ -282,7 +282,7 @@ impl Fields {
     }
 }
 
-impl ReadElements for Fields {
+impl ReadElements for FieldElements {
     fn read(&self, start: &[u64], counts: &[u64]) -> Result<Vec<u8>> {
         let (start, field_start) = start.split_at(self.header_axes);
         let (counts, field_counts) = counts.split_at(self.header_axes);

@@ -196,6 +196,19 @@ fn step_type_2(statistic: u8) -> String {
     }
 }
 
+/// The types of level from 1 to 9, which both editions have.
+const COMMON_LEVELS: [&str; 9] = [
+    "surface",
+    "cloudBase",
+    "cloudTop",
+    "isothermZero",
+    "adiabaticCondensation",
+    "maxWind",
+    "tropopause",
+    "nominalTop",
+    "seaBottom",
+];
+
 /// The type and value of the level of edition 2.
 fn level_2(product: &Section<'_>) -> Result<(String, Position)> {
     let [first, second] = [23, 29].map(|octet| -> Result<(u8, f64)> {
@@ -211,15 +224,7 @@ fn level_2(product: &Section<'_>) -> Result<(String, Position)> {
     let ((kind, value), (second_kind, second_value)) = (first?, second?);
     let name = match kind {
         1 if second_kind == 8 => "entireAtmosphere",
-        1 => "surface",
-        2 => "cloudBase",
-        3 => "cloudTop",
-        4 => "isothermZero",
-        5 => "adiabaticCondensation",
-        6 => "maxWind",
-        7 => "tropopause",
-        8 => "nominalTop",
-        9 => "seaBottom",
+        1..=9 => COMMON_LEVELS[usize::from(kind) - 1],
         10 => "atmosphere",
         20 => "isothermal",
         // As in ecCodes.
@@ -254,15 +259,7 @@ fn level_2(product: &Section<'_>) -> Result<(String, Position)> {
 
 fn level_type_1(surface: u8) -> String {
     let name = match surface {
-        1 => "surface",
-        2 => "cloudBase",
-        3 => "cloudTop",
-        4 => "isothermZero",
-        5 => "adiabaticCondensation",
-        6 => "maxWind",
-        7 => "tropopause",
-        8 => "nominalTop",
-        9 => "seaBottom",
+        1..=9 => COMMON_LEVELS[usize::from(surface) - 1],
         100 => "isobaricInhPa",
         101 => "isobaricLayer",
         102 => "meanSea",
