@@ -6,7 +6,7 @@ use benthic_core::{ErrorKind, Pool, Store, WriteOp};
 use benthic_embedded::{EmbeddedStore, Options};
 use benthic_testkit::random::Rng;
 use benthic_testkit::seed;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -33,6 +33,15 @@ impl OwnerProcess {
 
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.0), signal).unwrap();
+    }
+
+    /// Stops the process, and waits until none of its threads runs: the signal alone may reach them
+    /// after an answer.
+    fn stop(&self) {
+        self.signal(Signal::STOP);
+        let (_, status) =
+            waitpid(Some(Pid::from_child(&self.0)), WaitOptions::UNTRACED).unwrap().unwrap();
+        assert!(status.stopped());
     }
 }
 
@@ -73,7 +82,7 @@ fn a_repeated_read_does_not_need_the_owner() {
         block_on(pool.write_full(&id(name), noise(1, LEN))).unwrap();
     }
     assert_eq!(read_soon(&pool, "known").unwrap(), noise(1, LEN));
-    owner.signal(Signal::STOP);
+    owner.stop();
     assert_eq!(read_soon(&pool, "known").unwrap(), noise(1, LEN));
     assert_eq!(read_soon(&pool, "unknown"), None, "only the owner knows where it is");
     owner.signal(Signal::CONT);
