@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 const LEN: usize = 65_536;
@@ -39,8 +40,7 @@ impl OwnerProcess {
     /// after an answer.
     fn stop(&self) {
         self.signal(Signal::STOP);
-        let (_, status) =
-            waitpid(Some(Pid::from_child(&self.0)), WaitOptions::UNTRACED).unwrap().unwrap();
+        let (_, status) = waitpid(Some(Pid::from_child(&self.0)), WaitOptions::UNTRACED).unwrap().unwrap();
         assert!(status.stopped());
     }
 }
@@ -63,12 +63,19 @@ fn owner_child() {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
-/// Reads an object of [`LEN`] bytes. Returns `None` if there is no answer for long.
-fn read_soon(pool: &Arc<dyn Pool>, name: &'static str) -> Option<Vec<u8>> {
-    let (done, answer) = std::sync::mpsc::channel();
+/// Begins to read an object of [`LEN`] bytes.
+fn start_read(pool: &Arc<dyn Pool>, name: &'static str) -> Receiver<Vec<u8>> {
+    let (done, answer) = channel();
     let pool = Arc::clone(pool);
-    std::thread::spawn(move || done.send(block_on(pool.read_range(&id(name), 0, LEN as u64))));
-    Some(answer.recv_timeout(Duration::from_millis(500)).ok()?.unwrap().to_vec())
+    std::thread::spawn(move || {
+        done.send(block_on(pool.read_range(&id(name), 0, LEN as u64)).unwrap().to_vec())
+    });
+    answer
+}
+
+/// Reads an object of [`LEN`] bytes, which must not take long.
+fn read_soon(pool: &Arc<dyn Pool>, name: &'static str) -> Vec<u8> {
+    start_read(pool, name).recv_timeout(Duration::from_secs(60)).unwrap()
 }
 
 #[test]
@@ -81,14 +88,16 @@ fn a_repeated_read_does_not_need_the_owner() {
     for name in ["known", "unknown"] {
         block_on(pool.write_full(&id(name), noise(1, LEN))).unwrap();
     }
-    assert_eq!(read_soon(&pool, "known").unwrap(), noise(1, LEN));
+    assert_eq!(read_soon(&pool, "known"), noise(1, LEN));
     owner.stop();
-    assert_eq!(read_soon(&pool, "known").unwrap(), noise(1, LEN));
-    assert_eq!(read_soon(&pool, "unknown"), None, "only the owner knows where it is");
+    assert_eq!(read_soon(&pool, "known"), noise(1, LEN));
+    let unknown = start_read(&pool, "unknown");
+    let early = unknown.recv_timeout(Duration::from_millis(500));
+    assert_eq!(early, Err(RecvTimeoutError::Timeout), "only the owner knows where it is");
     owner.signal(Signal::CONT);
-    assert_eq!(read_soon(&pool, "unknown").unwrap(), noise(1, LEN));
+    assert_eq!(unknown.recv_timeout(Duration::from_secs(60)).unwrap(), noise(1, LEN));
     block_on(pool.write_full(&id("known"), noise(2, LEN))).unwrap();
-    assert_eq!(read_soon(&pool, "known").unwrap(), noise(2, LEN));
+    assert_eq!(read_soon(&pool, "known"), noise(2, LEN));
 }
 
 #[test]
@@ -98,14 +107,14 @@ fn the_next_owner_is_not_overlooked() {
     let client = open(dir.path());
     let far = pool(&client);
     block_on(far.write_full(&id("o"), noise(1, LEN))).unwrap();
-    assert_eq!(read_soon(&far, "o").unwrap(), noise(1, LEN));
+    assert_eq!(read_soon(&far, "o"), noise(1, LEN));
     owner.signal(Signal::KILL);
     drop(owner);
     // This handle takes over, before or after the client notices the death.
     let next = open(dir.path());
     assert!(next.is_owner() || client.is_owner());
     block_on(pool(&next).write_full(&id("o"), noise(2, LEN))).unwrap();
-    assert_eq!(read_soon(&far, "o").unwrap(), noise(2, LEN));
+    assert_eq!(read_soon(&far, "o"), noise(2, LEN));
 }
 
 #[test]
