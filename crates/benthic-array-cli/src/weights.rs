@@ -48,24 +48,29 @@ pub fn read(path: &Path, selected: &[u64], shape: &[u64]) -> Result<WeightFile> 
         Some(_) => return Err(invalid("the file has another shape of the new grid than --shape")),
         None => return Err(invalid("the file lacks the shape of the new grid; give it as --shape")),
     };
-    let size = shape.iter().try_fold(1u64, |size, len| size.checked_mul(*len));
-    let size = size.and_then(|size| u32::try_from(size).ok());
-    let size = size.ok_or_else(|| invalid("the new grid has too many cells"))?;
-    let source_size = source_shape.iter().fold(1u64, |size, len| size.saturating_mul(*len));
-    let place = |name: &str, number: f64, size: u64| {
-        if number >= 1.0 && number <= size as f64 {
+    let size = cells_of(&shape).ok_or_else(|| invalid("the new grid has 2^32 cells or more"))?;
+    let source_size =
+        cells_of(&source_shape).ok_or_else(|| invalid("the source grid has 2^32 cells or more"))?;
+    let place = |name: &str, number: f64, size: u32| {
+        if number >= 1.0 && number <= f64::from(size) && number.fract() == 0.0 {
             return Ok((number - 1.0) as u32);
         }
-        let message = "a number of the file is that of a cell that does not exist; numbers begin with 1";
+        let message = "the file has a weight for a cell outside the grid; cells are numbered from 1";
         Err(invalid(message).with("variable", name).with("number", number).with("cells", size))
     };
     // Weights of 0 are padding, with any numbers.
     let list = cells.into_iter().zip(sources).zip(weights).filter(|(_, weight)| *weight != 0.0);
     let list = list.map(|((cell, source), weight)| {
-        let cell = place(names[0], cell, size.into())?;
+        let cell = place(names[0], cell, size)?;
         Ok(Weight { source: place(names[1], source, source_size)?, cell, weight })
     });
     Ok(WeightFile { weights: Weights::new(source_shape, size, list.collect::<Result<_>>()?)?, shape })
+}
+
+/// The number of cells of a grid, if 32 bits can hold it.
+fn cells_of(shape: &[u64]) -> Option<u32> {
+    let size = shape.iter().try_fold(1u64, |size, len| size.checked_mul(*len))?;
+    u32::try_from(size).ok()
 }
 
 fn find<'g>(group: &'g SourceGroup, name: &str) -> Option<&'g SourceArray> {

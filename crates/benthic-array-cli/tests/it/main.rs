@@ -165,6 +165,18 @@ fn arrays_are_regridded_with_weights_of_files() {
         let error = home.fails(6, &[&["regrid", "climate/e/t", "--weights"], args].concat());
         assert!(error.contains(message), "{args:?}: {error}");
     }
+
+    let metadata = json!({
+        "zarr_format": 3, "node_type": "array", "shape": [65_536, 65_536], "data_type": "float64", "fill_value": 0,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [256, 256]}}, "codecs": ["bytes"],
+        "chunk_key_encoding": {"name": "v2"},
+    });
+    let store = EmbeddedStore::open(&home.path("benthic-data"), false, Options::default()).unwrap();
+    let pool = block_on(store.open_pool("climate")).unwrap();
+    let id = ObjectId::new("large/zarr.json").unwrap();
+    block_on(pool.write_full(&id, metadata.to_string().into_bytes())).unwrap();
+    let error = home.fails(6, &["regrid", "climate/large", "--weights", "xesmf.nc", "--shape", "2"]);
+    assert!(error.contains("2^32 cells"), "{error}");
 }
 
 #[test]
