@@ -4,6 +4,7 @@ use super::csv::Record;
 use super::failure::{Fault, fault};
 use super::json::{Json, record_too_long};
 use super::query::{Comparison, Expr, Function, Path, Side, Step, Type};
+use super::timestamp::Timestamp;
 use super::value::{Number, Value, not_a, parse_bool};
 use super::{RECORD_BYTES_MAX, Work};
 use std::borrow::Cow;
@@ -178,13 +179,19 @@ pub(super) fn eval<'a>(expr: &'a Expr, row: &Row<'a>, work: &Work<'_>) -> Result
             Value::Bool(super::like::like(&text_of(&text, work)?, &text_of(&pattern, work)?, escape, work)?)
         }
         Expr::Cast(operand, to) => cast(eval_one(operand)?, *to, work)?,
-        Expr::Case(branches, otherwise) => {
-            for (condition, result) in branches {
-                if eval_one(condition)?.truth()? == Some(true) {
+        Expr::Case(case) => {
+            let operand = case.operand.as_ref().map(eval_one).transpose()?;
+            for (condition, result) in &case.branches {
+                let condition = eval_one(condition)?;
+                let holds = match &operand {
+                    Some(operand) => compare(Comparison::Equal, operand, &condition, work)?,
+                    None => condition.truth()?,
+                };
+                if holds == Some(true) {
                     return eval_one(result);
                 }
             }
-            match otherwise {
+            match &case.otherwise {
                 Some(result) => eval_one(result)?,
                 None => Value::Null,
             }
@@ -289,6 +296,7 @@ fn cast<'a>(value: Value<'a>, to: Type, work: &Work<'_>) -> Result<Value<'a>, Fa
             Number::Float(_) => Err(fault("IntegerOverflow", "a number is too large for an integer")),
         },
         (Type::Float, _) => Ok(Value::Float(value.number().ok_or_else(|| failed("a number"))?.float())),
+        (Type::Timestamp, _) => Ok(Value::Time(value.time().ok_or_else(|| failed("a timestamp"))?)),
         (Type::Number, _) => Ok(value.number().ok_or_else(|| failed("a number"))?.value()),
     }
 }
@@ -313,6 +321,13 @@ fn call<'a>(
             let (left, right) = (eval(&arguments[0], row, work)?, eval(&arguments[1], row, work)?);
             let is_equal = compare(Comparison::Equal, &left, &right, work)? == Some(true);
             return Ok(if is_equal { Value::Null } else { left });
+        }
+        Function::DateAdd(_)
+        | Function::DateDiff(_)
+        | Function::Extract(_)
+        | Function::ToString
+        | Function::UtcNow => {
+            return call_of_time(function, arguments, row, work);
         }
         _ => {}
     }
@@ -353,16 +368,19 @@ fn call<'a>(
             Value::Text(Cow::Owned(trimmed.to_owned()))
         }
         Function::Substring => {
-            let start = integer(eval(&arguments[1], row, work)?)?;
-            let len = arguments.get(2).map(|len| integer(eval(len, row, work)?)).transpose()?;
-            let (Some(start), len) = (start, len) else { return Ok(Value::Null) };
+            let (start, len) = (eval(&arguments[1], row, work)?, arguments.get(2));
+            let len = len.map(|len| eval(len, row, work)).transpose()?;
+            if start.is_null() || len.as_ref().is_some_and(Value::is_null) {
+                return Ok(Value::Null);
+            }
+            let message = "SUBSTRING needs integers";
+            let start = integer(&start, message)?;
             // As SQL has it: positions before the first character count towards the length.
-            let end = match len {
-                Some(None) => return Ok(Value::Null),
-                Some(Some(len)) if len < 0 => {
+            let end = match len.map(|len| integer(&len, message)).transpose()? {
+                Some(len) if len < 0 => {
                     return Err(fault("EvaluatorInvalidArguments", "the length of SUBSTRING is negative"));
                 }
-                Some(Some(len)) => start.saturating_add(len),
+                Some(len) => start.saturating_add(len),
                 None => i128::MAX,
             };
             let first = start.max(1);
@@ -370,7 +388,35 @@ fn call<'a>(
             let take = usize::try_from(end.saturating_sub(first).max(0)).unwrap_or(usize::MAX);
             Value::Text(Cow::Owned(text.chars().skip(skip).take(take).collect()))
         }
-        Function::Coalesce | Function::NullIf => Value::Null,
+        _ => Value::Null,
+    })
+}
+
+fn call_of_time<'a>(
+    function: Function,
+    arguments: &'a [Expr],
+    row: &Row<'a>,
+    work: &Work<'_>,
+) -> Result<Value<'a>, Fault> {
+    let mut values = Vec::new();
+    for argument in arguments {
+        let value = eval(argument, row, work)?;
+        if value.is_null() {
+            return Ok(Value::Null);
+        }
+        values.push(value);
+    }
+    let time = |value: &Value<'_>| value.time().ok_or_else(|| not_a(&value.text(), "a timestamp"));
+    Ok(match (function, values.as_slice()) {
+        (Function::DateAdd(part), [quantity, to]) => {
+            let message = "DATE_ADD adds an integer";
+            let quantity = integer(quantity, message)?;
+            Value::Time(time(to)?.add(part, quantity)?)
+        }
+        (Function::DateDiff(part), [from, to]) => Value::Int(time(from)?.difference(part, &time(to)?)),
+        (Function::Extract(part), [from]) => Value::Int(time(from)?.part(part)),
+        (Function::ToString, [of, pattern]) => Value::Text(Cow::Owned(time(of)?.format(&pattern.text())?)),
+        _ => Timestamp::of_unix_ms(work.unix_ms).map_or(Value::Null, Value::Time),
     })
 }
 
@@ -382,14 +428,10 @@ fn changed_case(text: String) -> Result<Value<'static>, Fault> {
     Ok(Value::Text(Cow::Owned(text)))
 }
 
-/// `None` for null.
-fn integer(value: Value<'_>) -> Result<Option<i128>, Fault> {
-    if value.is_null() {
-        return Ok(None);
-    }
+fn integer(value: &Value<'_>, message: &str) -> Result<i128, Fault> {
     match value.operand()? {
-        Number::Int(value) => Ok(Some(value)),
-        Number::Float(value) if value.fract() == 0.0 && value.abs() < 1e38 => Ok(Some(value as i128)),
-        Number::Float(_) => Err(fault("EvaluatorInvalidArguments", "SUBSTRING needs integers")),
+        Number::Int(value) => Ok(value),
+        Number::Float(value) if value.fract() == 0.0 && value.abs() < 1e38 => Ok(value as i128),
+        Number::Float(_) => Err(fault("EvaluatorInvalidArguments", message)),
     }
 }

@@ -10,6 +10,8 @@ pub(super) enum Token {
     /// A name in double quotes, which is never a keyword.
     Quoted(String),
     Text(String),
+    /// A timestamp in backquotes.
+    Timestamp(String),
     Number(String),
     Symbol(&'static str),
 }
@@ -31,9 +33,13 @@ pub(super) fn tokens(expression: &str) -> Result<Vec<Token>, Failure> {
             let end = comment.find("*/");
             let end = end.ok_or_else(|| Failure::new("LexerInvalidLiteral", "a comment has no end"))?;
             rest = &comment[end + 2..];
-        } else if first == '\'' || first == '"' {
+        } else if matches!(first, '\'' | '"' | '`') {
             let (text, after) = quoted(&rest[1..], first)?;
-            tokens.push(if first == '"' { Token::Quoted(text) } else { Token::Text(text) });
+            tokens.push(match first {
+                '"' => Token::Quoted(text),
+                '`' => Token::Timestamp(text),
+                _ => Token::Text(text),
+            });
             rest = after;
         } else if first.is_ascii_digit()
             || (first == '.' && rest[1..].starts_with(|c: char| c.is_ascii_digit()))

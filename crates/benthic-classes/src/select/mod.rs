@@ -24,6 +24,7 @@ mod query;
 mod run;
 #[cfg(test)]
 mod tests;
+mod timestamp;
 mod value;
 pub mod wire;
 mod write;
@@ -51,9 +52,11 @@ const MEMORY_BYTES: u64 = 128 * 1024 * 1024;
 /// Units of work between two checks of the deadline: about a millisecond.
 const WORK_UNITS: u64 = 256 * 1024;
 
-/// Counts work, and checks after a limited amount of it whether there is time for more.
+/// Counts work, and checks after a limited amount of it whether there is time for more. Knows the time.
 struct Work<'a> {
     units: Cell<u64>,
+    /// The time at which the query began, in milliseconds since 1970 (UTC).
+    unix_ms: u64,
     check: &'a dyn Fn() -> std::result::Result<(), Fault>,
 }
 
@@ -159,6 +162,10 @@ impl Host for Beside<'_, '_> {
         check_len("the answer", self.records.len() + records.len(), ANSWER_BYTES_MAX)?;
         self.records.extend_from_slice(&records);
         Ok(())
+    }
+
+    fn unix_ms(&self) -> u64 {
+        self.context.unix_ms()
     }
 
     fn check(&mut self, totals: Totals) -> Result<()> {

@@ -4,12 +4,14 @@
 //! `S3Object[*].rules[*]`, and its trees have no limit of depth: to drop the tree of a long chain of
 //! operators overflows the stack, and an OSD would end. Here each tree has at most [`DEPTH_MAX`] levels.
 
+mod calls;
+
 use super::failure::Failure;
 use super::lexer::{Token, tokens};
 use super::query::{
-    Aggregate, AggregateKind, Comparison, Expr, FromStep, Function, Item, Items, Name, Operator, Path, Query,
-    Side, Step, Type,
+    Aggregate, Case, Comparison, Expr, FromStep, Item, Items, Name, Operator, Path, Query, Step, Type,
 };
+use super::timestamp::Timestamp;
 use super::value::{Value, parse_number};
 use std::collections::HashMap;
 
@@ -114,6 +116,7 @@ impl Parser {
             Some(Token::Word(text) | Token::Number(text)) => format!("'{}'", super::value::shown(text)),
             Some(Token::Quoted(text)) => format!("\"{}\"", super::value::shown(text)),
             Some(Token::Text(text)) => format!("the text '{}'", super::value::shown(text)),
+            Some(Token::Timestamp(text)) => format!("the timestamp `{}`", super::value::shown(text)),
             Some(Token::Symbol(symbol)) => format!("'{symbol}'"),
         }
     }
@@ -500,6 +503,10 @@ impl Parser {
         }
         let literal = match self.peek() {
             Some(Token::Text(text)) => Some(Value::Text(text.clone().into())),
+            Some(Token::Timestamp(text)) => match Timestamp::parse(text) {
+                Some(time) => Some(Value::Time(time)),
+                None => return failed("LexerInvalidLiteral", format!("{} is not valid", self.found())),
+            },
             Some(Token::Number(text)) => match parse_number(text) {
                 Some(number) => Some(number.value()),
                 None => return failed("LexerInvalidLiteral", format!("{} is too large", self.found())),
@@ -571,11 +578,16 @@ impl Parser {
     }
 
     fn case(&mut self, depth: usize) -> Parsed<Tree> {
-        if !self.is_keyword(self.at, "WHEN") {
-            let message = "only CASE WHEN condition THEN … is supported, not CASE value WHEN …";
-            return failed("ParseUnsupportedCaseClause", message);
-        }
         let (mut branches, mut levels) = (Vec::new(), 0);
+        let mut operand = None;
+        if !self.is_keyword(self.at, "WHEN") {
+            let (value, value_levels) = self.expr(depth)?;
+            levels = value_levels;
+            operand = Some(value);
+        }
+        if !self.is_keyword(self.at, "WHEN") {
+            return failed("ParseExpectedWhenClause", format!("expected WHEN, found {}", self.found()));
+        }
         while self.keyword("WHEN") {
             let condition = self.expr(depth)?;
             self.expect_keyword("THEN")?;
@@ -587,10 +599,10 @@ impl Parser {
         if self.keyword("ELSE") {
             let (result, result_levels) = self.expr(depth)?;
             levels = levels.max(result_levels);
-            otherwise = Some(Box::new(result));
+            otherwise = Some(result);
         }
         self.expect_keyword("END")?;
-        Ok((Expr::Case(branches, otherwise), deeper(levels)?))
+        Ok((Expr::Case(Box::new(Case { operand, branches, otherwise })), deeper(levels)?))
     }
 
     fn cast(&mut self, depth: usize) -> Parsed<Tree> {
@@ -607,7 +619,7 @@ impl Parser {
             "DECIMAL" | "NUMERIC" => Type::Number,
             "STRING" | "VARCHAR" | "CHAR" | "TEXT" => Type::Text,
             "BOOL" | "BOOLEAN" => Type::Bool,
-            "TIMESTAMP" | "DATE" => return failed("UnsupportedSyntax", "CAST to TIMESTAMP is not supported"),
+            "TIMESTAMP" => Type::Timestamp,
             _ => return failed("ParseExpectedTypeName", format!("unknown type {}", self.found())),
         };
         self.at += 1;
@@ -629,127 +641,6 @@ impl Parser {
         }
         self.expect_symbol(")", "ParseCastArity")?;
         Ok((Expr::Cast(Box::new(operand), to), deeper(levels)?))
-    }
-
-    /// A function's arguments, after its opening parenthesis.
-    fn call(&mut self, depth: usize, name: &str) -> Parsed<Tree> {
-        let aggregate = match name {
-            "COUNT" => Some(AggregateKind::Count),
-            "SUM" => Some(AggregateKind::Sum),
-            "MIN" => Some(AggregateKind::Min),
-            "MAX" => Some(AggregateKind::Max),
-            "AVG" => Some(AggregateKind::Avg),
-            _ => None,
-        };
-        if let Some(kind) = aggregate {
-            return self.aggregate(depth, kind);
-        }
-        if name == "TRIM" {
-            return self.trim(depth);
-        }
-        if name == "SUBSTRING" {
-            return self.substring(depth);
-        }
-        let (function, counts) = match name {
-            "LOWER" => (Function::Lower, 1..=1),
-            "UPPER" => (Function::Upper, 1..=1),
-            "CHAR_LENGTH" | "CHARACTER_LENGTH" => (Function::CharLength, 1..=1),
-            "COALESCE" => (Function::Coalesce, 1..=usize::MAX),
-            "NULLIF" => (Function::NullIf, 2..=2),
-            _ => {
-                let message = format!("there is no function {}", super::value::shown(name));
-                return failed("UnsupportedFunction", message);
-            }
-        };
-        let (mut arguments, mut levels) = (Vec::new(), 0);
-        if !matches!(self.peek(), Some(Token::Symbol(")"))) {
-            loop {
-                let (argument, argument_levels) = self.expr(depth)?;
-                levels = levels.max(argument_levels);
-                arguments.push(argument);
-                if !self.symbol(",") {
-                    break;
-                }
-            }
-        }
-        self.expect_symbol(")", "ParseExpectedRightParenBuiltinFunctionCall")?;
-        if !counts.contains(&arguments.len()) {
-            let message = format!("{name} cannot have {} arguments", arguments.len());
-            return failed("EvaluatorInvalidArguments", message);
-        }
-        Ok((Expr::Call(function, arguments), deeper(levels)?))
-    }
-
-    fn aggregate(&mut self, depth: usize, kind: AggregateKind) -> Parsed<Tree> {
-        if self.in_aggregate {
-            return failed("UnsupportedSqlStructure", "an aggregate cannot contain another one");
-        }
-        let argument = if self.symbol("*") {
-            if kind != AggregateKind::Count {
-                return failed("ParseUnsupportedCallWithStar", "only COUNT takes '*'");
-            }
-            None
-        } else {
-            self.in_aggregate = true;
-            let argument = self.expr(depth)?.0;
-            self.in_aggregate = false;
-            Some(argument)
-        };
-        if matches!(self.peek(), Some(Token::Symbol(","))) {
-            return failed("ParseNonUnaryAgregateFunctionCall", "an aggregate has one argument");
-        }
-        self.expect_symbol(")", "ParseExpectedRightParenBuiltinFunctionCall")?;
-        if self.aggregates.len() >= 1_024 {
-            return failed("ParseUnsupportedSyntax", "the query has more than 1,024 aggregates");
-        }
-        self.aggregates.push(Aggregate { kind, argument });
-        Ok((Expr::Aggregate(self.aggregates.len() - 1), 1))
-    }
-
-    /// `TRIM([[LEADING | TRAILING | BOTH] [characters] FROM] text)`
-    fn trim(&mut self, depth: usize) -> Parsed<Tree> {
-        let side = match () {
-            () if self.keyword("LEADING") => Some(Side::Leading),
-            () if self.keyword("TRAILING") => Some(Side::Trailing),
-            () if self.keyword("BOTH") => Some(Side::Both),
-            () => None,
-        };
-        let (mut arguments, mut levels) = (Vec::new(), 0);
-        let first = if self.is_keyword(self.at, "FROM") { None } else { Some(self.expr(depth)?) };
-        if self.keyword("FROM") {
-            let text = self.expr(depth)?;
-            levels = levels.max(text.1);
-            arguments.push(text.0);
-        } else if side.is_some() {
-            return failed("ParseExpectedKeyword", format!("expected FROM in TRIM, found {}", self.found()));
-        }
-        if let Some((characters, first_levels)) = first {
-            levels = levels.max(first_levels);
-            arguments.push(characters);
-        }
-        self.expect_symbol(")", "ParseExpectedRightParenBuiltinFunctionCall")?;
-        Ok((Expr::Call(Function::Trim(side.unwrap_or(Side::Both)), arguments), deeper(levels)?))
-    }
-
-    /// `SUBSTRING(text, start[, length])` or `SUBSTRING(text FROM start [FOR length])`
-    fn substring(&mut self, depth: usize) -> Parsed<Tree> {
-        let (text, mut levels) = self.expr(depth)?;
-        let mut arguments = vec![text];
-        let with_words = self.keyword("FROM");
-        if !with_words {
-            self.expect_symbol(",", "ParseExpectedArgumentDelimiter")?;
-        }
-        for index in 0..2 {
-            let (argument, argument_levels) = self.expr(depth)?;
-            levels = levels.max(argument_levels);
-            arguments.push(argument);
-            let more = index == 0 && if with_words { self.keyword("FOR") } else { self.symbol(",") };
-            if !more {
-                break;
-            }
-        }
-        self.expect_symbol(")", "ParseExpectedRightParenBuiltinFunctionCall")?;
-        Ok((Expr::Call(Function::Substring, arguments), deeper(levels)?))
     }
 }
 

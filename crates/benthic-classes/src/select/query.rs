@@ -1,5 +1,6 @@
 //! A parsed query.
 
+use super::timestamp::DatePart;
 use super::value::Value;
 
 /// What a query says.
@@ -93,9 +94,17 @@ pub(super) enum Expr {
     Between(Box<(Expr, Expr, Expr)>),
     Like(Box<(Expr, Expr, Option<Expr>)>),
     Cast(Box<Expr>, Type),
-    /// Conditions with results, and the result otherwise.
-    Case(Vec<(Expr, Expr)>, Option<Box<Expr>>),
+    Case(Box<Case>),
     Call(Function, Vec<Expr>),
+}
+
+#[derive(Debug)]
+pub(super) struct Case {
+    /// What is compared with the conditions; without it, these are conditions.
+    pub operand: Option<Expr>,
+    /// Conditions with results.
+    pub branches: Vec<(Expr, Expr)>,
+    pub otherwise: Option<Expr>,
 }
 
 impl Expr {
@@ -117,9 +126,9 @@ impl Expr {
                 Expr::Like(parts) => {
                     parts.0.any(has) || parts.1.any(has) || parts.2.as_ref().is_some_and(|part| part.any(has))
                 }
-                Expr::Case(branches, otherwise) => {
-                    branches.iter().any(|(condition, result)| condition.any(has) || result.any(has))
-                        || otherwise.as_deref().is_some_and(|part| part.any(has))
+                Expr::Case(case) => {
+                    case.branches.iter().any(|(condition, result)| condition.any(has) || result.any(has))
+                        || [&case.operand, &case.otherwise].into_iter().flatten().any(|part| part.any(has))
                 }
             }
     }
@@ -152,6 +161,7 @@ pub(super) enum Type {
     Number,
     Text,
     Bool,
+    Timestamp,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,6 +175,15 @@ pub(super) enum Function {
     Substring,
     /// Text, and optionally the characters to remove.
     Trim(Side),
+    /// A timestamp, and how many parts to add.
+    DateAdd(DatePart),
+    /// Two timestamps.
+    DateDiff(DatePart),
+    Extract(DatePart),
+    /// A timestamp and a pattern.
+    ToString,
+    /// The time at which the query began.
+    UtcNow,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

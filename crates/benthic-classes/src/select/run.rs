@@ -37,6 +37,9 @@ pub trait Host {
     /// Any error ends the query.
     fn write(&mut self, records: Vec<u8>) -> CoreResult<()>;
 
+    /// The time, in milliseconds since 1970 (UTC).
+    fn unix_ms(&self) -> u64;
+
     /// Called after a limited amount of work, with what was done so far.
     ///
     /// # Errors
@@ -127,13 +130,14 @@ impl Select {
     /// # Errors
     /// A fault of the data or of the query for them; the host's own errors. Records before it were written.
     pub fn run(&self, part: Part, header: Option<&[u8]>, host: &mut dyn Host) -> Result<Totals, Fault> {
+        let unix_ms = host.unix_ms();
         let shared = Shared {
             host: RefCell::new(host),
             fault: RefCell::new(None),
             totals: Cell::new(Totals::default()),
         };
         let check = || shared.check();
-        let work = Work { units: Cell::new(0), check: &check };
+        let work = Work { units: Cell::new(0), unix_ms, check: &check };
         let mut run = Run {
             query: &self.query,
             writer: &self.writer,

@@ -27,6 +27,10 @@ impl Host for Memory {
         Ok(())
     }
 
+    fn unix_ms(&self) -> u64 {
+        1_750_000_000_123
+    }
+
     fn check(&mut self, _: Totals) -> Result<()> {
         let over = || Error::new(ErrorKind::LimitExceeded, "the time is over");
         self.checks_left = self.checks_left.checked_sub(1).ok_or_else(over)?;
@@ -107,6 +111,52 @@ fn columns_have_names_and_numbers() {
 }
 
 #[test]
+fn timestamps() {
+    assert_eq!(value("CAST('2007-04-05T14:30Z' AS TIMESTAMP)"), "2007-04-05T14:30Z");
+    assert_eq!(value("TO_TIMESTAMP('2007T')"), "2007T");
+    assert_eq!(value("DATE_ADD(month, 13, `2010T`)"), "2011-02T");
+    assert_eq!(value("date_add(DAY, '-1', '2017-01-10')"), "2017-01-09");
+    assert_eq!(value("DATE_DIFF(hour, `2010-01-01T23:00Z`, `2010-01-02T01:30+00:00`)"), "2");
+    assert_eq!(value("EXTRACT(TIMEZONE_MINUTE FROM `2017-01-02T03:04:05+07:08`)"), "8");
+    assert_eq!(value("TO_STRING(`1969-07-20T20:18Z`, 'y-MM-dd''T''H:m:ssX')"), "1969-07-20T20:18:00Z");
+    assert_eq!(value("UTCNOW()"), "2025-06-15T15:06:40.123Z");
+    assert_eq!(value("UTCNOW() > '2025-06-15T17:06+02:00' AND UTCNOW() < `2026T`"), "true");
+    assert_eq!(value("`2010T` = '2010-01-01T01:00+01:00'"), "true");
+    assert_eq!(value("CASE WHEN `2010T` = 2010 OR `2010T` < 'x' THEN 1 ELSE 2 END"), "2");
+    assert_eq!(value("COUNT(s.name)"), "4");
+    for null in
+        ["EXTRACT(YEAR FROM NULL)", "DATE_ADD(DAY, NULL, `2010T`)", "TO_STRING(UTCNOW(), NULL)", "s._9"]
+    {
+        assert_eq!(value(&format!("CASE WHEN {null} IS NULL THEN 'null' END")), "null");
+    }
+    let dates = b"2001-05-04\n1999-12-31T23:59:59Z\n2010T\n";
+    let times = |expression: &str| {
+        run(&request(expression, Input::Csv(CsvInput::default())), dates).map_err(|(_, failure)| failure.code)
+    };
+    let later = "SELECT s._1 FROM S3Object s WHERE CAST(s._1 AS TIMESTAMP) > `2000T`";
+    assert_eq!(times(later).unwrap(), "2001-05-04\n2010T\n");
+    assert_eq!(
+        times("SELECT MIN(CAST(s._1 AS TIMESTAMP)) FROM S3Object s").unwrap(),
+        "1999-12-31T23:59:59Z\n"
+    );
+    for (expression, code) in [
+        ("CAST('soon' AS TIMESTAMP)", "CastFailed"),
+        ("EXTRACT(YEAR FROM 2010)", "CastFailed"),
+        ("DATE_ADD(DAY, 1.5, `2010T`)", "EvaluatorInvalidArguments"),
+        ("DATE_ADD(YEAR, 10000, `2010T`)", "EvaluatorInvalidArguments"),
+        ("TO_STRING(`2010T`, 'Q')", "EvaluatorInvalidTimestampFormatPatternSymbol"),
+        ("`2010T` + 1", "InvalidDataType"),
+        ("SUM(`2010T`)", "InvalidDataType"),
+    ] {
+        assert_eq!(times(&format!("SELECT {expression} FROM S3Object s")).unwrap_err(), code, "{expression}");
+    }
+    let output = Output::Json("\n".to_owned());
+    let json =
+        Request { output, ..request("SELECT `2010-02-03` AS day FROM S3Object LIMIT 1", with_header()) };
+    assert_eq!(run(&json, FISH.as_bytes()).unwrap(), "{\"day\":\"2010-02-03\"}\n");
+}
+
+#[test]
 fn the_first_record_is_a_record_a_header_or_nothing() {
     let first = |header| {
         let input = Input::Csv(CsvInput { header, ..CsvInput::default() });
@@ -150,6 +200,9 @@ fn the_mark_of_utf_8_is_no_part_of_the_data() {
 #[test]
 fn conditions_know_three_values() {
     assert_eq!(value("CASE WHEN NULL THEN 1 WHEN TRUE OR NULL THEN 2 END"), "2");
+    assert_eq!(value("CASE s.depth WHEN 3 THEN 'crab' WHEN 12 THEN 'sole' ELSE 'other' END"), "sole");
+    assert_eq!(value("CASE NULL WHEN NULL THEN 1 ELSE 2 END"), "2");
+    assert_eq!(value("CASE s.legs WHEN 1 THEN 2 END"), "");
     for (expression, expected) in [
         ("NULL AND FALSE", "false"),
         ("NULL AND TRUE", ""),
@@ -288,7 +341,14 @@ fn faults_of_expressions_have_the_codes_of_s3() {
         ("SELECT SUM(a, b) FROM S3Object", "ParseNonUnaryAgregateFunctionCall"),
         ("SELECT CAST a AS INT FROM S3Object", "ParseExpectedLeftParenAfterCast"),
         ("SELECT CAST(a AS PET) FROM S3Object", "ParseExpectedTypeName"),
-        ("SELECT CASE a WHEN 1 THEN 2 END FROM S3Object", "ParseUnsupportedCaseClause"),
+        ("SELECT CASE a THEN 2 END FROM S3Object", "ParseExpectedWhenClause"),
+        ("SELECT EXTRACT(WEEK FROM a) FROM S3Object", "ParseExpectedDatePart"),
+        ("SELECT EXTRACT(YEAR, a) FROM S3Object", "ParseExpectedKeyword"),
+        ("SELECT DATE_ADD(TIMEZONE_HOUR, 1, a) FROM S3Object", "ParseExpectedDatePart"),
+        ("SELECT DATE_DIFF(DAY, a) FROM S3Object", "EvaluatorInvalidArguments"),
+        ("SELECT UTCNOW(1) FROM S3Object", "EvaluatorInvalidArguments"),
+        ("SELECT `2010` FROM S3Object", "LexerInvalidLiteral"),
+        ("SELECT `2010T FROM S3Object", "LexerInvalidLiteral"),
         ("SELECT a IN 1 FROM S3Object", "ParseExpectedLeftParenValueConstructor"),
         ("SELECT 'a FROM S3Object", "LexerInvalidLiteral"),
         ("SELECT 12x FROM S3Object", "LexerInvalidLiteral"),

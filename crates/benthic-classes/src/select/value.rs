@@ -3,6 +3,7 @@
 use super::failure::{Fault, fault};
 use super::json::Json;
 use super::query::Operator;
+use super::timestamp::Timestamp;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
@@ -17,6 +18,7 @@ pub(super) enum Value<'a> {
     Int(i128),
     Float(f64),
     Text(Cow<'a, str>),
+    Time(Timestamp),
     /// An array or an object.
     Nested(&'a Json),
 }
@@ -66,14 +68,24 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// The value as a timestamp; text counts if it is one.
+    pub fn time(&self) -> Option<Timestamp> {
+        match self {
+            Value::Time(time) => Some(*time),
+            Value::Text(text) => Timestamp::parse(text),
+            _ => None,
+        }
+    }
+
     /// The order of two values; `None` if one is null or the types have none. A text is compared with
-    /// a number or a Boolean as one if it is one, because all values of CSV are texts.
+    /// a number, a Boolean or a timestamp as one if it is one, because all values of CSV are texts.
     pub fn compare(&self, other: &Value<'_>) -> Option<Ordering> {
         match (self, other) {
             (Value::Text(left), Value::Text(right)) => Some(left.as_bytes().cmp(right.as_bytes())),
             (Value::Bool(left), Value::Bool(right)) => Some(left.cmp(right)),
             (Value::Bool(left), Value::Text(right)) => Some(left.cmp(&parse_bool(right)?)),
             (Value::Text(left), Value::Bool(right)) => Some(parse_bool(left)?.cmp(right)),
+            (Value::Time(_), _) | (_, Value::Time(_)) => Some(self.time()?.compare(&other.time()?)),
             _ => self.number()?.compare(other.number()?),
         }
     }
@@ -87,6 +99,7 @@ impl<'a> Value<'a> {
             Value::Int(value) => Cow::Owned(value.to_string()),
             Value::Float(value) => Cow::Owned(float_text(*value)),
             Value::Text(text) => Cow::Borrowed(text),
+            Value::Time(time) => Cow::Owned(time.text()),
             Value::Nested(json) => {
                 let mut text = Vec::new();
                 json.write(&mut text);
@@ -103,6 +116,7 @@ impl<'a> Value<'a> {
             Value::Int(value) => Value::Int(value),
             Value::Float(value) => Value::Float(value),
             Value::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
+            Value::Time(time) => Value::Time(time),
             nested @ Value::Nested(_) => Value::Text(Cow::Owned(nested.text().into_owned())),
         }
     }

@@ -77,7 +77,7 @@ impl Writer {
                 to.push(b':');
                 match value {
                     Value::Null => to.extend_from_slice(b"null"),
-                    Value::Text(text) => write_text(text, to),
+                    Value::Text(_) | Value::Time(_) => write_text(&value.text(), to),
                     other => to.extend_from_slice(other.text().as_bytes()),
                 }
                 true

@@ -322,6 +322,10 @@ impl Host for InGateway {
         messages(records.into()).try_for_each(|event| self.send(event))
     }
 
+    fn unix_ms(&self) -> u64 {
+        self.clock.unix_ns() / 1_000_000
+    }
+
     fn check(&mut self, totals: Totals) -> Result<()> {
         self.computed();
         if self.since_ms >= self.ends_ms {

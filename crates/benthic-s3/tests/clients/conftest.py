@@ -10,7 +10,7 @@ import seeds
 
 pytest.register_assert_rewrite("gateway", "load")
 
-from gateway import CEPH, LONG, running
+from gateway import CEPH, ERASURE_CODED, LONG, running
 
 NUMBERS = itertools.count()
 # The gateway decides these cases in the same way on every store. The suite of the SAL tests records and encryption on Ceph.
@@ -29,7 +29,7 @@ def seed():
     return seeds.one()
 
 
-@pytest.fixture(scope="session", params=["file", CEPH])
+@pytest.fixture(scope="session", params=["file", CEPH, ERASURE_CODED])
 def gateway(request, tmp_path_factory):
     """A shared gateway on every engine with durable storage."""
     with running(request.param, tmp_path_factory.mktemp("gateway")) as gateway:

@@ -15,8 +15,12 @@ import pytest
 from operations import record_operation
 
 PROGRAMS = pathlib.Path(__file__).resolve().parents[4] / "target" / "release"
-CEPH = pytest.param("ceph", marks=pytest.mark.ceph)
 LONG = os.environ.get("BENTHIC_TEST_LONG") == "1"
+CEPH = pytest.param("ceph", marks=pytest.mark.ceph)
+# Ceph with the data in an erasure-coded pool, which runs no methods that read.
+ERASURE_CODED = pytest.param(
+    "erasure-coded", marks=[pytest.mark.ceph, pytest.mark.skipif(not LONG, reason="`make test-long` runs it")]
+)
 
 
 def free_port():
@@ -33,10 +37,14 @@ def free_port():
 class Gateway:
     """A running gateway, with the access key of its first start."""
 
-    def __init__(self, store, dir, pool, *options):
+    def __init__(self, store, dir, pool, *options, data_pool=None):
         self.store = store
         self.dir = dir
         self.pool = pool
+        self.data_pool = data_pool
+        self.pools = ["--pool", pool, *(["--data-pool", data_pool] if data_pool else [])]
+        # Where a method runs that reads an object in one piece.
+        self.methods_at = "gateway" if data_pool else "store"
         self.key_file = str(dir / "sealing.key")
         self.options = options
         self.process = None
@@ -44,7 +52,7 @@ class Gateway:
         self.access_key = self.secret_key = None
 
     def start(self):
-        args = ["s3", "serve", "--listen", self.listen, "--pool", self.pool, *self.options]
+        args = ["s3", "serve", "--listen", self.listen, *self.pools, *self.options]
         log = open(self.dir / "gateway.log", "a")
         self.process = subprocess.Popen(self.command(args), stdout=subprocess.PIPE, stderr=log)
         line = self.process.stdout.readline()
@@ -73,7 +81,7 @@ class Gateway:
 
     def spawn(self, *args):
         """Starts a verb while the gateway runs."""
-        args = ["s3", args[0], "--pool", self.pool, *args[1:]]
+        args = ["s3", args[0], *self.pools, *args[1:]]
         return subprocess.Popen(self.command(args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def run(self, *args):
@@ -103,7 +111,7 @@ class Gateway:
         """Starts another gateway on the same store."""
         dir = self.dir / f"beside-{uuid.uuid4().hex[:8]}"
         dir.mkdir()
-        other = Gateway(self.store, dir, self.pool, *self.options)
+        other = Gateway(self.store, dir, self.pool, *self.options, data_pool=self.data_pool)
         other.key_file, other.access_key, other.secret_key = self.key_file, self.access_key, self.secret_key
         return other.start()
 
@@ -146,13 +154,28 @@ def store_of(engine, dir):
     return f"ceph:?conf={conf}"
 
 
+def ceph(*args):
+    command = ["ceph", "--conf", os.environ["BENTHIC_TEST_CEPH_CONF"], *args]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+
+
 @contextlib.contextmanager
 def running(engine, dir, *options):
-    gateway = Gateway(store_of(engine, dir), dir, f"s3-{uuid.uuid4().hex[:12]}", *options).start()
+    pool = f"s3-{uuid.uuid4().hex[:12]}"
+    store = store_of(engine, dir)
+    data_pool = None
+    if engine == "erasure-coded":
+        data_pool = f"{pool}-data"
+        ceph("osd", "erasure-code-profile", "set", data_pool, "k=2", "m=1", "crush-failure-domain=osd")
+        ceph("osd", "pool", "create", data_pool, "8", "8", "erasure", data_pool)
+    gateway = Gateway(store, dir, pool, *options, data_pool=data_pool).start()
     try:
         yield gateway
     finally:
         gateway.stop()
-        if engine == "ceph":
-            command = [str(PROGRAMS / "benthic"), "--store", gateway.store, "pool", "rm", gateway.pool, "--yes", gateway.pool]
-            subprocess.run(command, check=True, capture_output=True)
+        if engine != "file":
+            for name in filter(None, [pool, data_pool]):
+                command = [str(PROGRAMS / "benthic"), "--store", gateway.store, "pool", "rm", name, "--yes", name]
+                subprocess.run(command, check=True, capture_output=True)
+        if data_pool:
+            ceph("osd", "erasure-code-profile", "rm", data_pool)

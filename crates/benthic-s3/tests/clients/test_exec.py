@@ -50,13 +50,14 @@ def test_a_method_runs_in_the_store_if_the_data_are_in_one_piece(gateway, s3, bu
     s3.put_object(Bucket=bucket, Key="empty", Body=b"")
     s3.copy_object(Bucket=bucket, Key="copies/of small", CopySource={"Bucket": bucket, "Key": "small"})
     call, before = {"name": "digest.compute", "x-benthic-input": "md5"}, methods(gateway)
-    assert execute(gateway, target(bucket, "small", **call)) == (200, md5(small), "store")
-    assert execute(gateway, target(bucket, "copies/of small", **call)) == (200, md5(small), "store")
+    assert execute(gateway, target(bucket, "small", **call)) == (200, md5(small), gateway.methods_at)
+    assert execute(gateway, target(bucket, "copies/of small", **call)) == (200, md5(small), gateway.methods_at)
     assert execute(gateway, target(bucket, "large", **call)) == (200, md5(large), "gateway")
     assert execute(gateway, target(bucket, "empty", **call)) == (200, md5(b""), "gateway")
     assert s3.get_object(Bucket=bucket, Key="small")["Body"].read() == small
     after = methods(gateway)
-    assert (after["store"] - before["store"], after["gateway"] - before["gateway"]) == (2, 2)
+    counts = (after["store"] - before["store"], after["gateway"] - before["gateway"])
+    assert counts == ((0, 4) if gateway.data_pool else (2, 2))
 
 
 def test_parts_versions_and_conditions(gateway, s3, bucket):
@@ -170,7 +171,7 @@ def test_policies_permit_methods(gateway, s3, bucket):
     assert execute(gateway, call, **keys) == denied
     only = {"Condition": {"StringLike": {"benthic:Method": "digest.*"}}}
     allow(read, statement(bucket, "benthic:Exec", principal=None, **only))
-    assert execute(gateway, call, **keys) == (200, md5(b"data"), "store")
+    assert execute(gateway, call, **keys) == (200, md5(b"data"), gateway.methods_at)
     assert execute(gateway, target(bucket, "k", "picture.labels"), **keys) == denied
 
     # An ACL permits no method. A policy of the bucket can permit everybody.

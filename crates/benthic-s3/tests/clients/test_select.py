@@ -42,7 +42,7 @@ def code(s3, *args, **named):
 def test_a_query_runs_beside_an_object_in_one_piece(gateway, s3, bucket):
     s3.put_object(Bucket=bucket, Key="fish.csv", Body=FISH)
     records, names, stats, at = select(s3, bucket, "fish.csv", "SELECT s.name FROM S3Object s WHERE s.depth > 10")
-    assert (records, names, at) == (b'sole\n"eel, grey"\n', ["Records", "Stats", "End"], "store")
+    assert (records, names, at) == (b'sole\n"eel, grey"\n', ["Records", "Stats", "End"], gateway.methods_at)
     assert stats == {"BytesScanned": len(FISH), "BytesProcessed": len(FISH), "BytesReturned": len(records)}
     records, names, _, _ = select(
         s3, bucket, "fish.csv", "SELECT * FROM S3Object s LIMIT 1", output={"JSON": {"RecordDelimiter": ";"}},
@@ -56,7 +56,7 @@ def test_a_query_runs_beside_an_object_in_one_piece(gateway, s3, bucket):
     # An answer that is larger than the object.
     s3.put_object(Bucket=bucket, Key="wide", Body=b"x" * 900 + b"\n" + b"y\n")
     wide = select(s3, bucket, "wide", f"SELECT {','.join(['s._1'] * 1000)} FROM S3Object s", CSV)
-    assert len(wide[0]) == 901_000 + 2_000 and wide[3] == "store"
+    assert len(wide[0]) == 901_000 + 2_000 and wide[3] == gateway.methods_at
     s3.put_object(Bucket=bucket, Key="wide", Body=(b"x" * 900 + b"\n") * 10)
     wide = select(s3, bucket, "wide", f"SELECT {','.join(['s._1'] * 1000)} FROM S3Object s", CSV)
     assert len(wide[0]) == 9_010_000 and wide[3] == "gateway"
@@ -70,9 +70,9 @@ def test_forms_of_data(gateway, s3, bucket):
     s3.put_object(Bucket=bucket, Key="empty", Body=b"")
     sums = "SELECT COUNT(*), SUM(s.n) AS sum, AVG(s.tags[1]) FROM S3Object s WHERE s.n >= 500"
     expected = b'{"_1":500,"sum":374750,"_3":749.5}\n'
-    assert select(s3, bucket, "lines", sums, LINES, {"JSON": {}})[::3] == (expected, "store")
+    assert select(s3, bucket, "lines", sums, LINES, {"JSON": {}})[::3] == (expected, gateway.methods_at)
     zipped = select(s3, bucket, "lines.gz", sums, LINES | {"CompressionType": "GZIP"}, {"JSON": {}})
-    assert zipped[::3] == (expected, "store") and zipped[2]["BytesProcessed"] == len(lines) > zipped[2]["BytesScanned"]
+    assert zipped[::3] == (expected, gateway.methods_at) and zipped[2]["BytesProcessed"] == len(lines) > zipped[2]["BytesScanned"]
     document = {"JSON": {"Type": "DOCUMENT"}}
     assert select(s3, bucket, "document", "SELECT r.id FROM S3Object[*].rules[*] r", document)[0] == b"1\n2.5\n"
     assert select(s3, bucket, "empty", sums, LINES)[::3] == (b"0,,\n", "gateway")
@@ -124,6 +124,14 @@ def test_encrypted_objects_and_versions(gateway, s3, bucket):
     s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
     s3.delete_object(Bucket=bucket, Key="sealed")
     assert code(s3, bucket, "sealed", count) == ("NoSuchKey", False)
+
+
+def test_timestamps_in_the_store_and_in_the_gateway(gateway, s3, bucket):
+    s3.put_object(Bucket=bucket, Key="plain", Body=b"2001-05-04,a\n2010T,b\n")
+    s3.put_object(Bucket=bucket, Key="sealed", Body=b"2001-05-04,a\n2010T,b\n", ServerSideEncryption="AES256")
+    later = "SELECT s._2, DATE_ADD(MONTH, 1, s._1) FROM S3Object s WHERE CAST(s._1 AS TIMESTAMP) > `2005T` AND UTCNOW() > `2020T`"
+    for key, at in [("plain", gateway.methods_at), ("sealed", "gateway")]:
+        assert select(s3, bucket, key, later, CSV)[::3] == (b"b,2010-02T\n", at)
 
 
 def test_malformed_requests_have_the_codes_of_aws(gateway, s3, bucket):
