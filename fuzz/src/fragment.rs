@@ -34,8 +34,8 @@ pub fn fragment(input: &[u8]) {
 /// Runs plans on any object. The plans read strings, lists and maps, build other strings, and add
 /// numbers.
 pub fn parquet(input: &[u8]) {
-    static PLANS: LazyLock<[Bytes; 3]> = LazyLock::new(|| {
-        [common::bombs::plan(), common::q1(), common::events::plan()]
+    static PLANS: LazyLock<[Bytes; 4]> = LazyLock::new(|| {
+        [common::bombs::plan(), common::bombs::first_upper(), common::q1(), common::events::plan()]
             .map(|plan| Envelope::new(encode(&plan).unwrap()).to_bytes())
     });
     for plan in PLANS.iter() {

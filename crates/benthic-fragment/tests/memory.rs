@@ -10,7 +10,8 @@ mod common;
 
 use benthic_fragment::fragment::{Envelope, Reply, Status, encode, run};
 use common::bombs::{
-    bombs, doubled, file, filtered, lengths, nulls, one_long_string, plan, properties, strings,
+    bombs, doubled, file, filtered, first_by_length, first_upper, lengths, nulls, one_long_string, plan,
+    properties, strings,
 };
 use common::{Object, Plan};
 
@@ -36,6 +37,9 @@ fn hostile_objects_need_little_memory() {
     tries.push(("a long string behind a filter", one_long_string(), of(&filtered()), Status::Ok, ""));
     let short = file(strings(8_000, 256), properties());
     tries.push(("a string that is doubled", short, of(&doubled()), Status::Ok, ""));
+    let (upper, by_length) = (of(&first_upper()), of(&first_by_length()));
+    tries.push(("an order of long strings", one_long_string(), upper, Status::TooLarge, ""));
+    tries.push(("an order that keeps long strings", one_long_string(), by_length, Status::TooLarge, ""));
     let lengths = of(&lengths());
     let long = nulls(&[1, 4_000_000]);
     tries.push(("a list of four million nulls", long, lengths.clone(), Status::TooLarge, "a row has"));

@@ -40,11 +40,15 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// Maximum size of a fragment's reply. An object whose reply would be larger is pulled.
 const OUTPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// Maximum limit for which an object returns rows that nothing filters.
+const FEW_ROWS: usize = 8_192;
 
 /// A part of a plan that runs on each of its objects. Its scan names no object, so one plan serves
 /// all of them.
@@ -142,6 +146,10 @@ impl Fragment {
     ) -> Result<Plan> {
         let plan = filtered.plan.as_ref().unwrap_or(&self.plan);
         let on_object = Arc::clone(plan).transform_up(|plan| {
+            // Each object has a sort of its own, which counts the rows that it has seen.
+            if plan.is::<SortExec>() {
+                return Ok(Transformed::yes(plan.reset_state()?));
+            }
             let Some(scan) = scan_of_objects(&plan) else { return Ok(Transformed::no(plan)) };
             let mut source = parquet_of(scan)?.clone();
             source = source.with_parquet_file_reader_factory(Arc::<Readers>::clone(readers));
@@ -191,6 +199,7 @@ fn can_push_down(plan: &Plan) -> bool {
     plan.is::<FilterExec>()
         || plan.is::<ProjectionExec>()
         || plan.is::<AggregateExec>()
+        || plan.is::<SortExec>()
         || plan.is::<LocalLimitExec>()
         || plan.is::<GlobalLimitExec>()
 }
@@ -219,6 +228,10 @@ fn climb(plan: &Plan) -> Result<Option<Fragment>> {
 }
 
 fn add_node(plan: &Plan, mut fragment: Fragment) -> Result<Option<Fragment>> {
+    // The nodes above need the first rows of all objects.
+    if fragment.plan.is::<SortExec>() {
+        return Ok(None);
+    }
     let mut stays = false;
     plan.apply_expressions(&mut |expr| {
         stays |= calls_only_here(expr);
@@ -233,6 +246,16 @@ fn add_node(plan: &Plan, mut fragment: Fragment) -> Result<Option<Fragment>> {
             return Ok(None);
         }
         fragment.plan = Arc::new(without_dynamic_filter(aggregate, fragment.plan)?);
+        fragment.is_useful = true;
+        return Ok(Some(fragment));
+    }
+    if let Some(sort) = plan.downcast_ref::<SortExec>() {
+        // With a limit below the sort, each object would choose its rows separately.
+        if sort.fetch().is_none() || fragment.limit.is_some() {
+            return Ok(None);
+        }
+        let sort = SortExec::new(sort.expr().clone(), fragment.plan).with_fetch(sort.fetch());
+        fragment.plan = Arc::new(sort);
         fragment.is_useful = true;
         return Ok(Some(fragment));
     }
@@ -252,6 +275,7 @@ fn add_node(plan: &Plan, mut fragment: Fragment) -> Result<Option<Fragment>> {
         return Ok(None);
     }
     fragment.limit = fewest(fragment.limit, plan.fetch());
+    fragment.is_useful |= is_small(fragment.limit);
     fragment.plan = Arc::clone(plan).replace_children(
         vec![fragment.plan],
         ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
@@ -320,9 +344,16 @@ fn leaf(scan: &FileScanConfig) -> Result<Fragment> {
         probes: of_table.and_then(|source| source.probes.clone()),
         schema: Arc::clone(schema),
         adapter: scan.expr_adapter_factory.clone(),
-        is_useful: dynamic.is_some() || projection.iter().any(|projected| calls_wasm(&projected.expr)),
+        is_useful: dynamic.is_some()
+            || is_small(scan.limit)
+            || projection.iter().any(|projected| calls_wasm(&projected.expr)),
         dynamic,
     })
+}
+
+/// Whether a limit selects so few rows that sending them costs less than reading the columns of a row group.
+fn is_small(limit: Option<usize>) -> bool {
+    limit.is_some_and(|rows| rows <= FEW_ROWS)
 }
 
 /// Whether an expression is a column, or a field of a struct. Then the scan itself reads only this field.

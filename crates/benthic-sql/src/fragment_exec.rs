@@ -79,8 +79,11 @@ impl FragmentExec {
         groups: usize,
         options: PushdownOptions,
     ) -> FragmentExec {
+        let mut equivalences = fragment.plan.properties().eq_properties.clone();
+        // Only the rows of one object have an order.
+        equivalences.clear_orderings();
         let properties = PlanProperties::new(
-            fragment.plan.properties().eq_properties.clone(),
+            equivalences,
             Partitioning::UnknownPartitioning(groups),
             EmissionType::Incremental,
             Boundedness::Bounded,

@@ -20,6 +20,7 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::sorts::sort::SortExec;
 use std::sync::Arc;
 
 /// Adds an index lookup to scans of objects, derived from their whole predicates.
@@ -121,7 +122,13 @@ impl PhysicalOptimizerRule for FragmentPushdown {
                 Ok(request) => {
                     let groups = fragment.objects.len().clamp(1, partitions(&plan));
                     let exec = FragmentExec::new(fragment, request, groups, options.clone());
-                    Ok(Transformed::new(Arc::new(exec) as Plan, true, TreeNodeRecursion::Jump))
+                    let exec = Arc::new(exec) as Plan;
+                    // The fragment returns the first rows of each object, the sort the first ones of all.
+                    let exec = match plan.is::<SortExec>() {
+                        true => plan.with_new_children(vec![exec])?,
+                        false => exec,
+                    };
+                    Ok(Transformed::new(exec, true, TreeNodeRecursion::Jump))
                 }
                 Err(why) => {
                     tracing::debug!("{} does not run beside objects: {why}", plan.name());

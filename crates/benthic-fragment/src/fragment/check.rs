@@ -17,7 +17,7 @@ use datafusion_proto_models::protobuf::physical_expr_node::ExprType;
 use datafusion_proto_models::protobuf::physical_plan_node::PhysicalPlanType;
 use datafusion_proto_models::protobuf::{
     AggregateExecNode, AggregateMode, ParquetScanExecNode, PhysicalExprNode, PhysicalHigherOrderUdfNode,
-    PhysicalPlanNode,
+    PhysicalPlanNode, SortExecNode,
 };
 use parking_lot::Mutex;
 use prost::Message;
@@ -54,6 +54,9 @@ const OUTPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 const CACHED_MAX: usize = 32;
 /// Larger envelopes are not cached, to limit the cache's memory.
 const CACHED_ENVELOPE_BYTES_MAX: usize = 64 * 1024;
+
+/// Maximum number of rows of a sort. It holds them all in memory.
+const TOP_ROWS_MAX: i64 = 8_192;
 
 const OPERATORS: [&str; 16] = [
     "And",
@@ -183,6 +186,10 @@ impl Walk {
                 self.aggregate(aggregate, depth)?;
                 &mut aggregate.input
             }
+            Some(PhysicalPlanType::Sort(sort)) => {
+                self.sort(sort, depth)?;
+                &mut sort.input
+            }
             Some(PhysicalPlanType::LocalLimit(limit)) if limit.required_ordering.is_empty() => {
                 &mut limit.input
             }
@@ -276,6 +283,24 @@ impl Walk {
                 return Err(unsupported("a distinct or ordered aggregate does not run beside objects"));
             }
             self.exprs(&aggregate.expr, depth)?;
+        }
+        Ok(())
+    }
+
+    fn sort(&mut self, sort: &SortExecNode, depth: usize) -> Result<(), Stop> {
+        if !(1..=TOP_ROWS_MAX).contains(&sort.fetch) {
+            return Err(unsupported("a sort of all rows, or of many, does not run beside objects"));
+        }
+        if sort.expr.is_empty() {
+            return Err(unsupported("a sort without an order does not run beside objects"));
+        }
+        for key in &sort.expr {
+            let Some(ExprType::Sort(key)) = &key.expr_type else {
+                return Err(unsupported("a sort has a key without an order"));
+            };
+            // The keys of a batch's rows are copies of the values.
+            self.string_maker()?;
+            self.exprs(key.expr.as_deref(), depth)?;
         }
         Ok(())
     }

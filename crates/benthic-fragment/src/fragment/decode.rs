@@ -13,6 +13,7 @@ use super::reader::{Queue, Readers};
 use super::runtime::Runtime;
 use super::stop::Stop;
 use crate::wasm::NAME;
+use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Schema};
 use benthic_index::Rows;
 use datafusion_common::{
@@ -33,22 +34,26 @@ use datafusion_physical_expr::expressions::{
     LambdaVariable, LikeExpr, Literal, NegativeExpr, NotExpr, TryCastExpr,
 };
 use datafusion_physical_expr::projection::{ProjectionExpr, ProjectionExprs};
-use datafusion_physical_expr::{HigherOrderFunctionExpr, PhysicalExpr, ScalarFunctionExpr};
+use datafusion_physical_expr::{
+    HigherOrderFunctionExpr, LexOrdering, PhysicalExpr, PhysicalSortExpr, ScalarFunctionExpr,
+};
 use datafusion_physical_expr_common::physical_expr::proto_decode::{
     PhysicalExprDecode, PhysicalExprDecodeCtx,
 };
 use datafusion_physical_plan::ExecutionPlan;
 use datafusion_physical_plan::aggregates::AggregateExec;
 use datafusion_physical_plan::empty::EmptyExec;
-use datafusion_physical_plan::filter::FilterExec;
+use datafusion_physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion_physical_plan::filter::{FilterExec, FilterExecBuilder};
 use datafusion_physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion_physical_plan::projection::ProjectionExec;
 use datafusion_physical_plan::proto::{ExecutionPlanDecode, ExecutionPlanDecodeCtx};
+use datafusion_physical_plan::sorts::sort::SortExec;
 use datafusion_proto_models::protobuf::physical_expr_node::ExprType;
 use datafusion_proto_models::protobuf::physical_plan_node::PhysicalPlanType;
 use datafusion_proto_models::protobuf::{
     FileScanExecConf, ParquetScanExecNode, PhysicalExprNode, PhysicalHigherOrderUdfNode,
-    PhysicalLambdaVariableExprNode, PhysicalPlanNode, PhysicalScalarUdfNode,
+    PhysicalLambdaVariableExprNode, PhysicalPlanNode, PhysicalScalarUdfNode, SortExecNode,
 };
 use std::cell::Cell;
 use std::sync::Arc;
@@ -224,6 +229,40 @@ impl Decoder<'_> {
         }
         Ok(operator)
     }
+
+    /// The first rows of the object in some order. The sort keeps whole batches, of which a row or two may be among the
+    /// first. So a filter below it removes the rows that come after those found so far, and the rest is copied
+    /// out of the buffers that it shares with the removed rows.
+    fn sort(&self, sort: &SortExecNode) -> Result<Arc<dyn ExecutionPlan>> {
+        let input = sort.input.as_deref().ok_or_else(|| internal_datafusion_err!("a sort has no input"))?;
+        let input = self.decode_plan(input)?;
+        let schema = input.schema();
+        let keys = sort.expr.iter().map(|key| {
+            let Some(ExprType::Sort(key)) = &key.expr_type else {
+                return internal_err!("a sort has a key without an order");
+            };
+            let options = SortOptions { descending: !key.asc, nulls_first: key.nulls_first };
+            let key =
+                key.expr.as_deref().ok_or_else(|| internal_datafusion_err!("a sort has an empty key"))?;
+            let expr = self.decode_expr(key, &schema)?;
+            // The sort itself would panic for a column that does not exist.
+            if expr.data_type(&schema)?.is_nested() {
+                return not_impl_err!("an order of lists, structs or maps does not run beside objects");
+            }
+            Ok(PhysicalSortExpr { expr, options })
+        });
+        let keys = LexOrdering::new(keys.collect::<Result<Vec<_>>>()?);
+        let keys = keys.ok_or_else(|| internal_datafusion_err!("a sort has no key"))?;
+        let fetch = usize::try_from(sort.fetch).ok();
+        let operator = SortExec::new(keys, Arc::clone(&input)).with_fetch(fetch);
+        let Some(first) = operator.dynamic_expressions_produced().pop() else {
+            return internal_err!("a sort has no limit");
+        };
+        let filter = FilterExecBuilder::new(first, input).with_batch_size(1).build()?;
+        let input = Arc::new(Guard::copying(Arc::new(filter)));
+        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        Arc::new(operator).replace_children(vec![input], options)
+    }
 }
 
 impl ExecutionPlanDecode for Decoder<'_> {
@@ -234,6 +273,7 @@ impl ExecutionPlanDecode for Decoder<'_> {
             Some(PhysicalPlanType::Filter(_)) => FilterExec::try_from_proto(node, &context),
             Some(PhysicalPlanType::Projection(_)) => ProjectionExec::try_from_proto(node, &context),
             Some(PhysicalPlanType::Aggregate(_)) => self.aggregate(node, &context),
+            Some(PhysicalPlanType::Sort(sort)) => self.sort(sort),
             Some(PhysicalPlanType::LocalLimit(_)) => LocalLimitExec::try_from_proto(node, &context),
             Some(PhysicalPlanType::GlobalLimit(_)) => GlobalLimitExec::try_from_proto(node, &context),
             _ => not_impl_err!("a node of the plan does not run beside objects"),

@@ -19,6 +19,7 @@ use datafusion_physical_expr_common::physical_expr::proto_encode::{
 use datafusion_physical_plan::ExecutionPlan;
 use datafusion_physical_plan::proto::{ExecutionPlanEncode, ExecutionPlanEncodeCtx};
 use datafusion_proto_models::protobuf::physical_expr_node::ExprType;
+use datafusion_proto_models::protobuf::physical_plan_node::PhysicalPlanType;
 use datafusion_proto_models::protobuf::{
     PhysicalExprNode, PhysicalHigherOrderUdfNode, PhysicalPlanNode, PhysicalScalarUdfNode,
 };
@@ -54,8 +55,13 @@ struct Encoder {
 
 impl ExecutionPlanEncode for Encoder {
     fn encode_plan(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<PhysicalPlanNode> {
-        plan.try_to_proto(&ExecutionPlanEncodeCtx::new(self))?
-            .ok_or_else(|| not_impl_datafusion_err!("{} has no encoding", plan.name()))
+        let node = plan.try_to_proto(&ExecutionPlanEncodeCtx::new(self))?;
+        let mut node = node.ok_or_else(|| not_impl_datafusion_err!("{} has no encoding", plan.name()))?;
+        // It has a random number, so that equal plans would not be equal bytes.
+        if let Some(PhysicalPlanType::Sort(sort)) = &mut node.physical_plan_type {
+            sort.dynamic_filter = None;
+        }
+        Ok(node)
     }
 
     fn encode_expr(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<PhysicalExprNode> {

@@ -4,6 +4,7 @@
 //! from it would copy it for every row, which could exhaust the OSD's memory. In the same way, a row
 //! may hold a list of any length.
 
+use super::compact;
 use arrow::array::{Array, ArrayRef, AsArray, MutableArrayData, OffsetSizeTrait, RecordBatch, make_array};
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion_common::tree_node::TreeNodeRecursion;
@@ -32,11 +33,23 @@ const VALUE_BYTES: u64 = 16;
 #[derive(Debug)]
 pub struct Guard {
     input: Arc<dyn ExecutionPlan>,
+    copies: bool,
+    rows_max: usize,
 }
 
 impl Guard {
     pub fn new(input: Arc<dyn ExecutionPlan>) -> Guard {
-        Guard { input }
+        Guard { input, copies: false, rows_max: usize::MAX }
+    }
+
+    /// Also copies strings out of the buffers that they share, for an operator that keeps batches.
+    pub fn copying(input: Arc<dyn ExecutionPlan>) -> Guard {
+        Guard { copies: true, ..Guard::new(input) }
+    }
+
+    /// Also limits the rows of a batch, for an operator that may keep much for each row.
+    pub fn of_rows(input: Arc<dyn ExecutionPlan>, rows_max: usize) -> Guard {
+        Guard { rows_max: rows_max.max(1), ..Guard::new(input) }
     }
 }
 
@@ -70,12 +83,14 @@ impl ExecutionPlan for Guard {
         self: Arc<Self>,
         mut children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(Guard { input: children.swap_remove(0) }))
+        let input = children.swap_remove(0);
+        Ok(Arc::new(Guard { input, copies: self.copies, rows_max: self.rows_max }))
     }
 
     fn execute(&self, partition: usize, task: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let input = self.input.execute(partition, task)?;
-        Ok(Box::pin(Parts { input, rest: VecDeque::new(), paused: true }))
+        let (copies, rows_max) = (self.copies, self.rows_max);
+        Ok(Box::pin(Parts { input, rest: VecDeque::new(), paused: true, copies, rows_max }))
     }
 }
 
@@ -83,6 +98,8 @@ struct Parts {
     input: SendableRecordBatchStream,
     rest: VecDeque<RecordBatch>,
     paused: bool,
+    copies: bool,
+    rows_max: usize,
 }
 
 impl Stream for Parts {
@@ -96,12 +113,14 @@ impl Stream for Parts {
         }
         if self.rest.is_empty() {
             match ready!(self.input.as_mut().poll_next(context)) {
-                Some(Ok(batch)) => self.rest = parts(&batch)?,
+                Some(Ok(batch)) => self.rest = parts(&batch, self.rows_max)?,
                 other => return Poll::Ready(other),
             }
         }
         self.paused = false;
-        Poll::Ready(self.rest.pop_front().map(Ok))
+        let copies = self.copies;
+        let batch = self.rest.pop_front().map(|batch| if copies { compact(&batch) } else { Ok(batch) });
+        Poll::Ready(batch)
     }
 }
 
@@ -113,20 +132,23 @@ impl RecordBatchStream for Parts {
 
 /// Splits a batch. The parts of nested columns are copies: a function may visit all values that an
 /// array holds, also those outside its part.
-fn parts(batch: &RecordBatch) -> Result<VecDeque<RecordBatch>> {
+fn parts(batch: &RecordBatch, rows_max: usize) -> Result<VecDeque<RecordBatch>> {
     let mut row_bytes: Vec<u64> = Vec::new();
     for column in batch.columns() {
         add_lengths(column, &mut row_bytes);
     }
-    let (mut starts, mut bytes) = (vec![0], 0_u64);
+    if batch.num_rows() > rows_max {
+        row_bytes.resize(batch.num_rows(), 0);
+    }
+    let (mut starts, mut bytes, mut rows) = (vec![0], 0_u64, 0);
     for (row, row_bytes) in row_bytes.into_iter().enumerate() {
         if row_bytes > BATCH_BYTES_MAX {
             return resources_err!("a row has {row_bytes} bytes of strings, lists, structs and maps");
         }
-        bytes += row_bytes;
-        if bytes > BATCH_BYTES_MAX {
+        (bytes, rows) = (bytes + row_bytes, rows + 1);
+        if bytes > BATCH_BYTES_MAX || rows > rows_max {
             starts.push(row);
-            bytes = row_bytes;
+            (bytes, rows) = (row_bytes, 1);
         }
     }
     if starts.len() == 1 {

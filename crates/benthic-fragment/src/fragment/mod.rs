@@ -244,13 +244,13 @@ fn columns_bytes(batch: &RecordBatch) -> u64 {
 }
 
 /// Copies the bytes that views show, since a short view keeps its whole page in memory.
-fn compact(batch: &RecordBatch) -> Result<RecordBatch, Stop> {
+fn compact(batch: &RecordBatch) -> Result<RecordBatch, DataFusionError> {
     let columns = batch.columns().iter().map(compact_column).collect::<Result<Vec<ArrayRef>, ArrowError>>();
     // A batch without columns still has a row count.
     let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     let compact =
         columns.and_then(|columns| RecordBatch::try_new_with_options(batch.schema(), columns, &rows));
-    Ok(compact.map_err(DataFusionError::from)?)
+    Ok(compact?)
 }
 
 fn compact_column(column: &ArrayRef) -> Result<ArrayRef, ArrowError> {

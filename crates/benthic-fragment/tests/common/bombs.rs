@@ -10,6 +10,7 @@ use arrow::datatypes::{DataType, Field, Int32Type, Schema};
 use benthic_fragment::fragment::Status;
 use datafusion_expr::Operator;
 use datafusion_functions::string::upper;
+use datafusion_functions::unicode::character_length;
 use datafusion_functions_aggregate::min_max::max_udaf;
 use datafusion_functions_nested::length::array_length_udf;
 use datafusion_physical_expr::ScalarFunctionExpr;
@@ -52,6 +53,22 @@ pub fn filtered() -> Plan {
     max_upper(super::filter(scan, there))
 }
 
+/// `SELECT upper(s) AS u ORDER BY u LIMIT 8192`.
+pub fn first_upper() -> Plan {
+    let schema = Arc::new(Schema::new(vec![Field::new("s", DataType::Utf8View, true)]));
+    let projected = upper_of(scan_of(schema, &["s"], None));
+    let key = col("u", &projected.schema()).unwrap();
+    super::first(projected, vec![key], true, 8_192)
+}
+
+/// `SELECT s ORDER BY character_length(s) LIMIT 8192`: the sort keeps strings that it does not compare.
+pub fn first_by_length() -> Plan {
+    let schema = Arc::new(Schema::new(vec![Field::new("s", DataType::Utf8View, true)]));
+    let scan = scan_of(Arc::clone(&schema), &["s"], None);
+    let length = super::events::call(character_length(), vec![col("s", &schema).unwrap()], &schema);
+    super::first(scan, vec![length], true, 8_192)
+}
+
 /// `SELECT max(s || s)`, doubled ten times.
 pub fn doubled() -> Plan {
     let schema = Arc::new(Schema::new(vec![Field::new("s", DataType::Utf8View, true)]));
@@ -82,11 +99,15 @@ pub fn nulls(lengths: &[usize]) -> Vec<u8> {
     file(Arc::new(list), properties())
 }
 
-fn max_upper(input: Plan) -> Plan {
+fn upper_of(input: Plan) -> Plan {
     let schema = input.schema();
     let args = vec![col("s", &schema).unwrap()];
     let upper = ScalarFunctionExpr::try_new(upper(), args, &schema, Arc::default()).unwrap();
-    let projected = project(input, vec![(Arc::new(upper), "u")]);
+    project(input, vec![(Arc::new(upper), "u")])
+}
+
+fn max_upper(input: Plan) -> Plan {
+    let projected = upper_of(input);
     let max = aggregate(&projected, max_udaf(), col("u", &projected.schema()).unwrap(), "m");
     partial(projected, &[], vec![max])
 }

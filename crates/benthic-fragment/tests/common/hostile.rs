@@ -112,6 +112,14 @@ fn filter_with(change: impl FnOnce(&mut protobuf::FilterExecNode)) -> Envelope {
     Envelope::new(Bytes::from(node.encode_to_vec()))
 }
 
+fn sort(change: impl FnOnce(&mut protobuf::SortExecNode)) -> Envelope {
+    let key = Arc::new(Column::new("l_orderkey", 0));
+    let mut node = node(&super::first(scan(&["l_orderkey"], None), vec![key], false, 10));
+    let Some(PhysicalPlanType::Sort(sort)) = &mut node.physical_plan_type else { unreachable!() };
+    change(sort);
+    Envelope::new(Bytes::from(node.encode_to_vec()))
+}
+
 /// A hint for which a decoder would reserve memory.
 pub fn huge_limit() -> Envelope {
     aggregate(|node| {
@@ -318,6 +326,21 @@ pub fn refused() -> Vec<Hostile> {
             }),
             "a scan filters",
         ),
+        ("a sort of all rows", sort(|sort| sort.fetch = -1), "a sort of all rows"),
+        ("a sort of no rows", sort(|sort| sort.fetch = 0), "a sort of all rows"),
+        ("a sort of many rows", sort(|sort| sort.fetch = 8_193), "a sort of all rows"),
+        ("a sort of very many rows", sort(|sort| sort.fetch = i64::MAX), "a sort of all rows"),
+        ("a sort without an order", sort(|sort| sort.expr = vec![column(0)]), "without an order"),
+        ("a sort by nothing", sort(|sort| sort.expr.clear()), "without an order"),
+        ("a sort by many keys", sort(|sort| sort.expr = vec![sort.expr[0].clone(); 33]), "too many strings"),
+        (
+            "a sort by an unknown function",
+            sort(|sort| {
+                let Some(ExprType::Sort(key)) = &mut sort.expr[0].expr_type else { unreachable!() };
+                key.expr = Some(Box::new(expr(call("read_file", None))));
+            }),
+            "a function",
+        ),
         ("a scan of very many columns", wide_scan(), "too many columns"),
         (
             "a filter of very many columns",
@@ -513,6 +536,13 @@ pub fn wrong() -> Vec<(&'static str, Envelope)> {
                 ))
                 .unwrap(),
             ),
+        ),
+        (
+            "a sort by a column behind the schema",
+            sort(|sort| {
+                let Some(ExprType::Sort(key)) = &mut sort.expr[0].expr_type else { unreachable!() };
+                key.expr = Some(Box::new(column(999)));
+            }),
         ),
         ("a schema that lies", Envelope::new(Bytes::from(lie.encode_to_vec()))),
         (

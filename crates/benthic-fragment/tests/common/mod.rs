@@ -7,6 +7,7 @@ pub mod hostile;
 use arrow::array::{
     ArrayRef, Date32Array, Decimal128Array, Int32Array, Int64Array, RecordBatch, StringArray,
 };
+use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use benthic_core::Result;
 use benthic_fragment::fragment::{OBJECT_URL, Ranges};
@@ -23,10 +24,12 @@ use datafusion_functions_aggregate::sum::sum_udaf;
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
 use datafusion_physical_expr::expressions::{BinaryExpr, col, lit};
+use datafusion_physical_expr::{LexOrdering, PhysicalSortExpr};
 use datafusion_physical_plan::ExecutionPlan;
 use datafusion_physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
 use datafusion_physical_plan::filter::FilterExec;
 use datafusion_physical_plan::projection::ProjectionExec;
+use datafusion_physical_plan::sorts::sort::SortExec;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
@@ -215,6 +218,13 @@ pub fn filter(input: Plan, predicate: Expr) -> Plan {
 pub fn project(input: Plan, exprs: Vec<(Expr, &str)>) -> Plan {
     let exprs = exprs.into_iter().map(|(expr, name)| (expr, name.to_owned()));
     Arc::new(ProjectionExec::try_new(exprs, input).unwrap())
+}
+
+/// The first `rows` rows in this order; the last values come first if `descending`.
+pub fn first(input: Plan, keys: Vec<Expr>, descending: bool, rows: usize) -> Plan {
+    let options = SortOptions { descending, nulls_first: true };
+    let keys = keys.into_iter().map(|expr| PhysicalSortExpr { expr, options });
+    Arc::new(SortExec::new(LexOrdering::new(keys).unwrap(), input).with_fetch(Some(rows)))
 }
 
 pub fn aggregate(

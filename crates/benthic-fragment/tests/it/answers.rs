@@ -158,6 +158,29 @@ fn mathematics_give_the_numbers_of_a_loop() {
 }
 
 #[test]
+fn the_first_rows_are_those_of_a_loop() {
+    let prices = column::<Decimal128Array>(&LINEITEM.batch, "l_extendedprice");
+    let names = ["l_extendedprice", "l_comment", "l_shipinstruct", "l_orderkey"];
+    for (descending, count) in [(false, 1), (true, 10), (false, 1_000), (true, 8_192)] {
+        let scan = common::scan(&names, None);
+        let price = col("l_extendedprice", &scan.schema()).unwrap();
+        let reply = answer(&envelope(&common::first(scan, vec![price], descending, count)));
+        let found: Vec<i128> = rows(&reply)
+            .iter()
+            .flat_map(|batch| column::<Decimal128Array>(batch, "l_extendedprice").values().to_vec())
+            .collect();
+        let mut expected = prices.values().to_vec();
+        expected.sort_unstable();
+        if descending {
+            expected.reverse();
+        }
+        assert_eq!(found, &expected[..count], "{count}");
+        // Without the filter below the sort and the copies, it would keep all pages of strings.
+        assert!(reply.reserved_bytes_max < 8 * 1024 * 1024, "{count}: {}", reply.reserved_bytes_max);
+    }
+}
+
+#[test]
 fn a_point_reads_little() {
     let reply = answer(&envelope(&common::point(20_000)));
     let batches = rows(&reply);

@@ -10,6 +10,7 @@ mod indexes;
 mod input;
 mod local_files;
 mod physics;
+mod pushed;
 mod queries;
 mod random;
 mod refusals;

@@ -1,7 +1,7 @@
 //! Queries that must return the same rows in every pushdown mode.
 
 /// Queries with at least one part that can run beside the object.
-pub const PUSHED: [&str; 26] = [
+pub const PUSHED: [&str; 31] = [
     "SELECT 1 FROM object WHERE quantity > 30",
     "SELECT count(*) FROM object WHERE quantity > 30",
     "SELECT count(*) FROM object WHERE ratio > 0.5",
@@ -29,6 +29,11 @@ pub const PUSHED: [&str; 26] = [
     "SELECT coalesce(mode, 'none') || '-' || flag AS k, min(comment), max(ship) FROM object GROUP BY k",
     "SELECT id, sqrt(abs(ratio)), power(quantity, 2) FROM object WHERE ln(quantity) > 3 AND NOT isnan(ratio)",
     "SELECT gcd(id, 12), count(*), max(trunc(price, 1)) FROM object GROUP BY 1",
+    "SELECT id FROM object ORDER BY price DESC, id LIMIT 5",
+    "SELECT * FROM object ORDER BY ratio DESC NULLS LAST, id LIMIT 12 OFFSET 3",
+    "SELECT upper(comment) AS c, id FROM object ORDER BY c NULLS FIRST, id DESC LIMIT 100",
+    "SELECT tag, mode, id FROM object WHERE quantity > 10 ORDER BY mode, flag DESC, id LIMIT 8000",
+    "SELECT count(*) FROM (SELECT id, comment FROM object LIMIT 10)",
     "SELECT max(sin(id) + cos(id) * atan2(id, part) - log(2, id + 1)) FROM object",
 ];
 

@@ -1,0 +1,30 @@
+//! `EXPLAIN` shows the operations that run beside the objects.
+
+use crate::fixtures::{answer, memory_store, session};
+use crate::slt::tables;
+use arrow::util::pretty::pretty_format_batches;
+use benthic_core::pushdown::Pushdown;
+use benthic_sql::session::Settings;
+
+/// Queries of the tables of the `.slt` files, what runs beside the objects, and what runs only in the client.
+const PUSHED: [(&str, &[&str], &[&str]); 4] = [
+    ("SELECT id FROM t.series ORDER BY w DESC, id LIMIT 3", &["SortExec: TopK(fetch=3), expr=[w@"], &[]),
+    ("SELECT id + v AS k FROM t.series ORDER BY k LIMIT 2", &["SortExec: TopK(fetch=2)", "id@0 + v@1"], &[]),
+    ("SELECT * FROM t.series LIMIT 4", &["limit=4"], &[]),
+    // Each object would have to return more rows than one is allowed to hold.
+    ("SELECT id FROM t.series ORDER BY w LIMIT 9000", &[], &["SortExec"]),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn explain_shows_what_runs_beside_the_objects() {
+    let store = memory_store();
+    tables::load(&store).await;
+    let always = Settings { pushdown: Pushdown::Always, ..Settings::default() };
+    for (sql, beside, here) in PUSHED {
+        let (_, plan) = answer(&session(&store, always.clone()), &format!("EXPLAIN {sql}")).await.unwrap();
+        let plan = pretty_format_batches(&plan).unwrap().to_string();
+        let fragment: String = plan.lines().filter(|line| line.contains("FragmentExec")).collect();
+        assert!(beside.iter().all(|part| fragment.contains(part)), "{sql}\n{plan}");
+        assert!(here.iter().all(|part| plan.contains(part) && !fragment.contains(part)), "{sql}\n{plan}");
+    }
+}
