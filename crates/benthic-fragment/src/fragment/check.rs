@@ -58,6 +58,9 @@ const CACHED_ENVELOPE_BYTES_MAX: usize = 64 * 1024;
 /// Maximum number of rows of a sort. It holds them all in memory.
 const TOP_ROWS_MAX: i64 = 8_192;
 
+/// Maximum number of grouping sets of an aggregate. Each row is in a group of each set.
+const SETS_MAX: usize = 32;
+
 const OPERATORS: [&str; 16] = [
     "And",
     "Or",
@@ -249,15 +252,29 @@ impl Walk {
             return Err(unsupported("an aggregate is not a partial one"));
         }
         let groups = aggregate.group_expr.len();
-        if aggregate.has_grouping_set
-            || aggregate.groups.iter().any(|null| *null)
-            || aggregate.groups.len() != groups
-            || !aggregate.null_expr.is_empty()
+        let sets = aggregate.groups.len().checked_div(groups).unwrap_or(0);
+        let has_sets = match aggregate.has_grouping_set {
+            // The values of the columns that a set leaves out.
+            true => {
+                let is_literal = |null: &PhysicalExprNode| matches!(null.expr_type, Some(ExprType::Literal(_)));
+                (1..=SETS_MAX).contains(&sets)
+                    && groups <= SETS_MAX
+                    && aggregate.groups.len() == sets * groups
+                    && aggregate.null_expr.len() == groups
+                    && aggregate.null_expr.iter().all(is_literal)
+            }
+            false => {
+                aggregate.groups.iter().all(|null| !null)
+                    && aggregate.groups.len() == groups
+                    && aggregate.null_expr.is_empty()
+            }
+        };
+        if !has_sets
             || aggregate.group_expr_name.len() != groups
             || aggregate.aggr_expr_name.len() != aggregate.aggr_expr.len()
             || aggregate.filter_expr.len() != aggregate.aggr_expr.len()
         {
-            return Err(unsupported("an aggregate has grouping sets, or is not complete"));
+            return Err(unsupported("an aggregate has too many grouping sets, or is not complete"));
         }
         columns(aggregate.input_schema.as_ref().ok_or_else(|| unsupported("an aggregate has no schema"))?)?;
         // The decoder would trust this result schema. Remove it so that it is computed.
@@ -265,7 +282,7 @@ impl Walk {
         aggregate.dynamic_filter = None;
         // A hint that would make the aggregate reserve memory.
         aggregate.limit = None;
-        self.exprs(&aggregate.group_expr, depth)?;
+        self.exprs(aggregate.group_expr.iter().chain(&aggregate.null_expr), depth)?;
         for filter in &aggregate.filter_expr {
             self.exprs(&filter.expr, depth)?;
         }

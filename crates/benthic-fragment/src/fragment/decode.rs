@@ -58,6 +58,9 @@ use datafusion_proto_models::protobuf::{
 use std::cell::Cell;
 use std::sync::Arc;
 
+/// Maximum number of groups that a batch can add to grouping sets.
+const GROUPS_OF_BATCH_MAX: usize = 8_192;
+
 /// Builds the operators for one run, over all rows of the object or over `rows` only.
 pub fn plan(
     checked: &Checked,
@@ -222,12 +225,25 @@ impl Decoder<'_> {
         let schema = aggregate.input_schema();
         let is_nested =
             |expr: &Arc<dyn PhysicalExpr>| expr.data_type(&schema).is_ok_and(|kind| kind.is_nested());
-        let groups = aggregate.group_expr().expr().iter().map(|(expr, _)| Arc::clone(expr));
+        let by = aggregate.group_expr();
+        let groups = by.expr().iter().map(|(expr, _)| Arc::clone(expr));
         let others = aggregate.aggr_expr().iter().filter(|aggregate| aggregate.fun().name() != "count");
         if groups.chain(others.flat_map(|aggregate| aggregate.expressions())).any(|expr| is_nested(&expr)) {
             return not_impl_err!("an aggregate of a list, struct or map does not run beside objects");
         }
-        Ok(operator)
+        for ((expr, _), (null, _)) in by.expr().iter().zip(by.null_expr()) {
+            if expr.data_type(&schema)? != null.data_type(&schema)? {
+                return plan_err!("a grouping set leaves out a column with a value of another type");
+            }
+        }
+        let sets = by.groups().len().max(1);
+        if sets == 1 {
+            return Ok(operator);
+        }
+        // The memory of the groups is counted after each batch.
+        let input = Arc::new(Guard::of_rows(Arc::clone(aggregate.input()), GROUPS_OF_BATCH_MAX / sets));
+        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        operator.replace_children(vec![input], options)
     }
 
     /// The first rows of the object in some order. The sort keeps whole batches, of which a row or two may be among the

@@ -142,6 +142,16 @@ fn aggregate(change: impl FnOnce(&mut protobuf::AggregateExecNode)) -> Envelope 
     Envelope::new(Bytes::from(node.encode_to_vec()))
 }
 
+/// The groups of Q1, in each of so many sets.
+fn grouping_sets(count: usize, change: impl FnOnce(&mut protobuf::AggregateExecNode)) -> Envelope {
+    aggregate(|node| {
+        node.has_grouping_set = true;
+        node.groups = vec![false; count * node.group_expr.len()];
+        node.null_expr = vec![text(String::new()); node.group_expr.len()];
+        change(node);
+    })
+}
+
 /// A filter that calls the method `a.b` this many times, with the node of the last call changed.
 fn method_calls(count: usize, change: impl Fn(&mut protobuf::PhysicalScalarUdfNode)) -> Envelope {
     let literal =
@@ -347,7 +357,25 @@ pub fn refused() -> Vec<Hostile> {
             filter_with(|filter| filter.projection = vec![0; 100_000]),
             "too many columns",
         ),
-        ("very many grouping sets", aggregate(|node| node.groups = vec![false; 100_000]), "not complete"),
+        ("groups of no set", aggregate(|node| node.groups = vec![false; 100_000]), "grouping sets"),
+        ("very many grouping sets", grouping_sets(33, |_| {}), "grouping sets"),
+        ("no grouping sets", grouping_sets(0, |_| {}), "grouping sets"),
+        ("half of a grouping set", grouping_sets(1, |node| node.groups.truncate(1)), "grouping sets"),
+        ("grouping sets without nulls", grouping_sets(1, |node| node.null_expr.clear()), "grouping sets"),
+        (
+            "grouping sets of columns",
+            grouping_sets(1, |node| node.null_expr = node.group_expr.clone()),
+            "grouping sets",
+        ),
+        (
+            "grouping sets of nothing",
+            grouping_sets(1, |node| {
+                node.group_expr.clear();
+                node.group_expr_name.clear();
+                node.null_expr.clear();
+            }),
+            "grouping sets",
+        ),
         ("a pattern for each row", predicate(like(column(15))), "not the same for all rows"),
         ("a long pattern", predicate(like(text("%x".repeat(100)))), "patterns"),
         ("many patterns", many_patterns(), "patterns"),
@@ -550,6 +578,14 @@ pub fn wrong() -> Vec<(&'static str, Envelope)> {
             Envelope::new(encode(&partial(scan(&["l_comment"], None), &[], aggregates)).unwrap()),
         ),
         ("no input schema columns", aggregate(|node| node.input_schema.as_mut().unwrap().columns.clear())),
+        (
+            "grouping sets with nulls of another type",
+            grouping_sets(2, |node| {
+                let value = messages::scalar_value::Value::Int64Value(1);
+                let number = expr(ExprType::Literal(messages::ScalarValue { value: Some(value) }));
+                node.null_expr = vec![number; node.group_expr.len()];
+            }),
+        ),
         ("a function of a wrong type", predicate(call("starts_with", None))),
         ("a function whose argument is not cast", predicate(call("sin", None))),
         ("a function of two types", predicate(call_of("gcd", vec![column(0), column(4)]))),

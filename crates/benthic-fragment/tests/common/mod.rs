@@ -288,6 +288,24 @@ pub fn q1() -> Plan {
     partial(input, &["l_returnflag", "l_linestatus"], aggregates)
 }
 
+/// The aggregates of [`q1`] for both columns, the first one, and all rows.
+pub fn rollup() -> Plan {
+    let q1 = q1();
+    let q1: &AggregateExec = q1.downcast_ref().unwrap();
+    let null = || lit(ScalarValue::Utf8View(None));
+    let groups = PhysicalGroupBy::new(
+        q1.group_expr().expr().to_vec(),
+        vec![(null(), "l_returnflag".to_owned()), (null(), "l_linestatus".to_owned())],
+        vec![vec![false, false], vec![false, true], vec![true, true]],
+        true,
+    );
+    let (aggregates, filters) = (q1.aggr_expr().to_vec(), q1.filter_expr().to_vec());
+    let (input, schema) = (Arc::clone(q1.input()), q1.input_schema());
+    Arc::new(
+        AggregateExec::try_new(AggregateMode::Partial, groups, aggregates, filters, input, schema).unwrap(),
+    )
+}
+
 /// A few rows of one order. Statistics prune all pages but one.
 pub fn point(order: i64) -> Plan {
     let names = ["l_orderkey", "l_partkey", "l_extendedprice", "l_comment"];

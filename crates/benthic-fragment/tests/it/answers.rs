@@ -133,6 +133,33 @@ fn q1_has_the_groups_of_a_loop() {
 }
 
 #[test]
+fn grouping_sets_have_the_groups_of_a_loop() {
+    let batch = &LINEITEM.batch;
+    let (flag, status) =
+        (column::<StringArray>(batch, "l_returnflag"), column::<StringArray>(batch, "l_linestatus"));
+    let day = column::<Date32Array>(batch, "l_shipdate");
+    let mut expected = BTreeMap::new();
+    for row in (0..ROWS).filter(|row| day.value(*row) <= FIRST_DAY + 2_430) {
+        let (flag, status) = (flag.value(row).to_owned(), status.value(row).to_owned());
+        for group in [(Some(flag.clone()), Some(status)), (Some(flag), None), (None, None)] {
+            *expected.entry(group).or_insert(0_i64) += 1;
+        }
+    }
+    let batches = rows(&answer(&envelope(&common::rollup())));
+    let mut found = BTreeMap::new();
+    for batch in &batches {
+        let texts = |name| {
+            let column = column::<StringViewArray>(batch, name);
+            column.iter().map(|text| text.map(str::to_owned)).collect::<Vec<_>>()
+        };
+        let count = batch.columns().last().unwrap().as_any().downcast_ref::<Int64Array>().unwrap();
+        let groups = texts("l_returnflag").into_iter().zip(texts("l_linestatus"));
+        found.extend(groups.zip(count.values().iter().copied()));
+    }
+    assert_eq!(found, expected);
+}
+
+#[test]
 fn mathematics_give_the_numbers_of_a_loop() {
     let scan = common::scan(&["l_orderkey"], None);
     let schema = scan.schema();

@@ -7,10 +7,24 @@ use benthic_core::pushdown::Pushdown;
 use benthic_sql::session::Settings;
 
 /// Queries of the tables of the `.slt` files, what runs beside the objects, and what runs only in the client.
-const PUSHED: [(&str, &[&str], &[&str]); 4] = [
+const PUSHED: [(&str, &[&str], &[&str]); 10] = [
     ("SELECT id FROM t.series ORDER BY w DESC, id LIMIT 3", &["SortExec: TopK(fetch=3), expr=[w@"], &[]),
     ("SELECT id + v AS k FROM t.series ORDER BY k LIMIT 2", &["SortExec: TopK(fetch=2)", "id@0 + v@1"], &[]),
     ("SELECT * FROM t.series LIMIT 4", &["limit=4"], &[]),
+    ("SELECT DISTINCT v, w FROM t.series", &["AggregateExec: mode=Partial, gby=[v@0 as v, w@1 as w]"], &[]),
+    ("SELECT count(DISTINCT v) FROM t.series", &["AggregateExec: mode=Partial, gby=[v@0"], &[]),
+    ("SELECT v % 2, w % 3, count(*) FROM t.series GROUP BY CUBE (1, 2)", &["mode=Partial, gby=[(NULL as"], &[]),
+    ("SELECT v, w, sum(id) FROM t.series GROUP BY ROLLUP (v, w)", &["mode=Partial, gby=[(NULL as"], &[]),
+    (
+        "SELECT v, w, sum(id) FROM t.series GROUP BY GROUPING SETS ((v), (w), ())",
+        &["mode=Partial, gby=[(NULL as"],
+        &[],
+    ),
+    (
+        "SELECT count(*) FROM t.series GROUP BY CUBE (id % 2, id % 3, id % 5, id % 7, id % 11, id % 13)",
+        &[],
+        &["mode=Partial"],
+    ),
     // Each object would have to return more rows than one is allowed to hold.
     ("SELECT id FROM t.series ORDER BY w LIMIT 9000", &[], &["SortExec"]),
 ];

@@ -1,7 +1,7 @@
 //! Queries that must return the same rows in every pushdown mode.
 
 /// Queries with at least one part that can run beside the object.
-pub const PUSHED: [&str; 31] = [
+pub const PUSHED: [&str; 36] = [
     "SELECT 1 FROM object WHERE quantity > 30",
     "SELECT count(*) FROM object WHERE quantity > 30",
     "SELECT count(*) FROM object WHERE ratio > 0.5",
@@ -34,6 +34,11 @@ pub const PUSHED: [&str; 31] = [
     "SELECT upper(comment) AS c, id FROM object ORDER BY c NULLS FIRST, id DESC LIMIT 100",
     "SELECT tag, mode, id FROM object WHERE quantity > 10 ORDER BY mode, flag DESC, id LIMIT 8000",
     "SELECT count(*) FROM (SELECT id, comment FROM object LIMIT 10)",
+    "SELECT DISTINCT mode, flag FROM object",
+    "SELECT mode, flag, sum(quantity), count(*), grouping(mode) FROM object GROUP BY ROLLUP (mode, flag)",
+    "SELECT mode, flag, returned, min(price) FROM object WHERE id > 7 GROUP BY CUBE (mode, flag, returned)",
+    "SELECT mode, part % 3 AS p, max(ratio) FROM object GROUP BY GROUPING SETS ((mode, p), (mode), (p), ())",
+    "SELECT tag, count(DISTINCT part) FROM object GROUP BY tag",
     "SELECT max(sin(id) + cos(id) * atan2(id, part) - log(2, id + 1)) FROM object",
 ];
 

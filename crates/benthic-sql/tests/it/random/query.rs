@@ -62,7 +62,7 @@ impl Query {
     pub fn random(n: &mut Noise, tables: &[RandomTable; 2]) -> Query {
         let [a, b] = if n.percent(50) { [&tables[0], &tables[1]] } else { [&tables[1], &tables[0]] };
         let mut author = Author { n, sources: vec![Source { alias: "a", table: a }] };
-        match author.n.below(24) {
+        match author.n.below(26) {
             0..5 => author.rows(),
             5..10 => author.groups(),
             10..13 => author.aggregates(),
@@ -76,6 +76,7 @@ impl Query {
             20 => author.counted(),
             21 => author.set_operation(),
             22 => author.scalar_subquery(),
+            23 | 24 => author.grouping_sets(),
             _ => author.division(),
         }
     }
@@ -405,6 +406,30 @@ impl Author<'_> {
         }
         let group = if keys.is_empty() { String::new() } else { format!(" GROUP BY {}", keys.join(", ")) };
         let sql = format!("SELECT {} FROM {from}{filter}{group}", selected.named());
+        Query { sql, approximate: selected.approximate, ..Query::default() }
+    }
+
+    /// Groups of several sets of columns.
+    fn grouping_sets(&mut self) -> Query {
+        let (from, filter) = (self.from(), self.filter());
+        let (mut keys, _) = self.ordered_columns();
+        keys.truncate(3);
+        let mut selected = Selected::default();
+        keys.iter().for_each(|key| selected.push(key.clone(), false));
+        selected.push(format!("grouping({})", keys.join(", ")), false);
+        for _ in 0..1 + self.n.below(3) {
+            let (aggregate, is_approximate) = self.aggregate();
+            // The query engine does not plan distinct values of grouping sets.
+            if !aggregate.contains("DISTINCT") {
+                selected.push(aggregate, is_approximate);
+            }
+        }
+        let sets = match self.n.below(3) {
+            0 => format!("ROLLUP ({})", keys.join(", ")),
+            1 => format!("CUBE ({})", keys.join(", ")),
+            _ => format!("GROUPING SETS (({}), ({}))", keys.join(", "), keys[0]),
+        };
+        let sql = format!("SELECT {} FROM {from}{filter} GROUP BY {sets}", selected.named());
         Query { sql, approximate: selected.approximate, ..Query::default() }
     }
 
