@@ -34,9 +34,16 @@ pub fn fragment(input: &[u8]) {
 /// Runs plans on any object. The plans read strings, lists and maps, build other strings, and add
 /// numbers.
 pub fn parquet(input: &[u8]) {
-    static PLANS: LazyLock<[Bytes; 4]> = LazyLock::new(|| {
-        [common::bombs::plan(), common::bombs::first_upper(), common::q1(), common::events::plan()]
-            .map(|plan| Envelope::new(encode(&plan).unwrap()).to_bytes())
+    static PLANS: LazyLock<[Bytes; 6]> = LazyLock::new(|| {
+        [
+            common::bombs::plan(),
+            common::bombs::first_upper(),
+            common::bombs::quantiles_of_groups(),
+            common::q1(),
+            common::rollup(),
+            common::events::plan(),
+        ]
+        .map(|plan| Envelope::new(encode(&plan).unwrap()).to_bytes())
     });
     for plan in PLANS.iter() {
         run_in_time(Bytes::copy_from_slice(input), plan);

@@ -11,7 +11,7 @@ mod common;
 use benthic_fragment::fragment::{Envelope, Reply, Status, encode, run};
 use common::bombs::{
     bombs, doubled, file, filtered, first_by_length, first_upper, lengths, nulls, one_long_string, plan,
-    properties, strings,
+    properties, quantiles_of_groups, strings,
 };
 use common::{Object, Plan};
 
@@ -40,6 +40,8 @@ fn hostile_objects_need_little_memory() {
     let (upper, by_length) = (of(&first_upper()), of(&first_by_length()));
     tries.push(("an order of long strings", one_long_string(), upper, Status::TooLarge, ""));
     tries.push(("an order that keeps long strings", one_long_string(), by_length, Status::TooLarge, ""));
+    let groups = file(strings(20_000, 8), properties());
+    tries.push(("quantiles of many groups", groups, of(&quantiles_of_groups()), Status::TooLarge, ""));
     let lengths = of(&lengths());
     let long = nulls(&[1, 4_000_000]);
     tries.push(("a list of four million nulls", long, lengths.clone(), Status::TooLarge, "a row has"));

@@ -26,7 +26,7 @@ use crate::work::Work;
 use arrow::datatypes::SchemaRef;
 use benthic_core::pushdown::Pushdown;
 use benthic_core::{Environment, Error, ErrorKind, Pool, Result, Store};
-use benthic_fragment::fragment::{OBJECT_URL, extremes};
+use benthic_fragment::fragment::{OBJECT_URL, own_aggregates};
 use benthic_fragment::text_search;
 use benthic_fragment::wasm::{Methods, NAME, WasmFunction};
 use benthic_table::ids::TableObject;
@@ -581,9 +581,10 @@ fn context(settings: &Settings, work: &Arc<Work>) -> Result<SessionContext> {
         .with_runtime_env(Arc::new(runtime))
         .with_physical_optimizer_rules(rules);
     let context = SessionContext::new_with_state(literals::with_rules(state).build());
-    // Replace `min` and `max` by versions that are correct for NaN and infinities.
-    for extreme in extremes() {
-        context.register_udaf(AggregateUDF::clone(&extreme));
+    // Replace `min` and `max` by versions that are correct for NaN and infinities, and quantiles by one that needs no
+    // sort.
+    for aggregate in own_aggregates() {
+        context.register_udaf(AggregateUDF::clone(&aggregate));
     }
     for function in text_search::functions() {
         context.register_udf(ScalarUDF::clone(&function));

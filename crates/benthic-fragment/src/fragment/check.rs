@@ -58,6 +58,8 @@ const CACHED_ENVELOPE_BYTES_MAX: usize = 64 * 1024;
 /// Maximum number of rows of a sort. It holds them all in memory.
 const TOP_ROWS_MAX: i64 = 8_192;
 
+/// Maximum number of quantiles of an aggregate.
+const QUANTILES_MAX: usize = 16;
 /// Maximum number of grouping sets of an aggregate. Each row is in a group of each set.
 const SETS_MAX: usize = 32;
 
@@ -286,6 +288,7 @@ impl Walk {
         for filter in &aggregate.filter_expr {
             self.exprs(&filter.expr, depth)?;
         }
+        let mut quantiles = 0;
         for expr in &aggregate.aggr_expr {
             let Some(ExprType::AggregateExpr(aggregate)) = &expr.expr_type else {
                 return Err(unsupported("an aggregate contains another expression"));
@@ -296,9 +299,16 @@ impl Walk {
             if functions::aggregate(name).is_none() || aggregate.fun_definition.is_some() {
                 return Err(unsupported("an aggregate function does not run beside objects"));
             }
-            if aggregate.distinct || !aggregate.ordering_req.is_empty() {
+            let is_quantile = functions::is_quantile(name);
+            if aggregate.distinct || (!aggregate.ordering_req.is_empty() && !is_quantile) {
                 return Err(unsupported("a distinct or ordered aggregate does not run beside objects"));
             }
+            quantiles += usize::from(is_quantile);
+            let many = aggregate.expr.get(2).is_some_and(|centroids| !are_few(centroids));
+            if is_quantile && (many || quantiles > QUANTILES_MAX || aggregate.ordering_req.len() > 1) {
+                return Err(unsupported("quantiles are too many, or have too many centroids"));
+            }
+            self.exprs(aggregate.ordering_req.iter().filter_map(|key| key.expr.as_deref()), depth)?;
             self.exprs(&aggregate.expr, depth)?;
         }
         Ok(())
@@ -478,6 +488,19 @@ impl Walk {
         let field = Field { arrow_type: to.cloned().map(Box::new), ..Field::default() };
         column(&field, &mut 0, 0)
     }
+}
+
+/// Whether an expression is an acceptable number of centroids.
+fn are_few(centroids: &PhysicalExprNode) -> bool {
+    let Some(ExprType::Literal(literal)) = &centroids.expr_type else { return false };
+    let count = match literal.value {
+        Some(Value::Int64Value(count)) => usize::try_from(count).ok(),
+        Some(Value::Uint64Value(count)) => usize::try_from(count).ok(),
+        Some(Value::Int32Value(count)) => usize::try_from(count).ok(),
+        Some(Value::Uint32Value(count)) => usize::try_from(count).ok(),
+        _ => None,
+    };
+    count.is_some_and(|count| count <= functions::CENTROIDS_MAX)
 }
 
 /// Whether an expression is a column, or a field of a struct. Then the scan reads only this field.

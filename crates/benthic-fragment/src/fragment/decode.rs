@@ -60,6 +60,10 @@ use std::sync::Arc;
 
 /// Maximum number of groups that a batch can add to grouping sets.
 const GROUPS_OF_BATCH_MAX: usize = 8_192;
+/// Maximum memory for the quantiles of the groups that a batch can add.
+const GROUPS_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Memory of a centroid, which the t-digest copies when it adds values.
+const CENTROID_BYTES: usize = 32;
 
 /// Builds the operators for one run, over all rows of the object or over `rows` only.
 pub fn plan(
@@ -236,12 +240,25 @@ impl Decoder<'_> {
                 return plan_err!("a grouping set leaves out a column with a value of another type");
             }
         }
-        let sets = by.groups().len().max(1);
-        if sets == 1 {
-            return Ok(operator);
+        // The functions themselves would panic on other types, as in `call`.
+        for aggregate in aggregate.aggr_expr() {
+            let args = aggregate.expressions();
+            let fields = args.iter().map(|arg| arg.return_field(&schema)).collect::<Result<Vec<_>>>()?;
+            let taken = fields_with_udf(&fields, aggregate.fun())?;
+            if fields.iter().zip(&taken).any(|(field, taken)| field.data_type() != taken.data_type()) {
+                return plan_err!("the arguments of {} have other types than it takes", aggregate.fun().name());
+            }
         }
         // The memory of the groups is counted after each batch.
-        let input = Arc::new(Guard::of_rows(Arc::clone(aggregate.input()), GROUPS_OF_BATCH_MAX / sets));
+        let quantiles =
+            aggregate.aggr_expr().iter().filter(|aggregate| functions::is_quantile(aggregate.fun().name()));
+        let group_bytes = quantiles.count() * functions::CENTROIDS_MAX * CENTROID_BYTES;
+        let sets = by.groups().len().max(1);
+        if by.is_true_no_grouping() || (sets == 1 && group_bytes == 0) {
+            return Ok(operator);
+        }
+        let groups = (GROUPS_BYTES_MAX / group_bytes.max(1)).min(GROUPS_OF_BATCH_MAX);
+        let input = Arc::new(Guard::of_rows(Arc::clone(aggregate.input()), groups / sets));
         let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
         operator.replace_children(vec![input], options)
     }

@@ -18,8 +18,7 @@ use datafusion_functions_aggregate::min_max;
 use datafusion_functions_aggregate_common::aggregate::groups_accumulator::prim_op::PrimitiveGroupsAccumulator;
 use std::sync::Arc;
 
-/// The aggregates `min` and `max`, corrected for groups of floating-point numbers. Clients plan
-/// with the same functions.
+/// The aggregates `min` and `max`, corrected for groups of floating-point numbers.
 pub fn extremes() -> [Arc<AggregateUDF>; 2] {
     let of = |inner, is_max| Arc::new(AggregateUDF::from(Extreme { inner, is_max }));
     [of(min_max::min_udaf(), false), of(min_max::max_udaf(), true)]

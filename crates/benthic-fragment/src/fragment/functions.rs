@@ -2,11 +2,15 @@
 //! output, and the time of each grows at most in proportion to its input.
 
 use super::extremes::extremes;
+use super::percentile::percentile;
 use super::stop::{Stop, unsupported};
 use crate::text_search;
 use datafusion_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF};
 use datafusion_functions::{core, datetime, math, string, unicode};
-use datafusion_functions_aggregate::{average, count, sum, variance};
+use datafusion_functions_aggregate::{
+    approx_distinct, approx_median, average, bit_and_or_xor, bool_and_or, correlation, count, covariance,
+    stddev, sum, variance,
+};
 use datafusion_functions_nested::all_default_higher_order_functions;
 use datafusion_functions_nested::array_avg::array_avg_udf;
 use datafusion_functions_nested::array_has::array_has_udf;
@@ -136,12 +140,50 @@ static HIGHER_ORDER: LazyLock<HashMap<String, Arc<HigherOrderUDF>>> = LazyLock::
 });
 
 static AGGREGATES: LazyLock<HashMap<String, Arc<AggregateUDF>>> = LazyLock::new(|| {
-    [average::avg_udaf(), count::count_udaf(), sum::sum_udaf(), variance::var_samp_udaf()]
+    aggregates()
         .into_iter()
-        .chain(extremes())
+        .chain(own_aggregates())
         .map(|function| (function.name().to_owned(), function))
         .collect()
 });
+
+/// DataFusion's aggregates whose state takes a fixed number of bytes a group. Distinct values, medians and arrays do
+/// not.
+fn aggregates() -> [Arc<AggregateUDF>; 17] {
+    [
+        approx_distinct::approx_distinct_udaf(),
+        approx_median::approx_median_udaf(),
+        average::avg_udaf(),
+        bit_and_or_xor::bit_and_udaf(),
+        bit_and_or_xor::bit_or_udaf(),
+        bit_and_or_xor::bit_xor_udaf(),
+        bool_and_or::bool_and_udaf(),
+        bool_and_or::bool_or_udaf(),
+        correlation::corr_udaf(),
+        count::count_udaf(),
+        covariance::covar_pop_udaf(),
+        covariance::covar_samp_udaf(),
+        stddev::stddev_pop_udaf(),
+        stddev::stddev_udaf(),
+        sum::sum_udaf(),
+        variance::var_pop_udaf(),
+        variance::var_samp_udaf(),
+    ]
+}
+
+/// The aggregates that differ from those of DataFusion with the same names. Clients plan with the same functions.
+pub fn own_aggregates() -> impl Iterator<Item = Arc<AggregateUDF>> {
+    extremes().into_iter().chain([percentile()])
+}
+
+/// Maximum number of centroids of a quantile.
+pub(super) const CENTROIDS_MAX: usize = 1_000;
+
+/// Whether the aggregate keeps a t-digest for each group, which takes much memory. One with a third argument has so
+/// many centroids, others a hundred.
+pub(super) fn is_quantile(name: &str) -> bool {
+    ["approx_median", "approx_percentile_cont"].contains(&name)
+}
 
 /// The scalar function with this name, if it may run beside objects.
 pub fn scalar(name: &str) -> Option<Arc<ScalarUDF>> {

@@ -17,6 +17,7 @@ mod functions;
 mod guard;
 mod index;
 mod methods;
+mod percentile;
 mod ranges;
 mod reader;
 mod runtime;
@@ -25,7 +26,7 @@ mod thrift;
 
 pub use encode::{encode, encode_with_methods};
 pub use envelope::{BUILD, ENVELOPE_BYTES_MAX, Envelope, OBJECT_URL, OfObject, Reply, Status, WasmMethod};
-pub use extremes::extremes;
+pub use functions::own_aggregates;
 pub use index::{live, selection};
 pub use methods::encode as encode_methods;
 pub use ranges::Ranges;

@@ -11,10 +11,12 @@ use benthic_fragment::fragment::Status;
 use datafusion_expr::Operator;
 use datafusion_functions::string::upper;
 use datafusion_functions::unicode::character_length;
+use datafusion_functions_aggregate::approx_distinct::approx_distinct_udaf;
+use datafusion_functions_aggregate::approx_median::approx_median_udaf;
 use datafusion_functions_aggregate::min_max::max_udaf;
 use datafusion_functions_nested::length::array_length_udf;
 use datafusion_physical_expr::ScalarFunctionExpr;
-use datafusion_physical_expr::expressions::{IsNotNullExpr, col, lit};
+use datafusion_physical_expr::expressions::{CastExpr, IsNotNullExpr, col, lit};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, Encoding};
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
@@ -51,6 +53,19 @@ pub fn filtered() -> Plan {
     let scan = scan_of(Arc::clone(&schema), &["s"], None);
     let there = Arc::new(IsNotNullExpr::new(col("s", &schema).unwrap()));
     max_upper(super::filter(scan, there))
+}
+
+/// Sixteen quantiles, and a number of different values, of each `s`.
+pub fn quantiles_of_groups() -> Plan {
+    let schema = Arc::new(Schema::new(vec![Field::new("s", DataType::Utf8View, true)]));
+    let scan = scan_of(Arc::clone(&schema), &["s"], None);
+    let length = super::events::call(character_length(), vec![col("s", &schema).unwrap()], &schema);
+    let length = Arc::new(CastExpr::new(length, DataType::Float64, None));
+    let plan = project(scan, vec![(col("s", &schema).unwrap(), "s"), (length, "length")]);
+    let of = |name: &str| col(name, &plan.schema()).unwrap();
+    let mut aggregates = vec![aggregate(&plan, approx_median_udaf(), of("length"), "q"); 16];
+    aggregates.push(aggregate(&plan, approx_distinct_udaf(), of("s"), "d"));
+    partial(plan, &["s"], aggregates)
 }
 
 /// `SELECT upper(s) AS u ORDER BY u LIMIT 8192`.

@@ -142,6 +142,33 @@ fn aggregate(change: impl FnOnce(&mut protobuf::AggregateExecNode)) -> Envelope 
     Envelope::new(Bytes::from(node.encode_to_vec()))
 }
 
+/// Q1 with one aggregate: this function of the first column and other arguments.
+fn aggregate_of(
+    name: &str,
+    others: Vec<protobuf::PhysicalExprNode>,
+    change: impl FnOnce(&mut protobuf::PhysicalAggregateExprNode),
+) -> Envelope {
+    use protobuf::physical_aggregate_expr_node::AggregateFunction::UserDefinedAggrFunction;
+    aggregate(|node| {
+        node.aggr_expr.truncate(1);
+        node.aggr_expr_name.truncate(1);
+        node.filter_expr.truncate(1);
+        let Some(ExprType::AggregateExpr(expr)) = &mut node.aggr_expr[0].expr_type else { unreachable!() };
+        expr.aggregate_function = Some(UserDefinedAggrFunction(name.to_owned()));
+        expr.expr.extend(others);
+        change(expr);
+    })
+}
+
+fn number(value: messages::scalar_value::Value) -> protobuf::PhysicalExprNode {
+    expr(ExprType::Literal(messages::ScalarValue { value: Some(value) }))
+}
+
+fn quantile(centroids: protobuf::PhysicalExprNode) -> Envelope {
+    let half = number(messages::scalar_value::Value::Float64Value(0.5));
+    aggregate_of("approx_percentile_cont", vec![half, centroids], |_| {})
+}
+
 /// The groups of Q1, in each of so many sets.
 fn grouping_sets(count: usize, change: impl FnOnce(&mut protobuf::AggregateExecNode)) -> Envelope {
     aggregate(|node| {
@@ -268,6 +295,41 @@ pub fn refused() -> Vec<Hostile> {
                     ));
             }),
             "an aggregate function",
+        ),
+        ("exact median", aggregate_of("median", Vec::new(), |_| {}), "an aggregate function"),
+        (
+            "distinct values",
+            aggregate_of("bit_xor", Vec::new(), |expr| expr.distinct = true),
+            "a distinct or ordered",
+        ),
+        (
+            "an ordered sum",
+            aggregate_of("sum", Vec::new(), |expr| expr.ordering_req = vec![Default::default()]),
+            "a distinct or ordered",
+        ),
+        (
+            "a quantile in two orders",
+            aggregate_of("approx_median", Vec::new(), |expr| {
+                expr.ordering_req = vec![Default::default(); 2];
+            }),
+            "quantiles",
+        ),
+        ("many centroids", quantile(number(messages::scalar_value::Value::Int64Value(1_001))), "centroids"),
+        ("minus one centroid", quantile(number(messages::scalar_value::Value::Int64Value(-1))), "centroids"),
+        ("centroids of a column", quantile(column(0)), "centroids"),
+        (
+            "many quantiles",
+            aggregate(|node| {
+                use protobuf::physical_aggregate_expr_node::AggregateFunction::UserDefinedAggrFunction;
+                let Some(ExprType::AggregateExpr(expr)) = &mut node.aggr_expr[0].expr_type else {
+                    unreachable!()
+                };
+                expr.aggregate_function = Some(UserDefinedAggrFunction("approx_median".to_owned()));
+                node.aggr_expr = vec![node.aggr_expr[0].clone(); 17];
+                node.aggr_expr_name = vec![String::new(); 17];
+                node.filter_expr = vec![Default::default(); 17];
+            }),
+            "quantiles",
         ),
         (
             "a scan that copies strings",
@@ -586,6 +648,12 @@ pub fn wrong() -> Vec<(&'static str, Envelope)> {
                 node.null_expr = vec![number; node.group_expr.len()];
             }),
         ),
+        ("a conjunction of decimals", aggregate_of("bool_and", Vec::new(), |_| {})),
+        ("bits of decimals", aggregate_of("bit_or", Vec::new(), |_| {})),
+        ("a quantile of decimals", aggregate_of("approx_median", Vec::new(), |_| {})),
+        ("a quantile without a percentage", aggregate_of("approx_percentile_cont", Vec::new(), |_| {})),
+        ("a correlation of one column", aggregate_of("corr", Vec::new(), |_| {})),
+        ("a deviation of two columns", aggregate_of("stddev", vec![column(0)], |_| {})),
         ("a function of a wrong type", predicate(call("starts_with", None))),
         ("a function whose argument is not cast", predicate(call("sin", None))),
         ("a function of two types", predicate(call_of("gcd", vec![column(0), column(4)]))),

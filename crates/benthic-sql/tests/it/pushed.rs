@@ -7,7 +7,7 @@ use benthic_core::pushdown::Pushdown;
 use benthic_sql::session::Settings;
 
 /// Queries of the tables of the `.slt` files, what runs beside the objects, and what runs only in the client.
-const PUSHED: [(&str, &[&str], &[&str]); 10] = [
+const PUSHED: [(&str, &[&str], &[&str]); 13] = [
     ("SELECT id FROM t.series ORDER BY w DESC, id LIMIT 3", &["SortExec: TopK(fetch=3), expr=[w@"], &[]),
     ("SELECT id + v AS k FROM t.series ORDER BY k LIMIT 2", &["SortExec: TopK(fetch=2)", "id@0 + v@1"], &[]),
     ("SELECT * FROM t.series LIMIT 4", &["limit=4"], &[]),
@@ -24,6 +24,22 @@ const PUSHED: [(&str, &[&str], &[&str]); 10] = [
         "SELECT count(*) FROM t.series GROUP BY CUBE (id % 2, id % 3, id % 5, id % 7, id % 11, id % 13)",
         &[],
         &["mode=Partial"],
+    ),
+    (
+        "SELECT approx_distinct(s), approx_median(w), approx_percentile_cont(v, 0.9, 200) FROM t.series",
+        &["approx_distinct(", "approx_median(", "approx_percentile_cont("],
+        &[],
+    ),
+    (
+        "SELECT v, approx_percentile_cont(0.9) WITHIN GROUP (ORDER BY w DESC) FROM t.series GROUP BY v",
+        &["approx_percentile_cont("],
+        &[],
+    ),
+    (
+        "SELECT stddev(id), stddev_pop(id), var_pop(id), corr(id, w), covar_pop(id, w), covar_samp(id, w), \
+         bool_and(id > 3), bool_or(v = 1), bit_and(id), bit_or(id), bit_xor(id) FROM t.series",
+        &["stddev(", "stddev_pop(", "var_pop(", "corr(", "covar_pop(", "covar_samp(", "bool_and(", "bit_xor("],
+        &[],
     ),
     // Each object would have to return more rows than one is allowed to hold.
     ("SELECT id FROM t.series ORDER BY w LIMIT 9000", &[], &["SortExec"]),

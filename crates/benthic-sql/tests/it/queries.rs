@@ -1,7 +1,7 @@
 //! Queries that must return the same rows in every pushdown mode.
 
 /// Queries with at least one part that can run beside the object.
-pub const PUSHED: [&str; 36] = [
+pub const PUSHED: [&str; 40] = [
     "SELECT 1 FROM object WHERE quantity > 30",
     "SELECT count(*) FROM object WHERE quantity > 30",
     "SELECT count(*) FROM object WHERE ratio > 0.5",
@@ -39,6 +39,10 @@ pub const PUSHED: [&str; 36] = [
     "SELECT mode, flag, returned, min(price) FROM object WHERE id > 7 GROUP BY CUBE (mode, flag, returned)",
     "SELECT mode, part % 3 AS p, max(ratio) FROM object GROUP BY GROUPING SETS ((mode, p), (mode), (p), ())",
     "SELECT tag, count(DISTINCT part) FROM object GROUP BY tag",
+    "SELECT approx_distinct(id), approx_distinct(comment), approx_distinct(ship) FROM object WHERE quantity > 3",
+    "SELECT mode, approx_distinct(part), bit_and(id), bit_or(id), bit_xor(part) FROM object GROUP BY mode",
+    "SELECT flag, bool_and(returned), bool_or(returned), round(stddev(quantity), 6) FROM object GROUP BY flag",
+    "SELECT round(corr(id, quantity), 6), round(covar_pop(id, part), 3), round(var_pop(part), 3) FROM object",
     "SELECT max(sin(id) + cos(id) * atan2(id, part) - log(2, id + 1)) FROM object",
 ];
 

@@ -12,7 +12,7 @@ mod values;
 use crate::fixtures::{answer, memory_store, pool, session, ways};
 use arrow::array::RecordBatch;
 use benthic_core::{Pool, Result, Store};
-use benthic_fragment::fragment::extremes;
+use benthic_fragment::fragment::own_aggregates;
 use benthic_sql::errors::from_datafusion;
 use benthic_sql::lambdas;
 use benthic_sql::literals::with_rules;
@@ -85,8 +85,8 @@ fn plain(tables: &[RandomTable; 2]) -> SessionContext {
     let state = SessionStateBuilder::new_with_default_features().with_config(config);
     let context = SessionContext::new_with_state(with_rules(state).build());
     // Its own min and max are wrong for groups of floating-point numbers.
-    for extreme in extremes() {
-        context.register_udaf(AggregateUDF::clone(&extreme));
+    for aggregate in own_aggregates() {
+        context.register_udaf(AggregateUDF::clone(&aggregate));
     }
     let schema = MemorySchemaProvider::new();
     for table in tables {

@@ -321,7 +321,7 @@ impl Author<'_> {
     fn aggregate(&mut self) -> (String, bool) {
         let (expr, kind, is_tame) = self.expr();
         let is_number = matches!(kind, Kind::Integer | Kind::Float | Kind::Decimal);
-        match self.n.below(9) {
+        match self.n.below(14) {
             0 => ("count(*)".to_owned(), false),
             1 => (format!("count({expr})"), false),
             2 if kind != Kind::Nested && kind != Kind::Float => (format!("count(DISTINCT {expr})"), false),
@@ -330,6 +330,22 @@ impl Author<'_> {
             5 if kind == Kind::Integer && is_tame => (format!("var_samp({expr})"), true),
             6 => (format!("count(*) FILTER (WHERE {})", self.predicate(1)), false),
             7 => (format!("min({expr})"), false),
+            9 if matches!(kind, Kind::Integer | Kind::Text | Kind::Date) => {
+                (format!("approx_distinct({expr})"), false)
+            }
+            10 => {
+                let function = *self.n.pick(&["bool_and", "bool_or"]);
+                (format!("{function}({})", self.predicate(1)), false)
+            }
+            11 if kind == Kind::Integer => {
+                let function = *self.n.pick(&["bit_and", "bit_or", "bit_xor"]);
+                (format!("{function}({expr})"), false)
+            }
+            12 if kind == Kind::Integer && is_tame => {
+                let function = *self.n.pick(&["stddev", "stddev_pop", "var_pop"]);
+                (format!("{function}({expr})"), true)
+            }
+            13 if kind == Kind::Integer && is_tame => (format!("covar_pop({expr}, a.k)"), true),
             _ => (format!("max({expr})"), false),
         }
     }
