@@ -204,7 +204,11 @@ fn can_push_down(plan: &Plan) -> bool {
         || plan.is::<GlobalLimitExec>()
 }
 
-fn climb(plan: &Plan) -> Result<Option<Fragment>> {
+/// Converts a node and everything below it to a fragment, if this is possible.
+///
+/// # Errors
+/// Errors of rebuilding nodes.
+pub fn climb(plan: &Plan) -> Result<Option<Fragment>> {
     if let Some(scan) = scan_of_objects(plan) {
         let projection = scan.file_source().projection();
         if projection.is_some_and(|all| all.iter().any(|projected| calls_only_here(&projected.expr))) {

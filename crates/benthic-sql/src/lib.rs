@@ -20,6 +20,7 @@
 
 pub mod changes;
 pub mod columns;
+mod conditions;
 pub mod dynamic_filter;
 pub mod errors;
 pub mod experiment;

@@ -2,6 +2,7 @@
 //! parts with fragments.
 
 use crate::columns::has_floats;
+use crate::conditions;
 use crate::expr::Plan;
 use crate::fragment::Fragment;
 use crate::fragment_exec::{FragmentExec, PushdownOptions};
@@ -20,6 +21,7 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::sorts::sort::SortExec;
 use std::sync::Arc;
 
@@ -117,23 +119,29 @@ impl PhysicalOptimizerRule for FragmentPushdown {
             clock: Arc::clone(&self.clock),
         };
         let replaced = plan.transform_down(|plan| {
-            let Some(fragment) = Fragment::of(&plan)? else { return Ok(Transformed::no(plan)) };
-            match fragment.envelope(options.compress) {
-                Ok(request) => {
-                    let groups = fragment.objects.len().clamp(1, partitions(&plan));
-                    let exec = FragmentExec::new(fragment, request, groups, options.clone());
-                    let exec = Arc::new(exec) as Plan;
-                    // The fragment returns the first rows of each object, the sort the first ones of all.
-                    let exec = match plan.is::<SortExec>() {
-                        true => plan.with_new_children(vec![exec])?,
-                        false => exec,
-                    };
-                    Ok(Transformed::new(exec, true, TreeNodeRecursion::Jump))
+            if let Some(fragment) = Fragment::of(&plan)? {
+                match fragment.envelope(options.compress) {
+                    Ok(request) => {
+                        let groups = fragment.objects.len().clamp(1, partitions(&plan));
+                        let exec = FragmentExec::new(fragment, request, groups, options.clone());
+                        let exec = Arc::new(exec) as Plan;
+                        // The fragment returns the first rows of each object, the sort the first ones of all.
+                        let exec = match plan.is::<SortExec>() {
+                            true => {
+                                let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+                                plan.replace_children(vec![exec], options)?
+                            }
+                            false => exec,
+                        };
+                        return Ok(Transformed::new(exec, true, TreeNodeRecursion::Jump));
+                    }
+                    Err(why) => tracing::debug!("{} does not run beside objects: {why}", plan.name()),
                 }
-                Err(why) => {
-                    tracing::debug!("{} does not run beside objects: {why}", plan.name());
-                    Ok(Transformed::no(plan))
-                }
+            }
+            // The walk goes on below the filter with the other conditions.
+            match conditions::split(&plan)? {
+                Some(split) => Ok(Transformed::yes(split)),
+                None => Ok(Transformed::no(plan)),
             }
         })?;
         Ok(replaced.data)

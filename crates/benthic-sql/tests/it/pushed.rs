@@ -7,7 +7,7 @@ use benthic_core::pushdown::Pushdown;
 use benthic_sql::session::Settings;
 
 /// Queries of the tables of the `.slt` files, what runs beside the objects, and what runs only in the client.
-const PUSHED: [(&str, &[&str], &[&str]); 13] = [
+const PUSHED: [(&str, &[&str], &[&str]); 17] = [
     ("SELECT id FROM t.series ORDER BY w DESC, id LIMIT 3", &["SortExec: TopK(fetch=3), expr=[w@"], &[]),
     ("SELECT id + v AS k FROM t.series ORDER BY k LIMIT 2", &["SortExec: TopK(fetch=2)", "id@0 + v@1"], &[]),
     ("SELECT * FROM t.series LIMIT 4", &["limit=4"], &[]),
@@ -41,6 +41,19 @@ const PUSHED: [(&str, &[&str], &[&str]); 13] = [
         &["stddev(", "stddev_pop(", "var_pop(", "corr(", "covar_pop(", "covar_samp(", "bool_and(", "bit_xor("],
         &[],
     ),
+    (
+        "SELECT id FROM t.series WHERE v < 5 AND reverse(s) LIKE '1%' AND w > 100",
+        &["FilterExec: v@1 < 5 AND w@2 > 100", "v@1 < 5"],
+        &["reverse("],
+    ),
+    ("SELECT count(*) FROM t.series WHERE reverse(s) > '5' AND (v = 1 OR w IS NULL)", &["v@1 = 1 OR"], &["reverse("]),
+    // The first condition keeps the second one from dividing by zero.
+    (
+        "SELECT id FROM t.series WHERE v < 5 AND reverse(s) LIKE '1%' AND 100 / id > 3",
+        &["FilterExec: v@1 < 5"],
+        &["reverse(", "100 / "],
+    ),
+    ("SELECT id FROM t.series WHERE reverse(s) LIKE '1%' AND initcap(s) <> 'Row 0001'", &[], &["reverse("]),
     // Each object would have to return more rows than one is allowed to hold.
     ("SELECT id FROM t.series ORDER BY w LIMIT 9000", &[], &["SortExec"]),
 ];

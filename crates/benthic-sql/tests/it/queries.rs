@@ -1,7 +1,7 @@
 //! Queries that must return the same rows in every pushdown mode.
 
 /// Queries with at least one part that can run beside the object.
-pub const PUSHED: [&str; 40] = [
+pub const PUSHED: [&str; 42] = [
     "SELECT 1 FROM object WHERE quantity > 30",
     "SELECT count(*) FROM object WHERE quantity > 30",
     "SELECT count(*) FROM object WHERE ratio > 0.5",
@@ -33,7 +33,6 @@ pub const PUSHED: [&str; 40] = [
     "SELECT * FROM object ORDER BY ratio DESC NULLS LAST, id LIMIT 12 OFFSET 3",
     "SELECT upper(comment) AS c, id FROM object ORDER BY c NULLS FIRST, id DESC LIMIT 100",
     "SELECT tag, mode, id FROM object WHERE quantity > 10 ORDER BY mode, flag DESC, id LIMIT 8000",
-    "SELECT count(*) FROM (SELECT id, comment FROM object LIMIT 10)",
     "SELECT DISTINCT mode, flag FROM object",
     "SELECT mode, flag, sum(quantity), count(*), grouping(mode) FROM object GROUP BY ROLLUP (mode, flag)",
     "SELECT mode, flag, returned, min(price) FROM object WHERE id > 7 GROUP BY CUBE (mode, flag, returned)",
@@ -43,6 +42,9 @@ pub const PUSHED: [&str; 40] = [
     "SELECT mode, approx_distinct(part), bit_and(id), bit_or(id), bit_xor(part) FROM object GROUP BY mode",
     "SELECT flag, bool_and(returned), bool_or(returned), round(stddev(quantity), 6) FROM object GROUP BY flag",
     "SELECT round(corr(id, quantity), 6), round(covar_pop(id, part), 3), round(var_pop(part), 3) FROM object",
+    "SELECT id, price FROM object WHERE reverse(comment) > 'f' AND quantity > 40 AND mode <> 'AIR'",
+    "SELECT mode, count(*) FROM object WHERE id > 100 AND initcap(comment) > 'F' AND (flag = 'R' OR part < 7) GROUP BY mode",
+    "SELECT max(id) FROM object WHERE ship > DATE '1994-01-01' AND initcap(mode) = 'Rail'",
     "SELECT max(sin(id) + cos(id) * atan2(id, part) - log(2, id + 1)) FROM object",
 ];
 

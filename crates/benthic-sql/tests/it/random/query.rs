@@ -294,6 +294,8 @@ impl Author<'_> {
             (Kind::Integer, 9) if column.is_tame => format!("{name} * 2 + 1 {compare} {literal}"),
             (Kind::Float, 9) => format!("{name} + 1 {compare} {literal}"),
             (Kind::Text, 9) => format!("lower({name}) {compare} {literal}"),
+            // No object runs it.
+            (Kind::Text, 10) => format!("reverse({name}) {compare} {literal}"),
             _ => format!("{name} {compare} {literal}"),
         }
     }
