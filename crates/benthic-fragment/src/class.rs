@@ -1,6 +1,6 @@
 //! The class `table`, which runs fragments in the process that stores the object.
 
-use crate::fragment::{self, Ranges, Reply, Status};
+use crate::fragment::{self, Blocked, Ranges, Reply, Status};
 use benthic_core::{
     CallFunction, Class, Clock, Error, ErrorKind, Method, MethodContext, MethodFlags, MethodResult, Permits,
     Result, SystemClock,
@@ -22,8 +22,16 @@ impl Table {
         CALL_WASM.get_or_init(|| call);
         Table
     }
+
+    /// The class whose fragments do not call these functions. It applies to the whole process, too.
+    #[must_use]
+    pub fn blocking(self, blocked: Blocked) -> Table {
+        BLOCKED.get_or_init(|| blocked);
+        self
+    }
 }
 
+static BLOCKED: OnceLock<Blocked> = OnceLock::new();
 static CALL_WASM: OnceLock<CallFunction> = OnceLock::new();
 
 impl Class for Table {
@@ -125,6 +133,10 @@ impl Ranges for MethodObject<'_, '_> {
 
     fn wasm_calls(&self) -> Option<Calls> {
         self.wasm_calls
+    }
+
+    fn blocked(&self) -> Option<&Blocked> {
+        BLOCKED.get()
     }
 
     fn monotonic(&self) -> Duration {

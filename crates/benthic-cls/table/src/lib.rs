@@ -1,10 +1,20 @@
 //! `libcls_table_1.so`: tables inside ceph-osd. A separate library, because it contains a query
 //! engine. Fragments call methods of WebAssembly classes in `libcls_wasm_1.so`, if the OSD has loaded it.
+//!
+//! `BENTHIC_TABLE_BLOCKED` in the OSD's environment has names of functions that fragments must not call, such as
+//! `regexp_like,approx_median`.
 
 use benthic_cls::OtherLibrary;
 use benthic_core::ClassRegistry;
 use benthic_fragment::Table;
+use benthic_fragment::fragment::Blocked;
 
 static WASM: OtherLibrary = OtherLibrary::new("wasm_1");
 
-benthic_cls::export!("table_1", ClassRegistry::new().with(Table::with_wasm(|call| WASM.call(call))));
+fn classes() -> ClassRegistry {
+    let table = Table::with_wasm(|call| WASM.call(call));
+    let blocked = std::env::var_os("BENTHIC_TABLE_BLOCKED").unwrap_or_default();
+    ClassRegistry::new().with(table.blocking(Blocked::parse(&blocked.to_string_lossy())))
+}
+
+benthic_cls::export!("table_1", classes());

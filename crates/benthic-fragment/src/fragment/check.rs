@@ -21,7 +21,7 @@ use datafusion_proto_models::protobuf::{
 };
 use parking_lot::Mutex;
 use prost::Message;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
 
 const NODES_MAX: usize = 1_024;
@@ -87,6 +87,8 @@ const OPERATORS: [&str; 16] = [
 pub struct Checked {
     pub envelope: Envelope,
     pub plan: PhysicalPlanNode,
+    /// The functions and aggregates that the plan calls.
+    pub functions: BTreeSet<String>,
 }
 
 /// Cache of checked plans by envelope. All objects of a table get the same bytes, and the result of
@@ -132,8 +134,9 @@ fn check(envelope: &[u8]) -> Result<Checked, Stop> {
     let mut plan = PhysicalPlanNode::decode(envelope.plan.as_ref())
         .map_err(|error| unsupported(format!("the plan cannot be decoded: {error}")))?;
     let names = envelope.methods.iter().map(|method| method.name.clone()).collect();
-    Walk { names, ..Walk::default() }.plan(&mut plan, 0)?;
-    Ok(Checked { envelope, plan })
+    let mut walk = Walk { names, ..Walk::default() };
+    walk.plan(&mut plan, 0)?;
+    Ok(Checked { envelope, plan, functions: walk.functions })
 }
 
 #[derive(Default)]
@@ -147,6 +150,7 @@ struct Walk {
     /// The methods of WebAssembly classes that the plan may call.
     names: HashSet<String>,
     calls: usize,
+    functions: BTreeSet<String>,
 }
 
 impl Walk {
@@ -299,6 +303,7 @@ impl Walk {
             if functions::aggregate(name).is_none() || aggregate.fun_definition.is_some() {
                 return Err(unsupported("an aggregate function does not run beside objects"));
             }
+            self.functions.insert(name.clone());
             let is_quantile = functions::is_quantile(name);
             if aggregate.distinct || (!aggregate.ordering_req.is_empty() && !is_quantile) {
                 return Err(unsupported("a distinct or ordered aggregate does not run beside objects"));
@@ -420,6 +425,7 @@ impl Walk {
                 if self.calls > CALLS_MAX {
                     return Err(unsupported("the plan calls too many methods"));
                 }
+                self.functions.insert(wasm::NAME.to_owned());
                 self.string_maker()?;
                 self.expr(value, depth)
             }
@@ -433,6 +439,7 @@ impl Walk {
                 let [text, query] = &call.args[..] else {
                     return Err(unsupported("a search for words has two arguments"));
                 };
+                self.functions.insert(call.name.clone());
                 self.pattern(Some(query))?;
                 self.expr(text, depth)
             }
@@ -440,6 +447,7 @@ impl Walk {
                 for _ in 0..functions::check_call(call)? {
                     self.string_maker()?;
                 }
+                self.functions.insert(call.name.clone());
                 self.exprs(&call.args, depth)
             }
             _ => Err(unsupported("an expression does not run beside objects")),
@@ -470,6 +478,7 @@ impl Walk {
         if self.in_lambda || lambda.params.len() != 1 {
             return Err(unsupported("a lambda is in another one, or has several parameters"));
         }
+        self.functions.insert(call.name.clone());
         self.string_maker()?;
         self.expr(list, depth)?;
         let depth = self.enter(depth)?;

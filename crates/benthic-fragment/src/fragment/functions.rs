@@ -5,6 +5,7 @@ use super::extremes::extremes;
 use super::percentile::percentile;
 use super::stop::{Stop, unsupported};
 use crate::text_search;
+use crate::wasm::NAME;
 use datafusion_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF};
 use datafusion_functions::{core, datetime, math, string, unicode};
 use datafusion_functions_aggregate::{
@@ -220,6 +221,16 @@ pub fn higher_order(name: &str) -> Option<Arc<HigherOrderUDF>> {
 pub fn takes_nested(name: &str) -> bool {
     let arguments = SCALARS.get(name).map(|(_, arguments)| arguments);
     matches!(arguments, Some(Arguments::OfList(_) | Arguments::Path))
+}
+
+/// The full name of the function or aggregate with this name or alias, if it may run beside objects.
+pub fn full_name(name: &str) -> Option<String> {
+    let is = |full: &str, aliases: &[String]| full == name || aliases.iter().any(|alias| alias == name);
+    let scalars = SCALARS.values().map(|(function, _)| (function.name(), function.aliases()));
+    let lambdas = HIGHER_ORDER.values().map(|function| (function.name(), function.aliases()));
+    let aggregates = AGGREGATES.values().map(|function| (function.name(), function.aliases()));
+    let mut all = scalars.chain(lambdas).chain(aggregates).chain([(NAME, &[] as &[String])]);
+    all.find(|(full, aliases)| is(full, aliases)).map(|(full, _)| full.to_owned())
 }
 
 /// The aggregate function with this name, if it may run beside objects.

@@ -6,6 +6,7 @@
 //! allow list. An object may be hostile too, so `bounds` validates its bytes before they are
 //! decoded. `docs/design/0005-query-fragments-in-ceph-osd.md` lists the attacks and the defences.
 
+mod blocked;
 mod bounds;
 mod check;
 mod decode;
@@ -24,6 +25,7 @@ mod runtime;
 mod stop;
 mod thrift;
 
+pub use blocked::Blocked;
 pub use encode::{encode, encode_with_methods};
 pub use envelope::{BUILD, ENVELOPE_BYTES_MAX, Envelope, OBJECT_URL, OfObject, Reply, Status, WasmMethod};
 pub use functions::own_aggregates;
@@ -98,6 +100,9 @@ fn try_run(ranges: &mut dyn Ranges, request: &[u8]) -> Result<Reply, Stop> {
     let start = ranges.monotonic();
     let (envelope, deleted) = OfObject::split(request).map_err(unsupported)?;
     let checked = check::check_cached(envelope)?;
+    if let Some(why) = ranges.blocked().and_then(|blocked| blocked.refusal(&checked.functions)) {
+        return Err(unsupported(why));
+    }
     let wasm = methods::prepare(&checked.envelope, ranges)?;
     let runtime = runtime::Runtime::new(&checked.envelope)?;
     let queue = Arc::new(Queue::new(ranges.size_bytes()));

@@ -1,5 +1,6 @@
 //! Access to the object that a fragment runs on.
 
+use super::blocked::Blocked;
 use benthic_core::{Clock, Result, SystemClock};
 use benthic_wasm::Calls;
 use bytes::Bytes;
@@ -37,6 +38,11 @@ pub trait Ranges {
 
     /// How the fragment calls methods of WebAssembly classes. `None` if it must not.
     fn wasm_calls(&self) -> Option<Calls> {
+        None
+    }
+
+    /// The functions that fragments must not call. `None` if the administrator blocks none.
+    fn blocked(&self) -> Option<&Blocked> {
         None
     }
 

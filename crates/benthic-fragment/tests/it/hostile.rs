@@ -4,7 +4,7 @@ use crate::common::bombs::{file, handmade, page, properties, strings};
 use crate::common::{self, Object, Plan};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use benthic_core::{Error, ErrorKind, Result};
-use benthic_fragment::fragment::{Envelope, Ranges, Status, encode, run};
+use benthic_fragment::fragment::{Blocked, Envelope, Ranges, Status, encode, run};
 use bytes::Bytes;
 use datafusion_functions_aggregate::count::count_udaf;
 use datafusion_physical_expr::expressions::{Column, lit};
@@ -40,6 +40,59 @@ fn plans_that_are_not_on_the_list_are_refused_before_they_are_built() {
         let reply = run(&mut Untouched, &envelope.to_bytes()).unwrap();
         assert_eq!(reply.status, i32::from(Status::Unsupported), "{name}: {}", reply.message);
         assert!(reply.message.contains(why), "{name}: {}", reply.message);
+    }
+}
+
+struct Administered(Object, Blocked);
+
+impl Ranges for Administered {
+    fn size_bytes(&self) -> u64 {
+        self.0.size_bytes()
+    }
+
+    fn gap_bytes_max(&self) -> u64 {
+        0
+    }
+
+    fn read(&mut self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        self.0.read(ranges)
+    }
+
+    fn check_deadline(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn blocked(&self) -> Option<&Blocked> {
+        Some(&self.1)
+    }
+}
+
+#[test]
+fn the_administrator_blocks_functions_and_aggregates() {
+    let object = common::lineitem_of(100).parquet;
+    let upper = encode(&common::bombs::first_upper()).unwrap();
+    let quantiles = encode(&common::bombs::quantiles_of_groups()).unwrap();
+    let (q1, lambda) = (encode(&common::q1()).unwrap(), encode(&common::events::plan()).unwrap());
+    let blocks = "the administrator blocks";
+    for (names, plan, why) in [
+        ("", &q1, ""),
+        ("approx_median, stddev_samp lower", &q1, ""),
+        ("avg", &q1, blocks),
+        ("max,AVG", &q1, blocks),
+        // An alias.
+        ("mean", &q1, blocks),
+        ("upper", &upper, blocks),
+        ("approx_distinct", &quantiles, blocks),
+        ("char_length", &quantiles, blocks),
+        ("array_filter", &lambda, blocks),
+        ("wasm avgg", &q1, "correct the name avgg"),
+    ] {
+        let envelope = Envelope::new(plan.clone()).to_bytes();
+        let mut object = Administered(Object(object.clone()), Blocked::parse(names));
+        let reply = run(&mut object, &envelope).unwrap();
+        let expected = if why.is_empty() { Status::Ok } else { Status::Unsupported };
+        assert_eq!(reply.status, i32::from(expected), "{names}: {}", reply.message);
+        assert!(reply.message.contains(why), "{names}: {}", reply.message);
     }
 }
 
