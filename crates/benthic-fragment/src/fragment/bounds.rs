@@ -12,6 +12,7 @@ use super::format::{
 };
 use super::thrift::{self, Event, Malformed, Structure};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema};
+use flate2::read::MultiGzDecoder;
 use parquet::arrow::{ARROW_SCHEMA_META_KEY, encode_arrow_schema, parquet_to_arrow_schema};
 use parquet::basic::{Compression, ConvertedType, Type};
 use parquet::errors::{ParquetError, Result};
@@ -20,6 +21,7 @@ use parquet::file::metadata::{
 };
 use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
 use std::collections::HashMap;
+use std::io::Read;
 use std::ptr;
 use std::sync::Arc;
 
@@ -45,6 +47,7 @@ const FIXED_BYTES_MAX: i32 = 16;
 /// Memory of a dictionary value in addition to its bytes: one view.
 const VIEW_BYTES: u64 = 16;
 const PAGE_BYTES: u64 = 64;
+const GZIP_BUFFER_BYTES: usize = 8 * 1024;
 
 /// `PLAIN`, `PLAIN_DICTIONARY`, `RLE`, `RLE_DICTIONARY`. Delta encodings of strings are refused
 /// because a short page can decode to very much data.
@@ -101,12 +104,20 @@ fn tree(children: &[i64]) -> std::result::Result<(), Malformed> {
     if open.iter().any(|left| *left != 0) { Err("the schema is truncated") } else { Ok(()) }
 }
 
-/// The column chunks of lists and maps: where they start, and the memory for one value.
-pub type Lists = HashMap<u64, u64>;
+/// Column chunks by their starts.
+pub type Chunks = HashMap<u64, Chunk>;
+
+/// What the footer says about a column chunk.
+#[derive(Clone, Copy, Default)]
+pub struct Chunk {
+    /// Memory for one value of lists or maps.
+    list_value_bytes: u64,
+    is_gzip: bool,
+}
 
 /// Checks a decoded footer against the columns that the plan may read. Removes the writer's hint
 /// about its Arrow types: the hint could select types that copy a dictionary value into every row.
-pub fn metadata(metadata: ParquetMetaData, wanted: &Schema) -> Result<(ParquetMetaData, Lists)> {
+pub fn metadata(metadata: ParquetMetaData, wanted: &Schema) -> Result<(ParquetMetaData, Chunks)> {
     let file = metadata.file_metadata();
     let columns = file.schema_descr();
     let found = parquet_to_arrow_schema(columns, None)?;
@@ -134,9 +145,9 @@ pub fn metadata(metadata: ParquetMetaData, wanted: &Schema) -> Result<(ParquetMe
         }
         hint[root] = with_views(&hint[root]);
     }
-    let mut lists = Lists::new();
+    let mut chunks = Chunks::new();
     for group in metadata.row_groups() {
-        row_group(group, columns, &read, &mut lists)?;
+        row_group(group, columns, &read, &mut chunks)?;
     }
     // Without a hint, the reader would read the strings in lists and structs as types that copy them.
     let is_nested = wanted.fields().iter().any(|field| field.data_type().is_nested());
@@ -150,7 +161,7 @@ pub fn metadata(metadata: ParquetMetaData, wanted: &Schema) -> Result<(ParquetMe
         file.column_orders().cloned(),
     );
     let row_groups = metadata.into_builder().take_row_groups();
-    Ok((ParquetMetaDataBuilder::new(file).set_row_groups(row_groups).build(), lists))
+    Ok((ParquetMetaDataBuilder::new(file).set_row_groups(row_groups).build(), chunks))
 }
 
 /// A nested field with views for its strings. Other fields stay as they are: the scan itself chooses
@@ -250,26 +261,25 @@ fn row_group(
     group: &RowGroupMetaData,
     columns: &SchemaDescriptor,
     read: &[usize],
-    lists: &mut Lists,
+    chunks: &mut Chunks,
 ) -> Result<()> {
-    use Compression::{LZ4_RAW, SNAPPY, UNCOMPRESSED, ZSTD};
+    use Compression::{GZIP, LZ4_RAW, SNAPPY, UNCOMPRESSED, ZSTD};
     if !(0..=ROWS_MAX).contains(&group.num_rows()) {
         return Err(corrupt("a row group of too many rows"));
     }
     for leaf in read {
         let chunk = group.columns().get(*leaf).ok_or_else(|| corrupt("a row group lacks a column"))?;
         let column = columns.column(*leaf);
+        let found = chunks.entry(chunk.byte_range().0).or_default();
+        found.is_gzip |= matches!(chunk.compression(), GZIP(_));
         if column.max_rep_level() > 0 {
-            let most = lists.entry(chunk.byte_range().0).or_default();
-            *most = (*most).max(LEVELS_BYTES + width(&column));
+            found.list_value_bytes = found.list_value_bytes.max(LEVELS_BYTES + width(&column));
         } else if chunk.num_values() != group.num_rows() {
             return Err(corrupt("a column has more or fewer values than there are rows"));
         }
-        // Of these, the decoder writes at most as many bytes as the page header says.
-        if !matches!(chunk.compression(), UNCOMPRESSED | SNAPPY | LZ4_RAW | ZSTD(_)) {
-            let why =
-                "a compression other than Snappy, LZ4_RAW and Zstandard, whose results have a known size";
-            return Err(refusal(why));
+        // Of these, the decoder writes at most as many bytes as the page header says. For gzip, `page` checks it.
+        if !matches!(chunk.compression(), UNCOMPRESSED | SNAPPY | LZ4_RAW | ZSTD(_) | GZIP(_)) {
+            return Err(refusal("a compression other than Snappy, LZ4_RAW, Zstandard and gzip"));
         }
     }
     Ok(())
@@ -286,16 +296,18 @@ fn width(column: &ColumnDescriptor) -> u64 {
 }
 
 /// Checks the column chunks of a row group before they are decompressed. Each chunk must consist of
-/// whole pages. `list_value_bytes` is the memory for one value, of chunks of lists.
-pub fn chunks<'c>(chunks: impl Iterator<Item = (&'c [u8], Option<u64>)>) -> Result<()> {
+/// whole pages.
+pub fn chunks<'c>(chunks: impl Iterator<Item = (&'c [u8], Chunk)>) -> Result<()> {
     let (mut total_bytes, mut lists_bytes) = (0, 0_u64);
-    for (chunk, list_value_bytes) in chunks {
-        let mut rest = chunk;
+    for (data, chunk) in chunks {
+        let mut rest = data;
         while !rest.is_empty() {
             let page = page(rest)?;
             total_bytes += page.memory_bytes;
-            lists_bytes =
-                lists_bytes.saturating_add(page.values.saturating_mul(list_value_bytes.unwrap_or(0)));
+            lists_bytes = lists_bytes.saturating_add(page.values.saturating_mul(chunk.list_value_bytes));
+            if chunk.is_gzip {
+                check_gzip(&page)?;
+            }
             if total_bytes > FETCH_BYTES_MAX || lists_bytes > LISTS_BYTES_MAX {
                 return Err(refusal("a row group whose columns are too large"));
             }
@@ -305,8 +317,27 @@ pub fn chunks<'c>(chunks: impl Iterator<Item = (&'c [u8], Option<u64>)>) -> Resu
     Ok(())
 }
 
+/// Checks that a page is not longer than its header says. The decoder of gzip does not know the size and writes until the
+/// input ends, so the page is decompressed here into nothing first.
+fn check_gzip(page: &Page<'_>) -> Result<()> {
+    // An incomplete page is an error of the decoder.
+    let mut found = MultiGzDecoder::new(page.compressed).take(page.decompressed_bytes + 1);
+    let mut buffer = [0; GZIP_BUFFER_BYTES];
+    let mut len_bytes = 0;
+    while let Ok(count @ 1..) = found.read(&mut buffer) {
+        len_bytes += count as u64;
+    }
+    if len_bytes > page.decompressed_bytes {
+        return Err(corrupt("a page is longer than its header says"));
+    }
+    Ok(())
+}
+
 struct Page<'a> {
     memory_bytes: u64,
+    compressed: &'a [u8],
+    /// Size of these bytes by the header.
+    decompressed_bytes: u64,
     /// Number of values, nulls and empty lists included.
     values: u64,
     /// The bytes after the page.
@@ -315,7 +346,7 @@ struct Page<'a> {
 
 fn page(data: &[u8]) -> Result<Page<'_>> {
     let (mut uncompressed_bytes, mut compressed_bytes, mut dictionary_values) = (None, None, 0);
-    let (mut kind, mut kinds, mut values) = (None, Vec::new(), 0);
+    let (mut kind, mut kinds, mut values, mut levels_bytes) = (None, Vec::new(), 0, 0_i64);
     let body = thrift::walk(data, &PAGE_HEADER, &mut |structure: &'static Structure, event| {
         let in_page = |page: &'static Structure| ptr::eq(structure, page);
         match event {
@@ -330,6 +361,10 @@ fn page(data: &[u8]) -> Result<Page<'_>> {
             Event::Number(2..=4, value) if in_page(&DATA_PAGE) => encoding(value)?,
             Event::Number(2, value) if in_page(&DICTIONARY_PAGE) => encoding(value)?,
             Event::Number(4, value) if in_page(&DATA_PAGE_V2) => encoding(value)?,
+            // Levels, which are not compressed.
+            Event::Number(5 | 6, value) if in_page(&DATA_PAGE_V2) => {
+                levels_bytes = levels_bytes.saturating_add(value);
+            }
             _ => {}
         }
         Ok(())
@@ -347,11 +382,17 @@ fn page(data: &[u8]) -> Result<Page<'_>> {
     let dictionary_values = size(Some(dictionary_values)).filter(|values| *values <= uncompressed_bytes);
     let views_bytes =
         dictionary_values.ok_or_else(|| corrupt("a dictionary of more values than bytes"))? * VIEW_BYTES;
-    let rest = usize::try_from(compressed_bytes).ok().and_then(|len| body.get(len..));
+    let split = usize::try_from(compressed_bytes).ok().and_then(|len| body.split_at_checked(len));
+    let (stored, rest) = split.ok_or_else(|| corrupt("a page is truncated"))?;
+    let levels_bytes = size(Some(levels_bytes)).filter(|levels| *levels <= uncompressed_bytes);
+    let levels_bytes = levels_bytes.ok_or_else(|| corrupt("a page has more levels than bytes"))?;
+    let compressed = stored.get(levels_bytes as usize..);
     Ok(Page {
+        compressed: compressed.ok_or_else(|| corrupt("a page has more levels than bytes"))?,
+        decompressed_bytes: uncompressed_bytes - levels_bytes,
         memory_bytes: PAGE_BYTES + uncompressed_bytes.max(compressed_bytes) + views_bytes,
         values,
-        rest: rest.ok_or_else(|| corrupt("a page is truncated"))?,
+        rest,
     })
 }
 

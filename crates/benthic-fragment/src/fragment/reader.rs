@@ -3,7 +3,7 @@
 //! The Parquet reader is asynchronous, but an OSD has no async runtime. A queued read is a one-shot
 //! channel that the polling thread completes.
 
-use super::bounds::{self, Lists};
+use super::bounds::{self, Chunks};
 use super::ranges::{Ranges, elapsed_us};
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
@@ -122,7 +122,7 @@ impl ParquetFileReaderFactory for Readers {
         _: &ExecutionPlanMetricsSet,
     ) -> datafusion_common::Result<Box<dyn AsyncFileReader + Send>> {
         let (queue, schema) = (Arc::clone(&self.queue), Arc::clone(&self.schema));
-        Ok(Box::new(Reader { queue, schema, lists: Lists::new() }))
+        Ok(Box::new(Reader { queue, schema, chunks: Chunks::new() }))
     }
 }
 
@@ -130,7 +130,7 @@ impl ParquetFileReaderFactory for Readers {
 struct Reader {
     queue: Arc<Queue>,
     schema: SchemaRef,
-    lists: Lists,
+    chunks: Chunks,
 }
 
 impl Reader {
@@ -177,8 +177,8 @@ impl Reader {
         };
         bounds::footer(&footer)?;
         let metadata = ParquetMetaDataReader::decode_metadata(&footer)?;
-        let (metadata, lists) = bounds::metadata(metadata, &self.schema)?;
-        self.lists = lists;
+        let (metadata, chunks) = bounds::metadata(metadata, &self.schema)?;
+        self.chunks = chunks;
         Ok(metadata)
     }
 }
@@ -196,8 +196,8 @@ impl AsyncFileReader for Reader {
     fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, Result<Vec<Bytes>>> {
         async move {
             let data = self.fetch(ranges.clone()).await?;
-            let list_value_bytes = |range: &Range<u64>| self.lists.get(&range.start).copied();
-            bounds::chunks(data.iter().map(Bytes::as_ref).zip(ranges.iter().map(list_value_bytes)))?;
+            let known = |range: &Range<u64>| self.chunks.get(&range.start).copied().unwrap_or_default();
+            bounds::chunks(data.iter().map(Bytes::as_ref).zip(ranges.iter().map(known)))?;
             Ok(data)
         }
         .boxed()

@@ -19,7 +19,7 @@ use datafusion_physical_expr::ScalarFunctionExpr;
 use datafusion_physical_expr::expressions::{CastExpr, IsNotNullExpr, col, lit};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, Encoding};
-use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
+use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder, WriterVersion};
 use std::sync::Arc;
 
 pub fn properties() -> WriterPropertiesBuilder {
@@ -178,6 +178,25 @@ fn zstd_bomb() -> Vec<u8> {
     handmade_with(&[header, frame].concat(), 1, 1, 6)
 }
 
+/// A file whose page has a quarter of a gigabyte, compressed with gzip. Its header claims five bytes.
+fn gzip_bomb() -> Vec<u8> {
+    // A block with fixed codes: an x, and a million times the 258 bytes that follow when it is repeated.
+    let codes = [(0b011_u64, 3), (0x15, 8)].into_iter().chain(std::iter::repeat_n((0xa3, 13), 1 << 20));
+    let mut body = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
+    let (mut bits, mut count) = (0, 0);
+    for (code, code_bits) in codes {
+        bits |= code << count;
+        count += code_bits;
+        while count >= 8 {
+            body.push(bits as u8);
+            (bits, count) = (bits >> 8, count - 8);
+        }
+    }
+    let data = Thrift::default().int(1, 1).int(2, 0).int(3, 3).int(4, 3).end();
+    let header = Thrift::default().int(1, 0).int(2, 5).int(3, body.len() as i64).structure(5, data).end();
+    handmade_with(&[header, body].concat(), 1, 1, 2)
+}
+
 /// A writer for Thrift's compact protocol.
 #[derive(Default)]
 struct Thrift {
@@ -320,6 +339,7 @@ pub fn bombs() -> Vec<Bomb> {
     let wide = FixedSizeBinaryArray::try_from_iter((0..100).map(|_| [7_u8; 4_096])).unwrap();
     let delta = properties().set_dictionary_enabled(false).set_encoding(Encoding::DELTA_BYTE_ARRAY);
     let gzip = properties().set_compression(Compression::GZIP(Default::default()));
+    let brotli = properties().set_compression(Compression::BROTLI(Default::default()));
     let zstd = properties().set_compression(Compression::ZSTD(Default::default()));
     let long = properties().set_dictionary_enabled(false);
     let binary = arrow::array::BinaryArray::from_iter_values((0..100).map(|_| [b'x', 0xf0]));
@@ -338,7 +358,15 @@ pub fn bombs() -> Vec<Bomb> {
         ("bytes that are no text", file(Arc::new(binary), properties()), Status::Unsupported, "another type"),
         ("a wide column", file(Arc::new(wide), properties()), Status::Unsupported, "another type"),
         ("strings as differences", file(strings(1_000, 100), delta), Status::Unsupported, "an encoding"),
-        ("gzip", file(strings(1_000, 100), gzip), Status::Unsupported, "a compression"),
+        ("brotli", file(strings(1_000, 100), brotli), Status::Unsupported, "a compression"),
+        ("gzip", file(strings(1_000, 100), gzip.clone()), Status::Ok, ""),
+        (
+            "gzip in pages of version 2",
+            file(strings(1_000, 100), gzip.set_writer_version(WriterVersion::PARQUET_2_0)),
+            Status::Ok,
+            "",
+        ),
+        ("much gzip in a page", gzip_bomb(), Status::Failed, "longer than its header"),
         ("zstd", file(strings(1_000, 100), zstd), Status::Ok, ""),
         ("a gigabyte in a page", zstd_bomb(), Status::Failed, ""),
     ]
