@@ -22,6 +22,7 @@ pub mod changes;
 pub mod columns;
 mod conditions;
 pub mod dynamic_filter;
+mod elements;
 pub mod errors;
 pub mod experiment;
 pub mod expr;

@@ -187,7 +187,10 @@ fn other_zero(expr: &Expr) -> Option<Expr> {
 }
 
 /// Applies `rewrite` to every expression of the plan. It returns whether it changed the expression.
-fn rewrite_exprs(
+///
+/// # Errors
+/// Errors of rebuilding plans.
+pub fn rewrite_exprs(
     plan: LogicalPlan,
     rewrite: &impl Fn(&mut Expr, &DFSchema) -> bool,
 ) -> Result<Transformed<LogicalPlan>> {

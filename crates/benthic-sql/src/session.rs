@@ -8,6 +8,7 @@
 //! command to use.
 
 use crate::changes::{Change, TARGET, Target, TargetRows};
+use crate::elements::ElementsOfLists;
 use crate::errors::from_datafusion;
 use crate::files;
 use crate::lambdas;
@@ -580,7 +581,9 @@ fn context(settings: &Settings, work: &Arc<Work>) -> Result<SessionContext> {
         .with_config(config)
         .with_runtime_env(Arc::new(runtime))
         .with_physical_optimizer_rules(rules);
-    let context = SessionContext::new_with_state(literals::with_rules(state).build());
+    let context = SessionContext::new_with_state(
+        literals::with_rules(state).with_analyzer_rule(Arc::new(ElementsOfLists)).build(),
+    );
     // Replace `min` and `max` by versions that are correct for NaN and infinities, and quantiles by one that needs no
     // sort.
     for aggregate in own_aggregates() {

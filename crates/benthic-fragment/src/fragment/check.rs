@@ -262,7 +262,8 @@ impl Walk {
         let has_sets = match aggregate.has_grouping_set {
             // The values of the columns that a set leaves out.
             true => {
-                let is_literal = |null: &PhysicalExprNode| matches!(null.expr_type, Some(ExprType::Literal(_)));
+                let is_literal =
+                    |null: &PhysicalExprNode| matches!(null.expr_type, Some(ExprType::Literal(_)));
                 (1..=SETS_MAX).contains(&sets)
                     && groups <= SETS_MAX
                     && aggregate.groups.len() == sets * groups

@@ -246,7 +246,10 @@ impl Decoder<'_> {
             let fields = args.iter().map(|arg| arg.return_field(&schema)).collect::<Result<Vec<_>>>()?;
             let taken = fields_with_udf(&fields, aggregate.fun())?;
             if fields.iter().zip(&taken).any(|(field, taken)| field.data_type() != taken.data_type()) {
-                return plan_err!("the arguments of {} have other types than it takes", aggregate.fun().name());
+                return plan_err!(
+                    "the arguments of {} have other types than it takes",
+                    aggregate.fun().name()
+                );
             }
         }
         // The memory of the groups is counted after each batch.

@@ -267,6 +267,8 @@ impl Author<'_> {
                     "array_any_match({}, e -> e > 1)",
                     "NOT array_any_match({}, e -> e > a.k)",
                     "array_has({}, 1)",
+                    "array_has_any({}, [1, 4, 7])",
+                    "NOT array_has_all({}, [2, 3])",
                     "{}[1] % 2 = 0",
                 ]);
                 condition.replace("{}", &name)
