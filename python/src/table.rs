@@ -12,7 +12,7 @@ use benthic_core::{Environment, Error, ErrorKind, Result};
 use benthic_sql::session::Selection;
 use benthic_sql::syntax::{parse_partitioning, show_partitioning};
 use benthic_table::{
-    Definition, FileEntry, Snapshot, SnapshotSelector, VacuumOptions, WriterOptions, drop_table, vacuum,
+    Definition, FileEntry, LayoutChange, Snapshot, SnapshotSelector, VacuumOptions, WriterOptions, drop_table, vacuum,
 };
 use futures::lock::Mutex;
 use pyo3::prelude::{Bound, PyRef, PyResult, Python};
@@ -65,10 +65,12 @@ impl Table {
         let define = || {
             let mut definition = Definition::new(&schema)?;
             definition.partitioning = parse_partitioning(partition_by)?.resolve(&definition.schema)?;
-            let sort: Result<Vec<u32>> =
-                sort_by.iter().map(|name| Ok(definition.schema.by_name(name)?.id)).collect();
-            definition.sort = sort?;
-            definition.object_bytes_target = object_bytes;
+            let change = LayoutChange {
+                sort: Some(sort_by.to_vec()),
+                object_bytes: Some(object_bytes),
+                ..LayoutChange::default()
+            };
+            definition.layout = definition.layout.with(&change, &definition.schema)?;
             Ok(definition)
         };
         let definition = define().map_err(|error: Error| error.with("table", address))?;
@@ -127,8 +129,8 @@ impl Table {
         let head = wait(py, async || self.opened()?.head().await)?;
         let (_, schema) = head.current().map_err(|error| to_exception(&error))?;
         let name = |id: &u32| schema.by_id(*id).map(|column| column.name.clone());
-        let sort = head.sort.iter().filter_map(name).collect();
-        Ok((show_partitioning(&head.partitioning, schema), sort, head.object_bytes_target))
+        let sort = head.layout.sort.iter().filter_map(name).collect();
+        Ok((show_partitioning(&head.partitioning, schema), sort, head.layout.object_bytes))
     }
 
     fn snapshot(&self, py: Python<'_>, snapshot: Option<u64>) -> PyResult<SnapshotFacts> {

@@ -78,9 +78,13 @@ fn apply(head: &Head, changes: &[Alter]) -> Result<(TableSchema, u32)> {
                         format!("an index has this column; drop the index first: {}", drop_command(index));
                     return Err(Error::new(ErrorKind::InvalidArgument, message).with("column", name));
                 }
-                if head.sort.contains(&column.id) || head.partitioning.field() == Some(column.id) {
-                    let message =
-                        "the table is sorted or partitioned by this column, so it cannot be dropped";
+                if head.layout.sort.contains(&column.id) {
+                    let message = "the table is sorted by this column; sort it by others or none first: benthic table \
+                        rewrite POOL/TABLE --unsorted";
+                    return Err(Error::new(ErrorKind::InvalidArgument, message).with("column", name));
+                }
+                if head.partitioning.field() == Some(column.id) {
+                    let message = "the table is partitioned by this column, so it cannot be dropped";
                     return Err(Error::new(ErrorKind::InvalidArgument, message).with("column", name));
                 }
             }

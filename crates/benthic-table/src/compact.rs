@@ -1,13 +1,50 @@
-//! Chooses the data objects that a compaction writes again.
+//! Writes data objects again: those that a compaction or a change of the layout selects.
 
+use crate::error;
+use crate::head::Operation;
+use crate::ids::TableObject;
+use crate::layout::Layout;
 use crate::list::FileEntry;
-use crate::snapshot::Snapshot;
-use benthic_core::Result;
+use crate::object;
+use crate::snapshot::{Snapshot, SnapshotSelector};
+use crate::table::Table;
+use crate::writer::encode::{encode_object, sort_rows};
+use crate::writer::{Writer, WriterOptions};
+use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
+use benthic_core::{ErrorKind, Result};
 use futures::stream::TryStreamExt;
 use std::collections::BTreeMap;
 
-/// Limit of the bytes that one commit of a compaction writes again.
+/// Limit of the bytes that one commit writes again.
 const GROUP_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+/// Attempts at one group. Each failed attempt means that another change succeeded.
+const ATTEMPTS_MAX: u32 = 5;
+/// Footers read concurrently.
+const FOOTERS_AT_ONCE: usize = 16;
+
+/// Groups of objects of one partition, each of at most about 1 GiB.
+fn groups(entries: Vec<FileEntry>) -> Vec<Vec<FileEntry>> {
+    let mut partitions: BTreeMap<Option<i64>, Vec<FileEntry>> = BTreeMap::new();
+    for entry in entries {
+        partitions.entry(entry.partition).or_default().push(entry);
+    }
+    let mut groups = Vec::new();
+    for entries in partitions.into_values() {
+        let mut group: Vec<FileEntry> = Vec::new();
+        let mut group_bytes = 0;
+        for entry in entries {
+            if group_bytes >= GROUP_BYTES_MAX {
+                groups.push(std::mem::take(&mut group));
+                group_bytes = 0;
+            }
+            group_bytes += entry.bytes;
+            group.push(entry);
+        }
+        groups.push(group);
+    }
+    groups
+}
 
 impl Snapshot {
     /// The data objects that a compaction should write again, in groups. Each group has objects of
@@ -18,29 +55,138 @@ impl Snapshot {
     /// # Errors
     /// `NotFound` if the snapshot was vacuumed, `Corrupt`.
     pub async fn to_compact(&self, all: bool) -> Result<Vec<Vec<FileEntry>>> {
-        let small_bytes = self.object_bytes_target() / 2;
-        let mut partitions: BTreeMap<Option<i64>, Vec<FileEntry>> = BTreeMap::new();
+        let small_bytes = self.layout().object_bytes / 2;
+        let mut chosen = Vec::new();
         let mut entries = self.entries();
         while let Some(entry) = entries.try_next().await? {
             if all || entry.deleted.is_some() || entry.bytes < small_bytes {
-                partitions.entry(entry.partition).or_default().push(entry);
+                chosen.push(entry);
             }
         }
-        let mut groups = Vec::new();
-        for entries in partitions.into_values() {
-            let mut group: Vec<FileEntry> = Vec::new();
-            let mut group_bytes = 0;
-            for entry in entries {
-                if group_bytes >= GROUP_BYTES_MAX {
-                    groups.push(std::mem::take(&mut group));
-                    group_bytes = 0;
-                }
-                group_bytes += entry.bytes;
-                group.push(entry);
-            }
-            groups.push(group);
-        }
+        let mut groups = groups(chosen);
         groups.retain(|group| all || group.len() > 1 || group.iter().any(|entry| entry.deleted.is_some()));
         Ok(groups)
+    }
+
+    /// The data objects that were not written with this layout, in groups as
+    /// [`to_compact`](Snapshot::to_compact). Reads the footer of every object.
+    ///
+    /// # Errors
+    /// `NotFound` if the snapshot was vacuumed, `Corrupt`.
+    pub async fn to_rewrite(&self, layout: &Layout) -> Result<Vec<Vec<FileEntry>>> {
+        let layout = layout.to_string();
+        let differs = |entry: FileEntry| {
+            let layout = &layout;
+            async move {
+                let found = object::layout(self.reader(&entry)?).await;
+                match found {
+                    Ok(found) => Ok((found.as_ref() != Some(layout)).then_some(entry)),
+                    Err(error) => Err(self.explain(error, entry.object).await),
+                }
+            }
+        };
+        let entries = self.entries().map_ok(differs).try_buffered(FOOTERS_AT_ONCE);
+        Ok(groups(entries.try_filter_map(async |entry| Ok(entry)).try_collect().await?))
+    }
+
+    /// The size that the live rows of a data object have in another layout. Encodes the rows in
+    /// memory, and writes nothing.
+    ///
+    /// # Errors
+    /// As [`Snapshot::read`].
+    pub async fn size_in(&self, entry: &FileEntry, layout: &Layout) -> Result<u64> {
+        let batches: Vec<RecordBatch> = self.read(entry, self.schema()).await?.try_collect().await?;
+        let rows = concat_batches(self.schema().arrow(), &batches);
+        let rows = rows.map_err(|source| error::arrow("rows cannot be concatenated", source))?;
+        let rows = sort_rows(rows, layout, self.schema())?;
+        let bytes_target = usize::try_from(layout.object_bytes).unwrap_or(usize::MAX);
+        let (mut start, mut bytes) = (0, 0);
+        while start < rows.num_rows() {
+            let rest = rows.slice(start, rows.num_rows() - start);
+            let (object, taken) = encode_object(&rest, layout, self.schema(), bytes_target)?;
+            bytes += object.len() as u64;
+            start += taken;
+        }
+        Ok(bytes)
+    }
+}
+
+impl Table {
+    /// Writes the live rows of a group of data objects again, with the table's layout and indexes, and
+    /// commits them in the place of these objects. Returns the objects that were replaced: without
+    /// those that another change removed meanwhile. If it fails, the table has not changed.
+    ///
+    /// `pace` is called after each batch of rows with the number of bytes that it takes in its object.
+    /// It may wait to limit the rate, and an error of it ends the work.
+    ///
+    /// # Errors
+    /// `Conflict` if other changes of the same objects came first, several times; as
+    /// [`Writer::finish`].
+    pub async fn rewrite(
+        &self,
+        group: &[FileEntry],
+        options: &WriterOptions,
+        pace: &mut impl AsyncFnMut(u64) -> Result<()>,
+    ) -> Result<Vec<FileEntry>> {
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let base = self.snapshot(SnapshotSelector::Current).await?;
+            // Other changes may have deleted rows of these objects, or replaced the objects.
+            let current = base.entries().map_ok(|entry| (entry.object, entry));
+            let mut current: BTreeMap<TableObject, FileEntry> = current.try_collect().await?;
+            let group: Vec<FileEntry> =
+                group.iter().filter_map(|entry| current.remove(&entry.object)).collect();
+            drop(current);
+            if group.is_empty() {
+                return Ok(group);
+            }
+            let outcome = match base.change(Operation::Compact, options.clone()).await {
+                Ok(writer) => writer.rewrite(&base, &group, pace).await,
+                Err(error) => Err(error),
+            };
+            match outcome {
+                Ok(()) => return Ok(group),
+                Err(error) if error.kind() == ErrorKind::Conflict && attempts < ATTEMPTS_MAX => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Writer {
+    async fn rewrite(
+        mut self,
+        base: &Snapshot,
+        group: &[FileEntry],
+        pace: &mut impl AsyncFnMut(u64) -> Result<()>,
+    ) -> Result<()> {
+        let written = async {
+            for entry in group {
+                let mut rows = base.read(entry, base.schema()).await?;
+                let (live, mut done) = (entry.live_rows().max(1), 0);
+                let share = |rows: u64| {
+                    let bytes = u128::from(entry.bytes) * u128::from(rows) / u128::from(live);
+                    u64::try_from(bytes).unwrap_or(u64::MAX)
+                };
+                while let Some(batch) = rows.try_next().await? {
+                    let before = share(done);
+                    done += batch.num_rows() as u64;
+                    self.write(&batch).await?;
+                    pace(share(done) - before).await?;
+                }
+                self.delete(entry, &entry.stored()?)?;
+            }
+            Ok(())
+        };
+        match written.await {
+            Ok(()) => self.finish().await.map(drop),
+            Err(error) => {
+                if let Err(error) = self.abort().await {
+                    tracing::warn!(%error, "unused objects remain; `benthic table vacuum` removes them");
+                }
+                Err(error)
+            }
+        }
     }
 }

@@ -2,6 +2,7 @@
 //! whole.
 
 use crate::ids::{Id, Role, TableObject};
+use crate::layout::Layout;
 use crate::partition::Partitioning;
 use crate::schema::{NODES_MAX, TableSchema};
 use crate::table::Definition;
@@ -38,6 +39,9 @@ const FORMAT_OF_CHANGES: u32 = 2;
 /// they would forget what the index contains. The numbers of the formats differ in two bits, so that
 /// no wrong bit turns one into another.
 const FORMAT_OF_WORDS: u32 = 4;
+/// The format of a table whose data objects had another codec or row-group size than the default.
+/// Builds that do not know it refuse the table: they would forget these settings.
+const FORMAT_OF_ENCODINGS: u32 = 8;
 const FRAME_BYTES: usize = 16;
 /// Limit of fields in the head's message, which has one field per list, snapshot, intent and
 /// schema.
@@ -134,9 +138,8 @@ pub struct Head {
     pub schemas: Vec<TableSchema>,
     pub next_field_id: u32,
     pub partitioning: Partitioning,
-    /// Ids of the columns by which data objects are sorted.
-    pub sort: Vec<u32>,
-    pub object_bytes_target: u64,
+    /// The layout of new data objects.
+    pub layout: Layout,
     /// The lists of the snapshots. `encode` omits lists that no snapshot refers to.
     pub lists: BTreeMap<TableObject, ListRef>,
     /// The existing snapshots, oldest first; never empty.
@@ -161,8 +164,7 @@ impl Head {
             schemas: vec![TableSchema::new(0, definition.schema.columns().to_vec())?],
             next_field_id: next_field_id.saturating_add(1),
             partitioning: definition.partitioning.clone(),
-            sort: definition.sort.clone(),
-            object_bytes_target: definition.object_bytes_target,
+            layout: Layout::default(),
             lists: BTreeMap::new(),
             snapshots: Vec::new(),
             intents: Vec::new(),
@@ -171,6 +173,7 @@ impl Head {
             tags: BTreeMap::new(),
             format: FORMAT,
         };
+        head.set_layout(definition.layout.clone());
         head.push_snapshot(Operation::Create, writer, now_ms, 0, Vec::new());
         Ok(head)
     }
@@ -186,6 +189,14 @@ impl Head {
     /// Marks the table as one that older builds must not read.
     pub(crate) fn need_format_of_changes(&mut self) {
         self.format = self.format.max(FORMAT_OF_CHANGES);
+    }
+
+    /// Sets the layout of new data objects.
+    pub(crate) fn set_layout(&mut self, layout: Layout) {
+        if !layout.is_known_to_old_builds() {
+            self.format = self.format.max(FORMAT_OF_ENCODINGS);
+        }
+        self.layout = layout;
     }
 
     /// Adds a new index.
@@ -244,8 +255,9 @@ impl Head {
             schemas: self.schemas.iter().map(TableSchema::encode).collect::<Result<_>>()?,
             next_field_id: self.next_field_id,
             partitioning: Some(self.partitioning.encode()),
-            sort: self.sort.clone(),
-            object_bytes_target: self.object_bytes_target,
+            sort: self.layout.sort.clone(),
+            object_bytes_target: self.layout.object_bytes,
+            encoding: self.layout.encode(),
             intents: self
                 .intents
                 .iter()
@@ -315,11 +327,11 @@ impl Head {
         if !frame.starts_with(MAGIC) {
             return Err(corrupt("its magic number is wrong"));
         }
-        if ![FORMAT, FORMAT_OF_CHANGES, FORMAT_OF_WORDS].contains(&word(8)) {
+        if ![FORMAT, FORMAT_OF_CHANGES, FORMAT_OF_WORDS, FORMAT_OF_ENCODINGS].contains(&word(8)) {
             let message = "the table's format is newer than this build; use a newer build";
             return Err(Error::new(ErrorKind::Unsupported, message)
                 .with("format", word(8))
-                .with("format_max", FORMAT_OF_WORDS));
+                .with("format_max", FORMAT_OF_ENCODINGS));
         }
         if crc32c::crc32c(message) != word(12) {
             return Err(corrupt("its checksum is wrong"));
@@ -378,8 +390,8 @@ impl Head {
             schemas,
             next_field_id: message.next_field_id,
             partitioning: Partitioning::decode(partitioning)?,
-            sort: message.sort,
-            object_bytes_target: message.object_bytes_target,
+            layout: Layout::decode(message.encoding, message.sort, message.object_bytes_target)
+                .ok_or_else(|| corrupt("its codec or row-group size is invalid"))?,
             lists: lists.into_iter().map(|list| (list.object, list)).collect(),
             snapshots,
             intents: message.intents.iter().map(intent).collect(),
@@ -403,7 +415,7 @@ impl Head {
             (snapshots.iter().all(|snapshot| self.schema(snapshot.schema).is_some()), "a schema is missing"),
             (self.intents.len() <= INTENTS_MAX, "it has too many writers"),
             (schema.columns().iter().all(|column| column.id < self.next_field_id), "a column id is invalid"),
-            (self.sort.iter().all(has), "a sort column is missing"),
+            (self.layout.sort.iter().all(has), "a sort column is missing"),
             (self.partitioning.field().as_ref().is_none_or(has), "the partitioning column is missing"),
             (self.tags.len() <= TAGS_MAX, "it has too many tags"),
             (
@@ -417,7 +429,7 @@ impl Head {
                 "the columns of an index are invalid",
             ),
             (
-                OBJECT_BYTES_TARGET.contains(&self.object_bytes_target),
+                OBJECT_BYTES_TARGET.contains(&self.layout.object_bytes),
                 "the target size of data objects is invalid",
             ),
         ];

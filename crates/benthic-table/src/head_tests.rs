@@ -1,5 +1,6 @@
 use super::{HEAD_BYTES_MAX, Head, Intent, ListRef, Operation, SNAPSHOTS_MAX, TableState};
 use crate::ids::{Id, Role, TableObject};
+use crate::layout::{Codec, Layout};
 use crate::partition::{Partitioning, Ranges};
 use crate::schema::tests::every_type;
 use arrow::datatypes::DataType;
@@ -22,8 +23,7 @@ fn head() -> Head {
         schemas: vec![every_type()],
         next_field_id: 40,
         partitioning: Partitioning::Range { field: 5, ranges: Ranges::Bounds(vec![-7, 0, i64::MAX]) },
-        sort: vec![2, 1],
-        object_bytes_target: 32 * 1024 * 1024,
+        layout: Layout { sort: vec![2, 1], ..Layout::default() },
         lists: BTreeMap::new(),
         snapshots: Vec::new(),
         intents: vec![Intent { writer: Id(9), time_ms: 77 }],
@@ -42,6 +42,27 @@ fn a_head_survives_encoding_and_decoding() {
     let head = head();
     assert_eq!(Head::decode(&head.encode().unwrap()).unwrap(), head);
     assert_eq!(head.snapshots[2].time_ms, 20, "time does not go back");
+}
+
+#[test]
+fn a_layout_survives_encoding_and_old_builds_refuse_what_they_do_not_know() {
+    let mut head = head();
+    let frame = |head: &Head| head.encode().unwrap()[8];
+    assert_eq!(frame(&head), 1);
+    for codec in [Codec::None, Codec::Lz4, Codec::Zstd { level: 19 }, Codec::Snappy] {
+        let row_group_bytes = 64 * 1024 * 1024;
+        head.set_layout(Layout { codec, row_group_bytes, ..head.layout.clone() });
+        assert_eq!(Head::decode(&head.encode().unwrap()).unwrap(), head);
+        assert_eq!(frame(&head), 8);
+    }
+    // The format stays, because objects of the history have the other layout.
+    head.set_layout(Layout::default());
+    assert_eq!((frame(&head), &Head::decode(&head.encode().unwrap()).unwrap()), (8, &head));
+    for encoding in [(0, 1, 8 << 20), (3, 0, 8 << 20), (3, 20, 8 << 20), (4, 0, 8 << 20), (1, 0, 0)] {
+        let (codec, level, row_group_bytes) = encoding;
+        let encoding = crate::wire::Encoding { codec, level, row_group_bytes };
+        assert_eq!(Layout::decode(Some(encoding), Vec::new(), 32 << 20), None, "{encoding:?}");
+    }
 }
 
 #[test]

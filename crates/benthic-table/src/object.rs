@@ -6,6 +6,7 @@
 
 use crate::error;
 use crate::ids::{Id, TableObject};
+use crate::layout::FOOTER_KEY;
 use crate::pause::pause;
 use arrow::array::RecordBatch;
 use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result, WriteOp, limits};
@@ -167,6 +168,18 @@ impl AsyncFileReader for ObjectReader {
         }
         .boxed()
     }
+}
+
+/// The layout that a data object names in its footer; `None` if it was written by an older build.
+///
+/// # Errors
+/// As [`Pool::read`]; `Corrupt`.
+pub(crate) async fn layout(mut reader: ObjectReader) -> Result<Option<String>> {
+    let footer = AssertUnwindSafe(reader.get_metadata(None)).catch_unwind().await;
+    let footer = footer.map_err(|_| panicked())?.map_err(error::parquet)?;
+    let entries = footer.file_metadata().key_value_metadata().into_iter().flatten();
+    let mut named = entries.filter(|entry| entry.key == FOOTER_KEY);
+    Ok(named.next().and_then(|entry| entry.value.clone()))
 }
 
 fn external(error: Error) -> ParquetError {

@@ -3,6 +3,7 @@
 use crate::evolve::adapt;
 use crate::head::{Head, ListRef, Operation, SnapshotRef, check_index};
 use crate::ids::TableObject;
+use crate::layout::Layout;
 use crate::list::{FileEntry, read_list};
 use crate::object::{self, ObjectReader};
 use crate::partition::Partitioning;
@@ -134,9 +135,9 @@ impl Snapshot {
         &self.0.table
     }
 
-    /// The target size of data objects.
-    pub fn object_bytes_target(&self) -> u64 {
-        self.0.head.object_bytes_target
+    /// The layout of new data objects.
+    pub fn layout(&self) -> &Layout {
+        &self.0.head.layout
     }
 
     pub fn partitioning(&self) -> &Partitioning {

@@ -1,9 +1,10 @@
 //! Tables by name: create, open, list, and change their heads.
 
 use crate::error::suggest;
-use crate::head::{Head, OBJECT_BYTES_TARGET, TableState};
+use crate::head::{Head, TableState};
 use crate::heads::{Attempts, HeadStore, check_live, table_names};
 use crate::ids::Id;
+use crate::layout::Layout;
 use crate::partition::Partitioning;
 use crate::schema::TableSchema;
 use arrow::datatypes::Schema;
@@ -16,39 +17,20 @@ use std::time::Duration;
 pub struct Definition {
     pub schema: TableSchema,
     pub partitioning: Partitioning,
-    /// Ids of the columns by which the rows of a data object are sorted, ascending, nulls first.
-    pub sort: Vec<u32>,
-    pub object_bytes_target: u64,
+    /// The layout of data objects.
+    pub layout: Layout,
 }
 
 impl Definition {
-    /// A table for data of this schema, without partitioning and with objects of 32 MiB.
+    /// A table for data of this schema, without partitioning and with the default layout.
     pub fn new(schema: &Schema) -> Result<Definition> {
         let schema = TableSchema::from_arrow(schema)?;
-        let object_bytes_target = 32 * 1024 * 1024;
-        Ok(Definition { schema, partitioning: Partitioning::Rows, sort: Vec::new(), object_bytes_target })
+        Ok(Definition { schema, partitioning: Partitioning::Rows, layout: Layout::default() })
     }
 
     fn check(&self) -> Result<()> {
         self.partitioning.check(&self.schema)?;
-        for id in &self.sort {
-            let column = self.schema.by_id(*id);
-            let column = column.ok_or_else(|| {
-                Error::new(ErrorKind::InvalidArgument, "the table has no such column to sort by")
-                    .with("id", id)
-            })?;
-            if column.data_type.is_nested() {
-                let message = "a table cannot be sorted by lists, structs and maps";
-                return Err(Error::new(ErrorKind::InvalidArgument, message).with("column", &column.name));
-            }
-        }
-        if !OBJECT_BYTES_TARGET.contains(&self.object_bytes_target) {
-            let message = "the target size of data objects must be from 1 MiB to 64 MiB";
-            return Err(
-                Error::new(ErrorKind::InvalidArgument, message).with("size_bytes", self.object_bytes_target)
-            );
-        }
-        Ok(())
+        self.layout.check(&self.schema)
     }
 }
 

@@ -90,6 +90,11 @@ impl Table {
                 let columns: Vec<&str> = columns.map(|column| column.name.as_str()).collect();
                 return Err(Error::new(ErrorKind::Unsupported, message).with("index", columns.join(",")));
             }
+            if head.layout.sort.iter().any(|id| schema.by_id(*id).is_none()) {
+                let message = "the table is sorted by a column that the snapshot does not have; end the sort order first: \
+                    benthic table rewrite POOL/TABLE --unsorted";
+                return Err(Error::new(ErrorKind::Unsupported, message).with("snapshot", to));
+            }
             head.push_snapshot(Operation::Rollback, writer, now_ms, target.schema, target.lists);
             head.need_format_of_changes();
             Ok(())

@@ -32,6 +32,19 @@ pub(crate) struct Head {
     pub next_index: u32,
     #[prost(message, repeated, tag = "13")]
     pub tags: Vec<Tag>,
+    #[prost(message, optional, tag = "14")]
+    pub encoding: Option<Encoding>,
+}
+
+/// How data objects are encoded, if not in the default way.
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub(crate) struct Encoding {
+    #[prost(uint32, tag = "1")]
+    pub codec: u32,
+    #[prost(uint32, tag = "2")]
+    pub level: u32,
+    #[prost(uint64, tag = "3")]
+    pub row_group_bytes: u64,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

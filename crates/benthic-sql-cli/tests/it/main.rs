@@ -14,6 +14,7 @@ mod table;
 mod table_bad_input;
 mod table_index;
 mod table_process;
+mod table_rewrite;
 mod terminal;
 #[path = "../../../benthic-sql/tests/it/text_class.rs"]
 mod text_class;

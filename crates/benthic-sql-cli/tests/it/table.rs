@@ -76,6 +76,7 @@ fn results_have_these_fields_in_json() {
     );
     let shown = home.json(&["show", "lake/t"]).remove(0);
     let fields = [
+        "codec",
         "columns",
         "id",
         "indexes",
@@ -84,6 +85,7 @@ fn results_have_these_fields_in_json() {
         "operation",
         "partition_by",
         "pool",
+        "row_group_size_bytes",
         "rows",
         "size_bytes",
         "snapshot",

@@ -45,7 +45,7 @@ pub async fn load(
     mut written: impl FnMut(u64) -> Result<()>,
 ) -> Result<Snapshot> {
     let mut definition = Definition::new(&rows.schema())?;
-    definition.object_bytes_target = object_size_bytes;
+    definition.layout.object_bytes = object_size_bytes;
     let table = Table::create(Arc::clone(pool), name, &definition, Environment::default()).await?;
     let mut writer = table.writer(WriterOptions::default()).await?;
     for batch in rows {

@@ -1,6 +1,6 @@
 //! Reads files on a separate thread, a few batches ahead.
 
-use super::{Batch, Options, Source};
+use super::{Batch, Options, PoolObject, Source};
 use benthic_core::{Error, ErrorKind, Result, WORKER_THREAD};
 use benthic_table::TableSchema;
 use std::path::PathBuf;
@@ -13,6 +13,25 @@ pub enum Input {
     Open(PathBuf, Source),
     /// A file to open after those before it were read.
     Path(PathBuf),
+    /// An object, likewise.
+    Object(PoolObject),
+}
+
+impl Input {
+    /// Opens the input, and returns its name for messages.
+    ///
+    /// # Errors
+    /// As [`Source::open`].
+    pub fn open(self, options: &Options) -> Result<(PathBuf, Source)> {
+        Ok(match self {
+            Input::Open(path, source) => (path, source),
+            Input::Path(path) => {
+                let source = Source::open(&path, options)?;
+                (path, source)
+            }
+            Input::Object(object) => (object.path(), Source::open_object(&object, options)?),
+        })
+    }
 }
 
 /// The batches of several files, one file after the other.
@@ -52,13 +71,7 @@ type Fed = Result<(PathBuf, Batch)>;
 
 fn read(inputs: Vec<Input>, options: &Options, known: &TableSchema, to: &Sender<Fed>) -> Result<()> {
     for input in inputs {
-        let (path, source) = match input {
-            Input::Open(path, source) => (path, source),
-            Input::Path(path) => {
-                let source = Source::open(&path, options)?;
-                (path, source)
-            }
-        };
+        let (path, source) = input.open(options)?;
         for batch in source.batches(known)? {
             if to.blocking_send(Ok((path.clone(), batch?))).is_err() {
                 return Ok(());

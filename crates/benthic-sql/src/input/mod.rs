@@ -1,4 +1,5 @@
-//! Reads rows from files: Parquet, CSV, JSON lines, Arrow files and streams.
+//! Reads rows from files and from objects of a pool: Parquet, CSV, JSON lines, Arrow files and
+//! streams.
 //!
 //! Every error names the file. Memory is bounded: one batch at a time, with at most [`BATCH_ROWS`]
 //! rows and, in text formats, about [`BATCH_BYTES`]. All calls block; [`feed`] reads on a separate
@@ -9,12 +10,14 @@ mod csv;
 mod exact;
 mod feed;
 mod json;
+mod object;
 mod parquet;
 mod quotes;
 mod reader;
 mod text;
 
 pub use feed::{Feed, Input, feed};
+pub use object::{PoolObject, find_objects};
 pub use reader::{BATCH_BYTES, BATCH_ROWS, Batch, text_if_unknown};
 
 use arrow::datatypes::SchemaRef;
@@ -80,10 +83,32 @@ impl Source {
     pub fn open(path: &Path, options: &Options) -> Result<Source> {
         let is_stdin = path.as_os_str() == STDIN;
         let name = if is_stdin { "stdin".to_owned() } else { path.display().to_string() };
+        let format = options.format.or_else(|| if is_stdin { None } else { Format::of(path) });
+        let raw = || Ok(if is_stdin { Raw::Stdin } else { Raw::File(open_file(path)?) });
+        Source::open_as(name, format.ok_or_else(|| unknown_format(is_stdin)), raw, options)
+    }
+
+    /// Opens an object of a pool. A format that needs the end of a file first is copied to a temporary
+    /// file. All calls read the object with `block_on`, so do not make them in an async task.
+    ///
+    /// # Errors
+    /// As [`Source::open`], instead of errors of the file system those of
+    /// [`Pool::read`](benthic_core::Pool::read). In these calls and in the rows, `Conflict` if the
+    /// object has changed since it was found.
+    pub fn open_object(object: &PoolObject, options: &Options) -> Result<Source> {
+        let format = options.format.or_else(|| object.format()).ok_or_else(|| unknown_format(false));
+        let raw = || Ok(Raw::Object(object.stream()));
+        Source::open_as(object.path().display().to_string(), format, raw, options)
+    }
+
+    fn open_as(
+        name: String,
+        format: Result<Format>,
+        raw: impl FnOnce() -> Result<Raw>,
+        options: &Options,
+    ) -> Result<Source> {
         let reader = catch_panic(&name, || {
-            let format = options.format.or_else(|| if is_stdin { None } else { Format::of(path) });
-            let format = format.ok_or_else(|| unknown_format(is_stdin))?;
-            let raw = if is_stdin { Raw::Stdin } else { Raw::File(open_file(path)?) };
+            let (format, raw) = (format?, raw()?);
             let reader: Box<dyn Reader> = match format {
                 Format::Parquet => Box::new(parquet::Parquet::open(raw.seekable()?)?),
                 Format::Arrow => Box::new(arrow_ipc::ArrowIpc::open(raw)?),

@@ -1,5 +1,6 @@
 //! The interface of all formats, and their input.
 
+use super::object::ObjectStream;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::error::ArrowError;
@@ -45,16 +46,17 @@ pub fn text_if_unknown(schema: &Schema) -> Schema {
 pub(super) enum Raw {
     File(File),
     Stdin,
+    Object(ObjectStream),
 }
 
 impl Raw {
-    /// A seekable file. Input from a pipe is first copied to a temporary file.
+    /// A seekable file. Input from a pipe or an object is first copied to a temporary file.
     pub(super) fn seekable(self) -> Result<File> {
         match self {
             Raw::File(file) if file.metadata().map_err(unreadable)?.is_file() => Ok(file),
             piped => {
                 let failed =
-                    |error| Error::io(Action::Admin, "cannot copy the pipe to a temporary file", error);
+                    |error| Error::io(Action::Admin, "cannot copy the input to a temporary file", error);
                 let mut file = tempfile::tempfile().map_err(failed)?;
                 io::copy(&mut piped.stream(), &mut file).map_err(failed)?;
                 file.seek(SeekFrom::Start(0)).map_err(failed)?;
@@ -67,6 +69,7 @@ impl Raw {
         match self {
             Raw::File(file) => Box::new(BufReader::with_capacity(256 * 1024, file)),
             Raw::Stdin => Box::new(io::stdin()),
+            Raw::Object(object) => Box::new(object),
         }
     }
 }

@@ -52,11 +52,11 @@ pub async fn load(store: &Arc<dyn Store>, scale: f64) {
     for (name, batches) in tables(scale) {
         let mut batches: Vec<RecordBatch> = batches.collect::<Result<_, _>>().unwrap();
         let mut definition = Definition::new(&batches[0].schema()).unwrap();
-        definition.object_bytes_target = 1024 * 1024;
+        definition.layout.object_bytes = 1024 * 1024;
         let id = |column: &str| definition.schema.by_name(column).unwrap().id;
         match name {
             "lineitem" => {
-                definition.sort = vec![id("l_shipdate")];
+                definition.layout.sort = vec![id("l_shipdate")];
                 batches = vec![sorted(&batches, "l_shipdate")];
             }
             "orders" => definition.partitioning = Partitioning::Hash { field: id("o_custkey"), buckets: 5 },

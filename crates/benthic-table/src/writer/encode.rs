@@ -3,39 +3,59 @@
 use crate::CREATED_BY;
 use crate::error;
 use crate::evolve::rows_bytes;
+use crate::layout::{FOOTER_KEY, Layout};
+use crate::schema::TableSchema;
 use arrow::array::RecordBatch;
+use arrow::compute::{SortColumn, SortOptions, lexsort_to_indices, take_record_batch};
 use benthic_core::{Result, limits};
 use parquet::arrow::ArrowWriter;
-use parquet::basic::Compression;
-use parquet::file::metadata::SortingColumn;
+use parquet::file::metadata::{KeyValue, SortingColumn};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 
-/// Limits of a row group. They are small because code inside an OSD, which has little memory,
-/// decodes whole row groups.
-const ROW_GROUP_ROWS: usize = 128 * 1024;
-const ROW_GROUP_BYTES: usize = 8 * 1024 * 1024;
 const PAGE_ROWS: usize = 8 * 1024;
 /// Bytes to encode before the size is checked again.
 const STEP_BYTES: usize = 1024 * 1024;
 /// Size limit of an object with its footer, unless a single row is larger.
 const OBJECT_BYTES_MAX: usize = limits::OPERATION_BYTES_MAX as usize - 4 * 1024 * 1024;
 
+/// The places of a layout's sort columns.
+fn sort_places(layout: &Layout, schema: &TableSchema) -> Vec<usize> {
+    let place = |id: &u32| schema.columns().iter().position(|column| column.id == *id);
+    layout.sort.iter().filter_map(place).collect()
+}
+
+/// Sorts rows by a layout's sort columns.
+pub(crate) fn sort_rows(rows: RecordBatch, layout: &Layout, schema: &TableSchema) -> Result<RecordBatch> {
+    let places = sort_places(layout, schema);
+    if places.is_empty() {
+        return Ok(rows);
+    }
+    let options = Some(SortOptions { descending: false, nulls_first: true });
+    let columns: Vec<SortColumn> =
+        places.iter().map(|place| SortColumn { values: rows.column(*place).clone(), options }).collect();
+    let sorted = lexsort_to_indices(&columns, None).and_then(|order| take_record_batch(&rows, &order));
+    sorted.map_err(|source| error::arrow("rows cannot be sorted", source))
+}
+
 /// Encodes the first rows of `rows` until the object has about `bytes_target` bytes. Returns the
-/// object and the number of encoded rows.
-pub(super) fn encode_object(
+/// object and the number of encoded rows. The rows are sorted already.
+pub(crate) fn encode_object(
     rows: &RecordBatch,
-    sort: &[usize],
+    layout: &Layout,
+    schema: &TableSchema,
     bytes_target: usize,
 ) -> Result<(Vec<u8>, usize)> {
+    let named = KeyValue::new(FOOTER_KEY.to_owned(), layout.to_string());
     let mut properties = WriterProperties::builder()
-        .set_compression(Compression::SNAPPY)
+        .set_compression(layout.codec.compression()?)
         .set_created_by(CREATED_BY.to_owned())
-        .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
-        .set_max_row_group_bytes(Some(ROW_GROUP_BYTES))
+        .set_key_value_metadata(Some(vec![named]))
+        .set_max_row_group_row_count(Some(layout.row_group_rows()))
+        .set_max_row_group_bytes(usize::try_from(layout.row_group_bytes).ok())
         .set_data_page_row_count_limit(PAGE_ROWS)
         .set_write_batch_size(1024)
         .set_statistics_enabled(EnabledStatistics::Page);
-    if let Some(columns) = sorting_columns(rows, sort) {
+    if let Some(columns) = sorting_columns(rows, &sort_places(layout, schema)) {
         properties = properties.set_sorting_columns(Some(columns));
     }
     let mut encoder =

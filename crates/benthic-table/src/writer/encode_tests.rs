@@ -1,4 +1,6 @@
-use super::{ROW_GROUP_BYTES, ROW_GROUP_ROWS, encode_object};
+use super::encode_object;
+use crate::layout::Layout;
+use crate::schema::TableSchema;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use benthic_testkit::random::Rng;
 use bytes::Bytes;
@@ -20,22 +22,33 @@ fn wide(rows: usize) -> RecordBatch {
     RecordBatch::try_from_iter([("text", texts)]).unwrap()
 }
 
+fn encode(batch: &RecordBatch, layout: &Layout, bytes_target: usize) -> (Vec<u8>, usize) {
+    encode_object(batch, layout, &TableSchema::from_arrow(&batch.schema()).unwrap(), bytes_target).unwrap()
+}
+
 #[test]
 fn row_groups_are_bounded_by_rows() {
     let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..300_000));
     let batch = RecordBatch::try_from_iter([("id", ids)]).unwrap();
-    let (bytes, taken) = encode_object(&batch, &[0], 64 * MIB).unwrap();
-    assert_eq!(taken, 300_000);
-    let rows: Vec<usize> = row_groups(bytes).iter().map(|group| group.0).collect();
-    assert_eq!(rows, [ROW_GROUP_ROWS, ROW_GROUP_ROWS, 300_000 - 2 * ROW_GROUP_ROWS]);
+    for (row_group_bytes, group_rows) in
+        [(8 * MIB, 128 * 1_024), (MIB, 16 * 1_024), (64 * MIB, 1_024 * 1_024)]
+    {
+        let layout = Layout { sort: vec![1], row_group_bytes: row_group_bytes as u64, ..Layout::default() };
+        let (bytes, taken) = encode(&batch, &layout, 64 * MIB);
+        assert_eq!(taken, 300_000);
+        let rows: Vec<usize> = row_groups(bytes).iter().map(|group| group.0).collect();
+        let full = rows.iter().filter(|rows| **rows == group_rows).count();
+        assert_eq!((full, rows.iter().sum()), (300_000 / group_rows, 300_000));
+        assert_eq!(rows.len(), 300_000_usize.div_ceil(group_rows));
+    }
 }
 
 #[test]
 fn row_groups_are_bounded_by_bytes_and_objects_by_their_target() {
     let batch = wide(40 * 1_024);
-    let (bytes, taken) = encode_object(&batch, &[], 20 * MIB).unwrap();
+    let (bytes, taken) = encode(&batch, &Layout::default(), 20 * MIB);
     assert!((19 * MIB..22 * MIB).contains(&bytes.len()) && taken < 22 * 1_024, "{} {taken}", bytes.len());
     let groups = row_groups(bytes);
-    assert!(groups.len() >= 3 && groups.iter().all(|group| group.1 < ROW_GROUP_BYTES + MIB), "{groups:?}");
+    assert!(groups.len() >= 3 && groups.iter().all(|group| group.1 < 9 * MIB), "{groups:?}");
     assert_eq!(groups.iter().map(|group| group.0).sum::<usize>(), taken);
 }

@@ -3,7 +3,7 @@
 
 mod change;
 mod commit;
-mod encode;
+pub(crate) mod encode;
 
 use crate::alter::Alter;
 use crate::error;
@@ -11,6 +11,7 @@ use crate::evolve::{compact, conform, rows_bytes, unknown_columns};
 use crate::head::{INTENTS_MAX, Intent, ListRef};
 use crate::ids::{Id, Role, TableObject};
 use crate::indexes;
+use crate::layout::Layout;
 use crate::list::{FileEntry, ListWriter};
 use crate::object;
 use crate::partition::{PARTITIONS_MAX, Partitioning};
@@ -19,7 +20,7 @@ use crate::snapshot::{Snapshot, SnapshotSelector};
 use crate::statistics::Statistics;
 use crate::table::Table;
 use arrow::array::{RecordBatch, UInt32Array};
-use arrow::compute::{SortColumn, SortOptions, concat_batches, lexsort_to_indices, take_record_batch};
+use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::Field;
 use benthic_core::{Error, ErrorKind, Result, limits};
 use benthic_index::{Definition as Index, pack};
@@ -63,7 +64,7 @@ pub struct Writer {
     id: Id,
     schema: TableSchema,
     partitioning: Partitioning,
-    sort: Vec<u32>,
+    layout: Layout,
     indexes: Vec<Index>,
     object_bytes_target: usize,
     options: WriterOptions,
@@ -126,9 +127,9 @@ impl Table {
             id,
             schema: head.current()?.1.clone(),
             partitioning: head.partitioning,
-            sort: head.sort,
+            object_bytes_target: usize::try_from(head.layout.object_bytes).unwrap_or(usize::MAX),
+            layout: head.layout,
             indexes: head.indexes,
-            object_bytes_target: usize::try_from(head.object_bytes_target).unwrap_or(usize::MAX),
             options: WriterOptions {
                 buffer_bytes_max: options.buffer_bytes_max.max(1024 * 1024),
                 uploads_max: options.uploads_max.max(1),
@@ -319,7 +320,7 @@ impl Writer {
         let rows = concat_batches(self.schema.arrow(), &buffer.batches);
         let rows = rows.map_err(|source| error::arrow("rows cannot be concatenated", source))?;
         drop(buffer);
-        let rows = self.sort_rows(rows)?;
+        let rows = encode::sort_rows(rows, &self.layout, &self.schema)?;
         let mut start = 0;
         while start < rows.num_rows() {
             if may_wait && start > 0 {
@@ -343,7 +344,7 @@ impl Writer {
     fn encode_first(&self, rows: &RecordBatch) -> Result<EncodedObject> {
         let mut bytes_target = self.object_bytes_target;
         loop {
-            let (bytes, taken) = encode::encode_object(rows, &self.sort_places(), bytes_target)?;
+            let (bytes, taken) = encode::encode_object(rows, &self.layout, &self.schema, bytes_target)?;
             let entries = self.entries(&rows.slice(0, taken));
             let is_too_large = |error: &Error| error.kind() == ErrorKind::LimitExceeded;
             match entries {
@@ -401,23 +402,6 @@ impl Writer {
             None => ListWriter::new(Arc::clone(self.table.pool()), id, self.id, self.next_list, &self.schema),
         };
         self.lists.insert(lists).push(entry, statistics).await
-    }
-
-    fn sort_places(&self) -> Vec<usize> {
-        let place = |id: &u32| self.schema.columns().iter().position(|column| column.id == *id);
-        self.sort.iter().filter_map(place).collect()
-    }
-
-    fn sort_rows(&self, rows: RecordBatch) -> Result<RecordBatch> {
-        if self.sort.is_empty() {
-            return Ok(rows);
-        }
-        let options = Some(SortOptions { descending: false, nulls_first: true });
-        let places = self.sort_places();
-        let columns: Vec<SortColumn> =
-            places.iter().map(|place| SortColumn { values: rows.column(*place).clone(), options }).collect();
-        let sorted = lexsort_to_indices(&columns, None).and_then(|order| take_record_batch(&rows, &order));
-        sorted.map_err(|source| error::arrow("rows cannot be sorted", source))
     }
 
     /// Writes all buffered rows and returns all lists.

@@ -1,8 +1,8 @@
 //! Appending and reading rows.
 
 use crate::support::{
-    append, create, current, definition, entries, environment, ids, memory_pool, on_both_engines, read, rows,
-    schema, try_append,
+    append, create, current, definition, definition_of, entries, environment, ids, memory_pool,
+    on_both_engines, read, rows, schema, try_append,
 };
 use arrow::array::{
     Array, ArrayRef, AsArray, DictionaryArray, Int8Array, Int64Array, RecordBatch, StringArray,
@@ -11,7 +11,9 @@ use arrow::array::{
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Float64Type, Int8Type, Int64Type, Schema};
 use benthic_core::ErrorKind;
-use benthic_table::{Alter, Definition, Partitioning, Ranges, SnapshotSelector, Table, WriterOptions};
+use benthic_table::{
+    Alter, Definition, Layout, Partitioning, Ranges, SnapshotSelector, Table, WriterOptions,
+};
 use benthic_testkit::random::Rng;
 use futures::TryStreamExt;
 use futures::executor::block_on;
@@ -90,7 +92,11 @@ fn every_object_holds_one_partition_sorted() {
         Partitioning::Hash { field: 1, buckets: 5 },
         Partitioning::Range { field: 1, ranges: Ranges::Bounds(vec![100, 250]) },
     ] {
-        let definition = Definition { partitioning: partitioning.clone(), sort: vec![2, 1], ..definition() };
+        let definition = Definition {
+            partitioning: partitioning.clone(),
+            layout: Layout { sort: vec![2, 1], ..definition().layout },
+            ..definition()
+        };
         let table = create(&memory_pool(), "t", &definition, &environment);
         let batches: Vec<RecordBatch> = (0..10).map(|part| rows(part * 50..part * 50 + 50)).collect();
         let snapshot = block_on(try_append(&table, &batches, WriterOptions::default())).unwrap();
@@ -272,8 +278,8 @@ fn tables_are_created_opened_and_listed() {
         block_on(Table::list(Arc::clone(&pool))).unwrap().into_iter().map(|entry| entry.name).collect();
     assert_eq!(names, ["Lineitem", "orders"]);
     for definition in [
-        Definition { sort: vec![9], ..definition() },
-        Definition { object_bytes_target: 100, ..definition() },
+        Definition { layout: Layout { sort: vec![9], ..Layout::default() }, ..definition() },
+        definition_of(&schema(), 100),
         Definition { partitioning: Partitioning::Hash { field: 1, buckets: 0 }, ..definition() },
         Definition { partitioning: Partitioning::Range { field: 3, ranges: Ranges::Day }, ..definition() },
     ] {

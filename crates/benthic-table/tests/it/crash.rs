@@ -2,15 +2,16 @@
 
 use crate::faulty::{FailedWrite, FaultyPool};
 use crate::support::{
-    DAY_MS, create, current, definition, environment, ids, memory_pool, names, referred, rows, try_append,
+    DAY_MS, create, current, definition, environment, findings, ids, memory_pool, names, referred, rows,
+    try_append, try_rewrite, try_rewrite_all,
 };
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
 use benthic_core::names::TABLES_NAMESPACE;
 use benthic_core::{Environment, ErrorKind, Pool, Result};
 use benthic_table::{
-    Definition, Operation, Partitioning, Rows, SnapshotSelector, Table, VacuumOptions, WriterOptions,
-    drop_table, vacuum,
+    Codec, Definition, LayoutChange, Operation, Partitioning, Rows, SnapshotSelector, Table, VacuumOptions,
+    WriterOptions, drop_table, vacuum,
 };
 use futures::TryStreamExt;
 use futures::executor::block_on;
@@ -28,14 +29,15 @@ struct Acknowledged {
 }
 
 /// The ids after each change of rows.
-fn states() -> [Vec<i64>; 5] {
-    let changed = || (10..90).chain(100..105);
-    [vec![], (0..50).collect(), (0..90).collect(), changed().collect(), changed().collect()]
+fn states() -> [Vec<i64>; 6] {
+    let changed = || (10..90).chain(100..105).collect();
+    [vec![], (0..50).collect(), (0..90).collect(), changed(), changed(), changed()]
 }
 
-/// Creates a table, appends twice, changes rows, compacts, vacuums and drops it.
+/// Creates a table, appends twice, changes rows, compacts, changes its layout and rewrites it, vacuums and
+/// drops it.
 async fn live(pool: Arc<dyn Pool>, environment: &Environment, done: &mut Acknowledged) -> Result<()> {
-    let partitioning = Partitioning::Hash { field: 1, buckets: 3 };
+    let partitioning = Partitioning::Hash { field: 1, buckets: 2 };
     let definition = Definition { partitioning, ..definition() };
     let table = Table::create(Arc::clone(&pool), "t", &definition, environment.clone()).await?;
     done.created = true;
@@ -43,25 +45,28 @@ async fn live(pool: Arc<dyn Pool>, environment: &Environment, done: &mut Acknowl
     done.changes = 1;
     try_append(&table, &[rows(50..80), rows(80..90)], WriterOptions::default()).await?;
     done.changes = 2;
-    change(&table, Operation::Update, |id| id < 10, Some(&rows(100..105))).await?;
+    update(&table, |id| id < 10, &rows(100..105)).await?;
     done.changes = 3;
-    change(&table, Operation::Compact, |_| true, None).await?;
+    try_rewrite(&table, table.snapshot(SnapshotSelector::Current).await?.to_compact(true).await?).await?;
     done.changes = 4;
+    table.set_layout(&lz4_by_name()).await?;
+    try_rewrite_all(&table).await?;
+    done.changes = 5;
     vacuum(Arc::clone(&pool), "t", &VacuumOptions { intent_age_ms: DAY_MS, ..KEEP_ONE }, environment).await?;
     done.dropping = true;
     drop_table(pool, "t", false, environment).await?;
     Ok(())
 }
 
-/// Deletes rows by their id, and adds others. A compaction adds the deleted ones.
-async fn change(
-    table: &Table,
-    operation: Operation,
-    deletes: impl Fn(i64) -> bool,
-    added: Option<&RecordBatch>,
-) -> Result<()> {
+fn lz4_by_name() -> LayoutChange {
+    let (codec, sort) = (Some(Codec::Lz4), Some(vec!["name".to_owned()]));
+    LayoutChange { codec, sort, ..LayoutChange::default() }
+}
+
+/// Deletes rows by their id, and adds others.
+async fn update(table: &Table, deletes: impl Fn(i64) -> bool, added: &RecordBatch) -> Result<()> {
     let base = table.snapshot(SnapshotSelector::Current).await?;
-    let mut writer = base.change(operation, WriterOptions::default()).await?;
+    let mut writer = base.change(Operation::Update, WriterOptions::default()).await?;
     let filled = async {
         for entry in base.entries().try_collect::<Vec<_>>().await? {
             let live = entry.live().unwrap_or_else(|| Rows::all(entry.rows as u32));
@@ -72,16 +77,10 @@ async fn change(
                 let ids = batch.column(0).as_primitive::<Int64Type>().values();
                 let numbers = ids.iter().zip(numbers.by_ref());
                 deleted.extend(numbers.filter(|(id, _)| deletes(**id)).map(|(_, row)| row..row + 1));
-                if operation == Operation::Compact {
-                    writer.write(&batch).await?;
-                }
             }
             writer.delete(&entry, &Rows::new(deleted, entry.rows as u32))?;
         }
-        match added {
-            Some(added) => writer.write(added).await,
-            None => Ok(()),
-        }
+        writer.write(added).await
     };
     match filled.await {
         Ok(()) => writer.finish().await.map(|_| ()),
@@ -101,7 +100,7 @@ fn crash_everywhere(last: FailedWrite) {
         let outcome = block_on(live(faulty.clone(), &environment, &mut done));
         if faulty.is_well() {
             outcome.unwrap();
-            assert!(operations > 40, "operations={operations}");
+            assert!(operations > 60, "operations={operations}");
             assert_eq!(names(&pool, TABLES_NAMESPACE).len(), 0);
             return;
         }
@@ -135,6 +134,16 @@ fn check_whole(
     assert_eq!(there, referred(table), "{context} {vacuumed:?}");
     assert_eq!(ids(&current(table)), found, "{context}");
     assert_eq!(block_on(table.head()).unwrap().intents, [], "{context}");
+    if done.changes >= 4 {
+        // An interrupted rewrite continues.
+        block_on(try_rewrite_all(table)).unwrap();
+        assert_eq!(block_on(try_rewrite_all(table)).unwrap(), 0, "{context}");
+        assert_eq!(
+            (ids(&current(table)), findings(&current(table))),
+            (found.clone(), Vec::new()),
+            "{context}"
+        );
+    }
     // The table accepts further writes.
     let more = block_on(try_append(table, &[rows(500..505)], WriterOptions::default())).unwrap();
     assert_eq!(more.rows(), found.len() as u64 + 5);

@@ -2,10 +2,11 @@
 
 use crate::faulty::{FailedWrite, FaultyPool};
 use crate::support::{
-    append, create, current, definition, entries, environment, ids, memory_pool, names, on_both_engines,
-    rows, try_append,
+    append, create, current, definition, definition_of, entries, environment, ids, memory_pool, names,
+    on_both_engines, referred, rows, try_append, try_rewrite, try_rewrite_all,
 };
-use arrow::array::{ArrayRef, Int64Array};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
+use arrow::compute::concat_batches;
 use arrow::datatypes::DataType;
 use benthic_core::{Environment, ErrorKind, Fetch, ObjectId, Pool, WriteOp};
 use benthic_index::{
@@ -13,8 +14,8 @@ use benthic_index::{
     entry_keys, page_key,
 };
 use benthic_table::{
-    Alter, Definition, FileEntry, FsckResult, INDEXES_MAX, Index, IndexBuildResult, IndexKind, Snapshot,
-    Table, VacuumOptions, WriterOptions, drop_table, vacuum,
+    Alter, Definition, FileEntry, FsckResult, INDEXES_MAX, Index, IndexBuildResult, IndexKind, LayoutChange,
+    Operation, Rows, Snapshot, SnapshotSelector, Table, VacuumOptions, WriterOptions, drop_table, vacuum,
 };
 use bytes::Bytes;
 use futures::TryStreamExt;
@@ -146,7 +147,7 @@ fn an_index_stays_correct_while_columns_change() {
         arrow::datatypes::Field::new("id", DataType::Int32, true),
         arrow::datatypes::Field::new("name", DataType::Utf8, true),
     ]);
-    let definition = Definition { object_bytes_target: 1024 * 1024, ..Definition::new(&schema).unwrap() };
+    let definition = definition_of(&schema, 1024 * 1024);
     let table = create(&pool, "t", &definition, &environment().0);
     let index = block_on(table.add_index(&["id"])).unwrap();
     let some = |from: i32| {
@@ -220,8 +221,7 @@ fn a_load_with_large_indexes_is_split_into_more_objects() {
     let batch =
         arrow::array::RecordBatch::try_from_iter([("a", column(1)), ("b", column(2)), ("c", column(3))]);
     let batch = batch.unwrap();
-    let definition =
-        Definition { object_bytes_target: 64 * 1024 * 1024, ..Definition::new(&batch.schema()).unwrap() };
+    let definition = definition_of(&batch.schema(), 64 * 1024 * 1024);
     let table = create(&pool, "t", &definition, &environment().0);
     for columns in [["a", "b", "c"], ["b", "a", "c"], ["c", "a", "b"], ["c", "b", "a"]] {
         block_on(table.add_index(&columns)).unwrap();
@@ -269,6 +269,71 @@ fn a_text_index_finds_words_and_is_checked() {
         is_well(&table);
         assert_eq!(block_on(table.head()).unwrap().indexes, [values]);
     });
+}
+
+/// Compaction and rewrite write the pages of every index with the new objects, and a vacuum removes
+/// those of the old objects with them.
+#[test]
+fn compaction_rewrite_and_vacuum_keep_indexes_of_words_and_values() {
+    let pool = memory_pool();
+    let (environment, clock) = environment();
+    let table = create(&pool, "t", &definition(), &environment);
+    append(&table, &rows(0..500));
+    let words = block_on(table.add_text_index("name")).unwrap();
+    let values = block_on(table.add_index(&["id"])).unwrap();
+    let snapshot = append(&table, &rows(500..900));
+    // One row is deleted, and the first object has no pages.
+    let changed = block_on(async {
+        let entry = entries_of(&snapshot).await.into_iter().find(|entry| entry.rows == 400).unwrap();
+        let mut writer = snapshot.change(Operation::Delete, WriterOptions::default()).await.unwrap();
+        writer.delete(&entry, &Rows::new(std::iter::once(7..8).collect(), 400)).unwrap();
+        writer.finish().await.unwrap()
+    });
+    assert_eq!(fsck(&table, false), (Vec::new(), 2, 0));
+    let old: Vec<ObjectId> = entries(&changed).iter().map(|entry| object(&table, entry)).collect();
+    let check = |context: &str| {
+        is_well(&table);
+        let [entry] = &entries(&current(&table))[..] else { panic!("one object") };
+        let batches: Vec<RecordBatch> = block_on(async {
+            let snapshot = table.snapshot(SnapshotSelector::Current).await?;
+            snapshot.read(entry, snapshot.schema()).await?.try_collect().await
+        })
+        .unwrap();
+        let all = concat_batches(&batches[0].schema(), &batches).unwrap();
+        let names = all.column(2).as_string::<i32>();
+        assert_eq!(names.len(), 899, "{context}");
+        for id in [0, 7, 499, 500, 507, 899] {
+            let place = names.iter().position(|name| name == Some(&format!("row {id}")));
+            let expected: Vec<std::ops::Range<u32>> =
+                place.map(|place| place as u32..place as u32 + 1).into_iter().collect();
+            let found = look_up_word(&table, entry, &words, &id.to_string()).rows.unwrap();
+            assert_eq!(found.ranges(), expected, "{context} {id}");
+            assert_eq!(
+                look_up(&table, entry, &values, id).rows.unwrap().ranges(),
+                expected,
+                "{context} {id}"
+            );
+            assert_eq!(place.is_none(), id == 507, "the deleted row is gone");
+        }
+    };
+    block_on(try_rewrite(&table, block_on(changed.to_compact(false)).unwrap())).unwrap();
+    check("compacted");
+    let sort = Some(vec!["name".to_owned()]);
+    block_on(table.set_layout(&LayoutChange { sort, ..LayoutChange::default() })).unwrap();
+    assert_eq!(block_on(try_rewrite_all(&table)).unwrap(), 1);
+    check("sorted by another column");
+    let pages = |old: &ObjectId| block_on(pool.fetch(old, Fetch::omap_range(None, "", 1)));
+    assert!(old.iter().any(|old| !pages(old).unwrap().0.entries.is_empty()));
+    clock.advance_ms(1);
+    let options = VacuumOptions { keep_snapshots: 1, keep_ms: 0, intent_age_ms: 0 };
+    block_on(vacuum(Arc::clone(&pool), "t", &options, &environment)).unwrap();
+    check("vacuumed");
+    assert!(old.iter().all(|old| pages(old).unwrap_err().kind() == ErrorKind::NotFound));
+    assert_eq!(names(&pool, &table.id().namespace()), referred(&table));
+}
+
+async fn entries_of(snapshot: &Snapshot) -> Vec<FileEntry> {
+    snapshot.entries().try_collect().await.unwrap()
 }
 
 /// A second run completes an interrupted build, and lookups never miss a row in between.

@@ -10,5 +10,6 @@ mod corpus;
 mod crash;
 mod faulty;
 mod indexes;
+mod rewrite;
 mod support;
 mod types;

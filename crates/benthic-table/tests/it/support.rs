@@ -5,7 +5,9 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema};
 use benthic_core::{Environment, ListRequest, ManualClock, Namespaces, Pool, Random, Result, Store};
 use benthic_embedded::{EmbeddedStore, MemStore, Options};
-use benthic_table::{Definition, FileEntry, Snapshot, SnapshotSelector, Table, Writer, WriterOptions};
+use benthic_table::{
+    Definition, FileEntry, Layout, Snapshot, SnapshotSelector, Table, Writer, WriterOptions,
+};
 use benthic_testkit::random::Rng;
 use futures::TryStreamExt;
 use futures::executor::block_on;
@@ -74,7 +76,13 @@ pub fn schema() -> Schema {
 }
 
 pub fn definition() -> Definition {
-    Definition { object_bytes_target: 1024 * 1024, ..Definition::new(&schema()).unwrap() }
+    definition_of(&schema(), 1024 * 1024)
+}
+
+/// A table with these columns, and objects of this size.
+pub fn definition_of(schema: &Schema, object_bytes: u64) -> Definition {
+    let layout = Layout { object_bytes, ..Layout::default() };
+    Definition { layout, ..Definition::new(schema).unwrap() }
 }
 
 pub fn create(pool: &Arc<dyn Pool>, name: &str, definition: &Definition, environment: &Environment) -> Table {
@@ -156,4 +164,26 @@ pub fn referred(table: &Table) -> BTreeSet<String> {
         names.extend(entries(&snapshot).iter().map(|entry| entry.object.to_string()));
     }
     names
+}
+
+/// Writes groups of data objects again. Returns the number of replaced objects.
+pub async fn try_rewrite(table: &Table, groups: Vec<Vec<FileEntry>>) -> Result<usize> {
+    let mut replaced = 0;
+    for group in groups {
+        let options = WriterOptions::default();
+        replaced += table.rewrite(&group, &options, &mut async |_| Ok(())).await?.len();
+    }
+    Ok(replaced)
+}
+
+/// Writes all objects again that have another layout than the table.
+pub async fn try_rewrite_all(table: &Table) -> Result<usize> {
+    let snapshot = table.snapshot(SnapshotSelector::Current).await?;
+    try_rewrite(table, snapshot.to_rewrite(snapshot.layout()).await?).await
+}
+
+/// The faults that fsck finds.
+pub fn findings(snapshot: &Snapshot) -> Vec<String> {
+    let checked: Vec<_> = block_on(snapshot.fsck(false).try_collect()).unwrap();
+    checked.iter().flat_map(|checked| &checked.findings).map(ToString::to_string).collect()
 }

@@ -1,4 +1,4 @@
-//! `benthic table append`: adds the rows of files to a table, in one commit for all files.
+//! `benthic table append`: adds the rows of files or objects to a table, in one commit for all.
 
 use super::load::{self, InputArgs};
 use super::{TableAddress, count, describe_size, line};
@@ -16,7 +16,8 @@ one snapshot: if one file is invalid, no rows are added.
 Examples:
   benthic table append lake/trips today.parquet
   benthic table append lake/trips may.csv june.csv --delimiter ';' --null NA
-  zcat today.json.gz | benthic table append lake/trips - --format json")]
+  zcat today.json.gz | benthic table append lake/trips - --format json
+  benthic table append lake/logs --from 'lake/logs/2024-*.csv'")]
 pub struct AppendArgs {
     /// The table: POOL/TABLE
     table: TableAddress,
@@ -29,9 +30,11 @@ pub struct AppendArgs {
 
 pub async fn run(args: AppendArgs, session: &Session) -> Outcome {
     if args.input.is_empty() {
-        return Err(Failure::Usage("name files to append, or - for stdin".to_owned()));
+        return Err(Failure::Usage(
+            "name files to append, - for stdin, or objects of a pool with --from".to_owned(),
+        ));
     }
-    let inputs = args.input.check().await?;
+    let inputs = args.input.check(session).await?;
     let table = args.table.open(session).await?;
     let loaded = load::load(&table, inputs, args.add_columns, &args.table).await?;
     let added = count(loaded.rows, "row");

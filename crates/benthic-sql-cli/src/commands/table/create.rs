@@ -1,11 +1,11 @@
-//! `benthic table create`: creates a table, and loads files into it.
+//! `benthic table create`: creates a table, and loads files or objects of a pool into it.
 
+use super::layout::LayoutArgs;
 use super::load::{self, InputArgs, Inputs};
 use super::{TableAddress, describe_size, line};
 use benthic_core::{Environment, Error, ErrorKind, Result};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::session::Session;
-use benthic_program::units::parse_size;
 use benthic_sql::syntax::{PartitionBy, parse_columns, parse_partitioning};
 use benthic_table::{Definition, Snapshot, SnapshotSelector, Table, drop_table};
 use clap::Args;
@@ -17,7 +17,8 @@ use std::sync::Arc;
 #[command(after_help = "\
 The table gets the columns and types of the first file. For CSV and JSON, the types are guessed from the first rows; \
 --schema sets them. All files are loaded in one commit. If anything fails, the table is removed; a crash leaves at \
-most an empty table, and `benthic table vacuum` removes the other remains.
+most an empty table, and `benthic table vacuum` removes the other remains. `benthic table rewrite` changes codec, sizes \
+and sort order later.
 
 Types: bool, int8 to int64, uint8 to uint64, float16 to float64, utf8, binary, binary(LENGTH), date, time(UNIT), \
 timestamp(UNIT), timestamp(UNIT, 'ZONE'), decimal(PRECISION, SCALE), list(TYPE), struct(NAME TYPE, ...), \
@@ -26,6 +27,7 @@ map(TYPE, TYPE). A unit is ms, us or ns.
 Examples:
   benthic table create lake/trips trips-*.parquet
   benthic table create lake/trips trips.csv --partition-by 'range(day, month)' --sort-by day,fare
+  benthic table create lake/logs --from 'lake/logs/2024-*.csv' --codec zstd
   benthic table create lake/events --schema 'id int64 not null, at timestamp(us), kind utf8'")]
 pub struct CreateArgs {
     /// The table: POOL/TABLE
@@ -39,27 +41,24 @@ pub struct CreateArgs {
     /// BOUND, ...)
     #[arg(long, value_name = "BY", value_parser = parse_partitioning, default_value = "rows")]
     partition_by: PartitionBy,
-    /// Columns by which the rows of an object are sorted, ascending, nulls first
-    #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
-    sort_by: Vec<String>,
-    /// Target size of an object, 1 MiB to 64 MiB
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "32MiB")]
-    object_size: u64,
+    #[command(flatten)]
+    layout: LayoutArgs,
 }
 
 pub async fn run(args: CreateArgs, session: &Session) -> Outcome {
     if args.input.is_empty() && args.schema.is_none() {
-        let message = "the columns are unknown; name a file, or give --schema 'NAME TYPE, ...'";
+        let message =
+            "the columns are unknown; name a file, or objects with --from, or give --schema 'NAME TYPE, ...'";
         return Err(Failure::Usage(message.to_owned()));
     }
     let has_files = !args.input.is_empty();
-    let first = args.input.first().filter(|_| args.schema.is_none()).map(|path| path.display().to_string());
-    let mut inputs = args.input.check().await?;
+    let mut inputs = args.input.check(session).await?;
+    let first = inputs.first().filter(|_| args.schema.is_none()).map(|path| path.display().to_string());
     let schema = match &args.schema {
         Some(text) => Arc::new(arrow::datatypes::Schema::new(parse_columns(text)?)),
         None => inputs.schema().await?,
     };
-    let definition = define(&schema, &args.partition_by, &args.sort_by, args.object_size);
+    let definition = define(&schema, &args.partition_by, &args.layout);
     let definition = definition.map_err(|error| {
         let error = error.with("table", &args.table);
         first.into_iter().fold(error, |error, path| error.with("path", path))
@@ -78,15 +77,11 @@ pub async fn run(args: CreateArgs, session: &Session) -> Outcome {
 fn define(
     schema: &arrow::datatypes::Schema,
     partition_by: &PartitionBy,
-    sort_by: &[String],
-    object_bytes: u64,
+    layout: &LayoutArgs,
 ) -> Result<Definition> {
     let mut definition = Definition::new(schema)?;
     definition.partitioning = partition_by.resolve(&definition.schema)?;
-    let sort: Result<Vec<u32>> =
-        sort_by.iter().map(|name| Ok(definition.schema.by_name(name.trim())?.id)).collect();
-    definition.sort = sort?;
-    definition.object_bytes_target = object_bytes;
+    definition.layout = definition.layout.with(&layout.change(), &definition.schema)?;
     Ok(definition)
 }
 

@@ -1,25 +1,29 @@
-//! Loads files into a table, in one commit for all of them.
+//! Loads files, or objects of a pool, into a table, in one commit for all of them.
 
 use super::TableAddress;
 use crate::commands::one_of;
 use arrow::datatypes::{FieldRef, Schema};
-use benthic_core::{Error, ErrorKind, Result, WORKER_THREAD};
+use benthic_core::{Error, ErrorKind, ObjectAddress, Result, WORKER_THREAD};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
 use benthic_program::progress::Progress;
+use benthic_program::session::Session;
 use benthic_program::store::blocking;
-use benthic_sql::input::{self, Feed, Format, Input, Options, STDIN, Source, text_if_unknown};
+use benthic_sql::input::{self, Feed, Format, Input, Options, STDIN, find_objects, text_if_unknown};
 use benthic_table::{Snapshot, Table, Writer, WriterOptions};
 use clap::Args;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-/// How files are read, for `create` and `append`.
+/// What is loaded and how it is read, for `create` and `append`.
 #[derive(Args)]
 pub struct InputArgs {
     /// Parquet, CSV, TSV, JSON lines or Arrow files; - is stdin
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// Read objects of a pool instead of files; *, ? and [a-z] in the name match several; may be given more than once
+    #[arg(long, value_name = "POOL/OBJECT", conflicts_with = "files")]
+    from: Vec<ObjectAddress>,
     /// Format of all files; by default, the file names determine it
     #[arg(long, value_parser = one_of(&FORMATS))]
     format: Option<Format>,
@@ -47,7 +51,20 @@ fn parse_delimiter(text: &str) -> std::result::Result<u8, String> {
     }
 }
 
-/// Checked input files and their total size.
+async fn find(from: &[ObjectAddress], options: Options, session: &Session) -> Outcome<Inputs> {
+    let mut inputs = Inputs { files: Vec::new(), options, size_bytes: 0 };
+    for address in from {
+        let pool = session.pool(&address.pool).await?;
+        for object in find_objects(&pool, address).await? {
+            object.check(&inputs.options)?;
+            inputs.size_bytes = inputs.size_bytes.saturating_add(object.size_bytes());
+            inputs.files.push(Input::Object(object));
+        }
+    }
+    Ok(inputs)
+}
+
+/// Checked input files, or objects, and their total size.
 pub struct Inputs {
     files: Vec<Input>,
     options: Options,
@@ -56,16 +73,15 @@ pub struct Inputs {
 
 impl InputArgs {
     pub fn is_empty(&self) -> bool {
-        self.files.is_empty()
+        self.files.is_empty() && self.from.is_empty()
     }
 
-    pub fn first(&self) -> Option<&Path> {
-        self.files.first().map(PathBuf::as_path)
-    }
-
-    /// Checks all files before any work starts.
-    pub async fn check(self) -> Outcome<Inputs> {
+    /// Checks all files, and finds all objects, before any work starts.
+    pub async fn check(self, session: &Session) -> Outcome<Inputs> {
         let options = Options { format: self.format, delimiter: self.delimiter, null: self.null };
+        if !self.from.is_empty() {
+            return find(&self.from, options, session).await;
+        }
         if self.files.iter().filter(|path| path.as_os_str() == STDIN).count() > 1 {
             return Err(Failure::Usage("stdin can be read only once; name - once".to_owned()));
         }
@@ -80,32 +96,49 @@ impl InputArgs {
 }
 
 impl Inputs {
+    /// The first file or object.
+    pub fn first(&self) -> Option<PathBuf> {
+        self.files.first().map(name)
+    }
+
     /// Opens the first file, and returns its columns. If it has no value of a column, the next files
     /// determine the column's type.
     pub async fn schema(&mut self) -> Outcome<arrow::datatypes::SchemaRef> {
-        let Some(Input::Path(path)) = self.files.first() else {
-            return Err(Error::new(ErrorKind::Internal, "no file to take columns from").into());
-        };
-        let (path, options) = (path.clone(), self.options.clone());
-        let others = self.files[1..].iter().filter_map(|file| match file {
-            Input::Path(path) if path.as_os_str() != STDIN => Some(path.clone()),
-            _ => None,
-        });
-        let others: Vec<PathBuf> = others.collect();
+        let mut files = std::mem::take(&mut self.files).into_iter();
+        let first = files.next();
+        let first = first.ok_or_else(|| Error::new(ErrorKind::Internal, "no file to take columns from"))?;
+        let others: Vec<Input> = files.as_slice().iter().filter_map(again).collect();
+        let options = self.options.clone();
         let opened = read(move || {
-            let source = Source::open(&path, &options)?;
+            let (path, source) = first.open(&options)?;
             let mut schema = source.schema()?.as_ref().clone();
             for other in others {
                 if schema.fields().iter().all(|field| !field.data_type().is_null()) {
                     break;
                 }
-                schema = with_types_of(&schema, Source::open(&other, &options)?.schema()?.as_ref());
+                schema = with_types_of(&schema, other.open(&options)?.1.schema()?.as_ref());
             }
             Ok((Arc::new(text_if_unknown(&schema)), Input::Open(path, source)))
         });
         let (schema, open) = opened.await?;
-        self.files[0] = open;
+        self.files = std::iter::once(open).chain(files).collect();
         Ok(schema)
+    }
+}
+
+fn name(input: &Input) -> PathBuf {
+    match input {
+        Input::Path(path) | Input::Open(path, _) => path.clone(),
+        Input::Object(object) => object.path(),
+    }
+}
+
+/// The input, if it can be opened twice.
+fn again(input: &Input) -> Option<Input> {
+    match input {
+        Input::Path(path) if path.as_os_str() != STDIN => Some(Input::Path(path.clone())),
+        Input::Object(object) => Some(Input::Object(object.clone())),
+        _ => None,
     }
 }
 

@@ -9,8 +9,11 @@ mod drop;
 mod fsck;
 mod history;
 mod index;
+mod layout;
 mod load;
 mod ls;
+mod rewrite;
+mod rewriting;
 mod rollback;
 mod show;
 mod tag;
@@ -57,6 +60,8 @@ pub enum TableCommand {
     Tag(tag::TagArgs),
     /// Write small objects, and objects with deleted rows, again as fewer whole ones
     Compact(compact::CompactArgs),
+    /// Change how objects store the rows: codec, row-group size, object size, sort order
+    Rewrite(rewrite::RewriteArgs),
     /// Remove a table with all its rows
     Drop(drop::DropArgs),
     /// Remove old snapshots of a table, and the remains of interrupted loads
@@ -78,6 +83,7 @@ pub async fn run(command: TableCommand, session: &Session) -> Outcome {
         TableCommand::Rollback(args) => rollback::run(args, session).await,
         TableCommand::Tag(args) => tag::run(args, session).await,
         TableCommand::Compact(args) => compact::run(args, session).await,
+        TableCommand::Rewrite(args) => rewrite::run(args, session).await,
         TableCommand::Drop(args) => drop::run(args, session).await,
         TableCommand::Vacuum(args) => vacuum::run(args, session).await,
         TableCommand::Demo(args) => demo::run(args, session).await,

@@ -1,5 +1,6 @@
 //! `benthic table show`: prints the size, partitioning and columns of a snapshot.
 
+use super::layout::{layout_fields, sorted_by};
 use super::{SnapshotName, TableAddress, count, grouped, line, time};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
@@ -7,7 +8,7 @@ use benthic_program::units;
 use benthic_sql::syntax::{show_column, show_partitioning, show_type};
 use benthic_table::SnapshotSelector;
 use benthic_table::head::Head;
-use benthic_table::{IndexKind, Snapshot, TableSchema};
+use benthic_table::{IndexKind, Snapshot};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -38,7 +39,7 @@ fn page(address: &TableAddress, head: &Head, snapshot: &Snapshot) -> String {
     let schema = snapshot.schema();
     let newest = head.snapshots.last().map_or(0, |newest| newest.id);
     let (operation, time) = (snapshot.operation().name(), time(snapshot.time_ms()));
-    let sort = sorted_by(head, schema).join(", ");
+    let sort = sorted_by(&head.layout, schema).join(", ");
     let of_values =
         indexes_of(snapshot, IndexKind::Values).map(|columns| format!("({})", columns.join(", ")));
     let of_words =
@@ -52,7 +53,9 @@ fn page(address: &TableAddress, head: &Head, snapshot: &Snapshot) -> String {
         ("partitioned by", show_partitioning(&head.partitioning, schema)),
         ("sorted by", if sort.is_empty() { "nothing".to_owned() } else { sort }),
         ("indexes", if indexes.is_empty() { "none".to_owned() } else { indexes }),
-        ("object size", units::size(head.object_bytes_target)),
+        ("object size", units::size(head.layout.object_bytes)),
+        ("codec", head.layout.codec.to_string()),
+        ("row-group size", units::size(head.layout.row_group_bytes)),
         ("active writers", grouped(head.intents.len() as u64)),
     ];
     let mut text = line(address);
@@ -64,10 +67,6 @@ fn page(address: &TableAddress, head: &Head, snapshot: &Snapshot) -> String {
         text += &format!("\n  {:>6}  {}", column.id, line(show_column(column)));
     }
     text
-}
-
-fn sorted_by(head: &Head, schema: &TableSchema) -> Vec<String> {
-    head.sort.iter().filter_map(|id| schema.by_id(*id)).map(|column| column.name.clone()).collect()
 }
 
 /// The columns of each index of this kind.
@@ -84,12 +83,11 @@ fn value(address: &TableAddress, head: &Head, snapshot: &Snapshot) -> Value {
     fields.insert("operation".to_owned(), json!(snapshot.operation().name()));
     fields.insert("time_unix_ms".to_owned(), json!(snapshot.time_ms()));
     fields.insert("partition_by".to_owned(), json!(show_partitioning(&head.partitioning, schema)));
-    fields.insert("sort_by".to_owned(), json!(sorted_by(head, schema)));
+    fields.extend(layout_fields(&head.layout, schema));
     let of_values: Vec<Vec<String>> = indexes_of(snapshot, IndexKind::Values).collect();
     fields.insert("indexes".to_owned(), json!(of_values));
     let of_words: Vec<String> = indexes_of(snapshot, IndexKind::Words).flatten().collect();
     fields.insert("text_indexes".to_owned(), json!(of_words));
-    fields.insert("object_size_bytes".to_owned(), json!(head.object_bytes_target));
     fields.insert("writers".to_owned(), json!(head.intents.len()));
     let columns = schema.columns().iter().map(|column| {
         json!({

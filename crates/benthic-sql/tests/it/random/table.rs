@@ -8,7 +8,7 @@ use arrow::compute::{cast, concat};
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use benthic_core::Pool;
-use benthic_table::{Alter, Definition, INDEXES_MAX, Partitioning, Ranges};
+use benthic_table::{Alter, Codec, Definition, INDEXES_MAX, Partitioning, Ranges};
 use std::sync::Arc;
 
 const OBJECTS_MAX: usize = 12;
@@ -177,13 +177,21 @@ impl Making<'_> {
         }
         for _ in 0..n.below(3) {
             if let Some(column) = n.find(columns, Column::has_order)
-                && !definition.sort.contains(&id(&definition, column))
+                && !definition.layout.sort.contains(&id(&definition, column))
             {
                 self.description += &format!("sorted by {:?}, ", column.name);
                 self.fixed.push(column.name.clone());
-                definition.sort.push(id(&definition, column));
+                definition.layout.sort.push(id(&definition, column));
             }
         }
+        // Both sides read every codec.
+        definition.layout.codec = match n.below(6) {
+            0 => Codec::None,
+            1 => Codec::Lz4,
+            2 => Codec::Zstd { level: 1 },
+            _ => Codec::Snappy,
+        };
+        self.description += &format!("codec {}, ", definition.layout.codec);
         for column in columns {
             self.description += &describe(column);
         }

@@ -11,7 +11,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Int32Type, TimeUnit};
 use benthic_core::{Pool, Store};
 use benthic_table::{
-    Alter, Definition, INDEXES_MAX, Partitioning, Ranges, SnapshotSelector, Table, WriterOptions,
+    Alter, Definition, INDEXES_MAX, Layout, Partitioning, Ranges, SnapshotSelector, Table, WriterOptions,
 };
 use std::sync::Arc;
 
@@ -472,7 +472,8 @@ async fn partitioned(pool: &Arc<dyn Pool>) {
     ];
     for (name, partitioning, sort) in tables {
         let sort = sort.into_iter().map(id).collect();
-        let table = create(pool, name, &Definition { partitioning, sort, ..definition.clone() }).await;
+        let layout = Layout { sort, ..definition.layout.clone() };
+        let table = create(pool, name, &Definition { partitioning, layout, ..definition.clone() }).await;
         objects(&table, &rows).await;
     }
 }

@@ -1,0 +1,60 @@
+//! The layout of data objects on the command line, for `create`, `rewrite` and `show`.
+
+use benthic_program::units::{self, parse_size};
+use benthic_table::{Codec, Layout, LayoutChange, TableSchema};
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+/// Codec, sizes and sort order of data objects.
+#[derive(Args)]
+pub struct LayoutArgs {
+    /// Compression of objects: none, snappy, lz4, zstd or zstd:LEVEL, 1 to 19; a new table has snappy
+    #[arg(long, value_name = "CODEC")]
+    codec: Option<Codec>,
+    /// Target size of the row groups in an object, 1 MiB to 64 MiB; a new table has 8 MiB
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    row_group_size: Option<u64>,
+    /// Columns by which the rows of an object are sorted, ascending, nulls first
+    #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
+    sort_by: Option<Vec<String>>,
+    /// Target size of an object, 1 MiB to 64 MiB; a new table has 32 MiB
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    object_size: Option<u64>,
+}
+
+impl LayoutArgs {
+    pub fn change(&self) -> LayoutChange {
+        let trimmed = |names: &Vec<String>| names.iter().map(|name| name.trim().to_owned()).collect();
+        LayoutChange {
+            codec: self.codec,
+            row_group_bytes: self.row_group_size,
+            sort: self.sort_by.as_ref().map(trimmed),
+            object_bytes: self.object_size,
+        }
+    }
+}
+
+/// The names of the sort columns.
+pub fn sorted_by(layout: &Layout, schema: &TableSchema) -> Vec<String> {
+    layout.sort.iter().filter_map(|id| schema.by_id(*id)).map(|column| column.name.clone()).collect()
+}
+
+/// A layout as text: `zstd:3, row groups of 8.0 MiB, objects of 32.0 MiB, sorted by day`.
+pub fn describe_layout(layout: &Layout, schema: &TableSchema) -> String {
+    let sort = match sorted_by(layout, schema) {
+        names if names.is_empty() => "not sorted".to_owned(),
+        names => format!("sorted by {}", names.join(", ")),
+    };
+    let (row_group, object) = (units::size(layout.row_group_bytes), units::size(layout.object_bytes));
+    format!("codec {}, row groups of {row_group}, objects of {object}, {sort}", layout.codec)
+}
+
+pub fn layout_fields(layout: &Layout, schema: &TableSchema) -> Map<String, Value> {
+    let fields = [
+        ("codec", json!(layout.codec.to_string())),
+        ("row_group_size_bytes", json!(layout.row_group_bytes)),
+        ("object_size_bytes", json!(layout.object_bytes)),
+        ("sort_by", json!(sorted_by(layout, schema))),
+    ];
+    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}

@@ -1,0 +1,51 @@
+use super::{Codec, Layout, LayoutChange};
+use crate::schema::tests::every_type;
+use benthic_core::ErrorKind;
+
+#[test]
+fn codecs_have_names() {
+    for (text, codec) in [
+        ("none", Codec::None),
+        ("snappy", Codec::Snappy),
+        ("lz4", Codec::Lz4),
+        ("zstd:1", Codec::Zstd { level: 1 }),
+        ("zstd:19", Codec::Zstd { level: 19 }),
+    ] {
+        assert_eq!(text.parse::<Codec>().unwrap(), codec);
+        assert_eq!(codec.to_string(), text);
+        codec.compression().unwrap();
+    }
+    assert_eq!("zstd".parse::<Codec>().unwrap(), Codec::Zstd { level: 3 });
+    for text in ["", "gzip", "ZSTD", "zstd:", "zstd:0", "zstd:20", "zstd:-1", "zstd:x", "zstd:99999999999"] {
+        assert_eq!(text.parse::<Codec>().unwrap_err().kind(), ErrorKind::InvalidArgument, "{text:?}");
+    }
+}
+
+#[test]
+fn a_change_leaves_the_rest_and_refuses_what_does_not_fit() {
+    let schema = every_type();
+    let flat = |column: &&crate::schema::Column| !column.data_type.is_nested();
+    let name = |is_flat: bool| {
+        let found = schema.columns().iter().find(|column| flat(column) == is_flat).unwrap();
+        (found.id, found.name.clone())
+    };
+    let (id, column) = name(true);
+    let base = Layout { object_bytes: 2 << 20, ..Layout::default() };
+    let sorted = LayoutChange { sort: Some(vec![column.clone()]), ..LayoutChange::default() };
+    assert_eq!(base.with(&LayoutChange::default(), &schema).unwrap(), base);
+    assert_eq!(base.with(&sorted, &schema).unwrap(), Layout { sort: vec![id], ..base.clone() });
+    let wrong = [
+        LayoutChange { sort: Some(vec![name(false).1]), ..LayoutChange::default() },
+        LayoutChange { sort: Some(vec!["no such".to_owned()]), ..LayoutChange::default() },
+        LayoutChange { sort: Some(vec![column.clone(), column]), ..LayoutChange::default() },
+        LayoutChange { object_bytes: Some(1), ..LayoutChange::default() },
+        LayoutChange { object_bytes: Some(65 << 20), ..LayoutChange::default() },
+        LayoutChange { row_group_bytes: Some(1), ..LayoutChange::default() },
+        LayoutChange { row_group_bytes: Some(65 << 20), ..LayoutChange::default() },
+        LayoutChange { codec: Some(Codec::Zstd { level: 22 }), ..LayoutChange::default() },
+    ];
+    for change in wrong {
+        let error = base.with(&change, &schema).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{change:?} {error}");
+    }
+}

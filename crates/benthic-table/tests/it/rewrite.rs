@@ -1,0 +1,309 @@
+//! Changes of the layout: codecs, sizes, sort order, and the rewrite of existing objects.
+
+#![allow(clippy::single_range_in_vec_init, reason = "a set of rows is a list of ranges, also of one")]
+
+use crate::support::{
+    append, create, current, definition, entries, environment, findings, ids, memory_pool, names,
+    on_both_engines, read, referred, rows, try_append, try_rewrite, try_rewrite_all,
+};
+use arrow::array::{AsArray, RecordBatch, UInt32Array};
+use arrow::compute::{lexsort_to_indices, take_record_batch};
+use arrow::datatypes::{DataType, Int64Type};
+use benthic_core::{Error, ErrorKind, Result};
+use benthic_table::{
+    Alter, Codec, Definition, FileEntry, LayoutChange, Operation, Partitioning, Rows, Snapshot,
+    SnapshotSelector, Table, VacuumOptions, WriterOptions, vacuum,
+};
+use benthic_testkit::random::Rng;
+use futures::TryStreamExt;
+use futures::executor::block_on;
+use parquet::basic::Compression;
+use parquet::file::metadata::ParquetMetaData;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+
+const MIB: u64 = 1024 * 1024;
+
+fn footer(table: &Table, entry: &FileEntry) -> ParquetMetaData {
+    let object = entry.object.object_id(table.id()).unwrap();
+    let bytes = block_on(table.pool().read_range(&object, 0, entry.bytes)).unwrap();
+    SerializedFileReader::new(bytes).unwrap().metadata().clone()
+}
+
+fn codecs(table: &Table) -> Vec<Compression> {
+    let mut found = Vec::new();
+    for entry in entries(&current(table)) {
+        for group in footer(table, &entry).row_groups() {
+            found.extend(group.columns().iter().map(|chunk| chunk.compression()));
+        }
+    }
+    found.dedup();
+    found
+}
+
+fn set(table: &Table, change: LayoutChange) {
+    block_on(table.set_layout(&change)).unwrap();
+}
+
+fn by(columns: &[&str]) -> LayoutChange {
+    let sort = columns.iter().map(|column| (*column).to_owned()).collect();
+    LayoutChange { sort: Some(sort), ..LayoutChange::default() }
+}
+
+fn codec(codec: Codec) -> LayoutChange {
+    LayoutChange { codec: Some(codec), ..LayoutChange::default() }
+}
+
+/// All rows of a snapshot, sorted by `id`.
+fn all_rows(snapshot: &Snapshot) -> RecordBatch {
+    let rows = read(snapshot);
+    let by_id = arrow::compute::SortColumn { values: rows.column(0).clone(), options: None };
+    take_record_batch(&rows, &lexsort_to_indices(&[by_id], None).unwrap()).unwrap()
+}
+
+/// Deletes the first rows of the largest object.
+async fn delete(table: &Table, rows: u32) -> Result<Snapshot> {
+    let snapshot = table.snapshot(SnapshotSelector::Current).await?;
+    let entries: Vec<FileEntry> = snapshot.entries().try_collect().await?;
+    let entry = entries.iter().max_by_key(|entry| entry.rows).unwrap();
+    let mut writer = snapshot.change(Operation::Delete, WriterOptions::default()).await?;
+    writer.delete(entry, &Rows::new(vec![0..rows], entry.rows as u32))?;
+    writer.finish().await
+}
+
+#[test]
+fn every_codec_keeps_the_rows_and_old_snapshots_keep_their_objects() {
+    let codecs_in_turn = [
+        (Codec::Zstd { level: 9 }, "zstd:9"),
+        (Codec::Lz4, "lz4"),
+        (Codec::None, "none"),
+        (Codec::Zstd { level: 1 }, "zstd:1"),
+        (Codec::Snappy, "snappy"),
+    ];
+    on_both_engines(|pool, other| {
+        let (environment, clock) = environment();
+        let partitioning = Partitioning::Hash { field: 1, buckets: 2 };
+        let table = create(&pool, "t", &Definition { partitioning, ..definition() }, &environment);
+        append(&table, &rows(0..20_000));
+        append(&table, &rows(20_000..20_500));
+        let before = block_on(delete(&table, 7)).unwrap();
+        block_on(table.tag("before", SnapshotSelector::Current)).unwrap();
+        let expected = all_rows(&before);
+        for (next, text) in codecs_in_turn {
+            set(&table, codec(next));
+            let objects = current(&table).objects() as usize;
+            assert_eq!(block_on(try_rewrite_all(&table)).unwrap(), objects);
+            assert_eq!(all_rows(&current(&table)), expected, "{text}");
+            assert_eq!(findings(&current(&table)), [""; 0]);
+            let [found] = codecs(&table)[..] else { panic!("one codec") };
+            let same = match (found, next) {
+                (Compression::ZSTD(_), Codec::Zstd { .. })
+                | (Compression::LZ4_RAW, Codec::Lz4)
+                | (Compression::UNCOMPRESSED, Codec::None)
+                | (Compression::SNAPPY, Codec::Snappy) => true,
+                _ => false,
+            };
+            assert!(same, "{found:?} {text}");
+            assert_eq!(block_on(table.head()).unwrap().layout.codec.to_string(), text);
+            // Rows that are added later have the codec too, and a compaction keeps it.
+            append(&table, &rows(30_000..30_010));
+            assert_eq!(codecs(&table), [found]);
+            assert!(entries(&current(&table)).iter().all(|entry| entry.deleted.is_none()));
+            block_on(table.rollback(SnapshotSelector::Id(current(&table).id() - 1))).unwrap();
+            // Nothing is left to do. Another level is another layout.
+            assert_eq!(block_on(try_rewrite_all(&table)).unwrap(), 0);
+        }
+        assert_eq!(current(&table).operation(), Operation::Rollback);
+        // The tagged snapshot still has its objects, here and in another process, until it is vacuumed.
+        let there = block_on(Table::open(other, "t", environment.clone())).unwrap();
+        let tagged = || block_on(there.snapshot(SnapshotSelector::Tag("before".to_owned()))).unwrap();
+        clock.advance_ms(1);
+        let options = VacuumOptions { keep_snapshots: 1, keep_ms: 0, intent_age_ms: 0 };
+        block_on(vacuum(pool.clone(), "t", &options, &environment)).unwrap();
+        assert_eq!((all_rows(&tagged()), tagged().objects()), (expected.clone(), before.objects()));
+        block_on(table.untag("before")).unwrap();
+        block_on(vacuum(pool.clone(), "t", &options, &environment)).unwrap();
+        assert_eq!(names(&pool, &table.id().namespace()), referred(&table));
+        assert_eq!(all_rows(&current(&there)), expected);
+    });
+}
+
+#[test]
+fn sizes_change_in_both_directions() {
+    let table = create(&memory_pool(), "t", &definition(), &environment().0);
+    append(&table, &rows(0..400_000));
+    let expected = all_rows(&current(&table));
+    let largest_group = |entry: &FileEntry| {
+        footer(&table, entry).row_groups().iter().map(|group| group.num_rows()).max().unwrap()
+    };
+    let small = current(&table);
+    assert!(small.objects() > 2);
+    for (object_bytes, row_group_bytes, objects, groups) in
+        [(64 * MIB, 64 * MIB, 1..=1, 400_000..=400_000), (MIB, MIB, 2..=20, 1..=16 * 1024)]
+    {
+        let (object_bytes, row_group_bytes) = (Some(object_bytes), Some(row_group_bytes));
+        set(&table, LayoutChange { object_bytes, row_group_bytes, ..LayoutChange::default() });
+        block_on(try_rewrite_all(&table)).unwrap();
+        let now = current(&table);
+        assert!(objects.contains(&now.objects()), "{}", now.objects());
+        assert!(entries(&now).iter().all(|entry| groups.contains(&largest_group(entry))));
+        assert_eq!((all_rows(&now), findings(&now)), (expected.clone(), Vec::new()));
+    }
+    let wrong = LayoutChange { row_group_bytes: Some(1), ..LayoutChange::default() };
+    assert_eq!(block_on(table.set_layout(&wrong)).unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
+
+/// The ids in the order in which objects have them.
+fn stored(table: &Table) -> Vec<Vec<i64>> {
+    let snapshot = current(table);
+    let of = |entry: &FileEntry| {
+        let rows = block_on(async { snapshot.read(entry, snapshot.schema()).await?.try_collect().await });
+        let batches: Vec<RecordBatch> = rows.unwrap();
+        batches
+            .iter()
+            .flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec())
+            .collect()
+    };
+    entries(&snapshot).iter().map(of).collect()
+}
+
+#[test]
+fn objects_are_sorted_as_the_table_says_and_otherwise_keep_their_order() {
+    let table = create(&memory_pool(), "t", &definition(), &environment().0);
+    let mut random = Rng(5);
+    let mut order: Vec<u32> = (0..1_000).collect();
+    for place in (1..order.len()).rev() {
+        order.swap(place, random.below(place + 1));
+    }
+    append(&table, &take_record_batch(&rows(0..1_000), &UInt32Array::from(order.clone())).unwrap());
+    let shuffled: Vec<i64> = order.iter().map(|id| i64::from(*id)).collect();
+    // Without a sort order, rows keep theirs, also when objects are joined.
+    append(&table, &rows(2_000..2_010));
+    set(&table, codec(Codec::Lz4));
+    block_on(try_rewrite_all(&table)).unwrap();
+    assert_eq!(stored(&table), [[shuffled, (2_000..2_010).collect()].concat()]);
+    set(&table, by(&["price", "id"]));
+    assert_eq!(block_on(try_rewrite_all(&table)).unwrap(), 1);
+    let nulls_first = |id: &i64| (id % 7 != 0, *id);
+    let is_sorted = |ids: &Vec<i64>| {
+        let (nulls, values): (Vec<i64>, Vec<i64>) = ids.iter().partition(|id| **id % 7 == 0);
+        *ids == [nulls, values].concat() && ids.is_sorted_by_key(nulls_first)
+    };
+    assert!(stored(&table).iter().all(is_sorted));
+    let sorted = footer(&table, &entries(&current(&table))[0]).row_group(0).sorting_columns().cloned();
+    assert_eq!(sorted.unwrap().iter().map(|column| column.column_idx).collect::<Vec<_>>(), [1, 0]);
+    // Appends and compactions sort too.
+    append(&table, &take_record_batch(&rows(5_000..5_010), &UInt32Array::from(vec![9, 3, 8, 1])).unwrap());
+    assert!(stored(&table).len() == 2 && stored(&table).iter().all(is_sorted));
+    block_on(try_rewrite(&table, block_on(current(&table).to_compact(false)).unwrap())).unwrap();
+    assert!(stored(&table).len() == 1 && stored(&table).iter().all(is_sorted));
+    // Back to no order: the rows stay as they are, and the footer promises nothing.
+    let before = stored(&table);
+    set(&table, by(&[]));
+    assert_eq!(block_on(try_rewrite_all(&table)).unwrap(), 1);
+    assert_eq!(stored(&table), before);
+    assert_eq!(footer(&table, &entries(&current(&table))[0]).row_group(0).sorting_columns(), None);
+}
+
+#[test]
+fn a_sort_column_is_neither_dropped_nor_rolled_back() {
+    let table = create(&memory_pool(), "t", &definition(), &environment().0);
+    append(&table, &rows(0..10));
+    let add = Alter::Add { name: "extra".to_owned(), data_type: DataType::Int32 };
+    block_on(table.alter(&[add])).unwrap();
+    set(&table, by(&["extra"]));
+    let drop = || block_on(table.alter(&[Alter::Drop { name: "extra".to_owned() }]));
+    let error = drop().err().unwrap();
+    assert!(
+        error.kind() == ErrorKind::InvalidArgument && error.to_string().contains("--unsorted"),
+        "{error}"
+    );
+    let error = block_on(table.rollback(SnapshotSelector::Id(2))).err().unwrap();
+    assert!(error.kind() == ErrorKind::Unsupported && error.to_string().contains("--unsorted"), "{error}");
+    let missing = block_on(table.set_layout(&by(&["extr"]))).unwrap_err();
+    assert!(missing.to_string().contains("did you mean \"extra\""), "{missing}");
+    set(&table, by(&[]));
+    drop().unwrap();
+    block_on(table.rollback(SnapshotSelector::Id(2))).unwrap();
+    assert_eq!(ids(&current(&table)), (0..10).collect::<Vec<_>>());
+}
+
+#[test]
+fn appends_deletes_and_new_columns_during_a_rewrite_are_kept() {
+    let table = create(&memory_pool(), "t", &definition(), &environment().0);
+    append(&table, &rows(0..1_000));
+    set(&table, codec(Codec::Zstd { level: 1 }));
+    let groups = block_on(current(&table).to_rewrite(current(&table).layout())).unwrap();
+    let mut calls = 0;
+    let mut disturb = async |_| {
+        calls += 1;
+        match calls {
+            // The appended object has the new layout already. The deletion makes the rewrite start again.
+            1 => {
+                try_append(&table, &[rows(5_000..5_003)], WriterOptions::default()).await?;
+                delete(&table, 10).await?;
+            }
+            2 => {
+                let add = Alter::Add { name: "extra".to_owned(), data_type: DataType::Int32 };
+                table.alter(&[add]).await?;
+                try_append(&table, &[rows(6_000..6_001)], WriterOptions::default()).await?;
+            }
+            _ => {}
+        }
+        Ok(())
+    };
+    let options = WriterOptions::default();
+    let replaced = block_on(table.rewrite(&groups[0], &options, &mut disturb)).unwrap();
+    assert_eq!((replaced.len(), replaced[0].live_rows(), calls), (1, 990, 2));
+    let expected: Vec<i64> = (10..1_000).chain(5_000..5_003).chain(6_000..6_001).collect();
+    assert_eq!((ids(&current(&table)), findings(&current(&table))), (expected, Vec::new()));
+    assert!(entries(&current(&table)).iter().all(|entry| entry.deleted.is_none()));
+    // Another process has replaced the objects meanwhile: nothing is left to do.
+    assert_eq!(block_on(try_rewrite(&table, groups)).unwrap(), 0);
+}
+
+#[test]
+fn a_rewrite_that_fails_changes_nothing_and_is_continued() {
+    let pool = memory_pool();
+    let table = create(&pool, "t", &definition(), &environment().0);
+    append(&table, &rows(0..1_000));
+    set(&table, codec(Codec::Zstd { level: 1 }));
+    let before = current(&table);
+    let groups = block_on(before.to_rewrite(before.layout())).unwrap();
+    // Other changes of the same object come first each time.
+    let mut deleted = 0;
+    let mut busy = async |_| {
+        deleted += 1;
+        delete(&table, deleted).await.map(drop)
+    };
+    let options = WriterOptions::default();
+    let error = block_on(table.rewrite(&groups[0], &options, &mut busy)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    let mut interrupted = async |_| Err(Error::new(ErrorKind::Unavailable, "interrupted"));
+    let error = block_on(table.rewrite(&groups[0], &options, &mut interrupted)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert_eq!(block_on(table.head()).unwrap().intents, []);
+    assert_eq!(names(&pool, &table.id().namespace()), referred(&table), "no object of it remains");
+    assert_eq!(ids(&current(&table)), (5..1_000).collect::<Vec<_>>());
+    assert_eq!(block_on(try_rewrite_all(&table)).unwrap(), 1);
+    assert_eq!(ids(&current(&table)), (5..1_000).collect::<Vec<_>>());
+    assert_eq!(ids(&before), (0..1_000).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_size_in_a_layout_is_measured_without_writing() {
+    let pool = memory_pool();
+    let table = create(&pool, "t", &definition(), &environment().0);
+    append(&table, &rows(0..5_000));
+    let snapshot = current(&table);
+    let there = names(&pool, &table.id().namespace());
+    for next in [Codec::None, Codec::Zstd { level: 9 }] {
+        let layout = snapshot.layout().with(&codec(next), snapshot.schema()).unwrap();
+        let [entry] = &entries(&snapshot)[..] else { panic!("one object") };
+        let estimated = block_on(snapshot.size_in(entry, &layout)).unwrap();
+        set(&table, codec(next));
+        block_on(try_rewrite_all(&table)).unwrap();
+        assert_eq!(estimated, current(&table).data_bytes());
+        assert_ne!(estimated, snapshot.data_bytes());
+    }
+    assert!(names(&pool, &table.id().namespace()).is_superset(&there));
+}
