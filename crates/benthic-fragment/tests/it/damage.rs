@@ -59,7 +59,13 @@ fn damaged_plans_are_answered_or_refused() {
     let mut numbers = Numbers(2);
     let plans =
         [common::q1(), common::q6(), common::point(7), common::bombs::plan()].map(|plan| (plan, rounds()));
-    for (plan, rounds) in plans.into_iter().chain([(common::events::plan(), rounds() / 4)]) {
+    let others = [
+        (common::events::plan(), rounds() / 4),
+        (common::rollup(), rounds() / 8),
+        (common::bombs::first_upper(), rounds() / 8),
+        (common::bombs::quantiles_of_groups(), rounds() / 8),
+    ];
+    for (plan, rounds) in plans.into_iter().chain(others) {
         let plan = encode(&plan).unwrap();
         for _ in 0..rounds {
             targets::fragment(&damaged(&plan, &mut numbers));
