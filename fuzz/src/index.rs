@@ -1,8 +1,9 @@
-//! Fuzzes the pages of an index, look-ups in them, and the words of texts.
+//! Fuzzes the pages of an index, look-ups in them, distributions of values, and the words of texts.
 
 use benthic_core::ErrorKind;
 use benthic_index::{
-    LookupStep, PAGES_READ_MAX, PROBES_MAX, Probe, Probes, ReadEntries, Search, TextQuery, frame, words,
+    Distribution, LookupStep, PAGES_READ_MAX, PROBES_MAX, Probe, Probes, Ranges, ReadEntries, Search,
+    TextQuery, frame, words,
 };
 use bytes::Bytes;
 use prost::Message;
@@ -10,6 +11,7 @@ use prost::Message;
 /// The input holds one probe or several, then the entries that they request. Each has a length of
 /// two bytes in front, and entries get a valid checksum.
 pub fn index(input: &[u8]) {
+    distribution(input);
     let mut rest = input;
     let first = part(&mut rest);
     if let Ok(probe) = Probe::decode(first) {
@@ -19,6 +21,23 @@ pub fn index(input: &[u8]) {
         look_up(&probes, rest);
     }
     search(first, &String::from_utf8_lossy(rest));
+}
+
+/// The distribution of a column's values, as a file list has it.
+fn distribution(input: &[u8]) {
+    match Distribution::decode(input) {
+        Err(error) => assert!(matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported), "{error}"),
+        Ok(found) => {
+            for ranges in [Ranges::null(), Ranges::prefix(input), Ranges::prefix(b"a")] {
+                let share = found.share(&ranges);
+                assert!(
+                    (0.0..=1.0).contains(&share) && (0.0..=1.0).contains(&found.repeat(share)),
+                    "{share}"
+                );
+            }
+            assert_eq!(Distribution::decode(&found.encode()).expect("an encoded one can be decoded"), found);
+        }
+    }
 }
 
 fn look_up(probes: &Probes, mut input: &[u8]) {

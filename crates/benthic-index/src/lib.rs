@@ -41,6 +41,7 @@
 //! **Input is untrusted.** Decoding never panics, and its memory is proportional to the input.
 
 mod directory;
+mod distribution;
 mod key;
 mod lookup;
 mod pack;
@@ -53,13 +54,14 @@ mod rows;
 mod words;
 
 pub use directory::{Directory, PAGES_MAX, PAGES_READ_MAX};
+pub use distribution::{BUCKETS_MAX, BYTES_MAX as DISTRIBUTION_BYTES_MAX, Distribution};
 pub use key::{COLUMNS_MAX, Keys, Kind};
 pub use lookup::{LookupResult, LookupStep, ReadEntries};
 pub use pack::{check, entry_keys, pack};
 pub use page::{directory_key, frame, page_key};
 pub use postings::ROW_WORDS_MAX;
 pub use probe::{Definition, IndexKind, KeyRange, Probe};
-pub use probes::{PROBES_MAX, Probes};
+pub use probes::{PAGES_PART, PROBES_MAX, Probes, RUN_ROWS, RUNS_FREE};
 pub use ranges::{RANGES_MAX, Ranges};
 pub use rows::Rows;
 pub use words::{Search, TextQuery, tokenizer, words};

@@ -17,8 +17,16 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Maximum number of probes in one lookup.
 pub const PROBES_MAX: usize = 16;
 const DEPTH_MAX: usize = 8;
-/// A full scan is faster if a lookup finds more than one row in this many.
-const ROWS_PER_FOUND_MIN: u64 = 5;
+/// Without an estimate, a lookup ends if it finds a larger share of the rows, in thousandths.
+const LIMIT: u32 = 200;
+const LIMIT_UNIT: u32 = 1_000;
+/// To find the start of a run of selected rows takes a scan as long as to decode so many rows.
+pub const RUN_ROWS: u64 = 40;
+/// A scan of selected rows still decompresses all pages, which is one part in this many of the work of a
+/// whole scan.
+pub const PAGES_PART: u64 = 2;
+/// So few runs always pay: opening the object takes longer.
+pub const RUNS_FREE: u64 = 16;
 /// A part of an intersection may find one row in this many: the other parts remove most of them.
 const ROWS_PER_PART_MIN: u64 = 2;
 /// The intersection of parts that probably find so few rows is good enough without further pages.
@@ -29,6 +37,10 @@ const ROWS_ENOUGH: u64 = 4;
 pub struct Probes {
     #[prost(oneof = "Node", tags = "1, 2, 3")]
     node: Option<Node>,
+    /// The lookup ends if it finds a larger share of an object's rows, in thousandths; 0 for the usual
+    /// limit. Of the whole tree only.
+    #[prost(uint32, tag = "4")]
+    limit: u32,
 }
 
 #[derive(Clone, PartialEq, prost::Oneof)]
@@ -51,7 +63,7 @@ struct Parts {
 
 impl From<Probe> for Probes {
     fn from(probe: Probe) -> Probes {
-        Probes { node: Some(Node::One(probe)) }
+        Probes { node: Some(Node::One(probe)), limit: 0 }
     }
 }
 
@@ -81,7 +93,29 @@ impl Probes {
             return parts.pop();
         }
         let is_too_deep = parts.iter().any(|part| part.depth() >= DEPTH_MAX);
-        (!is_too_deep).then(|| Probes { node: Some(node(Parts { parts })) })
+        (!is_too_deep).then(|| Probes { node: Some(node(Parts { parts })), limit: 0 })
+    }
+
+    /// The same lookup, with another limit of the share of an object's rows.
+    #[must_use]
+    pub fn with_limit(self, share: f64) -> Probes {
+        let limit = (share.clamp(0.0, 1.0) * f64::from(LIMIT_UNIT)) as u32;
+        Probes { limit: limit.max(1), ..self }
+    }
+
+    /// Whether a scan of these rows takes less time than a scan of the whole object. A search for words
+    /// spends most time on the words of the rows that it reads, so its runs do not matter.
+    fn pays(&self, found: &Rows) -> bool {
+        let (rows, runs) = (found.count(), found.ranges().len() as u64);
+        let rest = u64::from(found.of()) - u64::from(found.of()) / PAGES_PART;
+        runs <= RUNS_FREE
+            || rows + RUN_ROWS * runs <= rest
+            || self.probes().iter().any(|probe| !probe.tokenizer.is_empty())
+    }
+
+    fn rows_max(&self, rows: u32) -> u64 {
+        let limit = if self.limit == 0 { LIMIT } else { self.limit.min(LIMIT_UNIT) };
+        u64::from(rows) * u64::from(limit) / u64::from(LIMIT_UNIT)
     }
 
     /// The parts of an intersection, or the whole.
@@ -141,6 +175,9 @@ impl Probes {
 
     fn check_nodes(&self, nodes: &mut usize, depth: usize) -> std::result::Result<(), &'static str> {
         *nodes += 1;
+        if self.limit > LIMIT_UNIT {
+            return Err("a limit above all rows");
+        }
         if *nodes > 2 * PROBES_MAX || depth > DEPTH_MAX {
             return Err("too many probes, or too deep ones");
         }
@@ -176,14 +213,14 @@ impl Probes {
         if directories.values().any(|directory| directory.rows != rows) {
             return Err(corrupt("two indexes cover different rows"));
         }
-        let rows_max = u64::from(rows) / ROWS_PER_FOUND_MIN;
+        let rows_max = self.rows_max(rows);
         let plan = self.plan(&directories, rows_max).filter(|plan| plan.rows_min <= rows_max);
         let Some(plan) = plan else { return Ok(LookupStep::Done(LookupResult::default())) };
         let unread: Vec<Bytes> = plan.pages.iter().filter(|key| !known.is_read(key)).cloned().collect();
         if !unread.is_empty() {
             return Ok(LookupStep::Read(unread));
         }
-        let found = plan.find(known)?.filter(|found| found.count() <= rows_max);
+        let found = plan.find(known)?.filter(|found| found.count() <= rows_max && self.pays(found));
         Ok(LookupStep::Done(LookupResult { rows: found, pages: plan.pages.len() as u64 }))
     }
 

@@ -83,8 +83,26 @@ proptest! {
 }
 
 #[test]
+fn scattered_rows_are_found_only_if_they_are_few() {
+    let rows: Vec<[i64; 3]> = (0..10_000).map(|row| [row % 20, row % 50, row * 7_919 % 10_000]).collect();
+    let all = entries(&rows, [true; 3]);
+    // A twentieth of the rows, each alone, takes longer to find than all rows take to read.
+    assert_eq!(look_up(&between(0, 3, 3), &all), None);
+    assert_eq!(look_up(&between(2, 0, 99), &all).unwrap().len(), 100);
+    let both = Probes::all([between(0, 3, 3), between(1, 3, 3)]).unwrap();
+    assert_eq!(look_up(&both, &all).unwrap().len(), 100);
+    // With a limit of all rows, runs decide alone.
+    let runs: Vec<[i64; 3]> = (0..10_000).map(|row| [row / 1_000 % 2, row % 50, row]).collect();
+    let all = entries(&runs, [true; 3]);
+    assert_eq!(look_up(&between(0, 1, 1), &all), None);
+    assert_eq!(look_up(&between(0, 1, 1).with_limit(0.5), &all).unwrap().len(), 5_000);
+    assert_eq!(look_up(&between(0, 1, 1).with_limit(0.4), &all), None);
+}
+
+#[test]
 fn intersections_and_unions_read_only_the_rows_in_question() {
-    let rows: Vec<[i64; 3]> = (0..10_000).map(|row| [row % 3, row * 7 % 10, row]).collect();
+    // Runs of 20 rows have the same values.
+    let rows: Vec<[i64; 3]> = (0..10_000).map(|row| [row / 20 % 3, row / 20 * 7 % 10, row]).collect();
     let all = entries(&rows, [true; 3]);
     let expected = |condition: &dyn Fn(&[i64; 3]) -> bool| -> Vec<u32> {
         (0..10_000).filter(|row| condition(&rows[*row as usize])).collect()
@@ -130,10 +148,12 @@ fn trees_are_limited() {
     }
     deep.check().unwrap();
     assert!(Probes::default().check().is_err());
-    let forged = Probes {
-        node: Some(super::Node::Any(super::Parts { parts: [many.clone(), many.clone(), many].concat() })),
-    };
+    let node = super::Node::Any(super::Parts { parts: [many.clone(), many.clone(), many].concat() });
+    let forged = Probes { node: Some(node), limit: 0 };
     assert!(forged.check().is_err());
-    let forged = Probes { node: Some(super::Node::All(super::Parts { parts: Vec::new() })) };
+    let node = super::Node::All(super::Parts { parts: Vec::new() });
+    let forged = Probes { node: Some(node), limit: 0 };
+    assert!(forged.check().is_err());
+    let forged = Probes { limit: 1_001, ..between(0, 1, 2) };
     assert!(forged.check().is_err());
 }

@@ -94,6 +94,11 @@ impl Ranges {
         Ranges { ranges: merged, are_points: self.are_points && other.are_points }
     }
 
+    /// The lower and upper end of each range.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.ranges.iter().map(|(low, high)| (low.as_slice(), high.as_slice()))
+    }
+
     pub fn len(&self) -> usize {
         self.ranges.len()
     }

@@ -50,24 +50,24 @@ impl DynamicFilter {
         let Some(filter) = conjunction_opt(parts) else {
             return Ok(unfiltered_fragment(fragment, &self.envelope));
         };
-        let probes = fragment.probes_with(&filter).or_else(|| fragment.probes.clone());
+        let index = fragment.index_with(&filter).or_else(|| fragment.index.clone());
         let prunes = PruningPredicateBuilder::new()
             .with_file_schema(Arc::clone(&fragment.schema))
             .build(Arc::clone(&filter));
         let filtered = fragment.with_filter(&filter).ok();
         let sent =
-            filtered.and_then(|plan| Some((envelope(&plan, probes.as_ref(), self.compress).ok()?.0, plan)));
+            filtered.and_then(|plan| Some((envelope(&plan, index.as_deref(), self.compress).ok()?.0, plan)));
         let (envelope, plan) = match sent {
             Some((envelope, plan)) => (envelope, Some(plan)),
             None => (self.envelope.clone(), None),
         };
-        Ok(FilteredFragment { filter: Some(filter), plan, envelope, prunes, probes })
+        Ok(FilteredFragment { filter: Some(filter), plan, envelope, prunes, index })
     }
 }
 
 fn unfiltered_fragment(fragment: &Fragment, envelope: &Bytes) -> FilteredFragment {
-    let (envelope, probes) = (envelope.clone(), fragment.probes.clone());
-    FilteredFragment { envelope, probes, ..FilteredFragment::default() }
+    let (envelope, index) = (envelope.clone(), fragment.index.clone());
+    FilteredFragment { envelope, index, ..FilteredFragment::default() }
 }
 
 /// Whether a part of a filter can be sent and can prune. Literals are useless, and a lookup in a

@@ -6,17 +6,16 @@
 //! the rows of all objects.
 
 use crate::expr::{Expr, Plan, is_dynamic};
+use crate::index_choice::{IndexChoice, IndexPlan};
 use crate::object::DataObject;
 use crate::objects::{file, source};
 use crate::plan::{parquet_of, project, scan_of_objects};
-use crate::probe::Indexes;
 use crate::reader::Readers;
 use crate::scan::{IndexUse, ObjectSource};
 use crate::wasm::{calls_only_here, calls_wasm};
 use arrow::datatypes::SchemaRef;
 use benthic_fragment::fragment::{Envelope, OBJECT_URL, accepts, encode_methods, encode_with_methods};
 use benthic_fragment::wasm::Methods;
-use benthic_index::Probes;
 use bytes::Bytes;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, internal_err};
@@ -65,9 +64,9 @@ pub struct Fragment {
     pub schema: SchemaRef,
     /// The static predicate of the scan.
     fixed: Option<Expr>,
-    indexes: Arc<Indexes>,
+    choice: Arc<IndexChoice>,
     /// Index lookup that selects the rows to scan.
-    pub probes: Option<Arc<Probes>>,
+    pub index: Option<Arc<IndexPlan>>,
     /// Adapts expressions to objects with an older schema.
     adapter: Option<Arc<dyn PhysicalExprAdapterFactory>>,
     /// Whether the fragment returns less data than it reads. Otherwise reading byte ranges is
@@ -86,7 +85,7 @@ pub struct FilteredFragment {
     /// Prunes objects with the manifest's statistics.
     pub prunes: Option<Arc<PruningPredicate>>,
     /// Index lookup that includes the filter.
-    pub probes: Option<Arc<Probes>>,
+    pub index: Option<Arc<IndexPlan>>,
 }
 
 impl Fragment {
@@ -106,17 +105,13 @@ impl Fragment {
     /// # Errors
     /// The reason why no object would accept the fragment.
     pub fn envelope(&self, compress: bool) -> Result<(Bytes, Methods), String> {
-        envelope(&self.plan, self.probes.as_ref(), compress)
+        envelope(&self.plan, self.index.as_deref(), compress)
     }
 
     /// The index lookup for the static predicate combined with this filter.
-    pub fn probes_with(&self, filter: &Expr) -> Option<Arc<Probes>> {
+    pub fn index_with(&self, filter: &Expr) -> Option<Arc<IndexPlan>> {
         let all = self.fixed.iter().chain([filter]).cloned();
-        conjunction_opt(all).and_then(|filter| self.indexes.probes(&filter)).map(Arc::new)
-    }
-
-    pub fn describe_probes(&self) -> Option<String> {
-        self.probes.as_ref().map(|probes| self.indexes.describe(probes))
+        conjunction_opt(all).and_then(|filter| self.choice.plan(&filter))
     }
 
     /// The plan with a filter directly above the scan.
@@ -160,7 +155,7 @@ impl Fragment {
             }
             let scan = FileScanConfigBuilder::from(scan.clone())
                 .with_source(Arc::new(ObjectSource {
-                    probes: filtered.probes.clone(),
+                    index: filtered.index.clone(),
                     index_use: Some(index_use.clone()),
                     ..ObjectSource::plain(source)
                 }))
@@ -177,16 +172,12 @@ impl Fragment {
 ///
 /// # Errors
 /// The reason why no object would accept the plan.
-pub fn envelope(
-    plan: &Plan,
-    probes: Option<&Arc<Probes>>,
-    compress: bool,
-) -> Result<(Bytes, Methods), String> {
+pub fn envelope(plan: &Plan, index: Option<&IndexPlan>, compress: bool) -> Result<(Bytes, Methods), String> {
     let (plan, methods) = encode_with_methods(plan).map_err(|error| error.to_string())?;
     let envelope = Envelope {
         output_bytes_max: OUTPUT_BYTES_MAX,
         compress,
-        probes: probes.map(|probes| Probes::clone(probes)),
+        probes: index.and_then(|index| index.beside.as_deref().cloned()),
         methods: encode_methods(&methods),
         ..Envelope::new(plan)
     };
@@ -344,8 +335,8 @@ fn leaf(scan: &FileScanConfig) -> Result<Fragment> {
         objects: objects(scan)?,
         pruned_objects: of_table.map_or(0, |source| source.pruned_objects),
         fixed: conjunction_opt(fixed),
-        indexes: of_table.map(|source| Arc::clone(&source.indexes)).unwrap_or_default(),
-        probes: of_table.and_then(|source| source.probes.clone()),
+        choice: of_table.map(|source| Arc::clone(&source.choice)).unwrap_or_default(),
+        index: of_table.and_then(|source| source.index.clone()),
         schema: Arc::clone(schema),
         adapter: scan.expr_adapter_factory.clone(),
         is_useful: dynamic.is_some()

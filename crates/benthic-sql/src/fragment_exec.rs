@@ -110,8 +110,8 @@ impl DisplayAs for FragmentExec {
         if self.fragment.pruned_objects > 0 {
             write!(formatter, ", objects_pruned={}", self.fragment.pruned_objects)?;
         }
-        if let Some(probes) = self.fragment.describe_probes() {
-            write!(formatter, ", {probes}")?;
+        if let Some(index) = &self.fragment.index {
+            write!(formatter, ", {}", index.text)?;
         }
         if let Some(dynamic) = &self.fragment.dynamic {
             write!(formatter, ", only {dynamic}")?;
@@ -365,7 +365,7 @@ impl Run {
             return self.refuse(&counters.refused_unsupported, object, "the reply has another schema");
         };
         counters.pushed.add(1);
-        if filtered.probes.is_some() {
+        if filtered.index.as_ref().is_some_and(|index| index.beside.is_some()) {
             counters.index_use.add(reply.index_rows, reply.index_pages, 0);
         }
         self.choice.add_pushed(object.size_bytes(), self.since(start));

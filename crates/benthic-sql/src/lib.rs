@@ -10,7 +10,8 @@
 //! part runs ([`benthic_core::pushdown`]), and adds the dynamic filters of the nodes above it ([`dynamic_filter`]).
 //!
 //! [`literals`] preserves the exact values of literals. [`probe`] derives index lookups from a
-//! filter, so that a scan reads only the rows that an index selects. [`work`] counts the progress
+//! filter, so that a scan reads only the rows that an index selects, and [`index_choice`] decides
+//! whether it pays. [`work`] counts the progress
 //! of a query. [`experiment`] measures how much pushdown gains.
 //!
 //! [`wasm`] makes methods of deployed WebAssembly classes callable.
@@ -29,6 +30,7 @@ pub mod expr;
 pub mod files;
 pub mod fragment;
 pub mod fragment_exec;
+pub mod index_choice;
 pub mod input;
 pub mod lambdas;
 pub mod literals;

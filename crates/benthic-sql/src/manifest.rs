@@ -11,7 +11,7 @@ use arrow::compute::{filter_record_batch, nullif, sum};
 use arrow::datatypes::{DataType, FieldRef, Int64Type, SchemaRef, UInt64Type};
 use benthic_core::{Error, ErrorKind};
 use benthic_table::ids::TableObject;
-use benthic_table::{Column, FileEntry, Partitioning, Snapshot};
+use benthic_table::{Column, Distribution, FileEntry, Partitioning, Snapshot};
 use datafusion::common::pruning::PruningStatistics;
 use datafusion::common::stats::Precision;
 use datafusion::common::{Column as Name, ColumnStatistics, Result, ScalarValue, Statistics};
@@ -40,23 +40,23 @@ pub struct RemainingObjects {
 }
 
 impl RemainingObjects {
-    /// Reads the file lists, with their statistics of these columns, and prunes them. `only` selects
-    /// data objects.
+    /// Reads the file lists, with their statistics of `columns` and the distributions of
+    /// `distributions`, and prunes them. `only` selects data objects.
     ///
     /// # Errors
     /// `NotFound` if the snapshot lacks an object of `only`; errors of [`Snapshot::files`].
     pub async fn load(
         snapshot: &Snapshot,
-        columns: &[&str],
+        (columns, distributions): (&[&str], &[&str]),
         predicate: Option<&PruningPredicate>,
         only: Option<&HashSet<TableObject>>,
     ) -> Result<RemainingObjects> {
         let named =
             |name: &&str| snapshot.schema().by_name(name).map(|column| ((*name).to_owned(), column.clone()));
-        let known: benthic_core::Result<_> = columns.iter().map(named).collect();
+        let known: benthic_core::Result<_> = columns.iter().chain(distributions).map(named).collect();
         let known = Arc::new(known.map_err(external)?);
         let partitioning = Arc::new(snapshot.partitioning().clone());
-        let mut lists = snapshot.files(columns).map_err(external)?;
+        let mut lists = snapshot.files_with(columns, distributions).map_err(external)?;
         let mut kept = RemainingObjects { entries: Vec::new(), facts: Vec::new(), pruned_objects: 0 };
         let mut missing = only.cloned().unwrap_or_default();
         while let Some(mut rows) = lists.try_next().await.map_err(external)? {
@@ -171,6 +171,14 @@ impl Facts {
             partitioning: Arc::clone(&self.partitioning),
             rows: self.rows.slice(row, 1),
         }
+    }
+
+    /// The distribution of a column's values in an object, if it is known.
+    pub fn distribution(&self, name: &str, row: usize) -> Option<Distribution> {
+        let all = self.of("distribution", self.columns.get(name)?)?;
+        let encoded = all.as_binary_opt::<i32>().filter(|encoded| encoded.is_valid(row))?;
+        // An estimate may be missing, so damage is no error here. `benthic table fsck` finds it.
+        Distribution::decode(encoded.value(row)).ok()
     }
 
     fn of(&self, kind: &str, column: &Column) -> Option<ArrayRef> {

@@ -3,6 +3,7 @@
 //! and unions of the rows that they find.
 
 use crate::expr::Expr;
+use crate::index_choice::{Distributions, Estimate};
 use arrow::datatypes::DataType;
 use benthic_fragment::text_search::searched;
 use benthic_index::{Definition, IndexKind, Kind, Probe, Probes, RANGES_MAX, Ranges};
@@ -26,6 +27,44 @@ pub struct Indexes {
 /// Key ranges by column name. The filter rejects all rows with other values.
 type ColumnRanges = HashMap<String, Ranges>;
 
+/// A part of an intersection that selects a larger share of the rows is left out.
+const PART_SHARE_MAX: f64 = 0.6;
+
+/// An index lookup, with an estimate of the rows that it selects.
+#[derive(Clone, Debug)]
+pub struct Lookup {
+    pub probes: Probes,
+    /// Absent if nothing is known about the values.
+    pub estimate: Option<Estimate>,
+}
+
+impl Lookup {
+    /// The intersection, without parts that select most rows if others select fewer.
+    fn all(mut parts: Vec<Lookup>) -> Option<Lookup> {
+        parts.sort_by(|one, other| one.order().total_cmp(&other.order()));
+        let useful = parts.partition_point(|part| part.order() <= PART_SHARE_MAX);
+        parts.truncate(useful.max(1));
+        // A part of which nothing is known may select very few rows.
+        let estimates = parts.iter().map(|part| part.estimate);
+        let estimate = estimates.reduce(|all, next| Some(all?.and(next?))).flatten();
+        let probes = Probes::all(parts.into_iter().map(|part| part.probes))?;
+        Some(Lookup { probes, estimate })
+    }
+
+    /// The union.
+    fn any(parts: Vec<Lookup>) -> Option<Lookup> {
+        let estimates = parts.iter().map(|part| part.estimate);
+        let estimate = estimates.reduce(|all, next| Some(all?.or(next?))).flatten();
+        let probes = Probes::any(parts.into_iter().map(|part| part.probes).collect())?;
+        Some(Lookup { probes, estimate })
+    }
+
+    /// The share by which parts of an intersection are ordered.
+    fn order(&self) -> f64 {
+        self.estimate.map_or(PART_SHARE_MAX, |estimate| estimate.share)
+    }
+}
+
 impl Indexes {
     pub fn of(snapshot: &Snapshot) -> Indexes {
         let mut indexes = Indexes::default();
@@ -41,27 +80,34 @@ impl Indexes {
         indexes
     }
 
+    /// The columns of all indexes.
+    pub fn columns(&self) -> impl Iterator<Item = &str> {
+        self.types.keys().map(String::as_str)
+    }
+
     /// The lookup for a filter, or `None` if no index helps.
-    pub fn probes(&self, filter: &Expr) -> Option<Probes> {
+    pub fn lookup(&self, filter: &Expr, known: &Distributions) -> Option<Lookup> {
         if self.indexes.is_empty() {
             return None;
         }
-        let mut parts = self.value_probes(&self.column_ranges(filter));
+        let mut parts = self.value_lookups(&self.column_ranges(filter), known);
         for condition in split_conjunction(filter) {
-            parts.extend(self.word_probes(condition));
+            parts.extend(self.word_probes(condition).map(|probes| Lookup { probes, estimate: None }));
             let alternatives = split_disjunction(condition);
             // The ranges above contain an OR of conditions on one column.
-            if alternatives.len() > 1 && self.value_probes(&self.column_ranges(condition)).is_empty() {
-                let all: Option<Vec<Probes>> = alternatives.iter().map(|part| self.probes(part)).collect();
-                parts.extend(all.and_then(Probes::any));
+            if alternatives.len() > 1 && self.value_lookups(&self.column_ranges(condition), known).is_empty()
+            {
+                let all: Option<Vec<Lookup>> =
+                    alternatives.iter().map(|part| self.lookup(part, known)).collect();
+                parts.extend(all.and_then(Lookup::any));
             }
         }
-        Probes::all(parts)
+        Lookup::all(parts)
     }
 
     /// Lookups in indexes of values, the most selective one first. An index is left out if better
     /// ones have all its columns.
-    fn value_probes(&self, known: &ColumnRanges) -> Vec<Probes> {
+    fn value_lookups(&self, known: &ColumnRanges, distributions: &Distributions) -> Vec<Lookup> {
         let probe = |(index, names): &'_ (Definition, Vec<String>)| {
             let mut columns: Vec<Ranges> = Vec::new();
             for ranges in names.iter().map_while(|name| known.get(name)) {
@@ -84,8 +130,11 @@ impl Indexes {
         found.sort_by_key(|(bounds, ..)| Reverse(*bounds));
         let mut covered = HashSet::new();
         let covers_more = |(_, names, probe): (_, Vec<String>, Probe)| {
+            // As if the columns were independent.
+            let estimate = |name: &String| distributions.estimate(name, known.get(name)?);
+            let estimate = names.iter().map(estimate).reduce(|all, next| Some(all?.and(next?))).flatten();
             let new = names.into_iter().filter(|name| covered.insert(name.clone())).count();
-            (new > 0).then(|| Probes::from(probe))
+            (new > 0).then(|| Lookup { probes: Probes::from(probe), estimate })
         };
         found.into_iter().filter_map(covers_more).collect()
     }
@@ -101,14 +150,19 @@ impl Indexes {
         Probe::words(index, &query)
     }
 
-    pub fn describe(&self, probes: &Probes) -> String {
+    /// The indexes that a lookup uses.
+    pub fn name(&self, probes: &Probes) -> String {
         let name = |probe: &Probe| {
             let found = self.indexes.iter().find(|(index, _)| index.number == probe.index);
             let names = found.map(|(_, names)| names.join(", ")).unwrap_or_default();
             if probe.tokenizer.is_empty() { format!("({names})") } else { format!("text({names})") }
         };
+        probes.describe(&name)
+    }
+
+    pub fn describe(&self, probes: &Probes) -> String {
         let ranges: usize = probes.probes().iter().map(|probe| probe.ranges.len()).sum();
-        format!("index={}, index_ranges={ranges}", probes.describe(&name))
+        format!("index={}, index_ranges={ranges}", self.name(probes))
     }
 
     fn column_ranges(&self, expr: &Expr) -> ColumnRanges {

@@ -37,10 +37,10 @@ impl PhysicalOptimizerRule for IndexLookup {
             let (Some(scan), Some(source)) = (scan, source) else {
                 return Ok(Transformed::no(plan));
             };
-            let Some(probes) = source.filter().and_then(|filter| source.indexes.probes(&filter)) else {
+            let Some(index) = source.filter().and_then(|filter| source.choice.plan(&filter)) else {
                 return Ok(Transformed::no(plan));
             };
-            let source = Arc::new(ObjectSource { probes: Some(Arc::new(probes)), ..source.clone() });
+            let source = Arc::new(ObjectSource { index: Some(index), ..source.clone() });
             let scan = FileScanConfigBuilder::from(scan.clone()).with_source(source).build();
             Ok(Transformed::yes(DataSourceExec::from_data_source(scan) as Plan))
         })?;

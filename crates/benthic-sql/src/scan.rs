@@ -4,8 +4,8 @@
 //! DataFusion's own scan is kept so that all its optimizer rules apply.
 
 use crate::errors::{external, from_datafusion};
+use crate::index_choice::{IndexChoice, IndexPlan};
 use crate::object::DataObject;
-use crate::probe::Indexes;
 use arrow::array::RecordBatch;
 use benthic_core::{Error, ErrorKind};
 use benthic_fragment::fragment::{live, selection};
@@ -34,9 +34,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct ObjectSource {
     pub parquet: ParquetSource,
     pub pruned_objects: usize,
-    pub indexes: Arc<Indexes>,
+    pub choice: Arc<IndexChoice>,
     /// Index lookup to do before an object is read.
-    pub probes: Option<Arc<Probes>>,
+    pub index: Option<Arc<IndexPlan>>,
     /// Counters of the lookups. If absent, the scan's own metrics count them.
     pub index_use: Option<IndexUse>,
 }
@@ -92,7 +92,13 @@ impl IndexUse {
 
 impl ObjectSource {
     pub fn plain(parquet: ParquetSource) -> ObjectSource {
-        ObjectSource { parquet, pruned_objects: 0, indexes: Arc::default(), probes: None, index_use: None }
+        ObjectSource {
+            parquet,
+            pruned_objects: 0,
+            choice: Arc::default(),
+            index: None,
+            index_use: None,
+        }
     }
 
     pub fn with(&self, parquet: ParquetSource) -> ObjectSource {
@@ -123,7 +129,7 @@ impl FileSource for ObjectSource {
         scan: &FileScanConfig,
         partition: usize,
     ) -> Result<Box<dyn Morselizer>> {
-        let look_up = self.probes.as_ref().map(|probes| {
+        let look_up = self.index.as_ref().and_then(|index| index.here.as_ref()).map(|probes| {
             let index_use = self.index_use.clone();
             let index_use = index_use.unwrap_or_else(|| {
                 let metrics = self.parquet.metrics();
@@ -164,8 +170,8 @@ impl FileSource for ObjectSource {
         if self.pruned_objects > 0 {
             write!(formatter, ", objects_pruned={}", self.pruned_objects)?;
         }
-        if let Some(probes) = &self.probes {
-            write!(formatter, ", {}", self.indexes.describe(probes))?;
+        if let Some(index) = &self.index {
+            write!(formatter, ", {}", index.text)?;
         }
         self.parquet.fmt_extra(format, formatter)
     }

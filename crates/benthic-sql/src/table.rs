@@ -5,6 +5,7 @@
 
 use crate::columns::{ByNumber, same_by_name, schema_in_queries};
 use crate::errors::external;
+use crate::index_choice::{Distributions, IndexChoice, ScanSize};
 use crate::manifest::RemainingObjects;
 use crate::object::{DataObject, Reading};
 use crate::objects::{file_groups, source};
@@ -107,8 +108,16 @@ impl TableRows {
         {
             columns.extend(read.iter().map(|column| self.schema.field(*column).name().as_str()));
         }
-        let (columns, only) = (Vec::from_iter(columns), self.only.as_ref());
-        RemainingObjects::load(&self.snapshot, &columns, predicate.as_deref(), only).await
+        let columns = (Vec::from_iter(columns), self.estimated(filters));
+        let read = (&columns.0[..], &columns.1[..]);
+        RemainingObjects::load(&self.snapshot, read, predicate.as_deref(), self.only.as_ref()).await
+    }
+
+    /// The columns with conditions for which an index may help.
+    fn estimated(&self, filters: &[Expr]) -> Vec<&str> {
+        let columns = filters.iter().flat_map(Expr::column_refs);
+        let filtered: HashSet<&str> = columns.map(|column| column.name.as_str()).collect();
+        self.indexes.columns().filter(|name| filtered.contains(name)).collect()
     }
 
     fn objects(&self, kept: &RemainingObjects) -> Result<Vec<Arc<DataObject>>> {
@@ -168,9 +177,15 @@ impl TableProvider for TableRows {
         if objects.is_empty() {
             return Ok(Arc::new(EmptyExec::new(Arc::new(self.schema.project(&read)?))));
         }
+        let choice = IndexChoice {
+            indexes: Arc::clone(&self.indexes),
+            distributions: Distributions::of(&self.estimated(filters), &kept.facts, &kept.entries),
+            size: ScanSize::of(&kept.entries, &self.schema, &read),
+            round_trip: self.reading.work.round_trip(),
+        };
         let source = ObjectSource {
             pruned_objects: kept.pruned_objects,
-            indexes: Arc::clone(&self.indexes),
+            choice: Arc::new(choice),
             ..ObjectSource::plain(source(TableSchema::from(Arc::clone(&self.schema)), Readers::default()))
         };
         let scan = FileScanConfigBuilder::new(ObjectStoreUrl::parse(OBJECT_URL)?, Arc::new(source))

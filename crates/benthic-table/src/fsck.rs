@@ -4,7 +4,7 @@
 use crate::error::arrow;
 use crate::head::ListRef;
 use crate::indexes::arrays;
-use crate::list::{FileEntry, Totals, read_list};
+use crate::list::{DISTRIBUTION, FileEntry, Totals, read_list_with};
 use crate::object::replace_entries;
 use crate::partition::Partitioning;
 use crate::schema::Column;
@@ -16,7 +16,7 @@ use ::arrow::compute::kernels::cmp::{eq, gt_eq, lt_eq};
 use ::arrow::datatypes::UInt64Type;
 use ::arrow::error::ArrowError;
 use benthic_core::{Error, ErrorKind, Result};
-use benthic_index::{check, directory_key, entry_keys, pack};
+use benthic_index::{Distribution, check, directory_key, entry_keys, pack};
 use futures::future::ready;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use std::sync::Arc;
@@ -113,7 +113,7 @@ impl Snapshot {
         columns: &[Column],
     ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
         let table = (self.table().id(), self.table().address());
-        read_list(Arc::clone(self.table().pool()), table, list, columns).await
+        read_list_with(Arc::clone(self.table().pool()), table, list, columns, columns).await
     }
 
     async fn fsck_batch(
@@ -254,6 +254,18 @@ impl<'f> ColumnCheck<'f> {
         self.row.column_by_name(&format!("{kind}_{}", self.column.id))
     }
 
+    /// A distribution is an estimate, so this only checks that it can be decoded.
+    fn check_distribution(&self) -> Result<()> {
+        let recorded = self.recorded(DISTRIBUTION).map(|encoded| encoded.as_binary::<i32>());
+        match recorded
+            .filter(|encoded| encoded.is_valid(0))
+            .map(|encoded| Distribution::decode(encoded.value(0)))
+        {
+            Some(Err(error)) => Err(error.with("column", &self.column.name)),
+            _ => Ok(()),
+        }
+    }
+
     fn is_exact(&self) -> bool {
         self.recorded("exact").is_some_and(|exact| exact.as_boolean().value(0))
     }
@@ -296,6 +308,7 @@ impl<'f> ColumnCheck<'f> {
 
     /// Compares the statistics that only all rows together determine.
     fn finish(&self) -> Result<()> {
+        self.check_distribution()?;
         let count = |kind| self.recorded(kind).map(|count| count.as_primitive::<UInt64Type>().value(0));
         if count("nulls") != Some(self.nulls) {
             return Err(self.mismatch("the number of nulls"));

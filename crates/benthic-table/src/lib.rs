@@ -82,7 +82,7 @@ mod wire;
 mod writer;
 
 pub use alter::Alter;
-pub use benthic_index::{Definition as Index, IndexKind, Rows};
+pub use benthic_index::{Definition as Index, Distribution, IndexKind, Rows};
 pub use error::suggest;
 pub use evolve::adapt;
 pub use fsck::FsckResult;

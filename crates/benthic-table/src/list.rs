@@ -5,7 +5,7 @@ use crate::head::ListRef;
 use crate::ids::{Id, Role, TableObject};
 use crate::object::{self, ObjectReader};
 use crate::schema::{Column, TableSchema};
-use crate::statistics::{Statistics, has_bounds};
+use crate::statistics::{Statistics, has_bounds, has_distribution};
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryArray, BooleanArray, Int64Array, RecordBatch, StringArray, UInt32Array,
     UInt64Array, new_null_array,
@@ -29,6 +29,8 @@ const LIST_BYTES_TARGET: usize = 32 * 1024 * 1024;
 const BATCH_ROWS: usize = 4_096;
 /// The column of a list that holds deletion vectors.
 pub(crate) const DELETED: &str = "deleted";
+/// The first word of the columns of a list that hold the distributions of values.
+pub(crate) const DISTRIBUTION: &str = "distribution";
 /// Limit of column statistics that wait to be encoded; each takes a few hundred bytes.
 const PENDING_MAX: usize = 64 * 1024;
 const ROW_GROUP_ROWS: usize = 16_384;
@@ -116,6 +118,11 @@ fn statistics_fields(column: &Column) -> Vec<Field> {
 
 /// The schema of a list with the statistics of these columns.
 pub fn list_schema(columns: &[Column]) -> SchemaRef {
+    list_schema_with(columns, &[])
+}
+
+/// The schema of a list with the statistics of `columns`, and the distributions of `distributions`.
+pub(crate) fn list_schema_with(columns: &[Column], distributions: &[Column]) -> SchemaRef {
     let mut fields = vec![
         Field::new("name", DataType::Utf8, false),
         Field::new("schema", DataType::UInt32, false),
@@ -125,6 +132,11 @@ pub fn list_schema(columns: &[Column]) -> SchemaRef {
         Field::new(DELETED, DataType::Binary, true),
     ];
     fields.extend(columns.iter().flat_map(statistics_fields));
+    let distributions = distributions.iter().filter(|column| has_distribution(&column.data_type));
+    fields.extend(
+        distributions
+            .map(|column| Field::new(format!("{DISTRIBUTION}_{}", column.id), DataType::Binary, true)),
+    );
     Arc::new(Schema::new(fields))
 }
 
@@ -154,7 +166,7 @@ impl ListWriter {
         schema: &TableSchema,
     ) -> ListWriter {
         let columns = schema.columns().to_vec();
-        let schema = list_schema(&columns);
+        let schema = list_schema_with(&columns, &columns);
         let (encoder, pending, sums, written) = (None, Vec::new(), Totals::default(), Vec::new());
         ListWriter { pool, table, writer, next_number, columns, schema, encoder, pending, sums, written }
     }
@@ -167,7 +179,7 @@ impl ListWriter {
         if enough { self.encode_pending().await } else { Ok(()) }
     }
 
-    /// Adds rows of another list, as [`read_list`] returns them.
+    /// Adds rows of another list, as [`read_list_with`] returns them for all columns.
     pub(crate) async fn push_batch(&mut self, batch: &RecordBatch) -> Result<()> {
         if batch.num_rows() == 0 {
             return Ok(());
@@ -237,6 +249,13 @@ impl ListWriter {
                     .push(Arc::new(UInt64Array::from_iter_values(all().map(|statistics| statistics.nans))));
             }
         }
+        for (place, _) in
+            self.columns.iter().enumerate().filter(|(_, column)| has_distribution(&column.data_type))
+        {
+            let all = pending.iter().filter_map(|(_, statistics)| statistics.get(place));
+            let all = all.map(|statistics| statistics.distribution.as_deref());
+            columns.push(Arc::new(all.collect::<BinaryArray>()));
+        }
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns);
         self.push_batch(&batch.map_err(|source| error::arrow("statistics cannot form a list", source))?).await
     }
@@ -280,11 +299,22 @@ pub(crate) fn deletions<'e>(entries: impl Iterator<Item = &'e FileEntry>) -> Bin
 /// the list. If the list lacks a column, the column was added later, so all its values are null.
 pub(crate) async fn read_list(
     pool: Arc<dyn Pool>,
-    (table, address): (Id, String),
+    named: (Id, String),
     list: ListRef,
     columns: &[Column],
 ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
-    let wanted = list_schema(columns);
+    read_list_with(pool, named, list, columns, &[]).await
+}
+
+/// Reads a list as [`read_list`], with the distributions of other columns.
+pub(crate) async fn read_list_with(
+    pool: Arc<dyn Pool>,
+    (table, address): (Id, String),
+    list: ListRef,
+    columns: &[Column],
+    distributions: &[Column],
+) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+    let wanted = list_schema_with(columns, distributions);
     let reader = ObjectReader::new(pool, list.object.object_id(table)?, list.list_bytes);
     // Parquet's own types are enough, and are safe to read from a damaged list.
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);

@@ -5,7 +5,9 @@ use crate::schema::TableSchema;
 use crate::snapshot::SnapshotSelector;
 use crate::statistics::Statistics;
 use crate::table::{Definition, Table};
-use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, StringArray, new_null_array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, StringArray, new_null_array,
+};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use benthic_core::{Environment, Pool, Store};
 use benthic_embedded::{MemStore, Options};
@@ -160,5 +162,47 @@ fn statistics_of_every_type_are_written_and_read() {
             }
         }
         assert_eq!(FileEntry::from_batch(&batch).unwrap(), [entry]);
+    });
+}
+
+#[test]
+fn lists_of_older_builds_have_no_distributions_and_can_be_merged() {
+    let field = Field::new("k", DataType::Int64, true);
+    let schema = TableSchema::from_arrow(&Schema::new(vec![field])).unwrap();
+    let (pool, table, columns) = (pool(), Id(1), schema.columns());
+    let values: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100));
+    let named = || (table, "p/t".to_owned());
+    block_on(async {
+        let mut lists = ListWriter::new(pool.clone(), table, Id(2), 0, &schema);
+        let object = TableObject { role: Role::Data, writer: Id(2), number: 0 };
+        let entry = FileEntry { object, schema: 0, partition: None, rows: 100, bytes: 3, deleted: None };
+        let statistics = Statistics::of(&values).with_distribution(&values).unwrap();
+        lists.push(entry, vec![statistics]).await.unwrap();
+        let new = lists.finish().await.unwrap()[0];
+        let read = async |list, distributions: &[crate::Column]| {
+            let mut batches =
+                super::read_list_with(pool.clone(), named(), list, columns, distributions).await.unwrap();
+            let batch: RecordBatch = batches.try_next().await.unwrap().unwrap();
+            batch
+        };
+        // An older build writes and reads lists without this column.
+        let without = read(new, &[]).await;
+        assert!(without.column_by_name("distribution_1").is_none());
+        let mut lists = ListWriter::new(pool.clone(), table, Id(3), 0, &schema);
+        lists.schema = super::list_schema(columns);
+        lists.push_batch(&without).await.unwrap();
+        let old = lists.finish().await.unwrap()[0];
+        let known = |batch: &RecordBatch| {
+            let all = batch.column_by_name("distribution_1").unwrap().as_binary::<i32>().clone();
+            all.is_valid(0).then(|| benthic_index::Distribution::decode(all.value(0)).unwrap().distinct())
+        };
+        assert_eq!(known(&read(new, columns).await), Some(100));
+        let from_old = read(old, columns).await;
+        assert_eq!(known(&from_old), None);
+        let mut merged = ListWriter::new(pool.clone(), table, Id(4), 0, &schema);
+        merged.push_batch(&from_old).await.unwrap();
+        merged.push_batch(&read(new, columns).await).await.unwrap();
+        let merged = merged.finish().await.unwrap()[0];
+        assert_eq!((merged.objects, known(&read(merged, columns).await)), (2, None));
     });
 }

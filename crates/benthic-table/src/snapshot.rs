@@ -4,7 +4,7 @@ use crate::evolve::adapt;
 use crate::head::{Head, ListRef, Operation, SnapshotRef, check_index};
 use crate::ids::TableObject;
 use crate::layout::Layout;
-use crate::list::{FileEntry, read_list};
+use crate::list::{FileEntry, read_list, read_list_with};
 use crate::object::{self, ObjectReader};
 use crate::partition::Partitioning;
 use crate::schema::{Column, TableSchema};
@@ -202,10 +202,26 @@ impl Snapshot {
     /// `InvalidArgument` for a missing column; in the stream: `NotFound` if the snapshot was
     /// vacuumed, `Corrupt`.
     pub fn files(&self, columns: &[&str]) -> Result<BoxStream<'static, Result<RecordBatch>>> {
-        let columns: Result<Vec<Column>> =
-            columns.iter().map(|name| self.0.schema.by_name(name).cloned()).collect();
-        let columns = columns.map_err(|error| self.0.table.heads.add_context(error))?;
-        Ok(self.batches_of_lists(columns).map_ok(|(_, batch)| batch).boxed())
+        self.files_with(columns, &[])
+    }
+
+    /// The data objects as [`files`](Snapshot::files), also with the distributions of the values of
+    /// some columns: a column `distribution_F` of encoded
+    /// [`Distribution`](benthic_index::Distribution)s for each column number F, null if unknown.
+    ///
+    /// # Errors
+    /// As [`files`](Snapshot::files).
+    pub fn files_with(
+        &self,
+        columns: &[&str],
+        distributions: &[&str],
+    ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+        let named = |names: &[&str]| -> Result<Vec<Column>> {
+            let columns = names.iter().map(|name| self.0.schema.by_name(name).cloned());
+            columns.collect::<Result<_>>().map_err(|error| self.0.table.heads.add_context(error))
+        };
+        let batches = self.batches_of_lists(named(columns)?, named(distributions)?);
+        Ok(batches.map_ok(|(_, batch)| batch).boxed())
     }
 
     /// The data objects without statistics.
@@ -217,20 +233,22 @@ impl Snapshot {
                 futures::stream::iter(vec![Err(named.0.table.heads.add_context(error).with("object", list))])
             }
         };
-        self.batches_of_lists(Vec::new()).map_ok(entries).try_flatten().boxed()
+        self.batches_of_lists(Vec::new(), Vec::new()).map_ok(entries).try_flatten().boxed()
     }
 
     /// The batches of all lists, each with its list.
     fn batches_of_lists(
         &self,
         columns: Vec<Column>,
+        distributions: Vec<Column>,
     ) -> BoxStream<'static, Result<(TableObject, RecordBatch)>> {
-        let (snapshot, columns) = (self.clone(), Arc::new(columns));
+        let (snapshot, columns) = (self.clone(), Arc::new((columns, distributions)));
         let open = move |list: ListRef| {
             let (snapshot, columns) = (snapshot.clone(), Arc::clone(&columns));
             async move {
                 let table = (snapshot.0.table.id, snapshot.0.table.heads.address());
-                match read_list(Arc::clone(snapshot.0.table.pool()), table, list, &columns).await {
+                let (pool, (columns, distributions)) = (snapshot.0.table.pool(), &*columns);
+                match read_list_with(Arc::clone(pool), table, list, columns, distributions).await {
                     Ok(batches) => Ok(snapshot
                         .explain_errors(batches, list.object)
                         .map_ok(move |batch| (list.object, batch))),

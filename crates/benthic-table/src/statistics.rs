@@ -1,11 +1,14 @@
 //! Statistics of one column in one data object.
 
+use crate::schema::{Column, TableSchema};
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryArray, BooleanArray, FixedSizeBinaryArray, PrimitiveArray, StringArray,
     downcast_primitive_array, new_null_array,
 };
 use arrow::compute;
 use arrow::datatypes::{ArrowNativeTypeOp, ArrowPrimitiveType, DataType};
+use benthic_core::Result;
+use benthic_index::{Definition as Index, Distribution, Kind};
 use std::sync::Arc;
 
 /// Minimum and maximum of strings and binaries are truncated to this length.
@@ -21,6 +24,27 @@ pub(crate) struct Statistics {
     pub exact: bool,
     pub nulls: u64,
     pub nans: u64,
+    /// An encoded [`Distribution`], if [`with_distribution`](Statistics::with_distribution) was called.
+    pub distribution: Option<Vec<u8>>,
+}
+
+/// Columns of an object with a distribution of their values, besides the columns of indexes. An object
+/// may have thousands of columns, and lists must stay small.
+const DISTRIBUTIONS_MAX: usize = 64;
+
+/// The columns of a schema whose distributions a writer records, by place.
+pub(crate) fn with_distributions(schema: &TableSchema, indexes: &[Index]) -> Vec<bool> {
+    let mut first = 0;
+    let is_chosen = |column: &Column| {
+        first += usize::from(has_distribution(&column.data_type));
+        let is_indexed = || indexes.iter().any(|index| index.columns.contains(&column.id));
+        has_distribution(&column.data_type) && (first <= DISTRIBUTIONS_MAX || is_indexed())
+    };
+    schema.columns().iter().map(is_chosen).collect()
+}
+
+pub(crate) fn has_distribution(data_type: &DataType) -> bool {
+    Kind::of(data_type).is_some()
 }
 
 pub(crate) fn has_bounds(data_type: &DataType) -> bool {
@@ -77,7 +101,13 @@ impl Statistics {
             }
             _ => unknown()
         };
-        Statistics { min, max, exact, nulls, nans }
+        Statistics { min, max, exact, nulls, nans, distribution: None }
+    }
+
+    /// Adds the distribution of the column's values.
+    pub(crate) fn with_distribution(self, column: &ArrayRef) -> Result<Statistics> {
+        let distribution = Distribution::of(column)?.map(|found| found.encode());
+        Ok(Statistics { distribution, ..self })
     }
 }
 

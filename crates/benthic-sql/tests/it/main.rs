@@ -4,6 +4,7 @@
 
 mod data;
 mod equal;
+mod estimates;
 mod files;
 mod fixtures;
 mod indexes;

@@ -8,7 +8,7 @@ use super::{Writer, WriterOptions};
 use crate::error;
 use crate::head::{Head, ListRef, Operation};
 use crate::ids::TableObject;
-use crate::list::{DELETED, FileEntry, ListWriter, deletions, read_list};
+use crate::list::{DELETED, FileEntry, ListWriter, deletions, read_list, read_list_with};
 use crate::snapshot::Snapshot;
 use crate::writer::commit::Replaced;
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
@@ -192,8 +192,8 @@ impl Writer {
                 return Err(conflict());
             }
             for list in &sources {
-                let mut batches =
-                    read_list(Arc::clone(table.pool()), named(), **list, schema.columns()).await?;
+                let (pool, columns) = (Arc::clone(table.pool()), schema.columns());
+                let mut batches = read_list_with(pool, named(), **list, columns, columns).await?;
                 while let Some(batch) = batches.try_next().await? {
                     to.push_batch(&change.apply(&batch)?).await?;
                 }

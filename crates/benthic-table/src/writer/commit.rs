@@ -4,7 +4,7 @@ use super::Writer;
 use crate::head::{Head, LISTS_MAX, ListRef, Operation};
 use crate::heads::Attempts;
 use crate::ids::{Id, Role, TableObject};
-use crate::list::{ListWriter, read_list};
+use crate::list::{ListWriter, read_list_with};
 use crate::object;
 use crate::schema::{Column, TableSchema};
 use crate::snapshot::{Snapshot, SnapshotSelector};
@@ -159,7 +159,8 @@ async fn copy(
 ) -> Result<Vec<ListRef>> {
     for list in from {
         let named = (table.id, table.heads.address());
-        let mut batches = read_list(Arc::clone(table.pool()), named, *list, schema.columns()).await?;
+        let columns = schema.columns();
+        let mut batches = read_list_with(Arc::clone(table.pool()), named, *list, columns, columns).await?;
         while let Some(batch) = batches.try_next().await? {
             to.push_batch(&batch).await?;
         }

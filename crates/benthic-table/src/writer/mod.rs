@@ -17,9 +17,9 @@ use crate::object;
 use crate::partition::{PARTITIONS_MAX, Partitioning};
 use crate::schema::TableSchema;
 use crate::snapshot::{Snapshot, SnapshotSelector};
-use crate::statistics::Statistics;
+use crate::statistics::{Statistics, with_distributions};
 use crate::table::Table;
-use arrow::array::{RecordBatch, UInt32Array};
+use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::Field;
 use benthic_core::{Error, ErrorKind, Result, limits};
@@ -396,7 +396,13 @@ impl Writer {
         while let Some(Some(done)) = self.uploads.next().now_or_never() {
             done?;
         }
-        let statistics = rows.columns().iter().map(Statistics::of).collect();
+        let with_distribution = with_distributions(&self.schema, &self.indexes);
+        let statistics = |(column, with): (&ArrayRef, bool)| match with {
+            true => Statistics::of(column).with_distribution(column),
+            false => Ok(Statistics::of(column)),
+        };
+        let statistics =
+            rows.columns().iter().zip(with_distribution).map(statistics).collect::<Result<_>>()?;
         let lists = match self.lists.take() {
             Some(lists) => lists,
             None => ListWriter::new(Arc::clone(self.table.pool()), id, self.id, self.next_list, &self.schema),
