@@ -11,6 +11,7 @@ use crate::object::DataObject;
 use crate::objects::{file, source};
 use crate::plan::{parquet_of, project, scan_of_objects};
 use crate::reader::Readers;
+use crate::record::ScanAccess;
 use crate::scan::{IndexUse, ObjectSource};
 use crate::wasm::{calls_only_here, calls_wasm};
 use arrow::datatypes::SchemaRef;
@@ -67,6 +68,8 @@ pub struct Fragment {
     choice: Arc<IndexChoice>,
     /// Index lookup that selects the rows to scan.
     pub index: Option<Arc<IndexPlan>>,
+    /// What the scan reads, if the table records access.
+    pub access: Option<Arc<ScanAccess>>,
     /// Adapts expressions to objects with an older schema.
     adapter: Option<Arc<dyn PhysicalExprAdapterFactory>>,
     /// Whether the fragment returns less data than it reads. Otherwise reading byte ranges is
@@ -337,6 +340,7 @@ fn leaf(scan: &FileScanConfig) -> Result<Fragment> {
         fixed: conjunction_opt(fixed),
         choice: of_table.map(|source| Arc::clone(&source.choice)).unwrap_or_default(),
         index: of_table.and_then(|source| source.index.clone()),
+        access: of_table.and_then(|source| source.access.clone()),
         schema: Arc::clone(schema),
         adapter: scan.expr_adapter_factory.clone(),
         is_useful: dynamic.is_some()

@@ -13,7 +13,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::ipc::reader::StreamReader;
 use benthic_core::pushdown::{Choice, Pushdown, Step};
 use benthic_core::{Clock, Error, ErrorKind};
-use benthic_fragment::fragment::{OfObject, Reply, Status};
+use benthic_fragment::fragment::{OfObject, Reply, Status, rows_selected_by};
 use benthic_fragment::wasm::Methods;
 use bytes::Bytes;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -98,6 +98,12 @@ impl FragmentExec {
             properties: Arc::new(properties.with_scheduling_type(SchedulingType::Cooperative)),
             metrics: ExecutionPlanMetricsSet::new(),
         }
+    }
+}
+
+impl FragmentExec {
+    pub fn fragment(&self) -> &Fragment {
+        &self.fragment
     }
 }
 
@@ -213,6 +219,8 @@ struct Counters {
     bytes_moved: Count,
     time_there: Time,
     time_here: Time,
+    /// Rows that satisfied the filters.
+    rows_selected: Count,
     readers: Arc<Readers>,
     index_use: IndexUse,
 }
@@ -232,6 +240,7 @@ impl Counters {
             refused_unsupported: count("refused_unsupported"),
             refused_failed: count("refused_failed"),
             bytes_read_there: count("bytes_read_there"),
+            rows_selected: count("rows_selected"),
             readers: Arc::new(Readers { wanted_bytes: bytes_moved.clone() }),
             index_use: IndexUse::new(metrics, partition, bytes_moved.clone()),
             bytes_moved,
@@ -365,6 +374,7 @@ impl Run {
             return self.refuse(&counters.refused_unsupported, object, "the reply has another schema");
         };
         counters.pushed.add(1);
+        counters.rows_selected.add(reply.rows_selected.unwrap_or(0) as usize);
         if filtered.index.as_ref().is_some_and(|index| index.beside.is_some()) {
             counters.index_use.add(reply.index_rows, reply.index_pages, 0);
         }
@@ -486,6 +496,7 @@ impl Run {
             plan.execute(0, Arc::clone(&self.task))?.map_err(move |error| in_object(&named, &error));
         let done = stream::once(async move {
             self.counters.pulled.add(1);
+            self.counters.rows_selected.add(rows_selected_by(&plan).unwrap_or(0) as usize);
             let elapsed = self.since(start);
             self.choice.add_pulled(size_bytes, elapsed);
             self.counters.time_here.add_duration(elapsed);

@@ -14,6 +14,8 @@
 //! whether it pays. [`work`] counts the progress
 //! of a query. [`experiment`] measures how much pushdown gains.
 //!
+//! [`record`] records what queries read, for `benthic table advise`.
+//!
 //! [`wasm`] makes methods of deployed WebAssembly classes callable.
 //!
 //! [`input`] reads the files that tables are loaded from. [`syntax`] parses and prints column types
@@ -42,6 +44,7 @@ pub mod plan;
 pub mod prepared;
 pub mod probe;
 pub mod reader;
+pub mod record;
 pub mod relations;
 pub mod rule;
 pub mod scan;

@@ -3,6 +3,7 @@
 
 use crate::files::{LocalFile, blocking};
 use crate::manifest::Facts;
+use crate::record::Recorder;
 use crate::work::Work;
 use benthic_core::{ClassCall, Error, ErrorKind, Fetch, ObjectAddress, Pool, Result};
 use benthic_fragment::fragment;
@@ -90,6 +91,7 @@ impl fmt::Debug for MetadataCache {
 pub struct Reading {
     /// Cached footers, which outlive the query.
     pub footers: MetadataCache,
+    pub recorder: Recorder,
     pub work: Arc<Work>,
 }
 

@@ -1,12 +1,14 @@
 //! Planned queries, for servers that must describe a query's parameters and columns before it runs.
 
 use crate::errors::from_datafusion;
+use crate::record::recorded;
 use arrow::datatypes::{DataType, SchemaRef};
 use benthic_core::{Error, ErrorKind, Result};
 use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::prelude::{SQLOptions, SessionContext};
+use datafusion::physical_plan::execute_stream;
+use datafusion::prelude::{DataFrame, SQLOptions, SessionContext};
 use datafusion::sql::parser::Statement;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -14,6 +16,16 @@ use std::sync::Arc;
 
 /// Limit on the parameters of a query.
 pub const PARAMETERS_MAX: usize = 1_000;
+
+/// Starts a query that is planned as far as DataFusion does it, and records what it reads.
+///
+/// # Errors
+/// Errors of the query engine.
+pub async fn start(rows: DataFrame) -> datafusion::common::Result<SendableRecordBatchStream> {
+    let task = Arc::new(rows.task_ctx());
+    let plan = rows.create_physical_plan().await?;
+    Ok(recorded(Arc::clone(&plan), execute_stream(plan, task)?))
+}
 
 /// A planned query. It reads the snapshots that were current when it was planned.
 pub struct PreparedQuery {
@@ -97,7 +109,7 @@ impl PreparedQuery {
     /// Errors of the query engine by their kind.
     pub fn start<'a>(self) -> BoxFuture<'a, Result<SendableRecordBatchStream>> {
         async move {
-            let rows = async { self.context.execute_logical_plan(self.plan).await?.execute_stream().await };
+            let rows = async { start(self.context.execute_logical_plan(self.plan).await?).await };
             rows.await.map_err(|error| from_datafusion(&error))
         }
         .boxed()

@@ -6,6 +6,7 @@
 use crate::errors::{external, from_datafusion};
 use crate::index_choice::{IndexChoice, IndexPlan};
 use crate::object::DataObject;
+use crate::record::ScanAccess;
 use arrow::array::RecordBatch;
 use benthic_core::{Error, ErrorKind};
 use benthic_fragment::fragment::{live, selection};
@@ -37,6 +38,8 @@ pub struct ObjectSource {
     pub choice: Arc<IndexChoice>,
     /// Index lookup to do before an object is read.
     pub index: Option<Arc<IndexPlan>>,
+    /// What the scan reads, if the table records access.
+    pub access: Option<Arc<ScanAccess>>,
     /// Counters of the lookups. If absent, the scan's own metrics count them.
     pub index_use: Option<IndexUse>,
 }
@@ -97,6 +100,7 @@ impl ObjectSource {
             pruned_objects: 0,
             choice: Arc::default(),
             index: None,
+            access: None,
             index_use: None,
         }
     }

@@ -17,7 +17,8 @@ use crate::object::{MetadataCache, Reading};
 use crate::object_calls;
 use crate::objects::{FILE_URL, Objects};
 use crate::plan::scanned_entries;
-use crate::prepared::PreparedQuery;
+use crate::prepared::{self, PreparedQuery};
+use crate::record::Recorder;
 use crate::relations::{paths, quoted, without_pool};
 use crate::rule::{FragmentPushdown, IndexLookup, KeepNanRows};
 use crate::table::TableRows;
@@ -137,16 +138,18 @@ pub struct SqlSession {
     store: Arc<dyn Store>,
     pub(crate) settings: Settings,
     footers: MetadataCache,
+    recorder: Recorder,
 }
 
 impl SqlSession {
     pub fn new(store: Arc<dyn Store>, settings: Settings) -> SqlSession {
-        SqlSession { store, settings, footers: MetadataCache::default() }
+        SqlSession { store, settings, footers: MetadataCache::default(), recorder: Recorder::default() }
     }
 
     /// A session with other settings that shares this session's caches.
     pub fn with_settings(&self, settings: Settings) -> SqlSession {
-        SqlSession { store: Arc::clone(&self.store), settings, footers: self.footers.clone() }
+        let (store, footers) = (Arc::clone(&self.store), self.footers.clone());
+        SqlSession { store, settings, footers, recorder: self.recorder.clone() }
     }
 
     /// Starts to read a part of a snapshot. The stream produces rows on demand, and dropping it
@@ -157,7 +160,7 @@ impl SqlSession {
     /// the snapshot lacks a selected object.
     pub fn select(&self, snapshot: Snapshot, selection: Selection) -> StartingQuery<'_> {
         Box::pin(async {
-            let rows = self.plan_select(snapshot, selection).await?.execute_stream().await;
+            let rows = prepared::start(self.plan_select(snapshot, selection).await?).await;
             rows.map_err(|error| from_datafusion(&error))
         })
     }
@@ -186,7 +189,7 @@ impl SqlSession {
                 .by_name(name)
                 .map_err(|error| error.with("table", snapshot.table().address()))?;
         }
-        let reading = Reading { footers: self.footers.clone(), work: Arc::default() };
+        let reading = self.reading(&Arc::default());
         reading.work.note_round_trip(&snapshot);
         let context = context(&self.settings, &reading.work)?;
         // The real condition is parsed below, with the columns. An error there is the better one.
@@ -302,7 +305,7 @@ impl SqlSession {
         work: &Arc<Work>,
         target: Option<&Target>,
     ) -> Result<PreparedQuery> {
-        let reading = Reading { footers: self.footers.clone(), work: Arc::clone(work) };
+        let reading = self.reading(work);
         let state = context.state();
         let names = state.resolve_table_references(&statement).map_err(|error| from_datafusion(&error))?;
         let mut pools = BTreeMap::new();
@@ -380,6 +383,11 @@ impl SqlSession {
         }
     }
 
+    fn reading(&self, work: &Arc<Work>) -> Reading {
+        let (footers, recorder) = (self.footers.clone(), self.recorder.clone());
+        Reading { footers, recorder, work: Arc::clone(work) }
+    }
+
     fn table_rows(&self, snapshot: Snapshot, reading: Reading) -> TableRows {
         TableRows::new(snapshot, reading).with_pruning(self.settings.pruning).with_index(self.settings.index)
     }
@@ -421,8 +429,7 @@ impl SqlSession {
     pub async fn tables(&self) -> Result<Vec<TableColumns>> {
         let columns = |(pool, snapshot): (String, Snapshot)| {
             let name = snapshot.table().name().to_owned();
-            let rows =
-                self.table_rows(snapshot, Reading { footers: self.footers.clone(), work: Arc::default() });
+            let rows = self.table_rows(snapshot, self.reading(&Arc::default()));
             TableColumns { pool, name, schema: rows.schema() }
         };
         Ok(self.all_snapshots().await?.into_iter().map(columns).collect())

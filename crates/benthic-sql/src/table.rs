@@ -11,6 +11,7 @@ use crate::object::{DataObject, Reading};
 use crate::objects::{file_groups, source};
 use crate::probe::Indexes;
 use crate::reader::Readers;
+use crate::record::ScanAccess;
 use crate::scan::ObjectSource;
 use crate::work::Work;
 use arrow::datatypes::SchemaRef;
@@ -120,6 +121,14 @@ impl TableRows {
         self.indexes.columns().filter(|name| filtered.contains(name)).collect()
     }
 
+    /// What a scan reads, if the table records access. A scan of chosen objects is one of many that belong
+    /// to a query of another program.
+    fn access(&self, read: &[usize], filters: &[Expr], kept: &RemainingObjects) -> Option<Arc<ScanAccess>> {
+        let recorder = &self.reading.recorder;
+        let access = || ScanAccess::of(&self.snapshot, recorder, read, filters, &kept.entries);
+        self.only.is_none().then(access).flatten()
+    }
+
     fn objects(&self, kept: &RemainingObjects) -> Result<Vec<Arc<DataObject>>> {
         let mut by_name = HashMap::new();
         let mut objects = Vec::with_capacity(kept.entries.len());
@@ -186,6 +195,7 @@ impl TableProvider for TableRows {
         let source = ObjectSource {
             pruned_objects: kept.pruned_objects,
             choice: Arc::new(choice),
+            access: self.access(&read, filters, &kept),
             ..ObjectSource::plain(source(TableSchema::from(Arc::clone(&self.schema)), Readers::default()))
         };
         let scan = FileScanConfigBuilder::new(ObjectStoreUrl::parse(OBJECT_URL)?, Arc::new(source))

@@ -150,6 +150,8 @@ pub struct Head {
     pub next_index: u32,
     /// Names of snapshots. A vacuum keeps these snapshots.
     pub tags: BTreeMap<String, u64>,
+    /// Whether queries record their access. Older builds forget the setting when they change the table.
+    pub records_access: bool,
     /// The version of the format. It never decreases.
     format: u32,
 }
@@ -171,6 +173,7 @@ impl Head {
             indexes: Vec::new(),
             next_index: 0,
             tags: BTreeMap::new(),
+            records_access: false,
             format: FORMAT,
         };
         head.set_layout(definition.layout.clone());
@@ -278,6 +281,7 @@ impl Head {
                 .iter()
                 .map(|(name, snapshot)| wire::Tag { name: name.clone(), snapshot: *snapshot })
                 .collect(),
+            records_access: self.records_access,
             ..wire::Head::default()
         };
         let mut places = HashMap::new();
@@ -398,6 +402,7 @@ impl Head {
             indexes: message.indexes.into_iter().map(index).collect::<Result<_>>()?,
             next_index: message.next_index,
             tags: message.tags.into_iter().map(|tag| (tag.name, tag.snapshot)).collect(),
+            records_access: message.records_access,
             format: FORMAT,
         };
         head.check()?;

@@ -28,6 +28,7 @@ fn head() -> Head {
         snapshots: Vec::new(),
         intents: vec![Intent { writer: Id(9), time_ms: 77 }],
         tags: BTreeMap::new(),
+        records_access: true,
         format: super::FORMAT,
     };
     head.lists.extend([list(0), list(1)].map(|list| (list.object, list)));

@@ -57,6 +57,13 @@ pub fn head_object(table: &str) -> Result<ObjectId> {
     ObjectId::in_namespace(TABLES_NAMESPACE, table)
 }
 
+/// The name of the object with a table's [records of access](crate::Access).
+pub(crate) const ACCESS: &str = "access";
+
+pub(crate) fn access_object(table: Id) -> Result<ObjectId> {
+    ObjectId::in_namespace(table.namespace(), ACCESS)
+}
+
 /// The content of a table's object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {

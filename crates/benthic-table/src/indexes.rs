@@ -26,6 +26,8 @@ use std::sync::Arc;
 
 /// Objects processed concurrently; each holds the columns of its indexes in memory.
 const OBJECTS_AT_ONCE: usize = 2;
+/// Objects whose entries an estimate of an index's size reads.
+const SAMPLED_OBJECTS: usize = 8;
 
 /// The result for one data object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -217,6 +219,26 @@ impl Snapshot {
             }
         };
         self.entries().map_ok(remove).try_buffer_unordered(OBJECTS_AT_ONCE).boxed()
+    }
+
+    /// An estimate of the size of an index in bytes, from a few of the data objects.
+    ///
+    /// # Errors
+    /// As [`entries`](Snapshot::entries); as [`Pool::fetch`](benthic_core::Pool::fetch).
+    pub async fn index_bytes(&self, index: u32) -> Result<u64> {
+        let (mut bytes, mut rows) = (0, 0);
+        let mut entries = self.entries().take(SAMPLED_OBJECTS);
+        while let Some(entry) = entries.try_next().await? {
+            let found = self.index_entries(&entry, entry_keys(index)).await;
+            let found = match found {
+                Ok(found) => found,
+                Err(error) => return Err(self.explain(error, entry.object).await),
+            };
+            bytes += found.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>();
+            rows += entry.live_rows();
+        }
+        let scaled = u128::from(bytes) * u128::from(self.rows()) / u128::from(rows.max(1));
+        Ok(u64::try_from(scaled).unwrap_or(u64::MAX))
     }
 
     /// Reads those of an object's omap entries that exist. One round trip, and one consistent

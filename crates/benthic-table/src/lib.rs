@@ -57,6 +57,8 @@
 //! This crate contains no query engine and no runtime. Any executor may poll the futures; encoding
 //! runs on the polling thread.
 
+mod access;
+mod advice;
 mod alter;
 mod compact;
 mod error;
@@ -81,6 +83,11 @@ mod versions;
 mod wire;
 mod writer;
 
+pub use access::{
+    ACCESS_BYTES_MAX, Access, AccessShape, AccessSums, ConditionKind, SHAPE_AGE_MS_MAX, SHAPE_COLUMNS_MAX,
+    SHAPES_MAX,
+};
+pub use advice::{Advice, Suggested, Suggestion, advise};
 pub use alter::Alter;
 pub use benthic_index::{Definition as Index, Distribution, IndexKind, Rows};
 pub use error::suggest;

@@ -144,6 +144,16 @@ impl Snapshot {
         &self.0.head.partitioning
     }
 
+    /// Whether queries record their access, see [`Table::record_access`].
+    pub fn records_access(&self) -> bool {
+        self.0.head.records_access
+    }
+
+    /// The columns by which the rows of new data objects are sorted.
+    pub fn sort(&self) -> &[u32] {
+        &self.0.head.sort
+    }
+
     /// The table's indexes whose columns exist in this snapshot. A data object may lack the pages
     /// of any index.
     pub fn indexes(&self) -> impl Iterator<Item = &Index> {

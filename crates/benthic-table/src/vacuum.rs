@@ -2,7 +2,7 @@
 
 use crate::head::{Head, TableState};
 use crate::heads::{HeadStore, list_names};
-use crate::ids::{Id, TableObject};
+use crate::ids::{ACCESS, Id, TableObject};
 use crate::list::{FileEntry, read_list};
 use crate::object;
 use benthic_core::{Environment, Error, ErrorKind, ObjectId, Pool, Result};
@@ -86,7 +86,8 @@ pub async fn vacuum(
     let names =
         list_names(&heads.pool, &head.id.namespace()).await.map_err(|error| heads.add_context(error))?;
     let listed: Vec<TableObject> = names.iter().filter_map(|name| TableObject::parse(name)).collect();
-    done.foreign_objects = (names.len() - listed.len()) as u64;
+    let own = listed.len() + names.iter().filter(|name| *name == ACCESS).count();
+    done.foreign_objects = (names.len() - own) as u64;
     drop(names);
     let (used, writers) = in_use(&heads, head.id).await?;
     let unused = |object: &&TableObject| !used.contains(*object) && !writers.contains(&object.writer);

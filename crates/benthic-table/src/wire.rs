@@ -34,6 +34,8 @@ pub(crate) struct Head {
     pub tags: Vec<Tag>,
     #[prost(message, optional, tag = "14")]
     pub encoding: Option<Encoding>,
+    #[prost(bool, tag = "15")]
+    pub records_access: bool,
 }
 
 /// How data objects are encoded, if not in the default way.

@@ -158,6 +158,9 @@ pub struct Reply {
     /// Rows that the index selected, or none if it was not used.
     #[prost(uint64, optional, tag = "12")]
     pub index_rows: Option<u64>,
+    /// Rows that satisfied the fragment's filters, unless a limit ended the scan.
+    #[prost(uint64, optional, tag = "13")]
+    pub rows_selected: Option<u64>,
 }
 
 impl Reply {

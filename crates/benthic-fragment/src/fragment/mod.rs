@@ -22,6 +22,7 @@ mod percentile;
 mod ranges;
 mod reader;
 mod runtime;
+mod selected;
 mod stop;
 mod thrift;
 
@@ -33,6 +34,7 @@ pub use index::{live, selection};
 pub use methods::encode as encode_methods;
 pub use ranges::Ranges;
 pub use reader::{merge_ranges, split_ranges};
+pub use selected::{rows_selected, rows_selected_by};
 
 use arrow::array::{
     Array, ArrayRef, AsArray, LargeListArray, ListArray, MapArray, RecordBatch, RecordBatchOptions,
@@ -130,6 +132,7 @@ fn try_run(ranges: &mut dyn Ranges, request: &[u8]) -> Result<Reply, Stop> {
         reserved_bytes_max: runtime.reserved_bytes_max(),
         index_pages: found.pages,
         index_rows: found.rows.map(|rows| rows.count()),
+        rows_selected: rows_selected_by(&plan),
     })
 }
 

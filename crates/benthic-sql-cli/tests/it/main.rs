@@ -11,6 +11,7 @@ mod home;
 mod local_files;
 mod program;
 mod table;
+mod table_advise;
 mod table_bad_input;
 mod table_index;
 mod table_process;

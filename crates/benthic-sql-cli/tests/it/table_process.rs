@@ -146,6 +146,16 @@ fn the_search_for_words_of_the_guide_works() {
 }
 
 #[test]
+fn the_advice_of_the_guide_works() {
+    let told = run_block("guide/tables.md", "advise");
+    assert!(
+        told.contains("\n  benthic table index lake/people name\n    1 query with name = ? read "),
+        "{told}"
+    );
+    assert!(told.contains("no recorded query read these columns: note"), "{told}");
+}
+
+#[test]
 fn the_first_success_of_a_data_person_works() {
     let told = run_block("start/data.md", "data");
     // 12.5 + 7.25 and 40, from the file and from the table; then the sums after and before the change.

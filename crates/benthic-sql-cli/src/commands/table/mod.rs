@@ -1,5 +1,6 @@
 //! `benthic table`: the verbs that manage tables, one file each.
 
+mod advise;
 mod alter;
 mod append;
 mod compact;
@@ -52,6 +53,8 @@ pub enum TableCommand {
     Alter(alter::AlterArgs),
     /// Add, build, rebuild or drop an index of a table
     Index(index::IndexArgs),
+    /// Record what queries read, and suggest indexes and a sort order
+    Advise(advise::AdviseArgs),
     /// Read a whole table, and check its lists, objects and indexes
     Fsck(fsck::FsckArgs),
     /// Return a table to an earlier snapshot
@@ -79,6 +82,7 @@ pub async fn run(command: TableCommand, session: &Session) -> Outcome {
         TableCommand::History(args) => history::run(args, session).await,
         TableCommand::Alter(args) => alter::run(args, session).await,
         TableCommand::Index(args) => index::run(args, session).await,
+        TableCommand::Advise(args) => advise::run(args, session).await,
         TableCommand::Fsck(args) => fsck::run(args, session).await,
         TableCommand::Rollback(args) => rollback::run(args, session).await,
         TableCommand::Tag(args) => tag::run(args, session).await,
