@@ -261,6 +261,7 @@ impl Head {
             sort: self.layout.sort.clone(),
             object_bytes_target: self.layout.object_bytes,
             encoding: self.layout.encode(),
+            bloom: self.layout.bloom.clone(),
             intents: self
                 .intents
                 .iter()
@@ -394,8 +395,12 @@ impl Head {
             schemas,
             next_field_id: message.next_field_id,
             partitioning: Partitioning::decode(partitioning)?,
-            layout: Layout::decode(message.encoding, message.sort, message.object_bytes_target)
-                .ok_or_else(|| corrupt("its codec or row-group size is invalid"))?,
+            layout: Layout::decode(
+                message.encoding,
+                (message.sort, message.bloom),
+                message.object_bytes_target,
+            )
+            .ok_or_else(|| corrupt("its codec or row-group size is invalid"))?,
             lists: lists.into_iter().map(|list| (list.object, list)).collect(),
             snapshots,
             intents: message.intents.iter().map(intent).collect(),
@@ -421,6 +426,7 @@ impl Head {
             (self.intents.len() <= INTENTS_MAX, "it has too many writers"),
             (schema.columns().iter().all(|column| column.id < self.next_field_id), "a column id is invalid"),
             (self.layout.sort.iter().all(has), "a sort column is missing"),
+            (self.layout.bloom.iter().all(has), "a column with a Bloom filter is missing"),
             (self.partitioning.field().as_ref().is_none_or(has), "the partitioning column is missing"),
             (self.tags.len() <= TAGS_MAX, "it has too many tags"),
             (

@@ -23,7 +23,7 @@ fn head() -> Head {
         schemas: vec![every_type()],
         next_field_id: 40,
         partitioning: Partitioning::Range { field: 5, ranges: Ranges::Bounds(vec![-7, 0, i64::MAX]) },
-        layout: Layout { sort: vec![2, 1], ..Layout::default() },
+        layout: Layout { sort: vec![2, 1], bloom: vec![2], ..Layout::default() },
         lists: BTreeMap::new(),
         snapshots: Vec::new(),
         intents: vec![Intent { writer: Id(9), time_ms: 77 }],
@@ -62,7 +62,7 @@ fn a_layout_survives_encoding_and_old_builds_refuse_what_they_do_not_know() {
     for encoding in [(0, 1, 8 << 20), (3, 0, 8 << 20), (3, 20, 8 << 20), (4, 0, 8 << 20), (1, 0, 0)] {
         let (codec, level, row_group_bytes) = encoding;
         let encoding = crate::wire::Encoding { codec, level, row_group_bytes };
-        assert_eq!(Layout::decode(Some(encoding), Vec::new(), 32 << 20), None, "{encoding:?}");
+        assert_eq!(Layout::decode(Some(encoding), Default::default(), 32 << 20), None, "{encoding:?}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! How data objects store rows: compression, sizes and sort order.
+//! How data objects store rows: compression, sizes, sort order and Bloom filters.
 //!
 //! The head has the layout of the objects that writers add. Existing objects keep the layout with
 //! which they were written until [`Table::rewrite`](crate::Table::rewrite) replaces them. Each
@@ -6,6 +6,7 @@
 //! contain a compression level or a target size. So an interrupted rewrite can find the objects that
 //! it still has to write, and the file lists do not grow.
 
+use crate::bloom;
 use crate::head::{Head, OBJECT_BYTES_TARGET};
 use crate::ids::Id;
 use crate::schema::TableSchema;
@@ -111,6 +112,8 @@ pub struct Layout {
     pub row_group_bytes: u64,
     /// Ids of the columns by which the rows of a data object are sorted, ascending, nulls first.
     pub sort: Vec<u32>,
+    /// Ids of the columns that get Bloom filters.
+    pub bloom: Vec<u32>,
     /// Target size of a data object.
     pub object_bytes: u64,
 }
@@ -122,6 +125,7 @@ impl Default for Layout {
             codec: Codec::default(),
             row_group_bytes: ROW_GROUP_BYTES_DEFAULT,
             sort: Vec::new(),
+            bloom: Vec::new(),
             object_bytes: OBJECT_BYTES_DEFAULT,
         }
     }
@@ -130,10 +134,10 @@ impl Default for Layout {
 /// The text in the footers of data objects.
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Layout { codec, row_group_bytes, sort, object_bytes } = self;
-        write!(f, "codec={codec} row_group_bytes={row_group_bytes} object_bytes={object_bytes} sort=")?;
-        let sort: Vec<String> = sort.iter().map(u32::to_string).collect();
-        f.write_str(&sort.join(","))
+        let Layout { codec, row_group_bytes, sort, bloom, object_bytes } = self;
+        let [sort, bloom] =
+            [sort, bloom].map(|ids| ids.iter().map(u32::to_string).collect::<Vec<_>>().join(","));
+        write!(f, "codec={codec} row_group_bytes={row_group_bytes} object_bytes={object_bytes} sort={sort} bloom={bloom}")
     }
 }
 
@@ -153,14 +157,15 @@ impl Layout {
     /// `InvalidArgument` for a missing column, with a hint, for a column that cannot be sorted by,
     /// and for sizes out of range.
     pub fn with(&self, change: &LayoutChange, schema: &TableSchema) -> Result<Layout> {
-        let sort = match &change.sort {
-            Some(names) => names.iter().map(|name| Ok(schema.by_name(name)?.id)).collect::<Result<_>>()?,
-            None => self.sort.clone(),
+        let ids = |names: &Option<Vec<String>>, stored: &Vec<u32>| match names {
+            Some(names) => names.iter().map(|name| Ok(schema.by_name(name)?.id)).collect::<Result<_>>(),
+            None => Ok(stored.clone()),
         };
         let layout = Layout {
             codec: change.codec.unwrap_or(self.codec),
             row_group_bytes: change.row_group_bytes.unwrap_or(self.row_group_bytes),
-            sort,
+            sort: ids(&change.sort, &self.sort)?,
+            bloom: ids(&change.bloom, &self.bloom)?,
             object_bytes: change.object_bytes.unwrap_or(self.object_bytes),
         };
         layout.check(schema)?;
@@ -184,6 +189,7 @@ impl Layout {
                 );
             }
         }
+        bloom::check(&self.bloom, schema)?;
         if !ROW_GROUP_BYTES.contains(&self.row_group_bytes) {
             let message = "the target size of row groups must be from 1 MiB to 64 MiB";
             return Err(invalid(message).with("size_bytes", self.row_group_bytes));
@@ -209,10 +215,10 @@ impl Layout {
 
     pub(crate) fn decode(
         encoding: Option<wire::Encoding>,
-        sort: Vec<u32>,
+        (sort, bloom): (Vec<u32>, Vec<u32>),
         object_bytes: u64,
     ) -> Option<Layout> {
-        let layout = Layout { sort, object_bytes, ..Layout::default() };
+        let layout = Layout { sort, bloom, object_bytes, ..Layout::default() };
         let Some(wire::Encoding { codec, level, row_group_bytes }) = encoding else { return Some(layout) };
         let codec = match (codec, level) {
             (0, 0) => Codec::None,
@@ -232,6 +238,8 @@ pub struct LayoutChange {
     pub row_group_bytes: Option<u64>,
     /// Names of columns; an empty list ends the sort order.
     pub sort: Option<Vec<String>>,
+    /// Names of columns; an empty list ends the filters.
+    pub bloom: Option<Vec<String>>,
     pub object_bytes: Option<u64>,
 }
 

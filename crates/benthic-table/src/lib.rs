@@ -60,6 +60,7 @@
 mod access;
 mod advice;
 mod alter;
+mod bloom;
 mod compact;
 mod error;
 mod evolve;

@@ -36,6 +36,8 @@ pub(crate) struct Head {
     pub encoding: Option<Encoding>,
     #[prost(bool, tag = "15")]
     pub records_access: bool,
+    #[prost(uint32, repeated, tag = "16")]
+    pub bloom: Vec<u32>,
 }
 
 /// How data objects are encoded, if not in the default way.

@@ -76,6 +76,7 @@ fn results_have_these_fields_in_json() {
     );
     let shown = home.json(&["show", "lake/t"]).remove(0);
     let fields = [
+        "bloom_filters",
         "codec",
         "columns",
         "id",

@@ -1,6 +1,7 @@
 //! Encodes rows as a Parquet object.
 
 use crate::CREATED_BY;
+use crate::bloom;
 use crate::error;
 use crate::evolve::rows_bytes;
 use crate::layout::{FOOTER_KEY, Layout};
@@ -58,6 +59,7 @@ pub(crate) fn encode_object(
     if let Some(columns) = sorting_columns(rows, &sort_places(layout, schema)) {
         properties = properties.set_sorting_columns(Some(columns));
     }
+    properties = bloom::add(properties, layout, schema);
     let mut encoder =
         ArrowWriter::try_new(Vec::new(), rows.schema(), Some(properties.build())).map_err(error::parquet)?;
     let mut taken = 0;

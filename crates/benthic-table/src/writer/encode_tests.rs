@@ -52,3 +52,21 @@ fn row_groups_are_bounded_by_bytes_and_objects_by_their_target() {
     assert!(groups.len() >= 3 && groups.iter().all(|group| group.1 < 9 * MIB), "{groups:?}");
     assert_eq!(groups.iter().map(|group| group.0).sum::<usize>(), taken);
 }
+
+#[test]
+fn columns_get_bloom_filters_of_bounded_size() {
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values((0..300_000).map(|id| id * 7)));
+    let names: ArrayRef =
+        Arc::new(StringArray::from_iter_values((0..300_000).map(|id| format!("name {}", id % 100))));
+    let batch = RecordBatch::try_from_iter([("id", ids), ("a.b", names)]).unwrap();
+    let layout = Layout { bloom: vec![1, 2], ..Layout::default() };
+    let (bytes, _) = encode(&batch, &layout, 64 * MIB);
+    let reader = SerializedFileReader::new(Bytes::from(bytes)).unwrap();
+    for group in reader.metadata().row_groups() {
+        let [ids, names] = [0, 1].map(|column| group.column(column).bloom_filter_length().unwrap() as usize);
+        assert!(ids <= ROW_GROUP_ROWS * 2 + 64 && names < 1_024, "{ids} {names}");
+    }
+    let (bytes, _) = encode_object(&batch, (&[], &["a.b"]), 64 * MIB).unwrap();
+    let reader = SerializedFileReader::new(Bytes::from(bytes)).unwrap();
+    assert!(reader.metadata().row_group(0).column(0).bloom_filter_offset().is_none());
+}

@@ -279,6 +279,9 @@ fn tables_are_created_opened_and_listed() {
     assert_eq!(names, ["Lineitem", "orders"]);
     for definition in [
         Definition { layout: Layout { sort: vec![9], ..Layout::default() }, ..definition() },
+        Definition { layout: Layout { bloom: vec![9], ..Layout::default() }, ..definition() },
+        Definition { layout: Layout { bloom: vec![1, 1], ..Layout::default() }, ..definition() },
+        Definition { layout: Layout { bloom: vec![2], ..Layout::default() }, ..definition() },
         definition_of(&schema(), 100),
         Definition { partitioning: Partitioning::Hash { field: 1, buckets: 0 }, ..definition() },
         Definition { partitioning: Partitioning::Range { field: 3, ranges: Ranges::Day }, ..definition() },

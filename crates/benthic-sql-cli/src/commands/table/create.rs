@@ -28,6 +28,7 @@ Examples:
   benthic table create lake/trips trips-*.parquet
   benthic table create lake/trips trips.csv --partition-by 'range(day, month)' --sort-by day,fare
   benthic table create lake/logs --from 'lake/logs/2024-*.csv' --codec zstd
+  benthic table create lake/users users.csv --bloom email,phone
   benthic table create lake/events --schema 'id int64 not null, at timestamp(us), kind utf8'")]
 pub struct CreateArgs {
     /// The table: POOL/TABLE

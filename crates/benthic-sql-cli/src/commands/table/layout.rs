@@ -5,7 +5,7 @@ use benthic_table::{Codec, Layout, LayoutChange, TableSchema};
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-/// Codec, sizes and sort order of data objects.
+/// Codec, sizes, sort order and Bloom filters of data objects.
 #[derive(Args)]
 pub struct LayoutArgs {
     /// Compression of objects: none, snappy, lz4, zstd or zstd:LEVEL, 1 to 19; a new table has snappy
@@ -17,6 +17,9 @@ pub struct LayoutArgs {
     /// Columns by which the rows of an object are sorted, ascending, nulls first
     #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
     sort_by: Option<Vec<String>>,
+    /// Columns with Bloom filters, so that a search for a value skips the parts of objects that lack it
+    #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
+    bloom: Option<Vec<String>>,
     /// Target size of an object, 1 MiB to 64 MiB; a new table has 32 MiB
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     object_size: Option<u64>,
@@ -29,6 +32,7 @@ impl LayoutArgs {
             codec: self.codec,
             row_group_bytes: self.row_group_size,
             sort: self.sort_by.as_ref().map(trimmed),
+            bloom: self.bloom.as_ref().map(trimmed),
             object_bytes: self.object_size,
         }
     }
@@ -36,7 +40,16 @@ impl LayoutArgs {
 
 /// The names of the sort columns.
 pub fn sorted_by(layout: &Layout, schema: &TableSchema) -> Vec<String> {
-    layout.sort.iter().filter_map(|id| schema.by_id(*id)).map(|column| column.name.clone()).collect()
+    names(&layout.sort, schema)
+}
+
+/// The names of the columns with Bloom filters.
+pub fn bloom_columns(layout: &Layout, schema: &TableSchema) -> Vec<String> {
+    names(&layout.bloom, schema)
+}
+
+fn names(ids: &[u32], schema: &TableSchema) -> Vec<String> {
+    ids.iter().filter_map(|id| schema.by_id(*id)).map(|column| column.name.clone()).collect()
 }
 
 /// A layout as text: `zstd:3, row groups of 8.0 MiB, objects of 32.0 MiB, sorted by day`.
@@ -45,8 +58,12 @@ pub fn describe_layout(layout: &Layout, schema: &TableSchema) -> String {
         names if names.is_empty() => "not sorted".to_owned(),
         names => format!("sorted by {}", names.join(", ")),
     };
+    let bloom = match bloom_columns(layout, schema) {
+        names if names.is_empty() => String::new(),
+        names => format!(", Bloom filters of {}", names.join(", ")),
+    };
     let (row_group, object) = (units::size(layout.row_group_bytes), units::size(layout.object_bytes));
-    format!("codec {}, row groups of {row_group}, objects of {object}, {sort}", layout.codec)
+    format!("codec {}, row groups of {row_group}, objects of {object}, {sort}{bloom}", layout.codec)
 }
 
 pub fn layout_fields(layout: &Layout, schema: &TableSchema) -> Map<String, Value> {
@@ -55,6 +72,7 @@ pub fn layout_fields(layout: &Layout, schema: &TableSchema) -> Map<String, Value
         ("row_group_size_bytes", json!(layout.row_group_bytes)),
         ("object_size_bytes", json!(layout.object_bytes)),
         ("sort_by", json!(sorted_by(layout, schema))),
+        ("bloom_filters", json!(bloom_columns(layout, schema))),
     ];
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

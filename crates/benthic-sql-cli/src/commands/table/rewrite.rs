@@ -37,6 +37,9 @@ pub struct RewriteArgs {
     /// Keep no sort order
     #[arg(long, conflicts_with = "sort_by")]
     unsorted: bool,
+    /// Write no Bloom filters
+    #[arg(long, conflicts_with = "bloom")]
+    no_bloom: bool,
     /// Show what would be written, and estimate the new size from a sample; change nothing
     #[arg(long)]
     dry_run: bool,
@@ -49,6 +52,9 @@ impl RewriteArgs {
         let mut change = self.layout.change();
         if self.unsorted {
             change.sort = Some(Vec::new());
+        }
+        if self.no_bloom {
+            change.bloom = Some(Vec::new());
         }
         change
     }
