@@ -34,12 +34,13 @@ pub fn fragment(input: &[u8]) {
 /// Runs plans on any object. The plans read strings, lists and maps, build other strings, and add
 /// numbers.
 pub fn parquet(input: &[u8]) {
-    static PLANS: LazyLock<[Bytes; 4]> = LazyLock::new(|| {
+    static PLANS: LazyLock<[Bytes; 5]> = LazyLock::new(|| {
         [
             common::bombs::plan(),
             common::bombs::first_upper(),
             common::rollup(),
             common::events::plan(),
+            common::filters(),
         ]
         .map(|plan| Envelope::new(encode(&plan).unwrap()).to_bytes())
     });

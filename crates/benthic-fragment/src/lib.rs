@@ -8,6 +8,8 @@
 
 pub mod class;
 pub mod fragment;
+pub mod json;
+pub mod membership;
 pub mod text_search;
 pub mod wasm;
 

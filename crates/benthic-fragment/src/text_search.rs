@@ -102,6 +102,10 @@ impl ScalarUDFImpl for TextSearch {
     }
 }
 
-fn strings(values: &ArrayRef) -> Result<StringViewArray> {
+/// The texts of an array of any text type.
+///
+/// # Errors
+/// `ArrowError` for an array of another type.
+pub fn strings(values: &ArrayRef) -> Result<StringViewArray> {
     Ok(cast(values, &DataType::Utf8View)?.as_string_view().clone())
 }

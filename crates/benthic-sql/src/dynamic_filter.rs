@@ -2,18 +2,21 @@
 //! rejects rows that it cannot use. A fragment takes the current state of such filters to each
 //! object. The state is encoded once per generation of the filter.
 
-use crate::expr::{Expr, any_part};
+use crate::expr::Expr;
 use crate::fragment::{FilteredFragment, Fragment, envelope};
+use crate::join_filter::sendable;
+use benthic_fragment::membership::FILTER_BYTES_MAX;
 use bytes::Bytes;
 use datafusion::common::Result;
-use datafusion::physical_expr::expressions::{
-    BinaryExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, Literal,
-};
-use datafusion::physical_expr::{conjunction_opt, split_conjunction};
 use datafusion::physical_expr_common::physical_expr::{snapshot_generation, snapshot_physical_expr};
 use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
 use parking_lot::Mutex;
 use std::sync::Arc;
+
+/// Maximum length of a filter in an explained plan.
+const SHOWN_CHARS_MAX: usize = 1_000;
+/// A Bloom filter in a request takes at most this part of the objects' mean size.
+const OBJECT_PART: u64 = 16;
 
 /// The dynamic filter of a fragment, and a cache of the fragment with the filter's last state.
 #[derive(Debug)]
@@ -28,6 +31,16 @@ impl DynamicFilter {
     pub fn new(fragment: &Fragment, envelope: Bytes, compress: bool) -> DynamicFilter {
         let now = unfiltered_fragment(fragment, &envelope);
         DynamicFilter { envelope, compress, last: Mutex::new((0, Arc::new(now))) }
+    }
+
+    /// The filter's last state that was sent, for people.
+    pub fn describe(&self, dynamic: &Expr) -> String {
+        let last = Arc::clone(&self.last.lock().1);
+        let text = match &last.filter {
+            Some(filter) => filter.to_string(),
+            None => dynamic.to_string(),
+        };
+        shortened(text)
     }
 
     /// The fragment with the current state of the filter.
@@ -46,8 +59,7 @@ impl DynamicFilter {
 
     fn build(&self, fragment: &Fragment, dynamic: &Expr) -> Result<FilteredFragment> {
         let snapshot = snapshot_physical_expr(Arc::clone(dynamic))?;
-        let parts = split_conjunction(&snapshot).into_iter().filter(|part| is_simple(part)).cloned();
-        let Some(filter) = conjunction_opt(parts) else {
+        let Some(filter) = sendable(&snapshot, &fragment.schema, filter_bytes_max(fragment))? else {
             return Ok(unfiltered_fragment(fragment, &self.envelope));
         };
         let index = fragment.index_with(&filter).or_else(|| fragment.index.clone());
@@ -65,22 +77,23 @@ impl DynamicFilter {
     }
 }
 
+/// Maximum size of the Bloom filters in a request. Every object gets a request.
+fn filter_bytes_max(fragment: &Fragment) -> usize {
+    let total_bytes: u64 = fragment.objects.iter().map(|object| object.size_bytes()).sum();
+    let mean_bytes = total_bytes / (fragment.objects.len() as u64).max(1);
+    usize::try_from(mean_bytes / OBJECT_PART).unwrap_or(usize::MAX).min(FILTER_BYTES_MAX)
+}
+
 fn unfiltered_fragment(fragment: &Fragment, envelope: &Bytes) -> FilteredFragment {
     let (envelope, index) = (envelope.clone(), fragment.index.clone());
     FilteredFragment { envelope, index, ..FilteredFragment::default() }
 }
 
-/// Whether a part of a filter can be sent and can prune. Literals are useless, and a lookup in a
-/// join's hash table cannot be sent.
-fn is_simple(part: &Expr) -> bool {
-    !part.is::<Literal>()
-        && !any_part(part, |expr| {
-            !(expr.is::<BinaryExpr>()
-                || expr.is::<Column>()
-                || expr.is::<Literal>()
-                || expr.is::<InListExpr>()
-                || expr.is::<IsNullExpr>()
-                || expr.is::<IsNotNullExpr>()
-                || expr.is::<CastExpr>())
-        })
+/// The start of a text, because the filter of a join may list very many keys.
+pub fn shortened(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(SHOWN_CHARS_MAX) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
 }

@@ -5,8 +5,10 @@
 //! its rows independently: filters, projections, partial aggregates, limits. The nodes above combine
 //! the rows of all objects.
 
+use crate::columns::has_floats;
 use crate::expr::{Expr, Plan, is_dynamic};
 use crate::index_choice::{IndexChoice, IndexPlan};
+use crate::join_filter::prunes;
 use crate::object::DataObject;
 use crate::objects::{file, source};
 use crate::plan::{parquet_of, project, scan_of_objects};
@@ -123,9 +125,8 @@ impl Fragment {
     /// Errors of rebuilding nodes, for example if the scan lacks a column of the filter.
     pub fn with_filter(&self, filter: &Expr) -> Result<Plan> {
         let filtered = Arc::clone(&self.plan).transform_up(|plan| {
-            if scan_of_objects(&plan).is_none() {
-                return Ok(Transformed::no(plan));
-            }
+            let Some(scan) = scan_of_objects(&plan) else { return Ok(Transformed::no(plan)) };
+            let plan = with_pruning(scan, filter)?;
             let filter = reassign_expr_columns(Arc::clone(filter), &plan.schema())?;
             Ok(Transformed::yes(Arc::new(FilterExec::try_new(filter, plan)?) as Plan))
         })?;
@@ -151,9 +152,9 @@ impl Fragment {
             let Some(scan) = scan_of_objects(&plan) else { return Ok(Transformed::no(plan)) };
             let mut source = parquet_of(scan)?.clone();
             source = source.with_parquet_file_reader_factory(Arc::<Readers>::clone(readers));
-            if let Some(predicate) =
-                conjunction_opt(source.filter().into_iter().chain(filtered.filter.clone()))
-            {
+            // A plan with the filter has it in the scan, too.
+            let filter = filtered.filter.clone().filter(|_| filtered.plan.is_none());
+            if let Some(predicate) = conjunction_opt(source.filter().into_iter().chain(filter)) {
                 source = source.with_predicate(predicate);
             }
             let scan = FileScanConfigBuilder::from(scan.clone())
@@ -353,6 +354,26 @@ fn leaf(scan: &FileScanConfig) -> Result<Fragment> {
 /// Whether a limit selects so few rows that sending them costs less than reading the columns of a row group.
 fn is_small(limit: Option<usize>) -> bool {
     limit.is_some_and(|rows| rows <= FEW_ROWS)
+}
+
+/// A scan that also skips row groups with the parts of a filter that statistics can use. Statistics of floating-point
+/// numbers do not cover NaN.
+fn with_pruning(scan: &FileScanConfig, filter: &Expr) -> Result<Plan> {
+    let schema = scan.file_schema();
+    let has_floats = |part: &Expr| {
+        part.data_type(schema).is_err()
+            || collect_columns(part).iter().any(|column| has_floats(schema.field(column.index()).data_type()))
+    };
+    let parts = split_conjunction(filter)
+        .into_iter()
+        .filter(|part| prunes(part))
+        .filter_map(|part| reassign_expr_columns(Arc::clone(part), schema).ok())
+        .filter(|part| !has_floats(part));
+    let source = parquet_of(scan)?.clone();
+    let predicate = conjunction_opt(source.filter().into_iter().chain(parts));
+    let source = predicate.into_iter().fold(source, |source, predicate| source.with_predicate(predicate));
+    let scan = FileScanConfigBuilder::from(scan.clone()).with_source(Arc::new(source)).build();
+    Ok(DataSourceExec::from_data_source(scan))
 }
 
 /// Whether an expression is a column, or a field of a struct. Then the scan itself reads only this field.

@@ -120,7 +120,7 @@ impl DisplayAs for FragmentExec {
             write!(formatter, ", {}", index.text)?;
         }
         if let Some(dynamic) = &self.fragment.dynamic {
-            write!(formatter, ", only {dynamic}")?;
+            write!(formatter, ", only {}", self.filter.describe(dynamic))?;
         }
         formatter.write_str(", beside each: ")?;
         let nodes = displayable(self.fragment.plan.as_ref()).indent(false).to_string();

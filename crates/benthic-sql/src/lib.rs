@@ -34,6 +34,8 @@ pub mod fragment;
 pub mod fragment_exec;
 pub mod index_choice;
 pub mod input;
+pub mod join_filter;
+pub mod json_operators;
 pub mod lambdas;
 pub mod literals;
 pub mod manifest;

@@ -145,12 +145,12 @@ impl TableProvider for Objects {
     }
 }
 
-/// The Parquet source of a scan. Row filters and Bloom filters are off.
+/// The Parquet source of a scan, without row filters.
 pub fn source(schema: TableSchema, readers: Readers) -> ParquetSource {
     ParquetSource::new(schema)
         .with_parquet_file_reader_factory(Arc::new(readers))
         .with_pushdown_filters(false)
-        .with_bloom_filter_on_read(false)
+        .with_bloom_filter_on_read(true)
 }
 
 /// Distributes at least one object over the partitions of a scan.

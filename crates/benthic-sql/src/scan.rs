@@ -3,6 +3,7 @@
 //!
 //! DataFusion's own scan is kept so that all its optimizer rules apply.
 
+use crate::dynamic_filter::shortened;
 use crate::errors::{external, from_datafusion};
 use crate::index_choice::{IndexChoice, IndexPlan};
 use crate::object::DataObject;
@@ -24,6 +25,7 @@ use datafusion::physical_plan::DisplayFormatType;
 use datafusion::physical_plan::filter_pushdown::FilterPushdownPropagation;
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder};
 use datafusion_datasource::morsel::{Morsel, MorselPlan, MorselPlanner, Morselizer};
+use futures::FutureExt;
 use futures::stream::{BoxStream, StreamExt};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -177,7 +179,9 @@ impl FileSource for ObjectSource {
         if let Some(index) = &self.index {
             write!(formatter, ", {}", index.text)?;
         }
-        self.parquet.fmt_extra(format, formatter)
+        // The predicate may hold all keys of a join.
+        let rest = fmt::from_fn(|formatter| self.parquet.fmt_extra(format, formatter)).to_string();
+        formatter.write_str(&shortened(rest))
     }
 
     fn try_pushdown_filters(
@@ -300,9 +304,10 @@ impl MorselPlanner for Planner {
         if let Some(pending) = plan.take_pending_planner() {
             let object = Arc::clone(&object);
             named_plan.set_pending_planner(async move {
-                match pending.await {
-                    Ok(planner) => Ok(Box::new(Planner { planner, object }) as Box<dyn MorselPlanner>),
-                    Err(error) => Err(in_object(&object, &error)),
+                match AssertUnwindSafe(pending).catch_unwind().await {
+                    Ok(Ok(planner)) => Ok(Box::new(Planner { planner, object }) as Box<dyn MorselPlanner>),
+                    Ok(Err(error)) => Err(in_object(&object, &error)),
+                    Err(_) => Err(reader_panicked(&object)),
                 }
             });
         }

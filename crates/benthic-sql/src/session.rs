@@ -11,6 +11,8 @@ use crate::changes::{Change, TARGET, Target, TargetRows};
 use crate::elements::ElementsOfLists;
 use crate::errors::from_datafusion;
 use crate::files;
+use crate::join_filter::{JOIN_KEYS_BYTES_MAX, JOIN_KEYS_MAX};
+use crate::json_operators::{self, JsonOperators};
 use crate::lambdas;
 use crate::literals;
 use crate::object::{MetadataCache, Reading};
@@ -29,13 +31,14 @@ use arrow::datatypes::SchemaRef;
 use benthic_core::pushdown::Pushdown;
 use benthic_core::{Environment, Error, ErrorKind, Pool, Result, Store};
 use benthic_fragment::fragment::{OBJECT_URL, own_aggregates};
-use benthic_fragment::text_search;
 use benthic_fragment::wasm::{Methods, NAME, WasmFunction};
+use benthic_fragment::{json, text_search};
 use benthic_table::ids::TableObject;
 use benthic_table::{FileEntry, Snapshot, SnapshotSelector, Table, suggest};
 use benthic_wasm::Calls;
 use datafusion::catalog::{MemorySchemaProvider, SchemaProvider, TableProvider};
 use datafusion::common::{Column, DataFusionError, TableReference};
+use datafusion::execution::FunctionRegistry;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::object_store::ObjectStoreUrl;
@@ -579,6 +582,11 @@ fn context(settings: &Settings, work: &Arc<Work>) -> Result<SessionContext> {
     // DataFusion leaves an aggregate without a bound out of the filter, so the scan skips rows that
     // this aggregate needs.
     options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
+    if settings.pushdown != Pushdown::Never {
+        // Fragments carry the keys of joins to the objects. They cannot carry the joins' hash tables.
+        options.optimizer.hash_join_inlist_pushdown_max_distinct_values = JOIN_KEYS_MAX;
+        options.optimizer.hash_join_inlist_pushdown_max_size = JOIN_KEYS_BYTES_MAX;
+    }
     let mut runtime = RuntimeEnvBuilder::new();
     if let Some(memory) = &settings.memory {
         runtime = runtime.with_memory_pool(Arc::clone(memory));
@@ -588,15 +596,16 @@ fn context(settings: &Settings, work: &Arc<Work>) -> Result<SessionContext> {
         .with_config(config)
         .with_runtime_env(Arc::new(runtime))
         .with_physical_optimizer_rules(rules);
-    let context = SessionContext::new_with_state(
+    let mut context = SessionContext::new_with_state(
         literals::with_rules(state).with_analyzer_rule(Arc::new(ElementsOfLists)).build(),
     );
+    context.register_expr_planner(Arc::new(JsonOperators)).map_err(|error| from_datafusion(&error))?;
     // Replace `min` and `max` by versions that are correct for NaN and infinities, and quantiles by one that needs no
     // sort.
     for aggregate in own_aggregates() {
         context.register_udaf(AggregateUDF::clone(&aggregate));
     }
-    for function in text_search::functions() {
+    for function in text_search::functions().into_iter().chain(json::functions()) {
         context.register_udf(ScalarUDF::clone(&function));
     }
     // A query that calls methods replaces it by one that has them.
@@ -632,6 +641,7 @@ fn parse(state: &SessionState, sql: &str) -> Result<Statement> {
     let dialect = state.config_options().sql_parser.dialect;
     let mut statement = state.sql_to_statement(sql, &dialect).map_err(|error| from_datafusion(&error))?;
     lambdas::rewrite(&mut statement);
+    json_operators::rewrite(&mut statement);
     Ok(statement)
 }
 

@@ -7,8 +7,8 @@
 //! object and read it.
 
 use super::format::{
-    COLUMN_CHUNK, DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, FILE_METADATA, PAGE_HEADER, ROW_GROUP,
-    SCHEMA_ELEMENT,
+    BLOOM_FILTER_HEADER, COLUMN_CHUNK, DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, FILE_METADATA, PAGE_HEADER,
+    ROW_GROUP, SCHEMA_ELEMENT,
 };
 use super::thrift::{self, Event, Malformed, Structure};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema};
@@ -48,6 +48,10 @@ const FIXED_BYTES_MAX: i32 = 16;
 const VIEW_BYTES: u64 = 16;
 const PAGE_BYTES: u64 = 64;
 const GZIP_BUFFER_BYTES: usize = 8 * 1024;
+/// Maximum size of all Bloom filters that a scan reads. They are in memory at once.
+pub const BLOOM_FILTERS_BYTES_MAX: u64 = 8 * 1024 * 1024;
+/// Size of a block, the part of a Bloom filter that one value selects.
+const BLOOM_BLOCK_BYTES: u64 = 32;
 
 /// `PLAIN`, `PLAIN_DICTIONARY`, `RLE`, `RLE_DICTIONARY`. Delta encodings of strings are refused
 /// because a short page can decode to very much data.
@@ -108,7 +112,7 @@ fn tree(children: &[i64]) -> std::result::Result<(), Malformed> {
 pub type Chunks = HashMap<u64, Chunk>;
 
 /// What the footer says about a column chunk.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Chunk {
     /// Memory for one value of lists or maps.
     list_value_bytes: u64,
@@ -331,6 +335,27 @@ fn check_gzip(page: &Page<'_>) -> Result<()> {
         return Err(corrupt("a page is longer than its header says"));
     }
     Ok(())
+}
+
+/// Checks the header of a Bloom filter before it is decoded. Returns the size of the header, and that of the
+/// filter which follows.
+pub fn bloom_filter(bytes: &[u8]) -> Result<(u64, u64)> {
+    let mut filter_bytes = None;
+    let rest = thrift::walk(bytes, &BLOOM_FILTER_HEADER, &mut |structure: &'static Structure, event| {
+        if let Event::Number(1, value) = event
+            && ptr::eq(structure, &BLOOM_FILTER_HEADER)
+        {
+            filter_bytes = u64::try_from(value).ok();
+        }
+        Ok(())
+    })
+    .map_err(corrupt)?;
+    match filter_bytes {
+        Some(filter_bytes) if filter_bytes > 0 && filter_bytes % BLOOM_BLOCK_BYTES == 0 => {
+            Ok(((bytes.len() - rest.len()) as u64, filter_bytes))
+        }
+        _ => Err(corrupt("a Bloom filter has no blocks, or an incomplete one")),
+    }
 }
 
 struct Page<'a> {

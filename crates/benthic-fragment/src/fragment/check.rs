@@ -2,13 +2,14 @@
 //!
 //! The check is an allow list, because a plan may come from any client. A refused plan costs the
 //! client only a fetch of the object, so the list is short. It refuses sinks, other scans, joins,
-//! most functions, extension nodes, literals of lists and structs, regular expressions, and everything that a new
-//! version of DataFusion adds.
+//! most functions, extension nodes, literals of lists and structs, and everything that a new version of DataFusion
+//! adds.
 
 use super::envelope::{BUILD, ENVELOPE_BYTES_MAX, Envelope, OBJECT_URL, Status};
 use super::functions;
+use super::pattern;
 use super::stop::{Stop, unsupported};
-use crate::{text_search, wasm};
+use crate::{membership, text_search, wasm};
 use datafusion_proto_models::datafusion_common::arrow_type::ArrowTypeEnum;
 use datafusion_proto_models::datafusion_common::scalar_value::Value;
 use datafusion_proto_models::datafusion_common::{ArrowType, Field, Schema};
@@ -16,8 +17,8 @@ use datafusion_proto_models::protobuf::physical_aggregate_expr_node::AggregateFu
 use datafusion_proto_models::protobuf::physical_expr_node::ExprType;
 use datafusion_proto_models::protobuf::physical_plan_node::PhysicalPlanType;
 use datafusion_proto_models::protobuf::{
-    AggregateExecNode, AggregateMode, ParquetScanExecNode, PhysicalExprNode, PhysicalHigherOrderUdfNode,
-    PhysicalPlanNode, SortExecNode,
+    AggregateExecNode, AggregateMode, ParquetScanExecNode, PhysicalBinaryExprNode, PhysicalExprNode,
+    PhysicalHigherOrderUdfNode, PhysicalPlanNode, PhysicalScalarUdfNode, SortExecNode,
 };
 use parking_lot::Mutex;
 use prost::Message;
@@ -145,6 +146,8 @@ struct Walk {
     string_makers: usize,
     literal_bytes: usize,
     patterns: usize,
+    regexes: usize,
+    membership_bytes: usize,
     case_depth: usize,
     in_lambda: bool,
     /// The methods of WebAssembly classes that the plan may call.
@@ -357,6 +360,10 @@ impl Walk {
                 }
                 Ok(())
             }
+            Some(ExprType::BinaryExpr(binary)) if pattern::Comparison::of(&binary.op).is_some() => {
+                let text = self.regular_expression(binary)?;
+                self.expr(text, depth)
+            }
             Some(ExprType::BinaryExpr(binary)) => {
                 if !OPERATORS.contains(&binary.op.as_str()) {
                     return Err(unsupported("an operator does not run beside objects"));
@@ -435,6 +442,10 @@ impl Walk {
                 let field = variable.field.as_ref();
                 column(field.ok_or_else(|| unsupported("a variable has no type"))?, &mut 0, 0)
             }
+            Some(ExprType::ScalarUdf(call)) if call.name == membership::NAME && !self.in_lambda => {
+                self.membership_filter(call)?;
+                self.exprs(&call.args, depth)
+            }
             Some(ExprType::ScalarUdf(call)) if text_search::is_search(&call.name) => {
                 functions::check_call(call)?;
                 let [text, query] = &call.args[..] else {
@@ -465,6 +476,33 @@ impl Walk {
             return Err(unsupported("patterns are too many or too long"));
         }
         Ok(())
+    }
+
+    fn membership_filter(&mut self, call: &PhysicalScalarUdfNode) -> Result<(), Stop> {
+        let filter = call.fun_definition.as_deref().unwrap_or_default();
+        self.membership_bytes += filter.len();
+        if !membership::is_filter(filter) || self.membership_bytes > membership::FILTER_BYTES_MAX {
+            return Err(unsupported("membership filters are incomplete or too large"));
+        }
+        if !(1..=membership::KEYS_MAX).contains(&call.args.len()) {
+            return Err(unsupported("a membership filter has no keys, or too many"));
+        }
+        Ok(())
+    }
+
+    /// Checks the pattern, and returns the text.
+    fn regular_expression<'e>(
+        &mut self,
+        binary: &'e PhysicalBinaryExprNode,
+    ) -> Result<&'e PhysicalExprNode, Stop> {
+        let (left, right) = (binary.l.as_deref(), binary.r.as_deref());
+        let (text, pattern) = pattern::operands(left, right, &binary.operands)?;
+        self.regexes += 1;
+        if self.regexes > pattern::REGEXES_MAX {
+            return Err(unsupported("regular expressions are too many"));
+        }
+        self.pattern(Some(pattern))?;
+        Ok(text)
     }
 
     fn higher_order(&mut self, call: &PhysicalHigherOrderUdfNode, depth: usize) -> Result<(), Stop> {

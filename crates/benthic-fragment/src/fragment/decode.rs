@@ -9,9 +9,11 @@ use super::envelope::OBJECT_URL;
 use super::functions;
 use super::guard::Guard;
 use super::index::selection;
+use super::pattern::{Comparison, PatternMatch, operands};
 use super::reader::{Queue, Readers};
 use super::runtime::Runtime;
 use super::stop::Stop;
+use crate::membership::{self, MembershipFilter};
 use crate::wasm::NAME;
 use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Schema};
@@ -52,8 +54,9 @@ use datafusion_physical_plan::sorts::sort::SortExec;
 use datafusion_proto_models::protobuf::physical_expr_node::ExprType;
 use datafusion_proto_models::protobuf::physical_plan_node::PhysicalPlanType;
 use datafusion_proto_models::protobuf::{
-    FileScanExecConf, ParquetScanExecNode, PhysicalExprNode, PhysicalHigherOrderUdfNode,
-    PhysicalLambdaVariableExprNode, PhysicalPlanNode, PhysicalScalarUdfNode, SortExecNode,
+    FileScanExecConf, ParquetScanExecNode, PhysicalBinaryExprNode, PhysicalExprNode,
+    PhysicalHigherOrderUdfNode, PhysicalLambdaVariableExprNode, PhysicalPlanNode, PhysicalScalarUdfNode,
+    SortExecNode,
 };
 use std::cell::Cell;
 use std::sync::Arc;
@@ -92,13 +95,13 @@ impl Decoder<'_> {
         let conf = scan.base_conf.as_ref().ok_or_else(|| internal_datafusion_err!("a scan is empty"))?;
         let table = FileScanConfig::parse_table_schema_from_proto(conf)?;
         let schema = Arc::clone(table.file_schema());
-        let readers = Readers { queue: Arc::clone(self.queue), schema: Arc::clone(&schema) };
+        let readers = Readers::new(Arc::clone(self.queue), Arc::clone(&schema));
         let mut source = ParquetSource::new(table)
             .with_parquet_file_reader_factory(Arc::new(readers))
             // A page index describes the same pages a second time and may contradict the page
             // headers.
             .with_enable_page_index(false)
-            .with_bloom_filter_on_read(false);
+            .with_bloom_filter_on_read(true);
         if let Some(predicate) = &scan.predicate {
             source = source.with_predicate(self.decode_expr(predicate, &schema)?);
         }
@@ -140,8 +143,12 @@ impl Decoder<'_> {
     }
 
     fn call(&self, call: &PhysicalScalarUdfNode, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
-        let function = self.decode_udf(&call.name, call.fun_definition.as_deref())?;
         let args = call.args.iter().map(|arg| self.decode_expr(arg, schema)).collect::<Result<Vec<_>>>()?;
+        if call.name == membership::NAME {
+            let filter = call.fun_definition.as_deref().unwrap_or_default();
+            return Ok(Arc::new(MembershipFilter::from_bytes(args, filter, schema)?));
+        }
+        let function = self.decode_udf(&call.name, call.fun_definition.as_deref())?;
         // The client has cast the arguments to types that the function takes. The function itself
         // would panic on others.
         let fields = args.iter().map(|arg| arg.return_field(schema)).collect::<Result<Vec<_>>>()?;
@@ -152,6 +159,23 @@ impl Decoder<'_> {
         let config = Arc::clone(self.task.session_config().options());
         // Ignore the return type in the message. It is not trustworthy, so compute it.
         Ok(Arc::new(ScalarFunctionExpr::try_new(function, args, schema, config)?))
+    }
+
+    fn pattern_match(
+        &self,
+        binary: &PhysicalBinaryExprNode,
+        comparison: Comparison,
+        schema: &Schema,
+    ) -> Result<Arc<dyn PhysicalExpr>> {
+        let (left, right) = (binary.l.as_deref(), binary.r.as_deref());
+        let Ok((text, pattern)) = operands(left, right, &binary.operands) else {
+            return internal_err!("a regular expression has two operands");
+        };
+        let pattern = self.decode_expr(pattern, schema)?;
+        let pattern =
+            pattern.downcast_ref::<Literal>().and_then(|pattern| pattern.value().try_as_str().flatten());
+        let Some(pattern) = pattern else { return not_impl_err!("a pattern is no text") };
+        Ok(Arc::new(PatternMatch::new(self.decode_expr(text, schema)?, pattern, comparison, schema)?))
     }
 
     fn call_with_lambda(
@@ -330,6 +354,9 @@ impl ExecutionPlanDecode for Decoder<'_> {
         let expr = match &node.expr_type {
             Some(ExprType::Column(_)) => Column::try_from_proto(node, &context),
             Some(ExprType::Literal(_)) => Literal::try_from_proto(node, &context),
+            Some(ExprType::BinaryExpr(binary)) if let Some(comparison) = Comparison::of(&binary.op) => {
+                self.pattern_match(binary, comparison, schema)
+            }
             Some(ExprType::BinaryExpr(_)) => BinaryExpr::try_from_proto(node, &context),
             Some(ExprType::IsNullExpr(_)) => IsNullExpr::try_from_proto(node, &context),
             Some(ExprType::IsNotNullExpr(_)) => IsNotNullExpr::try_from_proto(node, &context),

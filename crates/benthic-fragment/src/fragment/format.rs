@@ -161,3 +161,16 @@ pub static PAGE_HEADER: Structure = Structure {
         (8, structure(&DATA_PAGE_V2)),
     ],
 };
+
+static ONLY_CHOICE: Structure = Structure { fields: &[(1, structure(&EMPTY))] };
+
+/// Header of a Bloom filter: field 1 is the size of the filter. The other fields name the algorithm, the
+/// hash and the compression, for each of which there is one.
+pub static BLOOM_FILTER_HEADER: Structure = Structure {
+    fields: &[
+        (1, I32),
+        (2, structure(&ONLY_CHOICE)),
+        (3, structure(&ONLY_CHOICE)),
+        (4, structure(&ONLY_CHOICE)),
+    ],
+};

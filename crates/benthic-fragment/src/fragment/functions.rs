@@ -4,8 +4,8 @@
 use super::extremes::extremes;
 use super::percentile::percentile;
 use super::stop::{Stop, unsupported};
-use crate::text_search;
 use crate::wasm::NAME;
+use crate::{json, text_search};
 use datafusion_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF};
 use datafusion_functions::{core, datetime, math, string, unicode};
 use datafusion_functions_aggregate::{
@@ -21,7 +21,8 @@ use datafusion_functions_nested::empty::array_empty_udf;
 use datafusion_functions_nested::extract::array_element_udf;
 use datafusion_functions_nested::length::array_length_udf;
 use datafusion_functions_nested::min_max::{array_max_udf, array_min_udf};
-use datafusion_proto_models::protobuf::PhysicalScalarUdfNode;
+use datafusion_proto_models::protobuf::physical_expr_node::ExprType;
+use datafusion_proto_models::protobuf::{PhysicalExprNode, PhysicalScalarUdfNode};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
@@ -42,6 +43,8 @@ enum Arguments {
     Path,
     /// A text, and a query that is the same for all rows. The result is a Boolean.
     Query,
+    /// A text in JSON, and a path that is the same for all rows.
+    JsonPath,
 }
 
 static SCALARS: LazyLock<HashMap<String, (Arc<ScalarUDF>, Arguments)>> = LazyLock::new(|| {
@@ -55,6 +58,7 @@ static SCALARS: LazyLock<HashMap<String, (Arc<ScalarUDF>, Arguments)>> = LazyLoc
         .chain([array_element_udf(), array_has_udf()].into_iter().map(with(Arguments::OfList(2))))
         .chain([core::get_field()].into_iter().map(with(Arguments::Path)))
         .chain(text_search::functions().into_iter().map(with(Arguments::Query)))
+        .chain(json::functions().into_iter().map(with(Arguments::JsonPath)))
         .map(|(function, arguments)| (function.name().to_owned(), (function, arguments)))
         .collect()
 });
@@ -205,6 +209,14 @@ pub(super) fn check_call(call: &PhysicalScalarUdfNode) -> Result<usize, Stop> {
         Arguments::OfList(count) if call.args.len() == *count => Ok(1),
         Arguments::OfList(_) => Err(unsupported("more arguments of a list do not run beside objects")),
         Arguments::Path => Ok(1),
+        Arguments::JsonPath => {
+            let path = call.args.get(1..).unwrap_or_default();
+            let is_literal = |step: &PhysicalExprNode| matches!(step.expr_type, Some(ExprType::Literal(_)));
+            match path.len() <= json::STEPS_MAX && path.iter().all(is_literal) {
+                true => Ok(1),
+                false => Err(unsupported("a path in JSON is too long, or not the same for all rows")),
+            }
+        }
         Arguments::OneString => {
             Err(unsupported("trimming other characters than blanks does not run beside objects"))
         }

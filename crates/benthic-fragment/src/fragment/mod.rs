@@ -18,6 +18,7 @@ mod functions;
 mod guard;
 mod index;
 mod methods;
+mod pattern;
 mod percentile;
 mod ranges;
 mod reader;

@@ -12,13 +12,14 @@ use datafusion_datasource_parquet::ParquetFileReaderFactory;
 use datafusion_physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::FutureExt;
 use futures::channel::oneshot;
-use futures::future::{BoxFuture, ready};
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use parquet::arrow::arrow_reader::ArrowReaderOptions;
 use parquet::arrow::async_reader::AsyncFileReader;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::FOOTER_SIZE;
 use parquet::file::metadata::{FooterTail, ParquetMetaData, ParquetMetaDataReader};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -106,11 +107,30 @@ pub fn split_ranges(ranges: &[Range<u64>], merged: &[Range<u64>], data: &[Bytes]
     ranges.iter().map(part).collect()
 }
 
-/// Creates readers whose reads go to the queue.
+/// Creates readers whose reads go to the queue. The scan reads Bloom filters with the reader that has read the
+/// footer, and then data with a new one.
 #[derive(Debug)]
 pub struct Readers {
-    pub queue: Arc<Queue>,
-    pub schema: SchemaRef,
+    queue: Arc<Queue>,
+    schema: SchemaRef,
+    known: Arc<Mutex<Known>>,
+}
+
+impl Readers {
+    pub fn new(queue: Arc<Queue>, schema: SchemaRef) -> Readers {
+        Readers { queue, schema, known: Arc::default() }
+    }
+}
+
+/// What the footer says about the rest of the object.
+#[derive(Debug, Default)]
+struct Known {
+    chunks: Chunks,
+    /// The Bloom filters: where they start, and their length if the footer has it.
+    filters: HashMap<u64, Option<u64>>,
+    /// The place of a filter whose header was just read.
+    filter_after_header: Option<Range<u64>>,
+    filter_bytes: u64,
 }
 
 impl ParquetFileReaderFactory for Readers {
@@ -121,16 +141,19 @@ impl ParquetFileReaderFactory for Readers {
         _: Option<usize>,
         _: &ExecutionPlanMetricsSet,
     ) -> datafusion_common::Result<Box<dyn AsyncFileReader + Send>> {
-        let (queue, schema) = (Arc::clone(&self.queue), Arc::clone(&self.schema));
-        Ok(Box::new(Reader { queue, schema, chunks: Chunks::new() }))
+        Ok(Box::new(Reader {
+            queue: Arc::clone(&self.queue),
+            schema: Arc::clone(&self.schema),
+            known: Arc::clone(&self.known),
+        }))
     }
 }
 
-/// Reads the footer and whole column chunks of row groups, and checks them before they are decoded.
+/// Reads the footer, Bloom filters and whole column chunks of row groups, and checks them before they are decoded.
 struct Reader {
     queue: Arc<Queue>,
     schema: SchemaRef,
-    chunks: Chunks,
+    known: Arc<Mutex<Known>>,
 }
 
 impl Reader {
@@ -178,8 +201,45 @@ impl Reader {
         bounds::footer(&footer)?;
         let metadata = ParquetMetaDataReader::decode_metadata(&footer)?;
         let (metadata, chunks) = bounds::metadata(metadata, &self.schema)?;
-        self.chunks = chunks;
+        let filters = metadata.row_groups().iter().flat_map(|group| group.columns()).filter_map(|chunk| {
+            let len_bytes =
+                chunk.bloom_filter_length().map(|len_bytes| u64::try_from(len_bytes).unwrap_or(0));
+            Some((u64::try_from(chunk.bloom_filter_offset()?).ok()?, len_bytes))
+        });
+        *self.known.lock() = Known { chunks, filters: filters.collect(), ..Known::default() };
         Ok(metadata)
+    }
+
+    /// Reads a part of a Bloom filter. The scan ignores errors: then it reads the row group.
+    async fn filter(&self, range: Range<u64>) -> Result<Bytes> {
+        let len_bytes = range.end.saturating_sub(range.start);
+        let (follows_header, known_bytes) = {
+            let mut known = self.known.lock();
+            known.filter_bytes = known.filter_bytes.saturating_add(len_bytes);
+            if known.filter_bytes > bounds::BLOOM_FILTERS_BYTES_MAX {
+                return Err(bounds::refusal("Bloom filters that are too large"));
+            }
+            let follows_header = known.filter_after_header.take().is_some_and(|filter| filter == range);
+            (follows_header, known.filters.get(&range.start).copied())
+        };
+        if follows_header {
+            return self.fetch_one(range).await;
+        }
+        let known_bytes =
+            known_bytes.ok_or_else(|| failure("only the footer, Bloom filters and data are read"))?;
+        let data = self.fetch_one(range.clone()).await?;
+        let (header_bytes, filter_bytes) = bounds::bloom_filter(&data)?;
+        match known_bytes {
+            Some(_) if header_bytes + filter_bytes != len_bytes => {
+                Err(failure("a Bloom filter has another length than its header says"))
+            }
+            Some(_) => Ok(data),
+            None => {
+                let start = range.start + header_bytes;
+                self.known.lock().filter_after_header = Some(start..start + filter_bytes);
+                Ok(data)
+            }
+        }
     }
 }
 
@@ -188,16 +248,17 @@ fn failure(why: &str) -> ParquetError {
 }
 
 impl AsyncFileReader for Reader {
-    fn get_bytes(&mut self, _: Range<u64>) -> BoxFuture<'_, Result<Bytes>> {
-        // Only page indexes and Bloom filters are read this way, and both are disabled.
-        ready(Err(failure("only the footer and data are read"))).boxed()
+    fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, Result<Bytes>> {
+        // Page indexes are read this way, too, but they are disabled.
+        self.filter(range).boxed()
     }
 
     fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, Result<Vec<Bytes>>> {
         async move {
             let data = self.fetch(ranges.clone()).await?;
-            let known = |range: &Range<u64>| self.chunks.get(&range.start).copied().unwrap_or_default();
-            bounds::chunks(data.iter().map(Bytes::as_ref).zip(ranges.iter().map(known)))?;
+            let known = self.known.lock();
+            let chunk = |range: &Range<u64>| known.chunks.get(&range.start).copied().unwrap_or_default();
+            bounds::chunks(data.iter().map(Bytes::as_ref).zip(ranges.iter().map(chunk)))?;
             Ok(data)
         }
         .boxed()

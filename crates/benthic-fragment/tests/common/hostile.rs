@@ -263,7 +263,6 @@ pub fn refused() -> Vec<Hostile> {
             method_calls(1, |call| call.fun_definition = Some(vec![1])),
             "does not have",
         ),
-        ("regular expression", predicate(operands("RegexMatch", 2)), "an operator"),
         ("unknown operator", predicate(operands("Explode", 2)), "an operator"),
         ("many operands", predicate(operands("And", 1_000)), "too deep"),
         ("very many operands", predicate(operands("And", 60_000)), "too many nodes"),
@@ -467,6 +466,49 @@ pub fn refused() -> Vec<Hostile> {
     ]
 }
 
+/// Searches of texts, and filters of joins, that are refused before any plan is built.
+pub fn refused_filters() -> Vec<Hostile> {
+    vec![
+        (
+            "a regular expression for each row",
+            predicate(operands("RegexMatch", 2)),
+            "not the same for all rows",
+        ),
+        ("a regular expression of three", predicate(operands("RegexNotIMatch", 3)), "two operands"),
+        ("a long regular expression", predicate(regex(&"x".repeat(129))), "patterns"),
+        ("many regular expressions", any((0..5).map(|_| expr(regex("x+"))).collect()), "are too many"),
+        ("a membership filter without blocks", predicate(membership(&[], 1)), "incomplete"),
+        ("a membership filter with a part of a block", predicate(membership(&[0xff; 33], 1)), "incomplete"),
+        (
+            "a membership filter that is too large",
+            predicate(membership(&[0xff; 256 * 1024 + 32], 1)),
+            "too large",
+        ),
+        (
+            "membership filters that are too large together",
+            any((0..3).map(|_| expr(membership(&[0xff; 128 * 1024], 1))).collect()),
+            "too large",
+        ),
+        ("a membership filter without keys", predicate(membership(&[0xff; 32], 0)), "no keys"),
+        ("a membership filter of many keys", predicate(membership(&[0xff; 32], 9)), "no keys, or too many"),
+        (
+            "a membership filter in a lambda",
+            predicate(any_match(&["x"], expr(membership(&[0xff; 32], 1)))),
+            "a function",
+        ),
+        (
+            "a path in JSON for each row",
+            predicate(call_of("json_get", vec![column(15), column(15)])),
+            "a path in JSON",
+        ),
+        (
+            "a long path in JSON",
+            predicate(call_of("json_get", [vec![column(15)], vec![text("a".to_owned()); 17]].concat())),
+            "a path in JSON",
+        ),
+    ]
+}
+
 fn int64() -> ArrowTypeEnum {
     ArrowTypeEnum::Int64(EmptyMessage {})
 }
@@ -560,6 +602,25 @@ fn like(pattern: protobuf::PhysicalExprNode) -> ExprType {
         pattern: Some(Box::new(pattern)),
         ..Default::default()
     }))
+}
+
+fn regex(pattern: &str) -> ExprType {
+    ExprType::BinaryExpr(Box::new(protobuf::PhysicalBinaryExprNode {
+        op: "RegexMatch".to_owned(),
+        operands: vec![column(15), text(pattern.to_owned())],
+        ..Default::default()
+    }))
+}
+
+fn regex_of(index: u32) -> ExprType {
+    let ExprType::BinaryExpr(mut binary) = regex("x") else { unreachable!() };
+    binary.operands[0] = column(index);
+    ExprType::BinaryExpr(binary)
+}
+
+fn membership(filter: &[u8], keys: usize) -> ExprType {
+    let ExprType::ScalarUdf(call) = call("membership_filter", Some(filter.to_vec())) else { unreachable!() };
+    ExprType::ScalarUdf(protobuf::PhysicalScalarUdfNode { args: vec![column(0); keys], ..call })
 }
 
 fn any(exprs: Vec<protobuf::PhysicalExprNode>) -> Envelope {
@@ -657,6 +718,8 @@ pub fn wrong() -> Vec<(&'static str, Envelope)> {
         ("a function of a wrong type", predicate(call("starts_with", None))),
         ("a function whose argument is not cast", predicate(call("sin", None))),
         ("a function of two types", predicate(call_of("gcd", vec![column(0), column(4)]))),
+        ("JSON in a number", predicate(call_of("json_get", vec![column(0), text("a".to_owned())]))),
+        ("a regular expression on a column behind the schema", predicate(regex_of(999))),
         ("a lambda over a number", predicate(any_match(&["x"], expr(variable())))),
         ("a length of a number", predicate(call("array_length", None))),
         ("a field of a number", predicate(call_of("get_field", vec![column(0), text("a".to_owned())]))),

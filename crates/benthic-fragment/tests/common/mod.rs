@@ -11,6 +11,8 @@ use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use benthic_core::Result;
 use benthic_fragment::fragment::{OBJECT_URL, Ranges};
+use benthic_fragment::json;
+use benthic_fragment::membership::MembershipFilter;
 use bytes::Bytes;
 use datafusion_common::ScalarValue;
 use datafusion_datasource::file_scan_config::FileScanConfigBuilder;
@@ -22,8 +24,9 @@ use datafusion_functions_aggregate::average::avg_udaf;
 use datafusion_functions_aggregate::count::count_udaf;
 use datafusion_functions_aggregate::sum::sum_udaf;
 use datafusion_physical_expr::PhysicalExpr;
+use datafusion_physical_expr::ScalarFunctionExpr;
 use datafusion_physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
-use datafusion_physical_expr::expressions::{BinaryExpr, col, lit};
+use datafusion_physical_expr::expressions::{BinaryExpr, IsNullExpr, col, lit};
 use datafusion_physical_expr::{LexOrdering, PhysicalSortExpr};
 use datafusion_physical_plan::ExecutionPlan;
 use datafusion_physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
@@ -170,6 +173,7 @@ pub fn lineitem_of(rows: usize) -> Lineitem {
         .set_compression(Compression::SNAPPY)
         .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
         .set_data_page_row_count_limit(4_000)
+        .set_column_bloom_filter_enabled("l_partkey".into(), true)
         .build();
     let mut writer = ArrowWriter::try_new(Vec::new(), file_schema(), Some(properties)).unwrap();
     writer.write(&batch).unwrap();
@@ -313,6 +317,26 @@ pub fn point(order: i64) -> Plan {
     let scan = scan(&names, Some(key(&schema())));
     let of_scan = key(&scan.schema());
     filter(scan, of_scan)
+}
+
+/// The rows of a part, with a Bloom filter, a filter of a join, a regular expression and a path in JSON.
+pub fn filters() -> Plan {
+    let part = |schema: &Schema| op(col("l_partkey", schema).unwrap(), Operator::Eq, lit(7_i64));
+    let scan = scan(&["l_partkey", "l_orderkey", "l_comment"], Some(part(&schema())));
+    let of = |name: &str| col(name, &scan.schema()).unwrap();
+    let build: [ArrayRef; 1] = [Arc::new(Int64Array::from_iter_values(0..200))];
+    let members = MembershipFilter::of(vec![of("l_orderkey")], &build, 1_024).unwrap().unwrap();
+    let foxes = op(
+        of("l_comment"),
+        Operator::RegexMatch,
+        lit(ScalarValue::Utf8View(Some("fox(es)?|[a-c]+ly".to_owned()))),
+    );
+    let path = [ScalarValue::Utf8View(Some("a".to_owned())), ScalarValue::Int64(Some(-1))].map(lit);
+    let args = [of("l_comment")].into_iter().chain(path).collect();
+    let length = json::functions().into_iter().find(|function| function.name() == "json_length").unwrap();
+    let length = ScalarFunctionExpr::try_new(length, args, &scan.schema(), Arc::default()).unwrap();
+    let no_json = Arc::new(IsNullExpr::new(Arc::new(length)));
+    filter(scan, and(and(Arc::new(members), foxes), no_json))
 }
 
 /// Five columns of the rows whose part number is less than `below`.

@@ -61,6 +61,7 @@ fn damaged_plans_are_answered_or_refused() {
         [common::q1(), common::q6(), common::point(7), common::bombs::plan()].map(|plan| (plan, rounds()));
     let others = [
         (common::events::plan(), rounds() / 4),
+        (common::filters(), rounds() / 4),
         (common::rollup(), rounds() / 8),
         (common::bombs::first_upper(), rounds() / 8),
         (common::bombs::quantiles_of_groups(), rounds() / 8),

@@ -7,6 +7,7 @@ mod data;
 mod equal;
 mod estimates;
 mod files;
+mod filters;
 mod fixtures;
 mod indexes;
 mod input;

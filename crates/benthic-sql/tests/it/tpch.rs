@@ -25,7 +25,7 @@ use tpchgen_arrow::{
 };
 
 const POOL: &str = "tpch";
-const QUERIES: usize = 22;
+pub const QUERIES: usize = 22;
 /// Tolerance between our sums of floating-point numbers and DuckDB's.
 const RELATIVE_DIFFERENCE_MAX: f64 = 1e-9;
 
@@ -97,7 +97,8 @@ pub async fn explained(store: &Arc<dyn Store>, settings: Settings, number: usize
     rows(&plan).join("\n")
 }
 
-fn query(number: usize) -> String {
+/// The text of a query.
+pub fn query(number: usize) -> String {
     file(&format!("q{number:02}.sql"))
 }
 

@@ -1,13 +1,15 @@
 //! TPC-H on the memory engine.
 
-use crate::fixtures::{memory_store, ways};
+use crate::fixtures::{memory_store, session, ways};
 use crate::support::metric;
 use crate::tpch;
 use benthic_core::pushdown::Pushdown;
 use benthic_sql::session::Settings;
+use futures::TryStreamExt;
 use parquet::arrow::ArrowWriter;
 use std::fs::{self, File};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tpch_is_answered_as_duckdb_does() {
@@ -31,6 +33,23 @@ fn tpch_data() {
             batches.for_each(|batch| writer.write(&batch).unwrap());
             writer.close().unwrap();
         }
+    }
+}
+
+/// Prints how many bytes each query moves if all fragments run beside their objects.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "prints numbers for docs/design/0005"]
+async fn tpch_moved_bytes() {
+    let store = memory_store();
+    let scale = std::env::var("BENTHIC_TPCH_SCALE").map_or(0.01, |scale| scale.parse().unwrap());
+    tpch::load(&store, scale).await;
+    let session = session(&store, Settings { pushdown: Pushdown::Always, ..Settings::default() });
+    for number in 1..=tpch::QUERIES {
+        let work = Arc::default();
+        let rows = session.query_with_work(&tpch::query(number), &work).await.unwrap();
+        let rows: Vec<_> = rows.try_collect().await.unwrap();
+        assert!(!rows.is_empty());
+        println!("Q{number}: {} bytes", work.moved_bytes());
     }
 }
 

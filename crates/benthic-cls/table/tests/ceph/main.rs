@@ -109,7 +109,8 @@ fn harmful_plans_and_objects_are_refused_and_the_osd_survives() {
     let pool = pool();
     let epochs_before = osd_boot_epochs(&conf());
     let object = put(&pool, "good", common::lineitem().parquet);
-    for (name, envelope, why) in common::hostile::refused() {
+    let refused = common::hostile::refused().into_iter().chain(common::hostile::refused_filters());
+    for (name, envelope, why) in refused {
         let reply = scan_with_retry(&pool, &object, &envelope.to_bytes());
         assert_eq!(reply.status, i32::from(Status::Unsupported), "{name}: {}", reply.message);
         assert!(reply.message.contains(why), "{name}: {}", reply.message);

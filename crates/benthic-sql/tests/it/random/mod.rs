@@ -13,6 +13,7 @@ use crate::fixtures::{answer, memory_store, pool, session, ways};
 use arrow::array::RecordBatch;
 use benthic_core::{Pool, Result, Store};
 use benthic_fragment::fragment::own_aggregates;
+use benthic_fragment::json;
 use benthic_sql::errors::from_datafusion;
 use benthic_sql::lambdas;
 use benthic_sql::literals::with_rules;
@@ -21,7 +22,7 @@ use benthic_testkit::seed;
 use datafusion::catalog::{MemorySchemaProvider, SchemaProvider};
 use datafusion::datasource::MemTable;
 use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::logical_expr::AggregateUDF;
+use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use noise::Noise;
 use query::Query;
@@ -87,6 +88,9 @@ fn plain(tables: &[RandomTable; 2]) -> SessionContext {
     // Its own min and max are wrong for groups of floating-point numbers.
     for aggregate in own_aggregates() {
         context.register_udaf(AggregateUDF::clone(&aggregate));
+    }
+    for function in json::functions() {
+        context.register_udf(ScalarUDF::clone(&function));
     }
     let schema = MemorySchemaProvider::new();
     for table in tables {

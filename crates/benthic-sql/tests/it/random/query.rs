@@ -182,6 +182,11 @@ impl Author<'_> {
             (Kind::Text, 3) => {
                 (format!("substr({name}, {}, {})", 1 + self.n.below(3), self.n.below(4)), Kind::Text, is_tame)
             }
+            (Kind::Integer, 4) if is_tame => {
+                let json = format!("'{{\"k\": [null, ' || {name} || ']}}'");
+                (format!("json_get_int({json}, 'k', 1)"), Kind::Integer, true)
+            }
+            (Kind::Text, 6) => (format!("regexp_like({name}, '^[a-m]|\\d+')"), Kind::Boolean, false),
             (Kind::Nested, 0..=3) if matches!(column.data_type, DataType::Struct(_)) => {
                 (format!("get_field({name}, 'n')"), Kind::Integer, true)
             }
@@ -278,6 +283,12 @@ impl Author<'_> {
             (Kind::Text, 2..5) => {
                 let pattern = self.pattern(&literal);
                 format!("{name} {}LIKE {pattern}", self.n.pick(&["", "", "NOT ", "NOT "]))
+            }
+            (Kind::Text, 10) => {
+                let operator = *self.n.pick(&["~", "~*", "!~", "!~*"]);
+                let pattern =
+                    *self.n.pick(&["^.?[a-k]", "[0-9]{2,}", "", "(z|b)e?", "^(.+)*x$", r"\W", "^$"]);
+                format!("{name} {operator} '{pattern}'")
             }
             (_, 5) => format!("{name} BETWEEN {literal} AND {}", self.literal(&column, place)),
             (_, 6) => {
@@ -414,7 +425,9 @@ impl Author<'_> {
     fn join(&mut self) -> Query {
         let (a, b) = (&self.sources[0].table.name, &self.sources[1].table.name);
         let kind = *self.n.pick(&["JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]);
-        let from = format!("r.{a} a {kind} r.{b} b ON a.k = b.k");
+        let more =
+            *self.n.pick(&["", "", " AND a.k % 5 = b.k % 5", " AND CAST(a.k AS TEXT) = CAST(b.k AS TEXT)"]);
+        let from = format!("r.{a} a {kind} r.{b} b ON a.k = b.k{more}");
         let filter = self.filter();
         let mut selected = Selected::default();
         let keys: Vec<String> = (0..self.n.below(2)).map(|_| self.expr().0).collect();

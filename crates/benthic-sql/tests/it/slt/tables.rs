@@ -35,6 +35,7 @@ pub async fn load(store: &Arc<dyn Store>) {
     plain(&pool, "emp", &emp()).await;
     plain(&pool, "Odd Name", &[odd_names()]).await;
     create(&pool, "nothing", &Definition::new(&nums(0..1).schema()).unwrap()).await;
+    plain(&pool, "logs", &[logs(0..4), logs(4..8)]).await;
     docs(&pool).await;
     evolved(&pool).await;
     partitioned(&pool).await;
@@ -113,6 +114,28 @@ async fn docs(pool: &Arc<dyn Pool>) {
     build_indexes(&table).await;
     late.write(&rows(160..200)).await.unwrap();
     late.finish().await.unwrap();
+}
+
+/// Texts in JSON, and others.
+fn logs(ids: std::ops::Range<i64>) -> RecordBatch {
+    let doc = |id: i64| match id {
+        0 => Some(
+            r#"{"kind": "push", "user": {"name": "Ada", "age": 36}, "size": 1.5, "ok": true, "tags": ["a", "b"]}"#,
+        ),
+        1 => Some(r#"{"user":{"name":"Bo"},"kind":"pull","size":2,"ok":false,"tags":[]}"#),
+        2 => Some(r#" { "kind" : "push" } "#),
+        3 => Some("{}"),
+        4 => Some("not json"),
+        6 => Some(
+            r#"{"tags": ["x", null, 3], "size": -1e3, "kind": "push", "user": {"age": 7, "name": null}}"#,
+        ),
+        7 => Some("[1, 2]"),
+        _ => None,
+    };
+    batch(vec![
+        ("id", Arc::new(Int64Array::from_iter_values(ids.clone()))),
+        ("doc", Arc::new(StringArray::from_iter(ids.map(doc)))),
+    ])
 }
 
 /// Numbers of all kinds, with nulls. Rows 0 and 1 hold the least and the greatest value of each

@@ -1,0 +1,142 @@
+//! Bloom filters in objects: what they save, and those that misrepresent themselves.
+
+use crate::common::{self, Numbers, Object};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use benthic_fragment::fragment::{Envelope, Reply, Status, encode, run};
+use bytes::Bytes;
+use datafusion_common::ScalarValue;
+use datafusion_expr::Operator;
+use datafusion_physical_expr::expressions::{col, lit};
+use parquet::arrow::ArrowWriter;
+use parquet::file::metadata::ParquetMetaDataReader;
+use parquet::file::properties::{BloomFilterPosition, WriterProperties};
+use std::sync::Arc;
+
+const ROWS: usize = 40_000;
+const ROW_GROUP_ROWS: usize = 5_000;
+
+fn schema() -> SchemaRef {
+    let field = |name: &str, data_type| Field::new(name, data_type, false);
+    Arc::new(Schema::new(vec![field("email", DataType::Utf8View), field("n", DataType::Int64)]))
+}
+
+/// An object with values in no order, so that the bounds of a row group exclude none.
+fn object(has_filters: bool, position: BloomFilterPosition) -> Bytes {
+    let mut numbers = Numbers(5);
+    let order: Vec<u64> = (0..ROWS).map(|_| numbers.below(1 << 40)).collect();
+    let emails: ArrayRef = Arc::new(StringArray::from_iter_values(
+        order.iter().map(|number| format!("{number:012}@example.org")),
+    ));
+    let longs: ArrayRef = Arc::new(Int64Array::from_iter_values(order.iter().map(|number| *number as i64)));
+    let batch = RecordBatch::try_from_iter([("email", emails), ("n", longs)]).unwrap();
+    let properties = WriterProperties::builder()
+        .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
+        .set_bloom_filter_enabled(has_filters)
+        .set_bloom_filter_position(position)
+        .build();
+    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties)).unwrap();
+    writer.write(&batch).unwrap();
+    writer.into_inner().unwrap().into()
+}
+
+fn email(number: u64) -> ScalarValue {
+    ScalarValue::Utf8View(Some(format!("{number:012}@example.org")))
+}
+
+fn point(column: &str, value: ScalarValue) -> Envelope {
+    let key = |schema: &Schema| common::op(col(column, schema).unwrap(), Operator::Eq, lit(value.clone()));
+    let scan = common::scan_of(schema(), &["email", "n"], Some(key(&schema())));
+    let of_scan = key(&scan.schema());
+    Envelope::new(encode(&common::filter(scan, of_scan)).unwrap())
+}
+
+fn answer(object: &Bytes, envelope: &Envelope) -> Reply {
+    run(&mut Object(object.clone()), &envelope.to_bytes()).unwrap()
+}
+
+#[test]
+fn a_filter_saves_the_row_groups_without_the_value() {
+    let plain = object(false, BloomFilterPosition::End);
+    let mut numbers = Numbers(5);
+    let some = (0..ROWS / 2).map(|_| numbers.below(1 << 40)).last().unwrap();
+    for position in [BloomFilterPosition::End, BloomFilterPosition::AfterRowGroup] {
+        let filtered = object(true, position);
+        for (column, found, missing) in [
+            ("email", email(some), email(12)),
+            ("n", ScalarValue::Int64(Some(some as i64)), ScalarValue::Int64(Some(12))),
+        ] {
+            let (with, without) = (point(column, found.clone()), point(column, missing));
+            let reply = answer(&filtered, &with);
+            assert_eq!((reply.status, reply.rows), (Status::Ok.into(), 1), "{column}: {}", reply.message);
+            let all = answer(&plain, &with);
+            assert_eq!(all.rows, 1);
+            assert!(
+                reply.read_bytes * 3 < all.read_bytes,
+                "{column}: {} of {}",
+                reply.read_bytes,
+                all.read_bytes
+            );
+            let reply = answer(&filtered, &without);
+            assert_eq!((reply.status, reply.rows), (Status::Ok.into(), 0), "{column}: {}", reply.message);
+            assert!(
+                reply.read_bytes * 4 < all.read_bytes,
+                "{column}: {} of {}",
+                reply.read_bytes,
+                all.read_bytes
+            );
+        }
+    }
+}
+
+/// The places of the filters in an object.
+fn filters(object: &Bytes) -> Vec<(usize, usize)> {
+    let metadata = ParquetMetaDataReader::new().parse_and_finish(object).unwrap();
+    let chunks = metadata.row_groups().iter().flat_map(|group| group.columns());
+    let place = |offset: i64, len: i32| (offset as usize, len as usize);
+    chunks
+        .map(|chunk| place(chunk.bloom_filter_offset().unwrap(), chunk.bloom_filter_length().unwrap()))
+        .collect()
+}
+
+#[test]
+fn a_damaged_filter_is_ignored_or_refused() {
+    let whole = object(true, BloomFilterPosition::End);
+    let envelope = point("n", ScalarValue::Int64(Some(12)));
+    let places = filters(&whole);
+    for byte in 0..20 {
+        for value in [0x00, 0x01, 0x15, 0x1c, 0x7f, 0x80, 0xff] {
+            let mut damaged = whole.to_vec();
+            for (offset, _) in &places {
+                damaged[offset + byte] = value;
+            }
+            let reply = answer(&damaged.into(), &envelope);
+            assert_eq!(
+                (reply.status, reply.rows),
+                (Status::Ok.into(), 0),
+                "{byte} {value}: {}",
+                reply.message
+            );
+        }
+    }
+}
+
+/// A filter without blocks would be read out of its bounds, and one of another length would be cut short.
+#[test]
+fn a_filter_of_another_length_is_ignored() {
+    let whole = object(true, BloomFilterPosition::End);
+    let envelope = point("n", ScalarValue::Int64(Some(12)));
+    let all = answer(&object(false, BloomFilterPosition::End), &envelope).read_bytes;
+    for len_bytes in [0_u8, 1, 32, 64] {
+        let mut damaged = whole.to_vec();
+        for (offset, _) in filters(&whole) {
+            // Field 1 of the header, an integer in zigzag form of at most two bytes here.
+            assert_eq!(damaged[offset], 0x15);
+            let header = if len_bytes < 64 { [len_bytes * 2, 0x1c] } else { [len_bytes * 2 | 0x80, 0x01] };
+            damaged[offset + 1..offset + 3].copy_from_slice(&header);
+        }
+        let reply = answer(&damaged.into(), &envelope);
+        assert_eq!((reply.status, reply.rows), (Status::Ok.into(), 0), "{len_bytes}: {}", reply.message);
+        assert!(reply.read_bytes + 100_000 > all, "no row group is left out: {} of {all}", reply.read_bytes);
+    }
+}
