@@ -12,7 +12,8 @@ use benthic_core::{Environment, Error, ErrorKind, Result};
 use benthic_sql::session::Selection;
 use benthic_sql::syntax::{parse_partitioning, show_partitioning};
 use benthic_table::{
-    Definition, FileEntry, LayoutChange, Snapshot, SnapshotSelector, VacuumOptions, WriterOptions, drop_table, vacuum,
+    Definition, FileEntry, LayoutChange, Snapshot, SnapshotSelector, VacuumOptions, WriterOptions,
+    drop_table, vacuum,
 };
 use futures::lock::Mutex;
 use pyo3::prelude::{Bound, PyRef, PyResult, Python};

@@ -137,7 +137,10 @@ impl fmt::Display for Layout {
         let Layout { codec, row_group_bytes, sort, bloom, object_bytes } = self;
         let [sort, bloom] =
             [sort, bloom].map(|ids| ids.iter().map(u32::to_string).collect::<Vec<_>>().join(","));
-        write!(f, "codec={codec} row_group_bytes={row_group_bytes} object_bytes={object_bytes} sort={sort} bloom={bloom}")
+        write!(
+            f,
+            "codec={codec} row_group_bytes={row_group_bytes} object_bytes={object_bytes} sort={sort} bloom={bloom}"
+        )
     }
 }
 
