@@ -3,13 +3,13 @@
 #![allow(clippy::single_range_in_vec_init, reason = "a set of rows is a list of ranges, also of one")]
 
 use crate::support::{
-    append, create, current, definition, entries, environment, findings, ids, memory_pool, names,
+    DAY_MS, append, create, current, definition, entries, environment, findings, ids, memory_pool, names,
     on_both_engines, read, referred, rows, try_append, try_rewrite, try_rewrite_all,
 };
 use arrow::array::{AsArray, RecordBatch, UInt32Array};
 use arrow::compute::{lexsort_to_indices, take_record_batch};
 use arrow::datatypes::{DataType, Int64Type};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Environment, Error, ErrorKind, Result};
 use benthic_table::{
     Alter, Codec, Definition, FileEntry, LayoutChange, Operation, Partitioning, Rows, Snapshot,
     SnapshotSelector, Table, VacuumOptions, WriterOptions, vacuum,
@@ -20,6 +20,9 @@ use futures::executor::block_on;
 use parquet::basic::Compression;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 const MIB: u64 = 1024 * 1024;
 
@@ -259,6 +262,50 @@ fn appends_deletes_and_new_columns_during_a_rewrite_are_kept() {
     assert!(entries(&current(&table)).iter().all(|entry| entry.deleted.is_none()));
     // Another process has replaced the objects meanwhile: nothing is left to do.
     assert_eq!(block_on(try_rewrite(&table, groups)).unwrap(), 0);
+}
+
+/// Rewrites, appends, and vacuums with no retention, from threads and through a socket.
+#[test]
+fn rewrites_beside_appends_and_vacuums_lose_no_rows() {
+    const APPENDS: i64 = 12;
+    on_both_engines(|pool, other| {
+        let table = create(&pool, "t", &definition(), &Environment::default());
+        append(&table, &rows(0..100));
+        let done = AtomicBool::new(false);
+        // The vacuum may remove the snapshot that is being rewritten.
+        let is_expected = |kind| matches!(kind, ErrorKind::Conflict | ErrorKind::NotFound);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for part in 1..=APPENDS {
+                    append(&table, &rows(part * 100..(part + 1) * 100));
+                }
+                done.store(true, Ordering::SeqCst);
+            });
+            scope.spawn(|| {
+                let options = VacuumOptions { keep_snapshots: 1, keep_ms: 0, intent_age_ms: DAY_MS };
+                while !done.load(Ordering::SeqCst) {
+                    block_on(vacuum(Arc::clone(&pool), "t", &options, &Environment::default())).unwrap();
+                }
+            });
+            let there = block_on(Table::open(Arc::clone(&other), "t", Environment::default())).unwrap();
+            for next in [Codec::Lz4, Codec::None].iter().cycle() {
+                if done.load(Ordering::SeqCst) {
+                    break;
+                }
+                set(&there, codec(*next));
+                let rewritten = block_on(try_rewrite_all(&there));
+                assert!(
+                    rewritten.as_ref().err().is_none_or(|error| is_expected(error.kind())),
+                    "{rewritten:?}"
+                );
+            }
+        });
+        block_on(try_rewrite_all(&table)).unwrap();
+        let end = current(&table);
+        assert_eq!(ids(&end), (0..100 * (APPENDS + 1)).collect::<Vec<_>>());
+        assert_eq!((findings(&end), codecs(&table).len()), (Vec::new(), 1));
+        assert_eq!(block_on(table.head()).unwrap().intents, []);
+    });
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub struct AppendArgs {
 pub async fn run(args: AppendArgs, session: &Session) -> Outcome {
     if args.input.is_empty() {
         return Err(Failure::Usage(
-            "name files to append, - for stdin, or objects of a pool with --from".to_owned(),
+            "name files to append, or - for stdin, or objects of a pool with --from".to_owned(),
         ));
     }
     let inputs = args.input.check(session).await?;
