@@ -151,7 +151,7 @@ impl Snapshot {
 
     /// The columns by which the rows of new data objects are sorted.
     pub fn sort(&self) -> &[u32] {
-        &self.0.head.sort
+        &self.0.head.layout.sort
     }
 
     /// The table's indexes whose columns exist in this snapshot. A data object may lack the pages
