@@ -1,4 +1,5 @@
 use super::{Suggestion, advise};
+use crate::layout::Layout;
 use crate::{Access, AccessShape, AccessSums, ConditionKind, Definition, Snapshot, SnapshotSelector, Table};
 use arrow::datatypes::{DataType, Field, Schema};
 use benthic_core::{Environment, Pool, Store};
@@ -21,7 +22,8 @@ async fn table() -> Table {
         field("day", DataType::Date32),
         field("list", list),
     ];
-    let definition = Definition { sort: vec![1], ..Definition::new(&Schema::new(fields)).unwrap() };
+    let layout = Layout { sort: vec![1], ..Layout::default() };
+    let definition = Definition { layout, ..Definition::new(&Schema::new(fields)).unwrap() };
     Table::create(pool, "t", &definition, Environment::default()).await.unwrap()
 }
 

@@ -64,9 +64,10 @@ fn columns_get_bloom_filters_of_bounded_size() {
     let reader = SerializedFileReader::new(Bytes::from(bytes)).unwrap();
     for group in reader.metadata().row_groups() {
         let [ids, names] = [0, 1].map(|column| group.column(column).bloom_filter_length().unwrap() as usize);
-        assert!(ids <= ROW_GROUP_ROWS * 2 + 64 && names < 1_024, "{ids} {names}");
+        assert!(ids <= layout.row_group_rows() * 2 + 64 && names < 1_024, "{ids} {names}");
     }
-    let (bytes, _) = encode_object(&batch, (&[], &["a.b"]), 64 * MIB).unwrap();
+    let layout = Layout { bloom: vec![2], ..Layout::default() };
+    let (bytes, _) = encode(&batch, &layout, 64 * MIB);
     let reader = SerializedFileReader::new(Bytes::from(bytes)).unwrap();
     assert!(reader.metadata().row_group(0).column(0).bloom_filter_offset().is_none());
 }
