@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 const ROWS: usize = 40_000;
 const ROW_GROUP_ROWS: usize = 5_000;
+/// A number that is between the bounds of every row group, and in none.
+const MISSING: u64 = 1 << 39;
 
 fn schema() -> SchemaRef {
     let field = |name: &str, data_type| Field::new(name, data_type, false);
@@ -63,8 +65,8 @@ fn a_filter_saves_the_row_groups_without_the_value() {
     for position in [BloomFilterPosition::End, BloomFilterPosition::AfterRowGroup] {
         let filtered = object(true, position);
         for (column, found, missing) in [
-            ("email", email(some), email(12)),
-            ("n", ScalarValue::Int64(Some(some as i64)), ScalarValue::Int64(Some(12))),
+            ("email", email(some), email(MISSING)),
+            ("n", ScalarValue::Int64(Some(some as i64)), ScalarValue::Int64(Some(MISSING as i64))),
         ] {
             let (with, without) = (point(column, found.clone()), point(column, missing));
             let reply = answer(&filtered, &with);
@@ -102,7 +104,7 @@ fn filters(object: &Bytes) -> Vec<(usize, usize)> {
 #[test]
 fn a_damaged_filter_is_ignored_or_refused() {
     let whole = object(true, BloomFilterPosition::End);
-    let envelope = point("n", ScalarValue::Int64(Some(12)));
+    let envelope = point("n", ScalarValue::Int64(Some(MISSING as i64)));
     let places = filters(&whole);
     for byte in 0..20 {
         for value in [0x00, 0x01, 0x15, 0x1c, 0x7f, 0x80, 0xff] {
@@ -125,7 +127,7 @@ fn a_damaged_filter_is_ignored_or_refused() {
 #[test]
 fn a_filter_of_another_length_is_ignored() {
     let whole = object(true, BloomFilterPosition::End);
-    let envelope = point("n", ScalarValue::Int64(Some(12)));
+    let envelope = point("n", ScalarValue::Int64(Some(MISSING as i64)));
     let all = answer(&object(false, BloomFilterPosition::End), &envelope).read_bytes;
     for len_bytes in [0_u8, 1, 32, 64] {
         let mut damaged = whole.to_vec();
