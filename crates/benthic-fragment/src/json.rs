@@ -1,13 +1,14 @@
-//! Functions that read values out of texts in JSON: `json_get`, `json_as_text`, `json_get_str`, `json_get_int`,
-//! `json_get_float`, `json_get_bool`, `json_length` and `json_contains`.
+//! Functions that read values out of texts in JSON: `json_get`, `json_as_text`, `json_get_str`,
+//! `json_get_int`, `json_get_float`, `json_get_bool`, `json_length` and `json_contains`.
 //!
-//! Their names and meaning are those of the crate `datafusion-functions-json`, which depends on all of DataFusion, so
-//! that a class in an OSD cannot have it. One difference: `json_get` returns the text of a value in JSON, not a union of
-//! types. A text that is no JSON, and a value that is missing or of another type, give null.
+//! Their names and meaning are those of the crate `datafusion-functions-json`, which depends on all
+//! of DataFusion, so that a class in an OSD cannot have it. One difference: `json_get` returns the
+//! text of a value in JSON, not a union of types. A text that is no JSON, and a value that is
+//! missing or of another type, give null.
 //!
-//! A value is found without building the others: each step of a path reads the elements of one object or list
-//! up to the wanted one, and skips them. So the time is proportional to the text times the steps of the path. A
-//! value of more than 128 levels gives null.
+//! A value is found without building the others: each step of a path reads the elements of one
+//! object or list up to the wanted one, and skips them. So the time is proportional to the text
+//! times the steps of the path. A value of more than 128 levels gives null.
 
 use crate::text_search::strings;
 use arrow::array::{
@@ -234,8 +235,8 @@ impl<'a> Steps<'a> {
     }
 }
 
-/// The text of the element of an object with this key, or of a list at this position. A negative position counts from
-/// the end.
+/// The text of the element of an object with this key, or of a list at this position. A negative
+/// position counts from the end.
 fn find<'a>(text: &'a str, step: &Step<'_>) -> Option<&'a str> {
     match *step {
         Step::Key(wanted) => {
@@ -287,8 +288,8 @@ impl<'a> Elements<'a> {
         Some(Elements { rest, has_keys: start == '{', is_first: true })
     }
 
-    /// The texts of the next element and its key. The inner option is `None` at the end, and the outer one for a text
-    /// that is no JSON.
+    /// The texts of the next element and its key. The inner option is `None` at the end, and the
+    /// outer one for a text that is no JSON.
     fn next(&mut self) -> Option<Option<(Option<&'a str>, &'a str)>> {
         let end = if self.has_keys { '}' } else { ']' };
         let mut rest = self.rest.trim_start();

@@ -1,13 +1,13 @@
 //! Membership filters: conditions that let through the rows whose keys a join can use.
 //!
-//! A join knows the keys of its build side before it reads its probe side. A long list of keys would make a plan large
-//! and slow to decode, so the plan carries a Bloom filter of them instead. The join removes the rows that
-//! the filter lets through by mistake.
+//! A join knows the keys of its build side before it reads its probe side. A long list of keys
+//! would make a plan large and slow to decode, so the plan carries a Bloom filter of them instead.
+//! The join removes the rows that the filter lets through by mistake.
 //!
-//! The filter is the split block Bloom filter of Parquet: a key sets one bit in each of the eight words
-//! of one block, so a test touches one cache line. The rejected alternative is a call of a function with a literal: each
-//! evaluation would copy the literal. The hash is DataFusion's, which may change with its version. Only the
-//! build that made a plan runs it, so this does not matter.
+//! The filter is the split block Bloom filter of Parquet: a key sets one bit in each of the eight
+//! words of one block, so a test touches one cache line. The rejected alternative is a call of a
+//! function with a literal: each evaluation would copy the literal. The hash is DataFusion's, which
+//! may change with its version. Only the build that made a plan runs it, so this does not matter.
 
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
@@ -49,11 +49,13 @@ pub struct MembershipFilter {
 }
 
 impl MembershipFilter {
-    /// A filter of at most `len_bytes_max` that lets through the rows for which the values of `keys` are those of a row of
-    /// `values`, without nulls. `None` if the keys are too many or would let through most rows.
+    /// A filter of at most `len_bytes_max` that lets through the rows for which the values of
+    /// `keys` are those of a row of `values`, without nulls. `None` if the keys are too many or
+    /// would let through most rows.
     ///
     /// # Errors
-    /// `NotImplemented` for keys of other types than integers, texts, bytes, dates, times and decimals.
+    /// `NotImplemented` for keys of other types than integers, texts, bytes, dates, times and
+    /// decimals.
     pub fn of(
         keys: Vec<Arc<dyn PhysicalExpr>>,
         values: &[ArrayRef],
@@ -84,7 +86,8 @@ impl MembershipFilter {
     /// The filter with the bytes that [`to_bytes`](MembershipFilter::to_bytes) returned.
     ///
     /// # Errors
-    /// `NotImplemented` for keys of types that have no filters; `Internal` for bytes that are no filter.
+    /// `NotImplemented` for keys of types that have no filters; `Internal` for bytes that are no
+    /// filter.
     pub fn from_bytes(
         keys: Vec<Arc<dyn PhysicalExpr>>,
         bytes: &[u8],
@@ -120,7 +123,7 @@ impl MembershipFilter {
 
 /// Whether bytes are the blocks of a filter.
 pub fn is_filter(bytes: &[u8]) -> bool {
-    !bytes.is_empty() && bytes.len() % BLOCK_BYTES == 0
+    !bytes.is_empty() && bytes.len().is_multiple_of(BLOCK_BYTES)
 }
 
 /// The block of a hash. Its upper half selects the block, and its lower half the bits.

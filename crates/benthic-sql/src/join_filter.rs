@@ -1,10 +1,10 @@
 //! Turns the state of a dynamic filter into conditions that a fragment can carry to objects.
 //!
-//! The filter of a join has the bounds of the build side's keys, and a list of the keys or a lookup in the
-//! join's hash table. If the join has several partitions, a CASE selects the condition of a row's partition by
-//! a hash. A fragment carries the bounds and short lists as they are, and a [Bloom filter](MembershipFilter) of
-//! longer lists. It carries neither the hash nor the lookup. So the partitions of a CASE become one
-//! condition of the values of all partitions.
+//! The filter of a join has the bounds of the build side's keys, and a list of the keys or a lookup
+//! in the join's hash table. If the join has several partitions, a CASE selects the condition of a
+//! row's partition by a hash. A fragment carries the bounds and short lists as they are, and a
+//! [Bloom filter](MembershipFilter) of longer lists. It carries neither the hash nor the lookup. So
+//! the partitions of a CASE become one condition of the values of all partitions.
 
 use crate::expr::{Expr, any_part};
 use arrow::array::{Array, ArrayRef, AsArray};
@@ -20,16 +20,17 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_expr::{ScalarFunctionExpr, conjunction_opt, split_conjunction};
 use std::sync::Arc;
 
-/// Maximum number of keys for which a join gives their list. DataFusion makes an expression of each.
+/// Maximum number of keys for which a join gives their list. DataFusion makes an expression of
+/// each.
 pub const JOIN_KEYS_MAX: usize = 128 * 1024;
 /// Maximum size of the keys for which a join gives their list.
 pub const JOIN_KEYS_BYTES_MAX: usize = 1024 * 1024;
-/// Maximum length of a list that is not replaced by a Bloom filter. An index and statistics can use a
-/// list, but in a plan each value takes about eight times as many bytes as in a Bloom filter.
+/// Maximum length of a list that is not replaced by a Bloom filter. An index and statistics can use
+/// a list, but in a plan each value takes about eight times as many bytes as in a Bloom filter.
 const LIST_MAX: usize = 150;
 
-/// A condition that is true for all rows for which `expr` is true, and that a fragment can carry, if there is one.
-/// Its Bloom filters take at most `filter_bytes_max`.
+/// A condition that is true for all rows for which `expr` is true, and that a fragment can carry,
+/// if there is one. Its Bloom filters take at most `filter_bytes_max`.
 ///
 /// # Errors
 /// Errors of evaluating the keys.
@@ -158,8 +159,8 @@ fn bound(part: &Expr) -> Option<(&Expr, Operator, &ScalarValue)> {
     is_bound.then_some((binary.left(), *binary.op(), literal(binary.right())?))
 }
 
-/// Whether the values of a column of integers are most of the integers between their bounds. Then the bounds are
-/// as good as a list.
+/// Whether the values of a column of integers are most of the integers between their bounds. Then
+/// the bounds are as good as a list.
 fn has_most(values: &[ArrayRef]) -> Result<bool> {
     let [column] = values else { return Ok(false) };
     if !(column.data_type().is_signed_integer() || *column.data_type() == DataType::Date32) {

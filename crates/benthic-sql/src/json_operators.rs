@@ -1,8 +1,9 @@
-//! The operators `->` and `->>` on texts in JSON, which are the functions `json_get` and `json_as_text`.
+//! The operators `->` and `->>` on texts in JSON, which are the functions `json_get` and
+//! `json_as_text`.
 //!
-//! In the parser's generic dialect they bind less than comparisons, so `doc ->> 'kind' = 'push'` would compare the key
-//! with the value. Postgres reads it as `(doc ->> 'kind') = 'push'`, and so do the rules here. Parentheses in
-//! the statement remain.
+//! In the parser's generic dialect they bind less than comparisons, so `doc ->> 'kind' = 'push'`
+//! would compare the key with the value. Postgres reads it as `(doc ->> 'kind') = 'push'`, and so
+//! do the rules here. Parentheses in the statement remain.
 
 use benthic_fragment::json;
 use datafusion::common::{DFSchema, Result};
@@ -42,7 +43,8 @@ impl ExprPlanner for JsonOperators {
     }
 }
 
-/// Makes the operators bind more than comparisons. Lambdas, which also have arrows, must be rewritten before.
+/// Makes the operators bind more than comparisons. Lambdas, which also have arrows, must be
+/// rewritten before.
 pub fn rewrite(statement: &mut Statement) {
     match statement {
         Statement::Explain(explain) => rewrite(&mut explain.statement),

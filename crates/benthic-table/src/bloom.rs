@@ -1,8 +1,8 @@
 //! Bloom filters of columns in data objects.
 //!
-//! A filter says that a row group has no row with a value, so that a query for one value skips the row group. It
-//! takes about 1.5 bytes for each different value. An index is larger and finds the rows. The Parquet writer makes the filters;
-//! this file decides which columns can have one.
+//! A filter says that a row group has no row with a value, so that a query for one value skips the
+//! row group. It takes about 1.5 bytes for each different value. An index is larger and finds the
+//! rows. The Parquet writer makes the filters; this file decides which columns can have one.
 
 use crate::layout::Layout;
 use crate::schema::TableSchema;
@@ -43,11 +43,20 @@ pub(crate) fn check(ids: &[u32], schema: &TableSchema) -> Result<()> {
 /// Whether DataFusion looks up values of this type.
 fn is_used(data_type: &DataType) -> bool {
     use DataType as T;
-    match data_type {
-        T::Utf8 | T::LargeUtf8 | T::Utf8View | T::Binary | T::LargeBinary | T::BinaryView => true,
-        T::Int32 | T::Int64 | T::UInt32 | T::UInt64 | T::Decimal128(..) => true,
-        _ => false,
-    }
+    matches!(
+        data_type,
+        T::Utf8
+            | T::LargeUtf8
+            | T::Utf8View
+            | T::Binary
+            | T::LargeBinary
+            | T::BinaryView
+            | T::Int32
+            | T::Int64
+            | T::UInt32
+            | T::UInt64
+            | T::Decimal128(..)
+    )
 }
 
 /// Adds the filters of a layout to the properties of a data object.

@@ -1,10 +1,11 @@
 //! Regular expressions in bounded time and memory: the operators `~`, `~*`, `!~` and `!~*`.
 //!
-//! DataFusion compiles a pattern again for each batch, with limits of megabytes, and may simulate all its states for
-//! each byte of a text. Here a pattern is compiled once, within small limits, to an automaton whose states are built
-//! on demand. Each byte of a text then takes one step. The memory of the built states is limited; if it was
-//! full a few times, the fragment stops, and the client runs it. The rejected alternative is to limit the
-//! product of the sizes of pattern and text, which refuses common searches of long texts.
+//! DataFusion compiles a pattern again for each batch, with limits of megabytes, and may simulate
+//! all its states for each byte of a text. Here a pattern is compiled once, within small limits, to
+//! an automaton whose states are built on demand. Each byte of a text then takes one step. The
+//! memory of the built states is limited; if it was full a few times, the fragment stops, and the
+//! client runs it. The rejected alternative is to limit the product of the sizes of pattern and
+//! text, which refuses common searches of long texts.
 //!
 //! The syntax and the meaning are those of DataFusion, because it uses the same parser.
 
@@ -67,7 +68,8 @@ impl PatternMatch {
     /// Compiles the pattern.
     ///
     /// # Errors
-    /// `NotImplemented` for an invalid pattern, one that is too large, and for values that are no text.
+    /// `NotImplemented` for an invalid pattern, one that is too large, and for values that are no
+    /// text.
     pub fn new(
         text: Arc<dyn PhysicalExpr>,
         pattern: &str,
@@ -84,7 +86,8 @@ impl PatternMatch {
                 DFA::config()
                     .cache_capacity(STATES_BYTES_MAX)
                     .minimum_cache_clear_count(Some(FULL_MAX))
-                    // Stops at the first byte that is not ASCII, if the pattern has a word boundary.
+                    // Stops at the first byte that is not ASCII, if the pattern has a word
+                    // boundary.
                     .unicode_word_boundary(true),
             )
             .syntax(syntax)

@@ -123,7 +123,8 @@ fn a_damaged_filter_is_ignored_or_refused() {
     }
 }
 
-/// A filter without blocks would be read out of its bounds, and one of another length would be cut short.
+/// A filter without blocks would be read out of its bounds, and one of another length would be cut
+/// short.
 #[test]
 fn a_filter_of_another_length_is_ignored() {
     let whole = object(true, BloomFilterPosition::End);
