@@ -135,7 +135,7 @@ fn a_filter_of_another_length_is_ignored() {
         for (offset, _) in filters(&whole) {
             // Field 1 of the header, an integer in zigzag form of at most two bytes here.
             assert_eq!(damaged[offset], 0x15);
-            let header = if len_bytes < 64 { [len_bytes * 2, 0x1c] } else { [len_bytes * 2 | 0x80, 0x01] };
+            let header = if len_bytes < 64 { [len_bytes * 2, 0x1c] } else { [(len_bytes * 2) | 0x80, 0x01] };
             damaged[offset + 1..offset + 3].copy_from_slice(&header);
         }
         let reply = answer(&damaged.into(), &envelope);

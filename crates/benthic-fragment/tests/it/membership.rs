@@ -28,6 +28,8 @@ fn passed(build: &[ArrayRef], probe: Vec<ArrayRef>) -> Vec<bool> {
     found.as_boolean().iter().map(Option::unwrap).collect()
 }
 
+type Cast = fn(&ArrayRef) -> ArrayRef;
+
 fn longs(values: impl IntoIterator<Item = i64>) -> ArrayRef {
     Arc::new(Int64Array::from_iter_values(values))
 }
@@ -35,7 +37,7 @@ fn longs(values: impl IntoIterator<Item = i64>) -> ArrayRef {
 #[test]
 fn every_key_passes_and_few_others_do() {
     let text = |value: i64| format!("customer {value}");
-    let columns: [(&str, fn(&ArrayRef) -> ArrayRef); 5] = [
+    let columns: [(&str, Cast); 5] = [
         ("integers", Arc::clone),
         ("dates", |values| {
             let days = values.as_primitive::<Int64Type>().values().iter().map(|value| *value as i32);
