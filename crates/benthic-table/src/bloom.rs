@@ -1,7 +1,7 @@
 //! Bloom filters of columns in data objects.
 //!
 //! A filter says that a row group has no row with a value, so that a query for one value skips the
-//! row group. It takes about 1.5 bytes for each different value. An index is larger and finds the
+//! row group. It takes up to 2 bytes for each different value. An index is larger and finds the
 //! rows. The Parquet writer makes the filters; this file decides which columns can have one.
 
 use crate::layout::Layout;
