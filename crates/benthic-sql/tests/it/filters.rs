@@ -43,7 +43,7 @@ async fn store(bloom: &[&str]) -> Arc<dyn Store> {
     let pool = pool(&store, "p").await;
     let mut definition = Definition::new(&some(0..1).schema()).unwrap();
     let id = |schema: &TableSchema, name: &&str| schema.by_name(name).unwrap().id;
-    definition.bloom = bloom.iter().map(|name| id(&definition.schema, name)).collect();
+    definition.layout.bloom = bloom.iter().map(|name| id(&definition.schema, name)).collect();
     let big = create(&pool, "big", &definition).await;
     for object in 0..OBJECTS {
         append(&big, &[some(object * OBJECT_ROWS..(object + 1) * OBJECT_ROWS)]).await;
