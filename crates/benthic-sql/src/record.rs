@@ -248,7 +248,7 @@ async fn record(plan: &Plan) {
 }
 
 /// The access of all scans below the last node of a path, which begins with the root.
-fn collect<'p>(path: &mut Vec<&'p Plan>, found: &mut Vec<(Arc<ScanAccess>, Access)>) {
+fn collect(path: &mut Vec<&Plan>, found: &mut Vec<(Arc<ScanAccess>, Access)>) {
     let Some(plan) = path.last().copied() else { return };
     if let Some((scan, indexes)) = access_of(plan) {
         let metrics = plan.metrics().unwrap_or_default();
