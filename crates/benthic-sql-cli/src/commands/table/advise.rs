@@ -1,7 +1,6 @@
 //! `benthic table advise`: records what queries of a table read, and suggests indexes and a sort order.
 
 use super::{TableAddress, count, grouped, line, time};
-use benthic_core::Result;
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::units;
