@@ -61,7 +61,7 @@ impl Distributions {
     /// more than half of the rows are unknown: older builds did not write them.
     pub fn estimate(&self, name: &str, ranges: &Ranges) -> Option<Estimate> {
         let known = self.by_name.get(name)?;
-        let known_rows: u64 = known.iter().map(|(_, rows)| rows).sum();
+        let known_rows = known.iter().fold(0, |sum: u64, (_, rows)| sum.saturating_add(*rows));
         if known_rows == 0 || known_rows < self.rows / 2 {
             return None;
         }

@@ -1,6 +1,9 @@
-use super::{Estimate, IndexChoice, ScanSize};
+use super::{Distributions, Estimate, IndexChoice, ScanSize};
+use arrow::array::{ArrayRef, Int64Array};
 use arrow::datatypes::{DataType, Field, Schema};
 use benthic_core::pushdown::FAR;
+use benthic_index::{Distribution, Ranges};
+use std::sync::Arc;
 use std::time::Duration;
 
 fn choice(objects: u64, rows: u64, bytes: u64, round_trip: Duration) -> IndexChoice {
@@ -89,4 +92,16 @@ fn the_needed_columns_are_estimated_from_their_types() {
     assert_eq!(size(&[0, 1, 2]), 4_850);
     assert_eq!(size(&[1]), 1_600);
     assert_eq!(size(&[]), 0);
+}
+
+#[test]
+fn numbers_of_rows_of_any_size_give_an_estimate() {
+    let values: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100));
+    let distribution = || Distribution::of(&values).unwrap().unwrap();
+    let known = vec![(distribution(), u64::MAX), (distribution(), u64::MAX)];
+    let all = Distributions { by_name: [("k".to_owned(), known)].into(), rows: u64::MAX };
+    let ranges = Ranges::between(None, Some(&(Arc::new(Int64Array::from(vec![49])) as ArrayRef))).unwrap();
+    let estimate = all.estimate("k", &ranges).unwrap();
+    // Two objects of the same rows, whose sum is cut.
+    assert!((0.4..=1.2).contains(&estimate.share), "{estimate:?}");
 }

@@ -99,6 +99,20 @@ impl RemainingObjects {
         self.entries.truncate(needed);
     }
 
+    /// Frees the distributions, which only planning needs.
+    ///
+    /// # Errors
+    /// None for columns of the batch.
+    pub fn forget_distributions(&mut self) -> Result<()> {
+        for facts in self.facts.iter_mut().filter_map(Arc::get_mut) {
+            let schema = facts.rows.schema();
+            let is_kept = |place: &usize| !schema.field(*place).name().starts_with("distribution_");
+            let kept: Vec<usize> = (0..schema.fields().len()).filter(is_kept).collect();
+            facts.rows = facts.rows.project(&kept)?;
+        }
+        Ok(())
+    }
+
     /// Statistics of all remaining objects together, for columns in the types that queries use.
     ///
     /// # Errors

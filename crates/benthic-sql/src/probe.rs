@@ -242,14 +242,18 @@ impl Indexes {
         let column = cast.map_or(expr, CastExpr::expr).downcast_ref::<Column>()?;
         let data_type = self.types.get(column.name())?;
         let kind = Kind::of(data_type)?;
-        let is_in_a_zone = |data_type: &DataType| matches!(data_type, DataType::Timestamp(_, Some(_)));
-        let keeps_values = |to: &DataType| {
-            let is_only_shown_otherwise =
-                matches!(kind, Kind::Text | Kind::Bytes) || (is_in_a_zone(data_type) && is_in_a_zone(to));
-            widens(data_type, to) || (Kind::of(to) == Some(kind) && is_only_shown_otherwise)
-        };
-        cast.is_none_or(|cast| keeps_values(cast.cast_type())).then(|| (column.name().to_owned(), kind))
+        let is_known = cast.is_none_or(|cast| keeps_keys(data_type, cast.cast_type()));
+        is_known.then(|| (column.name().to_owned(), kind))
     }
+}
+
+/// Whether a cast of a column changes no key of an index.
+pub fn keeps_keys(from: &DataType, to: &DataType) -> bool {
+    let is_in_a_zone = |data_type: &DataType| matches!(data_type, DataType::Timestamp(_, Some(_)));
+    let kind = Kind::of(from);
+    let is_only_shown_otherwise =
+        matches!(kind, Some(Kind::Text | Kind::Bytes)) || (is_in_a_zone(from) && is_in_a_zone(to));
+    widens(from, to) || (kind.is_some() && Kind::of(to) == kind && is_only_shown_otherwise)
 }
 
 fn literal(expr: &Expr) -> Option<&ScalarValue> {

@@ -1,11 +1,15 @@
 use super::{conditions, kind};
 use arrow::datatypes::{DataType, Field, Schema};
+use benthic_fragment::text_search::functions;
 use benthic_table::{ConditionKind, TableSchema};
-use datafusion::logical_expr::{Expr, col, lit, not};
+use datafusion::logical_expr::{Expr, cast, col, lit, not};
 
 #[test]
 fn conditions_are_recorded_by_kind_and_without_values() {
+    let fields = [Field::new("a", DataType::Int64, true), Field::new("b", DataType::Utf8, true)];
+    let schema = TableSchema::from_arrow(&Schema::new(fields.to_vec())).unwrap();
     let like = |expr: Expr, pattern: &str| expr.like(lit(pattern));
+    let words = || functions()[0].call(vec![col("b"), lit("x")]);
     for (condition, expected) in [
         (col("a").eq(lit(1)), ConditionKind::Equal),
         (lit(1).eq(col("a")), ConditionKind::Equal),
@@ -25,8 +29,15 @@ fn conditions_are_recorded_by_kind_and_without_values() {
         ((col("a") + lit(1)).eq(lit(3)), ConditionKind::Other),
         (col("a").eq(lit(1)).or(col("b").eq(lit(2))), ConditionKind::Other),
         (col("a").in_list(vec![lit(1)], true), ConditionKind::Other),
+        // An index answers a cast that changes no value.
+        (cast(col("a"), DataType::Float64).eq(lit(1.5)), ConditionKind::Other),
+        (cast(col("a"), DataType::Int32).eq(lit(1)), ConditionKind::Other),
+        (cast(col("b"), DataType::Utf8View).eq(lit("x")), ConditionKind::Equal),
+        (words(), ConditionKind::Words),
+        (words().or(col("b").eq(lit("x"))), ConditionKind::Other),
+        (col("b").eq(lit("x")).or(words()), ConditionKind::Other),
     ] {
-        assert_eq!(kind(&condition), expected, "{condition}");
+        assert_eq!(kind(&condition, &schema), expected, "{condition}");
     }
 }
 

@@ -20,7 +20,7 @@ use crate::object_calls;
 use crate::objects::{FILE_URL, Objects};
 use crate::plan::scanned_entries;
 use crate::prepared::{self, PreparedQuery};
-use crate::record::Recorder;
+use crate::record::{Recorder, Recording};
 use crate::relations::{paths, quoted, without_pool};
 use crate::rule::{FragmentPushdown, IndexLookup, KeepNanRows};
 use crate::table::TableRows;
@@ -86,6 +86,8 @@ pub struct Settings {
     pub partitions: usize,
     /// Whether statements may change tables.
     pub changes: bool,
+    /// Whether and when queries are recorded, for tables that record access.
+    pub recording: Recording,
     /// The memory that queries share for sorting, joining and grouping rows. Sorts and groups that
     /// need more use temporary files. No limit if absent.
     pub memory: Option<Arc<dyn MemoryPool>>,
@@ -102,6 +104,7 @@ impl Default for Settings {
             index: true,
             local_files: false,
             changes: true,
+            recording: Recording::default(),
             partitions,
             memory: None,
             environment: Environment::default(),
@@ -146,13 +149,15 @@ pub struct SqlSession {
 
 impl SqlSession {
     pub fn new(store: Arc<dyn Store>, settings: Settings) -> SqlSession {
-        SqlSession { store, settings, footers: MetadataCache::default(), recorder: Recorder::default() }
+        let recorder = Recorder::default().with_recording(settings.recording);
+        SqlSession { store, settings, footers: MetadataCache::default(), recorder }
     }
 
     /// A session with other settings that shares this session's caches.
     pub fn with_settings(&self, settings: Settings) -> SqlSession {
         let (store, footers) = (Arc::clone(&self.store), self.footers.clone());
-        SqlSession { store, settings, footers, recorder: self.recorder.clone() }
+        let recorder = self.recorder.with_recording(settings.recording);
+        SqlSession { store, settings, footers, recorder }
     }
 
     /// Starts to read a part of a snapshot. The stream produces rows on demand, and dropping it

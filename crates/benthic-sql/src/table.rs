@@ -38,6 +38,8 @@ use std::sync::Arc;
 /// Statistics of columns that a query reads but does not filter are loaded only up to this many
 /// objects times columns.
 const FACTS_MAX: u64 = 1_000_000;
+/// The same limit for distributions, which take some hundred bytes each.
+const DISTRIBUTIONS_MAX: u64 = 100_000;
 
 /// The rows of a snapshot, as a table of the query engine.
 pub struct TableRows {
@@ -114,11 +116,13 @@ impl TableRows {
         RemainingObjects::load(&self.snapshot, read, predicate.as_deref(), self.only.as_ref()).await
     }
 
-    /// The columns with conditions for which an index may help.
+    /// The columns with conditions for which an index may help. None in a table of very many objects.
     fn estimated(&self, filters: &[Expr]) -> Vec<&str> {
         let columns = filters.iter().flat_map(Expr::column_refs);
         let filtered: HashSet<&str> = columns.map(|column| column.name.as_str()).collect();
-        self.indexes.columns().filter(|name| filtered.contains(name)).collect()
+        let columns: Vec<&str> = self.indexes.columns().filter(|name| filtered.contains(name)).collect();
+        let count = self.snapshot.objects().saturating_mul(columns.len() as u64);
+        if count <= DISTRIBUTIONS_MAX { columns } else { Vec::new() }
     }
 
     /// What a scan reads, if the table records access. A scan of chosen objects is one of many that belong
@@ -181,6 +185,8 @@ impl TableProvider for TableRows {
             kept.limit(limit as u64);
             statistics = statistics.to_inexact();
         }
+        let distributions = Distributions::of(&self.estimated(filters), &kept.facts, &kept.entries);
+        kept.forget_distributions()?;
         let objects = self.objects(&kept)?;
         self.reading.work.add_objects(objects.len() as u64);
         if objects.is_empty() {
@@ -188,7 +194,7 @@ impl TableProvider for TableRows {
         }
         let choice = IndexChoice {
             indexes: Arc::clone(&self.indexes),
-            distributions: Distributions::of(&self.estimated(filters), &kept.facts, &kept.entries),
+            distributions,
             size: ScanSize::of(&kept.entries, &self.schema, &read),
             round_trip: self.reading.work.round_trip(),
         };

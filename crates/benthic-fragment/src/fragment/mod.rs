@@ -35,7 +35,7 @@ pub use index::{live, selection};
 pub use methods::encode as encode_methods;
 pub use ranges::Ranges;
 pub use reader::{merge_ranges, split_ranges};
-pub use selected::{rows_selected, rows_selected_by};
+pub use selected::{has_limit, rows_selected, rows_selected_by};
 
 use arrow::array::{
     Array, ArrayRef, AsArray, LargeListArray, ListArray, MapArray, RecordBatch, RecordBatchOptions,

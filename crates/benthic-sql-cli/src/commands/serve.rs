@@ -11,6 +11,7 @@ use benthic_program::session::Session;
 use benthic_program::units;
 use benthic_s3::grants::{Access, Grant};
 use benthic_s3::identity::{FIRST_ACCOUNT, NewKey, Started, add_first_key, first_key_text};
+use benthic_sql::record::Recording;
 use benthic_sql::session::Settings;
 use benthic_sql_server::DATABASE;
 use benthic_sql_server::flight::FlightServer;
@@ -96,7 +97,8 @@ pub async fn run(args: ServeArgs, session: &Session) -> Outcome {
     let started = Started::open(accounts, args.sealing_key.as_deref(), &environment).await?;
     let store = session.store().await?;
     let pushdown = args.pushdown.in_store(&*store);
-    let settings = Settings { pushdown, changes: false, ..Settings::default() };
+    let recording = Recording::InBackground;
+    let settings = Settings { pushdown, changes: false, recording, ..Settings::default() };
     let limits = Limits {
         memory_bytes: usize::try_from(args.user_memory_max).unwrap_or(usize::MAX),
         queries: args.user_queries_max as usize,

@@ -9,6 +9,7 @@ use benthic_program::interrupt;
 use benthic_program::session::Session;
 use benthic_sql::object::DataObject;
 use benthic_sql::objects::Objects;
+use benthic_sql::record::Recording;
 use benthic_sql::session::{self, Settings, SqlSession};
 use benthic_sql::work::Work;
 use clap::{Args, Subcommand};
@@ -119,6 +120,7 @@ fn settings(args: &SqlArgs, store: &dyn Store) -> Settings {
         index: !args.no_index,
         local_files: !args.no_local_files,
         changes: !args.read_only,
+        recording: if args.read_only { Recording::Off } else { Recording::BeforeEnd },
         ..Settings::default()
     }
 }

@@ -94,7 +94,7 @@ async fn the_manifest_decides_whether_an_index_is_looked_up() {
             assert_eq!(metric(&plan, "index_pages") > 0, is_used, "{condition} {plan}");
         }
     }
-    // A change of rows and a compaction keep the estimates.
+    // A change of rows keeps the estimates.
     let changed = answer(&session(&store, Settings::default()), "DELETE FROM p.t WHERE id % 10 = 3").await;
     assert_eq!(changed.unwrap().1[0].num_rows(), 1);
     assert_eq!(distributions(&table).await, OBJECTS as usize);
