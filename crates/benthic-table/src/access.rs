@@ -62,7 +62,7 @@ impl ConditionKind {
 /// What queries have in common: the numbers of the columns and indexes that they use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AccessShape {
-    /// Columns with a condition, which a row must satisfy all.
+    /// Columns with conditions; a row must satisfy all of them.
     pub conditions: BTreeSet<(u32, ConditionKind)>,
     /// All columns that the query reads.
     pub columns: BTreeSet<u32>,
@@ -266,14 +266,23 @@ impl Table {
             self.commit(Id::draw(&self.environment)?, set).await.map(|_| ())
         };
         if on {
+            set().await?;
             let since_ms = self.environment.unix_ms();
             let empty = Access { since_ms, ..Access::default() }.encode();
             match self.pool().write(&object, WriteOp::new().create(true).write_full(empty)).await {
                 Err(error) if error.kind() != ErrorKind::AlreadyExists => {
                     return Err(self.heads.add_context(error));
                 }
-                _ => return set().await,
+                _ => {}
             }
+            // A drop meanwhile did not see the object.
+            return match self.head().await {
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    object::remove_all(self.pool(), [Ok(object)].into_iter()).await?;
+                    Err(error)
+                }
+                head => head.map(|_| ()),
+            };
         }
         // Without the setting, nothing reads the records.
         set().await?;
@@ -298,8 +307,8 @@ impl Table {
         }
     }
 
-    /// Adds records of access, if the table still records it. Sums without a time get the current one. Returns whether they were added: they are
-    /// not if other programs write at the same time all the time.
+    /// Adds records of access, if the table still records it. Sums without a time get the current one.
+    /// Returns whether they were added: they are not if other programs write at the same time all the time.
     ///
     /// # Errors
     /// `Corrupt`; as [`Pool::write`](benthic_core::Pool::write). A query must not fail because of them.

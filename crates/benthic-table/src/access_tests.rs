@@ -3,6 +3,7 @@ use crate::{Definition, Table, VacuumOptions, drop_table, vacuum};
 use arrow::datatypes::{DataType, Field, Schema};
 use benthic_core::{Environment, ErrorKind, ListRequest, Namespaces, Pool, Store};
 use benthic_embedded::{MemStore, Options};
+use benthic_testkit::faulty::FaultyPool;
 use futures::executor::block_on;
 use std::sync::Arc;
 
@@ -133,20 +134,56 @@ fn a_table_records_only_while_it_should_and_a_drop_removes_the_records() {
     });
 }
 
+/// Another program writes the records between each read and write of an update, up to a number of times.
 #[test]
-fn concurrent_updates_add_up_or_are_lost_without_an_error() {
+fn an_update_that_another_one_overtakes_is_repeated_or_given_up() {
+    block_on(async {
+        for (overtaken, is_added) in [(0, true), (2, true), (3, false)] {
+            let pool = new_pool().await;
+            let other = table(&pool).await;
+            other.record_access(true).await.unwrap();
+            let more = access([(shape(1, 1), sums(1, u64::MAX / 2))]);
+            let overtake = {
+                let (other, more) = (other.clone(), more.clone());
+                move |number, op, _: &dyn Pool| {
+                    if number < overtaken {
+                        assert!(block_in_place(&other, &more));
+                    }
+                    Ok(op)
+                }
+            };
+            let faulty: Arc<dyn Pool> = Arc::new(FaultyPool::over(Arc::clone(&pool), overtake));
+            let table = Table::open(faulty, "t", Environment::default()).await.unwrap();
+            assert_eq!(table.add_access(&more).await.unwrap(), is_added, "{overtaken}");
+            let added = overtaken as u64 + u64::from(is_added);
+            assert_eq!(other.access().await.unwrap().unwrap().queries(), added, "{overtaken}");
+        }
+    });
+}
+
+/// Adds records on another thread, because an executor cannot run in another one.
+fn block_in_place(table: &Table, more: &Access) -> bool {
+    std::thread::scope(|scope| scope.spawn(|| block_on(table.add_access(more)).unwrap()).join().unwrap())
+}
+
+#[test]
+fn a_drop_while_the_recording_starts_leaves_no_object() {
     block_on(async {
         let pool = new_pool().await;
-        let table = table(&pool).await;
-        table.record_access(true).await.unwrap();
-        let more = access([(shape(1, 1), sums(1, u64::MAX / 2))]);
-        let adds = (0..20).map(|_| table.add_access(&more));
-        let added = futures::future::join_all(adds)
-            .await
-            .into_iter()
-            .filter(|added| *added.as_ref().unwrap())
-            .count();
-        assert!(added > 0);
-        assert_eq!(table.access().await.unwrap().unwrap().queries(), added as u64);
+        table(&pool).await;
+        let dropped = Arc::clone(&pool);
+        // The first write sets the head, and the second one creates the object.
+        let drop_before = move |number, op, _: &dyn Pool| {
+            if number == 1 {
+                let done = drop_table(Arc::clone(&dropped), "t", false, &Environment::default());
+                assert!(std::thread::scope(|scope| scope.spawn(|| block_on(done)).join().unwrap())?.finished);
+            }
+            Ok(op)
+        };
+        let faulty: Arc<dyn Pool> = Arc::new(FaultyPool::over(Arc::clone(&pool), drop_before));
+        let table = Table::open(faulty, "t", Environment::default()).await.unwrap();
+        assert_eq!(table.record_access(true).await.unwrap_err().kind(), ErrorKind::NotFound);
+        let all = ListRequest { namespaces: Namespaces::All, ..ListRequest::default() };
+        assert!(pool.list(all).await.unwrap().objects.is_empty());
     });
 }

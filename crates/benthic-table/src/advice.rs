@@ -2,8 +2,8 @@
 //!
 //! The estimates use the sums of each shape of queries: how many objects and bytes such a query read, and
 //! which share of the rows it selected. They assume that the selected rows are scattered over the objects.
-//! A shape with a condition that no index answers is left out, because the share that the other conditions
-//! select is unknown.
+//! The share that some of a shape's conditions select is unknown. So a shape suggests nothing if one index
+//! does not answer all its conditions.
 
 use crate::access::{Access, AccessShape, AccessSums, ConditionKind};
 use crate::head::INDEXES_MAX;
@@ -11,9 +11,8 @@ use crate::snapshot::Snapshot;
 use benthic_index::{COLUMNS_MAX, Definition as Index, IndexKind, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Rows of a page and of a row group, as the writer makes them.
+/// Rows of a page, as the writer makes them.
 const PAGE_ROWS: f64 = 8_192.0;
-const GROUP_ROWS: f64 = 131_072.0;
 /// The directory of an index in an object, and the page that a lookup of one key reads.
 const DIRECTORY_BYTES: f64 = 512.0;
 const INDEX_PAGE_BYTES: f64 = 16_384.0;
@@ -123,11 +122,17 @@ fn suggest_for(
         ids.sort_by_key(|id| (std::cmp::Reverse(queries_with(access, *id)), *id));
         ids
     };
-    let mut columns = of(ConditionKind::Equal);
-    columns.extend(
-        of(ConditionKind::Range).into_iter().filter(|id| !columns.contains(id)).take(1).collect::<Vec<_>>(),
-    );
-    columns.truncate(COLUMNS_MAX);
+    let (words, mut columns) = (of(ConditionKind::Words), of(ConditionKind::Equal));
+    let ranges: Vec<u32> = of(ConditionKind::Range).into_iter().filter(|id| !columns.contains(id)).collect();
+    columns.extend(&ranges);
+    // One index answers conditions of one kind, with one range at most.
+    let is_one_index = match words.len() {
+        0 => ranges.len() <= 1 && columns.len() <= COLUMNS_MAX,
+        words => words == 1 && columns.is_empty(),
+    };
+    if !is_one_index {
+        return None;
+    }
     let share = sums.rows_selected as f64 / sums.rows as f64;
     let is_indexed = |kind: IndexKind, ids: &[u32]| {
         indexes.iter().any(|index| index.kind == kind && ids.contains(&index.columns[0]))
@@ -135,19 +140,23 @@ fn suggest_for(
     let mut found: Vec<(f64, Suggestion)> = Vec::new();
     if share <= INDEX_SHARE_MAX {
         // An index that exists helps already, or cannot help.
-        let (kind, ids, suggestion) = match (columns.is_empty(), of(ConditionKind::Words).first()) {
-            (true, Some(text)) => (IndexKind::Words, vec![*text], Suggestion::TextIndex(*text)),
-            _ => (IndexKind::Values, columns.clone(), Suggestion::Index(columns.clone())),
+        let (kind, ids, suggestion) = match words.first() {
+            Some(text) => (IndexKind::Words, vec![*text], Suggestion::TextIndex(*text)),
+            None => (IndexKind::Values, columns.clone(), Suggestion::Index(columns.clone())),
         };
-        if !shape.indexes.is_empty() || is_indexed(kind, &ids) {
+        let is_used = indexes.iter().any(|index| shape.indexes.contains(&index.number));
+        if is_used || is_indexed(kind, &ids) {
             return None;
         }
         found.push((estimate_index(sums), suggestion));
     }
-    let is_clustered =
-        |id: &u32| snapshot.sort().first() == Some(id) || snapshot.partitioning().field() == Some(*id);
-    if columns.first().is_some_and(|id| !is_clustered(id)) {
-        found.push((estimate_sort(sums), Suggestion::Sort(columns)));
+    // Queries may need the present sort order.
+    let is_sort_used = snapshot.sort().first().is_some_and(|id| queries_with(access, *id) > 0);
+    if columns.first().is_some_and(|id| !is_sort_used && snapshot.partitioning().field() != Some(*id)) {
+        found.push((
+            estimate_sort(sums, snapshot.layout().row_group_rows() as f64),
+            Suggestion::Sort(columns),
+        ));
     }
     let (bytes_after, suggestion) = found.into_iter().min_by(|one, other| one.0.total_cmp(&other.0))?;
     let is_enough = bytes_after <= (1.0 - SAVED_MIN) * sums.bytes_read as f64;
@@ -166,9 +175,9 @@ fn estimate_index(sums: &AccessSums) -> f64 {
 
 /// The bytes that the queries would read if each object was sorted: the row groups with selected rows, and
 /// one more.
-fn estimate_sort(sums: &AccessSums) -> f64 {
+fn estimate_sort(sums: &AccessSums, group_rows: f64) -> f64 {
     let (objects, rows) = ((sums.objects as f64).max(1.0), sums.rows as f64);
-    let groups = (rows / objects / GROUP_ROWS).ceil().max(1.0);
+    let groups = (rows / objects / group_rows).ceil().max(1.0);
     let touched = (rows_share(sums) * groups + 1.0).min(groups) / groups;
     sums.bytes_read as f64 * touched
 }
@@ -179,7 +188,8 @@ fn rows_share(sums: &AccessSums) -> f64 {
 
 fn queries_with(access: &Access, column: u32) -> u64 {
     let has = |shape: &&AccessShape| shape.conditions.iter().any(|(id, _)| *id == column);
-    access.shapes.iter().filter(|(shape, _)| has(shape)).map(|(_, sums)| sums.queries).sum()
+    let queries = access.shapes.iter().filter(|(shape, _)| has(shape)).map(|(_, sums)| sums.queries);
+    queries.fold(0, u64::saturating_add)
 }
 
 /// Adds an index to a longer one that begins with the same columns.

@@ -226,7 +226,7 @@ impl Snapshot {
     /// # Errors
     /// As [`entries`](Snapshot::entries); as [`Pool::fetch`](benthic_core::Pool::fetch).
     pub async fn index_bytes(&self, index: u32) -> Result<u64> {
-        let (mut bytes, mut rows) = (0, 0);
+        let (mut bytes, mut rows) = (0, 0_u64);
         let mut entries = self.entries().take(SAMPLED_OBJECTS);
         while let Some(entry) = entries.try_next().await? {
             let found = self.index_entries(&entry, entry_keys(index)).await;
@@ -235,7 +235,7 @@ impl Snapshot {
                 Err(error) => return Err(self.explain(error, entry.object).await),
             };
             bytes += found.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>();
-            rows += entry.live_rows();
+            rows = rows.saturating_add(entry.live_rows());
         }
         let scaled = u128::from(bytes) * u128::from(self.rows()) / u128::from(rows.max(1));
         Ok(u64::try_from(scaled).unwrap_or(u64::MAX))

@@ -16,11 +16,12 @@ use serde_json::{Value, json};
 #[command(after_help = "\
 Start with --record on. From then on, queries of the table by SQL and Python add to its records which columns they read, \
 which kinds of conditions they have, how many rows these select and how many bytes they read. The records have no values \
-of conditions, take at most 64 KiB, and forget queries after 30 days. Queries with a limit are not recorded. A query \
-takes two more round trips. --record off removes the records.
+of conditions and take at most 64 KiB. A kind of query that did not occur for 30 days is removed. Of queries with a limit, \
+only the columns and indexes are recorded. A query takes two more round trips at its end. --record off removes the records.
 
 Without an option, the command derives suggestions from the records, each with the command to run. The bytes after a \
-change are an estimate, which assumes that the selected rows are scattered.
+change are an estimate, which assumes that the selected rows are scattered. The command also names indexes that no recorded \
+query used. UPDATE, DELETE, joins that look up keys, Dask, Ray and Spark may use them, and are not recorded.
 
 Examples:
   benthic table advise lake/trips --record on
@@ -77,7 +78,10 @@ impl Page<'_> {
     fn text(&self) -> String {
         let address = line(self.table);
         let queries = self.access.queries();
-        let start = format!("`benthic table advise {} --record on` starts to record them", quoted(&address));
+        let start = match quoted(&self.table.to_string()) {
+            Some(table) => format!("`benthic table advise {table} --record on` starts to record them"),
+            None => "`benthic table advise POOL/TABLE --record on` starts to record them".to_owned(),
+        };
         if queries == 0 {
             return match self.snapshot.records_access() {
                 true => {
@@ -95,7 +99,7 @@ impl Page<'_> {
             let sums = &one.sums;
             text += &format!(
                 "\n\n  {}\n    {} with {} read {} and selected {} of {}{}; they would read about {}",
-                self.command(&one.suggestion),
+                self.change(&one.suggestion),
                 counted(sums.queries),
                 line(self.conditions(one)),
                 units::size(sums.bytes_read),
@@ -110,11 +114,14 @@ impl Page<'_> {
         }
         for (index, bytes) in &self.unused {
             text += &format!(
-                "\n\n  {}\n    no recorded query used the index {}, which takes about {}",
-                self.drop_command(index),
+                "\n\n  not used by a recorded query: the index {}, which takes about {}",
                 line(self.index_name(index)),
                 units::size(*bytes)
             );
+        }
+        if !self.unused.is_empty() {
+            text += "\n    before you drop an index: UPDATE, DELETE, joins that look up keys, Dask, Ray and Spark \
+                are not recorded";
         }
         if !self.advice.unread_columns.is_empty() {
             let names = self.names(&self.advice.unread_columns).join(", ");
@@ -147,7 +154,6 @@ impl Page<'_> {
                 "kind": if index.kind == IndexKind::Words { "text_index" } else { "index" },
                 "columns": self.names(&index.columns),
                 "size_bytes": bytes,
-                "command": self.drop_command(index),
             })
         };
         let mut fields = self.table.fields();
@@ -160,22 +166,32 @@ impl Page<'_> {
         Value::Object(fields)
     }
 
-    fn command(&self, suggestion: &Suggestion) -> String {
-        let table = quoted(&line(self.table));
-        let list = |columns: &[u32]| quoted(&self.names(columns).join(","));
-        match suggestion {
-            Suggestion::Index(columns) => format!("benthic table index {table} {}", list(columns)),
+    /// The command that makes a change. `None` if a name in it has no safe form.
+    fn command(&self, suggestion: &Suggestion) -> Option<String> {
+        let table = quoted(&self.table.to_string())?;
+        let list = |columns: &[u32]| list(&self.names(columns));
+        Some(match suggestion {
+            Suggestion::Index(columns) => format!("benthic table index {table} {}", list(columns)?),
             Suggestion::TextIndex(column) => {
-                format!("benthic table index {table} --text {}", list(&[*column]))
+                format!("benthic table index {table} --text {}", list(&[*column])?)
             }
-            Suggestion::Sort(columns) => format!("benthic table rewrite {table} --sort-by {}", list(columns)),
-        }
+            Suggestion::Sort(columns) => {
+                format!("benthic table rewrite {table} --sort-by {}", list(columns)?)
+            }
+        })
     }
 
-    fn drop_command(&self, index: &Index) -> String {
-        let option = if index.kind == IndexKind::Words { "--drop-text" } else { "--drop" };
-        let columns = quoted(&self.names(&index.columns).join(","));
-        format!("benthic table index {} {option} {columns}", quoted(&line(self.table)))
+    /// The command that makes a change, or its description.
+    fn change(&self, suggestion: &Suggestion) -> String {
+        let described = || {
+            let (change, columns) = match suggestion {
+                Suggestion::Index(columns) => ("an index of the columns", self.names(columns)),
+                Suggestion::TextIndex(column) => ("a text index of the column", self.names(&[*column])),
+                Suggestion::Sort(columns) => ("rows sorted by the columns", self.names(columns)),
+            };
+            format!("{change}: {}", line(columns.join(", ")))
+        };
+        self.command(suggestion).unwrap_or_else(described)
     }
 
     fn index_name(&self, index: &Index) -> String {
@@ -209,11 +225,25 @@ fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// A word of a command, in quotes if a shell would change it.
-fn quoted(word: &str) -> String {
+/// A list of columns in a command. `None` if the command would take a name for something else.
+fn list(names: &[String]) -> Option<String> {
+    let is_safe = |name: &String| !name.is_empty() && !name.contains(',') && name.trim() == name;
+    names.iter().all(is_safe).then(|| quoted(&names.join(","))).flatten()
+}
+
+/// A word of a command, in quotes if a shell would change it. `None` for a word that the command would take
+/// for an option, and for one with control characters.
+fn quoted(word: &str) -> Option<String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./,".contains(c);
+    if word.starts_with('-') || word.contains(char::is_control) {
+        return None;
+    }
     match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
+        true => Some(word.to_owned()),
+        false => Some(format!("'{}'", word.replace('\'', r"'\''"))),
     }
 }
+
+#[cfg(test)]
+#[path = "advise_tests.rs"]
+mod tests;
