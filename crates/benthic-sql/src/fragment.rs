@@ -49,7 +49,7 @@ use std::sync::Arc;
 /// Maximum size of a fragment's reply. An object whose reply would be larger is pulled.
 const OUTPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// Maximum limit for which an object returns rows that nothing filters.
+/// A LIMIT of at most so many rows runs beside the objects even if nothing filters them.
 const FEW_ROWS: usize = 8_192;
 
 /// A part of a plan that runs on each of its objects. Its scan names no object, so one plan serves

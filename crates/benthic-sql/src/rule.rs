@@ -138,7 +138,7 @@ impl PhysicalOptimizerRule for FragmentPushdown {
                     Err(why) => tracing::debug!("{} does not run beside objects: {why}", plan.name()),
                 }
             }
-            // The walk goes on below the filter with the other conditions.
+            // `transform_down` then visits the inner filter, which holds the accepted conditions.
             match conditions::split(&plan)? {
                 Some(split) => Ok(Transformed::yes(split)),
                 None => Ok(Transformed::no(plan)),
