@@ -255,10 +255,13 @@ impl AsyncFileReader for Reader {
 
     fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, Result<Vec<Bytes>>> {
         async move {
-            let data = self.fetch(ranges.clone()).await?;
-            let known = self.known.lock();
-            let chunk = |range: &Range<u64>| known.chunks.get(&range.start).copied().unwrap_or_default();
-            bounds::chunks(data.iter().map(Bytes::as_ref).zip(ranges.iter().map(chunk)))?;
+            let chunks = {
+                let known = self.known.lock();
+                ranges.iter().map(|range| known.chunks.get(&range.start).copied()).collect::<Option<Vec<_>>>()
+            };
+            let chunks = chunks.ok_or_else(|| failure("a read starts at no known column chunk"))?;
+            let data = self.fetch(ranges).await?;
+            bounds::chunks(data.iter().map(Bytes::as_ref).zip(chunks))?;
             Ok(data)
         }
         .boxed()
