@@ -7,19 +7,19 @@ use std::collections::BTreeSet;
 #[derive(Debug, Default)]
 pub struct Blocked {
     names: BTreeSet<String>,
-    unknown: Option<String>,
+    unknown: BTreeSet<String>,
 }
 
 impl Blocked {
-    /// Parses names with commas or spaces between them. A name that fragments do not have blocks all fragments: a typing
-    /// error must not let a function run.
+    /// Parses names with commas or white space between them. A name that fragments do not have blocks all fragments: a
+    /// typing error must not let a function run.
     pub fn parse(names: &str) -> Blocked {
-        let names = names.split([',', ' ']).filter(|name| !name.is_empty());
+        let names = names.split(|c: char| c == ',' || c.is_whitespace()).filter(|name| !name.is_empty());
         let mut blocked = Blocked::default();
         for name in names.map(str::to_lowercase) {
             match functions::full_name(&name) {
                 Some(full) => drop(blocked.names.insert(full)),
-                None => blocked.unknown = Some(name),
+                None => drop(blocked.unknown.insert(name)),
             }
         }
         blocked
@@ -27,9 +27,10 @@ impl Blocked {
 
     /// Why a fragment that calls these functions must not run.
     pub(super) fn refusal(&self, called: &BTreeSet<String>) -> Option<String> {
-        if let Some(name) = &self.unknown {
+        if !self.unknown.is_empty() {
+            let names = Vec::from_iter(self.unknown.iter().map(String::as_str)).join(", ");
             return Some(format!(
-                "the administrator blocks a function that fragments do not have; correct the name {name}"
+                "no fragment runs, because BENTHIC_TABLE_BLOCKED contains unknown functions; correct these names: {names}"
             ));
         }
         let name = called.intersection(&self.names).next()?;

@@ -86,7 +86,12 @@ fn the_administrator_blocks_functions_and_aggregates() {
         ("approx_distinct", &quantiles, blocks),
         ("char_length", &quantiles, blocks),
         ("array_filter", &lambda, blocks),
-        ("wasm avgg", &q1, "correct the name avgg"),
+        ("lower\n\tmax\r\navg", &q1, blocks),
+        (
+            "wasm avgg,max\tnothing",
+            &q1,
+            "BENTHIC_TABLE_BLOCKED contains unknown functions; correct these names: avgg, nothing",
+        ),
     ] {
         let envelope = Envelope::new(plan.clone()).to_bytes();
         let mut object = Administered(Object(object.clone()), Blocked::parse(names));
