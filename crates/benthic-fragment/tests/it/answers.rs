@@ -3,7 +3,7 @@
 use crate::common::{self, FIRST_DAY, Lineitem, Object, Plan, ROWS};
 use arrow::array::{
     Array, Date32Array, Decimal128Array, Float64Array, Int64Array, RecordBatch, StringArray, StringViewArray,
-    UInt64Array,
+    UInt8Array, UInt64Array,
 };
 use arrow::datatypes::DataType;
 use arrow::ipc::reader::StreamReader;
@@ -141,7 +141,8 @@ fn grouping_sets_have_the_groups_of_a_loop() {
     let mut expected = BTreeMap::new();
     for row in (0..ROWS).filter(|row| day.value(*row) <= FIRST_DAY + 2_430) {
         let (flag, status) = (flag.value(row).to_owned(), status.value(row).to_owned());
-        for group in [(Some(flag.clone()), Some(status)), (Some(flag), None), (None, None)] {
+        // Each bit of the number says that the set lacks a column.
+        for group in [(Some(flag.clone()), Some(status), 0), (Some(flag), None, 1), (None, None, 3)] {
             *expected.entry(group).or_insert(0_i64) += 1;
         }
     }
@@ -153,8 +154,11 @@ fn grouping_sets_have_the_groups_of_a_loop() {
             column.iter().map(|text| text.map(str::to_owned)).collect::<Vec<_>>()
         };
         let count = batch.columns().last().unwrap().as_any().downcast_ref::<Int64Array>().unwrap();
-        let groups = texts("l_returnflag").into_iter().zip(texts("l_linestatus"));
-        found.extend(groups.zip(count.values().iter().copied()));
+        let sets = column::<UInt8Array>(batch, "__grouping_id");
+        let groups = texts("l_returnflag").into_iter().zip(texts("l_linestatus")).zip(sets.values());
+        for (((flag, status), set), count) in groups.zip(count.values()) {
+            *found.entry((flag, status, *set)).or_insert(0) += count;
+        }
     }
     assert_eq!(found, expected);
 }
