@@ -10,8 +10,8 @@ mod common;
 
 use benthic_fragment::fragment::{Envelope, Reply, Status, encode, run};
 use common::bombs::{
-    bombs, doubled, file, filtered, first_by_length, first_upper, lengths, nulls, one_long_string, plan,
-    properties, quantiles_of_groups, strings,
+    bitmaps_of_groups, bombs, doubled, file, filtered, first_by_length, first_upper, lengths, nulls,
+    one_long_string, plan, properties, quantiles_of_groups, strings, texts_of_groups,
 };
 use common::{Object, Plan};
 
@@ -41,7 +41,19 @@ fn hostile_objects_need_little_memory() {
     tries.push(("an order of long strings", one_long_string(), upper, Status::TooLarge, ""));
     tries.push(("an order that keeps long strings", one_long_string(), by_length, Status::TooLarge, ""));
     let groups = file(strings(20_000, 8), properties());
-    tries.push(("quantiles of many groups", groups, of(&quantiles_of_groups()), Status::TooLarge, ""));
+    let quantiles = of(&quantiles_of_groups());
+    tries.push(("quantiles of many groups", groups, quantiles, Status::TooLarge, "the reply"));
+    let groups = file(strings(1_000, 8), properties());
+    tries.push(("bitmaps of many groups", groups, of(&bitmaps_of_groups()), Status::TooLarge, "the reply"));
+    for (name, sets, keys, maxima) in [
+        ("a long string in many keys of many sets", 32, 32, 0),
+        ("a long string in many keys", 0, 900, 0),
+        ("a long string in many maxima", 0, 0, 100),
+        ("a long string in many maxima of groups", 0, 1, 100),
+    ] {
+        let envelope = of(&texts_of_groups(sets, keys, maxima));
+        tries.push((name, one_long_string(), envelope, Status::TooLarge, "a row has"));
+    }
     let lengths = of(&lengths());
     let long = nulls(&[1, 4_000_000]);
     tries.push(("a list of four million nulls", long, lengths.clone(), Status::TooLarge, "a row has"));

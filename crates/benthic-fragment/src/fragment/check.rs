@@ -59,6 +59,8 @@ const CACHED_ENVELOPE_BYTES_MAX: usize = 64 * 1024;
 /// Maximum number of rows of a sort. It holds them all in memory.
 const TOP_ROWS_MAX: i64 = 8_192;
 
+/// Maximum number of functions of an aggregate. Each has a state for each group.
+const AGGREGATES_MAX: usize = 100;
 /// Maximum number of quantiles of an aggregate.
 const QUANTILES_MAX: usize = 16;
 /// Maximum number of grouping sets of an aggregate. Each row is in a group of each set.
@@ -286,6 +288,9 @@ impl Walk {
         {
             return Err(unsupported("an aggregate has too many grouping sets, or is not complete"));
         }
+        if aggregate.aggr_expr.len() > AGGREGATES_MAX {
+            return Err(unsupported("an aggregate has too many functions"));
+        }
         columns(aggregate.input_schema.as_ref().ok_or_else(|| unsupported("an aggregate has no schema"))?)?;
         // The decoder would trust this result schema. Remove it so that it is computed.
         aggregate.schema = None;
@@ -315,7 +320,7 @@ impl Walk {
             quantiles += usize::from(is_quantile);
             let many = aggregate.expr.get(2).is_some_and(|centroids| !are_few(centroids));
             if is_quantile && (many || quantiles > QUANTILES_MAX || aggregate.ordering_req.len() > 1) {
-                return Err(unsupported("quantiles are too many, or have too many centroids"));
+                return Err(unsupported("the plan has too many quantiles, or one with too many centroids"));
             }
             self.exprs(aggregate.ordering_req.iter().filter_map(|key| key.expr.as_deref()), depth)?;
             self.exprs(&aggregate.expr, depth)?;

@@ -7,7 +7,7 @@
 use super::check::Checked;
 use super::envelope::OBJECT_URL;
 use super::functions;
-use super::guard::Guard;
+use super::guard::{BATCH_BYTES_MAX, Guard};
 use super::index::selection;
 use super::pattern::{Comparison, PatternMatch, operands};
 use super::reader::{Queue, Readers};
@@ -31,6 +31,7 @@ use datafusion_execution::object_store::ObjectStoreUrl;
 use datafusion_expr::physical_planning_context::ScalarSubqueryResults;
 use datafusion_expr::type_coercion::functions::fields_with_udf;
 use datafusion_expr::{AggregateUDF, ScalarUDF, WindowUDF};
+use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion_physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LambdaExpr,
     LambdaVariable, LikeExpr, Literal, NegativeExpr, NotExpr, TryCastExpr,
@@ -61,12 +62,19 @@ use datafusion_proto_models::protobuf::{
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// Maximum number of groups that a batch can add to grouping sets.
+/// Maximum number of groups that a batch can add to an aggregate. It is also the maximum number of rows of a batch.
 const GROUPS_OF_BATCH_MAX: usize = 8_192;
-/// Maximum memory for the quantiles of the groups that a batch can add.
+/// Maximum memory for the groups that a batch can add: one for their accumulators, and one for copies of strings.
 const GROUPS_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Memory of a centroid, which the t-digest copies when it adds values.
-const CENTROID_BYTES: usize = 32;
+/// Memory of a group in an aggregate that keeps the groups in arrays.
+const IN_ARRAY_BYTES: usize = 64;
+/// Memory of a group in an aggregate that makes an accumulator for each group. A t-digest grows by at most one centroid of
+/// 16 bytes for each value.
+const ACCUMULATOR_BYTES: usize = 1024;
+/// Memory of the sketch that counts different values. A group's 257th value makes it.
+const SKETCH_BYTES: usize = 16 * 1024;
+/// Memory of the bitmap that counts different 16-bit integers.
+const BITMAP_BYTES: usize = 8 * 1024;
 
 /// Builds the operators for one run, over all rows of the object or over `rows` only.
 pub fn plan(
@@ -277,15 +285,25 @@ impl Decoder<'_> {
             }
         }
         // The memory of the groups is counted after each batch.
-        let quantiles =
-            aggregate.aggr_expr().iter().filter(|aggregate| functions::is_quantile(aggregate.fun().name()));
-        let group_bytes = quantiles.count() * functions::CENTROIDS_MAX * CENTROID_BYTES;
+        let group_bytes = aggregate.aggr_expr().iter().map(|aggregate| group_bytes(aggregate, &schema));
+        let group_bytes = group_bytes.sum::<Result<usize>>()?.max(1);
         let sets = by.groups().len().max(1);
-        if by.is_true_no_grouping() || (sets == 1 && group_bytes == 0) {
+        let rows_max = match by.is_true_no_grouping() {
+            true => GROUPS_OF_BATCH_MAX,
+            false => (GROUPS_BYTES_MAX / group_bytes).min(GROUPS_OF_BATCH_MAX) / sets,
+        };
+        let is_text =
+            |expr: &Arc<dyn PhysicalExpr>| expr.data_type(&schema).is_ok_and(|kind| !is_fixed(&kind));
+        let keys = by.expr().iter().filter(|(expr, _)| is_text(expr)).count();
+        let keeps_text = |aggregate: &&Arc<AggregateFunctionExpr>| {
+            aggregate.fun().name() != "count" && aggregate.expressions().iter().any(is_text)
+        };
+        let copies = sets * (keys + aggregate.aggr_expr().iter().filter(keeps_text).count());
+        let bytes_max = (GROUPS_BYTES_MAX / copies.max(1)) as u64;
+        if rows_max >= GROUPS_OF_BATCH_MAX && bytes_max >= BATCH_BYTES_MAX {
             return Ok(operator);
         }
-        let groups = (GROUPS_BYTES_MAX / group_bytes.max(1)).min(GROUPS_OF_BATCH_MAX);
-        let input = Arc::new(Guard::of_rows(Arc::clone(aggregate.input()), groups / sets));
+        let input = Arc::new(Guard::smaller(Arc::clone(aggregate.input()), rows_max, bytes_max));
         let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
         operator.replace_children(vec![input], options)
     }
@@ -410,6 +428,17 @@ impl PhysicalExprDecode for Decoder<'_> {
 fn variable_of(variable: &PhysicalLambdaVariableExprNode, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
     let Some(field) = &variable.field else { return not_impl_err!("a variable has no type") };
     Ok(Arc::new(LambdaVariable::new(schema.fields().len(), Arc::new(field.try_into()?))))
+}
+
+/// Maximum memory that a row can add to an aggregate, without strings.
+fn group_bytes(aggregate: &AggregateFunctionExpr, schema: &Schema) -> Result<usize> {
+    if aggregate.groups_accumulator_supported() {
+        return Ok(if aggregate.fun().name() == "approx_distinct" { SKETCH_BYTES } else { IN_ARRAY_BYTES });
+    }
+    let types =
+        aggregate.expressions().iter().map(|arg| arg.data_type(schema)).collect::<Result<Vec<_>>>()?;
+    let has_bitmap = types.iter().any(|kind| matches!(kind, DataType::Int16 | DataType::UInt16));
+    Ok(ACCUMULATOR_BYTES + if has_bitmap { BITMAP_BYTES } else { 0 })
 }
 
 /// Whether each value takes a few bytes.

@@ -152,8 +152,8 @@ static AGGREGATES: LazyLock<HashMap<String, Arc<AggregateUDF>>> = LazyLock::new(
         .collect()
 });
 
-/// DataFusion's aggregates whose state takes a fixed number of bytes a group. Distinct values, medians and arrays do
-/// not.
+/// DataFusion's aggregates whose state takes a limited number of bytes a group. Distinct values, medians and arrays do
+/// not. `decode.rs` limits the groups that a batch can add, because some states take several KiB.
 fn aggregates() -> [Arc<AggregateUDF>; 17] {
     [
         approx_distinct::approx_distinct_udaf(),
@@ -184,8 +184,8 @@ pub fn own_aggregates() -> impl Iterator<Item = Arc<AggregateUDF>> {
 /// Maximum number of centroids of a quantile.
 pub(super) const CENTROIDS_MAX: usize = 1_000;
 
-/// Whether the aggregate keeps a t-digest for each group, which takes much memory. One with a third argument has so
-/// many centroids, others a hundred.
+/// Whether the aggregate keeps a t-digest for each group, which takes much memory. It has as many
+/// centroids as its third argument says, or a hundred.
 pub(super) fn is_quantile(name: &str) -> bool {
     ["approx_median", "approx_percentile_cont"].contains(&name)
 }

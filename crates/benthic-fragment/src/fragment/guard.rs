@@ -5,7 +5,9 @@
 //! may hold a list of any length.
 
 use super::compact;
-use arrow::array::{Array, ArrayRef, AsArray, MutableArrayData, OffsetSizeTrait, RecordBatch, make_array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, MutableArrayData, OffsetSizeTrait, RecordBatch, RecordBatchOptions, make_array,
+};
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_common::{Result, resources_err};
@@ -21,7 +23,7 @@ use std::task::{Context, Poll, ready};
 
 /// Maximum bytes of strings, lists, structs and maps in a batch. Views of one value may be in every
 /// row, and an expression that changes the value copies it for each row.
-const BATCH_BYTES_MAX: u64 = 1024 * 1024;
+pub const BATCH_BYTES_MAX: u64 = 1024 * 1024;
 
 /// The least that a value in a list, struct or map counts. An expression makes at most as many bytes
 /// of it, unless the value is a string.
@@ -35,11 +37,12 @@ pub struct Guard {
     input: Arc<dyn ExecutionPlan>,
     copies: bool,
     rows_max: usize,
+    bytes_max: u64,
 }
 
 impl Guard {
     pub fn new(input: Arc<dyn ExecutionPlan>) -> Guard {
-        Guard { input, copies: false, rows_max: usize::MAX }
+        Guard { input, copies: false, rows_max: usize::MAX, bytes_max: BATCH_BYTES_MAX }
     }
 
     /// Also copies strings out of the buffers that they share, for an operator that keeps batches.
@@ -47,9 +50,11 @@ impl Guard {
         Guard { copies: true, ..Guard::new(input) }
     }
 
-    /// Also limits the rows of a batch, for an operator that may keep much for each row.
-    pub fn of_rows(input: Arc<dyn ExecutionPlan>, rows_max: usize) -> Guard {
-        Guard { rows_max: rows_max.max(1), ..Guard::new(input) }
+    /// Also limits the rows of a batch, and lowers the limit of its bytes, for an operator that may keep much for each
+    /// row or copy strings many times.
+    pub fn smaller(input: Arc<dyn ExecutionPlan>, rows_max: usize, bytes_max: u64) -> Guard {
+        let bytes_max = bytes_max.min(BATCH_BYTES_MAX);
+        Guard { rows_max: rows_max.max(1), bytes_max, ..Guard::new(input) }
     }
 }
 
@@ -84,13 +89,13 @@ impl ExecutionPlan for Guard {
         mut children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let input = children.swap_remove(0);
-        Ok(Arc::new(Guard { input, copies: self.copies, rows_max: self.rows_max }))
+        Ok(Arc::new(Guard { input, copies: self.copies, rows_max: self.rows_max, bytes_max: self.bytes_max }))
     }
 
     fn execute(&self, partition: usize, task: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let input = self.input.execute(partition, task)?;
-        let (copies, rows_max) = (self.copies, self.rows_max);
-        Ok(Box::pin(Parts { input, rest: VecDeque::new(), paused: true, copies, rows_max }))
+        let (copies, rows_max, bytes_max) = (self.copies, self.rows_max, self.bytes_max);
+        Ok(Box::pin(Parts { input, rest: VecDeque::new(), paused: true, copies, rows_max, bytes_max }))
     }
 }
 
@@ -100,6 +105,7 @@ struct Parts {
     paused: bool,
     copies: bool,
     rows_max: usize,
+    bytes_max: u64,
 }
 
 impl Stream for Parts {
@@ -113,7 +119,7 @@ impl Stream for Parts {
         }
         if self.rest.is_empty() {
             match ready!(self.input.as_mut().poll_next(context)) {
-                Some(Ok(batch)) => self.rest = parts(&batch, self.rows_max)?,
+                Some(Ok(batch)) => self.rest = parts(&batch, self.rows_max, self.bytes_max)?,
                 other => return Poll::Ready(other),
             }
         }
@@ -132,7 +138,7 @@ impl RecordBatchStream for Parts {
 
 /// Splits a batch. The parts of nested columns are copies: a function may visit all values that an
 /// array holds, also those outside its part.
-fn parts(batch: &RecordBatch, rows_max: usize) -> Result<VecDeque<RecordBatch>> {
+fn parts(batch: &RecordBatch, rows_max: usize, bytes_max: u64) -> Result<VecDeque<RecordBatch>> {
     let mut row_bytes: Vec<u64> = Vec::new();
     for column in batch.columns() {
         add_lengths(column, &mut row_bytes);
@@ -142,11 +148,13 @@ fn parts(batch: &RecordBatch, rows_max: usize) -> Result<VecDeque<RecordBatch>> 
     }
     let (mut starts, mut bytes, mut rows) = (vec![0], 0_u64, 0);
     for (row, row_bytes) in row_bytes.into_iter().enumerate() {
-        if row_bytes > BATCH_BYTES_MAX {
-            return resources_err!("a row has {row_bytes} bytes of strings, lists, structs and maps");
+        if row_bytes > bytes_max {
+            return resources_err!(
+                "a row has {row_bytes} bytes of strings, lists, structs and maps; at most {bytes_max} are processed"
+            );
         }
         (bytes, rows) = (bytes + row_bytes, rows + 1);
-        if bytes > BATCH_BYTES_MAX || rows > rows_max {
+        if bytes > bytes_max || rows > rows_max {
             starts.push(row);
             (bytes, rows) = (row_bytes, 1);
         }
@@ -161,7 +169,9 @@ fn parts(batch: &RecordBatch, rows_max: usize) -> Result<VecDeque<RecordBatch>> 
             true => copied(column),
             false => Ok(Arc::clone(column)),
         });
-        Ok(RecordBatch::try_new(part.schema(), columns.collect::<Result<_>>()?)?)
+        // A batch without columns still has a row count.
+        let rows = RecordBatchOptions::new().with_row_count(Some(end - start));
+        Ok(RecordBatch::try_new_with_options(part.schema(), columns.collect::<Result<_>>()?, &rows)?)
     };
     starts.iter().zip(ends).map(part).collect()
 }
@@ -239,3 +249,7 @@ pub fn len_bytes(view: u128) -> u64 {
     // The length is in the low four bytes.
     u64::from(view as u32)
 }
+
+#[cfg(test)]
+#[path = "guard_tests.rs"]
+mod tests;

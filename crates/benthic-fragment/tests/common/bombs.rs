@@ -8,6 +8,7 @@ use arrow::array::{
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field, Int32Type, Schema};
 use benthic_fragment::fragment::Status;
+use datafusion_common::ScalarValue;
 use datafusion_expr::Operator;
 use datafusion_functions::string::upper;
 use datafusion_functions::unicode::character_length;
@@ -17,6 +18,7 @@ use datafusion_functions_aggregate::min_max::max_udaf;
 use datafusion_functions_nested::length::array_length_udf;
 use datafusion_physical_expr::ScalarFunctionExpr;
 use datafusion_physical_expr::expressions::{CastExpr, IsNotNullExpr, col, lit};
+use datafusion_physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, Encoding};
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder, WriterVersion};
@@ -66,6 +68,39 @@ pub fn quantiles_of_groups() -> Plan {
     let mut aggregates = vec![aggregate(&plan, approx_median_udaf(), of("length"), "q"); 16];
     aggregates.push(aggregate(&plan, approx_distinct_udaf(), of("s"), "d"));
     partial(plan, &["s"], aggregates)
+}
+
+/// Numbers of different 16-bit integers of each `s`: a bitmap of 8 KiB for each group and aggregate.
+pub fn bitmaps_of_groups() -> Plan {
+    let schema = Arc::new(Schema::new(vec![Field::new("s", DataType::Utf8View, true)]));
+    let scan = scan_of(Arc::clone(&schema), &["s"], None);
+    let length = super::events::call(character_length(), vec![col("s", &schema).unwrap()], &schema);
+    let length = Arc::new(CastExpr::new(length, DataType::Int16, None));
+    let plan = project(scan, vec![(col("s", &schema).unwrap(), "s"), (length, "length")]);
+    let length = || col("length", &plan.schema()).unwrap();
+    let aggregates = (0..64).map(|n| aggregate(&plan, approx_distinct_udaf(), length(), &format!("d{n}")));
+    let aggregates = aggregates.collect();
+    partial(plan, &["s"], aggregates)
+}
+
+/// `SELECT max(s), … GROUP BY s, s, …`, with each grouping set this often.
+pub fn texts_of_groups(sets: usize, keys: usize, maxima: usize) -> Plan {
+    let schema = Arc::new(Schema::new(vec![Field::new("s", DataType::Utf8View, true)]));
+    let scan = scan_of(Arc::clone(&schema), &["s"], None);
+    let s = || col("s", &schema).unwrap();
+    let keys: Vec<_> = (0..keys).map(|n| (s(), format!("k{n}"))).collect();
+    let by = match sets {
+        0 => PhysicalGroupBy::new_single(keys),
+        _ => {
+            let nulls = keys.iter().map(|(_, name)| (lit(ScalarValue::Utf8View(None)), name.clone()));
+            let groups = vec![vec![false; keys.len()]; sets];
+            PhysicalGroupBy::new(keys.clone(), nulls.collect(), groups, true)
+        }
+    };
+    let maxima: Vec<_> = (0..maxima).map(|n| aggregate(&scan, max_udaf(), s(), &format!("m{n}"))).collect();
+    let filters = vec![None; maxima.len()];
+    let mode = AggregateMode::Partial;
+    Arc::new(AggregateExec::try_new(mode, by, maxima, filters, scan, schema).unwrap())
 }
 
 /// `SELECT upper(s) AS u ORDER BY u LIMIT 8192`.
@@ -178,8 +213,8 @@ fn zstd_bomb() -> Vec<u8> {
     handmade_with(&[header, frame].concat(), 1, 1, 6)
 }
 
-/// A file whose page has a quarter of a gigabyte, compressed with gzip. Its header claims five bytes.
-fn gzip_bomb() -> Vec<u8> {
+/// A file whose page has a quarter of a gigabyte, compressed with gzip. Its header claims this many bytes.
+fn gzip_bomb(claimed_bytes: i64) -> Vec<u8> {
     // A block with fixed codes: an x, and a million times the 258 bytes that follow when it is repeated.
     let codes = [(0b011_u64, 3), (0x15, 8)].into_iter().chain(std::iter::repeat_n((0xa3, 13), 1 << 20));
     let mut body = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
@@ -193,8 +228,8 @@ fn gzip_bomb() -> Vec<u8> {
         }
     }
     let data = Thrift::default().int(1, 1).int(2, 0).int(3, 3).int(4, 3).end();
-    let header = Thrift::default().int(1, 0).int(2, 5).int(3, body.len() as i64).structure(5, data).end();
-    handmade_with(&[header, body].concat(), 1, 1, 2)
+    let header = Thrift::default().int(1, 0).int(2, claimed_bytes).int(3, body.len() as i64);
+    handmade_with(&[header.structure(5, data).end(), body].concat(), 1, 1, 2)
 }
 
 /// A writer for Thrift's compact protocol.
@@ -366,7 +401,9 @@ pub fn bombs() -> Vec<Bomb> {
             Status::Ok,
             "",
         ),
-        ("much gzip in a page", gzip_bomb(), Status::Failed, "longer than its header"),
+        ("much gzip in a page", gzip_bomb(5), Status::Failed, "longer than its header"),
+        // Nothing is decompressed to check this size.
+        ("much gzip of a page too large", gzip_bomb(100 << 20), Status::Unsupported, "too large"),
         ("zstd", file(strings(1_000, 100), zstd), Status::Ok, ""),
         ("a gigabyte in a page", zstd_bomb(), Status::Failed, ""),
     ]

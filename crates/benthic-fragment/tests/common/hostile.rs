@@ -331,6 +331,15 @@ pub fn refused() -> Vec<Hostile> {
             "quantiles",
         ),
         (
+            "many aggregates",
+            aggregate(|node| {
+                node.aggr_expr = vec![node.aggr_expr[0].clone(); 101];
+                node.aggr_expr_name = vec![String::new(); 101];
+                node.filter_expr = vec![Default::default(); 101];
+            }),
+            "too many functions",
+        ),
+        (
             "a scan that copies strings",
             scan_with(|scan| {
                 let columns = &mut scan.base_conf.as_mut().unwrap().schema.as_mut().unwrap().columns;
