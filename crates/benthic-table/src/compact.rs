@@ -3,17 +3,17 @@
 use crate::error;
 use crate::head::Operation;
 use crate::ids::TableObject;
-use crate::layout::Layout;
+use crate::layout::{FOOTER_KEY, Layout, ROWS_BYTES_KEY};
 use crate::list::FileEntry;
 use crate::object;
 use crate::snapshot::{Snapshot, SnapshotSelector};
 use crate::table::Table;
 use crate::writer::encode::{encode_object, sort_rows};
-use crate::writer::{Writer, WriterOptions};
+use crate::writer::{Writer, WriterOptions, full_bytes};
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use benthic_core::{ErrorKind, Result};
-use futures::stream::TryStreamExt;
+use futures::stream::{self, StreamExt, TryStreamExt};
 use std::collections::BTreeMap;
 
 /// Limit of the bytes that one commit writes again.
@@ -46,15 +46,25 @@ fn groups(entries: Vec<FileEntry>) -> Vec<Vec<FileEntry>> {
     groups
 }
 
+/// The outcome of [`Table::rewrite`].
+#[derive(Clone, Debug, Default)]
+pub struct Rewritten {
+    /// The objects that were replaced.
+    pub replaced: Vec<FileEntry>,
+    /// Whether the memory limit of the writer made objects smaller than half of their target.
+    pub is_limited_by_memory: bool,
+}
+
 impl Snapshot {
     /// The data objects that a compaction should write again, in groups. Each group has objects of
     /// one partition, and at most about 1 GiB, so that a compaction commits one group after the
     /// other. Chosen are objects with deleted rows, and objects below half of the target size if a
-    /// partition has several of them. With `all`, every object is chosen.
+    /// partition has several of them, and a writer with these options would make fewer of them. With
+    /// `all`, every object is chosen. May read the footers of small objects.
     ///
     /// # Errors
     /// `NotFound` if the snapshot was vacuumed, `Corrupt`.
-    pub async fn to_compact(&self, all: bool) -> Result<Vec<Vec<FileEntry>>> {
+    pub async fn to_compact(&self, all: bool, options: &WriterOptions) -> Result<Vec<Vec<FileEntry>>> {
         let small_bytes = self.layout().object_bytes / 2;
         let mut chosen = Vec::new();
         let mut entries = self.entries();
@@ -63,9 +73,38 @@ impl Snapshot {
                 chosen.push(entry);
             }
         }
-        let mut groups = groups(chosen);
-        groups.retain(|group| all || group.len() > 1 || group.iter().any(|entry| entry.deleted.is_some()));
-        Ok(groups)
+        let mut kept = Vec::new();
+        for group in groups(chosen) {
+            let has_deleted = group.iter().any(|entry| entry.deleted.is_some());
+            if all || has_deleted || self.would_be_fewer(&group, options).await? {
+                kept.push(group);
+            }
+        }
+        Ok(kept)
+    }
+
+    /// Whether a writer would make fewer objects of a group. Not if it runs out of memory before an
+    /// object is full, because the rows compress very well. The answer is yes if an older build wrote
+    /// one of the objects.
+    async fn would_be_fewer(&self, group: &[FileEntry], options: &WriterOptions) -> Result<bool> {
+        if group.len() < 2 {
+            return Ok(false);
+        }
+        let size = |entry: FileEntry| async move {
+            let size = object::footer_value(self.reader(&entry)?, ROWS_BYTES_KEY).await;
+            match size {
+                Ok(size) => Ok(size.and_then(|size| size.parse::<u64>().ok())),
+                Err(error) => Err(self.explain(error, entry.object).await),
+            }
+        };
+        let sizes: Vec<Option<u64>> =
+            stream::iter(group.to_vec()).map(size).buffered(FOOTERS_AT_ONCE).try_collect().await?;
+        let sum = sizes.into_iter().try_fold(0_u64, |sum, size| sum.checked_add(size?));
+        let Some(rows_bytes) = sum else { return Ok(true) };
+        let bytes: u64 = group.iter().map(|entry| entry.bytes).sum();
+        let target = usize::try_from(self.layout().object_bytes).unwrap_or(usize::MAX);
+        let full = full_bytes(target, rows_bytes as f64 / bytes.max(1) as f64).min(options.buffer_bytes_max);
+        Ok(rows_bytes.div_ceil(full.max(1) as u64) < group.len() as u64)
     }
 
     /// The data objects that were not written with this layout, in groups as
@@ -78,7 +117,7 @@ impl Snapshot {
         let differs = |entry: FileEntry| {
             let layout = &layout;
             async move {
-                let found = object::layout(self.reader(&entry)?).await;
+                let found = object::footer_value(self.reader(&entry)?, FOOTER_KEY).await;
                 match found {
                     Ok(found) => Ok((found.as_ref() != Some(layout)).then_some(entry)),
                     Err(error) => Err(self.explain(error, entry.object).await),
@@ -103,7 +142,7 @@ impl Snapshot {
         let (mut start, mut bytes) = (0, 0);
         while start < rows.num_rows() {
             let rest = rows.slice(start, rows.num_rows() - start);
-            let (object, taken) = encode_object(&rest, layout, self.schema(), bytes_target)?;
+            let (object, taken) = encode_object(&rest, layout, self.schema(), bytes_target).await?;
             bytes += object.len() as u64;
             start += taken;
         }
@@ -114,20 +153,22 @@ impl Snapshot {
 impl Table {
     /// Writes the live rows of a group of data objects again, with the table's layout and indexes, and
     /// commits them in the place of these objects. Returns the objects that were replaced: without
-    /// those that another change removed meanwhile. If it fails, the table has not changed.
+    /// those that another change removed before, or removed or changed while this call wrote them. If
+    /// it fails, the table has not changed, except after `OutcomeUnknown`.
     ///
     /// `pace` is called after each batch of rows with the number of bytes that it takes in its object.
     /// It may wait to limit the rate, and an error of it ends the work.
     ///
     /// # Errors
-    /// `Conflict` if other changes of the same objects came first, several times; as
-    /// [`Writer::finish`].
+    /// `Conflict` if other changes of the same objects came first, several times, and `NotFound` if a
+    /// vacuum also removed the objects; as [`Writer::finish`].
     pub async fn rewrite(
         &self,
         group: &[FileEntry],
         options: &WriterOptions,
         pace: &mut impl AsyncFnMut(u64) -> Result<()>,
-    ) -> Result<Vec<FileEntry>> {
+    ) -> Result<Rewritten> {
+        let mut group = group.to_vec();
         let mut attempts = 0;
         loop {
             attempts += 1;
@@ -135,19 +176,28 @@ impl Table {
             // Other changes may have deleted rows of these objects, or replaced the objects.
             let current = base.entries().map_ok(|entry| (entry.object, entry));
             let mut current: BTreeMap<TableObject, FileEntry> = current.try_collect().await?;
-            let group: Vec<FileEntry> =
-                group.iter().filter_map(|entry| current.remove(&entry.object)).collect();
+            // A later attempt leaves out what changed during the one before, because rows that are
+            // deleted all the time would otherwise stop the whole group.
+            let now =
+                |entry: FileEntry| current.remove(&entry.object).filter(|now| attempts == 1 || *now == entry);
+            group = group.into_iter().filter_map(now).collect();
             drop(current);
             if group.is_empty() {
-                return Ok(group);
+                return Ok(Rewritten::default());
             }
             let outcome = match base.change(Operation::Compact, options.clone()).await {
                 Ok(writer) => writer.rewrite(&base, &group, pace).await,
                 Err(error) => Err(error),
             };
             match outcome {
-                Ok(()) => return Ok(group),
-                Err(error) if error.kind() == ErrorKind::Conflict && attempts < ATTEMPTS_MAX => {}
+                Ok(is_limited_by_memory) => {
+                    return Ok(Rewritten { replaced: group, is_limited_by_memory });
+                }
+                // An object is missing if another change replaced it and a vacuum removed it. If the
+                // table was dropped, the next attempt fails.
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound)
+                        && attempts < ATTEMPTS_MAX => {}
                 Err(error) => return Err(error),
             }
         }
@@ -160,7 +210,7 @@ impl Writer {
         base: &Snapshot,
         group: &[FileEntry],
         pace: &mut impl AsyncFnMut(u64) -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let written = async {
             for entry in group {
                 let mut rows = base.read(entry, base.schema()).await?;
@@ -180,7 +230,7 @@ impl Writer {
             Ok(())
         };
         match written.await {
-            Ok(()) => self.finish().await.map(drop),
+            Ok(()) => self.finish().await.map(|_| self.is_limited_by_memory),
             Err(error) => {
                 if let Err(error) = self.abort().await {
                     tracing::warn!(%error, "unused objects remain; `benthic table vacuum` removes them");

@@ -14,6 +14,7 @@ use crate::table::Table;
 use crate::wire;
 use benthic_core::{Error, ErrorKind, Result};
 use parquet::basic::{Compression, ZstdLevel};
+use std::collections::HashSet;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -32,6 +33,8 @@ const OBJECT_BYTES_DEFAULT: u64 = 32 * 1024 * 1024;
 const ROW_BYTES: u64 = 64;
 /// The key of the layout in a Parquet footer.
 pub(crate) const FOOTER_KEY: &str = "benthic.layout";
+/// The key of the size that an object's rows have in memory.
+pub(crate) const ROWS_BYTES_KEY: &str = "benthic.rows_bytes";
 
 /// The compression of data objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -162,7 +165,11 @@ impl Layout {
     pub fn with(&self, change: &LayoutChange, schema: &TableSchema) -> Result<Layout> {
         let ids = |names: &Option<Vec<String>>, stored: &Vec<u32>| match names {
             Some(names) => names.iter().map(|name| Ok(schema.by_name(name)?.id)).collect::<Result<_>>(),
-            None => Ok(stored.clone()),
+            // Older builds permitted a sort column twice.
+            None => {
+                let mut seen = HashSet::new();
+                Ok(stored.iter().copied().filter(|id| seen.insert(*id)).collect())
+            }
         };
         let layout = Layout {
             codec: change.codec.unwrap_or(self.codec),
@@ -171,13 +178,22 @@ impl Layout {
             bloom: ids(&change.bloom, &self.bloom)?,
             object_bytes: change.object_bytes.unwrap_or(self.object_bytes),
         };
-        layout.check(schema)?;
+        layout.check_sizes()?;
+        if change.sort.is_some() {
+            layout.check_sort(schema)?;
+        }
+        bloom::check(&layout.bloom, schema)?;
         Ok(layout)
     }
 
     pub(crate) fn check(&self, schema: &TableSchema) -> Result<()> {
+        self.check_sizes()?;
+        self.check_sort(schema)?;
+        bloom::check(&self.bloom, schema)
+    }
+
+    fn check_sort(&self, schema: &TableSchema) -> Result<()> {
         let invalid = |message: &str| Error::new(ErrorKind::InvalidArgument, message);
-        self.codec.check()?;
         for (place, id) in self.sort.iter().enumerate() {
             let column = schema.by_id(*id);
             let column =
@@ -192,7 +208,12 @@ impl Layout {
                 );
             }
         }
-        bloom::check(&self.bloom, schema)?;
+        Ok(())
+    }
+
+    fn check_sizes(&self) -> Result<()> {
+        let invalid = |message: &str| Error::new(ErrorKind::InvalidArgument, message);
+        self.codec.check()?;
         if !ROW_GROUP_BYTES.contains(&self.row_group_bytes) {
             let message = "the target size of row groups must be from 1 MiB to 64 MiB";
             return Err(invalid(message).with("size_bytes", self.row_group_bytes));

@@ -34,6 +34,10 @@ fn a_change_leaves_the_rest_and_refuses_what_does_not_fit() {
     let sorted = LayoutChange { sort: Some(vec![column.clone()]), ..LayoutChange::default() };
     assert_eq!(base.with(&LayoutChange::default(), &schema).unwrap(), base);
     assert_eq!(base.with(&sorted, &schema).unwrap(), Layout { sort: vec![id], ..base.clone() });
+    // Older builds could store a column twice.
+    let twice = Layout { sort: vec![id, id], ..base.clone() };
+    let rewritten = twice.with(&LayoutChange { codec: Some(Codec::Lz4), ..LayoutChange::default() }, &schema);
+    assert_eq!(rewritten.unwrap(), Layout { sort: vec![id], codec: Codec::Lz4, ..base.clone() });
     let wrong = [
         LayoutChange { sort: Some(vec![name(false).1]), ..LayoutChange::default() },
         LayoutChange { sort: Some(vec!["no such".to_owned()]), ..LayoutChange::default() },

@@ -6,7 +6,6 @@
 
 use crate::error;
 use crate::ids::{Id, TableObject};
-use crate::layout::FOOTER_KEY;
 use crate::pause::pause;
 use arrow::array::RecordBatch;
 use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result, WriteOp, limits};
@@ -170,15 +169,15 @@ impl AsyncFileReader for ObjectReader {
     }
 }
 
-/// The layout that a data object names in its footer; `None` if it was written by an older build.
+/// The value of a key in the footer of a data object; `None` if an older build wrote the object.
 ///
 /// # Errors
 /// As [`Pool::read`]; `Corrupt`.
-pub(crate) async fn layout(mut reader: ObjectReader) -> Result<Option<String>> {
+pub(crate) async fn footer_value(mut reader: ObjectReader, key: &str) -> Result<Option<String>> {
     let footer = AssertUnwindSafe(reader.get_metadata(None)).catch_unwind().await;
     let footer = footer.map_err(|_| panicked())?.map_err(error::parquet)?;
     let entries = footer.file_metadata().key_value_metadata().into_iter().flatten();
-    let mut named = entries.filter(|entry| entry.key == FOOTER_KEY);
+    let mut named = entries.filter(|entry| entry.key == key);
     Ok(named.next().and_then(|entry| entry.value.clone()))
 }
 

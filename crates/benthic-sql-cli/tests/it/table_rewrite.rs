@@ -44,8 +44,8 @@ fn a_rewrite_changes_the_storage_of_all_rows_and_of_those_added_later() {
         let done = home.json(&["rewrite", "lake/t", "--codec", codec]).remove(0);
         let exact = if codec == "zstd" { "zstd:3" } else { codec };
         assert_eq!(
-            (&done["codec"], &done["objects_rewritten"], &done["commits"]),
-            (&json!(exact), &json!(1), &json!(1))
+            (&done["codec"], &done["objects_rewritten"], &done["objects_remaining"], &done["commits"]),
+            (&json!(exact), &json!(1), &json!(0), &json!(1))
         );
         assert_eq!((sql(&home, query), home.rows("t")), (answer.clone(), rows.clone()), "{codec}");
         let checked = home.json(&["fsck", "lake/t"]).remove(0);
@@ -87,10 +87,10 @@ fn a_dry_run_changes_nothing_and_estimates_the_size() {
     let args = ["rewrite", "lake/t", "--codec", "zstd:5", "--dry-run"];
     let told = home.ok(&args);
     for part in [
-        "lake/t: 1 object of 1, ",
-        " would be written again\n  from  codec none, row groups of 8.0 MiB, objects of 32.0 MiB, sorted by id\n",
-        "\n  to    codec zstd:5, row groups of 8.0 MiB, objects of 32.0 MiB, sorted by id\n  about ",
-        " then, from 1 object encoded\n",
+        "lake/t: 1 of 1 object (",
+        ") would be written again\n  from  codec none, row groups of 8.0 MiB, objects of 32.0 MiB, sorted by id\n",
+        "\n  to    codec zstd:5, row groups of 8.0 MiB, objects of 32.0 MiB, sorted by id\n  they would take about ",
+        " (estimated from 1 object)\n",
     ] {
         assert!(told.contains(part), "{part:?} {told}");
     }
@@ -118,11 +118,16 @@ fn a_rewrite_refuses_what_does_not_fit_and_changes_nothing() {
         (6, &["--sort-by", "id,id"], "by a column twice"),
         (2, &["--sort-by", "id", "--unsorted"], "cannot be used with"),
         (2, &["--rate", "0"], "at least 1 byte"),
+        (2, &["--memory", "15MiB"], "at least 16MiB"),
     ] {
         for dry_run in [&[] as &[&str], &["--dry-run"]] {
             let told = home.fails(status, &[&["rewrite", "lake/t"], args, dry_run].concat());
             assert!(told.contains(message), "{args:?} {told}");
         }
+    }
+    for limit in [["--rate", "1MiB"], ["--memory", "1GiB"]] {
+        let told = home.fails(2, &["rewrite", "lake/t", "--dry-run", limit[0], limit[1]]);
+        assert!(told.contains("cannot be used with"), "{told}");
     }
     assert!(home.fails(3, &["rewrite", "lake/tt", "--codec", "lz4"]).contains("did you mean \"t\""));
     assert_eq!((home.objects(), home.json(&["show", "lake/t"])), (objects, before));

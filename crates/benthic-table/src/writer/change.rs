@@ -14,7 +14,7 @@ use crate::writer::commit::Replaced;
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 use benthic_core::{Error, ErrorKind, Result};
-use benthic_index::Rows;
+use benthic_index::{Definition as Index, Rows};
 use futures::stream::TryStreamExt;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -61,12 +61,16 @@ impl Change {
 
     /// Refuses a commit on a head in which rows have changed so that the outcome would be another
     /// one. Rows that were appended since the base snapshot do not matter: the change does not see
-    /// them. Only a merge adds rows *because* others are missing.
-    pub(super) fn check(&self, head: &Head) -> Result<()> {
-        match self.operation == Operation::Merge && head.current()?.0.id != self.base.id() {
-            true => Err(conflict()),
-            false => Ok(()),
-        }
+    /// them. Only a merge adds rows *because* others are missing. A compaction must not replace objects
+    /// that have the pages of an index by objects without them, so it needs the pages of all
+    /// `indexes` of the head.
+    pub(super) fn check(&self, head: &Head, indexes: &[Index]) -> Result<()> {
+        let is_outdated = match self.operation {
+            Operation::Merge => head.current()?.0.id != self.base.id(),
+            Operation::Compact => !head.indexes.iter().all(|index| indexes.contains(index)),
+            _ => false,
+        };
+        if is_outdated { Err(conflict()) } else { Ok(()) }
     }
 
     /// The batch of a list, after the change.

@@ -115,7 +115,7 @@ impl Writer {
     /// narrower columns.
     fn check_columns(&self, head: &Head) -> Result<()> {
         if let Some(change) = &self.change {
-            change.check(head)?;
+            change.check(head, &self.indexes)?;
         }
         let fits = |column: &Column| match self.schema.by_id(column.id) {
             Some(written) => widens(&written.data_type, &column.data_type),

@@ -4,10 +4,12 @@ use crate::CREATED_BY;
 use crate::bloom;
 use crate::error;
 use crate::evolve::rows_bytes;
-use crate::layout::{FOOTER_KEY, Layout};
+use crate::layout::{FOOTER_KEY, Layout, ROWS_BYTES_KEY};
+use crate::pause::yield_now;
 use crate::schema::TableSchema;
 use arrow::array::RecordBatch;
 use arrow::compute::{SortColumn, SortOptions, lexsort_to_indices, take_record_batch};
+use arrow::datatypes::DataType;
 use benthic_core::{Result, limits};
 use parquet::arrow::ArrowWriter;
 use parquet::file::metadata::{KeyValue, SortingColumn};
@@ -18,6 +20,50 @@ const PAGE_ROWS: usize = 8 * 1024;
 const STEP_BYTES: usize = 1024 * 1024;
 /// Size limit of an object with its footer, unless a single row is larger.
 const OBJECT_BYTES_MAX: usize = limits::OPERATION_BYTES_MAX as usize - 4 * 1024 * 1024;
+/// Limit of a row group in memory, unless its target size is larger. Code in an OSD refuses a row group
+/// of which a query needs more than 64 MiB, decompressed.
+const ROW_GROUP_MEMORY_BYTES: usize = 32 * 1024 * 1024;
+/// Column chunks that the limits of row groups permit in an object. Code in an OSD refuses an object of
+/// more than 16,384, of more than 4,096 row groups, and with a footer of more than 2 MiB.
+const CHUNKS_MAX: usize = 8 * 1024;
+const ROW_GROUPS_MAX: usize = 2 * 1024;
+
+/// Limits of the row groups of an object. Each ends row groups independently of the others.
+struct RowGroupLimits {
+    rows: usize,
+    /// Compressed bytes.
+    bytes: usize,
+    memory_bytes: usize,
+}
+
+impl RowGroupLimits {
+    /// The limits of a layout, raised where an object of these rows would otherwise have too many
+    /// column chunks.
+    fn new(layout: &Layout, rows: &RecordBatch) -> RowGroupLimits {
+        let target = usize::try_from(layout.row_group_bytes).unwrap_or(usize::MAX);
+        let leaves: usize = rows.schema_ref().fields().iter().map(|field| leaves(field.data_type())).sum();
+        let groups = (CHUNKS_MAX / leaves.max(1)).clamp(1, ROW_GROUPS_MAX);
+        // Each of the three limits may end so many row groups; one is then the last.
+        match groups.div_ceil(3) {
+            1 => RowGroupLimits { rows: usize::MAX, bytes: usize::MAX, memory_bytes: usize::MAX },
+            groups => RowGroupLimits {
+                rows: layout.row_group_rows().max(rows.num_rows() / groups),
+                bytes: target.max(OBJECT_BYTES_MAX / groups),
+                memory_bytes: target.max(ROW_GROUP_MEMORY_BYTES).max(rows_bytes(rows) / groups),
+            },
+        }
+    }
+}
+
+/// The number of Parquet columns of a type.
+fn leaves(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::List(item) | DataType::LargeList(item) | DataType::Map(item, _) => leaves(item.data_type()),
+        DataType::FixedSizeList(item, _) => leaves(item.data_type()),
+        DataType::Struct(fields) => fields.iter().map(|field| leaves(field.data_type())).sum(),
+        _ => 1,
+    }
+}
 
 /// The places of a layout's sort columns.
 fn sort_places(layout: &Layout, schema: &TableSchema) -> Vec<usize> {
@@ -39,20 +85,22 @@ pub(crate) fn sort_rows(rows: RecordBatch, layout: &Layout, schema: &TableSchema
 }
 
 /// Encodes the first rows of `rows` until the object has about `bytes_target` bytes. Returns the
-/// object and the number of encoded rows. The rows are sorted already.
-pub(crate) fn encode_object(
+/// object and the number of encoded rows. The rows are sorted already. Yields after each step, because
+/// some codecs take minutes for an object.
+pub(crate) async fn encode_object(
     rows: &RecordBatch,
     layout: &Layout,
     schema: &TableSchema,
     bytes_target: usize,
 ) -> Result<(Vec<u8>, usize)> {
     let named = KeyValue::new(FOOTER_KEY.to_owned(), layout.to_string());
+    let limits = RowGroupLimits::new(layout, rows);
     let mut properties = WriterProperties::builder()
         .set_compression(layout.codec.compression()?)
         .set_created_by(CREATED_BY.to_owned())
         .set_key_value_metadata(Some(vec![named]))
-        .set_max_row_group_row_count(Some(layout.row_group_rows()))
-        .set_max_row_group_bytes(usize::try_from(layout.row_group_bytes).ok())
+        .set_max_row_group_row_count(Some(limits.rows))
+        .set_max_row_group_bytes(Some(limits.bytes))
         .set_data_page_row_count_limit(PAGE_ROWS)
         .set_write_batch_size(1024)
         .set_statistics_enabled(EnabledStatistics::Page);
@@ -62,7 +110,8 @@ pub(crate) fn encode_object(
     properties = bloom::add(properties, layout, schema);
     let mut encoder =
         ArrowWriter::try_new(Vec::new(), rows.schema(), Some(properties.build())).map_err(error::parquet)?;
-    let mut taken = 0;
+    let (mut taken, mut taken_bytes) = (0, 0);
+    let (mut groups, mut group_bytes) = (0, 0);
     while taken < rows.num_rows() {
         let mut step = rows.slice(taken, PAGE_ROWS.min(rows.num_rows() - taken));
         let mut step_bytes = rows_bytes(&step);
@@ -74,9 +123,21 @@ pub(crate) fn encode_object(
         if taken > 0 && (so_far >= bytes_target || so_far + step_bytes > OBJECT_BYTES_MAX) {
             break;
         }
+        if group_bytes > 0 && group_bytes + step_bytes > limits.memory_bytes {
+            encoder.flush().map_err(error::parquet)?;
+        }
         encoder.write(&step).map_err(error::parquet)?;
         taken += step.num_rows();
+        taken_bytes += step_bytes;
+        group_bytes += step_bytes;
+        if encoder.flushed_row_groups().len() > groups {
+            // Rows of this step may be in the row group that it ended.
+            groups = encoder.flushed_row_groups().len();
+            group_bytes = step_bytes;
+        }
+        yield_now().await;
     }
+    encoder.append_key_value_metadata(KeyValue::new(ROWS_BYTES_KEY.to_owned(), taken_bytes.to_string()));
     Ok((encoder.into_inner().map_err(error::parquet)?, taken))
 }
 

@@ -1,10 +1,13 @@
 use super::encode_object;
-use crate::layout::Layout;
+use crate::layout::{Codec, Layout};
 use crate::schema::TableSchema;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use benthic_testkit::random::Rng;
 use bytes::Bytes;
+use futures::FutureExt;
+use futures::executor::block_on;
 use parquet::file::reader::{FileReader, SerializedFileReader};
+use std::pin::pin;
 use std::sync::Arc;
 
 const MIB: usize = 1024 * 1024;
@@ -23,7 +26,8 @@ fn wide(rows: usize) -> RecordBatch {
 }
 
 fn encode(batch: &RecordBatch, layout: &Layout, bytes_target: usize) -> (Vec<u8>, usize) {
-    encode_object(batch, layout, &TableSchema::from_arrow(&batch.schema()).unwrap(), bytes_target).unwrap()
+    let schema = TableSchema::from_arrow(&batch.schema()).unwrap();
+    block_on(encode_object(batch, layout, &schema, bytes_target)).unwrap()
 }
 
 #[test]
@@ -70,4 +74,53 @@ fn columns_get_bloom_filters_of_bounded_size() {
     let (bytes, _) = encode(&batch, &layout, 64 * MIB);
     let reader = SerializedFileReader::new(Bytes::from(bytes)).unwrap();
     assert!(reader.metadata().row_group(0).column(0).bloom_filter_offset().is_none());
+}
+
+#[test]
+fn row_groups_are_bounded_by_their_size_in_memory() {
+    // 96 MiB of texts, each of 4 KiB, that compress to almost nothing.
+    let texts = StringArray::from_iter_values((0..24 * 1_024).map(|row| format!("{row:04096}")));
+    let batch = RecordBatch::try_from_iter([("text", Arc::new(texts) as ArrayRef)]).unwrap();
+    let raw_bytes = |layout: &Layout| {
+        let (bytes, taken) = encode(&batch, layout, 32 * MIB);
+        assert_eq!(taken, 24 * 1_024);
+        let reader = SerializedFileReader::new(Bytes::from(bytes)).unwrap();
+        let groups = reader.metadata().row_groups().iter();
+        groups.map(|group| group.num_rows() as usize * 4_096).collect::<Vec<_>>()
+    };
+    let zstd = Layout { codec: Codec::Zstd { level: 1 }, ..Layout::default() };
+    let sizes = raw_bytes(&zstd);
+    assert!(sizes.len() <= 4 && sizes.iter().all(|bytes| *bytes <= 32 * MIB), "{sizes:?}");
+    let sizes = raw_bytes(&Layout { row_group_bytes: 64 << 20, ..zstd });
+    assert!(sizes.len() == 2 && sizes[0] > 32 * MIB && sizes[0] <= 64 * MIB, "{sizes:?}");
+}
+
+#[test]
+fn objects_of_many_columns_have_few_column_chunks() {
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..120_000));
+    for columns in [600, 3_000] {
+        let named = (0..columns).map(|column| (format!("c{column}"), Arc::clone(&ids)));
+        let batch = RecordBatch::try_from_iter(named).unwrap().slice(0, 60_000_000 / columns);
+        let layout = Layout { row_group_bytes: 1 << 20, ..Layout::default() };
+        let (bytes, taken) = encode(&batch, &layout, 64 * MIB);
+        let groups = row_groups(bytes);
+        assert!(groups.len() * columns <= 8 * 1_024, "{} row groups of {taken} rows", groups.len());
+    }
+}
+
+/// Between steps other tasks run, such as one that handles signals.
+#[test]
+fn encoding_yields() {
+    let batch = wide(8 * 1_024);
+    let (layout, schema) = (Layout::default(), TableSchema::from_arrow(&batch.schema()).unwrap());
+    let mut encoding = pin!(encode_object(&batch, &layout, &schema, 64 * MIB));
+    let mut yields = 0;
+    let (_, taken) = loop {
+        match encoding.as_mut().now_or_never() {
+            Some(encoded) => break encoded.unwrap(),
+            None => yields += 1,
+        }
+    };
+    assert_eq!(taken, 8 * 1_024);
+    assert!(yields >= 8, "{yields}");
 }

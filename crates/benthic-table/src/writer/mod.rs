@@ -29,12 +29,33 @@ use change::Change;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 const SLICE_ROWS: usize = 64 * 1024;
 /// Least target size of an object when it is reduced so that its indexes fit into the same
 /// operation.
 const INDEXED_BYTES_MIN: usize = 64 * 1024;
+/// Limit of the rows that wait in one partition. Arrow limits the text of a batch to 2 GiB.
+const PARTITION_BYTES_MAX: usize = 1024 * 1024 * 1024;
+/// Permitted ratios of the size of rows in memory and in an object.
+const RATIOS: RangeInclusive<f64> = 0.5..=50.0;
+
+/// The bytes of rows in memory that make a full object, at this ratio of the sizes in memory and in
+/// the object.
+pub(crate) fn full_bytes(object_bytes_target: usize, ratio: f64) -> usize {
+    let ratio = ratio.clamp(*RATIOS.start(), *RATIOS.end());
+    ((object_bytes_target as f64 * ratio) as usize).min(PARTITION_BYTES_MAX)
+}
+
+/// The reason to write the rows of a partition.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Flush {
+    /// They are enough for an object. What is too much for one waits.
+    Full,
+    MemoryIsFull,
+    End,
+}
 
 /// Settings of a writer.
 #[derive(Clone, Debug)]
@@ -58,7 +79,8 @@ impl Default for WriterOptions {
 /// without it, [`vacuum`](crate::vacuum) removes its objects after a day.
 ///
 /// Memory: `buffer_bytes_max`, twice the largest partition while it is sorted and encoded, and
-/// `uploads_max` objects. Encoding runs on the polling thread.
+/// `uploads_max` objects. Encoding runs on the polling thread, and yields after each step of about
+/// 1 MiB.
 pub struct Writer {
     table: Table,
     id: Id,
@@ -72,6 +94,8 @@ pub struct Writer {
     buffered_bytes: usize,
     /// Bytes in memory per byte in an object, as measured so far.
     ratio: f64,
+    /// Whether the memory limit made an object smaller than half of its target.
+    pub(crate) is_limited_by_memory: bool,
     uploads: FuturesUnordered<BoxFuture<'static, Result<()>>>,
     lists: Option<ListWriter>,
     written: Vec<ListRef>,
@@ -138,6 +162,7 @@ impl Table {
             buffers: HashMap::new(),
             buffered_bytes: 0,
             ratio: 2.0,
+            is_limited_by_memory: false,
             uploads: FuturesUnordered::new(),
             lists: None,
             written: Vec::new(),
@@ -169,11 +194,12 @@ impl Writer {
         for start in (0..batch.num_rows()).step_by(SLICE_ROWS) {
             self.buffer(&batch.slice(start, SLICE_ROWS.min(batch.num_rows() - start)))?;
             while let Some((partition, bytes)) = self.largest() {
-                let enough = (self.object_bytes_target as f64 * self.ratio) as usize;
-                if bytes < enough && self.buffered_bytes <= self.options.buffer_bytes_max {
-                    break;
-                }
-                self.flush(partition, bytes >= enough).await?;
+                let reason = match bytes >= full_bytes(self.object_bytes_target, self.ratio) {
+                    true => Flush::Full,
+                    false if self.buffered_bytes > self.options.buffer_bytes_max => Flush::MemoryIsFull,
+                    false => break,
+                };
+                self.flush(partition, reason).await?;
             }
         }
         Ok(())
@@ -262,7 +288,7 @@ impl Writer {
         let changes: Vec<Alter> = unknown_columns(batch, current.schema()).into_iter().map(add).collect();
         let current = if changes.is_empty() { current } else { self.table.alter(&changes).await? };
         while let Some((partition, _)) = self.largest() {
-            self.flush(partition, false).await?;
+            self.flush(partition, Flush::End).await?;
         }
         self.finish_list().await?;
         self.schema = current.schema().clone();
@@ -312,9 +338,9 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the rows of a partition as objects. With `may_wait`, the rows after the first object
-    /// go back to the buffer.
-    async fn flush(&mut self, partition: Option<i64>, may_wait: bool) -> Result<()> {
+    /// Writes the rows of a partition as objects. If there were enough for an object, the rows after
+    /// it go back to the buffer: also all of them, if they compress better than expected.
+    async fn flush(&mut self, partition: Option<i64>, reason: Flush) -> Result<()> {
         let Some(buffer) = self.buffers.remove(&partition) else { return Ok(()) };
         self.buffered_bytes -= buffer.bytes;
         let rows = concat_batches(self.schema.arrow(), &buffer.batches);
@@ -323,15 +349,25 @@ impl Writer {
         let rows = encode::sort_rows(rows, &self.layout, &self.schema)?;
         let mut start = 0;
         while start < rows.num_rows() {
-            if may_wait && start > 0 {
+            if reason == Flush::Full && start > 0 {
                 return self.add(partition, compact(rows.slice(start, rows.num_rows() - start))?);
             }
             let rest = rows.slice(start, rows.num_rows() - start);
-            let EncodedObject { bytes, taken, entries } = self.encode_first(&rest)?;
+            let EncodedObject { bytes, taken, entries } = self.encode_first(&rest).await?;
             let object = rest.slice(0, taken);
             if start + taken < rows.num_rows() || start == 0 {
                 let ratio = rows_bytes(&object) as f64 / bytes.len().max(1) as f64;
-                self.ratio = ratio.clamp(0.5, 50.0);
+                self.ratio = ratio.clamp(*RATIOS.start(), *RATIOS.end());
+            }
+            let is_small = start + taken == rows.num_rows() && bytes.len() < self.object_bytes_target / 2;
+            if is_small && start == 0 && reason != Flush::End {
+                let waiting_bytes = rows_bytes(&rows);
+                let fits = self.buffered_bytes + waiting_bytes <= self.options.buffer_bytes_max;
+                let is_full = waiting_bytes >= full_bytes(self.object_bytes_target, self.ratio);
+                if reason == Flush::Full && fits && !is_full {
+                    return self.add(partition, rows);
+                }
+                self.is_limited_by_memory |= !is_full;
             }
             self.upload(partition, &object, bytes, entries).await?;
             start += taken;
@@ -341,10 +377,11 @@ impl Writer {
 
     /// Encodes the first of the rows as an object with its index pages, small enough for one
     /// operation.
-    fn encode_first(&self, rows: &RecordBatch) -> Result<EncodedObject> {
+    async fn encode_first(&mut self, rows: &RecordBatch) -> Result<EncodedObject> {
         let mut bytes_target = self.object_bytes_target;
         loop {
-            let (bytes, taken) = encode::encode_object(rows, &self.layout, &self.schema, bytes_target)?;
+            let encoded = encode::encode_object(rows, &self.layout, &self.schema, bytes_target);
+            let (bytes, taken) = encoded.await?;
             let entries = self.entries(&rows.slice(0, taken));
             let is_too_large = |error: &Error| error.kind() == ErrorKind::LimitExceeded;
             match entries {
@@ -414,7 +451,7 @@ impl Writer {
     async fn finish_lists(&mut self) -> Result<Vec<ListRef>> {
         self.rewrite_worn_objects().await?;
         while let Some((partition, _)) = self.largest() {
-            self.flush(partition, false).await?;
+            self.flush(partition, Flush::End).await?;
         }
         while let Some(done) = self.uploads.next().await {
             done?;

@@ -215,7 +215,7 @@ fn a_compaction_makes_one_object_of_many_and_drops_deleted_rows() {
     }
     let changed = change(&current(&table), &[0..10], None).unwrap();
     let expected = ids(&changed);
-    let groups = block_on(changed.to_compact(false)).unwrap();
+    let groups = block_on(changed.to_compact(false, &WriterOptions::default())).unwrap();
     assert_eq!(groups.iter().map(Vec::len).collect::<Vec<_>>(), [10]);
     append(&table, &rows(5_000..5_001));
     // Rows that were appended since stay.

@@ -47,7 +47,11 @@ async fn live(pool: Arc<dyn Pool>, environment: &Environment, done: &mut Acknowl
     done.changes = 2;
     update(&table, |id| id < 10, &rows(100..105)).await?;
     done.changes = 3;
-    try_rewrite(&table, table.snapshot(SnapshotSelector::Current).await?.to_compact(true).await?).await?;
+    try_rewrite(
+        &table,
+        table.snapshot(SnapshotSelector::Current).await?.to_compact(true, &WriterOptions::default()).await?,
+    )
+    .await?;
     done.changes = 4;
     table.set_layout(&lz4_by_name()).await?;
     try_rewrite_all(&table).await?;

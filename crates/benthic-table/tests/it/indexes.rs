@@ -316,7 +316,8 @@ fn compaction_rewrite_and_vacuum_keep_indexes_of_words_and_values() {
             assert_eq!(place.is_none(), id == 507, "the deleted row is gone");
         }
     };
-    block_on(try_rewrite(&table, block_on(changed.to_compact(false)).unwrap())).unwrap();
+    block_on(try_rewrite(&table, block_on(changed.to_compact(false, &WriterOptions::default())).unwrap()))
+        .unwrap();
     check("compacted");
     let sort = Some(vec!["name".to_owned()]);
     block_on(table.set_layout(&LayoutChange { sort, ..LayoutChange::default() })).unwrap();

@@ -3,16 +3,17 @@
 #![allow(clippy::single_range_in_vec_init, reason = "a set of rows is a list of ranges, also of one")]
 
 use crate::support::{
-    DAY_MS, append, create, current, definition, entries, environment, findings, ids, memory_pool, names,
-    on_both_engines, read, referred, rows, try_append, try_rewrite, try_rewrite_all,
+    DAY_MS, append, create, current, definition, definition_of, entries, environment, findings, ids,
+    memory_pool, names, on_both_engines, read, referred, rows, schema, try_append, try_rewrite,
+    try_rewrite_all,
 };
-use arrow::array::{AsArray, RecordBatch, UInt32Array};
+use arrow::array::{AsArray, Float64Array, Int64Array, RecordBatch, StringArray, UInt32Array};
 use arrow::compute::{lexsort_to_indices, take_record_batch};
 use arrow::datatypes::{DataType, Int64Type};
 use benthic_core::{Environment, Error, ErrorKind, Result};
 use benthic_table::{
     Alter, Codec, Definition, FileEntry, LayoutChange, Operation, Partitioning, Rows, Snapshot,
-    SnapshotSelector, Table, VacuumOptions, WriterOptions, vacuum,
+    SnapshotSelector, Table, VacuumOptions, WriterOptions, drop_table, vacuum,
 };
 use benthic_testkit::random::Rng;
 use futures::TryStreamExt;
@@ -197,7 +198,11 @@ fn objects_are_sorted_as_the_table_says_and_otherwise_keep_their_order() {
     // Appends and compactions sort too.
     append(&table, &take_record_batch(&rows(5_000..5_010), &UInt32Array::from(vec![9, 3, 8, 1])).unwrap());
     assert!(stored(&table).len() == 2 && stored(&table).iter().all(is_sorted));
-    block_on(try_rewrite(&table, block_on(current(&table).to_compact(false)).unwrap())).unwrap();
+    block_on(try_rewrite(
+        &table,
+        block_on(current(&table).to_compact(false, &WriterOptions::default())).unwrap(),
+    ))
+    .unwrap();
     assert!(stored(&table).len() == 1 && stored(&table).iter().all(is_sorted));
     // Back to no order: the rows stay as they are, and the footer promises nothing.
     let before = stored(&table);
@@ -240,10 +245,13 @@ fn appends_deletes_and_new_columns_during_a_rewrite_are_kept() {
     let mut disturb = async |_| {
         calls += 1;
         match calls {
-            // The appended object has the new layout already. The deletion makes the rewrite start again.
+            // The appended object has the new layout already. The new index makes the rewrite start
+            // again, because the new objects would lack its pages.
             1 => {
                 try_append(&table, &[rows(5_000..5_003)], WriterOptions::default()).await?;
-                delete(&table, 10).await?;
+                table.add_index(&["id"]).await?;
+                let now = table.snapshot(SnapshotSelector::Current).await?;
+                now.build_indexes(false).try_for_each(async |_| Ok(())).await?;
             }
             2 => {
                 let add = Alter::Add { name: "extra".to_owned(), data_type: DataType::Int32 };
@@ -255,9 +263,9 @@ fn appends_deletes_and_new_columns_during_a_rewrite_are_kept() {
         Ok(())
     };
     let options = WriterOptions::default();
-    let replaced = block_on(table.rewrite(&groups[0], &options, &mut disturb)).unwrap();
-    assert_eq!((replaced.len(), replaced[0].live_rows(), calls), (1, 990, 2));
-    let expected: Vec<i64> = (10..1_000).chain(5_000..5_003).chain(6_000..6_001).collect();
+    let replaced = block_on(table.rewrite(&groups[0], &options, &mut disturb)).unwrap().replaced;
+    assert_eq!((replaced.len(), calls), (1, 2));
+    let expected: Vec<i64> = (0..1_000).chain(5_000..5_003).chain(6_000..6_001).collect();
     assert_eq!((ids(&current(&table)), findings(&current(&table))), (expected, Vec::new()));
     assert!(entries(&current(&table)).iter().all(|entry| entry.deleted.is_none()));
     // Another process has replaced the objects meanwhile: nothing is left to do.
@@ -309,6 +317,57 @@ fn rewrites_beside_appends_and_vacuums_lose_no_rows() {
 }
 
 #[test]
+fn a_rewrite_leaves_out_objects_that_others_change_all_the_time() {
+    let pool = memory_pool();
+    let (environment, clock) = environment();
+    let table = create(&pool, "t", &definition(), &environment);
+    for part in 0..4_i64 {
+        append(&table, &rows(part * 1_000..part * 1_000 + 500 + part));
+    }
+    set(&table, codec(Codec::Lz4));
+    let groups = block_on(current(&table).to_rewrite(current(&table).layout())).unwrap();
+    // The last object loses a row at each step.
+    let mut deleted = 0;
+    let mut busy = async |_| {
+        deleted += 1;
+        delete(&table, deleted).await.map(drop)
+    };
+    let replaced =
+        block_on(table.rewrite(&groups[0], &WriterOptions::default(), &mut busy)).unwrap().replaced;
+    assert_eq!(replaced.iter().map(|entry| entry.rows).collect::<Vec<_>>(), [500, 501, 502]);
+    // A vacuum removes objects that another rewrite has replaced while this one reads them.
+    append(&table, &rows(8_000..8_100));
+    set(&table, codec(Codec::None));
+    let groups = block_on(current(&table).to_rewrite(current(&table).layout())).unwrap();
+    assert_eq!(groups[0].len(), 3);
+    let mut calls = 0;
+    let mut replace = async |_| {
+        calls += 1;
+        if calls == 1 {
+            let first = groups[0][..2].to_vec();
+            try_rewrite(&table, vec![first]).await?;
+            clock.advance_ms(1);
+            let options = VacuumOptions { keep_snapshots: 1, keep_ms: 0, intent_age_ms: DAY_MS };
+            vacuum(pool.clone(), "t", &options, &environment).await?;
+        }
+        Ok(())
+    };
+    let replaced =
+        block_on(table.rewrite(&groups[0], &WriterOptions::default(), &mut replace)).unwrap().replaced;
+    assert_eq!(replaced, groups[0][2..]);
+    let now = current(&table);
+    let expected = [0..500, 1_000..1_501, 2_000..2_502, i64::from(deleted) + 3_000..3_503, 8_000..8_100];
+    assert_eq!(ids(&now), expected.into_iter().flatten().collect::<Vec<_>>());
+    assert_eq!((findings(&now), names(&pool, &table.id().namespace())), (Vec::new(), referred(&table)));
+    // A dropped table ends the work.
+    set(&table, codec(Codec::Lz4));
+    let groups = block_on(current(&table).to_rewrite(current(&table).layout())).unwrap();
+    let mut drop_it = async |_| drop_table(pool.clone(), "t", true, &environment).await.map(drop);
+    let error = block_on(table.rewrite(&groups[0], &WriterOptions::default(), &mut drop_it)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+}
+
+#[test]
 fn a_rewrite_that_fails_changes_nothing_and_is_continued() {
     let pool = memory_pool();
     let table = create(&pool, "t", &definition(), &environment().0);
@@ -316,11 +375,13 @@ fn a_rewrite_that_fails_changes_nothing_and_is_continued() {
     set(&table, codec(Codec::Zstd { level: 1 }));
     let before = current(&table);
     let groups = block_on(before.to_rewrite(before.layout())).unwrap();
-    // Other changes of the same object come first each time.
-    let mut deleted = 0;
+    // Other changes of the table come first each time.
+    let mut added = 0;
     let mut busy = async |_| {
-        deleted += 1;
-        delete(&table, deleted).await.map(drop)
+        added += 1;
+        let add = Alter::Add { name: format!("extra{added}"), data_type: DataType::Int32 };
+        table.alter(&[add]).await?;
+        table.add_index(&[&format!("extra{added}")]).await.map(drop)
     };
     let options = WriterOptions::default();
     let error = block_on(table.rewrite(&groups[0], &options, &mut busy)).unwrap_err();
@@ -330,10 +391,44 @@ fn a_rewrite_that_fails_changes_nothing_and_is_continued() {
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert_eq!(block_on(table.head()).unwrap().intents, []);
     assert_eq!(names(&pool, &table.id().namespace()), referred(&table), "no object of it remains");
-    assert_eq!(ids(&current(&table)), (5..1_000).collect::<Vec<_>>());
+    assert_eq!(ids(&current(&table)), (0..1_000).collect::<Vec<_>>());
     assert_eq!(block_on(try_rewrite_all(&table)).unwrap(), 1);
-    assert_eq!(ids(&current(&table)), (5..1_000).collect::<Vec<_>>());
+    assert_eq!(ids(&current(&table)), (0..1_000).collect::<Vec<_>>());
     assert_eq!(ids(&before), (0..1_000).collect::<Vec<_>>());
+}
+
+/// Rows of 1 KiB in memory that compress to a few bytes.
+fn compressible(rows: usize) -> RecordBatch {
+    let ids = Int64Array::from_iter_values(0..rows as i64);
+    let names = StringArray::from_iter_values((0..rows).map(|row| format!("{row:01024}")));
+    let prices = Float64Array::from(vec![None; rows]);
+    RecordBatch::try_new(Arc::new(schema()), vec![Arc::new(ids), Arc::new(prices), Arc::new(names)]).unwrap()
+}
+
+#[test]
+fn rows_that_compress_well_fill_objects_unless_the_memory_is_too_small() {
+    let definition = definition_of(&schema(), 4 << 20);
+    let table = create(&memory_pool(), "t", &definition, &environment().0);
+    let batch = compressible(20_000);
+    // An append of 20 MiB in memory is one object far below its target of 4 MiB, although 8 MiB of
+    // rows usually fill one.
+    let parts: Vec<RecordBatch> = (0..5).map(|part| batch.slice(part * 4_000, 4_000)).collect();
+    block_on(try_append(&table, &parts, WriterOptions::default())).unwrap();
+    assert_eq!(current(&table).objects(), 1);
+    // With little memory there are several. A compaction with the same memory leaves them.
+    let small = WriterOptions { buffer_bytes_max: 3 << 20, ..WriterOptions::default() };
+    let before = ids(&current(&table));
+    let groups = block_on(current(&table).to_compact(true, &small)).unwrap();
+    let rewritten = block_on(table.rewrite(&groups[0], &small, &mut async |_| Ok(()))).unwrap();
+    assert!(rewritten.is_limited_by_memory);
+    let several = current(&table);
+    assert!(several.objects() > 2, "{}", several.objects());
+    assert_eq!(block_on(several.to_compact(false, &small)).unwrap(), Vec::<Vec<FileEntry>>::new());
+    let options = WriterOptions::default();
+    let groups = block_on(several.to_compact(false, &options)).unwrap();
+    let rewritten = block_on(table.rewrite(&groups[0], &options, &mut async |_| Ok(()))).unwrap();
+    assert_eq!((rewritten.is_limited_by_memory, current(&table).objects()), (false, 1));
+    assert_eq!(ids(&current(&table)), before);
 }
 
 #[test]

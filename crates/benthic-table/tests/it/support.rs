@@ -171,7 +171,7 @@ pub async fn try_rewrite(table: &Table, groups: Vec<Vec<FileEntry>>) -> Result<u
     let mut replaced = 0;
     for group in groups {
         let options = WriterOptions::default();
-        replaced += table.rewrite(&group, &options, &mut async |_| Ok(())).await?.len();
+        replaced += table.rewrite(&group, &options, &mut async |_| Ok(())).await?.replaced.len();
     }
     Ok(replaced)
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 /// Arguments of `benthic table compact`.
 #[derive(Args)]
 #[command(after_help = "\
-Chooses objects with deleted rows, and objects below half of the table's object size if a partition has several of them. \
+Chooses objects with deleted rows, and objects below half of the table's object size if fewer can be made of them. \
 Commits about 1 GiB at a time: an interrupted compaction keeps what it has committed, and the next one continues. \
 Queries and appends run meanwhile. `benthic table vacuum` removes the old objects.
 
@@ -33,9 +33,14 @@ pub struct CompactArgs {
 pub async fn run(args: CompactArgs, session: &Session) -> Outcome {
     let table = args.table.open(session).await?;
     let start = table.snapshot(SnapshotSelector::Current).await?;
-    let groups = start.to_compact(args.all).await?;
+    let groups = start.to_compact(args.all, &args.limits.options()).await?;
     let mut done = Done::default();
     rewrite_groups(&table, &groups, &format!("compacting {}", args.table), &args.limits, &mut done).await?;
+    done.warn(session);
+    if done.conflicts > 0 {
+        let message = "other changes of the table prevented a part of the compaction; run the command again";
+        session.out.warning(message);
+    }
     let end = table.snapshot(SnapshotSelector::Current).await?;
     let text = format!(
         "{}: {}, {} were written again; {} now, {}",

@@ -12,7 +12,8 @@ use benthic_table::{FileEntry, Layout, LayoutChange, Snapshot, SnapshotSelector}
 use clap::Args;
 use serde_json::{Value, json};
 
-/// Passes over the table. A later pass finds what writers added that started before the change.
+/// Passes over the table. A later pass finds what writers added that started before the change, and
+/// objects that others changed during the pass before.
 const PASSES_MAX: u32 = 3;
 /// Objects that a dry run encodes for its estimate.
 const SAMPLES_MAX: usize = 3;
@@ -21,7 +22,7 @@ const SAMPLES_MAX: usize = 3;
 #[derive(Args)]
 #[command(after_help = "\
 Sets how the table's objects store rows, also for later appends and compactions, and writes the objects again that were \
-written in another way. No row changes. Commits about 1 GiB at a time: after an interruption, run the command again, \
+written in another way. Without an option, the table keeps its setting. No row changes. Commits about 1 GiB at a time: after an interruption, run the command again, \
 without options, to continue. Queries, appends and changes run meanwhile. Old snapshots keep their objects until \
 `benthic table vacuum` removes them. `benthic table history` shows the commits as compactions.
 
@@ -34,14 +35,14 @@ pub struct RewriteArgs {
     table: TableAddress,
     #[command(flatten)]
     layout: LayoutArgs,
-    /// Keep no sort order
+    /// End the sort order
     #[arg(long, conflicts_with = "sort_by")]
     unsorted: bool,
     /// Write no Bloom filters
     #[arg(long, conflicts_with = "bloom")]
     no_bloom: bool,
     /// Show what would be written, and estimate the new size from a sample; change nothing
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["rate", "memory"])]
     dry_run: bool,
     #[command(flatten)]
     limits: LimitArgs,
@@ -67,14 +68,23 @@ pub async fn run(args: RewriteArgs, session: &Session) -> Outcome {
     }
     table.set_layout(&args.change()).await?;
     let (mut done, label) = (Done::default(), format!("rewriting {}", args.table));
-    for _ in 0..PASSES_MAX {
+    let mut passes = 0;
+    let remaining = loop {
         // Another process may have changed the layout once more.
         let snapshot = table.snapshot(SnapshotSelector::Current).await?;
         let groups = snapshot.to_rewrite(snapshot.layout()).await?;
-        if groups.is_empty() {
-            break;
+        if groups.is_empty() || passes == PASSES_MAX {
+            break groups.iter().map(Vec::len).sum::<usize>();
         }
+        passes += 1;
         rewrite_groups(&table, &groups, &label, &args.limits, &mut done).await?;
+    };
+    done.warn(session);
+    if remaining > 0 {
+        session.out.warning(format_args!(
+            "{} changed meanwhile and still do not have the table's settings; run the command again, without options",
+            count(remaining as u64, "object"),
+        ));
     }
     let end = table.snapshot(SnapshotSelector::Current).await?;
     let text = format!(
@@ -91,6 +101,7 @@ pub async fn run(args: RewriteArgs, session: &Session) -> Outcome {
         fields.extend(layout_fields(end.layout(), end.schema()));
         fields.insert("objects_rewritten".to_owned(), json!(done.objects));
         fields.insert("size_bytes_rewritten".to_owned(), json!(done.bytes));
+        fields.insert("objects_remaining".to_owned(), json!(remaining));
         fields.insert("commits".to_owned(), json!(done.commits));
         Value::Object(fields)
     })
@@ -106,17 +117,17 @@ async fn dry_run(args: &RewriteArgs, snapshot: &Snapshot, session: &Session) -> 
     let (from, to) =
         (describe_layout(snapshot.layout(), snapshot.schema()), describe_layout(&layout, snapshot.schema()));
     let mut text = format!(
-        "{}: {} of {}, {}, would be written again\n  from  {}\n  to    {}",
+        "{}: {} of {} ({}) would be written again\n  from  {}\n  to    {}",
         line(&args.table),
-        count(entries.len() as u64, "object"),
-        snapshot.objects(),
+        entries.len(),
+        count(snapshot.objects(), "object"),
         units::size(bytes),
         line(from),
         line(to),
     );
     if let Some(estimated) = estimated {
         text += &format!(
-            "\n  about {} then, from {} encoded",
+            "\n  they would take about {} (estimated from {})",
             units::size(estimated),
             count(samples as u64, "object")
         );

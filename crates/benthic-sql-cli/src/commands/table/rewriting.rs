@@ -4,23 +4,41 @@ use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::interrupt;
 use benthic_program::progress::Progress;
+use benthic_program::session::Session;
 use benthic_program::units::parse_size;
-use benthic_table::{FileEntry, Table, WriterOptions};
+use benthic_table::{FileEntry, Rewritten, Table, WriterOptions};
 use clap::Args;
 use std::time::Duration;
 
 /// Shorter waits add up before the program waits.
 const WAIT_MIN: Duration = Duration::from_millis(20);
 
+/// With less, objects would be small and would be compacted again.
+const MEMORY_MIN: u64 = 16 * 1024 * 1024;
+
 /// Limits of the work, for other users of the machine and the cluster.
 #[derive(Args)]
 pub struct LimitArgs {
-    /// Read objects at most at this rate per second, such as 20MiB; about as much is written
+    /// Read at most this many bytes per second, on average, such as 20MiB; about as much is written
     #[arg(long, value_name = "SIZE", value_parser = parse_rate)]
     rate: Option<u64>,
-    /// Memory for rows that wait for their object to fill; encoding takes a few object sizes more
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "256MiB")]
+    /// Memory for rows that wait for their object to fill; the command takes about twice this, and a few objects
+    #[arg(long, value_name = "SIZE", value_parser = parse_memory, default_value = "256MiB")]
     memory: u64,
+}
+
+impl LimitArgs {
+    pub fn options(&self) -> WriterOptions {
+        let buffer_bytes_max = usize::try_from(self.memory).unwrap_or(usize::MAX);
+        WriterOptions { buffer_bytes_max, ..WriterOptions::default() }
+    }
+}
+
+fn parse_memory(text: &str) -> std::result::Result<u64, String> {
+    match parse_size(text)? {
+        memory if memory < MEMORY_MIN => Err("the memory must be at least 16MiB".to_owned()),
+        memory => Ok(memory),
+    }
 }
 
 fn parse_rate(text: &str) -> std::result::Result<u64, String> {
@@ -36,10 +54,24 @@ pub struct Done {
     pub objects: u64,
     pub bytes: u64,
     pub commits: u64,
+    /// Groups that other changes of the table prevented.
+    pub conflicts: u64,
+    pub is_limited_by_memory: bool,
+}
+
+impl Done {
+    /// Warns if the memory limit made small objects.
+    pub fn warn(&self, session: &Session) {
+        if self.is_limited_by_memory {
+            let message = "objects are smaller than half of the table's object size, because the rows compress well and the \
+                memory was full; a larger --memory makes larger objects";
+            session.out.warning(message);
+        }
+    }
 }
 
 /// Writes the objects again, and commits one group after the other. After a failure or a signal, the
-/// groups before it stay.
+/// groups before it stay. If other changes of the table prevent a group, the next one follows.
 pub async fn rewrite_groups(
     table: &Table,
     groups: &[Vec<FileEntry>],
@@ -48,12 +80,11 @@ pub async fn rewrite_groups(
     done: &mut Done,
 ) -> Outcome {
     let progress = Progress::bytes(label, groups.iter().flatten().map(|entry| entry.bytes).sum());
-    let buffer_bytes_max = usize::try_from(limits.memory).unwrap_or(usize::MAX);
-    let options = WriterOptions { buffer_bytes_max, ..WriterOptions::default() };
+    let options = limits.options();
     let mut debt = Duration::ZERO;
     let mut pace = async |bytes: u64| -> Result<()> {
         progress.advance(bytes);
-        // Encoding never waits. Yield so that the task that watches for signals can run.
+        // Reading may not wait. Yield so that the task that watches for signals can run.
         tokio::task::yield_now().await;
         debt +=
             limits.rate.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(bytes as f64 / rate as f64));
@@ -68,11 +99,13 @@ pub async fn rewrite_groups(
     };
     for group in groups {
         match table.rewrite(group, &options, &mut pace).await {
-            Ok(replaced) => {
+            Ok(Rewritten { replaced, is_limited_by_memory }) => {
+                done.is_limited_by_memory |= is_limited_by_memory;
                 done.objects += replaced.len() as u64;
                 done.bytes += replaced.iter().map(|entry| entry.bytes).sum::<u64>();
                 done.commits += u64::from(!replaced.is_empty());
             }
+            Err(error) if error.kind() == ErrorKind::Conflict => done.conflicts += 1,
             Err(error) => {
                 interrupt::check()?;
                 return Err(error.into());
