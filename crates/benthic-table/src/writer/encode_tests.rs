@@ -1,4 +1,5 @@
-use super::encode_object;
+use super::{RowGroupLimits, encode_object};
+use crate::evolve::rows_bytes;
 use crate::layout::{Codec, Layout};
 use crate::schema::TableSchema;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
@@ -95,16 +96,22 @@ fn row_groups_are_bounded_by_their_size_in_memory() {
     assert!(sizes.len() == 2 && sizes[0] > 32 * MIB && sizes[0] <= 64 * MIB, "{sizes:?}");
 }
 
+/// Code in an OSD refuses more than 16,384 column chunks.
 #[test]
 fn objects_of_many_columns_have_few_column_chunks() {
-    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..120_000));
-    for columns in [600, 3_000] {
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100_000));
+    let layout = Layout { row_group_bytes: 1 << 20, ..Layout::default() };
+    for columns in [3, 300, 600, 2_048, 2_700, 10_000] {
         let named = (0..columns).map(|column| (format!("c{column}"), Arc::clone(&ids)));
-        let batch = RecordBatch::try_from_iter(named).unwrap().slice(0, 60_000_000 / columns);
-        let layout = Layout { row_group_bytes: 1 << 20, ..Layout::default() };
-        let (bytes, taken) = encode(&batch, &layout, 64 * MIB);
-        let groups = row_groups(bytes);
-        assert!(groups.len() * columns <= 8 * 1_024, "{} row groups of {taken} rows", groups.len());
+        let batch = RecordBatch::try_from_iter(named).unwrap();
+        let limits = RowGroupLimits::new(&layout, &batch);
+        let groups = 1
+            + batch.num_rows() / limits.rows
+            + 64 * MIB / limits.bytes
+            + rows_bytes(&batch) / limits.memory_bytes;
+        assert!(groups * columns <= 16 * 1_024, "{columns} {groups}");
+        // Other objects keep the layout's limits.
+        assert_eq!((limits.rows, limits.bytes) == (16 * 1_024, MIB), columns == 3, "{columns}");
     }
 }
 
