@@ -55,8 +55,13 @@ impl Raw {
         match self {
             Raw::File(file) if file.metadata().map_err(unreadable)?.is_file() => Ok(file),
             piped => {
-                let failed =
-                    |error| Error::io(Action::Admin, "cannot copy the input to a temporary file", error);
+                // The error may be one of ours, from the pool of an object.
+                let failed = |error: io::Error| match error.downcast::<Error>() {
+                    Ok(ours) => ours,
+                    Err(error) => {
+                        Error::io(Action::Admin, "cannot copy the input to a temporary file", error)
+                    }
+                };
                 let mut file = tempfile::tempfile().map_err(failed)?;
                 io::copy(&mut piped.stream(), &mut file).map_err(failed)?;
                 file.seek(SeekFrom::Start(0)).map_err(failed)?;

@@ -1,14 +1,17 @@
 //! Reading files: types, type guessing, and bytes that are damaged anywhere.
 
-use crate::files::{arrow_file, arrow_file_compressed, arrow_stream, parquet, trips};
+use crate::files::{arrow_file, arrow_file_compressed, arrow_stream, csv, parquet, trips};
 use arrow::array::{Array, RecordBatch};
 use arrow::compute::concat_batches;
 use arrow::datatypes::Schema;
-use benthic_core::Result;
-use benthic_sql::input::{BATCH_ROWS, Format, Options, Source, text_if_unknown};
+use benthic_core::{ErrorKind, ObjectAddress, ObjectId, Pool, Result, Store, WriteOp};
+use benthic_embedded::MemStore;
+use benthic_sql::input::{BATCH_ROWS, Format, Options, Source, find_objects, text_if_unknown};
 use benthic_sql::syntax::{parse_columns, show_column};
 use benthic_table::{Definition, TableSchema};
+use futures::executor::block_on;
 use std::path::Path;
+use std::sync::Arc;
 use tempfile::TempDir;
 
 fn table(columns: &str) -> TableSchema {
@@ -234,4 +237,25 @@ fn empty_files_have_no_rows() {
     let none = trips(0..0);
     let source = open(&dir, "a.parquet", &parquet(&none), &Options::default()).unwrap();
     assert!(source.schema().unwrap().fields().len() == 3 && none.column(0).is_empty());
+}
+
+/// An object that another process overwrites after it was found is a conflict in every format, also
+/// where the reader first copies the object to a file.
+#[test]
+fn objects_that_change_before_they_are_read_are_conflicts() {
+    let store = MemStore::new(benthic_embedded::Options::default());
+    block_on(store.create_pool("p")).unwrap();
+    let pool: Arc<dyn Pool> = block_on(store.open_pool("p")).unwrap();
+    for (name, data) in [("a.csv", csv(&trips(0..10))), ("a.parquet", parquet(&trips(0..10)))] {
+        let object = ObjectId::new(name).unwrap();
+        let write = || block_on(pool.write(&object, WriteOp::new().write_full(data.clone()))).unwrap();
+        write();
+        let address = ObjectAddress { pool: "p".to_owned(), object: object.clone() };
+        let found = block_on(find_objects(&pool, &address)).unwrap();
+        assert!(Source::open_object(&found[0], &Options::default()).is_ok(), "{name}");
+        write();
+        let error = Source::open_object(&found[0], &Options::default()).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{name} {error}");
+        assert!(error.to_string().contains("changed while it was read; load it again"), "{error}");
+    }
 }
