@@ -175,7 +175,8 @@ fn a_drop_while_the_recording_starts_leaves_no_object() {
         // The first write sets the head, and the second one creates the object.
         let drop_before = move |number, op, _: &dyn Pool| {
             if number == 1 {
-                let done = drop_table(Arc::clone(&dropped), "t", false, &Environment::default());
+                let environment = Environment::default();
+                let done = drop_table(Arc::clone(&dropped), "t", false, &environment);
                 assert!(std::thread::scope(|scope| scope.spawn(|| block_on(done)).join().unwrap())?.finished);
             }
             Ok(op)
