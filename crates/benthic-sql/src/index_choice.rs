@@ -35,8 +35,8 @@ const SHARE_MAX: f64 = 0.5;
 /// The distributions of the values of columns in the objects of a scan.
 #[derive(Debug, Default)]
 pub struct Distributions {
-    by_name: HashMap<String, Vec<(Distribution, u64)>>,
-    rows: u64,
+    pub by_name: HashMap<String, Vec<(Distribution, u64)>>,
+    pub rows: u64,
 }
 
 impl Distributions {
@@ -179,7 +179,7 @@ impl IndexChoice {
 
     /// Whether a lookup and a scan of the selected rows take less time than a whole scan, near the objects.
     /// There, decoding takes most of the time. Requests do not count, because a scan has about as many.
-    fn pays_near(&self, estimate: Estimate) -> bool {
+    pub fn pays_near(&self, estimate: Estimate) -> bool {
         let Estimate { share, repeat } = estimate;
         let runs = share * (1.0 - repeat);
         let runs_per_object = runs * self.size.rows as f64 / self.size.objects.max(1) as f64;
@@ -190,7 +190,7 @@ impl IndexChoice {
     }
 
     /// The same for a client far from the objects: bytes and requests take most of the time.
-    fn pays_far(&self, estimate: Estimate) -> bool {
+    pub fn pays_far(&self, estimate: Estimate) -> bool {
         let request_bytes = self.round_trip.as_secs_f64() * FAR_BYTES_PER_SECOND;
         let requests = LOOKUP_REQUESTS * self.size.objects as f64 * request_bytes;
         let scan = self.size.bytes as f64;
@@ -210,7 +210,3 @@ impl IndexChoice {
 fn pages_read(share: f64) -> f64 {
     1.0 - (1.0 - share).powf(PAGE_ROWS)
 }
-
-#[cfg(test)]
-#[path = "index_choice_tests.rs"]
-mod tests;

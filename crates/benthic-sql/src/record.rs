@@ -162,7 +162,7 @@ impl ScanAccess {
 }
 
 /// The kinds of the conditions, by column.
-fn conditions(filters: &[Expr], schema: &TableSchema) -> BTreeSet<(u32, ConditionKind)> {
+pub fn conditions(filters: &[Expr], schema: &TableSchema) -> BTreeSet<(u32, ConditionKind)> {
     let mut found = BTreeSet::new();
     for condition in filters.iter().flat_map(split_conjunction) {
         let kind = kind(condition, schema);
@@ -176,7 +176,7 @@ fn conditions(filters: &[Expr], schema: &TableSchema) -> BTreeSet<(u32, Conditio
 }
 
 /// The kind of a condition.
-fn kind(condition: &Expr, schema: &TableSchema) -> ConditionKind {
+pub fn kind(condition: &Expr, schema: &TableSchema) -> ConditionKind {
     let is_column = |expr: &Expr| is_column(expr, schema);
     let is_value = |expr: &Expr| expr.column_refs().is_empty();
     match condition {
@@ -347,7 +347,3 @@ fn is_filtered_dynamically(scan: &Plan) -> bool {
 fn sum(metrics: &MetricsSet, name: &str) -> u64 {
     metrics.sum_by_name(name).map_or(0, |value| value.as_usize() as u64)
 }
-
-#[cfg(test)]
-#[path = "record_tests.rs"]
-mod tests;

@@ -1,6 +1,8 @@
-use super::{conditions, kind};
+//! The conditions that are recorded.
+
 use arrow::datatypes::{DataType, Field, Schema};
 use benthic_fragment::text_search::functions;
+use benthic_sql::record::{conditions, kind};
 use benthic_table::{ConditionKind, TableSchema};
 use datafusion::logical_expr::{Expr, cast, col, lit, not};
 

@@ -1,8 +1,10 @@
-use super::{Distributions, Estimate, IndexChoice, ScanSize};
+//! The costs that decide between index and scan.
+
 use arrow::array::{ArrayRef, Int64Array};
 use arrow::datatypes::{DataType, Field, Schema};
 use benthic_core::pushdown::FAR;
 use benthic_index::{Distribution, Ranges};
+use benthic_sql::index_choice::{Distributions, Estimate, IndexChoice, ScanSize};
 use std::sync::Arc;
 use std::time::Duration;
 
