@@ -167,13 +167,20 @@ impl Timestamp {
         }
     }
 
-    fn utc(&self) -> PrimitiveDateTime {
+    /// The date in UTC, or the local one if that is not in the years that a date can have.
+    fn utc_date(&self) -> Date {
         let offset = Duration::minutes(self.offset_minutes.unwrap_or(0).into());
-        self.local.saturating_sub(offset)
+        self.local.checked_sub(offset).unwrap_or(self.local).date()
+    }
+
+    /// Nanoseconds since 1970 (UTC), also beyond the year 9999.
+    fn utc_nanos(&self) -> i128 {
+        let offset = i128::from(self.offset_minutes.unwrap_or(0)) * 60_000_000_000;
+        self.local.assume_utc().unix_timestamp_nanos() - offset
     }
 
     pub fn compare(&self, other: &Timestamp) -> Ordering {
-        self.utc().cmp(&other.utc())
+        self.utc_nanos().cmp(&other.utc_nanos())
     }
 
     pub fn part(&self, part: DatePart) -> i128 {
@@ -222,16 +229,16 @@ impl Timestamp {
     /// The number of whole parts from this timestamp to another one, less than 0 if that is earlier. Years and
     /// months are counted between the days, in UTC.
     pub fn difference(&self, part: DatePart, other: &Timestamp) -> i128 {
-        let (from, to) = (self.utc(), other.utc());
+        let months = || months_between(self.utc_date(), other.utc_date());
         let part_seconds = match part {
-            DatePart::Year => return months_between(from.date(), to.date()) / 12,
-            DatePart::Month => return months_between(from.date(), to.date()),
+            DatePart::Year => return months() / 12,
+            DatePart::Month => return months(),
             DatePart::Day => 24 * 3600,
             DatePart::Hour => 3600,
             DatePart::Minute => 60,
             _ => 1,
         };
-        (to - from).whole_nanoseconds() / (part_seconds * 1_000_000_000)
+        (other.utc_nanos() - self.utc_nanos()) / (part_seconds * 1_000_000_000)
     }
 
     /// The text of TO_STRING.

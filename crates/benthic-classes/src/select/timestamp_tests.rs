@@ -57,6 +57,15 @@ fn texts_are_timestamps_with_their_precision_and_offset() {
 }
 
 #[test]
+fn times_beyond_the_year_9999_in_utc_differ() {
+    let (one, other) = (parsed("9999-12-31T23:00-02:00"), parsed("9999-12-31T23:30-02:00"));
+    assert_eq!((one.compare(&other), other.compare(&one)), (Ordering::Less, Ordering::Greater));
+    assert_eq!(one.compare(&parsed("9999-12-31T22:00-03:00")), Ordering::Equal);
+    assert_eq!(one.difference(DatePart::Minute, &other), 30);
+    assert_eq!(parsed("9999-12-30T23:00-02:00").difference(DatePart::Day, &one), 1);
+}
+
+#[test]
 fn times_are_compared_at_one_offset() {
     let order = |left: &str, right: &str| parsed(left).compare(&parsed(right));
     assert_eq!(order("2010T", "2010-01-01T00:00Z"), Ordering::Equal);

@@ -28,7 +28,8 @@ impl Parser {
         }
         let (mut arguments, mut levels) = (Vec::new(), 0);
         if name == "EXTRACT" {
-            let part = self.date_part()?;
+            let part =
+                self.date_part("YEAR, MONTH, DAY, HOUR, MINUTE, SECOND, TIMEZONE_HOUR or TIMEZONE_MINUTE")?;
             self.expect_keyword("FROM")?;
             let (time, levels) = self.expr(depth)?;
             self.expect_symbol(")", "ParseExpectedRightParenBuiltinFunctionCall")?;
@@ -41,7 +42,7 @@ impl Parser {
         }
         let (function, counts) = match name {
             "DATE_ADD" | "DATE_DIFF" => {
-                let part = self.date_part()?;
+                let part = self.date_part("YEAR, MONTH, DAY, HOUR, MINUTE or SECOND")?;
                 self.expect_symbol(",", "ParseExpectedArgumentDelimiter")?;
                 if part.is_of_offset() {
                     return failed(
@@ -81,12 +82,13 @@ impl Parser {
         Ok((Expr::Call(function, arguments), deeper(levels)?))
     }
 
-    fn date_part(&mut self) -> Parsed<DatePart> {
+    /// Parses a part of a timestamp. `parts` names those that the call has, for the error.
+    fn date_part(&mut self, parts: &str) -> Parsed<DatePart> {
         let part = match self.peek() {
             Some(Token::Word(word)) => DatePart::named(&word.to_ascii_uppercase()),
             _ => None,
         };
-        let message = || format!("expected YEAR, MONTH, DAY, HOUR, MINUTE or SECOND, found {}", self.found());
+        let message = || format!("expected {parts}, found {}", self.found());
         let part = part.ok_or_else(|| Failure::new("ParseExpectedDatePart", message()))?;
         self.at += 1;
         Ok(part)
