@@ -127,3 +127,40 @@ fn invalid_uses_are_refused() {
     assert!(home.fails(3, &["advise", "lake/missing", "--record", "on"]).contains("no such table"));
     assert!(home.fails(2, &["advise", "lake/t", "--record", "maybe"]).contains("possible values"));
 }
+
+#[test]
+fn commands_keep_the_names_of_columns_or_are_not_printed() {
+    let home = Home::new();
+    let columns = [
+        ("a b", Some("'a b'")),
+        ("it's", Some(r"'it'\''s'")),
+        ("$(x)", Some("'$(x)'")),
+        ("a,b", None),
+        ("-x", None),
+        ("a\u{1b}[2J", None),
+    ];
+    let names: Vec<String> = columns.iter().map(|(name, _)| format!("\"{name}\"")).collect();
+    let row = |id: u32| {
+        let value = format!("n{}", u64::from(id) * 7_919 % u64::from(ROWS));
+        format!("{id},{}\n", vec![value; columns.len()].join(","))
+    };
+    home.file("a.csv", &format!("id,{}\n{}", names.join(","), (0..ROWS).map(row).collect::<String>()));
+    home.ok(&["create", "lake/t", "a.csv"]);
+    home.ok(&["advise", "lake/t", "--record", "on"]);
+    for name in &names {
+        assert_eq!(sql(&home, &format!("SELECT id FROM lake.t WHERE {name} = 'n17'")).len(), 1);
+    }
+    let advice = advice(&home);
+    let suggestions = advice["suggestions"].as_array().unwrap();
+    for (name, listed) in columns {
+        let of_column = |one: &&Value| one["conditions"] == format!("{name} = ?");
+        let command =
+            &suggestions.iter().find(of_column).unwrap_or_else(|| panic!("{name} {advice}"))["command"];
+        assert_eq!(
+            command,
+            &json!(listed.map(|listed| format!("benthic table index lake/t {listed}"))),
+            "{name}"
+        );
+    }
+    assert!(!home.ok(&["advise", "lake/t"]).contains('\u{1b}'));
+}

@@ -243,7 +243,3 @@ fn quoted(word: &str) -> Option<String> {
         false => Some(format!("'{}'", word.replace('\'', r"'\''"))),
     }
 }
-
-#[cfg(test)]
-#[path = "advise_tests.rs"]
-mod tests;

@@ -308,7 +308,7 @@ impl Author<'_> {
             (Kind::Float, 9) => format!("{name} + 1 {compare} {literal}"),
             (Kind::Text, 9) => format!("lower({name}) {compare} {literal}"),
             // No object runs it.
-            (Kind::Text, 10) => format!("reverse({name}) {compare} {literal}"),
+            (Kind::Text, 11) => format!("reverse({name}) {compare} {literal}"),
             _ => format!("{name} {compare} {literal}"),
         }
     }
