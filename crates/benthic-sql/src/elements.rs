@@ -4,6 +4,7 @@
 //! literals that are lists.
 
 use crate::literals::rewrite_exprs;
+use benthic_table::widens;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{DFSchema, Result, ScalarValue};
@@ -40,9 +41,13 @@ impl AnalyzerRule for ElementsOfLists {
 fn of_elements(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     let Expr::ScalarFunction(call) = expr else { return None };
     let [list, Expr::ScalarFunction(literals)] = &call.args[..] else { return None };
-    // The cast gives the column the type of the literals.
+    // A cast that gives the column the type of the literals. A cast that changes values stays.
     let list = match list {
-        Expr::Cast(Cast { expr, .. }) => expr,
+        Expr::Cast(Cast { expr, .. })
+            if is_same(&expr.get_type(schema).ok()?, &list.get_type(schema).ok()?) =>
+        {
+            expr
+        }
         list => list,
     };
     let (Expr::Column(_), "make_array") = (list, literals.func.name()) else { return None };
@@ -61,6 +66,14 @@ fn of_elements(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
         "array_has_all" => conjunction(each),
         _ => None,
     }
+}
+
+/// Whether a cast of a list gives equal elements.
+fn is_same(from: &DataType, to: &DataType) -> bool {
+    use DataType::{LargeList, List};
+    let (List(from) | LargeList(from), List(to) | LargeList(to)) = (from, to) else { return false };
+    let (from, to) = (from.data_type(), to.data_type());
+    widens(from, to) || from.is_string() && to.is_string()
 }
 
 /// The literal as a value of this type, if the type has it.
