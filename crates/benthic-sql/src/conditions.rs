@@ -42,7 +42,9 @@ pub fn split(plan: &Plan) -> Result<Option<Plan>> {
     for condition in conditions {
         // A condition may fail for rows that an earlier one removes.
         let may_run = here.is_empty() || cannot_fail(condition);
-        let place = if may_run && is_accepted(condition, &fragment.plan) { &mut beside } else { &mut here };
+        // An object limits the patterns, texts and literals of all its conditions together.
+        let all = conjunction(beside.iter().chain([condition]).cloned());
+        let place = if may_run && is_accepted(&all, &fragment.plan) { &mut beside } else { &mut here };
         place.push(Arc::clone(condition));
     }
     if beside.is_empty() || here.is_empty() {
@@ -69,16 +71,23 @@ pub fn split(plan: &Plan) -> Result<Option<Plan>> {
     Ok(Some(Arc::new(above)))
 }
 
-/// Removes conditions that objects refuse from the predicates of scans. These only prune.
+/// Removes conditions that objects refuse from the predicates of scans. These only prune. An object counts the patterns
+/// and texts of the predicate in addition to those of the filter, so the predicate keeps only conditions that can be in
+/// both.
 fn prune_with_accepted(plan: Plan) -> Result<Plan> {
     let pruned = plan.transform_up(|plan| {
         let scan = scan_of_objects(&plan);
         let source = scan.and_then(|scan| scan.file_source().downcast_ref::<ObjectSource>());
         let (Some(scan), Some(source)) = (scan, source) else { return Ok(Transformed::no(plan)) };
-        if source.filter().is_none() {
-            return Ok(Transformed::no(plan));
+        let Some(predicate) = source.filter() else { return Ok(Transformed::no(plan)) };
+        let mut kept: Vec<Expr> = Vec::new();
+        for part in split_conjunction(&predicate).into_iter().filter(|part| !is_dynamic(part)) {
+            kept.push(Arc::clone(part));
+            if !scan_accepts(&kept, scan).unwrap_or(false) {
+                kept.pop();
+            }
         }
-        let prunes = |part: &Expr| is_dynamic(part) || scan_accepts(part, scan).unwrap_or(false);
+        let prunes = |part: &Expr| is_dynamic(part) || is_in(part, &kept);
         let parquet = source_of(scan, scan.file_source().projection(), prunes)?;
         let scan = with_source(scan, Arc::new(source.with(parquet)));
         Ok(Transformed::yes(DataSourceExec::from_data_source(scan) as Plan))
@@ -90,15 +99,20 @@ fn with_source(scan: &FileScanConfig, source: Arc<dyn FileSource>) -> FileScanCo
     FileScanConfigBuilder::from(scan.clone()).with_source(source).build()
 }
 
-/// Whether objects accept a part of a scan's predicate.
-fn scan_accepts(part: &Expr, scan: &FileScanConfig) -> Result<bool> {
-    let columns: BTreeSet<usize> = collect_columns(part).iter().map(Column::index).collect();
+fn is_in(part: &Expr, parts: &[Expr]) -> bool {
+    parts.iter().any(|other| Arc::ptr_eq(part, other))
+}
+
+/// Whether objects accept parts of a scan's predicate, both as its predicate and as a filter above it.
+fn scan_accepts(parts: &[Expr], scan: &FileScanConfig) -> Result<bool> {
+    let all = conjunction(parts.iter().cloned());
+    let columns: BTreeSet<usize> = collect_columns(&all).iter().map(Column::index).collect();
     let columns = ProjectionExprs::from_indices(&Vec::from_iter(columns), scan.file_schema());
-    let source = source_of(scan, Some(&columns), |_| false)?;
+    let source = source_of(scan, Some(&columns), |part| is_in(part, parts))?;
     let plan: Plan = DataSourceExec::from_data_source(with_source(scan, Arc::new(source)));
     let Some(fragment) = climb(&plan)? else { return Ok(false) };
-    let part = reassign_expr_columns(Arc::clone(part), &fragment.plan.schema())?;
-    Ok(is_accepted(&part, &fragment.plan))
+    let all = reassign_expr_columns(all, &fragment.plan.schema())?;
+    Ok(is_accepted(&all, &fragment.plan))
 }
 
 /// Whether objects accept a condition on the rows of this plan.

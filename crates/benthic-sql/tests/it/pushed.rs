@@ -7,7 +7,7 @@ use benthic_core::pushdown::Pushdown;
 use benthic_sql::session::Settings;
 
 /// Queries of the tables of the `.slt` files, what runs beside the objects, and what runs only in the client.
-const PUSHED: [(&str, &[&str], &[&str]); 17] = [
+const PUSHED: [(&str, &[&str], &[&str]); 19] = [
     ("SELECT id FROM t.series ORDER BY w DESC, id LIMIT 3", &["SortExec: TopK(fetch=3), expr=[w@"], &[]),
     (
         "SELECT id + v AS k FROM t.series ORDER BY k LIMIT 2",
@@ -71,6 +71,21 @@ const PUSHED: [(&str, &[&str], &[&str]); 17] = [
         "SELECT count(*) FROM t.series WHERE reverse(s) > '5' AND (v = 1 OR w IS NULL)",
         &["v@0 = 1 OR"],
         &["reverse("],
+    ),
+    // The second condition keeps the last one from dividing by zero. DataFusion moves a division without a function to
+    // the front.
+    (
+        "SELECT id FROM t.series WHERE v < 5 AND reverse(s) LIKE '1%' AND abs(100 / id) > 3",
+        &["FilterExec: v@1 < 5"],
+        &["LIKE 1% AND abs(100 / "],
+    ),
+    // An object accepts 16 patterns. Those of the filter are in the scan, too.
+    (
+        "SELECT id FROM t.series WHERE s LIKE '%0%0' AND s LIKE '%0%1' AND s LIKE '%0%2' AND s LIKE '%0%3' AND \
+         s LIKE '%0%4' AND s LIKE '%0%5' AND s LIKE '%0%6' AND s LIKE '%0%7' AND s LIKE '%0%8' AND \
+         reverse(s) LIKE '1%'",
+        &["LIKE %0%0", "LIKE %0%1", "LIKE %0%7"],
+        &["LIKE %0%8", "reverse("],
     ),
     ("SELECT id FROM t.series WHERE reverse(s) LIKE '1%' AND initcap(s) <> 'Row 0001'", &[], &["reverse("]),
     (
