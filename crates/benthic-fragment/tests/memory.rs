@@ -44,7 +44,7 @@ fn hostile_objects_need_little_memory() {
     let quantiles = of(&quantiles_of_groups());
     tries.push(("quantiles of many groups", groups, quantiles, Status::TooLarge, "the reply"));
     let groups = file(strings(1_000, 8), properties());
-    tries.push(("bitmaps of many groups", groups, of(&bitmaps_of_groups()), Status::TooLarge, "the reply"));
+    tries.push(("bitmaps of many groups", groups, of(&bitmaps_of_groups()), Status::Ok, ""));
     for (name, sets, keys, maxima) in [
         ("a long string in many keys of many sets", 32, 32, 0),
         ("a long string in many keys", 0, 900, 0),
