@@ -249,7 +249,3 @@ pub fn len_bytes(view: u128) -> u64 {
     // The length is in the low four bytes.
     u64::from(view as u32)
 }
-
-#[cfg(test)]
-#[path = "guard_tests.rs"]
-mod tests;
