@@ -140,10 +140,9 @@ impl fmt::Display for Layout {
         let Layout { codec, row_group_bytes, sort, bloom, object_bytes } = self;
         let [sort, bloom] =
             [sort, bloom].map(|ids| ids.iter().map(u32::to_string).collect::<Vec<_>>().join(","));
-        write!(
-            f,
-            "codec={codec} row_group_bytes={row_group_bytes} object_bytes={object_bytes} sort={sort} bloom={bloom}"
-        )
+        write!(f, "codec={codec} row_group_bytes={row_group_bytes} object_bytes={object_bytes} sort={sort}")?;
+        // Objects from before Bloom filters have no such part.
+        if bloom.is_empty() { Ok(()) } else { write!(f, " bloom={bloom}") }
     }
 }
 

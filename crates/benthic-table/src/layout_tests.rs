@@ -53,3 +53,14 @@ fn a_change_leaves_the_rest_and_refuses_what_does_not_fit() {
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{change:?} {error}");
     }
 }
+
+/// A layout without Bloom filters has the text from before them. Otherwise a rewrite would write
+/// older objects again.
+#[test]
+fn a_layout_without_bloom_filters_has_the_older_text() {
+    let layout = Layout { sort: vec![2, 1], ..Layout::default() };
+    let text = "codec=snappy row_group_bytes=8388608 object_bytes=33554432 sort=2,1";
+    assert_eq!(layout.to_string(), text);
+    let filtered = Layout { bloom: vec![3, 4], ..layout };
+    assert_eq!(filtered.to_string(), format!("{text} bloom=3,4"));
+}

@@ -17,8 +17,8 @@ use std::sync::Arc;
 #[command(after_help = "\
 The table gets the columns and types of the first file. For CSV and JSON, the types are guessed from the first rows; \
 --schema sets them. All files are loaded in one commit. If anything fails, the table is removed; a crash leaves at \
-most an empty table, and `benthic table vacuum` removes the other remains. `benthic table rewrite` changes codec, sizes \
-and sort order later.
+most an empty table, and `benthic table vacuum` removes the other remains. `benthic table rewrite` changes codec, sizes, \
+sort order and Bloom filters later.
 
 Types: bool, int8 to int64, uint8 to uint64, float16 to float64, utf8, binary, binary(LENGTH), date, time(UNIT), \
 timestamp(UNIT), timestamp(UNIT, 'ZONE'), decimal(PRECISION, SCALE), list(TYPE), struct(NAME TYPE, ...), \
