@@ -50,8 +50,8 @@ pub struct MembershipFilter {
 
 impl MembershipFilter {
     /// A filter of at most `len_bytes_max` that lets through the rows for which the values of
-    /// `keys` are those of a row of `values`, without nulls. `None` if the keys are too many or
-    /// would let through most rows.
+    /// `keys` are those of a row of `values`, without nulls. `None` if the filter has too many
+    /// columns, or would let through more than about 12% of the other keys.
     ///
     /// # Errors
     /// `NotImplemented` for keys of other types than integers, texts, bytes, dates, times and

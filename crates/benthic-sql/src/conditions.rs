@@ -6,13 +6,15 @@ use crate::fragment::{climb, envelope};
 use crate::plan::{scan_of_objects, source_of};
 use crate::scan::ObjectSource;
 use crate::wasm::calls_only_here;
+use arrow::datatypes::{DataType, Schema};
+use benthic_fragment::membership::MembershipFilter;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::datasource::physical_plan::{FileScanConfig, FileScanConfigBuilder, FileSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{
-    BinaryExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
+    BinaryExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
 };
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
@@ -41,7 +43,7 @@ pub fn split(plan: &Plan) -> Result<Option<Plan>> {
     let (mut beside, mut here) = (Vec::new(), Vec::new());
     for condition in conditions {
         // A condition may fail for rows that an earlier one removes.
-        let may_run = here.is_empty() || cannot_fail(condition);
+        let may_run = here.is_empty() || cannot_fail(condition, &input.schema());
         // An object limits the patterns, texts and literals of all its conditions together.
         let all = conjunction(beside.iter().chain([condition]).cloned());
         let place = if may_run && is_accepted(&all, &fragment.plan) { &mut beside } else { &mut here };
@@ -122,8 +124,8 @@ fn is_accepted(condition: &Expr, input: &Plan) -> bool {
             .is_ok_and(|filter| envelope(&(Arc::new(filter) as Plan), None, false).is_ok())
 }
 
-/// Whether a condition fails for no row. Divisions, casts and functions may fail.
-fn cannot_fail(condition: &Expr) -> bool {
+/// Whether a condition fails for no row. Divisions, functions and most casts may fail.
+pub fn cannot_fail(condition: &Expr, schema: &Schema) -> bool {
     let compares = |op: &Operator| op.supports_propagation() || matches!(op, Operator::And | Operator::Or);
     let is_safe = |part: &Expr| {
         part.is::<Column>()
@@ -133,7 +135,25 @@ fn cannot_fail(condition: &Expr) -> bool {
             || part.is::<NotExpr>()
             || part.is::<InListExpr>()
             || part.is::<LikeExpr>()
+            || part.is::<MembershipFilter>()
+            || part.downcast_ref::<CastExpr>().is_some_and(|cast| {
+                cast.expr().data_type(schema).is_ok_and(|from| is_widening(&from, cast.cast_type()))
+            })
             || part.downcast_ref::<BinaryExpr>().is_some_and(|binary| compares(binary.op()))
     };
     !any_part(condition, |part| !is_safe(part))
+}
+
+/// Whether a cast keeps every integer.
+fn is_widening(from: &DataType, to: &DataType) -> bool {
+    let (Some(from_bytes), Some(to_bytes)) = (from.primitive_width(), to.primitive_width()) else {
+        return false;
+    };
+    from.is_integer()
+        && to.is_integer()
+        && match (from.is_signed_integer(), to.is_signed_integer()) {
+            (true, false) => false,
+            (false, true) => from_bytes < to_bytes,
+            _ => from_bytes <= to_bytes,
+        }
 }

@@ -2,12 +2,14 @@
 //! rejects rows that it cannot use. A fragment takes the current state of such filters to each
 //! object. The state is encoded once per generation of the filter.
 
+use crate::conditions::cannot_fail;
 use crate::expr::Expr;
 use crate::fragment::{FilteredFragment, Fragment, envelope};
 use crate::join_filter::sendable;
 use benthic_fragment::membership::FILTER_BYTES_MAX;
 use bytes::Bytes;
 use datafusion::common::Result;
+use datafusion::physical_expr::{conjunction_opt, split_conjunction};
 use datafusion::physical_expr_common::physical_expr::{snapshot_generation, snapshot_physical_expr};
 use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
 use parking_lot::Mutex;
@@ -59,7 +61,12 @@ impl DynamicFilter {
 
     fn build(&self, fragment: &Fragment, dynamic: &Expr) -> Result<FilteredFragment> {
         let snapshot = snapshot_physical_expr(Arc::clone(dynamic))?;
-        let Some(filter) = sendable(&snapshot, &fragment.schema, filter_bytes_max(fragment))? else {
+        let sendable = sendable(&snapshot, &fragment.schema, filter_bytes_max(fragment))?;
+        // The filter runs below the query's own conditions, which may remove the rows for which it
+        // fails.
+        let parts = sendable.iter().flat_map(split_conjunction);
+        let parts = parts.filter(|part| !fragment.has_filter() || cannot_fail(part, &fragment.schema));
+        let Some(filter) = conjunction_opt(parts.cloned()) else {
             return Ok(unfiltered_fragment(fragment, &self.envelope));
         };
         let index = fragment.index_with(&filter).or_else(|| fragment.index.clone());

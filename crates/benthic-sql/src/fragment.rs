@@ -119,6 +119,11 @@ impl Fragment {
         conjunction_opt(all).and_then(|filter| self.choice.plan(&filter))
     }
 
+    /// Whether a condition of the query removes rows of the fragment.
+    pub fn has_filter(&self) -> bool {
+        self.fixed.is_some() || self.plan.exists(|plan| Ok(plan.is::<FilterExec>())).unwrap_or(true)
+    }
+
     /// The plan with a filter directly above the scan.
     ///
     /// # Errors

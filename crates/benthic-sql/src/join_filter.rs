@@ -6,6 +6,7 @@
 //! [Bloom filter](MembershipFilter) of longer lists. It carries neither the hash nor the lookup. So
 //! the partitions of a CASE become one condition of the values of all partitions.
 
+use crate::columns::has_floats;
 use crate::expr::{Expr, any_part};
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::{cast, max, min};
@@ -18,6 +19,7 @@ use datafusion::physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, Literal, lit,
 };
 use datafusion::physical_expr::{ScalarFunctionExpr, conjunction_opt, split_conjunction};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Maximum number of keys for which a join gives their list. DataFusion makes an expression of
@@ -29,8 +31,8 @@ pub const JOIN_KEYS_BYTES_MAX: usize = 1024 * 1024;
 /// a list, but in a plan each value takes about eight times as many bytes as in a Bloom filter.
 const LIST_MAX: usize = 150;
 
-/// A condition that is true for all rows for which `expr` is true, and that a fragment can carry,
-/// if there is one. Its Bloom filters take at most `filter_bytes_max`.
+/// A condition that is true for all rows for which `expr` is true, and that a fragment can carry.
+/// Its Bloom filters take at most `filter_bytes_max`. Returns `None` if there is no such condition.
 ///
 /// # Errors
 /// Errors of evaluating the keys.
@@ -103,10 +105,17 @@ impl Sender<'_> {
     fn members(&mut self, lists: &[&InListExpr]) -> Result<Option<Expr>> {
         let Some(key) = lists.first().map(|list| list.expr()) else { return Ok(None) };
         let values = lists.iter().flat_map(|list| list.list());
-        let Some(values) = values.map(|value| literal(value).cloned()).collect::<Option<Vec<_>>>() else {
+        let Some(mut values) = values.map(|value| literal(value)).collect::<Option<Vec<_>>>() else {
             return Ok(None);
         };
+        let mut seen = HashSet::new();
+        values.retain(|value| seen.insert(*value));
+        let values: Vec<ScalarValue> = values.into_iter().cloned().collect();
         let columns = ScalarFunctionExpr::try_downcast_func::<StructFunc>(key.as_ref());
+        // A join finds -0.0 for 0.0, but a list does not.
+        if columns.is_none() && has_floats(&key.data_type(self.schema)?) {
+            return Ok(None);
+        }
         if columns.is_none() && values.len() <= LIST_MAX {
             if !is_simple(key) {
                 return Ok(None);
@@ -134,21 +143,29 @@ impl Sender<'_> {
     }
 }
 
-/// The bounds that all alternatives have, each the widest one.
+/// The bounds that all alternatives have, each the widest one. A bound is null if the keys of an
+/// alternative are all null. Then the alternative has no rows.
 fn bounds(alternatives: &[Vec<&Expr>]) -> Vec<Expr> {
-    let Some((first, others)) = alternatives.split_first() else { return Vec::new() };
+    let Some(first) = alternatives.first() else { return Vec::new() };
     let widest = |part: &&Expr| {
-        let (key, operator, mut widest) = bound(part)?;
-        for parts in others {
+        let (key, operator, _) = bound(part)?;
+        let mut widest: Option<&ScalarValue> = None;
+        for parts in alternatives {
             let same = parts.iter().filter_map(|part| bound(part));
             let mut same = same.filter(|(other, op, _)| *other == key && *op == operator);
             let (_, _, value) = same.next()?;
-            let order = value.partial_cmp(widest)?;
-            if order.is_lt() == (operator == Operator::GtEq) {
-                widest = value;
+            if value.is_null() {
+                continue;
+            }
+            let is_wider = match widest {
+                Some(widest) => value.partial_cmp(widest)?.is_lt() == (operator == Operator::GtEq),
+                None => true,
+            };
+            if is_wider {
+                widest = Some(value);
             }
         }
-        Some(Arc::new(BinaryExpr::new(Arc::clone(key), operator, lit(widest.clone()))) as Expr)
+        Some(Arc::new(BinaryExpr::new(Arc::clone(key), operator, lit(widest?.clone()))) as Expr)
     };
     first.iter().filter_map(widest).collect()
 }

@@ -3,11 +3,19 @@
 
 use crate::fixtures::{answer, append, create, memory_store, pool, session, ways};
 use crate::support::{metric, rows};
-use arrow::array::{ArrayRef, Date32Array, Decimal128Array, Int64Array, RecordBatch, StringArray};
+use arrow::array::{
+    ArrayRef, Date32Array, Decimal128Array, Float64Array, Int64Array, RecordBatch, StringArray,
+};
+use arrow::datatypes::{DataType, Field, Schema};
 use benthic_core::Store;
 use benthic_core::pushdown::Pushdown;
+use benthic_sql::join_filter::sendable;
 use benthic_sql::session::Settings;
 use benthic_table::{Definition, TableSchema};
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{CaseExpr, binary, col, lit};
 use std::sync::Arc;
 
 const OBJECTS: i64 = 4;
@@ -166,4 +174,65 @@ async fn bloom_filters_save_reads() {
         let plan = explained(&filtered, Pushdown::Never, &sql).await;
         assert!(plan.contains("row_groups_pruned_bloom_filter=4 total → 1 matched"), "{plan}");
     }
+}
+
+/// All null keys of a join's build side are in one partition, which may have no other key.
+#[test]
+fn partitions_of_null_keys_exclude_nothing() {
+    let schema = Schema::new(vec![Field::new("n", DataType::Int64, true)]);
+    let key = || col("n", &schema).unwrap();
+    let bound = |operator, value: Option<i64>| {
+        binary(key(), operator, lit(ScalarValue::Int64(value)), &schema).unwrap()
+    };
+    let filter = |bounds: &[(Option<i64>, Option<i64>)]| {
+        let partition = |(place, (least, greatest)): (usize, &(Option<i64>, Option<i64>))| {
+            let (least, greatest) = (bound(Operator::GtEq, *least), bound(Operator::LtEq, *greatest));
+            (lit(place as u64), binary(least, Operator::And, greatest, &schema).unwrap())
+        };
+        let partitions = bounds.iter().enumerate().map(partition).collect();
+        let case: Arc<dyn PhysicalExpr> =
+            Arc::new(CaseExpr::try_new(Some(lit(0_u64)), partitions, Some(lit(false))).unwrap());
+        sendable(&case, &schema, 0).unwrap().map(|sent| sent.to_string())
+    };
+    let (null, some) = ((None, None), (Some(3), Some(5)));
+    let wider = (Some(-1), Some(4));
+    assert_eq!(filter(&[some, wider]).unwrap(), "n@0 >= -1 AND n@0 <= 5");
+    for bounds in [&[null, some][..], &[some, null], &[null, some, null]] {
+        assert_eq!(filter(bounds).unwrap(), "n@0 >= 3 AND n@0 <= 5");
+    }
+    assert_eq!(filter(&[null, null]), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn joins_of_floats_find_both_zeros() {
+    let store = memory_store();
+    let pool = pool(&store, "p").await;
+    let floats = |values: Vec<f64>| {
+        let places: ArrayRef = Arc::new(Int64Array::from_iter_values(0..values.len() as i64));
+        let values: ArrayRef = Arc::new(Float64Array::from(values));
+        RecordBatch::try_from_iter([("place", places), ("x", values)]).unwrap()
+    };
+    let many = (0..2_000).map(|place| if place % 2 == 0 { -0.0 } else { f64::from(place) }).collect();
+    for (name, values) in [("probe", many), ("build", vec![0.0])] {
+        let batch = floats(values);
+        let table = create(&pool, name, &Definition::new(&batch.schema()).unwrap()).await;
+        append(&table, &[batch]).await;
+    }
+    let joined = "SELECT count(*) FROM p.probe b JOIN p.build f ON b.x = f.x";
+    assert_eq!(same(&store, joined).await, ["1000"]);
+}
+
+/// The keys' filter runs below the query's own conditions, so it must not fail for other rows.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_conditions_protect_do_not_fail() {
+    let store = store(&[]).await;
+    let pool = pool(&store, "p").await;
+    let code = |row: i64| if row % 2 == 0 { row.to_string() } else { "abc".to_owned() };
+    let codes: ArrayRef = Arc::new(StringArray::from_iter_values((0..4_000).map(code)));
+    let batch = RecordBatch::try_from_iter([("code", codes)]).unwrap();
+    let table = create(&pool, "codes", &Definition::new(&batch.schema()).unwrap()).await;
+    append(&table, &[batch]).await;
+    let sql = "SELECT count(*) FROM p.codes b JOIN (SELECT id FROM p.few WHERE id < 1600) f \
+               ON CAST(b.code AS BIGINT) = f.id WHERE b.code ~ '^[0-9]+$'";
+    assert_eq!(same(&store, sql).await, ["20"]);
 }
