@@ -1,9 +1,9 @@
 //! The operators `->` and `->>` on texts in JSON, which are the functions `json_get` and
 //! `json_as_text`.
 //!
-//! In the parser's generic dialect they bind less than comparisons, so `doc ->> 'kind' = 'push'`
-//! would compare the key with the value. Postgres reads it as `(doc ->> 'kind') = 'push'`, and so
-//! do the rules here. Parentheses in the statement remain.
+//! In the parser's generic dialect they bind less than comparisons and `||`, so
+//! `doc ->> 'kind' = 'push'` would compare the key with the value. Postgres reads it as
+//! `(doc ->> 'kind') = 'push'`, and so do the rules here. Parentheses in the statement remain.
 
 use benthic_fragment::json;
 use datafusion::common::{DFSchema, Result};
@@ -43,7 +43,7 @@ impl ExprPlanner for JsonOperators {
     }
 }
 
-/// Makes the operators bind more than comparisons. Lambdas, which also have arrows, must be
+/// Makes the operators bind more than comparisons, and as much as `||`. Lambdas, which also have arrows, must be
 /// rewritten before.
 pub fn rewrite(statement: &mut Statement) {
     match statement {
@@ -58,47 +58,78 @@ pub fn rewrite(statement: &mut Statement) {
     }
 }
 
-/// Turns `doc -> (key = value)` without parentheses into `(doc -> key) = value`.
+/// Turns `doc -> (key = value)` without parentheses into `(doc -> key) = value`, and
+/// `(value = doc) -> key` into `value = (doc -> key)`.
 fn bind(expr: &mut ast::Expr) {
-    let ast::Expr::BinaryOp { left, op: op @ (BinaryOperator::Arrow | BinaryOperator::LongArrow), right } =
-        expr
-    else {
-        return;
-    };
-    let Some(key) = first_operand(right) else { return };
-    let key_of = |key| ast::Expr::BinaryOp { left: left.clone(), op: op.clone(), right: Box::new(key) };
-    let placeholder = ast::Expr::Wildcard(ast::helpers::attached_token::AttachedToken::empty());
-    let bound = key_of(replace(key, placeholder));
-    *key = bound;
-    let comparison = (**right).clone();
-    *expr = comparison;
+    use BinaryOperator::{Arrow, LongArrow};
+    let ast::Expr::BinaryOp { left, op: op @ (Arrow | LongArrow), right } = expr else { return };
+    let op = op.clone();
+    let (mut left, mut right) = (take(left), take(right));
+    let mut joined = take(first_compared(&mut right));
+    let key = first_joined(&mut joined);
+    let doc = last_compared(&mut left);
+    *key = ast::Expr::BinaryOp { left: Box::new(take(doc)), op, right: Box::new(take(key)) };
+    *doc = joined;
+    *first_compared(&mut right) = left;
+    *expr = right;
 }
 
-/// The first operand of a comparison.
-fn first_operand(expr: &mut ast::Expr) -> Option<&mut ast::Expr> {
+fn take(expr: &mut ast::Expr) -> ast::Expr {
+    replace(expr, ast::Expr::Wildcard(ast::helpers::attached_token::AttachedToken::empty()))
+}
+
+/// The first operand of a comparison, which may be the first operand of another one; any other
+/// expression itself.
+fn first_compared(mut expr: &mut ast::Expr) -> &mut ast::Expr {
     use ast::Expr as E;
-    let first = match expr {
-        E::BinaryOp { left, op, .. } if is_comparison(op) => left,
-        E::IsNull(first)
-        | E::IsNotNull(first)
-        | E::IsTrue(first)
-        | E::IsNotTrue(first)
-        | E::IsFalse(first)
-        | E::IsNotFalse(first)
-        | E::IsDistinctFrom(first, _)
-        | E::IsNotDistinctFrom(first, _)
-        | E::InList { expr: first, .. }
-        | E::InSubquery { expr: first, .. }
-        | E::Between { expr: first, .. }
-        | E::Like { expr: first, .. }
-        | E::ILike { expr: first, .. }
-        | E::SimilarTo { expr: first, .. } => first,
-        _ => return None,
-    };
-    // A comparison may be the first operand of another one.
-    match first_operand(first) {
-        Some(_) => first_operand(first),
-        None => Some(first),
+    loop {
+        match expr {
+            E::BinaryOp { op, .. } if !is_comparison(op) => return expr,
+            E::BinaryOp { left: first, .. } => expr = first,
+            E::IsNull(first)
+            | E::IsNotNull(first)
+            | E::IsTrue(first)
+            | E::IsNotTrue(first)
+            | E::IsFalse(first)
+            | E::IsNotFalse(first)
+            | E::IsUnknown(first)
+            | E::IsNotUnknown(first)
+            | E::IsDistinctFrom(first, _)
+            | E::IsNotDistinctFrom(first, _)
+            | E::InList { expr: first, .. }
+            | E::InSubquery { expr: first, .. }
+            | E::Between { expr: first, .. }
+            | E::Like { expr: first, .. }
+            | E::ILike { expr: first, .. }
+            | E::SimilarTo { expr: first, .. } => expr = first,
+            other => return other,
+        }
+    }
+}
+
+/// The last operand of a comparison, or any other expression itself.
+fn last_compared(mut expr: &mut ast::Expr) -> &mut ast::Expr {
+    use ast::Expr as E;
+    loop {
+        match expr {
+            E::BinaryOp { op, .. } if !is_comparison(op) => return expr,
+            E::BinaryOp { right: last, .. } => expr = last,
+            E::Between { high: last, .. }
+            | E::Like { pattern: last, escape_char: None, .. }
+            | E::ILike { pattern: last, escape_char: None, .. }
+            | E::SimilarTo { pattern: last, escape_char: None, .. } => expr = last,
+            other => return other,
+        }
+    }
+}
+
+/// The first operand of `||`, or any other expression itself.
+fn first_joined(mut expr: &mut ast::Expr) -> &mut ast::Expr {
+    loop {
+        match expr {
+            ast::Expr::BinaryOp { left, op: BinaryOperator::StringConcat, .. } => expr = left,
+            other => return other,
+        }
     }
 }
 

@@ -2,24 +2,32 @@
 //!
 //! The parser knows lambdas only in dialects that also change other syntax. In the generic dialect, `->`
 //! is an operator, which DataFusion does not have. It binds less than comparisons and more than `AND`.
-//! So an argument is a lambda if its leftmost operand is `name -> …`, and what follows is in its body.
+//! So an argument of a function that takes lambdas is one if its leftmost operand is `name -> …`, and what
+//! follows is in its body. In other functions, `->` reads a value out of a text in JSON.
 //! DataFusion also does not plan `j.pt` for the parameter `j`, so it becomes `j['pt']`.
 
+use datafusion::logical_expr::HigherOrderUDF;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, LambdaFunction,
-    LambdaFunctionParameter, LambdaSyntax, OneOrManyWithParens, Subscript, Value, visit_expressions_mut,
+    LambdaFunctionParameter, LambdaSyntax, ObjectName, OneOrManyWithParens, Subscript, Value,
+    visit_expressions_mut,
 };
+use std::collections::HashMap;
 use std::mem::replace;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
-/// Turns arguments of the form `name -> expression` into lambdas.
-pub fn rewrite(statement: &mut Statement) {
+/// The functions that take lambdas, by name.
+type Functions = HashMap<String, Arc<HigherOrderUDF>>;
+
+/// Turns arguments of the form `name -> expression` of these functions into lambdas.
+pub fn rewrite(statement: &mut Statement, functions: &Functions) {
     match statement {
-        Statement::Explain(explain) => rewrite(&mut explain.statement),
+        Statement::Explain(explain) => rewrite(&mut explain.statement, functions),
         Statement::Statement(statement) => {
             let _ = visit_expressions_mut(&mut **statement, |expr| {
-                rewrite_call(expr);
+                rewrite_call(expr, functions);
                 ControlFlow::<()>::Continue(())
             });
         }
@@ -27,8 +35,11 @@ pub fn rewrite(statement: &mut Statement) {
     }
 }
 
-fn rewrite_call(expr: &mut Expr) {
+fn rewrite_call(expr: &mut Expr, functions: &Functions) {
     let Expr::Function(function) = expr else { return };
+    if !takes_lambdas(&function.name, functions) {
+        return;
+    }
     let FunctionArguments::List(list) = &mut function.args else { return };
     for arg in &mut list.args {
         let FunctionArg::Unnamed(FunctionArgExpr::Expr(body)) = arg else { continue };
@@ -44,6 +55,11 @@ fn rewrite_call(expr: &mut Expr) {
             syntax: LambdaSyntax::Arrow,
         })));
     }
+}
+
+fn takes_lambdas(name: &ObjectName, functions: &Functions) -> bool {
+    let [name] = &name.0[..] else { return false };
+    name.as_ident().is_some_and(|name| functions.contains_key(&normal(name)))
 }
 
 /// Removes `name ->` from the left end of an expression, and returns the name.

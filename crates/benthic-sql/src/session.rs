@@ -645,7 +645,7 @@ async fn find_methods(
 fn parse(state: &SessionState, sql: &str) -> Result<Statement> {
     let dialect = state.config_options().sql_parser.dialect;
     let mut statement = state.sql_to_statement(sql, &dialect).map_err(|error| from_datafusion(&error))?;
-    lambdas::rewrite(&mut statement);
+    lambdas::rewrite(&mut statement, state.higher_order_functions());
     json_operators::rewrite(&mut statement);
     Ok(statement)
 }

@@ -106,7 +106,7 @@ async fn in_memory(context: &SessionContext, sql: &str) -> Result<Vec<RecordBatc
     let rows = async {
         let state = context.state();
         let mut statement = state.sql_to_statement(sql, &state.config_options().sql_parser.dialect)?;
-        lambdas::rewrite(&mut statement);
+        lambdas::rewrite(&mut statement, state.higher_order_functions());
         context.execute_logical_plan(state.statement_to_plan(statement).await?).await?.collect().await
     };
     rows.await.map_err(|error| from_datafusion(&error))
