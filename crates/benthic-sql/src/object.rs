@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::sync::OnceCell;
 
 /// Size of the first read, at the end of the object. It contains the whole footer of most objects.
@@ -102,6 +102,8 @@ pub struct DataObject {
     origin: Origin,
     work: Arc<Work>,
     is_done: AtomicBool,
+    /// Number of readers in use.
+    readers: AtomicUsize,
 }
 
 enum Origin {
@@ -148,6 +150,7 @@ impl DataObject {
             origin,
             work: Arc::default(),
             is_done: AtomicBool::new(false),
+            readers: AtomicUsize::new(0),
         })
     }
 
@@ -164,13 +167,19 @@ impl DataObject {
         let origin =
             Origin::Table { snapshot, entry, is_read_by_name, facts, footers: reading.footers.clone() };
         let work = Arc::clone(&reading.work);
-        DataObject { size_bytes, origin, work, is_done: AtomicBool::new(false) }
+        DataObject { size_bytes, origin, work, is_done: AtomicBool::new(false), readers: AtomicUsize::new(0) }
     }
 
     /// A local file, without any read.
     pub fn of_file(file: LocalFile, work: &Arc<Work>) -> DataObject {
         let (size_bytes, work) = (file.size_bytes(), Arc::clone(work));
-        DataObject { size_bytes, origin: Origin::File(Arc::new(file)), work, is_done: AtomicBool::new(false) }
+        DataObject {
+            size_bytes,
+            origin: Origin::File(Arc::new(file)),
+            work,
+            is_done: AtomicBool::new(false),
+            readers: AtomicUsize::new(0),
+        }
     }
 
     /// The pool of the object; `None` for a local file.
@@ -191,6 +200,19 @@ impl DataObject {
     pub fn mark_done(&self) {
         if !self.is_done.swap(true, Ordering::Relaxed) {
             self.work.object_is_done();
+        }
+    }
+
+    /// Notes that a reader of the object starts.
+    pub fn add_reader(&self) {
+        self.readers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that a reader is dropped. The last one marks the object as done: a scan drops the reader
+    /// of the Bloom filters before it reads data with the next one.
+    pub fn remove_reader(&self) {
+        if self.readers.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.mark_done();
         }
     }
 

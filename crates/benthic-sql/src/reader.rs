@@ -32,6 +32,7 @@ impl ParquetFileReaderFactory for Readers {
         let object = file.extensions.get_arc::<DataObject>();
         let object = object.ok_or_else(|| internal_datafusion_err!("a file of the scan is not an object"))?;
         let metrics = ParquetFileMetrics::new(partition, file.object_meta.location.as_ref(), metrics);
+        object.add_reader();
         Ok(Box::new(Reader { object, metrics, wanted_bytes: self.wanted_bytes.clone() }))
     }
 }
@@ -55,7 +56,7 @@ impl Drop for Reader {
         let scanned_bytes = self.metrics.bytes_scanned.value();
         self.metrics.scan_efficiency_ratio.add_part(scanned_bytes);
         self.metrics.scan_efficiency_ratio.set_total(self.object.size_bytes() as usize);
-        self.object.mark_done();
+        self.object.remove_reader();
     }
 }
 
