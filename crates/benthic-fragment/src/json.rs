@@ -1,14 +1,16 @@
 //! Functions that read values out of texts in JSON: `json_get`, `json_as_text`, `json_get_str`,
 //! `json_get_int`, `json_get_float`, `json_get_bool`, `json_length` and `json_contains`.
 //!
-//! Their names and meaning are those of the crate `datafusion-functions-json`, which depends on all
-//! of DataFusion, so that a class in an OSD cannot have it. One difference: `json_get` returns the
-//! text of a value in JSON, not a union of types. A text that is no JSON, and a value that is
-//! missing or of another type, give null.
+//! Their names are those of the crate `datafusion-functions-json`, which depends on all of
+//! DataFusion, so that a class in an OSD cannot have it. Their results may differ from the crate's.
+//! For example, `json_get` returns the text of a value in JSON, not a union of types, and a negative
+//! position counts from the end. A text that is no JSON, and a value that is missing or of another
+//! type, give null.
 //!
 //! A value is found without building the others: each step of a path reads the elements of one
 //! object or list up to the wanted one, and skips them. So the time is proportional to the text
-//! times the steps of the path. A value of more than 128 levels gives null.
+//! times the steps of the path. Values may be nested to any depth, because `serde_json` skips them
+//! without recursion.
 
 use crate::text_search::strings;
 use arrow::array::{
@@ -159,7 +161,7 @@ impl Access {
             }),
             Access::Text => texts_of(values_of, parsed),
             Access::Int => Arc::new(values_of.map(|value| parsed::<i64>(value?)).collect::<Int64Array>()),
-            Access::Float => Arc::new(values_of.map(|value| parsed::<f64>(value?)).collect::<Float64Array>()),
+            Access::Float => Arc::new(values_of.map(|value| float(value?)).collect::<Float64Array>()),
             Access::Bool => Arc::new(values_of.map(|value| parsed::<bool>(value?)).collect::<BooleanArray>()),
             Access::Length => Arc::new(values_of.map(|value| length(value?)).collect::<Int64Array>()),
             Access::Contains => {
@@ -194,6 +196,12 @@ fn texts_of<'a>(
 /// The value of a whole text.
 fn parsed<'a, T: Deserialize<'a>>(value: &'a str) -> Option<T> {
     serde_json::from_str(value).ok()
+}
+
+/// The number nearest to the text. `serde_json` alone may be off by one unit in the last place.
+fn float(value: &str) -> Option<f64> {
+    parsed::<f64>(value)?;
+    value.trim().parse().ok()
 }
 
 /// One step of the paths of all rows.

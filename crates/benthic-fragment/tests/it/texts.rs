@@ -186,13 +186,27 @@ fn values_in_json_are_found() {
 }
 
 #[test]
-fn json_of_any_depth_is_answered() {
-    let deep = format!("{}1{}", "[".repeat(200_000), "]".repeat(200_000));
-    let objects = r#"{"a":"#.repeat(100_000);
-    let texts = [Some(deep.as_str()), Some(objects.as_str())];
-    for function in ["json_get", "json_as_text", "json_length", "json_get_int", "json_contains"] {
-        let found = values(&texts, function, &[key("a"), position(0)]);
-        assert!(found.iter().all(|value| value == "null" || value == "false"), "{function}: {found:?}");
-        values(&texts, function, &[position(0)]);
+fn json_of_any_depth_is_read() {
+    for depth in [127, 128, 129, 200_000] {
+        let inner = format!("{}1{}", "[".repeat(depth - 1), "]".repeat(depth - 1));
+        let outer = format!("[{inner}, 2]");
+        let texts = [Some(outer.as_str())];
+        assert_eq!(values(&texts, "json_get", &[position(0)]), [inner.as_str()], "{depth}");
+        assert_eq!(values(&texts, "json_as_text", &[position(0)]), [inner.as_str()], "{depth}");
+        assert_eq!(values(&texts, "json_get_int", &[position(1)]), ["2"], "{depth}");
+        assert_eq!(values(&texts, "json_length", &[]), ["2"], "{depth}");
+        assert_eq!(values(&texts, "json_contains", &[position(0), position(0)]), ["true"], "{depth}");
     }
+    // The objects do not end.
+    let objects = r#"{"a":"#.repeat(100_000);
+    for function in ["json_get", "json_as_text", "json_length", "json_get_int"] {
+        assert_eq!(values(&[Some(&objects)], function, &[key("a")]), ["null"], "{function}");
+    }
+}
+
+#[test]
+fn floats_in_json_are_the_nearest_ones() {
+    let texts = ["51.248178375505404", " -0.1e1 ", "1e999", "7", "true", "\"7\""];
+    let expected = ["51.248178375505404", "-1.0", "null", "7.0", "null", "null"];
+    assert_eq!(values(&texts.map(Some), "json_get_float", &[]), expected);
 }
