@@ -50,6 +50,9 @@ const PAGE_BYTES: u64 = 64;
 const GZIP_BUFFER_BYTES: usize = 8 * 1024;
 /// Maximum size of all Bloom filters that a scan reads. They are in memory at once.
 pub const BLOOM_FILTERS_BYTES_MAX: u64 = 8 * 1024 * 1024;
+/// Maximum number of lookups of a predicate's literals in Bloom filters. The scan does not check the
+/// deadline between them.
+pub const BLOOM_FILTER_LOOKUPS_MAX: usize = 1_000_000;
 /// Size of a block, the part of a Bloom filter that one value selects.
 const BLOOM_BLOCK_BYTES: u64 = 32;
 

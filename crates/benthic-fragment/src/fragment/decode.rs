@@ -103,15 +103,18 @@ impl Decoder<'_> {
         let conf = scan.base_conf.as_ref().ok_or_else(|| internal_datafusion_err!("a scan is empty"))?;
         let table = FileScanConfig::parse_table_schema_from_proto(conf)?;
         let schema = Arc::clone(table.file_schema());
-        let readers = Readers::new(Arc::clone(self.queue), Arc::clone(&schema));
+        let predicate = scan.predicate.as_ref().map(|predicate| self.decode_expr(predicate, &schema));
+        let predicate = predicate.transpose()?;
+        let lookups = predicate.as_ref().map_or(0, literals);
+        let readers = Readers::new(Arc::clone(self.queue), Arc::clone(&schema), lookups);
         let mut source = ParquetSource::new(table)
             .with_parquet_file_reader_factory(Arc::new(readers))
             // A page index describes the same pages a second time and may contradict the page
             // headers.
             .with_enable_page_index(false)
             .with_bloom_filter_on_read(true);
-        if let Some(predicate) = &scan.predicate {
-            source = source.with_predicate(self.decode_expr(predicate, &schema)?);
+        if let Some(predicate) = predicate {
+            source = source.with_predicate(predicate);
         }
         let source = self.project(Arc::new(source), conf, &schema)?;
         let mut file = PartitionedFile::new("object", self.queue.size_bytes());
@@ -439,6 +442,11 @@ fn group_bytes(aggregate: &AggregateFunctionExpr, schema: &Schema) -> Result<usi
         aggregate.expressions().iter().map(|arg| arg.data_type(schema)).collect::<Result<Vec<_>>>()?;
     let has_bitmap = types.iter().any(|kind| matches!(kind, DataType::Int16 | DataType::UInt16));
     Ok(ACCUMULATOR_BYTES + if has_bitmap { BITMAP_BYTES } else { 0 })
+}
+
+/// The number of literals in an expression.
+fn literals(expr: &Arc<dyn PhysicalExpr>) -> usize {
+    usize::from(expr.is::<Literal>()) + expr.children().into_iter().map(literals).sum::<usize>()
 }
 
 /// Whether each value takes a few bytes.

@@ -113,12 +113,16 @@ pub fn split_ranges(ranges: &[Range<u64>], merged: &[Range<u64>], data: &[Bytes]
 pub struct Readers {
     queue: Arc<Queue>,
     schema: SchemaRef,
+    /// Maximum number of Bloom filters to read.
+    filters_max: usize,
     known: Arc<Mutex<Known>>,
 }
 
 impl Readers {
-    pub fn new(queue: Arc<Queue>, schema: SchemaRef) -> Readers {
-        Readers { queue, schema, known: Arc::default() }
+    /// `lookups` is the number of values that the scan looks up in each Bloom filter.
+    pub fn new(queue: Arc<Queue>, schema: SchemaRef, lookups: usize) -> Readers {
+        let filters_max = bounds::BLOOM_FILTER_LOOKUPS_MAX / lookups.max(1);
+        Readers { queue, schema, filters_max, known: Arc::default() }
     }
 }
 
@@ -131,6 +135,8 @@ struct Known {
     /// The place of a filter whose header was just read.
     filter_after_header: Option<Range<u64>>,
     filter_bytes: u64,
+    /// Number of filters whose start was requested.
+    filters_read: usize,
 }
 
 impl ParquetFileReaderFactory for Readers {
@@ -144,6 +150,7 @@ impl ParquetFileReaderFactory for Readers {
         Ok(Box::new(Reader {
             queue: Arc::clone(&self.queue),
             schema: Arc::clone(&self.schema),
+            filters_max: self.filters_max,
             known: Arc::clone(&self.known),
         }))
     }
@@ -153,6 +160,7 @@ impl ParquetFileReaderFactory for Readers {
 struct Reader {
     queue: Arc<Queue>,
     schema: SchemaRef,
+    filters_max: usize,
     known: Arc<Mutex<Known>>,
 }
 
@@ -201,12 +209,19 @@ impl Reader {
         bounds::footer(&footer)?;
         let metadata = ParquetMetaDataReader::decode_metadata(&footer)?;
         let (metadata, chunks) = bounds::metadata(metadata, &self.schema)?;
-        let filters = metadata.row_groups().iter().flat_map(|group| group.columns()).filter_map(|chunk| {
+        let places = metadata.row_groups().iter().flat_map(|group| group.columns()).filter_map(|chunk| {
             let len_bytes =
                 chunk.bloom_filter_length().map(|len_bytes| u64::try_from(len_bytes).unwrap_or(0));
             Some((u64::try_from(chunk.bloom_filter_offset()?).ok()?, len_bytes))
         });
-        *self.known.lock() = Known { chunks, filters: filters.collect(), ..Known::default() };
+        let mut filters = HashMap::new();
+        for (start, len_bytes) in places {
+            // The check of one length would not hold for the other one.
+            if filters.insert(start, len_bytes).is_some_and(|other| other != len_bytes) {
+                return Err(bounds::refusal("a Bloom filter of several lengths"));
+            }
+        }
+        *self.known.lock() = Known { chunks, filters, ..Known::default() };
         Ok(metadata)
     }
 
@@ -220,6 +235,10 @@ impl Reader {
                 return Err(bounds::refusal("Bloom filters that are too large"));
             }
             let follows_header = known.filter_after_header.take().is_some_and(|filter| filter == range);
+            known.filters_read += usize::from(!follows_header);
+            if known.filters_read > self.filters_max {
+                return Err(bounds::refusal("too many Bloom filters for the values of the query"));
+            }
             (follows_header, known.filters.get(&range.start).copied())
         };
         if follows_header {

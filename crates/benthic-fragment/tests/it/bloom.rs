@@ -7,9 +7,9 @@ use benthic_fragment::fragment::{Envelope, Reply, Status, encode, run};
 use bytes::Bytes;
 use datafusion_common::ScalarValue;
 use datafusion_expr::Operator;
-use datafusion_physical_expr::expressions::{col, lit};
+use datafusion_physical_expr::expressions::{InListExpr, col, lit};
 use parquet::arrow::ArrowWriter;
-use parquet::file::metadata::ParquetMetaDataReader;
+use parquet::file::metadata::{ParquetMetaDataReader, ParquetMetaDataWriter};
 use parquet::file::properties::{BloomFilterPosition, WriterProperties};
 use std::sync::Arc;
 
@@ -142,4 +142,53 @@ fn a_filter_of_another_length_is_ignored() {
         assert_eq!((reply.status, reply.rows), (Status::Ok.into(), 0), "{len_bytes}: {}", reply.message);
         assert!(reply.read_bytes + 100_000 > all, "no row group is left out: {} of {all}", reply.read_bytes);
     }
+}
+
+/// The scan looks up each value of a list in each filter, so it reads few filters for a long list.
+#[test]
+fn long_lists_are_looked_up_in_few_filters() {
+    let (plain, filtered) = (object(false, BloomFilterPosition::End), object(true, BloomFilterPosition::End));
+    let filter_bytes: usize = filters(&filtered).iter().skip(1).step_by(2).map(|place| place.1).sum();
+    for (lists, reads_all) in [(1, true), (13, false)] {
+        let list = |schema: &Schema| -> common::Expr {
+            let values = (0..9_700_i64).map(lit).collect();
+            Arc::new(InListExpr::try_new(col("n", schema).unwrap(), values, false, schema).unwrap())
+        };
+        let all = |schema: &Schema| {
+            (1..lists).fold(list(schema), |all, _| common::op(all, Operator::And, list(schema)))
+        };
+        let scan = common::scan_of(schema(), &["email", "n"], Some(all(&schema())));
+        let envelope = Envelope::new(encode(&scan).unwrap());
+        let [without, with] = [&plain, &filtered].map(|object| {
+            let reply = answer(object, &envelope);
+            assert_eq!(reply.status, i32::from(Status::Ok), "{}", reply.message);
+            reply.read_bytes
+        });
+        let more_bytes = with - without;
+        assert_eq!(more_bytes == filter_bytes as u64, reads_all, "{lists}: {more_bytes} of {filter_bytes}");
+    }
+}
+
+/// The check of a filter with a known length differs from that of one without.
+#[test]
+fn a_filter_of_several_lengths_is_refused() {
+    let whole = object(true, BloomFilterPosition::End);
+    let metadata = ParquetMetaDataReader::new().parse_and_finish(&whole).unwrap();
+    let first = metadata.row_group(0).column(1).clone();
+    let mut builder = metadata.into_builder();
+    let mut groups = builder.take_row_groups();
+    for (place, group) in groups.iter_mut().enumerate() {
+        let chunk =
+            group.column(1).clone().into_builder().set_bloom_filter_offset(first.bloom_filter_offset());
+        let len_bytes = first.bloom_filter_length().filter(|_| place % 2 == 0);
+        let chunk = chunk.set_bloom_filter_length(len_bytes).build().unwrap();
+        let columns = vec![group.column(0).clone(), chunk];
+        *group = group.clone().into_builder().set_column_metadata(columns).build().unwrap();
+    }
+    let metadata = builder.set_row_groups(groups).build();
+    let mut damaged = whole.to_vec();
+    ParquetMetaDataWriter::new(&mut damaged, &metadata).finish().unwrap();
+    let reply = answer(&damaged.into(), &point("n", ScalarValue::Int64(Some(MISSING as i64))));
+    assert_eq!(reply.status, i32::from(Status::Unsupported), "{}", reply.message);
+    assert!(reply.message.contains("a Bloom filter of several lengths"), "{}", reply.message);
 }

@@ -39,6 +39,7 @@ fn tpch_data() {
 /// Prints how many bytes each query moves if all fragments run beside their objects.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "prints numbers for docs/design/0005"]
+#[expect(clippy::print_stdout, reason = "it prints its measurements")]
 async fn tpch_moved_bytes() {
     let store = memory_store();
     let scale = std::env::var("BENTHIC_TPCH_SCALE").map_or(0.01, |scale| scale.parse().unwrap());
