@@ -65,6 +65,9 @@ fn leaves(data_type: &DataType) -> usize {
     }
 }
 
+/// A Bloom filter has ten bits for each row that a row group may have, rounded up to a power of two.
+const FILTER_BYTES_OF_ROW: usize = 2;
+
 /// The places of a layout's sort columns.
 fn sort_places(layout: &Layout, schema: &TableSchema) -> Vec<usize> {
     let place = |id: &u32| schema.columns().iter().position(|column| column.id == *id);
@@ -112,6 +115,8 @@ pub(crate) async fn encode_object(
         ArrowWriter::try_new(Vec::new(), rows.schema(), Some(properties.build())).map_err(error::parquet)?;
     let (mut taken, mut taken_bytes) = (0, 0);
     let (mut groups, mut group_bytes) = (0, 0);
+    // The filters of a row group are written after its rows.
+    let filters_bytes = layout.bloom.len() * FILTER_BYTES_OF_ROW * limits.rows;
     while taken < rows.num_rows() {
         let mut step = rows.slice(taken, PAGE_ROWS.min(rows.num_rows() - taken));
         let mut step_bytes = rows_bytes(&step);
@@ -120,7 +125,7 @@ pub(crate) async fn encode_object(
             step_bytes = rows_bytes(&step);
         }
         let so_far = encoder.bytes_written() + encoder.in_progress_size();
-        if taken > 0 && (so_far >= bytes_target || so_far + step_bytes > OBJECT_BYTES_MAX) {
+        if taken > 0 && (so_far >= bytes_target || so_far + step_bytes + filters_bytes > OBJECT_BYTES_MAX) {
             break;
         }
         if group_bytes > 0 && group_bytes + step_bytes > limits.memory_bytes {

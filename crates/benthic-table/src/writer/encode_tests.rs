@@ -131,3 +131,17 @@ fn encoding_yields() {
     assert_eq!(taken, 8 * 1_024);
     assert!(yields >= 8, "{yields}");
 }
+
+/// The filters of a row group are written after its rows, so an object keeps room for them.
+#[test]
+fn objects_with_bloom_filters_stay_below_their_limit() {
+    let text = wide(40 * 1_024).column(0).clone();
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..40 * 1_024));
+    let numbers = (0..15).map(|place| (format!("n{place}"), ids.clone()));
+    let columns = [("text".to_owned(), text)].into_iter().chain(numbers);
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let layout = Layout { row_group_bytes: 64 * MIB as u64, bloom: (1..=16).collect(), ..Layout::default() };
+    let filters_bytes = 16 * 2 * layout.row_group_rows();
+    let (bytes, taken) = encode(&batch, &layout, 64 * MIB);
+    assert!(taken > 0 && bytes.len() + filters_bytes < 64 * MIB, "{} {filters_bytes} {taken}", bytes.len());
+}
