@@ -144,7 +144,7 @@ fn commands_keep_the_names_of_columns_or_are_not_printed() {
         let value = format!("n{}", u64::from(id) * 7_919 % u64::from(ROWS));
         format!("{id},{}\n", vec![value; columns.len()].join(","))
     };
-    home.file("a.csv", &format!("id,{}\n{}", names.join(","), (0..ROWS).map(row).collect::<String>()));
+    home.file("a.csv", format!("id,{}\n{}", names.join(","), (0..ROWS).map(row).collect::<String>()));
     home.ok(&["create", "lake/t", "a.csv"]);
     home.ok(&["advise", "lake/t", "--record", "on"]);
     for name in &names {
