@@ -99,13 +99,13 @@ fn every_codec_keeps_the_rows_and_old_snapshots_keep_their_objects() {
             assert_eq!(all_rows(&current(&table)), expected, "{text}");
             assert_eq!(findings(&current(&table)), [""; 0]);
             let [found] = codecs(&table)[..] else { panic!("one codec") };
-            let same = match (found, next) {
+            let same = matches!(
+                (found, next),
                 (Compression::ZSTD(_), Codec::Zstd { .. })
-                | (Compression::LZ4_RAW, Codec::Lz4)
-                | (Compression::UNCOMPRESSED, Codec::None)
-                | (Compression::SNAPPY, Codec::Snappy) => true,
-                _ => false,
-            };
+                    | (Compression::LZ4_RAW, Codec::Lz4)
+                    | (Compression::UNCOMPRESSED, Codec::None)
+                    | (Compression::SNAPPY, Codec::Snappy)
+            );
             assert!(same, "{found:?} {text}");
             assert_eq!(block_on(table.head()).unwrap().layout.codec.to_string(), text);
             // Rows that are added later have the codec too, and a compaction keeps it.
