@@ -413,6 +413,10 @@ impl Host for Query<'_> {
         Ok(())
     }
 
+    fn unix_ms(&self) -> u64 {
+        1_750_000_000_000
+    }
+
     fn check(&mut self, _: Totals) -> benthic_core::Result<()> {
         Ok(())
     }
