@@ -86,7 +86,7 @@ fn the_bytes_of_a_file_never_change() {
     assert_eq!(hashes[0], hashes[1]);
     assert_eq!(
         hashes[0],
-        (13, "c8f8e712363d12c09b41c407e817fdbbb886386145306315a35e0185a06caa52".to_owned())
+        (13, "fad4ed7be5a024d468330212cee4ed4944d1ae151ebfbb39e65362c4e50ee63d".to_owned())
     );
 }
 
