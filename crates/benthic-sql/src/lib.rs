@@ -11,10 +11,9 @@
 //!
 //! [`literals`] preserves the exact values of literals. [`probe`] derives index lookups from a
 //! filter, so that a scan reads only the rows that an index selects, and [`index_choice`] decides
-//! whether it pays. [`work`] counts the progress
-//! of a query. [`experiment`] measures how much pushdown gains.
-//!
-//! [`record`] records what queries read, for `benthic table advise`.
+//! whether it pays. [`join_filter`] turns the keys of a join into conditions on the other side's
+//! scan. [`work`] counts the progress of a query, [`record`] records what queries read, for
+//! `benthic table advise`, and [`experiment`] measures how much pushdown gains.
 //!
 //! [`wasm`] makes methods of deployed WebAssembly classes callable.
 //!

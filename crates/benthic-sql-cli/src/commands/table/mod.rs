@@ -63,7 +63,7 @@ pub enum TableCommand {
     Tag(tag::TagArgs),
     /// Write small objects, and objects with deleted rows, again as fewer whole ones
     Compact(compact::CompactArgs),
-    /// Change how objects store the rows: codec, row-group size, object size, sort order
+    /// Change how objects store the rows: codec, sizes, sort order, Bloom filters
     Rewrite(rewrite::RewriteArgs),
     /// Remove a table with all its rows
     Drop(drop::DropArgs),
