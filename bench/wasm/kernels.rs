@@ -27,7 +27,8 @@ pub fn json(data: &[u8]) -> Vec<u8> {
     sum.to_le_bytes().to_vec()
 }
 
-/// The brightness of a grey image of 2048 pixels a row, scaled down to a quarter of the width and the height.
+/// The brightness of a grey image of 2048 pixels a row, scaled down to a quarter of the width and
+/// the height.
 pub fn scale(data: &[u8]) -> Vec<u8> {
     let (width, factor) = (2048, 4);
     let small = width / factor;

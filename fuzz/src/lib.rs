@@ -422,8 +422,8 @@ impl Host for Query<'_> {
     }
 }
 
-/// A query on data: a byte for the form, the expression, a zero byte, and the data. The answer does not depend on
-/// the pieces in which the data arrive.
+/// A query on data: a byte for the form, the expression, a zero byte, and the data. The answer does
+/// not depend on the pieces in which the data arrive.
 pub fn select(input: &[u8]) {
     let mut parts = Parts(input);
     let form = parts.byte();

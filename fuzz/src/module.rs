@@ -21,7 +21,8 @@ static POOL: LazyLock<Arc<dyn Pool>> = LazyLock::new(|| {
     })
 });
 
-/// Bytes as a module: it is refused, or its method `run` is called. A call that fails changes nothing.
+/// Bytes as a module: it is refused, or its method `run` is called. A call that fails changes
+/// nothing.
 pub fn module(input: &[u8]) {
     let _ = Signatures::read(input);
     // A module without a description gets one.

@@ -22,8 +22,8 @@ pub struct Array {
     array: Arc<Slot<benthic_array::Array>>,
 }
 
-/// Format version, type, shape, dimensions, chunk shape, inner chunk shape, codecs, document with the
-/// attributes.
+/// Format version, type, shape, dimensions, chunk shape, inner chunk shape, codecs, document with
+/// the attributes.
 type Facts<'py> = (
     u8,
     &'static str,
@@ -35,8 +35,8 @@ type Facts<'py> = (
     Bound<'py, PyBytes>,
 );
 
-/// Number of objects: touched, reduced or selected by the class, not stored; bytes transferred; objects that
-/// statistics excluded.
+/// Number of objects: touched, reduced or selected by the class, not stored; bytes transferred;
+/// objects that statistics excluded.
 type StatsFacts = (u64, u64, u64, u64, u64);
 
 /// The smallest and the largest value.
@@ -174,7 +174,8 @@ impl Array {
         Ok(result(py, &values, &stats))
     }
 
-    /// Stores statistics of the chunks. The number of stored chunks, and of those that were computed.
+    /// Stores statistics of the chunks. The number of stored chunks, and of those that were
+    /// computed.
     fn index(&self, py: Python<'_>, store: PyRef<'_, Store>, pushdown: &str) -> PyResult<(u64, u64)> {
         let shared = store.shared()?;
         let progress = IndexProgress::default();

@@ -59,7 +59,8 @@ impl<T> Slot<T> {
         }
     }
 
-    /// Closes the slot. Returns its contents; None if they are checked out or it was closed already.
+    /// Closes the slot. Returns its contents; None if they are checked out or it was closed
+    /// already.
     ///
     /// # Errors
     /// `InvalidArgument` in another process.

@@ -1,9 +1,9 @@
-//! Decodes the chunks of an array in a directory, in turns with our decoder and with `zarrs`, on one
-//! thread. `bench/array/measure.py` runs it.
+//! Decodes the chunks of an array in a directory, in turns with our decoder and with `zarrs`, on
+//! one thread. `bench/array/measure.py` runs it.
 //!
-//! Only the decoding of encoded chunks in memory to elements in memory is timed: no reads, no reduction.
-//! Both sides decode every chunk once per round, and must return the same bytes. `zarrs` calls the C
-//! library c-blosc.
+//! Only the decoding of encoded chunks in memory to elements in memory is timed: no reads, no
+//! reduction. Both sides decode every chunk once per round, and must return the same bytes. `zarrs`
+//! calls the C library c-blosc.
 
 use benthic_array::Node;
 use benthic_array::decoders::{Encoding, parse_v3};

@@ -47,8 +47,8 @@ enum Side {
 
 const SIDES: [Side; 4] = [Side::FioRbd, Side::ImageBench, Side::Nbd, Side::QemuNbd];
 
-/// An NBD server on the image. Dropping it ends it, and waits: a server that is killed keeps the image's
-/// watch for 30 seconds.
+/// An NBD server on the image. Dropping it ends it, and waits: a server that is killed keeps the
+/// image's watch for 30 seconds.
 struct Server {
     process: Child,
     uri: String,

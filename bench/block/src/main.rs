@@ -1,5 +1,5 @@
-//! Block images compared with other NBD servers and with other clients of RBD, and snapshots of a large
-//! image. `make bench-block` runs it.
+//! Block images compared with other NBD servers and with other clients of RBD, and snapshots of a
+//! large image. `make bench-block` runs it.
 
 mod ceph;
 mod fio;
@@ -26,7 +26,8 @@ struct Args {
     /// The benthic program
     #[arg(long, value_name = "FILE")]
     benthic: PathBuf,
-    /// Directory for the results; its subdirectory "work" holds the data and is removed before and after
+    /// Directory for the results; its subdirectory "work" holds the data and is removed before and
+    /// after
     #[arg(long, value_name = "DIR", default_value = "target/bench-block")]
     dir: PathBuf,
 }

@@ -1,6 +1,6 @@
 //! The published experiment: repeat stat, read of the whole object, MD5, and set of an attribute on
-//! one object. Four sides do it: our class in the OSD, a C++ class in the OSD, a WebAssembly module in the
-//! OSD, and a client that waits for each step.
+//! one object. Four sides do it: our class in the OSD, a C++ class in the OSD, a WebAssembly module
+//! in the OSD, and a client that waits for each step.
 
 use bench_harness::{Outcome, median, noise, pool, seconds, start};
 use benthic_classes::digest::{Algorithm, Hasher, wire::StoreInput};

@@ -52,7 +52,8 @@ struct Args {
     /// Number of measured rounds
     #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Directory for the results; its subdirectory "work" holds the data and is removed before and after
+    /// Directory for the results; its subdirectory "work" holds the data and is removed before and
+    /// after
     #[arg(long, value_name = "DIR", default_value = "target/bench")]
     dir: PathBuf,
     /// Let section "many" continue to ten million objects

@@ -1,9 +1,10 @@
 //! What ordinary clients notice of modules that use all that their limits allow.
 //!
-//! Clients read and write objects of 64 KiB at a fixed rate. A latency counts from the time at which the
-//! operation was due: otherwise a client that waits for one slow operation would hide those that it could
-//! not send meanwhile. Modules in the same pool loop, recurse and fill their memory, one call after
-//! another, under several rules. The settings run in turns, so that a change of the machine's speed meets all.
+//! Clients read and write objects of 64 KiB at a fixed rate. A latency counts from the time at
+//! which the operation was due: otherwise a client that waits for one slow operation would hide
+//! those that it could not send meanwhile. Modules in the same pool loop, recurse and fill their
+//! memory, one call after another, under several rules. The settings run in turns, so that a change
+//! of the machine's speed meets all.
 
 use crate::{Args, Module};
 use bench_harness::cluster::Cluster;
@@ -128,8 +129,8 @@ fn set_rules(cluster: &Cluster, json: &str) -> Outcome {
     )
 }
 
-/// Calls methods that end by a limit, one after another. While the quota is used up, it asks 100 times a
-/// second.
+/// Calls methods that end by a limit, one after another. While the quota is used up, it asks 100
+/// times a second.
 async fn attack(
     pool: &dyn Pool,
     module: &Module,

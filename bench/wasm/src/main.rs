@@ -1,10 +1,10 @@
-//! WebAssembly modules in a real OSD, beside the same work in a native class. `make bench-wasm` builds
-//! the programs and runs it.
+//! WebAssembly modules in a real OSD, beside the same work in a native class. `make bench-wasm`
+//! builds the programs and runs it.
 //!
 //! The section `hostile` measures what other clients notice of modules that misbehave.
 //!
-//! Two clusters with one OSD run the same module: one compiles it, in the other it is interpreted. The
-//! sides run in turns; the table shows medians.
+//! Two clusters with one OSD run the same module: one compiles it, in the other it is interpreted.
+//! The sides run in turns; the table shows medians.
 
 mod hostile;
 

@@ -1,7 +1,7 @@
 //! Writes the arrays of a file.
 //!
-//! The file is read in slabs of whole chunks. While the chunks of one slab are written, the next slab
-//! is read.
+//! The file is read in slabs of whole chunks. While the chunks of one slab are written, the next
+//! slab is read.
 //!
 //! With `--reference`, the file is stored as it is, and arrays refer to it.
 
@@ -63,8 +63,8 @@ impl Plan {
     /// Plans the arrays of a file below a place. Stores nothing.
     ///
     /// # Errors
-    /// As [`ArrayWriter::new`] and [`group_document`]; `LimitExceeded` for an array that is too large.
-    /// With a file, those of its indexes.
+    /// As [`ArrayWriter::new`] and [`group_document`]; `LimitExceeded` for an array that is too
+    /// large. With a file, those of its indexes.
     pub fn new(place: &Place, root: SourceGroup, layout: &Layout, stats: &Arc<WriteStats>) -> Result<Plan> {
         let mut plan = Plan {
             arrays: Vec::new(),
@@ -140,8 +140,8 @@ impl Plan {
         sizes.fold(self.file.as_ref().map_or(0, |file| file.size_bytes), u64::saturating_add)
     }
 
-    /// Writes everything, unless the first chunk of an array cannot be read. With `overwrite`, first
-    /// removes all objects at the place.
+    /// Writes everything, unless the first chunk of an array cannot be read. With `overwrite`,
+    /// first removes all objects at the place.
     ///
     /// # Errors
     /// Those of [`Creation`], of the file and of the pool.
@@ -229,7 +229,8 @@ fn chunk_shape(array: &SourceArray, chosen: &[u64]) -> Vec<u64> {
     if array.chunk_shape.is_some() && (KEPT_BYTES_MIN..=KEPT_BYTES_MAX).contains(&size_bytes) {
         return shape;
     }
-    // Smaller chunks grow along the axis that has the most of them, to multiples of those of the file.
+    // Smaller chunks grow along the axis that has the most of them, to multiples of those of the
+    // file.
     while let Some((axis, _)) = shape
         .iter()
         .zip(&limits)
@@ -252,8 +253,8 @@ fn chunk_shape(array: &SourceArray, chosen: &[u64]) -> Vec<u64> {
     shape
 }
 
-/// The shape of slabs: whole chunks, and along the last axes as many as fit, because a file has their
-/// elements next to each other.
+/// The shape of slabs: whole chunks, and along the last axes as many as fit, because a file has
+/// their elements next to each other.
 fn slab_shape(shape: &[u64], chunk_shape: &[u64], element_bytes: u64) -> Vec<u64> {
     let mut slab = chunk_shape.to_vec();
     for axis in (0..slab.len()).rev() {

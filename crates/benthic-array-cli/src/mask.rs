@@ -10,8 +10,8 @@ use std::sync::Arc;
 /// Options of a mask.
 #[derive(Args)]
 pub struct MaskArgs {
-    /// Use only the elements at whose positions this array is not zero, such as a land-sea mask; others count as missing. Its
-    /// dimensions are some of the array's, by name: POOL[:NS]/PATH
+    /// Use only the elements at whose positions this array is not zero, such as a land-sea mask;
+    /// others count as missing. Its dimensions are some of the array's, by name: POOL[:NS]/PATH
     #[arg(long, value_name = "ARRAY")]
     pub mask: Option<ArrayAddress>,
     /// Use the elements where the mask has values from MIN to MAX, with both ends

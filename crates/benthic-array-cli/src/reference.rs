@@ -16,8 +16,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Arrays with chunks of this size or less are copied: each chunk costs a request. netCDF-4 makes chunks of
-/// this size for unlimited dimensions, such as times.
+/// Arrays with chunks of this size or less are copied: each chunk costs a request. netCDF-4 makes
+/// chunks of this size for unlimited dimensions, such as times.
 const SMALL_BYTES_MAX: u64 = 4 << 10;
 /// Limit on a decoded chunk.
 const CHUNK_BYTES_MAX: u64 = 256 << 20;
@@ -66,7 +66,8 @@ impl SourceFile {
     /// Opens a file, before its metadata are read.
     ///
     /// # Errors
-    /// `InvalidArgument` for a name that an object of a group cannot have; those of the file system.
+    /// `InvalidArgument` for a name that an object of a group cannot have; those of the file
+    /// system.
     pub fn open(path: &Path) -> Result<SourceFile> {
         let file = File::open(path).map_err(local::failed("cannot read the file", path))?;
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -84,8 +85,8 @@ impl SourceFile {
     /// Plans an array. `None` if it has small chunks or is computed, and should be copied.
     ///
     /// # Errors
-    /// `Unsupported` for an array that cannot refer to the file; `Corrupt` if its chunks are not in the
-    /// file; those of the document.
+    /// `Unsupported` for an array that cannot refer to the file; `Corrupt` if its chunks are not in
+    /// the file; those of the document.
     pub fn array(&self, place: &Place, path: &str, source: &SourceArray) -> Result<Option<FileArray>> {
         let Some(FileChunks { chunk_shape, is_clipped, is_big_endian, codecs, ranges }) =
             source.elements.chunks()?

@@ -12,8 +12,9 @@ pub struct SelectionArgs {
     /// Select positions along dimensions: DIM=START:STOP[:STEP], without STOP, or DIM=POSITION
     #[arg(long, value_name = "DIM=RANGE,…", value_delimiter = ',')]
     select: Vec<Positions>,
-    /// Select coordinates along dimensions: DIM=MIN:MAX with both ends, or DIM=VALUE. Of time also dates, which stand for
-    /// the whole month, day, hour, minute or second: 2024-01, 2024-01-31, 2024-01-31T12:00
+    /// Select coordinates along dimensions: DIM=MIN:MAX with both ends, or DIM=VALUE. Of time also
+    /// dates, which stand for the whole month, day, hour, minute or second: 2024-01, 2024-01-31,
+    /// 2024-01-31T12:00
     #[arg(long = "where", value_name = "DIM=RANGE,…", value_delimiter = ',')]
     labels: Vec<Labels>,
     /// Use only values from MIN to MAX, with both ends; others count as missing

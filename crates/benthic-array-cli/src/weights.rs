@@ -16,8 +16,8 @@ pub struct WeightFile {
     pub shape: Vec<u64>,
 }
 
-/// Reads weights for the last two axes of a selection, if the file does not tell the shape of its source grid. `shape` is
-/// that of the new grid, if the file lacks it. Blocks.
+/// Reads weights for the last two axes of a selection, if the file does not tell the shape of its
+/// source grid. `shape` is that of the new grid, if the file lacks it. Blocks.
 ///
 /// # Errors
 /// `InvalidArgument` if the file has no weights, or invalid ones, or no shape; those of [`open`].

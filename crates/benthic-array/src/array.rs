@@ -25,8 +25,8 @@ use std::time::Duration;
 /// Maximum size of the result of one read.
 const READ_BYTES_MAX: u64 = 1 << 34;
 
-/// The place of an array or a group: the pool, the namespace, and the names of its objects up to the
-/// last `/`. An empty path is the root.
+/// The place of an array or a group: the pool, the namespace, and the names of its objects up to
+/// the last `/`. An empty path is the root.
 #[derive(Clone)]
 pub struct Place {
     pub pool: Arc<dyn Pool>,
@@ -204,13 +204,13 @@ impl Array {
     }
 
     /// Reads a selection. The result has the array's axes. Each object is read at one version, but
-    /// different objects at different times, so a concurrent writer may change some chunks in between.
-    /// Objects that are not stored have the fill value.
+    /// different objects at different times, so a concurrent writer may change some chunks in
+    /// between. Objects that are not stored have the fill value.
     ///
     /// # Errors
     /// `InvalidArgument` for a selection out of range; `LimitExceeded` for one that is too large;
-    /// `Corrupt` for damaged chunks; `NotFound` or `Conflict` if chunks are missing and the array was
-    /// removed or replaced; those of the pool.
+    /// `Corrupt` for damaged chunks; `NotFound` or `Conflict` if chunks are missing and the array
+    /// was removed or replaced; those of the pool.
     pub async fn read(&self, slices: &[Slice], pushdown: Pushdown, stats: &Arc<ReadStats>) -> Result<Values> {
         let dtype = self.metadata.format.dtype;
         check_slices(slices, &self.metadata.shape)?;
@@ -226,8 +226,8 @@ impl Array {
         Ok(values)
     }
 
-    /// Reduces a selection. The result has the axes that are kept or grouped, and for a histogram or
-    /// quantiles one more with the bins or quantiles.
+    /// Reduces a selection. The result has the axes that are kept or grouped, and for a histogram
+    /// or quantiles one more with the bins or quantiles.
     ///
     /// # Errors
     /// As [`Array::read`]; `InvalidArgument` also for an invalid reduction, and for the minimum or
@@ -242,9 +242,9 @@ impl Array {
         self.reduce_masked(slices, reduction, None, pushdown, stats).await
     }
 
-    /// As [`Array::reduce`], with the elements that a mask leaves out as missing values. With a mask, integers are
-    /// reduced as float64, because they have no missing value. If missing values are skipped, a chunk of which the
-    /// mask keeps nothing is not read.
+    /// As [`Array::reduce`], with the elements that a mask leaves out as missing values. With a
+    /// mask, integers are reduced as float64, because they have no missing value. If missing values
+    /// are skipped, a chunk of which the mask keeps nothing is not read.
     ///
     /// # Errors
     /// As [`Array::reduce`]; `InvalidArgument` also for a mask that does not fit the selection.
@@ -278,12 +278,12 @@ impl Array {
         states.finish()
     }
 
-    /// Regrids the last axes of a selection. The result has the other axes, and one more with the cells, and is float64. A
-    /// chunk of which no weight takes an element is not read.
+    /// Regrids the last axes of a selection. The result has the other axes, and one more with the
+    /// cells, and is float64. A chunk of which no weight takes an element is not read.
     ///
     /// # Errors
-    /// As [`Array::read`]; `InvalidArgument` also for weights that do not fit the selection; `LimitExceeded` also for more
-    /// than 1 GiB of partial results.
+    /// As [`Array::read`]; `InvalidArgument` also for weights that do not fit the selection;
+    /// `LimitExceeded` also for more than 1 GiB of partial results.
     pub async fn regrid(
         &self,
         slices: &[Slice],
@@ -301,7 +301,8 @@ impl Array {
         Ok(states.finish())
     }
 
-    /// Reads a selection, and decodes the values. With a decoding, the result is float32 or float64.
+    /// Reads a selection, and decodes the values. With a decoding, the result is float32 or
+    /// float64.
     ///
     /// # Errors
     /// As [`Array::read`].
@@ -322,12 +323,12 @@ impl Array {
         Ok(decoded)
     }
 
-    /// Reads the coordinates of positions along an axis, from the array in the same group with the name
-    /// of the dimension.
+    /// Reads the coordinates of positions along an axis, from the array in the same group with the
+    /// name of the dimension.
     ///
     /// # Errors
-    /// `NotFound` if there is no such axis, or it has no name or no coordinates; `InvalidArgument` if
-    /// these do not have one value for each position.
+    /// `NotFound` if there is no such axis, or it has no name or no coordinates; `InvalidArgument`
+    /// if these do not have one value for each position.
     pub async fn coordinates(
         &self,
         axis: usize,
@@ -352,9 +353,10 @@ impl Array {
         Coordinates::decode(&array.metadata, values)
     }
 
-    /// Runs a task on every chunk that a selection touches, several at once. Calls the function with
-    /// the results in C order of the chunks. Skips a chunk that has no result, because its positions are
-    /// in no group, no weight takes its elements, its statistics exclude the range of values, or a mask keeps none of them.
+    /// Runs a task on every chunk that a selection touches, several at once. Calls the function
+    /// with the results in C order of the chunks. Skips a chunk that has no result, because its
+    /// positions are in no group, no weight takes its elements, its statistics exclude the range of
+    /// values, or a mask keeps none of them.
     async fn each_chunk(
         &self,
         slices: &[Slice],
@@ -438,8 +440,8 @@ impl Array {
         self.file_chunks.is_some()
     }
 
-    /// Fails if the array was removed or replaced since it was opened. Its missing chunks must not look
-    /// like fill values.
+    /// Fails if the array was removed or replaced since it was opened. Its missing chunks must not
+    /// look like fill values.
     async fn check_layout(&self) -> Result<()> {
         match self.place.node().await? {
             Node::Array(metadata) if metadata.has_same_layout(&self.metadata) => Ok(()),

@@ -5,8 +5,8 @@ use crate::selection::Slice;
 use benthic_core::Result;
 use bytes::Bytes;
 
-/// The decoded elements of a chunk, little-endian. A stride of 0 repeats an element, so that a chunk
-/// of fill values takes one element.
+/// The decoded elements of a chunk, little-endian. A stride of 0 repeats an element, so that a
+/// chunk of fill values takes one element.
 #[derive(Debug)]
 pub struct Block {
     pub dtype: Dtype,
@@ -18,8 +18,8 @@ pub struct Block {
 /// Is called from time to time during long work, and fails if there is no time left.
 pub type Tick<'a> = &'a mut dyn FnMut() -> Result<()>;
 
-/// The number of elements between two ticks. A row counts as some elements, because an empty row takes
-/// time, too.
+/// The number of elements between two ticks. A row counts as some elements, because an empty row
+/// takes time, too.
 const TICK_ELEMENTS: usize = 1 << 20;
 const ROW_ELEMENTS: usize = 16;
 
@@ -41,8 +41,8 @@ impl Block {
     }
 
     /// Calls a function with each row of a selection, which must lie in the block, in C order. The
-    /// second argument is the index of the row's first element in the selection. The function calls the
-    /// tick if it works long on one row.
+    /// second argument is the index of the row's first element in the selection. The function calls
+    /// the tick if it works long on one row.
     ///
     /// # Errors
     /// Those of the function and of the tick.

@@ -1,12 +1,12 @@
 //! Dates along an axis of time, in the calendars of the CF conventions.
 //!
-//! A coordinate of time is a number of units since a reference date, such as "hours since 1900-01-01".
-//! Climate models also use calendars in which all years have the same length, and the calendar
-//! "standard" is Julian before 1582-10-15. Libraries for dates know only the proleptic Gregorian
-//! calendar, so all seven calendars are computed here, in one function that counts days.
+//! A coordinate of time is a number of units since a reference date, such as "hours since
+//! 1900-01-01". Climate models also use calendars in which all years have the same length, and the
+//! calendar "standard" is Julian before 1582-10-15. Libraries for dates know only the proleptic
+//! Gregorian calendar, so all seven calendars are computed here, in one function that counts days.
 //!
-//! Times are milliseconds since the first day of the year 0. A number of days in a float64 is exact to
-//! about 10 µs for a reference in the year 1, so finer times would mean nothing.
+//! Times are milliseconds since the first day of the year 0. A number of days in a float64 is exact
+//! to about 10 µs for a reference in the year 1, so finer times would mean nothing.
 //!
 //! Source: "NetCDF Climate and Forecast Metadata Conventions", section 4.4.
 
@@ -121,8 +121,8 @@ impl Calendar {
     }
 }
 
-/// A date or time, as people write it: a month, a day, an hour, a minute, a second or a part of one.
-/// It stands for a period: 2024-02 is the whole month.
+/// A date or time, as people write it: a month, a day, an hour, a minute, a second or a part of
+/// one. It stands for a period: 2024-02 is the whole month.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Period {
     date: (i64, i64, i64),
@@ -150,8 +150,8 @@ fn digits(text: &str, len_max: usize) -> Option<i64> {
     if is_number { text.parse().ok() } else { None }
 }
 
-/// Hours, minutes, seconds and a part of a second; at least the hours. Also returns the length of the
-/// smallest part.
+/// Hours, minutes, seconds and a part of a second; at least the hours. Also returns the length of
+/// the smallest part.
 fn time_of_day(text: &str) -> Option<(i64, i64)> {
     let mut parts = text.split(':');
     let below = |text: &str, end: i64| digits(text, 2).filter(|number| *number < end);
@@ -236,8 +236,8 @@ impl TimeUnits {
     /// Parses the attributes `units` and `calendar`, such as "days since 1900-01-01 00:00:00".
     ///
     /// # Errors
-    /// `InvalidArgument` if they are not units of time; `Unsupported` for an unknown calendar, and for
-    /// units of months and years, whose length differs.
+    /// `InvalidArgument` if they are not units of time; `Unsupported` for an unknown calendar, and
+    /// for units of months and years, whose length differs.
     pub fn parse(units: &str, calendar: Option<&str>) -> Result<TimeUnits> {
         let not_time = || {
             let message = "the units of the coordinates are not of the form \"days since YYYY-MM-DD\", so dates select nothing; \

@@ -1,8 +1,8 @@
 //! The CF conventions: how attributes turn stored numbers into values, and how coordinates name
 //! positions.
 //!
-//! Source: "NetCDF Climate and Forecast Metadata Conventions", sections 2.5.1 and 8.1; for the base64
-//! texts, xarray's encoding of `_FillValue` in Zarr v3.
+//! Source: "NetCDF Climate and Forecast Metadata Conventions", sections 2.5.1 and 8.1; for the
+//! base64 texts, xarray's encoding of `_FillValue` in Zarr v3.
 
 use crate::calendar::{DateRange, TimeUnits};
 use crate::dtype::{Dtype, Element, NumberKind};
@@ -139,8 +139,9 @@ impl LabelRange {
     /// The positions of the coordinates in the range.
     ///
     /// # Errors
-    /// `NotFound` if no coordinate is in the range; `InvalidArgument` if they are not contiguous, and for
-    /// dates if the coordinates are not those of time; `Unsupported` for an unknown calendar.
+    /// `NotFound` if no coordinate is in the range; `InvalidArgument` if they are not contiguous,
+    /// and for dates if the coordinates are not those of time; `Unsupported` for an unknown
+    /// calendar.
     pub fn positions(&self, coordinates: &Coordinates) -> Result<Slice> {
         let values = &coordinates.values;
         let units = coordinates.units.as_deref().unwrap_or_default();

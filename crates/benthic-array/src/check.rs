@@ -33,8 +33,8 @@ pub struct ArrayCheck {
 }
 
 impl Array {
-    /// Decodes all stored chunks, and looks for objects whose name is of no chunk. Changes nothing. A
-    /// concurrent writer may cause findings.
+    /// Decodes all stored chunks, and looks for objects whose name is of no chunk. Changes nothing.
+    /// A concurrent writer may cause findings.
     ///
     /// # Errors
     /// Those of the pool, except for damage, which is a finding.

@@ -53,8 +53,8 @@ pub enum Reply {
     },
     /// The process already runs the maximum number of these methods. Retry later.
     Busy {},
-    /// The call needs more memory than a method may take. A client that fetches the object has more. (A
-    /// call that needs more time fails with `LimitExceeded`.)
+    /// The call needs more memory than a method may take. A client that fetches the object has
+    /// more. (A call that needs more time fails with `LimitExceeded`.)
     TooLarge {},
     /// As `Done`, packed.
     Packed {
@@ -88,7 +88,8 @@ impl Task {
         }
     }
 
-    /// Whether the elements of a part of the selection cannot change the result, because a mask leaves them all out.
+    /// Whether the elements of a part of the selection cannot change the result, because a mask
+    /// leaves them all out.
     pub fn leaves_out(&self, part: &Part) -> bool {
         self.skipping_reduction().is_some() && self.mask().is_some_and(|mask| mask.leaves_out(part))
     }
@@ -301,8 +302,8 @@ struct MethodObject<'a, 'b> {
     block_bytes: u64,
 }
 
-/// Decoding Blosc holds the block, its parts before and after the shuffle, and what an earlier codec
-/// left, which may be an eighth larger.
+/// Decoding Blosc holds the block, its parts before and after the shuffle, and what an earlier
+/// codec left, which may be an eighth larger.
 const COPIES: u64 = 5;
 
 impl ReadObject for MethodObject<'_, '_> {

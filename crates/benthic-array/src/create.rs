@@ -26,7 +26,8 @@ const IN_FLIGHT_BYTES_MAX: u64 = 128 << 20;
 const IN_FLIGHT_MAX: u64 = 16;
 /// A chunk in flight exists decoded, shuffled and encoded.
 const COPIES: u64 = 3;
-/// Limit on the decoded size of a chunk. Encoded, it may be a little larger, and must fit into one write.
+/// Limit on the decoded size of a chunk. Encoded, it may be a little larger, and must fit into one
+/// write.
 const CHUNK_BYTES_MAX: u64 = limits::OPERATION_BYTES_MAX - (1 << 20);
 
 /// The value of an attribute of a new array or group.
@@ -118,8 +119,8 @@ impl NewArray {
         document(&self.fields(false, self.compressor.metadata(self.dtype)), &self.attributes)
     }
 
-    /// The metadata document of an array whose chunks are in a file. The codecs from bytes to bytes are
-    /// those of the file, and the compressor is not used.
+    /// The metadata document of an array whose chunks are in a file. The codecs from bytes to bytes
+    /// are those of the file, and the compressor is not used.
     ///
     /// # Errors
     /// `LimitExceeded` if the attributes are too large; those of parsing the document.
@@ -161,9 +162,9 @@ impl NewArray {
     }
 }
 
-/// A fill value as JSON. A float that a parser might change is written as its bits: a NaN that is not
-/// the usual one, and a number that `serde_json`, which does not always round to the nearest, reads as
-/// another one.
+/// A fill value as JSON. A float that a parser might change is written as its bits: a NaN that is
+/// not the usual one, and a number that `serde_json`, which does not always round to the nearest,
+/// reads as another one.
 fn fill_json(dtype: Dtype, fill: &[u8]) -> Value {
     let value = element_json(dtype, fill);
     let parsed = serde_json::from_str(&value.to_string()).ok();
@@ -173,7 +174,8 @@ fn fill_json(dtype: Dtype, fill: &[u8]) -> Value {
     }
 }
 
-/// The attribute `_FillValue`, as xarray writes it in version 3: of floats, the base64 of a float64.
+/// The attribute `_FillValue`, as xarray writes it in version 3: of floats, the base64 of a
+/// float64.
 pub fn fill_attribute(dtype: Dtype, element: &[u8]) -> AttributeValue {
     match (dtype.number_kind(), element_json(dtype, element)) {
         (NumberKind::Float, _) => {
@@ -230,7 +232,8 @@ impl WriteStats {
     }
 }
 
-/// Writes the chunks of a new array. [`Creation::finish`](crate::Creation::finish) writes its metadata.
+/// Writes the chunks of a new array. [`Creation::finish`](crate::Creation::finish) writes its
+/// metadata.
 #[derive(Debug)]
 pub struct ArrayWriter {
     place: Place,
@@ -277,12 +280,13 @@ impl ArrayWriter {
         &self.document
     }
 
-    /// Stores the chunks in a box of elements, several at once. Each write is atomic and durable. The
-    /// box consists of whole chunks, except at the end of an axis. A chunk that has only fill values
-    /// is not stored.
+    /// Stores the chunks in a box of elements, several at once. Each write is atomic and durable.
+    /// The box consists of whole chunks, except at the end of an axis. A chunk that has only fill
+    /// values is not stored.
     ///
     /// # Errors
-    /// `InvalidArgument` if the box does not begin with a chunk or leaves the array; those of the pool.
+    /// `InvalidArgument` if the box does not begin with a chunk or leaves the array; those of the
+    /// pool.
     pub async fn write(&self, start: &[u64], values: Values) -> Result<()> {
         let (shape, chunk_shape) = (&self.metadata.shape, &self.metadata.format.shape.0);
         let fits = start.len() == shape.len()

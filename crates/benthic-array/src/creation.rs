@@ -31,8 +31,8 @@ impl Creation {
     /// Reserves a place. With `overwrite`, first removes all objects below it.
     ///
     /// # Errors
-    /// `AlreadyExists` if there are objects or another marker, also one of an outer group; nothing is
-    /// removed then. `InvalidArgument` for a place in an array. Those of the pool.
+    /// `AlreadyExists` if there are objects or another marker, also one of an outer group; nothing
+    /// is removed then. `InvalidArgument` for a place in an array. Those of the pool.
     pub async fn start(place: &Place, overwrite: bool) -> Result<Creation> {
         check_around(place).await?;
         if overwrite {
@@ -61,9 +61,9 @@ impl Creation {
         Ok(Creation { place: place.clone(), token })
     }
 
-    /// Stores the metadata documents, by their keys. All chunks must be stored already. Those of the
-    /// place itself are the last: from then on, there is an array or group. Each write is atomic and
-    /// durable.
+    /// Stores the metadata documents, by their keys. All chunks must be stored already. Those of
+    /// the place itself are the last: from then on, there is an array or group. Each write is
+    /// atomic and durable.
     ///
     /// # Errors
     /// `Conflict` if another program removed or replaced what was made; `AlreadyExists` if there is

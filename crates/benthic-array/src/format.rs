@@ -1,8 +1,8 @@
 //! The format of a stored object: a chunk, or a shard of inner chunks.
 //!
 //! [`ObjectFormat`] has all that a class needs in order to read an object that belongs to an array.
-//! [`ObjectFormat::each_block`] decodes the parts of an object that a selection touches, in C order.
-//! It reads only these parts of a shard.
+//! [`ObjectFormat::each_block`] decodes the parts of an object that a selection touches, in C
+//! order. It reads only these parts of a shard.
 
 use crate::block::{Block, Tick};
 use crate::codec::{Pipeline, corrupt, decoded_bytes};
@@ -97,7 +97,8 @@ impl ByteRange {
     }
 }
 
-/// Reads one object, or a range of it. A method limits its time and memory here; its errors include `LimitExceeded`.
+/// Reads one object, or a range of it. A method limits its time and memory here; its errors include
+/// `LimitExceeded`.
 pub trait ReadObject {
     fn size_bytes(&mut self) -> Result<u64>;
 
@@ -202,8 +203,9 @@ impl ObjectFormat {
         Ok(Some(if is_at_start { 0..len_bytes } else { start..size_bytes }))
     }
 
-    /// The stored ranges of the inner chunks that a selection touches, in C order. `None` stands for
-    /// an inner chunk that is not stored. `index` has the bytes of [`ObjectFormat::index_range`].
+    /// The stored ranges of the inner chunks that a selection touches, in C order. `None` stands
+    /// for an inner chunk that is not stored. `index` has the bytes of
+    /// [`ObjectFormat::index_range`].
     ///
     /// # Errors
     /// `Corrupt` for an index that is damaged or points out of the object.
@@ -251,8 +253,8 @@ impl ObjectFormat {
         Block::filled(self.dtype, &self.fill, self.shape.0.len())
     }
 
-    /// Decodes the parts of an object that a selection touches, and calls a function with each, in C
-    /// order of the inner chunks. The slices must be in range.
+    /// Decodes the parts of an object that a selection touches, and calls a function with each, in
+    /// C order of the inner chunks. The slices must be in range.
     ///
     /// # Errors
     /// Those of the object and of the function; `Corrupt` for damaged data; `LimitExceeded`.

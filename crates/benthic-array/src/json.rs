@@ -91,9 +91,9 @@ pub fn element_json(dtype: Dtype, element: &[u8]) -> Value {
 /// Parses JSON in which numbers may be `NaN`, `Infinity` or `-Infinity`, as Python writes it. They
 /// become texts.
 ///
-/// Floats are exact. `serde_json` without its feature `float_roundtrip` rounds some to a neighbour, among
-/// them netCDF's default fill value 9.969209968386869e36, and then no value would equal it. So this
-/// function makes marked texts of all numbers, and parses these itself.
+/// Floats are exact. `serde_json` without its feature `float_roundtrip` rounds some to a neighbour,
+/// among them netCDF's default fill value 9.969209968386869e36, and then no value would equal it.
+/// So this function makes marked texts of all numbers, and parses these itself.
 ///
 /// # Errors
 /// Those of the parser.

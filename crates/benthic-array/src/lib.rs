@@ -1,13 +1,13 @@
 //! Arrays in Zarr's format, version 3 and 2, in any pool.
 //!
-//! An array is a set of objects whose names begin with the array's name: a metadata document, and an
-//! object for each chunk, or for each shard of chunks. There is no catalog, so every Zarr library
-//! that reads the objects reads the array. [`Array`] opens one, reads selections and reduces them;
-//! [`ArrayWriter`] makes one, in a [`Creation`].
+//! An array is a set of objects whose names begin with the array's name: a metadata document, and
+//! an object for each chunk, or for each shard of chunks. There is no catalog, so every Zarr
+//! library that reads the objects reads the array. [`Array`] opens one, reads selections and
+//! reduces them; [`ArrayWriter`] makes one, in a [`Creation`].
 //!
-//! The [class](class) `array` decodes a chunk beside its data and returns the selection, or the state of a
-//! reduction, which is small. For each chunk the client decides whether the class or the client
-//! itself runs the code; it is the same code, so the results have the same bits.
+//! The [class](class) `array` decodes a chunk beside its data and returns the selection, or the
+//! state of a reduction, which is small. For each chunk the client decides whether the class or the
+//! client itself runs the code; it is the same code, so the results have the same bits.
 //!
 //! The design is in `docs/design/0011-arrays.md`.
 

@@ -60,8 +60,8 @@ pub struct ArrayMetadata {
     pub format: ObjectFormat,
     keys: KeyEncoding,
     pub attributes: Attributes,
-    /// The document with the attributes as it is stored: `zarr.json` or `.zattrs`. Python's parser reads
-    /// numbers from it that JSON lacks, such as NaN.
+    /// The document with the attributes as it is stored: `zarr.json` or `.zattrs`. Python's parser
+    /// reads numbers from it that JSON lacks, such as NaN.
     pub document: Bytes,
     /// A name for each axis; `None` for an axis without a name.
     pub dimensions: Vec<Option<String>>,
@@ -202,8 +202,8 @@ fn extension(value: &Value) -> Result<(&str, &Map<String, Value>)> {
 /// Parses `zarr.json`.
 ///
 /// # Errors
-/// `Corrupt` for a malformed document; `Unsupported` for a type, codec or extension that this version
-/// lacks; `LimitExceeded` for a chunk that is too large.
+/// `Corrupt` for a malformed document; `Unsupported` for a type, codec or extension that this
+/// version lacks; `LimitExceeded` for a chunk that is too large.
 pub fn parse_v3(document: &Bytes) -> Result<Node> {
     let fields = object(document)?;
     if field(&fields, "zarr_format")? != 3 {

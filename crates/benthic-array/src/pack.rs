@@ -1,7 +1,7 @@
 //! Packs results for slow links: a shuffle and zstd.
 //!
-//! The states of a sum are three numbers of which often only one has entropy: the rounding errors of
-//! few float32 are 0, and the counts are all the same.
+//! The states of a sum are three numbers of which often only one has entropy: the rounding errors
+//! of few float32 are 0, and the counts are all the same.
 
 use crate::codec::shuffle::{shuffle, unshuffle};
 use benthic_core::{Error, ErrorKind, Result, wire_struct};

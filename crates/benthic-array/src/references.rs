@@ -2,12 +2,12 @@
 //! or GRIB file.
 //!
 //! The metadata have an extension field, which names the file. Programs that do not know it must
-//! refuse the array: they would take all chunks for fill values. An index beside the metadata has the
-//! range of each chunk. `docs/formats.md` draws it.
+//! refuse the array: they would take all chunks for fill values. An index beside the metadata has
+//! the range of each chunk. `docs/formats.md` draws it.
 //!
 //! A file larger than [`PART_BYTES`] is several objects. The program that stores the file knows all
-//! ranges, and divides it where no chunk is cut. So each chunk is in one object, which the class can
-//! read. Small parts also spread the chunks over the OSDs.
+//! ranges, and divides it where no chunk is cut. So each chunk is in one object, which the class
+//! can read. Small parts also spread the chunks over the OSDs.
 
 use crate::array::Place;
 use crate::codec::corrupt;
@@ -184,8 +184,8 @@ impl FileParts {
     /// Divides a file so that these ranges are not cut.
     ///
     /// # Errors
-    /// `Corrupt` if a range is not in the file, or too many overlap; `LimitExceeded` if the file is too
-    /// large.
+    /// `Corrupt` if a range is not in the file, or too many overlap; `LimitExceeded` if the file is
+    /// too large.
     pub fn new(size_bytes: u64, ranges: impl IntoIterator<Item = ByteRange>) -> Result<FileParts> {
         let mut ranges: Vec<ByteRange> = ranges.into_iter().filter(|range| range.len_bytes > 0).collect();
         ranges.sort_unstable_by_key(|range| range.offset_bytes);
@@ -258,7 +258,8 @@ impl FileChunks {
     /// Reads the index of an array.
     ///
     /// # Errors
-    /// `Corrupt`, also if there is no index; `LimitExceeded` for too many chunks; those of the pool.
+    /// `Corrupt`, also if there is no index; `LimitExceeded` for too many chunks; those of the
+    /// pool.
     pub(crate) async fn open(
         place: &Place,
         references: &References,

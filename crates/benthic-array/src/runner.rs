@@ -29,8 +29,8 @@ const BATCH_BYTES_MAX: u64 = limits::OPERATION_BYTES_MAX / 2;
 const READ_ATTEMPTS_MAX: usize = 5;
 /// Time between two checks of whether a trial pull takes too long.
 const TRY_FOR: Duration = Duration::from_millis(5);
-/// `Auto` pushes only if the result, with the weights of a regridding, has at most this part of the bytes of the decoded object. The
-/// stored size is unknown before a read.
+/// `Auto` pushes only if the result, with the weights of a regridding, has at most this part of the
+/// bytes of the decoded object. The stored size is unknown before a read.
 const RESULT_DIVISOR: u64 = 2;
 
 /// Progress of a read or a reduction. Counters never decrease. "Chunks" are objects: a shard counts
@@ -66,7 +66,8 @@ impl ReadStats {
         self.missing_chunks.load(Ordering::Relaxed)
     }
 
-    /// Number of objects that were not decoded, because their statistics exclude the range of values.
+    /// Number of objects that were not decoded, because their statistics exclude the range of
+    /// values.
     pub fn pruned_chunks(&self) -> u64 {
         self.pruned_chunks.load(Ordering::Relaxed)
     }
@@ -169,8 +170,8 @@ impl ObjectRunner {
         Input { format, range, slices, task: self.task.of_part(part), may_pack: self.is_far }
     }
 
-    /// Returns the result for a part of a chunk. `None` if the part is in no group of a reduction, or has no
-    /// weight of a regridding. A chunk that is `None` is not stored.
+    /// Returns the result for a part of a chunk. `None` if the part is in no group of a reduction,
+    /// or has no weight of a regridding. A chunk that is `None` is not stored.
     ///
     /// # Errors
     /// Those of the pool; `Corrupt` for damaged data, and if the object of a range is missing;
@@ -431,8 +432,8 @@ impl ChunkRunner {
     /// The selected elements, or the states of the task.
     ///
     /// # Errors
-    /// `InvalidArgument` and `LimitExceeded` for an invalid format, selection or task; `NotFound` if the object is not
-    /// stored; `Corrupt` if it is not in this format; those of the pool.
+    /// `InvalidArgument` and `LimitExceeded` for an invalid format, selection or task; `NotFound`
+    /// if the object is not stored; `Corrupt` if it is not in this format; those of the pool.
     pub async fn run(
         &self,
         chunk: &StoredChunk,

@@ -125,8 +125,8 @@ pub fn strides(shape: &[u64]) -> Vec<u64> {
     strides
 }
 
-/// The positions in the grid of the chunks that a selection touches, in C order. There are none if an
-/// axis has no selected position.
+/// The positions in the grid of the chunks that a selection touches, in C order. There are none if
+/// an axis has no selected position.
 pub struct TouchedChunks {
     slices: Vec<Slice>,
     chunk_shape: Vec<u64>,

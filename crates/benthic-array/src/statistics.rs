@@ -1,16 +1,17 @@
-//! Statistics of chunks: the smallest and the largest value of each, so that a reduction of the values
-//! in a range skips the chunks that have none.
+//! Statistics of chunks: the smallest and the largest value of each, so that a reduction of the
+//! values in a range skips the chunks that have none.
 //!
 //! Other programs write chunks without a word, so statistics must not outlive the data that they
 //! describe. They name the version and the time of change of the chunk's object, and a reader that
-//! would skip a chunk compares both with those of the object: one round trip without data. An attribute
-//! of the chunk itself could not name its version, because setting it makes another one, and on a Ceph
-//! cluster nobody knows which. So statistics are in objects of their own, a page for 4,096 chunks. A
-//! page that is lost, damaged or outdated costs only time, so nothing orders its writes.
+//! would skip a chunk compares both with those of the object: one round trip without data. An
+//! attribute of the chunk itself could not name its version, because setting it makes another one,
+//! and on a Ceph cluster nobody knows which. So statistics are in objects of their own, a page for
+//! 4,096 chunks. A page that is lost, damaged or outdated costs only time, so nothing orders its
+//! writes.
 //!
-//! The statistics are those of the stored numbers, without the missing values that the attributes name.
-//! Decoding never changes the order of numbers or reverses it, so the decoded values lie between the
-//! decoded ends.
+//! The statistics are those of the stored numbers, without the missing values that the attributes
+//! name. Decoding never changes the order of numbers or reverses it, so the decoded values lie
+//! between the decoded ends.
 
 use crate::array::Array;
 use crate::cf;
@@ -34,7 +35,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const PAGE_PREFIX: &str = ".benthic-statistics/";
 /// The number of chunks in a page.
 const PAGE_CHUNKS: u64 = 4096;
-/// A page is written after this number of new statistics, so that an interrupted command loses little.
+/// A page is written after this number of new statistics, so that an interrupted command loses
+/// little.
 const WRITE_CHUNKS: usize = 256;
 /// Limit on the pages in memory.
 const PAGES_MAX: usize = 64;
@@ -66,8 +68,8 @@ struct Record {
 /// The statistics of neighbouring chunks, in C order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
-    /// The encoding of the objects' format, which readers compare. The statistics are void for another
-    /// format, and if another axis than the first has another length.
+    /// The encoding of the objects' format, which readers compare. The statistics are void for
+    /// another format, and if another axis than the first has another length.
     format: Bytes,
     shape: PerAxis<u64>,
     /// The missing values that the statistics do not have.
@@ -128,8 +130,8 @@ impl Page {
             && shape.iter().zip(&metadata.shape).skip(1).all(|(ours, theirs)| ours == theirs)
     }
 
-    /// Whether a chunk had the same elements in the array when the page was written: appending changes
-    /// the last chunks.
+    /// Whether a chunk had the same elements in the array when the page was written: appending
+    /// changes the last chunks.
     fn covers(&self, array: &Array, position: &[u64]) -> bool {
         let covered = |shape: &[u64]| Some((*position.first()?, *shape.first()?));
         let chunk_len = array.metadata().format.shape.0.first().copied().unwrap_or(1);
@@ -226,7 +228,8 @@ impl<'a> Pruner<'a> {
         Ok(read)
     }
 
-    /// Whether a chunk has no value in the range. Its object was not changed since the statistics were made.
+    /// Whether a chunk has no value in the range. Its object was not changed since the statistics
+    /// were made.
     ///
     /// # Errors
     /// Those of the pool.
@@ -250,8 +253,8 @@ impl<'a> Pruner<'a> {
 }
 
 impl Decoding {
-    /// Whether all decoded values of stored numbers between these ends, which are exact in the array's type
-    /// or rounded to float64, are out of the wanted range.
+    /// Whether all decoded values of stored numbers between these ends, which are exact in the
+    /// array's type or rounded to float64, are out of the wanted range.
     fn excludes(&self, min: f64, max: f64) -> bool {
         if min > max {
             // There are no numbers.
@@ -301,11 +304,13 @@ impl IndexProgress {
 }
 
 impl Array {
-    /// Computes and stores the statistics of all stored chunks. Keeps those of chunks that were not changed
-    /// since, so an interrupted call continues. A concurrent writer of a chunk makes its statistics void.
+    /// Computes and stores the statistics of all stored chunks. Keeps those of chunks that were not
+    /// changed since, so an interrupted call continues. A concurrent writer of a chunk makes its
+    /// statistics void.
     ///
     /// # Errors
-    /// `Corrupt` for a damaged chunk; `LimitExceeded` for more than 2²⁴ stored chunks; those of the pool.
+    /// `Corrupt` for a damaged chunk; `LimitExceeded` for more than 2²⁴ stored chunks; those of the
+    /// pool.
     pub async fn index(
         &self,
         pushdown: Pushdown,
@@ -406,8 +411,8 @@ impl Array {
         })
     }
 
-    /// The statistics of a chunk, and whether they are new. `None` for a chunk that was removed or is
-    /// being written.
+    /// The statistics of a chunk, and whether they are new. `None` for a chunk that was removed or
+    /// is being written.
     async fn record(
         &self,
         runner: &ObjectRunner,

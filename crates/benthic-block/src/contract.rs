@@ -30,9 +30,10 @@ pub trait Images: Send + Sync {
     /// Opens an image, or one of its snapshots, which is always read-only.
     ///
     /// # Errors
-    /// `NotFound`; `Busy` if another program has the image open for writing; `InvalidArgument` for a
-    /// snapshot opened for writing; `Conflict` for an image whose removal was interrupted. A killed
-    /// program counts until its lease ends. In Benthic's own format, one of this machine does not.
+    /// `NotFound`; `Busy` if another program has the image open for writing; `InvalidArgument` for
+    /// a snapshot opened for writing; `Conflict` for an image whose removal was interrupted. A
+    /// killed program counts until its lease ends. In Benthic's own format, one of this machine
+    /// does not.
     async fn open(&self, name: &str, snapshot: Option<&str>, mode: OpenMode) -> Result<Arc<dyn Image>>;
 
     /// The programs that have an image open for writing, by names for people. Usually one; other
@@ -80,8 +81,8 @@ pub trait Images: Send + Sync {
     /// keep working. `keep` is how long a purge should leave it there.
     ///
     /// # Errors
-    /// `NotFound`; `Busy` if a program has the image open for writing; `Conflict` if it belongs to a
-    /// group.
+    /// `NotFound`; `Busy` if a program has the image open for writing; `Conflict` if it belongs to
+    /// a group.
     async fn move_to_trash(&self, name: &str, keep: Duration) -> Result<()>;
 
     /// The images in the trash, oldest first.
@@ -165,7 +166,8 @@ pub trait Image: Send + Sync {
     async fn limits(&self) -> Result<Limits>;
 
     /// Looks for damage, and for what interrupted operations have left. With `repair`, removes the
-    /// latter, unless there is damage: then nothing tells what is still needed. Reads no data: the store checks each byte when it is read.
+    /// latter, unless there is damage: then nothing tells what is still needed. Reads no data: the
+    /// store checks each byte when it is read.
     ///
     /// # Errors
     /// As [`Image::write`].

@@ -1,5 +1,5 @@
-//! Groups of images, for snapshots of several disks at one moment: for example of a database with its
-//! data on one disk and its log on another.
+//! Groups of images, for snapshots of several disks at one moment: for example of a database with
+//! its data on one disk and its log on another.
 
 use async_trait::async_trait;
 use benthic_core::Result;
@@ -31,8 +31,8 @@ pub trait ImageGroups: Send + Sync {
     /// Adds an image of the same pool. Has no effect if the image already belongs to the group.
     ///
     /// # Errors
-    /// `NotFound` for the group or the image; `AlreadyExists` if the image belongs to another group;
-    /// `LimitExceeded`.
+    /// `NotFound` for the group or the image; `AlreadyExists` if the image belongs to another
+    /// group; `LimitExceeded`.
     async fn add_image(&self, group: &str, image: &str) -> Result<()>;
 
     /// # Errors
@@ -52,9 +52,9 @@ pub trait ImageGroups: Send + Sync {
     /// snapshots are visible only as the group's.
     ///
     /// # Errors
-    /// `NotFound`; `AlreadyExists`; `InvalidArgument` for a group without images; `Busy` if a program
-    /// has an image open that does not answer, or, in RBD's format, that does not share the image's
-    /// lock. After an error other than `OutcomeUnknown`, no image has the snapshot.
+    /// `NotFound`; `AlreadyExists`; `InvalidArgument` for a group without images; `Busy` if a
+    /// program has an image open that does not answer, or, in RBD's format, that does not share the
+    /// image's lock. After an error other than `OutcomeUnknown`, no image has the snapshot.
     async fn create_snapshot(&self, group: &str, snapshot: &str) -> Result<()>;
 
     /// Removes the snapshot from all images. An interrupted removal can be repeated.

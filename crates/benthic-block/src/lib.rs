@@ -3,9 +3,9 @@
 //! [`Images`] is the contract of a pool's images, and [`Image`] that of one open image. Both are
 //! asynchronous: an image accepts any number of requests at once.
 //!
-//! [`pool::PoolImages`] implements them on any pool, in Benthic's own format, which
-//! docs/formats.md describes. The [`nbd`] server gives programs such as QEMU access to images. [`diff`]
-//! is the format of changes between snapshots.
+//! [`pool::PoolImages`] implements them on any pool, in Benthic's own format, which docs/formats.md
+//! describes. The [`nbd`] server gives programs such as QEMU access to images. [`diff`] is the
+//! format of changes between snapshots.
 
 mod contract;
 pub mod diff;

@@ -44,8 +44,8 @@ pub struct Auth {
 }
 
 impl Auth {
-    /// Accepts users with a grant in `access`. They may change the tables of `writers`. Tokens and temporary keys
-    /// last `lifetime_s` seconds.
+    /// Accepts users with a grant in `access`. They may change the tables of `writers`. Tokens and
+    /// temporary keys last `lifetime_s` seconds.
     pub fn new(
         access: Access,
         writers: Vec<Grant>,
@@ -102,7 +102,8 @@ impl Auth {
         self.access.grant(&login).map(Some)
     }
 
-    /// A temporary key that reads the files of one table. With `writes`, it uploads files for it, too.
+    /// A temporary key that reads the files of one table. With `writes`, it uploads files for it,
+    /// too.
     pub fn temporary_key(&self, folder: &Folder, writes: bool) -> NewKey {
         let right = if writes { WRITES } else { READS };
         let access_key =
@@ -115,7 +116,8 @@ impl Auth {
         self.hash(&format!("secret {access_key}")).to_hex()[..SECRET_LEN].to_owned()
     }
 
-    /// The tag of a temporary key's folder, and whether the key writes. `None` for other keys and expired ones.
+    /// The tag of a temporary key's folder, and whether the key writes. `None` for other keys and
+    /// expired ones.
     fn temporary_tag<'k>(&self, access_key: &'k str) -> Option<(&'k str, bool)> {
         let (expires_s, rest) = access_key.strip_prefix(TEMPORARY)?.split_at_checked(10)?;
         let (right, tag) = rest.split_at_checked(1)?;

@@ -1,9 +1,10 @@
 //! Commits of clients that write Iceberg, as snapshots of tables.
 //!
-//! A client uploads Parquet files and manifests, and then asks the catalog to make a manifest list the
-//! current one. The commit compares it with the current snapshot: some of its data files are gone, and
-//! some are new. The rows of the new files are written into data objects of the table, with its
-//! partitioning, order and statistics. So one snapshot of Benthic says the same as the client's.
+//! A client uploads Parquet files and manifests, and then asks the catalog to make a manifest list
+//! the current one. The commit compares it with the current snapshot: some of its data files are
+//! gone, and some are new. The rows of the new files are written into data objects of the table,
+//! with its partitioning, order and statistics. So one snapshot of Benthic says the same as the
+//! client's.
 
 use crate::iceberg::avro::{self, Record};
 use crate::iceberg::keys::{Content, File, Folder, Key};
@@ -214,8 +215,8 @@ fn own_file(folder: &Folder, uri: &str) -> Option<File> {
     Key::of_uri(uri).filter(|key| key.folder == *folder).map(|key| key.file)
 }
 
-/// The rows of an uploaded file, with the columns of a schema. The Parquet reader trusts the numbers in a
-/// file, and wrong ones make it panic.
+/// The rows of an uploaded file, with the columns of a schema. The Parquet reader trusts the
+/// numbers in a file, and wrong ones make it panic.
 async fn rows_of(
     file: StagedFile,
     path: &str,

@@ -1,5 +1,5 @@
-//! Files that clients upload before they commit them. They are in a bucket of the store's own driver
-//! that no account owns. A commit copies their rows into the table and removes them.
+//! Files that clients upload before they commit them. They are in a bucket of the store's own
+//! driver that no account owns. A commit copies their rows into the table and removes them.
 
 use crate::auth::OWNER;
 use crate::iceberg::keys::{BUCKET, Folder, Key};
@@ -69,7 +69,8 @@ impl Staging {
         }
     }
 
-    /// Removes files. The rows are committed, so a file that cannot be removed is left to [`Staging::clean`].
+    /// Removes files. The rows are committed, so a file that cannot be removed is left to
+    /// [`Staging::clean`].
     pub async fn remove(&self, files: impl IntoIterator<Item = StagedFile>) {
         for file in files {
             let delete = Delete { key: file.object.key.clone(), ..Delete::default() };
@@ -79,7 +80,8 @@ impl Staging {
         }
     }
 
-    /// Removes the files that nobody has committed for a day, and collects the garbage of the driver.
+    /// Removes the files that nobody has committed for a day, and collects the garbage of the
+    /// driver.
     ///
     /// # Errors
     /// Those of the driver; a later call continues.
@@ -117,7 +119,8 @@ impl Staging {
     }
 }
 
-/// Whether a key is that of an upload for a table: in its folder, and not one of the files that it has anyway.
+/// Whether a key is that of an upload for a table: in its folder, and not one of the files that it
+/// has anyway.
 pub fn is_staged(folder: &Folder, key: &str) -> bool {
     key.strip_prefix(&format!("{folder}/")).is_some_and(|rest| !rest.is_empty()) && Key::parse(key).is_none()
 }

@@ -154,9 +154,10 @@ pub struct Settings {
 const USUAL_LIST: &str = "cephfs hello journal lock log numops otp rbd refcount rgw rgw_gc timeindex user version cas cmpomap \
                           queue 2pc_queue fifo";
 
-/// Libraries that an OSD may have besides Ceph's own: those that its settings name, and those in its
-/// `osd_class_dir` if that directory is on this machine. The manager knows the settings of a running
-/// OSD. Whether OSDs have loaded them, and whether they are Benthic's, only the OSDs can tell.
+/// Libraries that an OSD may have besides Ceph's own: those that its settings name, and those in
+/// its `osd_class_dir` if that directory is on this machine. The manager knows the settings of a
+/// running OSD. Whether OSDs have loaded them, and whether they are Benthic's, only the OSDs can
+/// tell.
 ///
 /// # Errors
 /// As [`ClusterClient::ask_manager`].

@@ -1,7 +1,8 @@
 //! Tools for operators of Ceph clusters.
 //!
 //! - [`local`] runs a real cluster on this machine, for development and tests.
-//! - [`classes`] installs class libraries where OSDs load them, and [`hosts`] on all hosts of a cluster.
+//! - [`classes`] installs class libraries where OSDs load them, and [`hosts`] on all hosts of a
+//!   cluster.
 //! - [`placement`] shows which sites hold the primaries of a pool, and moves them to one site.
 //! - [`pgs`] reports how many placement groups pools have and should have.
 //! - [`releases`] are those with which Benthic was tested.
@@ -9,9 +10,9 @@
 //! - [`health`] reports the state of a cluster, the causes, and the next steps.
 //!
 //! [`local`] and [`classes`] know Ceph only by its programs and their documented output. The other
-//! modules query any cluster through a [`ClusterClient`](cluster_client::ClusterClient). All modules
-//! share one model of Ceph's answers, [`cluster_state`]. Programs take the name of the Ceph engine
-//! from this crate, so that they do not depend on the engine's crate.
+//! modules query any cluster through a [`ClusterClient`](cluster_client::ClusterClient). All
+//! modules share one model of Ceph's answers, [`cluster_state`]. Programs take the name of the Ceph
+//! engine from this crate, so that they do not depend on the engine's crate.
 
 pub mod classes;
 pub mod cluster_client;
@@ -27,5 +28,6 @@ pub mod releases;
 
 pub use benthic_rados::{CLASS_LIBRARY, RadosStore};
 
-/// Benthic's class libraries. The OSDs need only the first; the others reduce arrays, and run SQL and WebAssembly.
+/// Benthic's class libraries. The OSDs need only the first; the others reduce arrays, and run SQL
+/// and WebAssembly.
 pub const LIBRARIES: [&str; 4] = [CLASS_LIBRARY, "array_1", "table_1", "wasm_1"];

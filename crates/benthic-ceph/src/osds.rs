@@ -96,8 +96,8 @@ pub async fn library_on(
     ask(client, osd, library, async |pool, object| client.library_at(pool, object, library).await).await
 }
 
-/// Reads the recent failures and log messages of a library's methods in one OSD; `None` if the OSD does not have the
-/// library, or has a build of it that does not record failures.
+/// Reads the recent failures and log messages of a library's methods in one OSD; `None` if the OSD
+/// does not have the library, or has a build of it that does not record failures.
 ///
 /// # Errors
 /// As [`library_on`].
@@ -109,8 +109,8 @@ pub async fn failures_on(
     ask(client, osd, library, async |pool, object| client.failures_at(pool, object, library).await).await
 }
 
-/// Reads the call counters of a library in one OSD; `None` if the OSD does not have the library, or has
-/// a build of it that does not count calls.
+/// Reads the call counters of a library in one OSD; `None` if the OSD does not have the library, or
+/// has a build of it that does not count calls.
 ///
 /// # Errors
 /// As [`library_on`].

@@ -207,8 +207,8 @@ impl SizingInput {
     }
 }
 
-/// Builds the report. `requested` maps pools to the shares of the data (0 to 1) that they will have.
-/// The other pools divide the rest in proportion to their present data.
+/// Builds the report. `requested` maps pools to the shares of the data (0 to 1) that they will
+/// have. The other pools divide the rest in proportion to their present data.
 ///
 /// # Errors
 /// `NotFound` if a pool in `requested` does not exist; `InvalidArgument` if the requested shares of

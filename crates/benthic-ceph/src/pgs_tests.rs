@@ -54,8 +54,8 @@ fn a_good_number_of_placement_groups_has_no_findings() {
     let [group] = &report.groups[..] else { panic!("{report:?}") };
     assert_eq!((group.osds, group.least, group.most), (6, 80, 80));
     assert!((group.replicas_per_osd - 80.0).abs() < 0.1, "{group:?}");
-    // The pools hold little data yet. 64 placement groups would fit each, and a factor of two is not
-    // worth a change.
+    // The pools hold little data yet. 64 placement groups would fit each, and a factor of two is
+    // not worth a change.
     let advice: Vec<_> = group.pools.iter().map(|pool| (pool.suggested, pool.basis)).collect();
     assert_eq!(advice, [(Some(128), Basis::Assumed), (Some(32), Basis::Assumed)]);
 }

@@ -27,8 +27,8 @@ pub fn tested() -> String {
     TESTED.map(|release| release.to_string()).join(", ")
 }
 
-/// Fails if the OSDs of this machine are of an unknown release. Without ceph-osd on this machine, it
-/// cannot know, and succeeds.
+/// Fails if the OSDs of this machine are of an unknown release. Without ceph-osd on this machine,
+/// it cannot know, and succeeds.
 ///
 /// # Errors
 /// `Unsupported` for an unknown release.

@@ -76,7 +76,8 @@ pub fn suggest_verb(error: &mut clap::Error) {
     }
 }
 
-/// Programmable object storage: objects with attributes and ordered keys, and code that runs beside them.
+/// Programmable object storage: objects with attributes and ordered keys, and code that runs beside
+/// them.
 #[derive(Parser)]
 #[command(
     name = "benthic",

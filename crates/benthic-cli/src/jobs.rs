@@ -91,12 +91,12 @@ impl From<usize> for Limits<'_> {
     }
 }
 
-/// Runs `job` for every item, at most `limits.jobs` at a time, each in its own task. `done` receives
-/// the results in order of completion. Stops at the first error of `items` or `done`.
+/// Runs `job` for every item, at most `limits.jobs` at a time, each in its own task. `done`
+/// receives the results in order of completion. Stops at the first error of `items` or `done`.
 ///
 /// After a signal it starts no further job and returns when the running jobs have ended. It also
-/// starts no further job on a full store, and in an outage it starts few. If the outage lasts, or the
-/// user abandons the command, jobs end at [`until_stopped`]; others are dropped.
+/// starts no further job on a full store, and in an outage it starts few. If the outage lasts, or
+/// the user abandons the command, jobs end at [`until_stopped`]; others are dropped.
 ///
 /// # Errors
 /// `LimitExceeded` or `Unavailable` if the store is full or has not answered for
@@ -179,8 +179,8 @@ tokio::task_local! {
 /// Waits for the operations of a job, but not after the command has stopped.
 ///
 /// # Errors
-/// Those of the operations; `Unavailable`, or `OutcomeUnknown` if `action` changes something, if the
-/// command has stopped.
+/// Those of the operations; `Unavailable`, or `OutcomeUnknown` if `action` changes something, if
+/// the command has stopped.
 pub async fn until_stopped<T>(action: Action, operations: impl Future<Output = Result<T>>) -> Result<T> {
     let Ok(mut stop) = STOP.try_with(Clone::clone) else { return operations.await };
     tokio::select! {

@@ -18,7 +18,8 @@ const PLACES_MAX: usize = 64;
 
 #[derive(Args)]
 pub struct Places {
-    /// Run at these places, separated by commas: sites of the local cluster, or places that --via reaches
+    /// Run at these places, separated by commas: sites of the local cluster, or places that --via
+    /// reaches
     #[arg(long, value_name = "SITE,…", value_delimiter = ',')]
     pub from: Vec<String>,
     /// Words before a command that run it at a place, such as 'ssh {}'; {} stands for the place

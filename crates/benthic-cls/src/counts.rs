@@ -50,8 +50,8 @@ fn in_ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The call counters of the most recently called guest methods. The counters of an evicted method restart
-/// at 0.
+/// The call counters of the most recently called guest methods. The counters of an evicted method
+/// restart at 0.
 #[derive(Default)]
 pub struct GuestCounters(Mutex<Guests>);
 

@@ -389,8 +389,8 @@ impl LoadedLibrary {
 
     pub fn call(&self, call: &FunctionCall<'_>) -> Result<Bytes, Failed> {
         unsafe extern "C" fn take(sink: *mut c_void, output: Slice) {
-            // SAFETY: the sink is the variable below, which nothing else uses during the call; the slice comes
-            // from `answer_function`.
+            // SAFETY: the sink is the variable below, which nothing else uses during the call; the
+            // slice comes from `answer_function`.
             unsafe { *sink.cast::<Bytes>() = Bytes::copy_from_slice(output.bytes()) }
         }
         let mut output = Bytes::new();

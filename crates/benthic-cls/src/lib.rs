@@ -6,8 +6,8 @@
 //! ceph-osd opens `libcls_NAME.so` on the first call of NAME, and at its start the libraries that
 //! it finds. The methods have the names `CLASS.METHOD`; every library also has the methods
 //! [`DESCRIBE`](benthic_core::DESCRIBE), [`CALLS`](benthic_core::CALLS) and
-//! [`FAILURES`](benthic_core::FAILURES). A running OSD never reloads a changed file. So NAME ends in
-//! a version (`mydigest_1`), and an upgrade installs a new name beside the old one.
+//! [`FAILURES`](benthic_core::FAILURES). A running OSD never reloads a changed file. So NAME ends
+//! in a version (`mydigest_1`), and an upgrade installs a new name beside the old one.
 //!
 //! The path of a call: ceph-osd → a trampoline in `shim.cc` → [`library`] →
 //! [`benthic_core::call_method`], which enforces the same rules for methods on every engine → the
@@ -15,8 +15,9 @@
 //!
 //! A caller gets 0 or one errno of the [error table](benthic_core::error::ERROR_TABLE), never
 //! EAGAIN or EINPROGRESS: for those an OSD sends no reply. Beside the errno it gets a
-//! [`FailureReport`](benthic_core::FailureReport) with the error's text. Native code is trusted: an endless loop
-//! that never calls its context, a stack overflow or a failed memory allocation takes the OSD down.
+//! [`FailureReport`](benthic_core::FailureReport) with the error's text. Native code is trusted: an
+//! endless loop that never calls its context, a stack overflow or a failed memory allocation takes
+//! the OSD down.
 
 mod access;
 mod counts;

@@ -1,5 +1,5 @@
-//! The recent log messages of a library's methods, for the authors of classes. They need no access to
-//! the OSD's own log, and no higher log level of the OSD.
+//! The recent log messages of a library's methods, for the authors of classes. They need no access
+//! to the OSD's own log, and no higher log level of the OSD.
 
 use benthic_core::{LogMessage, cut};
 use std::collections::VecDeque;

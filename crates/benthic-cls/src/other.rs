@@ -1,5 +1,5 @@
-//! Calls between the libraries of an OSD. A method of one library calls a reading method of another as a
-//! function, without an object: the other library counts the call and applies its own rules.
+//! Calls between the libraries of an OSD. A method of one library calls a reading method of another
+//! as a function, without an object: the other library counts the call and applies its own rules.
 
 use crate::ffi::{Errno, Failed, LoadedLibrary};
 use benthic_core::{Action, Error, ErrorKind, FailureReport, FunctionCall, Result};
@@ -23,7 +23,8 @@ impl OtherLibrary {
     /// Calls a reading method.
     ///
     /// # Errors
-    /// Those of the method; `Unsupported` if it does not exist, or if the OSD has not loaded the library.
+    /// Those of the method; `Unsupported` if it does not exist, or if the OSD has not loaded the
+    /// library.
     pub fn call(&self, call: &FunctionCall<'_>) -> Result<Bytes> {
         self.loaded()?.call(call).map_err(|Failed { errno: Errno(errno), output }| {
             let report: Option<FailureReport> = serde_json::from_slice(&output).ok();

@@ -1,8 +1,8 @@
 //! The name of the build, by which people and programs tell two builds apart.
 //!
-//! A commit must not recompile every crate, and packages must contain the code that the tests ran. So
-//! `packaging/stamp` writes the name of a release into its finished files. A name that the compiler
-//! inserts (`option_env!`) would recompile all crates that depend on this one.
+//! A commit must not recompile every crate, and packages must contain the code that the tests ran.
+//! So `packaging/stamp` writes the name of a release into its finished files. A name that the
+//! compiler inserts (`option_env!`) would recompile all crates that depend on this one.
 
 use std::hint::black_box;
 
@@ -27,9 +27,9 @@ const fn stamp(marker: &str, name: &str) -> [u8; STAMP_BYTES] {
     stamp
 }
 
-/// The name of this program's or library's build, such as `0.1.0+1234.g0123456789ab`: the version, the
-/// number of commits, and the last commit. A build of `make dist` has such a name. A build from source
-/// has the version and `+source`.
+/// The name of this program's or library's build, such as `0.1.0+1234.g0123456789ab`: the version,
+/// the number of commits, and the last commit. A build of `make dist` has such a name. A build from
+/// source has the version and `+source`.
 pub fn build() -> &'static str {
     // The file can have other bytes than the compiler knows.
     name_in(black_box(&STAMP))

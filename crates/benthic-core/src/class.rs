@@ -112,8 +112,9 @@ pub const DESCRIBE: &str = "benthic.describe";
 ///  "faults":0,"busy_us":340,"fuel":0,"memory_bytes_max":0}]}]}
 /// ```
 ///
-/// A library that runs guests, such as WebAssembly modules, also counts their methods: a class for each
-/// version of each guest, with the methods that were called. It keeps the latest 1,024 methods.
+/// A library that runs guests, such as WebAssembly modules, also counts their methods: a class for
+/// each version of each guest, with the methods that were called. It keeps the latest 1,024
+/// methods.
 pub const CALLS: &str = "benthic.calls";
 
 /// The call counters of a class library in one process.
@@ -154,7 +155,8 @@ pub struct MethodCalls {
     /// Number of runs that returned an error of any kind. A lock held by another client also
     /// counts.
     pub failures: u64,
-    /// Number of runs that failed with `ClassFailed`, such as a panic, a trap, or an undeclared access.
+    /// Number of runs that failed with `ClassFailed`, such as a panic, a trap, or an undeclared
+    /// access.
     #[serde(default)]
     pub faults: u64,
     /// Total run time, including reads of the object. It is the time for which a thread of the OSD

@@ -99,8 +99,8 @@ pub trait ObjectAccess {
         let _ = cost;
     }
 
-    /// A number of the client that sent the operation, if the engine knows it. It lasts as long as the
-    /// client's connection to the cluster.
+    /// A number of the client that sent the operation, if the engine knows it. It lasts as long as
+    /// the client's connection to the cluster.
     fn client(&self) -> Option<u64> {
         None
     }
@@ -395,8 +395,8 @@ impl MethodContext<'_> {
         self.access.log(level, message);
     }
 
-    /// Announces that the rest of the call runs a method of a guest. The engine counts the call under
-    /// the guest's name, and records its log messages and its failure under that name.
+    /// Announces that the rest of the call runs a method of a guest. The engine counts the call
+    /// under the guest's name, and records its log messages and its failure under that name.
     pub fn enter_guest(&mut self, guest: GuestMethod) {
         self.access.enter_guest(guest);
     }
@@ -411,13 +411,14 @@ impl MethodContext<'_> {
         self.access.client()
     }
 
-    /// Calls a method of another class on the same object, as a part of this call: it gets the rest of the time and of
-    /// the memory, and its changes take effect together with those of this method. Returns its output, also if it writes.
-    /// If a method that writes fails, this call fails too: some of its changes may be staged already.
+    /// Calls a method of another class on the same object, as a part of this call: it gets the rest
+    /// of the time and of the memory, and its changes take effect together with those of this
+    /// method. Returns its output, also if it writes. If a method that writes fails, this call
+    /// fails too: some of its changes may be staged already.
     ///
     /// # Errors
-    /// Those of the called method. `ClassFailed` if it declares a flag that this method does not declare, if it
-    /// panics, or if calls are nested more deeply than [`limits::NESTED_CALLS_MAX`].
+    /// Those of the called method. `ClassFailed` if it declares a flag that this method does not
+    /// declare, if it panics, or if calls are nested more deeply than [`limits::NESTED_CALLS_MAX`].
     pub fn call(&mut self, method: &Method, input: &[u8]) -> Result<Bytes> {
         self.require_flags(method.flags, "a method that has more flags")?;
         if self.depth == limits::NESTED_CALLS_MAX {

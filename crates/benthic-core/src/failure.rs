@@ -8,9 +8,9 @@
 use crate::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 
-/// The method that returns a class library's recent failures and log messages. It takes no input and returns
-/// [`LibraryFailures`] as JSON. A client calls it as it calls [`DESCRIBE`](crate::DESCRIBE): with
-/// any object name and the capability `x`.
+/// The method that returns a class library's recent failures and log messages. It takes no input
+/// and returns [`LibraryFailures`] as JSON. A client calls it as it calls
+/// [`DESCRIBE`](crate::DESCRIBE): with any object name and the capability `x`.
 ///
 /// The failures belong to one OSD process. A library built before this method existed lacks it:
 /// `Unsupported`.

@@ -19,8 +19,8 @@ pub struct FunctionCall<'a> {
 /// Calls a method that may be in another library of this process.
 pub type CallFunction = fn(&FunctionCall<'_>) -> Result<Bytes>;
 
-/// An object that does not exist and cannot be created. A method that runs on it depends on its input
-/// only. What it logs is dropped.
+/// An object that does not exist and cannot be created. A method that runs on it depends on its
+/// input only. What it logs is dropped.
 #[derive(Debug, Default)]
 pub struct NoObject {
     /// See [`ObjectAccess::client`].

@@ -116,7 +116,8 @@ pub enum ReadStep {
 /// One step of a write operation. A step sees the size and existence that earlier steps produced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteStep {
-    /// Creates the object if it is missing. With `exclusive`, an existing object is `AlreadyExists`.
+    /// Creates the object if it is missing. With `exclusive`, an existing object is
+    /// `AlreadyExists`.
     Create { exclusive: bool },
     /// Writes data at an offset. A gap before the offset reads as zeros. Empty data creates the
     /// object but does not change its size.

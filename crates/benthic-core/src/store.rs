@@ -78,8 +78,8 @@ pub trait Store: Send + Sync {
 /// What an operation waits for, as a text for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// The process that has to answer, such as `osd.1`. While it stays the same, the operation waits
-    /// for the same thing.
+    /// The process that has to answer, such as `osd.1`. While it stays the same, the operation
+    /// waits for the same thing.
     pub whom: String,
     /// Adds the role of the process and the outlook; empty if there is nothing to add.
     pub details: String,
@@ -143,9 +143,9 @@ pub trait Pool: Send + Sync {
     /// `InvalidArgument` for a token that this engine cannot have issued.
     async fn list(&self, request: ListRequest) -> Result<ListPage>;
 
-    /// The token with which a listing of a namespace continues after a name, whether or not there is
-    /// an object of that name. `None` if the engine does not list a namespace in the byte order of
-    /// the names.
+    /// The token with which a listing of a namespace continues after a name, whether or not there
+    /// is an object of that name. `None` if the engine does not list a namespace in the byte order
+    /// of the names.
     fn token_after(&self, object: &ObjectId) -> Option<ListToken> {
         let _ = object;
         None

@@ -2,8 +2,8 @@
 //!
 //! The process must outlive the driver, because workloads use the device while the driver restarts.
 //! It writes its device and its number to a file of the driver's, on which it has a lock as long as
-//! it lives: the driver takes the lock, and the process inherits it with its standard output. So the
-//! next driver finds the process again, and never mistakes another one for it.
+//! it lives: the driver takes the lock, and the process inherits it with its standard output. So
+//! the next driver finds the process again, and never mistakes another one for it.
 
 use crate::driver::Config;
 use crate::errors::{Failure, Outcome, code};
@@ -39,7 +39,8 @@ struct Running {
 impl Attachment {
     /// The attachment of a volume. `volume_id` is the address of an image.
     pub fn of(config: &Config, volume_id: &str) -> Attachment {
-        // Neither a pool nor an image has a slash in its name, so no two volumes have the same file.
+        // Neither a pool nor an image has a slash in its name, so no two volumes have the same
+        // file.
         let name = volume_id.replace('/', "%%");
         Attachment {
             volume_id: volume_id.to_owned(),
@@ -59,8 +60,8 @@ impl Attachment {
     /// Attaches the volume, unless it is attached, and returns the device.
     ///
     /// # Errors
-    /// `FailedPrecondition` if this machine cannot attach images, or if another program has the image
-    /// open; the codes of the errors of `benthic image attach`.
+    /// `FailedPrecondition` if this machine cannot attach images, or if another program has the
+    /// image open; the codes of the errors of `benthic image attach`.
     pub async fn start(&self, config: &Config, read_only: bool) -> Outcome<PathBuf> {
         if let Some(device) = self.device()? {
             return Ok(device);

@@ -28,8 +28,9 @@ pub struct Config {
 /// A driver. Any number of calls may run at once.
 pub struct Driver {
     pub config: Config,
-    /// The session of all calls on a cluster. On a directory, each call has its own: then the driver
-    /// does not own the directory for long, and can be killed without harm to attached volumes.
+    /// The session of all calls on a cluster. On a directory, each call has its own: then the
+    /// driver does not own the directory for long, and can be killed without harm to attached
+    /// volumes.
     shared: Option<Arc<Session>>,
     busy: Mutex<HashSet<String>>,
 }

@@ -12,7 +12,8 @@ use benthic_core::build;
 pub const NAME: &str = "csi.benthic.storage";
 
 const CONTROLLER_SERVICE: i32 = 1;
-/// Volumes can be expanded only while no node has them attached: the kernel does not see a new size.
+/// Volumes can be expanded only while no node has them attached: the kernel does not see a new
+/// size.
 const OFFLINE: i32 = 2;
 
 impl Call {

@@ -4,9 +4,9 @@
 //! [`Driver`] is one process' driver, and [`Call`] one call of an orchestrator: the three services
 //! [`identity`], [`controller`] and [`node`] are its methods. [`server`] maps gRPC to them.
 //!
-//! A volume is an image whose name begins with [`names::PREFIX`]. The driver stores nothing else, so
-//! any number of drivers may use a store. A node attaches a volume with `benthic image attach`, which
-//! outlives the driver.
+//! A volume is an image whose name begins with [`names::PREFIX`]. The driver stores nothing else,
+//! so any number of drivers may use a store. A node attaches a volume with `benthic image attach`,
+//! which outlives the driver.
 
 pub mod attachment;
 pub mod controller;

@@ -1,7 +1,7 @@
 //! The messages of the Container Storage Interface, version 1, by `csi.proto` of
-//! container-storage-interface/spec. They have only the fields that the driver uses; a decoder skips
-//! the others. On the wire, a `oneof` is the same as optional fields, and an enumeration the same as
-//! an `int32`.
+//! container-storage-interface/spec. They have only the fields that the driver uses; a decoder
+//! skips the others. On the wire, a `oneof` is the same as optional fields, and an enumeration the
+//! same as an `int32`.
 
 use prost::Message;
 use std::collections::HashMap;

@@ -2,8 +2,8 @@
 //!
 //! An orchestrator gives a volume a name of up to 128 bytes and then uses the identifier that the
 //! driver returns. The identifier is the address of the image, `POOL/IMAGE`, and that of a snapshot
-//! is `POOL/IMAGE@SNAPSHOT`. The image's name comes from the volume's, so that a repeated call finds
-//! the image.
+//! is `POOL/IMAGE@SNAPSHOT`. The image's name comes from the volume's, so that a repeated call
+//! finds the image.
 
 use benthic_block::ImageAddress;
 use sha2::{Digest, Sha256};

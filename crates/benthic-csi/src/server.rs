@@ -107,7 +107,8 @@ async fn answer(driver: Arc<Driver>, request: http::Request<Body>) -> http::Resp
 
 type Answer<A> = BoxFuture<'static, Result<Response<A>, Status>>;
 
-/// Runs a call to its end, also if the client no longer waits for it: a mount must not stay half done.
+/// Runs a call to its end, also if the client no longer waits for it: a mount must not stay half
+/// done.
 fn run<A: Send + 'static>(
     path: &'static str,
     call: impl Future<Output = Outcome<A>> + Send + 'static,

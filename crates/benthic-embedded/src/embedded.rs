@@ -63,9 +63,9 @@ enum Route {
 impl EmbeddedStore {
     /// Opens a store. With `create`, makes a new one if there is none. Blocks.
     ///
-    /// A store that this process may read and not write, such as one on a read-only mount, is opened
-    /// read-only: nothing in the directory changes, and writes fail with `PermissionDenied`. Another
-    /// process that wants to own the store waits meanwhile.
+    /// A store that this process may read and not write, such as one on a read-only mount, is
+    /// opened read-only: nothing in the directory changes, and writes fail with `PermissionDenied`.
+    /// Another process that wants to own the store waits meanwhile.
     ///
     /// # Errors
     /// `NotFound` if there is no store, `InvalidArgument` if the directory is something else,

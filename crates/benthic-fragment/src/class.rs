@@ -16,8 +16,8 @@ use std::time::Duration;
 pub struct Table;
 
 impl Table {
-    /// The class whose fragments call methods of the class `wasm` in this way. It applies to the whole process,
-    /// because methods are functions without state.
+    /// The class whose fragments call methods of the class `wasm` in this way. It applies to the
+    /// whole process, because methods are functions without state.
     pub fn with_wasm(call: CallFunction) -> Table {
         CALL_WASM.get_or_init(|| call);
         Table

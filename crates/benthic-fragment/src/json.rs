@@ -3,9 +3,9 @@
 //!
 //! Their names are those of the crate `datafusion-functions-json`, which depends on all of
 //! DataFusion, so that a class in an OSD cannot have it. Their results may differ from the crate's.
-//! For example, `json_get` returns the text of a value in JSON, not a union of types, and a negative
-//! position counts from the end. A text that is no JSON, and a value that is missing or of another
-//! type, give null.
+//! For example, `json_get` returns the text of a value in JSON, not a union of types, and a
+//! negative position counts from the end. A text that is no JSON, and a value that is missing or of
+//! another type, give null.
 //!
 //! A value is found without building the others: each step of a path reads the elements of one
 //! object or list up to the wanted one, and skips them. So the time is proportional to the text

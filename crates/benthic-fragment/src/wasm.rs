@@ -1,9 +1,9 @@
-//! The function `wasm('CLASS.METHOD', value)`: calls a reading method of a WebAssembly class, in the client or
-//! beside the object that has the values.
+//! The function `wasm('CLASS.METHOD', value)`: calls a reading method of a WebAssembly class, in
+//! the client or beside the object that has the values.
 //!
-//! The value is the input of the method, and the output is a value of the same type. NULL returns NULL
-//! without a call. Each call has a new instance of the module and no object, so the result depends on
-//! the value only, and the optimizer may treat the function as immutable.
+//! The value is the input of the method, and the output is a value of the same type. NULL returns
+//! NULL without a call. Each call has a new instance of the module and no object, so the result
+//! depends on the value only, and the optimizer may treat the function as immutable.
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryArray, BinaryViewArray, LargeBinaryArray, LargeStringArray, StringArray,

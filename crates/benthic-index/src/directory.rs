@@ -195,8 +195,8 @@ fn page_of(reader: &mut Reader<'_>) -> Result<Page> {
 }
 
 impl Definition {
-    /// Whether an omap entry is the directory of this index, built by the rules of this build. A directory that cannot be read is an
-    /// error.
+    /// Whether an omap entry is the directory of this index, built by the rules of this build. A
+    /// directory that cannot be read is an error.
     ///
     /// # Errors
     /// Errors of [`Directory::decode`].

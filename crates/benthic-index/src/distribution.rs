@@ -1,17 +1,18 @@
-//! The distribution of a column's values in one data object: bounds that divide a sample of its rows
-//! into parts of equal size, and the estimated number of different values.
+//! The distribution of a column's values in one data object: bounds that divide a sample of its
+//! rows into parts of equal size, and the estimated number of different values.
 //!
-//! A query estimates from it how many rows a condition selects before it reads anything of the object,
-//! and decides whether an index pays. The file list of a table holds the distributions, so they must be
-//! small: at most [`BUCKETS_MAX`] bounds in [`BYTES_MAX`] bytes. The directory of an index is a finer
-//! histogram, but each object has its own, and reading it takes a request.
+//! A query estimates from it how many rows a condition selects before it reads anything of the
+//! object, and decides whether an index pays. The file list of a table holds the distributions, so
+//! they must be small: at most [`BUCKETS_MAX`] bounds in [`BYTES_MAX`] bytes. The directory of an
+//! index is a finer histogram, but each object has its own, and reading it takes a request.
 //!
-//! To read selected rows takes the longer the more runs they form. So a distribution also tells how often
-//! the next row has a value of the same part.
+//! To read selected rows takes the longer the more runs they form. So a distribution also tells how
+//! often the next row has a value of the same part.
 //!
-//! The sample has one random row of each part of the object, so an estimate of a range is off by at most
-//! about a tenth of the rows, and usually by less than 3% (`distribution_tests.rs`). The number of
-//! different values is the estimator Duj1 of Haas and Stokes (1998), which PostgreSQL uses, too.
+//! The sample has one random row of each part of the object, so an estimate of a range is off by at
+//! most about a tenth of the rows, and usually by less than 3% (`distribution_tests.rs`). The
+//! number of different values is the estimator Duj1 of Haas and Stokes (1998), which PostgreSQL
+//! uses, too.
 
 use crate::key::{KEY_BYTES_MAX, Keys, Kind};
 use crate::page::{Reader, push_number};
@@ -85,8 +86,8 @@ impl Distribution {
         self.distinct
     }
 
-    /// An estimate of how likely the row after a selected row is selected, too, if a condition selects this
-    /// share of the rows.
+    /// An estimate of how likely the row after a selected row is selected, too, if a condition
+    /// selects this share of the rows.
     pub fn repeat(&self, share: f64) -> f64 {
         share.max(f64::from(self.repeats) / f64::from(UNIT)).min(1.0)
     }
@@ -124,8 +125,9 @@ impl Distribution {
         ((end - start) / buckets).max(SHARE_UNSEEN)
     }
 
-    /// The place of a key among the bounds, as a number of parts, if so many bounds are below it. Within a
-    /// part, keys are assumed to be at equal distances. `fill` stands for the bytes behind the key.
+    /// The place of a key among the bounds, as a number of parts, if so many bounds are below it.
+    /// Within a part, keys are assumed to be at equal distances. `fill` stands for the bytes behind
+    /// the key.
     fn place(&self, below: usize, key: &[u8], fill: u8) -> f64 {
         let (Some(before), Some(next)) =
             (below.checked_sub(1).map(|at| &self.bounds[at]), self.bounds.get(below))
@@ -205,8 +207,9 @@ impl Distribution {
     }
 }
 
-/// All rows of a small object, or one row of each of [`SAMPLE_ROWS`] parts of the object. The rows look random, so that no pattern in
-/// the order of the rows hides values, and are the same in each run.
+/// All rows of a small object, or one row of each of [`SAMPLE_ROWS`] parts of the object. The rows
+/// look random, so that no pattern in the order of the rows hides values, and are the same in each
+/// run.
 fn sampled_rows(rows: usize) -> UInt32Array {
     let start = |part: usize| (part as u128 * rows as u128 / SAMPLE_ROWS as u128) as u64;
     let row = |part: usize| {

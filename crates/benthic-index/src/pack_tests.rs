@@ -79,7 +79,8 @@ proptest! {
             Some(rows) => prop_assert_eq!(rows, expected),
             None => {
                 let runs = expected.chunk_by(|one, next| one + 1 == *next).count() as u64;
-                // A lookup ends if it finds more than a fifth of the rows, or if a scan of its runs takes longer.
+                // A lookup ends if it finds more than a fifth of the rows, or if a scan of its runs
+                // takes longer.
                 let (rows, all) = (expected.len() as u64, values.len() as u64);
                 let pays = runs <= RUNS_FREE || rows + RUN_ROWS * runs <= all - all / PAGES_PART;
                 prop_assert!(rows * 5 > all || !pays, "{} of {} rows in {} runs", rows, all, runs);

@@ -22,8 +22,8 @@ const LIMIT: u32 = 200;
 const LIMIT_UNIT: u32 = 1_000;
 /// To find the start of a run of selected rows takes a scan as long as to decode so many rows.
 pub const RUN_ROWS: u64 = 40;
-/// A scan of selected rows still decompresses all pages, which is one part in this many of the work of a
-/// whole scan.
+/// A scan of selected rows still decompresses all pages, which is one part in this many of the work
+/// of a whole scan.
 pub const PAGES_PART: u64 = 2;
 /// So few runs always pay: opening the object takes longer.
 pub const RUNS_FREE: u64 = 16;
@@ -37,8 +37,8 @@ const ROWS_ENOUGH: u64 = 4;
 pub struct Probes {
     #[prost(oneof = "Node", tags = "1, 2, 3")]
     node: Option<Node>,
-    /// The lookup ends if it finds a larger share of an object's rows, in thousandths; 0 for the usual
-    /// limit. Of the whole tree only.
+    /// The lookup ends if it finds a larger share of an object's rows, in thousandths; 0 for the
+    /// usual limit. Of the whole tree only.
     #[prost(uint32, tag = "4")]
     limit: u32,
 }
@@ -103,8 +103,8 @@ impl Probes {
         Probes { limit: limit.max(1), ..self }
     }
 
-    /// Whether a scan of these rows takes less time than a scan of the whole object. A search for words
-    /// spends most time on the words of the rows that it reads, so its runs do not matter.
+    /// Whether a scan of these rows takes less time than a scan of the whole object. A search for
+    /// words spends most time on the words of the rows that it reads, so its runs do not matter.
     fn pays(&self, found: &Rows) -> bool {
         let (rows, runs) = (found.count(), found.ranges().len() as u64);
         let rest = u64::from(found.of()) - u64::from(found.of()) / PAGES_PART;

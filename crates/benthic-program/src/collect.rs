@@ -12,12 +12,13 @@ pub struct OtherObject {
     pub object: ObjectId,
 }
 
-/// The input of a method, with the contents of its other objects. Each object is read in one operation, so its
-/// content is of one version; the versions of several objects may be of different times.
+/// The input of a method, with the contents of its other objects. Each object is read in one
+/// operation, so its content is of one version; the versions of several objects may be of different
+/// times.
 ///
 /// # Errors
-/// `InvalidArgument` if the objects are not those that the method declares; `NotFound`; `LimitExceeded` if
-/// they are too large; those of the pools.
+/// `InvalidArgument` if the objects are not those that the method declares; `NotFound`;
+/// `LimitExceeded` if they are too large; those of the pools.
 pub(crate) async fn collect(
     method: &MethodManifest,
     input: Bytes,

@@ -24,7 +24,8 @@ const SHUTDOWN: Duration = Duration::from_millis(300);
 #[derive(Args)]
 #[command(next_help_heading = "Options of every command")]
 pub struct Global {
-    /// The store: file:DIR, ceph: (a cluster, with options ceph:?conf=FILE&id=client.x&read=near), or mem: (memory, lost at exit)
+    /// The store: file:DIR, ceph: (a cluster, with options ceph:?conf=FILE&id=client.x&read=near),
+    /// or mem: (memory, lost at exit)
     #[arg(
         long,
         global = true,
@@ -36,7 +37,8 @@ pub struct Global {
     /// Print results and errors as JSON, one object per line
     #[arg(long, global = true)]
     pub json: bool,
-    /// Log to stderr, and say what the command waits for even if stderr is no terminal; -vv logs more
+    /// Log to stderr, and say what the command waits for even if stderr is no terminal; -vv logs
+    /// more
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
 }
@@ -73,8 +75,8 @@ pub fn verbs<V: Subcommand>(program: &'static str, about: &'static str) -> Comma
     VerbLine::<V>::command().name(program).about(about)
 }
 
-/// Runs a verb, and returns the exit status of the process. `command` comes from [`verbs`], and `matches`
-/// is what it made of the arguments.
+/// Runs a verb, and returns the exit status of the process. `command` comes from [`verbs`], and
+/// `matches` is what it made of the arguments.
 pub fn run_verbs<V: Subcommand>(
     command: Command,
     matches: Result<ArgMatches, clap::Error>,
@@ -154,8 +156,8 @@ async fn run(command: impl AsyncFnOnce(&Session) -> Outcome, session: &Session, 
     if interrupt::is_set() { Err(Failure::Interrupted) } else { outcome }
 }
 
-/// Gives an error about the arguments of this process the usage line of `--help`. clap's own names the
-/// options that the user or the environment has set, as if they were required.
+/// Gives an error about the arguments of this process the usage line of `--help`. clap's own names
+/// the options that the user or the environment has set, as if they were required.
 pub fn with_usage(error: clap::Error, mut command: Command) -> clap::Error {
     if !error.use_stderr() {
         return error;

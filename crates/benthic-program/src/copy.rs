@@ -5,8 +5,8 @@
 //! operation empties the target. Further operations write data and omap entries, and the last one
 //! sets the attributes with [`COPIED_XATTR`]. Each has a version guard against other writers, and a
 //! copy that fits into one operation is atomic. A killed copy leaves a target without
-//! [`COPIED_XATTR`]. The repair is to copy again, because only a target with that attribute, or with
-//! equal contents, counts as copied.
+//! [`COPIED_XATTR`]. The repair is to copy again, because only a target with that attribute, or
+//! with equal contents, counts as copied.
 
 use crate::transfer::{Download, OmapDownload, remove_incomplete, stored_xxh3, write_next};
 use benthic_classes::digest::{Algorithm, Hasher};
@@ -70,8 +70,8 @@ impl Snapshot {
 }
 
 /// Returns whether the target equals the source. It always compares sizes, attributes and omaps.
-/// Data count as equal if the target is a copy of this version of the source. With `checksum`, their
-/// digests must be equal instead.
+/// Data count as equal if the target is a copy of this version of the source. With `checksum`,
+/// their digests must be equal instead.
 ///
 /// # Errors
 /// `Conflict` if one of the objects has changed since its snapshot; as [`Pool::read`].

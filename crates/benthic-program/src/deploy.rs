@@ -24,9 +24,9 @@ impl OpenStore {
     /// Deploys a class to a pool. Calls use it at once.
     ///
     /// # Errors
-    /// As [`deployed::deploy`]; `InvalidArgument` for a limit beyond [`Limits::MAX`] or a key that is not
-    /// valid; `PermissionDenied` if a method writes and may not; `AlreadyExists` if a native class has the
-    /// name.
+    /// As [`deployed::deploy`]; `InvalidArgument` for a limit beyond [`Limits::MAX`] or a key that
+    /// is not valid; `PermissionDenied` if a method writes and may not; `AlreadyExists` if a native
+    /// class has the name.
     pub async fn deploy(&self, pool: &dyn Pool, deployment: Deployment) -> Result<DeployedClass> {
         let limits = limits(&deployment)?;
         let wasm = match &deployment.key_pem {

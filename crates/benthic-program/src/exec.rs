@@ -33,14 +33,14 @@ impl OpenStore {
         Ok(classes)
     }
 
-    /// Prepares a call: of a native class if there is one of this name, otherwise of a class that is
-    /// deployed to the pool. Reads the other objects that the method declares. Also returns the classes that the
-    /// call may refer to.
+    /// Prepares a call: of a native class if there is one of this name, otherwise of a class that
+    /// is deployed to the pool. Reads the other objects that the method declares. Also returns the
+    /// classes that the call may refer to.
     ///
     /// # Errors
-    /// `Unsupported` if the deployed class has no such method, or for other objects with a native class;
-    /// `InvalidArgument`, `NotFound` and `LimitExceeded` for wrong, missing and too large other objects; those
-    /// of the pools.
+    /// `Unsupported` if the deployed class has no such method, or for other objects with a native
+    /// class; `InvalidArgument`, `NotFound` and `LimitExceeded` for wrong, missing and too large
+    /// other objects; those of the pools.
     pub async fn prepare_call(
         &self,
         pool: &dyn Pool,
@@ -126,8 +126,8 @@ impl PreparedCall {
     /// A call of a module that is not deployed.
     ///
     /// # Errors
-    /// As [`Module::new`]; `Unsupported` if the module has no such method; those of other objects, as
-    /// [`OpenStore::prepare_call`].
+    /// As [`Module::new`]; `Unsupported` if the module has no such method; those of other objects,
+    /// as [`OpenStore::prepare_call`].
     pub async fn of_module(
         wasm: Bytes,
         method: &str,
@@ -206,8 +206,8 @@ impl PreparedCall {
     /// Prepares the method of the same module that merges results.
     ///
     /// # Errors
-    /// `Unsupported` for a native class, or if the module has no such method; `InvalidArgument` if the
-    /// method does not merge results; those of the pool.
+    /// `Unsupported` for a native class, or if the module has no such method; `InvalidArgument` if
+    /// the method does not merge results; those of the pool.
     pub async fn reducer(&mut self, pool: &dyn Pool, method: &str) -> Result<Reducer> {
         let Some(module) = &mut self.module else {
             let message = "only a WebAssembly class has a method that merges results";
@@ -222,8 +222,8 @@ impl PreparedCall {
         Reducer::new(wasm, module.limits, method).await
     }
 
-    /// Runs the method beside an object, and returns its output or the content of the attribute that
-    /// holds its result. Another call may replace the attribute between the two steps.
+    /// Runs the method beside an object, and returns its output or the content of the attribute
+    /// that holds its result. Another call may replace the attribute between the two steps.
     ///
     /// # Errors
     /// Those of [`Pool::exec`] and of reading the attribute.

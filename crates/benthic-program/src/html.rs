@@ -25,8 +25,8 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// A ratio of costs, the usual way to the way that is shown. `less` and `more` are the words for
-    /// a ratio above 1, which is a gain, and below 1.
+    /// A ratio of costs, the usual way to the way that is shown. `less` and `more` are the words
+    /// for a ratio above 1, which is a gain, and below 1.
     pub fn of_ratio(ratio: f64, [less, more]: [&str; 2], what: &str, detail: String) -> Figure {
         let (ratio, word) = if ratio < 1.0 { (1.0 / ratio.max(1e-9), more) } else { (ratio, less) };
         let decimals = if ratio < 10.0 { 1 } else { 0 };

@@ -1,8 +1,8 @@
 //! The layer that Benthic's programs share, so that all of them behave alike.
 //!
 //! [`store`] opens a store from its URI. [`session`] holds the store and the output of a command. A
-//! program with a command line enables the feature `cli`: its `main` passes its verbs to `run_verbs`. The Python package does not enable that
-//! feature, so it does not link clap.
+//! program with a command line enables the feature `cli`: its `main` passes its verbs to
+//! `run_verbs`. The Python package does not enable that feature, so it does not link clap.
 
 pub mod collect;
 #[cfg(feature = "cli")]
@@ -47,8 +47,8 @@ use benthic_core::WORKER_THREAD;
 pub use command_line::{Global, refuse, run_to_end, run_verbs, verbs, with_usage};
 
 /// Installs a panic hook that keeps panics of worker threads off stderr. The operation fails with
-/// an error, and the hook logs the panic at debug level. With `into_log`, other panics go to the log,
-/// because stderr takes only lines of JSON.
+/// an error, and the hook logs the panic at debug level. With `into_log`, other panics go to the
+/// log, because stderr takes only lines of JSON.
 pub fn log_panics(into_log: bool) {
     let default = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

@@ -32,8 +32,8 @@ pub struct Content {
     pub modified_unix_ns: i64,
 }
 
-/// Makes the error of a failed access to a local file: what was tried, the cause in plain words, and
-/// the path.
+/// Makes the error of a failed access to a local file: what was tried, the cause in plain words,
+/// and the path.
 pub fn failed<'a>(tried: &'a str, path: &'a Path) -> impl Fn(io::Error) -> Error + 'a {
     move |error| {
         // Some libraries wrap the system's error and keep only its kind, whose own text is
@@ -147,8 +147,8 @@ pub fn check_size(len_bytes: u64) -> Result<()> {
     .with("len_bytes_max", limits::OBJECT_BYTES_MAX))
 }
 
-/// The file system and inode number of a file or directory. They are equal for all paths to it, also
-/// through other mounts. `None` if it cannot be found.
+/// The file system and inode number of a file or directory. They are equal for all paths to it,
+/// also through other mounts. `None` if it cannot be found.
 pub fn identity(path: &Path) -> Option<(u64, u64)> {
     fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
@@ -258,14 +258,15 @@ pub enum NewFile {
         /// The path that [`NewFile::finish`] renames it to.
         target: PathBuf,
     },
-    /// A device, a pipe, or an open file of the program, such as `/dev/stdout`. Data goes to it directly.
+    /// A device, a pipe, or an open file of the program, such as `/dev/stdout`. Data goes to it
+    /// directly.
     Special { file: File, path: PathBuf },
 }
 
 impl NewFile {
     /// Creates a file. An existing file keeps its content until [`NewFile::finish`]. If `path` is a
-    /// symbolic link to a file, the link stays and the file that it refers to is replaced. The new file
-    /// has the permissions of the one that it replaces.
+    /// symbolic link to a file, the link stays and the file that it refers to is replaced. The new
+    /// file has the permissions of the one that it replaces.
     ///
     /// # Errors
     /// `InvalidArgument` for a directory; `NotFound` if the parent directory does not exist; those

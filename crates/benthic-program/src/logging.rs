@@ -21,8 +21,8 @@ pub fn start(verbose: u8, as_json: bool) {
         2 => tracing::Level::DEBUG,
         _ => tracing::Level::TRACE,
     };
-    // The crate of the S3 protocol logs client mistakes as errors. Show them at -vv only. Never show its debug level, which
-    // has fields of requests; they may be secret.
+    // The crate of the S3 protocol logs client mistakes as errors. Show them at -vv only. Never
+    // show its debug level, which has fields of requests; they may be secret.
     let is_logged = FilterFn::new(move |metadata| {
         let is_shown = verbose >= 2 && *metadata.level() <= tracing::Level::INFO;
         is_shown || !metadata.target().starts_with("s3s")
@@ -31,7 +31,8 @@ pub fn start(verbose: u8, as_json: bool) {
         .with_max_level(level)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal() && !as_json)
-        // Stderr may be a file on a full disk. To report on stderr that stderr cannot be written would panic.
+        // Stderr may be a file on a full disk. To report on stderr that stderr cannot be written
+        // would panic.
         .log_internal_errors(false);
     if as_json {
         log.event_format(JsonLines).finish().with(is_logged).init();
@@ -40,8 +41,8 @@ pub fn start(verbose: u8, as_json: bool) {
     }
 }
 
-/// Formats an event as `{"log": {"time": …, "level": …, "target": …, "message": …}}`, with the event's
-/// other fields beside `message`.
+/// Formats an event as `{"log": {"time": …, "level": …, "target": …, "message": …}}`, with the
+/// event's other fields beside `message`.
 struct JsonLines;
 
 impl<S, N> FormatEvent<S, N> for JsonLines

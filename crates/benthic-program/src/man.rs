@@ -1,8 +1,8 @@
 //! `benthic man`: writes manual pages from the definitions that `--help` prints.
 //!
-//! Some verbs of `benthic` belong to separate programs. Each of these programs has a hidden verb `man`,
-//! which writes the pages of its verbs under the names that they have in `benthic`. `benthic man` runs
-//! these programs.
+//! Some verbs of `benthic` belong to separate programs. Each of these programs has a hidden verb
+//! `man`, which writes the pages of its verbs under the names that they have in `benthic`. `benthic
+//! man` runs these programs.
 
 use crate::exit::Outcome;
 use crate::local::failed;
@@ -23,8 +23,8 @@ pub struct ManArgs {
     pub dir: PathBuf,
 }
 
-/// Writes the page of `command`, which is all of `benthic`, and the pages of its commands. Leaves out the
-/// commands that separate programs implement: these commands have no help of their own.
+/// Writes the page of `command`, which is all of `benthic`, and the pages of its commands. Leaves
+/// out the commands that separate programs implement: these commands have no help of their own.
 ///
 /// # Errors
 /// Those of the file system.

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 /// The destination of results and errors.
 ///
-/// The reader of stdout may close the pipe before the command ends, as `head` does. The command then
-/// finishes its work without output, and its exit status tells how that work ended. A command that
-/// only reads and prints calls [`Output::end_with_reader`], and ends.
+/// The reader of stdout may close the pipe before the command ends, as `head` does. The command
+/// then finishes its work without output, and its exit status tells how that work ended. A command
+/// that only reads and prints calls [`Output::end_with_reader`], and ends.
 pub struct Output {
     json: bool,
     to_terminal: bool,
@@ -208,8 +208,8 @@ pub fn error_line(as_json: bool, message: &dyn Display, kind: &str, mut fields: 
     stderr_line(format_args!("{}", json!({ "error": fields })));
 }
 
-/// Prints a line to stderr, above the progress bar. It ignores errors because there is no place left
-/// to report them.
+/// Prints a line to stderr, above the progress bar. It ignores errors because there is no place
+/// left to report them.
 fn stderr_line(line: std::fmt::Arguments<'_>) {
     #[cfg(feature = "cli")]
     return crate::progress::suspend_current(|| drop(writeln!(io::stderr().lock(), "{line}")));

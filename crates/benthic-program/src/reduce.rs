@@ -1,9 +1,9 @@
 //! Merges results of a method, with another method of the same module.
 //!
-//! The method that merges runs here, at the client, in the interpreter and on an object in memory: a
-//! merge belongs to no object of the pool, so no OSD is the right place for it. The input is a [`list`] of
-//! results. The output is one result, which is an item of the next list. Results are merged in batches, so
-//! the memory does not depend on their number.
+//! The method that merges runs here, at the client, in the interpreter and on an object in memory:
+//! a merge belongs to no object of the pool, so no OSD is the right place for it. The input is a
+//! [`list`] of results. The output is one result, which is an item of the next list. Results are
+//! merged in batches, so the memory does not depend on their number.
 
 use benthic_core::{ClassRegistry, Error, ErrorKind, ObjectId, Pool, Result, Store, WriteOp};
 use benthic_embedded::{MemStore, Options};
@@ -16,8 +16,8 @@ use std::sync::Arc;
 const BATCH_RESULTS_MAX: usize = 256;
 const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Merges results. The order in which it merges them is unspecified, so its method must be associative
-/// and commutative.
+/// Merges results. The order in which it merges them is unspecified, so its method must be
+/// associative and commutative.
 pub struct Reducer {
     pool: Arc<dyn Pool>,
     object: ObjectId,
@@ -87,8 +87,8 @@ impl Reducer {
         self.merged.as_ref()
     }
 
-    /// Merges the results that wait, and returns the result of all. Without any, the method gets an empty
-    /// list.
+    /// Merges the results that wait, and returns the result of all. Without any, the method gets an
+    /// empty list.
     ///
     /// # Errors
     /// Those of the method.

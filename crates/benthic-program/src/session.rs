@@ -27,7 +27,8 @@ pub struct Session {
     uri: String,
     classes: ClassRegistry,
     opened: OnceCell<OpenStore>,
-    /// True if librados may have been used, by this session or by [another one](Session::for_store).
+    /// True if librados may have been used, by this session or by [another
+    /// one](Session::for_store).
     used_ceph: Arc<AtomicBool>,
     state: Arc<StoreState>,
     /// The states of the stores of this session and of [other ones](Session::for_store).
@@ -144,8 +145,8 @@ impl Session {
             && !states.iter().any(|state| matches!(state, OpenState::Open(_)))
     }
 
-    /// Time for which the command has waited for another process: to open a store, or for the oldest
-    /// operation in flight.
+    /// Time for which the command has waited for another process: to open a store, or for the
+    /// oldest operation in flight.
     pub fn longest_wait(&self) -> Option<Duration> {
         self.states().iter().filter_map(|state| state.longest_wait()).max()
     }
@@ -179,7 +180,8 @@ impl Session {
         }
     }
 
-    /// The directory of the store, without symbolic links. `None` for other stores, and if there is none.
+    /// The directory of the store, without symbolic links. `None` for other stores, and if there is
+    /// none.
     pub fn directory(&self) -> Option<PathBuf> {
         match self.uri.parse() {
             Ok(StoreUri::File(directory)) => directory.canonicalize().ok(),
@@ -187,8 +189,8 @@ impl Session {
         }
     }
 
-    /// Names the store: the path of its directory, or the identifier of its cluster. Another URI of the
-    /// same store gives the same name.
+    /// Names the store: the path of its directory, or the identifier of its cluster. Another URI of
+    /// the same store gives the same name.
     ///
     /// # Errors
     /// Those of opening a cluster.
@@ -223,8 +225,9 @@ impl Session {
         }
     }
 
-    /// Like [`Session::pool`], but to remove the pool or something in it: the error does not suggest
-    /// to create the pool. The pool may have any name, because other programs create pools, too.
+    /// Like [`Session::pool`], but to remove the pool or something in it: the error does not
+    /// suggest to create the pool. The pool may have any name, because other programs create pools,
+    /// too.
     pub async fn pool_for_removal(&self, name: &str) -> Result<Arc<dyn Pool>> {
         let store = self.store().await?;
         match store.open_pool(name).await {
@@ -247,8 +250,8 @@ impl Session {
         self.pool(name).await
     }
 
-    /// As [`Store::check_writable`]. A command that writes to many objects calls this first, so that
-    /// it reports once that writes are disabled.
+    /// As [`Store::check_writable`]. A command that writes to many objects calls this first, so
+    /// that it reports once that writes are disabled.
     pub async fn check_writable(&self) -> Result<()> {
         self.store().await?.check_writable()
     }

@@ -35,8 +35,8 @@ impl OpenStore {
 }
 
 /// Opens the store with this URI. With `create`, it creates a store in a directory that has none.
-/// `classes` and WebAssembly modules run in this process. A cluster runs its own class libraries, one
-/// of which has the built-in classes.
+/// `classes` and WebAssembly modules run in this process. A cluster runs its own class libraries,
+/// one of which has the built-in classes.
 ///
 /// # Errors
 /// `InvalidArgument` for an invalid URI; `NotFound` if the store does not exist; those of the

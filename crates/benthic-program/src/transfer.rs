@@ -154,8 +154,8 @@ fn conflict(cause: Error) -> Error {
     .with_source(cause)
 }
 
-/// Removes an incomplete object, unless another client has written to it since. Returns the error to
-/// report: `cause`, or what prevents the removal.
+/// Removes an incomplete object, unless another client has written to it since. Returns the error
+/// to report: `cause`, or what prevents the removal.
 pub(crate) async fn remove_incomplete(
     pool: &dyn Pool,
     object: &ObjectId,

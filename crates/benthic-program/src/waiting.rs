@@ -1,9 +1,9 @@
 //! Says on stderr what a command waits for: while it waits, and after Ctrl-C.
 //!
 //! The engines know which operations are in flight, so one task here serves every command of every
-//! program. It looks at the oldest operation a few times a second, which costs nothing, and asks the
-//! engine for a description, which may be a question to the monitors, only when there is something
-//! to say.
+//! program. It looks at the oldest operation a few times a second, which costs nothing, and asks
+//! the engine for a description, which may be a question to the monitors, only when there is
+//! something to say.
 
 use crate::interrupt;
 use crate::session::Session;

@@ -73,8 +73,8 @@ impl Options {
         Duration::from_millis(self.osd_timeout_ms())
     }
 
-    /// With a shorter time-out, no operation would become old enough for `objecter_timeout`, and the client would
-    /// never find an OSD that has restarted.
+    /// With a shorter time-out, no operation would become old enough for `objecter_timeout`, and
+    /// the client would never find an OSD that has restarted.
     fn osd_timeout_ms(&self) -> u64 {
         self.osd_timeout_ms.max(OSD_TIMEOUT_MS_MIN)
     }

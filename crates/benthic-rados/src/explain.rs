@@ -19,8 +19,8 @@ const IMPOSSIBLE_VERSION: u64 = u64::MAX;
 
 impl RadosPool {
     /// Returns the error of a failed operation. If an OSD did not support the operation, the error
-    /// has the cause, as far as the queries find one. `call` is the method call of the operation, if
-    /// it has one.
+    /// has the cause, as far as the queries find one. `call` is the method call of the operation,
+    /// if it has one.
     pub(crate) async fn explain(
         &self,
         context: &Arc<IoCtx>,

@@ -57,8 +57,8 @@ impl RadosStore {
     }
 
     /// The recent failures of a library's methods in the primary OSD of the object's placement
-    /// group. The object need not exist. `None` if the OSD does not have the library, or has a build
-    /// of it that does not record failures.
+    /// group. The object need not exist. `None` if the OSD does not have the library, or has a
+    /// build of it that does not record failures.
     ///
     /// # Errors
     /// As [`calls_at`](RadosStore::calls_at).

@@ -30,9 +30,10 @@ pub(crate) const DESCRIBE: &CStr = c"benthic.describe";
 const CLASSES_MAX: usize = 1_024;
 /// Limit of an answer; libraries' answers are much shorter.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
-/// Limit of the attempts to ask an OSD. To an OSD, a question is a write ([`benthic_core::DESCRIBE`]).
-/// If a placement group is split or gets other OSDs while a write is in progress, the client sends
-/// the write again, and the OSD repeats the status from its log, without the output.
+/// Limit of the attempts to ask an OSD. To an OSD, a question is a write
+/// ([`benthic_core::DESCRIBE`]). If a placement group is split or gets other OSDs while a write is
+/// in progress, the client sends the write again, and the OSD repeats the status from its log,
+/// without the output.
 const ATTEMPTS_MAX: usize = 3;
 /// Age at which the client refreshes a cache entry. The cache makes most calls one round trip. A
 /// library may be installed at any time, and an OSD that restarts may load another build of it.

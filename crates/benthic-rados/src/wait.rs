@@ -1,9 +1,9 @@
 //! Describes what the oldest operation in flight waits for.
 //!
-//! librados does not say to which OSD it sent an operation. The monitors know the OSDs of an object,
-//! and they answer while OSDs do not. The question is one more monitor command; at most one is under
-//! way, so that it takes no more than one thread while no monitor answers. Clients usually may not
-//! ask an OSD itself, and a dead OSD would not answer.
+//! librados does not say to which OSD it sent an operation. The monitors know the OSDs of an
+//! object, and they answer while OSDs do not. The question is one more monitor command; at most one
+//! is under way, so that it takes no more than one thread while no monitor answers. Clients usually
+//! may not ask an OSD itself, and a dead OSD would not answer.
 
 use crate::blocking::Progress;
 use crate::connection::{Shared, ask};

@@ -44,8 +44,8 @@ pub struct SnapshotRecord {
 }
 
 impl SnapshotRecord {
-    /// Fails if the snapshot was removed. After its removal, OSDs answer reads with later bytes, and
-    /// librbd does not notice. So this follows each read.
+    /// Fails if the snapshot was removed. After its removal, OSDs answer reads with later bytes,
+    /// and librbd does not notice. So this follows each read.
     async fn check(&self) -> Result<()> {
         let get = ClassCall::new("rbd", "snapshot_get", self.id.to_le_bytes().to_vec());
         match self.pool.fetch(&self.header, Fetch::exec(get)).await {
@@ -77,8 +77,8 @@ impl OpenImage {
         let (updated, updates) = watch::channel(());
         let (told, phases) = lock_sharing::channel();
         let described = move || {
-            // Another program may resize the image, or take a snapshot of its group. Snapshots do not
-            // change.
+            // Another program may resize the image, or take a snapshot of its group. Snapshots do
+            // not change.
             if !is_read_only {
                 image.watch(Box::new(move || updated.send_replace(())))?;
                 image.watch_quiesce(Box::new(move |phase| {
@@ -377,8 +377,8 @@ pub fn remove_snapshot(image: &RbdImage, name: &CStr) -> Result<()> {
     image.remove_snapshot(name).map_err(failed)
 }
 
-/// The extents of a range. What changed since a snapshot is found in two steps: the object map tells
-/// which objects changed, and the OSDs are asked only about those.
+/// The extents of a range. What changed since a snapshot is found in two steps: the object map
+/// tells which objects changed, and the OSDs are asked only about those.
 fn extents(
     image: &RbdImage,
     offset_bytes: u64,

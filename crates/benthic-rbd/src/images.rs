@@ -98,8 +98,8 @@ impl RbdImages {
             .with("group", group))
     }
 
-    /// Stores limits without the image's lock. librbd would take the lock for this, from the program
-    /// that has the image open for writing, if that does not answer.
+    /// Stores limits without the image's lock. librbd would take the lock for this, from the
+    /// program that has the image open for writing, if that does not answer.
     async fn store_limits(&self, name: &str, new: Limits) -> Result<()> {
         let id = self.look(name, None, RbdImage::id).await?;
         let header = ObjectId::new(format!("rbd_header.{}", id.to_string_lossy()))?;
@@ -129,8 +129,8 @@ impl RbdImages {
     /// Opens an image that no other program has open for writing, and takes its exclusive lock.
     async fn open_for_writing(&self, name: &str, take_over: bool) -> Result<RbdImage> {
         let mut polls = 0;
-        // QEMU and `rbd` hand the lock to any client that asks for it, and go on writing. So watchers
-        // show that the image is in use, not the lock.
+        // QEMU and `rbd` hand the lock to any client that asks for it, and go on writing. So
+        // watchers show that the image is in use, not the lock.
         while !take_over && !self.look(name, None, RbdImage::watchers).await?.is_empty() {
             polls += 1;
             if polls > BUSY_POLLS {

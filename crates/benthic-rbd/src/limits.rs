@@ -1,6 +1,7 @@
 //! The limits of an image's requests, in a value of the image's metadata.
 //!
-//! The value is text, such as `read_ops_per_s=500 burst_s=3`, so that `rbd image-meta list` shows it.
+//! The value is text, such as `read_ops_per_s=500 burst_s=3`, so that `rbd image-meta list` shows
+//! it.
 
 use benthic_block::Limits;
 use benthic_core::{ClassCall, Error, ErrorKind, Result};

@@ -1,12 +1,12 @@
-//! Snapshots of groups that other programs take, `rbd` too, while this one has an image of the group
-//! open for writing.
+//! Snapshots of groups that other programs take, `rbd` too, while this one has an image of the
+//! group open for writing.
 //!
 //! librbd takes such a snapshot with the exclusive locks of all images, and this program does not
 //! give its lock to a program that asks for it. But before, librbd notifies the writers that a
-//! snapshot begins, and waits for their answers. Then this program completes the requests in flight,
-//! holds back later ones, and releases the lock. It takes the lock again when librbd says that the
-//! snapshot has ended. An alternative is librbd's policy that releases the lock for every request:
-//! then QEMU and `rbd` could write to a served image.
+//! snapshot begins, and waits for their answers. Then this program completes the requests in
+//! flight, holds back later ones, and releases the lock. It takes the lock again when librbd says
+//! that the snapshot has ended. An alternative is librbd's policy that releases the lock for every
+//! request: then QEMU and `rbd` could write to a served image.
 
 use crate::errors::{What, of};
 use crate::ffi::{ErrnoResult, RbdImage, SnapshotPhase};
@@ -18,16 +18,17 @@ use std::time::Duration;
 use tokio::sync::{OwnedRwLockWriteGuard, RwLock, mpsc};
 use tokio::time::timeout;
 
-/// Requests in flight may take long, for example while OSDs are down. A snapshot waits so long for them, and then fails,
-/// because librbd cannot get the lock.
+/// Requests in flight may take long, for example while OSDs are down. A snapshot waits so long for
+/// them, and then fails, because librbd cannot get the lock.
 const REQUESTS_LIMIT: Duration = Duration::from_secs(5);
 /// librbd ends a pause after 10 seconds, also if the program that takes the snapshot is gone.
 const PAUSE_LIMIT: Duration = Duration::from_secs(30);
-/// A program that was killed while it took a snapshot of the group leaves a record. Because of that,
-/// this program also releases the lock for a snapshot of the image alone, which it executes itself.
-/// The release then waits for that snapshot, and the snapshot for the answer.
+/// A program that was killed while it took a snapshot of the group leaves a record. Because of
+/// that, this program also releases the lock for a snapshot of the image alone, which it executes
+/// itself. The release then waits for that snapshot, and the snapshot for the answer.
 const RELEASE_LIMIT: Duration = Duration::from_secs(2);
-/// Without room, a phase is lost: librbd repeats the beginning of a snapshot, and the end has a limit.
+/// Without room, a phase is lost: librbd repeats the beginning of a snapshot, and the end has a
+/// limit.
 const PHASES_MAX: usize = 16;
 
 /// The channel from librbd's notices of snapshots to [`run`].

@@ -1,8 +1,8 @@
 //! Leases: one gateway at a time works on a task of a bucket, and saves its progress.
 //!
-//! The lease and the progress are one record of the store, which changes by compare-and-swap. If the
-//! holder dies, another gateway takes over when the lease has expired. The name of the record is that of the
-//! bucket, or that of the bucket, a slash and what the task is about.
+//! The lease and the progress are one record of the store, which changes by compare-and-swap. If
+//! the holder dies, another gateway takes over when the lease has expired. The name of the record
+//! is that of the bucket, or that of the bucket, a slash and what the task is about.
 
 use crate::sal::{Bucket, Id, RecordChange, RecordKind, Sal};
 use benthic_core::{Environment, Error, ErrorKind, Result};
@@ -11,7 +11,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 const FORM: u32 = 1;
-/// How far the clock of a holder may be ahead. The lease of one that is further ahead counts as expired.
+/// How far the clock of a holder may be ahead. The lease of one that is further ahead counts as
+/// expired.
 const SKEW_MS_MAX: u64 = 10 * 60 * 1_000;
 /// Records per page of a listing.
 const PAGE: usize = 1_000;
@@ -83,8 +84,8 @@ async fn read<T: DeserializeOwned>(
 }
 
 impl<'a, T: Clone + Default + Serialize + DeserializeOwned> Lease<'a, T> {
-    /// Takes the lease of a task for this long, and lets `begin` change the progress; `None` if another
-    /// gateway holds it.
+    /// Takes the lease of a task for this long, and lets `begin` change the progress; `None` if
+    /// another gateway holds it.
     ///
     /// # Errors
     /// As [`progress`].

@@ -4,10 +4,11 @@
 //! - [`sal`]: the storage abstraction layer, the traits that the protocol layer uses.
 //! - [`pool`]: the driver that implements these traits on [`Pool`](benthic_core::Pool), and so on
 //!   every engine.
-//! - `identity`, `grants` and `seal`: accounts, users, roles and keys, and who may read tables; with the
-//!   feature `identity`.
+//! - `identity`, `grants` and `seal`: accounts, users, roles and keys, and who may read tables;
+//!   with the feature `identity`.
 //! - `policy`: who may do what; with the feature `policy`.
-//! - `lifecycle`: removes versions and uploads by the rules of a bucket; with the feature `gateway`.
+//! - `lifecycle`: removes versions and uploads by the rules of a bucket; with the feature
+//!   `gateway`.
 //! - `events`: tells others of changes, and runs methods by rules; with the feature `gateway`.
 //! - `upstream`: buckets of another S3 service, with a cache; with the feature `gateway`.
 //! - `view`: buckets that show the objects of a pool; with the feature `gateway`.

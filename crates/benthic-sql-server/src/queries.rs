@@ -1,8 +1,8 @@
 //! Runs queries, on threads of their own.
 //!
-//! A query may compute for seconds before it gives up its thread. The threads that serve connections
-//! must not wait for that, because they also notice that a client cancels its query, that it is
-//! gone, and that the time is over. Deep statements need more stack than other tasks.
+//! A query may compute for seconds before it gives up its thread. The threads that serve
+//! connections must not wait for that, because they also notice that a client cancels its query,
+//! that it is gone, and that the time is over. Deep statements need more stack than other tasks.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
@@ -22,8 +22,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 /// Size of the stack of a thread. The system provides only what is used.
 const STACK_BYTES: usize = 64 << 20;
 /// Number of threads. The joins of some queries compute for minutes without giving up their thread,
-/// also after the query was stopped. Such a query keeps its slot, so that the limit on the queries of
-/// each user keeps threads free for others.
+/// also after the query was stopped. Such a query keeps its slot, so that the limit on the queries
+/// of each user keeps threads free for others.
 const THREADS: usize = 64;
 /// Batches that wait for the client.
 const BATCHES_AHEAD: usize = 2;
@@ -214,8 +214,8 @@ impl Rows {
     }
 }
 
-/// Moves rows from the query to the client. Ends the query when its time is over, even if the client
-/// reads nothing.
+/// Moves rows from the query to the client. Ends the query when its time is over, even if the
+/// client reads nothing.
 async fn pump(
     mut rows: SendableRecordBatchStream,
     sender: mpsc::Sender<Result<RecordBatch>>,

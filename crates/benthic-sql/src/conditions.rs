@@ -1,5 +1,6 @@
-//! Filters whose conditions objects accept in part. The accepted conditions become a filter of their own below the
-//! others, so that it can run beside the objects, and the others run in the client on fewer rows.
+//! Filters whose conditions objects accept in part. The accepted conditions become a filter of
+//! their own below the others, so that it can run beside the objects, and the others run in the
+//! client on fewer rows.
 
 use crate::expr::{Expr, Plan, any_part, is_dynamic};
 use crate::fragment::{climb, envelope};
@@ -25,7 +26,8 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Splits a filter of which objects accept some conditions and refuse others. Returns `None` for other nodes.
+/// Splits a filter of which objects accept some conditions and refuse others. Returns `None` for
+/// other nodes.
 ///
 /// # Errors
 /// Errors of rebuilding nodes.
@@ -73,9 +75,9 @@ pub fn split(plan: &Plan) -> Result<Option<Plan>> {
     Ok(Some(Arc::new(above)))
 }
 
-/// Removes conditions that objects refuse from the predicates of scans. These only prune. An object counts the patterns
-/// and texts of the predicate in addition to those of the filter, so the predicate keeps only conditions that can be in
-/// both.
+/// Removes conditions that objects refuse from the predicates of scans. These only prune. An object
+/// counts the patterns and texts of the predicate in addition to those of the filter, so the
+/// predicate keeps only conditions that can be in both.
 fn prune_with_accepted(plan: Plan) -> Result<Plan> {
     let pruned = plan.transform_up(|plan| {
         let scan = scan_of_objects(&plan);
@@ -105,7 +107,8 @@ fn is_in(part: &Expr, parts: &[Expr]) -> bool {
     parts.iter().any(|other| Arc::ptr_eq(part, other))
 }
 
-/// Whether objects accept parts of a scan's predicate, both as its predicate and as a filter above it.
+/// Whether objects accept parts of a scan's predicate, both as its predicate and as a filter above
+/// it.
 fn scan_accepts(parts: &[Expr], scan: &FileScanConfig) -> Result<bool> {
     let all = conjunction(parts.iter().cloned());
     let columns: BTreeSet<usize> = collect_columns(&all).iter().map(Column::index).collect();

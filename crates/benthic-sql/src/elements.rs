@@ -1,7 +1,8 @@
-//! `array_has_any` and `array_has_all` of a column and a short list of literals, as conditions on each literal.
+//! `array_has_any` and `array_has_all` of a column and a short list of literals, as conditions on
+//! each literal.
 //!
-//! Objects run `array_has`. They refuse the two other functions, which compare each element with each other one, and
-//! literals that are lists.
+//! Objects run `array_has`. They refuse the two other functions, which compare each element with
+//! each other one, and literals that are lists.
 
 use crate::literals::rewrite_exprs;
 use benthic_table::widens;

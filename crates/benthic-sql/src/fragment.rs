@@ -2,8 +2,8 @@
 //! them.
 //!
 //! The search starts at a scan of objects and adds the nodes above it while each object can process
-//! its rows independently: filters, projections, partial aggregates, limits. The nodes above combine
-//! the rows of all objects.
+//! its rows independently: filters, projections, partial aggregates, limits. The nodes above
+//! combine the rows of all objects.
 
 use crate::columns::has_floats;
 use crate::expr::{Expr, Plan, is_dynamic};
@@ -177,7 +177,8 @@ impl Fragment {
     }
 }
 
-/// Encodes a plan as a request, and lists the methods that it calls. `compress` selects compressed replies.
+/// Encodes a plan as a request, and lists the methods that it calls. `compress` selects compressed
+/// replies.
 ///
 /// # Errors
 /// The reason why no object would accept the plan.
@@ -288,8 +289,8 @@ fn add_node(plan: &Plan, mut fragment: Fragment) -> Result<Option<Fragment>> {
 }
 
 /// Builds the fragment's scan from a scan of objects. The result names no object and has no
-/// statistics and no dynamic predicates. It reads only columns and fields of structs in use. If the scan computes
-/// other expressions, a projection above it does so instead.
+/// statistics and no dynamic predicates. It reads only columns and fields of structs in use. If the
+/// scan computes other expressions, a projection above it does so instead.
 fn leaf(scan: &FileScanConfig) -> Result<Fragment> {
     let schema = scan.file_schema();
     let whole = ProjectionExprs::from_indices(&(0..schema.fields().len()).collect::<Vec<_>>(), schema);
@@ -356,13 +357,14 @@ fn leaf(scan: &FileScanConfig) -> Result<Fragment> {
     })
 }
 
-/// Whether a limit selects so few rows that sending them costs less than reading the columns of a row group.
+/// Whether a limit selects so few rows that sending them costs less than reading the columns of a
+/// row group.
 fn is_small(limit: Option<usize>) -> bool {
     limit.is_some_and(|rows| rows <= FEW_ROWS)
 }
 
-/// A scan that also skips row groups with the parts of a filter that statistics can use. Statistics of floating-point
-/// numbers do not cover NaN.
+/// A scan that also skips row groups with the parts of a filter that statistics can use. Statistics
+/// of floating-point numbers do not cover NaN.
 fn with_pruning(scan: &FileScanConfig, filter: &Expr) -> Result<Plan> {
     let schema = scan.file_schema();
     let has_floats = |part: &Expr| {
@@ -381,7 +383,8 @@ fn with_pruning(scan: &FileScanConfig, filter: &Expr) -> Result<Plan> {
     Ok(DataSourceExec::from_data_source(scan))
 }
 
-/// Whether an expression is a column, or a field of a struct. Then the scan itself reads only this field.
+/// Whether an expression is a column, or a field of a struct. Then the scan itself reads only this
+/// field.
 fn is_path(expr: &Expr) -> bool {
     expr.is::<Column>()
         || ScalarFunctionExpr::try_downcast_func::<GetFieldFunc>(expr.as_ref()).is_some_and(|call| {

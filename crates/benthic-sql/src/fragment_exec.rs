@@ -364,8 +364,8 @@ impl Run {
                 }
                 return Ok(self.refuse_all(&counters.refused_unsupported));
             }
-            // `SendModules` a second time: the OSD's cache is too small for them, or its `libcls_wasm_1.so` is of an
-            // older build.
+            // `SendModules` a second time: the OSD's cache is too small for them, or its
+            // `libcls_wasm_1.so` is of an older build.
             Ok(Status::Unsupported | Status::SendModules) | Err(_) => {
                 return self.refuse(&counters.refused_unsupported, object, &reply.message);
             }
@@ -407,8 +407,8 @@ impl Run {
         Ok(())
     }
 
-    /// The methods run in the client if the OSDs refuse the modules. An older build may not know them, and the
-    /// rules or the client's caps may forbid them.
+    /// The methods run in the client if the OSDs refuse the modules. An older build may not know
+    /// them, and the rules or the client's caps may forbid them.
     fn on_refused_module(&self, error: Error) -> Result<Pushed> {
         match error.kind() {
             ErrorKind::Unsupported

@@ -1,10 +1,11 @@
-//! Decides whether a scan uses indexes. It compares the estimated cost of a lookup and of the rows that
-//! the lookup selects with the cost of a whole scan.
+//! Decides whether a scan uses indexes. It compares the estimated cost of a lookup and of the rows
+//! that the lookup selects with the cost of a whole scan.
 //!
-//! The share of the rows that a condition selects is an estimate from the [distributions](Distribution)
-//! in the table's file lists, so a scan decides before it reads anything of an object. The lookup in an
-//! object then knows the exact rows, and compares their cost again ([`Probes::look_up`]). The numbers
-//! behind the constants are in `docs/design/0005-query-fragments-in-ceph-osd.md`.
+//! The share of the rows that a condition selects is an estimate from the
+//! [distributions](Distribution) in the table's file lists, so a scan decides before it reads
+//! anything of an object. The lookup in an object then knows the exact rows, and compares their
+//! cost again ([`Probes::look_up`]). The numbers behind the constants are in
+//! `docs/design/0005-query-fragments-in-ceph-osd.md`.
 
 use crate::expr::Expr;
 use crate::manifest::Facts;
@@ -57,8 +58,8 @@ impl Distributions {
         found
     }
 
-    /// An estimate of the rows whose value of a column is in these ranges. Absent if the distributions of
-    /// more than half of the rows are unknown: older builds did not write them.
+    /// An estimate of the rows whose value of a column is in these ranges. Absent if the
+    /// distributions of more than half of the rows are unknown: older builds did not write them.
     pub fn estimate(&self, name: &str, ranges: &Ranges) -> Option<Estimate> {
         let known = self.by_name.get(name)?;
         let known_rows = known.iter().fold(0, |sum: u64, (_, rows)| sum.saturating_add(*rows));
@@ -78,7 +79,8 @@ impl Distributions {
 pub struct Estimate {
     /// Share of all rows.
     pub share: f64,
-    /// How likely the next row is selected, too: the longer the runs of rows, the faster is a scan of them.
+    /// How likely the next row is selected, too: the longer the runs of rows, the faster is a scan
+    /// of them.
     pub repeat: f64,
 }
 
@@ -177,8 +179,9 @@ impl IndexChoice {
         Some(Arc::new(IndexPlan { beside: beside.then(limited), here: here.then(limited), text }))
     }
 
-    /// Whether a lookup and a scan of the selected rows take less time than a whole scan, near the objects.
-    /// There, decoding takes most of the time. Requests do not count, because a scan has about as many.
+    /// Whether a lookup and a scan of the selected rows take less time than a whole scan, near the
+    /// objects. There, decoding takes most of the time. Requests do not count, because a scan has
+    /// about as many.
     pub fn pays_near(&self, estimate: Estimate) -> bool {
         let Estimate { share, repeat } = estimate;
         let runs = share * (1.0 - repeat);
@@ -205,8 +208,8 @@ impl IndexChoice {
     }
 }
 
-/// The share of the pages of a column that contain a selected row, if the rows are scattered. Rows that
-/// are not are in few row groups, which their bounds prune.
+/// The share of the pages of a column that contain a selected row, if the rows are scattered. Rows
+/// that are not are in few row groups, which their bounds prune.
 fn pages_read(share: f64) -> f64 {
     1.0 - (1.0 - share).powf(PAGE_ROWS)
 }

@@ -43,8 +43,8 @@ impl ExprPlanner for JsonOperators {
     }
 }
 
-/// Makes the operators bind more than comparisons, and as much as `||`. Lambdas, which also have arrows, must be
-/// rewritten before.
+/// Makes the operators bind more than comparisons, and as much as `||`. Lambdas, which also have
+/// arrows, must be rewritten before.
 pub fn rewrite(statement: &mut Statement) {
     match statement {
         Statement::Explain(explain) => rewrite(&mut explain.statement),

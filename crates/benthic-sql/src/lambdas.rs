@@ -1,10 +1,11 @@
 //! Lambdas in calls of functions, such as `array_filter(jets, j -> j.pt > 30)`.
 //!
-//! The parser knows lambdas only in dialects that also change other syntax. In the generic dialect, `->`
-//! is an operator, which DataFusion does not have. It binds less than comparisons and more than `AND`.
-//! So an argument of a function that takes lambdas is one if its leftmost operand is `name -> …`, and what
-//! follows is in its body. In other functions, `->` reads a value out of a text in JSON.
-//! DataFusion also does not plan `j.pt` for the parameter `j`, so it becomes `j['pt']`.
+//! The parser knows lambdas only in dialects that also change other syntax. In the generic dialect,
+//! `->` is an operator, which DataFusion does not have. It binds less than comparisons and more
+//! than `AND`. So an argument of a function that takes lambdas is one if its leftmost operand is
+//! `name -> …`, and what follows is in its body. In other functions, `->` reads a value out of a
+//! text in JSON. DataFusion also does not plan `j.pt` for the parameter `j`, so it becomes
+//! `j['pt']`.
 
 use datafusion::logical_expr::HigherOrderUDF;
 use datafusion::sql::parser::Statement;

@@ -3,11 +3,12 @@
 //!
 //! [`session`] plans queries with DataFusion. [`table::TableRows`] is a table: the objects that
 //! remain after pruning with the file lists ([`manifest`]). [`objects::Objects`] is a single
-//! Parquet object as a table, and [`files`] makes tables of local files. All of them use DataFusion's own Parquet scan ([`scan`]). Its reader
-//! ([`reader`]) reads byte ranges of objects, and [`columns`] matches columns by number. The last
-//! optimizer rules ([`rule`]) replace the parts of a plan that can run beside objects
-//! ([`fragment`]) with [`fragment_exec::FragmentExec`]. This node decides for each object where its
-//! part runs ([`benthic_core::pushdown`]), and adds the dynamic filters of the nodes above it ([`dynamic_filter`]).
+//! Parquet object as a table, and [`files`] makes tables of local files. All of them use
+//! DataFusion's own Parquet scan ([`scan`]). Its reader ([`reader`]) reads byte ranges of objects,
+//! and [`columns`] matches columns by number. The last optimizer rules ([`rule`]) replace the parts
+//! of a plan that can run beside objects ([`fragment`]) with [`fragment_exec::FragmentExec`]. This
+//! node decides for each object where its part runs ([`benthic_core::pushdown`]), and adds the
+//! dynamic filters of the nodes above it ([`dynamic_filter`]).
 //!
 //! [`literals`] preserves the exact values of literals. [`probe`] derives index lookups from a
 //! filter, so that a scan reads only the rows that an index selects, and [`index_choice`] decides

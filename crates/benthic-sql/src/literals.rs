@@ -124,8 +124,8 @@ fn make_decimal(literal: &mut Expr, whole_digits: u8, scale: i8) -> bool {
     true
 }
 
-/// DataFusion does not cast the key in `map['key']`. Texts in tables are views, so this rule makes the
-/// key a view, too.
+/// DataFusion does not cast the key in `map['key']`. Texts in tables are views, so this rule makes
+/// the key a view, too.
 #[derive(Debug)]
 struct KeysOfMaps;
 

@@ -208,8 +208,8 @@ impl DataObject {
         self.readers.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes that a reader is dropped. The last one marks the object as done: a scan drops the reader
-    /// of the Bloom filters before it reads data with the next one.
+    /// Notes that a reader is dropped. The last one marks the object as done: a scan drops the
+    /// reader of the Bloom filters before it reads data with the next one.
     pub fn remove_reader(&self) {
         if self.readers.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.mark_done();
@@ -319,9 +319,9 @@ impl DataObject {
         Ok((found, moved_bytes))
     }
 
-    /// Reads the entries `keys` and all entries that the lookup then needs. Also returns the entries
-    /// of the first read, among them all directories that were not known, and the number of bytes
-    /// read.
+    /// Reads the entries `keys` and all entries that the lookup then needs. Also returns the
+    /// entries of the first read, among them all directories that were not known, and the number of
+    /// bytes read.
     async fn look_up_from(
         &self,
         probes: &Probes,

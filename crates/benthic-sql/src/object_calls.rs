@@ -1,5 +1,6 @@
-//! The table function `wasm('CLASS.METHOD', 'POOL/PREFIX', input)`: calls a reading method of a deployed
-//! WebAssembly class beside each object whose name begins with the prefix. Each object is a row.
+//! The table function `wasm('CLASS.METHOD', 'POOL/PREFIX', input)`: calls a reading method of a
+//! deployed WebAssembly class beside each object whose name begins with the prefix. Each object is
+//! a row.
 //!
 //! [`resolve`] finds the methods before the statement is planned: planning cannot wait for a pool.
 
@@ -34,7 +35,8 @@ use std::time::Duration;
 /// Number of calls in flight.
 const CALLS_AT_ONCE: usize = 16;
 
-/// First and longest pause before a call is repeated, because the quota of its signer or client is used up.
+/// First and longest pause before a call is repeated, because the quota of its signer or client is
+/// used up.
 const BUSY_PAUSE: Duration = Duration::from_millis(50);
 const BUSY_PAUSE_MAX: Duration = Duration::from_millis(3_200);
 
@@ -82,9 +84,9 @@ impl Visitor for Calls {
 /// Finds the methods of these calls.
 ///
 /// # Errors
-/// `InvalidArgument` for a name that is not `CLASS.METHOD`, an invalid address and a method that writes;
-/// `NotFound` if the pool or the class does not exist; `Unsupported` if the class has no such method; errors
-/// of the pools.
+/// `InvalidArgument` for a name that is not `CLASS.METHOD`, an invalid address and a method that
+/// writes; `NotFound` if the pool or the class does not exist; `Unsupported` if the class has no
+/// such method; errors of the pools.
 pub async fn resolve(
     session: &SqlSession,
     calls: BTreeSet<Vec<String>>,

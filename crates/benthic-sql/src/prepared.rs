@@ -50,7 +50,8 @@ impl PreparedQuery {
     /// [`StartingQuery`](crate::session::StartingQuery).
     ///
     /// # Errors
-    /// `InvalidArgument` for a statement that cannot be planned; errors of [`new`](PreparedQuery::new).
+    /// `InvalidArgument` for a statement that cannot be planned; errors of
+    /// [`new`](PreparedQuery::new).
     pub fn plan<'a>(context: SessionContext, statement: Statement) -> BoxFuture<'a, Result<PreparedQuery>> {
         async move {
             let plan = context.state().statement_to_plan(statement).await;

@@ -1,13 +1,13 @@
 //! Records what queries read, for tables that record access.
 //!
-//! A scan knows at planning time which columns it reads and which conditions it has ([`ScanAccess`]).
-//! When the query has returned all rows, the metrics of its plan tell how many rows satisfied the
-//! conditions and how many bytes were read. The sums go to the table's records
+//! A scan knows at planning time which columns it reads and which conditions it has
+//! ([`ScanAccess`]). When the query has returned all rows, the metrics of its plan tell how many
+//! rows satisfied the conditions and how many bytes were read. The sums go to the table's records
 //! ([`Table::add_access`]). Only kinds of conditions are recorded, never values.
 //!
-//! If a limit or a dynamic filter takes part, the numbers say nothing about the conditions. Of such a scan,
-//! only the columns and indexes are recorded. A query whose rows are not all read is not recorded. An error
-//! of recording is logged, and a recording that takes long is given up.
+//! If a limit or a dynamic filter takes part, the numbers say nothing about the conditions. Of such
+//! a scan, only the columns and indexes are recorded. A query whose rows are not all read is not
+//! recorded. An error of recording is logged, and a recording that takes long is given up.
 
 use crate::expr::{Plan, is_dynamic};
 use crate::fragment_exec::FragmentExec;
@@ -54,8 +54,8 @@ pub enum Recording {
     InBackground,
 }
 
-/// The records of a session that wait for their write, by table. One query at a time writes those of a
-/// table, so that queries of one program do not compete.
+/// The records of a session that wait for their write, by table. One query at a time writes those
+/// of a table, so that queries of one program do not compete.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
     recording: Recording,
@@ -135,8 +135,8 @@ impl fmt::Debug for ScanAccess {
 }
 
 impl ScanAccess {
-    /// What a scan of these columns and objects with these filters reads. `None` if the table does not
-    /// record access, or the session does not.
+    /// What a scan of these columns and objects with these filters reads. `None` if the table does
+    /// not record access, or the session does not.
     pub fn of(
         snapshot: &Snapshot,
         recorder: &Recorder,
@@ -337,8 +337,8 @@ fn any_node(plan: &Plan, wanted: &dyn Fn(&Plan) -> bool) -> bool {
     wanted(plan) || plan.children().into_iter().any(|child| any_node(child, wanted))
 }
 
-/// Whether nodes above a scan add conditions to it while they run: the keys of a join, or the rows that a
-/// sort still needs.
+/// Whether nodes above a scan add conditions to it while they run: the keys of a join, or the rows
+/// that a sort still needs.
 fn is_filtered_dynamically(scan: &Plan) -> bool {
     let filter = scan_of_objects(scan).and_then(|scan| scan.file_source().filter());
     filter.is_some_and(|filter| is_dynamic(&filter))

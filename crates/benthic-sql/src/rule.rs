@@ -56,9 +56,9 @@ impl PhysicalOptimizerRule for IndexLookup {
     }
 }
 
-/// Removes predicates on floating-point columns from scans of objects and local files. Bounds in a file do not
-/// cover NaN, so pruning with them would lose rows. Predicates that call `wasm` prune nothing, and would
-/// keep the scan from running beside objects. The filter above the scan stays.
+/// Removes predicates on floating-point columns from scans of objects and local files. Bounds in a
+/// file do not cover NaN, so pruning with them would lose rows. Predicates that call `wasm` prune
+/// nothing, and would keep the scan from running beside objects. The filter above the scan stays.
 #[derive(Debug)]
 pub struct KeepNanRows;
 
@@ -125,7 +125,8 @@ impl PhysicalOptimizerRule for FragmentPushdown {
                         let groups = fragment.objects.len().clamp(1, partitions(&plan));
                         let exec = FragmentExec::new(fragment, request, groups, options.clone());
                         let exec = Arc::new(exec) as Plan;
-                        // The fragment returns the first rows of each object, the sort the first ones of all.
+                        // The fragment returns the first rows of each object, the sort the first
+                        // ones of all.
                         let exec = match plan.is::<SortExec>() {
                             true => {
                                 let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);

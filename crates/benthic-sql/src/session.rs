@@ -178,7 +178,8 @@ impl SqlSession {
     /// # Errors
     /// Errors of [`select`](SqlSession::select).
     pub fn objects(&self, snapshot: Snapshot, selection: Selection) -> BoxFuture<'_, Result<Vec<FileEntry>>> {
-        // A fragment would hide the scan, and several partitions would change the order of the objects.
+        // A fragment would hide the scan, and several partitions would change the order of the
+        // objects.
         let settings = Settings { pushdown: Pushdown::Never, partitions: 1, ..self.settings.clone() };
         let session = self.with_settings(settings);
         // One column, because the statistics of columns without a condition are not needed.
@@ -588,7 +589,8 @@ fn context(settings: &Settings, work: &Arc<Work>) -> Result<SessionContext> {
     // this aggregate needs.
     options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
     if settings.pushdown != Pushdown::Never {
-        // Fragments carry the keys of joins to the objects. They cannot carry the joins' hash tables.
+        // Fragments carry the keys of joins to the objects. They cannot carry the joins' hash
+        // tables.
         options.optimizer.hash_join_inlist_pushdown_max_distinct_values = JOIN_KEYS_MAX;
         options.optimizer.hash_join_inlist_pushdown_max_size = JOIN_KEYS_BYTES_MAX;
     }
@@ -605,8 +607,8 @@ fn context(settings: &Settings, work: &Arc<Work>) -> Result<SessionContext> {
         literals::with_rules(state).with_analyzer_rule(Arc::new(ElementsOfLists)).build(),
     );
     context.register_expr_planner(Arc::new(JsonOperators)).map_err(|error| from_datafusion(&error))?;
-    // Replace `min` and `max` by versions that are correct for NaN and infinities, and quantiles by one that needs no
-    // sort.
+    // Replace `min` and `max` by versions that are correct for NaN and infinities, and quantiles by
+    // one that needs no sort.
     for aggregate in own_aggregates() {
         context.register_udaf(AggregateUDF::clone(&aggregate));
     }

@@ -103,8 +103,8 @@ impl TableRows {
         };
         let mut columns: BTreeSet<&str> =
             filters.iter().flat_map(Expr::column_refs).map(|column| column.name.as_str()).collect();
-        // A scan of chosen objects is a part of a scan that was planned elsewhere: the statistics of
-        // other columns would not change its plan.
+        // A scan of chosen objects is a part of a scan that was planned elsewhere: the statistics
+        // of other columns would not change its plan.
         if self.pruning
             && self.only.is_none()
             && self.snapshot.objects().saturating_mul(read.len() as u64) <= FACTS_MAX
@@ -116,7 +116,8 @@ impl TableRows {
         RemainingObjects::load(&self.snapshot, read, predicate.as_deref(), self.only.as_ref()).await
     }
 
-    /// The columns with conditions for which an index may help. None in a table of very many objects.
+    /// The columns with conditions for which an index may help. None in a table of very many
+    /// objects.
     fn estimated(&self, filters: &[Expr]) -> Vec<&str> {
         let columns = filters.iter().flat_map(Expr::column_refs);
         let filtered: HashSet<&str> = columns.map(|column| column.name.as_str()).collect();
@@ -125,8 +126,8 @@ impl TableRows {
         if count <= DISTRIBUTIONS_MAX { columns } else { Vec::new() }
     }
 
-    /// What a scan reads, if the table records access. A scan of chosen objects is one of many that belong
-    /// to a query of another program.
+    /// What a scan reads, if the table records access. A scan of chosen objects is one of many that
+    /// belong to a query of another program.
     fn access(&self, read: &[usize], filters: &[Expr], kept: &RemainingObjects) -> Option<Arc<ScanAccess>> {
         let recorder = &self.reading.recorder;
         let access = || ScanAccess::of(&self.snapshot, recorder, read, filters, &kept.entries);

@@ -1,7 +1,8 @@
-//! Finds the methods that a query calls by `wasm('CLASS.METHOD', value)`, and orders its conditions.
+//! Finds the methods that a query calls by `wasm('CLASS.METHOD', value)`, and orders its
+//! conditions.
 //!
-//! [`resolve`] finds the methods that a statement names, before it is planned: planning cannot wait for
-//! a pool. Classes belong to pools, so it searches the pools of the statement's tables.
+//! [`resolve`] finds the methods that a statement names, before it is planned: planning cannot wait
+//! for a pool. Classes belong to pools, so it searches the pools of the statement's tables.
 
 use crate::expr::{Expr, Plan, any_part};
 use crate::relations::visit;
@@ -56,8 +57,8 @@ impl Visitor for Calls {
 ///
 /// # Errors
 /// `InvalidArgument` if a name is not `CLASS.METHOD`, if the method writes, and if the pools have
-/// different versions of a class; `NotFound` if no pool has the class; `Unsupported` if the class has
-/// no such method; errors of the pools.
+/// different versions of a class; `NotFound` if no pool has the class; `Unsupported` if the class
+/// has no such method; errors of the pools.
 pub async fn resolve(names: BTreeSet<String>, pools: &[Arc<dyn Pool>]) -> benthic_core::Result<Methods> {
     let mut methods = Methods::new();
     for name in names {
@@ -101,8 +102,8 @@ pub fn calls_only_here(expr: &Expr) -> bool {
     any_part(expr, |expr| called(expr).is_some_and(|(_, function)| !function.is_run_by_engine))
 }
 
-/// Moves conditions that call the function into a filter of their own, above the other conditions. So the
-/// other conditions can run beside objects, and only the rows that satisfy them cost a call.
+/// Moves conditions that call the function into a filter of their own, above the other conditions.
+/// So the other conditions can run beside objects, and only the rows that satisfy them cost a call.
 #[derive(Debug)]
 pub struct WasmFiltersLast;
 

@@ -17,8 +17,8 @@ fn place(layout: Layout, offset_bytes: u64) -> (u64, u64) {
 
 #[test]
 fn the_pieces_of_the_documented_example() {
-    // Ceph's "Architecture, data striping": units 0 to 15 are in the first set of four objects, unit
-    // 16 is in object 4.
+    // Ceph's "Architecture, data striping": units 0 to 15 are in the first set of four objects,
+    // unit 16 is in object 4.
     let four = layout(4, 1, 4);
     let extents =
         |piece| -> Vec<u64> { four.extents(32, piece).iter().map(|extent| extent.offset_bytes).collect() };

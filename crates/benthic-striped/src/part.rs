@@ -123,8 +123,8 @@ impl Drop for PartialFile {
 }
 
 /// Opens a partial file, creates it if it is missing, and locks it. Returns whether it existed
-/// before. Another user may have put a file, a link or a pipe there, in a directory that several users
-/// write to; such a file is not opened, or at least not changed.
+/// before. Another user may have put a file, a link or a pipe there, in a directory that several
+/// users write to; such a file is not opened, or at least not changed.
 fn claim(path: &Path) -> Result<(File, bool)> {
     let busy = || {
         let message = "another copy to this file is running; wait until it ends, or stop it";

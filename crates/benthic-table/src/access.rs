@@ -1,11 +1,12 @@
-//! Recorded access: the conditions that queries of a table had, what they read and what they selected.
+//! Recorded access: the conditions that queries of a table had, what they read and what they
+//! selected.
 //!
-//! A table records access only if its head says so. The records are one small object beside the table's
-//! other objects. They are sums by *shape*: the columns that a query reads, and the kind of condition on
-//! each column, without values. So their size does not grow with the number of queries. A program adds
-//! its sums with a compare-and-swap. A lost update only makes the sums smaller, so a query never fails
-//! because of it. [`Table::record_access`] creates the object, and nothing else does: an update after the
-//! table was dropped cannot bring the object back.
+//! A table records access only if its head says so. The records are one small object beside the
+//! table's other objects. They are sums by *shape*: the columns that a query reads, and the kind of
+//! condition on each column, without values. So their size does not grow with the number of
+//! queries. A program adds its sums with a compare-and-swap. A lost update only makes the sums
+//! smaller, so a query never fails because of it. [`Table::record_access`] creates the object, and
+//! nothing else does: an update after the table was dropped cannot bring the object back.
 
 use crate::head::Head;
 use crate::ids::{Id, access_object};
@@ -188,8 +189,8 @@ impl Access {
         [MAGIC.as_slice(), &FORMAT.to_le_bytes(), &crc, &message].concat().into()
     }
 
-    /// Decodes the object's bytes. For any input this takes memory in proportion to its length and does
-    /// not panic.
+    /// Decodes the object's bytes. For any input this takes memory in proportion to its length and
+    /// does not panic.
     ///
     /// # Errors
     /// `Corrupt`; `Unsupported` for a format newer than this build's.
@@ -212,7 +213,8 @@ impl Access {
         Access::decode_message(message)
     }
 
-    /// Decodes the message after the checksum. Public for fuzzers, which would never pass the checksum.
+    /// Decodes the message after the checksum. Public for fuzzers, which would never pass the
+    /// checksum.
     ///
     /// # Errors
     /// As [`decode`](Access::decode).
@@ -307,11 +309,13 @@ impl Table {
         }
     }
 
-    /// Adds records of access, if the table still records it. Sums without a time get the current one.
-    /// Returns whether they were added: they are not if other programs write at the same time all the time.
+    /// Adds records of access, if the table still records it. Sums without a time get the current
+    /// one. Returns whether they were added: they are not if other programs write at the same time
+    /// all the time.
     ///
     /// # Errors
-    /// `Corrupt`; as [`Pool::write`](benthic_core::Pool::write). A query must not fail because of them.
+    /// `Corrupt`; as [`Pool::write`](benthic_core::Pool::write). A query must not fail because of
+    /// them.
     pub async fn add_access(&self, more: &Access) -> Result<bool> {
         for _ in 0..ATTEMPTS_MAX {
             let Some((mut access, version)) = self.read_access().await? else { return Ok(false) };

@@ -134,7 +134,8 @@ fn a_table_records_only_while_it_should_and_a_drop_removes_the_records() {
     });
 }
 
-/// Another program writes the records between each read and write of an update, up to a number of times.
+/// Another program writes the records between each read and write of an update, up to a number of
+/// times.
 #[test]
 fn an_update_that_another_one_overtakes_is_repeated_or_given_up() {
     block_on(async {

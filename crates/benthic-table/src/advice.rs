@@ -1,9 +1,10 @@
-//! Advice from recorded access: the indexes and the sort order that recorded queries would have used.
+//! Advice from recorded access: the indexes and the sort order that recorded queries would have
+//! used.
 //!
-//! The estimates use the sums of each shape of queries: how many objects and bytes such a query read, and
-//! which share of the rows it selected. They assume that the selected rows are scattered over the objects.
-//! The share that some of a shape's conditions select is unknown. So a shape suggests nothing if one index
-//! does not answer all its conditions.
+//! The estimates use the sums of each shape of queries: how many objects and bytes such a query
+//! read, and which share of the rows it selected. They assume that the selected rows are scattered
+//! over the objects. The share that some of a shape's conditions select is unknown. So a shape
+//! suggests nothing if one index does not answer all its conditions.
 
 use crate::access::{Access, AccessShape, AccessSums, ConditionKind};
 use crate::head::INDEXES_MAX;
@@ -173,8 +174,8 @@ fn estimate_index(sums: &AccessSums) -> f64 {
     objects * (DIRECTORY_BYTES + page_bytes) + sums.bytes_read as f64 * touched
 }
 
-/// The bytes that the queries would read if each object was sorted: the row groups with selected rows, and
-/// one more.
+/// The bytes that the queries would read if each object was sorted: the row groups with selected
+/// rows, and one more.
 fn estimate_sort(sums: &AccessSums, group_rows: f64) -> f64 {
     let (objects, rows) = ((sums.objects as f64).max(1.0), sums.rows as f64);
     let groups = (rows / objects / group_rows).ceil().max(1.0);

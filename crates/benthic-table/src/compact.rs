@@ -59,8 +59,8 @@ impl Snapshot {
     /// The data objects that a compaction should write again, in groups. Each group has objects of
     /// one partition, and at most about 1 GiB, so that a compaction commits one group after the
     /// other. Chosen are objects with deleted rows, and objects below half of the target size if a
-    /// partition has several of them, and a writer with these options would make fewer of them. With
-    /// `all`, every object is chosen. May read the footers of small objects.
+    /// partition has several of them, and a writer with these options would make fewer of them.
+    /// With `all`, every object is chosen. May read the footers of small objects.
     ///
     /// # Errors
     /// `NotFound` if the snapshot was vacuumed, `Corrupt`.
@@ -84,8 +84,8 @@ impl Snapshot {
     }
 
     /// Whether a writer would make fewer objects of a group. Not if it runs out of memory before an
-    /// object is full, because the rows compress very well. The answer is yes if an older build wrote
-    /// one of the objects.
+    /// object is full, because the rows compress very well. The answer is yes if an older build
+    /// wrote one of the objects.
     async fn would_be_fewer(&self, group: &[FileEntry], options: &WriterOptions) -> Result<bool> {
         if group.len() < 2 {
             return Ok(false);
@@ -151,17 +151,17 @@ impl Snapshot {
 }
 
 impl Table {
-    /// Writes the live rows of a group of data objects again, with the table's layout and indexes, and
-    /// commits them in the place of these objects. Returns the objects that were replaced: without
-    /// those that another change removed before, or removed or changed while this call wrote them. If
-    /// it fails, the table has not changed, except after `OutcomeUnknown`.
+    /// Writes the live rows of a group of data objects again, with the table's layout and indexes,
+    /// and commits them in the place of these objects. Returns the objects that were replaced:
+    /// without those that another change removed before, or removed or changed while this call
+    /// wrote them. If it fails, the table has not changed, except after `OutcomeUnknown`.
     ///
-    /// `pace` is called after each batch of rows with the number of bytes that it takes in its object.
-    /// It may wait to limit the rate, and an error of it ends the work.
+    /// `pace` is called after each batch of rows with the number of bytes that it takes in its
+    /// object. It may wait to limit the rate, and an error of it ends the work.
     ///
     /// # Errors
-    /// `Conflict` if other changes of the same objects came first, several times, and `NotFound` if a
-    /// vacuum also removed the objects; as [`Writer::finish`].
+    /// `Conflict` if other changes of the same objects came first, several times, and `NotFound` if
+    /// a vacuum also removed the objects; as [`Writer::finish`].
     pub async fn rewrite(
         &self,
         group: &[FileEntry],
@@ -193,8 +193,8 @@ impl Table {
                 Ok(is_limited_by_memory) => {
                     return Ok(Rewritten { replaced: group, is_limited_by_memory });
                 }
-                // An object is missing if another change replaced it and a vacuum removed it. If the
-                // table was dropped, the next attempt fails.
+                // An object is missing if another change replaced it and a vacuum removed it. If
+                // the table was dropped, the next attempt fails.
                 Err(error)
                     if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound)
                         && attempts < ATTEMPTS_MAX => {}

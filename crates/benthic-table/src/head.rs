@@ -36,8 +36,8 @@ const FORMAT: u32 = 1;
 /// deleted rows.
 const FORMAT_OF_CHANGES: u32 = 2;
 /// The format of a table that had an index of words. Builds that do not know it refuse the table:
-/// they would forget what the index contains. The numbers of the formats differ in two bits, so that
-/// no wrong bit turns one into another.
+/// they would forget what the index contains. The numbers of the formats differ in two bits, so
+/// that no wrong bit turns one into another.
 const FORMAT_OF_WORDS: u32 = 4;
 /// The format of a table whose data objects had another codec or row-group size than the default.
 /// Builds that do not know it refuse the table: they would forget these settings.
@@ -150,7 +150,8 @@ pub struct Head {
     pub next_index: u32,
     /// Names of snapshots. A vacuum keeps these snapshots.
     pub tags: BTreeMap<String, u64>,
-    /// Whether queries record their access. Older builds forget the setting when they change the table.
+    /// Whether queries record their access. Older builds forget the setting when they change the
+    /// table.
     pub records_access: bool,
     /// The version of the format. It never decreases.
     format: u32,

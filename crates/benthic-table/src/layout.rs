@@ -3,8 +3,8 @@
 //! The head has the layout of the objects that writers add. Existing objects keep the layout with
 //! which they were written until [`Table::rewrite`](crate::Table::rewrite) replaces them. Each
 //! object names its layout in the metadata of its Parquet footer, because the file itself does not
-//! contain a compression level or a target size. So an interrupted rewrite can find the objects that
-//! it still has to write, and the file lists do not grow.
+//! contain a compression level or a target size. So an interrupted rewrite can find the objects
+//! that it still has to write, and the file lists do not grow.
 
 use crate::bloom;
 use crate::head::{Head, OBJECT_BYTES_TARGET};
@@ -267,9 +267,9 @@ pub struct LayoutChange {
 }
 
 impl Table {
-    /// Changes the layout of the data objects that writers add from now on. A writer that has started
-    /// already keeps the layout that it knows. Builds from before codecs refuse the table once it had
-    /// another codec or row-group size than the default.
+    /// Changes the layout of the data objects that writers add from now on. A writer that has
+    /// started already keeps the layout that it knows. Builds from before codecs refuse the table
+    /// once it had another codec or row-group size than the default.
     ///
     /// # Errors
     /// As [`Layout::with`]; `NotFound`, `Busy`.

@@ -97,7 +97,8 @@ impl Table {
     /// [`Snapshot::files`]. The columns' schema must not be older than the list.
     ///
     /// # Errors
-    /// `NotFound` if the list's snapshots were vacuumed, `Corrupt`; the stream fails in the same ways.
+    /// `NotFound` if the list's snapshots were vacuumed, `Corrupt`; the stream fails in the same
+    /// ways.
     pub async fn list_files(
         &self,
         list: ListRef,

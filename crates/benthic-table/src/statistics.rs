@@ -24,12 +24,13 @@ pub(crate) struct Statistics {
     pub exact: bool,
     pub nulls: u64,
     pub nans: u64,
-    /// An encoded [`Distribution`], if [`with_distribution`](Statistics::with_distribution) was called.
+    /// An encoded [`Distribution`], if [`with_distribution`](Statistics::with_distribution) was
+    /// called.
     pub distribution: Option<Vec<u8>>,
 }
 
-/// Columns of an object with a distribution of their values, besides the columns of indexes. An object
-/// may have thousands of columns, and lists must stay small.
+/// Columns of an object with a distribution of their values, besides the columns of indexes. An
+/// object may have thousands of columns, and lists must stay small.
 const DISTRIBUTIONS_MAX: usize = 64;
 
 /// The columns of a schema whose distributions a writer records, by place.

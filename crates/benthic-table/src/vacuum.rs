@@ -17,7 +17,8 @@ const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 pub struct VacuumOptions {
     /// Number of newest snapshots to keep; the newest is always kept.
     pub keep_snapshots: usize,
-    /// Also keep every snapshot that is at most this old. Snapshots with a tag are kept in any case.
+    /// Also keep every snapshot that is at most this old. Snapshots with a tag are kept in any
+    /// case.
     pub keep_ms: u64,
     /// A writer that began longer ago than this loses its registration and can no longer commit.
     pub intent_age_ms: u64,

@@ -3,8 +3,8 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Whether this process can attach a device. Says so if it cannot: the kernel of some machines lacks
-/// its part, and containers may hide it.
+/// Whether this process can attach a device. Says so if it cannot: the kernel of some machines
+/// lacks its part, and containers may hide it.
 ///
 /// # Panics
 /// If it cannot where `CI` is true, which must run all tests.

@@ -59,8 +59,8 @@ impl Home {
         Home::feed(self.command(args), input)
     }
 
-    /// Runs a call on a terminal, where a user types `typed` and then Ctrl-D. The standard output of
-    /// the result is everything that the terminal showed.
+    /// Runs a call on a terminal, where a user types `typed` and then Ctrl-D. The standard output
+    /// of the result is everything that the terminal showed.
     pub fn on_terminal(&self, args: &[&str], typed: &str) -> Output {
         let quote = |word: &str| format!("'{}'", word.replace('\'', r"'\''"));
         let words = [&[self.program], self.first_args, args].concat();
@@ -113,8 +113,8 @@ impl Home {
 }
 
 /// Checks the help of a program and of all its commands: each has a description, documents every
-/// option and has its own example. Each has a manual page with the same options. `names` is the program's command line in the examples. The
-/// commands in `others` belong to other programs.
+/// option and has its own example. Each has a manual page with the same options. `names` is the
+/// program's command line in the examples. The commands in `others` belong to other programs.
 pub fn check_help(program: &str, names: &[&str], others: &[&str]) {
     let pages = TempDir::new().expect("a temporary directory");
     let written = Command::new(program).arg("man").arg(pages.path()).output().expect("a program that starts");

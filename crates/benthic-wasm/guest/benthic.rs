@@ -229,8 +229,8 @@ impl Object {
         check(omap_clear()).map(drop)
     }
 
-    /// Calls a method of a native class, such as `digest`, beside this object. Its changes take effect together
-    /// with those of this method.
+    /// Calls a method of a native class, such as `digest`, beside this object. Its changes take
+    /// effect together with those of this method.
     pub fn call(&mut self, class: &str, method: &str, input: &[u8]) -> Result<Vec<u8>> {
         result(unsafe {
             call(class.as_ptr(), class.len(), method.as_ptr(), method.len(), input.as_ptr(), input.len())
@@ -282,8 +282,9 @@ fn report_panic(panic: &PanicHookInfo<'_>) {
     unsafe { fail(text.as_ptr(), text.len()) };
 }
 
-/// The parts of an input that is a list: the results for a method that merges them (`benthic map --reduce`), or
-/// the caller's input and the other objects that `class.json` declares for the method.
+/// The parts of an input that is a list: the results for a method that merges them (`benthic map
+/// --reduce`), or the caller's input and the other objects that `class.json` declares for the
+/// method.
 pub fn results(mut input: &[u8]) -> Result<Vec<&[u8]>> {
     let mut take = |len: usize| {
         let (taken, rest) = input.split_at_checked(len).ok_or("the input is not a list of results")?;

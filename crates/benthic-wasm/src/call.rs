@@ -10,8 +10,8 @@ const FORMAT: u8 = 1;
 
 /// The input of the methods of the class [`Wasm`](crate::Wasm).
 ///
-/// Encoding: format (u8, 1), the module's SHA-256 (32 bytes), fuel (u64), memory in bytes (u64), the
-/// method (text), its input (byte string), the module (byte string, empty if not attached).
+/// Encoding: format (u8, 1), the module's SHA-256 (32 bytes), fuel (u64), memory in bytes (u64),
+/// the method (text), its input (byte string), the module (byte string, empty if not attached).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
     pub module: ModuleId,
@@ -69,8 +69,8 @@ impl Call {
 ///
 /// # Errors
 /// Those of the method; `LimitExceeded` if it needs more fuel or memory than the limits allow;
-/// `ClassFailed` if it traps; `InvalidArgument` for a module that is not valid; `Unsupported` if the
-/// engine lacks the class `wasm`.
+/// `ClassFailed` if it traps; `InvalidArgument` for a module that is not valid; `Unsupported` if
+/// the engine lacks the class `wasm`.
 pub async fn exec(
     pool: &dyn Pool,
     object: &ObjectId,

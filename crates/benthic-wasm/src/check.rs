@@ -1,8 +1,8 @@
 //! Limits of a module's structure.
 //!
-//! wasmi has a set of limits of its own, which can be used only as a whole. It does not allow more than 1,000
-//! data segments, and the smallest modules of Go have 23,000: Go's linker begins a new segment after a few
-//! zeros. So the limits are here.
+//! wasmi has a set of limits of its own, which can be used only as a whole. It does not allow more
+//! than 1,000 data segments, and the smallest modules of Go have 23,000: Go's linker begins a new
+//! segment after a few zeros. So the limits are here.
 
 use crate::nan;
 use benthic_core::{Error, ErrorKind, Result};
@@ -28,8 +28,8 @@ const LOCALS_MAX: u64 = 5_000;
 const NESTED_BLOCKS_MAX: u32 = 10_000;
 /// The translation of an instruction takes memory, and a module has room for 8 million.
 const INSTRUCTIONS_MAX: u64 = 4_000_000;
-/// Fuel of a new instance for each data segment and each entry of a table, in addition to 1 for each byte of
-/// data.
+/// Fuel of a new instance for each data segment and each entry of a table, in addition to 1 for
+/// each byte of data.
 const SEGMENT_FUEL: u64 = 16;
 
 /// What a module costs.
@@ -42,8 +42,8 @@ pub struct Costs {
 }
 
 /// Checks the numbers of a module's parts, and returns what the module costs. `table.grow` is
-/// refused, because no compiler of a supported language uses it. A start section is refused, because wasmi
-/// cannot interrupt it.
+/// refused, because no compiler of a supported language uses it. A start section is refused,
+/// because wasmi cannot interrupt it.
 ///
 /// # Errors
 /// `InvalidArgument`.

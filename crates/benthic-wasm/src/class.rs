@@ -83,8 +83,8 @@ impl Wasm {
         Wasm(())
     }
 
-    /// The class that has modules compiled from their second call on. It applies to the whole process,
-    /// because methods are functions without state.
+    /// The class that has modules compiled from their second call on. It applies to the whole
+    /// process, because methods are functions without state.
     pub fn with_compiler(compile: Compile) -> Wasm {
         COMPILE.get_or_init(|| compile);
         Wasm(())

@@ -1,13 +1,13 @@
 //! The classes that users deployed to a pool.
 //!
 //! In the namespace [`CLASSES_NAMESPACE`], the object `classes` has the records of all classes, and
-//! `module/HASH` is a module. The records are an omap: `current/NAME` is the hash of the version that
-//! calls use, and `version/NAME/HASH` describes a version ([`Version`], as JSON). `audit/N` are the latest
-//! changes ([`Change`], as JSON), a ring of [`AUDIT_ENTRIES_MAX`] entries, and `audit_next` is the number of
-//! the next one. A change and its entry are one write.
+//! `module/HASH` is a module. The records are an omap: `current/NAME` is the hash of the version
+//! that calls use, and `version/NAME/HASH` describes a version ([`Version`], as JSON). `audit/N`
+//! are the latest changes ([`Change`], as JSON), a ring of [`AUDIT_ENTRIES_MAX`] entries, and
+//! `audit_next` is the number of the next one. A change and its entry are one write.
 //!
-//! A client that may write to the namespace may change all this, including the audit log. What runs in an
-//! OSD is decided there: see [`rules`](crate::rules).
+//! A client that may write to the namespace may change all this, including the audit log. What runs
+//! in an OSD is decided there: see [`rules`](crate::rules).
 //!
 //! There is no transaction over two objects. [`deploy`] writes the module before the records, and
 //! [`undeploy`] the records before it removes modules. A crash in between leaves a module that no
@@ -31,8 +31,8 @@ const AUDIT_NEXT: &str = "audit_next";
 pub const AUDIT_ENTRIES_MAX: u64 = 1_000;
 /// Limit of the attempts to write a change while other clients write theirs.
 const ATTEMPTS_MAX: usize = 10;
-/// Limit of the versions of a class. Two clients that deploy at the same time may exceed it by a few; one
-/// omap page holds many more.
+/// Limit of the versions of a class. Two clients that deploy at the same time may exceed it by a
+/// few; one omap page holds many more.
 const VERSIONS_MAX: usize = 64;
 
 /// The record of one version of a class.
@@ -114,13 +114,13 @@ impl DeployedClass {
     }
 }
 
-/// Deploys a class: stores the module, and makes it the version that calls use. A second call with the same
-/// module replaces its limits and its time. If the engine runs modules, it first checks that its rules allow
-/// this one.
+/// Deploys a class: stores the module, and makes it the version that calls use. A second call with
+/// the same module replaces its limits and its time. If the engine runs modules, it first checks
+/// that its rules allow this one.
 ///
 /// # Errors
-/// As [`Module::new`]; `PermissionDenied` by the rules; `LimitExceeded` if the class has too many versions;
-/// those of the pool.
+/// As [`Module::new`]; `PermissionDenied` by the rules; `LimitExceeded` if the class has too many
+/// versions; those of the pool.
 pub async fn deploy(pool: &dyn Pool, wasm: Bytes, limits: Limits, actor: Actor<'_>) -> Result<DeployedClass> {
     let module = Module::new(&wasm)?;
     pool.write(&records()?, WriteOp::new().create(false)).await?;
@@ -300,8 +300,8 @@ pub async fn fetch(pool: &dyn Pool, id: ModuleId) -> Result<Bytes> {
 /// The method of the version that calls use, as a function of its input.
 ///
 /// # Errors
-/// `NotFound` if the class is not deployed; `Unsupported` if it has no such method; `InvalidArgument` if the
-/// method writes or needs other objects; those of the pool.
+/// `NotFound` if the class is not deployed; `Unsupported` if it has no such method;
+/// `InvalidArgument` if the method writes or needs other objects; those of the pool.
 pub async fn function(pool: &dyn Pool, class: &DeployedClass, method: &str) -> Result<Function> {
     let Some(version) = class.version() else { return Err(gone(&class.name)) };
     let refused =

@@ -1,6 +1,6 @@
-//! A reading method as a function of its input. It runs beside an object that does not exist, so its
-//! result depends on nothing else. It is called through the class [`Wasm`](crate::Wasm), so that the
-//! administrator's rules and quotas hold.
+//! A reading method as a function of its input. It runs beside an object that does not exist, so
+//! its result depends on nothing else. It is called through the class [`Wasm`](crate::Wasm), so
+//! that the administrator's rules and quotas hold.
 
 use crate::class::METHODS;
 use crate::{Call, Limits, ModuleId};
@@ -35,9 +35,11 @@ impl fmt::Debug for Function {
 pub struct Calls {
     /// Calls methods of the class [`Wasm`](crate::Wasm).
     pub call: CallFunction,
-    /// The client for which they are called; see [`ObjectAccess::client`](benthic_core::ObjectAccess::client).
+    /// The client for which they are called; see
+    /// [`ObjectAccess::client`](benthic_core::ObjectAccess::client).
     pub client: Option<u64>,
-    /// When all calls must have ended, on [`SystemClock`]. Without it, each call has the time of a method.
+    /// When all calls must have ended, on [`SystemClock`]. Without it, each call has the time of a
+    /// method.
     pub end: Option<Duration>,
 }
 

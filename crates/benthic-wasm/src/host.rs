@@ -3,8 +3,8 @@
 //!
 //! A function that can fail returns an `i64`: a negative errno of the error table, or the length of
 //! its result. The module fetches the result with `take(to, offset, len)`. So a module need not
-//! export an allocator. A list of entries is encoded as [`benthic_core::codec`] does: a count (u32),
-//! then key and value of each entry, each preceded by its length (u32).
+//! export an allocator. A list of entries is encoded as [`benthic_core::codec`] does: a count
+//! (u32), then key and value of each entry, each preceded by its length (u32).
 //!
 //! | function | result |
 //! | --- | --- |
@@ -27,7 +27,8 @@
 //! | `call(class: i32, len: i32, method: i32, len: i32, input: i32, len: i32)` | the output of a method of a native class beside the same object |
 //! | `omap_set(entries: i32, len: i32)`, `omap_remove(keys: i32, len: i32)`, `omap_clear()` | |
 //!
-//! A pointer outside the module's memory is a trap, unless the length is 0. A module can also import [`wasi`](crate::wasi).
+//! A pointer outside the module's memory is a trap, unless the length is 0. A module can also
+//! import [`wasi`](crate::wasi).
 
 use crate::class::callee;
 use crate::runtime::Borrowed;
@@ -74,8 +75,8 @@ pub struct Host {
     moved_bytes: u64,
     /// The reason for a trap that the host caused.
     fault: Option<Error>,
-    /// The first use of a function that the manifest does not declare. It fails the call, even if the
-    /// module ignores the error.
+    /// The first use of a function that the manifest does not declare. It fails the call, even if
+    /// the module ignores the error.
     undeclared: Option<&'static str>,
     /// Fuel of the call that the runtime's store does not have yet.
     pub(crate) reserve_fuel: u64,
@@ -177,9 +178,10 @@ impl Host {
         self.fault.is_some()
     }
 
-    /// Takes the cost of the host's work since the last call of this function from the store's fuel, and then
-    /// from the reserve. Returns the fuel that the store keeps. `None` ends the call: it has used its fuel or
-    /// its time. The runtimes check neither between two calls of the host.
+    /// Takes the cost of the host's work since the last call of this function from the store's
+    /// fuel, and then from the reserve. Returns the fuel that the store keeps. `None` ends the
+    /// call: it has used its fuel or its time. The runtimes check neither between two calls of the
+    /// host.
     pub fn pay(&mut self, store_fuel: u64) -> Option<u64> {
         let cost = std::mem::take(&mut self.moved_bytes) + FUNCTION_FUEL;
         let from_reserve = cost.saturating_sub(store_fuel);
@@ -194,7 +196,8 @@ impl Host {
         if self.is_late() { None } else { Some(store_fuel.saturating_sub(cost)) }
     }
 
-    /// A part of a module's memory; `None` if it is outside. Languages give an empty part any pointer.
+    /// A part of a module's memory; `None` if it is outside. Languages give an empty part any
+    /// pointer.
     pub fn part<'m>(&mut self, memory: &'m [u8], from: u32, len: u32) -> Option<&'m [u8]> {
         if len == 0 {
             return Some(&[]);
@@ -488,9 +491,9 @@ fn out_of_memory() -> Error {
     Error::new(ErrorKind::LimitExceeded, message)
 }
 
-/// Defines `link` for a runtime, which adds the functions of the interface to a linker. Both runtimes
-/// have the same types and methods for that. `$parts` is a function that returns the module's memory
-/// and the [`Host`]; `$error` makes the error of a trap.
+/// Defines `link` for a runtime, which adds the functions of the interface to a linker. Both
+/// runtimes have the same types and methods for that. `$parts` is a function that returns the
+/// module's memory and the [`Host`]; `$error` makes the error of a trap.
 #[macro_export]
 macro_rules! define_link {
     ($parts:ident, $error:expr) => {
@@ -558,7 +561,8 @@ macro_rules! define_link {
     };
 }
 
-/// Adds each function to a linker, for [`define_link!`](crate::define_link). `None` from a body means a pointer outside the module's memory.
+/// Adds each function to a linker, for [`define_link!`](crate::define_link). `None` from a body
+/// means a pointer outside the module's memory.
 #[macro_export]
 macro_rules! add_functions {
     ($linker:ident, $imports:expr, $parts:ident, $error:expr;

@@ -1,5 +1,5 @@
-//! Runs modules with wasmi, an interpreter. It generates no machine code, and is slower than compiled
-//! code, by a factor of about 5 for long computations (docs/design/0007).
+//! Runs modules with wasmi, an interpreter. It generates no machine code, and is slower than
+//! compiled code, by a factor of about 5 for long computations (docs/design/0007).
 
 use crate::check::{Costs, check};
 use crate::host::{self, Ended, Host, IMPORTS};
@@ -16,7 +16,8 @@ use wasmi::{
 use wasmi_core::LimiterError;
 
 const PAGE_BYTES: u64 = 64 * 1024;
-/// Fuel between two checks of the deadline: about 5 ms, or at most 0.5 s if every instruction waits for memory.
+/// Fuel between two checks of the deadline: about 5 ms, or at most 0.5 s if every instruction waits
+/// for memory.
 const SLICE_FUEL: u64 = 1_000_000;
 /// Limits of the interpreter's stack.
 const RECURSION_MAX: usize = 10_000;
@@ -133,7 +134,8 @@ impl Interpreted {
         }
     }
 
-    /// Checks what the module imports and exports. Its memory must be known to be within the limits.
+    /// Checks what the module imports and exports. Its memory must be known to be within the
+    /// limits.
     ///
     /// # Errors
     /// `InvalidArgument`.

@@ -11,14 +11,15 @@
 //!   ([`Call`]) names a module and may attach it; if neither the call nor the cache has the module,
 //!   the class answers `Busy`, and the client repeats the call with the module attached ([`exec`]).
 //!   The reason: a class sees only its own object and cannot fetch the module.
-//! - Two runtimes run the same interface. wasmi, here, interprets. The library for ceph-osd also has
-//!   a compiler, for modules that are called again ([`Wasm::with_compiler`]). docs/design/0007 has the
-//!   measurements.
+//! - Two runtimes run the same interface. wasmi, here, interprets. The library for ceph-osd also
+//!   has a compiler, for modules that are called again ([`Wasm::with_compiler`]). docs/design/0007
+//!   has the measurements.
 //!
-//! - A module may import a deterministic subset of WASI ([`wasi`]), because Go cannot do without it.
+//! - A module may import a deterministic subset of WASI ([`wasi`]), because Go cannot do without
+//!   it.
 //!
-//! Rejected: the component model, because few languages produce components; all of WASI, because a method
-//! has no files and no real clock.
+//! Rejected: the component model, because few languages produce components; all of WASI, because a
+//! method has no files and no real clock.
 
 mod call;
 mod check;

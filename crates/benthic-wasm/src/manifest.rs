@@ -34,11 +34,12 @@ pub struct MethodManifest {
     pub reads: bool,
     #[serde(default)]
     pub writes: bool,
-    /// The method merges a list of results into one: see `benthic map`. Records without it stay readable for
-    /// builds that do not know the field.
+    /// The method merges a list of results into one: see `benthic map`. Records without it stay
+    /// readable for builds that do not know the field.
     #[serde(default, skip_serializing_if = "is_false")]
     pub merges: bool,
-    /// The names of other objects that the method needs: see [`MethodManifest::collect`]. Left out like `merges`.
+    /// The names of other objects that the method needs: see [`MethodManifest::collect`]. Left out
+    /// like `merges`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objects: Vec<String>,
     /// The attribute that holds the result of a method that writes.

@@ -60,8 +60,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// No call may have more. Ordinary code uses this fuel in 1 to 3 s if it is compiled, and in 10 to 20 s
-    /// if it is interpreted. The method's deadline ends a call before.
+    /// No call may have more. Ordinary code uses this fuel in 1 to 3 s if it is compiled, and in 10
+    /// to 20 s if it is interpreted. The method's deadline ends a call before.
     pub const MAX: Limits = Limits { fuel: 4_000_000_000, memory_bytes: 64 * 1024 * 1024 };
 
     /// These limits, or the maximum where they exceed it.
@@ -83,7 +83,8 @@ impl Default for Limits {
     }
 }
 
-/// A checked module, ready to run. At first it is interpreted; a compiler may add machine code later.
+/// A checked module, ready to run. At first it is interpreted; a compiler may add machine code
+/// later.
 pub struct Module {
     id: ModuleId,
     wasm: Bytes,
@@ -162,8 +163,8 @@ impl Module {
         calls > 1 && calls.is_power_of_two() && !self.is_compiled()
     }
 
-    /// Runs a method beside an object. Returns its outcome, with the errors of [`exec`](crate::exec), and
-    /// its fuel and peak memory.
+    /// Runs a method beside an object. Returns its outcome, with the errors of
+    /// [`exec`](crate::exec), and its fuel and peak memory.
     pub fn run(
         &self,
         context: &mut MethodContext<'_>,

@@ -1,8 +1,8 @@
 //! The names of a module's functions, for errors and profiles.
 //!
 //! Compilers write the names into the custom section `name`. It is read only when a name is needed,
-//! because few calls fail, and a module may be hostile: the section is never copied, and the work is
-//! limited by its size and by the limits below.
+//! because few calls fail, and a module may be hostile: the section is never copied, and the work
+//! is limited by its size and by the limits below.
 
 use benthic_core::Error;
 use std::fmt::{self, Write};
@@ -12,7 +12,8 @@ use wasmparser::{BinaryReaderError, KnownCustom, Name, Parser, Payload};
 pub const FRAMES_MAX: usize = 24;
 /// Limit of the functions in an error.
 const FRAMES_SHOWN: usize = 8;
-/// Functions of Rust's panic, seven of which are between a panic and its end. An error leaves them out.
+/// Functions of Rust's panic, seven of which are between a panic and its end. An error leaves them
+/// out.
 const PANIC: [&str; 4] = ["core::panicking::", "std::panicking::", "std::sys::backtrace::", "__rustc::"];
 /// Limit of the names in a section. None of the names of a section with more is used.
 const NAMES_MAX: u32 = 100_000;
@@ -20,15 +21,16 @@ const NAME_CHARS_MAX: usize = 80;
 /// Limit of a name that is demangled.
 const MANGLED_BYTES_MAX: usize = 4_096;
 
-/// The names of functions: `func[INDEX]` for one that has none. A name has at most 80 characters, and
-/// no control characters.
+/// The names of functions: `func[INDEX]` for one that has none. A name has at most 80 characters,
+/// and no control characters.
 pub fn function_names(wasm: &[u8], functions: &[u32]) -> Vec<String> {
     let found = find(wasm, functions).unwrap_or_else(|_| vec![None; functions.len()]);
     let named = found.into_iter().zip(functions);
     named.map(|(name, index)| name.map_or_else(|| format!("func[{index}]"), plain)).collect()
 }
 
-/// The error of a call that failed in the module, with its stack trace, the innermost function first.
+/// The error of a call that failed in the module, with its stack trace, the innermost function
+/// first.
 pub fn with_functions(error: Error, wasm: &[u8], innermost_first: &[u32]) -> Error {
     let names = function_names(wasm, &innermost_first[..innermost_first.len().min(FRAMES_MAX)]);
     let is_own = |name: &String| !PANIC.iter().any(|start| name.starts_with(start));

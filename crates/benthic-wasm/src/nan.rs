@@ -1,7 +1,7 @@
 //! Makes NaNs canonical, as the compiler does. Otherwise the bits of a NaN depend on the processor.
 //!
-//! Code is added after each arithmetic instruction. It compares the result with itself, and replaces a NaN. For
-//! a number, the interpreter runs one more instruction.
+//! Code is added after each arithmetic instruction. It compares the result with itself, and
+//! replaces a NaN. For a number, the interpreter runs one more instruction.
 
 use crate::put_leb128 as put;
 use std::borrow::Cow;
@@ -102,7 +102,8 @@ fn rewrite(
     Ok(Some(rewritten))
 }
 
-/// Appends code that replaces a NaN. `next_local` is a local for 32 bits, and the one after it for 64 bits.
+/// Appends code that replaces a NaN. `next_local` is a local for 32 bits, and the one after it for
+/// 64 bits.
 fn put_canonical(code: &mut Vec<u8>, float: Float, next_local: usize) {
     const GET: u8 = 0x20;
     const SET: u8 = 0x21;

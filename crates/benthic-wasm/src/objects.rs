@@ -1,12 +1,13 @@
 //! The other objects that a method needs.
 //!
-//! A method reads only the object that it runs beside. So it declares names in its manifest (`objects`), the
-//! caller says which object each name stands for, and the client reads these objects and puts their contents
-//! into the input. The input is then a list, in the encoding that methods that merge results get, too: the
-//! caller's own input, and the contents in the order of the declaration.
+//! A method reads only the object that it runs beside. So it declares names in its manifest
+//! (`objects`), the caller says which object each name stands for, and the client reads these
+//! objects and puts their contents into the input. The input is then a list, in the encoding that
+//! methods that merge results get, too: the caller's own input, and the contents in the order of
+//! the declaration.
 //!
-//! Rejected: a function of the interface that reads another object, because the process that stores one
-//! object cannot read another; docs/design/0007 has the details.
+//! Rejected: a function of the interface that reads another object, because the process that stores
+//! one object cannot read another; docs/design/0007 has the details.
 
 use crate::MethodManifest;
 use crate::manifest::{invalid, is_name};
@@ -16,8 +17,8 @@ use bytes::Bytes;
 
 /// Limit of the names that a method declares.
 const OBJECTS_MAX: usize = 16;
-/// Limit of an input with the contents of other objects. Every call of a run carries it. It is the default
-/// memory of a call, and fits an operation together with the largest module.
+/// Limit of an input with the contents of other objects. Every call of a run carries it. It is the
+/// default memory of a call, and fits an operation together with the largest module.
 pub const COLLECTED_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 impl MethodManifest {
@@ -80,7 +81,8 @@ impl MethodManifest {
         Ok(sorted)
     }
 
-    /// The input of the method: the caller's input, with the contents of the declared objects if there are any.
+    /// The input of the method: the caller's input, with the contents of the declared objects if
+    /// there are any.
     ///
     /// # Errors
     /// `LimitExceeded` if they are too large.
@@ -108,7 +110,8 @@ pub fn check_collected(size_bytes: u64) -> Result<()> {
         .with("size_bytes_max", COLLECTED_BYTES_MAX))
 }
 
-/// A list of byte strings as the input of a method: their count (u32), then each after its length (u32).
+/// A list of byte strings as the input of a method: their count (u32), then each after its length
+/// (u32).
 pub fn list<'a>(parts: impl Iterator<Item = &'a Bytes> + Clone) -> Bytes {
     let mut list = Vec::new();
     list.put_len(parts.clone().count());

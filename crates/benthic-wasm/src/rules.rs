@@ -1,5 +1,5 @@
-//! The rules of an administrator: which modules run in an OSD, within which limits, and how much fuel
-//! they and their callers may use.
+//! The rules of an administrator: which modules run in an OSD, within which limits, and how much
+//! fuel they and their callers may use.
 //!
 //! The rules are a JSON file beside the library that the OSD loads. A change takes effect within
 //! [`RECHECK_MS`]. Without the file, every module runs. With a file that is not valid, none does.
@@ -242,8 +242,8 @@ impl Quotas<'_> {
     }
 }
 
-/// A token bucket that may go into debt: nobody knows the fuel of a call before it ends. It holds the fuel
-/// of one second at most.
+/// A token bucket that may go into debt: nobody knows the fuel of a call before it ends. It holds
+/// the fuel of one second at most.
 #[derive(Debug)]
 struct Quota {
     fuel_per_s: u64,

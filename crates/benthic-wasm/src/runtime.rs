@@ -12,14 +12,14 @@ use std::sync::Arc;
 /// Limit of the entries of a module's tables.
 const TABLE_ENTRIES_MAX: usize = 100_000;
 
-/// The function without parameters and results that a runtime calls before the method, if the module
-/// exports it. The runtimes of languages initialize themselves in it.
+/// The function without parameters and results that a runtime calls before the method, if the
+/// module exports it. The runtimes of languages initialize themselves in it.
 pub const INITIALIZE: &str = "_initialize";
 
 /// A module, translated by a runtime.
 pub trait Code: Send + Sync {
-    /// Runs the exported function of this name in a new instance. Returns its outcome, with the errors of
-    /// [`exec`](crate::exec), and its fuel and peak memory.
+    /// Runs the exported function of this name in a new instance. Returns its outcome, with the
+    /// errors of [`exec`](crate::exec), and its fuel and peak memory.
     fn run(
         &self,
         context: &mut MethodContext<'_>,
@@ -42,7 +42,8 @@ impl Growth {
         Growth { memory_bytes: 0, memory_bytes_max: limits.memory_bytes, is_refused: false }
     }
 
-    /// Whether the memory may grow to this size. `own_max_bytes` is the limit that the module gave it.
+    /// Whether the memory may grow to this size. `own_max_bytes` is the limit that the module gave
+    /// it.
     pub fn allows_memory(&mut self, len_bytes: usize, own_max_bytes: Option<usize>) -> bool {
         // Not every runtime asks in this case.
         if own_max_bytes.is_some_and(|max| len_bytes > max) {
@@ -71,8 +72,8 @@ impl Growth {
     }
 }
 
-/// Has a module compiled, now or later: see [`Module::set_compiled`](crate::Module::set_compiled). It
-/// must return soon, because a call waits for it.
+/// Has a module compiled, now or later: see [`Module::set_compiled`](crate::Module::set_compiled).
+/// It must return soon, because a call waits for it.
 pub type Compile = fn(&Arc<Module>);
 
 /// A context that [`lend`] lent.

@@ -1,10 +1,11 @@
 //! Signatures of modules, in the form of WebAssembly's tool conventions ("WebAssembly module
-//! signatures", <https://github.com/WebAssembly/tool-conventions/blob/main/Signatures.md>), so that other
-//! tools can make and check them. The first section of a signed module is a custom section `signature`.
-//! It holds the SHA-256 of the rest of the module and Ed25519 signatures of that hash. Signatures of
-//! parts of a module are ignored.
+//! signatures", <https://github.com/WebAssembly/tool-conventions/blob/main/Signatures.md>), so that
+//! other tools can make and check them. The first section of a signed module is a custom section
+//! `signature`. It holds the SHA-256 of the rest of the module and Ed25519 signatures of that hash.
+//! Signatures of parts of a module are ignored.
 //!
-//! Keys are PEM files, as `openssl genpkey -algorithm ed25519` and `openssl pkey -pubout` make them.
+//! Keys are PEM files, as `openssl genpkey -algorithm ed25519` and `openssl pkey -pubout` make
+//! them.
 
 use benthic_core::{Error, ErrorKind, Result};
 use ed25519_compact::{KeyPair, PublicKey, Signature};
@@ -71,7 +72,8 @@ impl SigningKey {
     }
 }
 
-/// The signatures of a module. Their hash is that of the module; which keys made them is not checked.
+/// The signatures of a module. Their hash is that of the module; which keys made them is not
+/// checked.
 #[derive(Clone, Debug)]
 pub struct Signatures {
     message: Vec<u8>,

@@ -1,8 +1,8 @@
-//! A deterministic subset of WASI (`wasi_snapshot_preview1`) for languages whose runtime cannot do without
-//! it. These are the functions that Go imports.
+//! A deterministic subset of WASI (`wasi_snapshot_preview1`) for languages whose runtime cannot do
+//! without it. These are the functions that Go imports.
 //!
-//! There are no files, no network, no environment and no arguments. The answers depend on the calls of the
-//! module only, so a call gives the same result on every replica and at every repetition.
+//! There are no files, no network, no environment and no arguments. The answers depend on the calls
+//! of the module only, so a call gives the same result on every replica and at every repetition.
 //!
 //! | function | answer |
 //! | --- | --- |
@@ -14,8 +14,8 @@
 //! | `args_*`, `environ_*`, `sched_yield` | nothing |
 //! | all others | `BADF`, because no file is open |
 //!
-//! A pointer outside the module's memory is a trap. Rejected: a crate that implements WASI, because its
-//! functions reach files, clocks and random numbers of the host.
+//! A pointer outside the module's memory is a trap. Rejected: a crate that implements WASI, because
+//! its functions reach files, clocks and random numbers of the host.
 
 use crate::host::{Host, LOG_TEXT_BYTES_MAX};
 

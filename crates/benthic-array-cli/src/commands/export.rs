@@ -105,8 +105,8 @@ fn prepare(directory: &Path, store: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// Copies the chunks, then the metadata, those of the place itself last: until then, no program finds
-/// an array in the directory.
+/// Copies the chunks, then the metadata, those of the place itself last: until then, no program
+/// finds an array in the directory.
 async fn export(place: &Place, directory: &Path, tally: &Tally) -> Result<()> {
     let prefix_bytes = place.prefix().len();
     let copy = |object: ObjectId| async move {

@@ -46,7 +46,8 @@ pub struct ReduceArgs {
     /// Reduce each N neighbours along a dimension to one; the last group may be smaller
     #[arg(long, value_name = "DIM=N,…", value_delimiter = ',')]
     coarsen: Vec<Coarsen>,
-    /// Do not skip NaN and missing values: sums, means, variances, minima and maxima of them are nan
+    /// Do not skip NaN and missing values: sums, means, variances, minima and maxima of them are
+    /// nan
     #[arg(long)]
     keep_nan: bool,
     /// Divide by the number of values minus N in var and std

@@ -34,8 +34,8 @@ pub struct RegridArgs {
     shape: Vec<u64>,
     #[command(flatten)]
     selection: SelectionArgs,
-    /// Skip missing values, and divide by the weights of the others. PART is the largest part of a cell that may be missing, from 0
-    /// to 1; with 1, a cell is nan only if all of it is missing
+    /// Skip missing values, and divide by the weights of the others. PART is the largest part of a
+    /// cell that may be missing, from 0 to 1; with 1, a cell is nan only if all of it is missing
     #[arg(long, value_name = "PART", num_args = 0..=1, require_equals = true, default_missing_value = "1")]
     skip_missing: Option<f64>,
     /// Save the result in this file, in NumPy's format

@@ -29,8 +29,8 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(8);
 pub struct Limits {
     /// Concurrent connections; further ones wait to be accepted.
     pub connections_max: usize,
-    /// How long a connection may be idle, how long the head of a request may take, and how long a client may
-    /// accept nothing of an answer.
+    /// How long a connection may be idle, how long the head of a request may take, and how long a
+    /// client may accept nothing of an answer.
     pub idle_timeout: Duration,
 }
 
@@ -42,8 +42,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves until `stop` completes, then gives running requests at most 8 seconds to end. Errors of
-    /// single connections are logged.
+    /// Serves until `stop` completes, then gives running requests at most 8 seconds to end. Errors
+    /// of single connections are logged.
     pub async fn serve(self: Arc<Server>, listener: TcpListener, stop: impl Future<Output = ()>) {
         let slots = Arc::new(Semaphore::new(self.limits.connections_max));
         let graceful = GracefulShutdown::new();
@@ -62,7 +62,8 @@ impl Server {
                 Ok((stream, _)) => stream,
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
-                    // Probably the process has no free file descriptor. Wait for other connections to end.
+                    // Probably the process has no free file descriptor. Wait for other connections
+                    // to end.
                     sleep(Duration::from_millis(50)).await;
                     continue;
                 }

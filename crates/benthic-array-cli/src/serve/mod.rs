@@ -1,7 +1,8 @@
 //! Reductionist's API over the objects of pools: `benthic array serve`.
 //!
-//! A client such as PyActiveStorage knows where a file has its chunks, and asks for the reduction of each. The class
-//! `array` runs it beside the object, as for arrays in Zarr's format. A bucket is a pool.
+//! A client such as PyActiveStorage knows where a file has its chunks, and asks for the reduction
+//! of each. The class `array` runs it beside the object, as for arrays in Zarr's format. A bucket
+//! is a pool.
 
 mod cbor;
 mod failure;

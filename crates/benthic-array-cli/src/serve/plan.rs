@@ -22,7 +22,8 @@ pub struct Plan {
     shape: Vec<u64>,
     /// The axes of the output of which the result has the opposite order.
     flipped: Vec<bool>,
-    /// The shape of the output of the task. In Fortran's order, it has the axes of the result backwards.
+    /// The shape of the output of the task. In Fortran's order, it has the axes of the result
+    /// backwards.
     output_shape: Vec<u64>,
     operation: Operation,
     dtype: Dtype,
@@ -39,8 +40,8 @@ pub struct Outcome {
     pub counts: Vec<u64>,
 }
 
-/// The positions of a slice along an axis, in ascending order, and whether the slice goes backwards. The rules are
-/// Python's.
+/// The positions of a slice along an axis, in ascending order, and whether the slice goes
+/// backwards. The rules are Python's.
 fn positions([start, end, step]: PythonSlice, len: u64) -> (Slice, bool) {
     let len = i128::from(len);
     let (start, end, step) = (i128::from(start), i128::from(end), i128::from(step));
@@ -59,7 +60,8 @@ fn positions([start, end, step]: PythonSlice, len: u64) -> (Slice, bool) {
 }
 
 impl Plan {
-    /// Plans a request for an object of this size. `object_bytes` counts only if the request has no size.
+    /// Plans a request for an object of this size. `object_bytes` counts only if the request has no
+    /// size.
     pub fn new(request: &Request, operation: Operation, object_bytes: u64) -> Result<Plan, Failure> {
         let dtype = request.dtype;
         let size_bytes = dtype.size_bytes() as u64;
@@ -139,8 +141,8 @@ impl Plan {
         let mut order = Vec::new();
         if request.is_fortran {
             if is_selection && operation != Operation::Count {
-                // Elements are returned in the order in which they are stored, so they are selected from a transposed
-                // array in C order.
+                // Elements are returned in the order in which they are stored, so they are selected
+                // from a transposed array in C order.
                 plan.format.shape.0.reverse();
                 plan.slices.reverse();
                 plan.output_shape.reverse();
@@ -179,8 +181,8 @@ impl Plan {
     /// The result, from the output of the task.
     ///
     /// # Errors
-    /// `InvalidArgument` if the sum of integers does not fit their type; `Internal` if the output is of another
-    /// task.
+    /// `InvalidArgument` if the sum of integers does not fit their type; `Internal` if the output
+    /// is of another task.
     pub fn finish(self, output: Bytes) -> Result<Outcome> {
         let size_bytes = self.dtype.size_bytes();
         let (data, dtype, counts) = match &self.task {

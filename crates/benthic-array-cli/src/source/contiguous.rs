@@ -11,13 +11,13 @@ const CHUNK_BYTES: u64 = 4 << 20;
 /// The place of an array in a file.
 pub struct Block {
     pub offset_bytes: u64,
-    /// The distance between two records, if the array has them. A record is a position along the first
-    /// axis. `None` if the positions follow each other.
+    /// The distance between two records, if the array has them. A record is a position along the
+    /// first axis. `None` if the positions follow each other.
     pub record_bytes: Option<u64>,
 }
 
-/// Divides an array into chunks, each of which is one range. Only the first axes are divided, because
-/// their positions follow each other.
+/// Divides an array into chunks, each of which is one range. Only the first axes are divided,
+/// because their positions follow each other.
 ///
 /// # Errors
 /// `Unsupported` for an array without elements, or with too many chunks.

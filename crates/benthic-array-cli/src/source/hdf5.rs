@@ -2,8 +2,8 @@
 //!
 //! A dimension is a dataset, its scale, to which the attribute `DIMENSION_LIST` of other datasets
 //! refers. Its name is that of the scale. In netCDF-4, the scale of a dimension without coordinates
-//! has no values. An unlimited dimension is as long as the longest dataset along it; the shorter ones
-//! end with fill values.
+//! has no values. An unlimited dimension is as long as the longest dataset along it; the shorter
+//! ones end with fill values.
 //!
 //! Sources: the HDF5 Dimension Scale specification; "NetCDF-4 Format" in the netCDF User's Guide.
 

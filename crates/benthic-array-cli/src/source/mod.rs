@@ -1,9 +1,10 @@
-//! Files that arrays are made from: their groups, arrays and attributes, in one model for all formats.
+//! Files that arrays are made from: their groups, arrays and attributes, in one model for all
+//! formats.
 //!
 //! The crates `hdf5-reader` and `netcdf-reader` parse the files. They are written in Rust, need no
 //! library of the system, and limit what a damaged file makes them allocate. The crates around
-//! libhdf5 support more filters, but need the library, and it runs one call at a time. GRIB files are
-//! parsed here.
+//! libhdf5 support more filters, but need the library, and it runs one call at a time. GRIB files
+//! are parsed here.
 
 mod classic;
 mod contiguous;
@@ -102,8 +103,8 @@ impl fmt::Display for Skipped {
 /// Opens a netCDF, HDF5 or GRIB file. Blocks.
 ///
 /// # Errors
-/// `Corrupt` for a damaged file, and for one in another format; `LimitExceeded` and `Unsupported` for a
-/// GRIB file; those of the file system.
+/// `Corrupt` for a damaged file, and for one in another format; `LimitExceeded` and `Unsupported`
+/// for a GRIB file; those of the file system.
 pub fn open(path: &Path) -> Result<(SourceGroup, Vec<Skipped>)> {
     let failed = local::failed("cannot read the file", path);
     let mut file = File::open(path).map_err(&failed)?;
@@ -145,8 +146,8 @@ impl SourceGroup {
         self.groups.iter().for_each(|(name, group)| group.add_variables(&join(path, name), variables));
     }
 
-    /// Keeps only the array with this path, and its coordinates, in one group: those of its dimensions, and
-    /// those that the attribute `coordinates` names.
+    /// Keeps only the array with this path, and its coordinates, in one group: those of its
+    /// dimensions, and those that the attribute `coordinates` names.
     ///
     /// # Errors
     /// `NotFound` if there is no such array; `Unsupported` if it was skipped.

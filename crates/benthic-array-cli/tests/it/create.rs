@@ -152,7 +152,8 @@ fn an_export_stays_in_its_directory() {
 #[test]
 fn an_interrupted_export_is_no_array() {
     let home = home();
-    // The last chunk cannot be a file. All metadata and many chunks are before it in the list of objects.
+    // The last chunk cannot be a file. All metadata and many chunks are before it in the list of
+    // objects.
     let chunks: Vec<String> = (10..40).map(|number| format!("e/zy/c/{number}")).collect();
     let chunks = chunks.iter().map(|name| (&name[..], "x"));
     put(&home, &chunks.chain([("e/zz//1", "x"), ("e/.benthic-create", "1")]).collect::<Vec<_>>());

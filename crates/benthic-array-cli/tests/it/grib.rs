@@ -138,7 +138,8 @@ fn what_arrays_cannot_have_is_refused() {
         error.contains("its kind of product (template 4.5)") && error.contains("1 field, the"),
         "{error}"
     );
-    // One field of a variable is refused, so the variable is. Other bytes before and between messages are not.
+    // One field of a variable is refused, so the variable is. Other bytes before and between
+    // messages are not.
     let mut mixed = b"\x01\r\r\n001\r\r\nHTXX80 ECMF 290000\r\r\n".to_vec();
     mixed.extend_from_slice(FORECAST);
     mixed.extend_from_slice(b"\r\r\nother bytes");

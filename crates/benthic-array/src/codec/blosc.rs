@@ -17,7 +17,8 @@ const SHUFFLE: u8 = 0x01;
 const COPY: u8 = 0x02;
 const BIT_SHUFFLE: u8 = 0x04;
 const ONE_STREAM: u8 = 0x10;
-/// A block has one stream if its elements are larger than this, or if a stream would have fewer elements.
+/// A block has one stream if its elements are larger than this, or if a stream would have fewer
+/// elements.
 const SPLIT_ELEMENT_BYTES_MAX: usize = 16;
 const SPLIT_ELEMENTS_MIN: usize = 128;
 /// Blosc writes no smaller blocks, unless the data are smaller. Many tiny blocks would take long.
@@ -80,8 +81,8 @@ pub fn decode(encoded: &[u8], max_bytes: usize, tick: Tick<'_>) -> Result<Vec<u8
     Ok(out)
 }
 
-/// Encodes elements with zstd, after a shuffle if an element has several bytes. Data that do not shrink
-/// are copied.
+/// Encodes elements with zstd, after a shuffle if an element has several bytes. Data that do not
+/// shrink are copied.
 ///
 /// # Errors
 /// Those of zstd.

@@ -8,7 +8,8 @@ use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use std::io::Write;
 
-/// Level of zstd, also within Blosc. Higher levels take much longer, and hardly help shuffled floats.
+/// Level of zstd, also within Blosc. Higher levels take much longer, and hardly help shuffled
+/// floats.
 pub const ZSTD_LEVEL: i32 = 3;
 /// The default level of gzip.
 const GZIP_LEVEL: u32 = 6;

@@ -4,7 +4,8 @@ use benthic_testkit::seed;
 use proptest::prelude::{ProptestConfig, any, prop_assert_eq};
 use proptest::{collection, proptest};
 
-/// Made by `tests/grib/make.py`: a message for each packing, and their values as ecCodes decodes them.
+/// Made by `tests/grib/make.py`: a message for each packing, and their values as ecCodes decodes
+/// them.
 const MESSAGES: &[u8] = include_bytes!("../../tests/grib/packings.grib");
 const VALUES: &[u8] = include_bytes!("../../tests/grib/packings.f32");
 const POINTS: usize = 120;
@@ -190,7 +191,8 @@ proptest! {
         prop_assert_eq!(bits(&decoded(&chunk, values.len()).unwrap()), bits(&expected));
     }
 
-    /// Groups of random lengths, with and without differences, and with missing values among the others.
+    /// Groups of random lengths, with and without differences, and with missing values among the
+    /// others.
     #[test]
     fn complex_packing_is_undone(
         groups in collection::vec(collection::vec((0u64..1 << 16, 0u8..8), 1..9), 2..12),

@@ -1,11 +1,12 @@
 //! The codecs of a chunk: how stored bytes become elements.
 //!
-//! Zarr v3 calls the list of codecs a pipeline: codecs from array to array, one from array to bytes,
-//! and codecs from bytes to bytes. Reading applies them in reverse. [`Pipeline::decode`] knows the size
-//! of the result from the shape of the chunk. Each step fails rather than produce much more than
-//! that, so stored bytes that claim to be small cannot fill memory.
+//! Zarr v3 calls the list of codecs a pipeline: codecs from array to array, one from array to
+//! bytes, and codecs from bytes to bytes. Reading applies them in reverse. [`Pipeline::decode`]
+//! knows the size of the result from the shape of the chunk. Each step fails rather than produce
+//! much more than that, so stored bytes that claim to be small cannot fill memory.
 //!
-//! The crate `zarrs` has more codecs, but its decoders do not limit their output (docs/design/0011).
+//! The crate `zarrs` has more codecs, but its decoders do not limit their output
+//! (docs/design/0011).
 //!
 //! Sources: the Zarr v3 specification and its codec registry; `numcodecs` for the filters of v2.
 
@@ -101,8 +102,8 @@ impl Pipeline {
         Err(Error::new(ErrorKind::InvalidArgument, "a transposition does not name each axis once"))
     }
 
-    /// Decodes a chunk of this type and shape. Calls `tick` between parts of the work. A chunk that is stored as it is
-    /// is not copied.
+    /// Decodes a chunk of this type and shape. Calls `tick` between parts of the work. A chunk that
+    /// is stored as it is is not copied.
     ///
     /// # Errors
     /// `Corrupt` if the bytes are damaged or do not hold exactly this chunk; `LimitExceeded` if the
@@ -265,8 +266,8 @@ fn zstd_decode(encoded: &[u8], max_bytes: usize) -> Result<Vec<u8>> {
         .map_err(|error| corrupt("a chunk is not zstd data").with_source(error))
 }
 
-/// Fletcher's checksum as HDF5 computes it: over 16-bit words in big-endian order, and with the sums
-/// from 1 to 65,535 instead of the remainders from 0, except for a sum of zeros.
+/// Fletcher's checksum as HDF5 computes it: over 16-bit words in big-endian order, and with the
+/// sums from 1 to 65,535 instead of the remainders from 0, except for a sum of zeros.
 fn fletcher32(data: &[u8]) -> u32 {
     const WORDS_AT_ONCE: usize = 1024;
     let fold = |sum: u64| if sum == 0 { 0 } else { (sum - 1) % 65_535 + 1 };

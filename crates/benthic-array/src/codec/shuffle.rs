@@ -1,6 +1,7 @@
 //! Shuffles: bytes, or bits, of elements grouped by their significance.
 
-/// Reverses a shuffle of bytes, into a buffer of the same length. Bytes after the last whole element stay where they are.
+/// Reverses a shuffle of bytes, into a buffer of the same length. Bytes after the last whole
+/// element stay where they are.
 pub fn unshuffle(shuffled: &[u8], element_bytes: usize, out: &mut [u8]) {
     let count = shuffled.len().checked_div(element_bytes).unwrap_or(0);
     if element_bytes <= 1 || count == 0 {
@@ -22,8 +23,8 @@ pub fn unshuffle(shuffled: &[u8], element_bytes: usize, out: &mut [u8]) {
     out[count * element_bytes..].copy_from_slice(rest);
 }
 
-/// Groups the bytes of elements by their significance: first the first byte of each, and so on. Bytes
-/// after the last whole element stay where they are.
+/// Groups the bytes of elements by their significance: first the first byte of each, and so on.
+/// Bytes after the last whole element stay where they are.
 pub fn shuffle(data: &[u8], element_bytes: usize) -> Vec<u8> {
     let elements = data.chunks_exact(element_bytes.max(1));
     let rest = elements.remainder();
@@ -46,9 +47,9 @@ fn interleave<const N: usize>(planes: &[u8], out: &mut [u8]) {
     }
 }
 
-/// Reverses a shuffle of bits as the library bitshuffle does it: the first row has bit 0 of byte 0 of
-/// every element, the next one bit 1, and so on. It applies if the number of elements is a multiple
-/// of eight. The buffer has the same length.
+/// Reverses a shuffle of bits as the library bitshuffle does it: the first row has bit 0 of byte 0
+/// of every element, the next one bit 1, and so on. It applies if the number of elements is a
+/// multiple of eight. The buffer has the same length.
 pub fn unshuffle_bits(shuffled: &[u8], element_bytes: usize, out: &mut [u8]) {
     let count = shuffled.len().checked_div(element_bytes).unwrap_or(0);
     if count == 0 || !count.is_multiple_of(8) {

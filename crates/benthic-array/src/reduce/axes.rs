@@ -82,8 +82,8 @@ impl Groups {
         }
     }
 
-    /// The groups of a part of the positions. The second list has the number that each of them has in
-    /// the whole.
+    /// The groups of a part of the positions. The second list has the number that each of them has
+    /// in the whole.
     fn part(&self, first: u64, count: u64) -> (Groups, Vec<u32>) {
         let of = self.of.0.iter().skip(first as usize).take(count as usize);
         let mut numbers: Vec<u32> = of.clone().copied().filter(|group| *group != Groups::NONE).collect();
@@ -218,8 +218,8 @@ impl Axes {
         self.position_strides.last().copied().unwrap_or(0)
     }
 
-    /// The first result of a row along the last axis. `None` if the row is in no group. The index of
-    /// its first element is `first` plus `indexes`.
+    /// The first result of a row along the last axis. `None` if the row is in no group. The index
+    /// of its first element is `first` plus `indexes`.
     pub fn row_result(&self, first: &[u64], indexes: &[u64]) -> Option<u64> {
         let outer = self.roles.len().saturating_sub(1);
         let axes = self.roles[..outer].iter().zip(&self.result_strides).zip(first).zip(indexes);
@@ -232,7 +232,8 @@ impl Axes {
         axes.map(|((stride, first), index)| stride * (first + index)).sum()
     }
 
-    /// The results of a part of the selection, in its order, each with its index in the whole result.
+    /// The results of a part of the selection, in its order, each with its index in the whole
+    /// result.
     pub fn part_results(&self, first: &[u64], counts: &[u64]) -> Vec<u64> {
         let axes = self.roles.iter().zip(&self.result_strides).zip(first.iter().zip(counts));
         axes.fold(vec![0], |results, ((role, stride), (first, count))| {

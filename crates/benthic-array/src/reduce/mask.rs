@@ -1,7 +1,8 @@
 //! Masks: which elements of a selection a reduction uses, such as those over land.
 //!
-//! A mask is computed by the client from any other array, so the class needs no language for conditions on several
-//! arrays. Only the bits for an object are sent to it: at most one for each selected element.
+//! A mask is computed by the client from any other array, so the class needs no language for
+//! conditions on several arrays. Only the bits for an object are sent to it: at most one for each
+//! selected element.
 
 use super::Number;
 use crate::selection::{AXES_MAX, Bounded, Part, PerAxis, counts, elements, strides};
@@ -13,7 +14,8 @@ use bytes::Bytes;
 pub struct Mask {
     /// For each axis the number of selected positions, or 1 if the mask repeats along the axis.
     pub shape: PerAxis<u64>,
-    /// A bit for each position of the shape in C order, the lowest bit of a byte first. 1 keeps the element.
+    /// A bit for each position of the shape in C order, the lowest bit of a byte first. 1 keeps the
+    /// element.
     pub bits: Bytes,
 }
 
@@ -118,8 +120,9 @@ impl MaskRows<'_> {
         }
     }
 
-    /// Whether the mask keeps each element along the last axis from `skipped` on, without an end. The index of the first
-    /// one of the row is `first` plus `indexes`. The elements must lie in the selection.
+    /// Whether the mask keeps each element along the last axis from `skipped` on, without an end.
+    /// The index of the first one of the row is `first` plus `indexes`. The elements must lie in
+    /// the selection.
     fn row(&self, first: &[u64], indexes: &[u64], skipped: u64) -> impl Iterator<Item = bool> {
         let axes = self.strides.iter().zip(first).zip(indexes);
         let start: u64 = axes.map(|((stride, first), index)| stride * (first + index)).sum();
@@ -130,7 +133,8 @@ impl MaskRows<'_> {
         })
     }
 
-    /// Makes the values of a row that the mask leaves out missing. `skipped` is the number of values of the row before these.
+    /// Makes the values of a row that the mask leaves out missing. `skipped` is the number of
+    /// values of the row before these.
     pub fn apply<V: Number>(&self, first: &[u64], indexes: &[u64], skipped: usize, values: &mut [V]) {
         for (value, keeps) in values.iter_mut().zip(self.row(first, indexes, skipped as u64)) {
             if !keeps {

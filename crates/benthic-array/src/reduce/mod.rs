@@ -41,8 +41,8 @@ const QUANTILES_MAX: usize = 1000;
 /// Limit on the memory of a reduction's states in the client.
 const STATE_BYTES_MAX: u64 = 1 << 30;
 
-/// The function that a reduction computes. Unless the reduction skips NaN, a NaN makes sums, products,
-/// means, variances, minima and maxima NaN.
+/// The function that a reduction computes. Unless the reduction skips NaN, a NaN makes sums,
+/// products, means, variances, minima and maxima NaN.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ReductionKind {
     /// The number of values that are not NaN, as int64.
@@ -73,15 +73,17 @@ pub enum ReductionKind {
     Histogram {
         edges: Bounded<f64, EDGES_MAX>,
     },
-    /// The values below which these parts of the values are, each from 0 to 1, as float64; interpolated as
-    /// NumPy's are. Exact for up to 4,096 different values. Otherwise the values between which the result
-    /// lies have a relative error of at most `b` / 4000, where `b` is the number of pairs of a sign and
-    /// a power of two into which all values fall; that is 0.05 % for values from 130 to 500.
+    /// The values below which these parts of the values are, each from 0 to 1, as float64;
+    /// interpolated as NumPy's are. Exact for up to 4,096 different values. Otherwise the values
+    /// between which the result lies have a relative error of at most `b` / 4000, where `b` is the
+    /// number of pairs of a sign and a power of two into which all values fall; that is 0.05 % for
+    /// values from 130 to 500.
     Quantile {
         q: Bounded<f64, QUANTILES_MAX>,
     },
-    /// The smallest value, the largest one, and the numbers of values and of NaN, as four float64 along one
-    /// more axis. NaN are always skipped; of no values, the smallest is more than the largest.
+    /// The smallest value, the largest one, and the numbers of values and of NaN, as four float64
+    /// along one more axis. NaN are always skipped; of no values, the smallest is more than the
+    /// largest.
     Summary {},
 }
 
@@ -106,8 +108,8 @@ wire_enum! {
 }
 
 /// How stored numbers become values, by the CF conventions: a missing value and a value out of the
-/// valid range become NaN; others are multiplied by `scale` and shifted by `offset`. Then values out of
-/// the wanted range become NaN, too. The result is a float.
+/// valid range become NaN; others are multiplied by `scale` and shifted by `offset`. Then values
+/// out of the wanted range become NaN, too. The result is a float.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decoding {
     /// Elements in the array's type, little-endian, at most [`MISSING_MAX`].
@@ -178,8 +180,8 @@ pub trait Accumulate: Send {
     /// The result.
     ///
     /// # Errors
-    /// `InvalidArgument` for the minimum or maximum of no values. That of floats that are all missing, or of
-    /// a group of floats without a position, is NaN; its position is an error, too.
+    /// `InvalidArgument` for the minimum or maximum of no values. That of floats that are all
+    /// missing, or of a group of floats without a position, is NaN; its position is an error, too.
     fn finish(&self) -> Result<Values>;
 }
 
@@ -298,8 +300,8 @@ impl Reduction {
         lens.fold(1, |product: u64, len| product.saturating_mul(len))
     }
 
-    /// The size of the states of a selection with these counts, in memory; their encoding is about as
-    /// large. Saturates.
+    /// The size of the states of a selection with these counts, in memory; their encoding is about
+    /// as large. Saturates.
     pub fn state_bytes(&self, counts: &[u64]) -> u64 {
         self.cells_bytes(self.cells(counts), counts)
     }
@@ -352,8 +354,8 @@ impl Reduction {
         }
     }
 
-    /// Empty states for a selection of an array of this type with this number of elements along each
-    /// axis.
+    /// Empty states for a selection of an array of this type with this number of elements along
+    /// each axis.
     ///
     /// # Errors
     /// `LimitExceeded` if the states need too much memory.

@@ -1,9 +1,11 @@
-//! Regridding: each result is a weighted sum of elements along the last axes, such as latitude and longitude.
+//! Regridding: each result is a weighted sum of elements along the last axes, such as latitude and
+//! longitude.
 //!
-//! The weights are a sparse matrix, as ESMF, xESMF, CDO and SCRIP store it. The class gets only the weights of the
-//! elements of its object, and a number for each cell that these touch. So its states have only these cells, and the client,
-//! which has all weights, adds them to the others. A dense list of cells for each element would be simpler, but most
-//! objects touch a small part of the cells.
+//! The weights are a sparse matrix, as ESMF, xESMF, CDO and SCRIP store it. The class gets only the
+//! weights of the elements of its object, and a number for each cell that these touch. So its
+//! states have only these cells, and the client, which has all weights, adds them to the others. A
+//! dense list of cells for each element would be simpler, but most objects touch a small part of
+//! the cells.
 
 use super::states::two_sum;
 use super::{Decoding, Number, STATE_BYTES_MAX, check_decoding};
@@ -32,7 +34,8 @@ const SUM_BYTES: usize = 16;
 const RUN_VALUES: usize = 4096;
 /// The number of weights between two ticks.
 const TICK_WEIGHTS: usize = 1 << 18;
-/// A cell is missing if the valid weights are less, so that rounding errors do not decide. As in xESMF.
+/// A cell is missing if the valid weights are less, so that rounding errors do not decide. As in
+/// xESMF.
 const VALID_MIN: f64 = 1e-6;
 
 /// One weight: an element's part of a cell.
@@ -57,8 +60,8 @@ pub struct Weights {
     pub parts: WeightParts,
 }
 
-/// The weights of parts of the source axes that were asked for, so that chunks of different times cut them once. A source
-/// is in one chunk, so all parts together are as large as the weights.
+/// The weights of parts of the source axes that were asked for, so that chunks of different times
+/// cut them once. A source is in one chunk, so all parts together are as large as the weights.
 #[derive(Clone, Default)]
 pub struct WeightParts(Arc<Mutex<HashMap<PartPlace, CutWeights>>>);
 
@@ -84,9 +87,10 @@ impl fmt::Debug for WeightParts {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Regrid {
     pub weights: Weights,
-    /// `None` makes a cell missing (NaN) if an element with a weight of it is missing. Otherwise missing elements are
-    /// skipped, and the sum is divided by the weights of the others. The number is the largest part of a cell that may be
-    /// missing, from 0 to 1; 1 makes a cell missing if all its elements are.
+    /// `None` makes a cell missing (NaN) if an element with a weight of it is missing. Otherwise
+    /// missing elements are skipped, and the sum is divided by the weights of the others. The
+    /// number is the largest part of a cell that may be missing, from 0 to 1; 1 makes a cell
+    /// missing if all its elements are.
     pub missing_max: Option<f64>,
     pub decoding: Option<Decoding>,
 }
@@ -112,11 +116,13 @@ impl Wire for Weights {
 }
 
 impl Weights {
-    /// The weights of a selection with these numbers of positions along its last axes, in any order. Drops zeros, so that a
-    /// missing element without a part in a cell does not make it missing.
+    /// The weights of a selection with these numbers of positions along its last axes, in any
+    /// order. Drops zeros, so that a missing element without a part in a cell does not make it
+    /// missing.
     ///
     /// # Errors
-    /// `InvalidArgument` for a source or cell that does not exist, or a weight that is not finite; `LimitExceeded`.
+    /// `InvalidArgument` for a source or cell that does not exist, or a weight that is not finite;
+    /// `LimitExceeded`.
     pub fn new(source_shape: Vec<u64>, cells: u32, mut list: Vec<Weight>) -> Result<Weights> {
         list.retain(|weight| weight.weight != 0.0);
         list.sort_by_key(|weight| (weight.source, weight.cell));
@@ -227,8 +233,8 @@ impl Sum {
     }
 }
 
-/// The sums of each cell, for each position of the axes that are not regridded. If missing elements are skipped, a cell has
-/// a second sum, of the weights of the others.
+/// The sums of each cell, for each position of the axes that are not regridded. If missing elements
+/// are skipped, a cell has a second sum, of the weights of the others.
 pub(crate) struct RegridStates<'r> {
     regrid: &'r Regrid,
     /// The number of positions along each axis of the selection.

@@ -1,20 +1,20 @@
 //! The state of quantiles: a histogram whose buckets become wider when there are too many of them.
 //!
-//! A bucket has all values whose sign, exponent and first digits of the mantissa are the same, so its
-//! values differ by a fixed ratio, as in DDSketch. If more than [`BUCKETS_MAX`] buckets have values, all
-//! of them lose a digit, as in UDDSketch. Both steps depend only on the set of values, not on
-//! their order, so the states of the same values have the same bits however they were merged. Sketches
-//! of ranks, such as KLL and the t-digest, do not have this property, and their error is only probable
-//! or not known.
+//! A bucket has all values whose sign, exponent and first digits of the mantissa are the same, so
+//! its values differ by a fixed ratio, as in DDSketch. If more than [`BUCKETS_MAX`] buckets have
+//! values, all of them lose a digit, as in UDDSketch. Both steps depend only on the set of values,
+//! not on their order, so the states of the same values have the same bits however they were
+//! merged. Sketches of ranks, such as KLL and the t-digest, do not have this property, and their
+//! error is only probable or not known.
 //!
 //! With all digits, a bucket has one value: quantiles of up to [`BUCKETS_MAX`] different values are
-//! exact. With `m` digits, the middle of a bucket differs from its values by at most 2⁻⁽ᵐ⁺¹⁾ of them.
-//! Values in `b` different pairs of a sign and an exponent fill at most `b · 2ᵐ` buckets, so the error
-//! is at most `b / 4000`. The 4,095 pairs always fit, without any digit.
+//! exact. With `m` digits, the middle of a bucket differs from its values by at most 2⁻⁽ᵐ⁺¹⁾ of
+//! them. Values in `b` different pairs of a sign and an exponent fill at most `b · 2ᵐ` buckets, so
+//! the error is at most `b / 4000`. The 4,095 pairs always fit, without any digit.
 //!
 //! Sources: Masson, Rim and Lee, "DDSketch: A Fast and Fully-Mergeable Quantile Sketch with
-//! Relative-Error Guarantees" (VLDB 2019); Epicoco et al., "UDDSketch: Accurate Tracking of Quantiles
-//! in Data Streams" (IEEE Access, 2020).
+//! Relative-Error Guarantees" (VLDB 2019); Epicoco et al., "UDDSketch: Accurate Tracking of
+//! Quantiles in Data Streams" (IEEE Access, 2020).
 
 use super::number::Number;
 use super::states::State;
@@ -42,8 +42,8 @@ pub struct Sketch {
     nans: u64,
 }
 
-/// The key of a value with all digits. Keys have the order of the values, and a key of which some digits
-/// are dropped is one of fewer digits.
+/// The key of a value with all digits. Keys have the order of the values, and a key of which some
+/// digits are dropped is one of fewer digits.
 fn key(value: f64) -> i64 {
     // Both zeros have the key 0.
     let bits = value.to_bits();

@@ -23,7 +23,8 @@ pub trait State<V: Number>: Clone + Wire + Send + 'static {
 
     fn merge(&mut self, reduction: &Reduction, other: &Self);
 
-    /// Translates the position in the state, before it is merged into the states of a larger selection.
+    /// Translates the position in the state, before it is merged into the states of a larger
+    /// selection.
     fn move_position(&mut self, translate: &dyn Fn(u64) -> u64) {
         let _ = translate;
     }

@@ -1,8 +1,8 @@
 //! Reductions of one chunk that also count the values, for servers of other protocols.
 //!
-//! A [`Reduction`] with missing values computes in floats. A tally compares elements with the missing ones in their
-//! own type and skips them, so sums and extremes of 64-bit integers stay exact. Its results need no
-//! merging.
+//! A [`Reduction`] with missing values computes in floats. A tally compares elements with the
+//! missing ones in their own type and skips them, so sums and extremes of 64-bit integers stay
+//! exact. Its results need no merging.
 
 use super::number::Number;
 use super::states::{FloatSum, IntSum, State};
@@ -18,7 +18,8 @@ use bytes::Bytes;
 /// The number of values that are read from a row at once, to save memory.
 const RUN_VALUES: usize = 4096;
 
-/// What a tally computes of the values that are not missing. A NaN makes sums, minima and maxima NaN.
+/// What a tally computes of the values that are not missing. A NaN makes sums, minima and maxima
+/// NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TallyKind {
     Count {},
@@ -229,8 +230,8 @@ impl<V: Number, S: State<V>> TallyStates for States<'_, V, S> {
 /// The results of a tally, in C order.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Tallied {
-    /// Of the array's type, or int64 for counts. The minimum of no values is the largest number of the type, and
-    /// the maximum the smallest.
+    /// Of the array's type, or int64 for counts. The minimum of no values is the largest number of
+    /// the type, and the maximum the smallest.
     pub values: Values,
     /// The number of values of each result.
     pub counts: Vec<u64>,

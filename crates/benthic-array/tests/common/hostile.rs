@@ -265,7 +265,8 @@ pub async fn run(pool: &Arc<dyn Pool>) {
     damaged_chunks(pool).await;
 }
 
-/// A bomb in as many codecs as a chunk may have. None of them may produce more than the next one can have written.
+/// A bomb in as many codecs as a chunk may have. None of them may produce more than the next one
+/// can have written.
 async fn nested_bombs(pool: &Arc<dyn Pool>) {
     let gzip = |data: Vec<u8>| {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
@@ -330,8 +331,8 @@ async fn large_steps(pool: &Arc<dyn Pool>) {
     }
 }
 
-/// Chunks whose reduction needs more memory than a method has are left to the client; others take no
-/// more memory than is counted.
+/// Chunks whose reduction needs more memory than a method has are left to the client; others take
+/// no more memory than is counted.
 async fn large_chunks(pool: &Arc<dyn Pool>) {
     let large = format(&[1 << 14, 1 << 14], Vec::new());
     let select = whole(large, Task::Select {});

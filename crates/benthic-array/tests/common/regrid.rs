@@ -1,5 +1,5 @@
-//! Random weights on random arrays: the cells are those of a slow matrix product, and have the same bits whether the class
-//! or the client computes them.
+//! Random weights on random arrays: the cells are those of a slow matrix product, and have the same
+//! bits whether the class or the client computes them.
 
 use super::suite::{both, floats, slice, stored};
 use super::{Expected, Numbers, encode, place, positions};
@@ -7,8 +7,8 @@ use benthic_array::{Bounded, Decoding, Dtype, NumberKind, ReadStats, Regrid, Sli
 use benthic_core::Pool;
 use std::sync::Arc;
 
-/// Weights of these source axes. Some are zero, and some are repeated. Those of a case are eighths, so that sums are exact in
-/// any order, or have all digits.
+/// Weights of these source axes. Some are zero, and some are repeated. Those of a case are eighths,
+/// so that sums are exact in any order, or have all digits.
 fn weights(numbers: &mut Numbers, sources: u64, cells: u64, is_exact: bool) -> Vec<Weight> {
     let len = if sources * cells == 0 { 0 } else { numbers.below(3 * cells + 2) };
     let weight = |numbers: &mut Numbers| {

@@ -72,8 +72,8 @@ pub fn kinds() -> Vec<ReductionKind> {
     ]
 }
 
-/// The result of one cell. `None` for the smallest or largest of no values, if they are integers or an
-/// axis has no position.
+/// The result of one cell. `None` for the smallest or largest of no values, if they are integers or
+/// an axis has no position.
 fn expected(
     kind: &ReductionKind,
     dtype: Dtype,
@@ -252,7 +252,8 @@ async fn check_read(
     assert_eq!(values.shape, slices.iter().map(|slice| slice.count).collect::<Vec<_>>(), "{context}");
 }
 
-/// A mask that repeats along some axes. Often it keeps only the end of the selection, so that it leaves out whole chunks.
+/// A mask that repeats along some axes. Often it keeps only the end of the selection, so that it
+/// leaves out whole chunks.
 fn mask(numbers: &mut Numbers, slices: &[Slice]) -> Mask {
     let lens = slices.iter().map(|slice| if numbers.below(3) == 0 { 1 } else { slice.count });
     let shape: Vec<u64> = lens.collect();

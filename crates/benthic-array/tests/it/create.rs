@@ -33,7 +33,8 @@ fn values(first: i16, shape: &[u64], count: u64) -> Values {
     Values { dtype: Dtype::Int16, shape: shape.to_vec(), data }
 }
 
-/// Makes the group `g` with the array `g/t`, in two boxes. The second one is fill values with `fill`.
+/// Makes the group `g` with the array `g/t`, in two boxes. The second one is fill values with
+/// `fill`.
 async fn make(pool: &Arc<dyn Pool>, fill: bool, overwrite: bool) -> Result<u64> {
     let group = place(pool, "g");
     let stats = Arc::new(WriteStats::default());

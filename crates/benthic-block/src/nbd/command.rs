@@ -128,8 +128,8 @@ pub fn memory_bytes(request: &Request, session: &Session) -> u64 {
     }
 }
 
-/// Runs a checked request. `data` is empty except for WRITE. Returns the parts of the reply. `hurry`
-/// is true once the server stops, or the client is gone.
+/// Runs a checked request. `data` is empty except for WRITE. Returns the parts of the reply.
+/// `hurry` is true once the server stops, or the client is gone.
 pub async fn run(
     request: &Request,
     data: Bytes,

@@ -48,8 +48,8 @@ impl Metrics {
         out
     }
 
-    /// The same numbers for a page that shows them. Latencies are counts by bound, and the last one has
-    /// no bound.
+    /// The same numbers for a page that shows them. Latencies are counts by bound, and the last one
+    /// has no bound.
     pub fn exports(&self) -> Vec<ExportMetrics> {
         let load = |value: &AtomicU64| value.load(Ordering::Relaxed);
         let describe = |export: &Arc<Export>| ExportMetrics {

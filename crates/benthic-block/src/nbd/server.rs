@@ -90,7 +90,8 @@ impl Listener {
     ///
     /// # Errors
     /// `AlreadyExists` if another process listens on the Unix socket, or if its path is another
-    /// kind of file; `InvalidArgument` for a path that is too long; otherwise the kind of the system's error.
+    /// kind of file; `InvalidArgument` for a path that is too long; otherwise the kind of the
+    /// system's error.
     pub async fn bind(address: Address) -> Result<Listener> {
         match address {
             Address::Unix(path) => {

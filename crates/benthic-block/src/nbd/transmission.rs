@@ -105,8 +105,8 @@ struct Requests {
     session: Arc<Session>,
     settings: Settings,
     quota: Arc<Quota>,
-    /// True once no further requests are read: then those that wait for their throttle run, and trims
-    /// end early.
+    /// True once no further requests are read: then those that wait for their throttle run, and
+    /// trims end early.
     hurry: watch::Receiver<bool>,
 }
 

@@ -1,5 +1,5 @@
-//! The blocks that a copied data object has. After a snapshot, the first write to an object does not
-//! copy all of it: the new data object has the written blocks only, and the others show through
+//! The blocks that a copied data object has. After a snapshot, the first write to an object does
+//! not copy all of it: the new data object has the written blocks only, and the others show through
 //! from the version below.
 
 use benthic_core::{Error, ErrorKind, Result};

@@ -25,8 +25,8 @@ struct View {
     entries: Vec<Entry>,
 }
 
-/// The data objects from which another one takes the blocks that it lacks, and what is wrong with the
-/// last one.
+/// The data objects from which another one takes the blocks that it lacks, and what is wrong with
+/// the last one.
 #[derive(Default)]
 struct Chain {
     places: Vec<Place>,

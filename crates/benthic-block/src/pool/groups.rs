@@ -1,9 +1,9 @@
 //! Groups of images. A snapshot of a group is a snapshot of the same name of each image.
 //!
 //! To take one, a program opens each image for writing, or asks the program that has it open to
-//! [pause](super::pause) its writes. Once no image can be written to, it takes the snapshots, and each
-//! image's pause ends with its snapshot. A write that begins after a snapshot cannot be in another
-//! image's snapshot, because that image is still at rest.
+//! [pause](super::pause) its writes. Once no image can be written to, it takes the snapshots, and
+//! each image's pause ends with its snapshot. A write that begins after a snapshot cannot be in
+//! another image's snapshot, because that image is still at rest.
 
 use super::PoolImages;
 use super::header::Header;

@@ -334,8 +334,8 @@ impl PoolImage {
         Ok(joined.freeze())
     }
 
-    /// Fails if the snapshot that is open was removed. After its removal, writes to the image change
-    /// the data objects that it showed. So this follows each read.
+    /// Fails if the snapshot that is open was removed. After its removal, writes to the image
+    /// change the data objects that it showed. So this follows each read.
     async fn check_snapshot(&self) -> Result<()> {
         let Some(opened) = &self.snapshot else { return Ok(()) };
         let header = Header::load(&*self.pool, self.id).await?;

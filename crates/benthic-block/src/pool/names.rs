@@ -1,6 +1,6 @@
-//! The names of a pool's images, in the omap of one object: each image's id under its name. The same
-//! object has the [`trash`](super::trash) and the [`groups`](super::groups), so that an image moves between
-//! them in one operation. Their keys begin with `/`, which no name contains.
+//! The names of a pool's images, in the omap of one object: each image's id under its name. The
+//! same object has the [`trash`](super::trash) and the [`groups`](super::groups), so that an image
+//! moves between them in one operation. Their keys begin with `/`, which no name contains.
 
 use super::PoolImages;
 use super::objects::{ImageId, names_object};

@@ -1,6 +1,6 @@
 //! A pause of an image's writes, for a snapshot of several images at one moment. A program pauses
-//! all images of a group, and only then takes their snapshots. A program that ends meanwhile must not
-//! stop the images for ever, so a pause ends by itself.
+//! all images of a group, and only then takes their snapshots. A program that ends meanwhile must
+//! not stop the images for ever, so a pause ends by itself.
 
 use super::image::PoolImage;
 use benthic_core::{Error, ErrorKind, Result};

@@ -243,7 +243,8 @@ impl Writer {
         }
     }
 
-    /// Takes the lock again after its lease has ended, if no other program was the writer meanwhile.
+    /// Takes the lock again after its lease has ended, if no other program was the writer
+    /// meanwhile.
     async fn take_again(&self) -> Result<HeldLock> {
         let object = self.id.header()?;
         let held =

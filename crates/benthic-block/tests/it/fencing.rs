@@ -145,8 +145,8 @@ fn a_closed_image_is_free_at_once() {
     });
 }
 
-/// A program may have been killed while it waited for an answer. Its request must not be carried out
-/// when the image is opened much later.
+/// A program may have been killed while it waited for an answer. Its request must not be carried
+/// out when the image is opened much later.
 #[test]
 fn an_old_request_is_not_carried_out() {
     run(async {

@@ -52,7 +52,8 @@ pub struct ServeArgs {
     /// Account whose users may read, all tables or those in some pools; can be repeated
     #[arg(long, value_name = "ACCOUNT[=POOL,…]", default_value = FIRST_ACCOUNT)]
     allow: Vec<Grant>,
-    /// Account whose users may also create, change and drop tables, in all pools or some; can be repeated
+    /// Account whose users may also create, change and drop tables, in all pools or some; can be
+    /// repeated
     #[arg(long, value_name = "ACCOUNT[=POOL,…]")]
     allow_writes: Vec<Grant>,
     #[command(flatten)]

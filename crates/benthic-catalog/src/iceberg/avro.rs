@@ -199,12 +199,12 @@ fn missing(field: &'static str) -> Error {
     invalid("a manifest lacks a field, or has one of another type").with("field", field)
 }
 
-/// Reads the records of a file that a client wrote. Time and memory are bounded; the libraries that we
-/// tried never return for some damaged files, or do not limit what a block expands to.
+/// Reads the records of a file that a client wrote. Time and memory are bounded; the libraries that
+/// we tried never return for some damaged files, or do not limit what a block expands to.
 ///
 /// # Errors
-/// `InvalidArgument` for a file that is not valid, has another codec than deflate, or expands to more
-/// than 64 MiB.
+/// `InvalidArgument` for a file that is not valid, has another codec than deflate, or expands to
+/// more than 64 MiB.
 pub fn read(file: &[u8]) -> Result<Vec<Record>> {
     let mut rest = file;
     let rest = &mut rest;
@@ -279,8 +279,8 @@ enum Type {
 }
 
 impl Type {
-    /// Parses a schema. The JSON parser limits its depth. A type cannot refer to another one by name, so
-    /// no type contains itself.
+    /// Parses a schema. The JSON parser limits its depth. A type cannot refer to another one by
+    /// name, so no type contains itself.
     fn parse(schema: &serde_json::Value) -> Result<Type> {
         let unknown = || invalid("the schema of an Avro file has an unknown type");
         let list = |name: &str| schema[name].as_array().ok_or_else(unknown);
@@ -334,8 +334,8 @@ impl Type {
         })
     }
 
-    /// Skips the blocks of an array or a map. Each item must take a byte, so that few bytes cannot stand
-    /// for many items.
+    /// Skips the blocks of an array or a map. Each item must take a byte, so that few bytes cannot
+    /// stand for many items.
     fn skip(rest: &mut &[u8], mut item: impl FnMut(&mut &[u8]) -> Result<()>) -> Result<Field> {
         loop {
             let count = read_count(rest)?;
@@ -350,8 +350,8 @@ impl Type {
     }
 }
 
-/// The number of items in a block of an array or a map. If it is negative, the size of the items in bytes
-/// follows.
+/// The number of items in a block of an array or a map. If it is negative, the size of the items in
+/// bytes follows.
 fn read_count(rest: &mut &[u8]) -> Result<u64> {
     let count = read_number(rest)?;
     if count < 0 {

@@ -8,8 +8,8 @@ use serde_json::Value;
 /// The definition of the table that a client wants to create.
 ///
 /// # Errors
-/// `InvalidArgument` for JSON that is not a table, `Unsupported` for a type, a partitioning or an order
-/// that Benthic's tables do not have.
+/// `InvalidArgument` for JSON that is not a table, `Unsupported` for a type, a partitioning or an
+/// order that Benthic's tables do not have.
 pub fn of_request(request: &Value) -> Result<Definition> {
     let given = fields(&request["schema"])?;
     let columns = given.iter().map(field).collect::<Result<Vec<Field>>>()?;

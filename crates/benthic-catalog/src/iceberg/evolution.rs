@@ -1,7 +1,7 @@
 //! Schema changes from Iceberg's JSON form.
 //!
-//! A client sends the schema that it wants, with the ids of the columns. The comparison with the current schema by these
-//! ids says what it changes.
+//! A client sends the schema that it wants, with the ids of the columns. The comparison with the
+//! current schema by these ids says what it changes.
 
 use super::definition::{data_type, fields, invalid, nested, unsupported};
 use super::types::iceberg_type;
@@ -9,10 +9,12 @@ use benthic_core::Result;
 use benthic_table::{Alter, Column, TableSchema};
 use serde_json::Value;
 
-/// The changes that turn a table's schema into the one that a client wants. `next_id` is the id of the next new column.
+/// The changes that turn a table's schema into the one that a client wants. `next_id` is the id of
+/// the next new column.
 ///
 /// # Errors
-/// `InvalidArgument` for JSON that is not a schema, `Unsupported` for a change that Benthic's tables do not have.
+/// `InvalidArgument` for JSON that is not a schema, `Unsupported` for a change that Benthic's
+/// tables do not have.
 pub fn changes(schema: &TableSchema, mut next_id: u32, wanted: &Value) -> Result<Vec<Alter>> {
     if wanted["identifier-field-ids"].as_array().is_some_and(|ids| !ids.is_empty()) {
         return Err(unsupported("a table has no identifier fields"));

@@ -27,7 +27,8 @@ fn types_have_the_names_of_the_specification() {
     }
 }
 
-/// The examples for decimals in the documentation of Java's `BigInteger.toByteArray`, which the specification names.
+/// The examples for decimals in the documentation of Java's `BigInteger.toByteArray`, which the
+/// specification names.
 #[test]
 fn decimals_take_the_least_bytes() {
     let all: [(i128, &[u8]); 8] = [

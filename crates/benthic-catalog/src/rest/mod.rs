@@ -1,4 +1,5 @@
-//! Iceberg's REST catalog (the Iceberg project's `rest-catalog-open-api.yaml`). Namespaces are pools.
+//! Iceberg's REST catalog (the Iceberg project's `rest-catalog-open-api.yaml`). Namespaces are
+//! pools.
 
 mod changes;
 mod failure;

@@ -24,7 +24,8 @@ impl Random for SequenceRandom {
     }
 }
 
-/// A store with a table of two snapshots with rows, the second with deleted ones. It is the same in every run.
+/// A store with a table of two snapshots with rows, the second with deleted ones. It is the same in
+/// every run.
 fn store() -> (Arc<MemStore>, Environment, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::default());
     let environment = Environment { clock: clock.clone(), random: Arc::new(SequenceRandom::default()) };
@@ -67,8 +68,9 @@ fn read(views: &Views, key: &Key) -> Result<Bytes> {
     })
 }
 
-/// Clients may read parts of one file from several servers. So all builds must compute the same bytes for one key. If
-/// a change or a new version of a library makes this test fail, give the changed files other keys.
+/// Clients may read parts of one file from several servers. So all builds must compute the same
+/// bytes for one key. If a change or a new version of a library makes this test fail, give the
+/// changed files other keys.
 #[test]
 fn the_bytes_of_a_file_never_change() {
     let mut hashes = Vec::new();

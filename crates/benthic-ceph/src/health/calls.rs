@@ -234,8 +234,8 @@ impl Library {
         }
     }
 
-    /// The counters of a process, each at the index of its method. Those of all versions of a guest are
-    /// summed.
+    /// The counters of a process, each at the index of its method. Those of all versions of a guest
+    /// are summed.
     fn counts(&mut self, counted: &LibraryCalls) -> Vec<Count> {
         let mut counts = vec![Count::default(); self.sums.len()];
         for class in &counted.classes {

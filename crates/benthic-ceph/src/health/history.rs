@@ -225,8 +225,8 @@ pub struct History {
 
 impl History {
     /// Adds a sample for the time since the last poll. The first sample of a run, and the first
-    /// after [`record_gap`](History::record_gap), counts for one second. `interval_s` is the time between
-    /// two polls.
+    /// after [`record_gap`](History::record_gap), counts for one second. `interval_s` is the time
+    /// between two polls.
     pub fn add(&mut self, sample: &Sample, interval_s: u64) {
         let now_unix_s = sample.unix_s;
         let since_s = self.last_unix_s.map_or(0, |last_unix_s| now_unix_s.saturating_sub(last_unix_s));

@@ -231,7 +231,8 @@ pub fn text(report: &Report, overview: &Overview) -> String {
     text.finish()
 }
 
-/// The output after a poll that failed: nothing is known, so the values of the last poll are absent.
+/// The output after a poll that failed: nothing is known, so the values of the last poll are
+/// absent.
 pub fn failed(last_unix_s: u64) -> String {
     let mut text = Text::new(&METRICS);
     text.add("benthic_health_read_unixtime_seconds", &[], last_unix_s);

@@ -1,5 +1,5 @@
-//! Where Benthic's own requests and the monitors disagree, the report has the worse of both; and what
-//! is unknown looks neither well nor empty.
+//! Where Benthic's own requests and the monitors disagree, the report has the worse of both; and
+//! what is unknown looks neither well nor empty.
 
 use super::judge::judge;
 use super::metrics;

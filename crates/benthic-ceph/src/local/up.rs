@@ -59,10 +59,10 @@ impl Cluster {
     /// before it served is created again.
     ///
     /// # Errors
-    /// `Unavailable` if packages or kernel features for sites are missing, or a daemon failed, hangs
-    /// or took too long; `PermissionDenied` for sites without root; `InvalidArgument` if the directory
-    /// holds something else, its cluster differs from the plan, or the plan is impossible; `Busy`
-    /// while another command changes the cluster.
+    /// `Unavailable` if packages or kernel features for sites are missing, or a daemon failed,
+    /// hangs or took too long; `PermissionDenied` for sites without root; `InvalidArgument` if the
+    /// directory holds something else, its cluster differs from the plan, or the plan is
+    /// impossible; `Busy` while another command changes the cluster.
     pub fn up_as(dir: &Path, plan: &Plan, watch: &mut Watch<'_>) -> Result<(Cluster, UpOutcome)> {
         plan.check()?;
         tools::require(!plan.sites.is_empty())?;

@@ -13,9 +13,9 @@ const READY_LIMIT: Duration = Duration::from_secs(180);
 /// After this time, stop waiting for HEALTH_OK in a restarted cluster that serves but has warnings
 /// because of its owner's settings.
 const WARNING_LIMIT: Duration = Duration::from_secs(20);
-/// The manager of Debian 13 (Ceph 18.2.7) cannot load its Python modules, because one of them imports
-/// `bcrypt`, which does not load into several interpreters. The cluster serves without them, so a new
-/// cluster has this check muted.
+/// The manager of Debian 13 (Ceph 18.2.7) cannot load its Python modules, because one of them
+/// imports `bcrypt`, which does not load into several interpreters. The cluster serves without
+/// them, so a new cluster has this check muted.
 const MANAGER_MODULES: &str = "MGR_MODULE_DEPENDENCY";
 const STOP_LIMIT: Duration = Duration::from_secs(30);
 const KILL_LIMIT: Duration = Duration::from_secs(10);
@@ -79,7 +79,8 @@ impl Cluster {
                 Ok(Readiness { status, checks, missing: None }) => {
                     self.complete()?;
                     if want_ok && serves_since.is_none() {
-                        // The check may be raised only after this. Without the mute, the cluster serves as well.
+                        // The check may be raised only after this. Without the mute, the cluster
+                        // serves as well.
                         let _ = self.ask(&["health", "mute", MANAGER_MODULES, "--sticky"]);
                     }
                     if status == "HEALTH_OK" {

@@ -1,8 +1,8 @@
 //! Queues of events. The call that makes a change also stores its events, so no crash separates
 //! them. A gateway delivers them, and then removes them with `settle`.
 //!
-//! A shard has one queue per name, with a state, events that *wait*, and *dead* ones, which
-//! could not be delivered. Their numbers, which come from the sequence of the shard, give the order. All
+//! A shard has one queue per name, with a state, events that *wait*, and *dead* ones, which could
+//! not be delivered. Their numbers, which come from the sequence of the shard, give the order. All
 //! changes of a key are in one shard, so the events of a key are in the order of its changes.
 //!
 //! Queues have limits, because a target may be down for a long time. A full queue must not stop

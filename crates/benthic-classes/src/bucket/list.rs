@@ -1,6 +1,6 @@
-//! Lists entries in the order of their keys. A delimiter groups keys into one entry. The listing seeks
-//! past the rest of a large group in the omap, and reads that of a small one, because a search costs as
-//! much as reading some ten entries.
+//! Lists entries in the order of their keys. A delimiter groups keys into one entry. The listing
+//! seeks past the rest of a large group in the omap, and reads that of a small one, because a
+//! search costs as much as reading some ten entries.
 
 use super::codec::{Id, corrupt};
 use super::keys;
@@ -49,7 +49,8 @@ struct Cursor {
     behind: Bytes,
     /// Entries of that group that were read.
     group_entries: usize,
-    /// Whether the last group was so large that the listing sought past it. The next one may be, too.
+    /// Whether the last group was so large that the listing sought past it. The next one may be,
+    /// too.
     has_large_groups: bool,
 }
 
@@ -100,8 +101,8 @@ impl<'i> Listing<'i> {
         }
     }
 
-    /// The smallest entry of all cursors; `None` if one must be filled again, or all are at their end. For
-    /// equal keys the current version comes first, because its cursor does.
+    /// The smallest entry of all cursors; `None` if one must be filled again, or all are at their
+    /// end. For equal keys the current version comes first, because its cursor does.
     fn pop(&mut self, shard: &mut Shard<'_, '_>) -> Result<Option<(String, (Bytes, Bytes))>> {
         let mut least: Option<(String, usize)> = None;
         for (at, cursor) in self.cursors.iter_mut().enumerate() {
@@ -197,8 +198,8 @@ impl Cursor {
         self.drop_group();
     }
 
-    /// Drops the entries of the group that is listed. If it may have many more, the next range begins
-    /// behind it.
+    /// Drops the entries of the group that is listed. If it may have many more, the next range
+    /// begins behind it.
     fn drop_group(&mut self) {
         while self.buffered.front().is_some_and(|(key, _)| *key < self.behind) {
             self.buffered.pop_front();

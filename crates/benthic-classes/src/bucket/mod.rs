@@ -19,8 +19,8 @@
 //! **Time** is the caller's, from the input. Correctness does not depend on it: a clock that is
 //! ahead makes other writers lose their intents, and their writes fail; a clock that is behind lets
 //! garbage live longer. Only the grace period, in which a reader may still read replaced data,
-//! depends on clocks. Where a wrong clock would remove data too early, the store's own clock counts,
-//! too: for locks, and for deletions that say when they are due.
+//! depends on clocks. Where a wrong clock would remove data too early, the store's own clock
+//! counts, too: for locks, and for deletions that say when they are due.
 //!
 //! **Events** are stored by the call that makes the change; see `events.rs`.
 //!

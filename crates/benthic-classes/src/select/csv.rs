@@ -1,7 +1,7 @@
 //! Reads records of CSV.
 //!
-//! The crate `csv-core` has no record delimiters of two characters, and cannot start in the middle of
-//! an object. Here the end of a record is searched first, so a scan without quoted record
+//! The crate `csv-core` has no record delimiters of two characters, and cannot start in the middle
+//! of an object. Here the end of a record is searched first, so a scan without quoted record
 //! delimiters costs one `memmem`, and only records that start in a range are split into fields.
 
 use super::failure::{Fault, fault};

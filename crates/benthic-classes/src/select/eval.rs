@@ -17,8 +17,8 @@ const TRIM_BYTES_MAX: usize = 1024;
 pub(super) enum Row<'a> {
     /// A record of CSV, with the index of its field for each column of the query.
     Csv { record: &'a Record<'a>, columns: &'a [usize], names: Option<&'a [String]> },
-    /// A record of JSON, with the paths of the query's columns; `None` if the path of the query ends before
-    /// a record.
+    /// A record of JSON, with the paths of the query's columns; `None` if the path of the query
+    /// ends before a record.
     Json(Option<&'a Json>, &'a [Path]),
     /// The results of the query's aggregates.
     Aggregates(&'a [Value<'static>]),
@@ -93,7 +93,8 @@ fn find<'a>(record: &'a Json, path: &[Step], work: &Work<'_>) -> Result<Value<'a
     Ok(Value::of_json(value))
 }
 
-/// The value of an expression. A text counts as work by its length, because what uses the value reads it.
+/// The value of an expression. A text counts as work by its length, because what uses the value
+/// reads it.
 pub(super) fn eval<'a>(expr: &'a Expr, row: &Row<'a>, work: &Work<'_>) -> Result<Value<'a>, Fault> {
     work.tick(1)?;
     let eval_one = |expr: &'a Expr| eval(expr, row, work);

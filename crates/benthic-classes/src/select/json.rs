@@ -63,7 +63,8 @@ pub(super) fn write_text(text: &str, to: &mut Vec<u8>) {
     let _ = serde_json::to_writer(to, text);
 }
 
-/// Takes the records that a [`Walk`] finds. `None` is a record that is missing at the end of the path.
+/// Takes the records that a [`Walk`] finds. `None` is a record that is missing at the end of the
+/// path.
 pub(super) trait Take {
     /// Returns whether the walk goes on.
     fn take(&mut self, record: Option<&Json>) -> Result<bool, Fault>;

@@ -5,8 +5,8 @@ use super::failure::{Fault, fault};
 
 /// Whether a text matches a pattern: `%` stands for any text, `_` for one character.
 ///
-/// After a mismatch, the last `%` takes one more character. So the work is at most the product of the
-/// lengths, and `work` ends it at the deadline.
+/// After a mismatch, the last `%` takes one more character. So the work is at most the product of
+/// the lengths, and `work` ends it at the deadline.
 pub(super) fn like(text: &str, pattern: &str, escape: Option<char>, work: &Work<'_>) -> Result<bool, Fault> {
     let (mut text_rest, mut pattern_rest) = (text, pattern);
     // Where to continue after a mismatch: after the last `%`, with its text one character longer.

@@ -1,12 +1,12 @@
 //! S3 Select: a query on one object of CSV or JSON, in S3's subset of SQL.
 //!
-//! The class and the S3 gateway use the same code ([`Select`]): the class beside an object, the gateway for
-//! objects in several pieces, for encrypted objects, and where no code runs. It reads the data once,
-//! front to back, and holds one record.
+//! The class and the S3 gateway use the same code ([`Select`]): the class beside an object, the
+//! gateway for objects in several pieces, for encrypted objects, and where no code runs. It reads
+//! the data once, front to back, and holds one record.
 //!
 //! Queries and data may be hostile. So everything has a limit: the expression (256 KiB, 64 levels),
-//! a record (1 MiB), a value, the aggregates; and work is counted ([`Work`]), so that the deadline is
-//! checked within a record, too. The class returns at most [`ANSWER_BYTES_MAX`]: a larger answer
+//! a record (1 MiB), a value, the aggregates; and work is counted ([`Work`]), so that the deadline
+//! is checked within a record, too. The class returns at most [`ANSWER_BYTES_MAX`]: a larger answer
 //! saves no transfer, so the gateway runs that query.
 
 mod csv;
@@ -52,7 +52,8 @@ const MEMORY_BYTES: u64 = 128 * 1024 * 1024;
 /// Units of work between two checks of the deadline: about a millisecond.
 const WORK_UNITS: u64 = 256 * 1024;
 
-/// Counts work, and checks after a limited amount of it whether there is time for more. Knows the time.
+/// Counts work, and checks after a limited amount of it whether there is time for more. Knows the
+/// time.
 struct Work<'a> {
     units: Cell<u64>,
     /// The time at which the query began, in milliseconds since 1970 (UTC).

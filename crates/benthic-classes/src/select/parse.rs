@@ -1,8 +1,9 @@
 //! Parses S3's subset of SQL.
 //!
 //! The workspace has `sqlparser` (DataFusion uses it), but that crate does not know paths such as
-//! `S3Object[*].rules[*]`, and its trees have no limit of depth: to drop the tree of a long chain of
-//! operators overflows the stack, and an OSD would end. Here each tree has at most [`DEPTH_MAX`] levels.
+//! `S3Object[*].rules[*]`, and its trees have no limit of depth: to drop the tree of a long chain
+//! of operators overflows the stack, and an OSD would end. Here each tree has at most [`DEPTH_MAX`]
+//! levels.
 
 mod calls;
 
@@ -660,7 +661,8 @@ fn is_table(name: &Name, alias: &Option<Name>) -> bool {
     is_alias || (!name.quoted && name.text.eq_ignore_ascii_case("S3Object"))
 }
 
-/// A query with aggregates has one record as its answer, so its list has no columns outside of them.
+/// A query with aggregates has one record as its answer, so its list has no columns outside of
+/// them.
 fn check_aggregates(query: &Query) -> Parsed<()> {
     if query
         .condition

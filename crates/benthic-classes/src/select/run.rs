@@ -128,7 +128,8 @@ impl Select {
     /// Runs the query. `header` is the start of the object if the part needs it.
     ///
     /// # Errors
-    /// A fault of the data or of the query for them; the host's own errors. Records before it were written.
+    /// A fault of the data or of the query for them; the host's own errors. Records before it were
+    /// written.
     pub fn run(&self, part: Part, header: Option<&[u8]>, host: &mut dyn Host) -> Result<Totals, Fault> {
         let unix_ms = host.unix_ms();
         let shared = Shared {

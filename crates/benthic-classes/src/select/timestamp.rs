@@ -1,9 +1,9 @@
 //! Timestamps, and S3 Select's functions of them.
 //!
-//! A timestamp has a precision, from years to parts of a second, and keeps the offset from UTC with which it was
-//! written. [`Timestamp::parse`] and [`Timestamp::text`] use the notation of Amazon Ion: `2010T`, `2010-02T`,
-//! `2010-02-03`, `2010-02-03T04:05Z`, `2010-02-03T04:05:06.789+01:30`. `-00:00` is an unknown offset, and
-//! counts as UTC.
+//! A timestamp has a precision, from years to parts of a second, and keeps the offset from UTC with
+//! which it was written. [`Timestamp::parse`] and [`Timestamp::text`] use the notation of Amazon
+//! Ion: `2010T`, `2010-02T`, `2010-02-03`, `2010-02-03T04:05Z`, `2010-02-03T04:05:06.789+01:30`.
+//! `-00:00` is an unknown offset, and counts as UTC.
 //!
 //! Sources: "Date functions" of the S3 user guide; the timestamps of the Ion specification.
 
@@ -197,8 +197,8 @@ impl Timestamp {
         }
     }
 
-    /// Adds a number of parts, and as much precision as the part needs. A day that a month does not have
-    /// becomes its last day.
+    /// Adds a number of parts, and as much precision as the part needs. A day that a month does not
+    /// have becomes its last day.
     ///
     /// # Errors
     /// Of the query, if the result is not in the years 1 to 9999.
@@ -226,8 +226,8 @@ impl Timestamp {
         Ok(Timestamp { local, precision: self.precision.max(needed), ..*self })
     }
 
-    /// The number of whole parts from this timestamp to another one, less than 0 if that is earlier. Years and
-    /// months are counted between the days, in UTC.
+    /// The number of whole parts from this timestamp to another one, less than 0 if that is
+    /// earlier. Years and months are counted between the days, in UTC.
     pub fn difference(&self, part: DatePart, other: &Timestamp) -> i128 {
         let months = || months_between(self.utc_date(), other.utc_date());
         let part_seconds = match part {
@@ -321,7 +321,8 @@ impl Timestamp {
     }
 }
 
-/// Reads a text of a pattern after its opening quote. Two quotes stand for one. Returns whether it has an end.
+/// Reads a text of a pattern after its opening quote. Two quotes stand for one. Returns whether it
+/// has an end.
 fn quoted(rest: &mut Peekable<Chars<'_>>, text: &mut String) -> bool {
     if rest.next_if_eq(&'\'').is_some() {
         text.push('\'');

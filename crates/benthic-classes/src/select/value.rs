@@ -77,8 +77,9 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The order of two values; `None` if one is null or the types have none. A text is compared with
-    /// a number, a Boolean or a timestamp as one if it is one, because all values of CSV are texts.
+    /// The order of two values; `None` if one is null or the types have none. A text is compared
+    /// with a number, a Boolean or a timestamp as one if it is one, because all values of CSV are
+    /// texts.
     pub fn compare(&self, other: &Value<'_>) -> Option<Ordering> {
         match (self, other) {
             (Value::Text(left), Value::Text(right)) => Some(left.as_bytes().cmp(right.as_bytes())),

@@ -105,7 +105,8 @@ impl Default for CsvOutput {
     }
 }
 
-/// A part of an object: from `start` to `end`, which belongs to it; without a start, the last `end` bytes.
+/// A part of an object: from `start` to `end`, which belongs to it; without a start, the last `end`
+/// bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScanRange {

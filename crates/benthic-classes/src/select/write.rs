@@ -36,8 +36,8 @@ impl Writer {
         }
     }
 
-    /// Writes a field of a record that has `index` fields already. Returns whether it did: JSON has no
-    /// missing values.
+    /// Writes a field of a record that has `index` fields already. Returns whether it did: JSON has
+    /// no missing values.
     pub fn field(&self, index: usize, name: &str, value: &Value<'_>, to: &mut Vec<u8>) -> bool {
         match self {
             Writer::Csv { output, quote, escape } => {

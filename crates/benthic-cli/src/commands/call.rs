@@ -18,12 +18,14 @@ pub struct CallArgs {
     /// The method
     #[arg(required_unless_present = "code")]
     method: Option<String>,
-    /// The input: text, @FILE for a file's content, or - for stdin (also for a text that begins with @)
+    /// The input: text, @FILE for a file's content, or - for stdin (also for a text that begins
+    /// with @)
     input: Option<String>,
     /// Run a WebAssembly module that is not deployed; METHOD then comes in the place of CLASS
     #[arg(long, value_name = "FILE")]
     code: Option<PathBuf>,
-    /// Another object for the method, by the name that the method declares; read once, before the first call
+    /// Another object for the method, by the name that the method declares; read once, before the
+    /// first call
     #[arg(long = "object", value_name = "NAME=POOL/OBJECT", value_parser = parse_other)]
     others: Vec<(String, ObjectAddress)>,
 }
@@ -35,8 +37,9 @@ fn parse_other(text: &str) -> Result<(String, ObjectAddress), String> {
 }
 
 impl CallArgs {
-    /// Prepares the call. Also returns the classes that it may refer to. `target` is the argument before
-    /// the class, for error messages. Without an object, any OSD of the pool is asked about the class.
+    /// Prepares the call. Also returns the classes that it may refer to. `target` is the argument
+    /// before the class, for error messages. Without an object, any OSD of the pool is asked about
+    /// the class.
     pub async fn prepare(
         self,
         target: &str,

@@ -1,6 +1,6 @@
-//! `benthic mirror`: makes a target equal to a source. The copy is that of `benthic cp -r`. Only then,
-//! and only with `--remove`, the command looks up in the source what the target has, and removes what
-//! it does not find. So it holds neither listing in memory.
+//! `benthic mirror`: makes a target equal to a source. The copy is that of `benthic cp -r`. Only
+//! then, and only with `--remove`, the command looks up in the source what the target has, and
+//! removes what it does not find. So it holds neither listing in memory.
 
 use super::cp::between::{self, To};
 use super::cp::plan::{Destination, Sources, Target, Upload};
@@ -111,8 +111,8 @@ async fn mirror(args: &MirrorArgs, tally: &mut Tally<'_>) -> Outcome {
     }
 }
 
-/// Returns whether to remove what the source does not have. After a failure, the command cannot know
-/// what the source has.
+/// Returns whether to remove what the source does not have. After a failure, the command cannot
+/// know what the source has.
 fn may_remove(tally: &Tally<'_>) -> Outcome<bool> {
     if tally.removed.is_none() {
         return Ok(false);

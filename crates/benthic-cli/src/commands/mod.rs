@@ -141,8 +141,8 @@ fn print_json(session: &Session, address: &ObjectAddress, more: Value) -> Outcom
     session.out.json_line(&output::object_json(&address.pool, &address.object, more))
 }
 
-/// Reads a value or method input from its command-line form: text, `-` for stdin, or `@FILE`. A text
-/// that begins with `@`, or is `-`, has to come from stdin or a file.
+/// Reads a value or method input from its command-line form: text, `-` for stdin, or `@FILE`. A
+/// text that begins with `@`, or is `-`, has to come from stdin or a file.
 async fn read_value(text: &str) -> Outcome<Bytes> {
     match text.strip_prefix('@') {
         Some(path) => {

@@ -57,7 +57,8 @@ pub enum OmapCommand {
     Set {
         #[command(flatten)]
         key: KeyArgs,
-        /// The value: text, @FILE for a file's content, or - for stdin (also for a text that begins with @)
+        /// The value: text, @FILE for a file's content, or - for stdin (also for a text that begins
+        /// with @)
         value: String,
     },
     /// Remove a key; a missing key is no error

@@ -1,6 +1,6 @@
-//! `benthic sql`, `benthic table`, `benthic array`, `benthic catalog`, `benthic s3` and `benthic csi`. These verbs
-//! run separate programs, because a query engine takes long to build, and most work needs neither it nor
-//! a gateway nor a driver.
+//! `benthic sql`, `benthic table`, `benthic array`, `benthic catalog`, `benthic s3` and `benthic
+//! csi`. These verbs run separate programs, because a query engine takes long to build, and most
+//! work needs neither it nor a gateway nor a driver.
 
 use benthic_core::{Action, Error, ErrorKind, Result};
 use benthic_program::definition::Definition;
@@ -104,8 +104,8 @@ pub fn write_pages(dir: &Path) -> Outcome {
     Ok(())
 }
 
-/// The verbs of the other programs, as far as they are installed. A program that does not answer has
-/// another build; its verbs are completed without their options.
+/// The verbs of the other programs, as far as they are installed. A program that does not answer
+/// has another build; its verbs are completed without their options.
 pub fn definitions() -> Vec<Definition> {
     let of_program = |program: &Program| {
         let output = Command::new(program.path().ok()?).arg("definition").output().ok()?;

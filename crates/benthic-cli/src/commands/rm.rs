@@ -21,10 +21,12 @@ use std::time::Duration;
     Examples:\n  benthic rm photos/cat.jpg photos/dog.jpg\n  benthic rm --stripe data/run42.root"
 )]
 pub struct RmArgs {
-    /// The objects are striped (from `benthic cp --stripe` or `rados --striper`): remove all their pieces
+    /// The objects are striped (from `benthic cp --stripe` or `rados --striper`): remove all their
+    /// pieces
     #[arg(long)]
     stripe: bool,
-    /// With --stripe: seconds to wait for other clients that have locked the striped object [default: 30]
+    /// With --stripe: seconds to wait for other clients that have locked the striped object
+    /// [default: 30]
     #[arg(long, value_name = "SECONDS", requires = "stripe")]
     lock_wait: Option<u64>,
     /// Of several objects: stop when the store has not answered for this number of seconds

@@ -1,5 +1,5 @@
-//! A small HTTP server for commands that show a state. It serves one request per connection, accepts
-//! only GET and HEAD, and limits connections, time and header size.
+//! A small HTTP server for commands that show a state. It serves one request per connection,
+//! accepts only GET and HEAD, and limits connections, time and header size.
 
 use benthic_core::{Clock, SystemClock};
 use bytes::Bytes;

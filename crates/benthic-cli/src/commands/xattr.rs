@@ -31,7 +31,8 @@ pub enum XattrCommand {
     Set {
         #[command(flatten)]
         xattr: XattrArgs,
-        /// The value: text, @FILE for a file's content, or - for stdin (also for a text that begins with @)
+        /// The value: text, @FILE for a file's content, or - for stdin (also for a text that begins
+        /// with @)
         value: String,
     },
     /// Remove an attribute; a missing attribute is no error

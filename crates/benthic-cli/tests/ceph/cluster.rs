@@ -177,8 +177,8 @@ fn a_cluster_lives_through_crashes_and_stops() {
     fs::rename(home.path("benthic-cluster/osd.away"), home.path("benthic-cluster/osd.0")).unwrap();
     home.ok(&["cluster", "start", "osd.0"]);
 
-    // A cluster with pools is removed only after a confirmation. Ceph counts the bytes of every copy while
-    // an OSD recovers, so their number is not known here.
+    // A cluster with pools is removed only after a confirmation. Ceph counts the bytes of every
+    // copy while an OSD recovers, so their number is not known here.
     let remove = ["cluster", "down", "--remove"];
     for (options, expected) in [
         (&[][..], "1 pool (p), about 1 object with about "),

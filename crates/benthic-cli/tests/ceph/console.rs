@@ -17,8 +17,8 @@ const LOADED: &str = "document.getElementById('content') && !document.body.textC
 const PNG: &str = "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c49444154789c63\
                    606060000000040001f61738550000000049454e44ae426082";
 
-/// A stand-in for `benthic-sql`, whose columns and plans have hostile names. The tests of the program
-/// itself are those of its crate.
+/// A stand-in for `benthic-sql`, whose columns and plans have hostile names. The tests of the
+/// program itself are those of its crate.
 const SQL: &str = r#"#!/bin/sh
 case "$*" in
 *EXPLAIN*) printf '%s\n' '{"plan_type":"Plan with Metrics","plan":"SortExec: <img src=x onerror=\"window.ran=1\">, metrics=[output_rows=3]\n  FragmentExec: objects=2, beside each: FilterExec: a > 1 <- ParquetExec, metrics=[objects_pushed=2, bytes_moved=10 K]\n"}';;
@@ -31,8 +31,8 @@ esac
 fn start(home: &Home, args: &[&str]) -> Console {
     fs::create_dir(home.path("bin")).unwrap();
     let script = home.file("benthic-sql.sh", SQL);
-    // Another process writes the programs. If this one did, children that other tests start meanwhile would keep the files open for
-    // writing, and they could not be run.
+    // Another process writes the programs. If this one did, children that other tests start
+    // meanwhile would keep the files open for writing, and they could not be run.
     for (from, to) in
         [(Path::new(env!("CARGO_BIN_EXE_benthic")), "bin/benthic"), (&script, "bin/benthic-sql")]
     {

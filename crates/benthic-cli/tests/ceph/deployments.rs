@@ -1,10 +1,10 @@
 //! The OSD is killed while clients deploy, roll back, remove and call WebAssembly classes. Every
-//! acknowledged deployment stays callable, no record lacks its module, and no call returns the answer
-//! of another version.
+//! acknowledged deployment stays callable, no record lacks its module, and no call returns the
+//! answer of another version.
 //!
-//! Each version answers with its own number. Two deployers share a class, and each removes only its own
-//! versions, so the versions that must exist at the end are known. No removed module is deployed again,
-//! because of the known race in docs/design/0007.
+//! Each version answers with its own number. Two deployers share a class, and each removes only its
+//! own versions, so the versions that must exist at the end are known. No removed module is
+//! deployed again, because of the known race in docs/design/0007.
 
 use crate::support::{CLUSTER_DIR, ClusterCleanup, Home, wait_for};
 use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result, Store, SystemClock};
@@ -172,7 +172,8 @@ impl Load {
         }
     }
 
-    /// Waits until every deployer has deployed twice: the first deployment may have been over already.
+    /// Waits until every deployer has deployed twice: the first deployment may have been over
+    /// already.
     fn wait_for_deployments(&self) {
         let counts = || self.deployments.each_ref().map(|count| count.load(Ordering::SeqCst));
         let before = counts();

@@ -1,4 +1,5 @@
-//! `benthic class test`: cases, the functions in which a call ended, and profiles. The tests need clang.
+//! `benthic class test`: cases, the functions in which a call ended, and profiles. The tests need
+//! clang.
 
 use crate::support::Home;
 use serde_json::{Value, json};
@@ -202,7 +203,8 @@ fn the_profile_shows_the_functions_that_use_the_most_fuel() {
     assert_eq!((number("busy", "calls"), number("idle", "calls"), number("work", "calls")), (4, 3, 1));
     assert!(function("busy")["percent"].as_f64().unwrap() > 50.0, "{lines:?}");
     assert!(number("idle", "self_fuel") < number("idle", "total_fuel"), "{lines:?}");
-    // All functions together use what the call uses, except what a new instance costs: its memory has 128 KiB.
+    // All functions together use what the call uses, except what a new instance costs: its memory
+    // has 128 KiB.
     let fuel = fuel - 128 * 1024 / 64;
     let sum: u64 = lines[2..].iter().map(|line| line["self_fuel"].as_u64().unwrap()).sum();
     assert!(sum.abs_diff(fuel) < 200, "{sum} of {fuel}: {lines:?}");

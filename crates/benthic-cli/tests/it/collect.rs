@@ -63,7 +63,8 @@ BENTHIC_METHOD(plain) { return (int32_t)-benthic_output("plain", 5); }
 
 const MODULE: &str = "glue/glue.wasm";
 
-/// A store with the class `glue` in the pool `p`, the objects `a` and `b`, and lists in the pool `lists`.
+/// A store with the class `glue` in the pool `p`, the objects `a` and `b`, and lists in the pool
+/// `lists`.
 fn home() -> Home {
     let home = Home::with_pool();
     home.ok(&["class", "new", "glue", "--lang", "c"]);
@@ -147,7 +148,8 @@ fn wrong_objects_are_refused_with_the_next_step() {
     assert_eq!(home.ok(&["xattr", "ls", "p/a"]), "");
 }
 
-/// The limit is that of the input and all contents together, and no more than that is read of a larger object.
+/// The limit is that of the input and all contents together, and no more than that is read of a
+/// larger object.
 #[test]
 fn the_contents_have_a_limit() {
     let home = home();

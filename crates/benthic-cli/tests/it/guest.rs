@@ -69,8 +69,8 @@ impl Guest<'_> {
     }
 
     /// Writes synced files to an image of this pool, kills the server, and checks that all of them
-    /// are there; then those of a snapshot that was taken meanwhile. `restart` are the arguments of a
-    /// server that starts after the kill.
+    /// are there; then those of a snapshot that was taken meanwhile. `restart` are the arguments of
+    /// a server that starts after the kill.
     pub fn finds_all_synced_files(&self, store: &str, pool: &str, restart: &[&str]) {
         let (home, store) = (self.home, ["--store", store]);
         let image = &format!("{pool}/disk");

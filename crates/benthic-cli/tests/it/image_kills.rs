@@ -1,5 +1,5 @@
-//! fio's verification across kills: what one job has flushed must be there after the server was killed
-//! under the load of another job.
+//! fio's verification across kills: what one job has flushed must be there after the server was
+//! killed under the load of another job.
 
 use crate::nbd::Server;
 use crate::support::Home;

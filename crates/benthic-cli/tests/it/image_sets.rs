@@ -1,4 +1,5 @@
-//! `benthic image`: the trash, protected snapshots, groups, and the programs that have an image open.
+//! `benthic image`: the trash, protected snapshots, groups, and the programs that have an image
+//! open.
 
 use crate::nbd::Server;
 use crate::support::{Home, pattern};

@@ -1,5 +1,5 @@
-//! Classes that are WebAssembly modules: from a template to a result. The tests need the compilers of
-//! the languages; `make test` installs them.
+//! Classes that are WebAssembly modules: from a template to a result. The tests need the compilers
+//! of the languages; `make test` installs them.
 
 use crate::support::{Home, failed, json_lines, printed, run_block};
 use serde_json::Value;
@@ -22,8 +22,8 @@ fn build(home: &Home, name: &str, lang: &str) -> String {
     try_build(home, name).unwrap()
 }
 
-/// Builds a class with the compilers that `make wasm-compilers` installs, and returns the path of its module.
-/// `None` if its compiler is missing here. Continuous integration has all compilers.
+/// Builds a class with the compilers that `make wasm-compilers` installs, and returns the path of
+/// its module. `None` if its compiler is missing here. Continuous integration has all compilers.
 #[expect(clippy::print_stderr, reason = "the output of a test names what it skips")]
 fn try_build(home: &Home, name: &str) -> Option<String> {
     let built = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target");

@@ -1,4 +1,5 @@
-//! `benthic sql`, `benthic table`, `benthic s3` and `benthic csi` start the programs installed beside it.
+//! `benthic sql`, `benthic table`, `benthic s3` and `benthic csi` start the programs installed
+//! beside it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,5 +1,5 @@
-//! A store that does not answer: its owner is stopped, or its disk is full. Nothing waits in silence,
-//! and a command over many objects stops in time.
+//! A store that does not answer: its owner is stopped, or its disk is full. Nothing waits in
+//! silence, and a command over many objects stops in time.
 
 use crate::support::{Home, Running, SAID_WITHIN, json_lines, pattern};
 use rustix::process::Signal;
@@ -28,7 +28,8 @@ pub fn owner(home: &Home) -> Running {
     owner
 }
 
-/// Begins a copy of many files through the owner, and stops the owner when the first file is stored.
+/// Begins a copy of many files through the owner, and stops the owner when the first file is
+/// stored.
 fn copy_through_an_owner_that_stops(home: &Home, args: &[&str]) -> (Running, Running) {
     for index in 0..FILES {
         home.file(&format!("d/{index:05}"), "");
@@ -158,8 +159,8 @@ fn a_removal_and_a_call_of_many_stop_when_the_store_has_not_answered_in_time() {
     }
 }
 
-/// Runs the program on a disk of 24 MiB, which fills up. The disk is a tmpfs in a mount namespace of
-/// the shell, so it disappears with the shell.
+/// Runs the program on a disk of 24 MiB, which fills up. The disk is a tmpfs in a mount namespace
+/// of the shell, so it disappears with the shell.
 #[test]
 fn a_full_disk_stops_a_copy_after_a_few_failures() {
     const FILES: usize = 150;

@@ -1,8 +1,10 @@
 //! `libcls_table_1.so`: tables inside ceph-osd. A separate library, because it contains a query
-//! engine. Fragments call methods of WebAssembly classes in `libcls_wasm_1.so`, if the OSD has loaded it.
+//! engine. Fragments call methods of WebAssembly classes in `libcls_wasm_1.so`, if the OSD has
+//! loaded it.
 //!
-//! `BENTHIC_TABLE_BLOCKED` in the OSD's environment contains names of functions that fragments must not call, such as
-//! `approx_median,lower`. If it contains a name that fragments do not know, no fragment runs.
+//! `BENTHIC_TABLE_BLOCKED` in the OSD's environment contains names of functions that fragments must
+//! not call, such as `approx_median,lower`. If it contains a name that fragments do not know, no
+//! fragment runs.
 
 use benthic_cls::OtherLibrary;
 use benthic_core::ClassRegistry;

@@ -1,15 +1,15 @@
 //! Runs modules with wasmtime's compiler Cranelift.
 //!
-//! The code runs inside ceph-osd, which has its own signal handlers: traps are explicit checks here,
-//! never signals. An instance reserves no address space beyond its memory. Machine code comes only
-//! from the compiler in this process, never from a client.
+//! The code runs inside ceph-osd, which has its own signal handlers: traps are explicit checks
+//! here, never signals. An instance reserves no address space beyond its memory. Machine code comes
+//! only from the compiler in this process, never from a client.
 //!
-//! Our code starts two threads in an OSD, both here, and none elsewhere. A thread of low priority compiles
-//! ([`compile_later`]); until it is done, calls are interpreted. The reason: a call holds its placement
-//! group, and Cranelift needs 8 s and 1.2 GB for some modules of 83 KiB (docs/design/0007). The other thread
-//! makes calls check their deadline every [`TICK`], because fuel counts instructions and not time. The compiler
-//! also refuses functions with many locals and much code; a module with such a function stays
-//! interpreted.
+//! Our code starts two threads in an OSD, both here, and none elsewhere. A thread of low priority
+//! compiles ([`compile_later`]); until it is done, calls are interpreted. The reason: a call holds
+//! its placement group, and Cranelift needs 8 s and 1.2 GB for some modules of 83 KiB
+//! (docs/design/0007). The other thread makes calls check their deadline every [`TICK`], because
+//! fuel counts instructions and not time. The compiler also refuses functions with many locals and
+//! much code; a module with such a function stays interpreted.
 
 use benthic_core::{Error as BenthicError, ErrorKind, GuestCost, MethodContext, Result as BenthicResult};
 use benthic_wasm::host::{self, Ended, Host};
@@ -27,11 +27,11 @@ use wasmtime::{
     UpdateDeadline, WasmBacktrace,
 };
 
-/// Limit of the modules that are compiled. Go's smallest modules have 2 MiB and would need 10 s and 1.1 GB
-/// (docs/design/0007).
+/// Limit of the modules that are compiled. Go's smallest modules have 2 MiB and would need 10 s and
+/// 1.1 GB (docs/design/0007).
 const MODULE_BYTES_MAX: usize = 1024 * 1024;
-/// Limits of a function: of its code, and of the product of code and locals, because the compiler's time
-/// grows with it.
+/// Limits of a function: of its code, and of the product of code and locals, because the compiler's
+/// time grows with it.
 const FUNCTION_BYTES_MAX: usize = 64 * 1024;
 const FUNCTION_COST_MAX: u64 = 8 * 1024 * 1024;
 /// Limit of the modules that wait for the compiler.
@@ -130,8 +130,8 @@ pub fn compile_later(module: &Arc<Module>) {
 /// Compiles a module now.
 ///
 /// # Errors
-/// `LimitExceeded` if the module or one of its functions is too large; `Internal` if the processor is
-/// not supported or the compiler fails.
+/// `LimitExceeded` if the module or one of its functions is too large; `Internal` if the processor
+/// is not supported or the compiler fails.
 pub fn compile(module: &Module) -> BenthicResult<()> {
     if module.is_compiled() {
         return Ok(());

@@ -1,6 +1,6 @@
-//! `libcls_wasm_1.so`: WebAssembly modules inside ceph-osd. Modules are compiled from their second call
-//! on, unless the OSD's environment has `BENTHIC_WASM_INTERPRET=1`: then no machine code is generated,
-//! and modules with long computations run about 5 times slower.
+//! `libcls_wasm_1.so`: WebAssembly modules inside ceph-osd. Modules are compiled from their second
+//! call on, unless the OSD's environment has `BENTHIC_WASM_INTERPRET=1`: then no machine code is
+//! generated, and modules with long computations run about 5 times slower.
 //!
 //! The administrator's rules are in the file `wasm_1.rules.json` beside the library
 //! ([`benthic_wasm::rules`]).

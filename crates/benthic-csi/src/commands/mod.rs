@@ -29,7 +29,8 @@ pub struct CsiArgs {
     /// The name of this node in the orchestrator
     #[arg(long, value_name = "NAME", env = "CSI_NODE_ID")]
     node_id: String,
-    /// Pool that may have volumes; can be repeated, and the first one is the default of storage classes
+    /// Pool that may have volumes; can be repeated, and the first one is the default of storage
+    /// classes
     #[arg(long, value_name = "POOL", default_value = "kubernetes")]
     pool: Vec<String>,
     /// Directory for the state of attached volumes, which a reboot must empty

@@ -1,7 +1,7 @@
 //! The service `csi.v1.Controller`: volumes and snapshots, wherever they are attached.
 //!
-//! There is no `ControllerPublishVolume`: the node opens the image for writing, and only one program
-//! can.
+//! There is no `ControllerPublishVolume`: the node opens the image for writing, and only one
+//! program can.
 
 mod snapshots;
 mod volumes;

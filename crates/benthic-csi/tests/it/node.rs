@@ -164,7 +164,8 @@ async fn a_volume_in_use_elsewhere_is_refused_and_a_killed_process_replaced() {
     let written = fs::read(Path::new(&place.path("state")).join("p%%csi-v.json")).unwrap();
     let written: serde_json::Value = serde_json::from_slice(&written).unwrap();
     assert!(Command::new("kill").args(["-9", &written["pid"].to_string()]).status().unwrap().success());
-    // The orchestrator stages the volume again after a reboot, or when somebody deletes the workload.
+    // The orchestrator stages the volume again after a reboot, or when somebody deletes the
+    // workload.
     let staged = stage(&place, &volume, "ext4").await;
     staged.unwrap();
     assert_eq!(fs::read_to_string(Path::new(&place.path("staging")).join("file")).unwrap(), "kept");

@@ -82,8 +82,8 @@ impl fmt::Display for ReadOnlyReason {
 }
 
 impl Dir {
-    /// Takes ownership of the directory. With `create`, makes a new store if there is none. Opens an
-    /// existing store read-only if this process cannot write to the lock file.
+    /// Takes ownership of the directory. With `create`, makes a new store if there is none. Opens
+    /// an existing store read-only if this process cannot write to the lock file.
     ///
     /// # Errors
     /// `NotFound` if there is no store, `InvalidArgument` if the directory is not a store,
@@ -125,8 +125,8 @@ impl Dir {
             Err(TryLockError::WouldBlock) => return Ok(Ownership::Busy),
             Err(TryLockError::Error(e)) => return Err(io("the store cannot be locked", &lock_path, e)),
         }
-        // Clients of the last owner that read the data file themselves must see that it is gone. On a
-        // full disk the text may stay empty: then this owner's clients do not read the file.
+        // Clients of the last owner that read the data file themselves must see that it is gone. On
+        // a full disk the text may stay empty: then this owner's clients do not read the file.
         lock.set_len(0).map_err(|e| io("the store cannot be locked", &lock_path, e))?;
         let owner = RandomState::new().hash_one(std::process::id());
         let _ = write!(lock, "{}{}", std::process::id(), owner_mark(owner));

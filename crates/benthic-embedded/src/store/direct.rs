@@ -4,15 +4,15 @@
 //! [`Location`] of the range in the data file, and the *revision* of the object. The client reads
 //! the same range again by itself: it reads the extents, verifies their checksums, and then checks
 //! that the object still has that revision. A writer changes the revision before it changes the
-//! object and before it is acknowledged. So if the revision is the same after the read, the data was
-//! the object's data at that moment, and no extent of it was reused before. If it differs, the
+//! object and before it is acknowledged. So if the revision is the same after the read, the data
+//! was the object's data at that moment, and no extent of it was reused before. If it differs, the
 //! client asks the owner again.
 //!
 //! Revisions are in a file in memory, which the owner passes to its clients read-only. There is one
-//! revision for each object lock. It changes only if a client has it, so writers of other objects pay
-//! nothing. The revisions of a dead owner do not change any more. So the client also checks that the
-//! text of the lock file still names this owner: the next owner replaces it before it changes
-//! anything.
+//! revision for each object lock. It changes only if a client has it, so writers of other objects
+//! pay nothing. The revisions of a dead owner do not change any more. So the client also checks
+//! that the text of the lock file still names this owner: the next owner replaces it before it
+//! changes anything.
 //!
 //! Alternatives: with an epoch under which the owner keeps freed extents, a stopped client would
 //! keep them for ever, and the client would still need to know whether the object has changed.

@@ -567,8 +567,8 @@ impl FrameReader<'_> {
     }
 }
 
-/// Whether a file has no name any more. Asks for nothing else: since Linux 6.13, a query of a file's times
-/// makes the next write change them, which takes a fifth of a durable write.
+/// Whether a file has no name any more. Asks for nothing else: since Linux 6.13, a query of a
+/// file's times makes the next write change them, which takes a fifth of a durable write.
 fn is_removed(file: &File) -> bool {
     let found = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::NLINK);
     found.is_ok_and(|found| found.stx_nlink == 0)

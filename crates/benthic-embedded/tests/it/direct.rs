@@ -1,5 +1,5 @@
-//! Clients that read the data file themselves never see an old value, on any of the ways on which an
-//! object changes, and go on without the owner's help.
+//! Clients that read the data file themselves never see an old value, on any of the ways on which
+//! an object changes, and go on without the owner's help.
 
 use crate::support::{block_on, id, noise, open, options, pool, with_pool};
 use benthic_core::{ErrorKind, Pool, Store, WriteOp};

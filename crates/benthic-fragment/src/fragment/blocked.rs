@@ -11,8 +11,8 @@ pub struct Blocked {
 }
 
 impl Blocked {
-    /// Parses names with commas or white space between them. A name that fragments do not have blocks all fragments: a
-    /// typing error must not let a function run.
+    /// Parses names with commas or white space between them. A name that fragments do not have
+    /// blocks all fragments: a typing error must not let a function run.
     pub fn parse(names: &str) -> Blocked {
         let names = names.split(|c: char| c == ',' || c.is_whitespace()).filter(|name| !name.is_empty());
         let mut blocked = Blocked::default();

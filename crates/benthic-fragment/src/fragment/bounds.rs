@@ -36,8 +36,8 @@ const ROWS_MAX: i64 = i32::MAX as i64;
 /// Maximum size of the columns of a row group that are in memory at once. It limits the stored size
 /// and the decompressed size separately.
 pub const FETCH_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Maximum memory for the decoded values of all lists and maps of a row group that are read. A page of
-/// a few bytes can announce two billion values, and all of them may be in one row.
+/// Maximum memory for the decoded values of all lists and maps of a row group that are read. A page
+/// of a few bytes can announce two billion values, and all of them may be in one row.
 const LISTS_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Memory of a value in a list in addition to its own bytes: its levels, and an offset.
 const LEVELS_BYTES: u64 = 8;
@@ -50,8 +50,8 @@ const PAGE_BYTES: u64 = 64;
 const GZIP_BUFFER_BYTES: usize = 8 * 1024;
 /// Maximum size of all Bloom filters that a scan reads. They are in memory at once.
 pub const BLOOM_FILTERS_BYTES_MAX: u64 = 8 * 1024 * 1024;
-/// Maximum number of lookups of a predicate's literals in Bloom filters. The scan does not check the
-/// deadline between them.
+/// Maximum number of lookups of a predicate's literals in Bloom filters. The scan does not check
+/// the deadline between them.
 pub const BLOOM_FILTER_LOOKUPS_MAX: usize = 1_000_000;
 /// Size of a block, the part of a Bloom filter that one value selects.
 const BLOOM_BLOCK_BYTES: u64 = 32;
@@ -156,7 +156,8 @@ pub fn metadata(metadata: ParquetMetaData, wanted: &Schema) -> Result<(ParquetMe
     for group in metadata.row_groups() {
         row_group(group, columns, &read, &mut chunks)?;
     }
-    // Without a hint, the reader would read the strings in lists and structs as types that copy them.
+    // Without a hint, the reader would read the strings in lists and structs as types that copy
+    // them.
     let is_nested = wanted.fields().iter().any(|field| field.data_type().is_nested());
     let hint = is_nested.then(|| encode_arrow_schema(&Schema::new(hint)));
     let file = FileMetaData::new(
@@ -171,8 +172,8 @@ pub fn metadata(metadata: ParquetMetaData, wanted: &Schema) -> Result<(ParquetMe
     Ok((ParquetMetaDataBuilder::new(file).set_row_groups(row_groups).build(), chunks))
 }
 
-/// A nested field with views for its strings. Other fields stay as they are: the scan itself chooses
-/// their types.
+/// A nested field with views for its strings. Other fields stay as they are: the scan itself
+/// chooses their types.
 fn with_views(field: &FieldRef) -> FieldRef {
     fn viewed(field: &FieldRef) -> FieldRef {
         let data_type = match field.data_type() {
@@ -191,8 +192,8 @@ fn with_views(field: &FieldRef) -> FieldRef {
     Arc::new(Field::clone(field).with_data_type(data_type))
 }
 
-/// Whether the next leaves of the file, which have the type `found` without the writer's hint, can be
-/// read as the plan's type.
+/// Whether the next leaves of the file, which have the type `found` without the writer's hint, can
+/// be read as the plan's type.
 fn becomes(
     columns: &SchemaDescriptor,
     leaves: &mut dyn Iterator<Item = usize>,
@@ -284,7 +285,8 @@ fn row_group(
         } else if chunk.num_values() != group.num_rows() {
             return Err(corrupt("a column has more or fewer values than there are rows"));
         }
-        // Of these, the decoder writes at most as many bytes as the page header says. For gzip, `check_gzip` checks it.
+        // Of these, the decoder writes at most as many bytes as the page header says. For gzip,
+        // `check_gzip` checks it.
         if !matches!(chunk.compression(), UNCOMPRESSED | SNAPPY | LZ4_RAW | ZSTD(_) | GZIP(_)) {
             return Err(refusal("a compression other than Snappy, LZ4_RAW, Zstandard and gzip"));
         }
@@ -325,8 +327,8 @@ pub fn chunks<'c>(chunks: impl Iterator<Item = (&'c [u8], Chunk)>) -> Result<()>
     Ok(())
 }
 
-/// Checks that a page is not longer than its header says. The decoder of gzip does not know the size and writes until the
-/// input ends, so the page is decompressed here into nothing first.
+/// Checks that a page is not longer than its header says. The decoder of gzip does not know the
+/// size and writes until the input ends, so the page is decompressed here into nothing first.
 fn check_gzip(page: &Page<'_>) -> Result<()> {
     // An incomplete page is an error of the decoder.
     let mut found = MultiGzDecoder::new(page.compressed).take(page.decompressed_bytes + 1);
@@ -341,8 +343,8 @@ fn check_gzip(page: &Page<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Checks the header of a Bloom filter before it is decoded. Returns the size of the header, and that of the
-/// filter which follows.
+/// Checks the header of a Bloom filter before it is decoded. Returns the size of the header, and
+/// that of the filter which follows.
 pub fn bloom_filter(bytes: &[u8]) -> Result<(u64, u64)> {
     let mut filter_bytes = None;
     let rest = thrift::walk(bytes, &BLOOM_FILTER_HEADER, &mut |structure: &'static Structure, event| {

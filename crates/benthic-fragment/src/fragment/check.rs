@@ -2,8 +2,8 @@
 //!
 //! The check is an allow list, because a plan may come from any client. A refused plan costs the
 //! client only a fetch of the object, so the list is short. It refuses sinks, other scans, joins,
-//! most functions, extension nodes, literals of lists and structs, and everything that a new version of DataFusion
-//! adds.
+//! most functions, extension nodes, literals of lists and structs, and everything that a new
+//! version of DataFusion adds.
 
 use super::envelope::{BUILD, ENVELOPE_BYTES_MAX, Envelope, OBJECT_URL, Status};
 use super::functions;
@@ -35,13 +35,14 @@ const LITERAL_BYTES_MAX: usize = 4_096;
 const IN_LIST_MAX: usize = 10_000;
 /// Maximum number of columns that an operator outputs.
 const COLUMNS_GIVEN_MAX: usize = 512;
-/// Maximum number of `LIKE` patterns and searches for words. Each is compiled and compared with every row.
+/// Maximum number of `LIKE` patterns and searches for words. Each is compiled and compared with
+/// every row.
 const PATTERNS_MAX: usize = 16;
 const PATTERN_BYTES_MAX: usize = 128;
 /// Maximum nesting of `CASE`. Each level asks every level below whether it can be null.
 const CASE_DEPTH_MAX: usize = 4;
-/// Maximum number of calls of WebAssembly methods in a plan. Their outputs for one batch are in memory at
-/// once.
+/// Maximum number of calls of WebAssembly methods in a plan. Their outputs for one batch are in
+/// memory at once.
 pub const CALLS_MAX: usize = 4;
 /// Maximum depth of a plan, and of an expression during evaluation. The messages themselves nest at
 /// most 100 deep.
@@ -575,8 +576,8 @@ fn columns(schema: &Schema) -> Result<(), Stop> {
     schema.columns.iter().try_for_each(|field| column(field, &mut parts, 0))
 }
 
-/// Accepts plain types, and lists, structs and maps of them. A list of fixed length is refused: each
-/// null takes as much memory as a whole list, and the plan chooses the length.
+/// Accepts plain types, and lists, structs and maps of them. A list of fixed length is refused:
+/// each null takes as much memory as a whole list, and the plan chooses the length.
 fn column(field: &Field, parts: &mut usize, depth: usize) -> Result<(), Stop> {
     *parts += 1;
     if *parts > COLUMNS_MAX {

@@ -62,14 +62,16 @@ use datafusion_proto_models::protobuf::{
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// Maximum number of groups that a batch can add to an aggregate. It is also the maximum number of rows of a batch.
+/// Maximum number of groups that a batch can add to an aggregate. It is also the maximum number of
+/// rows of a batch.
 const GROUPS_OF_BATCH_MAX: usize = 8_192;
-/// Maximum memory for the groups that a batch can add: one for their accumulators, and one for copies of strings.
+/// Maximum memory for the groups that a batch can add: one for their accumulators, and one for
+/// copies of strings.
 const GROUPS_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Memory of a group in an aggregate that keeps the groups in arrays.
 const IN_ARRAY_BYTES: usize = 64;
-/// Memory of a group in an aggregate that makes an accumulator for each group. A t-digest grows by at most one centroid of
-/// 16 bytes for each value.
+/// Memory of a group in an aggregate that makes an accumulator for each group. A t-digest grows by
+/// at most one centroid of 16 bytes for each value.
 const ACCUMULATOR_BYTES: usize = 1024;
 /// Memory of the sketch that counts different values. A group's 257th value makes it.
 const SKETCH_BYTES: usize = 16 * 1024;
@@ -219,8 +221,8 @@ impl Decoder<'_> {
         }
     }
 
-    /// Refuses expressions over nested values that are not known to be bounded, and expressions in lambdas
-    /// that would copy a string for each element.
+    /// Refuses expressions over nested values that are not known to be bounded, and expressions in
+    /// lambdas that would copy a string for each element.
     fn bounded(&self, expr: Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
         let is_nested =
             |expr: &Arc<dyn PhysicalExpr>| expr.data_type(schema).is_ok_and(|kind| kind.is_nested());
@@ -311,9 +313,10 @@ impl Decoder<'_> {
         operator.replace_children(vec![input], options)
     }
 
-    /// The first rows of the object in some order. The sort keeps whole batches, of which a row or two may be among the
-    /// first. So a filter below it removes the rows that come after those found so far, and the rest is copied
-    /// out of the buffers that it shares with the removed rows.
+    /// The first rows of the object in some order. The sort keeps whole batches, of which a row or
+    /// two may be among the first. So a filter below it removes the rows that come after those
+    /// found so far, and the rest is copied out of the buffers that it shares with the removed
+    /// rows.
     fn sort(&self, sort: &SortExecNode) -> Result<Arc<dyn ExecutionPlan>> {
         let input = sort.input.as_deref().ok_or_else(|| internal_datafusion_err!("a sort has no input"))?;
         let input = self.decode_plan(input)?;
@@ -426,8 +429,9 @@ impl PhysicalExprDecode for Decoder<'_> {
     }
 }
 
-/// The variable of a lambda. It follows the columns of the input, because a lambda has one parameter and is in no other one. The
-/// index in the message is ignored: it could name a column, of which each element would get a copy.
+/// The variable of a lambda. It follows the columns of the input, because a lambda has one
+/// parameter and is in no other one. The index in the message is ignored: it could name a column,
+/// of which each element would get a copy.
 fn variable_of(variable: &PhysicalLambdaVariableExprNode, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
     let Some(field) = &variable.field else { return not_impl_err!("a variable has no type") };
     Ok(Arc::new(LambdaVariable::new(schema.fields().len(), Arc::new(field.try_into()?))))

@@ -57,7 +57,8 @@ impl ExecutionPlanEncode for Encoder {
     fn encode_plan(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<PhysicalPlanNode> {
         let node = plan.try_to_proto(&ExecutionPlanEncodeCtx::new(self))?;
         let mut node = node.ok_or_else(|| not_impl_datafusion_err!("{} has no encoding", plan.name()))?;
-        // A dynamic filter contains a random number; with it, equal plans would have different bytes.
+        // A dynamic filter contains a random number; with it, equal plans would have different
+        // bytes.
         if let Some(PhysicalPlanType::Sort(sort)) = &mut node.physical_plan_type {
             sort.dynamic_filter = None;
         }

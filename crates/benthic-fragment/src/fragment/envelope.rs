@@ -113,13 +113,14 @@ pub enum Status {
     TooLarge = 1,
     /// The plan may not run beside objects. Run the fragment in the client.
     Unsupported = 2,
-    /// The query fails on this object, a call of a WebAssembly method fails, or the object is not a valid Parquet
-    /// file.
+    /// The query fails on this object, a call of a WebAssembly method fails, or the object is not a
+    /// valid Parquet file.
     Failed = 3,
     /// The process already runs its maximum of fragments. Run the fragment in the client, or retry.
     Busy = 4,
     OtherBuild = 5,
-    /// A module is not cached in the process. Call `wasm.check` with each module attached, and repeat.
+    /// A module is not cached in the process. Call `wasm.check` with each module attached, and
+    /// repeat.
     SendModules = 6,
 }
 

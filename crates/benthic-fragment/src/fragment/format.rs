@@ -164,8 +164,8 @@ pub static PAGE_HEADER: Structure = Structure {
 
 static ONLY_CHOICE: Structure = Structure { fields: &[(1, structure(&EMPTY))] };
 
-/// Header of a Bloom filter: field 1 is the size of the filter. The other fields name the algorithm, the
-/// hash and the compression, for each of which there is one.
+/// Header of a Bloom filter: field 1 is the size of the filter. The other fields name the
+/// algorithm, the hash and the compression, for each of which there is one.
 pub static BLOOM_FILTER_HEADER: Structure = Structure {
     fields: &[
         (1, I32),

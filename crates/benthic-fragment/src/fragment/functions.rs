@@ -133,7 +133,8 @@ fn of_one_list() -> [Arc<ScalarUDF>; 7] {
     ]
 }
 
-/// Functions whose last argument is a lambda, an expression that is evaluated once for each element.
+/// Functions whose last argument is a lambda, an expression that is evaluated once for each
+/// element.
 static HIGHER_ORDER: LazyLock<HashMap<String, Arc<HigherOrderUDF>>> = LazyLock::new(|| {
     all_default_higher_order_functions()
         .into_iter()
@@ -152,8 +153,9 @@ static AGGREGATES: LazyLock<HashMap<String, Arc<AggregateUDF>>> = LazyLock::new(
         .collect()
 });
 
-/// DataFusion's aggregates whose state takes a limited number of bytes a group. Distinct values, medians and arrays do
-/// not. `decode.rs` limits the groups that a batch can add, because some states take several KiB.
+/// DataFusion's aggregates whose state takes a limited number of bytes a group. Distinct values,
+/// medians and arrays do not. `decode.rs` limits the groups that a batch can add, because some
+/// states take several KiB.
 fn aggregates() -> [Arc<AggregateUDF>; 17] {
     [
         approx_distinct::approx_distinct_udaf(),
@@ -176,7 +178,8 @@ fn aggregates() -> [Arc<AggregateUDF>; 17] {
     ]
 }
 
-/// The aggregates that differ from those of DataFusion with the same names. Clients plan with the same functions.
+/// The aggregates that differ from those of DataFusion with the same names. Clients plan with the
+/// same functions.
 pub fn own_aggregates() -> impl Iterator<Item = Arc<AggregateUDF>> {
     extremes().into_iter().chain([percentile()])
 }
@@ -235,7 +238,8 @@ pub fn takes_nested(name: &str) -> bool {
     matches!(arguments, Some(Arguments::OfList(_) | Arguments::Path))
 }
 
-/// The full name of the function or aggregate with this name or alias, if it may run beside objects.
+/// The full name of the function or aggregate with this name or alias, if it may run beside
+/// objects.
 pub fn full_name(name: &str) -> Option<String> {
     let is = |full: &str, aliases: &[String]| full == name || aliases.iter().any(|alias| alias == name);
     let scalars = SCALARS.values().map(|(function, _)| (function.name(), function.aliases()));

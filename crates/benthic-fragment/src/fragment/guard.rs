@@ -1,8 +1,8 @@
 //! Limits the size of batches between operators, and yields after each batch.
 //!
 //! A string in a dictionary may occur in every row of a batch. An expression that makes new strings
-//! from it would copy it for every row, which could exhaust the OSD's memory. In the same way, a row
-//! may hold a list of any length.
+//! from it would copy it for every row, which could exhaust the OSD's memory. In the same way, a
+//! row may hold a list of any length.
 
 use super::compact;
 use arrow::array::{
@@ -25,13 +25,14 @@ use std::task::{Context, Poll, ready};
 /// row, and an expression that changes the value copies it for each row.
 pub const BATCH_BYTES_MAX: u64 = 1024 * 1024;
 
-/// The least that a value in a list, struct or map counts. An expression makes at most as many bytes
-/// of it, unless the value is a string.
+/// The least that a value in a list, struct or map counts. An expression makes at most as many
+/// bytes of it, unless the value is a string.
 const VALUE_BYTES: u64 = 16;
 
 /// Wraps every operator. It splits batches so that their strings and nested values, each counted in
-/// full, have at most [`BATCH_BYTES_MAX`] bytes. It returns `Pending` once after each batch: otherwise a filter
-/// or an aggregate would process all batches before the polling thread could check the deadline.
+/// full, have at most [`BATCH_BYTES_MAX`] bytes. It returns `Pending` once after each batch:
+/// otherwise a filter or an aggregate would process all batches before the polling thread could
+/// check the deadline.
 #[derive(Debug)]
 pub struct Guard {
     input: Arc<dyn ExecutionPlan>,
@@ -50,8 +51,8 @@ impl Guard {
         Guard { copies: true, ..Guard::new(input) }
     }
 
-    /// Also limits the rows of a batch, and lowers the limit of its bytes, for an operator that may keep much for each
-    /// row or copy strings many times.
+    /// Also limits the rows of a batch, and lowers the limit of its bytes, for an operator that may
+    /// keep much for each row or copy strings many times.
     pub fn smaller(input: Arc<dyn ExecutionPlan>, rows_max: usize, bytes_max: u64) -> Guard {
         let bytes_max = bytes_max.min(BATCH_BYTES_MAX);
         Guard { rows_max: rows_max.max(1), bytes_max, ..Guard::new(input) }

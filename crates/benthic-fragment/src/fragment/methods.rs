@@ -25,8 +25,8 @@ pub fn encode(methods: &Methods) -> Vec<WasmMethod> {
     methods.iter().map(message).collect()
 }
 
-/// Checks that all modules are cached and may run, and builds the function that calls them. `None` if
-/// the fragment calls none.
+/// Checks that all modules are cached and may run, and builds the function that calls them. `None`
+/// if the fragment calls none.
 pub(super) fn prepare(envelope: &Envelope, ranges: &dyn Ranges) -> Result<Option<Arc<ScalarUDF>>, Stop> {
     if envelope.methods.is_empty() {
         return Ok(None);

@@ -2,8 +2,8 @@
 //!
 //! A class method runs on a thread of the OSD, without an async runtime. The plan therefore runs on
 //! the calling thread only: [`run`] polls it, and serves the byte ranges that it requests from the
-//! method's context. A plan comes from an untrusted client, so `check` validates it first against an
-//! allow list. An object may be hostile too, so `bounds` validates its bytes before they are
+//! method's context. A plan comes from an untrusted client, so `check` validates it first against
+//! an allow list. An object may be hostile too, so `bounds` validates its bytes before they are
 //! decoded. `docs/design/0005-query-fragments-in-ceph-osd.md` lists the attacks and the defences.
 
 mod blocked;

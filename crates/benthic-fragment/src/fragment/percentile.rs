@@ -1,8 +1,8 @@
 //! `approx_percentile_cont` whose input needs no order.
 //!
-//! With `WITHIN GROUP (ORDER BY x)`, DataFusion 55.2 sorts all rows before it aggregates them. The t-digest sorts each
-//! batch itself, and uses only the direction of the order. So this version declares that its result does not depend
-//! on the order of its input.
+//! With `WITHIN GROUP (ORDER BY x)`, DataFusion 55.2 sorts all rows before it aggregates them. The
+//! t-digest sorts each batch itself, and uses only the direction of the order. So this version
+//! declares that its result does not depend on the order of its input.
 
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion_common::Result;

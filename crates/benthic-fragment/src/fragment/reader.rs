@@ -107,8 +107,8 @@ pub fn split_ranges(ranges: &[Range<u64>], merged: &[Range<u64>], data: &[Bytes]
     ranges.iter().map(part).collect()
 }
 
-/// Creates readers whose reads go to the queue. The scan reads Bloom filters with the reader that has read the
-/// footer, and then data with a new one.
+/// Creates readers whose reads go to the queue. The scan reads Bloom filters with the reader that
+/// has read the footer, and then data with a new one.
 #[derive(Debug)]
 pub struct Readers {
     queue: Arc<Queue>,
@@ -156,7 +156,8 @@ impl ParquetFileReaderFactory for Readers {
     }
 }
 
-/// Reads the footer, Bloom filters and whole column chunks of row groups, and checks them before they are decoded.
+/// Reads the footer, Bloom filters and whole column chunks of row groups, and checks them before
+/// they are decoded.
 struct Reader {
     queue: Arc<Queue>,
     schema: SchemaRef,

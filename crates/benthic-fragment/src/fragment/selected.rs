@@ -6,8 +6,9 @@ use datafusion_physical_plan::execution_plan::EmissionType;
 use datafusion_physical_plan::filter::FilterExec;
 use std::sync::Arc;
 
-/// The rows that passed the filters above a scan, after the plan has run. `path` is the scan and the nodes
-/// above it, from the top. `None` if a node has a limit, which may have ended the scan early.
+/// The rows that passed the filters above a scan, after the plan has run. `path` is the scan and
+/// the nodes above it, from the top. `None` if a node has a limit, which may have ended the scan
+/// early.
 pub fn rows_selected(path: &[&Arc<dyn ExecutionPlan>]) -> Option<u64> {
     if path.iter().copied().any(has_limit) {
         return None;

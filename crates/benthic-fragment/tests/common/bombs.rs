@@ -70,7 +70,8 @@ pub fn quantiles_of_groups() -> Plan {
     partial(plan, &["s"], aggregates)
 }
 
-/// Numbers of different 16-bit integers of each `s`: a bitmap of 8 KiB for each group and aggregate.
+/// Numbers of different 16-bit integers of each `s`: a bitmap of 8 KiB for each group and
+/// aggregate.
 pub fn bitmaps_of_groups() -> Plan {
     let schema = Arc::new(Schema::new(vec![Field::new("s", DataType::Utf8View, true)]));
     let scan = scan_of(Arc::clone(&schema), &["s"], None);
@@ -111,7 +112,8 @@ pub fn first_upper() -> Plan {
     super::first(projected, vec![key], true, 8_192)
 }
 
-/// `SELECT s ORDER BY character_length(s) LIMIT 8192`: the sort keeps strings that it does not compare.
+/// `SELECT s ORDER BY character_length(s) LIMIT 8192`: the sort keeps strings that it does not
+/// compare.
 pub fn first_by_length() -> Plan {
     let schema = Arc::new(Schema::new(vec![Field::new("s", DataType::Utf8View, true)]));
     let scan = scan_of(Arc::clone(&schema), &["s"], None);
@@ -213,9 +215,11 @@ fn zstd_bomb() -> Vec<u8> {
     handmade_with(&[header, frame].concat(), 1, 1, 6)
 }
 
-/// A file whose page has a quarter of a gigabyte, compressed with gzip. Its header claims this many bytes.
+/// A file whose page has a quarter of a gigabyte, compressed with gzip. Its header claims this many
+/// bytes.
 fn gzip_bomb(claimed_bytes: i64) -> Vec<u8> {
-    // A block with fixed codes: an x, and a million times the 258 bytes that follow when it is repeated.
+    // A block with fixed codes: an x, and a million times the 258 bytes that follow when it is
+    // repeated.
     let codes = [(0b011_u64, 3), (0x15, 8)].into_iter().chain(std::iter::repeat_n((0xa3, 13), 1 << 20));
     let mut body = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
     let (mut bits, mut count) = (0, 0);

@@ -319,7 +319,8 @@ pub fn point(order: i64) -> Plan {
     filter(scan, of_scan)
 }
 
-/// The rows of a part, with a Bloom filter, a filter of a join, a regular expression and a path in JSON.
+/// The rows of a part, with a Bloom filter, a filter of a join, a regular expression and a path in
+/// JSON.
 pub fn filters() -> Plan {
     let part = |schema: &Schema| op(col("l_partkey", schema).unwrap(), Operator::Eq, lit(7_i64));
     let scan = scan(&["l_partkey", "l_orderkey", "l_comment"], Some(part(&schema())));

@@ -128,7 +128,8 @@ fn a_row_of_many_elements_is_left_to_the_client() {
     assert!(reply.message.contains("lists"), "{}", reply.message);
 }
 
-/// Plans over lists that a hostile client could send. The class refuses them before it reads the object.
+/// Plans over lists that a hostile client could send. The class refuses them before it reads the
+/// object.
 #[test]
 fn expressions_that_could_grow_are_refused() {
     let all = batch(&events::events());

@@ -1,5 +1,6 @@
-//! Erasure-coded pools: supported operations work, and others return an error that names the reason.
-//! Ceph 20 has the pool setting `allow_ec_optimizations`, which changes the speed and nothing else.
+//! Erasure-coded pools: supported operations work, and others return an error that names the
+//! reason. Ceph 20 has the pool setting `allow_ec_optimizations`, which changes the speed and
+//! nothing else.
 
 use crate::support::{block_on, ceph, conf, connect, id};
 use benthic_core::{ClassCall, Error, ErrorKind, Fetch, ListRequest, Pool, Result, Store, WriteOp};

@@ -95,8 +95,8 @@ impl RbdPool {
 }
 
 impl RbdImage {
-    /// Whether a program takes a snapshot of the image's group, or was killed while it did. False for
-    /// a group in another pool.
+    /// Whether a program takes a snapshot of the image's group, or was killed while it did. False
+    /// for a group in another pool.
     pub fn is_in_group_snapshot(&self) -> ErrnoResult<bool> {
         let Some(group) = self.group()? else { return Ok(false) };
         let group = CString::new(group).map_err(|_| errno::EBADMSG)?;

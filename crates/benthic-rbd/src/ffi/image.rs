@@ -174,7 +174,8 @@ impl RbdImage {
     pub fn group(&self) -> ErrnoResult<Option<String>> {
         const SIZE: usize = size_of::<GroupInfo>();
         let mut group = GroupInfo { name: null_mut(), pool: 0 };
-        // SAFETY: the image is live and the out pointer is valid; librbd's string is freed after it is copied.
+        // SAFETY: the image is live and the out pointer is valid; librbd's string is freed after it
+        // is copied.
         unsafe {
             check((self.pool.api.get_group)(self.handle, &mut group, SIZE))?;
             let name = text(group.name);
@@ -369,8 +370,8 @@ impl RbdImage {
         Ok(Some(text.to_string_lossy().into_owned()))
     }
 
-    /// Takes the exclusive lock, and keeps it until the image is closed. Breaks the lock of a client
-    /// that is gone, after the cluster has blocked it.
+    /// Takes the exclusive lock, and keeps it until the image is closed. Breaks the lock of a
+    /// client that is gone, after the cluster has blocked it.
     pub fn acquire_lock(&self) -> ErrnoResult<()> {
         // SAFETY: the image is live.
         check(unsafe { (self.pool.api.lock_acquire)(self.handle, LOCK_EXCLUSIVE) })
@@ -477,8 +478,8 @@ impl Drop for RbdImage {
             let _ = closing.close();
             return;
         }
-        // Closing waits for the thread that runs the callback, so another thread must do it. If none
-        // can start, the image stays open until the process ends.
+        // Closing waits for the thread that runs the callback, so another thread must do it. If
+        // none can start, the image stays open until the process ends.
         drop(std::thread::Builder::new().name("rbd-close".to_owned()).spawn(move || closing.close()));
     }
 }

@@ -32,8 +32,9 @@ struct State {
 impl QuiesceWatch {
     fn answer(&self, state: &mut State) {
         if std::mem::take(&mut state.is_unanswered) {
-            // SAFETY: the image is live: it is open, or its close has not begun. librbd waits for one
-            // answer. It uses the handle of the watch (here 0) only to name a watch that has failed.
+            // SAFETY: the image is live: it is open, or its close has not begun. librbd waits for
+            // one answer. It uses the handle of the watch (here 0) only to name a watch that has
+            // failed.
             unsafe { (self.api.quiesce_complete)(self.image, 0, 0) };
         }
     }
@@ -67,8 +68,8 @@ extern "C" fn unquiesce(watch: *mut c_void) {
 
 impl RbdImage {
     /// Calls `notify` before and after each snapshot that another program takes, on a thread of
-    /// librbd. It must not block. The watch ends when the image is closed: librbd's own way to end it
-    /// earlier waits forever if a snapshot begins at that moment.
+    /// librbd. It must not block. The watch ends when the image is closed: librbd's own way to end
+    /// it earlier waits forever if a snapshot begins at that moment.
     pub fn watch_quiesce(&mut self, notify: Notify) -> ErrnoResult<()> {
         let api = self.pool.api;
         let state = Mutex::default();

@@ -209,7 +209,8 @@ fn a_group_snapshot_of_open_images_is_of_one_moment() {
         let second = pool.other_program().await.open("b", None, OpenMode::Write).await.unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let writer = tokio::spawn(count_up(Arc::clone(&first), Arc::clone(&second), Arc::clone(&stop)));
-        // A snapshot of a single image of the group takes no lock, and neither does its own program's.
+        // A snapshot of a single image of the group takes no lock, and neither does its own
+        // program's.
         pool.rbd(&["snap", "create", "a@alone"]);
         pool.other_program().await.groups().create_snapshot("g", "ours").await.unwrap();
         first.create_snapshot("own").await.unwrap();

@@ -103,7 +103,8 @@ pub enum TargetCommand {
         #[arg(long, default_value = "us-east-1")]
         region: String,
     },
-    /// Remove a target; its events wait for a new target with this name, at most for `serve --events-keep`
+    /// Remove a target; its events wait for a new target with this name, at most for `serve
+    /// --events-keep`
     #[command(after_help = "Example:\n  benthic s3 events target rm lab/indexer")]
     Rm {
         /// ACCOUNT/NAME

@@ -28,7 +28,8 @@ pub enum GcCommand {
     /// Collect the garbage that is due; every gateway does this once a minute
     #[command(after_help = "Examples:\n  benthic s3 gc run\n  benthic s3 gc run --all")]
     Run {
-        /// Also collect garbage that is not due yet, to free space at once; running reads and writes may fail
+        /// Also collect garbage that is not due yet, to free space at once; running reads and
+        /// writes may fail
         #[arg(long)]
         all: bool,
     },

@@ -56,7 +56,8 @@ pub struct GatewayPools {
     /// Pool of the data, which may be erasure-coded; pass the same one to every gateway and command
     #[arg(long, global = true, value_name = "POOL")]
     data_pool: Option<String>,
-    /// File with the key that encrypts secrets and data keys; keep it outside the store [default: ~/.config/benthic/s3-sealing.key]
+    /// File with the key that encrypts secrets and data keys; keep it outside the store [default:
+    /// ~/.config/benthic/s3-sealing.key]
     #[arg(long, global = true, value_name = "FILE", env = "BENTHIC_S3_SEALING_KEY")]
     sealing_key: Option<PathBuf>,
 }

@@ -27,7 +27,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// Methods of on-put rules that run at the same time: fewer than those of requests, which share their limits.
+/// Methods of on-put rules that run at the same time: fewer than those of requests, which share
+/// their limits.
 const METHODS_OF_RULES_IN_DIRECTORY: usize = 2;
 const METHODS_OF_RULES_IN_CLUSTER: usize = 16;
 /// Searches for events between two cleanups of the records of removed buckets.
@@ -71,7 +72,8 @@ pub struct ServeArgs {
     /// Domain of websites: BUCKET.DOMAIN shows the website of a bucket; can be repeated
     #[arg(long, value_name = "DOMAIN")]
     website_domain: Vec<String>,
-    /// Name of the region, which GetBucketLocation returns and with which requests to the upstream are signed
+    /// Name of the region, which GetBucketLocation returns and with which requests to the upstream
+    /// are signed
     #[arg(long, default_value = "us-east-1")]
     region: String,
     #[command(flatten)]
@@ -93,7 +95,8 @@ pub struct ServeArgs {
     /// Seconds of a day when the gateway applies lifecycle rules; tests make days short
     #[arg(long, value_name = "SECONDS", default_value_t = 86_400, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     lifecycle_day: u64,
-    /// Seconds between two searches for waiting events; the gateway delivers its own at once; 0 disables deliveries
+    /// Seconds between two searches for waiting events; the gateway delivers its own at once; 0
+    /// disables deliveries
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     events_every: u64,
     /// Hours that an event waits for a target that does not answer
@@ -255,8 +258,8 @@ async fn apply_lifecycle(sal: PoolSal, identities: Arc<Identities>, calendar: Ca
     }
 }
 
-/// Searches for buckets whose events wait: those of gateways that have died, and those that an operator
-/// wants to be delivered again.
+/// Searches for buckets whose events wait: those of gateways that have died, and those that an
+/// operator wants to be delivered again.
 async fn search_events(sal: PoolSal, identities: Arc<Identities>, wakeups: Arc<Wakeups>, every_seconds: u64) {
     for number in 0_u64.. {
         let searched = async {

@@ -25,7 +25,8 @@ pub struct UpstreamArgs {
     /// Limit on the size of the cache, at least 16MiB
     #[arg(long, value_name = "SIZE", default_value = "10GiB", value_parser = units::parse_size, requires = "upstream")]
     cache_bytes: u64,
-    /// When to ask the upstream whether a cached object is current: always, after SECONDS, or never (objects never change)
+    /// When to ask the upstream whether a cached object is current: always, after SECONDS, or never
+    /// (objects never change)
     #[arg(long, value_name = "always|SECONDS|never", default_value = "always", value_parser = parse_validate, requires = "upstream")]
     validate: Validate,
     /// Size of the ranges that are fetched and stored; for measurements
@@ -34,10 +35,12 @@ pub struct UpstreamArgs {
     /// Account that owns the buckets that this gateway has not created
     #[arg(long, value_name = "ACCOUNT", default_value = FIRST_ACCOUNT, requires = "upstream")]
     upstream_account: String,
-    /// File with the key for the upstream, in the format of ~/.aws/credentials; AWS_PROFILE selects the profile
+    /// File with the key for the upstream, in the format of ~/.aws/credentials; AWS_PROFILE selects
+    /// the profile
     #[arg(long, value_name = "FILE", requires = "upstream")]
     upstream_credentials: Option<PathBuf>,
-    /// PEM file with the authorities that sign the certificate of the upstream, instead of those of this machine
+    /// PEM file with the authorities that sign the certificate of the upstream, instead of those of
+    /// this machine
     #[arg(long, value_name = "FILE", requires = "upstream")]
     upstream_ca: Option<PathBuf>,
 }

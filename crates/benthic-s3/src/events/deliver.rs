@@ -1,13 +1,13 @@
 //! Delivers events from the queues of buckets.
 //!
-//! One gateway at a time delivers the events of a queue: it holds a [lease](crate::lease) for a *pass*. A
-//! pass goes through the shards in parallel, and through the queue of each shard in order. It removes events
-//! after their delivery, so a gateway that dies delivers some twice.
+//! One gateway at a time delivers the events of a queue: it holds a [lease](crate::lease) for a
+//! *pass*. A pass goes through the shards in parallel, and through the queue of each shard in
+//! order. It removes events after their delivery, so a gateway that dies delivers some twice.
 //!
-//! A target that refuses an event (4xx) will refuse it again, so the event becomes dead at once. If the
-//! target does not answer, the queue stops in this place, so that the order of a key's events stays, and the
-//! next attempts come after growing delays. An event that waits too long becomes dead, too. Operators see dead
-//! events, and deliver them again, with `benthic s3 events`.
+//! A target that refuses an event (4xx) will refuse it again, so the event becomes dead at once. If
+//! the target does not answer, the queue stops in this place, so that the order of a key's events
+//! stays, and the next attempts come after growing delays. An event that waits too long becomes
+//! dead, too. Operators see dead events, and deliver them again, with `benthic s3 events`.
 
 use super::on_put::{KEY_VARIABLE, OnPutRule, Then};
 use super::webhook::{Failure, Sender, Webhook};
@@ -34,7 +34,8 @@ use tokio::sync::Semaphore;
 const LEASE_MS: u64 = 30_000;
 /// After this time, a pass begins no further delivery.
 const PASS_MS: u64 = 5_000;
-/// After this time, a pass writes no result of a method, because another gateway may soon hold the queue.
+/// After this time, a pass writes no result of a method, because another gateway may soon hold the
+/// queue.
 const RESULT_MS: u64 = 20_000;
 /// How long a gateway waits for the pass of another one.
 const HELD_RETRY_MS: u64 = 1_000;
@@ -98,8 +99,8 @@ pub struct Settings {
     pub methods_max: usize,
 }
 
-/// The places whose targets do not answer: the time of the next attempt by the monotonic clock, and the
-/// delay before it.
+/// The places whose targets do not answer: the time of the next attempt by the monotonic clock, and
+/// the delay before it.
 #[derive(Default)]
 struct Backoff(Mutex<HashMap<(Id, QueuePlace), (u64, u64)>>);
 
@@ -183,7 +184,8 @@ impl Deliverer {
         Ok(queues.into_iter().filter(|(_, state)| state.waiting > 0).map(|(place, _)| place.queue).collect())
     }
 
-    /// Delivers the waiting events of a queue, unless another gateway does. Returns when to try again.
+    /// Delivers the waiting events of a queue, unless another gateway does. Returns when to try
+    /// again.
     ///
     /// # Errors
     /// Those of the store.
@@ -361,8 +363,8 @@ impl Deliverer {
     async fn drop_events(&self, bucket: &Bucket, place: &QueuePlace, pass: Pass) -> Result<Left> {
         loop {
             let (events, has_more) = self.sal.events(bucket, place, EventState::Waiting, None, PAGE).await?;
-            // The rule may have come back since the pass began. Events that are stored from now on are not
-            // in this page.
+            // The rule may have come back since the pass began. Events that are stored from now on
+            // are not in this page.
             let now = self.sal.bucket(&bucket.name).await?;
             if now.id != bucket.id || EventRules::of_bucket(&now.attributes)?.has_queue(&place.queue) {
                 return Ok(Left::More);

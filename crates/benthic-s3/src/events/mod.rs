@@ -1,15 +1,14 @@
 //! Events: what happens after an object was written or removed.
 //!
 //! Two kinds of rules ask for events. *Notifications*, which clients set with
-//! PutBucketNotificationConfiguration, tell a target, for example a web server. *On-put rules*, which
-//! operators set with `benthic s3 on-put`, run a method of a class on a new object.
+//! PutBucketNotificationConfiguration, tell a target, for example a web server. *On-put rules*,
+//! which operators set with `benthic s3 on-put`, run a method of a class on a new object.
 //!
-//! The gateway knows the rules of the bucket when a request arrives, so the call that makes the change
-//! also stores an event for each rule that matches ([`EventRules::of_change`]). [`deliver`] takes the
-//! events from there. Each target and each asynchronous on-put rule has its own queue, so a target that is down
-//! delays no other.
-//! Rejected: one event for all rules, with the state of each delivery, because a slow target would keep
-//! the events of all others.
+//! The gateway knows the rules of the bucket when a request arrives, so the call that makes the
+//! change also stores an event for each rule that matches ([`EventRules::of_change`]). [`deliver`]
+//! takes the events from there. Each target and each asynchronous on-put rule has its own queue, so
+//! a target that is down delays no other. Rejected: one event for all rules, with the state of each
+//! delivery, because a slow target would keep the events of all others.
 
 pub mod deliver;
 pub mod on_put;
@@ -131,8 +130,8 @@ impl EventRules {
             || self.on_put.rule_of_queue(queue).is_some()
     }
 
-    /// The events to store with a change of a key, if it has the given names. Only a change that a client
-    /// makes runs methods, so that the result of a method does not run it again.
+    /// The events to store with a change of a key, if it has the given names. Only a change that a
+    /// client makes runs methods, so that the result of a method does not run it again.
     pub fn of_change(
         &self,
         key: &str,

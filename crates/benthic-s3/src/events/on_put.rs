@@ -1,12 +1,12 @@
 //! Rules that run a method of a class on new objects.
 //!
-//! A *synchronous* rule runs before the object is visible. If the method fails, the request fails, and
-//! there is no object. The result becomes metadata of the object.
+//! A *synchronous* rule runs before the object is visible. If the method fails, the request fails,
+//! and there is no object. The result becomes metadata of the object.
 //!
 //! An *asynchronous* rule runs later, from a queue. The result becomes another object.
 //!
-//! A method only reads: data of objects never change, and copies share them. So a method that wants to
-//! keep something returns it.
+//! A method only reads: data of objects never change, and copies share them. So a method that wants
+//! to keep something returns it.
 
 use super::{Error, ErrorKind, KeyFilter, Result, corrupt};
 use crate::sal::{Attributes, limits};
@@ -78,8 +78,8 @@ impl OnPutRules {
         Err(Error::new(ErrorKind::Unsupported, message).with("form", rules.form))
     }
 
-    /// Stores the rules in the attributes of a bucket: also if there are none any more, so that gateways find
-    /// the events of the old ones, and drop them.
+    /// Stores the rules in the attributes of a bucket: also if there are none any more, so that
+    /// gateways find the events of the old ones, and drop them.
     ///
     /// # Errors
     /// `Internal`.

@@ -1,7 +1,7 @@
 //! Decides when the events of which queue are delivered.
 //!
-//! A *scan* of a bucket finds its queues with waiting events. Each queue then has passes of its own, so a target
-//! that does not answer delays no other target.
+//! A *scan* of a bucket finds its queues with waiting events. Each queue then has passes of its
+//! own, so a target that does not answer delays no other target.
 
 use super::deliver::Deliverer;
 use parking_lot::Mutex;
@@ -15,8 +15,8 @@ use tokio::time::Instant;
 
 /// Scans and passes that run at the same time.
 const TASKS_IN_FLIGHT: usize = 256;
-/// The least time between two scans of a bucket or passes of a queue, so that busy ones have fewer and
-/// larger passes.
+/// The least time between two scans of a bucket or passes of a queue, so that busy ones have fewer
+/// and larger passes.
 const BETWEEN_PASSES: Duration = Duration::from_millis(250);
 /// The pause after an error of the store.
 const AFTER_ERROR: Duration = Duration::from_secs(5);
@@ -57,7 +57,8 @@ struct Work {
 /// What a piece of work has found to do, and how long to wait before.
 type Next = Vec<(Work, Duration)>;
 
-/// Delivers events until [`Wakeups::stop`] is called, and waits for the deliveries that are running then.
+/// Delivers events until [`Wakeups::stop`] is called, and waits for the deliveries that are running
+/// then.
 pub async fn run(deliverer: Arc<Deliverer>, wakeups: Arc<Wakeups>) {
     wakeups.is_used.store(true, Relaxed);
     let mut tasks: JoinSet<(Work, Next)> = JoinSet::new();

@@ -1,6 +1,7 @@
 //! Delivers messages to web servers: `POST` with a JSON document.
 //!
-//! Each delivery takes at most ten seconds. Redirects are not followed: the operator chose the address.
+//! Each delivery takes at most ten seconds. Redirects are not followed: the operator chose the
+//! address.
 
 use benthic_core::build;
 use bytes::Bytes;
@@ -21,7 +22,8 @@ use url::Url;
 /// Limit on the time of one delivery.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 const BODY_TIMEOUT: Duration = Duration::from_secs(1);
-/// Limit on the body of an answer. It is read and ignored, so that the connection can be used again.
+/// Limit on the body of an answer. It is read and ignored, so that the connection can be used
+/// again.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// Why a message was not delivered.
@@ -89,8 +91,8 @@ pub(crate) fn system_authorities() -> Arc<RootCertStore> {
 }
 
 impl Webhook {
-    /// A web server with this URL. `token` authenticates the gateway (bearer token); `ca` is a PEM text with
-    /// the authorities to trust, instead of those of this machine.
+    /// A web server with this URL. `token` authenticates the gateway (bearer token); `ca` is a PEM
+    /// text with the authorities to trust, instead of those of this machine.
     ///
     /// # Errors
     /// A message that names the invalid parameter.

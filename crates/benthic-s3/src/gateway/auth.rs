@@ -28,8 +28,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Maximum total size of the policies in the cache, in bytes of JSON. The parsed form takes about 50
-/// times as much memory.
+/// Maximum total size of the policies in the cache, in bytes of JSON. The parsed form takes about
+/// 50 times as much memory.
 const PARSED_BYTES_MAX: usize = 4 << 20;
 
 /// Actions on views other than reading: settings about access.
@@ -118,8 +118,8 @@ pub(super) struct Access {
     pub parsed: Arc<ParsedPolicies<Arc<PolicyTexts>, Arc<Rights>>>,
 }
 
-/// A cache of parsed policies, by the bucket or a hash of the caller's policies. An entry is valid only
-/// for the text that it contains.
+/// A cache of parsed policies, by the bucket or a hash of the caller's policies. An entry is valid
+/// only for the text that it contains.
 pub(super) struct ParsedPolicies<T, P>(Mutex<Parsed<T, P>>);
 
 struct Parsed<T, P> {
@@ -232,8 +232,8 @@ impl S3Access for Access {
 }
 
 impl Access {
-    /// Determines the sender of a request whose signature was checked. An operation without a permission is
-    /// not implemented.
+    /// Determines the sender of a request whose signature was checked. An operation without a
+    /// permission is not implemented.
     pub async fn sender(
         &self,
         (operation, permission): (&str, Option<Permission>),

@@ -1,5 +1,5 @@
-//! GetBucketNotificationConfiguration and PutBucketNotificationConfiguration, and the events of requests.
-//! [`events`](crate::events) delivers them.
+//! GetBucketNotificationConfiguration and PutBucketNotificationConfiguration, and the events of
+//! requests. [`events`](crate::events) delivers them.
 
 use super::auth::{Authorized, On, Peer};
 use super::{Gateway, assign_ids, error, names};
@@ -49,7 +49,8 @@ impl Gateway {
             InvalidRule::Invalid(message) => s3_error!(InvalidArgument, "{message}"),
             InvalidRule::Unsupported(message) => s3_error!(NotImplemented, "{message}"),
         })?;
-        // Also with `skip_destination_validation`: events for a target that does not exist wait in vain.
+        // Also with `skip_destination_validation`: events for a target that does not exist wait in
+        // vain.
         for topic in configuration.topic_configurations.iter().flatten() {
             self.check_target(&access.bucket, &topic.topic_arn).await?;
         }

@@ -79,8 +79,8 @@ impl Gateway {
 
     /// Deletes an object that has these properties. If there is none, there is nothing to delete.
     ///
-    /// The class compares entity tags, but not sizes and times. So the gateway compares these, and the
-    /// class checks in the same call as the deletion that the object has not changed since.
+    /// The class compares entity tags, but not sizes and times. So the gateway compares these, and
+    /// the class checks in the same call as the deletion that the object has not changed since.
     async fn delete_if(
         &self,
         bucket: &Bucket,

@@ -1,15 +1,15 @@
 //! Server-side encryption: which key encrypts an object, and who may use it.
 //!
-//! Each object, and each upload, has a data key of its own, with which the driver encrypts the data.
-//! The gateway stores the data key sealed, by one of three keys:
+//! Each object, and each upload, has a data key of its own, with which the driver encrypts the
+//! data. The gateway stores the data key sealed, by one of three keys:
 //!
 //! - SSE-S3 (`AES256`): a key that derives from the sealing key.
 //! - SSE-KMS (`aws:kms`): a key of an account, if the caller may use it.
 //! - SSE-C: a key that the client sends with each request, and that is never stored.
 //!
 //! The seal is bound to the bucket, the key of the object and the encryption context, so the sealed
-//! data key of one object is worthless at another. A copy between two encrypted objects seals the same
-//! data key again and shares the data.
+//! data key of one object is worthless at another. A copy between two encrypted objects seals the
+//! same data key again and shares the data.
 //!
 //! As on AWS, the ETag of an object under SSE-KMS and SSE-C is not the MD5 of its data, which would
 //! tell whether two objects have the same data.
@@ -211,7 +211,8 @@ pub(super) fn etag_with(encryption: Option<&Encryption>, etag: String) -> String
     }
 }
 
-/// The kind of key that seals the data key of an object or an upload; `None` if it is not encrypted.
+/// The kind of key that seals the data key of an object or an upload; `None` if it is not
+/// encrypted.
 pub(super) fn sealing_of(attributes: &Attributes) -> S3Result<Option<SealedBy>> {
     Ok(stored(attributes)?.map(|stored| stored.by))
 }
@@ -237,8 +238,8 @@ impl CustomerHeaders<'_> {
     /// Checks the key of a client.
     ///
     /// # Errors
-    /// `InvalidArgument`, `InvalidEncryptionAlgorithmError`; `InvalidRequest` if others could read the
-    /// key in the network.
+    /// `InvalidArgument`, `InvalidEncryptionAlgorithmError`; `InvalidRequest` if others could read
+    /// the key in the network.
     pub fn parse<T>(&self, request: &S3Request<T>) -> S3Result<Option<CustomerKey>> {
         let CustomerHeaders { algorithm, key, md5 } = *self;
         if !self.is_given() {
@@ -362,8 +363,8 @@ fn sealed_name(bucket: &str, key: &str, by: &SealedBy) -> String {
 }
 
 impl Seal {
-    /// Whether a copy with this seal can share the data of its source. SSE-S3 needs the MD5 of the data
-    /// as the entity tag, so it can share only data of SSE-S3.
+    /// Whether a copy with this seal can share the data of its source. SSE-S3 needs the MD5 of the
+    /// data as the entity tag, so it can share only data of SSE-S3.
     fn can_share(&self, source: &Encryption) -> bool {
         self.by != SealedBy::S3 || source.by == SealedBy::S3
     }
@@ -381,8 +382,8 @@ impl Seal {
 }
 
 impl Gateway {
-    /// The seal for a new object, as the request asks for, else as the bucket's default; `None` if the
-    /// object is not encrypted.
+    /// The seal for a new object, as the request asks for, else as the bucket's default; `None` if
+    /// the object is not encrypted.
     async fn seal_of<T>(
         &self,
         request: &S3Request<T>,
@@ -414,8 +415,8 @@ impl Gateway {
         Ok(Some(Seal { by, sealer, customer_md5: None }))
     }
 
-    /// The encryption of a copy, with its data key in the attributes, and whether the copy shares the
-    /// data of its source. A copy of an encrypted object is encrypted, too.
+    /// The encryption of a copy, with its data key in the attributes, and whether the copy shares
+    /// the data of its source. A copy of an encrypted object is encrypted, too.
     pub(super) async fn create_key_of_copy<T>(
         &self,
         request: &S3Request<T>,
@@ -461,8 +462,8 @@ impl Gateway {
     /// The encryption of an object or an upload; `None` if it is not encrypted.
     ///
     /// # Errors
-    /// `InvalidRequest` if the key of the client is missing, wrong, or not needed; `AccessDenied` if
-    /// the caller may not use the KMS key.
+    /// `InvalidRequest` if the key of the client is missing, wrong, or not needed; `AccessDenied`
+    /// if the caller may not use the KMS key.
     pub(super) async fn open_data_key<T>(
         &self,
         request: &S3Request<T>,

@@ -2,8 +2,8 @@
 //! that reads the object's data.
 //!
 //! The method runs in the store, beside the data, if they are in one piece and not encrypted.
-//! Otherwise the gateway reads the data and runs the same method. The action `benthic:Exec` permits it, in addition to
-//! the one that a read needs.
+//! Otherwise the gateway reads the data and runs the same method. The action `benthic:Exec` permits
+//! it, in addition to the one that a read needs.
 
 use super::Gateway;
 use crate::sal::{Bucket, DataKey, Object, Sal};

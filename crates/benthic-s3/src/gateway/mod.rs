@@ -137,8 +137,8 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Creates a gateway to a store, with this region name. `keys` are those of its callers, `code` runs
-    /// methods for it. It reports buckets with new events to `wakeups`.
+    /// Creates a gateway to a store, with this region name. `keys` are those of its callers, `code`
+    /// runs methods for it. It reports buckets with new events to `wakeups`.
     pub fn new(
         sal: Arc<dyn Sal>,
         keys: Arc<dyn Keys>,

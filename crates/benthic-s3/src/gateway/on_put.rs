@@ -11,14 +11,16 @@ use hyper::header::HeaderValue;
 use s3s::{S3Error, S3Response, S3Result, s3_error};
 
 impl Gateway {
-    /// Whether synchronous rules match a key, so that the new object must be read before it is visible.
+    /// Whether synchronous rules match a key, so that the new object must be read before it is
+    /// visible.
     pub(super) fn has_on_put(&self, bucket: &Bucket, key: &str) -> S3Result<bool> {
         let rules = self.event_rules(bucket)?;
         Ok(rules.is_some_and(|rules| rules.on_put().synchronous(key).next().is_some()))
     }
 
     /// Runs the methods of all synchronous rules that match a key, and adds their results to the
-    /// attributes. `object` has the data of the new object; it is in `home`. Returns where the methods ran.
+    /// attributes. `object` has the data of the new object; it is in `home`. Returns where the
+    /// methods ran.
     pub(super) async fn run_on_put(
         &self,
         access: &Authorized,

@@ -1,8 +1,9 @@
 //! RenameObject.
 //!
 //! The two names may be in two shards of the index, so there is no single operation for both. The
-//! gateway makes a copy that shares the data, and then deletes the source if it has not changed. If the
-//! gateway dies in between, both objects exist, and a repetition of the request ends the rename.
+//! gateway makes a copy that shares the data, and then deletes the source if it has not changed. If
+//! the gateway dies in between, both objects exist, and a repetition of the request ends the
+//! rename.
 
 use super::auth::On;
 use super::conditions::{Preconditions, condition};
@@ -119,7 +120,8 @@ impl Gateway {
         }
     }
 
-    /// Whether an earlier request with this token has made the object, and the object has this entity tag.
+    /// Whether an earlier request with this token has made the object, and the object has this
+    /// entity tag.
     async fn is_renamed(
         &self,
         bucket: &Bucket,

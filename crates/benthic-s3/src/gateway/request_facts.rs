@@ -92,7 +92,8 @@ impl<'r> RequestFacts<'r> {
         }
     }
 
-    /// A header that only some actions have: those that create an object or a bucket, or change an ACL.
+    /// A header that only some actions have: those that create an object or a bucket, or change an
+    /// ACL.
     fn amz_header(&self, name: &str) -> Option<String> {
         let is_write = self.action.starts_with("s3:PutObject")
             || matches!(self.action, "s3:PutBucketAcl" | "s3:CreateBucket");

@@ -1,7 +1,8 @@
 //! GetBucketRequestPayment and PutBucketRequestPayment.
 //!
-//! Nobody pays here. But in a bucket whose payer is the requester, AWS answers other accounts only if
-//! they declare that they will pay, and never answers anonymous callers. The gateway does the same.
+//! Nobody pays here. But in a bucket whose payer is the requester, AWS answers other accounts only
+//! if they declare that they will pay, and never answers anonymous callers. The gateway does the
+//! same.
 
 use super::auth::On;
 use super::{Gateway, names};

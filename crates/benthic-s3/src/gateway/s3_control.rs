@@ -1,7 +1,7 @@
 //! The part of the API S3 Control that Terraform needs: the tags of a bucket, by its ARN.
 //!
-//! Clients send these requests to the path `/v20180820/tags/ARN`, signed for the service `s3`, with the
-//! account in a header. The header tells them from requests for a bucket with that name.
+//! Clients send these requests to the path `/v20180820/tags/ARN`, signed for the service `s3`, with
+//! the account in a header. The header tells them from requests for a bucket with that name.
 //!
 //! Source: the API reference of S3 Control (2018-08-20).
 

@@ -1,8 +1,9 @@
 //! SelectObjectContent: a query on one object.
 //!
-//! The class `select` runs beside the data if they are in one piece and not encrypted, and returns at
-//! most 4 MiB. Otherwise the gateway runs the same code: a thread reads the data, front to back, and the answer
-//! streams while it does, so a query holds a few pieces of the data and of the answer.
+//! The class `select` runs beside the data if they are in one piece and not encrypted, and returns
+//! at most 4 MiB. Otherwise the gateway runs the same code: a thread reads the data, front to back,
+//! and the answer streams while it does, so a query holds a few pieces of the data and of the
+//! answer.
 
 use super::encryption::{Encryption, customer_headers, refuse_algorithm};
 use super::exec::{self, ObjectData, RanAt};
@@ -41,7 +42,8 @@ const QUERIES_OF_ACCOUNT_MAX: usize = QUERIES_MAX / 4;
 const WAIT_LIMIT: Duration = Duration::from_secs(5);
 /// How long a query may compute in the gateway. Waiting for data and for the client does not count.
 const COMPUTE_LIMIT: Duration = Duration::from_secs(300);
-/// How long a query may run in the gateway, with all waiting. A client that reads slowly holds a thread.
+/// How long a query may run in the gateway, with all waiting. A client that reads slowly holds a
+/// thread.
 const TIME_LIMIT: Duration = Duration::from_secs(3600);
 /// After this time without records, the client gets a message, so that it waits on.
 const SILENCE_LIMIT: Duration = Duration::from_secs(5);
@@ -200,8 +202,8 @@ impl Places {
 
 type EventStream = std::pin::Pin<Box<dyn futures::Stream<Item = Event> + Send + Sync>>;
 
-/// The messages of a running query. While it finds nothing, messages without records keep the client
-/// waiting.
+/// The messages of a running query. While it finds nothing, messages without records keep the
+/// client waiting.
 fn events_of(events: Receiver<Event>) -> EventStream {
     Box::pin(futures::stream::unfold(events, |mut events| async move {
         match tokio::time::timeout(SILENCE_LIMIT, events.recv()).await {
@@ -297,7 +299,8 @@ impl InGateway {
         self.since_ms = now_ms;
     }
 
-    /// Waits for the data or the client, until the query must end. This time does not count as computing.
+    /// Waits for the data or the client, until the query must end. This time does not count as
+    /// computing.
     fn wait<T>(&mut self, wait: impl AsyncFnOnce(&mut InGateway) -> T) -> Result<T> {
         self.computed();
         let left = Duration::from_millis(self.ends_ms.saturating_sub(self.since_ms));

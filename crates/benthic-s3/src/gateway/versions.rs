@@ -28,7 +28,8 @@ pub(super) fn strong_etag(etag: &str) -> ETag {
 
 impl Gateway {
     /// Finds an object, in the current version if no version id is given. A delete marker is an
-    /// error. Only callers with access to the object get here, because the errors show whether a key exists.
+    /// error. Only callers with access to the object get here, because the errors show whether a
+    /// key exists.
     pub(super) async fn find_visible(
         &self,
         access: &Authorized,

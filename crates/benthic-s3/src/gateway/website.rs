@@ -1,8 +1,8 @@
 //! Websites: GetBucketWebsite, PutBucketWebsite, DeleteBucketWebsite, and the server that shows the
 //! objects of a bucket to browsers.
 //!
-//! Each request of a browser becomes an anonymous GetObject, so ACLs and policies decide as for every
-//! other anonymous caller. The query and all headers that name a caller are dropped.
+//! Each request of a browser becomes an anonymous GetObject, so ACLs and policies decide as for
+//! every other anonymous caller. The query and all headers that name a caller are dropped.
 
 use super::auth::{On, Peer};
 use super::virtual_host::VirtualHosts;

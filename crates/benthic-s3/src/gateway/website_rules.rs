@@ -187,7 +187,8 @@ pub fn encoded(key: &str) -> String {
         .collect()
 }
 
-/// The absolute path of a key. Two slashes at its start would name a host, so the second one is encoded.
+/// The absolute path of a key. Two slashes at its start would name a host, so the second one is
+/// encoded.
 pub fn path_of(key: &str) -> String {
     match key.strip_prefix('/') {
         Some(rest) => format!("/%2F{}", encoded(rest)),

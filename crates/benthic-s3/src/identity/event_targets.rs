@@ -1,5 +1,5 @@
-//! Targets of events: web servers that the gateway tells of changes. Operators create them, so clients
-//! cannot make the gateway send requests to any address.
+//! Targets of events: web servers that the gateway tells of changes. Operators create them, so
+//! clients cannot make the gateway send requests to any address.
 
 use super::{FORM, Identities, change, check_name, exists, full_name};
 use crate::sal::RecordKind;
@@ -81,8 +81,8 @@ impl Identities {
         self.all(RecordKind::EventTarget, "").await
     }
 
-    /// Removes a target. Events for it wait until there is a target with its name, or until they are too
-    /// old.
+    /// Removes a target. Events for it wait until there is a target with its name, or until they
+    /// are too old.
     ///
     /// # Errors
     /// `NotFound`, `Conflict` if it changes at the same time.

@@ -95,8 +95,8 @@ pub fn built_in_policies() -> Vec<(String, ManagedPolicy)> {
 /// All policies of a caller, as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PolicyTexts {
-    /// The policies of the user and its groups, or of the role. `None` for a user with all rights of
-    /// the account.
+    /// The policies of the user and its groups, or of the role. `None` for a user with all rights
+    /// of the account.
     pub identity: Option<Vec<String>>,
     pub boundary: Option<String>,
     /// The policies of a session. `None` if it has all rights of the role.
@@ -213,8 +213,8 @@ impl Identities {
     /// [`KEY_CACHE_MS`](super::KEY_CACHE_MS).
     ///
     /// # Errors
-    /// `NotFound`, `Busy` if another process changes it at the same time, `LimitExceeded`; errors of
-    /// `change_it`.
+    /// `NotFound`, `Busy` if another process changes it at the same time, `LimitExceeded`; errors
+    /// of `change_it`.
     pub async fn change_policy(
         &self,
         account: &str,

@@ -2,9 +2,9 @@
 //! [SAL](crate::sal::Records). The S3 gateway and the SQL server check requests with them.
 //!
 //! An account owns buckets. A user acts for an account: with all of its rights, or, once the user
-//! has policies, with those that the policies allow. A group gives its policies to its users. A role
-//! has policies and a trust policy, which says who may assume it. A key belongs to a user, and its
-//! secret is sealed. A caller that assumes a role gets a temporary key, which is not stored.
+//! has policies, with those that the policies allow. A group gives its policies to its users. A
+//! role has policies and a trust policy, which says who may assume it. A key belongs to a user, and
+//! its secret is sealed. A caller that assumes a role gets a temporary key, which is not stored.
 
 mod event_targets;
 mod kms;
@@ -45,8 +45,8 @@ pub const KEY_CACHE_MS: u64 = 2_000;
 const KEY_CACHE_MAX: usize = 10_000;
 /// Maximum number of policies that are attached to a user, group or role, and of groups of a user.
 const ATTACHED_MAX: usize = 10;
-/// Maximum number of retries of a conflicting change. Changes conflict if they use the same policy or
-/// group, because its record counts its uses.
+/// Maximum number of retries of a conflicting change. Changes conflict if they use the same policy
+/// or group, because its record counts its uses.
 const ATTEMPTS_MAX: usize = 20;
 const PAGE: usize = 1_000;
 const ACCESS_KEY_LEN: usize = 20;
@@ -411,8 +411,8 @@ impl Identities {
         self.all(RecordKind::Key, "").await
     }
 
-    /// Removes an account that has no users, groups, roles, policies, buckets, KMS keys and targets of
-    /// events.
+    /// Removes an account that has no users, groups, roles, policies, buckets, KMS keys and targets
+    /// of events.
     ///
     /// # Errors
     /// `NotFound`, `Conflict` if it has one of these.
@@ -445,8 +445,9 @@ impl Identities {
     /// Removes a user, a group or a role that nothing depends on.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` if it has attached policies, a user has keys or groups, a group has users
-    /// or policies, or a role has policies; `Busy` if another process changes it at the same time.
+    /// `NotFound`; `Conflict` if it has attached policies, a user has keys or groups, a group has
+    /// users or policies, or a role has policies; `Busy` if another process changes it at the same
+    /// time.
     pub async fn remove_identity(&self, kind: IdentityKind, account: &str, name: &str) -> Result<()> {
         let found = self.identity(kind, account, name).await?;
         let mut in_use = found.in_use(kind);
@@ -489,8 +490,8 @@ impl Identities {
     /// Changes a user, a group or a role. Running gateways notice within [`KEY_CACHE_MS`].
     ///
     /// # Errors
-    /// `NotFound` if it, a policy or a group does not exist; `Busy` if others change one of them all the
-    /// time; `LimitExceeded` if it becomes too large; errors of `change_it`.
+    /// `NotFound` if it, a policy or a group does not exist; `Busy` if others change one of them
+    /// all the time; `LimitExceeded` if it becomes too large; errors of `change_it`.
     pub async fn change_identity(
         &self,
         kind: IdentityKind,
@@ -581,8 +582,8 @@ impl Identities {
         self.sealer()?.open_secret(access_key, &key.sealed).map(drop)
     }
 
-    /// Looks up a usable key. A temporary key needs its token. The answer comes from the cache if it
-    /// is younger than [`KEY_CACHE_MS`].
+    /// Looks up a usable key. A temporary key needs its token. The answer comes from the cache if
+    /// it is younger than [`KEY_CACHE_MS`].
     ///
     /// # Errors
     /// Those of the store; `PermissionDenied` if the secret was sealed with another key.

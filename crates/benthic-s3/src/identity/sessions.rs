@@ -55,8 +55,8 @@ pub struct Claims {
     pub form: u32,
     pub account: String,
     pub holder: Holder,
-    /// When the user or the role was created. Another one with the same name has no sessions of this
-    /// one.
+    /// When the user or the role was created. Another one with the same name has no sessions of
+    /// this one.
     pub created_ms: u64,
     /// The policy of the session, as JSON.
     pub policy: Option<String>,
@@ -74,11 +74,12 @@ pub struct TemporaryKey {
 }
 
 impl Identities {
-    /// Creates a temporary key that lasts `lifetime_s` seconds. `created_ms` is the time at which its
-    /// user or role was created.
+    /// Creates a temporary key that lasts `lifetime_s` seconds. `created_ms` is the time at which
+    /// its user or role was created.
     ///
     /// # Errors
-    /// `LimitExceeded` if the token would be too large; `Unavailable` if there are no random numbers.
+    /// `LimitExceeded` if the token would be too large; `Unavailable` if there are no random
+    /// numbers.
     pub fn create_session(
         &self,
         account: &str,
@@ -156,7 +157,8 @@ impl Identities {
         }
         let path = found.path().to_owned();
         let of_session = claims.policy_arns.iter().map(|arn| self.policy_text(&claims.account, arn));
-        // A session ends when one of its managed policies is removed: the policy may deny something.
+        // A session ends when one of its managed policies is removed: the policy may deny
+        // something.
         let mut session = try_join_all(of_session).await?;
         let mut texts = self.policy_texts(&claims.account, found).await.map_err(in_change)?;
         session.extend(claims.policy.clone());
@@ -176,8 +178,8 @@ pub fn is_temporary(access_key: &str) -> bool {
     access_key.len() == ACCESS_KEY_LEN && access_key.starts_with(PREFIX)
 }
 
-/// The name under which a token is sealed. The secret of a key of the store is sealed under the name
-/// of the key, so it cannot serve as a token.
+/// The name under which a token is sealed. The secret of a key of the store is sealed under the
+/// name of the key, so it cannot serve as a token.
 fn token_name(access_key: &str) -> String {
     format!("token of {access_key}")
 }

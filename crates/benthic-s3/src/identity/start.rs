@@ -1,5 +1,5 @@
-//! The start of a server whose users are those of the gateway: it opens the accounts, and prints the key
-//! that the first start created.
+//! The start of a server whose users are those of the gateway: it opens the accounts, and prints
+//! the key that the first start created.
 
 use super::{FIRST_ACCOUNT, FIRST_USER, Identities, NewKey};
 use crate::pool::{Options, PoolSal};
@@ -21,12 +21,12 @@ pub struct Started {
 }
 
 impl Started {
-    /// Opens the accounts in this pool. The first start creates the file with the sealing key, an account,
-    /// a user and a key.
+    /// Opens the accounts in this pool. The first start creates the file with the sealing key, an
+    /// account, a user and a key.
     ///
     /// # Errors
-    /// Those of the store and of [`Sealer::open`]; `PermissionDenied` if the secrets were sealed with
-    /// another key.
+    /// Those of the store and of [`Sealer::open`]; `PermissionDenied` if the secrets were sealed
+    /// with another key.
     pub async fn open(
         pool: Arc<dyn Pool>,
         sealing_key: Option<&Path>,
@@ -45,8 +45,8 @@ impl Started {
     }
 }
 
-/// The end of the text that a server prints when it starts. `labels` are the words of its clients for an
-/// access key and a secret key. `example` shows how to use the two.
+/// The end of the text that a server prints when it starts. `labels` are the words of its clients
+/// for an access key and a secret key. `example` shows how to use the two.
 pub fn first_key_text(
     first: Option<&NewKey>,
     labels: [&str; 2],

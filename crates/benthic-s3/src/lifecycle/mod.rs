@@ -1,8 +1,8 @@
 //! Lifecycle: removes versions and uploads of a bucket when its rules say so.
 //!
 //! A *run* goes through all versions of a bucket. Several gateways share the work: a run holds a
-//! [lease](crate::lease) on its bucket, and saves the last key that is done, so another run continues after
-//! a crash.
+//! [lease](crate::lease) on its bucket, and saves the last key that is done, so another run
+//! continues after a crash.
 //!
 //! **A rule removes nothing that it does not match.** Between the listing and a removal, a client
 //! may write an object again, give it another tag, or remove its newest version, so that an older

@@ -191,7 +191,8 @@ impl Document {
         RawDocument::parse(text, true)?.check(Kind::Trust)
     }
 
-    /// Parses the policy of a user, a group, a role or a session. Its statements name no principals.
+    /// Parses the policy of a user, a group, a role or a session. Its statements name no
+    /// principals.
     ///
     /// # Errors
     /// As [`of_bucket`](Document::of_bucket).

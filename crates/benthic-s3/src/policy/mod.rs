@@ -34,8 +34,8 @@ pub struct Request<'r> {
 /// The policies of a caller. The default is that of a user with all rights of the account.
 #[derive(Clone, Debug, Default)]
 pub struct Rights {
-    /// The policies of the user and its groups, or of the role. `None` for a user with all rights of
-    /// the account.
+    /// The policies of the user and its groups, or of the role. `None` for a user with all rights
+    /// of the account.
     pub identity: Option<Vec<Document>>,
     /// Limits what the others allow.
     pub boundary: Option<Document>,
@@ -84,9 +84,9 @@ pub fn decide(request: &Request<'_>, rules: &Rules<'_>) -> Decision {
     let by_bucket = bucket.allows.filter(|_| counts);
     let is_allowed = match request.caller {
         Caller::Anonymous => by_bucket.is_some() || rules.acl_allows,
-        // A policy that names the user, or everybody, is enough inside an account. One that names the
-        // role is enough within the limits of the session. One that names the account leaves the
-        // choice to the policies of the caller.
+        // A policy that names the user, or everybody, is enough inside an account. One that names
+        // the role is enough within the limits of the session. One that names the account leaves
+        // the choice to the policies of the caller.
         Caller::User { .. } | Caller::Session { .. } if is_own => {
             own.allows()
                 || by_bucket == Some(Named::Caller)
@@ -164,8 +164,8 @@ enum Named {
     Account,
     /// The caller is a session, and the statement names its role or everybody.
     Role,
-    /// The statement names the user or the session itself, or it names everybody and the caller is no
-    /// session.
+    /// The statement names the user or the session itself, or it names everybody and the caller is
+    /// no session.
     Caller,
 }
 

@@ -462,8 +462,8 @@ mod oracle {
         effects
     }
 
-    /// The decision about a bucket of the account `lab`, by the effects of the bucket's policy, of the
-    /// caller's own policy, of the boundary and of the policy of the session.
+    /// The decision about a bucket of the account `lab`, by the effects of the bucket's policy, of
+    /// the caller's own policy, of the boundary and of the policy of the session.
     pub fn decision(
         bucket: &[(String, Named)],
         [identity, boundary, session]: &[Option<Vec<(String, Named)>>; 3],

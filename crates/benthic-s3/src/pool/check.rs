@@ -67,8 +67,8 @@ impl PoolSal {
         };
         let mut unknown: Vec<String> = names.into_iter().filter(|name| !is_known(name)).collect();
         if !unknown.is_empty() {
-            // List again: garbage collection may have removed data objects and their index entries since
-            // the first listing.
+            // List again: garbage collection may have removed data objects and their index entries
+            // since the first listing.
             let listed: BTreeSet<String> = self.data_objects(bucket).await?.into_iter().collect();
             unknown.retain(|name| listed.contains(name));
         }

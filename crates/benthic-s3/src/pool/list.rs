@@ -76,8 +76,9 @@ fn with_reserve(entries: u32) -> u32 {
 }
 
 impl Cursor {
-    /// Decides how many entries to request next, from the part of the page that came from this shard: all
-    /// of it if every shard has the same prefixes, and a small one if they have different keys.
+    /// Decides how many entries to request next, from the part of the page that came from this
+    /// shard: all of it if every shard has the same prefixes, and a small one if they have
+    /// different keys.
     fn plan(&mut self, listed: usize, entries_max: usize) {
         let left = entries_max.saturating_sub(listed);
         let wanted = match listed {
@@ -96,8 +97,8 @@ fn merge(cursors: &mut [Cursor], out: &mut Vec<Entry>, entries_max: usize) {
     {}
 }
 
-/// Moves the smallest entry to `out`. If it is a prefix, all shards that have it next give it up, so
-/// that they run out together and one round of calls continues all of them.
+/// Moves the smallest entry to `out`. If it is a prefix, all shards that have it next give it up,
+/// so that they run out together and one round of calls continues all of them.
 fn pop_least(cursors: &mut [Cursor], out: &mut Vec<Entry>) -> bool {
     fn first(cursor: &Cursor) -> Option<&str> {
         cursor.entries.front().map(Entry::key)

@@ -88,7 +88,8 @@ impl Iterator for Pieces {
             {
                 let chunk_bytes = u64::from(segment.chunk_bytes.max(1));
                 let offset_bytes = range.start % chunk_bytes;
-                // A piece of encrypted data ends where a frame ends, so that no frame is read twice.
+                // A piece of encrypted data ends where a frame ends, so that no frame is read
+                // twice.
                 let in_frame = if self.is_encrypted { offset_bytes % FRAME_BYTES } else { 0 };
                 let piece_bytes = self.piece_bytes - in_frame;
                 let len_bytes = (chunk_bytes - offset_bytes).min(range.end - range.start).min(piece_bytes);

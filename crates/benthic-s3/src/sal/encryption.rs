@@ -1,16 +1,16 @@
 //! Encryption of data at rest.
 //!
-//! The gateway gives each object a data key of its own, and the driver encrypts the data with it. The
-//! driver never stores this key; the gateway keeps it, sealed, in the attribute [`ENCRYPTION`].
+//! The gateway gives each object a data key of its own, and the driver encrypts the data with it.
+//! The driver never stores this key; the gateway keeps it, sealed, in the attribute [`ENCRYPTION`].
 //!
-//! Each write has a key of its own, which HKDF-SHA256 (RFC 5869) derives from the data key and the id
-//! of the write. So all parts of an upload can share one data key, and copies can share data. Data
-//! objects are sequences of frames: 64 KiB of data (the last one may be shorter) under AES-256-GCM
-//! (NIST SP 800-38D), with a tag of 16 bytes behind each. Processors accelerate AES-GCM, and `ring` is
-//! a dependency anyway, for TLS. The nonce is the position of the frame: the number
-//! of its data object and its number in there. Nobody writes two different frames at one position of
-//! one write, so no nonce repeats under a key. A changed, swapped, moved or truncated frame is an
-//! error. Frames let a reader of a range read little more than the range.
+//! Each write has a key of its own, which HKDF-SHA256 (RFC 5869) derives from the data key and the
+//! id of the write. So all parts of an upload can share one data key, and copies can share data.
+//! Data objects are sequences of frames: 64 KiB of data (the last one may be shorter) under
+//! AES-256-GCM (NIST SP 800-38D), with a tag of 16 bytes behind each. Processors accelerate
+//! AES-GCM, and `ring` is a dependency anyway, for TLS. The nonce is the position of the frame: the
+//! number of its data object and its number in there. Nobody writes two different frames at one
+//! position of one write, so no nonce repeats under a key. A changed, swapped, moved or truncated
+//! frame is an error. Frames let a reader of a range read little more than the range.
 //!
 //! All sizes in the index are those of the data without tags.
 
@@ -89,8 +89,8 @@ impl WriteKey {
         Ok(stored.into())
     }
 
-    /// Decrypts the frames that contain a range of a data object, and returns the range. `stored` has
-    /// the bytes of its [`stored_range`].
+    /// Decrypts the frames that contain a range of a data object, and returns the range. `stored`
+    /// has the bytes of its [`stored_range`].
     ///
     /// # Errors
     /// `Corrupt` if the frames are not those that were encrypted at this place.
@@ -127,8 +127,8 @@ pub fn stored_len(len_bytes: u64) -> u64 {
     stored_range(0..len_bytes, len_bytes).end
 }
 
-/// The range of an encrypted data object that contains a range of its data. `len_bytes` is the length
-/// of all its data.
+/// The range of an encrypted data object that contains a range of its data. `len_bytes` is the
+/// length of all its data.
 pub fn stored_range(range: Range<u64>, len_bytes: u64) -> Range<u64> {
     let (first, end) = (range.start / FRAME_BYTES, range.end.div_ceil(FRAME_BYTES));
     first * (FRAME_BYTES + TAG_BYTES)..(end * FRAME_BYTES).min(len_bytes) + end * TAG_BYTES

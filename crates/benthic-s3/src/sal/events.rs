@@ -1,7 +1,7 @@
 //! Events: changes of objects that wait for delivery.
 //!
-//! The call that makes a change also stores its events, so no crash loses one. A gateway delivers them and
-//! then removes them. If it crashes in between, another one delivers them again.
+//! The call that makes a change also stores its events, so no crash loses one. A gateway delivers
+//! them and then removes them. If it crashes in between, another one delivers them again.
 
 use super::{Bucket, Id, VersionId};
 use async_trait::async_trait;
@@ -34,8 +34,8 @@ pub struct NewEvent {
     pub detail: Bytes,
 }
 
-/// The place of a queue. A bucket has several places, and all events of a key are in one. Within a place,
-/// the events of a queue are in the order of the changes.
+/// The place of a queue. A bucket has several places, and all events of a key are in one. Within a
+/// place, the events of a queue are in the order of the changes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct QueuePlace {
     pub queue: String,

@@ -18,8 +18,8 @@ pub struct List {
 }
 
 impl List {
-    /// The entry that stands for a key and all others with the same common prefix; `None` if the key has an
-    /// entry of its own, or does not belong to the listing.
+    /// The entry that stands for a key and all others with the same common prefix; `None` if the
+    /// key has an entry of its own, or does not belong to the listing.
     pub fn common_prefix<'k>(&self, key: &'k str) -> Option<&'k str> {
         let rest = key.strip_prefix(&self.prefix)?;
         let end = rest.find(&self.delimiter).filter(|_| !self.delimiter.is_empty())?;

@@ -23,8 +23,8 @@
 //! Times are in milliseconds since 1970 (UTC). Entity tags have no quotes.
 //!
 //! Other features of the gateway use [`Attributes`], which a driver stores without interpreting
-//! them. Only a [`Lock`] binds the driver: it removes and replaces no version that a lock protects. The
-//! attribute [`encryption::ENCRYPTION`] marks encrypted data.
+//! them. Only a [`Lock`] binds the driver: it removes and replaces no version that a lock protects.
+//! The attribute [`encryption::ENCRYPTION`] marks encrypted data.
 
 mod buckets;
 pub mod encryption;

@@ -145,8 +145,9 @@ pub trait Writer: Send {
     /// of the write becomes visible.
     async fn write(&mut self, data: Bytes) -> Result<()>;
 
-    /// Waits until all data are stored, and returns the object as it will be with these attributes, to read
-    /// its data before it is visible. It has no version and no entity tag. No more data may follow.
+    /// Waits until all data are stored, and returns the object as it will be with these attributes,
+    /// to read its data before it is visible. It has no version and no entity tag. No more data may
+    /// follow.
     ///
     /// # Errors
     /// Those of [`Writer::write`].
@@ -200,12 +201,12 @@ pub trait Objects: Send + Sync {
         Ok((self.object(bucket, key, None).await?, None))
     }
 
-    /// Reads a range of an object's data. Prefetched data are not fetched again. Encrypted data need
-    /// their key.
+    /// Reads a range of an object's data. Prefetched data are not fetched again. Encrypted data
+    /// need their key.
     ///
     /// # Errors
-    /// `InvalidArgument` if the range is not within the object, if the data are encrypted and there is
-    /// no key, or if there is a key and they are not.
+    /// `InvalidArgument` if the range is not within the object, if the data are encrypted and there
+    /// is no key, or if there is a key and they are not.
     async fn read(
         &self,
         bucket: &Bucket,
@@ -216,7 +217,8 @@ pub trait Objects: Send + Sync {
     ) -> Result<Box<dyn Reader>>;
 
     /// The object of a pool that has all data of an object and nothing else, so that code can run
-    /// beside them; `None` if there is none, as for encrypted data. It exists as long as a reader could read the version.
+    /// beside them; `None` if there is none, as for encrypted data. It exists as long as a reader
+    /// could read the version.
     ///
     /// # Errors
     /// `InvalidArgument` if the object comes from another driver.
@@ -229,8 +231,8 @@ pub trait Objects: Send + Sync {
     }
 
     /// Begins to write an object, or a part of an upload. If the size is known, the driver chooses
-    /// a layout for it. With a key, the driver encrypts the data, and the object or the part must get
-    /// the attribute [`ENCRYPTION`](super::encryption::ENCRYPTION).
+    /// a layout for it. With a key, the driver encrypts the data, and the object or the part must
+    /// get the attribute [`ENCRYPTION`](super::encryption::ENCRYPTION).
     ///
     /// # Errors
     /// `InvalidArgument`, `LimitExceeded`, those of the store.
@@ -243,8 +245,8 @@ pub trait Objects: Send + Sync {
         data_key: Option<&DataKey>,
     ) -> Result<Box<dyn Writer>>;
 
-    /// Creates an object that shares the data of another. No data are copied. If they are encrypted,
-    /// both have the same key.
+    /// Creates an object that shares the data of another. No data are copied. If they are
+    /// encrypted, both have the same key.
     ///
     /// # Errors
     /// `InvalidArgument` if only the source or only the copy has the attribute

@@ -1,5 +1,5 @@
-//! Records of accounts, identities, policies, keys and tasks: small documents that the gateway interprets and the
-//! driver only stores.
+//! Records of accounts, identities, policies, keys and tasks: small documents that the gateway
+//! interprets and the driver only stores.
 
 use async_trait::async_trait;
 use benthic_core::Result;

@@ -66,8 +66,8 @@ pub trait Uploads: Send + Sync {
         parts_max: usize,
     ) -> Result<(Vec<(u16, Part)>, bool)>;
 
-    /// The object that [`Uploads::complete_upload`] would create, to read its data before it is visible. It has
-    /// no version and no entity tag.
+    /// The object that [`Uploads::complete_upload`] would create, to read its data before it is
+    /// visible. It has no version and no entity tag.
     ///
     /// # Errors
     /// `InvalidArgument` if a part is missing or was replaced.

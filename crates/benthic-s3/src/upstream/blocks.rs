@@ -1,9 +1,9 @@
 //! Reads through the cache: what is known of objects, and the blocks of their data.
 //!
-//! A block belongs to one state of an object: its key has the upstream, the bucket, the key, the version, the ETag and the
-//! size. Every fetch requires the ETag (`If-Match`), so a block of another state is never stored. What is known of an
-//! object (its head) is an entry of the cache, too, so that the gateway can answer while the upstream is unreachable,
-//! also after a restart.
+//! A block belongs to one state of an object: its key has the upstream, the bucket, the key, the
+//! version, the ETag and the size. Every fetch requires the ETag (`If-Match`), so a block of
+//! another state is never stored. What is known of an object (its head) is an entry of the cache,
+//! too, so that the gateway can answer while the upstream is unreachable, also after a restart.
 
 use super::cache::Cache;
 use super::client::{Answer, Call, Client, error_of};
@@ -62,7 +62,8 @@ pub struct Located {
     pub(super) is_stale: bool,
 }
 
-/// A name of an entry of the cache. Lengths separate the parts, because keys can have any character.
+/// A name of an entry of the cache. Lengths separate the parts, because keys can have any
+/// character.
 fn name(kind: &str, parts: &[&str]) -> Vec<u8> {
     let mut name = kind.as_bytes().to_vec();
     for part in parts {
@@ -175,8 +176,8 @@ impl Blocks {
         }
     }
 
-    /// Forgets what is known of a key after a change, also after one whose outcome is unknown, but not if the upstream
-    /// cannot be reached.
+    /// Forgets what is known of a key after a change, also after one whose outcome is unknown, but
+    /// not if the upstream cannot be reached.
     pub async fn forget_after<T>(
         self: &Arc<Self>,
         change: Result<T>,
@@ -191,7 +192,8 @@ impl Blocks {
         change
     }
 
-    /// Looks up an object. `version` is the name of a version. With `from_start`, the answer may include the first block.
+    /// Looks up an object. `version` is the name of a version. With `from_start`, the answer may
+    /// include the first block.
     ///
     /// # Errors
     /// `NotFound`; `Unavailable` if the upstream cannot be asked and nothing is known.
@@ -321,11 +323,12 @@ impl Blocks {
         Ok(())
     }
 
-    /// The blocks of a range, in order. The first one is fetched before the call returns, so that an error is known before an
-    /// answer begins.
+    /// The blocks of a range, in order. The first one is fetched before the call returns, so that
+    /// an error is known before an answer begins.
     ///
     /// # Errors
-    /// `Unavailable` if the object has changed, or a block is not in the cache and the upstream cannot be reached.
+    /// `Unavailable` if the object has changed, or a block is not in the cache and the upstream
+    /// cannot be reached.
     pub async fn read(
         self: &Arc<Self>,
         located: &Located,

@@ -1,8 +1,10 @@
-//! Buckets: the upstream has their names, versioning and contents, the gateway's own store has their records.
+//! Buckets: the upstream has their names, versioning and contents, the gateway's own store has
+//! their records.
 //!
-//! A bucket of the upstream that has no record gets one when the gateway first sees it; its owner is the account of
-//! `--upstream-account`. The record keeps the versioning that the upstream had last. A record stays when the upstream no longer has the
-//! bucket, because a wrong `--upstream` must not remove policies; without the bucket it has no effect.
+//! A bucket of the upstream that has no record gets one when the gateway first sees it; its owner
+//! is the account of `--upstream-account`. The record keeps the versioning that the upstream had
+//! last. A record stays when the upstream no longer has the bucket, because a wrong `--upstream`
+//! must not remove policies; without the bucket it has no effect.
 
 use super::client::Call;
 use super::uploads::size_of;
@@ -180,7 +182,8 @@ impl Buckets for UpstreamSal {
         if let Err(error) = &created
             && error.kind() == ErrorKind::AlreadyExists
         {
-            // Another request is creating the bucket, or the upstream no longer has the bucket of the record.
+            // Another request is creating the bucket, or the upstream no longer has the bucket of
+            // the record.
             let old = self.sal.bucket(&name).await?;
             if self.environment.unix_ms().saturating_sub(old.created_ms) > CREATION_MS_MAX {
                 self.sal.delete_bucket(&name).await?;

@@ -7,9 +7,10 @@
 //!     8              16                    4
 //! ```
 //!
-//! A file that is damaged, torn or of another key is a miss, and is removed. So nothing is synced. The order of use is in
-//! memory; at most once a minute, a use also sets the modification time of the file, from which a restart restores the
-//! order. Rejected: a database, which would write everything twice, and one large file, which needs an allocator.
+//! A file that is damaged, torn or of another key is a miss, and is removed. So nothing is synced.
+//! The order of use is in memory; at most once a minute, a use also sets the modification time of
+//! the file, from which a restart restores the order. Rejected: a database, which would write
+//! everything twice, and one large file, which needs an allocator.
 
 use benthic_core::{Action, Environment, Error, ErrorKind, Result};
 use bytes::Bytes;
@@ -105,8 +106,8 @@ impl Cache {
     /// Opens the cache in a directory, and creates the directory if necessary.
     ///
     /// # Errors
-    /// `InvalidArgument` if the bound is too small; `Busy` if another process uses the directory; those of the file
-    /// system.
+    /// `InvalidArgument` if the bound is too small; `Busy` if another process uses the directory;
+    /// those of the file system.
     pub fn open(directory: &Path, bytes_max: u64, environment: Environment) -> Result<Arc<Cache>> {
         if bytes_max < BYTES_MIN {
             return Err(Error::new(ErrorKind::InvalidArgument, "the cache is too small")
@@ -199,7 +200,8 @@ impl Cache {
         data
     }
 
-    /// Notes a use of an entry, if there is one. The result, if any, sets the modification time of the file; it blocks.
+    /// Notes a use of an entry, if there is one. The result, if any, sets the modification time of
+    /// the file; it blocks.
     pub fn touch(&self, key: &[u8]) -> Option<impl FnOnce(&Cache) + Send + use<>> {
         let name = xxh3_128(key);
         let now_ms = self.environment.unix_ms();
@@ -233,7 +235,8 @@ impl Cache {
         Some(Bytes::from(data).slice(at..))
     }
 
-    /// Stores an entry, and evicts others if necessary. Blocks. A cache that cannot store it only costs a later read.
+    /// Stores an entry, and evicts others if necessary. Blocks. A cache that cannot store it only
+    /// costs a later read.
     pub fn put(&self, key: &[u8], data: &[u8]) {
         let name = xxh3_128(key);
         let disk_bytes = disk_bytes((HEADER_BYTES + key.len() + data.len()) as u64);

@@ -1,9 +1,10 @@
-//! An HTTP client for one S3 service: a pool of connections, signatures, and limits on everything that the service
-//! sends.
+//! An HTTP client for one S3 service: a pool of connections, signatures, and limits on everything
+//! that the service sends.
 //!
-//! All requests run as tasks of the runtime that created the client. So a caller that ends early leaves no half-used
-//! connection in the pool, and callers need no runtime of their own. Rejected: an S3 library. `aws-sdk-s3` is larger than this
-//! gateway, and `object_store` has no versions, uploads by part or tags.
+//! All requests run as tasks of the runtime that created the client. So a caller that ends early
+//! leaves no half-used connection in the pool, and callers need no runtime of their own. Rejected:
+//! an S3 library. `aws-sdk-s3` is larger than this gateway, and `object_store` has no versions,
+//! uploads by part or tags.
 
 use super::credentials::Credentials;
 use super::sign::{self, ToSign, encode};
@@ -46,7 +47,8 @@ const BYTES_PER_SECOND_MIN: u64 = 64 * 1024;
 const IDLE_MS_MAX: u64 = 20_000;
 /// Size of the pieces in which a file is sent.
 const FILE_PIECE_BYTES: usize = 256 * 1024;
-/// How long the upstream may work on a request that copies data, in addition to the time of other requests.
+/// How long the upstream may work on a request that copies data, in addition to the time of other
+/// requests.
 pub(super) const COPY_TIME: Duration = Duration::from_secs(15 * 60);
 
 type SentBody = UnsyncBoxBody<Bytes, std::io::Error>;
@@ -159,7 +161,8 @@ impl Call {
         self.method == Method::GET || self.method == Method::HEAD
     }
 
-    /// Whether the request reads an object. Every service answers such a request soon, however large its buckets are.
+    /// Whether the request reads an object. Every service answers such a request soon, however
+    /// large its buckets are.
     fn reads_object(&self) -> bool {
         self.only_reads() && !self.key.is_empty()
     }
@@ -299,8 +302,8 @@ impl Client {
     /// Sends a request, and returns the whole answer, whatever its status.
     ///
     /// # Errors
-    /// `InvalidArgument` if the request cannot be sent; `Unavailable` if the upstream cannot be reached or sends no valid
-    /// answer; `OutcomeUnknown` if it may have executed a change.
+    /// `InvalidArgument` if the request cannot be sent; `Unavailable` if the upstream cannot be
+    /// reached or sends no valid answer; `OutcomeUnknown` if it may have executed a change.
     pub async fn send(&self, call: Call) -> Result<Answer> {
         let shared = Arc::clone(&self.0);
         let only_reads = call.only_reads();
@@ -360,8 +363,8 @@ impl Shared {
         }
     }
 
-    /// Whether to send a request. While the upstream cannot be reached, one request at a time finds out whether it still
-    /// cannot, and the others do not wait for that.
+    /// Whether to send a request. While the upstream cannot be reached, one request at a time finds
+    /// out whether it still cannot, and the others do not wait for that.
     fn may_try(&self) -> bool {
         if !self.is_down.load(Relaxed) {
             return true;
@@ -445,7 +448,8 @@ impl Shared {
                 let is_invalid = failure.error().is_parse() || failure.error().is_parse_too_large();
                 return Err(match failure.take_message() {
                     Some(_) => NoAnswer::NotSent(message),
-                    // No server executes a request whose body has not ended. It may have answered early.
+                    // No server executes a request whose body has not ended. It may have answered
+                    // early.
                     None if !is_sent.load(Relaxed) => NoAnswer::Invalid(message),
                     None if is_invalid && call.only_reads() => NoAnswer::Invalid(message),
                     None => NoAnswer::Lost(message),
@@ -489,7 +493,8 @@ impl Shared {
     /// Builds the signed head of a request.
     ///
     /// # Errors
-    /// `InvalidArgument` if HTTP cannot express the request: a header has a line break, or the address is too long.
+    /// `InvalidArgument` if HTTP cannot express the request: a header has a line break, or the
+    /// address is too long.
     fn head(&self, call: &Call) -> Result<Parts> {
         let invalid = |cause: &dyn std::fmt::Display| {
             let message = "the request cannot be sent to the upstream; use shorter names, and values without \

@@ -1,4 +1,5 @@
-//! The credentials of the upstream. They never come from the command line, which other users of the machine can read.
+//! The credentials of the upstream. They never come from the command line, which other users of the
+//! machine can read.
 
 use benthic_core::{Error, ErrorKind, Result};
 use std::fmt;
@@ -24,9 +25,10 @@ impl fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// Finds credentials: those of a profile in `file`, else those of the environment variables `AWS_ACCESS_KEY_ID`,
-    /// `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`, else those of the profile in `AWS_SHARED_CREDENTIALS_FILE` or
-    /// `~/.aws/credentials`. `AWS_PROFILE` names the profile; `default` otherwise.
+    /// Finds credentials: those of a profile in `file`, else those of the environment variables
+    /// `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`, else those of the
+    /// profile in `AWS_SHARED_CREDENTIALS_FILE` or `~/.aws/credentials`. `AWS_PROFILE` names the
+    /// profile; `default` otherwise.
     ///
     /// # Errors
     /// `InvalidArgument` if there are none, or the file is not valid.

@@ -109,14 +109,15 @@ impl Head {
     }
 }
 
-/// The id of the write that made a state of a key. Times are not part of it, because headers have seconds and
-/// listings have milliseconds.
+/// The id of the write that made a state of a key. Times are not part of it, because headers have
+/// seconds and listings have milliseconds.
 pub(super) fn write_of(etag: &str, version: Option<&str>) -> Id {
     let text = format!("{etag}\0{}", version.unwrap_or("null"));
     Id(xxh3_128(text.as_bytes()).to_be_bytes())
 }
 
-/// The version with this name at the upstream. 16 hexadecimal digits are the number itself; other names are hashed.
+/// The version with this name at the upstream. 16 hexadecimal digits are the number itself; other
+/// names are hashed.
 pub(super) fn version_of(name: Option<&str>) -> VersionId {
     match name {
         None | Some("null") => VersionId::Null,
@@ -161,7 +162,8 @@ fn checksum(answer: &Answer) -> Option<(String, String)> {
 /// Adds attributes to a request that creates an object.
 ///
 /// # Errors
-/// `Unsupported` for an attribute that S3 does not have, or that the gateway and not the upstream would have to interpret.
+/// `Unsupported` for an attribute that S3 does not have, or that the gateway and not the upstream
+/// would have to interpret.
 pub(super) fn with_attributes(mut call: Call, attributes: &Attributes, sends_checksum: bool) -> Result<Call> {
     for (name, value) in attributes {
         let text = String::from_utf8(value.to_vec()).map_err(|_| refused(name))?;

@@ -11,7 +11,8 @@ use crate::sal::{
 use benthic_core::{Error, ErrorKind, Result};
 use hyper::Method;
 
-/// The last character of Unicode. A key after a prefix and this character is after all other keys with the prefix.
+/// The last character of Unicode. A key after a prefix and this character is after all other keys
+/// with the prefix.
 const LAST: char = '\u{10ffff}';
 
 /// Maximum number of remembered positions at null versions.

@@ -1,14 +1,17 @@
-//! Buckets of another S3 service, the *upstream*, with a cache in a directory: a gateway near the reader.
+//! Buckets of another S3 service, the *upstream*, with a cache in a directory: a gateway near the
+//! reader.
 //!
-//! Objects are at the upstream. Reads go through the cache ([`blocks`]), and the upstream's ETag tells whether an entry is
-//! current. Writes go through to the upstream, and are acknowledged when the upstream has them.
+//! Objects are at the upstream. Reads go through the cache ([`blocks`]), and the upstream's ETag
+//! tells whether an entry is current. Writes go through to the upstream, and are acknowledged when
+//! the upstream has them.
 //!
-//! S3 has no owners of Benthic, no policies of its accounts and no attributes of uploads and parts. These stay in the
-//! gateway's own store, under the driver of that store: accounts and keys, the record of each bucket, and uploads
-//! without their data. Rejected: a second format for them in the directory of the cache, which may be deleted at any time.
+//! S3 has no owners of Benthic, no policies of its accounts and no attributes of uploads and parts.
+//! These stay in the gateway's own store, under the driver of that store: accounts and keys, the
+//! record of each bucket, and uploads without their data. Rejected: a second format for them in the
+//! directory of the cache, which may be deleted at any time.
 //!
-//! A call that the upstream cannot express (locks, encryption by the gateway, events, quotas, methods) fails with `Unsupported`
-//! and changes nothing.
+//! A call that the upstream cannot express (locks, encryption by the gateway, events, quotas,
+//! methods) fails with `Unsupported` and changes nothing.
 
 mod blocks;
 mod buckets;
@@ -125,7 +128,8 @@ pub struct UpstreamSal {
 }
 
 impl UpstreamSal {
-    /// Opens the cache. `sal` is the driver of the gateway's own store. Requests to the upstream run on the current runtime.
+    /// Opens the cache. `sal` is the driver of the gateway's own store. Requests to the upstream
+    /// run on the current runtime.
     ///
     /// # Errors
     /// `InvalidArgument`; `Busy` if another process uses the cache; those of the file system.
@@ -182,7 +186,8 @@ impl UpstreamSal {
     }
 }
 
-/// Whether an object comes from the cache because the upstream could not be asked, so that it may be out of date.
+/// Whether an object comes from the cache because the upstream could not be asked, so that it may
+/// be out of date.
 pub fn is_stale(object: &Object) -> bool {
     object.location.downcast_ref::<Located>().is_some_and(|located| located.is_stale)
 }

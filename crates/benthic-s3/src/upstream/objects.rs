@@ -147,7 +147,8 @@ impl UpstreamSal {
         }
     }
 
-    /// The name of a version at the upstream, which has to be looked up if this process has not seen it.
+    /// The name of a version at the upstream, which has to be looked up if this process has not
+    /// seen it.
     pub(super) async fn name_to_read(
         &self,
         bucket: &str,
@@ -188,8 +189,9 @@ impl UpstreamSal {
         Ok((object_of(located), first))
     }
 
-    /// Checks the condition of a deletion, because some services, such as radosgw 16, ignore it. There, the check and the
-    /// deletion are not one operation. Returns the condition for the request.
+    /// Checks the condition of a deletion, because some services, such as radosgw 16, ignore it.
+    /// There, the check and the deletion are not one operation. Returns the condition for the
+    /// request.
     async fn check_deletion(&self, bucket: &Bucket, delete: &Delete) -> Result<Condition> {
         let found = self.find(bucket, &delete.key, delete.version, false).await?.0;
         let is_there = !found.marker;

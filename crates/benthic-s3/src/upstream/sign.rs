@@ -1,6 +1,7 @@
 //! Signatures of requests to the upstream: AWS Signature Version 4, with the payload's SHA-256.
 //!
-//! `s3s` verifies signatures but makes none, and its own crate for them is private to it. The format is that of
+//! `s3s` verifies signatures but makes none, and its own crate for them is private to it. The
+//! format is that of
 //! <https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html>.
 
 use super::credentials::Credentials;

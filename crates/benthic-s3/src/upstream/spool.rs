@@ -1,8 +1,9 @@
-//! Writes: the data wait in memory or in a file until they are complete, and then go to the upstream in one request.
+//! Writes: the data wait in memory or in a file until they are complete, and then go to the
+//! upstream in one request.
 //!
-//! The gateway knows attributes and conditions only at the end of the data, and S3 wants them at the beginning. So the data
-//! wait, at most 1 MiB in memory and the rest in a file without a name, which no crash leaves behind. These files
-//! count towards the bound of the cache.
+//! The gateway knows attributes and conditions only at the end of the data, and S3 wants them at
+//! the beginning. So the data wait, at most 1 MiB in memory and the rest in a file without a name,
+//! which no crash leaves behind. These files count towards the bound of the cache.
 
 use super::blocks::Blocks;
 use super::cache::Reservation;

@@ -1,10 +1,11 @@
-//! Multipart uploads. The data of the parts are at the upstream; the gateway's own store has the upload and its parts without
-//! data, with their attributes, which S3 does not return.
+//! Multipart uploads. The data of the parts are at the upstream; the gateway's own store has the
+//! upload and its parts without data, with their attributes, which S3 does not return.
 //!
-//! Order: the upload begins at the upstream, then in the store; a part goes to the upstream, then into the store; an upload
-//! ends at the upstream, then in the store. A crash in between leaves an upload or a part at the
-//! upstream that the store does not know, as the crash of any S3 client does. Or it leaves an
-//! upload in the store that the upstream no longer has; a client can only abort it.
+//! Order: the upload begins at the upstream, then in the store; a part goes to the upstream, then
+//! into the store; an upload ends at the upstream, then in the store. A crash in between leaves an
+//! upload or a part at the upstream that the store does not know, as the crash of any S3 client
+//! does. Or it leaves an upload in the store that the upstream no longer has; a client can only
+//! abort it.
 
 use super::blocks::Blocks;
 use super::client::{COPY_TIME, Call, Payload};

@@ -64,7 +64,8 @@ impl Element {
                     let text = &mut open.last_mut()?.text;
                     match reference.resolve_char_ref() {
                         Ok(Some(character)) => text.push(character),
-                        // No document can have NUL, but some services repeat it from a request. Keys are encoded.
+                        // No document can have NUL, but some services repeat it from a request.
+                        // Keys are encoded.
                         Err(_) => text.push(char::REPLACEMENT_CHARACTER),
                         Ok(None) => text.push_str(resolve_xml_entity(&reference.into_inner())?),
                     }

@@ -1,14 +1,14 @@
 //! Views: read-only buckets that show the objects of a pool, such as the chunks of an array, under
 //! their own names.
 //!
-//! A view is a bucket of the store with the attribute [`VIEW`], and so it has an owner, a policy and
-//! everything else of a bucket that decides about access. This driver answers for its objects, and
-//! passes all other calls on to the driver of the store. Rejected: to copy the names into the index of
-//! the bucket. Whoever writes the pool would have to write the index, too, and Zarr's writers know
-//! nothing of it.
+//! A view is a bucket of the store with the attribute [`VIEW`], and so it has an owner, a policy
+//! and everything else of a bucket that decides about access. This driver answers for its objects,
+//! and passes all other calls on to the driver of the store. Rejected: to copy the names into the
+//! index of the bucket. Whoever writes the pool would have to write the index, too, and Zarr's
+//! writers know nothing of it.
 //!
-//! A pool promises less than a bucket. Each operation sees one state of an object, but an object may
-//! change between two. So the entity tag is the version of the object, every read requires that
+//! A pool promises less than a bucket. Each operation sees one state of an object, but an object
+//! may change between two. So the entity tag is the version of the object, every read requires that
 //! version, and a reader whose object changes fails and never mixes two versions.
 
 mod address;
@@ -79,8 +79,8 @@ fn state_of(version: u64, stat: &Stat) -> Id {
     Id(id)
 }
 
-/// The entity tag: the version and the time of the last change. Some clients take an entity tag of 32
-/// digits for the MD5 of the data, but none with a dash.
+/// The entity tag: the version and the time of the last change. Some clients take an entity tag of
+/// 32 digits for the MD5 of the data, but none with a dash.
 fn etag_of(version: u64, stat: &Stat) -> String {
     format!("{}-1", state_of(version, stat))
 }
@@ -97,8 +97,8 @@ impl ViewSal {
 
     async fn pool(&self, view: &View) -> Result<Arc<dyn Pool>> {
         match self.store.open_pool(&view.pool).await {
-            // `NotFound` would mean that the object is missing, which readers of Zarr take for a chunk
-            // that nobody has written.
+            // `NotFound` would mean that the object is missing, which readers of Zarr take for a
+            // chunk that nobody has written.
             Err(error) if error.kind() == ErrorKind::NotFound => Err(error.with_kind(ErrorKind::Unavailable)),
             opened => opened,
         }
@@ -109,8 +109,8 @@ impl ViewSal {
         Ok((self.pool(view).await?, object))
     }
 
-    /// The error of an operation on an object. An operation may be the first that notices that the pool is gone, and
-    /// then fails as if the object were missing.
+    /// The error of an operation on an object. An operation may be the first that notices that the
+    /// pool is gone, and then fails as if the object were missing.
     async fn error(&self, view: &View, error: Error) -> Error {
         match error.kind() {
             ErrorKind::NotFound => self.pool(view).await.err().unwrap_or(error),

@@ -1,13 +1,13 @@
 //! Names for the pages of a view's listing, in the byte order of the keys.
 //!
-//! An engine that lists in the order of names (a directory) continues after any name, so a page reads
-//! about as many names as it has entries, and skips the rest of a common prefix.
+//! An engine that lists in the order of names (a directory) continues after any name, so a page
+//! reads about as many names as it has entries, and skips the rest of a common prefix.
 //!
-//! Ceph lists in the order of a hash. So a page must see all names of the namespace: a *scan*. It keeps
-//! the least entries up to a fixed size, a *window*, and the pages that follow come from the window
-//! until it ends. A listing of `n` entries costs one scan for each window, not for each page. Rejected:
-//! an index of the names, which every writer of the pool would have to maintain, and a window of
-//! unlimited size.
+//! Ceph lists in the order of a hash. So a page must see all names of the namespace: a *scan*. It
+//! keeps the least entries up to a fixed size, a *window*, and the pages that follow come from the
+//! window until it ends. A listing of `n` entries costs one scan for each window, not for each
+//! page. Rejected: an index of the names, which every writer of the pool would have to maintain,
+//! and a window of unlimited size.
 
 use super::View;
 use crate::sal::{Id, List};
@@ -182,8 +182,8 @@ impl NameLists {
     }
 }
 
-/// A name after all names that begin with this prefix, unless they continue with the last character of
-/// Unicode.
+/// A name after all names that begin with this prefix, unless they continue with the last character
+/// of Unicode.
 fn end_of(prefix: &str) -> String {
     format!("{prefix}{}", char::MAX)
 }

@@ -21,8 +21,8 @@ pub struct ObjectReader {
 }
 
 impl ObjectReader {
-    /// Reads a range that is within the object. With a version, the reader fails with `Unavailable` once
-    /// the object has another one. Without, the object must not change.
+    /// Reads a range that is within the object. With a version, the reader fails with `Unavailable`
+    /// once the object has another one. Without, the object must not change.
     pub fn new(
         pool: Arc<dyn Pool>,
         object: ObjectId,

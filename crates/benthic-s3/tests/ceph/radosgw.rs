@@ -89,9 +89,9 @@ impl Front for Gateways {
 
 type CaseFn = fn(&Case);
 
-/// Cases that look at nothing but the driver. Of radosgw 16, they leave out keys with NUL, which it refuses; lookups
-/// of delete markers, which it does not tell from missing keys; and an abort of an upload that is completed at the same
-/// moment, which it may report as successful, too.
+/// Cases that look at nothing but the driver. Of radosgw 16, they leave out keys with NUL, which it
+/// refuses; lookups of delete markers, which it does not tell from missing keys; and an abort of an
+/// upload that is completed at the same moment, which it may report as successful, too.
 const CASES: &[(&str, CaseFn)] = &[
     ("created", buckets::a_bucket_is_created_once),
     ("changed", buckets::a_bucket_changes_by_compare_and_swap),

@@ -1,4 +1,5 @@
-//! Tests of the gateway that need no HTTP client. Third-party clients test the rest, in `tests/clients/`.
+//! Tests of the gateway that need no HTTP client. Third-party clients test the rest, in
+//! `tests/clients/`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

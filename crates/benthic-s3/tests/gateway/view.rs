@@ -1,4 +1,5 @@
-//! Views of pools, on engines that list in the order of names and on one that lists in the order of a hash.
+//! Views of pools, on engines that list in the order of names and on one that lists in the order of
+//! a hash.
 
 use async_trait::async_trait;
 use benthic_core::{

@@ -121,8 +121,8 @@ pub fn a_late_copy_leaves_nothing(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     case.put(&bucket, "k", b"1");
     let source = case.object(&bucket, "k");
-    // In each round, a gateway whose clock is ahead collects after another operation of the copy, and
-    // so expires the copy's lease.
+    // In each round, a gateway whose clock is ahead collects after another operation of the copy,
+    // and so expires the copy's lease.
     let ahead = case.ahead_of(10 * super::LEASE_MS);
     for operation in 1..=3 {
         let ahead = std::sync::Arc::clone(&ahead);

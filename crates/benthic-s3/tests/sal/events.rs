@@ -126,7 +126,8 @@ pub fn each_change_stores_its_events_in_order(case: &Case) {
         assert_eq!((first.rule.as_str(), &first.detail[..]), ("rule", &b"detail"[..]));
         assert_eq!((first.size_bytes, first.reason.as_str()), (1, ""));
         assert_eq!(first.time_ms, case.clock_ms());
-        // The store's clock counts, too, so that no gateway with a wrong clock stores an event that is too old.
+        // The store's clock counts, too, so that no gateway with a wrong clock stores an event that
+        // is too old.
         assert!(first.queued_ms > case.clock_ms());
         case.finish(&[&bucket]);
     }

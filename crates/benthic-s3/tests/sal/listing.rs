@@ -295,8 +295,8 @@ pub fn a_page_of_prefixes_takes_two_calls_of_each_shard(pools: &Pools) {
     case.finish(&[&bucket]);
 }
 
-/// Parts of keys. The last ones are the characters with the greatest bytes: a key is UTF-8, which has no
-/// byte 0xff.
+/// Parts of keys. The last ones are the characters with the greatest bytes: a key is UTF-8, which
+/// has no byte 0xff.
 const PIECES: [&str; 10] = ["/", "a", "b", "::", ":", "\0", "é", "\u{ff}", "\u{ffff}", "\u{10ffff}"];
 const DELIMITERS: [&str; 8] = ["", "/", "::", ":", "a", "\0", "/a", "\u{10ffff}"];
 

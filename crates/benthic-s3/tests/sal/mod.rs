@@ -58,7 +58,8 @@ pub struct Case {
     pub sal: Arc<dyn Sal>,
     pub clock: Arc<ManualClock>,
     options: Options,
-    /// For a driver under test whose data are behind another one: how it is opened, and the driver with the data.
+    /// For a driver under test whose data are behind another one: how it is opened, and the driver
+    /// with the data.
     front: Option<(Box<dyn Front>, Arc<dyn Sal>)>,
     /// The ids that buckets have in the driver with the data.
     far_ids: Mutex<BTreeMap<String, Id>>,

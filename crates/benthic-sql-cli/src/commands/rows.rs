@@ -202,8 +202,8 @@ enum Encoder {
     Parquet(Box<ArrowWriter<Vec<u8>>>),
 }
 
-/// Fails if a value of the batch has no text, such as a time beyond the calendar. The formatters print
-/// the text of the error instead of the value.
+/// Fails if a value of the batch has no text, such as a time beyond the calendar. The formatters
+/// print the text of the error instead of the value.
 fn check_values(text: &str, batch: &RecordBatch) -> Result<()> {
     if !text.contains("ERROR: ") {
         return Ok(());

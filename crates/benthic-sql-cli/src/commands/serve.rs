@@ -47,10 +47,12 @@ Examples:
   benthic --store ceph: sql serve --user-memory-max 4GiB --user-queries-max 4 --query-seconds-max 600"
 )]
 pub struct ServeArgs {
-    /// Address for clients of Postgres; port 0 selects a free port [default: 127.0.0.1:5433, unless only --flight is given]
+    /// Address for clients of Postgres; port 0 selects a free port [default: 127.0.0.1:5433, unless
+    /// only --flight is given]
     #[arg(long, value_name = "ADDRESS")]
     postgres: Option<SocketAddr>,
-    /// Address for clients of Arrow Flight SQL [default: 127.0.0.1:31337, unless only --postgres is given]
+    /// Address for clients of Arrow Flight SQL [default: 127.0.0.1:31337, unless only --postgres is
+    /// given]
     #[arg(long, value_name = "ADDRESS")]
     flight: Option<SocketAddr>,
     /// Account whose users may query, all tables or those in some pools; can be repeated

@@ -7,7 +7,8 @@ use std::process::Command;
 
 const ROWS: u32 = 60_000;
 
-/// A table of two objects with the columns `id`, `name`, `word` and `unused`. Names and words are scattered.
+/// A table of two objects with the columns `id`, `name`, `word` and `unused`. Names and words are
+/// scattered.
 fn home() -> Home {
     let home = Home::new();
     let rows = |from: u32| {

@@ -158,7 +158,8 @@ fn the_advice_of_the_guide_works() {
 #[test]
 fn the_first_success_of_a_data_person_works() {
     let told = run_block("start/data.md", "data");
-    // 12.5 + 7.25 and 40, from the file and from the table; then the sums after and before the change.
+    // 12.5 + 7.25 and 40, from the file and from the table; then the sums after and before the
+    // change.
     for line in ["19.75", "79.5", "59.75"] {
         assert!(told.contains(line), "{line:?}: {told}");
     }

@@ -10,8 +10,8 @@ use std::convert::Infallible;
 use std::mem;
 use std::ops::ControlFlow;
 
-/// Makes a scalar subquery an aggregate, as the query engine requires: the greatest value of at most
-/// one row is this value.
+/// Makes a scalar subquery an aggregate, as the query engine requires: the greatest value of at
+/// most one row is this value.
 pub fn at_most_one_row(query: &mut Query) {
     let SetExpr::Select(select) = &mut *query.body else { return };
     let groups = !matches!(&select.group_by, GroupByExpr::Expressions(by, _) if by.is_empty());

@@ -1,5 +1,5 @@
-//! The functions of Postgres' catalog. Most are constants here: all tables are visible to a user that
-//! sees them, nothing has a comment, and nothing has a size.
+//! The functions of Postgres' catalog. Most are constants here: all tables are visible to a user
+//! that sees them, nothing has a comment, and nothing has a size.
 
 use super::tables::{OWNER_NAME, Objects, quoted};
 use crate::DATABASE;

@@ -1,5 +1,5 @@
-//! The logins of Flight SQL: an access key with its secret key, or a token for them. A client gets a
-//! token in exchange for the key, and sends it with each request.
+//! The logins of Flight SQL: an access key with its secret key, or a token for them. A client gets
+//! a token in exchange for the key, and sends it with each request.
 //!
 //! A token names the access key and the time when it expires, and is signed with a key that this
 //! process draws at its start. So the server stores no tokens, and a restart ends them all.

@@ -1,5 +1,5 @@
-//! Replaces Arrow types that some clients do not know, such as the JDBC driver: the view types of text
-//! and bytes.
+//! Replaces Arrow types that some clients do not know, such as the JDBC driver: the view types of
+//! text and bytes.
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::compute::cast;

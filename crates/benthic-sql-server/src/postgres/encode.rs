@@ -81,7 +81,8 @@ impl Columns {
     /// Writes a row.
     ///
     /// # Errors
-    /// `InvalidArgument` for a value that has no text; `LimitExceeded` for a value that is too large.
+    /// `InvalidArgument` for a value that has no text; `LimitExceeded` for a value that is too
+    /// large.
     pub fn write_row(&self, writer: &mut Writer, row: usize) -> Result<()> {
         let mut written = Ok(());
         writer.message(b'D', |body| {

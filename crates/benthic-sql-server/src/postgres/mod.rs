@@ -87,7 +87,8 @@ impl PostgresServer {
         let _ = timeout(STOP_TIME, slots.acquire_many(connections_max)).await;
     }
 
-    /// Cancels the query of a connection, if it runs one. The secret must be that of the connection.
+    /// Cancels the query of a connection, if it runs one. The secret must be that of the
+    /// connection.
     fn cancel(&self, process: i32, secret: i32) {
         if let Some((known, running)) = self.connections.lock().get(&process)
             && *known == secret

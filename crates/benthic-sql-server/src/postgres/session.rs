@@ -1,5 +1,5 @@
-//! The session of a connection: its settings, prepared statements and portals, and the messages that
-//! use them.
+//! The session of a connection: its settings, prepared statements and portals, and the messages
+//! that use them.
 
 use super::control::{self, Control, SessionSettings};
 use super::encode;

@@ -70,8 +70,8 @@ fn add_directory(directory: &Path, paths: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// Adds the files that match a pattern. Below `**` it does not follow links to directories, which may
-/// form a circle.
+/// Adds the files that match a pattern. Below `**` it does not follow links to directories, which
+/// may form a circle.
 fn add_matches(pattern: &Path, paths: &mut Vec<PathBuf>) -> Result<()> {
     let parse = |text: &str| {
         Pattern::new(text).map_err(|error| {

@@ -203,8 +203,8 @@ fn too_long() -> Error {
         .with("len_bytes_max", LINE_BYTES_MAX)
 }
 
-/// Normalizes an inferred field: nulls in lists and structs become text, and struct fields are sorted by
-/// name because their inferred order is arbitrary.
+/// Normalizes an inferred field: nulls in lists and structs become text, and struct fields are
+/// sorted by name because their inferred order is arbitrary.
 fn normalize_field(field: &FieldRef) -> Field {
     fn inner(field: &FieldRef) -> Field {
         match field.data_type() {

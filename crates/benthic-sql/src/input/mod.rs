@@ -88,8 +88,9 @@ impl Source {
         Source::open_as(name, format.ok_or_else(|| unknown_format(is_stdin)), raw, options)
     }
 
-    /// Opens an object of a pool. A format that needs the end of a file first is copied to a temporary
-    /// file. All calls read the object with `block_on`, so do not make them in an async task.
+    /// Opens an object of a pool. A format that needs the end of a file first is copied to a
+    /// temporary file. All calls read the object with `block_on`, so do not make them in an async
+    /// task.
     ///
     /// # Errors
     /// As [`Source::open`], instead of errors of the file system those of
@@ -123,8 +124,8 @@ impl Source {
         Ok(Source { name, reader })
     }
 
-    /// The columns of the file. In CSV and JSON, the first rows determine them, and a column without
-    /// values has the type Null: other files or [`text_if_unknown`] determine its type.
+    /// The columns of the file. In CSV and JSON, the first rows determine them, and a column
+    /// without values has the type Null: other files or [`text_if_unknown`] determine its type.
     ///
     /// # Errors
     /// `InvalidArgument` if the rows have no columns.

@@ -1,8 +1,8 @@
 //! Objects of a pool as input: finds them by a pattern, and reads them by ranges.
 //!
 //! The client reads the whole object, also where a class could run beside it. Loading needs every
-//! value of every row, and `docs/design/0009-changes-of-rows.md` says what code beside the object would
-//! save and cost.
+//! value of every row, and `docs/design/0009-changes-of-rows.md` says what code beside the object
+//! would save and cost.
 
 use super::Format;
 use super::unknown_format;
@@ -37,8 +37,8 @@ pub struct PoolObject {
 /// `[a-z]` and `**` in it match several.
 ///
 /// # Errors
-/// `NotFound` if there is none; `InvalidArgument` for an invalid pattern; `LimitExceeded` for too many
-/// objects; as [`Pool::list`].
+/// `NotFound` if there is none; `InvalidArgument` for an invalid pattern; `LimitExceeded` for too
+/// many objects; as [`Pool::list`].
 pub async fn find_objects(pool: &Arc<dyn Pool>, at: &ObjectAddress) -> Result<Vec<PoolObject>> {
     let named = |error: Error| error.with("object", at);
     match PoolObject::find(pool, at.object.clone()).await {

@@ -3,8 +3,8 @@
 use benthic_core::{Error, ErrorKind};
 use std::io::{self, Read};
 
-/// Passes CSV through, and fails at its end if a quote is open. The CSV reader would return the rest of
-/// the text, with all its rows, as one value.
+/// Passes CSV through, and fails at its end if a quote is open. The CSV reader would return the
+/// rest of the text, with all its rows, as one value.
 pub(super) struct Quotes<R> {
     from: R,
     delimiter: u8,
@@ -12,8 +12,8 @@ pub(super) struct Quotes<R> {
     line: usize,
 }
 
-/// The kind of the next byte. As in the CSV reader, a quote at the beginning of a value opens it, and
-/// two quotes inside it are one.
+/// The kind of the next byte. As in the CSV reader, a quote at the beginning of a value opens it,
+/// and two quotes inside it are one.
 #[derive(Clone, Copy)]
 enum Quoting {
     Start,

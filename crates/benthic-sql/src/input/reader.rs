@@ -23,8 +23,8 @@ pub struct Batch {
 }
 
 pub(super) trait Reader: Send {
-    /// Column names, and types as far as the file determines them. In text formats, a column without
-    /// values has the type Null.
+    /// Column names, and types as far as the file determines them. In text formats, a column
+    /// without values has the type Null.
     fn schema(&self) -> Result<SchemaRef>;
 
     /// The rows. Where the format only has text, values get the types of `known`.

@@ -1,4 +1,5 @@
-//! The choice between index and scan: estimates from the manifest, and rows that do not depend on them.
+//! The choice between index and scan: estimates from the manifest, and rows that do not depend on
+//! them.
 
 use crate::fixtures::{answer, append, build_indexes, create, memory_store, pool, session};
 use crate::support::{ALL, metric, rows};
@@ -13,8 +14,8 @@ use std::sync::Arc;
 const OBJECTS: i64 = 6;
 const OBJECT_ROWS: i64 = 10_000;
 
-/// `k` is scattered over the rows; `run` is the same in 50 rows, one after the other; `kind` has few
-/// values.
+/// `k` is scattered over the rows; `run` is the same in 50 rows, one after the other; `kind` has
+/// few values.
 fn some(object: i64) -> RecordBatch {
     let ids = object * OBJECT_ROWS..(object + 1) * OBJECT_ROWS;
     let all = OBJECTS * OBJECT_ROWS;
@@ -50,8 +51,8 @@ fn settings(pushdown: Pushdown, index: bool) -> Settings {
     Settings { pushdown, index, pruning: index, partitions: 2, ..Settings::default() }
 }
 
-/// Checks that a query has the same rows with and without indexes, in every mode. Returns the output of
-/// EXPLAIN ANALYZE of each mode.
+/// Checks that a query has the same rows with and without indexes, in every mode. Returns the
+/// output of EXPLAIN ANALYZE of each mode.
 async fn explained(store: &Arc<dyn Store>, condition: &str) -> Vec<String> {
     let sql = format!("SELECT id, kind FROM p.t WHERE {condition}");
     let run = async |settings, sql: &str| rows(&answer(&session(store, settings), sql).await.unwrap().1);

@@ -1,5 +1,5 @@
-//! The queries of `docs/guide/physics.md`: their answers are those of loops, in every way, and their selections
-//! are pushed.
+//! The queries of `docs/guide/physics.md`: their answers are those of loops, in every way, and
+//! their selections are pushed.
 
 use crate::fixtures::{answer, append, create, memory_store, pool, session, ways};
 use arrow::array::{
@@ -136,7 +136,8 @@ fn momentum(jet: &Particle) -> [f64; 4] {
     [((pt * eta.cosh()).powi(2) + mass * mass).sqrt(), pt * phi.cos(), pt * phi.sin(), pt * eta.sinh()]
 }
 
-/// The transverse momentum and the greatest b-tag of the three jets whose mass is closest to that of a top quark.
+/// The transverse momentum and the greatest b-tag of the three jets whose mass is closest to that
+/// of a top quark.
 fn trijet(event: &Event) -> Option<(f64, f64)> {
     let mut best: Option<(f64, f64, f64)> = None;
     for (i, a) in event.jets.iter().enumerate() {
@@ -217,8 +218,8 @@ fn expected(events: &[Event]) -> [Histogram; 8] {
     ]
 }
 
-/// Asserts that the histograms are equal but for two values at bounds of bins: the queries compute with single
-/// precision, as the events are stored, and the loops with double precision.
+/// Asserts that the histograms are equal but for two values at bounds of bins: the queries compute
+/// with single precision, as the events are stored, and the loops with double precision.
 fn assert_same(found: &Histogram, expected: &Histogram, what: &str) {
     let bounds: BTreeSet<i64> = found.keys().chain(expected.keys()).copied().collect();
     let count = |of: &Histogram, bound: &i64| of.get(bound).copied().unwrap_or(0);

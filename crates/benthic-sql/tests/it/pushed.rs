@@ -6,7 +6,8 @@ use arrow::util::pretty::pretty_format_batches;
 use benthic_core::pushdown::Pushdown;
 use benthic_sql::session::Settings;
 
-/// Queries of the tables of the `.slt` files, what runs beside the objects, and what runs only in the client.
+/// Queries of the tables of the `.slt` files, what runs beside the objects, and what runs only in
+/// the client.
 const PUSHED: [(&str, &[&str], &[&str]); 19] = [
     ("SELECT id FROM t.series ORDER BY w DESC, id LIMIT 3", &["SortExec: TopK(fetch=3), expr=[w@"], &[]),
     (
@@ -72,8 +73,8 @@ const PUSHED: [(&str, &[&str], &[&str]); 19] = [
         &["v@0 = 1 OR"],
         &["reverse("],
     ),
-    // The second condition keeps the last one from dividing by zero. DataFusion moves a division without a function to
-    // the front.
+    // The second condition keeps the last one from dividing by zero. DataFusion moves a division
+    // without a function to the front.
     (
         "SELECT id FROM t.series WHERE v < 5 AND reverse(s) LIKE '1%' AND abs(100 / id) > 3",
         &["FilterExec: v@1 < 5"],

@@ -1,5 +1,5 @@
-//! Random documents and searches, alone and together with other conditions: every way gives the rows
-//! of an obvious search, before and after rows were deleted and compacted.
+//! Random documents and searches, alone and together with other conditions: every way gives the
+//! rows of an obvious search, before and after rows were deleted and compacted.
 
 use crate::fixtures::{answer, build_indexes, create, memory_store, options, pool, session, ways};
 use crate::support::{metric, rows};

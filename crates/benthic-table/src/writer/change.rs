@@ -61,9 +61,9 @@ impl Change {
 
     /// Refuses a commit on a head in which rows have changed so that the outcome would be another
     /// one. Rows that were appended since the base snapshot do not matter: the change does not see
-    /// them. Only a merge adds rows *because* others are missing. A compaction must not replace objects
-    /// that have the pages of an index by objects without them, so it needs the pages of all
-    /// `indexes` of the head.
+    /// them. Only a merge adds rows *because* others are missing. A compaction must not replace
+    /// objects that have the pages of an index by objects without them, so it needs the pages of
+    /// all `indexes` of the head.
     pub(super) fn check(&self, head: &Head, indexes: &[Index]) -> Result<()> {
         let is_outdated = match self.operation {
             Operation::Merge => head.current()?.0.id != self.base.id(),

@@ -20,11 +20,11 @@ const PAGE_ROWS: usize = 8 * 1024;
 const STEP_BYTES: usize = 1024 * 1024;
 /// Size limit of an object with its footer, unless a single row is larger.
 const OBJECT_BYTES_MAX: usize = limits::OPERATION_BYTES_MAX as usize - 4 * 1024 * 1024;
-/// Limit of a row group in memory, unless its target size is larger. Code in an OSD refuses a row group
-/// of which a query needs more than 64 MiB, decompressed.
+/// Limit of a row group in memory, unless its target size is larger. Code in an OSD refuses a row
+/// group of which a query needs more than 64 MiB, decompressed.
 const ROW_GROUP_MEMORY_BYTES: usize = 32 * 1024 * 1024;
-/// Column chunks that the limits of row groups permit in an object. Code in an OSD refuses an object of
-/// more than 16,384, of more than 4,096 row groups, and with a footer of more than 2 MiB.
+/// Column chunks that the limits of row groups permit in an object. Code in an OSD refuses an
+/// object of more than 16,384, of more than 4,096 row groups, and with a footer of more than 2 MiB.
 const CHUNKS_MAX: usize = 8 * 1024;
 const ROW_GROUPS_MAX: usize = 2 * 1024;
 
@@ -65,7 +65,8 @@ fn leaves(data_type: &DataType) -> usize {
     }
 }
 
-/// A Bloom filter has ten bits for each row that a row group may have, rounded up to a power of two.
+/// A Bloom filter has ten bits for each row that a row group may have, rounded up to a power of
+/// two.
 const FILTER_BYTES_OF_ROW: usize = 2;
 
 /// The places of a layout's sort columns.
@@ -88,8 +89,8 @@ pub(crate) fn sort_rows(rows: RecordBatch, layout: &Layout, schema: &TableSchema
 }
 
 /// Encodes the first rows of `rows` until the object has about `bytes_target` bytes. Returns the
-/// object and the number of encoded rows. The rows are sorted already. Yields after each step, because
-/// some codecs take minutes for an object.
+/// object and the number of encoded rows. The rows are sorted already. Yields after each step,
+/// because some codecs take minutes for an object.
 pub(crate) async fn encode_object(
     rows: &RecordBatch,
     layout: &Layout,

@@ -338,8 +338,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the rows of a partition as objects. If there were enough for an object, the rows after
-    /// it go back to the buffer: also all of them, if they compress better than expected.
+    /// Writes the rows of a partition as objects. If there were enough for an object, the rows
+    /// after it go back to the buffer: also all of them, if they compress better than expected.
     async fn flush(&mut self, partition: Option<i64>, reason: Flush) -> Result<()> {
         let Some(buffer) = self.buffers.remove(&partition) else { return Ok(()) };
         self.buffered_bytes -= buffer.bytes;

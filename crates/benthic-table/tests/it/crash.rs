@@ -34,8 +34,8 @@ fn states() -> [Vec<i64>; 6] {
     [vec![], (0..50).collect(), (0..90).collect(), changed(), changed(), changed()]
 }
 
-/// Creates a table, appends twice, changes rows, compacts, changes its layout and rewrites it, vacuums and
-/// drops it.
+/// Creates a table, appends twice, changes rows, compacts, changes its layout and rewrites it,
+/// vacuums and drops it.
 async fn live(pool: Arc<dyn Pool>, environment: &Environment, done: &mut Acknowledged) -> Result<()> {
     let partitioning = Partitioning::Hash { field: 1, buckets: 2 };
     let definition = Definition { partitioning, ..definition() };

@@ -117,7 +117,8 @@ fn every_codec_keeps_the_rows_and_old_snapshots_keep_their_objects() {
             assert_eq!(block_on(try_rewrite_all(&table)).unwrap(), 0);
         }
         assert_eq!(current(&table).operation(), Operation::Rollback);
-        // The tagged snapshot still has its objects, here and in another process, until it is vacuumed.
+        // The tagged snapshot still has its objects, here and in another process, until it is
+        // vacuumed.
         let there = block_on(Table::open(other, "t", environment.clone())).unwrap();
         let tagged = || block_on(there.snapshot(SnapshotSelector::Tag("before".to_owned()))).unwrap();
         clock.advance_ms(1);

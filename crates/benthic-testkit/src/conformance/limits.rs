@@ -241,7 +241,8 @@ pub(super) async fn an_answer_over_64_mib_is_refused(case: &Case<'_>) {
     case.pool.remove(&object).await.unwrap();
 }
 
-/// Not in `misbehaviour`, whose cases also run on WebAssembly modules: a module may reach another limit first.
+/// Not in `misbehaviour`, whose cases also run on WebAssembly modules: a module may reach another
+/// limit first.
 pub(super) async fn a_method_learns_which_limit_it_exceeded(case: &Case<'_>) {
     let object = case.make_full("o").await;
     for (method, text) in

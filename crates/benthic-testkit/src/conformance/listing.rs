@@ -71,8 +71,8 @@ pub(super) async fn a_listing_continues_after_its_token(case: &Case<'_>) {
     }
 }
 
-/// Of engines that list in another order, [`Pool::token_after`](benthic_core::Pool::token_after) has no
-/// token.
+/// Of engines that list in another order, [`Pool::token_after`](benthic_core::Pool::token_after)
+/// has no token.
 pub(super) async fn a_listing_in_the_order_of_names_continues_after_any_name(case: &Case<'_>) {
     let created = ["a", "a/", "a/b", "a/\u{10ffff}", "a0", "ab", "b", "é", "\u{ffff}", "\u{10000}"];
     let created = create(case, created.map(str::to_owned)).await;

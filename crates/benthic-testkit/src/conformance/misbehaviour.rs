@@ -93,7 +93,8 @@ pub(super) async fn a_method_explains_its_failure_to_the_caller(case: &Case<'_>)
     assert!(error.to_string().contains("the name is too long len_bytes=101"), "{error}");
 }
 
-/// Calls the method alone and in a write operation; expects both errors to have the kind and the text.
+/// Calls the method alone and in a write operation; expects both errors to have the kind and the
+/// text.
 pub(super) async fn assert_explains(
     case: &Case<'_>,
     object: &ObjectId,

@@ -119,8 +119,8 @@ macro_rules! conformance_tests {
     };
 }
 
-/// As [`conformance!`](crate::conformance!), but only with the cases that call `hello` and `digest`: for
-/// other forms of these classes, such as WebAssembly modules.
+/// As [`conformance!`](crate::conformance!), but only with the cases that call `hello` and
+/// `digest`: for other forms of these classes, such as WebAssembly modules.
 #[macro_export]
 macro_rules! class_conformance {
     ($subject:expr) => {

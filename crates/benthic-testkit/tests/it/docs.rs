@@ -1,15 +1,17 @@
-//! Links of the documentation: every relative link leads to a file and, if it names one, to a heading, and
-//! the navigation of the site (docs/SUMMARY.md) has every page. The tests read only files of the project.
+//! Links of the documentation: every relative link leads to a file and, if it names one, to a
+//! heading, and the navigation of the site (docs/SUMMARY.md) has every page. The tests read only
+//! files of the project.
 //!
-//! A code host and the site must show the same pages, so the rules here are those that both share: a heading's
-//! anchor is its text in lower case, with `-` for blanks and without punctuation.
+//! A code host and the site must show the same pages, so the rules here are those that both share:
+//! a heading's anchor is its text in lower case, with `-` for blanks and without punctuation.
 
 use crate::project::{File, files, packages, root};
 use std::collections::{HashMap, HashSet};
 
 const NAVIGATION: &str = "docs/SUMMARY.md";
 
-/// Directories of the project. A code span that begins with one of them is the path of a file or a directory.
+/// Directories of the project. A code span that begins with one of them is the path of a file or a
+/// directory.
 const TREES: [&str; 6] = ["bench/", "crates/", "docs/", "examples/", "fuzz/", "python/"];
 
 #[test]
@@ -87,7 +89,8 @@ fn check(rule: &str, found: impl Iterator<Item = String>) {
     assert!(found.is_empty(), "{rule}:\n{}", found.join("\n"));
 }
 
-/// All pages in Markdown, except the templates of new classes, whose links are those of another project.
+/// All pages in Markdown, except the templates of new classes, whose links are those of another
+/// project.
 fn pages() -> Vec<File> {
     let mut pages = files();
     pages.retain(|file| file.is("md") && !file.path.contains("/src/commands/"));
@@ -155,7 +158,8 @@ fn missing_paths(page: &File, exists: &dyn Fn(&str) -> bool) -> Vec<String> {
     missing
 }
 
-/// Targets of make, and crates that cargo shall take, in commands: in code spans, and in blocks of code.
+/// Targets of make, and crates that cargo shall take, in commands: in code spans, and in blocks of
+/// code.
 fn unknown_names(page: &File, known: &HashSet<&str>) -> Vec<String> {
     // The changelog also names what was removed.
     if page.path == "CHANGELOG.md" {

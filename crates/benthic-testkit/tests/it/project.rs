@@ -16,7 +16,7 @@ impl File {
     }
 
     /// Returns `path:line: message` for every line for which `wrong` returns a message.
-    pub fn lines(&self, wrong: impl Fn(&str) -> Option<&'static str>) -> Vec<String> {
+    pub fn lines(&self, mut wrong: impl FnMut(&str) -> Option<&'static str>) -> Vec<String> {
         let line =
             |(index, line): (usize, &str)| Some(format!("{}:{}: {}", self.path, index + 1, wrong(line)?));
         self.text.split('\n').enumerate().filter_map(line).collect()

@@ -1,8 +1,10 @@
-//! The project's own rules as tests: dependencies between crates, file sizes, and forbidden content.
+//! The project's own rules as tests: dependencies between crates, file sizes, and forbidden
+//! content.
 
 use crate::project::{Dependency, File, Package, files, packages};
 
 const SOURCE_LINES_MAX: usize = 800;
+const COMMENT_COLUMNS_MAX: usize = 100;
 
 /// The crates of the workspace, each with the workspace crates that it may use.
 const CRATES: [(&str, &[&str]); 33] = [
@@ -222,6 +224,11 @@ fn lines_have_no_tabs_and_no_blanks_at_the_end() {
 }
 
 #[test]
+fn comments_wrap() {
+    check_files("wrap the comment at 100 columns", wide_comments);
+}
+
+#[test]
 fn no_code_reads_the_text_of_a_message() {
     check_files("give the error a `Reason` and match on it", decisions_by_text);
 }
@@ -279,6 +286,11 @@ fn every_rule_finds_a_violation() {
     assert_eq!(strangers_in_the_root(&file("notes.txt", "")).len(), 1);
     assert_eq!(strangers_in_the_root(&file("docs/notes.txt", "")).len(), 0);
     assert_eq!(stray_blanks(&file("a.md", "a \n\tb\nc\n")).len(), 2);
+    let wide = format!("    /// {}\n", "word ".repeat(20));
+    let code = format!("/// ```\n{wide}/// ```\n/// | {wide}// {}\n", "w".repeat(100));
+    assert_eq!(wide_comments(&file("a.rs", &wide)).len(), 1);
+    assert_eq!(wide_comments(&file("a.rs", &code)).len(), 0);
+    assert_eq!(wide_comments(&file("a.rs", &format!("{code}x\n{wide}"))).len(), 1);
     let by_text = "if error.message().contains(\"full\") {\n";
     assert_eq!(decisions_by_text(&file("crates/a/src/b.rs", by_text)).len(), 1);
     assert_eq!(decisions_by_text(&file("crates/a/tests/it/b.rs", by_text)).len(), 0);
@@ -347,8 +359,8 @@ fn heavy_dependencies(package: &Package) -> Vec<String> {
 }
 
 fn missing_lints(manifest: &File) -> Vec<String> {
-    // Nothing can override the `forbid(unsafe_code)` of the workspace, so crates with `unsafe` have their
-    // own lints.
+    // Nothing can override the `forbid(unsafe_code)` of the workspace, so crates with `unsafe` have
+    // their own lints.
     let has = manifest.text.contains("\n[lints]\nworkspace = true\n") || may_be_unsafe(manifest);
     if has { Vec::new() } else { vec![format!("{}: no lints", manifest.path)] }
 }
@@ -405,6 +417,20 @@ fn stray_blanks(file: &File) -> Vec<String> {
         _ if line.contains('\t') => Some("a tab"),
         _ if line.ends_with([' ', '\r']) => Some("blanks at the end"),
         _ => None,
+    })
+}
+
+/// Tables, code and long words may be wider.
+fn wide_comments(file: &File) -> Vec<String> {
+    let mut in_code = false;
+    file.lines(|line| {
+        let comment = line.trim_start();
+        let text = comment.trim_start_matches('/').trim_start_matches('!').trim_start();
+        let is_comment = file.is("rs") && comment.starts_with("//");
+        let marks_code = is_comment && text.starts_with("```");
+        in_code = is_comment && (in_code != marks_code);
+        let is_wide = line.chars().count() > COMMENT_COLUMNS_MAX && text.contains(' ');
+        (is_comment && is_wide && !in_code && !text.starts_with('|')).then_some("wide")
     })
 }
 

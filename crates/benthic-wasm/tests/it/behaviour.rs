@@ -170,8 +170,8 @@ fn a_module_describes_itself() {
     }
 }
 
-/// A module for a newer build says so: by an unknown field of its manifest, or by the functions that it
-/// imports.
+/// A module for a newer build says so: by an unknown field of its manifest, or by the functions
+/// that it imports.
 #[test]
 fn a_module_of_a_newer_build_says_so() {
     let manifest = modules::manifest(true, false).replace("\"reads\"", "\"colour\":1,\"reads\"");

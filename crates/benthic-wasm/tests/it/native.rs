@@ -1,6 +1,6 @@
-//! The native classes `hello` and `digest`, compiled to WebAssembly, in place of the native ones. The
-//! conformance suite's cases of classes must not notice. The tests of `benthic-cls-wasm` include this
-//! file.
+//! The native classes `hello` and `digest`, compiled to WebAssembly, in place of the native ones.
+//! The conformance suite's cases of classes must not notice. The tests of `benthic-cls-wasm`
+//! include this file.
 
 use async_trait::async_trait;
 use benthic_classes::{digest::Digest, hello::Hello};
@@ -43,8 +43,8 @@ impl Modules {
         Modules(Arc::new(vec![module(&Hello), module(&Digest)]))
     }
 
-    /// Has this process translate and compile the modules. The deadline of the subject's methods may be too
-    /// short for that.
+    /// Has this process translate and compile the modules. The deadline of the subject's methods
+    /// may be too short for that.
     async fn prepare(&self) {
         let classes = ClassRegistry::new().with(Wasm::new());
         let store = MemStore::new(Options::default().with_classes(classes));

@@ -119,7 +119,8 @@ pub async fn a_module_reads_and_writes(pool: &dyn Pool) {
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
 }
 
-/// A module whose method calls a native method with its own input, and returns its output or its errno.
+/// A module whose method calls a native method with its own input, and returns its output or its
+/// errno.
 fn caller(class: &str, method: &str, writes: bool) -> Vec<u8> {
     calling(class, method, writes, "(return (i32.wrap_i64 (i64.sub (i64.const 0) (local.get $len))))")
 }
@@ -177,8 +178,8 @@ pub async fn a_module_calls_native_classes(pool: &dyn Pool) {
     assert_eq!(left[0], ReadOutput::Data("the object's dataa line\n".into()));
 }
 
-/// Endless loops with the most fuel. Without the deadline of the pool's engine they would take seconds or
-/// minutes. With a compiler, the second call is compiled.
+/// Endless loops with the most fuel. Without the deadline of the pool's engine they would take
+/// seconds or minutes. With a compiler, the second call is compiled.
 pub async fn the_deadline_ends_a_call(pool: &dyn Pool) {
     let object = ObjectId::new("late").unwrap();
     pool.write_full(&object, "x").await.unwrap();

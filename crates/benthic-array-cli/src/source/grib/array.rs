@@ -98,8 +98,8 @@ pub struct Variable {
 }
 
 impl Variable {
-    /// Makes an array of fields, of which the first is kept if two are at the same place. `None` if the
-    /// array would have few fields in many cells, which are in memory.
+    /// Makes an array of fields, of which the first is kept if two are at the same place. `None` if
+    /// the array would have few fields in many cells, which are in memory.
     pub fn new(
         key: ProductKey,
         names: Rc<Names>,

@@ -1,4 +1,5 @@
-//! Coordinates of the arrays of a GRIB file. Equal ones are shared; others of the same name get a number.
+//! Coordinates of the arrays of a GRIB file. Equal ones are shared; others of the same name get a
+//! number.
 
 use super::super::{FileChunks, ReadElements, SourceArray};
 use benthic_array::{AttributeValue, Dtype, NewAttributes};

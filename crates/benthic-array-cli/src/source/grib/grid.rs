@@ -1,8 +1,8 @@
 //! The grid of a field: the dimensions of its points, in the order in which they are stored.
 //!
-//! Regular grids of latitudes and longitudes, also Gaussian ones, have coordinates. Points of a projection
-//! or of rotated poles have the dimensions `y` and `x` without coordinates. All others, such as those of
-//! reduced grids, have one dimension `values`.
+//! Regular grids of latitudes and longitudes, also Gaussian ones, have coordinates. Points of a
+//! projection or of rotated poles have the dimensions `y` and `x` without coordinates. All others,
+//! such as those of reduced grids, have one dimension `values`.
 
 use super::octets::Section;
 use benthic_core::{Error, ErrorKind, Result};
@@ -10,7 +10,8 @@ use std::f64::consts::PI;
 
 /// Limit on the points of a field. A message of constant values is small, whatever it claims.
 const POINTS_MAX: u64 = 1 << 26;
-/// Limit on the latitudes between a pole and the equator of a Gaussian grid. Finding them takes its square.
+/// Limit on the latitudes between a pole and the equator of a Gaussian grid. Finding them takes its
+/// square.
 const GAUSSIAN_MAX: usize = 1 << 12;
 
 /// A dimension of a grid.

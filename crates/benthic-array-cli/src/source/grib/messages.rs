@@ -309,7 +309,8 @@ impl Fields {
     }
 }
 
-/// The length of a message of edition 1 has 24 bits. In a larger one, it counts units and has this bit.
+/// The length of a message of edition 1 has 24 bits. In a larger one, it counts units and has this
+/// bit.
 const LARGE: u64 = 0x0080_0000;
 const LARGE_UNIT: u64 = 120;
 

@@ -1,9 +1,9 @@
 //! GRIB files: a sequence of messages with a field each.
 //!
-//! Fields of the same parameter, type of level and grid become one array, with the axes member, time, step
-//! and level before those of the grid; axes of length 1 become scalar coordinates. Names are those of
-//! cfgrib. cfgrib refuses a file in which two arrays need different coordinates of the same name; here, the
-//! second coordinate gets a number.
+//! Fields of the same parameter, type of level and grid become one array, with the axes member,
+//! time, step and level before those of the grid; axes of length 1 become scalar coordinates. Names
+//! are those of cfgrib. cfgrib refuses a file in which two arrays need different coordinates of the
+//! same name; here, the second coordinate gets a number.
 //!
 //! One field is one chunk. Its codec decodes the bytes of the file.
 
@@ -35,7 +35,8 @@ use std::sync::Arc;
 /// Reads the headers of a file.
 ///
 /// # Errors
-/// `Corrupt`, also if the file has no field; `LimitExceeded`; `Unsupported` if no field can become an array.
+/// `Corrupt`, also if the file has no field; `LimitExceeded`; `Unsupported` if no field can become
+/// an array.
 pub fn read(file: File, path: &Path, skipped: &mut Vec<Skipped>) -> Result<SourceGroup> {
     let size_bytes = file.metadata().map_err(local::failed("cannot read the file", path))?.len();
     let file = Arc::new(LocalFile { file, path: path.to_owned(), size_bytes });
@@ -71,8 +72,9 @@ pub fn read(file: File, path: &Path, skipped: &mut Vec<Skipped>) -> Result<Sourc
     }
 }
 
-/// Groups the fields to arrays, in the order of the file. If arrays cannot have one of the fields with the same
-/// product, all of these are skipped: the others would look like all that the file has.
+/// Groups the fields to arrays, in the order of the file. If arrays cannot have one of the fields
+/// with the same product, all of these are skipped: the others would look like all that the file
+/// has.
 fn variables(fields: &[Field], skipped: &mut Vec<Skipped>) -> Vec<Variable> {
     type Key<'a> = (&'a ProductKey, &'a str, *const Grid);
     type Array<'a> = (&'a Rc<Names>, &'a Rc<Grid>, Vec<(&'a Field, Values)>);
@@ -114,8 +116,8 @@ fn variables(fields: &[Field], skipped: &mut Vec<Skipped>) -> Vec<Variable> {
     arrays.into_iter().filter_map(variable).collect()
 }
 
-/// Adds the type of level to names that several arrays have, then how the values of a period were made one,
-/// then a number.
+/// Adds the type of level to names that several arrays have, then how the values of a period were
+/// made one, then a number.
 fn distinguish(variables: &mut [Variable]) {
     let additions: [fn(&Variable) -> &str; 2] =
         [|variable| &variable.key.level_type, |variable| &variable.key.step_type];

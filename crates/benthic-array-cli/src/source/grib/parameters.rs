@@ -1,6 +1,7 @@
 //! Names and units of parameters, as ecCodes and cfgrib have them.
 //!
-//! Source: the definitions of ecCodes (ECMWF, licence Apache-2.0), from which `parameters.py` makes the table.
+//! Source: the definitions of ecCodes (ECMWF, licence Apache-2.0), from which `parameters.py` makes
+//! the table.
 
 const TABLE: &str = include_str!("parameters.tsv");
 

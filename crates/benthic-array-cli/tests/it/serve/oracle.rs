@@ -317,7 +317,8 @@ impl Case {
         best.map_or_else(|| self.limit(is_minimum), |best| self.element(best))
     }
 
-    /// Checks a result. The data are in C order, except that elements in Fortran's order stay in it.
+    /// Checks a result. The data are in C order, except that elements in Fortran's order stay in
+    /// it.
     pub fn check(&self, operation: &str, result: &BTreeMap<String, Item>) {
         let context = format!("seed={} {operation} {}", self.seed, self.request(""));
         let selected: Vec<Vec<usize>> = (0..self.shape.len()).map(|axis| self.selected(axis)).collect();

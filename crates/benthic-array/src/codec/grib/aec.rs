@@ -1,8 +1,8 @@
 //! CCSDS packing: integers in the adaptive entropy coding of space agencies.
 //!
-//! Samples are in blocks, each with the best of several codes, and blocks in intervals. The first sample of
-//! an interval is stored as it is; each other one as the difference from the sample before, mapped to a
-//! number without sign. One block is in memory.
+//! Samples are in blocks, each with the best of several codes, and blocks in intervals. The first
+//! sample of an interval is stored as it is; each other one as the difference from the sample
+//! before, mapped to a number without sign. One block is in memory.
 //!
 //! The usual library, libaec, is C; the crate `rust-aec` is new and returns whole fields.
 //!

@@ -1,7 +1,8 @@
-//! Complex packing: groups of values, each with a reference and a width, and differences of neighbours.
+//! Complex packing: groups of values, each with a reference and a width, and differences of
+//! neighbours.
 //!
-//! The references, widths and lengths of all groups come before the values. Four readers follow them at
-//! once, so no group is in memory.
+//! The references, widths and lengths of all groups come before the values. Four readers follow
+//! them at once, so no group is in memory.
 
 use super::bits::Bits;
 use super::{damaged, number, octet};
@@ -120,8 +121,8 @@ impl<'a> Groups<'a> {
             self.next_group()?;
         }
         self.values_left -= 1;
-        // The largest numbers stand for missing values: of the values, or if they have no bits, of the
-        // references.
+        // The largest numbers stand for missing values: of the values, or if they have no bits, of
+        // the references.
         let (number, bits) = match self.width {
             0 => (self.reference, self.parameters.reference_bits),
             width => (self.values.read(width)?, width),

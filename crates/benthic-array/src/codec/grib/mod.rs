@@ -1,15 +1,16 @@
 //! A field of a GRIB file, as the file stores it.
 //!
-//! The bytes are a message of edition 1, or the sections 5 to 7 of a field of edition 2: how the values
-//! are packed, which points have values, and the values. If a field uses the bitmap of an earlier one,
-//! the bytes begin with the section of that bitmap. The number of points is known from the chunk, and
-//! all counts in the bytes are compared with it. Values are decoded one after the other, so nothing but
-//! the result is allocated.
+//! The bytes are a message of edition 1, or the sections 5 to 7 of a field of edition 2: how the
+//! values are packed, which points have values, and the values. If a field uses the bitmap of an
+//! earlier one, the bytes begin with the section of that bitmap. The number of points is known from
+//! the chunk, and all counts in the bytes are compared with it. Values are decoded one after the
+//! other, so nothing but the result is allocated.
 //!
-//! The crate `grib` reads edition 2 only, and computes in float32, which loses digits. For CCSDS packing, it
-//! needs a C library and allocates as many values as a message claims.
+//! The crate `grib` reads edition 2 only, and computes in float32, which loses digits. For CCSDS
+//! packing, it needs a C library and allocates as many values as a message claims.
 //!
-//! A value is `(reference + integer × 2^E) / 10^D`, computed as ecCodes computes it, to the same bits.
+//! A value is `(reference + integer × 2^E) / 10^D`, computed as ecCodes computes it, to the same
+//! bits.
 //!
 //! Source: WMO, Manual on Codes, volume I.2, FM 92 GRIB.
 
@@ -74,8 +75,8 @@ fn power(base: f64, exponent: i32) -> f64 {
     steps.fold(1.0, |power, base| if exponent < 0 { power / base } else { power * base })
 }
 
-/// Decodes a field. The result is the values of all points in C order, with NaN for points without one.
-/// `row_elements` is the length of a row if every other row is stored backwards, else 0.
+/// Decodes a field. The result is the values of all points in C order, with NaN for points without
+/// one. `row_elements` is the length of a row if every other row is stored backwards, else 0.
 ///
 /// # Errors
 /// `Corrupt`; those of the tick.
@@ -227,7 +228,8 @@ fn edition_2(mut rest: &[u8], points: usize) -> Result<Field<'_>> {
     let bits = octet(section, 20)?.into();
     let packing = match template {
         0 | 42 if bits == 0 => Packing::Constant(reference),
-        // A constant field of g2c, which NCEP uses: it has no groups, and no other parameter is used.
+        // A constant field of g2c, which NCEP uses: it has no groups, and no other parameter is
+        // used.
         2 | 3 if number(section, 32)? == 0 => Packing::Constant(reference),
         0 => Packing::Simple { scale, bits },
         2 | 3 => Packing::Complex { scale, complex: complex::Parameters::parse(section, template == 3)? },

@@ -114,8 +114,8 @@ impl<'a> Groups<'a> {
         states
     }
 
-    /// Placement groups that take I/O, by pool; `None` if the snapshot has only sums. It lacks pools
-    /// that the manager does not know yet.
+    /// Placement groups that take I/O, by pool; `None` if the snapshot has only sums. It lacks
+    /// pools that the manager does not know yet.
     pub fn taking_io_by_pool(&self) -> Option<BTreeMap<i64, u64>> {
         let mut pools = BTreeMap::new();
         for group in self.0.as_ref()? {

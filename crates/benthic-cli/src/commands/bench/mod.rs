@@ -54,7 +54,8 @@ pub struct WriteArgs {
     /// Size of an object, at most 64MiB
     #[arg(long, default_value = "4MiB", value_parser = units::parse_size)]
     size: u64,
-    /// Write buffered: the store acknowledges before the data are durable; the time of the final flush counts
+    /// Write buffered: the store acknowledges before the data are durable; the time of the final
+    /// flush counts
     #[arg(long)]
     buffered: bool,
     /// Keep the objects, for `bench seq` and `bench rand`

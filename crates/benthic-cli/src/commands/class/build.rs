@@ -1,5 +1,5 @@
-//! `benthic class build`: compiles a class to a WebAssembly module with the compiler of its language,
-//! and adds the manifest.
+//! `benthic class build`: compiles a class to a WebAssembly module with the compiler of its
+//! language, and adds the manifest.
 
 use super::language::{Language, c_sources};
 use benthic_core::{Error, ErrorKind, Result};
@@ -48,7 +48,8 @@ pub async fn run(args: BuildArgs, session: &Session) -> Outcome {
     )
 }
 
-/// Builds the class in a directory. Returns the path of the module, its size and the name of the class.
+/// Builds the class in a directory. Returns the path of the module, its size and the name of the
+/// class.
 pub fn build(dir: &Path) -> Result<(PathBuf, u64, String)> {
     let manifest_file = dir.join("class.json");
     let json = fs::read(&manifest_file)

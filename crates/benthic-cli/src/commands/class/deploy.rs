@@ -93,7 +93,8 @@ pub struct RollbackArgs {
     class: String,
     #[command(flatten)]
     pool: PoolArg,
-    /// The version to return to, by the beginning of its hash [default: the one deployed before the current one]
+    /// The version to return to, by the beginning of its hash [default: the one deployed before the
+    /// current one]
     #[arg(long, value_name = "HASH")]
     version: Option<String>,
 }

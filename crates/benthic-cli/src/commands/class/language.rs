@@ -1,4 +1,5 @@
-//! The languages of WebAssembly modules: the files of a new project, and how to recognize a project.
+//! The languages of WebAssembly modules: the files of a new project, and how to recognize a
+//! project.
 
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::local::failed;
@@ -16,7 +17,8 @@ pub enum Language {
     Go,
 }
 
-/// The files by which a project of a language is recognized. C and C++ are recognized by their endings.
+/// The files by which a project of a language is recognized. C and C++ are recognized by their
+/// endings.
 const PROJECTS: [(&str, Language); 4] = [
     ("Cargo.toml", Language::Rust),
     ("main.zig", Language::Zig),

@@ -1,4 +1,5 @@
-//! `benthic class log`: the recent failures of methods, and their log messages, that each OSD recorded.
+//! `benthic class log`: the recent failures of methods, and their log messages, that each OSD
+//! recorded.
 
 use super::ls::{ask_each, installed_here, no_cluster};
 use benthic_ceph::osds::{OsdTarget, failures_on, osds};
@@ -35,8 +36,8 @@ pub struct LibraryArg {
 }
 
 impl LibraryArg {
-    /// Asks every OSD a question about each library. Warns about OSDs that do not answer, and about those
-    /// that lack a library which the user named.
+    /// Asks every OSD a question about each library. Warns about OSDs that do not answer, and about
+    /// those that lack a library which the user named.
     pub async fn ask<T>(
         self,
         rados: &RadosStore,
@@ -51,7 +52,8 @@ impl LibraryArg {
             for (osd, answer) in ask_each(&osds, async |osd| question(osd, &library).await).await {
                 match answer {
                     Ok(Some(answer)) => answers.push((osd, answer)),
-                    // A cluster need not have the other libraries, and some in the directory are Ceph's own.
+                    // A cluster need not have the other libraries, and some in the directory are
+                    // Ceph's own.
                     Ok(None) if !is_named && library != CLASS_LIBRARY => {}
                     Ok(None) => session.out.warning(format_args!(
                         "osd.{osd} does not have the library {library}, or a build that cannot answer; \

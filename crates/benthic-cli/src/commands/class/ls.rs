@@ -74,7 +74,8 @@ async fn list_osds(args: LsArgs, rados: &RadosStore, session: &Session) -> Outco
     let osd_count = osds.len();
     for library in libraries {
         let answers = ask_osds(rados, &osds, &library).await;
-        // An OSD that does not answer gets one warning and no further request, which would take 5 s.
+        // An OSD that does not answer gets one warning and no further request, which would take 5
+        // s.
         let silent = |osd: &OsdTarget| answers.iter().any(|(id, answer)| *id == osd.id && is_silent(answer));
         osds.retain(|osd| !silent(osd));
         let is_missing = answers.iter().all(|(_, answer)| matches!(answer, Ok(None)) || is_silent(answer));
@@ -94,8 +95,8 @@ fn is_silent(answer: &Result<Option<LibraryInfo>>) -> bool {
     matches!(answer, Err(error) if error.kind() == ErrorKind::Unavailable)
 }
 
-/// Benthic's own libraries, and the other libraries in the directory from which OSDs on this machine
-/// load theirs.
+/// Benthic's own libraries, and the other libraries in the directory from which OSDs on this
+/// machine load theirs.
 pub async fn installed_here(uri: &str) -> Vec<String> {
     let mut libraries: Vec<String> = LIBRARIES.map(str::to_owned).into();
     let Ok(StoreUri::Ceph { conf, id, .. }) = uri.parse() else { return libraries };

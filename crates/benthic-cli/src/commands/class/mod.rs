@@ -1,5 +1,6 @@
-//! `benthic class`: shows classes, and the calls, failures and log messages of their methods; creates,
-//! builds and tests a project for a class, deploys WebAssembly modules, and installs class libraries.
+//! `benthic class`: shows classes, and the calls, failures and log messages of their methods;
+//! creates, builds and tests a project for a class, deploys WebAssembly modules, and installs class
+//! libraries.
 
 mod build;
 mod calls;

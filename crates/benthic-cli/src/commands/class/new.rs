@@ -1,5 +1,5 @@
-//! `benthic class new`: creates a project for a class from templates: a WebAssembly module (`--lang`),
-//! or a native library.
+//! `benthic class new`: creates a project for a class from templates: a WebAssembly module
+//! (`--lang`), or a native library.
 
 use super::language::Language;
 use benthic_class_names::{CEPH_CLASSES, is_library_name};

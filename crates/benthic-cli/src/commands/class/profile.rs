@@ -1,9 +1,10 @@
-//! The functions of a module that use the most fuel, and the stack trace of a call that fails. The interpreter
-//! gives neither.
+//! The functions of a module that use the most fuel, and the stack trace of a call that fails. The
+//! interpreter gives neither.
 //!
-//! [`rewrite`] makes each function of the module report its entry and its return. The host keeps the call stack,
-//! and reads the fuel at each report. The reports use fuel themselves, a similar amount each. A call of the
-//! original module shows the fuel without them, and the profile subtracts the difference in equal parts.
+//! [`rewrite`] makes each function of the module report its entry and its return. The host keeps
+//! the call stack, and reads the fuel at each report. The reports use fuel themselves, a similar
+//! amount each. A call of the original module shows the fuel without them, and the profile
+//! subtracts the difference in equal parts.
 
 use super::wrappers::{START, TABLE, rewrite};
 use benthic_core::{Error as BenthicError, ErrorKind, GuestCost, MethodContext, Result as BenthicResult};
@@ -95,8 +96,8 @@ impl Profile {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the last call, which uses `plain_fuel` without the wrappers. Returns its call stack, the innermost
-    /// function first. With `keep`, the call counts.
+    /// Ends the last call, which uses `plain_fuel` without the wrappers. Returns its call stack,
+    /// the innermost function first. With `keep`, the call counts.
     pub fn end(&self, plain_fuel: u64, keep: bool) -> Vec<u32> {
         let mut state = self.lock();
         let mut trace = std::mem::take(&mut state.last);
@@ -142,8 +143,8 @@ impl Profile {
 }
 
 impl Trace {
-    /// Takes an event, at which the store has this fuel left: the index of a function that begins, or a negative
-    /// number when the innermost function returns.
+    /// Takes an event, at which the store has this fuel left: the index of a function that begins,
+    /// or a negative number when the innermost function returns.
     fn event(&mut self, event: i32, fuel_left: u64) {
         self.spend(fuel_left);
         let Ok(function) = u32::try_from(event) else {

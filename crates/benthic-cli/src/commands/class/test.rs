@@ -140,8 +140,8 @@ struct Runner {
     profiles_all: bool,
 }
 
-/// The parts of an object that cases compare: data, attributes, and the first page of the omap. `None` if the
-/// object is missing.
+/// The parts of an object that cases compare: data, attributes, and the first page of the omap.
+/// `None` if the object is missing.
 type State = Option<Vec<ReadOutput>>;
 
 impl Runner {

@@ -1,9 +1,9 @@
 //! Puts a wrapper before each function of a module, for [`profile`](super::profile).
 //!
-//! A wrapper tells the host the function's index, calls the function, and tells the host that it returned.
-//! Each wrapper takes the index of its function, and the functions follow after the wrappers, so the code,
-//! exports and tables of the module stay as they are. The wrappers call the host through a table of their
-//! own: an import would change all indices.
+//! A wrapper tells the host the function's index, calls the function, and tells the host that it
+//! returned. Each wrapper takes the index of its function, and the functions follow after the
+//! wrappers, so the code, exports and tables of the module stay as they are. The wrappers call the
+//! host through a table of their own: an import would change all indices.
 
 use benthic_wasm::put_leb128 as put;
 use std::ops::Range;

@@ -93,7 +93,8 @@ pub struct DownArgs {
 
 #[derive(Subcommand)]
 pub enum ClusterCommand {
-    /// Create a cluster or start a stopped one, and wait until it is healthy; for development and tests
+    /// Create a cluster or start a stopped one, and wait until it is healthy; for development and
+    /// tests
     #[command(after_help = up::EXAMPLES)]
     Up(up::UpArgs),
     /// Show health, daemons, pools and usage

@@ -20,8 +20,8 @@ pub const EXAMPLES: &str = "The cluster is only for development and tests: its d
 
 /// The library with the built-in classes.
 const LIBRARY: &str = "libcls_benthic_1.so";
-/// The libraries with the classes of arrays and of tables. They are separate because they take longer
-/// to build.
+/// The libraries with the classes of arrays and of tables. They are separate because they take
+/// longer to build.
 const OTHER_LIBRARIES: [&str; 2] = ["libcls_array_1.so", "libcls_table_1.so"];
 
 #[derive(Args)]
@@ -32,14 +32,16 @@ pub struct UpArgs {
     /// Sites of a new cluster, each in a network namespace; needs root
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     sites: Vec<String>,
-    /// Round-trip time in milliseconds between two sites, or between a site and this machine [default: 10]
+    /// Round-trip time in milliseconds between two sites, or between a site and this machine
+    /// [default: 10]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(0..=i64::from(RTT_MS_MAX)))]
     rtt_ms: Option<u32>,
-    /// Limit in Mbit/s on what each site, and this machine, receives; 0 for no limit [default: no limit]
+    /// Limit in Mbit/s on what each site, and this machine, receives; 0 for no limit [default: no
+    /// limit]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=i64::from(MBIT_PER_S_MAX)))]
     mbit_per_s: Option<u32>,
-    /// Class libraries to install [default: libcls_benthic_1.so, libcls_array_1.so and libcls_table_1.so beside this
-    /// program or of its package]
+    /// Class libraries to install [default: libcls_benthic_1.so, libcls_array_1.so and
+    /// libcls_table_1.so beside this program or of its package]
     #[arg(long, value_name = "FILE,…", value_delimiter = ',')]
     classes: Vec<PathBuf>,
     #[command(flatten)]
@@ -115,8 +117,8 @@ fn print_classes(libraries: &[PathBuf], older: &[String], session: &Session) -> 
     Ok(())
 }
 
-/// The path of a library in this program's directory, in cargo's `deps` below it, or where packages and
-/// archives put class libraries.
+/// The path of a library in this program's directory, in cargo's `deps` below it, or where packages
+/// and archives put class libraries.
 fn beside_this_program(library: &str) -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
     let dir = program.parent()?;

@@ -1,9 +1,9 @@
 //! Copies objects to objects, in one store or between two. With `moves`, removes each source.
 //!
-//! A move writes two objects: it removes the source after the copy is durable and verified, and only
-//! if the source still has the version that was copied. A move that is killed in between leaves both
-//! objects. The repair is to repeat it: it compares the contents, copies again what differs, and then
-//! removes the source.
+//! A move writes two objects: it removes the source after the copy is durable and verified, and
+//! only if the source still has the version that was copied. A move that is killed in between
+//! leaves both objects. The repair is to repeat it: it compares the contents, copies again what
+//! differs, and then removes the source.
 
 use super::plan::Target;
 use super::{ATTEMPTS, Copied, Options, Tally, check_directory, copy_objects, upload};
@@ -141,8 +141,8 @@ fn is_race(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Conflict | ErrorKind::AlreadyExists)
 }
 
-/// Gives an equal target a new version, so that a move in the other direction, which has read the old
-/// version, does not remove the target as its own source.
+/// Gives an equal target a new version, so that a move in the other direction, which has read the
+/// old version, does not remove the target as its own source.
 async fn claim(to: Location<'_>, version: u64, source: &Snapshot) -> Result<()> {
     let op = WriteOp::new().assert_version(version).set_xattr(COPIED_XATTR, source.record());
     match to.pool.write(to.object, op).await {

@@ -101,7 +101,8 @@ pub struct CpArgs {
 /// Options of every command that copies files and objects.
 #[derive(Args)]
 pub struct CopyArgs {
-    /// Concurrent copies; with --stripe, concurrent objects [default: two per core, 8 to 16; with --stripe 16]
+    /// Concurrent copies; with --stripe, concurrent objects [default: two per core, 8 to 16; with
+    /// --stripe 16]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
     /// Compare contents instead of size and time to find what is already copied
@@ -183,8 +184,8 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// Reports the copy of an object. `other` is its source or destination, with the key that it has
-    /// in JSON.
+    /// Reports the copy of an object. `other` is its source or destination, with the key that it
+    /// has in JSON.
     fn add(&mut self, object: &ObjectId, other: (&str, &str), copied: &Copied) -> Outcome {
         let verb = if copied.unchanged {
             self.unchanged += 1;
@@ -231,7 +232,8 @@ impl<'a> Tally<'a> {
         self.copied + self.unchanged + self.failures.count()
     }
 
-    /// Prints the summary and the failures. Prints no summary if the command failed before it began.
+    /// Prints the summary and the failures. Prints no summary if the command failed before it
+    /// began.
     pub fn finish(self, ended: Outcome) -> Outcome {
         let of = self.found() + self.removed.unwrap_or(0);
         if of == 0 && ended.is_err() {
@@ -297,8 +299,8 @@ impl PlaceArgs {
         ))
     }
 
-    /// Calls `work` with the session of the destination's store, and closes that store afterwards if
-    /// it is another one.
+    /// Calls `work` with the session of the destination's store, and closes that store afterwards
+    /// if it is another one.
     pub async fn in_store<T>(
         &self,
         session: &Session,
@@ -386,8 +388,8 @@ fn check_directory(target: &Target) -> Outcome {
     )))
 }
 
-/// Copies the objects of all sources. `target_of` derives the destination from an object's name, and
-/// `copy` copies one object.
+/// Copies the objects of all sources. `target_of` derives the destination from an object's name,
+/// and `copy` copies one object.
 async fn copy_objects<D, F>(
     sources: Vec<Target>,
     recursive: bool,

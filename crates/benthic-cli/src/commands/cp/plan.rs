@@ -127,8 +127,9 @@ pub enum Destination {
     Objects(Target),
 }
 
-/// Determines whether objects go to files or to other objects. A text that begins with the name of a
-/// pool is an address. If it also begins with the name of a file or directory, that is a usage error.
+/// Determines whether objects go to files or to other objects. A text that begins with the name of
+/// a pool is an address. If it also begins with the name of a file or directory, that is a usage
+/// error.
 pub fn destination(text: &str, pools: &[String]) -> Result<Destination, Failure> {
     if text.is_empty() {
         return Err(Failure::Usage("the destination is empty; . is this directory".to_owned()));
@@ -328,14 +329,15 @@ fn unreadable(path: &Path, error: std::io::Error) -> Error {
     local::failed("cannot read this file or directory", path)(error)
 }
 
-/// The path of the directory `inner` below `root`, if it is there. It is empty if they are the same.
+/// The path of the directory `inner` below `root`, if it is there. It is empty if they are the
+/// same.
 pub fn below(inner: &Path, root: &Path) -> Option<PathBuf> {
     let (inner, real_root) = (fs::canonicalize(inner).ok()?, fs::canonicalize(root).ok()?);
     inner.strip_prefix(real_root).ok().map(Path::to_owned)
 }
 
-/// Plans the copy of files and, if `recursive`, of directories, but not of `store`, the directory of
-/// the store itself. Blocks.
+/// Plans the copy of files and, if `recursive`, of directories, but not of `store`, the directory
+/// of the store itself. Blocks.
 pub fn plan_files(paths: &[PathBuf], target: &Target, recursive: bool, store: Option<&Path>) -> Plan {
     let mut plan = Plan::default();
     for path in paths {

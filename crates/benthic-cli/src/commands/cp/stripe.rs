@@ -27,19 +27,23 @@ const JOBS_DEFAULT: usize = 16;
 
 #[derive(Args)]
 pub struct StripeArgs {
-    /// Copy a file to a striped object, which consists of many objects; a striped object to a file; or one to another
+    /// Copy a file to a striped object, which consists of many objects; a striped object to a file;
+    /// or one to another
     #[arg(long, conflicts_with = "recursive")]
     pub stripe: bool,
-    /// With --stripe: size of the units of the file that go to the objects in turn, a multiple of 64 KiB [default: the object size]
+    /// With --stripe: size of the units of the file that go to the objects in turn, a multiple of
+    /// 64 KiB [default: the object size]
     #[arg(long, value_name = "SIZE", requires = "stripe", value_parser = units::parse_size)]
     stripe_unit: Option<u64>,
     /// With --stripe: number of objects that get units in turn [default: 1]
     #[arg(long, value_name = "N", requires = "stripe")]
     stripe_count: Option<u64>,
-    /// With --stripe: size of the objects, at most 32 MiB [default: 4 MiB, more for files over 16 GiB]
+    /// With --stripe: size of the objects, at most 32 MiB [default: 4 MiB, more for files over 16
+    /// GiB]
     #[arg(long, value_name = "SIZE", requires = "stripe", value_parser = units::parse_size)]
     object_size: Option<u64>,
-    /// With --stripe: seconds to wait for other clients that have locked the striped object [default: 30]
+    /// With --stripe: seconds to wait for other clients that have locked the striped object
+    /// [default: 30]
     #[arg(long, value_name = "SECONDS", requires = "stripe")]
     lock_wait: Option<u64>,
 }

@@ -1,6 +1,6 @@
-//! Asks every OSD for an answer of its own. If all OSDs die at once, no OSD is left to report it, and
-//! the monitors consider them up for a quarter of an hour. A small read from each OSD shows it at
-//! once, as it shows an OSD that hangs.
+//! Asks every OSD for an answer of its own. If all OSDs die at once, no OSD is left to report it,
+//! and the monitors consider them up for a quarter of an hour. A small read from each OSD shows it
+//! at once, as it shows an OSD that hangs.
 
 use benthic_ceph::RadosStore;
 use benthic_ceph::health::snapshot::{OSD_ANSWER_LIMIT_S, OsdAnswers, SilentOsd};

@@ -56,10 +56,12 @@ pub struct HealthArgs {
 
 #[derive(Args, Clone, Debug, Default)]
 pub struct PollArgs {
-    /// Write, read and remove a small object in this pool, and measure the latency; without this option, nothing is written
+    /// Write, read and remove a small object in this pool, and measure the latency; without this
+    /// option, nothing is written
     #[arg(long, value_name = "POOL")]
     pub probe_pool: Option<String>,
-    /// Keep readings of the fullest OSD in this file, at most one per hour, to predict when it is full; a missing file is created
+    /// Keep readings of the fullest OSD in this file, at most one per hour, to predict when it is
+    /// full; a missing file is created
     #[arg(long, value_name = "FILE")]
     pub history: Option<PathBuf>,
     #[command(flatten)]
@@ -68,8 +70,8 @@ pub struct PollArgs {
 
 #[derive(Args, Clone, Debug, Default)]
 pub struct LibraryArgs {
-    /// Also ask the OSDs for this class library, the NAME of libcls_NAME.so; libraries that the OSDs' settings name, and those
-    /// in their osd_class_dir on this machine, are found without it
+    /// Also ask the OSDs for this class library, the NAME of libcls_NAME.so; libraries that the
+    /// OSDs' settings name, and those in their osd_class_dir on this machine, are found without it
     #[arg(long, value_name = "NAME")]
     pub library: Vec<String>,
 }

@@ -385,8 +385,8 @@ impl<'a> Watcher<'a> {
     }
 }
 
-/// What the objects through which to reach the OSDs depend on: which OSDs serve, and which pools and
-/// rules there are.
+/// What the objects through which to reach the OSDs depend on: which OSDs serve, and which pools
+/// and rules there are.
 fn change(snapshot: &Snapshot) -> String {
     let Some(map) = &snapshot.map else { return String::new() };
     let pools: Vec<i64> = map.pools.iter().map(|pool| pool.id).collect();
@@ -398,8 +398,8 @@ fn missing(why: String, is_problem: bool) -> Missing {
 }
 
 impl Libraries {
-    /// Whether each OSD still leads the placement group of its object. A balancer, a backfill or a split
-    /// changes that while all OSDs stay up.
+    /// Whether each OSD still leads the placement group of its object. A balancer, a backfill or a
+    /// split changes that while all OSDs stay up.
     fn still_leads(&self, snapshot: &Snapshot) -> bool {
         let asked = self.osds.iter().filter(|osd| osd.object.is_some());
         let leaders: HashMap<&str, i64> = asked.map(|osd| (osd.pg.as_str(), osd.id)).collect();

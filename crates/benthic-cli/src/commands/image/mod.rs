@@ -345,8 +345,8 @@ async fn info(address: &ImageAddress, session: &Session) -> Outcome {
     })
 }
 
-/// The format of an encrypted image, by the first bytes: that of a disk (cryptsetup, `rbd encryption
-/// format`), or of RBD's clones of one.
+/// The format of an encrypted image, by the first bytes: that of a disk (cryptsetup, `rbd
+/// encryption format`), or of RBD's clones of one.
 async fn encryption(image: &dyn Image) -> Result<Option<&'static str>> {
     let start = image.read(0, image.info().size_bytes.min(6)).await?;
     Ok(match &start[..] {

@@ -1,4 +1,5 @@
-//! The HTTP responses of `image serve --metrics`: a page for people, and the metrics for Prometheus.
+//! The HTTP responses of `image serve --metrics`: a page for people, and the metrics for
+//! Prometheus.
 
 use super::limit;
 use crate::commands::hosts::Hosts;

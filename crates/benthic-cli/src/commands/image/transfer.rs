@@ -26,8 +26,8 @@ pub const CHUNK_BYTES: u64 = 4096 * KIB;
 const CHUNKS_IN_FLIGHT: usize = 8;
 /// An import writes to an image with this suffix, and renames it at the end.
 pub const IMPORT_SUFFIX: &str = ".importing";
-/// An import of a file lets the image grow by this much at a time. All bytes before the last step are
-/// durable, so an interrupted import continues there. An export has such steps too.
+/// An import of a file lets the image grow by this much at a time. All bytes before the last step
+/// are durable, so an interrupted import continues there. An export has such steps too.
 const STEP_BYTES: u64 = 256 * CHUNK_BYTES;
 /// First size of an image that is imported from a pipe.
 const PIPE_BYTES: u64 = CHUNK_BYTES;

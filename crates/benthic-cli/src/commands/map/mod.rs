@@ -1,9 +1,9 @@
-//! `benthic map`: runs a method of a WebAssembly class beside every object of a pool, and merges the
-//! results into one with another method of the class.
+//! `benthic map`: runs a method of a WebAssembly class beside every object of a pool, and merges
+//! the results into one with another method of the class.
 //!
-//! The command works through the listing page by page. A page ends when each of its objects is merged, has
-//! failed or is gone. So the progress of a run is the position of a page, the merged result, and a
-//! bounded number of names ([`state`]).
+//! The command works through the listing page by page. A page ends when each of its objects is
+//! merged, has failed or is gone. So the progress of a run is the position of a page, the merged
+//! result, and a bounded number of names ([`state`]).
 
 mod state;
 
@@ -35,7 +35,8 @@ use tokio::time::sleep;
 
 /// Objects of a page, whose names the command and its file may have to hold.
 const PAGE_OBJECTS: usize = 4_096;
-/// A run with `--resume` stops when more objects than this have failed, because its file holds their names.
+/// A run with `--resume` stops when more objects than this have failed, because its file holds
+/// their names.
 const FAILED_MAX: usize = 10_000;
 /// Longest time between two saves, if objects are merged meanwhile.
 const SAVE_PAUSE: Duration = Duration::from_secs(10);
@@ -232,7 +233,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Streams the objects of a page that are not merged yet, and sets the position of the next page.
+    /// Streams the objects of a page that are not merged yet, and sets the position of the next
+    /// page.
     fn list_page<'s>(&self, next: &'s mut Position) -> BoxStream<'s, Result<ObjectId>> {
         let (pool, merged) = (Arc::clone(&self.pool), self.state.merged.clone());
         let after = match &self.state.position {
@@ -254,15 +256,16 @@ impl Run<'_> {
         stream::once(list).try_flatten().boxed()
     }
 
-    /// Runs the method beside these objects, and again beside those that were busy or did not answer.
+    /// Runs the method beside these objects, and again beside those that were busy or did not
+    /// answer.
     async fn run_beside(&mut self, objects: BoxStream<'_, Result<ObjectId>>) -> Outcome {
         let again = self.try_once(objects, true).await?;
         self.try_once(stream::iter(again.into_iter().map(Ok)).boxed(), false).await?;
         Ok(())
     }
 
-    /// Runs the method beside these objects. With `may_repeat`, returns those that were busy or did not
-    /// answer.
+    /// Runs the method beside these objects. With `may_repeat`, returns those that were busy or did
+    /// not answer.
     async fn try_once(
         &mut self,
         objects: BoxStream<'_, Result<ObjectId>>,

@@ -1,9 +1,10 @@
 //! The file of `map --resume`: the progress of a run.
 //!
-//! The file is replaced as a whole, so that it always holds a merged result together with exactly the
-//! objects that are in it. A listing continues after its token, also in another process. So the file holds
-//! the token of the page that is being worked on, and names only for the merged objects of that page and
-//! for the failed ones. Rejected: a log of all merged names, which grows with the number of objects.
+//! The file is replaced as a whole, so that it always holds a merged result together with exactly
+//! the objects that are in it. A listing continues after its token, also in another process. So the
+//! file holds the token of the page that is being worked on, and names only for the merged objects
+//! of that page and for the failed ones. Rejected: a log of all merged names, which grows with the
+//! number of objects.
 //!
 //! Format: the text of [`MAGIC`], the SHA-256 of the rest, and a [`State`] in the encoding of
 //! [`benthic_core::codec`].
@@ -90,8 +91,8 @@ impl State {
     /// Loads the state of an interrupted run. Without a file, the run begins.
     ///
     /// # Errors
-    /// `InvalidArgument` if the file is something else, or belongs to another run; `Corrupt` if it is
-    /// damaged; those of the file system.
+    /// `InvalidArgument` if the file is something else, or belongs to another run; `Corrupt` if it
+    /// is damaged; those of the file system.
     pub fn load(path: &Path, run: BTreeMap<String, String>) -> Result<State> {
         let data = match local::read_file(path) {
             Ok(content) => content.data,

@@ -32,7 +32,8 @@ pub const UNDO_HELP: &str = "The command also removes the additions of apply fro
 pub struct PlanFile {
     /// The file that `benthic placement plan` wrote
     plan: PathBuf,
-    /// Placement groups that each OSD copies at once during the move (osd_max_backfills of all OSDs)
+    /// Placement groups that each OSD copies at once during the move (osd_max_backfills of all
+    /// OSDs)
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=64))]
     backfills: u32,
 }

@@ -29,7 +29,8 @@ pub enum PlacementCommand {
     /// Find faulty CRUSH rules and placements, even if the cluster reports HEALTH_OK
     #[command(after_help = lint::HELP)]
     Lint,
-    /// Plan a move of a pool's primaries to a site, or another number of replicas, and show which data move
+    /// Plan a move of a pool's primaries to a site, or another number of replicas, and show which
+    /// data move
     Plan(plan::PlanArgs),
     /// Apply a plan: change the pool's rule and replicas, and wait until its data have moved
     #[command(after_help = apply::APPLY_HELP)]
@@ -39,7 +40,8 @@ pub enum PlacementCommand {
     Undo(apply::PlanFile),
     /// Measure reads and writes of a pool from several sites
     Measure(measure::MeasureArgs),
-    /// Predict how a hypothetical cluster spreads its data, what a change moves, and what failed disks lose
+    /// Predict how a hypothetical cluster spreads its data, what a change moves, and what failed
+    /// disks lose
     Simulate(simulate::SimulateArgs),
 }
 

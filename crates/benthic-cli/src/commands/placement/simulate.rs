@@ -44,7 +44,8 @@ pub struct SimulateArgs {
     /// Number of replicas of each placement group
     #[arg(long, value_name = "N", default_value_t = 3)]
     replicas: u8,
-    /// The failure domain: no two replicas share one [default: rack if there are enough, otherwise host]
+    /// The failure domain: no two replicas share one [default: rack if there are enough, otherwise
+    /// host]
     #[arg(long, value_name = "TYPE")]
     domain: Option<Domain>,
     /// Size of an OSD

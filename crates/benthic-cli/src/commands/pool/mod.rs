@@ -40,7 +40,8 @@ pub struct RmArgs {
     /// Confirm the deletion: the pool's name again
     #[arg(long, value_name = "NAME")]
     yes: Option<String>,
-    /// Also remove a pool that is not Benthic's: of another application, of Ceph's manager, or with a leading '.'
+    /// Also remove a pool that is not Benthic's: of another application, of Ceph's manager, or with
+    /// a leading '.'
     #[arg(long)]
     not_ours: bool,
 }

@@ -49,7 +49,8 @@ pub struct ServeArgs {
     /// Address and port to listen on; port 0 selects a free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8128")]
     listen: SocketAddr,
-    /// Additional Host header to accept, for example behind a proxy; on loopback, the defaults are localhost and the addresses
+    /// Additional Host header to accept, for example behind a proxy; on loopback, the defaults are
+    /// localhost and the addresses
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
     /// Seconds between two polls of the cluster; requests cause no polls
@@ -58,7 +59,8 @@ pub struct ServeArgs {
     /// Write, read and remove a small object in this pool at each poll, and show the latency
     #[arg(long, value_name = "POOL")]
     probe_pool: Option<String>,
-    /// Save the history in this file, so that the next start continues it; a missing file is created
+    /// Save the history in this file, so that the next start continues it; a missing file is
+    /// created
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
     #[command(flatten)]

@@ -25,7 +25,8 @@ fn class(name: &str, writes: bool) -> Bytes {
     with_manifest(&modules::method(""), json.as_bytes()).into()
 }
 
-/// Installs rules for one key, and waits until they hold in every OSD. Other tests' classes need no signature.
+/// Installs rules for one key, and waits until they hold in every OSD. Other tests' classes need no
+/// signature.
 #[expect(clippy::disallowed_methods, reason = "each OSD looks at the file once a second, and does not tell")]
 fn install_rules(allow: &str) {
     let pem = SigningKey::from_pem(KEY).unwrap().public_pem();

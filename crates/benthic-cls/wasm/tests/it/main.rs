@@ -64,7 +64,8 @@ fn the_deadline_ends_a_call() {
     })));
 }
 
-/// A call that ends inside of the module names the innermost functions in its error. Only compiled code does.
+/// A call that ends inside of the module names the innermost functions in its error. Only compiled
+/// code does.
 #[test]
 fn an_error_names_the_functions_of_the_module() {
     let (pool, object) = (pool(), ObjectId::new("named").unwrap());

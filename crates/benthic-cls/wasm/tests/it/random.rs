@@ -1,5 +1,5 @@
-//! Random valid modules. A call of one never panics, changes nothing if it fails, and gives the same
-//! result in both runtimes.
+//! Random valid modules. A call of one never panics, changes nothing if it fails, and gives the
+//! same result in both runtimes.
 
 use crate::{modules, open, suite};
 use arbitrary::Unstructured;
@@ -94,7 +94,8 @@ async fn same_in_both(pool: &dyn Pool, object: &ObjectId, number: u64, wasm: &[u
     }
     assert_eq!(interpreted, compiled, "module {number}: {text:?} and {other:?}");
     if text != other {
-        // The runtimes describe a trap in different words. The text of a returned errno has its number.
+        // The runtimes describe a trap in different words. The text of a returned errno has its
+        // number.
         let is_trap = |text: &str| !text.is_empty() && !text.contains("errno=");
         assert!(is_trap(&text) && is_trap(&other), "module {number}: {text:?} and {other:?}");
     }

@@ -25,8 +25,8 @@ const REFUSALS: u32 = 40;
 const SLOWLY: usize = 300;
 /// Minimum that fits before the disk may be full.
 const FULL_BYTES_MIN: usize = 8 << 20;
-/// Minimum on a disk that another program fills afterwards. With the log and its reserve, a write of
-/// [`AGAIN_BYTES`] takes almost as much.
+/// Minimum on a disk that another program fills afterwards. With the log and its reserve, a write
+/// of [`AGAIN_BYTES`] takes almost as much.
 const CROWDED_BYTES_MIN: usize = 10 << 20;
 /// Length of the write that must fit after the removal of all objects.
 const AGAIN_BYTES: usize = 8 << 20;

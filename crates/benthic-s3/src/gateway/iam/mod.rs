@@ -2,9 +2,9 @@
 //! policies, and temporary keys.
 //!
 //! Clients send the name of an action and its parameters as a form, signed for the service `iam` or
-//! `sts`, to the address of the gateway. A caller administers its own account, as far as its policies
-//! allow: the action is `iam:CreateUser`, for example, and the resource `arn:aws:iam::lab:user/ann`.
-//! A user that is created here may do nothing until it gets a policy.
+//! `sts`, to the address of the gateway. A caller administers its own account, as far as its
+//! policies allow: the action is `iam:CreateUser`, for example, and the resource
+//! `arn:aws:iam::lab:user/ann`. A user that is created here may do nothing until it gets a policy.
 //!
 //! Source: the API references of IAM (2010-05-08) and STS (2011-06-15).
 
@@ -300,8 +300,8 @@ impl Form {
         values.collect()
     }
 
-    /// Refuses parameters that the action does not have: one that is ignored could have limited what
-    /// the action permits.
+    /// Refuses parameters that the action does not have: one that is ignored could have limited
+    /// what the action permits.
     fn check(&self, parameters: &[&str]) -> S3Result<()> {
         for (name, value) in &self.0 {
             let (list, _) = name.split_once('.').unwrap_or((name, ""));

@@ -1,4 +1,5 @@
-//! The cache: its bound, restarts, damage, changes at the upstream, and an upstream that cannot be reached.
+//! The cache: its bound, restarts, damage, changes at the upstream, and an upstream that cannot be
+//! reached.
 
 use super::far::{self, Far};
 use super::proxy::Proxy;
@@ -116,7 +117,8 @@ fn a_second_read_needs_no_data_and_a_change_is_seen() {
     assert!(get(&sal, "k").unwrap() == two);
     setup.delete("k");
     assert_eq!(kind(get(&sal, "k")), ErrorKind::NotFound);
-    // A gateway that has deleted an object does not find it, also while the upstream cannot be reached.
+    // A gateway that has deleted an object does not find it, also while the upstream cannot be
+    // reached.
     setup.line.set_up(false);
     assert_eq!(kind(get(&sal, "k")), ErrorKind::Unavailable);
 }

@@ -13,7 +13,8 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// Answers each request with the next of these, and closes the connection; repeats the last byte if it is a `*`.
+/// Answers each request with the next of these, and closes the connection; repeats the last byte if
+/// it is a `*`.
 struct Hostile {
     address: String,
     answers: Arc<Mutex<Vec<Vec<u8>>>>,

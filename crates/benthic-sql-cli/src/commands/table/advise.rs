@@ -1,4 +1,5 @@
-//! `benthic table advise`: records what queries of a table read, and suggests indexes and a sort order.
+//! `benthic table advise`: records what queries of a table read, and suggests indexes and a sort
+//! order.
 
 use super::{TableAddress, count, grouped, line, time};
 use benthic_program::exit::Outcome;
@@ -199,7 +200,8 @@ impl Page<'_> {
         format!("{prefix}({})", self.names(&index.columns).join(", "))
     }
 
-    /// The conditions of the queries that a suggestion helps, without values: `name = ?, day between ?`.
+    /// The conditions of the queries that a suggestion helps, without values: `name = ?, day
+    /// between ?`.
     fn conditions(&self, one: &Suggested) -> String {
         let condition = |(id, kind): &(u32, ConditionKind)| {
             Some(format!("{} {}", self.snapshot.schema().by_id(*id)?.name, kind.text()))
@@ -231,8 +233,8 @@ fn list(names: &[String]) -> Option<String> {
     names.iter().all(is_safe).then(|| quoted(&names.join(","))).flatten()
 }
 
-/// A word of a command, in quotes if a shell would change it. `None` for a word that the command would take
-/// for an option, and for one with control characters.
+/// A word of a command, in quotes if a shell would change it. `None` for a word that the command
+/// would take for an option, and for one with control characters.
 fn quoted(word: &str) -> Option<String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./,".contains(c);
     if word.starts_with('-') || word.contains(char::is_control) {

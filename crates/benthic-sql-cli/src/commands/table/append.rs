@@ -23,7 +23,8 @@ pub struct AppendArgs {
     table: TableAddress,
     #[command(flatten)]
     input: InputArgs,
-    /// Add the columns that the files have and the table lacks; they stay even if the load then fails
+    /// Add the columns that the files have and the table lacks; they stay even if the load then
+    /// fails
     #[arg(long)]
     add_columns: bool,
 }

@@ -38,8 +38,8 @@ pub struct CreateArgs {
     /// The columns, instead of those of the first file: 'NAME TYPE [not null], ...'
     #[arg(long, value_name = "COLUMNS")]
     schema: Option<String>,
-    /// How rows are distributed over objects: rows, hash(COLUMN, BUCKETS), range(COLUMN, day|month|year) or range(COLUMN,
-    /// BOUND, ...)
+    /// How rows are distributed over objects: rows, hash(COLUMN, BUCKETS), range(COLUMN,
+    /// day|month|year) or range(COLUMN, BOUND, ...)
     #[arg(long, value_name = "BY", value_parser = parse_partitioning, default_value = "rows")]
     partition_by: PartitionBy,
     #[command(flatten)]

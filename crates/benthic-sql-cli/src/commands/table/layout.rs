@@ -8,7 +8,8 @@ use serde_json::{Map, Value, json};
 /// Codec, sizes, sort order and Bloom filters of data objects.
 #[derive(Args)]
 pub struct LayoutArgs {
-    /// Compression of objects: none, snappy, lz4, zstd or zstd:LEVEL, 1 to 19; a new table has snappy
+    /// Compression of objects: none, snappy, lz4, zstd or zstd:LEVEL, 1 to 19; a new table has
+    /// snappy
     #[arg(long, value_name = "CODEC")]
     codec: Option<Codec>,
     /// Target size of the row groups in an object, 1 MiB to 64 MiB; a new table has 8 MiB
@@ -17,7 +18,8 @@ pub struct LayoutArgs {
     /// Columns by which the rows of an object are sorted, ascending, nulls first
     #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
     sort_by: Option<Vec<String>>,
-    /// Columns with Bloom filters, so that a search for a value skips the parts of objects that lack it
+    /// Columns with Bloom filters, so that a search for a value skips the parts of objects that
+    /// lack it
     #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
     bloom: Option<Vec<String>>,
     /// Target size of an object, 1 MiB to 64 MiB; a new table has 32 MiB

@@ -21,7 +21,8 @@ pub struct InputArgs {
     /// Parquet, CSV, TSV, JSON lines or Arrow files; - is stdin
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Read objects of a pool instead of files; *, ? and [a-z] in the name match several; may be given more than once
+    /// Read objects of a pool instead of files; *, ? and [a-z] in the name match several; may be
+    /// given more than once
     #[arg(long, value_name = "POOL/OBJECT", conflicts_with = "files")]
     from: Vec<ObjectAddress>,
     /// Format of all files; by default, the file names determine it
@@ -101,8 +102,8 @@ impl Inputs {
         self.files.first().map(name)
     }
 
-    /// Opens the first file, and returns its columns. If it has no value of a column, the next files
-    /// determine the column's type.
+    /// Opens the first file, and returns its columns. If it has no value of a column, the next
+    /// files determine the column's type.
     pub async fn schema(&mut self) -> Outcome<arrow::datatypes::SchemaRef> {
         let mut files = std::mem::take(&mut self.files).into_iter();
         let first = files.next();

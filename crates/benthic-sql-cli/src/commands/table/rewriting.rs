@@ -1,4 +1,5 @@
-//! Writes groups of data objects again, with progress and a rate limit, for `compact` and `rewrite`.
+//! Writes groups of data objects again, with progress and a rate limit, for `compact` and
+//! `rewrite`.
 
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
@@ -22,7 +23,8 @@ pub struct LimitArgs {
     /// Read at most this many bytes per second, on average, such as 20MiB; about as much is written
     #[arg(long, value_name = "SIZE", value_parser = parse_rate)]
     rate: Option<u64>,
-    /// Memory for rows that wait for their object to fill; the command takes about twice this, and a few objects
+    /// Memory for rows that wait for their object to fill; the command takes about twice this, and
+    /// a few objects
     #[arg(long, value_name = "SIZE", value_parser = parse_memory, default_value = "256MiB")]
     memory: u64,
 }
@@ -70,8 +72,8 @@ impl Done {
     }
 }
 
-/// Writes the objects again, and commits one group after the other. After a failure or a signal, the
-/// groups before it stay. If other changes of the table prevent a group, the next one follows.
+/// Writes the objects again, and commits one group after the other. After a failure or a signal,
+/// the groups before it stay. If other changes of the table prevent a group, the next one follows.
 pub async fn rewrite_groups(
     table: &Table,
     groups: &[Vec<FileEntry>],

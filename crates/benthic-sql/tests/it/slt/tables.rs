@@ -74,8 +74,8 @@ async fn objects(table: &Table, batches: &[RecordBatch]) {
     build_indexes(table).await;
 }
 
-/// Texts with an index of their words. The first object's pages are built later, and the last object
-/// has none.
+/// Texts with an index of their words. The first object's pages are built later, and the last
+/// object has none.
 async fn docs(pool: &Arc<dyn Pool>) {
     let body = |id: i64| {
         Some(match id {

@@ -1,7 +1,7 @@
 //! The native classes `hello` and `digest` as a WebAssembly module. Their own code runs on an
-//! [`ObjectAccess`](benthic_core::ObjectAccess) over the functions of the interface, through the same
-//! `call_method` as in every engine. The tests run the conformance suite's cases of classes on it
-//! (`tests/it/native.rs`).
+//! [`ObjectAccess`](benthic_core::ObjectAccess) over the functions of the interface, through the
+//! same `call_method` as in every engine. The tests run the conformance suite's cases of classes on
+//! it (`tests/it/native.rs`).
 //!
 //! The crate is empty for other targets.
 

@@ -70,7 +70,8 @@ fn parse_destination(text: &str) -> Result<(String, String), String> {
     Ok((host.to_owned(), destination.to_owned()))
 }
 
-/// Installs a library, or undoes that. `only_plan` ends after the plan. `force` accepts unknown releases of Ceph.
+/// Installs a library, or undoes that. `only_plan` ends after the plan. `force` accepts unknown
+/// releases of Ceph.
 pub async fn run(
     options: HostOptions,
     library: Library,

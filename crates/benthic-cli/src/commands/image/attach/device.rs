@@ -108,8 +108,9 @@ impl Device {
     }
 }
 
-/// Fails if the device is mounted, also in another mount namespace, or part of another device, or if
-/// a program has it open. Waits a moment for programs such as udev's, which look at every device.
+/// Fails if the device is mounted, also in another mount namespace, or part of another device, or
+/// if a program has it open. Waits a moment for programs such as udev's, which look at every
+/// device.
 async fn check_unused(device: &Path) -> Result<()> {
     let message = "the device is in use, so it stays attached; unmount it, then stop this program again";
     let error = Error::new(ErrorKind::Busy, message).with("device", device.display());
@@ -133,8 +134,8 @@ pub fn is_claimed(device: &Path) -> bool {
     opened.is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy)
 }
 
-/// The number of a process that has the device open. It looks only at files in `/dev`, because a file
-/// elsewhere may be on a file system that does not answer.
+/// The number of a process that has the device open. It looks only at files in `/dev`, because a
+/// file elsewhere may be on a file system that does not answer.
 fn opened_by(device: &Path) -> Option<String> {
     let number = fs::metadata(device).ok()?.rdev();
     let is_device = |file: &Path| {

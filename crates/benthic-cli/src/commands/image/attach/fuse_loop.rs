@@ -147,7 +147,8 @@ pub async fn tear_down(device: &Path) -> Result<()> {
     external::run(LOSETUP, &["--detach".as_ref(), device.as_ref()]).await.map(drop)
 }
 
-/// Unmounts a FUSE file, at the latest when no program uses it any more. It may be unmounted already.
+/// Unmounts a FUSE file, at the latest when no program uses it any more. It may be unmounted
+/// already.
 pub async fn unmount(mount: &Path) {
     let _ = external::run(UMOUNT, &["--lazy".as_ref(), mount.as_ref()]).await;
 }

@@ -92,8 +92,8 @@ fn is_connected(device: &Path) -> bool {
     connected_by(device).is_some()
 }
 
-/// The devices that nobody has connected, by number. A device of a killed program stays connected as
-/// long as it is mounted or open, so that its user cannot write into the next image.
+/// The devices that nobody has connected, by number. A device of a killed program stays connected
+/// as long as it is mounted or open, so that its user cannot write into the next image.
 fn free_devices() -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir("/sys/block")
         .map_err(|error| Error::io(Action::Admin, "cannot list the block devices", error))?;
