@@ -433,12 +433,13 @@ test-cluster:
 # Packages of what everything else builds and tests.
 DIST_ENV := target/dist-env
 
-dist: toolchain dist-packages python-env ceph-packages ## build Debian packages, a wheel, an archive and a container recipe in target/dist
+dist: toolchain dist-packages maven-packages python-env ceph-packages ## build Debian packages, a wheel, a JAR, an archive and a container recipe in target/dist
 	$(CARGO) build --release $(SELECTION) $(AS_IN_TESTS) --lib --bins
 	@$(call environment,$(DIST_ENV),packaging/requirements.txt)
 	@rm -rf target/dist-wheel
 	PATH="$(CURDIR)/$(PYTHON_ENV)/bin:$$PATH" $(PYTHON_RUN) -m pip wheel -q --no-build-isolation --no-deps --wheel-dir target/dist-wheel .
-	@PYTHON=$(CURDIR)/$(DIST_ENV)/bin/python packaging/build target/release target/dist target/dist-wheel/*.whl
+	mvn -q -B -ntp -f java/pom.xml package -DskipTests
+	@PYTHON=$(CURDIR)/$(DIST_ENV)/bin/python packaging/build target/release target/dist target/dist-wheel/*.whl target/java/benthic-[0-9]*.jar
 
 # Only `make test-long` includes these: they download two small Debians with Ceph, about 1 GB.
 test-dist: dist ## install, upgrade and remove the packages in clean trees of Debian 12 and 13, and run the tour there

@@ -72,7 +72,7 @@ func checkVersion(version string) error {
 	return nil
 }
 
-// parseVersion reads the first three numbers of a version such as "0.1.0-12-gabcdef".
+// parseVersion reads the first three numbers of a version such as "0.1.0+12.gabcdef".
 func parseVersion(version string) (numbers [3]int, ok bool) {
 	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
 	if len(parts) < 3 {

@@ -27,7 +27,7 @@ func TestALibraryThatIsTooOldIsAnError(t *testing.T) {
 			t.Fatalf("version %q: %v", version, err)
 		}
 	}
-	for _, version := range []string{LibraryVersionMin, LibraryVersion(), "0.1.0-12-gabcdef", "v0.1.1", "1.0.0"} {
+	for _, version := range []string{LibraryVersionMin, LibraryVersion(), "0.1.0+12.gabcdef", "v0.1.1", "1.0.0"} {
 		if err := checkVersion(version); err != nil {
 			t.Fatalf("version %q: %v", version, err)
 		}

@@ -102,7 +102,7 @@ typedef void (*benthic_completion_callback)(benthic_completion *completion, void
 extern "C" {
 #endif // __cplusplus
 
-// Returns the version of the library, such as "0.1.0".
+// Returns the name of the library's build, such as "0.1.0+815.g4fc735709c06".
 const char *benthic_version(void);
 
 // Returns the name of a kind, such as "not_found"; NULL if there is no such kind.

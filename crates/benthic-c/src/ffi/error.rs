@@ -44,11 +44,11 @@ pub enum Kind {
     Internal = 15,
 }
 
-/// Returns the version of the library, such as "0.1.0".
+/// Returns the name of the library's build, such as "0.1.0+815.g4fc735709c06".
 #[unsafe(no_mangle)]
 pub extern "C" fn benthic_version() -> *const c_char {
     static VERSION: LazyLock<CString> =
-        LazyLock::new(|| CString::new(env!("CARGO_PKG_VERSION")).unwrap_or_default());
+        LazyLock::new(|| CString::new(benthic_core::build()).unwrap_or_default());
     VERSION.as_ptr()
 }
 

@@ -61,7 +61,7 @@ class LibraryTest {
         for (String version : List.of("0.0.9", "0.0.99-3-gabc", "", "x.y.z", "1")) {
             assertNotNull(Library.checkVersion(version), version);
         }
-        for (String version : List.of(Library.VERSION_MIN, "0.1.0-12-gabcdef", "v0.1.1", "1.0.0", "0.10.0")) {
+        for (String version : List.of(Library.VERSION_MIN, "0.1.0+12.gabcdef", "v0.1.1", "1.0.0", "0.10.0")) {
             assertNull(Library.checkVersion(version), version);
         }
     }
