@@ -1,11 +1,17 @@
 //! `benthic s3 key`.
 
 use super::{GatewayPools, account_and_user, time};
+use benthic_core::{Action, Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
-use benthic_s3::identity::Key;
+use benthic_s3::identity::{Caller, Key};
 use clap::Subcommand;
+use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
+use std::io::{Read, stdin};
+
+/// Limit on a secret that `check` reads.
+const SECRET_BYTES_MAX: u64 = 256;
 
 pub const EXAMPLES: &str = "Examples:\n  benthic s3 key create lab/ada\n  benthic s3 key ls";
 
@@ -27,6 +33,16 @@ pub enum KeyCommand {
     /// Show a key, without its secret
     #[command(after_help = "Example:\n  benthic s3 key show BNABCDEFGHIJKLMNOPQR")]
     Show {
+        /// The access key
+        key: String,
+    },
+    /// Check a secret: does a request with this key and secret get in? Reads the secret from stdin
+    #[command(
+        after_help = "Fails with permission_denied if the secret is wrong, or the key or its account is unknown \
+        or suspended.\n\n\
+        Example:\n  benthic s3 key check BNABCDEFGHIJKLMNOPQR < secret"
+    )]
+    Check {
         /// The access key
         key: String,
     },
@@ -54,7 +70,7 @@ pub async fn run(command: KeyCommand, pools: &GatewayPools, session: &Session) -
     let out = &session.out;
     let sal = pools.open(session, false).await?;
     let identities = match command {
-        KeyCommand::Create { .. } => pools.identities_with_secrets(&sal, false)?,
+        KeyCommand::Create { .. } | KeyCommand::Check { .. } => pools.identities_with_secrets(&sal, false)?,
         _ => pools.identities(&sal),
     };
     match command {
@@ -86,6 +102,24 @@ pub async fn run(command: KeyCommand, pools: &GatewayPools, session: &Session) -
             let found = identities.key(&key).await?;
             out.result(line(&key, &found), || fields(&key, &found))
         }
+        KeyCommand::Check { key } => {
+            let secret = read_secret()?;
+            let denied = || {
+                let message = "this is not an access key in use with its secret key";
+                Error::new(ErrorKind::PermissionDenied, message).with("access_key", &key)
+            };
+            let known = identities.look_up_key(&key, None).await?.map_err(|_| denied())?;
+            // Comparing digests takes the same time for every wrong secret.
+            let digest_of = |secret: &str| digest(&SHA256, secret.as_bytes());
+            if digest_of(&known.secret).as_ref() != digest_of(&secret).as_ref() {
+                return Err(denied().into());
+            }
+            let Caller::User { account, user } = known.caller else { return Err(denied().into()) };
+            out.result(
+                format_args!("key {key} belongs to {account}/{user}"),
+                || json!({ "access_key": key, "account": account, "user": user }),
+            )
+        }
         KeyCommand::Suspend { key, end } => {
             identities.suspend_key(&key, !end).await?;
             let state = if end { "active" } else { "suspended" };
@@ -99,6 +133,15 @@ pub async fn run(command: KeyCommand, pools: &GatewayPools, session: &Session) -
             out.result(format_args!("removed key {key}"), || json!({ "access_key": key }))
         }
     }
+}
+
+fn read_secret() -> Result<String> {
+    let mut secret = String::new();
+    stdin()
+        .take(SECRET_BYTES_MAX)
+        .read_to_string(&mut secret)
+        .map_err(|error| Error::io(Action::Read, "cannot read the secret from stdin", error))?;
+    Ok(secret.trim().to_owned())
 }
 
 fn line(access_key: &str, key: &Key) -> String {

@@ -1,5 +1,6 @@
 """The verbs of `benthic s3` while a gateway runs, and restarts of the gateway."""
 
+import json
 import os
 import pathlib
 import stat
@@ -7,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+import urllib3
 from gateway import PROGRAMS
 
 
@@ -113,3 +115,46 @@ def test_another_sealing_key_is_refused(own_gateway):
     own_gateway.process = subprocess.Popen([sys.executable, "-c", "pass"])
 
 
+
+
+def test_users_of_an_account_sign_in_to_the_console(own_gateway, certificate):
+    """Over TLS, as on an address that other hosts reach."""
+
+    def user(account):
+        own_gateway.run("account", "create", account)
+        own_gateway.run("user", "create", f"{account}/ada")
+        key = own_gateway.run("key", "create", f"{account}/ada")[0]
+        return {"access_key": key["access_key"], "secret_key": key["secret_key"]}
+
+    operator, stranger = user("operators"), user("lab")
+    command = [str(PROGRAMS / "benthic"), "--store", own_gateway.store, "--json", "console", "serve", "--listen"]
+    command += ["127.0.0.1:0", "--account", "operators", "--s3-pool", own_gateway.pool]
+    command += ["--tls-cert", certificate[0], "--tls-key", certificate[1]]
+    environment = {**os.environ, "BENTHIC_S3_SEALING_KEY": own_gateway.key_file}
+    console = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment)
+    try:
+        url = json.loads(console.stdout.readline())["url"]
+        http = urllib3.PoolManager(ca_certs=certificate[0], retries=False)
+
+        def sign_in(secrets):
+            headers = {"content-type": "application/json", "origin": url.rstrip("/")}
+            return http.request("POST", f"{url}api/sign-in", body=json.dumps(secrets), headers=headers)
+
+        for wrong in [
+            stranger,
+            {**operator, "secret_key": stranger["secret_key"]},
+            {**operator, "secret_key": ""},
+            {**operator, "access_key": "--help"},
+        ]:
+            refused = sign_in(wrong)
+            assert refused.status == 403 and "set-cookie" not in refused.headers, refused.data
+        assert sign_in({**operator, "token": "x"}).status == 400
+        cookie = sign_in(operator).headers["set-cookie"]
+        assert cookie.startswith("__Host-") and "Max-Age=3600" in cookie and cookie.endswith("; Secure")
+        pools = http.request("GET", f"{url}api/pools", headers={"cookie": cookie.split(";")[0]})
+        assert own_gateway.pool in pools.json()["pools"]
+        own_gateway.run("key", "suspend", operator["access_key"])
+        assert sign_in(operator).status == 403
+    finally:
+        console.terminate()
+        console.wait(30)

@@ -1,7 +1,8 @@
 //! Who may use the console.
 //!
-//! The token that the program prints signs a browser in; the browser then has a cookie with a
-//! random session identifier. Scripts send the token itself. A page of another site must not be
+//! The token that the program prints signs a browser in, and so does an access key of the account
+//! that the administrator has named. The browser then has a cookie with a random session
+//! identifier. Scripts send the token itself. A page of another site must not be
 //! able to use the cookie: `SameSite=Strict` keeps browsers from sending it with requests of other
 //! sites, but the port is no part of a site, so other servers on this host are the same site.
 //! Therefore a request with a cookie must also come from this origin, by `Sec-Fetch-Site` where the
@@ -20,6 +21,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Limit on browsers that are signed in; one more signs out the oldest.
 const SESSIONS_MAX: usize = 64;
 const SESSION_MS: u64 = 12 * 60 * 60 * 1_000;
+/// A key that was removed or suspended works for this time after its user signed in.
+const KEY_SESSION_MS: u64 = 60 * 60 * 1_000;
 
 /// A new token: 256 random bits in hexadecimal.
 ///
@@ -126,6 +129,18 @@ impl Access {
             let message = "this is not the token; the program printed it when it started";
             return Err(Error::new(ErrorKind::PermissionDenied, message));
         }
+        self.start_session(SESSION_MS)
+    }
+
+    /// Signs a browser in whose access key and secret were checked.
+    ///
+    /// # Errors
+    /// As [`Random::fill`].
+    pub fn sign_in_with_key(&self) -> Result<Reply> {
+        self.start_session(KEY_SESSION_MS)
+    }
+
+    fn start_session(&self, len_ms: u64) -> Result<Reply> {
         let id = random_token(&*self.environment.random)?;
         let mut sessions = self.sessions();
         let now_ms = self.environment.unix_ms();
@@ -133,8 +148,8 @@ impl Access {
         if sessions.len() >= SESSIONS_MAX {
             sessions.pop_front();
         }
-        sessions.push_back((digest(&id), now_ms + SESSION_MS));
-        Ok(self.with_cookie(&id, SESSION_MS / 1_000))
+        sessions.push_back((digest(&id), now_ms + len_ms));
+        Ok(self.with_cookie(&id, len_ms / 1_000))
     }
 
     pub fn sign_out(&self, headers: &HeaderMap) -> Reply {

@@ -1,10 +1,10 @@
-//! Buckets of the S3 gateway: `benthic s3`.
+//! Buckets and keys of the S3 gateway: `benthic s3`.
 
 use crate::commands::console::query::Query;
 use crate::commands::console::reply::{Reply, json_reply};
 use crate::commands::console::router::Console;
 use crate::commands::other;
-use benthic_core::Result;
+use benthic_core::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 
@@ -27,6 +27,26 @@ pub async fn list(console: &Console<'_>) -> Result<Reply> {
         "access_keys": keys.values::<Value>()?,
         "truncated": buckets.is_cut || keys.is_cut,
     })))
+}
+
+/// Fails unless this is a key of the account whose users may sign in, with its secret.
+pub async fn check_key(console: &Console<'_>, access_key: &str, secret_key: &str) -> Result<()> {
+    let Some(account) = &console.account else {
+        let message = "this console takes only its token; `benthic console serve --account NAME` lets the users of an \
+            account sign in with their keys";
+        return Err(Error::new(ErrorKind::PermissionDenied, message));
+    };
+    // Anybody can ask, so requests of users who are signed in keep most children.
+    let Ok(_one) = console.sign_ins.try_acquire() else {
+        return Err(Error::new(ErrorKind::Busy, "another key is being checked; sign in again in a moment"));
+    };
+    let args = args(console, &["key", "check", "--", access_key]);
+    let found = console.children.run_with(&other::S3, args, 1, secret_key).await?.value()?;
+    if found["account"] == account.as_str() {
+        return Ok(());
+    }
+    let message = "the users of this account may not sign in to this console";
+    Err(Error::new(ErrorKind::PermissionDenied, message).with("access_key", access_key))
 }
 
 pub async fn show(console: &Console<'_>, query: &Query) -> Result<Reply> {

@@ -11,7 +11,7 @@ use benthic_program::uri::StoreUri;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::ffi::OsString;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -87,6 +87,18 @@ impl Children {
     /// `Busy` if too many children run; `LimitExceeded` if the child takes too long, or prints too
     /// much; the child's own error.
     pub async fn run(&self, program: &Program, args: Vec<OsString>, lines_max: usize) -> Result<Printed> {
+        self.run_with(program, args, lines_max, "").await
+    }
+
+    /// The same with a secret, which the program reads from its stdin: everybody on the machine can
+    /// see its arguments.
+    pub async fn run_with(
+        &self,
+        program: &Program,
+        args: Vec<OsString>,
+        lines_max: usize,
+        secret: &str,
+    ) -> Result<Printed> {
         if matches!(self.store.parse(), Ok(StoreUri::Mem)) {
             let message =
                 "other programs cannot read a store in the memory of this one; use a directory or a cluster";
@@ -98,7 +110,7 @@ impl Children {
         };
         let slot = timeout(QUEUE_LIMIT, self.slots.acquire()).await;
         let slot = slot.ok().and_then(std::result::Result::ok).ok_or_else(busy)?;
-        let (running, stdout, stderr) = self.start(program, args)?;
+        let (running, stdout, stderr) = self.start(program, args, secret)?;
         // Dropping it ends the child, and so its output.
         let ended = timeout(CHILD_LIMIT, read_all(&running, stdout, stderr, lines_max)).await;
         drop(slot);
@@ -114,14 +126,21 @@ impl Children {
         &self,
         program: &Program,
         args: Vec<OsString>,
+        secret: &str,
     ) -> Result<(Running, impl Read + use<>, impl Read + use<>)> {
         let mut command = Command::new(self.directory.join(program.name));
         command.arg("--store").arg(&self.store).arg("--json").args(args);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // The secret is shorter than a pipe's buffer, so writing it does not wait for the child.
+        let stdin = if secret.is_empty() { Stdio::null() } else { Stdio::piped() };
+        command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => other::missing(program),
             _ => Error::io(Action::Admin, "cannot start the program", error).with("program", program.name),
         })?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // A child that has ended says why itself.
+            let _ = stdin.write_all(secret.as_bytes());
+        }
         let pipes = child.stdout.take().zip(child.stderr.take());
         let running = Running(Arc::new(Mutex::new(child)));
         let lost = || Error::new(ErrorKind::Internal, "the child has no pipes");

@@ -37,6 +37,7 @@ use serde_json::json;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tokio::sync::Semaphore;
 
 pub const EXAMPLES: &str = "Example:\n  benthic console serve";
 
@@ -59,7 +60,7 @@ pub enum ConsoleCommand {
     benthic-array and benthic-s3 beside this one. Addresses other than loopback need --tls-cert and --tls-key.\n\n\
     Examples:\n  benthic console serve\n  \
     benthic console serve --writable --store ceph:\n  \
-    benthic console serve --listen 0.0.0.0:8129 --tls-cert cert.pem --tls-key key.pem --token-file token"
+    benthic console serve --listen 0.0.0.0:8129 --tls-cert cert.pem --tls-key key.pem --account operators"
 )]
 pub struct ServeArgs {
     /// Address and port to listen on; port 0 selects a free port
@@ -72,6 +73,10 @@ pub struct ServeArgs {
     /// Allow uploads, deletions, statements and methods that change data
     #[arg(long)]
     writable: bool,
+    /// Account of the S3 gateway whose users may sign in with their keys; they may all that the
+    /// token allows
+    #[arg(long, value_name = "NAME")]
+    account: Option<String>,
     /// Use the token in this file, 32 to 256 letters, digits, - and _, instead of a random one
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
@@ -112,6 +117,8 @@ pub async fn run(command: ConsoleCommand, session: &Session) -> Outcome {
         children: Children::new(session)?,
         is_writable: args.writable,
         s3_pool: args.s3_pool,
+        account: args.account,
+        sign_ins: Semaphore::new(1),
         uploads: data::upload_slots(),
     };
     let url = format!("{scheme}://{address}/");

@@ -29,6 +29,16 @@ const BODY_LIMIT: Duration = Duration::from_secs(30);
 /// Size limit of the body of a request, except for uploads.
 const BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
 
+/// Size limit of what signs a browser in.
+const SIGN_IN_BYTES_MAX: usize = 4_096;
+
+#[derive(serde::Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+enum SignIn {
+    Token { token: String },
+    Key { access_key: String, secret_key: String },
+}
+
 /// What the functions that answer requests need.
 pub struct Console<'a> {
     pub session: &'a Session,
@@ -39,6 +49,10 @@ pub struct Console<'a> {
     pub children: Children,
     pub is_writable: bool,
     pub s3_pool: String,
+    /// The account whose users may sign in with their keys.
+    pub account: Option<String>,
+    /// A place for checking a key.
+    pub sign_ins: Semaphore,
     pub uploads: Arc<Semaphore>,
 }
 
@@ -89,12 +103,13 @@ impl Console<'_> {
             let message = "the request comes from a page of another server";
             return Err(Error::new(ErrorKind::PermissionDenied, message));
         }
-        #[derive(serde::Deserialize)]
-        struct SignIn {
-            token: String,
+        match body_of(request, SIGN_IN_BYTES_MAX).await? {
+            SignIn::Token { token } => self.access.sign_in(&token),
+            SignIn::Key { access_key, secret_key } => {
+                buckets::check_key(self, &access_key, &secret_key).await?;
+                self.access.sign_in_with_key()
+            }
         }
-        let body: SignIn = body_of(request, 4_096).await?;
-        self.access.sign_in(&body.token)
     }
 
     /// Answers a user who is signed in.
