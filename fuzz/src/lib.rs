@@ -147,28 +147,43 @@ fn plausible_input(method: &str, parts: &mut Parts<'_>) -> Bytes {
     let default_retention =
         (flag & 128 == 128).then_some(DefaultRetention { mode: RetentionMode::Governance, duration_ms: 9 });
     let queue = if flag & 1 == 1 { "one" } else { "two" }.to_owned();
-    let change = [index::Change::Created, index::Change::MarkerCreated, index::Change::Removed];
+    let change =
+        [index::Change::Created, index::Change::MarkerCreated, index::Change::Removed, index::Change::Moved];
     let event = index::NewEvent {
-        change: change[usize::from(number % 3)],
+        change: change[usize::from(number % 4)],
         queue: queue.clone(),
         name: "ObjectCreated:Put".to_owned(),
         rule: "r".to_owned(),
         detail: Bytes::new(),
     };
     let events = if flag & 64 == 64 { vec![event] } else { Vec::new() };
+    let class = (flag & 8 == 8).then(|| "COLD".to_owned());
     match method {
         "init" => index::Init { bucket: Id([flag % 2; 16]), shard: 0 }.encode(),
         "gate" => index::Gate { revision: u64::from(number), close: flag % 2 == 1 }.encode(),
         "begin" | "renew" => {
-            index::Begin { write, expires_ms: now_ms + 4, chunks: u32::from(number), shared }.encode()
+            let chunks = u32::from(number);
+            index::Begin { write, expires_ms: now_ms + 4, chunks, class, shared }.encode()
         }
         "sweep" => index::Sweep { now_ms, writes: vec![write, other], given_up: flag & 1 == 1 }.encode(),
         "put" => {
-            let body =
-                Body { manifest: Manifest { shared, segments: segment.into_iter().collect() }, attributes };
+            let manifest = Manifest { shared, moved: None, segments: segment.into_iter().collect() };
+            let body = Body { manifest, attributes };
             let reserve = (flag & 8 == 8).then_some(index::Reserve { write: other, expires_ms: now_ms + 4 });
-            index::Put { times, write, key, condition, mode, etag, body, default_retention, reserve, events }
-                .encode()
+            index::Put {
+                times,
+                write,
+                key,
+                condition,
+                mode,
+                etag,
+                class,
+                body,
+                default_retention,
+                reserve,
+                events,
+            }
+            .encode()
         }
         "delete" => {
             let bypass_governance = flag & 2 == 2;
@@ -191,10 +206,24 @@ fn plausible_input(method: &str, parts: &mut Parts<'_>) -> Bytes {
             index::SetAttributes { key, version, write, revision, attributes, now_ms, bypass_governance }
                 .encode()
         }
-        "upload" => index::NewUpload { upload: other, key, now_ms, attributes }.encode(),
-        "part" => {
-            index::PutPart { times, upload: other, key, number, write, segment, etag, attributes }.encode()
+        "transition" => {
+            let due_ms = (flag & 4 == 4).then_some(u64::from(number) * 64);
+            index::Transition { times, write, key, version, condition, data: other, class, due_ms, events }
+                .encode()
         }
+        "upload" => index::NewUpload { upload: other, key, now_ms, class, attributes }.encode(),
+        "part" => index::PutPart {
+            times,
+            upload: other,
+            key,
+            number,
+            write,
+            class,
+            segment,
+            etag,
+            attributes,
+        }
+        .encode(),
         "complete" => {
             let parts = vec![index::PartRef { number, write }];
             index::Complete {

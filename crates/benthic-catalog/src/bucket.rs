@@ -68,6 +68,7 @@ fn object(key: String, located: Located) -> Object {
         attributes: Attributes::new(),
         lock: Lock::default(),
         revision: 0,
+        class: None,
         write: Id::default(),
         part_bytes: vec![size_bytes],
         location: Arc::new(located),
@@ -148,6 +149,7 @@ impl TablesSal {
             etag,
             write: Id::default(),
             revision: 0,
+            class: None,
         }))
     }
 }
@@ -201,9 +203,10 @@ impl Objects for TablesSal {
         key: &str,
         part: Option<PartId>,
         size_bytes: Option<u64>,
+        class: Option<&str>,
         data_key: Option<&DataKey>,
     ) -> Result<Box<dyn Writer>> {
-        self.sal().write(self.staging_of(key).await?, key, part, size_bytes, data_key).await
+        self.sal().write(self.staging_of(key).await?, key, part, size_bytes, class, data_key).await
     }
 
     async fn copy(
@@ -318,8 +321,9 @@ impl Uploads for TablesSal {
         key: &str,
         attributes: Attributes,
         lock: Lock,
+        class: Option<&str>,
     ) -> Result<Id> {
-        self.sal().create_upload(self.staging_of(key).await?, key, attributes, lock).await
+        self.sal().create_upload(self.staging_of(key).await?, key, attributes, lock, class).await
     }
 
     async fn upload(&self, _bucket: &Bucket, key: &str, upload: Id) -> Result<Upload> {

@@ -39,4 +39,4 @@ pub mod upstream;
 #[cfg(feature = "gateway")]
 pub mod view;
 
-pub use pool::{Options, PoolSal};
+pub use pool::{Options, PoolSal, STANDARD, StorageClass};

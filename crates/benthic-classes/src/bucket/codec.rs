@@ -14,7 +14,7 @@ pub(super) fn corrupt(message: &str) -> Error {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Version;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 impl Wire for Version {
     fn put(&self, out: &mut Vec<u8>) {

@@ -46,6 +46,7 @@ impl Shard {
             condition: Condition::Always,
             mode: Mode::Off,
             etag: String::new(),
+            class: None,
             body: Body::default(),
             default_retention: None,
             reserve: None,

@@ -133,8 +133,9 @@ impl<'i> Listing<'i> {
                     .try_into()
                     .map(Id)
                     .map_err(|_| corrupt("an omap key of the index is not valid"))?;
-                let begun_ms = Upload::from_stored(value)?.begun_ms;
-                return Ok(Some(Entry::Upload(ListedUpload { key: name.to_owned(), upload: id, begun_ms })));
+                let Upload { begun_ms, class, .. } = Upload::from_stored(value)?;
+                let listed = ListedUpload { key: name.to_owned(), upload: id, begun_ms, class };
+                return Ok(Some(Entry::Upload(listed)));
             }
             keys::OLDER => (false, Head::from_stored(value)?),
             _ => (true, Current::from_stored(value)?.head),

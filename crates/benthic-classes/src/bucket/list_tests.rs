@@ -129,6 +129,7 @@ impl CountedShard {
             modified_ms: 0,
             revision: 0,
             etag: "e".to_owned(),
+            class: None,
             body: None,
         };
         let current = Current { null_seq: 0, head }.encode();

@@ -101,7 +101,7 @@ const fn reads(
     }
 }
 
-static METHODS: [Method; 17] = [
+static METHODS: [Method; 18] = [
     writes("init", writes::init, "makes the object a shard of a bucket", "binary: Init"),
     writes("gate", writes::gate, "closes an empty shard to writes, or opens a shard", "binary: Gate"),
     writes("begin", writes::begin, "stores the intent of a write", "binary: Begin"),
@@ -114,6 +114,12 @@ static METHODS: [Method; 17] = [
         versions::set_attributes,
         "replaces a version's attributes; conflict if another call changed them first",
         "binary: SetAttributes",
+    ),
+    writes(
+        "transition",
+        versions::transition,
+        "moves a version to another storage class, into which its data were copied",
+        "binary: Transition",
     ),
     writes("upload", uploads::upload, "starts a multipart upload", "binary: NewUpload"),
     writes("part", uploads::part, "adds written data to an upload as a part", "binary: PutPart"),

@@ -5,7 +5,7 @@ use super::codec::{Id, corrupt};
 use super::keys;
 use super::locks::{DefaultRetention, LOCK_ATTRIBUTE, Lock, Removal, Retention};
 use super::state::{
-    Attributes, Body, Chunks, Current, Garbage, Head, Header, Manifest, Outcome, Release, Segment, Write,
+    Attributes, Body, Current, Data, Garbage, Head, Header, Manifest, Outcome, Release, Write,
 };
 use super::wire::{Times, VersionRef};
 use benthic_core::codec::Wire;
@@ -190,24 +190,31 @@ impl<'c, 'a> Shard<'c, 'a> {
         if head.body.is_none() {
             self.remove(keys::body(head.seq));
         }
-        let Manifest { shared, segments } = body.manifest;
-        match shared {
-            Some(group) => self.add_garbage(
-                head.write,
-                &Garbage::Release(Release { group, tag: head.write }),
-                free_at_ms,
-            ),
-            None if segments.is_empty() => {}
-            None => self.unshare(head.write, head.write, chunks(&segments), free_at_ms)?,
+        self.drop_data(head, &body.manifest, free_at_ms)
+    }
+
+    /// Removes a version's reference to its data. Data that nothing else refers to become garbage.
+    pub fn drop_data(&mut self, head: &Head, manifest: &Manifest, free_at_ms: u64) -> Result<()> {
+        match manifest.shared {
+            Some(group) => {
+                let release = Release { group, tag: head.write };
+                self.add_garbage(head.write, &Garbage::Release(release), free_at_ms);
+                Ok(())
+            }
+            None if manifest.segments.is_empty() => Ok(()),
+            None => {
+                let id = manifest.data_id(head.write);
+                let own = Data { class: head.class.clone(), chunks: manifest.chunks() };
+                self.unshare(id, id, Some(own), free_at_ms)
+            }
         }
-        Ok(())
     }
 
     /// Removes a tag from a group; without tags left, the group's data become garbage. If the group
     /// does not exist, the data are `own`, which this tag alone refers to.
-    pub fn unshare(&mut self, group: Id, tag: Id, own: Vec<Chunks>, free_at_ms: u64) -> Result<()> {
+    pub fn unshare(&mut self, group: Id, tag: Id, own: Option<Data>, free_at_ms: u64) -> Result<()> {
         let key = keys::group(group);
-        let data = match self.get::<Vec<Chunks>>(&key)? {
+        let data = match self.get::<Data>(&key)? {
             None => own,
             Some(data) => {
                 let tags = self.range(None, &keys::tags_prefix(group), 2)?;
@@ -218,10 +225,10 @@ impl<'c, 'a> Shard<'c, 'a> {
                     return Ok(());
                 }
                 self.remove(key);
-                data
+                Some(data)
             }
         };
-        if !data.is_empty() {
+        if let Some(data) = data {
             self.add_garbage(group, &Garbage::Data(data), free_at_ms);
         }
         Ok(())
@@ -235,10 +242,6 @@ impl<'c, 'a> Shard<'c, 'a> {
 pub(super) fn load_header(context: &mut MethodContext<'_>) -> Result<Option<Header>> {
     let entry = context.omap_get(&[Bytes::from_static(keys::HEADER)])?.pop();
     entry.map(|(_, value)| Header::from_stored(&value)).transpose()
-}
-
-pub(super) fn chunks(segments: &[Segment]) -> Vec<Chunks> {
-    segments.iter().map(Segment::chunks).collect()
 }
 
 pub(super) fn subtract(sum: &mut u64, by: u64) -> Result<()> {

@@ -69,6 +69,8 @@ crate::wire! {
         pub revision: u32,
         /// Entity tag, without quotes.
         pub etag: String,
+        /// The storage class of the data; `None` is the standard one.
+        pub class: Option<String>,
         /// The rest; `None` if it is stored separately, under `b`.
         pub body: Option<Body>,
     }
@@ -85,6 +87,9 @@ crate::wire! {
     pub struct Manifest {
         /// The group of the data, if another version's write created them.
         pub shared: Option<Group>,
+        /// The write that moved the data to another storage class. Its data objects `ID.0`, `ID.1`,
+        /// … are those of all segments, one after the other, with the same contents.
+        pub moved: Option<Id>,
         pub segments: Vec<Segment>,
     }
 
@@ -107,7 +112,15 @@ crate::wire! {
         pub chunk_bytes: u32,
     }
 
-    /// Data objects to remove. Some of them may not exist.
+    /// Data objects of one storage class.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Data {
+        /// `None` is the standard class.
+        pub class: Option<String>,
+        pub chunks: Vec<Chunks>,
+    }
+
+    /// Data objects of one write. Some of those to remove may not exist.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Chunks {
         pub write: Id,
@@ -116,12 +129,14 @@ crate::wire! {
     }
 
     /// A write intent, under `w` until the write is visible.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Intent {
         /// Expiry time of its lease, in milliseconds since 1970 (UTC).
         pub expires_ms: u64,
         /// Upper limit of the number of data objects.
         pub chunks: u32,
+        /// Storage class of these data objects; `None` is the standard one.
+        pub class: Option<String>,
         /// Data that the write will share.
         pub shared: Option<Group>,
     }
@@ -143,6 +158,8 @@ crate::wire! {
         pub version: Version,
         /// Start time, in milliseconds since 1970 (UTC).
         pub begun_ms: u64,
+        /// Storage class of the parts and of the object; `None` is the standard one.
+        pub class: Option<String>,
         pub attributes: Attributes,
     }
 
@@ -212,7 +229,7 @@ crate::wire! {
 
 crate::wire! {
     /// The state of a write, under `w`.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[derive(Clone, Debug, PartialEq, Eq)]
     pub enum Write {
         1 = Intent(Intent),
         2 = Outcome(Outcome),
@@ -222,7 +239,7 @@ crate::wire! {
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub enum Garbage {
         /// Data that no version refers to.
-        1 = Data(Vec<Chunks>),
+        1 = Data(Data),
         /// A tag of a version that no longer exists.
         2 = Release(Release),
     }
@@ -233,6 +250,25 @@ impl Segment {
     pub fn chunks(&self) -> Chunks {
         let count = self.len_bytes.div_ceil(u64::from(self.chunk_bytes.max(1)));
         Chunks { write: self.write, count: u32::try_from(count).unwrap_or(u32::MAX) }
+    }
+}
+
+impl Manifest {
+    /// The id of the data of a version: that of the write that stored them.
+    pub fn data_id(&self, write: Id) -> Id {
+        self.moved.or(self.shared.map(|group| group.write)).unwrap_or(write)
+    }
+
+    /// The data objects.
+    pub fn chunks(&self) -> Vec<Chunks> {
+        let of_segments = self.segments.iter().map(Segment::chunks);
+        match self.moved {
+            None => of_segments.collect(),
+            Some(write) => {
+                let count = of_segments.fold(0, |sum: u32, chunks| sum.saturating_add(chunks.count));
+                vec![Chunks { write, count }]
+            }
+        }
     }
 }
 

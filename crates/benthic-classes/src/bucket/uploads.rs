@@ -3,12 +3,12 @@
 use super::codec::{Id, Version, corrupt};
 use super::events::check_events;
 use super::keys;
-use super::shard::{Shard, add, chunks, not_found, subtract};
-use super::state::{Body, Garbage, Manifest, Part, Segment, Upload};
+use super::shard::{Shard, add, not_found, subtract};
+use super::state::{Body, Data, Garbage, Manifest, Part, Segment, Upload};
 use super::versions::{NewVersion, check_condition, install};
 use super::wire::{
     ATTRIBUTES_BYTES_MAX, Abort, Complete, NewUpload, PART_ATTRIBUTES_BYTES_MAX, PutPart, SEGMENTS_MAX,
-    check_attributes, check_etag, check_key, check_limit, check_part_number,
+    check_attributes, check_class, check_etag, check_key, check_limit, check_part_number,
 };
 use benthic_core::codec::Wire;
 use benthic_core::{Error, ErrorKind, MethodContext, Result};
@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 pub(super) fn upload(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     let input = NewUpload::from_input(input)?;
     check_key(&input.key)?;
+    check_class(input.class.as_deref())?;
     check_attributes(&input.attributes, ATTRIBUTES_BYTES_MAX)?;
     let mut shard = Shard::open(context)?;
     shard.check_open()?;
@@ -26,7 +27,8 @@ pub(super) fn upload(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Ve
         return Ok(Vec::new());
     }
     add(&mut shard.header.usage.uploads, 1)?;
-    shard.set(at, &Upload { version: Version, begun_ms: input.now_ms, attributes: input.attributes });
+    let NewUpload { now_ms: begun_ms, class, attributes, .. } = input;
+    shard.set(at, &Upload { version: Version, begun_ms, class, attributes });
     shard.finish()
 }
 
@@ -43,7 +45,11 @@ pub(super) fn part(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<
     if old.as_ref().is_some_and(|old| old.write == input.write) {
         return Ok(Vec::new());
     }
-    check_upload(&mut shard, &input.key, input.upload)?;
+    let upload = find_upload(&mut shard, &input.key, input.upload)?;
+    if upload.class != input.class {
+        let message = "a part needs the storage class of its upload";
+        return Err(Error::new(ErrorKind::InvalidArgument, message));
+    }
     // A repetition finds the part itself, above. If another write has replaced the part, the intent
     // is gone, and this write fails.
     shard.is_done(input.write, true)?;
@@ -56,7 +62,7 @@ pub(super) fn part(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<
         attributes: input.attributes,
     };
     if let Some(old) = old {
-        drop_parts(&mut shard, &[(at.clone(), old)], input.times.now_ms)?;
+        drop_parts(&mut shard, &upload, &[(at.clone(), old)], input.times.now_ms)?;
     }
     add(&mut shard.header.usage.parts, 1)?;
     add(&mut shard.header.usage.part_bytes, part.size_bytes())?;
@@ -65,9 +71,9 @@ pub(super) fn part(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<
     shard.finish()
 }
 
-fn check_upload(shard: &mut Shard<'_, '_>, key: &str, upload: Id) -> Result<()> {
+fn find_upload(shard: &mut Shard<'_, '_>, key: &str, upload: Id) -> Result<Upload> {
     let found: Option<Upload> = shard.get(&keys::upload(key, upload))?;
-    found.map(|_| ()).ok_or_else(|| not_found("there is no such upload; it was completed or aborted"))
+    found.ok_or_else(|| not_found("there is no such upload; it was completed or aborted"))
 }
 
 pub(super) fn complete(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
@@ -89,7 +95,7 @@ pub(super) fn complete(context: &mut MethodContext<'_>, input: &[u8]) -> Result<
     if current.as_ref().is_some_and(|current| current.head.write == input.upload) {
         return Ok(Vec::new());
     }
-    check_upload(&mut shard, &input.key, input.upload)?;
+    let upload = find_upload(&mut shard, &input.key, input.upload)?;
     shard.check_open()?;
     check_condition(&input.condition, current.as_ref().map(|current| &current.head), true)?;
     let mut unused = parts(&mut shard, input.upload)?;
@@ -105,12 +111,18 @@ pub(super) fn complete(context: &mut MethodContext<'_>, input: &[u8]) -> Result<
         segments.extend(part.segment);
     }
     let unused: Vec<_> = unused.into_iter().collect();
-    drop_parts(&mut shard, &unused, input.times.now_ms)?;
+    drop_parts(&mut shard, &upload, &unused, input.times.now_ms)?;
     end(&mut shard, &input.key, input.upload)?;
     let mut attributes = input.attributes;
     shard.add_default_retention(&mut attributes, input.default_retention, input.times.now_ms)?;
-    let body = Body { manifest: Manifest { shared: None, segments }, attributes };
-    let new = NewVersion { write: input.upload, etag: input.etag, body: Some(body), events: &input.events };
+    let body = Body { manifest: Manifest { segments, ..Manifest::default() }, attributes };
+    let new = NewVersion {
+        write: input.upload,
+        etag: input.etag,
+        class: upload.class,
+        body: Some(body),
+        events: &input.events,
+    };
     install(&mut shard, &input.key, current, new, input.mode, &input.times)?;
     shard.finish()
 }
@@ -119,9 +131,9 @@ pub(super) fn abort(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec
     let input = Abort::from_input(input)?;
     check_key(&input.key)?;
     let mut shard = Shard::open(context)?;
-    check_upload(&mut shard, &input.key, input.upload)?;
+    let upload = find_upload(&mut shard, &input.key, input.upload)?;
     let parts: Vec<_> = parts(&mut shard, input.upload)?.into_iter().collect();
-    drop_parts(&mut shard, &parts, input.times.now_ms)?;
+    drop_parts(&mut shard, &upload, &parts, input.times.now_ms)?;
     end(&mut shard, &input.key, input.upload)?;
     shard.finish()
 }
@@ -149,13 +161,20 @@ fn drop_part(shard: &mut Shard<'_, '_>, at: Bytes, part: &Part) -> Result<()> {
 
 /// Removes parts, and makes their data garbage without a grace period: only the completion of the
 /// upload reads parts.
-fn drop_parts(shard: &mut Shard<'_, '_>, parts: &[(Bytes, Part)], now_ms: u64) -> Result<()> {
+fn drop_parts(
+    shard: &mut Shard<'_, '_>,
+    upload: &Upload,
+    parts: &[(Bytes, Part)],
+    now_ms: u64,
+) -> Result<()> {
     for (at, part) in parts {
         drop_part(shard, at.clone(), part)?;
     }
     let segments: Vec<Segment> = parts.iter().filter_map(|(_, part)| part.segment).collect();
     if let Some(first) = segments.first() {
-        shard.add_garbage(first.write, &Garbage::Data(chunks(&segments)), now_ms);
+        let chunks = segments.iter().map(Segment::chunks).collect();
+        let data = Data { class: upload.class.clone(), chunks };
+        shard.add_garbage(first.write, &Garbage::Data(data), now_ms);
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use super::shard::{Shard, add, conflict, not_found, subtract};
 use super::state::{Body, Current, Head, Intent, Write};
 use super::wire::{
     ATTRIBUTES_BYTES_MAX, BODY_INLINE_BYTES_MAX, Change, Condition, Delete, Get, Mode, NewEvent, Put,
-    Reserve, SetAttributes, Times, check_attributes, check_etag, check_key,
+    Reserve, SetAttributes, Times, Transition, check_attributes, check_class, check_etag, check_key,
 };
 use benthic_core::codec::Wire;
 use benthic_core::{MethodContext, Result};
@@ -17,6 +17,7 @@ pub(super) fn put(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u
     let input = Put::from_input(input)?;
     check_key(&input.key)?;
     check_etag(&input.etag)?;
+    check_class(input.class.as_deref())?;
     check_attributes(&input.body.attributes, ATTRIBUTES_BYTES_MAX)?;
     input.body.manifest.check()?;
     check_events(&input.events)?;
@@ -29,13 +30,20 @@ pub(super) fn put(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u
     check_condition(&input.condition, current.as_ref().map(|current| &current.head), true)?;
     let mut body = input.body;
     shard.add_default_retention(&mut body.attributes, input.default_retention, input.times.now_ms)?;
-    let new = NewVersion { write: input.write, etag: input.etag, body: Some(body), events: &input.events };
+    let new = NewVersion {
+        write: input.write,
+        etag: input.etag,
+        class: input.class,
+        body: Some(body),
+        events: &input.events,
+    };
     install(&mut shard, &input.key, current, new, input.mode, &input.times)?;
     if let Some(Reserve { write, expires_ms }) = input.reserve {
         if shard.get::<Write>(&keys::write(write))?.is_some() {
             return Err(conflict("the id of the reserved write is already in use"));
         }
-        shard.set(keys::write(write), &Write::Intent(Intent { expires_ms, chunks: 1, shared: None }));
+        let intent = Intent { expires_ms, chunks: 1, class: None, shared: None };
+        shard.set(keys::write(write), &Write::Intent(intent));
     }
     shard.finish()
 }
@@ -44,6 +52,7 @@ pub(super) fn put(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u
 pub(super) struct NewVersion<'a> {
     pub write: super::codec::Id,
     pub etag: String,
+    pub class: Option<String>,
     pub body: Option<Body>,
     pub events: &'a [NewEvent],
 }
@@ -70,6 +79,7 @@ pub(super) fn install(
         modified_ms: times.now_ms,
         revision: 0,
         etag: new.etag,
+        class: new.class,
         body: None,
     };
     let removal = Removal::new(times, false);
@@ -169,6 +179,7 @@ pub(super) fn delete(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Ve
                     let marker = NewVersion {
                         write: input.write,
                         etag: String::new(),
+                        class: None,
                         body: None,
                         events: &input.events,
                     };
@@ -242,16 +253,60 @@ pub(super) fn set_attributes(context: &mut MethodContext<'_>, input: &[u8]) -> R
     head.revision =
         head.revision.checked_add(1).ok_or_else(|| conflict("the attributes were changed too often"))?;
     body.attributes = input.attributes;
+    store_version(&mut shard, &input.key, head, body)?;
+    shard.finish()
+}
+
+/// Stores a changed version in its old place.
+fn store_version(shard: &mut Shard<'_, '_>, key: &str, mut head: Head, body: Body) -> Result<()> {
     if head.body.take().is_none() {
         shard.remove(keys::body(head.seq));
     }
-    place_body(&mut shard, &mut head, body);
-    match shard.current(&input.key)? {
+    place_body(shard, &mut head, body);
+    match shard.current(key)? {
         Some(current) if current.head.seq == head.seq => {
-            shard.set(keys::current(&input.key), &Current { head, ..current });
+            shard.set(keys::current(key), &Current { head, ..current });
         }
-        _ => shard.set(keys::older(&input.key, head.seq), &head),
+        _ => shard.set(keys::older(key, head.seq), &head),
     }
+    Ok(())
+}
+
+/// Makes copied data those of a version, in another storage class. Locks permit this: the version
+/// keeps its data, attributes and times.
+pub(super) fn transition(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    let input = Transition::from_input(input)?;
+    check_key(&input.key)?;
+    check_class(input.class.as_deref())?;
+    check_events(&input.events)?;
+    let mut shard = Shard::open(context)?;
+    if shard.is_done(input.write, false)? {
+        return Ok(Vec::new());
+    }
+    shard.check_open()?;
+    if input.due_ms.is_some_and(|due_ms| shard.lock_time_ms(input.times.now_ms) < due_ms) {
+        return Err(conflict("the transition is not due yet"));
+    }
+    let head = shard.version(&input.key, input.version)?.filter(|head| !head.marker);
+    let mut head = head.ok_or_else(|| not_found("the version does not exist"))?;
+    let current = shard.current(&input.key)?;
+    let is_current = current.is_some_and(|current| current.head.seq == head.seq);
+    check_condition(&input.condition, Some(&head), is_current)?;
+    let mut body = shard.body(&head)?;
+    if body.manifest.data_id(head.write) != input.data {
+        return Err(conflict("the data of the version were moved meanwhile"));
+    }
+    let has_data = !body.manifest.segments.is_empty();
+    shard.is_done(input.write, has_data)?;
+    let Removal { free_at_ms, .. } = Removal::new(&input.times, false);
+    shard.drop_data(&head, &body.manifest, free_at_ms)?;
+    body.manifest.shared = None;
+    body.manifest.moved = has_data.then_some(input.write);
+    head.class = input.class;
+    let change = (Change::Moved, input.write);
+    enqueue(&mut shard, &input.events, change, &input.key, &head, input.times.now_ms)?;
+    shard.note_outcome(input.write, &input.times, &head);
+    store_version(&mut shard, &input.key, head, body)?;
     shard.finish()
 }
 

@@ -11,6 +11,8 @@ use bytes::Bytes;
 pub const KEY_BYTES_MAX: usize = 1_024;
 /// Limit of a listing's prefix, delimiter and marker.
 pub const LIST_TEXT_BYTES_MAX: usize = 1_024;
+/// Limit of the name of a storage class.
+pub const CLASS_BYTES_MAX: usize = 64;
 /// Limit of an entity tag.
 pub const ETAG_BYTES_MAX: usize = 128;
 /// Limit of the attributes of a version, an upload or a part.
@@ -62,13 +64,15 @@ crate::wire! {
     }
 
     /// Input of `begin` and `renew`.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Begin {
         pub write: Id,
         /// Expiry time of the intent, in milliseconds since 1970 (UTC).
         pub expires_ms: u64,
         /// Upper limit of the number of data objects; a later call may raise it.
         pub chunks: u32,
+        /// Storage class of the data objects; `None` is the standard one.
+        pub class: Option<String>,
         pub shared: Option<Group>,
     }
 
@@ -93,6 +97,8 @@ crate::wire! {
         pub condition: Condition,
         pub mode: Mode,
         pub etag: String,
+        /// Storage class of the data; `None` is the standard one.
+        pub class: Option<String>,
         pub body: Body,
         /// The retention period of a version whose lock has none.
         pub default_retention: Option<DefaultRetention>,
@@ -129,6 +135,27 @@ crate::wire! {
         pub events: Vec<NewEvent>,
     }
 
+    /// Input of `transition`.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Transition {
+        pub times: Times,
+        /// The write that has copied the data, or none if the version has no data.
+        pub write: Id,
+        pub key: String,
+        pub version: VersionRef,
+        /// Condition on the version.
+        pub condition: Condition,
+        /// The id of the data that were copied; see `Manifest::data_id`.
+        pub data: Id,
+        /// The new storage class; `None` is the standard one.
+        pub class: Option<String>,
+        /// Time from which the transition is allowed, in milliseconds since 1970 (UTC): on the
+        /// clocks of the caller and of the store.
+        pub due_ms: Option<u64>,
+        /// Events to store with the change.
+        pub events: Vec<NewEvent>,
+    }
+
     /// A version as a caller has seen it.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Seen {
@@ -160,6 +187,8 @@ crate::wire! {
         pub upload: Id,
         pub key: String,
         pub now_ms: u64,
+        /// Storage class of the parts and of the object; `None` is the standard one.
+        pub class: Option<String>,
         pub attributes: Attributes,
     }
 
@@ -171,6 +200,8 @@ crate::wire! {
         pub key: String,
         pub number: u16,
         pub write: Id,
+        /// Storage class of the data, which must be that of the upload.
+        pub class: Option<String>,
         pub segment: Option<Segment>,
         pub etag: String,
         pub attributes: Attributes,
@@ -340,6 +371,7 @@ crate::wire! {
         pub key: String,
         pub upload: Id,
         pub begun_ms: u64,
+        pub class: Option<String>,
     }
 }
 
@@ -383,6 +415,8 @@ crate::wire! {
         1 = MarkerCreated,
         /// A version or a delete marker was removed.
         2 = Removed,
+        /// The data of a version were moved to another storage class.
+        3 = Moved,
     }
 
     /// Identifies a version of a key.
@@ -475,6 +509,21 @@ pub fn check_key(key: &str) -> Result<()> {
         return Err(Error::new(ErrorKind::InvalidArgument, "the object's key is empty"));
     }
     check_limit("the key is too long", key.len(), KEY_BYTES_MAX)
+}
+
+/// Checks the name of a storage class.
+pub fn check_class(class: Option<&str>) -> Result<()> {
+    let Some(name) = class else { return Ok(()) };
+    check_limit("the name of the storage class is too long", name.len(), CLASS_BYTES_MAX)?;
+    let is_allowed = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
+    if !name.is_empty() && name.bytes().all(is_allowed) {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::InvalidArgument,
+        "the name of a storage class has capital letters, digits, `_` and `-`",
+    )
+    .with("class", name))
 }
 
 /// Checks an entity tag.

@@ -2,9 +2,11 @@
 
 use super::codec::{Id, Version};
 use super::keys;
-use super::shard::{Shard, chunks, conflict, load_header, not_found};
-use super::state::{Chunks, Garbage, Header, Intent, Release, Usage, Write};
-use super::wire::{Begin, CHUNKS_MAX, Gate, Init, SWEEP_MAX, Share, Sweep, Unshare, check_key, check_limit};
+use super::shard::{Shard, conflict, load_header, not_found};
+use super::state::{Chunks, Data, Garbage, Header, Intent, Release, Usage, Write};
+use super::wire::{
+    Begin, CHUNKS_MAX, Gate, Init, SWEEP_MAX, Share, Sweep, Unshare, check_class, check_key, check_limit,
+};
 use benthic_core::codec::Wire;
 use benthic_core::{Error, ErrorKind, MethodContext, Result};
 use std::collections::BTreeMap;
@@ -59,7 +61,8 @@ pub(super) fn gate(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<
 }
 
 pub(super) fn begin(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
-    let Begin { write, expires_ms, chunks, shared } = Begin::from_input(input)?;
+    let Begin { write, expires_ms, chunks, class, shared } = Begin::from_input(input)?;
+    check_class(class.as_deref())?;
     check_limit("the write has too many data objects", chunks as usize, CHUNKS_MAX as usize)?;
     if chunks > 0 && shared.is_some() {
         let message = "a write cannot both write data and share another write's data";
@@ -67,9 +70,12 @@ pub(super) fn begin(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec
     }
     let mut shard = Shard::open(context)?;
     shard.check_open()?;
-    let mut intent = Intent { expires_ms, chunks, shared };
+    let mut intent = Intent { expires_ms, chunks, class, shared };
     match shard.get(&keys::write(write))? {
         Some(Write::Outcome(_)) => return Err(conflict("the write is already done")),
+        Some(Write::Intent(before)) if before.class != intent.class => {
+            return Err(conflict("the write has another storage class"));
+        }
         Some(Write::Intent(before)) => {
             // A call that arrives late must not lower the values of a later one.
             intent.expires_ms = intent.expires_ms.max(before.expires_ms);
@@ -106,7 +112,8 @@ pub(super) fn sweep(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec
                     let release = Release { group, tag: write };
                     shard.add_garbage(write, &Garbage::Release(release), now_ms);
                 } else if intent.chunks > 0 {
-                    let data = vec![Chunks { write, count: intent.chunks }];
+                    let chunks = vec![Chunks { write, count: intent.chunks }];
+                    let data = Data { class: intent.class, chunks };
                     shard.add_garbage(write, &Garbage::Data(data), now_ms);
                 }
             }
@@ -137,19 +144,20 @@ fn own_data(
     group: Id,
     key: &str,
     version: super::wire::VersionRef,
-) -> Result<Vec<Chunks>> {
+) -> Result<Data> {
     let gone = || not_found("the version that wrote the data no longer exists");
-    let head = shard.version(key, version)?.filter(|head| head.write == group).ok_or_else(gone)?;
+    let head = shard.version(key, version)?.ok_or_else(gone)?;
     let manifest = shard.body(&head)?.manifest;
-    if manifest.shared.is_some() || manifest.segments.is_empty() {
+    let is_own = manifest.shared.is_none() && manifest.data_id(head.write) == group;
+    if !is_own || manifest.segments.is_empty() {
         return Err(gone());
     }
-    Ok(chunks(&manifest.segments))
+    Ok(Data { class: head.class, chunks: manifest.chunks() })
 }
 
 pub(super) fn release(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     let Unshare { group, tag, free_at_ms } = Unshare::from_input(input)?;
     let mut shard = Shard::open(context)?;
-    shard.unshare(group, tag, Vec::new(), free_at_ms)?;
+    shard.unshare(group, tag, None, free_at_ms)?;
     shard.finish()
 }

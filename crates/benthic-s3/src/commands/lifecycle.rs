@@ -122,13 +122,16 @@ pub async fn run(command: LifecycleCommand, pools: &GatewayPools, session: &Sess
 }
 
 fn summary(stats: &RunStats) -> String {
-    let RunStats { versions, expired, removed, aborted_uploads, locked, failed } = *stats;
+    let RunStats { versions, expired, removed, moved, aborted_uploads, locked, failed } = *stats;
     let mut text = format!(
         "{} looked at, {} expired, {removed} removed, {} aborted",
         count(versions, "version"),
         count(expired, "object"),
         count(aborted_uploads, "upload"),
     );
+    if moved > 0 {
+        text += &format!(", {moved} moved to another storage class");
+    }
     if locked > 0 {
         text += &format!(", {locked} kept because of locks");
     }
@@ -159,11 +162,12 @@ fn status_json(bucket: &Bucket, task: &Task) -> Value {
 }
 
 fn stats_json(stats: &RunStats) -> Value {
-    let RunStats { versions, expired, removed, aborted_uploads, locked, failed } = *stats;
+    let RunStats { versions, expired, removed, moved, aborted_uploads, locked, failed } = *stats;
     json!({
         "versions": versions,
         "expired": expired,
         "removed": removed,
+        "moved": moved,
         "aborted_uploads": aborted_uploads,
         "locked": locked,
         "failed": failed,

@@ -13,6 +13,7 @@ mod lifecycle;
 mod on_put;
 mod quota;
 mod serve;
+mod storage_class;
 mod upstream;
 mod usage;
 mod user;
@@ -86,6 +87,9 @@ pub enum S3Command {
     /// List and check buckets, and create views of pools
     #[command(subcommand, after_help = bucket::EXAMPLES)]
     Bucket(bucket::BucketCommand),
+    /// Map storage classes to pools
+    #[command(subcommand, after_help = storage_class::HELP)]
+    StorageClass(storage_class::StorageClassCommand),
     /// Show and apply the lifecycle rules of buckets
     #[command(subcommand, after_help = lifecycle::EXAMPLES)]
     Lifecycle(lifecycle::LifecycleCommand),
@@ -110,6 +114,7 @@ pub async fn run(args: S3Args, session: &Session) -> Outcome {
         S3Command::Quota(args) => quota::run(args, &pools, session).await,
         S3Command::Usage(args) => usage::run(args, &pools, session).await,
         S3Command::Bucket(command) => bucket::run(command, &pools, session).await,
+        S3Command::StorageClass(command) => storage_class::run(command, &pools, session).await,
         S3Command::Lifecycle(command) => lifecycle::run(command, &pools, session).await,
         S3Command::Events(command) => events::run(command, &pools, session).await,
         S3Command::OnPut(args) => on_put::run(args, &pools, session).await,
@@ -129,7 +134,8 @@ impl GatewayPools {
             Some(pool) => session.pool_or_create(pool, create).await?,
             None => Arc::clone(&index),
         };
-        PoolSal::open(index, data, options).await
+        let store = Some(session.store().await?);
+        PoolSal::open(index, data, Options { store, ..options }).await
     }
 
     /// The accounts, users and keys, without access to secrets.

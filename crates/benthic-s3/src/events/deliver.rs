@@ -479,7 +479,7 @@ impl Deliverer {
         data: Bytes,
     ) -> Result<()> {
         let (etag, attributes) = gateway::attributes_of_data(&data, content_type)?;
-        let mut writer = self.sal.write(bucket, key, None, Some(data.len() as u64), None).await?;
+        let mut writer = self.sal.write(bucket, key, None, Some(data.len() as u64), None, None).await?;
         writer.write(data).await?;
         let origin = Origin { principal: rule.queue(), address: None };
         let finish = Finish {

@@ -30,7 +30,7 @@ pub const ATTRIBUTE: &str = "notifications";
 const TARGET_QUEUE: &str = "target/";
 
 /// The supported events, without `s3:`.
-const EVENTS: [&str; 8] = [
+const EVENTS: [&str; 9] = [
     "ObjectCreated:Put",
     "ObjectCreated:Post",
     "ObjectCreated:Copy",
@@ -39,13 +39,13 @@ const EVENTS: [&str; 8] = [
     "ObjectRemoved:DeleteMarkerCreated",
     "LifecycleExpiration:Delete",
     "LifecycleExpiration:DeleteMarkerCreated",
+    "LifecycleTransition",
 ];
 /// Events of AWS that the gateway does not have.
-const UNSUPPORTED_EVENTS: [&str; 7] = [
+const UNSUPPORTED_EVENTS: [&str; 6] = [
     "ReducedRedundancyLostObject",
     "Replication:",
     "ObjectRestore:",
-    "LifecycleTransition",
     "IntelligentTiering",
     "ObjectTagging:",
     "ObjectAcl:",

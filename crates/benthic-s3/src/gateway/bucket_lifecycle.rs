@@ -42,6 +42,9 @@ impl Gateway {
         let mut configuration = given.ok_or_else(|| s3_error!(MalformedXML))?;
         assign_ids(&mut configuration.rules, "rule", |rule| &mut rule.id);
         Rules::parse(&configuration)?;
+        for class in lifecycle::classes(&configuration) {
+            self.storage_class(Some(class)).await?;
+        }
         let text = serde_json::to_vec(&configuration).map_err(|error| s3_error!(error, InternalError))?;
         let text = Bytes::from(text);
         let change = |bucket: &mut Bucket| {

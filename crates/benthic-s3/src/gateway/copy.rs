@@ -9,7 +9,7 @@ use super::encryption::{
 };
 use super::get::pieces;
 use super::multipart::{finish_part, part_number};
-use super::object_headers::object_headers;
+use super::object_headers::{NewObject, object_headers};
 use super::object_lock::default_retention;
 use super::on_put::response;
 use super::put::abort_write;
@@ -84,7 +84,7 @@ impl Gateway {
     ) -> S3Result<S3Response<CopyObjectOutput>> {
         let input = &request.input;
         super::refuse([("annotations", input.annotation_directive.is_some())])?;
-        let (access, given, lock) = self
+        let NewObject { access, attributes: given, lock, class } = self
             .authorize_new_object(
                 &request,
                 (&input.bucket, &input.expected_bucket_owner),
@@ -125,6 +125,7 @@ impl Gateway {
             && !replaces
             && !replaces_tags
             && input.checksum_algorithm.is_none()
+            && input.storage_class.is_none()
             && !headers.is_given()
         {
             return Err(s3_error!(
@@ -158,8 +159,10 @@ impl Gateway {
         let had_events = !events.is_empty();
         let finish = Finish { etag: String::new(), attributes, lock, default_retention, condition, events };
         let from = CopyFrom { bucket: &from.bucket, object: &source, encryption: source_encryption.as_ref() };
-        let to = CopyTo { bucket: &access.bucket, key: &input.key, encryption, checksum: wanted };
-        let (etag, checksum, version) = if shares && !is_view(from.bucket) {
+        let shares = shares && !is_view(from.bucket) && source.class == class;
+        let class = class.as_deref();
+        let to = CopyTo { bucket: &access.bucket, key: &input.key, class, encryption, checksum: wanted };
+        let (etag, checksum, version) = if shares {
             self.share_data(&from, &to, finish).await?
         } else {
             self.rewrite_data(&from, &to, finish).await?
@@ -231,7 +234,8 @@ impl Gateway {
         let verifier = verifier(source.size_bytes, algorithm)?;
         let reader = self.read_source(from, source.all()).await?;
         let data_key = to.encryption.map(Encryption::data_key);
-        let writer = self.sal.write(to.bucket, to.key, None, Some(source.size_bytes), data_key).await;
+        let size_bytes = Some(source.size_bytes);
+        let writer = self.sal.write(to.bucket, to.key, None, size_bytes, to.class, data_key).await;
         let (writer, verified) =
             transfer(reader, writer.map_err(error::object)?, verifier, error::object).await?;
         verified.checksum.store(&mut finish.attributes);
@@ -288,7 +292,8 @@ impl Gateway {
             CopyFrom { bucket: &from.bucket, object: &source, encryption: source_encryption.as_ref() };
         let reader = self.read_source(&copy_from, range).await?;
         let data_key = encryption.map(Encryption::data_key);
-        let writer = self.sal.write(&access.bucket, &input.key, Some(part), Some(size_bytes), data_key).await;
+        let (bucket, class) = (&access.bucket, upload.class.as_deref());
+        let writer = self.sal.write(bucket, &input.key, Some(part), Some(size_bytes), class, data_key).await;
         let (writer, verified) =
             transfer(reader, writer.map_err(error::upload)?, verifier, error::upload).await?;
         let etag = finish_part(writer, &verified, encryption).await?;
@@ -319,6 +324,7 @@ struct CopyFrom<'a> {
 struct CopyTo<'a> {
     bucket: &'a Bucket,
     key: &'a str,
+    class: Option<&'a str>,
     encryption: Option<&'a Encryption>,
     /// The checksum that the request asks for.
     checksum: Option<Algorithm>,

@@ -6,7 +6,7 @@ use super::conditions::Preconditions;
 use super::encryption::{
     Encryption, SealedBy, customer_headers, refuse_algorithm, sealing_of, set_all_encryption, set_encryption,
 };
-use super::object_headers::{metadata, text};
+use super::object_headers::{class_name, metadata, text};
 use super::object_lock::lock_fields;
 use super::versions::{refuse_delete_marker, strong_etag, version_field};
 use super::{Gateway, error, exec, names, tags, timestamp};
@@ -122,6 +122,7 @@ macro_rules! object_output {
             content_language: text(attributes, names::CONTENT_LANGUAGE),
             expires: text(attributes, names::EXPIRES),
             website_redirect_location: text(attributes, names::WEBSITE_REDIRECT),
+            storage_class: object.class.clone().map(StorageClass::from),
             metadata: metadata(attributes),
             tag_count: tags::count(attributes),
             expiration: $expiration,
@@ -316,7 +317,7 @@ impl Gateway {
             object_size: requests(ObjectAttributes::OBJECT_SIZE)
                 .then(|| i64::try_from(object.size_bytes).unwrap_or(i64::MAX)),
             storage_class: requests(ObjectAttributes::STORAGE_CLASS)
-                .then(|| StorageClass::from_static(StorageClass::STANDARD)),
+                .then(|| StorageClass::from(class_name(&object.class))),
             version_id: version_field(access.bucket.versioning, object.version),
             ..GetObjectAttributesOutput::default()
         })

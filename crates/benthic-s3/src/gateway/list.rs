@@ -3,6 +3,7 @@
 use super::auth::{Authorized, On};
 use super::checksums::{StoredChecksum, set_checksum};
 use super::multipart::{initiator, upload_id};
+use super::object_headers::class_name;
 use super::versions::strong_etag;
 use super::{Gateway, acl, error, timestamp};
 use crate::sal::{Entry, Id, KeyPosition, List, ListKind, ListPosition, ListedVersion, Part};
@@ -96,7 +97,7 @@ impl Page {
             size: i64::try_from(version.size_bytes).ok(),
             last_modified: Some(timestamp(version.modified_ms)),
             owner: owner.map(acl::owner),
-            storage_class: Some(ObjectStorageClass::from_static(ObjectStorageClass::STANDARD)),
+            storage_class: Some(ObjectStorageClass::from(class_name(&version.class))),
             ..Object::default()
         };
         self.versions().map(object).collect()
@@ -246,9 +247,7 @@ impl Gateway {
                 versions.push(ObjectVersion {
                     e_tag: Some(strong_etag(&version.etag)),
                     size: i64::try_from(version.size_bytes).ok(),
-                    storage_class: Some(ObjectVersionStorageClass::from_static(
-                        ObjectVersionStorageClass::STANDARD,
-                    )),
+                    storage_class: Some(ObjectVersionStorageClass::from(class_name(&version.class))),
                     is_latest,
                     key,
                     last_modified,
@@ -308,7 +307,7 @@ impl Gateway {
                 initiated: Some(timestamp(upload.begun_ms)),
                 owner: Some(acl::owner(&access.bucket.owner)),
                 initiator: Some(initiator(&access.bucket.owner)),
-                storage_class: Some(StorageClass::from_static(StorageClass::STANDARD)),
+                storage_class: Some(StorageClass::from(class_name(&upload.class))),
                 ..MultipartUpload::default()
             }),
             _ => None,
@@ -369,7 +368,7 @@ impl Gateway {
             is_truncated: Some(more),
             owner: Some(acl::owner(&access.bucket.owner)),
             initiator: Some(initiator(&access.bucket.owner)),
-            storage_class: Some(StorageClass::from_static(StorageClass::STANDARD)),
+            storage_class: Some(StorageClass::from(class_name(&upload.class))),
             checksum_algorithm: checksum
                 .as_ref()
                 .map(|stored| ChecksumAlgorithm::from_static(stored.algorithm.name())),

@@ -10,7 +10,7 @@ use super::encryption::{
     Encryption, SealedBy, check_algorithm, customer_headers, encryption_headers, etag_with,
     mark_encrypted_part, sealing_of, set_all_encryption, set_encryption,
 };
-use super::object_headers::object_headers;
+use super::object_headers::{NewObject, object_headers};
 use super::object_lock::default_retention;
 use super::on_put::response;
 use super::put::abort_write;
@@ -71,7 +71,7 @@ impl Gateway {
         request: S3Request<CreateMultipartUploadInput>,
     ) -> S3Result<CreateMultipartUploadOutput> {
         let input = &request.input;
-        let (access, mut attributes, lock) = self
+        let NewObject { access, mut attributes, lock, class } = self
             .authorize_new_object(
                 &request,
                 (&input.bucket, &input.expected_bucket_owner),
@@ -107,7 +107,7 @@ impl Gateway {
         }
         let upload = self
             .sal
-            .create_upload(&access.bucket, &input.key, attributes, lock)
+            .create_upload(&access.bucket, &input.key, attributes, lock, class.as_deref())
             .await
             .map_err(error::bucket)?;
         let mut output = CreateMultipartUploadOutput {
@@ -150,7 +150,8 @@ impl Gateway {
         let verifier = Verifier::new(declared, wanted, &request.headers)?;
         let size_bytes = u64::try_from(len_bytes).map_err(|_| s3_error!(InvalidArgument))?;
         let data_key = encryption.map(Encryption::data_key);
-        let writer = self.sal.write(&access.bucket, &input.key, Some(part), Some(size_bytes), data_key).await;
+        let (bucket, class) = (&access.bucket, upload.class.as_deref());
+        let writer = self.sal.write(bucket, &input.key, Some(part), Some(size_bytes), class, data_key).await;
         let mut writer = writer.map_err(error::upload)?;
         let verified = match self.receive(body, writer.as_mut(), verifier).await {
             Ok(verified) => verified,

@@ -2,7 +2,8 @@
 //! their storage as attributes.
 
 use super::auth::{Authorized, On};
-use super::{Gateway, acl, names, tags};
+use super::{Gateway, acl, error, names, tags};
+use crate::pool::STANDARD;
 use crate::sal::{Attributes, Bucket, Lock};
 use bytes::Bytes;
 use s3s::dto::Metadata;
@@ -20,6 +21,8 @@ pub(super) struct ObjectHeaders<'a> {
     /// In the format of the header `x-amz-tagging`.
     pub tagging: Option<&'a str>,
     pub lock: Lock,
+    /// The storage class.
+    pub class: Option<&'a str>,
     pub acl: acl::RequestedAcl<'a>,
 }
 
@@ -59,14 +62,19 @@ impl ObjectHeaders<'_> {
     }
 }
 
-/// Collects the description from an input of PutObject, CopyObject or CreateMultipartUpload, and
-/// refuses features that are not implemented.
+/// The parts of a description that have been checked, and the access of the caller.
+pub(super) struct NewObject {
+    pub access: Authorized,
+    pub attributes: Attributes,
+    pub lock: Lock,
+    /// The storage class; `None` is STANDARD.
+    pub class: Option<String>,
+}
+
+/// Collects the description from an input of PutObject, CopyObject or CreateMultipartUpload.
 macro_rules! object_headers {
     ($input:expr) => {{
         use $crate::gateway::names;
-        $crate::gateway::object_headers::check_storage_class(
-            $input.storage_class.as_ref().map(|class| class.as_str()),
-        )?;
         $crate::gateway::object_headers::ObjectHeaders {
             headers: [
                 (names::CONTENT_TYPE, $input.content_type.as_deref()),
@@ -84,6 +92,7 @@ macro_rules! object_headers {
                 $input.object_lock_retain_until_date.as_ref(),
                 $input.object_lock_legal_hold_status.as_ref().map(|status| status.as_str()),
             )?,
+            class: $input.storage_class.as_ref().map(|class| class.as_str()),
             acl: $crate::gateway::acl::requested_acl!($input),
         }
     }};
@@ -92,14 +101,14 @@ pub(super) use object_headers;
 
 impl Gateway {
     /// Returns the bucket in which the caller may create an object with this description, and the
-    /// attributes of the object and the lock that the request asks for.
+    /// description.
     pub(super) async fn authorize_new_object<T>(
         &self,
         request: &S3Request<T>,
         bucket: (&str, &Option<String>),
         key: &str,
         headers: &ObjectHeaders<'_>,
-    ) -> S3Result<(Authorized, Attributes, Lock)> {
+    ) -> S3Result<NewObject> {
         let lock = headers.lock;
         let on = On::New { key, lock };
         let access = self.authorize(request, bucket.0, bucket.1, on).await?;
@@ -116,7 +125,20 @@ impl Gateway {
         self.check_new_lock(&access.bucket, &lock)?;
         let attributes = headers.attributes(&access.bucket)?;
         self.check_receivers(&attributes, &access.bucket.owner).await?;
-        Ok((access, attributes, lock))
+        let class = self.storage_class(headers.class).await?;
+        Ok(NewObject { access, attributes, lock, class })
+    }
+
+    /// Checks the name of a storage class for new data; `None` is STANDARD.
+    pub(super) async fn storage_class(&self, name: Option<&str>) -> S3Result<Option<String>> {
+        let Some(name) = name.filter(|name| *name != STANDARD) else { return Ok(None) };
+        if self.sal.has_storage_class(name).await.map_err(error::bucket)? {
+            return Ok(Some(name.to_owned()));
+        }
+        Err(s3_error!(
+            InvalidStorageClass,
+            "The storage class you specified is not valid: the operator has not mapped it to a pool"
+        ))
     }
 }
 
@@ -129,12 +151,9 @@ fn without_chunked(encodings: &str) -> String {
     encodings.collect::<Vec<_>>().join(", ")
 }
 
-/// Refuses every storage class except STANDARD.
-pub(super) fn check_storage_class(class: Option<&str>) -> S3Result<()> {
-    match class {
-        None | Some("STANDARD") => Ok(()),
-        Some(_) => Err(s3_error!(InvalidStorageClass, "only the storage class STANDARD is implemented")),
-    }
+/// The name of a storage class in listings.
+pub(super) fn class_name(class: &Option<String>) -> String {
+    class.clone().unwrap_or_else(|| STANDARD.to_owned())
 }
 
 pub(super) fn text(attributes: &Attributes, name: &str) -> Option<String> {

@@ -3,7 +3,7 @@
 use super::checksums::{Algorithm, Declaration, Digests, Verifier, declared_checksum, etag, set_checksum};
 use super::conditions::condition;
 use super::encryption::{Encryption, encryption_headers, etag_with, set_all_encryption};
-use super::object_headers::object_headers;
+use super::object_headers::{NewObject, object_headers};
 use super::object_lock::default_retention;
 use super::on_put::response;
 use super::versions::{strong_etag, version_field};
@@ -29,7 +29,7 @@ impl Gateway {
             // `s3s` does not check these fields against the policy of a form.
             ("encryption by fields of a form", request.method == Method::POST && headers.is_given()),
         ])?;
-        let (access, mut attributes, lock) = self
+        let NewObject { access, mut attributes, lock, class } = self
             .authorize_new_object(
                 &request,
                 (&input.bucket, &input.expected_bucket_owner),
@@ -52,7 +52,9 @@ impl Gateway {
         let verifier = Verifier::new(declared, None, &request.headers)?;
         let size_bytes = u64::try_from(len_bytes).map_err(|_| s3_error!(InvalidArgument))?;
         let data_key = encryption.map(Encryption::data_key);
-        let writer = self.sal.write(&access.bucket, &input.key, None, Some(size_bytes), data_key).await;
+        let class = class.as_deref();
+        let writer =
+            self.sal.write(&access.bucket, &input.key, None, Some(size_bytes), class, data_key).await;
         let mut writer = writer.map_err(error::object)?;
         let verified = match self.receive(body, writer.as_mut(), verifier).await {
             Ok(verified) => verified,

@@ -1,4 +1,5 @@
-//! Lifecycle: removes versions and uploads of a bucket when its rules say so.
+//! Lifecycle: removes versions and uploads of a bucket when its rules say so, and moves versions to
+//! other storage classes.
 //!
 //! A *run* goes through all versions of a bucket. Several gateways share the work: a run holds a
 //! [lease](crate::lease) on its bucket, and saves the last key that is done, so another run
@@ -8,28 +9,29 @@
 //! may write an object again, give it another tag, or remove its newest version, so that an older
 //! one becomes current. So every removal names the version as the run has seen it, and says whether
 //! it must be the current one. The store checks both with the removal. The rules and the versioning
-//! of the bucket are read again for each page.
+//! of the bucket are read again for each page. The same holds for moves.
 //!
 //! **Time.** A removal says since when it is due, and the store compares that with its own clock,
 //! too. So a gateway whose clock is ahead removes nothing early on a cluster.
 
 mod rules;
 
-pub use rules::{Calendar, DAY_MS, Rules};
+pub use rules::{Calendar, DAY_MS, Rules, classes};
 
 use crate::events::{EventRules, Origin};
 use crate::gateway::tags;
 use crate::lease::{self, Lease};
 use crate::sal::{
     Bucket, Change, Condition, Delete, Entry, List, ListKind, ListPosition, ListedUpload, RecordKind, Sal,
-    Seen,
+    Seen, Transition,
 };
 use benthic_core::{Environment, Error, ErrorKind, Result};
 use bytes::Bytes;
 use futures::StreamExt;
-use rules::{Candidate, Candidates, Due, has_all};
+use rules::{Candidate, Candidates, Due, choose};
 use s3s::dto::BucketLifecycleConfiguration;
 use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
 
 /// The attribute of a bucket with its rules, as JSON.
 pub const ATTRIBUTE: &str = "lifecycle";
@@ -37,6 +39,8 @@ pub const ATTRIBUTE: &str = "lifecycle";
 const LEASE_MS: u64 = 10 * 60 * 1_000;
 /// Removals that run at the same time.
 const REMOVALS_IN_FLIGHT: usize = 16;
+/// Moves that run at the same time. Each holds a few data objects in memory.
+const MOVES_IN_FLIGHT: usize = 4;
 /// Entries of a listing per page, after which the run saves its progress.
 const PAGE: u32 = 1_000;
 
@@ -75,6 +79,7 @@ pub struct Task {
 
 /// What a run has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RunStats {
     /// Versions that the run looked at.
     pub versions: u64,
@@ -82,10 +87,12 @@ pub struct RunStats {
     pub expired: u64,
     /// Versions and delete markers that were removed.
     pub removed: u64,
+    /// Versions that moved to another storage class.
+    pub moved: u64,
     pub aborted_uploads: u64,
     /// Versions that are due, but locked.
     pub locked: u64,
-    /// Versions and uploads that could not be removed because of an error.
+    /// Versions and uploads that could not be removed or moved because of an error.
     pub failed: u64,
 }
 
@@ -106,10 +113,11 @@ pub struct Lifecycle<'a> {
     pub calendar: Calendar,
 }
 
-/// The events of a removal: which of them happens depends on the versions.
-const EVENTS: [(Change, &str); 2] = [
+/// The events of an action: which of them happens depends on the action and the versions.
+const EVENTS: [(Change, &str); 3] = [
     (Change::Removed, "LifecycleExpiration:Delete"),
     (Change::MarkerCreated, "LifecycleExpiration:DeleteMarkerCreated"),
+    (Change::Moved, "LifecycleTransition"),
 ];
 
 fn origin() -> Origin {
@@ -119,6 +127,7 @@ fn origin() -> Origin {
 enum Outcome {
     Expired,
     Removed,
+    Moved,
     Locked,
     /// The version has changed since the listing, or a tag does not fit.
     Kept,
@@ -232,9 +241,10 @@ impl Lifecycle<'_> {
     ) -> Result<()> {
         let now_ms = self.environment.unix_ms();
         let events = &EventRules::of_bucket(&bucket.attributes)?;
+        let moves = &Semaphore::new(MOVES_IN_FLIGHT);
         let due = candidates.into_iter().filter_map(|candidate| {
             let due = rules.due(&candidate, now_ms, self.calendar);
-            (!due.is_empty()).then(|| self.remove(bucket, events, candidate, due))
+            (!due.is_empty()).then(|| self.act(bucket, events, candidate, due, moves))
         });
         let removals: Vec<_> = due.collect();
         let mut removals = futures::stream::iter(removals).buffer_unordered(REMOVALS_IN_FLIGHT);
@@ -242,6 +252,7 @@ impl Lifecycle<'_> {
             match outcome {
                 Ok(Outcome::Expired) => stats.expired += 1,
                 Ok(Outcome::Removed) => stats.removed += 1,
+                Ok(Outcome::Moved) => stats.moved += 1,
                 Ok(Outcome::Locked) => stats.locked += 1,
                 Ok(Outcome::Kept) => {}
                 Err(error) => note_failure(error, bucket, stats)?,
@@ -250,13 +261,14 @@ impl Lifecycle<'_> {
         Ok(())
     }
 
-    /// Removes a version that is due by one of these rules.
-    async fn remove(
+    /// Removes or moves a version that is due by one of these rules.
+    async fn act(
         &self,
         bucket: &Bucket,
         events: &EventRules,
         candidate: Candidate,
         due: Vec<Due>,
+        moves: &Semaphore,
     ) -> Result<Outcome> {
         let Candidate { version, replaced_ms, .. } = candidate;
         let mut tags = Vec::new();
@@ -268,24 +280,29 @@ impl Lifecycle<'_> {
             // The removal fails if the version has changed since the listing.
             tags = tags::get(&object.attributes).map_err(|error| corrupt(&error.to_string()))?;
         }
-        let Some(due) = due.iter().find(|due| has_all(&tags, &due.tags)) else { return Ok(Outcome::Kept) };
+        let Some(due) = choose(&due, &tags, version.class.as_deref()) else { return Ok(Outcome::Kept) };
         let expires = replaced_ms.is_none() && !version.marker;
         let events = events.of_change(&version.key, &EVENTS, &origin(), false);
         let seen = Seen { write: version.write, revision: version.revision };
-        let delete = Delete {
-            key: version.key,
-            version: (!expires).then_some(version.version),
-            condition: match replaced_ms {
-                Some(_) => Condition::Replaced(seen),
-                None => Condition::Current(seen),
-            },
-            due_ms: Some(due.since_ms),
-            events,
-            ..Delete::default()
+        let condition = match replaced_ms {
+            Some(_) => Condition::Replaced(seen),
+            None => Condition::Current(seen),
         };
-        match self.sal.delete(bucket, &delete).await {
-            Ok(_) if expires => Ok(Outcome::Expired),
-            Ok(_) => Ok(Outcome::Removed),
+        let due_ms = Some(due.since_ms);
+        let done = if due.class.is_some() {
+            let (key, version, class) = (version.key, version.version, due.class.clone());
+            let transition = Transition { key, version, condition, class, due_ms, events };
+            // Nobody closes the semaphore.
+            let _permit = moves.acquire().await.ok();
+            self.sal.transition(bucket, &transition).await.map(|()| Outcome::Moved)
+        } else {
+            let (key, version) = (version.key, (!expires).then_some(version.version));
+            let delete = Delete { key, version, condition, due_ms, events, ..Delete::default() };
+            let outcome = if expires { Outcome::Expired } else { Outcome::Removed };
+            self.sal.delete(bucket, &delete).await.map(|_| outcome)
+        };
+        match done {
+            Ok(outcome) => Ok(outcome),
             Err(error) => match error.kind() {
                 ErrorKind::Conflict | ErrorKind::NotFound => Ok(Outcome::Kept),
                 ErrorKind::PermissionDenied => Ok(Outcome::Locked),
@@ -304,7 +321,7 @@ impl Lifecycle<'_> {
             };
             let now_ms = self.environment.unix_ms();
             for entry in page.entries {
-                let Entry::Upload(ListedUpload { key, upload, begun_ms }) = entry else { continue };
+                let Entry::Upload(ListedUpload { key, upload, begun_ms, .. }) = entry else { continue };
                 if !rules.upload_is_due(&key, begun_ms, now_ms, self.calendar) {
                     continue;
                 }
@@ -325,14 +342,14 @@ impl Lifecycle<'_> {
     }
 }
 
-/// Counts the failure of one removal, so that one damaged entry does not stop a run. An error that
-/// the next removal would get, too, stops it.
+/// Counts the failure of one removal or move, so that one damaged entry does not stop a run. An error that
+/// the next one would get, too, stops it.
 fn note_failure(error: Error, bucket: &Bucket, stats: &mut RunStats) -> Result<()> {
     if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::OutcomeUnknown | ErrorKind::Busy) {
         return Err(error);
     }
     stats.failed += 1;
-    tracing::warn!(%error, bucket = bucket.name, "a lifecycle rule cannot remove an object");
+    tracing::warn!(%error, bucket = bucket.name, "a lifecycle rule cannot remove or move an object");
     Ok(())
 }
 

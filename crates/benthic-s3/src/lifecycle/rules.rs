@@ -4,9 +4,11 @@
 //! Source: the S3 user guide, "Lifecycle configuration elements".
 
 use crate::gateway::unix_ms;
+use crate::pool::STANDARD;
 use crate::sal::ListedVersion;
 use s3s::dto::{
     BucketLifecycleConfiguration, ExpirationStatus, LifecycleRule, LifecycleRuleFilter, Tag, Timestamp,
+    TransitionStorageClass,
 };
 use s3s::{S3Result, s3_error};
 use std::collections::BTreeSet;
@@ -16,6 +18,10 @@ pub const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 const RULES_MAX: usize = 1_000;
 const ID_CHARS_MAX: usize = 255;
 const NEWER_VERSIONS_MAX: u32 = 100;
+/// The classes of AWS in the order in which transitions lead through them. Names of the operator
+/// have no order.
+const WATERFALL: [&str; 7] =
+    [STANDARD, "STANDARD_IA", "INTELLIGENT_TIERING", "ONEZONE_IA", "GLACIER_IR", "GLACIER", "DEEP_ARCHIVE"];
 
 /// The rules of a bucket that are enabled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,10 +32,14 @@ pub struct Rules(Vec<Rule>);
 struct Rule {
     id: String,
     filter: Filter,
-    expiration: Option<Expiration>,
+    expiration: Option<Time>,
     /// Whether a delete marker without older versions is removed.
     removes_markers: bool,
     noncurrent: Option<Noncurrent>,
+    /// Moves of the current version: when, and to which storage class.
+    transitions: Vec<(Time, String)>,
+    /// Moves of versions that are not current.
+    noncurrent_transitions: Vec<(Noncurrent, String)>,
     /// Days after which an upload that is not complete is aborted.
     abort_days: Option<u32>,
 }
@@ -44,15 +54,15 @@ struct Filter {
     under_bytes: Option<u64>,
 }
 
-/// When the current version expires.
+/// When the current version expires or moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Expiration {
+enum Time {
     Days(u32),
     /// Milliseconds since 1970 (UTC).
     Date(u64),
 }
 
-/// When versions that are not current are removed.
+/// When versions that are not current are removed or move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Noncurrent {
     days: u32,
@@ -100,6 +110,40 @@ pub struct Due {
     pub since_ms: u64,
     /// Only if the object has all of these tags.
     pub tags: Vec<(String, String)>,
+    /// The storage class to which the version moves; `None` if it is removed.
+    pub class: Option<String>,
+}
+
+/// The action for a version with these tags, if one of the rules applies: a removal, or else the
+/// transition that became due last. A version never goes back in the order of AWS's classes.
+pub fn choose<'a>(due: &'a [Due], tags: &[(String, String)], class: Option<&str>) -> Option<&'a Due> {
+    let fitting = || due.iter().filter(|due| has_all(tags, &due.tags));
+    if let Some(removal) = fitting().find(|due| due.class.is_none()) {
+        return Some(removal);
+    }
+    let rank = |due: &&Due| (due.since_ms, due.class.as_deref().and_then(rank), due.class.clone());
+    let last = fitting().max_by_key(rank)?;
+    let (from, to) = (class.unwrap_or(STANDARD), last.class.as_deref()?);
+    let goes_back = rank_of_both(from, to).is_some_and(|(from, to)| to < from);
+    (from != to && !goes_back).then_some(last)
+}
+
+fn rank(class: &str) -> Option<usize> {
+    WATERFALL.iter().position(|known| *known == class)
+}
+
+fn rank_of_both(one: &str, other: &str) -> Option<(usize, usize)> {
+    Some((rank(one)?, rank(other)?))
+}
+
+/// The storage classes that the rules name.
+pub fn classes(configuration: &BucketLifecycleConfiguration) -> impl Iterator<Item = &str> {
+    configuration.rules.iter().flat_map(|rule| {
+        let current = rule.transitions.iter().flatten().map(|given| &given.storage_class);
+        let noncurrent =
+            rule.noncurrent_version_transitions.iter().flatten().map(|given| &given.storage_class);
+        current.chain(noncurrent).flatten().map(TransitionStorageClass::as_str)
+    })
 }
 
 impl Rules {
@@ -141,20 +185,22 @@ impl Rules {
         })
     }
 
-    /// The rules by which a version is due. If it is the current one and no delete marker, it
-    /// expires: a deletion without a version. All others are removed.
+    /// The rules by which a version is due. If it is the current one and no delete marker, a removal
+    /// means that it expires: a deletion without a version.
     pub fn due(&self, candidate: &Candidate, now_ms: u64, calendar: Calendar) -> Vec<Due> {
         let ListedVersion { key, marker, size_bytes, .. } = &candidate.version;
         let due = |rule: &Rule| {
             let fits = rule.filter.fits(key, (!marker).then_some(*size_bytes));
             // A delete marker has no tags.
             if !fits || *marker && !rule.filter.tags.is_empty() {
-                return None;
+                return Vec::new();
             }
-            let since_ms = rule.due_ms(candidate, calendar)?;
-            (since_ms <= now_ms).then(|| Due { since_ms, tags: rule.filter.tags.clone() })
+            let removal = rule.due_ms(candidate, calendar).map(|since_ms| (since_ms, None));
+            let moves = rule.transitions_of(candidate, calendar);
+            let all = removal.into_iter().chain(moves).filter(|(since_ms, _)| *since_ms <= now_ms);
+            all.map(|(since_ms, class)| Due { since_ms, tags: rule.filter.tags.clone(), class }).collect()
         };
-        self.0.iter().filter_map(due).collect()
+        self.0.iter().flat_map(due).collect()
     }
 
     /// When the current version of a key expires, in real days, and the id of the rule.
@@ -177,11 +223,11 @@ pub fn has_all(tags: &[(String, String)], wanted: &[(String, String)]) -> bool {
     wanted.iter().all(|tag| tags.contains(tag))
 }
 
-impl Expiration {
+impl Time {
     fn time_ms(self, modified_ms: u64, calendar: Calendar) -> u64 {
         match self {
-            Expiration::Days(days) => calendar.after(modified_ms, days),
-            Expiration::Date(date_ms) => date_ms,
+            Time::Days(days) => calendar.after(modified_ms, days),
+            Time::Date(date_ms) => date_ms,
         }
     }
 }
@@ -258,18 +304,53 @@ fn days(given: Option<i32>) -> S3Result<Option<u32>> {
     given.map(positive).transpose()
 }
 
+/// Days of a transition, which may be zero.
+fn days_or_zero(given: Option<i32>) -> S3Result<Option<u32>> {
+    let days = given.map(u32::try_from).transpose();
+    days.map_err(|_| s3_error!(InvalidArgument, "a number of days must not be negative"))
+}
+
+fn newer_versions(given: Option<i32>) -> S3Result<u32> {
+    let Some(count) = given else { return Ok(0) };
+    let count = u32::try_from(count).ok().filter(|count| (1..=NEWER_VERSIONS_MAX).contains(count));
+    count.ok_or_else(|| s3_error!(InvalidArgument, "NewerNoncurrentVersions is 1 to 100"))
+}
+
+/// The storage class of a transition.
+fn target(given: Option<&TransitionStorageClass>) -> S3Result<String> {
+    let class = given.map(TransitionStorageClass::as_str).filter(|class| *class != STANDARD);
+    let class =
+        class.ok_or_else(|| s3_error!(MalformedXML, "a transition needs another class than STANDARD"))?;
+    Ok(class.to_owned())
+}
+
+/// Checks that the transitions of a rule lead to different classes, in AWS's order, and happen
+/// before the removal.
+fn check_order(transitions: &[(u64, &str)], removal: Option<u64>) -> S3Result<()> {
+    for (index, (time, class)) in transitions.iter().enumerate() {
+        if removal.is_some_and(|removal| removal <= *time) {
+            return Err(s3_error!(InvalidArgument, "the expiration must be later than the transitions"));
+        }
+        for (other_time, other) in &transitions[..index] {
+            if class == other {
+                return Err(s3_error!(
+                    InvalidRequest,
+                    "two transitions of a rule have the same storage class"
+                ));
+            }
+            if rank_of_both(class, other).is_some_and(|(one, two)| (one < two) != (time < other_time)) {
+                return Err(s3_error!(
+                    InvalidArgument,
+                    "the transition to {class} and that to {other} are in the wrong order of time"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
 impl Rule {
     fn parse(rule: &LifecycleRule) -> S3Result<Rule> {
-        let transitions = [
-            rule.transitions.as_ref().is_some_and(|list| !list.is_empty()),
-            rule.noncurrent_version_transitions.as_ref().is_some_and(|list| !list.is_empty()),
-        ];
-        if transitions.contains(&true) {
-            return Err(s3_error!(
-                NotImplemented,
-                "transitions to another storage class are not implemented"
-            ));
-        }
         let id = rule.id.clone().unwrap_or_default();
         if id.chars().count() > ID_CHARS_MAX {
             return Err(s3_error!(InvalidArgument, "the id of a lifecycle rule has at most 255 characters"));
@@ -286,8 +367,8 @@ impl Rule {
         if let Some(given) = &rule.expiration {
             let is_for_markers = given.expired_object_delete_marker;
             match (days(given.days)?, &given.date, is_for_markers) {
-                (Some(days), None, None) => parsed.expiration = Some(Expiration::Days(days)),
-                (None, Some(date), None) => parsed.expiration = Some(Expiration::Date(midnight_ms(date)?)),
+                (Some(days), None, None) => parsed.expiration = Some(Time::Days(days)),
+                (None, Some(date), None) => parsed.expiration = Some(Time::Date(midnight_ms(date)?)),
                 (None, None, Some(removes_markers)) => parsed.removes_markers = removes_markers,
                 _ => {
                     return Err(s3_error!(
@@ -304,11 +385,7 @@ impl Rule {
             }
         }
         if let Some(given) = &rule.noncurrent_version_expiration {
-            let newer_versions = given.newer_noncurrent_versions.map_or(Ok(0), |count| {
-                let count =
-                    u32::try_from(count).ok().filter(|count| (1..=NEWER_VERSIONS_MAX).contains(count));
-                count.ok_or_else(|| s3_error!(InvalidArgument, "NewerNoncurrentVersions is 1 to 100"))
-            })?;
+            let newer_versions = newer_versions(given.newer_noncurrent_versions)?;
             let days = days(given.noncurrent_days)?;
             let days = days
                 .ok_or_else(|| s3_error!(MalformedXML, "NoncurrentVersionExpiration needs NoncurrentDays"))?;
@@ -326,13 +403,75 @@ impl Rule {
                 ));
             }
         }
-        if rule.expiration.is_none() && parsed.noncurrent.is_none() && parsed.abort_days.is_none() {
+        parsed.parse_transitions(rule)?;
+        let has_transitions = !parsed.transitions.is_empty() || !parsed.noncurrent_transitions.is_empty();
+        if rule.expiration.is_none()
+            && parsed.noncurrent.is_none()
+            && parsed.abort_days.is_none()
+            && !has_transitions
+        {
             return Err(s3_error!(InvalidRequest, "a lifecycle rule needs at least one action"));
         }
         Ok(parsed)
     }
 
-    /// When a version that the filter fits is due; `None` if never.
+    fn parse_transitions(&mut self, rule: &LifecycleRule) -> S3Result<()> {
+        for given in rule.transitions.iter().flatten() {
+            let time = match (days_or_zero(given.days)?, &given.date) {
+                (Some(days), None) => Time::Days(days),
+                (None, Some(date)) => Time::Date(midnight_ms(date)?),
+                _ => return Err(s3_error!(MalformedXML, "a transition has days or a date")),
+            };
+            self.transitions.push((time, target(given.storage_class.as_ref())?));
+        }
+        for given in rule.noncurrent_version_transitions.iter().flatten() {
+            let days = days_or_zero(given.noncurrent_days)?;
+            let days = days
+                .ok_or_else(|| s3_error!(MalformedXML, "NoncurrentVersionTransition needs NoncurrentDays"))?;
+            let newer_versions = newer_versions(given.newer_noncurrent_versions)?;
+            let class = target(given.storage_class.as_ref())?;
+            self.noncurrent_transitions.push((Noncurrent { days, newer_versions }, class));
+        }
+        let number = |time: Time| match time {
+            Time::Days(days) => u64::from(days),
+            Time::Date(date_ms) => date_ms,
+        };
+        let times = self.transitions.iter().map(|(time, _)| *time).chain(self.expiration);
+        let is_date = |time: Time| matches!(time, Time::Date(_));
+        if times.clone().any(is_date) && !times.clone().all(is_date) {
+            return Err(s3_error!(InvalidRequest, "a rule has days or dates in its actions, not both"));
+        }
+        let current = self.transitions.iter().map(|(time, class)| (number(*time), class.as_str()));
+        check_order(&current.collect::<Vec<_>>(), self.expiration.map(number))?;
+        let noncurrent =
+            self.noncurrent_transitions.iter().map(|(given, class)| (u64::from(given.days), class.as_str()));
+        check_order(&noncurrent.collect::<Vec<_>>(), self.noncurrent.map(|given| u64::from(given.days)))
+    }
+
+    /// The transitions of a version that the filter fits: since when, and to which storage class.
+    fn transitions_of(&self, candidate: &Candidate, calendar: Calendar) -> Vec<(u64, Option<String>)> {
+        let Candidate { version, replaced_ms, newer_versions, .. } = candidate;
+        if version.marker {
+            return Vec::new();
+        }
+        match replaced_ms {
+            None => {
+                let due = |(time, class): &(Time, String)| {
+                    (time.time_ms(version.modified_ms, calendar), Some(class.clone()))
+                };
+                self.transitions.iter().map(due).collect()
+            }
+            Some(replaced_ms) => {
+                let fits = |(given, _): &&(Noncurrent, String)| *newer_versions >= given.newer_versions;
+                let due = |(given, class): &(Noncurrent, String)| {
+                    (calendar.after(*replaced_ms, given.days), Some(class.clone()))
+                };
+                self.noncurrent_transitions.iter().filter(fits).map(due).collect()
+            }
+        }
+    }
+
+    /// When a version that the filter fits is due to be removed; `None` if never.
     fn due_ms(&self, candidate: &Candidate, calendar: Calendar) -> Option<u64> {
         let Candidate { version, replaced_ms, newer_versions, is_alone } = candidate;
         match (replaced_ms, self.expiration) {
@@ -343,7 +482,7 @@ impl Rule {
             (None, _) if version.marker && !is_alone => None,
             (None, _) if version.marker && self.removes_markers => Some(version.modified_ms),
             // S3 also removes a useless delete marker when its age is that of an expiration.
-            (None, Some(Expiration::Date(_))) if version.marker => None,
+            (None, Some(Time::Date(_))) if version.marker => None,
             (None, expiration) => Some(expiration?.time_ms(version.modified_ms, calendar)),
         }
     }

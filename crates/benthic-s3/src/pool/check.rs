@@ -2,14 +2,14 @@
 
 use super::PoolSal;
 use super::shard_call::run_all;
-use crate::sal::encryption::{is_encrypted, stored_len};
+use crate::sal::encryption::is_encrypted;
 use crate::sal::{Bucket, BucketCheck, Id, VersionId};
 use benthic_classes::bucket::keys;
 use benthic_classes::bucket::state::{
-    Body, Chunks, Current, Event, Garbage, Head, Manifest, Part, Queue, Segment, Usage, Write,
+    Body, Chunks, Current, Data, Event, Garbage, Head, Manifest, Part, Queue, Upload, Usage, Write,
 };
 use benthic_core::codec::Wire;
-use benthic_core::{ErrorKind, ListRequest, Namespaces, ObjectId, Result};
+use benthic_core::{ErrorKind, ListRequest, Namespaces, ObjectId, Pool, Result};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,9 +19,10 @@ struct Contents {
     current: BTreeMap<String, Current>,
     older: BTreeMap<String, Vec<Head>>,
     bodies: BTreeSet<u64>,
-    uploads: BTreeSet<Id>,
+    /// Uploads and their storage classes.
+    uploads: BTreeMap<Id, Option<String>>,
     parts: Vec<(Id, Part)>,
-    groups: BTreeMap<Id, Vec<Chunks>>,
+    groups: BTreeMap<Id, Data>,
     tags: BTreeSet<(Id, Id)>,
     unconfirmed: Vec<Chunks>,
     queues: BTreeMap<Bytes, Queue>,
@@ -69,7 +70,7 @@ impl PoolSal {
         if !unknown.is_empty() {
             // List again: garbage collection may have removed data objects and their index entries
             // since the first listing.
-            let listed: BTreeSet<String> = self.data_objects(bucket).await?.into_iter().collect();
+            let listed = self.data_objects(bucket).await?;
             unknown.retain(|name| listed.contains(name));
         }
         for name in unknown {
@@ -78,18 +79,23 @@ impl PoolSal {
         Ok(BucketCheck { usage: (&state.usage).into(), data_objects, findings: state.findings })
     }
 
-    async fn data_objects(&self, bucket: &Bucket) -> Result<Vec<String>> {
+    /// The names of all data objects in all pools. Ids are unique, so no two pools have the same
+    /// name.
+    async fn data_objects(&self, bucket: &Bucket) -> Result<BTreeSet<String>> {
         let namespaces = Namespaces::One(self.names.data_namespace(bucket.id));
-        let mut request = ListRequest { namespaces, ..ListRequest::default() };
-        let mut names = Vec::new();
-        loop {
-            let page = self.data.list(request.clone()).await?;
-            names.extend(page.objects.iter().map(|object| object.name().to_owned()));
-            request.after = page.next;
-            if request.after.is_none() {
-                return Ok(names);
+        let mut names = BTreeSet::new();
+        for pool in self.data_pools().await? {
+            let mut request = ListRequest { namespaces: namespaces.clone(), ..ListRequest::default() };
+            loop {
+                let page = pool.list(request.clone()).await?;
+                names.extend(page.objects.iter().map(|object| object.name().to_owned()));
+                request.after = page.next;
+                if request.after.is_none() {
+                    break;
+                }
             }
         }
+        Ok(names)
     }
 
     async fn check_shard(&self, bucket: &Bucket, shard: &ObjectId, state: &mut CheckState) -> Result<()> {
@@ -126,13 +132,16 @@ impl PoolSal {
             state.report(format!("a key has versions but no current version key={key:?}"));
         }
         for (upload, part) in &contents.parts {
-            if !contents.uploads.contains(upload) {
+            let class = contents.uploads.get(upload);
+            if class.is_none() {
                 state.report(format!("a part belongs to no upload upload={upload}"));
             }
             if let Some(segment) = part.segment {
                 state.add_known(segment.chunks());
                 let (encrypted, context) = (is_encrypted(&part.attributes), format!("upload={upload}"));
-                self.check_data(bucket.id, &[segment], encrypted, &context, state).await?;
+                let manifest = Manifest { segments: vec![segment], ..Manifest::default() };
+                let place = (class.and_then(Option::as_deref), bucket.id);
+                self.check_data(place, &manifest, encrypted, &context, state).await?;
             }
         }
         for body in &contents.bodies {
@@ -147,7 +156,7 @@ impl PoolSal {
             if !contents.tags.iter().any(|(tagged, _)| tagged == group) {
                 state.report(format!("shared data have no reference group={group}"));
             }
-            data.iter().for_each(|chunks| state.add_known(*chunks));
+            data.chunks.iter().for_each(|chunks| state.add_known(*chunks));
         }
         for (name, queue) in &contents.queues {
             let found = contents.events.remove(name).unwrap_or_default();
@@ -191,16 +200,16 @@ impl PoolSal {
                 self.shard_value(shard, keys::body(head.seq)).await?
             }
         };
-        let Some(Body { manifest: Manifest { shared, segments }, attributes }) = body else {
+        let Some(Body { manifest, attributes }) = body else {
             state.report(format!("the body of a version is missing {context}"));
             return Ok(());
         };
-        if segments.iter().map(|segment| segment.len_bytes).sum::<u64>() != head.size_bytes {
+        if manifest.size_bytes() != head.size_bytes {
             state.report(format!("the data length differs from the size of the version {context}"));
         }
-        let home = match shared {
+        let home = match manifest.shared {
             None => {
-                segments.iter().for_each(|segment| state.add_known(segment.chunks()));
+                manifest.chunks().into_iter().for_each(|chunks| state.add_known(chunks));
                 bucket.id
             }
             Some(group) => {
@@ -212,41 +221,31 @@ impl PoolSal {
                 group.bucket.into()
             }
         };
-        self.check_data(home, &segments, is_encrypted(&attributes), &context, state).await
+        let place = (head.class.as_deref(), home);
+        self.check_data(place, &manifest, is_encrypted(&attributes), &context, state).await
     }
 
     /// Checks that data objects exist and have the right length.
     async fn check_data(
         &self,
-        home: Id,
-        segments: &[Segment],
+        (class, home): (Option<&str>, Id),
+        manifest: &Manifest,
         is_encrypted: bool,
         context: &str,
         state: &mut CheckState,
     ) -> Result<()> {
+        if manifest.segments.is_empty() {
+            return Ok(());
+        }
+        let pool = self.pool_of(class).await?;
         let mut checks = Vec::new();
-        for segment in segments {
-            let chunk_bytes = u64::from(segment.chunk_bytes);
-            for number in 0..segment.chunks().count {
-                let len_bytes = (segment.len_bytes - u64::from(number) * chunk_bytes).min(chunk_bytes);
-                let len_bytes = if is_encrypted { stored_len(len_bytes) } else { len_bytes };
-                checks.push(self.check_chunk(self.names.chunk(home, segment.write, number)?, len_bytes));
-            }
+        for chunk in self.stored_chunks(home, manifest, is_encrypted) {
+            let (object, len_bytes) = chunk?;
+            checks.push(check_chunk(pool.as_ref(), object, len_bytes));
         }
         let wrong = run_all(checks).await?;
         wrong.into_iter().flatten().for_each(|finding| state.report(format!("{finding} {context}")));
         Ok(())
-    }
-
-    async fn check_chunk(&self, object: ObjectId, len_bytes: u64) -> Result<Option<String>> {
-        match self.data.stat(&object).await {
-            Ok((stat, _)) if stat.size_bytes == len_bytes => Ok(None),
-            Ok(_) => Ok(Some(format!("a data object has the wrong length object={}", object.name()))),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                Ok(Some(format!("a data object is missing object={}", object.name())))
-            }
-            Err(error) => Err(error),
-        }
     }
 
     async fn contents(&self, shard: &ObjectId, state: &mut CheckState) -> Result<Contents> {
@@ -259,6 +258,17 @@ impl PoolSal {
         };
         self.for_each_entry(shard, &[], visit).await?;
         Ok(contents)
+    }
+}
+
+async fn check_chunk(pool: &dyn Pool, object: ObjectId, len_bytes: u64) -> Result<Option<String>> {
+    match pool.stat(&object).await {
+        Ok((stat, _)) if stat.size_bytes == len_bytes => Ok(None),
+        Ok(_) => Ok(Some(format!("a data object has the wrong length object={}", object.name()))),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            Ok(Some(format!("a data object is missing object={}", object.name())))
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -281,7 +291,7 @@ impl Contents {
             }
             keys::UPLOAD => {
                 let Some(upload) = keys::id_at_end(key) else { return Ok(None) };
-                self.uploads.insert(upload.into());
+                self.uploads.insert(upload.into(), Upload::from_stored(value)?.class);
             }
             keys::PART => {
                 let Some(upload) = id(0) else { return Ok(None) };
@@ -293,7 +303,7 @@ impl Contents {
             }
             keys::GROUP => {
                 let Some(group) = id(0) else { return Ok(None) };
-                self.groups.insert(group, Vec::from_stored(value)?);
+                self.groups.insert(group, Data::from_stored(value)?);
             }
             keys::TAG => {
                 let (Some(group), Some(tag)) = (id(0), id(16)) else { return Ok(None) };
@@ -307,7 +317,7 @@ impl Contents {
             }
             keys::GARBAGE => {
                 if let Garbage::Data(data) = Garbage::from_stored(value)? {
-                    self.unconfirmed.extend(data);
+                    self.unconfirmed.extend(data.chunks);
                 }
             }
             keys::QUEUE => {

@@ -54,7 +54,7 @@ same_variants! {
     Versioning = wire::Mode { Off, Enabled, Suspended }
     Condition = wire::Condition { Always, Exists, Absent, Matches(etag), Differs(etag), Current(seen), Replaced(seen) }
     RetentionMode = locks::RetentionMode { Governance, Compliance }
-    Change = wire::Change { Created, MarkerCreated, Removed }
+    Change = wire::Change { Created, MarkerCreated, Removed, Moved }
     ListKind = wire::ListKind { Objects, Versions, Uploads }
     KeyPosition = wire::KeyPosition { Version(seq), Upload(upload), Hidden }
 }
@@ -126,6 +126,7 @@ pub(super) fn object_before(
     key: &str,
     write: sal::Id,
     manifest: state::Manifest,
+    class: Option<String>,
     attributes: &sal::Attributes,
     now_ms: u64,
 ) -> sal::Object {
@@ -139,6 +140,7 @@ pub(super) fn object_before(
         attributes: attributes.clone(),
         lock: sal::Lock::default(),
         revision: 0,
+        class,
         write,
         part_bytes: manifest.segments.iter().map(|segment| segment.len_bytes).collect(),
         location: std::sync::Arc::new(manifest),
@@ -150,7 +152,7 @@ impl TryFrom<state::Upload> for sal::Upload {
 
     fn try_from(upload: state::Upload) -> Result<sal::Upload> {
         let (attributes, lock) = split_lock(upload.attributes)?;
-        Ok(sal::Upload { begun_ms: upload.begun_ms, attributes, lock })
+        Ok(sal::Upload { begun_ms: upload.begun_ms, attributes, lock, class: upload.class })
     }
 }
 
@@ -203,10 +205,11 @@ impl From<wire::Entry> for sal::Entry {
                     etag: head.etag,
                     write: head.write.into(),
                     revision: head.revision,
+                    class: head.class,
                 })
             }
-            wire::Entry::Upload(wire::ListedUpload { key, upload, begun_ms }) => {
-                sal::Entry::Upload(sal::ListedUpload { key, upload: upload.into(), begun_ms })
+            wire::Entry::Upload(wire::ListedUpload { key, upload, begun_ms, class }) => {
+                sal::Entry::Upload(sal::ListedUpload { key, upload: upload.into(), begun_ms, class })
             }
         }
     }

@@ -123,6 +123,7 @@ fn record_key(kind: RecordKind, name: &str) -> Bytes {
         RecordKind::Task => b't',
         RecordKind::Delivery => b'd',
         RecordKind::EventTarget => b'n',
+        RecordKind::StorageClass => b's',
     };
     key(prefix, name.as_bytes())
 }

@@ -10,7 +10,7 @@ use super::shard_call::{remove_if_exists, run_all, write_with_retries};
 use crate::sal::{Bucket, CollectionStats, Garbage, Id, PendingGarbage};
 use async_trait::async_trait;
 use benthic_classes::bucket::keys;
-use benthic_classes::bucket::state::{self, Chunks, Write};
+use benthic_classes::bucket::state::{self, Data, Write};
 use benthic_classes::bucket::wire::{SWEEP_MAX, Sweep};
 use benthic_core::codec::Wire;
 use benthic_core::{Error, ErrorKind, Fetch, ObjectId, Result, WriteOp};
@@ -102,16 +102,17 @@ impl PoolSal {
     }
 
     /// Removes data objects that exist, and returns their number.
-    pub(super) async fn remove_data(&self, bucket: Id, data: &[Chunks]) -> Result<u64> {
+    pub(super) async fn remove_data(&self, bucket: Id, data: &Data) -> Result<u64> {
+        let pool = self.pool_of(data.class.as_deref()).await?;
         let mut removed = 0;
-        for chunks in data {
+        for chunks in &data.chunks {
             let mut number = 0;
             while number < chunks.count {
                 let end = chunks.count.min(number.saturating_add(REMOVALS_MAX));
                 let objects: Vec<ObjectId> = (number..end)
                     .map(|number| self.names.chunk(bucket, chunks.write, number))
                     .collect::<Result<_>>()?;
-                let removals = objects.iter().map(|object| remove_if_exists(self.data.as_ref(), object));
+                let removals = objects.iter().map(|object| remove_if_exists(pool.as_ref(), object));
                 removed +=
                     run_all(removals.collect()).await?.into_iter().filter(|removed| *removed).count() as u64;
                 number = end;

@@ -8,6 +8,7 @@
 
 mod buckets;
 mod check;
+mod classes;
 mod convert;
 mod directory;
 mod events;
@@ -19,11 +20,15 @@ mod prefetch;
 mod reader;
 mod reserved_intents;
 mod shard_call;
+mod transition;
 mod uploads;
 mod writer;
 
 use benthic_core::names::S3_NAMESPACE;
-use benthic_core::{Environment, Pool, Result, WriteOp};
+pub use classes::{STANDARD, StorageClass};
+
+use benthic_core::{Environment, Pool, Result, Store, WriteOp};
+use classes::ClassPools;
 use layout::Names;
 use prefetch::LocationCache;
 use reserved_intents::ReservedIntents;
@@ -48,6 +53,9 @@ pub struct Options {
     /// Pieces that one reader prefetches.
     pub reads_ahead: usize,
     pub environment: Environment,
+    /// The store with the pools of the storage classes. Without it, there is only the standard
+    /// class.
+    pub store: Option<Arc<dyn Store>>,
 }
 
 impl Default for Options {
@@ -61,6 +69,7 @@ impl Default for Options {
             writes_in_flight: 4,
             reads_ahead: 2,
             environment: Environment::default(),
+            store: None,
         }
     }
 }
@@ -74,6 +83,7 @@ pub struct PoolSal {
     options: Options,
     reserved: Arc<ReservedIntents>,
     locations: Arc<LocationCache>,
+    class_pools: Arc<ClassPools>,
 }
 
 impl PoolSal {
@@ -85,7 +95,15 @@ impl PoolSal {
     pub async fn open(index: Arc<dyn Pool>, data: Arc<dyn Pool>, options: Options) -> Result<PoolSal> {
         let names = Names { namespace: options.namespace.clone() };
         index.write(&names.directory()?, WriteOp::new().create(false)).await?;
-        Ok(PoolSal { index, data, names, options, reserved: Arc::default(), locations: Arc::default() })
+        Ok(PoolSal {
+            index,
+            data,
+            names,
+            options,
+            reserved: Arc::default(),
+            locations: Arc::default(),
+            class_pools: Arc::default(),
+        })
     }
 
     fn now_ms(&self) -> u64 {

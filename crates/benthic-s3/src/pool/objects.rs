@@ -10,7 +10,7 @@ use super::{PoolSal, layout};
 use crate::sal::encryption;
 use crate::sal::{
     Bucket, Buckets, DataKey, Delete, DeleteResult, Finish, Id, List, ListPage, Object, Objects, PartId,
-    Prefetch, Reader, VersionId, Versioning, WriteResult, Writer,
+    Prefetch, Reader, Transition, VersionId, Versioning, WriteResult, Writer,
 };
 use async_trait::async_trait;
 use benthic_classes::bucket::state::{Body, Group, Head, Manifest, Release};
@@ -26,7 +26,7 @@ impl PoolSal {
         bucket: &Bucket,
         key: &str,
         write: Id,
-        manifest: Manifest,
+        (class, manifest): (Option<String>, Manifest),
         finish: Finish,
     ) -> Result<WriteResult> {
         let size_bytes = manifest.size_bytes();
@@ -48,6 +48,7 @@ impl PoolSal {
             condition: finish.condition.into(),
             mode: bucket.versioning.into(),
             etag: finish.etag,
+            class,
             body: Body { manifest, attributes: with_lock(finish.attributes, finish.lock) },
             default_retention: finish.default_retention.map(Into::into),
             reserve,
@@ -139,6 +140,17 @@ impl PoolSal {
         self.call(&self.names.shard(group.bucket, group.shard)?, "share", &share).await
     }
 
+    /// Refines the error of a copy whose source no longer has its data.
+    async fn explain_source(&self, bucket: &Bucket, source: &Object, error: Error) -> Error {
+        match self.object(bucket, &source.key, Some(source.version)).await {
+            Ok(now) if now.write == source.write => {
+                let message = "the data of the source were moved during the copy; try again";
+                Error::new(ErrorKind::Unavailable, message).with_source(error)
+            }
+            _ => error,
+        }
+    }
+
     pub(super) async fn release(&self, release: &Release) -> Result<()> {
         let Release { group, tag } = *release;
         let free_at_ms = self.now_ms().saturating_add(self.options.grace_ms);
@@ -165,6 +177,7 @@ fn object(key: &str, head: Head) -> Result<Object> {
         attributes,
         lock,
         revision: head.revision,
+        class: head.class,
         write: head.write.into(),
         part_bytes: manifest.segments.iter().map(|segment| segment.len_bytes).collect(),
         location: Arc::new(manifest),
@@ -209,7 +222,7 @@ impl Objects for PoolSal {
             };
             return Err(Error::new(ErrorKind::InvalidArgument, message).with("key", &object.key));
         }
-        let (pool, names) = (Arc::clone(&self.data), self.names.clone());
+        let (pool, names) = (self.pool_of(object.class.as_deref()).await?, self.names.clone());
         let manifest = manifest(object)?;
         let home = home(bucket, manifest);
         let pieces = pieces(manifest, range, object.is_encrypted());
@@ -224,8 +237,9 @@ impl Objects for PoolSal {
         let manifest = manifest(object)?;
         match manifest.segments[..] {
             [segment] if segment.len_bytes <= u64::from(segment.chunk_bytes) && !object.is_encrypted() => {
-                let data = self.names.chunk(home(bucket, manifest), segment.write, 0)?;
-                Ok(Some((Arc::clone(&self.data), data)))
+                let write = manifest.moved.unwrap_or(segment.write);
+                let data = self.names.chunk(home(bucket, manifest), write, 0)?;
+                Ok(Some((self.pool_of(object.class.as_deref()).await?, data)))
             }
             _ => Ok(None),
         }
@@ -237,6 +251,7 @@ impl Objects for PoolSal {
         key: &str,
         part: Option<PartId>,
         size_bytes: Option<u64>,
+        class: Option<&str>,
         data_key: Option<&DataKey>,
     ) -> Result<Box<dyn Writer>> {
         wire::check_key(key)?;
@@ -244,8 +259,19 @@ impl Objects for PoolSal {
             wire::check_part_number(part.number)?;
         }
         self.check_quota(bucket, u64::from(part.is_none()), size_bytes.unwrap_or(0)).await?;
-        let data_key = data_key.cloned();
-        Ok(Box::new(PoolWriter::new(self.clone(), bucket.clone(), key, part, size_bytes, data_key)?))
+        let (class, data_key) = (class.map(str::to_owned), data_key.cloned());
+        Ok(Box::new(PoolWriter::new(self.clone(), bucket.clone(), key, part, size_bytes, class, data_key)?))
+    }
+
+    async fn has_storage_class(&self, class: &str) -> Result<bool> {
+        if self.options.store.is_none() || wire::check_class(Some(class)).is_err() {
+            return Ok(false);
+        }
+        Ok(self.storage_class(class).await?.is_some_and(|class| class.offered))
+    }
+
+    async fn transition(&self, bucket: &Bucket, transition: &Transition) -> Result<()> {
+        self.move_data(bucket, transition).await
     }
 
     async fn copy(
@@ -262,22 +288,26 @@ impl Objects for PoolSal {
         check_encryption_attribute(&finish, source.is_encrypted())?;
         self.check_quota(bucket, 1, source.size_bytes).await?;
         let write = Id::draw(&self.options.environment)?;
-        let Manifest { shared, segments } = manifest(source)?.clone();
-        if segments.is_empty() {
-            return self.put(bucket, key, write, Manifest::default(), finish).await;
+        let manifest = manifest(source)?;
+        let class = source.class.clone();
+        if manifest.segments.is_empty() {
+            return self.put(bucket, key, write, (class, Manifest::default()), finish).await;
         }
-        let group = shared.unwrap_or(Group {
+        let group = manifest.shared.unwrap_or(Group {
             bucket: from.id.into(),
             shard: layout::shard_of(&source.key, from.shards),
-            write: source.write.into(),
+            write: manifest.data_id(source.write.into()),
         });
         let shard = self.shard_of(bucket, key)?;
         let expires_ms = self.now_ms().saturating_add(self.options.lease_ms);
-        let begin = Begin { write: write.into(), expires_ms, chunks: 0, shared: Some(group) };
+        let begin = Begin { write: write.into(), expires_ms, chunks: 0, class: None, shared: Some(group) };
         self.call_open(bucket, &shard, "begin", &begin).await.map_err(CallFailure::into_error)?;
-        let manifest = Manifest { shared: Some(group), segments };
+        let copied = Manifest { shared: Some(group), ..manifest.clone() };
         let result = match self.share(group, write, source).await {
-            Ok(()) => self.put(bucket, key, write, manifest, finish).await,
+            Ok(()) => self.put(bucket, key, write, (class, copied), finish).await,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Err(self.explain_source(from, source, error).await)
+            }
             Err(error) => Err(error),
         };
         if result.as_ref().is_err_and(|error| error.kind() != ErrorKind::OutcomeUnknown) {

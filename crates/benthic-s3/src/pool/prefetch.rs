@@ -14,7 +14,6 @@ use futures::future::{Either, ready, select};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::pin::pin;
-use std::sync::Arc;
 
 /// Maximum number of remembered objects. Beyond it, a new one replaces an arbitrary one.
 const LOCATIONS_MAX: usize = 10_000;
@@ -25,16 +24,17 @@ pub(super) struct LocationCache {
     by_key: Mutex<HashMap<(Id, String), Location>>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 struct Location {
     /// The bucket under which the data were written.
     home: Id,
+    class: Option<String>,
     piece: Piece,
 }
 
 impl LocationCache {
     fn get(&self, bucket: Id, key: &str) -> Option<Location> {
-        self.by_key.lock().get(&(bucket, key.to_owned())).copied()
+        self.by_key.lock().get(&(bucket, key.to_owned())).cloned()
     }
 
     /// Forgets an object that is about to change.
@@ -70,21 +70,25 @@ impl PoolSal {
             self.locations.remember(bucket.id, key, location_of(bucket, found.as_ref().ok()));
             return Ok((found?, None));
         };
-        let data_object = self.names.chunk(cached.home, cached.piece.write, cached.piece.chunk)?;
+        let (write, number) = cached.piece.stored;
+        let data_object = self.names.chunk(cached.home, write, number)?;
+        let pool = self.pool_of(cached.class.as_deref()).await?;
+        let piece = cached.piece;
         let look_up = pin!(async {
             let found = self.object(bucket, key, None).await;
             let now = location_of(bucket, found.as_ref().ok());
-            if now != Some(cached) {
+            let is_right = now.as_ref() == Some(&cached);
+            if !is_right {
                 self.locations.remember(bucket.id, key, now);
             }
-            (found, now == Some(cached))
+            (found, is_right)
         });
-        let fetch = read_piece(Arc::clone(&self.data), data_object, cached.piece).boxed();
+        let fetch = read_piece(pool, data_object, piece).boxed();
         let ((found, is_right), data) = match select(look_up, fetch).await {
             Either::Left((found, fetch)) => (found, fetch),
             Either::Right((data, look_up)) => (look_up.await, ready(data).boxed()),
         };
-        let Piece { write, len_bytes, .. } = cached.piece;
+        let Piece { write, len_bytes, .. } = piece;
         Ok((found?, is_right.then_some(Prefetch { write, len_bytes, data })))
     }
 }
@@ -94,6 +98,7 @@ fn location_of(bucket: &Bucket, object: Option<&Object>) -> Option<Location> {
     let manifest = manifest(object).ok()?;
     Some(Location {
         home: home(bucket, manifest),
+        class: object.class.clone(),
         piece: pieces(manifest, object.all(), object.is_encrypted()).next()?,
     })
 }

@@ -37,8 +37,11 @@ pub(super) struct PoolReader {
 /// A byte range of a data object, which one read fetches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
+    /// The write and the number, from which the key of encrypted data derives.
     pub write: Id,
     pub chunk: u32,
+    /// The same in the name of the data object.
+    pub stored: (Id, u32),
     offset_bytes: u64,
     pub len_bytes: u64,
     /// The length of all data in the data object if they are encrypted.
@@ -68,8 +71,12 @@ impl Piece {
 /// Iterates over the pieces of a byte range.
 pub(super) struct Pieces {
     segments: std::vec::IntoIter<Segment>,
-    /// The current segment and its remaining range.
-    now: Option<(Segment, Range<u64>)>,
+    /// The write that moved all data.
+    moved: Option<Id>,
+    /// The number of data objects of all segments before the next one.
+    chunks_before: u32,
+    /// The current segment, the number of data objects before it, and its remaining range.
+    now: Option<(Segment, u32, Range<u64>)>,
     /// Bytes to skip before the wanted range, counted from the next segment.
     skip_bytes: u64,
     left_bytes: u64,
@@ -83,7 +90,7 @@ impl Iterator for Pieces {
 
     fn next(&mut self) -> Option<Piece> {
         loop {
-            if let Some((segment, range)) = &mut self.now
+            if let Some((segment, before, range)) = &mut self.now
                 && !range.is_empty()
             {
                 let chunk_bytes = u64::from(segment.chunk_bytes.max(1));
@@ -100,7 +107,11 @@ impl Iterator for Pieces {
                     .then(|| (segment.len_bytes - u64::from(chunk) * chunk_bytes).min(chunk_bytes));
                 range.start += len_bytes;
                 let write = segment.write.into();
-                return Some(Piece { write, chunk, offset_bytes, len_bytes, encrypted_bytes });
+                let stored = match self.moved {
+                    Some(moved) => (moved, before.saturating_add(chunk)),
+                    None => (write, chunk),
+                };
+                return Some(Piece { write, chunk, stored, offset_bytes, len_bytes, encrypted_bytes });
             }
             if self.left_bytes == 0 {
                 return None;
@@ -110,7 +121,8 @@ impl Iterator for Pieces {
             self.skip_bytes -= start;
             let end = segment.len_bytes.min(start.saturating_add(self.left_bytes));
             self.left_bytes -= end - start;
-            self.now = Some((segment, start..end));
+            self.now = Some((segment, self.chunks_before, start..end));
+            self.chunks_before = self.chunks_before.saturating_add(segment.chunks().count);
         }
     }
 }
@@ -132,6 +144,8 @@ pub(super) fn home(bucket: &Bucket, manifest: &Manifest) -> Id {
 pub(super) fn pieces(manifest: &Manifest, range: Range<u64>, is_encrypted: bool) -> Pieces {
     Pieces {
         segments: manifest.segments.clone().into_iter(),
+        moved: manifest.moved.map(Into::into),
+        chunks_before: 0,
         now: None,
         skip_bytes: range.start,
         left_bytes: range.end - range.start,
@@ -218,7 +232,7 @@ impl Reader for PoolReader {
             let stored = match self.prefetch.take_if(|prefetch| piece.is_prefetched(prefetch)) {
                 Some(prefetch) => prefetch.data,
                 None => {
-                    let object = self.names.chunk(self.bucket, piece.write, piece.chunk)?;
+                    let object = self.names.chunk(self.bucket, piece.stored.0, piece.stored.1)?;
                     Box::pin(read_piece(Arc::clone(&self.pool), object, piece))
                 }
             };

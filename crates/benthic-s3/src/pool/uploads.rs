@@ -63,6 +63,7 @@ impl Uploads for PoolSal {
         key: &str,
         attributes: Attributes,
         lock: Lock,
+        class: Option<&str>,
     ) -> Result<Id> {
         wire::check_key(key)?;
         let upload = Id::draw(&self.options.environment)?;
@@ -70,6 +71,7 @@ impl Uploads for PoolSal {
             upload: upload.into(),
             key: key.to_owned(),
             now_ms: self.now_ms(),
+            class: class.map(str::to_owned),
             attributes: with_lock(attributes, lock),
         };
         let shard = self.shard_of(bucket, key)?;
@@ -113,6 +115,7 @@ impl Uploads for PoolSal {
         parts: &[PartRef],
         attributes: &Attributes,
     ) -> Result<Object> {
+        let class = self.upload(bucket, key, upload).await?.class;
         let shard = self.shard_of(bucket, key)?;
         let mut stored: BTreeMap<u16, state::Part> = BTreeMap::new();
         self.for_each_entry(&shard, &keys::parts_prefix(upload.into()), |key, value| {
@@ -131,8 +134,8 @@ impl Uploads for PoolSal {
             })?;
             segments.extend(found.segment);
         }
-        let manifest = Manifest { shared: None, segments };
-        Ok(object_before(key, upload, manifest, attributes, self.now_ms()))
+        let manifest = Manifest { segments, ..Manifest::default() };
+        Ok(object_before(key, upload, manifest, class, attributes, self.now_ms()))
     }
 
     async fn complete_upload(

@@ -9,7 +9,7 @@ use crate::sal::{
     Attributes, Bucket, Condition, DataKey, Finish, Id, Object, PartId, VersionId, WriteResult, Writer,
 };
 use async_trait::async_trait;
-use benthic_classes::bucket::state::{Chunks, Manifest, Segment};
+use benthic_classes::bucket::state::{Chunks, Data, Manifest, Segment};
 use benthic_classes::bucket::wire::{Begin, CHUNKS_MAX, PutPart};
 use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result, WriteOp};
 use bytes::{Bytes, BytesMut};
@@ -30,6 +30,9 @@ pub(super) struct PoolWriter {
     write: Id,
     chunk_bytes: u32,
     size_bytes_known: Option<u64>,
+    class: Option<String>,
+    /// The pool of the class, once it is known.
+    pool: Option<Arc<dyn Pool>>,
     data_key: Option<DataKey>,
     /// Expiry and number of data objects of the stored intent. `None` before the intent is stored.
     lease: Option<Lease>,
@@ -54,6 +57,7 @@ impl PoolWriter {
         key: &str,
         part: Option<PartId>,
         size_bytes: Option<u64>,
+        class: Option<String>,
         data_key: Option<DataKey>,
     ) -> Result<PoolWriter> {
         Ok(PoolWriter {
@@ -63,6 +67,8 @@ impl PoolWriter {
             part,
             chunk_bytes: layout::chunk_bytes(size_bytes),
             size_bytes_known: size_bytes,
+            class,
+            pool: None,
             data_key,
             lease: None,
             buffer: BytesMut::new(),
@@ -73,6 +79,10 @@ impl PoolWriter {
             sal,
             bucket,
         })
+    }
+
+    pub fn id(&self) -> Id {
+        self.write
     }
 
     /// Makes sure that the intent is stored, covers this many data objects, and does not expire
@@ -86,6 +96,7 @@ impl PoolWriter {
             None => {
                 let intent_chunks = chunks.max(known.unwrap_or(CHUNKS_FIRST));
                 if intent_chunks == 1
+                    && self.class.is_none()
                     && let Some(intent) = self.sal.reserved.take(&self.shard, now_ms, lease_ms / 4)
                 {
                     self.write = intent.write;
@@ -116,7 +127,8 @@ impl PoolWriter {
         };
         let intent_chunks = intent_chunks.min(CHUNKS_MAX.max(chunks));
         let expires_ms = self.sal.now_ms().saturating_add(lease_ms);
-        let begin = Begin { write: self.write.into(), expires_ms, chunks: intent_chunks, shared: None };
+        let (write, class) = (self.write.into(), self.class.clone());
+        let begin = Begin { write, expires_ms, chunks: intent_chunks, class, shared: None };
         let result = self.sal.call_open(&self.bucket, &self.shard, method, &begin).await;
         result.map_err(CallFailure::into_error).map_err(|error| match error.kind() {
             ErrorKind::Conflict => error.with_kind(ErrorKind::Unavailable),
@@ -126,7 +138,12 @@ impl PoolWriter {
         Ok(())
     }
 
-    async fn write_next(&mut self, data: Bytes) -> Result<()> {
+    /// Writes the next data object.
+    pub async fn write_next(&mut self, data: Bytes) -> Result<()> {
+        let pool = match &self.pool {
+            Some(pool) => Arc::clone(pool),
+            None => Arc::clone(self.pool.insert(self.sal.pool_of(self.class.as_deref()).await?)),
+        };
         self.ensure_lease(self.chunks + 1).await?;
         while self.in_flight.len() >= self.sal.options.writes_in_flight.max(1) {
             self.in_flight.next().await.unwrap_or(Ok(()))?;
@@ -138,7 +155,7 @@ impl PoolWriter {
             None => data,
         };
         self.chunks += 1;
-        self.in_flight.push(Box::pin(write_chunk(Arc::clone(&self.sal.data), object, data)));
+        self.in_flight.push(Box::pin(write_chunk(pool, object, data)));
         // Poll once to start the write; the engine continues without further polls.
         if let Some(Some(result)) = futures::FutureExt::now_or_never(self.in_flight.next()) {
             result?;
@@ -154,7 +171,8 @@ impl PoolWriter {
         usize::try_from(next).unwrap_or(0)
     }
 
-    async fn finish_data(&mut self) -> Result<Option<Segment>> {
+    /// Waits until all data are stored.
+    pub async fn finish_data(&mut self) -> Result<Option<Segment>> {
         if !self.buffer.is_empty() {
             let data = self.buffer.split().freeze();
             self.write_next(data).await?;
@@ -174,8 +192,9 @@ impl PoolWriter {
             self.sal.check_quota(&self.bucket, u64::from(self.part.is_none()), self.size_bytes).await?;
         }
         let Some(PartId { upload, number }) = self.part else {
-            let manifest = Manifest { shared: None, segments: segment.into_iter().collect() };
-            return self.sal.put(&self.bucket, &self.key, self.write, manifest, finish).await;
+            let manifest = Manifest { segments: segment.into_iter().collect(), ..Manifest::default() };
+            let class = self.class.clone();
+            return self.sal.put(&self.bucket, &self.key, self.write, (class, manifest), finish).await;
         };
         if finish.condition != Condition::Always || !finish.events.is_empty() {
             let message = "the write of a part takes no condition and no events";
@@ -188,6 +207,7 @@ impl PoolWriter {
             key: self.key.clone(),
             number,
             write: self.write.into(),
+            class: self.class.clone(),
             segment,
             etag: finish.etag,
             attributes: finish.attributes,
@@ -208,11 +228,24 @@ impl PoolWriter {
         }
     }
 
+    /// Abandons a write that has failed with this kind of error.
+    pub async fn clean_up(&mut self, kind: ErrorKind) {
+        if kind == ErrorKind::OutcomeUnknown {
+            return;
+        }
+        self.give_up().await;
+        if kind == ErrorKind::Unavailable {
+            self.sal.reserved.forget(&self.shard);
+            self.remove_chunks().await;
+        }
+    }
+
     /// Removes data objects that were written after the intent was swept, and perhaps after its
     /// data were collected. Nothing in the index refers to them.
     async fn remove_chunks(&mut self) {
-        let chunks = [Chunks { write: self.write.into(), count: self.chunks }];
-        if let Err(error) = self.sal.remove_data(self.bucket.id, &chunks).await {
+        let chunks = vec![Chunks { write: self.write.into(), count: self.chunks }];
+        let data = Data { class: self.class.clone(), chunks };
+        if let Err(error) = self.sal.remove_data(self.bucket.id, &data).await {
             tracing::warn!(%error, write = %self.write, "cannot remove the data of an abandoned write");
         }
     }
@@ -256,22 +289,15 @@ impl Writer for PoolWriter {
 
     async fn preview(&mut self, attributes: &Attributes) -> Result<Object> {
         let segment = self.finish_data().await?;
-        let segments = segment.into_iter().collect();
-        let manifest = Manifest { shared: None, segments };
-        Ok(object_before(&self.key, self.write, manifest, attributes, self.sal.now_ms()))
+        let manifest = Manifest { segments: segment.into_iter().collect(), ..Manifest::default() };
+        let class = self.class.clone();
+        Ok(object_before(&self.key, self.write, manifest, class, attributes, self.sal.now_ms()))
     }
 
     async fn finish(mut self: Box<Self>, finish: Finish) -> Result<WriteResult> {
         let result = self.try_finish(finish).await;
-        match result.as_ref().map_err(Error::kind) {
-            Ok(_) | Err(ErrorKind::OutcomeUnknown) => {}
-            Err(kind) => {
-                self.give_up().await;
-                if kind == ErrorKind::Unavailable {
-                    self.sal.reserved.forget(&self.shard);
-                    self.remove_chunks().await;
-                }
-            }
+        if let Err(error) = &result {
+            self.clean_up(error.kind()).await;
         }
         result
     }

@@ -17,6 +17,8 @@ pub enum Change {
     MarkerCreated,
     /// A version or a delete marker was removed. Replacing an object removes none.
     Removed,
+    /// The data of a version were moved to another storage class.
+    Moved,
 }
 
 /// An event to store with a change.

@@ -106,6 +106,8 @@ pub struct ListedVersion {
     pub write: Id,
     /// Number of changes of its attributes and its lock.
     pub revision: u32,
+    /// Storage class of the data.
+    pub class: Option<String>,
 }
 
 /// An upload in a listing.
@@ -114,6 +116,7 @@ pub struct ListedUpload {
     pub key: String,
     pub upload: Id,
     pub begun_ms: u64,
+    pub class: Option<String>,
 }
 
 impl Entry {

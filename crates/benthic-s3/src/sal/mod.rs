@@ -25,6 +25,9 @@
 //! Other features of the gateway use [`Attributes`], which a driver stores without interpreting
 //! them. Only a [`Lock`] binds the driver: it removes and replaces no version that a lock protects.
 //! The attribute [`encryption::ENCRYPTION`] marks encrypted data.
+//!
+//! A storage class is a name that the operator gives to a place for data. `None` is the standard
+//! class, which every driver has.
 
 mod buckets;
 pub mod encryption;
@@ -46,8 +49,8 @@ pub use ids::{Id, VersionId};
 pub use listing::{Entry, KeyPosition, List, ListKind, ListPage, ListPosition, ListedUpload, ListedVersion};
 pub use locks::{DefaultRetention, Lock, Retention, RetentionMode};
 pub use objects::{
-    Condition, Delete, DeleteResult, Finish, Object, Objects, PartId, Prefetch, Reader, Seen, WriteResult,
-    Writer,
+    Condition, Delete, DeleteResult, Finish, Object, Objects, PartId, Prefetch, Reader, Seen, Transition,
+    WriteResult, Writer,
 };
 pub use records::{RecordChange, RecordKind, Records};
 pub use uploads::{Part, PartRef, Upload, Uploads};

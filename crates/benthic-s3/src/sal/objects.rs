@@ -29,6 +29,8 @@ pub struct Object {
     pub lock: Lock,
     /// Number of times the attributes or the lock were changed.
     pub revision: u32,
+    /// Storage class of the data.
+    pub class: Option<String>,
     pub write: Id,
     /// Sizes of the pieces in which the data were written: the non-empty parts of an upload, or a
     /// single piece.
@@ -119,6 +121,22 @@ pub struct Delete {
     pub bypass_governance: bool,
     /// Time from which the deletion is allowed, in milliseconds since 1970 (UTC), on the clocks of
     /// the gateway and of the store. Before, it fails with `Conflict`.
+    pub due_ms: Option<u64>,
+    /// At most 200 events of the change.
+    pub events: Vec<NewEvent>,
+}
+
+/// A move of the data of a version to another storage class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transition {
+    pub key: String,
+    pub version: VersionId,
+    /// Applies to the version.
+    pub condition: Condition,
+    /// The new class.
+    pub class: Option<String>,
+    /// Time from which the move is allowed, in milliseconds since 1970 (UTC), on the clocks of the
+    /// gateway and of the store. Before, it fails with `Conflict`.
     pub due_ms: Option<u64>,
     /// At most 200 events of the change.
     pub events: Vec<NewEvent>,
@@ -232,7 +250,8 @@ pub trait Objects: Send + Sync {
 
     /// Begins to write an object, or a part of an upload. If the size is known, the driver chooses
     /// a layout for it. With a key, the driver encrypts the data, and the object or the part must
-    /// get the attribute [`ENCRYPTION`](super::encryption::ENCRYPTION).
+    /// get the attribute [`ENCRYPTION`](super::encryption::ENCRYPTION). The data get a storage
+    /// class, for a part that of its upload.
     ///
     /// # Errors
     /// `InvalidArgument`, `LimitExceeded`, those of the store.
@@ -242,16 +261,36 @@ pub trait Objects: Send + Sync {
         key: &str,
         part: Option<PartId>,
         size_bytes: Option<u64>,
+        class: Option<&str>,
         data_key: Option<&DataKey>,
     ) -> Result<Box<dyn Writer>>;
 
-    /// Creates an object that shares the data of another. No data are copied. If they are
-    /// encrypted, both have the same key.
+    /// Whether new data may have this storage class.
+    ///
+    /// # Errors
+    /// Those of the store.
+    async fn has_storage_class(&self, _class: &str) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Moves the data of a version to another storage class. Nothing else of the version changes,
+    /// not even its revision, and readers in progress continue. A lock does not forbid it.
+    ///
+    /// # Errors
+    /// `Conflict` if the condition does not hold, or the data were moved at the same time;
+    /// `NotFound` if the version is gone; `Corrupt` if the data cannot be read; `Unsupported`.
+    async fn transition(&self, _bucket: &Bucket, _transition: &Transition) -> Result<()> {
+        Err(Error::new(ErrorKind::Unsupported, "the driver has no storage classes"))
+    }
+
+    /// Creates an object that shares the data of another, and so has its storage class. No data are
+    /// copied. If they are encrypted, both have the same key.
     ///
     /// # Errors
     /// `InvalidArgument` if only the source or only the copy has the attribute
     /// [`ENCRYPTION`](super::encryption::ENCRYPTION);
-    /// `NotFound` if the source is gone; those of [`Writer::finish`].
+    /// `NotFound` if the source is gone; `Unavailable` if its data were moved to another storage
+    /// class at the same time; those of [`Writer::finish`].
     async fn copy(
         &self,
         source: (&Bucket, &Object),

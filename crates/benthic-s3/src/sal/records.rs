@@ -27,6 +27,8 @@ pub enum RecordKind {
     Delivery,
     /// A target of events.
     EventTarget,
+    /// A storage class.
+    StorageClass,
 }
 
 /// A change of one record.

@@ -12,6 +12,8 @@ pub struct Upload {
     pub attributes: Attributes,
     /// The lock that its creator requested for the object.
     pub lock: Lock,
+    /// Storage class of the parts and of the object.
+    pub class: Option<String>,
 }
 
 /// A part of an upload.
@@ -44,6 +46,7 @@ pub trait Uploads: Send + Sync {
         key: &str,
         attributes: Attributes,
         lock: Lock,
+        class: Option<&str>,
     ) -> Result<Id>;
 
     /// Looks up an upload.

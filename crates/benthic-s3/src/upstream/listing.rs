@@ -70,6 +70,7 @@ fn version_entry(element: &Element, key: String) -> Result<ListedVersion> {
         write: write_of(&etag, name),
         etag,
         revision: 0,
+        class: None,
     })
 }
 

@@ -90,6 +90,7 @@ fn object_of(located: Located) -> Object {
         attributes: head.attributes(),
         lock: Lock::default(),
         revision: 0,
+        class: None,
         write: head.write(),
         part_bytes: if head.size_bytes == 0 { Vec::new() } else { vec![head.size_bytes] },
         location: Arc::new(located),
@@ -282,11 +283,15 @@ impl Objects for UpstreamSal {
         key: &str,
         part: Option<PartId>,
         _size_bytes: Option<u64>,
+        class: Option<&str>,
         data_key: Option<&DataKey>,
     ) -> Result<Box<dyn Writer>> {
         check_key(key)?;
         if data_key.is_some() {
             return Err(unsupported("a gateway to an upstream does not encrypt; let the upstream encrypt"));
+        }
+        if class.is_some() {
+            return Err(unsupported("a gateway to an upstream has only the standard storage class"));
         }
         self.require(bucket).await?;
         let part = match part {

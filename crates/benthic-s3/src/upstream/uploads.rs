@@ -90,7 +90,7 @@ impl PartTarget {
         let answer = blocks.client.call(call).await?;
         let etag = answer.header("etag").unwrap_or_default().trim_matches('"').to_owned();
         finish.etag = StoredPart { size_bytes: len_bytes, upstream: etag, etag: finish.etag }.text();
-        let writer = self.sal.write(&self.bucket, &self.key, Some(self.part), Some(0), None).await?;
+        let writer = self.sal.write(&self.bucket, &self.key, Some(self.part), Some(0), None, None).await?;
         let written = writer.finish(finish).await?;
         Ok(WriteResult { size_bytes: len_bytes, ..written })
     }
@@ -146,9 +146,16 @@ impl Uploads for UpstreamSal {
         key: &str,
         mut attributes: Attributes,
         lock: Lock,
+        class: Option<&str>,
     ) -> Result<Id> {
         check_key(key)?;
         check_lock(&lock)?;
+        if class.is_some() {
+            return Err(objects_error(
+                ErrorKind::Unsupported,
+                "a gateway to an upstream has only the standard storage class",
+            ));
+        }
         let name = self.upstream_name(&bucket.name);
         let call = Call::new(Method::POST, &name, key).query("uploads", "");
         let answer = self.client().call(with_attributes(call, &attributes, false)?).await?;
@@ -160,7 +167,7 @@ impl Uploads for UpstreamSal {
             ));
         }
         attributes.insert(UPLOAD.to_owned(), Bytes::from(upload.clone()));
-        let created = self.sal.create_upload(bucket, key, attributes, lock).await;
+        let created = self.sal.create_upload(bucket, key, attributes, lock, None).await;
         if created.is_err() {
             let abort = Call::new(Method::DELETE, &name, key).query("uploadId", upload);
             // The error of the store is the one that matters.

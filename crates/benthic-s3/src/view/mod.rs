@@ -22,8 +22,8 @@ use crate::sal::{
     Attributes, Bucket, BucketCheck, Buckets, CollectionStats, DataKey, Delete, DeleteResult, Entry, Event,
     EventState, Events, Finish, Garbage, Id, List, ListKind, ListPage, ListPosition, ListedVersion, Lock,
     NewBucket, Object, Objects, Part, PartId, PartRef, PendingGarbage, Prefetch, QueuePlace, QueueState,
-    Reader, RecordChange, RecordKind, Records, Sal, Settle, Upload, Uploads, Usage, VersionId, WriteResult,
-    Writer,
+    Reader, RecordChange, RecordKind, Records, Sal, Settle, Transition, Upload, Uploads, Usage, VersionId,
+    WriteResult, Writer,
 };
 use async_trait::async_trait;
 use benthic_core::{Environment, Error, ErrorKind, Fetch, ObjectId, Pool, Result, Stat, Store};
@@ -149,6 +149,7 @@ fn listed(key: String, version: u64, stat: &Stat) -> ListedVersion {
         etag: etag_of(version, stat),
         write: state_of(version, stat),
         revision: 0,
+        class: None,
     }
 }
 
@@ -163,6 +164,7 @@ fn object_of(key: &str, stat: &Stat, located: Located) -> Object {
         attributes: Attributes::new(),
         lock: Lock::default(),
         revision: 0,
+        class: None,
         write: state_of(located.version, stat),
         part_bytes: vec![stat.size_bytes],
         location: Arc::new(located),
@@ -239,10 +241,20 @@ impl Objects for ViewSal {
         key: &str,
         part: Option<PartId>,
         size_bytes: Option<u64>,
+        class: Option<&str>,
         data_key: Option<&DataKey>,
     ) -> Result<Box<dyn Writer>> {
         require_no_view(bucket)?;
-        self.sal.write(bucket, key, part, size_bytes, data_key).await
+        self.sal.write(bucket, key, part, size_bytes, class, data_key).await
+    }
+
+    async fn has_storage_class(&self, class: &str) -> Result<bool> {
+        self.sal.has_storage_class(class).await
+    }
+
+    async fn transition(&self, bucket: &Bucket, transition: &Transition) -> Result<()> {
+        require_no_view(bucket)?;
+        self.sal.transition(bucket, transition).await
     }
 
     async fn copy(
@@ -337,9 +349,10 @@ impl Uploads for ViewSal {
         key: &str,
         attributes: Attributes,
         lock: Lock,
+        class: Option<&str>,
     ) -> Result<Id> {
         require_no_view(bucket)?;
-        self.sal.create_upload(bucket, key, attributes, lock).await
+        self.sal.create_upload(bucket, key, attributes, lock, class).await
     }
 
     async fn upload(&self, bucket: &Bucket, key: &str, upload: Id) -> Result<Upload> {

@@ -29,7 +29,7 @@ static POOLS: LazyLock<Pools> = LazyLock::new(|| {
         block_on(store.create_pool(&name)).unwrap();
         block_on(store.open_pool(&name)).unwrap()
     };
-    Pools { index: pool("index"), data: pool("data") }
+    Pools { index: pool("index"), data: pool("data"), cold: pool("cold"), store }
 });
 
 mod cluster {

@@ -124,7 +124,7 @@ fn the_suite_holds_with_radosgw_as_the_upstream() {
         block_on(store.create_pool(name)).unwrap();
         block_on(store.open_pool(name)).unwrap()
     };
-    let pools = Pools { index: pool("index"), data: pool("data") };
+    let pools = Pools { index: pool("index"), data: pool("data"), cold: pool("cold"), store: store.clone() };
     let mut failed = Vec::new();
     for (name, case) in CASES {
         let front = Gateways {

@@ -91,9 +91,15 @@ class Gateway:
         assert verb.returncode == 0, out + err
         return [json.loads(line) for line in out.splitlines()]
 
-    def objects(self):
-        """The names of all objects in this gateway's pool."""
-        command = [str(PROGRAMS / "benthic"), "--store", self.store, "--json", "ls", self.pool, "--all-namespaces", "--hidden"]
+    def create_pool(self, name):
+        """Creates another pool in the store of the gateway."""
+        command = [str(PROGRAMS / "benthic"), "--store", self.store, "pool", "create", name]
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+
+    def objects(self, pool=None):
+        """The names of all objects in this gateway's pool, or in another one."""
+        pool = pool or self.pool
+        command = [str(PROGRAMS / "benthic"), "--store", self.store, "--json", "ls", pool, "--all-namespaces", "--hidden"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
         return [json.loads(line)["object"] for line in done.stdout.splitlines()]
 

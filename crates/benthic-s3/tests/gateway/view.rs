@@ -381,8 +381,8 @@ fn a_view_refuses_every_write() {
     let sal = &case.sal;
     let refusals = block_on(async {
         [
-            sal.write(&bucket, "a", None, Some(1), None).await.map(drop),
-            sal.create_upload(&bucket, "a", Attributes::new(), Lock::default()).await.map(drop),
+            sal.write(&bucket, "a", None, Some(1), None, None).await.map(drop),
+            sal.create_upload(&bucket, "a", Attributes::new(), Lock::default(), None).await.map(drop),
             sal.copy((&bucket, &object), &bucket, "b", Finish::default()).await.map(drop),
             sal.update_object(&bucket, &object, &object, true).await,
             sal.delete(&bucket, &delete).await.map(drop),

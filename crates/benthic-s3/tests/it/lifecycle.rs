@@ -13,7 +13,8 @@ use bytes::Bytes;
 use futures::executor::block_on;
 use s3s::dto::{
     AbortIncompleteMultipartUpload, BucketLifecycleConfiguration, ExpirationStatus, LifecycleExpiration,
-    LifecycleRule, LifecycleRuleAndOperator, LifecycleRuleFilter, NoncurrentVersionExpiration, Tag,
+    LifecycleRule, LifecycleRuleAndOperator, LifecycleRuleFilter, NoncurrentVersionExpiration,
+    NoncurrentVersionTransition, Tag, Timestamp, Transition, TransitionStorageClass,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -45,6 +46,28 @@ fn remove_noncurrent_after(days: i32) -> LifecycleRule {
     let noncurrent =
         NoncurrentVersionExpiration { noncurrent_days: Some(days), newer_noncurrent_versions: None };
     LifecycleRule { noncurrent_version_expiration: Some(noncurrent), ..rule() }
+}
+
+fn class(name: &str) -> Option<TransitionStorageClass> {
+    Some(TransitionStorageClass::from(name.to_owned()))
+}
+
+fn moves(transitions: &[(i32, &str)]) -> Vec<Transition> {
+    let transition =
+        |(days, name): &(i32, &str)| Transition { date: None, days: Some(*days), storage_class: class(name) };
+    transitions.iter().map(transition).collect()
+}
+
+fn noncurrent_move(days: i32, newer: u64, name: &str) -> NoncurrentVersionTransition {
+    NoncurrentVersionTransition {
+        newer_noncurrent_versions: (newer > 0).then_some(newer as i32),
+        noncurrent_days: Some(days),
+        storage_class: class(name),
+    }
+}
+
+fn move_after(transitions: &[(i32, &str)]) -> LifecycleRule {
+    LifecycleRule { transitions: Some(moves(transitions)), ..rule() }
 }
 
 fn with_rules(case: &Case, bucket: &Bucket, rules: Vec<LifecycleRule>) -> Bucket {
@@ -224,10 +247,94 @@ fn one_run_at_a_time_holds_a_bucket() {
     assert_eq!(run(&case, &bucket, SHORT), RunStats::default());
 }
 
+#[test]
+fn a_version_moves_from_class_to_class_until_it_expires() {
+    let case = Case::new(&in_memory(), "lifecycle");
+    case.offer(&["STANDARD_IA", "GLACIER_IR", "OWN"]);
+    let bucket = case.bucket("b", Versioning::Enabled);
+    let noncurrent = vec![noncurrent_move(0, 0, "OWN")];
+    let noncurrent = LifecycleRule { noncurrent_version_transitions: Some(noncurrent), ..rule() };
+    let steps = move_after(&[(1, "STANDARD_IA"), (3, "GLACIER_IR")]);
+    let bucket = with_rules(&case, &bucket, vec![steps, noncurrent, expire_after(5)]);
+    case.put(&bucket, "k", b"old");
+    case.put(&bucket, "k", b"1");
+    let mut seen = Vec::new();
+    for day in 0..=5 {
+        let stats = run(&case, &bucket, SHORT);
+        let classes = case.versions(&bucket).into_iter().map(|version| version.class.unwrap_or_default());
+        seen.push((day, stats.moved, stats.expired, classes.collect::<Vec<_>>().join(" ")));
+        case.clock.advance_ms(1_000);
+    }
+    let seen: Vec<_> =
+        seen.iter().map(|(day, moved, expired, text)| (*day, *moved, *expired, text.as_str())).collect();
+    let expected = [
+        (0, 1, 0, " OWN"),
+        (1, 1, 0, "STANDARD_IA OWN"),
+        (2, 0, 0, "STANDARD_IA OWN"),
+        (3, 1, 0, "GLACIER_IR OWN"),
+        (4, 0, 0, "GLACIER_IR OWN"),
+        (5, 0, 1, " GLACIER_IR OWN"),
+    ];
+    assert_eq!(seen, expected);
+    // What a client puts into a later class does not go back.
+    let bucket = with_rules(&case, &bucket, vec![move_after(&[(0, "STANDARD_IA")])]);
+    case.put(&bucket, "late", b"2");
+    assert_eq!(run(&case, &bucket, SHORT).moved, 1);
+    let bucket = with_rules(&case, &bucket, vec![move_after(&[(0, "GLACIER_IR")])]);
+    assert_eq!(run(&case, &bucket, SHORT).moved, 1);
+    let bucket = with_rules(&case, &bucket, vec![move_after(&[(0, "STANDARD_IA")])]);
+    assert_eq!(run(&case, &bucket, SHORT).moved, 0);
+    // A class that is no longer offered is a failure, and stops nothing else.
+    block_on(case.operator().withdraw_storage_class("OWN")).unwrap();
+    let bucket = with_rules(&case, &bucket, vec![move_after(&[(0, "OWN")]), remove_noncurrent_after(1)]);
+    let stats = run(&case, &bucket, SHORT);
+    assert_eq!((stats.moved, stats.failed, stats.removed), (0, 1, 2));
+    assert_eq!(case.get(&bucket, "late"), b"2");
+    case.finish(&[&bucket]);
+}
+
+#[test]
+fn wrong_transitions_are_refused() {
+    let midnight =
+        |day: u64| Timestamp::from(std::time::UNIX_EPOCH + std::time::Duration::from_millis(day * DAY_MS));
+    let dated = |day, name| Transition { date: Some(midnight(day)), days: None, storage_class: class(name) };
+    let of = |transitions| LifecycleRule { transitions: Some(transitions), ..rule() };
+    let noncurrent = |list| LifecycleRule { noncurrent_version_transitions: Some(list), ..rule() };
+    let no_days = NoncurrentVersionTransition { noncurrent_days: None, ..noncurrent_move(1, 0, "IA") };
+    let both = Transition { days: Some(1), ..dated(1, "IA") };
+    let cases = [
+        (of(moves(&[(0, "STANDARD_IA"), (9, "GLACIER")])), None),
+        (of(vec![dated(20_000, "GLACIER")]), None),
+        (noncurrent(vec![noncurrent_move(0, 100, "IA")]), None),
+        (of(moves(&[(-1, "IA")])), Some("InvalidArgument")),
+        (of(moves(&[(1, "STANDARD")])), Some("MalformedXML")),
+        (of(vec![Transition { storage_class: None, ..both.clone() }]), Some("MalformedXML")),
+        (of(vec![both]), Some("MalformedXML")),
+        (of(moves(&[(1, "IA"), (2, "IA")])), Some("InvalidRequest")),
+        (of([moves(&[(1, "IA")]), vec![dated(20_000, "GLACIER")]].concat()), Some("InvalidRequest")),
+        (of(moves(&[(9, "STANDARD_IA"), (9, "GLACIER")])), Some("InvalidArgument")),
+        (
+            LifecycleRule { transitions: Some(moves(&[(5, "IA")])), ..expire_after(5) },
+            Some("InvalidArgument"),
+        ),
+        (noncurrent(vec![no_days]), Some("MalformedXML")),
+        (noncurrent(vec![noncurrent_move(1, 101, "IA")]), Some("InvalidArgument")),
+    ];
+    for (rule, code) in cases {
+        let text = format!("{rule:?}");
+        let parsed = lifecycle::Rules::parse(&BucketLifecycleConfiguration { rules: vec![rule] });
+        assert_eq!(parsed.err().map(|error| error.code().as_str().to_owned()).as_deref(), code, "{text}");
+    }
+}
+
 /// Six keys with versions of several ages, and rules for all of them.
 fn prepare(case: &Case, versioning: Versioning) -> Bucket {
     let bucket = case.bucket("b", versioning);
-    let bucket = with_rules(case, &bucket, vec![remove_noncurrent_after(2), expire_after(4)]);
+    case.offer(&["COLD"]);
+    let noncurrent = vec![noncurrent_move(1, 0, "COLD")];
+    let moves =
+        LifecycleRule { noncurrent_version_transitions: Some(noncurrent), ..move_after(&[(3, "COLD")]) };
+    let bucket = with_rules(case, &bucket, vec![remove_noncurrent_after(3), expire_after(4), moves]);
     for round in 0..3 {
         for key in ["a", "b", "c", "d", "e", "f"].iter().skip(round) {
             case.put(&bucket, key, key.as_bytes());
@@ -239,8 +346,8 @@ fn prepare(case: &Case, versioning: Versioning) -> Bucket {
     bucket
 }
 
-fn state(case: &Case, bucket: &Bucket) -> Vec<(String, bool)> {
-    case.versions(bucket).into_iter().map(|version| (version.key, version.marker)).collect()
+fn state(case: &Case, bucket: &Bucket) -> Vec<(String, bool, Option<String>)> {
+    case.versions(bucket).into_iter().map(|version| (version.key, version.marker, version.class)).collect()
 }
 
 #[test]
@@ -249,7 +356,8 @@ fn a_run_dies_anywhere_and_another_does_the_rest() {
         let expected = {
             let case = Case::new(&in_memory(), "lifecycle");
             let bucket = prepare(&case, versioning);
-            run(&case, &bucket, SHORT);
+            let stats = run(&case, &bucket, SHORT);
+            assert!(stats.moved > 0 && stats.expired > 0, "{stats:?}");
             state(&case, &bucket)
         };
         for last in [Last::Refused, Last::Done] {
@@ -363,6 +471,50 @@ fn a_run_removes_nothing_that_a_client_has_changed_meanwhile() {
     }
 }
 
+/// At each call of a run that moves an object, a client gives it another tag or writes it again.
+#[test]
+fn a_run_moves_nothing_that_a_client_has_changed_meanwhile() {
+    for call in 1.. {
+        let case = Arc::new(Case::new(&in_memory(), "lifecycle"));
+        case.offer(&["COLD"]);
+        let bucket = case.bucket("b", Versioning::Off);
+        let tagged = LifecycleRuleFilter {
+            tag: Some(Tag { key: Some("t".into()), value: Some("move".into()) }),
+            ..LifecycleRuleFilter::default()
+        };
+        let rule = LifecycleRule { filter: Some(tagged), ..move_after(&[(1, "COLD")]) };
+        let bucket = with_rules(&case, &bucket, vec![rule]);
+        for key in ["tagged", "written"] {
+            let finish = Finish { attributes: tag("move"), ..finish(b"data") };
+            put(case.sal.as_ref(), &bucket, key, b"data", finish).unwrap();
+        }
+        case.clock.advance_ms(1_000);
+        let (client, at) = (Arc::clone(&case), bucket.clone());
+        let was_cold: Arc<std::sync::Mutex<Option<bool>>> = Arc::default();
+        let notice = Arc::clone(&was_cold);
+        let plan = FaultPlan::interrupted(call, move || {
+            client.put(&at, "written", b"again");
+            let old = client.object(&at, "tagged");
+            let new = Object { attributes: tag("keep"), ..old.clone() };
+            block_on(client.sal.update_object(&at, &old, &new, false)).unwrap();
+            *notice.lock().unwrap() = Some(client.object(&at, "tagged").class.is_some());
+        });
+        let sal = case.on(&FaultyPool::pools(&case.pools, &plan)).unwrap();
+        try_run(&case, sal.as_ref(), &bucket, SHORT).unwrap();
+        let Some(was_cold) = *was_cold.lock().unwrap() else {
+            assert!(call > 8, "{call}");
+            break;
+        };
+        assert_eq!(case.object(&bucket, "tagged").class.is_some(), was_cold, "{call}");
+        assert_eq!(case.get(&bucket, "tagged"), b"data");
+        assert_eq!(
+            (case.object(&bucket, "written").class, case.get(&bucket, "written")),
+            (None, b"again".to_vec())
+        );
+        case.finish(&[&bucket]);
+    }
+}
+
 /// A rule as the oracle understands it.
 #[derive(Clone, Debug)]
 struct Wanted {
@@ -373,6 +525,10 @@ struct Wanted {
     days: Option<u64>,
     removes_markers: bool,
     noncurrent: Option<(u64, u64)>,
+    /// Days and class of a move of the current version.
+    moves: Option<(u64, &'static str)>,
+    /// Days, number of newer versions, and class of a move of another version.
+    noncurrent_moves: Option<(u64, u64, &'static str)>,
 }
 
 impl Wanted {
@@ -385,7 +541,18 @@ impl Wanted {
             days: rng.one_in(2).then(|| 1 + rng.number() % 4),
             removes_markers: false,
             noncurrent: rng.one_in(2).then(|| (1 + rng.number() % 4, rng.number() % 3)),
+            moves: None,
+            noncurrent_moves: None,
         };
+        // A rule moves before it removes.
+        let class = |rng: &mut Rng| ["COLD", "ICE"][rng.below(2)];
+        if rng.one_in(2) {
+            rule.moves = Some((rng.number() % rule.days.unwrap_or(3), class(rng)));
+        }
+        if rng.one_in(2) {
+            let days = rng.number() % rule.noncurrent.map_or(3, |(days, _)| days);
+            rule.noncurrent_moves = Some((days, rng.number() % 3, class(rng)));
+        }
         rule.removes_markers = rule.days.is_none() && rule.tag.is_none() && rng.one_in(2);
         if rule.days.is_none() && !rule.removes_markers && rule.noncurrent.is_none() {
             rule.days = Some(2);
@@ -409,23 +576,56 @@ impl Wanted {
             noncurrent_days: Some(days as i32),
             newer_noncurrent_versions: (newer > 0).then_some(newer as i32),
         });
+        let moves = self.moves.map(|(days, name)| moves(&[(days as i32, name)]));
+        let noncurrent_moves =
+            self.noncurrent_moves.map(|(days, newer, name)| vec![noncurrent_move(days as i32, newer, name)]);
         let status = if self.enabled { ExpirationStatus::ENABLED } else { ExpirationStatus::DISABLED };
         LifecycleRule {
             expiration: (self.days.is_some() || self.removes_markers).then_some(expiration),
             filter: Some(LifecycleRuleFilter { and: Some(and), ..LifecycleRuleFilter::default() }),
             noncurrent_version_expiration: noncurrent,
+            noncurrent_version_transitions: noncurrent_moves,
+            transitions: moves,
             status: ExpirationStatus::from_static(status),
             ..rule()
         }
     }
 
+    fn fits(&self, version: &ListedVersion, tag: Option<u64>) -> bool {
+        self.enabled
+            && version.key.starts_with(self.prefix)
+            && (self.tag.is_none() || self.tag == tag)
+            && (version.marker || self.under_bytes.is_none_or(|limit| version.size_bytes < limit))
+    }
+
+    /// Since when the rule moves version `index` of a key, and to which class.
+    fn moves_to(
+        &self,
+        versions: &[(&ListedVersion, Option<u64>)],
+        index: usize,
+        now_ms: u64,
+    ) -> Option<(u64, &'static str)> {
+        let (version, tag) = versions[index];
+        if version.marker || !self.fits(version, tag) {
+            return None;
+        }
+        let (since_ms, name) = if index == 0 {
+            let (days, name) = self.moves?;
+            (version.modified_ms + days * SHORT.day_ms, name)
+        } else {
+            let (days, newer, name) = self.noncurrent_moves?;
+            if index as u64 <= newer {
+                return None;
+            }
+            (versions[index - 1].0.modified_ms + days * SHORT.day_ms, name)
+        };
+        (since_ms <= now_ms).then_some((since_ms, name))
+    }
+
     /// Whether the rule removes version `index` of a key, counted from the newest.
     fn removes(&self, versions: &[(&ListedVersion, Option<u64>)], index: usize, now_ms: u64) -> bool {
         let (version, tag) = versions[index];
-        if !self.enabled || !version.key.starts_with(self.prefix) || self.tag.is_some() && self.tag != tag {
-            return false;
-        }
-        if !version.marker && self.under_bytes.is_some_and(|limit| version.size_bytes >= limit) {
+        if !self.fits(version, tag) {
             return false;
         }
         let is_past = |start_ms: u64, days: u64| start_ms + days * SHORT.day_ms <= now_ms;
@@ -449,6 +649,7 @@ fn random_rules_remove_what_the_oracle_removes() {
         let rng = &mut Rng(seed);
         let case = Case::new(&in_memory(), "lifecycle");
         let versioning = [Versioning::Off, Versioning::Suspended, Versioning::Enabled][rng.below(3)];
+        case.offer(&["COLD", "ICE"]);
         let bucket = case.bucket("b", versioning);
         let rules: Vec<Wanted> = (0..1 + rng.below(3)).map(|_| Wanted::random(rng)).collect();
         let bucket = with_rules(&case, &bucket, rules.iter().map(Wanted::rule).collect());
@@ -494,6 +695,7 @@ fn run_and_compare(case: &Case, bucket: &Bucket, rules: &[Wanted], tags: &BTreeM
     let now_ms = case.clock.monotonic_ms();
     let mut kept: BTreeSet<Id> = BTreeSet::new();
     let mut expired: BTreeSet<&str> = BTreeSet::new();
+    let mut classes: BTreeMap<Id, Option<String>> = BTreeMap::new();
     let mut by_key: BTreeMap<&str, Vec<(&ListedVersion, Option<u64>)>> = BTreeMap::new();
     for version in &before {
         by_key.entry(&version.key).or_default().push((version, tags.get(&version.write).copied()));
@@ -505,6 +707,9 @@ fn run_and_compare(case: &Case, bucket: &Bucket, rules: &[Wanted], tags: &BTreeM
             if expires {
                 expired.insert(key);
             }
+            let last = rules.iter().filter_map(|rule| rule.moves_to(versions, index, now_ms)).max();
+            let class = last.filter(|_| !is_removed).map(|(_, name)| name.to_owned());
+            classes.insert(version.write, class.or_else(|| version.class.clone()));
             if !is_removed || expires && bucket.versioning == Versioning::Enabled {
                 kept.insert(version.write);
             }
@@ -520,6 +725,9 @@ fn run_and_compare(case: &Case, bucket: &Bucket, rules: &[Wanted], tags: &BTreeM
         kept,
         "seed {seed}: {rules:?}"
     );
+    for version in &old {
+        assert_eq!(version.class, classes[&version.write], "seed {seed} {}: {rules:?}", version.key);
+    }
     // What expired is hidden by a new delete marker, in a bucket with versions.
     let markers: BTreeSet<&str> = new
         .iter()

@@ -19,12 +19,12 @@ use futures::executor::block_on;
 use sal::Pools;
 use std::sync::{Arc, LazyLock};
 
-fn pools_of(store: &dyn Store) -> Pools {
+fn pools_of(store: Arc<dyn Store>) -> Pools {
     let pool = |name| {
         block_on(store.create_pool(name)).unwrap();
         block_on(store.open_pool(name)).unwrap()
     };
-    Pools { index: pool("index"), data: pool("data") }
+    Pools { index: pool("index"), data: pool("data"), cold: pool("cold"), store }
 }
 
 fn options() -> Options {
@@ -32,7 +32,7 @@ fn options() -> Options {
 }
 
 fn in_memory() -> Pools {
-    pools_of(MemStore::new(options()).as_ref())
+    pools_of(MemStore::new(options()))
 }
 
 mod memory {
@@ -58,7 +58,7 @@ static EMBEDDED: LazyLock<Pools> = LazyLock::new(|| {
     let store = EmbeddedStore::open(&dir.path().join("store"), true, options()).unwrap();
     // Leak both, so that they live until the process ends.
     std::mem::forget((dir, Arc::clone(&store)));
-    pools_of(store.as_ref())
+    pools_of(store)
 });
 
 #[test]
@@ -79,6 +79,11 @@ fn a_gateway_crashes_anywhere_with_versioning_and_another_continues() {
 #[test]
 fn each_call_takes_effect_once_despite_a_lost_answer() {
     sal::crash::each_call_takes_effect_once_despite_a_lost_answer(&in_memory(), 1);
+}
+
+#[test]
+fn a_transition_crashes_anywhere_and_another_gateway_continues() {
+    sal::crash::a_transition_dies_everywhere(&in_memory(), 1);
 }
 
 #[test]

@@ -79,7 +79,7 @@ pub fn deleting_a_bucket_removes_everything_in_it(case: &Case) {
     case.delete(&bucket, "k", None);
     let upload = case.upload(&bucket, "u");
     case.put_part(&bucket, "u", upload, 1, &data(2, 1_000));
-    let mut writer = block_on(case.sal.write(&bucket, "late", None, Some(9_000_000), None)).unwrap();
+    let mut writer = block_on(case.sal.write(&bucket, "late", None, Some(9_000_000), None, None)).unwrap();
     block_on(writer.write(data(3, 5_000_000).into())).unwrap();
     block_on(case.sal.delete_bucket("b")).unwrap();
     // A late writer is refused, even if a new bucket has the same name.
@@ -185,7 +185,7 @@ pub fn a_write_over_the_quota_fails(case: &Case) {
     try_put("a", 60).unwrap();
     assert_eq!(kind(try_put("b", 41)), ErrorKind::LimitExceeded);
     // The quota also applies if the size is known only at the end.
-    let mut writer = block_on(case.sal.write(&bucket, "b", None, None, None)).unwrap();
+    let mut writer = block_on(case.sal.write(&bucket, "b", None, None, None, None)).unwrap();
     block_on(writer.write(vec![0; 41].into())).unwrap();
     assert_eq!(kind(block_on(writer.finish(finish(b"")))), ErrorKind::LimitExceeded);
     let upload = case.upload(&bucket, "u");

@@ -72,7 +72,7 @@ fn run_bucket_life(sal: &dyn Sal, versioning: Versioning, state: &mut BucketStat
     state.attempt("large", None, || delete("large", Condition::Exists))?;
     state.attempt("copy", None, || delete("copy", Condition::Always))?;
     // Complete an upload with a replaced part and a dropped part, then abort another upload.
-    let upload = block_on(sal.create_upload(&bucket, "k", Default::default(), Default::default()))?;
+    let upload = block_on(sal.create_upload(&bucket, "k", Default::default(), Default::default(), None))?;
     let part = |upload, number, seed| {
         let part = put_part(sal, &bucket, "k", PartId { upload, number }, &data(seed, 1_000))?;
         Ok(PartRef { number, write: part.write })
@@ -83,7 +83,7 @@ fn run_bucket_life(sal: &dyn Sal, versioning: Versioning, state: &mut BucketStat
     let whole = [data(2, 1_000), data(3, 1_000)].concat();
     let complete = || block_on(sal.complete_upload(&bucket, "k", upload, &parts, finish(&whole)));
     state.attempt("k", Some(etag(&whole)), complete)?;
-    let upload = block_on(sal.create_upload(&bucket, "k", Default::default(), Default::default()))?;
+    let upload = block_on(sal.create_upload(&bucket, "k", Default::default(), Default::default(), None))?;
     part(upload, 1, 5)?;
     block_on(sal.abort_upload(&bucket, "k", upload))?;
     block_on(sal.collect())?;
@@ -233,7 +233,7 @@ fn leave_garbage(case: &Case) -> Bucket {
     }
     let upload = case.upload(&gone, "u");
     case.put_part(&gone, "u", upload, 1, b"part");
-    drop(block_on(case.sal.write(&kept, "dropped", None, None, None)).map(|mut writer| {
+    drop(block_on(case.sal.write(&kept, "dropped", None, None, None, None)).map(|mut writer| {
         block_on(writer.write(data(2, 5 * MIB).into())).unwrap();
     }));
     block_on(case.sal.delete_bucket("gone")).unwrap();
@@ -292,6 +292,54 @@ pub fn a_collection_dies_everywhere(pools: &Pools, stride: usize) {
                 assert!(operations > 70, "operations={operations}");
                 break;
             }
+        }
+    }
+}
+
+/// Lets a gateway die at every operation of two transitions: of an object with a copy that shares
+/// its data, and of the copy.
+pub fn a_transition_dies_everywhere(pools: &Pools, stride: usize) {
+    let wanted = data(1, 9 * MIB);
+    for last in [Last::Refused, Last::Done, Last::Unanswered, Last::Away] {
+        for operations in (1..).step_by(stride) {
+            let case = Case::new(pools, "move");
+            case.offer(&["COLD"]);
+            let bucket = case.bucket("b", Versioning::Enabled);
+            let finish = Finish { events: new_events(QUEUE), ..finish(&wanted) };
+            put(case.sal.as_ref(), &bucket, "k", &wanted, finish.clone()).unwrap();
+            let source = case.object(&bucket, "k");
+            block_on(case.sal.copy((&bucket, &source), &bucket, "copy", finish)).unwrap();
+            let plan = FaultPlan::new(operations, last);
+            let dying = case.on(&FaultyPool::pools(&case.pools, &plan)).unwrap();
+            let mut moved = BTreeMap::new();
+            let mut failed = None;
+            for key in ["k", "copy"] {
+                let result = super::classes::move_to(&case, dying.as_ref(), &bucket, key, Some("COLD"));
+                let kind = result.as_ref().err().map(|error| error.kind());
+                failed = failed.or(kind);
+                moved.insert(key, (result.is_ok(), kind == Some(ErrorKind::OutcomeUnknown)));
+            }
+            let context = format!("operations={operations} last={last:?} {moved:?}");
+            assert_eq!(block_on(case.sal.check_bucket(&bucket)).unwrap().findings, Vec::<String>::new());
+            case.settle();
+            case.check(&bucket);
+            let events = events(case.sal.as_ref(), &bucket, QUEUE, EventState::Waiting);
+            for (key, (is_moved, is_unknown)) in &moved {
+                let object = case.object(&bucket, key);
+                let is_cold = object.class.is_some();
+                assert!(is_cold == *is_moved || *is_unknown, "{context} key={key}");
+                assert!(case.read(&bucket, &object) == wanted, "{context} key={key}");
+                let of_key = events.iter().filter(|(_, event)| event.key == *key && event.name == "moved");
+                assert_eq!(of_key.count(), usize::from(is_cold), "{context} key={key}");
+            }
+            let cold = moved.keys().filter(|key| case.object(&bucket, key).class.is_some()).count();
+            assert_eq!(case.cold_objects(&bucket).len(), 3 * cold, "{context}");
+            assert_eq!(case.data_objects(&bucket).len(), if cold < 2 { 3 } else { 0 }, "{context}");
+            if plan.has_survived() {
+                assert!(failed.is_none() && operations > 10, "{context} {failed:?}");
+                break;
+            }
+            assert!(last == Last::Unanswered || failed.is_some(), "{context}");
         }
     }
 }

@@ -31,7 +31,8 @@ fn write(mut writer: Box<dyn Writer>, data: &[u8], attributes: Attributes) -> Re
 }
 
 fn put(case: &Case, bucket: &Bucket, name: &str, data: &[u8], key: &DataKey) {
-    let writer = block_on(case.sal.write(bucket, name, None, Some(data.len() as u64), Some(key))).unwrap();
+    let writer =
+        block_on(case.sal.write(bucket, name, None, Some(data.len() as u64), None, Some(key))).unwrap();
     write(writer, data, mark()).unwrap();
 }
 
@@ -151,8 +152,9 @@ pub fn encrypted_data_need_their_key(case: &Case) {
     assert_eq!(kind(without), ErrorKind::InvalidArgument);
     assert_eq!(kind(read_all(case, &bucket, "plain", &key(1))), ErrorKind::InvalidArgument);
     // The mark and the key belong together.
-    let writer =
-        |key: Option<DataKey>| block_on(case.sal.write(&bucket, "other", None, None, key.as_ref())).unwrap();
+    let writer = |key: Option<DataKey>| {
+        block_on(case.sal.write(&bucket, "other", None, None, None, key.as_ref())).unwrap()
+    };
     let unmarked = write(writer(Some(key(1))), b"data", Attributes::new());
     assert_eq!(kind(unmarked), ErrorKind::InvalidArgument);
     assert_eq!(kind(write(writer(None), b"data", mark())), ErrorKind::InvalidArgument);
@@ -170,13 +172,13 @@ pub fn encrypted_data_need_their_key(case: &Case) {
 
 pub fn parts_of_an_upload_share_a_key(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
-    let upload = block_on(case.sal.create_upload(&bucket, "k", mark(), Lock::default())).unwrap();
+    let upload = block_on(case.sal.create_upload(&bucket, "k", mark(), Lock::default(), None)).unwrap();
     let parts = [5 * MIB + 3, 0, 7 * FRAME, 1].map(|size| data(size as u64, size));
     let refs: Vec<PartRef> = (1..)
         .zip(&parts)
         .map(|(number, part)| {
             let id = PartId { upload, number };
-            let writer = block_on(case.sal.write(&bucket, "k", Some(id), None, Some(&key(1)))).unwrap();
+            let writer = block_on(case.sal.write(&bucket, "k", Some(id), None, None, Some(&key(1)))).unwrap();
             PartRef { number, ..write(writer, part, mark()).unwrap() }
         })
         .collect();

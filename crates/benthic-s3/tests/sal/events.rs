@@ -23,6 +23,7 @@ pub fn new_events(queue: &str) -> Vec<NewEvent> {
         event(Change::Created, "created"),
         event(Change::MarkerCreated, "hidden"),
         event(Change::Removed, "removed"),
+        event(Change::Moved, "moved"),
     ]
 }
 
@@ -96,7 +97,7 @@ pub fn each_change_stores_its_events_in_order(case: &Case) {
         let object = case.object(&bucket, "k");
         block_on(sal.copy((&bucket, &object), &bucket, "copy", with_events(b"3"))).unwrap();
         let upload =
-            block_on(sal.create_upload(&bucket, "k", Attributes::new(), Default::default())).unwrap();
+            block_on(sal.create_upload(&bucket, "k", Attributes::new(), Default::default(), None)).unwrap();
         let part = put_part(sal, &bucket, "k", PartId { upload, number: 1 }, b"part").unwrap();
         let part = PartRef { number: 1, write: part.write };
         for _ in 0..2 {
@@ -142,14 +143,15 @@ pub fn a_failed_change_stores_no_event(case: &Case) {
     let condition = Condition::Matches("other".into());
     let delete = Delete { key: "k".into(), condition, events: new_events(QUEUE), ..Delete::default() };
     assert_eq!(kind(block_on(sal.delete(&bucket, &delete))), ErrorKind::Conflict);
-    let mut writer = block_on(sal.write(&bucket, "k", None, Some(1), None)).unwrap();
+    let mut writer = block_on(sal.write(&bucket, "k", None, Some(1), None, None)).unwrap();
     block_on(writer.write(Bytes::from("3"))).unwrap();
     block_on(writer.abort()).unwrap();
     assert_eq!(block_on(sal.queues(&bucket)).unwrap(), []);
     // A part is no change of an object.
-    let upload = block_on(sal.create_upload(&bucket, "k", Attributes::new(), Default::default())).unwrap();
+    let upload =
+        block_on(sal.create_upload(&bucket, "k", Attributes::new(), Default::default(), None)).unwrap();
     let mut writer =
-        block_on(sal.write(&bucket, "k", Some(PartId { upload, number: 1 }), Some(1), None)).unwrap();
+        block_on(sal.write(&bucket, "k", Some(PartId { upload, number: 1 }), Some(1), None, None)).unwrap();
     block_on(writer.write(Bytes::from("4"))).unwrap();
     assert_eq!(kind(block_on(writer.finish(with_events(b"4")))), ErrorKind::InvalidArgument);
     block_on(sal.abort_upload(&bucket, "k", upload)).unwrap();
@@ -245,7 +247,7 @@ pub fn data_are_read_before_they_are_visible(case: &Case) {
         let text = data(size_bytes as u64, size_bytes);
         let (key, attributes) =
             if is_encrypted { (Some(&key), marked.clone()) } else { (None, Attributes::new()) };
-        let mut writer = block_on(sal.write(&bucket, "k", None, None, key)).unwrap();
+        let mut writer = block_on(sal.write(&bucket, "k", None, None, None, key)).unwrap();
         block_on(writer.write(Bytes::from(text.clone()))).unwrap();
         let object = block_on(writer.preview(&attributes)).unwrap();
         let reader = block_on(sal.read(&bucket, &object, object.all(), None, key)).unwrap();
@@ -260,7 +262,8 @@ pub fn data_are_read_before_they_are_visible(case: &Case) {
         assert_eq!(object.size_bytes, size_bytes as u64);
         case.delete(&bucket, "k", None);
     }
-    let upload = block_on(sal.create_upload(&bucket, "k", Attributes::new(), Default::default())).unwrap();
+    let upload =
+        block_on(sal.create_upload(&bucket, "k", Attributes::new(), Default::default(), None)).unwrap();
     let mut parts = Vec::new();
     for number in [1, 3, 7] {
         let part =

@@ -5,8 +5,8 @@
 use super::Pools;
 use async_trait::async_trait;
 use benthic_core::{
-    ClassCall, Error, ErrorKind, ListPage, ListRequest, ObjectId, Pool, ReadOp, ReadReply, Result, WriteOp,
-    WriteReply,
+    ClassCall, ClassHost, ClassInfo, Error, ErrorKind, ListPage, ListRequest, ObjectId, Pool, ReadOp,
+    ReadReply, Result, Store, WriteOp, WriteReply,
 };
 use bytes::Bytes;
 use std::sync::Arc;
@@ -96,12 +96,18 @@ pub struct FaultyPool {
 }
 
 impl FaultyPool {
-    /// Wraps both pools with a shared plan.
+    /// Wraps all pools with a shared plan.
     pub fn pools(pools: &Pools, plan: &Arc<FaultPlan>) -> Pools {
         let dying = |inner: &Arc<dyn Pool>| -> Arc<dyn Pool> {
             Arc::new(FaultyPool { inner: Arc::clone(inner), plan: Arc::clone(plan) })
         };
-        Pools { index: dying(&pools.index), data: dying(&pools.data) }
+        let store = FaultyStore { inner: Arc::clone(&pools.store), plan: Arc::clone(plan) };
+        Pools {
+            index: dying(&pools.index),
+            data: dying(&pools.data),
+            cold: dying(&pools.cold),
+            store: Arc::new(store),
+        }
     }
 
     fn gone() -> Error {
@@ -110,6 +116,44 @@ impl FaultyPool {
 
     fn lost() -> Error {
         Error::new(ErrorKind::OutcomeUnknown, "the answer was lost")
+    }
+}
+
+/// A store that opens such pools.
+struct FaultyStore {
+    inner: Arc<dyn Store>,
+    plan: Arc<FaultPlan>,
+}
+
+#[async_trait]
+impl Store for FaultyStore {
+    async fn create_pool(&self, name: &str) -> Result<()> {
+        self.inner.create_pool(name).await
+    }
+
+    async fn remove_pool(&self, name: &str) -> Result<()> {
+        self.inner.remove_pool(name).await
+    }
+
+    async fn list_pools(&self) -> Result<Vec<String>> {
+        self.inner.list_pools().await
+    }
+
+    async fn open_pool(&self, name: &str) -> Result<Arc<dyn Pool>> {
+        let inner = self.inner.open_pool(name).await?;
+        Ok(Arc::new(FaultyPool { inner, plan: Arc::clone(&self.plan) }))
+    }
+
+    async fn classes(&self) -> Result<Vec<ClassInfo>> {
+        self.inner.classes().await
+    }
+
+    fn class_host(&self) -> ClassHost {
+        self.inner.class_host()
+    }
+
+    async fn flush(&self) -> Result<()> {
+        self.inner.flush().await
     }
 }
 

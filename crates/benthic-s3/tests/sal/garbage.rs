@@ -93,13 +93,13 @@ impl Pool for CollectedPool {
 
 pub fn a_check_reports_no_data_that_are_collected_meanwhile(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
-    let mut writer = block_on(case.sal.write(&bucket, "k", None, None, None)).unwrap();
+    let mut writer = block_on(case.sal.write(&bucket, "k", None, None, None, None)).unwrap();
     block_on(writer.write(data(1, 5 << 20).into())).unwrap();
     block_on(writer.abort()).unwrap();
     let listed = case.data_objects(&bucket).len();
     assert!(listed > 0);
     let collected = CollectedPool { inner: Arc::clone(&case.pools.data), collector: case.another() };
-    let pools = Pools { index: Arc::clone(&case.pools.index), data: Arc::new(collected) };
+    let pools = Pools { data: Arc::new(collected), ..case.pools.clone() };
     let checked = block_on(case.on(&pools).unwrap().check_bucket(&bucket)).unwrap();
     assert_eq!((checked.data_objects, checked.findings), (listed as u64, vec![]));
     assert!(case.data_objects(&bucket).is_empty());
@@ -136,7 +136,7 @@ pub fn different_clocks_lose_no_data(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     case.put(&bucket, "k", b"old");
     // Write all data, then collect through a gateway whose clock is far ahead.
-    let mut writer = block_on(case.sal.write(&bucket, "k", None, Some(3), None)).unwrap();
+    let mut writer = block_on(case.sal.write(&bucket, "k", None, Some(3), None, None)).unwrap();
     block_on(writer.write("new".into())).unwrap();
     let ahead = case.ahead_of(100 * LEASE_MS);
     block_on(ahead.collect()).unwrap();
@@ -146,7 +146,7 @@ pub fn different_clocks_lose_no_data(case: &Case) {
     assert!(finished.is_ok());
     assert_eq!(case.get(&bucket, "k"), b"new");
     // An expired write fails as a whole.
-    let mut writer = block_on(case.sal.write(&bucket, "k", None, None, None)).unwrap();
+    let mut writer = block_on(case.sal.write(&bucket, "k", None, None, None, None)).unwrap();
     block_on(writer.write(data(1, 5 << 20).into())).unwrap();
     block_on(ahead.collect()).unwrap();
     assert_eq!(kind(block_on(writer.finish(super::finish(b"late")))), ErrorKind::Unavailable);

@@ -85,7 +85,7 @@ pub fn keys_have_limits(case: &Case) {
         assert_eq!(kind(put(sal, &bucket, key, b"1", finish(b"1"))), wanted);
         assert_eq!(kind(block_on(sal.object(&bucket, key, None))), wanted);
         assert_eq!(
-            kind(block_on(sal.create_upload(&bucket, key, Default::default(), Default::default()))),
+            kind(block_on(sal.create_upload(&bucket, key, Default::default(), Default::default(), None))),
             wanted
         );
         let delete = benthic_s3::sal::Delete { key: key.into(), ..Default::default() };

@@ -208,7 +208,7 @@ pub fn locks_and_attributes_change_independently(case: &Case) {
 pub fn an_upload_keeps_the_requested_lock(case: &Case) {
     let bucket = case.bucket("b", Versioning::Enabled);
     let attributes = Attributes::from([("type".into(), Bytes::from("x"))]);
-    let upload = block_on(case.sal.create_upload(&bucket, "k", attributes.clone(), held())).unwrap();
+    let upload = block_on(case.sal.create_upload(&bucket, "k", attributes.clone(), held(), None)).unwrap();
     let found = block_on(case.sal.upload(&bucket, "k", upload)).unwrap();
     assert_eq!((found.lock, &found.attributes), (held(), &attributes));
     let part = case.put_part(&bucket, "k", upload, 1, b"part");

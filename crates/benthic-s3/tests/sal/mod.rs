@@ -3,6 +3,7 @@
 //! the check reports no findings, and after all leases have ended nothing is left to collect.
 
 pub mod buckets;
+pub mod classes;
 pub mod conditions;
 pub mod copies;
 pub mod crash;
@@ -20,7 +21,8 @@ pub mod uploads;
 pub mod versions;
 
 use benthic_core::{
-    Clock, Environment, ErrorKind, ListRequest, ManualClock, Namespaces, ObjectId, Pool, Result, SystemRandom,
+    Clock, Environment, ErrorKind, ListRequest, ManualClock, Namespaces, ObjectId, Pool, Result, Store,
+    SystemRandom,
 };
 use benthic_s3::sal::{
     Attributes, Bucket, Delete, DeleteResult, Entry, Finish, Id, List, ListKind, ListedVersion, Lock,
@@ -34,10 +36,14 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// The pools of a suite: one for the index, one for data.
+/// The pools of a suite: one for the index, one for data, and one for storage classes, which the
+/// driver opens by its name.
+#[derive(Clone)]
 pub struct Pools {
     pub index: Arc<dyn Pool>,
     pub data: Arc<dyn Pool>,
+    pub cold: Arc<dyn Pool>,
+    pub store: Arc<dyn Store>,
 }
 
 pub const LEASE_MS: u64 = 60_000;
@@ -81,7 +87,7 @@ impl Case {
             environment,
             ..Options::default()
         };
-        let pools = Pools { index: Arc::clone(&pools.index), data: Arc::clone(&pools.data) };
+        let pools = pools.clone();
         let sal = open(&pools, &options).unwrap();
         Case { pools, sal, clock, options, front: None, far_ids: Mutex::default() }
     }
@@ -136,6 +142,24 @@ impl Case {
             self.far_ids.lock().unwrap().insert(name.to_owned(), found.id);
         }
         bucket
+    }
+
+    /// Another gateway, as its operator sees it.
+    pub fn operator(&self) -> PoolSal {
+        block_on(open_pools(&self.pools, &self.options)).unwrap()
+    }
+
+    /// Offers storage classes, whose data are in the pool for them.
+    pub fn offer(&self, classes: &[&str]) {
+        let operator = self.operator();
+        for class in classes {
+            block_on(operator.set_storage_class(class, self.pools.cold.name())).unwrap();
+        }
+    }
+
+    /// The data objects of a bucket in the pool of the storage classes.
+    pub fn cold_objects(&self, bucket: &Bucket) -> Vec<String> {
+        objects(self.pools.cold.as_ref(), &format!("{}.{}", self.options.namespace, bucket.id))
     }
 
     pub fn put(&self, bucket: &Bucket, key: &str, data: &[u8]) -> WriteResult {
@@ -217,7 +241,7 @@ impl Case {
     }
 
     pub fn upload(&self, bucket: &Bucket, key: &str) -> Id {
-        block_on(self.sal.create_upload(bucket, key, Attributes::new(), Lock::default())).unwrap()
+        block_on(self.sal.create_upload(bucket, key, Attributes::new(), Lock::default(), None)).unwrap()
     }
 
     pub fn put_part(&self, bucket: &Bucket, key: &str, upload: Id, number: u16, data: &[u8]) -> PartRef {
@@ -292,8 +316,13 @@ impl Case {
 }
 
 fn open(pools: &Pools, options: &Options) -> Result<Arc<dyn Sal>> {
+    Ok(Arc::new(block_on(open_pools(pools, options))?))
+}
+
+async fn open_pools(pools: &Pools, options: &Options) -> Result<PoolSal> {
     let (index, data) = (Arc::clone(&pools.index), Arc::clone(&pools.data));
-    Ok(Arc::new(block_on(PoolSal::open(index, data, options.clone()))?))
+    let store = Some(Arc::clone(&pools.store));
+    PoolSal::open(index, data, Options { store, ..options.clone() }).await
 }
 
 fn objects(pool: &dyn Pool, namespace: &str) -> Vec<String> {
@@ -323,7 +352,7 @@ pub fn finish(data: &[u8]) -> Finish {
 
 pub fn put(sal: &dyn Sal, bucket: &Bucket, key: &str, data: &[u8], finish: Finish) -> Result<WriteResult> {
     block_on(async {
-        let mut writer = sal.write(bucket, key, None, Some(data.len() as u64), None).await?;
+        let mut writer = sal.write(bucket, key, None, Some(data.len() as u64), None, None).await?;
         writer.write(Bytes::copy_from_slice(data)).await?;
         writer.finish(finish).await
     })
@@ -331,7 +360,7 @@ pub fn put(sal: &dyn Sal, bucket: &Bucket, key: &str, data: &[u8], finish: Finis
 
 pub fn put_part(sal: &dyn Sal, bucket: &Bucket, key: &str, part: PartId, data: &[u8]) -> Result<WriteResult> {
     block_on(async {
-        let mut writer = sal.write(bucket, key, Some(part), None, None).await?;
+        let mut writer = sal.write(bucket, key, Some(part), None, None, None).await?;
         writer.write(Bytes::copy_from_slice(data)).await?;
         writer.finish(finish(data)).await
     })
@@ -454,6 +483,15 @@ macro_rules! sal_suite {
                 copying_a_deleted_object_fails
                 a_copy_outlives_the_bucket_of_its_source
                 a_late_copy_leaves_nothing
+            }
+            classes {
+                data_go_to_the_pool_of_their_class
+                an_upload_has_the_class_of_its_object
+                a_transition_changes_only_the_class
+                a_transition_keeps_encrypted_data_readable
+                a_transition_needs_the_version_that_was_seen
+                copies_move_independently
+                a_class_keeps_its_pool
             }
             encryption {
                 encrypted_data_are_read_back

@@ -13,7 +13,8 @@ pub fn data_of_every_size_are_read_back(case: &Case) {
         // Write in pieces of several sizes; the declared size is right, absent or wrong.
         for (piece, known) in [(size.max(1), Some(size)), (100_003, None), (3 * MIB, Some(size / 2))] {
             let mut writer =
-                block_on(case.sal.write(&bucket, "k", None, known.map(|size| size as u64), None)).unwrap();
+                block_on(case.sal.write(&bucket, "k", None, known.map(|size| size as u64), None, None))
+                    .unwrap();
             for piece in wanted.chunks(piece) {
                 block_on(writer.write(Bytes::copy_from_slice(piece))).unwrap();
             }
@@ -174,7 +175,7 @@ pub fn an_unfinished_write_is_invisible(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     case.put(&bucket, "k", b"old");
     let begin = || {
-        let mut writer = block_on(case.sal.write(&bucket, "k", None, None, None)).unwrap();
+        let mut writer = block_on(case.sal.write(&bucket, "k", None, None, None, None)).unwrap();
         block_on(writer.write(data(1, 5 * MIB).into())).unwrap();
         writer
     };
@@ -226,13 +227,13 @@ pub fn a_reader_continues_while_its_object_is_replaced(case: &Case) {
 pub fn a_writer_without_a_lease_fails(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     // The writer notices the lost lease by its own clock.
-    let mut writer = block_on(case.sal.write(&bucket, "k", None, Some(9 * MIB as u64), None)).unwrap();
+    let mut writer = block_on(case.sal.write(&bucket, "k", None, Some(9 * MIB as u64), None, None)).unwrap();
     block_on(writer.write(data(1, 5 * MIB).into())).unwrap();
     case.clock.advance_ms(LEASE_MS);
     assert_eq!(kind(block_on(writer.write(data(1, 4 * MIB).into()))), ErrorKind::Unavailable);
     drop(writer);
     // If all data are written, the index refuses the commit.
-    let mut writer = block_on(case.sal.write(&bucket, "k", None, Some(4 * MIB as u64), None)).unwrap();
+    let mut writer = block_on(case.sal.write(&bucket, "k", None, Some(4 * MIB as u64), None, None)).unwrap();
     block_on(writer.write(data(1, 4 * MIB).into())).unwrap();
     case.clock.advance_ms(LEASE_MS);
     block_on(case.another().collect()).unwrap();
@@ -245,7 +246,8 @@ pub fn a_writer_without_a_lease_fails(case: &Case) {
 pub fn a_long_write_renews_its_lease(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     let wanted = data(1, 21 * MIB);
-    let mut writer = block_on(case.sal.write(&bucket, "k", None, Some(wanted.len() as u64), None)).unwrap();
+    let mut writer =
+        block_on(case.sal.write(&bucket, "k", None, Some(wanted.len() as u64), None, None)).unwrap();
     for piece in wanted.chunks(4 * MIB) {
         block_on(writer.write(Bytes::copy_from_slice(piece))).unwrap();
         case.clock.advance_ms(LEASE_MS - 1);

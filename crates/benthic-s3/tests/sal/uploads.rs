@@ -11,7 +11,8 @@ const PART: usize = 5 << 20;
 pub fn parts_become_an_object(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     let attributes = Attributes::from([("type".into(), Bytes::from("x"))]);
-    let upload = block_on(case.sal.create_upload(&bucket, "k", attributes.clone(), Lock::default())).unwrap();
+    let upload =
+        block_on(case.sal.create_upload(&bucket, "k", attributes.clone(), Lock::default(), None)).unwrap();
     assert_eq!(block_on(case.sal.upload(&bucket, "k", upload)).unwrap().attributes, attributes);
     let parts = [(7, PART + 1), (2, 0), (10_000, 100), (1, PART), (5, 10)];
     let mut written: Vec<(PartRef, Vec<u8>)> = parts
@@ -103,7 +104,7 @@ pub fn an_aborted_upload_is_gone(case: &Case) {
     let part = case.put_part(&bucket, "k", upload, 1, &data(1, PART));
     let mut late = {
         let of = benthic_s3::sal::PartId { upload, number: 2 };
-        block_on(case.sal.write(&bucket, "k", Some(of), None, None)).unwrap()
+        block_on(case.sal.write(&bucket, "k", Some(of), None, None, None)).unwrap()
     };
     block_on(late.write(data(2, PART).into())).unwrap();
     block_on(case.sal.abort_upload(&bucket, "k", upload)).unwrap();
@@ -171,7 +172,7 @@ pub fn parts_have_limits(case: &Case) {
         let attributes = Attributes::from([("a".into(), Bytes::from(vec![0; len]))]);
         let part = benthic_s3::sal::PartId { upload, number };
         block_on(async {
-            let writer = case.sal.write(&bucket, "k", Some(part), None, None).await?;
+            let writer = case.sal.write(&bucket, "k", Some(part), None, None, None).await?;
             writer.finish(Finish { attributes, ..finish(b"") }).await
         })
     };

@@ -170,7 +170,7 @@ fn the_cache_keeps_its_bound_and_evicts_by_use() {
     assert_eq!(count(&sal.metrics().misses), misses);
     assert_eq!(misses, 41);
     // Writes in flight count.
-    let mut writer = block_on(sal.write(&bucket(&sal), "large", None, None, None)).unwrap();
+    let mut writer = block_on(sal.write(&bucket(&sal), "large", None, None, None, None)).unwrap();
     for n in 0..15 {
         block_on(writer.write(data(n, MIB).into())).unwrap();
     }
@@ -288,7 +288,7 @@ fn without_the_upstream_the_cache_serves_reads_and_says_so() {
         block_on(async {
             let delete = Delete { key: "unread".into(), ..Delete::default() };
             assert_eq!(kind(sal.delete(&bucket, &delete).await), ErrorKind::Unavailable);
-            let upload = sal.create_upload(&bucket, "u", Default::default(), Default::default()).await;
+            let upload = sal.create_upload(&bucket, "u", Default::default(), Default::default(), None).await;
             assert_eq!(kind(upload), ErrorKind::Unavailable);
             let new = NewBucket { name: "more".into(), owner: "main".into(), ..NewBucket::default() };
             assert_eq!(kind(sal.create_bucket(new).await), ErrorKind::Unavailable);

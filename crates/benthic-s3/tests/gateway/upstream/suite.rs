@@ -39,7 +39,7 @@ static POOLS: LazyLock<Pools> = LazyLock::new(|| {
         block_on(store.create_pool(name)).unwrap();
         block_on(store.open_pool(name)).unwrap()
     };
-    Pools { index: pool("index"), data: pool("data") }
+    Pools { index: pool("index"), data: pool("data"), cold: pool("cold"), store: store.clone() }
 });
 
 fn case(name: &str) -> Case {
