@@ -130,7 +130,7 @@ pub(super) fn share(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec
     let Share { group, tag, key, version } = Share::from_input(input)?;
     check_key(&key)?;
     let mut shard = Shard::open(context)?;
-    if shard.get::<Vec<Chunks>>(&keys::group(group))?.is_none() {
+    if shard.get::<Data>(&keys::group(group))?.is_none() {
         let data = own_data(&mut shard, group, &key, version)?;
         shard.set(keys::group(group), &data);
         shard.set(keys::tag(group, group), &true);

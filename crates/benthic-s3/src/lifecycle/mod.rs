@@ -342,8 +342,8 @@ impl Lifecycle<'_> {
     }
 }
 
-/// Counts the failure of one removal or move, so that one damaged entry does not stop a run. An error that
-/// the next one would get, too, stops it.
+/// Counts the failure of one removal or move, so that one damaged entry does not stop a run. An
+/// error that the next one would get, too, stops it.
 fn note_failure(error: Error, bucket: &Bucket, stats: &mut RunStats) -> Result<()> {
     if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::OutcomeUnknown | ErrorKind::Busy) {
         return Err(error);

@@ -185,8 +185,8 @@ impl Rules {
         })
     }
 
-    /// The rules by which a version is due. If it is the current one and no delete marker, a removal
-    /// means that it expires: a deletion without a version.
+    /// The rules by which a version is due. If it is the current one and no delete marker, a
+    /// removal means that it expires: a deletion without a version.
     pub fn due(&self, candidate: &Candidate, now_ms: u64, calendar: Calendar) -> Vec<Due> {
         let ListedVersion { key, marker, size_bytes, .. } = &candidate.version;
         let due = |rule: &Rule| {
@@ -338,7 +338,7 @@ fn check_order(transitions: &[(u64, &str)], removal: Option<u64>) -> S3Result<()
                     "two transitions of a rule have the same storage class"
                 ));
             }
-            if rank_of_both(class, other).is_some_and(|(one, two)| (one < two) != (time < other_time)) {
+            if rank_of_both(class, other).is_some_and(|(one, two)| one.cmp(&two) != time.cmp(other_time)) {
                 return Err(s3_error!(
                     InvalidArgument,
                     "the transition to {class} and that to {other} are in the wrong order of time"

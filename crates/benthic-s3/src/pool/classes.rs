@@ -96,8 +96,8 @@ impl PoolSal {
     /// Offers a class, whose data are in this pool.
     ///
     /// # Errors
-    /// `NotFound` if there is no such pool; `Conflict` if the class has another pool; `LimitExceeded`
-    /// above 64 classes; `InvalidArgument`.
+    /// `NotFound` if there is no such pool; `Conflict` if the class has another pool;
+    /// `LimitExceeded` above 64 classes; `InvalidArgument`.
     pub async fn set_storage_class(&self, name: &str, pool: &str) -> Result<()> {
         if name == STANDARD {
             let message = "the pool of STANDARD is that of --data-pool, or else that of --pool";

@@ -1,9 +1,9 @@
 //! Moves the data of a version to another storage class.
 //!
 //! The data objects are copied as they are stored, under a new id, into the pool of the class. Then
-//! one call makes them the data of the version and turns the old ones into garbage. An intent guards
-//! the copy like any other write. The segments keep their ids, because the keys of encrypted data
-//! derive from them, so a move needs no key.
+//! one call makes them the data of the version and turns the old ones into garbage. An intent
+//! guards the copy like any other write. The segments keep their ids, because the keys of encrypted
+//! data derive from them, so a move needs no key.
 
 use super::PoolSal;
 use super::reader::{home, manifest};

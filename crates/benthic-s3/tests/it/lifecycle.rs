@@ -544,6 +544,10 @@ impl Wanted {
             moves: None,
             noncurrent_moves: None,
         };
+        rule.removes_markers = rule.days.is_none() && rule.tag.is_none() && rng.one_in(2);
+        if rule.days.is_none() && !rule.removes_markers && rule.noncurrent.is_none() {
+            rule.days = Some(2);
+        }
         // A rule moves before it removes.
         let class = |rng: &mut Rng| ["COLD", "ICE"][rng.below(2)];
         if rng.one_in(2) {
@@ -552,10 +556,6 @@ impl Wanted {
         if rng.one_in(2) {
             let days = rng.number() % rule.noncurrent.map_or(3, |(days, _)| days);
             rule.noncurrent_moves = Some((days, rng.number() % 3, class(rng)));
-        }
-        rule.removes_markers = rule.days.is_none() && rule.tag.is_none() && rng.one_in(2);
-        if rule.days.is_none() && !rule.removes_markers && rule.noncurrent.is_none() {
-            rule.days = Some(2);
         }
         rule
     }

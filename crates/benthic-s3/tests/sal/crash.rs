@@ -299,7 +299,7 @@ pub fn a_collection_dies_everywhere(pools: &Pools, stride: usize) {
 /// Lets a gateway die at every operation of two transitions: of an object with a copy that shares
 /// its data, and of the copy.
 pub fn a_transition_dies_everywhere(pools: &Pools, stride: usize) {
-    let wanted = data(1, 9 * MIB);
+    let wanted = data(1, 5 * MIB);
     for last in [Last::Refused, Last::Done, Last::Unanswered, Last::Away] {
         for operations in (1..).step_by(stride) {
             let case = Case::new(pools, "move");
@@ -333,8 +333,8 @@ pub fn a_transition_dies_everywhere(pools: &Pools, stride: usize) {
                 assert_eq!(of_key.count(), usize::from(is_cold), "{context} key={key}");
             }
             let cold = moved.keys().filter(|key| case.object(&bucket, key).class.is_some()).count();
-            assert_eq!(case.cold_objects(&bucket).len(), 3 * cold, "{context}");
-            assert_eq!(case.data_objects(&bucket).len(), if cold < 2 { 3 } else { 0 }, "{context}");
+            assert_eq!(case.cold_objects(&bucket).len(), 2 * cold, "{context}");
+            assert_eq!(case.data_objects(&bucket).len(), if cold < 2 { 2 } else { 0 }, "{context}");
             if plan.has_survived() {
                 assert!(failed.is_none() && operations > 10, "{context} {failed:?}");
                 break;
