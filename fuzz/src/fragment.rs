@@ -1,10 +1,14 @@
-//! Fuzzes the class `table` with any plan on a good object and with any object under good plans.
+//! Fuzzes the class `table` with any plan on a good object and with any object under good plans and
+//! queries of S3 Select.
 //! Neither may abort an OSD or exhaust its memory or threads. The class library catches panics, so
 //! a panic is no finding here; an abort, a stack overflow, or much memory or time is.
 
 use super::common::{self, Object};
+use benthic_classes::select::wire::{Compression, Input, Output, Request, Totals};
+use benthic_classes::select::{Host, Select};
 use benthic_core::{Clock, Error, ErrorKind, Result, SystemClock};
 use benthic_fragment::fragment::{Envelope, OfObject, Ranges, encode, run};
+use benthic_parquet::rows;
 use bytes::Bytes;
 use prost::Message;
 use std::cell::Cell;
@@ -47,9 +51,33 @@ pub fn parquet(input: &[u8]) {
     for plan in PLANS.iter() {
         run_in_time(Bytes::copy_from_slice(input), plan);
     }
+    static QUERIES: LazyLock<[Select; 2]> = LazyLock::new(|| {
+        [
+            "SELECT * FROM S3Object",
+            "SELECT COUNT(*), MAX(s.s), SUM(s.id) FROM S3Object s WHERE s.s LIKE '%a%'",
+        ]
+        .map(|expression| {
+            let (expression, output) = (expression.to_owned(), Output::Json("\n".to_owned()));
+            let compression = Compression::None;
+            let request = Request { expression, input: Input::Parquet, compression, output, range: None };
+            Select::new(&request).unwrap()
+        })
+    });
+    for select in QUERIES.iter() {
+        in_time(|deadline| {
+            let object = ObjectWithDeadline(Object(Bytes::copy_from_slice(input)), deadline);
+            // Each fault is an answer.
+            let _ = rows::run(select, &mut Queried(object), input.len() as u64);
+        });
+    }
 }
 
 fn run_in_time(object: Bytes, envelope: &[u8]) {
+    in_time(|deadline| drop(run(&mut ObjectWithDeadline(Object(object), deadline), envelope)));
+}
+
+/// Runs code that has a deadline and may panic.
+fn in_time(run: impl FnOnce(Duration)) {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let loud = take_hook();
@@ -61,12 +89,11 @@ fn run_in_time(object: Bytes, envelope: &[u8]) {
     });
     let deadline = SystemClock.monotonic() + Duration::from_secs(10);
     QUIET.set(true);
-    let _ =
-        catch_unwind(AssertUnwindSafe(|| run(&mut ObjectWithDeadline(Object(object), deadline), envelope)));
+    let _ = catch_unwind(AssertUnwindSafe(|| run(deadline)));
     QUIET.set(false);
     assert!(
         SystemClock.monotonic() < deadline + Duration::from_secs(5),
-        "the fragment did not stop at its deadline"
+        "the fragment or the query did not stop at its deadline"
     );
 }
 
@@ -96,5 +123,30 @@ impl Ranges for ObjectWithDeadline {
             return Err(Error::new(ErrorKind::LimitExceeded, "the deadline has passed"));
         }
         Ok(())
+    }
+}
+
+/// The object of a query, whose records go nowhere.
+struct Queried(ObjectWithDeadline);
+
+impl Host for Queried {
+    fn read(&mut self) -> Result<Bytes> {
+        panic!("Parquet is not read front to back")
+    }
+
+    fn read_range(&mut self, range: Range<u64>) -> Result<Bytes> {
+        Ok(self.0.read(&[range])?.remove(0))
+    }
+
+    fn write(&mut self, _: Vec<u8>) -> Result<()> {
+        Ok(())
+    }
+
+    fn unix_ms(&self) -> u64 {
+        1_750_000_000_000
+    }
+
+    fn check(&mut self, _: Totals) -> Result<()> {
+        self.0.check_deadline()
     }
 }

@@ -8,7 +8,9 @@ use benthic_classes::bucket::state::{Attributes, Body, Group, Manifest, Segment}
 use benthic_classes::bucket::wire as index;
 use benthic_classes::lock::{self, wire};
 use benthic_classes::picture::Picture;
-use benthic_classes::select::wire::{CsvInput, Header, Input, Output, Request, ScanRange, Totals};
+use benthic_classes::select::wire::{
+    Compression, CsvInput, Header, Input, Output, Request, ScanRange, Totals,
+};
 use benthic_classes::select::{Fault, HEADER_BYTES_MAX, Host, Select};
 use benthic_core::codec::Wire;
 use benthic_core::names::{check_namespace, check_pool_name, check_xattr_name};
@@ -437,6 +439,10 @@ impl Host for Query<'_> {
         Ok(Bytes::copy_from_slice(piece))
     }
 
+    fn read_range(&mut self, _: std::ops::Range<u64>) -> benthic_core::Result<Bytes> {
+        panic!("CSV and JSON are read front to back")
+    }
+
     fn write(&mut self, records: Vec<u8>) -> benthic_core::Result<()> {
         self.records.extend_from_slice(&records);
         Ok(())
@@ -472,13 +478,12 @@ pub fn select(input: &[u8]) {
     };
     let range = (form >= 192)
         .then_some(ScanRange { start: Some(data.len() as u64 / 3), end: Some(data.len() as u64 / 2) });
-    let request = Request {
-        expression,
-        input,
-        gzip: (64..96).contains(&form),
-        output: Output::Json("\n".into()),
-        range,
+    let compression = match form {
+        64..96 => Compression::Gzip,
+        96..112 => Compression::Bzip2,
+        _ => Compression::None,
     };
+    let request = Request { expression, input, compression, output: Output::Json("\n".into()), range };
     let Ok(select) = Select::new(&request) else { return };
     let part = select.part(data.len() as u64);
     let header = part.needs_header.then(|| &data[..data.len().min(HEADER_BYTES_MAX as usize)]);

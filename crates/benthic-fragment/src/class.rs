@@ -1,10 +1,13 @@
-//! The class `table`, which runs fragments in the process that stores the object.
+//! The class `table`, which runs fragments, and queries of S3 Select, in the process that stores
+//! the object.
 
 use crate::fragment::{self, Blocked, Ranges, Reply, Status};
+use benthic_classes::select::run_beside;
 use benthic_core::{
     CallFunction, Class, Clock, Error, ErrorKind, Method, MethodContext, MethodFlags, MethodResult, Permits,
     Result, SystemClock,
 };
+use benthic_parquet::rows;
 use benthic_wasm::Calls;
 use bytes::Bytes;
 use prost::Message;
@@ -69,7 +72,7 @@ const fn method(
     }
 }
 
-static METHODS: [Method; 2] = [
+static METHODS: [Method; 3] = [
     method("scan", |context, input| scan(context, input, None), "runs a fragment of a query on the object"),
     // A method of its own, so that a client's caps can tell them apart.
     method(
@@ -84,7 +87,26 @@ static METHODS: [Method; 2] = [
         },
         "runs a fragment that calls methods of WebAssembly classes",
     ),
+    Method {
+        name: "select",
+        flags: MethodFlags::READ,
+        run: select,
+        result: MethodResult::Output,
+        summary: "returns the records that a query of S3 Select selects from a Parquet object",
+        input: "JSON with expression, input (parquet) and output (csv or json)",
+        output: "JSON in one line, with what was read and why the query ended early; then the records, at most 4 MiB",
+        examples: &[
+            r#"{"expression":"SELECT s.id FROM S3Object s WHERE s.price > 3","input":"parquet","output":{"csv":{}}}"#,
+        ],
+    },
 ];
+
+fn select(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    run_beside(context, input, rows::MEMORY_BYTES, |select, host| {
+        let size_bytes = host.size_bytes();
+        rows::run(select, host, size_bytes)
+    })
+}
 
 static PERMITS: Permits = Permits::new();
 

@@ -1,9 +1,11 @@
 //! Evaluates expressions on a record.
 
 use super::csv::Record;
+use super::decimal::Decimal;
 use super::failure::{Fault, fault};
 use super::json::{Json, record_too_long};
-use super::query::{Comparison, Expr, Function, Path, Side, Step, Type};
+use super::query::{Comparison, Expr, Function, Name, Path, Side, Step, Type};
+use super::rows::TypedRow;
 use super::timestamp::Timestamp;
 use super::value::{Number, Value, not_a, parse_bool};
 use super::{RECORD_BYTES_MAX, Work};
@@ -20,6 +22,8 @@ pub(super) enum Row<'a> {
     /// A record of JSON, with the paths of the query's columns; `None` if the path of the query
     /// ends before a record.
     Json(Option<&'a Json>, &'a [Path]),
+    /// A row with types.
+    Typed(TypedRow<'a>),
     /// The results of the query's aggregates.
     Aggregates(&'a [Value<'static>]),
 }
@@ -34,6 +38,7 @@ impl<'a> Row<'a> {
                 Some(record) => find(record, &paths[index], work),
                 None => Ok(Value::Missing),
             },
+            Row::Typed(row) => row.column(index, work),
             Row::Aggregates(_) => Ok(Value::Missing),
         }
     }
@@ -41,9 +46,11 @@ impl<'a> Row<'a> {
     /// Passes all fields of the record with their names to `take`.
     pub fn each_field(
         &self,
+        work: &Work<'_>,
         take: &mut dyn FnMut(&str, Value<'_>) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
         match self {
+            Row::Typed(row) => row.each_field(work, take),
             Row::Csv { record, names, .. } => {
                 for (index, text) in record.fields().iter().enumerate() {
                     let value = Value::Text(Cow::Borrowed(text));
@@ -70,16 +77,7 @@ fn find<'a>(record: &'a Json, path: &[Step], work: &Work<'_>) -> Result<Value<'a
         let next = match (step, value) {
             (Step::Index(index), Json::Array(values)) => values.get(*index),
             (Step::Key(name), Json::Object(entries)) => {
-                work.tick(entries.len())?;
-                let exact = entries.iter().find(|(key, _)| *key == name.text);
-                let mut others = entries.iter().filter(|(key, _)| exact.is_none() && name.matches(key));
-                let other = others.next();
-                if others.next().is_some() {
-                    let message =
-                        format!("several keys match '{}'; put it in quotes", super::value::shown(&name.text));
-                    return Err(fault("AmbiguousFieldName", message));
-                }
-                exact.or(other).map(|(_, value)| value)
+                key_of(entries, name, work)?.map(|index| &entries[index].1)
             }
             _ => None,
         };
@@ -91,6 +89,46 @@ fn find<'a>(record: &'a Json, path: &[Step], work: &Work<'_>) -> Result<Value<'a
         };
     }
     Ok(Value::of_json(value))
+}
+
+/// The value at the end of a path in a value that is made for it.
+pub(super) fn find_in<'a>(mut value: Json, path: &[Step], work: &Work<'_>) -> Result<Value<'a>, Fault> {
+    for step in path {
+        let next = match (step, value) {
+            (Step::Index(index), Json::Array(values)) => values.into_iter().nth(*index),
+            (Step::Key(name), Json::Object(mut entries)) => {
+                key_of(&entries, name, work)?.map(|index| entries.swap_remove(index).1)
+            }
+            _ => None,
+        };
+        let Some(next) = next else { return Ok(Value::Missing) };
+        value = next;
+    }
+    Ok(match value {
+        Json::Text(text) => Value::Text(Cow::Owned(text)),
+        nested @ (Json::Array(_) | Json::Object(_)) => Value::Nested(Cow::Owned(nested)),
+        plain => Value::of_json(&plain).into_owned(),
+    })
+}
+
+/// The index of the key with a name.
+fn key_of(entries: &[(String, Json)], name: &Name, work: &Work<'_>) -> Result<Option<usize>, Fault> {
+    work.tick(entries.len())?;
+    if let Some(exact) = entries.iter().position(|(key, _)| *key == name.text) {
+        return Ok(Some(exact));
+    }
+    let mut others = (0..entries.len()).filter(|index| name.matches(&entries[*index].0));
+    let other = others.next();
+    if others.next().is_some() {
+        let message = format!("several keys match '{}'; put it in quotes", super::value::shown(&name.text));
+        return Err(fault("AmbiguousFieldName", message));
+    }
+    Ok(other)
+}
+
+/// A time that no timestamp can have.
+pub(super) fn unsupported_time() -> Fault {
+    fault("UnsupportedParquetType", "a time is not in the years 1 to 9999")
 }
 
 /// The value of an expression. A text counts as work by its length, because what uses the value
@@ -293,12 +331,24 @@ fn cast<'a>(value: Value<'a>, to: Type, work: &Work<'_>) -> Result<Value<'a>, Fa
         (Type::Int, Value::Bool(value)) => Ok(Value::Int(i128::from(*value))),
         (Type::Int, _) => match value.number().ok_or_else(|| failed("an integer"))? {
             Number::Int(number) => Ok(Value::Int(number)),
+            Number::Decimal(number) => Ok(Value::Int(number.truncated())),
             Number::Float(number) if number.abs() < 1e38 => Ok(Value::Int(number.trunc() as i128)),
             Number::Float(_) => Err(fault("IntegerOverflow", "a number is too large for an integer")),
         },
         (Type::Float, _) => Ok(Value::Float(value.number().ok_or_else(|| failed("a number"))?.float())),
         (Type::Timestamp, _) => Ok(Value::Time(value.time().ok_or_else(|| failed("a timestamp"))?)),
-        (Type::Number, _) => Ok(value.number().ok_or_else(|| failed("a number"))?.value()),
+        (Type::Decimal(form), _) => {
+            let number = match &value {
+                // With an exponent, too.
+                Value::Text(text) => Decimal::parse(text.trim()),
+                _ => value.number().and_then(Number::to_decimal),
+            };
+            let number = match form {
+                Some((precision, scale)) => number.and_then(|number| number.fit(precision, scale)),
+                None => number,
+            };
+            Ok(Value::Decimal(number.ok_or_else(|| failed("a decimal number of this precision"))?))
+        }
     }
 }
 
@@ -432,7 +482,8 @@ fn changed_case(text: String) -> Result<Value<'static>, Fault> {
 fn integer(value: &Value<'_>, message: &str) -> Result<i128, Fault> {
     match value.operand()? {
         Number::Int(value) => Ok(value),
+        Number::Decimal(value) if value.is_integer() => Ok(value.truncated()),
         Number::Float(value) if value.fract() == 0.0 && value.abs() < 1e38 => Ok(value as i128),
-        Number::Float(_) => Err(fault("EvaluatorInvalidArguments", message)),
+        Number::Decimal(_) | Number::Float(_) => Err(fault("EvaluatorInvalidArguments", message)),
     }
 }

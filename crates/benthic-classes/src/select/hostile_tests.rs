@@ -1,10 +1,12 @@
 //! Queries and data that would crash an OSD, fill its memory or hold it for long.
 
 use super::tests::{Memory, call, request, run_in_pieces, turn};
+use super::wire;
 use super::wire::{CsvInput, Header, Input, Output, Request};
 use super::{Fault, PERMITS, RECORD_BYTES_MAX, Select};
 use benthic_core::ErrorKind;
 use bytes::Bytes;
+use bzip2::write::BzEncoder;
 use flate2::{Compression, write::GzEncoder};
 use std::io::Write;
 
@@ -149,10 +151,14 @@ fn compressed_data_grow_only_until_the_deadline() {
     (0..64).for_each(|_| encoder.write_all(&piece).unwrap());
     let data = encoder.finish().unwrap();
     let mut all = select("COUNT(*)");
-    all.gzip = true;
+    all.compression = wire::Compression::Gzip;
     runs_out_of_time(&all, &data);
     all.input = Input::JsonDocument;
     runs_out_of_time(&all, &data);
+    let mut encoder = BzEncoder::new(Vec::new(), bzip2::Compression::best());
+    (0..4).for_each(|_| encoder.write_all(&piece).unwrap());
+    all.compression = wire::Compression::Bzip2;
+    runs_out_of_time(&all, &encoder.finish().unwrap());
 }
 
 #[test]

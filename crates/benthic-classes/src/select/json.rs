@@ -3,6 +3,7 @@
 //! `serde_json`'s own values are not used, because the order of keys depends on a feature of
 //! the crate, and because their size has no limit.
 
+use super::decimal::Decimal;
 use super::failure::{Fault, fault};
 use super::query::FromStep;
 use super::value::float_text;
@@ -11,11 +12,13 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 
 /// A value of JSON. Objects keep the order of their keys.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(super) enum Json {
     Null,
     Bool(bool),
     Int(i128),
+    /// Only of data with types: JSON's own numbers are integers or binary ones.
+    Decimal(Decimal),
     Float(f64),
     Text(String),
     Array(Vec<Json>),
@@ -29,6 +32,7 @@ impl Json {
             Json::Null => to.extend_from_slice(b"null"),
             Json::Bool(value) => to.extend_from_slice(if *value { b"true" } else { b"false" }),
             Json::Int(value) => to.extend_from_slice(value.to_string().as_bytes()),
+            Json::Decimal(value) => to.extend_from_slice(value.text().as_bytes()),
             Json::Float(value) => to.extend_from_slice(float_text(*value).as_bytes()),
             Json::Text(text) => write_text(text, to),
             Json::Array(values) => {

@@ -1,4 +1,5 @@
-//! S3 Select: a query on one object of CSV or JSON, in S3's subset of SQL.
+//! S3 Select: a query on one object of CSV or JSON, or on rows of another form ([`Rows`]), in S3's
+//! subset of SQL.
 //!
 //! The class and the S3 gateway use the same code ([`Select`]): the class beside an object, the
 //! gateway for objects in several pieces, for encrypted objects, and where no code runs. It reads
@@ -10,6 +11,7 @@
 //! saves no transfer, so the gateway runs that query.
 
 mod csv;
+mod decimal;
 mod eval;
 mod failure;
 #[cfg(test)]
@@ -21,6 +23,7 @@ mod like;
 mod oracle_tests;
 mod parse;
 mod query;
+mod rows;
 mod run;
 #[cfg(test)]
 mod tests;
@@ -31,6 +34,7 @@ mod write;
 
 pub use failure::{Failure, Fault};
 pub use parse::EXPRESSION_BYTES_MAX;
+pub use rows::{Cell, CellTime, IntegerRange, Rows, check_cell};
 pub use run::{HEADER_BYTES_MAX, Host, Part, Select};
 
 use crate::input::{check_len, json as parse_json};
@@ -38,8 +42,9 @@ use benthic_core::{
     Class, Error, ErrorKind, Method, MethodContext, MethodFlags, MethodResult, Permits, Result,
 };
 use bytes::Bytes;
-use std::cell::Cell;
-use wire::{Head, REQUEST_BYTES_MAX, Request, Totals};
+use std::cell;
+use std::ops::Range;
+use wire::{REQUEST_BYTES_MAX, Request, Totals, encode_answer};
 
 /// Limit of a record of the data or of the answer, as on AWS.
 pub const RECORD_BYTES_MAX: usize = 1024 * 1024;
@@ -55,7 +60,7 @@ const WORK_UNITS: u64 = 256 * 1024;
 /// Counts work, and checks after a limited amount of it whether there is time for more. Knows the
 /// time.
 struct Work<'a> {
-    units: Cell<u64>,
+    units: cell::Cell<u64>,
     /// The time at which the query began, in milliseconds since 1970 (UTC).
     unix_ms: u64,
     check: &'a dyn Fn() -> std::result::Result<(), Fault>,
@@ -96,7 +101,7 @@ static METHODS: [Method; 1] = [Method {
     run,
     result: MethodResult::Output,
     summary: "returns the records that a query selects",
-    input: "JSON with expression, input (csv, json_lines or json_document) and output (csv or json)",
+    input: "JSON with expression, input (csv, json_lines or json_document), compression and output (csv or json)",
     output: "JSON in one line, with what was read and why the query ended early; then the records, at most 4 MiB",
     examples: &[
         r#"{"expression":"SELECT s._1 FROM S3Object s WHERE s._2 > 3","input":{"csv":{}},"output":{"csv":{}}}"#,
@@ -107,46 +112,62 @@ static METHODS: [Method; 1] = [Method {
 static PERMITS: Permits = Permits::new();
 
 fn run(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    run_beside(context, input, MEMORY_BYTES, |select, host| {
+        let part = select.part(host.size_bytes);
+        host.at = part.read_from;
+        let header = if part.needs_header { Some(host.context.read(0, HEADER_BYTES_MAX)?) } else { None };
+        select.run(part, header.as_deref(), host)
+    })
+}
+
+/// Runs a query as a method of a class: `query` reads the object, which takes so much memory. The
+/// input and the output are those of the class `select`.
+///
+/// # Errors
+/// `InvalidArgument` for an input of another form; `LimitExceeded` for what the gateway runs
+/// itself: a larger answer, more time, more queries than run here at once.
+pub fn run_beside(
+    context: &mut MethodContext<'_>,
+    input: &[u8],
+    memory_bytes: u64,
+    query: impl FnOnce(&Select, &mut Beside<'_, '_>) -> std::result::Result<Totals, Fault>,
+) -> Result<Vec<u8>> {
     check_len("the input", input.len(), REQUEST_BYTES_MAX)?;
     let expected = "the input must be JSON with expression, input and output; see `benthic class ls`";
     let request: Request = parse_json(input, expected)?;
     // The gateway runs a query itself that exceeds a limit here.
     let busy = || Error::new(ErrorKind::LimitExceeded, "the process already runs its maximum of queries");
     let _permit = PERMITS.try_acquire().ok_or_else(busy)?;
-    context.charge_memory(MEMORY_BYTES)?;
+    context.charge_memory(memory_bytes)?;
     let size_bytes = context.stat()?.size_bytes;
-    let (mut totals, mut records) = (Totals::default(), Vec::new());
-    let ran = Select::new(&request).map_err(Fault::Query).and_then(|select| {
-        let part = select.part(size_bytes);
-        let header = if part.needs_header { Some(context.read(0, HEADER_BYTES_MAX)?) } else { None };
-        let mut host =
-            Beside { context, at: part.read_from, size_bytes, records: &mut records, totals: &mut totals };
-        select.run(part, header.as_deref(), &mut host)
-    });
+    let mut host = Beside { context, at: 0, size_bytes, records: Vec::new(), totals: Totals::default() };
+    let ran = Select::new(&request).map_err(Fault::Query).and_then(|select| query(&select, &mut host));
     let failure = match ran {
         Ok(all) => {
-            totals = all;
+            host.totals = all;
             None
         }
         Err(Fault::Query(failure)) => Some(failure),
         Err(Fault::Host(error)) => return Err(error),
     };
-    totals.returned_bytes = records.len() as u64;
-    let mut answer = serde_json::to_vec(&Head { totals, failure }).map_err(|error| {
-        Error::new(ErrorKind::Internal, "the output cannot be encoded").with_source(error)
-    })?;
-    answer.push(b'\n');
-    answer.extend_from_slice(&records);
-    Ok(answer)
+    host.totals.returned_bytes = host.records.len() as u64;
+    encode_answer(host.totals, failure, &host.records)
 }
 
-/// The class' host of a query.
-struct Beside<'a, 'b> {
+/// The host of a query in a method of a class.
+pub struct Beside<'a, 'b> {
     context: &'a mut MethodContext<'b>,
     at: u64,
     size_bytes: u64,
-    records: &'a mut Vec<u8>,
-    totals: &'a mut Totals,
+    records: Vec<u8>,
+    totals: Totals,
+}
+
+impl Beside<'_, '_> {
+    /// The size of the object.
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
 }
 
 impl Host for Beside<'_, '_> {
@@ -157,6 +178,15 @@ impl Host for Beside<'_, '_> {
         let piece = self.context.read(self.at, READ_BYTES)?;
         self.at += piece.len() as u64;
         Ok(piece)
+    }
+
+    fn read_range(&mut self, range: Range<u64>) -> Result<Bytes> {
+        let len_bytes = range.end - range.start;
+        let data = self.context.read(range.start, len_bytes)?;
+        if data.len() as u64 == len_bytes {
+            return Ok(data);
+        }
+        Err(Error::new(ErrorKind::Corrupt, "the object is shorter than it was"))
     }
 
     fn write(&mut self, records: Vec<u8>) -> Result<()> {
@@ -170,7 +200,7 @@ impl Host for Beside<'_, '_> {
     }
 
     fn check(&mut self, totals: Totals) -> Result<()> {
-        *self.totals = totals;
+        self.totals = totals;
         self.context.check_deadline()
     }
 }

@@ -7,6 +7,7 @@
 
 mod calls;
 
+use super::decimal::DIGITS_MAX;
 use super::failure::Failure;
 use super::lexer::{Token, tokens};
 use super::query::{
@@ -617,7 +618,7 @@ impl Parser {
         let to = match name.as_str() {
             "INT" | "INTEGER" | "BIGINT" | "SMALLINT" => Type::Int,
             "FLOAT" | "REAL" | "DOUBLE" => Type::Float,
-            "DECIMAL" | "NUMERIC" => Type::Number,
+            "DECIMAL" | "NUMERIC" => Type::Decimal(None),
             "STRING" | "VARCHAR" | "CHAR" | "TEXT" => Type::Text,
             "BOOL" | "BOOLEAN" => Type::Bool,
             "TIMESTAMP" => Type::Timestamp,
@@ -625,14 +626,15 @@ impl Parser {
         };
         self.at += 1;
         // Precision and scale, or a length.
+        let mut numbers = Vec::new();
         if self.symbol("(") {
             loop {
-                if !matches!(self.peek(), Some(Token::Number(_))) {
-                    return failed(
-                        "ParseInvalidTypeParam",
-                        format!("expected a number, found {}", self.found()),
-                    );
-                }
+                let number = match self.peek() {
+                    Some(Token::Number(number)) => number.parse::<u32>().ok(),
+                    _ => None,
+                };
+                let message = || format!("expected a number, found {}", self.found());
+                numbers.push(number.ok_or_else(|| Failure::new("ParseInvalidTypeParam", message()))?);
                 self.at += 1;
                 if !self.symbol(",") {
                     break;
@@ -640,6 +642,18 @@ impl Parser {
             }
             self.expect_symbol(")", "ParseInvalidTypeParam")?;
         }
+        let to = match (to, numbers.as_slice()) {
+            (_, []) => to,
+            (Type::Decimal(_), [precision, rest @ ..]) => {
+                let scale = rest.first().copied().unwrap_or(0);
+                if rest.len() > 1 || !(1..=DIGITS_MAX).contains(precision) || scale > *precision {
+                    let message = "DECIMAL has a precision from 1 to 38, and a scale up to the precision";
+                    return failed("ParseInvalidTypeParam", message);
+                }
+                Type::Decimal(Some((*precision, scale)))
+            }
+            _ => to,
+        };
         self.expect_symbol(")", "ParseCastArity")?;
         Ok((Expr::Cast(Box::new(operand), to), deeper(levels)?))
     }

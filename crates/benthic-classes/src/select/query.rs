@@ -157,8 +157,8 @@ pub(super) enum Operator {
 pub(super) enum Type {
     Int,
     Float,
-    /// An integer if the number has no fraction.
-    Number,
+    /// With a precision and a scale, if the query has them.
+    Decimal(Option<(u32, u32)>),
     Text,
     Bool,
     Timestamp,

@@ -5,18 +5,21 @@ use super::eval::{Row, eval, order};
 use super::failure::{Failure, Fault, fault};
 use super::json::{self, Json, Take, Walk, WalkState, record_too_long};
 use super::parse::parse;
-use super::query::{AggregateKind, Items, Path, Query, Step};
-use super::value::{Number, Value};
-use super::wire::{CsvInput, Header, Input, Request, Totals, check_delimiter, one_byte};
+use super::query::{AggregateKind, Items, Name, Path, Query, Step};
+use super::rows::Rows;
+use super::value::Value;
+use super::wire::{Compression, CsvInput, Header, Input, Request, Totals, check_delimiter, one_byte};
 use super::write::Writer;
 use super::{RECORD_BYTES_MAX, Work};
 use benthic_core::Result as CoreResult;
 use bytes::{Buf, Bytes};
+use bzip2::bufread::MultiBzDecoder;
 use flate2::bufread::MultiGzDecoder;
 use serde::de::DeserializeSeed;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io::{BufReader, Read};
+use std::ops::Range;
 
 /// How much of an object has to contain the header of CSV.
 pub const HEADER_BYTES_MAX: u64 = RECORD_BYTES_MAX as u64 + 8;
@@ -36,6 +39,13 @@ pub trait Host {
     /// # Errors
     /// Any error ends the query.
     fn write(&mut self, records: Vec<u8>) -> CoreResult<()>;
+
+    /// A range of the object, which is completely in it. Only queries on [`Rows`] use it, and only
+    /// they do not read front to back.
+    ///
+    /// # Errors
+    /// Any error ends the query.
+    fn read_range(&mut self, range: Range<u64>) -> CoreResult<Bytes>;
 
     /// The time, in milliseconds since 1970 (UTC).
     fn unix_ms(&self) -> u64;
@@ -63,7 +73,7 @@ pub struct Part {
 pub struct Select {
     query: Query,
     form: Form,
-    gzip: bool,
+    compression: Compression,
     range: Option<(Option<u64>, Option<u64>)>,
     writer: Writer,
 }
@@ -72,6 +82,7 @@ enum Form {
     Csv(Dialect, Header),
     JsonLines(Dialect),
     JsonDocument,
+    Parquet,
 }
 
 impl Select {
@@ -90,15 +101,20 @@ impl Select {
             }
             Input::JsonLines => Form::JsonLines(lines()),
             Input::JsonDocument => Form::JsonDocument,
+            Input::Parquet if request.compression != Compression::None => {
+                let message = "Parquet is compressed inside; the CompressionType must be NONE";
+                return Err(Failure::new("InvalidCompressionFormat", message));
+            }
+            Input::Parquet => Form::Parquet,
         };
         let range = request.range.map(|range| (range.start, range.end));
         if let Some(range) = range {
             let has_records = match &form {
                 Form::Csv(dialect, _) => !dialect.quoted_delimiters,
                 Form::JsonLines(_) => true,
-                Form::JsonDocument => false,
+                Form::JsonDocument | Form::Parquet => false,
             };
-            if !has_records || request.gzip {
+            if !has_records || request.compression != Compression::None {
                 let message = "a scan range needs CSV without quoted record delimiters or lines of JSON, not compressed";
                 return Err(Failure::new("UnsupportedScanRangeInput", message));
             }
@@ -106,7 +122,13 @@ impl Select {
                 return Err(Failure::new("InvalidScanRange", "the start of the scan range is after its end"));
             }
         }
-        Ok(Select { query, form, gzip: request.gzip, range, writer: Writer::new(&request.output)? })
+        let writer = Writer::new(&request.output)?;
+        Ok(Select { query, form, compression: request.compression, range, writer })
+    }
+
+    /// Whether the query needs a reader of rows: [`Select::run_rows`].
+    pub fn needs_rows(&self) -> bool {
+        matches!(self.form, Form::Parquet)
     }
 
     /// The part of an object of this size that the query reads.
@@ -118,7 +140,7 @@ impl Select {
         };
         let delimiter_len = match &self.form {
             Form::Csv(dialect, _) | Form::JsonLines(dialect) => dialect.record_delimiter.len() as u64,
-            Form::JsonDocument => 0,
+            Form::JsonDocument | Form::Parquet => 0,
         };
         let needs_header = start > 0 && matches!(self.form, Form::Csv(_, Header::Use));
         // A record starts at `start` if a delimiter precedes it.
@@ -131,6 +153,40 @@ impl Select {
     /// A fault of the data or of the query for them; the host's own errors. Records before it were
     /// written.
     pub fn run(&self, part: Part, header: Option<&[u8]>, host: &mut dyn Host) -> Result<Totals, Fault> {
+        self.drive(host, |run| {
+            let shared = run.shared;
+            let plain = Feed { shared, piece: Bytes::new() };
+            let buffered = |feed| BufReader::with_capacity(32 * 1024, feed);
+            let mut read: Box<dyn Read + '_> = match self.compression {
+                Compression::None => Box::new(plain),
+                Compression::Gzip => Box::new(MultiGzDecoder::new(buffered(plain))),
+                Compression::Bzip2 => Box::new(MultiBzDecoder::new(buffered(plain))),
+            };
+            let mut read = Counted { inner: &mut *read, shared, since_value: None };
+            match &self.form {
+                Form::Csv(dialect, kind) => run.csv(&mut read, part, dialect, *kind, header),
+                Form::JsonLines(dialect) => run.json_lines(&mut read, part, dialect),
+                Form::JsonDocument => run.json_document(&mut read),
+                Form::Parquet => {
+                    Err(fault("InvalidDataSource", "the class `select` does not read Parquet; `table` does"))
+                }
+            }
+        })
+    }
+
+    /// Runs the query on rows of another form than CSV and JSON.
+    ///
+    /// # Errors
+    /// Those of [`Select::run`].
+    pub fn run_rows(&self, rows: &mut dyn Rows, host: &mut dyn Host) -> Result<Totals, Fault> {
+        self.drive(host, |run| run.rows(rows))
+    }
+
+    fn drive(
+        &self,
+        host: &mut dyn Host,
+        read: impl FnOnce(&mut Run<'_, '_>) -> Result<(), Fault>,
+    ) -> Result<Totals, Fault> {
         let unix_ms = host.unix_ms();
         let shared = Shared {
             host: RefCell::new(host),
@@ -149,24 +205,12 @@ impl Select {
             left: self.query.limit.unwrap_or(u64::MAX),
             output: Vec::new(),
         };
-        let plain = Feed { shared: &shared, piece: Bytes::new() };
-        let mut read: Box<dyn Read + '_> = if self.gzip {
-            Box::new(MultiGzDecoder::new(BufReader::with_capacity(32 * 1024, plain)))
-        } else {
-            Box::new(plain)
-        };
-        let mut read = Counted { inner: &mut *read, shared: &shared, since_value: None };
         let is_aggregate = !self.query.aggregates.is_empty();
-        if run.left > 0 || is_aggregate {
-            let ran = match &self.form {
-                Form::Csv(dialect, kind) => run.csv(&mut read, part, dialect, *kind, header),
-                Form::JsonLines(dialect) => run.json_lines(&mut read, part, dialect),
-                Form::JsonDocument => run.json_document(&mut read),
-            };
-            if let Err(fault) = ran {
-                run.flush()?;
-                return Err(fault);
-            }
+        if (run.left > 0 || is_aggregate)
+            && let Err(fault) = read(&mut run)
+        {
+            run.flush()?;
+            return Err(fault);
         }
         if is_aggregate && run.left > 0 {
             run.finish_aggregates()?;
@@ -215,7 +259,7 @@ fn lines() -> Dialect {
 }
 
 /// What readers and the run share.
-struct Shared<'a> {
+pub(super) struct Shared<'a> {
     host: RefCell<&'a mut dyn Host>,
     /// The fault behind an error of a reader.
     fault: RefCell<Option<Fault>>,
@@ -225,6 +269,13 @@ struct Shared<'a> {
 impl Shared<'_> {
     fn check(&self) -> Result<(), Fault> {
         Ok(self.host.borrow_mut().check(self.totals.get())?)
+    }
+
+    pub(super) fn next_rows(&self, rows: &mut dyn Rows) -> Result<usize, Fault> {
+        let mut totals = self.totals.get();
+        let read = rows.next(&mut **self.host.borrow_mut(), &mut totals);
+        self.totals.set(totals);
+        read
     }
 
     fn stop(&self, fault: Fault) -> std::io::Error {
@@ -238,7 +289,7 @@ impl Shared<'_> {
             std::io::ErrorKind::UnexpectedEof => fault("TruncatedInput", "the compressed data end too early"),
             _ => fault(
                 "InvalidCompressionFormat",
-                "the data are not compressed with GZIP, or they are damaged",
+                "the data are not compressed in the form of the CompressionType, or they are damaged",
             ),
         })
     }
@@ -300,11 +351,11 @@ struct State {
 }
 
 /// A query that runs.
-struct Run<'a, 'b> {
-    query: &'a Query,
+pub(super) struct Run<'a, 'b> {
+    pub(super) query: &'a Query,
     writer: &'a Writer,
-    shared: &'a Shared<'b>,
-    work: &'a Work<'a>,
+    pub(super) shared: &'a Shared<'b>,
+    pub(super) work: &'a Work<'a>,
     states: Vec<State>,
     /// Bytes of texts in `states`.
     held_bytes: usize,
@@ -429,7 +480,7 @@ impl Run<'_, '_> {
     }
 
     /// Takes a record. Returns whether the query needs more.
-    fn row(&mut self, row: &Row<'_>) -> Result<bool, Fault> {
+    pub(super) fn row(&mut self, row: &Row<'_>) -> Result<bool, Fault> {
         self.work.tick(16)?;
         if let Some(condition) = &self.query.condition
             && eval(condition, row, self.work)?.truth()? != Some(true)
@@ -465,7 +516,7 @@ impl Run<'_, '_> {
             check_record(output.len() - start)
         };
         match &self.query.items {
-            Items::All => row.each_field(&mut add),
+            Items::All => row.each_field(self.work, &mut add),
             Items::List(items) => {
                 items.iter().try_for_each(|item| add(&item.name, eval(&item.expr, row, self.work)?))
             }
@@ -485,6 +536,8 @@ impl Run<'_, '_> {
             state.count += 1;
             let new = match aggregate.kind {
                 AggregateKind::Count => continue,
+                // It has no order. Only data with types contain it.
+                AggregateKind::Min | AggregateKind::Max if value.is_nan() => continue,
                 AggregateKind::Sum | AggregateKind::Avg => {
                     let number = value.operand()?;
                     let sum = match state.value.as_ref().and_then(Value::number) {
@@ -527,12 +580,7 @@ impl Run<'_, '_> {
             results.push(match (aggregate.kind, state.value) {
                 (AggregateKind::Count, _) => Value::Int(state.count.into()),
                 (_, None) => Value::Null,
-                (AggregateKind::Avg, Some(sum)) => {
-                    let sum = sum.operand()?.float();
-                    Number::Float(sum)
-                        .apply(super::query::Operator::Divide, Number::Int(state.count.into()))?
-                        .value()
-                }
+                (AggregateKind::Avg, Some(sum)) => sum.operand()?.average(state.count)?.value(),
                 (_, Some(value)) => value,
             });
         }
@@ -587,14 +635,14 @@ fn bind(query: &Query, names: Option<&[String]>, work: &Work<'_>) -> Result<(Vec
 }
 
 /// Where the names of a header are; `None` for a name that several columns have.
-struct HeaderIndex<'a> {
+pub(super) struct HeaderIndex<'a> {
     exact: HashMap<&'a str, Option<usize>>,
     /// Without regard to case.
     folded: HashMap<String, Option<usize>>,
 }
 
 impl HeaderIndex<'_> {
-    fn new<'a>(names: &'a [String], work: &Work<'_>) -> Result<HeaderIndex<'a>, Fault> {
+    pub(super) fn new<'a>(names: &'a [String], work: &Work<'_>) -> Result<HeaderIndex<'a>, Fault> {
         let mut header = HeaderIndex { exact: HashMap::new(), folded: HashMap::new() };
         for (index, name) in names.iter().enumerate() {
             work.tick(1 + name.len())?;
@@ -604,6 +652,12 @@ impl HeaderIndex<'_> {
         }
         Ok(header)
     }
+
+    /// The index of a name; `Some(None)` if several columns have it.
+    pub(super) fn find(&self, name: &Name) -> Option<Option<usize>> {
+        let folded = || self.folded.get(&name.text.to_ascii_lowercase()).filter(|_| !name.quoted);
+        self.exact.get(name.text.as_str()).or_else(folded).copied()
+    }
 }
 
 fn bind_column(path: &Path, header: Option<&HeaderIndex<'_>>) -> Result<usize, Fault> {
@@ -611,9 +665,8 @@ fn bind_column(path: &Path, header: Option<&HeaderIndex<'_>>) -> Result<usize, F
         return Err(fault("InvalidKeyPath", "a column of CSV is a name or _N, without a path"));
     };
     if let Some(header) = header {
-        let folded = || header.folded.get(&name.text.to_ascii_lowercase()).filter(|_| !name.quoted);
-        match header.exact.get(name.text.as_str()).or_else(folded) {
-            Some(Some(index)) => return Ok(*index),
+        match header.find(name) {
+            Some(Some(index)) => return Ok(index),
             Some(None) => {
                 let message = format!("several columns have the name '{}'", super::value::shown(&name.text));
                 return Err(fault("AmbiguousFieldName", message));

@@ -1,11 +1,14 @@
+use super::wire;
 use super::wire::{CsvInput, CsvOutput, Header, Input, Output, Request, ScanRange, Totals, decode_answer};
 use super::{Failure, Fault, HEADER_BYTES_MAX, Host, Select};
 use benthic_core::{ClassCall, Error, ErrorKind, ObjectId, Result, Store};
 use benthic_embedded::MemStore;
 use bytes::Bytes;
+use bzip2::write::BzEncoder;
 use flate2::{Compression, write::GzEncoder};
 use futures::executor::block_on;
 use std::io::Write;
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Data in pieces of some bytes, and the answer.
@@ -20,6 +23,10 @@ pub(super) struct Memory {
 impl Host for Memory {
     fn read(&mut self) -> Result<Bytes> {
         Ok(self.rest.split_to(self.piece_bytes.min(self.rest.len())))
+    }
+
+    fn read_range(&mut self, range: Range<u64>) -> Result<Bytes> {
+        Ok(self.rest.slice(range.start as usize..range.end as usize))
     }
 
     fn write(&mut self, records: Vec<u8>) -> Result<()> {
@@ -71,7 +78,13 @@ fn run(request: &Request, data: &[u8]) -> std::result::Result<String, (String, F
 
 pub(super) fn request(expression: &str, input: Input) -> Request {
     let output = Output::Csv(CsvOutput::default());
-    Request { expression: expression.to_owned(), input, gzip: false, output, range: None }
+    Request {
+        expression: expression.to_owned(),
+        input,
+        compression: wire::Compression::None,
+        output,
+        range: None,
+    }
 }
 
 fn with_header() -> Input {
@@ -237,9 +250,20 @@ fn numbers_texts_and_casts() {
         ("7.0 / 2", "3.5"),
         ("s.depth * 2", "24"),
         ("1e3", "1000.0"),
+        ("0.1 + 0.2", "0.3"),
+        ("CAST('0.1' AS FLOAT) + CAST('0.2' AS FLOAT)", "0.30000000000000004"),
+        ("1.10 * 1.10", "1.2100"),
+        ("CAST(1 AS DECIMAL) / 3", "0.33333333333333333333333333333333333333"),
+        ("CAST('2.345' AS DECIMAL(4, 2))", "2.35"),
+        ("CAST('-1.5e3' AS DECIMAL)", "-1500"),
+        ("CAST(2.5 AS DECIMAL(1))", "3"),
+        ("CAST(0.1e0 AS DECIMAL(3, 2))", "0.10"),
+        ("12345678901234567890123456789012345678 - 0.0", "12345678901234567890123456789012345678"),
+        ("'0.30' = 0.1 + 0.2 AND 0.3e0 = 0.3 AND 1.00 = 1", "true"),
+        ("-1.50", "-1.50"),
         ("CAST(' 12 ' AS INT) + 1", "13"),
         ("CAST('1.9' AS INTEGER)", "1"),
-        ("CAST('1.50' AS DECIMAL(10, 2))", "1.5"),
+        ("CAST('1.50' AS DECIMAL(10, 2))", "1.50"),
         ("CAST('8' AS NUMERIC)", "8"),
         ("CAST(8 AS FLOAT)", "8.0"),
         ("CAST(8 AS VARCHAR(3)) || 'x'", "8x"),
@@ -297,7 +321,7 @@ fn aggregates_answer_one_record() {
         fish(
             "SELECT SUM(CAST(s.depth AS INT)), MIN(CAST(depth AS INT)), AVG(s.depth) AS a FROM S3Object s WHERE s.depth <> ''"
         ),
-        "155,3,51.666666666666664\n"
+        "155,3,51.666666666666666666666666666666666667\n"
     );
     assert_eq!(fish("SELECT SUM(s.depth) / COUNT(*) FROM S3Object s WHERE FALSE"), "\n");
     assert_eq!(fish("SELECT COUNT(*) FROM S3Object LIMIT 1"), "4\n");
@@ -483,13 +507,26 @@ fn lines_of_json() {
 }
 
 #[test]
+fn data_that_are_compressed_with_bzip2() {
+    let mut encoder = BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+    encoder.write_all(FISH.as_bytes()).unwrap();
+    let mut data = encoder.finish().unwrap();
+    data.extend(data.clone());
+    let mut all = request("SELECT COUNT(*) FROM S3Object", with_header());
+    all.compression = wire::Compression::Bzip2;
+    assert_eq!(run(&all, &data).unwrap(), "9\n");
+    assert_eq!(run(&all, &data[..data.len() - 9]).unwrap_err().1.code, "TruncatedInput");
+    assert_eq!(run(&all, FISH.as_bytes()).unwrap_err().1.code, "InvalidCompressionFormat");
+}
+
+#[test]
 fn compressed_data() {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     encoder.write_all(FISH.as_bytes()).unwrap();
     let mut data = encoder.finish().unwrap();
     data.extend(data.clone());
     let mut all = request("SELECT COUNT(*) FROM S3Object", with_header());
-    all.gzip = true;
+    all.compression = wire::Compression::Gzip;
     // The second header is a record.
     assert_eq!(run(&all, &data).unwrap(), "9\n");
     assert_eq!(run(&all, &data[..data.len() - 9]).unwrap_err().1.code, "TruncatedInput");

@@ -83,6 +83,21 @@ impl Timestamp {
         Some(Timestamp { local, offset_minutes: Some(0), precision: Precision::Second(3) })
     }
 
+    /// A time in the years 1 to 9999, in nanoseconds since 1970.
+    pub fn of_unix_nanos(nanos: i128, digits: usize, is_utc: bool) -> Option<Timestamp> {
+        let utc = OffsetDateTime::from_unix_timestamp_nanos(nanos).ok()?;
+        let local = PrimitiveDateTime::new(utc.date(), utc.time());
+        let precision = Precision::Second(digits.min(FRACTION_DIGITS_MAX));
+        let offset_minutes = is_utc.then_some(0);
+        (1..=9999).contains(&local.year()).then_some(Timestamp { local, offset_minutes, precision })
+    }
+
+    /// A day in the years 1 to 9999, in days since 1970.
+    pub fn of_days(days: i32) -> Option<Timestamp> {
+        let day = Timestamp::of_unix_nanos(i128::from(days) * 86_400_000_000_000, 0, false)?;
+        Some(Timestamp { precision: Precision::Day, ..day })
+    }
+
     pub fn parse(text: &str) -> Option<Timestamp> {
         let mut input = Input(text.trim());
         let year = input.digits(4)?;

@@ -1,5 +1,6 @@
 //! Values of expressions.
 
+use super::decimal::Decimal;
 use super::failure::{Fault, fault};
 use super::json::Json;
 use super::query::Operator;
@@ -16,11 +17,12 @@ pub(super) enum Value<'a> {
     Bool(bool),
     /// Wide enough for the integers of JSON and for sums of them.
     Int(i128),
+    Decimal(Decimal),
     Float(f64),
     Text(Cow<'a, str>),
     Time(Timestamp),
     /// An array or an object.
-    Nested(&'a Json),
+    Nested(Cow<'a, Json>),
 }
 
 impl<'a> Value<'a> {
@@ -29,14 +31,19 @@ impl<'a> Value<'a> {
             Json::Null => Value::Null,
             Json::Bool(value) => Value::Bool(*value),
             Json::Int(value) => Value::Int(*value),
+            Json::Decimal(value) => Value::Decimal(*value),
             Json::Float(value) => Value::Float(*value),
             Json::Text(text) => Value::Text(Cow::Borrowed(text)),
-            Json::Array(_) | Json::Object(_) => Value::Nested(json),
+            Json::Array(_) | Json::Object(_) => Value::Nested(Cow::Borrowed(json)),
         }
     }
 
     pub fn is_null(&self) -> bool {
         matches!(self, Value::Missing | Value::Null)
+    }
+
+    pub fn is_nan(&self) -> bool {
+        matches!(self, Value::Float(value) if value.is_nan())
     }
 
     /// Whether a condition holds; `None` is unknown.
@@ -53,6 +60,7 @@ impl<'a> Value<'a> {
     pub fn number(&self) -> Option<Number> {
         match self {
             Value::Int(value) => Some(Number::Int(*value)),
+            Value::Decimal(value) => Some(Number::Decimal(*value)),
             Value::Float(value) => Some(Number::Float(*value)),
             Value::Text(text) => parse_number(text),
             _ => None,
@@ -98,6 +106,7 @@ impl<'a> Value<'a> {
             Value::Bool(true) => Cow::Borrowed("true"),
             Value::Bool(false) => Cow::Borrowed("false"),
             Value::Int(value) => Cow::Owned(value.to_string()),
+            Value::Decimal(value) => Cow::Owned(value.text()),
             Value::Float(value) => Cow::Owned(float_text(*value)),
             Value::Text(text) => Cow::Borrowed(text),
             Value::Time(time) => Cow::Owned(time.text()),
@@ -115,6 +124,7 @@ impl<'a> Value<'a> {
             Value::Null => Value::Null,
             Value::Bool(value) => Value::Bool(value),
             Value::Int(value) => Value::Int(value),
+            Value::Decimal(value) => Value::Decimal(value),
             Value::Float(value) => Value::Float(value),
             Value::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
             Value::Time(time) => Value::Time(time),
@@ -124,9 +134,10 @@ impl<'a> Value<'a> {
 }
 
 /// A number.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Number {
     Int(i128),
+    Decimal(Decimal),
     Float(f64),
 }
 
@@ -134,20 +145,43 @@ impl Number {
     pub fn float(self) -> f64 {
         match self {
             Number::Int(value) => value as f64,
+            Number::Decimal(value) => value.float(),
             Number::Float(value) => value,
+        }
+    }
+
+    /// The number with exact digits; `None` for a binary one, and for an integer of 39 digits.
+    fn decimal(self) -> Option<Decimal> {
+        match self {
+            Number::Int(value) => Decimal::new(value, 0),
+            Number::Decimal(value) => Some(value),
+            Number::Float(_) => None,
+        }
+    }
+
+    /// The number with exact digits, also if it is a binary one: its shortest text has them. `None`
+    /// if it has more than 38 digits.
+    pub fn to_decimal(self) -> Option<Decimal> {
+        match self {
+            Number::Float(value) => Decimal::parse(&float_text(value)),
+            exact => exact.decimal(),
         }
     }
 
     pub fn value(self) -> Value<'static> {
         match self {
             Number::Int(value) => Value::Int(value),
+            Number::Decimal(value) => Value::Decimal(value),
             Number::Float(value) => Value::Float(value),
         }
     }
 
     pub fn compare(self, other: Number) -> Option<Ordering> {
-        match (self, other) {
-            (Number::Int(left), Number::Int(right)) => Some(left.cmp(&right)),
+        if let (Number::Int(left), Number::Int(right)) = (self, other) {
+            return Some(left.cmp(&right));
+        }
+        match (self.decimal(), other.decimal()) {
+            (Some(left), Some(right)) => Some(left.compare(right)),
             _ => self.float().partial_cmp(&other.float()),
         }
     }
@@ -167,6 +201,9 @@ impl Number {
             };
             return result.map(Number::Int).ok_or_else(too_large);
         }
+        if let (Some(left), Some(right)) = (self.decimal(), other.decimal()) {
+            return left.apply(operator, right).map(Number::Decimal).ok_or_else(too_large);
+        }
         let (left, right) = (self.float(), other.float());
         let result = match operator {
             Operator::Add => left + right,
@@ -175,11 +212,24 @@ impl Number {
             Operator::Divide => left / right,
             Operator::Remainder => left % right,
         };
-        if result.is_finite() { Ok(Number::Float(result)) } else { Err(too_large()) }
+        if result.is_finite() || !left.is_finite() || !right.is_finite() {
+            return Ok(Number::Float(result));
+        }
+        Err(too_large())
+    }
+
+    /// The average of `count` numbers with this sum.
+    pub fn average(self, count: u64) -> Result<Number, Fault> {
+        let sum = match self {
+            Number::Int(sum) => Decimal::new(sum, 0).map_or(self, Number::Decimal),
+            _ => self,
+        };
+        sum.apply(Operator::Divide, Number::Int(count.into()))
     }
 }
 
-/// An integer or a decimal number; not what else Rust reads as one, such as `inf`.
+/// An integer, a decimal number, or with an exponent a binary one; not what else Rust reads as one,
+/// such as `inf`. Numbers of more than 38 digits are binary ones.
 pub(super) fn parse_number(text: &str) -> Option<Number> {
     let text = text.trim();
     let is_part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
@@ -188,6 +238,11 @@ pub(super) fn parse_number(text: &str) -> Option<Number> {
     }
     if let Ok(value) = text.parse() {
         return Some(Number::Int(value));
+    }
+    if !text.contains(['e', 'E'])
+        && let Some(value) = Decimal::parse(text)
+    {
+        return Some(Number::Decimal(value));
     }
     text.parse().ok().filter(|value: &f64| value.is_finite()).map(Number::Float)
 }
@@ -201,8 +256,11 @@ pub(super) fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// The shortest text that reads as this number.
+/// The shortest text that reads as this number, or `NaN`, `inf` or `-inf`.
 pub(super) fn float_text(value: f64) -> String {
+    if !value.is_finite() {
+        return value.to_string();
+    }
     serde_json::to_string(&value).unwrap_or_default()
 }
 

@@ -1,6 +1,7 @@
 //! A request and an answer of the class, and the checks of a request's parameters.
 
 use super::failure::Failure;
+use benthic_core::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 
 /// Limit of an encoded request: an expression of 256 KiB, in which JSON may escape every byte.
@@ -12,9 +13,9 @@ pub const REQUEST_BYTES_MAX: usize = 2 * 1024 * 1024;
 pub struct Request {
     pub expression: String,
     pub input: Input,
-    /// The data are compressed.
+    /// How the object as a whole is compressed.
     #[serde(default)]
-    pub gzip: bool,
+    pub compression: Compression,
     pub output: Output,
     /// Only records that start in this part of the object are read.
     #[serde(default)]
@@ -30,6 +31,18 @@ pub enum Input {
     JsonLines,
     /// Values one after the other, each over any number of lines.
     JsonDocument,
+    /// Rows with types. Only the class `table` and the gateway read them.
+    Parquet,
+}
+
+/// The compression of CSV and JSON.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Compression {
+    #[default]
+    None,
+    Gzip,
+    Bzip2,
 }
 
 /// The form of data in CSV, with the defaults of S3.
@@ -132,6 +145,19 @@ pub struct Head {
     pub totals: Totals,
     /// Why the query ended after the records. An error of the method would have no message on Ceph.
     pub failure: Option<Failure>,
+}
+
+/// An answer of the class: the totals of a query or why it ended early, and its records.
+///
+/// # Errors
+/// `Internal` if the head has no JSON.
+pub fn encode_answer(totals: Totals, failure: Option<Failure>, records: &[u8]) -> Result<Vec<u8>, Error> {
+    let mut answer = serde_json::to_vec(&Head { totals, failure }).map_err(|error| {
+        Error::new(ErrorKind::Internal, "the output cannot be encoded").with_source(error)
+    })?;
+    answer.push(b'\n');
+    answer.extend_from_slice(records);
+    Ok(answer)
 }
 
 /// The head and the records of an answer; `None` if it is not one.

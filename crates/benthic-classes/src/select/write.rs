@@ -77,6 +77,8 @@ impl Writer {
                 to.push(b':');
                 match value {
                     Value::Null => to.extend_from_slice(b"null"),
+                    // JSON has no such numbers.
+                    Value::Float(value) if !value.is_finite() => to.extend_from_slice(b"null"),
                     Value::Text(_) | Value::Time(_) => write_text(&value.text(), to),
                     other => to.extend_from_slice(other.text().as_bytes()),
                 }

@@ -7,13 +7,11 @@
 //! decoded. `docs/design/0005-query-fragments-in-ceph-osd.md` lists the attacks and the defences.
 
 mod blocked;
-mod bounds;
 mod check;
 mod decode;
 mod encode;
 mod envelope;
 mod extremes;
-mod format;
 mod functions;
 mod guard;
 mod index;
@@ -25,7 +23,6 @@ mod reader;
 mod runtime;
 mod selected;
 mod stop;
-mod thrift;
 
 pub use blocked::Blocked;
 pub use encode::{encode, encode_with_methods};

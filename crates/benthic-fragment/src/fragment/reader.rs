@@ -3,9 +3,9 @@
 //! The Parquet reader is asynchronous, but an OSD has no async runtime. A queued read is a one-shot
 //! channel that the polling thread completes.
 
-use super::bounds::{self, Chunks};
 use super::ranges::{Ranges, elapsed_us};
 use arrow::datatypes::SchemaRef;
+use benthic_parquet::bounds::{self, Chunks};
 use bytes::Bytes;
 use datafusion_datasource::PartitionedFile;
 use datafusion_datasource_parquet::ParquetFileReaderFactory;

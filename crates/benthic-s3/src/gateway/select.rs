@@ -1,17 +1,18 @@
 //! SelectObjectContent: a query on one object.
 //!
 //! The class `select` runs beside the data if they are in one piece and not encrypted, and returns
-//! at most 4 MiB. Otherwise the gateway runs the same code: a thread reads the data, front to back,
-//! and the answer streams while it does, so a query holds a few pieces of the data and of the
-//! answer.
+//! at most 4 MiB; for Parquet it is the class `table`. Otherwise the gateway runs the same code: a
+//! thread reads the data, front to back, or those ranges of Parquet that the query needs, and the
+//! answer streams while it does, so a query holds a few pieces of the data and of the answer.
 
 use super::encryption::{Encryption, customer_headers, refuse_algorithm};
 use super::exec::{self, ObjectData, RanAt};
 use super::get::pieces;
 use super::versions::refuse_delete_marker;
 use super::{Gateway, error};
+use crate::sal::{Bucket, DataKey, Object, Sal};
 use benthic_classes::select::wire::{
-    CsvInput, CsvOutput, Header, Input, Output, Request, ScanRange, Totals, decode_answer,
+    Compression, CsvInput, CsvOutput, Header, Input, Output, Request, ScanRange, Totals, decode_answer,
 };
 use benthic_classes::select::{Failure, Fault, HEADER_BYTES_MAX, Host, Part, Select};
 use benthic_core::{ClassCall, Clock, Error, ErrorKind, Result};
@@ -27,6 +28,7 @@ use s3s::dto::{
 };
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -101,7 +103,11 @@ impl Gateway {
         let encoded = serde_json::to_vec(query).map_err(|error| {
             error::object(Error::new(ErrorKind::Internal, "the query cannot be encoded").with_source(error))
         })?;
-        match code.run_in_store(ClassCall::new("select", "run", encoded), data).await {
+        let (class, method) = match query.input {
+            Input::Parquet => ("table", "select"),
+            _ => ("select", "run"),
+        };
+        match code.run_in_store(ClassCall::new(class, method, encoded), data).await {
             // The answer is larger than the class returns, or the query takes longer.
             Err(error) if error.kind() == ErrorKind::LimitExceeded => Ok(None),
             ran => ran.map_err(exec::failure),
@@ -129,7 +135,20 @@ impl Gateway {
         };
         let range = part.read_from.min(size_bytes)..size_bytes;
         let (to_query, pieces_of_data) = channel(QUEUE_LEN);
-        if !range.is_empty() {
+        let mut ranges = None;
+        if select.needs_rows() {
+            let (to_reader, wanted) = channel(QUEUE_LEN);
+            ranges = Some(to_reader);
+            let sal = Arc::clone(&self.sal);
+            tokio::spawn(read_ranges(
+                sal,
+                data.bucket.clone(),
+                data.object.clone(),
+                data.data_key.cloned(),
+                wanted,
+                to_query,
+            ));
+        } else if !range.is_empty() {
             let reader = data.sal.read(data.bucket, data.object, range, None, data.data_key).await;
             let mut pieces = Box::pin(pieces(reader.map_err(error::object)?));
             tokio::spawn(async move {
@@ -149,6 +168,7 @@ impl Gateway {
             let runtime = Handle::current();
             let mut host = InGateway {
                 data: pieces_of_data,
+                ranges,
                 to_client,
                 clock,
                 since_ms,
@@ -157,7 +177,7 @@ impl Gateway {
                 runtime: runtime.clone(),
                 progress_at: with_progress.then_some(PROGRESS_BYTES),
             };
-            let last = host.run(&select, part, header.as_deref());
+            let last = host.run(&select, part, header.as_deref(), size_bytes);
             // A client that does not read its last messages holds no thread and no place.
             let to_client = host.to_client;
             runtime.spawn(async move {
@@ -169,6 +189,30 @@ impl Gateway {
             });
         });
         Ok(events_of(events))
+    }
+}
+
+/// Reads the ranges that a query wants, until it ends.
+async fn read_ranges(
+    sal: Arc<dyn Sal>,
+    bucket: Bucket,
+    object: Object,
+    data_key: Option<DataKey>,
+    mut wanted: Receiver<Range<u64>>,
+    to_query: Sender<Result<Bytes>>,
+) {
+    let data = ObjectData { sal: &*sal, bucket: &bucket, object: &object, data_key: data_key.as_ref() };
+    while let Some(range) = wanted.recv().await {
+        let len_bytes = range.end - range.start;
+        let piece = match data.read_range(range).await {
+            Ok(piece) if piece.len() as u64 != len_bytes => {
+                Err(Error::new(ErrorKind::Corrupt, "the object is shorter than its record says"))
+            }
+            read => read,
+        };
+        if to_query.send(piece).await.is_err() {
+            return;
+        }
     }
 }
 
@@ -263,6 +307,8 @@ fn count(bytes: u64) -> Option<i64> {
 /// A query that runs in a thread of the gateway.
 struct InGateway {
     data: Receiver<Result<Bytes>>,
+    /// The ranges whose data come, for a query that does not read front to back.
+    ranges: Option<Sender<Range<u64>>>,
     to_client: Sender<Event>,
     clock: Arc<dyn Clock>,
     /// When the query last began to compute.
@@ -277,8 +323,11 @@ struct InGateway {
 
 impl InGateway {
     /// Runs the query. Returns the last messages.
-    fn run(&mut self, select: &Select, part: Part, header: Option<&[u8]>) -> Vec<Event> {
-        let ran = select.run(part, header, self);
+    fn run(&mut self, select: &Select, part: Part, header: Option<&[u8]>, size_bytes: u64) -> Vec<Event> {
+        let ran = match select.needs_rows() {
+            true => benthic_parquet::rows::run(select, self, size_bytes),
+            false => select.run(part, header, self),
+        };
         let with_progress = self.progress_at.is_some();
         match ran {
             Ok(totals) => last_events(totals, with_progress).map(Ok).collect(),
@@ -319,6 +368,17 @@ impl InGateway {
 impl Host for InGateway {
     fn read(&mut self) -> Result<Bytes> {
         self.wait(async |host| host.data.recv().await)?.unwrap_or(Ok(Bytes::new()))
+    }
+
+    fn read_range(&mut self, range: Range<u64>) -> Result<Bytes> {
+        let read = self.wait(async |host| {
+            if let Some(ranges) = &host.ranges {
+                ranges.send(range).await.ok()?;
+            }
+            host.data.recv().await
+        });
+        let ended = || Error::new(ErrorKind::Unavailable, "the reader of the object has ended");
+        read?.unwrap_or_else(|| Err(ended()))
     }
 
     fn write(&mut self, records: Vec<u8>) -> Result<()> {
@@ -377,7 +437,7 @@ fn query(request: &SelectObjectContentRequest) -> S3Result<Request> {
     if request.expression_type.as_str() != ExpressionType::SQL {
         return refused("InvalidExpressionType", "the only ExpressionType is SQL");
     }
-    let (input, gzip) = input_of(&request.input_serialization)?;
+    let (input, compression) = input_of(&request.input_serialization)?;
     let range = match &request.scan_range {
         None => None,
         Some(range) => {
@@ -391,39 +451,34 @@ fn query(request: &SelectObjectContentRequest) -> S3Result<Request> {
     Ok(Request {
         expression: request.expression.clone(),
         input,
-        gzip,
+        compression,
         output: output_of(&request.output_serialization)?,
         range,
     })
 }
 
-fn input_of(form: &InputSerialization) -> S3Result<(Input, bool)> {
-    if form.parquet.is_some() {
-        let message = "queries on Parquet are not supported; fetch the object, or store the rows as a table for `benthic sql`";
-        return Err(s3_error!(NotImplemented, "{message}"));
-    }
-    let gzip = match form.compression_type.as_ref().map(CompressionType::as_str) {
-        None | Some(CompressionType::NONE) => false,
-        Some(CompressionType::GZIP) => true,
-        Some(CompressionType::BZIP2) => {
-            return Err(s3_error!(NotImplemented, "BZIP2 is not supported; GZIP is"));
-        }
+fn input_of(form: &InputSerialization) -> S3Result<(Input, Compression)> {
+    let compression = match form.compression_type.as_ref().map(CompressionType::as_str) {
+        None | Some(CompressionType::NONE) => Compression::None,
+        Some(CompressionType::GZIP) => Compression::Gzip,
+        Some(CompressionType::BZIP2) => Compression::Bzip2,
         Some(_) => {
             return refused("InvalidCompressionFormat", "the CompressionType must be NONE, GZIP or BZIP2");
         }
     };
-    let input = match (&form.csv, &form.json) {
-        (Some(csv), None) => Input::Csv(csv_input(csv)?),
-        (None, Some(json)) => match json.type_.as_ref().map(JSONType::as_str) {
+    let input = match (&form.csv, &form.json, &form.parquet) {
+        (Some(csv), None, None) => Input::Csv(csv_input(csv)?),
+        (None, Some(json), None) => match json.type_.as_ref().map(JSONType::as_str) {
             Some(JSONType::LINES) => Input::JsonLines,
             Some(JSONType::DOCUMENT) => Input::JsonDocument,
             _ => return refused("InvalidJsonType", "the Type of JSON must be DOCUMENT or LINES"),
         },
+        (None, None, Some(_)) => Input::Parquet,
         _ => {
             return refused("InvalidDataSource", "InputSerialization must name one of CSV, JSON and Parquet");
         }
     };
-    Ok((input, gzip))
+    Ok((input, compression))
 }
 
 /// A parameter that was given, or its default.

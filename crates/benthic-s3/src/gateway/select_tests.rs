@@ -27,6 +27,7 @@ async fn a_client_that_does_not_read_holds_a_query_for_a_limited_time() {
         let clock = Arc::new(ManualClock::default());
         let mut host = InGateway {
             data,
+            ranges: None,
             to_client,
             clock: clock.clone(),
             since_ms: 0,

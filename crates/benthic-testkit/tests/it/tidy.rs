@@ -7,14 +7,18 @@ const SOURCE_LINES_MAX: usize = 800;
 const COMMENT_COLUMNS_MAX: usize = 100;
 
 /// The crates of the workspace, each with the workspace crates that it may use.
-const CRATES: [(&str, &[&str]); 33] = [
+const CRATES: [(&str, &[&str]); 34] = [
     ("benthic-core", &[]),
     ("benthic-embedded", &["benthic-core"]),
     ("benthic-class-names", &[]),
     ("benthic-rados", &["benthic-core", "benthic-class-names"]),
     ("benthic-classes", &["benthic-core"]),
     ("benthic-index", &["benthic-core"]),
-    ("benthic-fragment", &["benthic-core", "benthic-index", "benthic-wasm"]),
+    ("benthic-parquet", &["benthic-core", "benthic-classes"]),
+    (
+        "benthic-fragment",
+        &["benthic-core", "benthic-classes", "benthic-index", "benthic-parquet", "benthic-wasm"],
+    ),
     ("benthic-table", &["benthic-core", "benthic-index"]),
     ("benthic-array", &["benthic-core"]),
     ("benthic-striped", &["benthic-core", "benthic-classes"]),
@@ -40,8 +44,8 @@ const CRATES: [(&str, &[&str]); 33] = [
             "benthic-wasm",
         ],
     ),
-    // The feature `gateway` adds a program, which needs benthic-program.
-    ("benthic-s3", &["benthic-core", "benthic-classes", "benthic-program"]),
+    // The feature `gateway` adds a program, which needs benthic-program and benthic-parquet.
+    ("benthic-s3", &["benthic-core", "benthic-classes", "benthic-parquet", "benthic-program"]),
     (
         "benthic-sql",
         &[

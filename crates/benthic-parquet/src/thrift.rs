@@ -11,6 +11,9 @@
 /// Why the bytes are malformed.
 pub type Malformed = &'static str;
 
+/// The structure is longer than the bytes.
+pub const TRUNCATED: Malformed = "a structure is truncated";
+
 /// The type of a field.
 pub enum Kind {
     Bool,
@@ -128,14 +131,14 @@ impl Cursor<'_> {
     }
 
     fn byte(&mut self) -> Result<u8, Malformed> {
-        let (byte, rest) = self.rest.split_first().ok_or("a structure is truncated")?;
+        let (byte, rest) = self.rest.split_first().ok_or(TRUNCATED)?;
         self.rest = rest;
         Ok(*byte)
     }
 
     fn advance(&mut self, len_bytes: u64) -> Result<(), Malformed> {
-        let len_bytes = usize::try_from(len_bytes).map_err(|_| "a structure is truncated")?;
-        self.rest = self.rest.get(len_bytes..).ok_or("a structure is truncated")?;
+        let len_bytes = usize::try_from(len_bytes).map_err(|_| TRUNCATED)?;
+        self.rest = self.rest.get(len_bytes..).ok_or(TRUNCATED)?;
         Ok(())
     }
 

@@ -3,8 +3,8 @@
 //!
 //! Source: `src/main/thrift/parquet.thrift` of Apache Parquet's format.
 
-use super::thrift::Kind::{self, Binary, Bool, I8, I16, I32, I64, List};
-use super::thrift::Structure;
+use crate::thrift::Kind::{self, Binary, Bool, I8, I16, I32, I64, List};
+use crate::thrift::Structure;
 
 const fn structure(structure: &'static Structure) -> Kind {
     Kind::Structure(structure)

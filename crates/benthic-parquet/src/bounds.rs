@@ -1,4 +1,4 @@
-//! Limits on the Parquet files that a fragment reads.
+//! Limits on the Parquet files that fragments and queries of S3 Select read.
 //!
 //! Parquet's decoder trusts the file: the length of a list, the depth of the schema, the size of a
 //! page. A fragment shares its process and memory with an OSD, and a failed allocation aborts that
@@ -6,12 +6,12 @@
 //! memory, and files that two decoders could interpret differently. The client can still fetch the
 //! object and read it.
 
-use super::format::{
+use crate::format::{
     BLOOM_FILTER_HEADER, COLUMN_CHUNK, DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, FILE_METADATA, PAGE_HEADER,
     ROW_GROUP, SCHEMA_ELEMENT,
 };
-use super::thrift::{self, Event, Malformed, Structure};
-use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema};
+use crate::thrift::{self, Event, Malformed, Structure, TRUNCATED};
+use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 use flate2::read::MultiGzDecoder;
 use parquet::arrow::{ARROW_SCHEMA_META_KEY, encode_arrow_schema, parquet_to_arrow_schema};
 use parquet::basic::{Compression, ConvertedType, Type};
@@ -38,7 +38,7 @@ const ROWS_MAX: i64 = i32::MAX as i64;
 pub const FETCH_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Maximum memory for the decoded values of all lists and maps of a row group that are read. A page
 /// of a few bytes can announce two billion values, and all of them may be in one row.
-const LISTS_BYTES_MAX: u64 = 64 * 1024 * 1024;
+pub const LISTS_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Memory of a value in a list in addition to its own bytes: its levels, and an offset.
 const LEVELS_BYTES: u64 = 8;
 /// Maximum length of fixed-length values, which are decimals here. A dictionary would copy a wider
@@ -60,7 +60,8 @@ const BLOOM_BLOCK_BYTES: u64 = 32;
 /// because a short page can decode to very much data.
 const ENCODINGS: [i64; 4] = [0, 2, 3, 8];
 
-fn corrupt(why: Malformed) -> ParquetError {
+/// An error of a file that no decoder should read.
+pub fn corrupt(why: &str) -> ParquetError {
     ParquetError::General(format!("the Parquet file cannot be read beside objects: {why}"))
 }
 
@@ -91,7 +92,7 @@ pub fn footer(bytes: &[u8]) -> Result<()> {
         Ok(())
     })
     .and_then(|_| tree(&children))
-    .map_err(corrupt)
+    .map_err(|why| corrupt(why))
 }
 
 /// Checks that the child counts of the nodes, parents first, describe exactly one tree.
@@ -118,8 +119,9 @@ pub type Chunks = HashMap<u64, Chunk>;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Chunk {
     /// Memory for one value of lists or maps.
-    list_value_bytes: u64,
-    is_gzip: bool,
+    pub list_value_bytes: u64,
+    /// Its pages need [`check_gzip`].
+    pub is_gzip: bool,
 }
 
 /// Checks a decoded footer against the columns that the plan may read. Removes the writer's hint
@@ -152,10 +154,7 @@ pub fn metadata(metadata: ParquetMetaData, wanted: &Schema) -> Result<(ParquetMe
         }
         hint[root] = with_views(&hint[root]);
     }
-    let mut chunks = Chunks::new();
-    for group in metadata.row_groups() {
-        row_group(group, columns, &read, &mut chunks)?;
-    }
+    let chunks = row_groups(&metadata, &read)?;
     // Without a hint, the reader would read the strings in lists and structs as types that copy
     // them.
     let is_nested = wanted.fields().iter().any(|field| field.data_type().is_nested());
@@ -172,17 +171,19 @@ pub fn metadata(metadata: ParquetMetaData, wanted: &Schema) -> Result<(ParquetMe
     Ok((ParquetMetaDataBuilder::new(file).set_row_groups(row_groups).build(), chunks))
 }
 
+/// A field with views for its strings, which do not copy them.
+pub fn viewed(field: &FieldRef) -> FieldRef {
+    let data_type = match field.data_type() {
+        DataType::Utf8 => DataType::Utf8View,
+        DataType::Binary => DataType::BinaryView,
+        _ => return with_views(field),
+    };
+    Arc::new(Field::clone(field).with_data_type(data_type))
+}
+
 /// A nested field with views for its strings. Other fields stay as they are: the scan itself
 /// chooses their types.
 fn with_views(field: &FieldRef) -> FieldRef {
-    fn viewed(field: &FieldRef) -> FieldRef {
-        let data_type = match field.data_type() {
-            DataType::Utf8 => DataType::Utf8View,
-            DataType::Binary => DataType::BinaryView,
-            _ => return with_views(field),
-        };
-        Arc::new(Field::clone(field).with_data_type(data_type))
-    }
     let data_type = match field.data_type() {
         DataType::List(item) => DataType::List(viewed(item)),
         DataType::Map(entries, sorted) => DataType::Map(viewed(entries), *sorted),
@@ -265,6 +266,19 @@ fn casts(found: &DataType, wanted: &DataType) -> bool {
     }
 }
 
+/// Checks the column chunks of these leaves in all row groups.
+///
+/// # Errors
+/// Chunks that do not fit the schema or that need too much memory.
+pub fn row_groups(metadata: &ParquetMetaData, leaves: &[usize]) -> Result<Chunks> {
+    let columns = metadata.file_metadata().schema_descr();
+    let mut chunks = Chunks::new();
+    for group in metadata.row_groups() {
+        row_group(group, columns, leaves, &mut chunks)?;
+    }
+    Ok(chunks)
+}
+
 fn row_group(
     group: &RowGroupMetaData,
     columns: &SchemaDescriptor,
@@ -278,6 +292,10 @@ fn row_group(
     for leaf in read {
         let chunk = group.columns().get(*leaf).ok_or_else(|| corrupt("a row group lacks a column"))?;
         let column = columns.column(*leaf);
+        let start = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
+        if start < 0 || chunk.compressed_size() < 0 {
+            return Err(corrupt("a column chunk has no place"));
+        }
         let found = chunks.entry(chunk.byte_range().0).or_default();
         found.is_gzip |= matches!(chunk.compression(), GZIP(_));
         if column.max_rep_level() > 0 {
@@ -295,12 +313,13 @@ fn row_group(
 }
 
 /// Memory of a decoded value.
-fn width(column: &ColumnDescriptor) -> u64 {
+pub fn width(column: &ColumnDescriptor) -> u64 {
     match column.physical_type() {
         Type::BOOLEAN => 1,
         Type::INT32 | Type::FLOAT => 4,
         Type::INT64 | Type::DOUBLE => 8,
-        Type::INT96 | Type::FIXED_LEN_BYTE_ARRAY | Type::BYTE_ARRAY => VIEW_BYTES,
+        Type::FIXED_LEN_BYTE_ARRAY => VIEW_BYTES.max(u64::try_from(column.type_length()).unwrap_or(u64::MAX)),
+        Type::INT96 | Type::BYTE_ARRAY => VIEW_BYTES,
     }
 }
 
@@ -329,7 +348,7 @@ pub fn chunks<'c>(chunks: impl Iterator<Item = (&'c [u8], Chunk)>) -> Result<()>
 
 /// Checks that a page is not longer than its header says. The decoder of gzip does not know the
 /// size and writes until the input ends, so the page is decompressed here into nothing first.
-fn check_gzip(page: &Page<'_>) -> Result<()> {
+pub fn check_gzip(page: &Page<'_>) -> Result<()> {
     // An incomplete page is an error of the decoder.
     let mut found = MultiGzDecoder::new(page.compressed).take(page.decompressed_bytes + 1);
     let mut buffer = [0; GZIP_BUFFER_BYTES];
@@ -364,21 +383,68 @@ pub fn bloom_filter(bytes: &[u8]) -> Result<(u64, u64)> {
     }
 }
 
-struct Page<'a> {
-    memory_bytes: u64,
+/// A page of a column chunk.
+pub struct Page<'a> {
+    /// Memory of the stored or of the decompressed page, and of a dictionary's views.
+    pub memory_bytes: u64,
     compressed: &'a [u8],
     /// Size of these bytes by the header.
     decompressed_bytes: u64,
     /// Number of values, nulls and empty lists included.
-    values: u64,
+    pub values: u64,
     /// The bytes after the page.
-    rest: &'a [u8],
+    pub rest: &'a [u8],
 }
 
-fn page(data: &[u8]) -> Result<Page<'_>> {
+/// Reads the page at the start of these bytes.
+///
+/// # Errors
+/// A page that must not be decoded, or that is longer than the bytes.
+pub fn page(data: &[u8]) -> Result<Page<'_>> {
+    let header = page_header(data)?.ok_or_else(|| corrupt(TRUNCATED))?;
+    let stored = usize::try_from(header.stored_bytes).ok();
+    let split = stored.and_then(|len| data[header.len_bytes..].split_at_checked(len));
+    let (stored, rest) = split.ok_or_else(|| corrupt("a page is truncated"))?;
+    let compressed = usize::try_from(header.levels_bytes).ok().and_then(|levels| stored.get(levels..));
+    Ok(Page {
+        compressed: compressed.ok_or_else(|| corrupt("a page has more levels than bytes"))?,
+        decompressed_bytes: header.uncompressed_bytes - header.levels_bytes,
+        memory_bytes: header.memory_bytes(),
+        values: header.values,
+        rest,
+    })
+}
+
+/// What the header of a page says.
+pub struct PageHeader {
+    /// Size of the header.
+    pub len_bytes: usize,
+    /// Size of the page without the header, as it is stored.
+    pub stored_bytes: u64,
+    uncompressed_bytes: u64,
+    levels_bytes: u64,
+    views_bytes: u64,
+    /// Number of values of a page of data; 0 of a dictionary.
+    pub values: u64,
+    /// A page of data, not a dictionary.
+    pub has_data: bool,
+}
+
+impl PageHeader {
+    /// Memory of the stored or of the decompressed page, and of a dictionary's views.
+    pub fn memory_bytes(&self) -> u64 {
+        PAGE_BYTES + self.uncompressed_bytes.max(self.stored_bytes) + self.views_bytes
+    }
+}
+
+/// Reads the header of a page; `None` if it is longer than these bytes.
+///
+/// # Errors
+/// A page that must not be decoded.
+pub fn page_header(data: &[u8]) -> Result<Option<PageHeader>> {
     let (mut uncompressed_bytes, mut compressed_bytes, mut dictionary_values) = (None, None, 0);
     let (mut kind, mut kinds, mut values, mut levels_bytes) = (None, Vec::new(), 0, 0_i64);
-    let body = thrift::walk(data, &PAGE_HEADER, &mut |structure: &'static Structure, event| {
+    let walked = thrift::walk(data, &PAGE_HEADER, &mut |structure: &'static Structure, event| {
         let in_page = |page: &'static Structure| ptr::eq(structure, page);
         match event {
             Event::Begin if in_page(&DATA_PAGE) => kinds.push(0),
@@ -399,10 +465,14 @@ fn page(data: &[u8]) -> Result<Page<'_>> {
             _ => {}
         }
         Ok(())
-    })
-    .map_err(|why| if why == ENCODING { refusal(why) } else { corrupt(why) })?;
+    });
+    let body = match walked {
+        Ok(body) => body,
+        Err(TRUNCATED) => return Ok(None),
+        Err(why) => return Err(if why == ENCODING { refusal(why) } else { corrupt(why) }),
+    };
     let size = |bytes: Option<i64>| bytes.and_then(|bytes| u64::try_from(bytes).ok());
-    let (Some(uncompressed_bytes), Some(compressed_bytes), Some(values), true) = (
+    let (Some(uncompressed_bytes), Some(stored_bytes), Some(values), true) = (
         size(uncompressed_bytes),
         size(compressed_bytes),
         size(Some(values)),
@@ -413,18 +483,16 @@ fn page(data: &[u8]) -> Result<Page<'_>> {
     let dictionary_values = size(Some(dictionary_values)).filter(|values| *values <= uncompressed_bytes);
     let views_bytes =
         dictionary_values.ok_or_else(|| corrupt("a dictionary of more values than bytes"))? * VIEW_BYTES;
-    let split = usize::try_from(compressed_bytes).ok().and_then(|len| body.split_at_checked(len));
-    let (stored, rest) = split.ok_or_else(|| corrupt("a page is truncated"))?;
     let levels_bytes = size(Some(levels_bytes)).filter(|levels| *levels <= uncompressed_bytes);
-    let levels_bytes = levels_bytes.ok_or_else(|| corrupt("a page has more levels than bytes"))?;
-    let compressed = stored.get(levels_bytes as usize..);
-    Ok(Page {
-        compressed: compressed.ok_or_else(|| corrupt("a page has more levels than bytes"))?,
-        decompressed_bytes: uncompressed_bytes - levels_bytes,
-        memory_bytes: PAGE_BYTES + uncompressed_bytes.max(compressed_bytes) + views_bytes,
+    Ok(Some(PageHeader {
+        len_bytes: data.len() - body.len(),
+        stored_bytes,
+        uncompressed_bytes,
+        levels_bytes: levels_bytes.ok_or_else(|| corrupt("a page has more levels than bytes"))?,
+        views_bytes,
         values,
-        rest,
-    })
+        has_data: kind != Some(2),
+    }))
 }
 
 const ENCODING: Malformed = "an encoding other than plain, dictionary and runs";
