@@ -92,7 +92,7 @@ pub fn footer(bytes: &[u8]) -> Result<()> {
         Ok(())
     })
     .and_then(|_| tree(&children))
-    .map_err(|why| corrupt(why))
+    .map_err(corrupt)
 }
 
 /// Checks that the child counts of the nodes, parents first, describe exactly one tree.

@@ -82,7 +82,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    pub fn new() -> Budget {
+    pub fn full() -> Budget {
         Budget { pages_bytes: PAGES_BYTES_MAX, lists_bytes: bounds::LISTS_BYTES_MAX }
     }
 }

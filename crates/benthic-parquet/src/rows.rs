@@ -232,7 +232,7 @@ impl Parquet {
         let reader = guarded(|| {
             ParquetRecordBatchReader::try_new_with_row_groups(levels, &one, batch_rows as usize, None)
         })?;
-        Ok(Group { rows, done: 0, batch_rows, feeds, budget: Budget::new(), reader })
+        Ok(Group { rows, done: 0, batch_rows, feeds, budget: Budget::full(), reader })
     }
 }
 

@@ -126,11 +126,6 @@ fn key_of(entries: &[(String, Json)], name: &Name, work: &Work<'_>) -> Result<Op
     Ok(other)
 }
 
-/// A time that no timestamp can have.
-pub(super) fn unsupported_time() -> Fault {
-    fault("UnsupportedParquetType", "a time is not in the years 1 to 9999")
-}
-
 /// The value of an expression. A text counts as work by its length, because what uses the value
 /// reads it.
 pub(super) fn eval<'a>(expr: &'a Expr, row: &Row<'a>, work: &Work<'_>) -> Result<Value<'a>, Fault> {

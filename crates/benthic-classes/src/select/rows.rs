@@ -4,7 +4,7 @@
 //! implements [`Rows`], and the evaluator is the same.
 
 use super::decimal::Decimal;
-use super::eval::{Row, unsupported_time};
+use super::eval::Row;
 use super::failure::{Failure, Fault, fault};
 use super::json::{Json, Take};
 use super::query::{Comparison, Expr, FromStep, Items, Name, Path, Step};
@@ -121,6 +121,10 @@ impl<'a> Cell<'a> {
 fn decimal(unscaled: i128, scale: u32) -> Result<Decimal, Fault> {
     let message = "a decimal number has more than 38 digits";
     Decimal::new(unscaled, scale).ok_or_else(|| fault("UnsupportedParquetType", message))
+}
+
+fn unsupported_time() -> Fault {
+    fault("UnsupportedParquetType", "a time is not in the years 1 to 9999")
 }
 
 fn timestamp(time: CellTime) -> Result<Timestamp, Fault> {
@@ -296,7 +300,7 @@ fn bind(name: &Name, names: &HeaderIndex<'_>) -> Result<usize, Fault> {
     }
 }
 
-/// What makes a nested value too large for a record.
+/// Checks the size of a value: of its text, or of all texts in it.
 ///
 /// # Errors
 /// `OverMaxRecordSize` if values of this size are too large.

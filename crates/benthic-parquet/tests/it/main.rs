@@ -1,5 +1,7 @@
 //! Queries of S3 Select on Parquet: all types, random queries against an oracle, and hostile files.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod class;
 mod hostile;
 mod random;
