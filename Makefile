@@ -28,7 +28,7 @@ fi
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-sql array s3 csi sql catalog test-array-clients test-s3 test-s3-peers test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env catalog-clients-env sql-packages s3-packages page-packages nbd-packages guest-packages wasm-compilers sshd-packages c axe test-go test-java go-packages maven-packages \
+.PHONY: help demo demo-sql array s3 csi sql catalog test-array-clients test-s3 test-s3-peers test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env catalog-clients-env sql-packages s3-packages keycloak page-packages nbd-packages guest-packages wasm-compilers sshd-packages c axe test-go test-java go-packages maven-packages \
 	test lint test-all test-here test-clients test-faults test-python test-engines test-sql test-catalog test-catalog-spark test-openstack test-ceph test-release test-cluster test-long bench bench-arrays bench-block bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz docs docs-session fmt test-releases \
 	deny dist dist-packages test-dist clean-demo toolchain
 
@@ -298,7 +298,7 @@ S3_PART := $(PART) "S3 clients" 240 $(S3_TESTS) -m "not ceph"
 SQL_PART := $(PART) "SQL clients" 90 $(SQL_TESTS) -m "not ceph"
 CATALOG_PART := $(PART) "Catalog clients" 90 $(CATALOG_TESTS) -m "not ceph"
 
-S3_NEEDS := s3 python-env s3-clients-env s3-packages
+S3_NEEDS := s3 python-env s3-clients-env s3-packages $(if $(BENTHIC_TEST_LONG),keycloak)
 SQL_NEEDS := s3 sql sql-clients-env sql-packages
 CATALOG_NEEDS := catalog sql catalog-clients-env
 
@@ -333,6 +333,14 @@ test-faults: s3 sql python-env ## run every command family under faults, and che
 
 test-clients: python $(S3_NEEDS) $(SQL_NEEDS) $(CATALOG_NEEDS) ## run the tests of the Python package, of all servers with independent clients, and of faults
 	@$(PYTHON_PART) && $(FAULTS_PART) && $(S3_PART) && $(SQL_PART) && $(CATALOG_PART)
+
+# Only `make test-long` includes Keycloak, an identity provider for the tests, of 180 MB.
+KEYCLOAK := org.keycloak:keycloak-quarkus-dist:26.7.3:tar.gz
+keycloak: java-packages maven-packages
+	@[ -x target/keycloak/bin/kc.sh ] || { \
+		mkdir -p target/keycloak && mvn -q dependency:copy -Dartifact=$(KEYCLOAK) -DoutputDirectory=$(CURDIR)/target && \
+		tar -xzf target/keycloak-quarkus-dist-*.tar.gz -C target/keycloak --strip-components=1 && \
+		rm target/keycloak-quarkus-dist-*.tar.gz; }
 
 s3-packages:
 	@command -v openssl >/dev/null && command -v rclone >/dev/null || { $(call apt,openssl rclone); }

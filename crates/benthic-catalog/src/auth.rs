@@ -160,7 +160,8 @@ impl Keys for Auth {
             (login.user, login.secret)
         };
         let caller = Caller::User { account: OWNER.to_owned(), user };
-        Ok(Ok(UsableKey { caller, secret, policies: Arc::default(), path: "/".to_owned() }))
+        let (policies, path) = (Arc::default(), "/".to_owned());
+        Ok(Ok(UsableKey { caller, secret, policies, path, federated: None }))
     }
 
     /// A temporary key reads its table's folder. Another key reads all pools of its grant.

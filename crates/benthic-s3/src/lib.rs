@@ -10,6 +10,7 @@
 //! - `lifecycle`: removes versions and uploads by the rules of a bucket; with the feature
 //!   `gateway`.
 //! - `events`: tells others of changes, and runs methods by rules; with the feature `gateway`.
+//! - `web_identity`: tokens of identity providers (OpenID Connect); with the feature `gateway`.
 //! - `upstream`: buckets of another S3 service, with a cache; with the feature `gateway`.
 //! - `view`: buckets that show the objects of a pool; with the feature `gateway`.
 //! - `gateway`: S3 over HTTP, and the program `benthic-s3`; both need the feature `gateway`.
@@ -22,6 +23,8 @@ pub mod events;
 pub mod gateway;
 #[cfg(feature = "identity")]
 pub mod grants;
+#[cfg(feature = "gateway")]
+mod http_client;
 #[cfg(feature = "identity")]
 pub mod identity;
 #[cfg(feature = "gateway")]
@@ -38,5 +41,7 @@ pub mod seal;
 pub mod upstream;
 #[cfg(feature = "gateway")]
 pub mod view;
+#[cfg(feature = "gateway")]
+pub mod web_identity;
 
 pub use pool::{Options, PoolSal, STANDARD, StorageClass};

@@ -11,7 +11,7 @@ use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
 use benthic_program::serving::{TlsArgs, listen};
 use benthic_program::session::Session;
-use benthic_s3::gateway::{Handler, Keys, Limits, Server};
+use benthic_s3::gateway::{Handler, Keys, Limits, Server, Services};
 use benthic_s3::grants::{Access, Grant};
 use benthic_s3::identity::{FIRST_ACCOUNT, NewKey, Started, add_first_key, first_key_text};
 use benthic_s3::sal::Sal;
@@ -107,7 +107,7 @@ pub async fn run(args: ServeArgs, session: &Session) -> Outcome {
     let cleaner = tokio::spawn(clean(Arc::clone(&staging)));
     let commits = Semaphore::new(COMMITS_AT_ONCE);
     let catalog = Catalog { views, staging, auth, url: url.clone(), region: args.region.clone(), commits };
-    let server = Server::new(sal, keys, environment, args.region, Vec::new(), limits, None)?
+    let server = Server::new(sal, keys, environment, args.region, Vec::new(), limits, Services::default())?
         .with_handler(PREFIX, Arc::new(catalog) as Arc<dyn Handler>);
     print_start(session, &url, started.first.as_ref())?;
     let served = Arc::new(server).serve(listener, tls, interrupt::wait()).await;

@@ -13,7 +13,7 @@ use benthic_s3::events::EventRules;
 use benthic_s3::events::deliver::{Deliverer, Settings};
 use benthic_s3::events::schedule::{self, Wakeups};
 use benthic_s3::gateway::metrics::Metrics;
-use benthic_s3::gateway::{Code, Keys, Limits, Server};
+use benthic_s3::gateway::{Code, Keys, Limits, Server, Services};
 use benthic_s3::identity::{FIRST_ACCOUNT, FIRST_USER, Identities, NewKey, add_first_key};
 use benthic_s3::lease;
 use benthic_s3::lifecycle::Calendar;
@@ -80,6 +80,9 @@ pub struct ServeArgs {
     tls: TlsArgs,
     #[command(flatten)]
     upstream: UpstreamArgs,
+    /// Permit identity providers (OIDC) in private networks, and with http on this machine
+    #[arg(long)]
+    oidc_private: bool,
     /// Limit on concurrent connections; further ones wait
     #[arg(long, value_name = "COUNT", default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     connections_max: u32,
@@ -136,7 +139,7 @@ pub async fn run(args: ServeArgs, pools: &GatewayPools, session: &Session) -> Ou
         args.region.clone(),
         args.domain,
         limits,
-        Some(Arc::clone(&code)),
+        Services { code: Some(Arc::clone(&code)), permits_private_issuers: args.oidc_private },
     )?
     .with_websites(&args.website_domain)?;
     let server = match &upstream {

@@ -11,7 +11,7 @@ use super::request_facts::RequestFacts;
 use super::service::{Permission, permission};
 use super::tags::Pairs;
 use super::{Gateway, error, exec, names, public_access, request_payment};
-use crate::identity::{Caller, Identities, Lookup, PolicyTexts, Refusal};
+use crate::identity::{Caller, Federated, Identities, Lookup, PolicyTexts, Refusal};
 use crate::policy::{Decision, Document, Request, Rights, Rules, decide, decide_for_caller};
 use crate::sal::{Bucket, Lock, Object, Prefetch};
 use crate::view::is_view;
@@ -187,6 +187,8 @@ pub(super) struct Sender {
     pub caller: Caller,
     /// The path of the user or the role.
     pub path: String,
+    /// What an identity provider said about the caller of a session.
+    pub federated: Option<Arc<Federated>>,
     /// When the gateway received the head of the request, in milliseconds since 1970.
     pub received_ms: u64,
     /// The region of the gateway.
@@ -243,7 +245,7 @@ impl Access {
         query: &str,
     ) -> S3Result<Sender> {
         self.metrics.operation(operation);
-        let (caller, path, rights) = match credentials {
+        let (caller, path, federated, rights) = match credentials {
             Some(credentials) => {
                 let request = KeyUse { operation, object, query };
                 let token = session_token(headers, query);
@@ -255,17 +257,17 @@ impl Access {
                 }
                 let parse = |texts: &Arc<PolicyTexts>| rights(texts).map(Arc::new);
                 let rights = self.parsed.get(&key.policies.hash(), key.policies, parse)?;
-                (key.caller, key.path, rights)
+                (key.caller, key.path, key.federated, rights)
             }
             None if permission.is_none() => return Err(s3_error!(AccessDenied)),
-            None => (Caller::Anonymous, String::new(), Arc::default()),
+            None => (Caller::Anonymous, String::new(), None, Arc::default()),
         };
         let Some(permission) = permission else {
             return Err(s3_error!(NotImplemented, "{operation} is not implemented"));
         };
         let received_ms = self.environment.unix_ms();
         let region = Arc::clone(&self.region);
-        Ok(Sender { caller, path, received_ms, region, rights, permission })
+        Ok(Sender { caller, path, federated, received_ms, region, rights, permission })
     }
 }
 

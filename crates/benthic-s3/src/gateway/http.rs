@@ -16,6 +16,7 @@ use super::{Gateway, OBJECT_BYTES_MAX, post_form, s3_control};
 use crate::events::schedule::Wakeups;
 use crate::sal::Sal;
 use crate::upstream::UpstreamMetrics;
+use crate::web_identity::Issuers;
 use async_trait::async_trait;
 use benthic_core::Environment;
 use benthic_core::Result;
@@ -61,6 +62,16 @@ pub struct Limits {
     pub body_timeout: Duration,
 }
 
+/// What a gateway uses besides its store.
+#[derive(Default)]
+pub struct Services {
+    /// Runs methods. Without it, the gateway runs none.
+    pub code: Option<Arc<dyn Code>>,
+    /// Whether identity providers may have addresses of private networks, and `http` on this
+    /// machine.
+    pub permits_private_issuers: bool,
+}
+
 /// The HTTP server of a gateway.
 pub struct Server {
     service: S3Service,
@@ -86,7 +97,7 @@ pub trait Handler: Send + Sync {
 
 impl Server {
     /// Creates a server for this store. In requests to one of `domains`, the bucket name may
-    /// precede the domain. Without `code`, the server runs no methods.
+    /// precede the domain.
     ///
     /// # Errors
     /// `InvalidArgument` for an invalid domain.
@@ -97,8 +108,10 @@ impl Server {
         region: String,
         domains: Vec<String>,
         limits: Limits,
-        code: Option<Arc<dyn Code>>,
+        services: Services,
     ) -> Result<Server> {
+        let Services { code, permits_private_issuers } = services;
+        let issuers = Issuers::new(permits_private_issuers, environment.clone());
         let metrics = Arc::new(Metrics::default());
         let wakeups = Arc::new(Wakeups::default());
         let gateway = Arc::new(Gateway::new(
@@ -121,7 +134,7 @@ impl Server {
             parsed: Arc::new(ParsedPolicies::default()),
         };
         builder.set_route(Routes {
-            iam: Iam { keys, environment: environment.clone() },
+            iam: Iam { keys, environment: environment.clone(), issuers },
             control: Control { gateway, access: access.clone() },
         });
         builder.set_access(access);
@@ -426,6 +439,13 @@ impl S3Route for Routes {
     fn is_match(&self, method: &Method, uri: &Uri, headers: &HeaderMap, extensions: &mut Extensions) -> bool {
         self.iam.is_match(method, uri, headers, extensions)
             || self.control.is_match(method, uri, headers, extensions)
+    }
+
+    async fn check_access(&self, request: &mut S3Request<Body>) -> S3Result<()> {
+        if s3_control::is_control(&request.uri, &request.headers) {
+            return self.control.check_access(request).await;
+        }
+        self.iam.check_access(request).await
     }
 
     async fn call(&self, request: S3Request<Body>) -> S3Result<S3Response<Body>> {

@@ -50,7 +50,7 @@ pub use auth::{KeyUse, Keys};
 pub use bucket_encryption::has_default_encryption;
 pub(crate) use checksums::attributes_of_data;
 pub use exec::{Code, ObjectData, RanAt, class_and_method};
-pub use http::{Handler, Limits, Server};
+pub use http::{Handler, Limits, Server, Services};
 pub(crate) use object_lock::default_retention_of;
 pub(crate) use request_facts::date;
 

@@ -5,7 +5,7 @@ use super::encryption::{self, SealedBy};
 use super::object_lock::{legal_hold_name, mode_name};
 use super::tags::Pairs;
 use super::{exec, post_form, tags, timestamp};
-use crate::identity::Caller;
+use crate::identity::{Caller, Federated};
 use crate::lifecycle::DAY_MS;
 use crate::policy::Facts;
 use crate::sal::{Lock, Object};
@@ -13,6 +13,7 @@ use hyper::header::{AsHeaderName, HeaderMap, HeaderName, REFERER, USER_AGENT};
 use hyper::http::Extensions;
 use s3s::S3Request;
 use s3s::dto::{CopySource, TimestampFormat};
+use std::sync::Arc;
 
 /// Maximum size of a fact that changes nothing about the request, in bytes. A longer one would cost
 /// too much to match, and counts as missing. A header that has an effect counts at any length, so
@@ -85,7 +86,7 @@ impl<'r> RequestFacts<'r> {
     /// How the request is signed, in the order in which `s3s` looks for signatures.
     fn auth_type(&self) -> Option<&'static str> {
         match self.sender.caller {
-            Caller::Anonymous => None,
+            Caller::Anonymous | Caller::WebIdentity { .. } => None,
             _ if self.is_form => Some("POST"),
             _ if self.query_value("X-Amz-Signature").is_some() => Some("REST-QUERY-STRING"),
             Caller::User { .. } | Caller::Session { .. } => Some("REST-HEADER"),
@@ -198,11 +199,12 @@ fn caller_value(
             Caller::User { .. } => "User".to_owned(),
             Caller::Session { .. } => "AssumedRole".to_owned(),
             Caller::Anonymous => "Anonymous".to_owned(),
+            Caller::WebIdentity { .. } => return None,
         },
         "aws:userid" => caller.id()?,
         "aws:username" => match caller {
             Caller::User { user, .. } => user.clone(),
-            Caller::Session { .. } | Caller::Anonymous => return None,
+            Caller::Session { .. } | Caller::WebIdentity { .. } | Caller::Anonymous => return None,
         },
         "aws:securetransport" => peer?.is_encrypted.to_string(),
         "aws:sourceip" => peer?.address.to_canonical().to_string(),
@@ -219,6 +221,8 @@ pub(super) struct IamFacts {
     pub headers: HeaderMap,
     pub received_ms: u64,
     pub peer: Option<Peer>,
+    /// What an identity provider said about the caller.
+    pub federated: Option<Arc<Federated>>,
     /// `ExternalId` and `RoleSessionName` of AssumeRole.
     pub external_id: Option<String>,
     pub session: Option<String>,
@@ -226,6 +230,9 @@ pub(super) struct IamFacts {
 
 impl Facts for IamFacts {
     fn values(&self, key: &str) -> Option<Vec<String>> {
+        if let Some(values) = self.federated.as_ref().and_then(|federated| federated.values(key)) {
+            return Some(values);
+        }
         let value = match key {
             "sts:externalid" => self.external_id.clone(),
             "sts:rolesessionname" => self.session.clone(),
@@ -249,6 +256,9 @@ impl Facts for RequestFacts<'_> {
         }
         if let Some(tag) = key.strip_prefix("s3:requestobjecttag/") {
             return of_tag(&self.new_tags()?, tag);
+        }
+        if let Some(values) = self.sender.federated.as_ref().and_then(|federated| federated.values(key)) {
+            return Some(values);
         }
         if key == "s3:requestobjecttagkeys" {
             return Some(self.new_tags()?.into_iter().map(|(name, _)| name).collect());

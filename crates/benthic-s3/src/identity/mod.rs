@@ -9,6 +9,7 @@
 mod event_targets;
 mod kms;
 mod managed;
+mod oidc_providers;
 mod sessions;
 mod start;
 
@@ -17,7 +18,8 @@ pub use kms::{KmsKey, KmsKeyVersion};
 pub use managed::{
     FIRST_VERSION, ManagedPolicy, PolicyTexts, PolicyVersion, VERSIONS_MAX, built_in_policies, policy_arn,
 };
-pub use sessions::{Holder, Refusal, TemporaryKey, is_temporary};
+pub use oidc_providers::{OidcProvider, issuer_name, oidc_provider_arn, parse_oidc_provider_arn};
+pub use sessions::{Federated, Holder, Refusal, TemporaryKey, is_temporary};
 pub use start::{Started, add_first_key, first_key_text};
 
 use crate::sal::{RecordChange, RecordKind, Sal};
@@ -189,6 +191,8 @@ pub struct UsableKey {
     pub policies: Arc<PolicyTexts>,
     /// The path of the user or the role.
     pub path: String,
+    /// What the identity provider said about the caller of a session.
+    pub federated: Option<Arc<Federated>>,
 }
 
 /// The result of the lookup of a key.
@@ -201,16 +205,18 @@ pub enum Caller {
     User { account: String, user: String },
     /// Somebody who has assumed a role of an account, under the name of the session.
     Session { account: String, role: String, session: String },
+    /// Somebody with a token of an identity provider, who wants to assume a role.
+    WebIdentity { provider_arn: String },
     /// The request is not signed.
     Anonymous,
 }
 
 impl Caller {
-    /// The caller's account; `None` for an anonymous caller.
+    /// The caller's account; `None` for an anonymous caller and before a role is assumed.
     pub fn account(&self) -> Option<&str> {
         match self {
             Caller::User { account, .. } | Caller::Session { account, .. } => Some(account),
-            Caller::Anonymous => None,
+            Caller::WebIdentity { .. } | Caller::Anonymous => None,
         }
     }
 
@@ -221,7 +227,7 @@ impl Caller {
             Caller::Session { account, role, session } => {
                 Some(format!("arn:aws:sts::{account}:assumed-role/{role}/{session}"))
             }
-            Caller::Anonymous => None,
+            Caller::WebIdentity { .. } | Caller::Anonymous => None,
         }
     }
 
@@ -230,7 +236,7 @@ impl Caller {
         match self {
             Caller::User { account, user } => Some(format!("{account}/{user}")),
             Caller::Session { account, role, session } => Some(format!("{account}/{role}:{session}")),
-            Caller::Anonymous => None,
+            Caller::WebIdentity { .. } | Caller::Anonymous => None,
         }
     }
 }
@@ -411,8 +417,8 @@ impl Identities {
         self.all(RecordKind::Key, "").await
     }
 
-    /// Removes an account that has no users, groups, roles, policies, buckets, KMS keys and targets
-    /// of events.
+    /// Removes an account that has no users, groups, roles, policies, buckets, KMS keys, targets of
+    /// events and identity providers.
     ///
     /// # Errors
     /// `NotFound`, `Conflict` if it has one of these.
@@ -428,6 +434,7 @@ impl Identities {
             (RecordKind::Role, "roles"),
             (RecordKind::Policy, "policies"),
             (RecordKind::EventTarget, "targets of events"),
+            (RecordKind::OidcProvider, "identity providers"),
         ] {
             if !self.sal.list_records(kind, &full_name(name, ""), None, 1).await?.0.is_empty() {
                 return in_use(what);
@@ -631,7 +638,7 @@ impl Identities {
         let policies = Arc::new(self.policy_texts(&key.account, user).await.map_err(in_change)?);
         let secret = self.sealer()?.open_secret(access_key, &key.sealed)?;
         let caller = Caller::User { account: key.account, user: key.user };
-        Ok(Ok(UsableKey { caller, secret, policies, path }))
+        Ok(Ok(UsableKey { caller, secret, policies, path, federated: None }))
     }
 
     fn draw(&self, prefix: &str, len: usize, letters: &[u8]) -> Result<String> {

@@ -9,6 +9,7 @@ use super::{
 use benthic_core::{Error, ErrorKind, Result};
 use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The beginning of temporary keys. Those of the store begin with `BN`.
@@ -30,14 +31,33 @@ pub enum Refusal {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Holder {
     /// The temporary key ends with the key of the user that created it.
-    User {
-        name: String,
-        access_key: String,
-    },
+    User { name: String, access_key: String },
     Role {
         name: String,
         session: String,
+        /// Present if the caller had a token of an identity provider.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        federated: Option<Federated>,
     },
+}
+
+/// What an identity provider said about the caller of a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Federated {
+    /// The ARN of the provider.
+    pub provider_arn: String,
+    /// Claims of the token, by the condition key.
+    pub facts: BTreeMap<String, Vec<String>>,
+}
+
+impl Federated {
+    /// The values of a condition key.
+    pub fn values(&self, key: &str) -> Option<Vec<String>> {
+        match key {
+            "aws:federatedprovider" => Some(vec![self.provider_arn.clone()]),
+            key => self.facts.get(key).cloned(),
+        }
+    }
 }
 
 impl Holder {
@@ -164,12 +184,14 @@ impl Identities {
         session.extend(claims.policy.clone());
         texts.session = Some(session).filter(|texts| !texts.is_empty());
         let account = claims.account.clone();
-        let caller = match claims.holder.clone() {
-            Holder::User { name, .. } => Caller::User { account, user: name },
-            Holder::Role { name, session } => Caller::Session { account, role: name, session },
+        let (caller, federated) = match claims.holder.clone() {
+            Holder::User { name, .. } => (Caller::User { account, user: name }, None),
+            Holder::Role { name, session, federated } => {
+                (Caller::Session { account, role: name, session }, federated.map(Arc::new))
+            }
         };
         let secret = self.temporary_secret(access_key)?;
-        Ok(Ok(UsableKey { caller, secret, policies: Arc::new(texts), path }))
+        Ok(Ok(UsableKey { caller, secret, policies: Arc::new(texts), path, federated }))
     }
 }
 

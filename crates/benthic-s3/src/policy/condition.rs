@@ -1,6 +1,6 @@
 //! Conditions: operators that compare a fact of the request with the values of a policy.
 
-use super::facts::{Facts, check_key};
+use super::facts::{self, Facts, check_key};
 use super::pattern::Pattern;
 use std::net::IpAddr;
 use time::OffsetDateTime;
@@ -88,6 +88,11 @@ impl Condition {
             Test::Compare { negated, values }
         };
         Ok(Condition { key, set, if_exists, test })
+    }
+
+    /// The claim of a token that the condition looks at.
+    pub fn claim(&self) -> Option<&str> {
+        facts::claim(&self.key)
     }
 
     /// Whether the condition looks at a fact whose key begins with `prefix`.

@@ -1,10 +1,10 @@
 //! The documents of policies: parsing, checks and evaluation.
 
 use super::condition::Condition;
-use super::facts::NoFacts;
+use super::facts::{CLAIMS_OF_SESSION, NoFacts};
 use super::pattern::Pattern;
 use super::{Named, Request, Verdict};
-use crate::identity::Caller;
+use crate::identity::{Caller, parse_oidc_provider_arn};
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error as _, IntoDeserializer, MapAccess, SeqAccess, Visitor};
@@ -77,6 +77,8 @@ enum Principal {
         role: String,
         session: String,
     },
+    /// An identity provider, by its ARN.
+    Federated(String),
     /// A service of AWS, which sends no requests here.
     Service,
 }
@@ -124,6 +126,16 @@ impl Principal {
         }
     }
 
+    /// Parses a principal of the kind `Federated`.
+    fn parse_federated(arn: &str) -> Result<Principal, String> {
+        if parse_oidc_provider_arn(arn).is_some() && !arn.contains('*') {
+            return Ok(Principal::Federated(arn.to_owned()));
+        }
+        Err(format!(
+            "'{arn}' is not the ARN of an identity provider, such as arn:aws:iam::lab:oidc-provider/idp.example"
+        ))
+    }
+
     /// Whether this names a part of what the other one names. Authors of `NotPrincipal` name the
     /// account beside its user, and mean only the user.
     fn is_narrower_than(&self, other: &Principal) -> bool {
@@ -144,7 +156,7 @@ impl Principal {
     fn names(&self, caller: &Caller) -> Option<Named> {
         match (self, caller) {
             // What everybody may do stays within the limits of a session.
-            (Principal::Everybody, Caller::Session { .. }) => Some(Named::Role),
+            (Principal::Everybody, Caller::Session { .. } | Caller::WebIdentity { .. }) => Some(Named::Role),
             (Principal::Everybody, _) => Some(Named::Caller),
             (Principal::Account(named), _) if caller.account() == Some(named) => Some(Named::Account),
             (Principal::User { account, user }, Caller::User { account: of, user: name })
@@ -161,6 +173,9 @@ impl Principal {
                 Principal::Session { account, role, session },
                 Caller::Session { account: of, role: of_role, session: name },
             ) if account == of && role == of_role && session == name => Some(Named::Caller),
+            (Principal::Federated(named), Caller::WebIdentity { provider_arn }) if named == provider_arn => {
+                Some(Named::Caller)
+            }
             _ => None,
         }
     }
@@ -217,6 +232,14 @@ impl Document {
     #[must_use]
     pub fn allows(&self, request: &Request<'_>) -> bool {
         self.verdict(request).allows.is_some()
+    }
+
+    /// Whether the trust policy of a role lets a caller with a token assume it: whether a statement
+    /// that names the identity provider allows it, and none denies it. A statement for everybody is
+    /// not enough, because its author meant callers with keys.
+    #[must_use]
+    pub fn trusts(&self, request: &Request<'_>) -> bool {
+        self.verdict(request).allows == Some(Named::Caller)
     }
 
     /// Whether a bucket with this policy is public: whether a statement allows something to
@@ -343,6 +366,10 @@ impl RawStatement {
                 Some(either("Principal", principal.map(many), not_principal.map(many))?)
             }
         };
+        let is_federated = |principal: &Principal| matches!(principal, Principal::Federated(_));
+        if kind != Kind::Trust && principals.iter().flat_map(|all| &all.items).any(is_federated) {
+            return Err("only the trust policy of a role can name an identity provider".to_owned());
+        }
         if self.effect == Effect::Allow && principals.as_ref().is_some_and(|principals| principals.negated) {
             return Err(
                 "NotPrincipal allows more than one expects, so it is only possible with Deny".to_owned()
@@ -367,6 +394,11 @@ impl RawStatement {
                 let values: Vec<String> = values.0.into_iter().map(|Scalar(text)| text).collect();
                 conditions.push(Condition::parse(&operator, &key, &values, variables)?);
             }
+        }
+        // Of the claims of a token, a session has only some.
+        let is_missing = |claim: &&str| kind != Kind::Trust && !CLAIMS_OF_SESSION.contains(claim);
+        if let Some(claim) = conditions.iter().filter_map(Condition::claim).find(is_missing) {
+            return Err(format!("only the trust policy of a role can use the claim '{claim}'"));
         }
         Ok(Statement { effect: self.effect, principals, actions, resources, conditions })
     }
@@ -568,6 +600,7 @@ impl<'de> Deserialize<'de> for RawPrincipals {
                         principals.push(match kind.as_str() {
                             "AWS" => Principal::parse(&name).map_err(A::Error::custom)?,
                             "CanonicalUser" => Principal::Account(name),
+                            "Federated" => Principal::parse_federated(&name).map_err(A::Error::custom)?,
                             "Service" => Principal::Service,
                             _ => {
                                 let message = format!("principals of the kind '{kind}' are not supported");

@@ -17,9 +17,10 @@ impl Facts for NoFacts {
 }
 
 /// The keys that a policy may use. Those that end in `/` are followed by the name of a tag.
-const KEYS: [&str; 41] = [
+const KEYS: [&str; 42] = [
     "aws:currenttime",
     "aws:epochtime",
+    "aws:federatedprovider",
     "aws:principalaccount",
     "aws:principalarn",
     "aws:principaltype",
@@ -61,6 +62,22 @@ const KEYS: [&str; 41] = [
     "sts:rolesessionname",
 ];
 
+/// The claims of a token that a session keeps, so that all policies may use them.
+pub const CLAIMS_OF_SESSION: [&str; 4] = ["amr", "aud", "azp", "sub"];
+/// The services of the keys above.
+const SERVICES: [&str; 4] = ["aws", "benthic", "s3", "sts"];
+
+/// The claim in the key of an identity provider: `sub` in `idp.example/realms/lab:sub`. `None` for
+/// other keys. Claims are in lower case.
+pub fn claim(key: &str) -> Option<&str> {
+    let (issuer, claim) = key.rsplit_once(':')?;
+    let host = issuer.split(['/', ':']).next().unwrap_or_default();
+    let is_issuer = !SERVICES.contains(&host) && (host == "localhost" || issuer.contains(['.', '/', ':']));
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let is_claim = !claim.is_empty() && claim.chars().all(is_name);
+    (is_issuer && is_claim && issuer.chars().all(|c| c.is_ascii_graphic())).then_some(claim)
+}
+
 /// Checks a key and returns it in lower case, except for the name of a tag.
 ///
 /// # Errors
@@ -72,6 +89,10 @@ pub fn check_key(key: &str) -> Result<String, String> {
     };
     let takes_tag = name.ends_with('/');
     let is_known = KEYS.contains(&name.as_str());
+    let lower_case = key.to_ascii_lowercase();
+    if !is_known && claim(&lower_case).is_some() {
+        return Ok(lower_case);
+    }
     if !is_known || takes_tag == tag.is_empty() {
         return Err(format!("unknown condition key '{key}'"));
     }

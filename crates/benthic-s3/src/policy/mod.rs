@@ -12,7 +12,7 @@ mod facts;
 mod pattern;
 
 pub use document::{Document, Effect, POLICY_BYTES_MAX};
-pub use facts::Facts;
+pub use facts::{CLAIMS_OF_SESSION, Facts};
 
 use crate::identity::Caller;
 
@@ -84,6 +84,8 @@ pub fn decide(request: &Request<'_>, rules: &Rules<'_>) -> Decision {
     let by_bucket = bucket.allows.filter(|_| counts);
     let is_allowed = match request.caller {
         Caller::Anonymous => by_bucket.is_some() || rules.acl_allows,
+        // Only a role can give rights to it: see `Document::trusts`.
+        Caller::WebIdentity { .. } => false,
         // A policy that names the user, or everybody, is enough inside an account. One that names
         // the role is enough within the limits of the session. One that names the account leaves
         // the choice to the policies of the caller.
@@ -99,10 +101,10 @@ pub fn decide(request: &Request<'_>, rules: &Rules<'_>) -> Decision {
     if is_allowed { Decision::Allowed } else { Decision::NotAllowed }
 }
 
-/// Decides by the policies of the caller alone. An anonymous caller has no rights.
+/// Decides by the policies of the caller alone. A caller without an account has no rights.
 #[must_use]
 pub fn decide_for_caller(request: &Request<'_>, rights: &Rights) -> Decision {
-    if *request.caller == Caller::Anonymous {
+    if request.caller.account().is_none() {
         return Decision::NotAllowed;
     }
     match rights.verdict(request) {
@@ -162,10 +164,11 @@ struct Verdict {
 enum Named {
     /// The statement names the account.
     Account,
-    /// The caller is a session, and the statement names its role or everybody.
+    /// The caller is a session, and the statement names its role or everybody. Or the caller has a
+    /// token of an identity provider, and the statement names everybody.
     Role,
-    /// The statement names the user or the session itself, or it names everybody and the caller is
-    /// no session.
+    /// The statement names the user, the session or the identity provider itself, or it names
+    /// everybody and the caller is a user or anonymous.
     Caller,
 }
 

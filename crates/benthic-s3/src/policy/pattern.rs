@@ -1,7 +1,7 @@
 //! Patterns: text with `*` for any characters, `?` for one character, and policy variables such as
 //! `${aws:username}`.
 
-use super::facts::{Facts, check_key};
+use super::facts::{CLAIMS_OF_SESSION, Facts, check_key, claim};
 use std::borrow::Cow;
 
 /// A parsed pattern.
@@ -134,7 +134,11 @@ fn variable_token(text: &str) -> Result<Token, String> {
             (key.trim(), Some(quoted.to_owned()))
         }
     };
-    Ok(Token::Variable { key: check_key(key)?, default })
+    let key = check_key(key)?;
+    if claim(&key).is_some_and(|claim| !CLAIMS_OF_SESSION.contains(&claim)) {
+        return Err(format!("a variable of an identity provider is its {}", CLAIMS_OF_SESSION.join(", ")));
+    }
+    Ok(Token::Variable { key, default })
 }
 
 /// Matches greedily: after a mismatch, the last `*` takes one more character. So the time is at

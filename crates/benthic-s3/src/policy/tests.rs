@@ -209,7 +209,7 @@ fn invalid_documents_are_refused_with_a_reason() {
         (of(json!({ "Principal": { "AWS": "arn:aws:iam::lab:group/x" } })), "invalid principal"),
         (of(json!({ "Principal": { "AWS": "arn:aws:iam::lab:user/*" } })), "invalid principal"),
         (of(json!({ "Principal": { "AWS": "arn:aws:iam::*:root" } })), "invalid principal"),
-        (of(json!({ "Principal": { "Federated": "x" } })), "kind 'Federated'"),
+        (of(json!({ "Principal": { "Federated": "x" } })), "not the ARN of an identity provider"),
         (of(json!({ "NotPrincipal": "*" })), "either Principal or NotPrincipal"),
         (of(json!({ "Principal": null, "NotPrincipal": { "AWS": "sea" } })), "only possible with Deny"),
         (of(json!({ "Action": null })), "either Action or NotAction"),
@@ -607,5 +607,107 @@ proptest! {
         let request = Request { caller: &sender, action, resource, facts: &facts };
         let rules = Rules { bucket_policy: Some(&policy), rights: &rights, ..of_lab() };
         prop_assert_eq!(decide(&request, &rules), expected);
+    }
+}
+
+/// Whether the trust policy of a role lets a caller with a token assume it.
+fn trusts(statements: &[Value], facts: &[(&'static str, &[&'static str])]) -> bool {
+    let statements: Vec<Value> = statements
+        .iter()
+        .map(|changes| {
+            let idp = "arn:aws:iam::lab:oidc-provider/idp.example:8443/realms/Lab";
+            let mut statement = json!({
+                "Effect": "Allow", "Principal": { "Federated": idp }, "Action": "sts:AssumeRoleWithWebIdentity",
+            });
+            statement.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+            statement
+        })
+        .collect();
+    let trust = Document::of_trust(&text(&statements)).unwrap();
+    let facts = Known(facts.iter().map(|(key, values)| (*key, values.to_vec())).collect());
+    let arn = "arn:aws:iam::lab:oidc-provider/idp.example:8443/realms/Lab";
+    let caller = Caller::WebIdentity { provider_arn: arn.to_owned() };
+    let (action, resource) = ("sts:AssumeRoleWithWebIdentity", "arn:aws:iam::lab:role/reader");
+    trust.trusts(&Request { caller: &caller, action, resource, facts: &facts })
+}
+
+#[test]
+fn a_role_trusts_only_the_identity_providers_that_it_names() {
+    assert!(trusts(&[json!({})], &[]));
+    for principal in [
+        json!("*"),
+        json!({ "AWS": "*" }),
+        json!({ "AWS": "lab" }),
+        json!({ "Federated": "arn:aws:iam::lab:oidc-provider/idp.example:8443/realms/lab" }),
+        json!({ "Federated": "arn:aws:iam::sea:oidc-provider/idp.example:8443/realms/Lab" }),
+        json!({ "Federated": "arn:aws:iam::lab:oidc-provider/idp.example:8443" }),
+    ] {
+        assert!(!trusts(&[json!({ "Principal": principal })], &[]), "{principal}");
+        // A statement that matches the caller can still deny.
+        let denies = json!({ "Effect": "Deny", "Principal": principal });
+        let everybody = [json!("*"), json!({ "AWS": "*" })].contains(&principal);
+        assert_eq!(trusts(&[json!({}), denies], &[]), !everybody, "{principal}");
+    }
+    assert!(!trusts(&[json!({ "Action": "sts:AssumeRole" })], &[]));
+    assert!(trusts(&[json!({ "Action": "sts:*" })], &[]));
+    let caller = user("lab", "bob");
+    let trust = Document::of_trust(&text(&[json!({
+        "Effect": "Allow", "Action": "sts:*",
+        "Principal": { "Federated": "arn:aws:iam::lab:oidc-provider/idp.example" },
+    })]));
+    let request =
+        Request { caller: &caller, action: "sts:AssumeRole", resource: "*", facts: &Known(FactMap::new()) };
+    assert!(!trust.unwrap().allows(&request));
+}
+
+#[test]
+fn conditions_compare_the_claims_of_a_token() {
+    let facts: &[(&'static str, &[&'static str])] = &[
+        ("idp.example:8443/realms/lab:sub", &["ada"]),
+        ("idp.example:8443/realms/lab:aud", &["s3"]),
+        ("idp.example:8443/realms/lab:groups", &["divers", "staff"]),
+    ];
+    for (operator, key, value, expected) in [
+        ("StringEquals", "idp.example:8443/realms/Lab:aud", json!("s3"), true),
+        ("StringEquals", "IDP.example:8443/realms/Lab:SUB", json!("ada"), true),
+        ("StringLike", "idp.example:8443/realms/Lab:sub", json!("a*"), true),
+        ("StringEquals", "idp.example:8443/realms/Lab:sub", json!("eve"), false),
+        ("ForAnyValue:StringEquals", "idp.example:8443/realms/Lab:groups", json!("divers"), true),
+        ("ForAllValues:StringEquals", "idp.example:8443/realms/Lab:groups", json!("divers"), false),
+        // The claims of another provider.
+        ("StringEquals", "idp.example:sub", json!("ada"), false),
+        ("StringEquals", "localhost:sub", json!("ada"), false),
+    ] {
+        let condition = json!({ "Condition": { operator: { key: value } } });
+        assert_eq!(trusts(&[condition.clone()], facts), expected, "{condition}");
+    }
+}
+
+#[test]
+fn only_trust_policies_use_all_claims() {
+    let of_identity = |changes: Value| {
+        let mut statement = json!({ "Effect": "Allow", "Action": "s3:*", "Resource": "*" });
+        statement.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        Document::of_identity(&text(&[statement]))
+    };
+    for (key, expected) in [
+        ("idp.example:sub", true),
+        ("localhost:8080/realms/lab:aud", true),
+        ("idp.example:groups", false),
+        ("idp.example:", false),
+        ("idp:sub", false),
+        ("s3:8080/x:sub", false),
+        ("aws:x.y:sub", false),
+    ] {
+        let condition = json!({ "Condition": { "StringEquals": { key: "x" } } });
+        assert_eq!(of_identity(condition).is_ok(), expected, "{key}");
+        let variable = json!({ "Resource": format!("arn:aws:s3:::b/${{{key}}}/*") });
+        assert_eq!(of_identity(variable).is_ok(), expected, "{key}");
+    }
+    let federated = json!({ "Principal": { "Federated": "arn:aws:iam::lab:oidc-provider/idp.example" } });
+    assert!(Document::of_bucket(&text(&[statement(federated)]), "b").is_err());
+    for name in ["*", "idp.example", "arn:aws:iam::lab:saml-provider/x", "arn:aws:iam::lab:oidc-provider/*"] {
+        let trust = json!({ "Effect": "Allow", "Action": "sts:*", "Principal": { "Federated": name } });
+        assert!(Document::of_trust(&text(&[trust])).is_err(), "{name}");
     }
 }

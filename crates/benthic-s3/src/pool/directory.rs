@@ -124,6 +124,7 @@ fn record_key(kind: RecordKind, name: &str) -> Bytes {
         RecordKind::Delivery => b'd',
         RecordKind::EventTarget => b'n',
         RecordKind::StorageClass => b's',
+        RecordKind::OidcProvider => b'i',
     };
     key(prefix, name.as_bytes())
 }

@@ -29,6 +29,8 @@ pub enum RecordKind {
     EventTarget,
     /// A storage class.
     StorageClass,
+    /// An identity provider (OpenID Connect).
+    OidcProvider,
 }
 
 /// A change of one record.

@@ -14,7 +14,7 @@ from gateway import CEPH, ERASURE_CODED, LONG, running
 
 NUMBERS = itertools.count()
 # The gateway decides these cases in the same way on every store. The suite of the SAL tests records and encryption on Ceph.
-ON_ANY_STORE = ["test_encryption", "test_iam", "test_policies", "test_roles"]
+ON_ANY_STORE = ["test_encryption", "test_iam", "test_policies", "test_roles", "test_web_identity"]
 
 
 @pytest.fixture(params=["file", CEPH])

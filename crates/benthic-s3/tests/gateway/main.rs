@@ -12,3 +12,4 @@ mod seal;
 mod single_flight;
 mod upstream;
 mod view;
+mod web_identity;

@@ -1,14 +1,16 @@
 //! The APIs of IAM and STS, as far as the gateway has them: users, their keys, groups, roles, their
-//! policies, and temporary keys.
+//! policies, identity providers, and temporary keys.
 //!
 //! Clients send the name of an action and its parameters as a form, signed for the service `iam` or
-//! `sts`, to the address of the gateway. A caller administers its own account, as far as its
+//! `sts`, to the address of the gateway. Only AssumeRoleWithWebIdentity needs no signature, because
+//! it contains a token. A caller administers its own account, as far as its
 //! policies allow: the action is `iam:CreateUser`, for example, and the resource
 //! `arn:aws:iam::lab:user/ann`. A user that is created here may do nothing until it gets a policy.
 //!
 //! Source: the API references of IAM (2010-05-08) and STS (2011-06-15).
 
 mod groups;
+mod oidc;
 mod policies;
 mod roles;
 mod sts;
@@ -18,6 +20,7 @@ use super::auth::{Keys, refused, rights, session_token};
 use super::request_facts::IamFacts;
 use crate::identity::{Caller, Identities, Identity, IdentityKind, is_temporary};
 use crate::policy::{Decision, Request, Rights, decide_for_caller};
+use crate::web_identity::Issuers;
 use async_trait::async_trait;
 use benthic_core::{Environment, Error, ErrorKind};
 use bytes::Bytes;
@@ -29,7 +32,7 @@ use hyper::{Method, Response, StatusCode, Uri};
 use s3s::crypto::{Checksum as _, Sha256};
 use s3s::route::S3Route;
 use s3s::{Body, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -105,12 +108,23 @@ const IAM_ACTIONS: &[(&str, &[&str])] = &[
     ("ListPolicyVersions", &["PolicyArn", "Marker", "MaxItems"]),
     ("SetDefaultPolicyVersion", &["PolicyArn", "VersionId"]),
     ("DeletePolicyVersion", &["PolicyArn", "VersionId"]),
+    ("CreateOpenIDConnectProvider", &["Url", "ClientIDList", "ThumbprintList"]),
+    ("GetOpenIDConnectProvider", &["OpenIDConnectProviderArn"]),
+    ("ListOpenIDConnectProviders", &[]),
+    ("DeleteOpenIDConnectProvider", &["OpenIDConnectProviderArn"]),
+    ("AddClientIDToOpenIDConnectProvider", &["OpenIDConnectProviderArn", "ClientID"]),
+    ("RemoveClientIDFromOpenIDConnectProvider", &["OpenIDConnectProviderArn", "ClientID"]),
+    ("UpdateOpenIDConnectProviderThumbprint", &["OpenIDConnectProviderArn", "ThumbprintList"]),
 ];
 /// The actions of STS, and the parameters of each action.
 const STS_ACTIONS: &[(&str, &[&str])] = &[
     ("GetCallerIdentity", &[]),
     ("GetSessionToken", &["DurationSeconds"]),
     ("AssumeRole", &["RoleArn", "RoleSessionName", "DurationSeconds", "ExternalId", "Policy", "PolicyArns"]),
+    (
+        sts::WITH_WEB_IDENTITY,
+        &["RoleArn", "RoleSessionName", "WebIdentityToken", "DurationSeconds", "Policy", "PolicyArns"],
+    ),
 ];
 const PAYLOAD_HASH: &str = "x-amz-content-sha256";
 const IAM_NAMESPACE: &str = "https://iam.amazonaws.com/doc/2010-05-08/";
@@ -193,6 +207,7 @@ pub(super) async fn fix_error(answer: Response<Body>, namespace: &str) -> Respon
 pub(super) struct Iam {
     pub keys: Arc<dyn Keys>,
     pub environment: Environment,
+    pub issuers: Issuers,
 }
 
 #[async_trait]
@@ -201,45 +216,59 @@ impl S3Route for Iam {
         is_iam(method, uri, headers)
     }
 
+    /// `call` refuses requests without a signature, except those with a token.
+    async fn check_access(&self, _request: &mut S3Request<Body>) -> S3Result<()> {
+        Ok(())
+    }
+
     async fn call(&self, request: S3Request<Body>) -> S3Result<S3Response<Body>> {
         let S3Request { input, credentials, service, extensions, headers, .. } = request;
-        let unsigned = || S3Error::with_message(S3ErrorCode::AccessDenied, "sign the request for iam or sts");
-        let service =
-            service.filter(|service| matches!(service.as_str(), "iam" | "sts")).ok_or_else(unsigned)?;
-        let access_key = credentials.ok_or_else(unsigned)?.access_key;
-        let token = session_token(&headers, "");
-        let key = self.keys.find(&access_key, token.as_deref()).await.map_err(failure)?.map_err(refused)?;
         let identities = self.keys.identities().ok_or_else(|| {
             S3Error::with_message(S3ErrorCode::NotImplemented, "this server has no users of its own")
         })?;
-        let corrupt = |message: String| failure(Error::new(ErrorKind::Corrupt, message));
         let body = input.collect().await.map(|body| body.to_bytes()).map_err(super::error::body)?;
         let form = Form::parse(&body)?;
         let of_role = |arn: &str| Some(arn.strip_prefix("arn:aws:iam::")?.split_once(':')?.0.to_owned());
-        let resource_account = match form.optional("RoleArn") {
-            Some(arn) => of_role(arn),
-            None => key.caller.account().map(str::to_owned),
+        let mut facts = IamFacts {
+            caller: Caller::Anonymous,
+            path: String::new(),
+            resource_account: form.optional("RoleArn").and_then(of_role),
+            received_ms: self.environment.unix_ms(),
+            peer: extensions.get().copied(),
+            federated: None,
+            external_id: form.optional("ExternalId").map(str::to_owned),
+            session: form.optional("RoleSessionName").map(str::to_owned),
+            headers,
         };
-        let call = Call {
-            identities,
-            account: key.caller.account().ok_or_else(unsigned)?.to_owned(),
-            access_key,
-            rights: rights(&key.policies).map_err(corrupt)?,
-            facts: IamFacts {
-                caller: key.caller,
-                path: key.path,
-                resource_account,
-                headers,
-                received_ms: self.environment.unix_ms(),
-                peer: extensions.get().copied(),
-                external_id: form.optional("ExternalId").map(str::to_owned),
-                session: form.optional("RoleSessionName").map(str::to_owned),
-            },
-            form,
-        };
-        let action = call.form.get("Action")?.to_owned();
+        let action = form.get("Action")?.to_owned();
         let mut result = String::new();
-        call.answer(&service, &action, &mut result).await?;
+        let service = if action == sts::WITH_WEB_IDENTITY {
+            let account = facts.resource_account.clone().unwrap_or_default();
+            let (access_key, rights) = (String::new(), Rights::default());
+            let call = Call { identities, issuers: &self.issuers, account, access_key, rights, facts, form };
+            call.assume_role_with_web_identity(&mut result).await?;
+            "sts".to_owned()
+        } else {
+            let unsigned =
+                || S3Error::with_message(S3ErrorCode::AccessDenied, "sign the request for iam or sts");
+            let service =
+                service.filter(|service| matches!(service.as_str(), "iam" | "sts")).ok_or_else(unsigned)?;
+            let access_key = credentials.ok_or_else(unsigned)?.access_key;
+            let token = session_token(&facts.headers, "");
+            let key =
+                self.keys.find(&access_key, token.as_deref()).await.map_err(failure)?.map_err(refused)?;
+            let account = key.caller.account().ok_or_else(unsigned)?.to_owned();
+            let corrupt = |message: String| failure(Error::new(ErrorKind::Corrupt, message));
+            let rights = rights(&key.policies).map_err(corrupt)?;
+            facts.resource_account = match form.optional("RoleArn") {
+                Some(_) => facts.resource_account,
+                None => Some(account.clone()),
+            };
+            (facts.caller, facts.path, facts.federated) = (key.caller, key.path, key.federated);
+            let call = Call { identities, issuers: &self.issuers, account, access_key, rights, facts, form };
+            call.answer(&service, &action, &mut result).await?;
+            service
+        };
         let namespace = if service == "iam" { IAM_NAMESPACE } else { STS_NAMESPACE };
         let id = crate::sal::Id::draw(&self.environment).map_err(failure)?;
         let text = format!(
@@ -290,6 +319,16 @@ impl Form {
         }
     }
 
+    /// The values of a list of texts.
+    fn texts(&self, name: &str) -> S3Result<BTreeSet<String>> {
+        let given = self.0.keys().filter(|given| given.split('.').next() == Some(name)).count();
+        let values = (1..=given).map(|number| {
+            let value = self.optional(&format!("{name}.member.{number}")).map(str::to_owned);
+            value.ok_or_else(|| invalid(&format!("{name} is a list of texts")))
+        });
+        values.collect()
+    }
+
     /// The values of a list of structures that have one field.
     fn list(&self, name: &str, field: &str) -> S3Result<Vec<String>> {
         let given = self.0.keys().filter(|given| given.split('.').next() == Some(name)).count();
@@ -316,9 +355,10 @@ impl Form {
     }
 }
 
-/// A request whose signature was checked.
+/// A request whose signature was checked, or one with a token.
 struct Call<'r> {
     identities: &'r Identities,
+    issuers: &'r Issuers,
     account: String,
     access_key: String,
     rights: Rights,
@@ -343,15 +383,7 @@ impl Target<'_> {
 impl Call<'_> {
     async fn answer(&self, service: &str, action: &str, result: &mut String) -> S3Result<()> {
         let actions = if service == "sts" { STS_ACTIONS } else { IAM_ACTIONS };
-        let known = actions.iter().find(|(name, _)| *name == action);
-        let (_, parameters) = known.ok_or_else(|| {
-            error(
-                "InvalidAction",
-                StatusCode::BAD_REQUEST,
-                &format!("the gateway does not have the action {action}"),
-            )
-        })?;
-        self.form.check(parameters)?;
+        self.form.check(parameters_of(actions, action)?)?;
         if service == "sts" {
             return self.sts(action, result).await;
         }
@@ -359,6 +391,9 @@ impl Call<'_> {
         if is_temporary(&self.access_key) && matches!(self.facts.caller, Caller::User { .. }) {
             let message = "the temporary key of a user cannot administer users";
             return Err(S3Error::with_message(S3ErrorCode::AccessDenied, message));
+        }
+        if action.contains("OpenIDConnectProvider") {
+            return self.oidc_provider(action, result).await;
         }
         match policies::of_identity(action) {
             Some((kind, verb)) => self.policy_of_identity(action, kind, verb, result).await,
@@ -497,6 +532,17 @@ impl Call<'_> {
         }
         Ok(())
     }
+}
+
+/// The parameters of an action.
+fn parameters_of(
+    actions: &[(&str, &'static [&'static str])],
+    action: &str,
+) -> S3Result<&'static [&'static str]> {
+    let known = actions.iter().find(|(name, _)| *name == action);
+    let message = || format!("the gateway does not have the action {action}");
+    let known = known.ok_or_else(|| error("InvalidAction", StatusCode::BAD_REQUEST, &message()));
+    Ok(known?.1)
 }
 
 /// The word for it in parameters and answers.

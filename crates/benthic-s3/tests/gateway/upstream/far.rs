@@ -3,7 +3,7 @@
 use benthic_core::{Environment, Store};
 use benthic_embedded::{MemStore, Options};
 use benthic_s3::PoolSal;
-use benthic_s3::gateway::{Keys, Limits, Server};
+use benthic_s3::gateway::{Keys, Limits, Server, Services};
 use benthic_s3::identity::Identities;
 use benthic_s3::sal::Sal;
 use benthic_s3::seal::Sealer;
@@ -48,9 +48,16 @@ impl Far {
             body_timeout: Duration::from_secs(60),
         };
         let keys = Arc::clone(&identities) as Arc<dyn Keys>;
-        let server =
-            Server::new(Arc::clone(sal), keys, environment, REGION.to_owned(), Vec::new(), limits, None)
-                .unwrap();
+        let server = Server::new(
+            Arc::clone(sal),
+            keys,
+            environment,
+            REGION.to_owned(),
+            Vec::new(),
+            limits,
+            Services::default(),
+        )
+        .unwrap();
         RUNTIME.block_on(async {
             let key = identities.create_first_key().await.unwrap().unwrap();
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,7 +1,7 @@
 //! The driver for an upstream S3.
 
 mod cache;
-mod far;
+pub mod far;
 mod hostile;
 mod proxy;
 mod suite;
