@@ -11,6 +11,7 @@
 //!   `gateway`.
 //! - `events`: tells others of changes, and runs methods by rules; with the feature `gateway`.
 //! - `web_identity`: tokens of identity providers (OpenID Connect); with the feature `gateway`.
+//! - `vault`: KMS keys in Vault; with the feature `gateway`.
 //! - `upstream`: buckets of another S3 service, with a cache; with the feature `gateway`.
 //! - `view`: buckets that show the objects of a pool; with the feature `gateway`.
 //! - `gateway`: S3 over HTTP, and the program `benthic-s3`; both need the feature `gateway`.
@@ -39,6 +40,8 @@ pub mod sal;
 pub mod seal;
 #[cfg(feature = "gateway")]
 pub mod upstream;
+#[cfg(feature = "gateway")]
+pub mod vault;
 #[cfg(feature = "gateway")]
 pub mod view;
 #[cfg(feature = "gateway")]

@@ -51,6 +51,14 @@ fn file_args(command: &Command, given: &ArgMatches, path: &Path) -> Result<Vec<O
         if matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable)) {
             continue;
         }
+        if matches!(option.get_action(), ArgAction::SetTrue) {
+            match value.get_ref() {
+                DeValue::Boolean(true) => args.push(format!("--{key}").into()),
+                DeValue::Boolean(false) => {}
+                _ => return Err(format!("this option must be true or false key={key}")),
+            }
+            continue;
+        }
         let values: Vec<&DeValue<'_>> = match value.get_ref() {
             DeValue::Array(values) if matches!(option.get_action(), ArgAction::Append) => {
                 values.iter().map(|value| value.get_ref()).collect()
@@ -69,13 +77,17 @@ fn file_args(command: &Command, given: &ArgMatches, path: &Path) -> Result<Vec<O
     Ok(args)
 }
 
-/// The options of `benthic s3 serve` that take a value.
+/// The options of `benthic s3 serve`.
 fn options(command: &Command) -> Vec<&Arg> {
     let s3 = command.find_subcommand("s3");
     let serve = s3.and_then(|s3| s3.find_subcommand("serve"));
     let arguments = serve.into_iter().flat_map(Command::get_arguments);
-    let takes_value = |option: &&Arg| matches!(option.get_action(), ArgAction::Set | ArgAction::Append);
-    arguments.filter(takes_value).filter(|option| option.get_id() != "config").collect()
+    let is_option = |option: &&Arg| match option.get_action() {
+        ArgAction::Set | ArgAction::Append => true,
+        ArgAction::SetTrue => !option.is_global_set(),
+        _ => false,
+    };
+    arguments.filter(is_option).filter(|option| option.get_id() != "config").collect()
 }
 
 fn read(path: &Path) -> Result<String, String> {

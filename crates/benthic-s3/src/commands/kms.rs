@@ -1,18 +1,21 @@
 //! `benthic s3 kms`.
 
 use super::{GatewayPools, time};
+use benthic_core::{Error, ErrorKind};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_s3::identity::KmsKey;
+use benthic_s3::vault;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
 pub const HELP: &str = "SSE-KMS encrypts each object with a data key, and a KMS key encrypts the data key:
   aws s3 cp FILE s3://BUCKET/ --sse aws:kms --sse-kms-key-id ID
-The store contains KMS keys only encrypted with the sealing key.
+The store contains KMS keys only encrypted with the sealing key, or the names of keys in Vault.
 
 Examples:
   benthic s3 kms key create lab
+  benthic s3 kms key create lab --vault-key patients
   benthic s3 kms key ls";
 
 /// The nouns of `benthic s3 kms`.
@@ -30,7 +33,8 @@ pub enum KmsKeyCommand {
     #[command(
         after_help = "All users of the account may use the key. A user with policies also needs an Allow of \
         kms:GenerateDataKey to write and of kms:Decrypt to read. Uploads in parts and copies need both.\n\n\
-        Examples:\n  benthic s3 kms key create lab\n  benthic s3 kms key create lab --description 'patient records'"
+        Examples:\n  benthic s3 kms key create lab\n  benthic s3 kms key create lab --description 'patient records'\n  \
+        benthic s3 kms key create lab --vault-key patients"
     )]
     Create {
         /// Name of the account
@@ -38,6 +42,9 @@ pub enum KmsKeyCommand {
         /// One line about its use
         #[arg(long, value_name = "TEXT", default_value = "")]
         description: String,
+        /// Name of a key of Vault's transit engine to use (see `benthic s3 serve --vault`)
+        #[arg(long, value_name = "NAME")]
+        vault_key: Option<String>,
     },
     /// List keys
     #[command(after_help = "Examples:\n  benthic s3 kms key ls\n  benthic s3 kms key ls lab --json")]
@@ -83,8 +90,12 @@ pub async fn run(KmsCommand::Key(command): KmsCommand, pools: &GatewayPools, ses
         }
     };
     let (id, key) = match command {
-        KmsKeyCommand::Create { account, description } => {
-            identities.create_kms_key(&account, &description).await?
+        KmsKeyCommand::Create { account, description, vault_key } => {
+            if let Some(name) = vault_key.as_ref().filter(|name| !vault::is_name(name)) {
+                let message = "a key of Vault has a name of 1 to 128 letters, digits and `-_.`";
+                return Err(Error::new(ErrorKind::InvalidArgument, message).with("name", name).into());
+            }
+            identities.create_kms_key(&account, &description, vault_key.as_deref()).await?
         }
         KmsKeyCommand::Ls { account } => {
             if let Some(account) = &account {
@@ -115,11 +126,13 @@ pub async fn run(KmsCommand::Key(command): KmsCommand, pools: &GatewayPools, ses
 
 fn line(id: &str, key: &KmsKey) -> String {
     let disabled = if key.disabled { "  disabled" } else { "" };
-    let versions = key.versions.len();
+    let kept = match &key.vault {
+        Some(name) => format!("vault {name}"),
+        None => format!("version {}", key.versions.len()),
+    };
     let rotated = key.versions.last().map_or(key.created_ms, |version| version.created_ms);
     let since = time(rotated);
-    let text =
-        format!("{id}  {}  version {versions} since {since}{disabled}  {}", key.account, key.description);
+    let text = format!("{id}  {}  {kept} since {since}{disabled}  {}", key.account, key.description);
     text.trim_end().to_owned()
 }
 
@@ -129,6 +142,7 @@ fn fields(id: &str, key: &KmsKey) -> Value {
         "account": key.account,
         "description": key.description,
         "disabled": key.disabled,
+        "vault": key.vault,
         "versions": key.versions.iter().map(|version| json!({ "created_ms": version.created_ms })).collect::<Vec<_>>(),
     })
 }

@@ -18,6 +18,7 @@ mod upstream;
 mod usage;
 mod user;
 mod user_policy;
+mod vault;
 
 use benthic_core::{Environment, Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;

@@ -2,6 +2,7 @@
 
 use super::code::StoreCode;
 use super::upstream::UpstreamArgs;
+use super::vault::VaultArgs;
 use super::{GatewayPools, all_buckets, lifecycle};
 use benthic_core::Environment;
 use benthic_program::exit::{Failure, Outcome};
@@ -50,12 +51,15 @@ With --upstream, the gateway serves the buckets of another S3 service, with a ca
 environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY), the file ~/.aws/credentials or --upstream-credentials. Clients use keys \
 of this gateway.
 
+With --vault, KMS keys can be in the transit engine of Vault or OpenBao; `benthic s3 kms key create --vault-key` names them.
+
 Examples:
   benthic s3 serve
   benthic s3 serve --listen 0.0.0.0:9000 --domain s3.example.org --tls-cert cert.pem --tls-key key.pem
   benthic s3 serve --domain s3.example.org --website-domain web.example.org
   benthic s3 serve --config s3.toml
   benthic s3 serve --upstream https://far.example --cache /var/cache/benthic-s3 --cache-bytes 100GiB
+  benthic s3 serve --vault https://vault.example:8200 --vault-token-file /run/benthic/vault-token
   benthic --store ceph: s3 serve --pool s3.index --data-pool s3.data"
 )]
 pub struct ServeArgs {
@@ -80,6 +84,8 @@ pub struct ServeArgs {
     tls: TlsArgs,
     #[command(flatten)]
     upstream: UpstreamArgs,
+    #[command(flatten)]
+    vault: VaultArgs,
     /// Permit identity providers (OIDC) in private networks, and with http on this machine
     #[arg(long)]
     oidc_private: bool,
@@ -109,6 +115,7 @@ pub struct ServeArgs {
 
 pub async fn run(args: ServeArgs, pools: &GatewayPools, session: &Session) -> Outcome {
     let tls = args.tls.acceptor(&["http/1.1"])?;
+    let vault = args.vault.open()?;
     let (listener, address) = listen(args.listen).await?;
     let sal = pools.open(session, true).await?;
     let identities = Arc::new(pools.identities_with_secrets(&sal, true)?);
@@ -139,7 +146,7 @@ pub async fn run(args: ServeArgs, pools: &GatewayPools, session: &Session) -> Ou
         args.region.clone(),
         args.domain,
         limits,
-        Services { code: Some(Arc::clone(&code)), permits_private_issuers: args.oidc_private },
+        Services { code: Some(Arc::clone(&code)), permits_private_issuers: args.oidc_private, vault },
     )?
     .with_websites(&args.website_domain)?;
     let server = match &upstream {

@@ -4,7 +4,8 @@
 //! data. The gateway stores the data key sealed, by one of three keys:
 //!
 //! - SSE-S3 (`AES256`): a key that derives from the sealing key.
-//! - SSE-KMS (`aws:kms`): a key of an account, if the caller may use it.
+//! - SSE-KMS (`aws:kms`): a key of an account, if the caller may use it. It is in the store, or in
+//!   Vault.
 //! - SSE-C: a key that the client sends with each request, and that is never stored.
 //!
 //! The seal is bound to the bucket, the key of the object and the encryption context, so the sealed
@@ -22,13 +23,16 @@ use crate::identity::{Identities, KmsKey};
 use crate::sal::encryption::ENCRYPTION;
 use crate::sal::{Attributes, Bucket, DataKey, Object};
 use crate::seal::{Sealer, hex, unhex};
+use crate::vault::{self, Vault};
 use benthic_core::ErrorKind;
 use bytes::Bytes;
+use hyper::StatusCode;
 use s3s::crypto::{Checksum as _, Md5};
 use s3s::dto::ServerSideEncryption;
 use s3s::{S3Error, S3Request, S3Result, s3_error};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 pub(super) const AES256: &str = ServerSideEncryption::AES256;
 pub(super) const AWS_KMS: &str = ServerSideEncryption::AWS_KMS;
@@ -139,10 +143,17 @@ macro_rules! encryption_headers {
 }
 pub(super) use encryption_headers;
 
+/// What seals data keys and opens them.
+enum Wrap {
+    Sealer(Sealer),
+    /// A key in Vault, by its name.
+    Vault(Arc<Vault>, String),
+}
+
 /// Seals the data key of a new object.
 struct Seal {
     by: SealedBy,
-    sealer: Sealer,
+    wrap: Wrap,
     customer_md5: Option<String>,
 }
 
@@ -370,10 +381,24 @@ impl Seal {
     }
 
     /// Seals the data key of an object, and stores it in its attributes.
-    fn seal(self, data_key: DataKey, bucket: &str, key: &str, to: &mut Attributes) -> S3Result<Encryption> {
-        let Seal { by, sealer, customer_md5 } = self;
-        let sealed = sealer.seal(&sealed_name(bucket, key, &by), &hex(data_key.as_bytes()));
-        let sealed = sealed.map_err(super::error::object)?;
+    async fn seal(
+        self,
+        data_key: DataKey,
+        bucket: &str,
+        key: &str,
+        to: &mut Attributes,
+    ) -> S3Result<Encryption> {
+        let Seal { by, wrap, customer_md5 } = self;
+        let name = sealed_name(bucket, key, &by);
+        let sealed = match &wrap {
+            Wrap::Sealer(sealer) => {
+                sealer.seal(&name, &hex(data_key.as_bytes())).map_err(super::error::object)?
+            }
+            Wrap::Vault(vault, key) => vault
+                .encrypt(key, &name, data_key.as_bytes())
+                .await
+                .map_err(|failure| vault_error(failure, key))?,
+        };
         let stored = serde_json::to_vec(&Stored { form: FORM, by: by.clone(), data_key: sealed });
         let stored = stored.map_err(|error| s3_error!(error, InternalError))?;
         to.insert(ENCRYPTION.to_owned(), Bytes::from(stored));
@@ -393,8 +418,8 @@ impl Gateway {
         headers.check()?;
         if let Some(CustomerKey { key, md5 }) = headers.customer.parse(request)? {
             self.identities()?;
-            let sealer = Sealer::with_key(key, self.environment.clone());
-            return Ok(Some(Seal { by: SealedBy::Customer, sealer, customer_md5: Some(md5) }));
+            let wrap = Wrap::Sealer(Sealer::with_key(key, self.environment.clone()));
+            return Ok(Some(Seal { by: SealedBy::Customer, wrap, customer_md5: Some(md5) }));
         }
         let default = default_of(&bucket.attributes)?;
         let (of_default, of_bucket) = match &default {
@@ -410,9 +435,9 @@ impl Gateway {
         let bucket_key = headers.bucket_key.or(of_bucket);
         let (id, arn, key) = self.kms_key(request, key, "kms:GenerateDataKey").await?;
         let version = key.versions.len().saturating_sub(1);
-        let sealer = self.identities()?.kms_sealer(&id, &key, version).map_err(super::error::object)?;
+        let wrap = self.wrap_of(&id, &key, version)?;
         let by = SealedBy::Kms { arn, version, context, bucket_key };
-        Ok(Some(Seal { by, sealer, customer_md5: None }))
+        Ok(Some(Seal { by, wrap, customer_md5: None }))
     }
 
     /// The encryption of a copy, with its data key in the attributes, and whether the copy shares
@@ -435,14 +460,14 @@ impl Gateway {
             Some(source) => source.data_key.clone(),
             None => DataKey::draw(&self.environment).map_err(super::error::object)?,
         };
-        let encryption = seal.seal(data_key, &bucket.name, key, attributes)?;
+        let encryption = seal.seal(data_key, &bucket.name, key, attributes).await?;
         Ok((Some(encryption), shared.is_some()))
     }
 
     /// The seal of SSE-S3.
     fn seal_of_s3(&self) -> S3Result<Seal> {
         let sealer = self.identities()?.sse_s3_sealer().map_err(super::error::object)?;
-        Ok(Seal { by: SealedBy::S3, sealer, customer_md5: None })
+        Ok(Seal { by: SealedBy::S3, wrap: Wrap::Sealer(sealer), customer_md5: None })
     }
 
     /// The encryption of a new object with a data key of its own, which goes to its attributes.
@@ -456,7 +481,7 @@ impl Gateway {
     ) -> S3Result<Option<Encryption>> {
         let Some(seal) = self.seal_of(request, &access.bucket, headers).await? else { return Ok(None) };
         let data_key = DataKey::draw(&self.environment).map_err(super::error::object)?;
-        seal.seal(data_key, &access.bucket.name, key, attributes).map(Some)
+        seal.seal(data_key, &access.bucket.name, key, attributes).await.map(Some)
     }
 
     /// The encryption of an object or an upload; `None` if it is not encrypted.
@@ -476,9 +501,9 @@ impl Gateway {
         let Some(Stored { by, data_key, .. }) = stored(attributes)? else {
             return if customer.is_none() { Ok(None) } else { Err(not_applicable()) };
         };
-        let (sealer, customer_md5) = match (&by, customer) {
+        let (wrap, customer_md5) = match (&by, customer) {
             (SealedBy::Customer, Some(CustomerKey { key, md5 })) => {
-                (Sealer::with_key(key, self.environment.clone()), Some(md5))
+                (Wrap::Sealer(Sealer::with_key(key, self.environment.clone())), Some(md5))
             }
             (SealedBy::Customer, None) => {
                 return Err(s3_error!(
@@ -488,14 +513,25 @@ impl Gateway {
                 ));
             }
             (_, Some(_)) => return Err(not_applicable()),
-            (SealedBy::S3, None) => (self.identities()?.sse_s3_sealer().map_err(super::error::object)?, None),
+            (SealedBy::S3, None) => {
+                let sealer = self.identities()?.sse_s3_sealer().map_err(super::error::object)?;
+                (Wrap::Sealer(sealer), None)
+            }
             (SealedBy::Kms { arn, version, .. }, None) => {
                 let (id, _, key) = self.kms_key(request, id_of(arn), "kms:Decrypt").await?;
-                let sealer = self.identities()?.kms_sealer(&id, &key, *version);
-                (sealer.map_err(super::error::object)?, None)
+                (self.wrap_of(&id, &key, *version)?, None)
             }
         };
-        let opened = sealer.open_secret(&sealed_name(&bucket.name, key, &by), &data_key);
+        let name = sealed_name(&bucket.name, key, &by);
+        let sealer = match &wrap {
+            Wrap::Sealer(sealer) => sealer,
+            Wrap::Vault(vault, key) => {
+                let opened = vault.decrypt(key, &name, &data_key).await;
+                let data_key = DataKey::from_bytes(opened.map_err(|failure| vault_error(failure, key))?);
+                return Ok(Some(Encryption { by, data_key, customer_md5 }));
+            }
+        };
+        let opened = sealer.open_secret(&name, &data_key);
         let data_key = match opened.map(|key| unhex(&key).and_then(|key| key.try_into().ok())) {
             Ok(Some(key)) => DataKey::from_bytes(key),
             Err(_) if by == SealedBy::Customer => {
@@ -528,6 +564,19 @@ impl Gateway {
         self.keys
             .identities()
             .ok_or_else(|| s3_error!(NotImplemented, "this server has no accounts of its own"))
+    }
+
+    /// What seals data keys with a version of a key.
+    fn wrap_of(&self, id: &str, key: &KmsKey, version: usize) -> S3Result<Wrap> {
+        let Some(name) = &key.vault else {
+            let sealer = self.identities()?.kms_sealer(id, key, version).map_err(super::error::object)?;
+            return Ok(Wrap::Sealer(sealer));
+        };
+        let vault = self.vault.as_ref().ok_or_else(|| {
+            let message = "the KMS key is in Vault, which this gateway does not use; the operator starts it with --vault";
+            super::error::with_status("KMS.KMSInternalException", StatusCode::INTERNAL_SERVER_ERROR, message)
+        })?;
+        Ok(Wrap::Vault(Arc::clone(vault), name.clone()))
     }
 
     /// Looks up a key by its id or its ARN, if the caller may use it for this action.
@@ -588,7 +637,29 @@ fn not_applicable() -> S3Error {
 }
 
 fn kms_error(code: &'static str, message: &'static str) -> S3Error {
-    super::error::with_status(code, hyper::StatusCode::BAD_REQUEST, message)
+    super::error::with_status(code, StatusCode::BAD_REQUEST, message)
+}
+
+/// The error for a data key that Vault has not encrypted or decrypted. The log has the cause, which
+/// may name what only operators should know.
+fn vault_error(failure: vault::Failure, key: &str) -> S3Error {
+    let (code, status, message, cause) = match failure {
+        vault::Failure::Unavailable(cause) => {
+            let message = "Vault, which has the KMS key, cannot be reached; try again";
+            ("KMS.DependencyTimeoutException", StatusCode::SERVICE_UNAVAILABLE, message, cause)
+        }
+        vault::Failure::Denied(cause) => {
+            let message =
+                "Vault does not permit the gateway to use the KMS key; the gateway's log has the cause";
+            ("KMS.KMSInternalException", StatusCode::INTERNAL_SERVER_ERROR, message, cause)
+        }
+        vault::Failure::Refused(cause) => {
+            let message = "Vault cannot use the KMS key for this object; the gateway's log has the cause";
+            ("KMS.KMSInvalidStateException", StatusCode::BAD_REQUEST, message, cause)
+        }
+    };
+    tracing::warn!(key, cause, "Vault has not encrypted or decrypted a data key");
+    super::error::with_status(code, status, message)
 }
 
 #[cfg(test)]

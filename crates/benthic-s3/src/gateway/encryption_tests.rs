@@ -1,4 +1,4 @@
-use super::{Seal, SealedBy, kms_arn, sealed_name, stored};
+use super::{Seal, SealedBy, Wrap, kms_arn, sealed_name, stored};
 use crate::sal::encryption::ENCRYPTION;
 use crate::sal::{Attributes, DataKey};
 use crate::seal::{Sealer, hex};
@@ -13,9 +13,10 @@ fn kms(context: Option<&str>) -> SealedBy {
 fn a_sealed_data_key_is_bound_to_its_object_and_context() {
     let sealer = || Sealer::with_key([7; 32], Environment::default());
     let mut attributes = Attributes::new();
-    let seal = Seal { by: kms(Some("e30=")), sealer: sealer(), customer_md5: None };
+    let seal = Seal { by: kms(Some("e30=")), wrap: Wrap::Sealer(sealer()), customer_md5: None };
     let key = DataKey::draw(&Environment::default()).expect("random numbers");
-    let encryption = seal.seal(key, "photos", "reef", &mut attributes).expect("a seal");
+    let sealed = futures::executor::block_on(seal.seal(key, "photos", "reef", &mut attributes));
+    let encryption = sealed.expect("a seal");
     let stored = stored(&attributes).expect("a document").expect("an encrypted object");
     assert_eq!(stored.by, encryption.by);
     let open = |bucket: &str, key: &str, by: &SealedBy| {

@@ -16,6 +16,7 @@ use super::{Gateway, OBJECT_BYTES_MAX, post_form, s3_control};
 use crate::events::schedule::Wakeups;
 use crate::sal::Sal;
 use crate::upstream::UpstreamMetrics;
+use crate::vault::Vault;
 use crate::web_identity::Issuers;
 use async_trait::async_trait;
 use benthic_core::Environment;
@@ -70,6 +71,8 @@ pub struct Services {
     /// Whether identity providers may have addresses of private networks, and `http` on this
     /// machine.
     pub permits_private_issuers: bool,
+    /// Has the KMS keys that are not in the store.
+    pub vault: Option<Arc<Vault>>,
 }
 
 /// The HTTP server of a gateway.
@@ -110,8 +113,7 @@ impl Server {
         limits: Limits,
         services: Services,
     ) -> Result<Server> {
-        let Services { code, permits_private_issuers } = services;
-        let issuers = Issuers::new(permits_private_issuers, environment.clone());
+        let issuers = Issuers::new(services.permits_private_issuers, environment.clone());
         let metrics = Arc::new(Metrics::default());
         let wakeups = Arc::new(Wakeups::default());
         let gateway = Arc::new(Gateway::new(
@@ -120,7 +122,7 @@ impl Server {
             Arc::clone(&metrics),
             environment.clone(),
             region.clone(),
-            code,
+            services,
             Arc::clone(&wakeups),
         ));
         let mut builder = S3ServiceBuilder::new(Operations(Arc::clone(&gateway)));

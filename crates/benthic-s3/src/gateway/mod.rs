@@ -59,6 +59,7 @@ use crate::events::schedule::Wakeups;
 use crate::lifecycle::Rules;
 use crate::policy::Document;
 use crate::sal::{Bucket, Sal};
+use crate::vault::Vault;
 use benthic_core::Environment;
 use benthic_core::ErrorKind;
 use bytes::Bytes;
@@ -128,6 +129,7 @@ pub struct Gateway {
     environment: Environment,
     region: String,
     code: Option<Arc<dyn Code>>,
+    vault: Option<Arc<Vault>>,
     parsed_policies: auth::ParsedPolicies<Bytes, Arc<Document>>,
     parsed_rules: auth::ParsedPolicies<Bytes, Arc<Rules>>,
     parsed_events: auth::ParsedPolicies<Bytes, Arc<EventRules>>,
@@ -137,15 +139,15 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Creates a gateway to a store, with this region name. `keys` are those of its callers, `code`
-    /// runs methods for it. It reports buckets with new events to `wakeups`.
+    /// Creates a gateway to a store, with this region name. `keys` are those of its callers. It
+    /// reports buckets with new events to `wakeups`.
     pub fn new(
         sal: Arc<dyn Sal>,
         keys: Arc<dyn Keys>,
         metrics: Arc<metrics::Metrics>,
         environment: Environment,
         region: String,
-        code: Option<Arc<dyn Code>>,
+        services: Services,
         wakeups: Arc<Wakeups>,
     ) -> Gateway {
         let bucket_reads = {
@@ -162,7 +164,8 @@ impl Gateway {
             metrics,
             environment,
             region,
-            code,
+            code: services.code,
+            vault: services.vault,
             parsed_policies: auth::ParsedPolicies::default(),
             parsed_rules: auth::ParsedPolicies::default(),
             parsed_events: auth::ParsedPolicies::default(),

@@ -1,5 +1,6 @@
 //! Keys that encrypt the data keys of objects (SSE-KMS), in the store, sealed by the sealing key. A
-//! rotation adds a version; data keys that older versions encrypt stay readable.
+//! rotation adds a version; data keys that older versions encrypt stay readable. Or the store has
+//! only the name of a key in Vault.
 
 use super::{ATTEMPTS_MAX, FORM, Identities, change};
 use crate::sal::RecordKind;
@@ -23,8 +24,11 @@ pub struct KmsKey {
     pub description: String,
     /// A disabled key neither encrypts nor decrypts.
     pub disabled: bool,
-    /// The oldest first; the last one encrypts.
+    /// The oldest first; the last one encrypts. Empty for a key in Vault, which has its own.
     pub versions: Vec<KmsKeyVersion>,
+    /// The name of the key in Vault, if it is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vault: Option<String>,
 }
 
 /// A version of a key.
@@ -36,11 +40,17 @@ pub struct KmsKeyVersion {
 }
 
 impl Identities {
-    /// Creates a key of an account, and returns its id.
+    /// Creates a key of an account, and returns its id. With `vault`, the key is the one with this
+    /// name in Vault, and the caller has checked the name.
     ///
     /// # Errors
     /// `NotFound`, `InvalidArgument`, `Unavailable` if there are no random numbers.
-    pub async fn create_kms_key(&self, account: &str, description: &str) -> Result<(String, KmsKey)> {
+    pub async fn create_kms_key(
+        &self,
+        account: &str,
+        description: &str,
+        vault: Option<&str>,
+    ) -> Result<(String, KmsKey)> {
         if description.len() > DESCRIPTION_BYTES_MAX || description.contains(char::is_control) {
             let message = "a description is one line of at most 256 bytes";
             return Err(Error::new(ErrorKind::InvalidArgument, message));
@@ -53,7 +63,11 @@ impl Identities {
             account: account.to_owned(),
             description: description.to_owned(),
             disabled: false,
-            versions: vec![self.new_version(&id, 0)?],
+            versions: match vault {
+                Some(_) => Vec::new(),
+                None => vec![self.new_version(&id, 0)?],
+            },
+            vault: vault.map(str::to_owned),
         };
         let changes = [
             // Compare the account in the same swap, so that it cannot be removed meanwhile.
@@ -87,9 +101,13 @@ impl Identities {
     /// Adds a version to a key. It encrypts from now on.
     ///
     /// # Errors
-    /// `NotFound`, `LimitExceeded`.
+    /// `NotFound`, `LimitExceeded`; `Unsupported` for a key in Vault.
     pub async fn rotate_kms_key(&self, id: &str) -> Result<KmsKey> {
         self.change_kms_key(id, |key| {
+            if let Some(name) = &key.vault {
+                let message = "the key is in Vault; run `vault write -f transit/keys/NAME/rotate` there";
+                return Err(Error::new(ErrorKind::Unsupported, message).with("name", name));
+            }
             if key.versions.len() >= VERSIONS_MAX {
                 let message = "the key has 1,000 versions; create another key";
                 return Err(Error::new(ErrorKind::LimitExceeded, message).with("key", id));

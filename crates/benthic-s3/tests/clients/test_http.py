@@ -192,7 +192,7 @@ def metrics_over(connection):
 
 def test_options_from_a_file(tmp_path, certificate):
     file = tmp_path / "s3.toml"
-    file.write_text('region = "eu-central-1"\ntimeout = 7\ndomain = ["s3.test"]\nlisten = "192.0.2.1:1"\npool = "not this"\n')
+    file.write_text('region = "eu-central-1"\ntimeout = 7\ndomain = ["s3.test"]\nlisten = "192.0.2.1:1"\npool = "not this"\noidc-private = true\n')
     with running("file", tmp_path, "--config", str(file)) as gateway:
         client = boto3.client(
             "s3", endpoint_url=gateway.url, region_name="eu-central-1", config=botocore.config.Config(s3={"addressing_style": "path"}),
@@ -201,10 +201,14 @@ def test_options_from_a_file(tmp_path, certificate):
         client.create_bucket(Bucket="here", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
         assert client.get_bucket_location(Bucket="here")["LocationConstraint"] == "eu-central-1"
         assert request(gateway, "GET", "/a", headers={"Host": "here.s3.test"})[0] == 403
+        keys = {"aws_access_key_id": gateway.access_key, "aws_secret_access_key": gateway.secret_key}
+        iam = boto3.client("iam", endpoint_url=gateway.url, region_name="eu-central-1", **keys)
+        iam.create_open_id_connect_provider(Url="http://localhost:8080/idp")
         for text, said in [
             ("regoin = 1", "key=regoin"), ("region = ", "not valid TOML"), ("timeout = 0", "--timeout"), ("timeout = 1.5", "key=timeout"),
             ("timeout = [1]", "key=timeout"), ('config = "a"', "key=config"), ("[serve]\nregion = 'a'", "key=serve"),
             ("listen = 'nowhere'", "--listen"), ("json = true", "key=json"), ("#" * (2 << 20), "too large"),
+            ("oidc-private = 1", "key=oidc-private"),
         ]:
             file.write_text(text)
             command = gateway.command(["s3", "serve", "--config", str(file)])

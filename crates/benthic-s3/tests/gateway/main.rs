@@ -11,5 +11,6 @@ mod sal;
 mod seal;
 mod single_flight;
 mod upstream;
+mod vault;
 mod view;
 mod web_identity;
