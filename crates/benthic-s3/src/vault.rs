@@ -75,7 +75,13 @@ pub struct Vault {
     requests: Semaphore,
     /// The token of AppRole, and the time until which it is used.
     login: tokio::sync::Mutex<Option<(String, u64)>>,
-    cache: Mutex<HashMap<[u8; 32], ([u8; 32], u64)>>,
+    cache: Mutex<HashMap<[u8; 32], Cached>>,
+}
+
+/// A decrypted data key, and the time since which it is known.
+struct Cached {
+    data_key: [u8; 32],
+    since_ms: u64,
 }
 
 impl Vault {
@@ -143,7 +149,7 @@ impl Vault {
     ) -> std::result::Result<[u8; 32], Failure> {
         let entry = entry(key, name, ciphertext);
         let now_ms = self.environment.clock.monotonic_ms();
-        if let Some((data_key, since_ms)) = self.cache.lock().get(&entry)
+        if let Some(Cached { data_key, since_ms }) = self.cache.lock().get(&entry)
             && now_ms.saturating_sub(*since_ms) < CACHE_MS
         {
             return Ok(*data_key);
@@ -162,7 +168,7 @@ impl Vault {
         if cache.len() >= CACHE_MAX {
             cache.clear();
         }
-        cache.insert(entry, (data_key, self.environment.clock.monotonic_ms()));
+        cache.insert(entry, Cached { data_key, since_ms: self.environment.clock.monotonic_ms() });
     }
 
     async fn call(&self, operation: &str, key: &str, input: &Value) -> std::result::Result<Value, Failure> {

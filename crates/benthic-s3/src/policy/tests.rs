@@ -679,7 +679,7 @@ fn conditions_compare_the_claims_of_a_token() {
         ("StringEquals", "localhost:sub", json!("ada"), false),
     ] {
         let condition = json!({ "Condition": { operator: { key: value } } });
-        assert_eq!(trusts(&[condition.clone()], facts), expected, "{condition}");
+        assert_eq!(trusts(std::slice::from_ref(&condition), facts), expected, "{condition}");
     }
 }
 
