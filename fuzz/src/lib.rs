@@ -187,6 +187,11 @@ fn plausible_input(method: &str, parts: &mut Parts<'_>) -> Bytes {
             }
             .encode()
         }
+        "append" => {
+            let seen = index::Seen { write: other, revision: u32::from(number) };
+            let segment = Segment { write, len_bytes: 9, chunk_bytes: 4 };
+            index::Append { times, write, key, seen, segment, etag, attributes, events }.encode()
+        }
         "delete" => {
             let bypass_governance = flag & 2 == 2;
             let due_ms = (flag & 4 == 4).then_some(u64::from(number) * 64);
@@ -210,7 +215,8 @@ fn plausible_input(method: &str, parts: &mut Parts<'_>) -> Bytes {
         }
         "transition" => {
             let due_ms = (flag & 4 == 4).then_some(u64::from(number) * 64);
-            index::Transition { times, write, key, version, condition, data: other, class, due_ms, events }
+            let size_bytes = input.u64();
+            index::Transition { times, write, key, version, condition, data: other, size_bytes, class, due_ms, events }
                 .encode()
         }
         "upload" => index::NewUpload { upload: other, key, now_ms, class, attributes }.encode(),

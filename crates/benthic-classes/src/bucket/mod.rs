@@ -28,6 +28,7 @@
 //!
 //! Inputs and outputs are binary, in the encoding of [`codec`]; docs/formats.md draws them.
 
+mod append;
 pub mod codec;
 mod events;
 #[cfg(test)]
@@ -108,6 +109,7 @@ static METHODS: [Method; 18] = [
     writes("renew", writes::renew, "renews an intent; conflict if it was removed", "binary: Begin"),
     writes("sweep", writes::sweep, "removes expired intents and outcomes", "binary: Sweep"),
     writes("put", versions::put, "makes written data the current version of a key", "binary: Put"),
+    writes("append", append::append, "adds written data at the end of an object", "binary: Append"),
     writes("delete", versions::delete, "deletes an object or a version", "binary: Delete"),
     writes(
         "set_attributes",

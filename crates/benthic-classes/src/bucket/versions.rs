@@ -120,7 +120,7 @@ pub(super) fn install(
 }
 
 /// Stores a body in the version's entry, or separately if it is large, so that listings skip it.
-fn place_body(shard: &mut Shard<'_, '_>, head: &mut Head, body: Body) {
+pub(super) fn place_body(shard: &mut Shard<'_, '_>, head: &mut Head, body: Body) {
     if body.encode().len() <= BODY_INLINE_BYTES_MAX {
         head.body = Some(body);
     } else {
@@ -293,8 +293,8 @@ pub(super) fn transition(context: &mut MethodContext<'_>, input: &[u8]) -> Resul
     let is_current = current.is_some_and(|current| current.head.seq == head.seq);
     check_condition(&input.condition, Some(&head), is_current)?;
     let mut body = shard.body(&head)?;
-    if body.manifest.data_id(head.write) != input.data {
-        return Err(conflict("the data of the version were moved meanwhile"));
+    if body.manifest.data_id(head.write) != input.data || head.size_bytes != input.size_bytes {
+        return Err(conflict("the data of the version were moved or extended meanwhile"));
     }
     let has_data = !body.manifest.segments.is_empty();
     shard.is_done(input.write, has_data)?;

@@ -108,6 +108,23 @@ crate::wire! {
         pub events: Vec<NewEvent>,
     }
 
+    /// Input of `append`.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Append {
+        pub times: Times,
+        pub write: Id,
+        pub key: String,
+        /// The current version before the call.
+        pub seen: Seen,
+        /// The new data.
+        pub segment: Segment,
+        /// The entity tag and the attributes after the call.
+        pub etag: String,
+        pub attributes: Attributes,
+        /// Events to store with the change.
+        pub events: Vec<NewEvent>,
+    }
+
     /// An intent stored in advance for a later write of one data object.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Reserve {
@@ -147,6 +164,8 @@ crate::wire! {
         pub condition: Condition,
         /// The id of the data that were copied; see `Manifest::data_id`.
         pub data: Id,
+        /// Size of the data that were copied. An append adds data under the same id.
+        pub size_bytes: u64,
         /// The new storage class; `None` is the standard one.
         pub class: Option<String>,
         /// Time from which the transition is allowed, in milliseconds since 1970 (UTC): on the

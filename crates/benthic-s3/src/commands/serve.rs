@@ -37,6 +37,9 @@ const SEARCHES_PER_CLEANUP: u64 = 300;
 /// How long a stopping gateway waits for deliveries.
 const DELIVERY_STOP_LIMIT: Duration = Duration::from_secs(12);
 
+/// How long a stopping gateway writes access logs.
+const LOG_STOP_LIMIT: Duration = Duration::from_secs(8);
+
 /// Arguments of `benthic s3 serve`.
 #[derive(Args)]
 #[command(
@@ -104,6 +107,9 @@ pub struct ServeArgs {
     /// Seconds of a day when the gateway applies lifecycle rules; tests make days short
     #[arg(long, value_name = "SECONDS", default_value_t = 86_400, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     lifecycle_day: u64,
+    /// Seconds after which lines of access logs become an object of the target bucket
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    access_log_every: u64,
     /// Seconds between two searches for waiting events; the gateway delivers its own at once; 0
     /// disables deliveries
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
@@ -182,9 +188,17 @@ pub async fn run(args: ServeArgs, pools: &GatewayPools, session: &Session) -> Ou
     });
     let lifecycle_every = if upstream.is_none() { args.lifecycle_every } else { 0 };
     let lifecycle = tokio::spawn(apply_lifecycle(sal, identities, calendar, lifecycle_every));
-    let served = Arc::new(server).serve(listener, tls, interrupt::wait()).await;
+    let server = Arc::new(server);
+    let logs = {
+        let (server, every) = (Arc::clone(&server), Duration::from_secs(args.access_log_every));
+        tokio::spawn(async move { server.deliver_access_logs(every).await })
+    };
+    let served = Arc::clone(&server).serve(listener, tls, interrupt::wait()).await;
+    if tokio::time::timeout(LOG_STOP_LIMIT, server.flush_access_logs()).await.is_err() {
+        tracing::warn!("the gateway stops although access logs are not written yet");
+    }
     // Wait until all have stopped before the session releases the store.
-    let mut tasks = vec![collector, lifecycle];
+    let mut tasks = vec![collector, lifecycle, logs];
     if let Some((mut delivery, search)) = events {
         // Lets the deliveries end that are running, so that no event is delivered again.
         wakeups.stop();

@@ -138,9 +138,10 @@ impl Acl {
         self.0.iter().any(|entry| {
             let fits = match (&entry.to, caller) {
                 (Receiver::Everybody, _) => !ignores_public,
-                (Receiver::Account(_) | Receiver::Signed, Caller::WebIdentity { .. } | Caller::Anonymous) => {
-                    false
-                }
+                (
+                    Receiver::Account(_) | Receiver::Signed,
+                    Caller::WebIdentity { .. } | Caller::Anonymous | Caller::Service(_),
+                ) => false,
                 (Receiver::Account(granted), _) => caller.account() == Some(granted),
                 (Receiver::Signed, _) => !ignores_public,
             };

@@ -4,6 +4,7 @@
 //! needs, such as `s3:GetObject`. [`policy`](crate::policy) decides whether the caller may do that:
 //! by the policies of the bucket and of the caller, and by access control lists.
 
+use super::access_log::Notes;
 use super::acl::{self, Acl};
 use super::encryption::SealedBy;
 use super::metrics::Metrics;
@@ -179,6 +180,14 @@ impl<T: PartialEq + TextLen, P: Clone> ParsedPolicies<T, P> {
 pub(super) struct Peer {
     pub address: IpAddr,
     pub is_encrypted: bool,
+    pub tls: Option<Tls>,
+}
+
+/// How a connection is encrypted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tls {
+    pub version: &'static str,
+    pub cipher_suite: &'static str,
 }
 
 /// The sender of a request, and the permission that the operation needs.
@@ -228,6 +237,9 @@ impl S3Access for Access {
                 query,
             )
             .await?;
+        let requester = sender.caller.arn(&sender.path);
+        let operation = operation.to_owned();
+        Notes::of_caller(context.extensions_mut(), operation, requester);
         context.extensions_mut().insert(sender);
         Ok(())
     }
@@ -427,12 +439,17 @@ impl Gateway {
             return Err(s3_error!(AccessDenied));
         }
         request_payment::check(&bucket, &sender.caller, &request.headers, &request.uri)?;
+        Ok(Authorized { policy: self.policy_of(&bucket)?, bucket, sender })
+    }
+
+    /// The policy of a bucket.
+    pub(super) fn policy_of(&self, bucket: &Bucket) -> S3Result<Option<Arc<Document>>> {
         let policy = bucket.attributes.get(names::POLICY).map(|text| {
             self.parsed_policies.get(&bucket.id.to_string(), text.clone(), |text: &Bytes| {
-                Document::of_bucket(&String::from_utf8_lossy(text), name).map(Arc::new)
+                Document::of_bucket(&String::from_utf8_lossy(text), &bucket.name).map(Arc::new)
             })
         });
-        Ok(Authorized { policy: policy.transpose()?, bucket, sender })
+        policy.transpose()
     }
 
     /// Refuses the request unless the caller may do this, too.
@@ -566,7 +583,14 @@ impl Authorized {
             acl_allows,
             rights: &self.sender.rights,
         };
-        decide(&question, &rules)
+        let decision = decide(&question, &rules);
+        if acl_allows
+            && decision == Decision::Allowed
+            && decide(&question, &Rules { acl_allows: false, ..rules }) != Decision::Allowed
+        {
+            Notes::of_acl(&request.extensions);
+        }
+        decision
     }
 
     pub fn policy(&self) -> Option<&Document> {

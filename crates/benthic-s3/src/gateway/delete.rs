@@ -1,5 +1,6 @@
 //! DeleteObject, DeleteObjects.
 
+use super::access_log::{Deleted, Notes};
 use super::auth::On;
 use super::conditions::condition;
 use super::versions::parse_version_id;
@@ -159,6 +160,18 @@ impl Gateway {
         let deletions = futures::stream::iter(deletions).buffered(DELETES_IN_FLIGHT);
         let results: Vec<_> = deletions.collect().await;
         self.wake(&access.bucket, deletes.iter().any(|(delete, _)| !delete.events.is_empty()));
+        let of_result = |(object, result): (&&ObjectIdentifier, &S3Result<DeleteResult>)| Deleted {
+            key: object.key.clone(),
+            version: object.version_id.clone(),
+            failure: result.as_ref().err().map(|failure| failure.code().as_str().to_owned()),
+        };
+        let of_error = |entry: &Error| Deleted {
+            key: entry.key.clone().unwrap_or_default(),
+            version: entry.version_id.clone(),
+            failure: entry.code.clone(),
+        };
+        let noted = named.iter().zip(&results).map(of_result).chain(errors.iter().map(of_error));
+        Notes::of_deletions(&request.extensions, noted.collect());
         let mut deleted = Vec::new();
         for (object, result) in named.into_iter().zip(results) {
             match result {

@@ -352,6 +352,11 @@ pub(super) fn check_algorithm<T>(request: &S3Request<T>, upload: Option<&SealedB
     Err(s3_error!(InvalidArgument, "a part is encrypted as its upload is"))
 }
 
+/// Whether an encrypted object is under SSE-S3.
+pub(super) fn is_s3(attributes: &Attributes) -> S3Result<bool> {
+    Ok(stored(attributes)?.is_some_and(|stored| stored.by == SealedBy::S3))
+}
+
 /// Refuses a request for data that names an encryption, because the object has one already.
 pub(super) fn refuse_algorithm<T>(request: &S3Request<T>) -> S3Result<()> {
     if request.headers.contains_key(HEADER) {
@@ -462,6 +467,17 @@ impl Gateway {
         };
         let encryption = seal.seal(data_key, &bucket.name, key, attributes).await?;
         Ok((Some(encryption), shared.is_some()))
+    }
+
+    /// Encrypts an object with SSE-S3, with a data key of its own, which goes to its attributes.
+    pub(super) fn encrypt_with_s3(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        attributes: &mut Attributes,
+    ) -> S3Result<Encryption> {
+        let data_key = DataKey::draw(&self.environment).map_err(super::error::object)?;
+        self.seal_of_s3()?.seal(data_key, &bucket.name, key, attributes)
     }
 
     /// The seal of SSE-S3.

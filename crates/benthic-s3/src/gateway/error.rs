@@ -37,7 +37,7 @@ pub(super) fn s3_error(error: Error, subject: Subject) -> S3Error {
     if error.reason() == Some(Reason::StoreFull) {
         answer.set_message("the store is full");
     }
-    if error.op() == UPSTREAM && error.kind() == ErrorKind::Unavailable {
+    if error.op() == UPSTREAM && matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Busy) {
         answer.set_message(error.message().to_owned());
     }
     answer.set_source(Box::new(error));

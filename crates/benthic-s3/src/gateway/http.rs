@@ -1,7 +1,8 @@
 //! The HTTP server: limits on connections and time, the health and metrics endpoints, CORS
 //! preflights, and the S3 service for everything else.
 
-use super::auth::{Access, Auth, Keys, ParsedPolicies, Peer};
+use super::access_log::{self, Visit};
+use super::auth::{Access, Auth, Keys, ParsedPolicies, Peer, Tls};
 use super::checksums::Document;
 use super::client_timeout::{BodyState, TimedBody, TimedStream};
 use super::cors::CorsRequest;
@@ -40,6 +41,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::{ProtocolVersion, ServerConnection};
 
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 const HEADERS_MAX: usize = 128;
@@ -78,6 +80,7 @@ pub struct Services {
 /// The HTTP server of a gateway.
 pub struct Server {
     service: S3Service,
+    gateway: Arc<Gateway>,
     sal: Arc<dyn Sal>,
     metrics: Arc<Metrics>,
     wakeups: Arc<Wakeups>,
@@ -137,7 +140,7 @@ impl Server {
         };
         builder.set_route(Routes {
             iam: Iam { keys, environment: environment.clone(), issuers },
-            control: Control { gateway, access: access.clone() },
+            control: Control { gateway: Arc::clone(&gateway), access: access.clone() },
         });
         builder.set_access(access);
         let mut config = S3Config::default();
@@ -156,6 +159,7 @@ impl Server {
         let service = builder.build();
         Ok(Server {
             service,
+            gateway,
             sal,
             metrics,
             wakeups,
@@ -192,6 +196,16 @@ impl Server {
 
     pub fn metrics(&self) -> Arc<Metrics> {
         Arc::clone(&self.metrics)
+    }
+
+    /// Writes access logs: lines that have waited for this time become objects. Runs for ever.
+    pub async fn deliver_access_logs(&self, every: Duration) {
+        self.gateway.deliver_logs(every).await;
+    }
+
+    /// Writes all lines of access logs that wait.
+    pub async fn flush_access_logs(&self) {
+        self.gateway.deliver_due_logs(Duration::ZERO).await;
     }
 
     /// Where the gateway reports buckets with new events.
@@ -254,12 +268,13 @@ impl Server {
         watcher: hyper_util::server::graceful::Watcher,
     ) -> std::result::Result<(), Box<dyn std::error::Error + Send + Sync>> {
         stream.set_nodelay(true)?;
-        let peer = Peer { address: stream.peer_addr()?.ip(), is_encrypted: tls.is_some() };
+        let peer = Peer { address: stream.peer_addr()?.ip(), is_encrypted: tls.is_some(), tls: None };
         let stream = TimedStream::new(stream, self.limits.body_timeout);
         match tls {
             None => self.serve_stream(stream, peer, watcher).await,
             Some(tls) => {
                 let stream = tokio::time::timeout(self.limits.idle_timeout, tls.accept(stream)).await??;
+                let peer = Peer { tls: tls_of(stream.get_ref().1), ..peer };
                 self.serve_stream(stream, peer, watcher).await
             }
         }
@@ -287,15 +302,25 @@ impl Server {
         watcher.watch(connection).await.map_err(Into::into)
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> std::result::Result<Response<Body>, HttpError> {
+    async fn answer(&self, mut request: Request<Incoming>) -> std::result::Result<Response<Body>, HttpError> {
         let begun_ms = self.environment.clock.monotonic_ms();
+        let site = self.websites.as_ref().and_then(|websites| websites.bucket(host_of(&request)));
+        let visit = Visit::begin(&mut request, site.is_some(), &self.environment);
         let gauge_guard = GaugeGuard::new(&self.metrics.in_flight);
         let answered = self.route(request).await;
         drop(gauge_guard);
         let took = self.environment.clock.monotonic_ms().saturating_sub(begun_ms);
         let status = answered.as_ref().map_or(500, |answer| answer.status().as_u16());
         self.metrics.answer(status, Duration::from_millis(took));
-        answered
+        let bucket = site.or_else(|| self.bucket_at(visit.host(), visit.path()));
+        match self.gateway.logged_buckets(bucket.as_deref(), &visit) {
+            None => answered,
+            Some(buckets) => {
+                let log =
+                    |answer| access_log::log(&self.gateway.logs, &self.environment, visit, buckets, answer);
+                answered.map(log)
+            }
+        }
     }
 
     async fn route(&self, request: Request<Incoming>) -> std::result::Result<Response<Body>, HttpError> {
@@ -415,8 +440,12 @@ impl Server {
 
     /// The bucket of a request: in front of the domain, or first in the path.
     fn bucket_of(&self, request: &Request<Incoming>) -> Option<String> {
-        let first = || request.uri().path().split('/').nth(1).filter(|bucket| !bucket.is_empty());
-        self.hosts.bucket(host_of(request)).or_else(|| first().map(str::to_owned))
+        self.bucket_at(host_of(request), request.uri().path())
+    }
+
+    fn bucket_at(&self, host: &str, path: &str) -> Option<String> {
+        let first = || path.split('/').nth(1).filter(|bucket| !bucket.is_empty());
+        self.hosts.bucket(host).or_else(|| first().map(str::to_owned))
     }
 
     /// Whether a request addresses a bucket without a key.
@@ -424,6 +453,16 @@ impl Server {
         let path = request.uri().path().trim_start_matches('/').trim_end_matches('/');
         path.is_empty() || (!path.contains('/') && self.hosts.bucket(host_of(request)).is_none())
     }
+}
+
+fn tls_of(connection: &ServerConnection) -> Option<Tls> {
+    let version = match connection.protocol_version()? {
+        ProtocolVersion::TLSv1_2 => "TLSv1.2",
+        ProtocolVersion::TLSv1_3 => "TLSv1.3",
+        _ => "-",
+    };
+    let cipher_suite = connection.negotiated_cipher_suite()?.suite().as_str().unwrap_or("-");
+    Some(Tls { version, cipher_suite })
 }
 
 fn host_of(request: &Request<Incoming>) -> &str {

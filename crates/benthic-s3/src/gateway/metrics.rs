@@ -31,6 +31,10 @@ pub struct Metrics {
     pub dead_events: AtomicU64,
     /// Attempts of deliveries that failed and will be repeated.
     pub failed_deliveries: AtomicU64,
+    /// Objects with lines of access logs.
+    pub log_objects: AtomicU64,
+    /// Lines of access logs that were lost.
+    pub dropped_log_lines: AtomicU64,
     /// Methods that ran in the store, and in the gateway.
     methods: [AtomicU64; 2],
 }
@@ -102,6 +106,13 @@ impl Metrics {
                 "counter",
                 "Attempts of deliveries that failed and will be repeated",
                 &self.failed_deliveries,
+            ),
+            ("log_objects_total", "counter", "Objects with lines of access logs", &self.log_objects),
+            (
+                "dropped_log_lines_total",
+                "counter",
+                "Lines of access logs that were lost",
+                &self.dropped_log_lines,
             ),
         ] {
             head(&mut text, name, kind, help);

@@ -5,11 +5,14 @@
 //! operations implements them on the SAL. The gateway caches nothing except keys, for two seconds,
 //! so that several gateways on one store agree.
 
+mod access_log;
 mod acl;
+mod append;
 mod auth;
 mod bucket;
 mod bucket_encryption;
 mod bucket_lifecycle;
+mod bucket_logging;
 mod bucket_notification;
 mod bucket_policy;
 pub(crate) mod checksums;
@@ -25,6 +28,7 @@ mod get;
 pub mod http;
 mod iam;
 mod list;
+mod log_delivery;
 pub mod metrics;
 mod multipart;
 mod object_headers;
@@ -104,6 +108,8 @@ pub(crate) mod names {
     pub const DEFAULT_ENCRYPTION: &str = "default-encryption";
     /// Whether the requester pays in a bucket: present if so.
     pub const REQUESTER_PAYS: &str = "requester-pays";
+    /// Where the access log of a bucket goes, as JSON.
+    pub const LOGGING: &str = "logging";
     /// The website of a bucket, as JSON.
     pub const WEBSITE: &str = "website";
     /// Of an object: the token of the request that renamed it.
@@ -134,6 +140,7 @@ pub struct Gateway {
     parsed_rules: auth::ParsedPolicies<Bytes, Arc<Rules>>,
     parsed_events: auth::ParsedPolicies<Bytes, Arc<EventRules>>,
     wakeups: Arc<Wakeups>,
+    logs: Arc<log_delivery::AccessLogs>,
     /// Places for queries that the gateway runs itself.
     queries: select::Places,
 }
@@ -157,9 +164,11 @@ impl Gateway {
                 async move { sal.bucket(&name).await }
             })
         };
+        let logs = Arc::new(log_delivery::AccessLogs::new(environment.clone(), Arc::clone(&metrics)));
         Gateway {
             sal,
             keys,
+            logs,
             bucket_reads,
             metrics,
             environment,

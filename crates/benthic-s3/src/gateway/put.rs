@@ -1,5 +1,7 @@
 //! PutObject.
 
+use super::access_log::Notes;
+use super::append::{condition_of_new, invalid_offset};
 use super::checksums::{Algorithm, Declaration, Digests, Verifier, declared_checksum, etag, set_checksum};
 use super::conditions::condition;
 use super::encryption::{Encryption, encryption_headers, etag_with, set_all_encryption};
@@ -9,6 +11,7 @@ use super::on_put::response;
 use super::versions::{strong_etag, version_field};
 use super::{Gateway, error, post_form};
 use crate::sal::{Change, Finish, Writer};
+use benthic_core::ErrorKind;
 use futures::StreamExt;
 use hyper::Method;
 use s3s::dto::{PutObjectInput, PutObjectOutput, StreamingBlob};
@@ -23,9 +26,12 @@ impl Gateway {
         let body = request.input.body.take();
         post_form::set_headers(&mut request);
         let input = &request.input;
+        if request.method == Method::POST {
+            Notes::of_key(&request.extensions, &input.key);
+        }
         let headers = encryption_headers!(input);
         super::refuse([
-            ("appending", input.write_offset_bytes.is_some()),
+            ("appending by a form", request.method == Method::POST && input.write_offset_bytes.is_some()),
             // `s3s` does not check these fields against the policy of a form.
             ("encryption by fields of a form", request.method == Method::POST && headers.is_given()),
         ])?;
@@ -37,10 +43,19 @@ impl Gateway {
                 &object_headers!(input),
             )
             .await?;
+        let mut condition = condition(input.if_match.as_ref(), input.if_none_match.as_ref())?;
+        let appends = input.write_offset_bytes.is_some();
+        if let Some(offset) = input.write_offset_bytes {
+            if let Some(object) = self.object_to_append(&access.bucket, &input.key, offset).await? {
+                let object = (&access, object);
+                let output = self.append(&request, object, body, &condition, (&attributes, lock)).await?;
+                return Ok(response(output, None));
+            }
+            condition = condition_of_new(condition);
+        }
         let encryption =
             self.create_data_key(&request, &access, &input.key, &headers, &mut attributes).await?;
         let encryption = encryption.as_ref();
-        let condition = condition(input.if_match.as_ref(), input.if_none_match.as_ref())?;
         let len_bytes = input.content_length.ok_or_else(|| s3_error!(MissingContentLength))?;
         let declared = Declaration {
             content_md5: input.content_md5.clone(),
@@ -83,7 +98,11 @@ impl Gateway {
         let events = self.events_of(&request, &access, &input.key, &[(Change::Created, event)])?;
         let had_events = !events.is_empty();
         let finish = Finish { etag: etag.clone(), attributes, lock, default_retention, condition, events };
-        let written = writer.finish(finish).await.map_err(error::object)?;
+        let written = writer.finish(finish).await.map_err(|failure| match failure.kind() {
+            // Another request has created the object.
+            ErrorKind::Conflict if appends => invalid_offset(),
+            _ => error::object(failure),
+        })?;
         self.wake(&access.bucket, had_events);
         let mut output = PutObjectOutput {
             e_tag: Some(strong_etag(&etag)),

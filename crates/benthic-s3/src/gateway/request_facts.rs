@@ -86,7 +86,7 @@ impl<'r> RequestFacts<'r> {
     /// How the request is signed, in the order in which `s3s` looks for signatures.
     fn auth_type(&self) -> Option<&'static str> {
         match self.sender.caller {
-            Caller::Anonymous | Caller::WebIdentity { .. } => None,
+            Caller::Anonymous | Caller::WebIdentity { .. } | Caller::Service(_) => None,
             _ if self.is_form => Some("POST"),
             _ if self.query_value("X-Amz-Signature").is_some() => Some("REST-QUERY-STRING"),
             Caller::User { .. } | Caller::Session { .. } => Some("REST-HEADER"),
@@ -199,12 +199,16 @@ fn caller_value(
             Caller::User { .. } => "User".to_owned(),
             Caller::Session { .. } => "AssumedRole".to_owned(),
             Caller::Anonymous => "Anonymous".to_owned(),
-            Caller::WebIdentity { .. } => return None,
+            Caller::WebIdentity { .. } | Caller::Service(_) => return None,
         },
+        "aws:principalisawsservice" => matches!(caller, Caller::Service(_)).to_string(),
         "aws:userid" => caller.id()?,
         "aws:username" => match caller {
             Caller::User { user, .. } => user.clone(),
-            Caller::Session { .. } | Caller::WebIdentity { .. } | Caller::Anonymous => return None,
+            Caller::Session { .. }
+            | Caller::WebIdentity { .. }
+            | Caller::Anonymous
+            | Caller::Service(_) => return None,
         },
         "aws:securetransport" => peer?.is_encrypted.to_string(),
         "aws:sourceip" => peer?.address.to_canonical().to_string(),

@@ -101,6 +101,7 @@ operations! {
     get_bucket_encryption: GetBucketEncryptionInput -> GetBucketEncryptionOutput = bucket_encryption, "s3:GetEncryptionConfiguration";
     get_bucket_lifecycle_configuration: GetBucketLifecycleConfigurationInput -> GetBucketLifecycleConfigurationOutput = lifecycle, "s3:GetLifecycleConfiguration";
     get_bucket_location: GetBucketLocationInput -> GetBucketLocationOutput = location, "s3:GetBucketLocation";
+    get_bucket_logging: GetBucketLoggingInput -> GetBucketLoggingOutput = logging, "s3:GetBucketLogging";
     get_bucket_notification_configuration: GetBucketNotificationConfigurationInput -> GetBucketNotificationConfigurationOutput = notifications, "s3:GetBucketNotification";
     get_bucket_ownership_controls: GetBucketOwnershipControlsInput -> GetBucketOwnershipControlsOutput = ownership_controls, "s3:GetBucketOwnershipControls";
     get_bucket_policy: GetBucketPolicyInput -> GetBucketPolicyOutput = policy, "s3:GetBucketPolicy";
@@ -129,6 +130,7 @@ operations! {
     put_bucket_cors: PutBucketCorsInput -> PutBucketCorsOutput = set_cors, "s3:PutBucketCORS";
     put_bucket_encryption: PutBucketEncryptionInput -> PutBucketEncryptionOutput = set_bucket_encryption, "s3:PutEncryptionConfiguration";
     put_bucket_lifecycle_configuration: PutBucketLifecycleConfigurationInput -> PutBucketLifecycleConfigurationOutput = set_lifecycle, "s3:PutLifecycleConfiguration";
+    put_bucket_logging: PutBucketLoggingInput -> PutBucketLoggingOutput = set_logging, "s3:PutBucketLogging";
     put_bucket_notification_configuration: PutBucketNotificationConfigurationInput -> PutBucketNotificationConfigurationOutput = set_notifications, "s3:PutBucketNotification";
     put_bucket_ownership_controls: PutBucketOwnershipControlsInput -> PutBucketOwnershipControlsOutput = set_ownership_controls, "s3:PutBucketOwnershipControls";
     put_bucket_policy: PutBucketPolicyInput -> PutBucketPolicyOutput = set_policy, "s3:PutBucketPolicy";

@@ -209,6 +209,8 @@ pub enum Caller {
     WebIdentity { provider_arn: String },
     /// The request is not signed.
     Anonymous,
+    /// A part of the gateway that acts under the name of a service of AWS.
+    Service(&'static str),
 }
 
 impl Caller {
@@ -216,7 +218,7 @@ impl Caller {
     pub fn account(&self) -> Option<&str> {
         match self {
             Caller::User { account, .. } | Caller::Session { account, .. } => Some(account),
-            Caller::WebIdentity { .. } | Caller::Anonymous => None,
+            Caller::WebIdentity { .. } | Caller::Anonymous | Caller::Service(_) => None,
         }
     }
 
@@ -227,7 +229,7 @@ impl Caller {
             Caller::Session { account, role, session } => {
                 Some(format!("arn:aws:sts::{account}:assumed-role/{role}/{session}"))
             }
-            Caller::WebIdentity { .. } | Caller::Anonymous => None,
+            Caller::WebIdentity { .. } | Caller::Anonymous | Caller::Service(_) => None,
         }
     }
 
@@ -236,7 +238,7 @@ impl Caller {
         match self {
             Caller::User { account, user } => Some(format!("{account}/{user}")),
             Caller::Session { account, role, session } => Some(format!("{account}/{role}:{session}")),
-            Caller::WebIdentity { .. } | Caller::Anonymous => None,
+            Caller::WebIdentity { .. } | Caller::Anonymous | Caller::Service(_) => None,
         }
     }
 }

@@ -79,8 +79,8 @@ enum Principal {
     },
     /// An identity provider, by its ARN.
     Federated(String),
-    /// A service of AWS, which sends no requests here.
-    Service,
+    /// A service of AWS. The gateway acts as some of them; others send no requests here.
+    Service(String),
 }
 
 impl Principal {
@@ -176,6 +176,7 @@ impl Principal {
             (Principal::Federated(named), Caller::WebIdentity { provider_arn }) if named == provider_arn => {
                 Some(Named::Caller)
             }
+            (Principal::Service(named), Caller::Service(service)) if named == service => Some(Named::Service),
             _ => None,
         }
     }
@@ -601,7 +602,7 @@ impl<'de> Deserialize<'de> for RawPrincipals {
                             "AWS" => Principal::parse(&name).map_err(A::Error::custom)?,
                             "CanonicalUser" => Principal::Account(name),
                             "Federated" => Principal::parse_federated(&name).map_err(A::Error::custom)?,
-                            "Service" => Principal::Service,
+                            "Service" => Principal::Service(name),
                             _ => {
                                 let message = format!("principals of the kind '{kind}' are not supported");
                                 return Err(A::Error::custom(message));

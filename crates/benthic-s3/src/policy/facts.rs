@@ -17,16 +17,19 @@ impl Facts for NoFacts {
 }
 
 /// The keys that a policy may use. Those that end in `/` are followed by the name of a tag.
-const KEYS: [&str; 42] = [
+const KEYS: [&str; 45] = [
     "aws:currenttime",
     "aws:epochtime",
     "aws:federatedprovider",
     "aws:principalaccount",
     "aws:principalarn",
+    "aws:principalisawsservice",
     "aws:principaltype",
     "aws:referer",
     "aws:resourceaccount",
     "aws:securetransport",
+    "aws:sourceaccount",
+    "aws:sourcearn",
     "aws:sourceip",
     "aws:useragent",
     "aws:userid",

@@ -86,6 +86,7 @@ pub fn decide(request: &Request<'_>, rules: &Rules<'_>) -> Decision {
         Caller::Anonymous => by_bucket.is_some() || rules.acl_allows,
         // Only a role can give rights to it: see `Document::trusts`.
         Caller::WebIdentity { .. } => false,
+        Caller::Service(_) => bucket.allows == Some(Named::Service),
         // A policy that names the user, or everybody, is enough inside an account. One that names
         // the role is enough within the limits of the session. One that names the account leaves
         // the choice to the policies of the caller.
@@ -170,6 +171,8 @@ enum Named {
     /// The statement names the user, the session or the identity provider itself, or it names
     /// everybody and the caller is a user or anonymous.
     Caller,
+    /// The caller is a service, and the statement names it.
+    Service,
 }
 
 #[cfg(test)]

@@ -330,6 +330,37 @@ fn the_order_of_evaluation_is_that_of_aws() {
 }
 
 #[test]
+fn a_service_needs_a_statement_that_names_it() {
+    let facts = Known(FactMap::from([("aws:sourcearn", vec!["arn:aws:s3:::photos"])]));
+    let caller = Caller::Service("logging.s3.amazonaws.com");
+    let decided = |statements: &[Value], more: Rules<'_>| {
+        let policy = Document::of_bucket(&text(statements), "b").unwrap();
+        let request = Request { caller: &caller, action: "s3:GetObject", resource: OBJECT, facts: &facts };
+        decide(&request, &Rules { bucket_policy: Some(&policy), ..more })
+    };
+    let named = |service: &str, source: &str| {
+        let condition = json!({ "ArnLike": { "aws:SourceArn": source } });
+        statement(json!({ "Principal": { "Service": service }, "Condition": condition }))
+    };
+    let log = named("logging.s3.amazonaws.com", "arn:aws:s3:::photos");
+    for (statements, expected) in [
+        (vec![log.clone()], Decision::Allowed),
+        (vec![named("logging.s3.amazonaws.com", "arn:aws:s3:::other")], Decision::NotAllowed),
+        (vec![named("sns.amazonaws.com", "arn:aws:s3:::photos")], Decision::NotAllowed),
+        (vec![statement(json!({}))], Decision::NotAllowed),
+        (vec![log.clone(), statement(json!({ "Effect": "Deny" }))], Decision::Denied),
+    ] {
+        assert_eq!(decided(&statements, of_lab()), expected, "{statements:?}");
+    }
+    let public = Rules { restricts_public_policy: true, ..of_lab() };
+    assert_eq!(decided(&[log, statement(json!({}))], public), Decision::Allowed);
+    assert_eq!(
+        decided(&[statement(json!({}))], Rules { acl_allows: true, ..of_lab() }),
+        Decision::NotAllowed
+    );
+}
+
+#[test]
 fn a_policy_is_public_unless_it_limits_its_callers() {
     for (changes, expected) in [
         (json!({}), true),

@@ -13,8 +13,10 @@ use crate::sal::{
     Prefetch, Reader, Transition, VersionId, Versioning, WriteResult, Writer,
 };
 use async_trait::async_trait;
-use benthic_classes::bucket::state::{Body, Group, Head, Manifest, Release};
-use benthic_classes::bucket::wire::{self, Begin, Get, Put, Reserve, SetAttributes, Share, Sweep, Unshare};
+use benthic_classes::bucket::state::{Body, Group, Head, Manifest, Release, Segment};
+use benthic_classes::bucket::wire::{
+    self, Append, Begin, Get, Put, Reserve, SetAttributes, Share, Sweep, Unshare,
+};
 use benthic_core::{Error, ErrorKind, ObjectId, Pool, Reason, Result};
 use std::ops::Range;
 use std::sync::Arc;
@@ -63,6 +65,32 @@ impl PoolSal {
         }
         let version = self.written_version(bucket, &shard, write).await.map_err(unknown_outcome)?;
         Ok(WriteResult { version, size_bytes, write })
+    }
+
+    /// Makes the data of a write visible at the end of an object.
+    pub(super) async fn append_segment(
+        &self,
+        bucket: &Bucket,
+        (object, size_bytes): (&Object, u64),
+        (write, segment): (Id, Segment),
+        finish: Finish,
+    ) -> Result<WriteResult> {
+        let shard = self.shard_of(bucket, &object.key)?;
+        self.locations.forget(bucket.id, &object.key);
+        let append = Append {
+            times: self.times(),
+            write: write.into(),
+            key: object.key.clone(),
+            seen: wire::Seen { write: object.write.into(), revision: object.revision },
+            segment,
+            etag: finish.etag,
+            attributes: finish.attributes,
+            events: new_events(finish.events),
+        };
+        match self.call_open(bucket, &shard, "append", &append).await {
+            Err(failure) => Err(self.explain(&shard, write, failure).await),
+            Ok(()) => Ok(WriteResult { version: VersionId::Null, size_bytes, write: object.write }),
+        }
     }
 
     pub(super) async fn written_version(
@@ -272,6 +300,33 @@ impl Objects for PoolSal {
 
     async fn transition(&self, bucket: &Bucket, transition: &Transition) -> Result<()> {
         self.move_data(bucket, transition).await
+    }
+
+    async fn append(
+        &self,
+        bucket: &Bucket,
+        object: &Object,
+        size_bytes: Option<u64>,
+        data_key: Option<&DataKey>,
+    ) -> Result<Box<dyn Writer>> {
+        if bucket.versioning != Versioning::Off {
+            let message = "a bucket with versions cannot append to objects";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        let stored = manifest(object)?;
+        if stored.shared.is_some() {
+            let message = "the object is a copy that shares its data; write it anew to append to it";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        if stored.moved.is_some() || object.class.is_some() {
+            let message = "the object was not written to the class STANDARD; write it anew to append to it";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        self.check_quota(bucket, 0, size_bytes.unwrap_or(0)).await?;
+        let key = &object.key;
+        let writer =
+            PoolWriter::new(self.clone(), bucket.clone(), key, None, size_bytes, None, data_key.cloned())?;
+        Ok(Box::new(writer.at_end_of(object)))
     }
 
     async fn copy(

@@ -98,6 +98,7 @@ impl PoolSal {
             version: transition.version.into(),
             condition: transition.condition.clone().into(),
             data: manifest.data_id(object.write.into()),
+            size_bytes: object.size_bytes,
             class: transition.class.clone(),
             due_ms: transition.due_ms,
             events: super::events::new_events(transition.events.clone()),

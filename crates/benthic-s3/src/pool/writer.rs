@@ -6,7 +6,7 @@ use super::objects::check_encryption_attribute;
 use super::shard_call::{CallFailure, write_with_retries};
 use super::{PoolSal, layout};
 use crate::sal::{
-    Attributes, Bucket, Condition, DataKey, Finish, Id, Object, PartId, VersionId, WriteResult, Writer,
+    Attributes, Bucket, Condition, DataKey, Finish, Id, Lock, Object, PartId, VersionId, WriteResult, Writer,
 };
 use async_trait::async_trait;
 use benthic_classes::bucket::state::{Chunks, Data, Manifest, Segment};
@@ -26,6 +26,8 @@ pub(super) struct PoolWriter {
     bucket: Bucket,
     key: String,
     part: Option<PartId>,
+    /// The object at whose end the data go.
+    end_of: Option<Object>,
     shard: ObjectId,
     write: Id,
     chunk_bytes: u32,
@@ -65,6 +67,7 @@ impl PoolWriter {
             write: Id::draw(&sal.options.environment)?,
             key: key.to_owned(),
             part,
+            end_of: None,
             chunk_bytes: layout::chunk_bytes(size_bytes),
             size_bytes_known: size_bytes,
             class,
@@ -83,6 +86,11 @@ impl PoolWriter {
 
     pub fn id(&self) -> Id {
         self.write
+    }
+
+    /// Lets the data go to the end of an object.
+    pub fn at_end_of(self, object: &Object) -> PoolWriter {
+        PoolWriter { end_of: Some(object.clone()), ..self }
     }
 
     /// Makes sure that the intent is stored, covers this many data objects, and does not expire
@@ -189,7 +197,11 @@ impl PoolWriter {
         check_encryption_attribute(&finish, self.data_key.is_some())?;
         let segment = self.finish_data().await?;
         if self.size_bytes_known.is_none_or(|known| known < self.size_bytes) {
-            self.sal.check_quota(&self.bucket, u64::from(self.part.is_none()), self.size_bytes).await?;
+            let is_new = self.part.is_none() && self.end_of.is_none();
+            self.sal.check_quota(&self.bucket, u64::from(is_new), self.size_bytes).await?;
+        }
+        if let Some(object) = self.end_of.take() {
+            return self.try_append(&object, segment, finish).await;
         }
         let Some(PartId { upload, number }) = self.part else {
             let manifest = Manifest { segments: segment.into_iter().collect(), ..Manifest::default() };
@@ -218,6 +230,23 @@ impl PoolWriter {
                 Ok(WriteResult { version: VersionId::Null, size_bytes: self.size_bytes, write: self.write })
             }
         }
+    }
+
+    async fn try_append(
+        &mut self,
+        object: &Object,
+        segment: Option<Segment>,
+        finish: Finish,
+    ) -> Result<WriteResult> {
+        if finish.condition != Condition::Always || finish.lock != Lock::default() {
+            let message = "data at the end of an object take no condition and no lock";
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        let Some(segment) = segment else {
+            return Err(Error::new(ErrorKind::InvalidArgument, "there are no data to append"));
+        };
+        let all = (object, object.size_bytes.saturating_add(self.size_bytes));
+        self.sal.append_segment(&self.bucket, all, (self.write, segment), finish).await
     }
 
     /// Waits for the writes in flight and abandons the write.
@@ -288,6 +317,10 @@ impl Writer for PoolWriter {
     }
 
     async fn preview(&mut self, attributes: &Attributes) -> Result<Object> {
+        if self.end_of.is_some() {
+            let message = "an object cannot be read before data are appended to it";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
         let segment = self.finish_data().await?;
         let manifest = Manifest { segments: segment.into_iter().collect(), ..Manifest::default() };
         let class = self.class.clone();

@@ -283,6 +283,25 @@ pub trait Objects: Send + Sync {
         Err(Error::new(ErrorKind::Unsupported, "the driver has no storage classes"))
     }
 
+    /// Begins to add data at the end of an object, which must be the current one, in a bucket
+    /// without versions. The attributes of [`Finish`] replace those of the object; it takes no lock
+    /// and no condition. Encrypted objects need their key. The object keeps its id of the write,
+    /// and counts as changed.
+    ///
+    /// # Errors
+    /// `Unsupported` if the driver cannot append to this object. [`Writer::finish`] fails with
+    /// `Conflict` if the object has changed or is gone, and with `LimitExceeded` if it would have
+    /// more than 10,000 pieces.
+    async fn append(
+        &self,
+        _bucket: &Bucket,
+        _object: &Object,
+        _size_bytes: Option<u64>,
+        _data_key: Option<&DataKey>,
+    ) -> Result<Box<dyn Writer>> {
+        Err(Error::new(ErrorKind::Unsupported, "this bucket cannot append to objects"))
+    }
+
     /// Creates an object that shares the data of another, and so has its storage class. No data are
     /// copied. If they are encrypted, both have the same key.
     ///

@@ -257,6 +257,17 @@ impl Objects for ViewSal {
         self.sal.transition(bucket, transition).await
     }
 
+    async fn append(
+        &self,
+        bucket: &Bucket,
+        object: &Object,
+        size_bytes: Option<u64>,
+        data_key: Option<&DataKey>,
+    ) -> Result<Box<dyn Writer>> {
+        require_no_view(bucket)?;
+        self.sal.append(bucket, object, size_bytes, data_key).await
+    }
+
     async fn copy(
         &self,
         source: (&Bucket, &Object),

@@ -56,6 +56,17 @@ fn run_bucket_life(sal: &dyn Sal, versioning: Versioning, state: &mut BucketStat
         let data = data(size as u64, size);
         state.attempt(key, Some(etag(&data)), || put(sal, &bucket, key, &data, finish(&data)))?;
     }
+    if versioning == Versioning::Off {
+        let log = block_on(sal.object(&bucket, "k", None))?;
+        let added = data(77, 1_000);
+        state.attempt("k", Some(etag(&added)), || {
+            block_on(async {
+                let mut writer = sal.append(&bucket, &log, None, None).await?;
+                writer.write(added.clone().into()).await?;
+                writer.finish(finish(&added)).await
+            })
+        })?;
+    }
     let large = block_on(sal.object(&bucket, "large", None))?;
     let copy = |key: &str, source: &Object| {
         let finish = Finish { etag: source.etag.clone(), events: new_events(QUEUE), ..Finish::default() };

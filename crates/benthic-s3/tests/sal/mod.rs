@@ -2,6 +2,7 @@
 //! process, `tests/ceph` on a real cluster. Every case has a separate store and leaves it clean:
 //! the check reports no findings, and after all leases have ended nothing is left to collect.
 
+pub mod append;
 pub mod buckets;
 pub mod classes;
 pub mod conditions;
@@ -53,6 +54,9 @@ pub const GRACE_MS: u64 = 600_000;
 pub trait Front: Send + Sync {
     /// Opens the driver over the driver that has the data and one for its own records.
     fn open(&self, far: &Arc<dyn Sal>, own: Arc<dyn Sal>) -> Arc<dyn Sal>;
+
+    /// Waits until the driver that has the data has all acknowledged changes.
+    fn drain(&self) {}
 
     /// Precedes the names of buckets in the driver that has the data.
     fn prefix(&self) -> &str;
@@ -116,7 +120,10 @@ impl Case {
     /// Opens another gateway on the same store.
     pub fn another(&self) -> Arc<dyn Sal> {
         match &self.front {
-            Some((front, far)) => front.open(far, self.own()),
+            Some((front, far)) => {
+                front.drain();
+                front.open(far, self.own())
+            }
             None => open(&self.pools, &self.options).unwrap(),
         }
     }
@@ -273,6 +280,9 @@ impl Case {
     /// Lets all leases end and collects, in rounds: one round releases shared data, the next
     /// removes it.
     pub fn settle(&self) {
+        if let Some((front, _)) = &self.front {
+            front.drain();
+        }
         for _ in 0..3 {
             self.clock.advance_ms(GRACE_MS + LEASE_MS);
             for sal in self.drivers() {
@@ -492,6 +502,14 @@ macro_rules! sal_suite {
                 a_transition_needs_the_version_that_was_seen
                 copies_move_independently
                 a_class_keeps_its_pool
+            }
+            append {
+                data_are_appended
+                one_of_many_appends_wins
+                an_append_needs_the_object_that_it_has_seen
+                an_append_and_copies_keep_their_data
+                an_object_has_ten_thousand_pieces_at_most
+                encrypted_data_are_appended
             }
             encryption {
                 encrypted_data_are_read_back
