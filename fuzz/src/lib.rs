@@ -215,9 +215,19 @@ fn plausible_input(method: &str, parts: &mut Parts<'_>) -> Bytes {
         }
         "transition" => {
             let due_ms = (flag & 4 == 4).then_some(u64::from(number) * 64);
-            let size_bytes = input.u64();
-            index::Transition { times, write, key, version, condition, data: other, size_bytes, class, due_ms, events }
-                .encode()
+            let transition = index::Transition {
+                times,
+                write,
+                key,
+                version,
+                condition,
+                data: other,
+                size_bytes: u64::from(number),
+                class,
+                due_ms,
+                events,
+            };
+            transition.encode()
         }
         "upload" => index::NewUpload { upload: other, key, now_ms, class, attributes }.encode(),
         "part" => index::PutPart {

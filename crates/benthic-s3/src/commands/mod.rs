@@ -102,6 +102,9 @@ pub enum S3Command {
     /// Show and collect garbage: replaced, deleted and abandoned data
     #[command(subcommand, after_help = gc::EXAMPLES)]
     Gc(gc::GcCommand),
+    /// Show the changes that wait for an upstream
+    #[command(subcommand, after_help = upstream::EXAMPLES)]
+    Upstream(upstream::UpstreamCommand),
 }
 
 pub async fn run(args: S3Args, session: &Session) -> Outcome {
@@ -120,6 +123,7 @@ pub async fn run(args: S3Args, session: &Session) -> Outcome {
         S3Command::Events(command) => events::run(command, &pools, session).await,
         S3Command::OnPut(args) => on_put::run(args, &pools, session).await,
         S3Command::Gc(command) => gc::run(command, &pools, session).await,
+        S3Command::Upstream(command) => upstream::run(&command, session),
     }
 }
 

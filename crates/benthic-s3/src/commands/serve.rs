@@ -63,6 +63,7 @@ Examples:
   benthic s3 serve --config s3.toml
   benthic s3 serve --upstream https://far.example --cache /var/cache/benthic-s3 --cache-bytes 100GiB
   benthic s3 serve --vault https://vault.example:8200 --vault-token-file /run/benthic/vault-token
+  benthic s3 serve --upstream https://far.example --cache /var/lib/benthic-s3 --write-back
   benthic --store ceph: s3 serve --pool s3.index --data-pool s3.data"
 )]
 pub struct ServeArgs {
@@ -208,6 +209,9 @@ pub async fn run(args: ServeArgs, pools: &GatewayPools, session: &Session) -> Ou
     for task in tasks.into_iter().filter(|task| !task.is_finished()) {
         task.abort();
         let _ = task.await;
+    }
+    if let Some(upstream) = &upstream {
+        upstream.stop().await;
     }
     served?;
     if interrupt::is_set() { Err(Failure::Interrupted) } else { Ok(()) }

@@ -1,12 +1,16 @@
-//! The options of `benthic s3 serve` for a gateway to another S3 service.
+//! The options of `benthic s3 serve` for a gateway to another S3 service, and `benthic s3
+//! upstream`.
 
 use benthic_core::{Environment, Error, ErrorKind, Result};
-use benthic_program::units;
+use benthic_program::exit::Outcome;
+use benthic_program::session::Session;
+use benthic_program::units::{self, count};
 use benthic_s3::PoolSal;
 use benthic_s3::identity::FIRST_ACCOUNT;
 use benthic_s3::sal::Sal;
-use benthic_s3::upstream::{Credentials, Endpoint, Options, UpstreamSal, Validate};
-use clap::Args;
+use benthic_s3::upstream::{Credentials, Endpoint, Options, UpstreamSal, Validate, pending_status};
+use clap::{Args, Subcommand};
+use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -29,6 +33,10 @@ pub struct UpstreamArgs {
     /// (objects never change)
     #[arg(long, value_name = "always|SECONDS|never", default_value = "always", value_parser = parse_validate, requires = "upstream")]
     validate: Validate,
+    /// Acknowledge writes when they are durable in the directory of --cache, and send them to the
+    /// upstream later
+    #[arg(long, requires = "upstream")]
+    write_back: bool,
     /// Size of the ranges that are fetched and stored; for measurements
     #[arg(long, value_name = "SIZE", hide = true, default_value = "1MiB", value_parser = parse_block)]
     block_bytes: u64,
@@ -43,6 +51,64 @@ pub struct UpstreamArgs {
     /// this machine
     #[arg(long, value_name = "FILE", requires = "upstream")]
     upstream_ca: Option<PathBuf>,
+}
+
+pub const EXAMPLES: &str = "Example:\n  benthic s3 upstream status --cache /var/cache/benthic-s3";
+
+/// The verbs of `benthic s3 upstream`.
+#[derive(Subcommand)]
+pub enum UpstreamCommand {
+    /// Show the changes that wait for the upstream (serve --write-back)
+    #[command(after_help = "Reads the directory of the cache; the gateway may run or not.\n\n\
+        Example:\n  benthic s3 upstream status --cache /var/cache/benthic-s3")]
+    Status {
+        /// Directory of the cache
+        #[arg(long, value_name = "DIR")]
+        cache: PathBuf,
+    },
+}
+
+pub fn run(command: &UpstreamCommand, session: &Session) -> Outcome {
+    let UpstreamCommand::Status { cache } = command;
+    let status = pending_status(cache)?;
+    let mut text = format!(
+        "{} for the upstream, {}",
+        count(status.changes, "pending change"),
+        units::size(status.bytes)
+    );
+    if let Some(oldest_ms) = status.oldest_ms {
+        text += &format!("; the oldest is from {}", super::time(oldest_ms));
+    }
+    if status.damaged > 0 {
+        text += &format!(
+            "\n{} set aside in {}",
+            count(status.damaged, "damaged change"),
+            cache.join("pending/damaged").display()
+        );
+    }
+    if let Some(last) = &status.last_error {
+        text += &format!(
+            "\nlast error, at {}, for {}/{}: {}",
+            super::time(last.at_ms),
+            last.bucket,
+            last.key,
+            last.error
+        );
+    }
+    session.out.result(text, || {
+        json!({
+            "changes": status.changes,
+            "bytes": status.bytes,
+            "oldest_ms": status.oldest_ms,
+            "damaged": status.damaged,
+            "last_error": status.last_error.as_ref().map(|last| json!({
+                "at_ms": last.at_ms,
+                "bucket": last.bucket,
+                "key": last.key,
+                "error": last.error,
+            })),
+        })
+    })
 }
 
 fn parse_validate(text: &str) -> std::result::Result<Validate, String> {
@@ -76,6 +142,7 @@ impl UpstreamArgs {
         }
         let options = Options {
             validate: self.validate,
+            write_back: self.write_back,
             block_bytes: self.block_bytes,
             owner: self.upstream_account.clone(),
             ..Options::new(endpoint, cache.clone(), self.cache_bytes)

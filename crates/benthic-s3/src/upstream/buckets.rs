@@ -8,6 +8,7 @@
 
 use super::client::Call;
 use super::uploads::size_of;
+use super::write_back::Drain;
 use super::xml::Element;
 use super::{UpstreamSal, objects_error, unsupported};
 use crate::gateway::names;
@@ -236,12 +237,14 @@ impl Buckets for UpstreamSal {
         if self.sal.bucket(&old.name).await? != *old {
             return Err(objects_error(ErrorKind::Conflict, "the bucket has changed"));
         }
+        self.write_back.drain(Drain::Bucket(&self.upstream_name(&old.name))).await?;
         self.set_versioning(&old.name, new.versioning).await?;
         self.sal.update_bucket(old, new).await
     }
 
     async fn delete_bucket(&self, name: &str) -> Result<()> {
         self.sal.bucket(name).await?;
+        self.write_back.drain(Drain::Bucket(&self.upstream_name(name))).await?;
         let deleted = self.client().call(Call::new(Method::DELETE, &self.upstream_name(name), "")).await;
         self.buckets.lock().remove(name);
         deleted?;

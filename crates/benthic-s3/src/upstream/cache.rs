@@ -293,6 +293,18 @@ impl Cache {
         Reservation { cache: Arc::clone(self), bytes: 0 }
     }
 
+    /// Room for what is in the directory already, also beyond the bound.
+    pub fn reserve_always(self: &Arc<Cache>, bytes: u64) -> Reservation {
+        let evicted = {
+            let mut state = self.state.lock();
+            let evicted = state.evict(self.bytes_max, bytes);
+            state.reserved_bytes += bytes;
+            evicted
+        };
+        evicted.into_iter().for_each(|name| self.remove_file(name));
+        Reservation { cache: Arc::clone(self), bytes }
+    }
+
     /// The directory for the files of writes in flight, which have no names there.
     pub fn directory(&self) -> &Path {
         &self.directory
@@ -310,8 +322,9 @@ impl Reservation {
             if state.reserved_bytes + bytes > self.cache.bytes_max {
                 return Err(Error::new(
                     ErrorKind::Busy,
-                    "the writes in flight fill the cache; try again later, or raise --cache-bytes",
+                    "the writes that wait for the upstream fill the cache; try again later, or raise --cache-bytes",
                 )
+                .with_op(super::UPSTREAM)
                 .with("bytes_max", self.cache.bytes_max));
             }
             let evicted = state.evict(self.cache.bytes_max, bytes);

@@ -294,6 +294,19 @@ impl Client {
         &self.0.runtime
     }
 
+    /// How long requests fail at once after the upstream could not be reached.
+    pub fn retry_after(&self) -> Duration {
+        self.0.endpoint.retry_after
+    }
+
+    /// Checks that a request can be sent.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    pub fn check(&self, call: &Call) -> Result<()> {
+        self.0.head(call).map(drop)
+    }
+
     /// Whether the last attempt to reach the upstream failed.
     pub fn is_down(&self) -> bool {
         self.0.is_down.load(Relaxed)
@@ -381,7 +394,7 @@ impl Shared {
         if !self.is_down.swap(true, Relaxed) {
             tracing::warn!(
                 cause = message,
-                "the upstream cannot be reached; the gateway serves reads from the cache, and no writes"
+                "the upstream cannot be reached; the gateway serves reads from the cache, and accepts writes only with --write-back"
             );
         }
         unreachable(&message)

@@ -2,14 +2,17 @@
 
 use super::client::Call;
 use super::head::{date_ms, seq_of, version_of, write_of};
+use super::write_back::Pending;
 use super::xml::Element;
 use super::{UpstreamSal, objects_error};
 use crate::sal::limits::{KEY_BYTES_MAX, LIST_ENTRIES_MAX};
 use crate::sal::{
-    Bucket, Entry, KeyPosition, List, ListKind, ListPage, ListPosition, ListedVersion, VersionId,
+    Bucket, Entry, KeyPosition, List, ListKind, ListPage, ListPosition, ListedVersion, VersionId, Versioning,
 };
 use benthic_core::{Error, ErrorKind, Result};
 use hyper::Method;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The last character of Unicode. A key after a prefix and this character is after all other keys
 /// with the prefix.
@@ -81,6 +84,57 @@ impl UpstreamSal {
             return self.sal.list(bucket, list).await;
         }
         self.require(bucket).await?;
+        // Before the upstream lists: a change that becomes visible there meanwhile is in one of
+        // both.
+        let name = self.upstream_name(&bucket.name);
+        let changes = match bucket.versioning {
+            Versioning::Off => self.write_back.changes(&name, &list.prefix),
+            _ => BTreeMap::new(),
+        };
+        let page = self.upstream_page(bucket, list).await?;
+        if changes.is_empty() {
+            return Ok(page);
+        }
+        let mut hidden = BTreeSet::new();
+        for prefix in page.entries.iter().filter_map(|entry| match entry {
+            Entry::Prefix(prefix) if hides(&changes, prefix) => Some(prefix),
+            _ => None,
+        }) {
+            if !self.has_other_keys(bucket, prefix, &changes).await? {
+                hidden.insert(prefix.clone());
+            }
+        }
+        Ok(merge(list, page, &changes, &hidden))
+    }
+
+    /// Whether the upstream has a key with this prefix and without a pending change.
+    async fn has_other_keys(
+        &self,
+        bucket: &Bucket,
+        prefix: &str,
+        changes: &BTreeMap<String, Arc<Pending>>,
+    ) -> Result<bool> {
+        let mut list = List {
+            kind: ListKind::Objects,
+            prefix: prefix.to_owned(),
+            delimiter: String::new(),
+            after: None,
+            entries_max: LIST_ENTRIES_MAX,
+        };
+        loop {
+            let page = self.upstream_page(bucket, &list).await?;
+            if page.entries.iter().any(|entry| !changes.contains_key(entry.key())) {
+                return Ok(true);
+            }
+            match page.next {
+                None => return Ok(false),
+                next => list.after = next,
+            }
+        }
+    }
+
+    /// The page as the upstream has it.
+    async fn upstream_page(&self, bucket: &Bucket, list: &List) -> Result<ListPage> {
         let call = Call::new(Method::GET, &self.upstream_name(&bucket.name), "")
             .query("prefix", list.prefix.as_str())
             .query("encoding-type", "url")
@@ -175,6 +229,60 @@ impl UpstreamSal {
         }
         markers.insert((bucket.name.clone(), key.to_owned()), marker.to_owned());
     }
+}
+
+/// Whether pending changes may delete all keys with a common prefix.
+fn hides(changes: &BTreeMap<String, Arc<Pending>>, prefix: &str) -> bool {
+    let mut of_prefix =
+        changes.range(prefix.to_owned()..).take_while(|(key, _)| key.starts_with(prefix)).peekable();
+    of_prefix.peek().is_some() && of_prefix.all(|(_, pending)| pending.record.deletes)
+}
+
+/// Adds pending changes to a page of the upstream. `hidden` are common prefixes whose keys are all
+/// deleted.
+fn merge(
+    list: &List,
+    page: ListPage,
+    changes: &BTreeMap<String, Arc<Pending>>,
+    hidden: &BTreeSet<String>,
+) -> ListPage {
+    // Later keys belong to the next page.
+    let last = page.next.as_ref().map(|next| next.key.clone());
+    let is_on_page = |key: &str| match &last {
+        None => true,
+        Some(last) => {
+            let is_prefix = list.common_prefix(last) == Some(last.as_str());
+            key <= last.as_str() || (is_prefix && key.starts_with(last.as_str()))
+        }
+    };
+    let mut entries: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
+    for entry in page.entries {
+        let is_changed = match &entry {
+            Entry::Prefix(prefix) => hidden.contains(prefix),
+            _ => changes.contains_key(entry.key()),
+        };
+        if !is_changed {
+            entries.entry(entry.key().to_owned()).or_default().push(entry);
+        }
+    }
+    for (key, pending) in changes {
+        if pending.record.deletes || list.is_passed(key) || !is_on_page(key) {
+            continue;
+        }
+        let entry = match list.common_prefix(key) {
+            Some(prefix) => Entry::Prefix(prefix.to_owned()),
+            None => Entry::Version(pending.listed()),
+        };
+        entries.entry(entry.key().to_owned()).or_insert_with(|| vec![entry]);
+    }
+    let mut entries: Vec<Entry> = entries.into_values().flatten().collect();
+    let mut next = page.next;
+    if entries.len() > list.entries_max as usize {
+        entries.truncate(list.entries_max as usize);
+        // A bucket without versions has one version of each key, so none is left out.
+        next = entries.last().map(|last| ListPosition { key: last.key().to_owned(), within: None });
+    }
+    ListPage { entries, next }
 }
 
 /// The key after which the upstream continues.

@@ -21,6 +21,18 @@ pub struct UpstreamMetrics {
     pub received_bytes: AtomicU64,
     /// 1, or 0 if the last attempt to reach the upstream failed.
     pub is_up: AtomicU64,
+    /// Changes that are not at the upstream yet.
+    pub pending: AtomicU64,
+    pub pending_bytes: AtomicU64,
+    /// When the oldest of them was made, in milliseconds since 1970 (UTC); 0 without one.
+    pub oldest_pending_ms: AtomicU64,
+    /// 1 if the last upload of a change failed.
+    pub pending_failing: AtomicU64,
+    /// Pending changes that were damaged, and are lost.
+    pub damaged_pending: AtomicU64,
+    /// Changes that were sent after they had been acknowledged.
+    pub written_back: AtomicU64,
+    pub failed_write_backs: AtomicU64,
 }
 
 impl Default for UpstreamMetrics {
@@ -36,6 +48,13 @@ impl Default for UpstreamMetrics {
             failures: zero(),
             received_bytes: zero(),
             is_up: AtomicU64::new(1),
+            pending: zero(),
+            pending_bytes: zero(),
+            oldest_pending_ms: zero(),
+            pending_failing: zero(),
+            damaged_pending: zero(),
+            written_back: zero(),
+            failed_write_backs: zero(),
         }
     }
 }
@@ -59,6 +78,18 @@ impl UpstreamMetrics {
             ("upstream_failures_total", "counter", "Requests without a valid answer", &self.failures),
             ("upstream_received_bytes_total", "counter", "Bytes received", &self.received_bytes),
             ("upstream_up", "gauge", "Whether the upstream can be reached", &self.is_up),
+            ("pending_changes", "gauge", "Changes that are not at the upstream yet", &self.pending),
+            ("pending_bytes", "gauge", "Bytes of these changes", &self.pending_bytes),
+            (
+                "oldest_pending_milliseconds",
+                "gauge",
+                "When the oldest of them was made, since 1970; 0 without one",
+                &self.oldest_pending_ms,
+            ),
+            ("pending_failing", "gauge", "Whether the last upload of a change failed", &self.pending_failing),
+            ("damaged_pending_total", "counter", "Pending changes that were damaged", &self.damaged_pending),
+            ("written_back_total", "counter", "Pending changes that were sent", &self.written_back),
+            ("failed_write_backs_total", "counter", "Failed uploads of changes", &self.failed_write_backs),
         ] {
             // Writing to a string cannot fail.
             let _ = write!(

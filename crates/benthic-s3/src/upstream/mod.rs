@@ -3,7 +3,8 @@
 //!
 //! Objects are at the upstream. Reads go through the cache ([`blocks`]), and the upstream's ETag
 //! tells whether an entry is current. Writes go through to the upstream, and are acknowledged when
-//! the upstream has them.
+//! the upstream has them, or, on request, when they are durable in the directory of the cache
+//! ([`write_back`]).
 //!
 //! S3 has no owners of Benthic, no policies of its accounts and no attributes of uploads and parts.
 //! These stay in the gateway's own store, under the driver of that store: accounts and keys, the
@@ -25,15 +26,17 @@ mod objects;
 mod sign;
 mod spool;
 mod uploads;
+mod write_back;
 mod xml;
 
 pub use client::Endpoint;
 pub use credentials::Credentials;
 pub use metrics::UpstreamMetrics;
+pub use write_back::{PendingStatus, pending_status};
 
 use crate::sal::{
     Bucket, CollectionStats, Event, EventState, Events, Garbage, Object, PendingGarbage, QueuePlace,
-    QueueState, RecordChange, RecordKind, Records, Sal, Settle, VersionId,
+    QueueState, RecordChange, RecordKind, Records, Sal, Settle, VersionId, Versioning,
 };
 use async_trait::async_trait;
 use benthic_core::{Environment, Error, ErrorKind, Result};
@@ -46,6 +49,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
+use write_back::{Drain, WriteBack};
 
 /// The operation in errors of this driver. Clients see their messages.
 pub(crate) const UPSTREAM: &str = "upstream";
@@ -90,6 +94,8 @@ pub struct Options {
     /// Size of the ranges in which data are fetched and stored, in bytes.
     pub block_bytes: u64,
     pub validate: Validate,
+    /// Whether writes are acknowledged when they are in the directory of the cache.
+    pub write_back: bool,
     /// Owner of buckets that the gateway has not created.
     pub owner: String,
     /// Precedes the names of buckets at the upstream.
@@ -107,6 +113,7 @@ impl Options {
             cache_bytes,
             block_bytes: 1 << 20,
             validate: Validate::Always,
+            write_back: false,
             owner: crate::identity::FIRST_ACCOUNT.to_owned(),
             bucket_prefix: String::new(),
             bucket_ms: 10_000,
@@ -118,6 +125,7 @@ impl Options {
 pub struct UpstreamSal {
     sal: Arc<dyn Sal>,
     blocks: Arc<Blocks>,
+    write_back: Arc<WriteBack>,
     environment: Environment,
     options: Options,
     buckets: Mutex<HashMap<String, buckets::Known>>,
@@ -143,13 +151,17 @@ impl UpstreamSal {
             cache,
             metrics,
             environment.clone(),
-            origin,
+            origin.clone(),
             options.validate,
             options.block_bytes,
         );
+        let blocks = Arc::new(blocks);
+        // Without write-back, the changes of an earlier run still go to the upstream.
+        let write_back = WriteBack::open(&options.cache, origin, Arc::clone(&blocks), environment.clone())?;
         Ok(UpstreamSal {
             sal,
-            blocks: Arc::new(blocks),
+            blocks,
+            write_back,
             environment,
             options,
             buckets: Mutex::default(),
@@ -160,6 +172,26 @@ impl UpstreamSal {
 
     pub fn metrics(&self) -> Arc<UpstreamMetrics> {
         Arc::clone(&self.blocks.metrics)
+    }
+
+    /// Ends the uploads of pending changes, which stay in the directory of the cache.
+    pub async fn stop(&self) {
+        self.write_back.stop().await;
+    }
+
+    /// Waits until there are no pending changes.
+    ///
+    /// # Errors
+    /// `Busy` if that takes longer than ten seconds.
+    pub async fn drain_all(&self) -> Result<()> {
+        self.write_back.drain(Drain::All).await
+    }
+
+    /// The queue of changes, if changes of this bucket may wait in it. The upstream numbers the
+    /// versions of a bucket, so its answer is needed there.
+    fn write_back(&self, bucket: &Bucket) -> Option<&Arc<WriteBack>> {
+        let takes = self.options.write_back && bucket.versioning == Versioning::Off;
+        takes.then_some(&self.write_back)
     }
 
     /// Bytes that the cache takes on disk.

@@ -3,7 +3,9 @@
 use super::blocks::Located;
 use super::client::{Answer, COPY_TIME, Call, error_of};
 use super::head::{version_of, with_attributes, write_of};
-use super::spool::SpoolWriter;
+use super::spool::{Back, SpoolWriter};
+use super::write_back::file::Record;
+use super::write_back::{Added, Data, Drain, PendingData};
 use super::xml::{Element, escape};
 use super::{UpstreamSal, objects_error, unsupported};
 use crate::gateway::{names, tags};
@@ -182,6 +184,11 @@ impl UpstreamSal {
     ) -> Result<(Object, Option<Bytes>)> {
         check_key(key)?;
         let name = self.upstream_name(&bucket.name);
+        if matches!(version, None | Some(VersionId::Null))
+            && let Some(object) = self.write_back.object(&name, key)?
+        {
+            return Ok((object, None));
+        }
         let version = self.name_to_read(&name, key, version).await?;
         let (located, first) = self.blocks.find(&name, key, version.as_deref(), from_start).await?;
         if let Some(version) = &located.head.version {
@@ -247,6 +254,7 @@ impl Objects for UpstreamSal {
     async fn object_with_prefetch(&self, bucket: &Bucket, key: &str) -> Result<(Object, Option<Prefetch>)> {
         let (object, first) = self.find(bucket, key, None, true).await?;
         let first = match first {
+            _ if object.location.is::<PendingData>() => None,
             Some(first) => Some((first.len() as u64, std::future::ready(Ok(first)).boxed())),
             None => self.blocks.first(located(&object)?),
         };
@@ -268,6 +276,9 @@ impl Objects for UpstreamSal {
                 ErrorKind::InvalidArgument,
                 "the gateway has not encrypted the object",
             ));
+        }
+        if let Some(data) = object.location.downcast_ref::<PendingData>() {
+            return Ok(Box::new(self.write_back.read(data, range)));
         }
         let fits = |prefetch: &Prefetch| prefetch.write == object.write && range.start < prefetch.len_bytes;
         let first = match prefetch.filter(fits) {
@@ -299,7 +310,8 @@ impl Objects for UpstreamSal {
             Some(part) => Some(self.part_target(bucket, key, part).await?),
         };
         let name = self.upstream_name(&bucket.name);
-        Ok(Box::new(SpoolWriter::new(Arc::clone(&self.blocks), name, key.to_owned(), part)))
+        let back = Back { queue: Arc::clone(&self.write_back), takes: self.write_back(bucket).is_some() };
+        Ok(Box::new(SpoolWriter::new(Arc::clone(&self.blocks), back, name, key.to_owned(), part)))
     }
 
     async fn copy(
@@ -312,11 +324,24 @@ impl Objects for UpstreamSal {
         check_key(key)?;
         check_finish(&finish)?;
         self.require(bucket).await?;
-        let from = located(source.1)?;
+        let name = self.upstream_name(&bucket.name);
+        self.write_back.drain(Drain::Key(&self.upstream_name(&source.0.name), &source.1.key)).await?;
+        self.write_back.drain(Drain::Key(&name, key)).await?;
+        let pending;
+        let from = match located(source.1) {
+            Ok(from) => from,
+            // It was pending, and is at the upstream now.
+            Err(_) => {
+                pending = self.find(source.0, &source.1.key, None, false).await?.0;
+                if pending.etag != source.1.etag {
+                    return Err(objects_error(ErrorKind::NotFound, "the source has changed or is gone"));
+                }
+                located(&pending)?
+            }
+        };
         if from.head.marker {
             return Err(objects_error(ErrorKind::NotFound, "the source is a delete marker"));
         }
-        let name = self.upstream_name(&bucket.name);
         let mut path =
             format!("/{}/{}", super::sign::encode(&from.bucket, false), super::sign::encode(&from.key, true));
         if let Some(version) = &from.head.version {
@@ -367,6 +392,7 @@ impl Objects for UpstreamSal {
                 "a gateway to an upstream can change only the tags of an object; copy it",
             ));
         }
+        self.write_back.drain(Drain::Key(&self.upstream_name(&bucket.name), &old.key)).await?;
         let version = (old.version != VersionId::Null).then_some(old.version);
         let found = self.object(bucket, &old.key, version).await?;
         if found.write != old.write || found.attributes.get(names::TAGS) != old.attributes.get(names::TAGS) {
@@ -380,11 +406,25 @@ impl Objects for UpstreamSal {
         if !delete.events.is_empty() || delete.due_ms.is_some() {
             return Err(unsupported("a gateway to an upstream has no events and no lifecycle rules"));
         }
+        let name = self.upstream_name(&bucket.name);
+        if let Some(queue) = self.write_back(bucket)
+            && delete.version.is_none()
+            && queue.takes(&name, &delete.key, &delete.condition)
+        {
+            self.require(bucket).await?;
+            let record =
+                Record { bucket: name.clone(), key: delete.key.clone(), deletes: true, ..Record::default() };
+            self.client().check(&Call::new(Method::DELETE, &name, &delete.key))?;
+            let data = Data::Memory(Bytes::new());
+            if let Added::Stored(_) = queue.add(record, data, delete.condition.clone()).await? {
+                return Ok(DeleteResult::default());
+            }
+        }
+        self.write_back.drain(Drain::Key(&name, &delete.key)).await?;
         let condition = match delete.condition {
             Condition::Always => Condition::Always,
             _ => self.check_deletion(bucket, delete).await?,
         };
-        let name = self.upstream_name(&bucket.name);
         let call = Call::new(Method::DELETE, &name, &delete.key);
         let mut call = with_condition(call, &condition)?;
         let mut found = None;

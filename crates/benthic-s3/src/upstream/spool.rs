@@ -11,6 +11,8 @@ use super::client::{Call, Payload};
 use super::head::{with_attributes, write_of};
 use super::objects::{check_finish, version_of_answer, with_condition};
 use super::uploads::PartTarget;
+use super::write_back::file::{BlockSums, Record, create};
+use super::write_back::{Added, Data, Drain, WriteBack, texts};
 use super::{objects_error, sign, unsupported};
 use crate::sal::{Attributes, Finish, Object, WriteResult, Writer};
 use async_trait::async_trait;
@@ -21,11 +23,35 @@ use ring::digest::{Context, SHA256};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use tempfile::NamedTempFile;
 
 /// Data that wait in memory, in bytes.
 const MEMORY_BYTES_MAX: usize = 1 << 20;
 /// Maximum size of an object in one request to S3, in bytes.
 const OBJECT_BYTES_MAX: u64 = 5 << 30;
+
+/// The queue of changes that go to the upstream later.
+pub(super) struct Back {
+    pub queue: Arc<WriteBack>,
+    /// Whether this write may wait there.
+    pub takes: bool,
+}
+
+/// A file with data.
+enum Spool {
+    Unnamed(Arc<File>),
+    /// In the directory of pending changes.
+    Named(NamedTempFile),
+}
+
+impl Spool {
+    fn file(&self) -> &File {
+        match self {
+            Spool::Unnamed(file) => file,
+            Spool::Named(file) => file.as_file(),
+        }
+    }
+}
 
 /// A writer of one object or part.
 pub(super) struct SpoolWriter {
@@ -33,16 +59,26 @@ pub(super) struct SpoolWriter {
     bucket: String,
     key: String,
     part: Option<PartTarget>,
+    back: Back,
     memory: Vec<u8>,
-    file: Option<(Arc<File>, Reservation)>,
+    file: Option<(Spool, Reservation)>,
     len_bytes: u64,
     hash: Context,
+    sums: BlockSums,
 }
 
 impl SpoolWriter {
-    pub fn new(blocks: Arc<Blocks>, bucket: String, key: String, part: Option<PartTarget>) -> SpoolWriter {
+    pub fn new(
+        blocks: Arc<Blocks>,
+        back: Back,
+        bucket: String,
+        key: String,
+        part: Option<PartTarget>,
+    ) -> SpoolWriter {
         SpoolWriter {
             blocks,
+            back: Back { takes: back.takes && part.is_none(), ..back },
+            sums: BlockSums::new(),
             bucket,
             key,
             part,
@@ -57,6 +93,7 @@ impl SpoolWriter {
     async fn append(&mut self, data: Bytes) -> Result<()> {
         let cache = Arc::clone(&self.blocks.cache);
         let (file, at) = (self.file.take(), self.len_bytes - data.len() as u64);
+        let named_in = self.back.takes.then(|| self.back.queue.directory().to_owned());
         let task = self.blocks.client.runtime().spawn_blocking(move || {
             let failed = |error| {
                 Error::io(Action::Write, "cannot store the data before they are sent", error)
@@ -65,11 +102,18 @@ impl SpoolWriter {
             let (file, mut room) = match file {
                 Some(file) => file,
                 None => {
-                    (Arc::new(tempfile::tempfile_in(cache.directory()).map_err(failed)?), cache.reserve())
+                    let spool = match named_in {
+                        Some(directory) => Spool::Named(create(&directory)?),
+                        None => {
+                            let file = tempfile::tempfile_in(cache.directory()).map_err(failed)?;
+                            Spool::Unnamed(Arc::new(file))
+                        }
+                    };
+                    (spool, cache.reserve())
                 }
             };
             room.grow(data.len() as u64)?;
-            file.write_all_at(&data, at).map_err(failed)?;
+            file.file().write_all_at(&data, at).map_err(failed)?;
             Ok((file, room))
         });
         let ended = |error| Err(Error::new(ErrorKind::Internal, "a write ended early").with_source(error));
@@ -77,10 +121,50 @@ impl SpoolWriter {
         Ok(())
     }
 
-    fn payload(&mut self) -> Payload {
-        match &self.file {
-            Some((file, _)) => Payload::File(Arc::clone(file), self.len_bytes),
-            None => Payload::Memory(std::mem::take(&mut self.memory).into()),
+    fn payload(&mut self) -> Result<Payload> {
+        Ok(match &self.file {
+            Some((Spool::Unnamed(file), _)) => Payload::File(Arc::clone(file), self.len_bytes),
+            Some((Spool::Named(file), _)) => {
+                let file = file.reopen().map_err(|error| {
+                    Error::io(Action::Read, "cannot read the data before they are sent", error)
+                })?;
+                Payload::File(Arc::new(file), self.len_bytes)
+            }
+            None => Payload::Memory(self.memory.clone().into()),
+        })
+    }
+
+    /// Stores the object in the queue. `None` if only the upstream can decide the condition.
+    async fn store(&mut self, finish: &Finish, sha256: &str) -> Result<Option<WriteResult>> {
+        if !self.back.takes || !self.back.queue.takes(&self.bucket, &self.key, &finish.condition) {
+            return Ok(None);
+        }
+        // What the upstream could not get is refused now.
+        let mut call = Call::new(Method::PUT, &self.bucket, &self.key);
+        call.sha256 = Some(sha256.to_owned());
+        self.blocks.client.check(&with_attributes(call, &finish.attributes, true)?)?;
+        let record = Record {
+            bucket: self.bucket.clone(),
+            key: self.key.clone(),
+            etag: finish.etag.clone(),
+            size_bytes: self.len_bytes,
+            sha256: sha256.to_owned(),
+            sums: std::mem::replace(&mut self.sums, BlockSums::new()).finish(),
+            attributes: texts(&finish.attributes)?,
+            ..Record::default()
+        };
+        let data = match self.file.take() {
+            Some((Spool::Named(file), room)) => Data::File(file, room),
+            // Only writes that do not wait have files without names.
+            Some((Spool::Unnamed(_), _)) => return Ok(None),
+            None => Data::Memory(std::mem::take(&mut self.memory).into()),
+        };
+        match self.back.queue.add(record, data, finish.condition.clone()).await? {
+            Added::Stored(written) => Ok(Some(written)),
+            Added::Undecided(file, room) => {
+                self.file = Some((Spool::Named(file), room));
+                Ok(None)
+            }
         }
     }
 }
@@ -96,6 +180,9 @@ impl Writer for SpoolWriter {
             ));
         }
         self.hash.update(&data);
+        if self.back.takes {
+            self.sums.update(&data);
+        }
         if self.file.is_none() {
             self.memory.extend_from_slice(&data);
             if self.memory.len() <= MEMORY_BYTES_MAX {
@@ -114,7 +201,13 @@ impl Writer for SpoolWriter {
     async fn finish(mut self: Box<Self>, finish: Finish) -> Result<WriteResult> {
         check_finish(&finish)?;
         let sha256 = sign::hex(self.hash.clone().finish().as_ref());
-        let payload = self.payload();
+        if let Some(written) = self.store(&finish, &sha256).await? {
+            return Ok(written);
+        }
+        if self.part.is_none() {
+            self.back.queue.drain(Drain::Key(&self.bucket, &self.key)).await?;
+        }
+        let payload = self.payload()?;
         if let Some(part) = self.part.take() {
             return part.finish(&self.blocks, finish, payload, sha256, self.len_bytes).await;
         }

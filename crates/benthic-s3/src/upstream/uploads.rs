@@ -13,6 +13,7 @@ use super::head::with_attributes;
 use super::objects::{
     check_document, check_finish, check_key, check_lock, version_of_answer, with_condition,
 };
+use super::write_back::Drain;
 use super::{UpstreamSal, objects_error, unsupported};
 use crate::sal::limits::PART_NUMBER_MAX;
 use crate::sal::{
@@ -237,6 +238,7 @@ impl Uploads for UpstreamSal {
         }
         document += "</CompleteMultipartUpload>";
         let name = self.upstream_name(&bucket.name);
+        self.write_back.drain(Drain::Key(&name, key)).await?;
         let mut call =
             Call::new(Method::POST, &name, key).query("uploadId", upstream_id(&stored)?).document(document);
         call.work_time = COPY_TIME;

@@ -2,6 +2,7 @@
 
 import io
 import random
+import threading
 import time
 import urllib.request
 
@@ -22,14 +23,18 @@ def far(tmp_path_factory):
 @pytest.fixture
 def near(far, tmp_path):
     """A gateway with a cache and a store of its own."""
+    near = gateway_near(far, tmp_path)
+    near.start()
+    yield near
+    near.stop()
+
+
+def gateway_near(far, tmp_path, *more):
     credentials = tmp_path / "credentials"
     lines = ["[default]", f"aws_access_key_id = {far.access_key}", f"aws_secret_access_key = {far.secret_key}"]
     credentials.write_text("\n".join(lines) + "\n")
     options = ["--upstream", far.url, "--cache", str(tmp_path / "cache"), "--cache-bytes", "64MiB"]
-    near = Gateway(f"file:{tmp_path / 'near'}", tmp_path, "s3", *options, "--upstream-credentials", str(credentials))
-    near.start()
-    yield near
-    near.stop()
+    return Gateway(f"file:{tmp_path / 'near'}", tmp_path, "s3", *options, "--upstream-credentials", str(credentials), *more)
 
 
 def metric(gateway, name):
@@ -149,3 +154,52 @@ def test_wrong_options_are_errors_with_the_next_step(far, tmp_path):
     good = ["--upstream-credentials", str(tmp_path / "credentials")]
     assert "the cache is too small" in refused("--upstream", far.url, *cache, *good, "--cache-bytes", "1MiB")
     assert "http://" in refused("--upstream", "ftp://example.org", *cache, *good)
+
+
+def test_a_killed_gateway_sends_what_it_has_acknowledged(tmp_path, seed):
+    there, here = tmp_path / "far", tmp_path / "near"
+    there.mkdir()
+    here.mkdir()
+    with running("file", there) as far:
+        far.client().create_bucket(Bucket="photos")
+        near = gateway_near(far, here, "--write-back")
+        near.start()
+        here_client = near.client()
+        here_client.head_bucket(Bucket="photos")
+        far.kill()
+        rng = random.Random(seed)
+        acknowledged, attempted = {}, {}
+        for round in range(3):
+            client = near.client()
+            killer = threading.Timer(0.3 + rng.random(), near.kill)
+            killer.start()
+            try:
+                for number in range(100_000):
+                    key = f"k{rng.randrange(20)}"
+                    data = None if rng.random() < 0.2 else f"{round} {number} ".encode() * rng.choice([1, 1_000, 200_000])
+                    attempted[key] = data
+                    if data is None:
+                        client.delete_object(Bucket="photos", Key=key)
+                    else:
+                        client.put_object(Bucket="photos", Key=key, Body=data)
+                    acknowledged[key] = attempted.pop(key)
+            except (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError) as error:
+                # The cache may be full before the kill; that is an answer, too.
+                if isinstance(error, botocore.exceptions.ClientError):
+                    assert error.response["Error"]["Code"] == "SlowDown", error
+            killer.join()
+            (status,) = near.run("upstream", "status", "--cache", str(here / "cache"))
+            assert status["changes"] > 0 and status["damaged"] == 0
+            near.start()
+        assert acknowledged
+        far.start()
+        client = far.client()
+        for _ in range(300):
+            if near.run("upstream", "status", "--cache", str(here / "cache"))[0]["changes"] == 0:
+                break
+            time.sleep(0.2)
+        kept = {entry["Key"]: read(client, Bucket="photos", Key=entry["Key"]) for entry in client.list_objects_v2(Bucket="photos").get("Contents", [])}
+        for key, data in acknowledged.items():
+            assert kept.get(key) == data or (key in attempted and kept.get(key) == attempted[key]), key
+        assert metric(near, "pending_changes") == 0 and metric(near, "written_back_total") > 0
+        near.stop()

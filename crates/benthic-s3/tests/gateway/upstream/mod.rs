@@ -3,5 +3,7 @@
 mod cache;
 pub mod far;
 mod hostile;
+mod power;
 mod proxy;
 mod suite;
+mod write_back;
