@@ -102,7 +102,7 @@ const fn reads(
     }
 }
 
-static METHODS: [Method; 18] = [
+static METHODS: [Method; 19] = [
     writes("init", writes::init, "makes the object a shard of a bucket", "binary: Init"),
     writes("gate", writes::gate, "closes an empty shard to writes, or opens a shard", "binary: Gate"),
     writes("begin", writes::begin, "stores the intent of a write", "binary: Begin"),
