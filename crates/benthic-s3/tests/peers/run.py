@@ -93,7 +93,7 @@ def main():
             host, port = gateway.listen.split(":")
             with open(dir / "s3tests.conf", "w") as file:
                 configuration(gateway, host, port).write(file)
-            pytest = [program, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "3", "--timeout", "120", "--tb", "line"]
+            pytest = [program, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "3", "--timeout", "240", "--tb", "line"]
             pytest += ["-m", COUNTED, f"--junitxml={dir}/results.xml", *(sys.argv[2:] or ["s3tests/functional"])]
             subprocess.run(pytest, cwd=checkout, env={**gateway.environment(), "S3TEST_CONF": f"{dir}/s3tests.conf"})
             report(dir / "results.xml")

@@ -65,10 +65,11 @@ pub fn data_go_to_the_pool_of_their_class(case: &Case) {
     case.finish(&[&bucket]);
     assert_eq!((case.cold_objects(&bucket).len(), case.data_objects(&bucket).len()), (0, 2));
     // So are those of a writer that has died.
-    drop(block_on(case.sal.write(&bucket, "k", None, None, Some("COLD"), None)).map(|mut writer| {
-        block_on(writer.write(wanted.into())).unwrap();
-    }));
-    assert_eq!(case.cold_objects(&bucket).len(), 1);
+    let mut writer = block_on(case.sal.write(&bucket, "k", None, None, Some("COLD"), None)).unwrap();
+    block_on(writer.write(wanted.into())).unwrap();
+    block_on(writer.preview(&Attributes::new())).unwrap();
+    drop(writer);
+    assert_eq!(case.cold_objects(&bucket).len(), 2);
     case.finish(&[&bucket]);
     assert_eq!(case.cold_objects(&bucket).len(), 0);
 }
