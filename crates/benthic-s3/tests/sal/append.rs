@@ -66,8 +66,9 @@ pub fn one_of_many_appends_wins(case: &Case) {
     case.put(&bucket, "k", b"log:");
     let object = case.object(&bucket, "k");
     let added: Vec<Vec<u8>> = (0..8).map(|number| data(number, 100)).collect();
-    let appends = added.iter().map(|added| async {
-        let mut writer = case.sal.append(&bucket, &object, None, None).await?;
+    let (sal, target, seen) = (&case.sal, &bucket, &object);
+    let appends = added.iter().map(|added| async move {
+        let mut writer = sal.append(target, seen, None, None).await?;
         writer.write(Bytes::copy_from_slice(added)).await?;
         writer.finish(finish(added)).await
     });

@@ -59,11 +59,12 @@ fn run_bucket_life(sal: &dyn Sal, versioning: Versioning, state: &mut BucketStat
     if versioning == Versioning::Off {
         let log = block_on(sal.object(&bucket, "k", None))?;
         let added = data(77, 1_000);
-        state.attempt("k", Some(etag(&added)), || {
+        let whole = [data(3_000, 3_000), added.clone()].concat();
+        state.attempt("k", Some(etag(&whole)), || {
             block_on(async {
                 let mut writer = sal.append(&bucket, &log, None, None).await?;
                 writer.write(added.clone().into()).await?;
-                writer.finish(finish(&added)).await
+                writer.finish(finish(&whole)).await
             })
         })?;
     }

@@ -81,7 +81,6 @@ mod write_back {
             a_range_returns_exactly_its_bytes
             an_object_is_replaced_as_a_whole
             a_long_write_renews_its_lease
-            a_reader_continues_while_its_object_is_replaced
         }
         keys {
             keys_are_data
@@ -108,7 +107,6 @@ mod write_back {
             an_upload_has_conditions_and_versions
         }
         copies {
-            a_copy_outlives_its_source
             copying_a_deleted_object_fails
         }
     }
