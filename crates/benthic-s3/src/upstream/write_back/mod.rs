@@ -217,12 +217,19 @@ pub(super) struct WriteBack {
     state: Mutex<State>,
     /// Order the changes of a key, from the check of a condition until the change is durable.
     stripes: Vec<tokio::sync::Mutex<()>>,
-    /// Wakes the uploads.
-    added: Notify,
+    signals: Arc<Signals>,
     /// Tells that a change is at the upstream.
     settled: Notify,
     uploads: Mutex<Option<JoinHandle<()>>>,
-    /// Tells the uploads to end.
+}
+
+/// Wakes the uploads. They do not keep the queue, so that a gateway that is dropped releases its
+/// cache.
+#[derive(Default)]
+struct Signals {
+    /// There is a new change.
+    added: Notify,
+    /// The gateway ends.
     stopping: Notify,
 }
 
@@ -284,14 +291,14 @@ impl WriteBack {
             environment,
             state: Mutex::new(state),
             stripes: (0..STRIPES).map(|_| tokio::sync::Mutex::default()).collect(),
-            added: Notify::new(),
+            signals: Arc::default(),
             settled: Notify::new(),
             uploads: Mutex::default(),
-            stopping: Notify::new(),
         });
         write_back.note_state();
-        let uploads = Arc::downgrade(&write_back);
-        let task = write_back.blocks.client.runtime().spawn(upload::run(uploads));
+        let look_every = upload::LOOK_EVERY.min(write_back.blocks.client.retry_after());
+        let uploads = upload::run(Arc::downgrade(&write_back), Arc::clone(&write_back.signals), look_every);
+        let task = write_back.blocks.client.runtime().spawn(uploads);
         *write_back.uploads.lock() = Some(task);
         Ok(write_back)
     }
@@ -300,7 +307,7 @@ impl WriteBack {
     pub async fn stop(&self) {
         let task = self.uploads.lock().take();
         if let Some(task) = task {
-            self.stopping.notify_one();
+            self.signals.stopping.notify_one();
             let _ = task.await;
         }
     }
@@ -401,7 +408,7 @@ impl WriteBack {
         let pending = Pending { seq, record, _room: room };
         self.state.lock().insert(Arc::new(pending));
         self.note_state();
-        self.added.notify_one();
+        self.signals.added.notify_one();
         Ok(Added::Stored(result))
     }
 

@@ -7,7 +7,7 @@
 
 use super::file::{BLOCK_BYTES, read_block};
 use super::status::{LastError, write_last_error};
-use super::{Pending, Retry, WriteBack, file, set_aside};
+use super::{Pending, Retry, Signals, WriteBack, file, set_aside};
 use crate::upstream::client::{Call, Payload};
 use crate::upstream::head::with_attributes;
 use benthic_core::{Action, Error, ErrorKind, Result};
@@ -25,26 +25,26 @@ const BACK_OFF_MAX: u32 = 64;
 /// Minimum time between two notes of an error for operators.
 const NOTE_EVERY_MS: u64 = 1_000;
 /// How often the uploads look for changes whose time has come.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Sends changes until the gateway ends.
-pub(super) async fn run(write_back: Weak<WriteBack>) {
+pub(super) async fn run(write_back: Weak<WriteBack>, signals: Arc<Signals>, look_every: Duration) {
     let mut running = JoinSet::new();
     loop {
-        let Some(write_back) = write_back.upgrade() else { return };
-        let retry_after = write_back.blocks.client.retry_after();
-        let look_every = LOOK_EVERY.min(retry_after);
-        while running.len() < UPLOADS_MAX
-            && let Some(pending) = write_back.start_next()
         {
-            let write_back = Arc::clone(&write_back);
-            running.spawn(async move { write_back.send_and_settle(pending).await });
+            let Some(write_back) = write_back.upgrade() else { return };
+            while running.len() < UPLOADS_MAX
+                && let Some(pending) = write_back.start_next()
+            {
+                let write_back = Arc::clone(&write_back);
+                running.spawn(async move { write_back.send_and_settle(pending).await });
+            }
         }
         tokio::select! {
             Some(_) = running.join_next(), if !running.is_empty() => {}
-            () = write_back.added.notified(), if running.len() < UPLOADS_MAX => {}
+            () = signals.added.notified(), if running.len() < UPLOADS_MAX => {}
             () = tokio::time::sleep(look_every) => {}
-            () = write_back.stopping.notified() => {
+            () = signals.stopping.notified() => {
                 running.shutdown().await;
                 return;
             }
