@@ -181,7 +181,7 @@ impl Table {
         wait(py, async || {
             let snapshot = self.opened()?.snapshot(at(snapshot)).await?;
             let entries = shared.sql("never")?.objects(snapshot, selection).await?;
-            let facts = |entry: FileEntry| (entry.object.to_string(), entry.live_rows(), entry.bytes);
+            let facts = |entry: FileEntry| (entry.object.to_string(), entry.live_rows(), entry.all_bytes());
             Ok(entries.into_iter().map(facts).collect())
         })
     }

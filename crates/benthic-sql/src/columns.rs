@@ -86,6 +86,11 @@ pub fn has_floats(data_type: &DataType) -> bool {
     }
 }
 
+/// The column that a scan without columns reads to count rows. Fragments cannot read nested columns.
+pub fn counted_column(schema: &Schema) -> Option<usize> {
+    schema.fields().iter().position(|field| !field.data_type().is_nested())
+}
+
 /// The schema in queries. Strings and binaries are views, because fragments read no other string
 /// types.
 pub fn schema_in_queries(schema: &Schema) -> Schema {

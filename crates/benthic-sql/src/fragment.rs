@@ -5,7 +5,7 @@
 //! its rows independently: filters, projections, partial aggregates, limits. The nodes above
 //! combine the rows of all objects.
 
-use crate::columns::has_floats;
+use crate::columns::{counted_column, has_floats};
 use crate::expr::{Expr, Plan, is_dynamic};
 use crate::index_choice::{IndexChoice, IndexPlan};
 use crate::join_filter::prunes;
@@ -305,7 +305,7 @@ fn leaf(scan: &FileScanConfig) -> Result<Fragment> {
     let mut used: BTreeSet<usize> = read.iter().copied().chain(filtered).collect();
     if used.is_empty() {
         // A scan without columns still counts rows. Give it one column that can be pushed.
-        used.extend(schema.fields().iter().position(|field| !field.data_type().is_nested()));
+        used.extend(counted_column(schema));
     }
     let used = Arc::new(schema.project(&Vec::from_iter(used))?);
     let on_used = |expr: &Expr| reassign_expr_columns(Arc::clone(expr), &used);

@@ -278,7 +278,7 @@ impl Run {
                 return Ok(stream::empty().boxed());
             }
             let mut start = self.clock.monotonic();
-            let mut step = match object.is_read_by_name() {
+            let mut step = match object.can_run_fragments() {
                 true => self.choice.next(object.size_bytes()),
                 false => Step::Pull,
             };

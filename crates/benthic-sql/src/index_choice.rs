@@ -116,7 +116,7 @@ impl ScanSize {
         let width = |place: usize| schema.fields().get(place).map_or(0.0, |field| width(field.data_type()));
         let all: f64 = (0..schema.fields().len()).map(width).sum();
         let needed: f64 = columns.iter().map(|place| width(*place)).sum();
-        let bytes = sum(|entry| entry.bytes) as f64 * if all > 0.0 { needed / all } else { 1.0 };
+        let bytes = sum(FileEntry::all_bytes) as f64 * if all > 0.0 { needed / all } else { 1.0 };
         ScanSize { objects: entries.len() as u64, rows: sum(|entry| entry.rows), bytes: bytes as u64 }
     }
 }

@@ -123,7 +123,7 @@ impl RemainingObjects {
         let column = |field: &FieldRef| self.column(field.name(), field.data_type());
         Ok(Statistics {
             num_rows: Precision::Exact(sum(FileEntry::live_rows)),
-            total_byte_size: Precision::Inexact(sum(|entry| entry.bytes)),
+            total_byte_size: Precision::Inexact(sum(FileEntry::all_bytes)),
             column_statistics: schema.fields().iter().map(column).collect::<Result<_>>()?,
         })
     }

@@ -9,17 +9,18 @@ use benthic_core::{ClassCall, Error, ErrorKind, Fetch, ObjectAddress, Pool, Resu
 use benthic_fragment::fragment;
 use benthic_index::{LookupResult, LookupStep, Probes, ReadEntries, Rows, entry_keys};
 use benthic_table::ids::{Id, TableObject};
-use benthic_table::{FileEntry, Snapshot};
+use benthic_table::{FileEntry, ObjectPart, Snapshot, join_footers};
 use bytes::{Bytes, BytesMut};
 use datafusion::physical_optimizer::pruning::PruningPredicate;
-use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+use futures::{FutureExt, StreamExt, TryStreamExt, future, stream};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::sync::OnceCell;
@@ -117,9 +118,13 @@ enum Origin {
     Table {
         snapshot: Snapshot,
         entry: FileEntry,
+        /// The objects that hold the columns of the query, which are read as one file.
+        parts: Vec<ObjectPart>,
         is_read_by_name: bool,
         facts: (Arc<Facts>, usize),
         footers: MetadataCache,
+        /// The footer of this file, if it consists of several objects.
+        joined: OnceCell<Arc<ParquetMetaData>>,
     },
     File(Arc<LocalFile>),
 }
@@ -155,17 +160,19 @@ impl DataObject {
     }
 
     /// An object of a table, without any read. `facts` is the object's row in its file list.
-    /// `is_read_by_name` means that all its columns still have their current names.
+    /// `parts` hold the columns of the query. `is_read_by_name` means that all its columns still
+    /// have their current names.
     pub fn of_table(
         snapshot: Snapshot,
-        entry: FileEntry,
+        (entry, parts): (FileEntry, Vec<ObjectPart>),
         is_read_by_name: bool,
         facts: (Arc<Facts>, usize),
         reading: &Reading,
     ) -> DataObject {
-        let size_bytes = entry.bytes;
-        let origin =
-            Origin::Table { snapshot, entry, is_read_by_name, facts, footers: reading.footers.clone() };
+        let size_bytes = parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.bytes));
+        let footers = reading.footers.clone();
+        let joined = OnceCell::new();
+        let origin = Origin::Table { snapshot, entry, parts, is_read_by_name, facts, footers, joined };
         let work = Arc::clone(&reading.work);
         DataObject { size_bytes, origin, work, is_done: AtomicBool::new(false), readers: AtomicUsize::new(0) }
     }
@@ -220,13 +227,18 @@ impl DataObject {
         self.size_bytes
     }
 
-    /// Whether a reader can find the object's columns by name. If not, it must map columns by
-    /// number.
-    pub fn is_read_by_name(&self) -> bool {
+    /// Whether a fragment can run beside the object: one object has all columns of the query, and
+    /// under their current names. If not, the client reads it, and maps columns by number.
+    pub fn can_run_fragments(&self) -> bool {
         match &self.origin {
             Origin::Object { .. } | Origin::File(_) => true,
-            Origin::Table { is_read_by_name, .. } => *is_read_by_name,
+            Origin::Table { is_read_by_name, .. } => *is_read_by_name && !self.has_parts(),
         }
+    }
+
+    /// Whether the columns of the query are in several objects.
+    pub fn has_parts(&self) -> bool {
+        matches!(&self.origin, Origin::Table { parts, .. } if parts.len() > 1)
     }
 
     /// The deleted rows, if there are any.
@@ -269,12 +281,46 @@ impl DataObject {
     pub async fn footer(&self) -> Result<Arc<ParquetMetaData>> {
         match &self.origin {
             Origin::Object { footer, .. } => footer.get_or_try_init(|| self.read_footer()).await.cloned(),
-            Origin::Table { snapshot, entry, footers, .. } => {
-                let key = (snapshot.table().id(), entry.object);
-                footers.footers.get_or_insert_async(&key, self.read_footer()).await
+            Origin::Table { snapshot, parts, footers, joined, .. } => {
+                if let [part] = &parts[..] {
+                    let key = (snapshot.table().id(), part.object);
+                    return footers.footers.get_or_insert_async(&key, self.read_footer()).await;
+                }
+                let join =
+                    async { self.join_footers(snapshot.table().id(), parts, footers).await.map(Arc::new) };
+                joined.get_or_try_init(|| join).await.cloned()
             }
             Origin::File(_) => self.read_footer().await,
         }
+    }
+
+    /// The footer of the file that consists of several objects, with the page index, which readers
+    /// could not read themselves.
+    async fn join_footers(
+        &self,
+        table: Id,
+        parts: &[ObjectPart],
+        cache: &MetadataCache,
+    ) -> Result<ParquetMetaData> {
+        let footer = |part: ObjectPart| async move {
+            let key = (table, part.object);
+            let known = cache.footers.get(&key).filter(|footer| footer.offset_index().is_some());
+            let footer = match known {
+                Some(footer) => footer,
+                None => {
+                    let footer =
+                        self.read_footer_of(part.start, part.bytes, PageIndexPolicy::Optional).await?;
+                    cache.footers.insert(key, Arc::clone(&footer));
+                    footer
+                }
+            };
+            Ok::<_, Error>((part, footer))
+        };
+        let footers = future::try_join_all(parts.iter().map(|part| footer(*part))).await?;
+        // The readers panic on some damaged footers.
+        let joined = catch_unwind(AssertUnwindSafe(|| join_footers(&footers)));
+        let joined = joined.unwrap_or_else(|_| Err(self.corrupt("not a valid Parquet file")));
+        joined.map_err(|error| self.add_context(error))
     }
 
     /// Looks up the rows that indexes select. Also returns the number of bytes read.
@@ -331,7 +377,8 @@ impl DataObject {
         let (mut read, mut moved_bytes) = (Vec::new(), 0);
         loop {
             if !keys.is_empty() {
-                let page = self.fetch(Fetch::omap_get(keys.clone())).await?;
+                // The index pages are those of the data object, also if the query reads companions.
+                let page = self.fetch(None, Fetch::omap_get(keys.clone())).await?;
                 let bytes: usize = page.entries.iter().map(|(key, value)| key.len() + value.len()).sum();
                 self.work.add_moved(bytes as u64);
                 moved_bytes += bytes as u64;
@@ -354,7 +401,7 @@ impl DataObject {
     /// pool.
     pub async fn exec(&self, class: &str, method: &str, input: Bytes) -> Result<Bytes> {
         self.work.add_moved(input.len() as u64);
-        let output = self.fetch(Fetch::exec(ClassCall::new(class, method, input))).await?;
+        let output = self.fetch(self.first_part(), Fetch::exec(ClassCall::new(class, method, input))).await?;
         self.work.add_moved(output.len() as u64);
         Ok(output)
     }
@@ -375,11 +422,32 @@ impl DataObject {
             self.work.add_moved(data.iter().map(|data| data.len() as u64).sum());
             return Ok(data);
         }
+        let Origin::Table { parts, .. } = &self.origin else { return self.read_object(None, ranges).await };
+        if let [part] = &parts[..] {
+            return self.read_object(Some(part.object), ranges).await;
+        }
+        let part_of = |range: &Range<u64>| parts.iter().position(|part| part.contains(range));
+        let places: Option<Vec<usize>> = ranges.iter().map(part_of).collect();
+        let places = places.ok_or_else(|| self.corrupt("the footer points beyond the end of the object"))?;
+        let in_part = |(place, part): (usize, &ObjectPart)| {
+            let of_part = places.iter().zip(ranges).filter(|(of, _)| **of == place);
+            let local: Vec<_> =
+                of_part.map(|(_, range)| range.start - part.start..range.end - part.start).collect();
+            let object = part.object;
+            async move { self.read_object(Some(object), &local).await }.boxed()
+        };
+        let reads: Vec<_> = parts.iter().enumerate().map(in_part).collect();
+        let mut read: Vec<_> = future::try_join_all(reads).await?.into_iter().map(Vec::into_iter).collect();
+        Ok(places.iter().map(|place| read[*place].next().unwrap_or_default()).collect())
+    }
+
+    /// Reads byte ranges of one object, which is the first part if a table owns it.
+    async fn read_object(&self, object: Option<TableObject>, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let merged = fragment::merge_ranges(ranges, GAP_BYTES_MAX);
         let steps: Vec<Range<u64>> = merged.iter().flat_map(steps).collect();
         // Boxed and collected because the compiler cannot prove that a lazy iterator is `Send`.
         let operations: Vec<_> =
-            steps.chunks(STEPS_MAX).map(|steps| self.read_steps(steps).boxed()).collect();
+            steps.chunks(STEPS_MAX).map(|steps| self.read_steps(object, steps).boxed()).collect();
         let data: Vec<Vec<Bytes>> =
             stream::iter(operations).buffered(OPERATIONS_AT_ONCE).try_collect().await?;
         let mut data = data.into_iter().flatten();
@@ -387,10 +455,10 @@ impl DataObject {
         Ok(fragment::split_ranges(ranges, &merged, &whole))
     }
 
-    async fn read_steps(&self, steps: &[Range<u64>]) -> Result<Vec<Bytes>> {
+    async fn read_steps(&self, object: Option<TableObject>, steps: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let len_bytes = |step: &Range<u64>| step.end - step.start;
         let reads = steps.iter().map(|step| Fetch::read(step.start, len_bytes(step)));
-        let data = self.fetch(Fetch::all(reads)).await?;
+        let data = self.fetch(object, Fetch::all(reads)).await?;
         for (part, step) in data.iter().zip(steps) {
             if part.len() as u64 != len_bytes(step) {
                 return Err(self.corrupt("the object is shorter than it was"));
@@ -400,7 +468,16 @@ impl DataObject {
         Ok(data)
     }
 
-    async fn fetch<T: 'static>(&self, fetch: Fetch<T>) -> Result<T> {
+    /// The object of a table that has the first columns of the query.
+    fn first_part(&self) -> Option<TableObject> {
+        match &self.origin {
+            Origin::Table { parts, .. } => parts.first().map(|part| part.object),
+            Origin::Object { .. } | Origin::File(_) => None,
+        }
+    }
+
+    /// Reads from an object: the given one of a table, or this one.
+    async fn fetch<T: 'static>(&self, object: Option<TableObject>, fetch: Fetch<T>) -> Result<T> {
         match &self.origin {
             Origin::Object { pool, address, version, .. } => {
                 match pool.fetch(&address.object, fetch.assert_version(*version)).await {
@@ -413,10 +490,10 @@ impl DataObject {
                 }
             }
             Origin::Table { snapshot, entry, .. } => {
-                let table = snapshot.table();
-                match table.pool().fetch(&entry.object.object_id(table.id())?, fetch).await {
+                let (table, object) = (snapshot.table(), object.unwrap_or(entry.object));
+                match table.pool().fetch(&object.object_id(table.id())?, fetch).await {
                     Ok((output, _)) => Ok(output),
-                    Err(error) => Err(snapshot.explain(error, entry.object).await),
+                    Err(error) => Err(snapshot.explain(error, object).await),
                 }
             }
             Origin::File(_) => {
@@ -427,12 +504,22 @@ impl DataObject {
     }
 
     async fn read_footer(&self) -> Result<Arc<ParquetMetaData>> {
-        let mut reader = ParquetMetaDataReader::new();
-        let mut tail_bytes = FOOTER_GUESS_BYTES.min(self.size_bytes);
+        self.read_footer_of(0, self.size_bytes, PageIndexPolicy::Skip).await
+    }
+
+    /// The footer of a Parquet file that is a part of this one.
+    async fn read_footer_of(
+        &self,
+        start: u64,
+        size_bytes: u64,
+        pages: PageIndexPolicy,
+    ) -> Result<Arc<ParquetMetaData>> {
+        let mut reader = ParquetMetaDataReader::new().with_page_index_policy(pages);
+        let mut tail_bytes = FOOTER_GUESS_BYTES.min(size_bytes);
+        let end = start.saturating_add(size_bytes);
         loop {
-            let range = self.size_bytes - tail_bytes..self.size_bytes;
-            let tail = self.read(&[range]).await?.pop().unwrap_or_default();
-            match reader.try_parse_sized(&tail, self.size_bytes) {
+            let tail = self.read(&[end - tail_bytes..end]).await?.pop().unwrap_or_default();
+            match reader.try_parse_sized(&tail, size_bytes) {
                 Ok(()) => {
                     return reader
                         .finish()
@@ -441,7 +528,7 @@ impl DataObject {
                 }
                 Err(ParquetError::NeedMoreData(wanted)) => {
                     let wanted_bytes = wanted as u64;
-                    if wanted_bytes <= tail_bytes || wanted_bytes > self.size_bytes {
+                    if wanted_bytes <= tail_bytes || wanted_bytes > size_bytes {
                         return Err(self.no_parquet());
                     }
                     tail_bytes = wanted_bytes;

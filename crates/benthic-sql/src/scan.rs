@@ -16,7 +16,9 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, internal_datafusion_err, internal_err};
 use datafusion::datasource::listing::PartitionedFile;
-use datafusion::datasource::physical_plan::{FileOpener, FileScanConfig, FileSource, ParquetSource};
+use datafusion::datasource::physical_plan::{
+    FileGroup, FileOpener, FileScanConfig, FileSource, ParquetSource,
+};
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::object_store::ObjectStore;
 use datafusion::physical_expr::PhysicalExpr;
@@ -144,7 +146,13 @@ impl FileSource for ObjectSource {
             });
             Lookup { probes: Arc::clone(probes), index_use }
         });
-        Ok(Box::new(Named { files: self.parquet.create_morselizer(store, scan, partition)?.into(), look_up }))
+        // The conditions select the rows of which the other columns are read, because these may be
+        // large. The filter above the scan stays.
+        let mut files = scan.file_groups.iter().flat_map(FileGroup::iter);
+        let has_parts = files
+            .any(|file| file.extensions.get_arc::<DataObject>().is_some_and(|object| object.has_parts()));
+        let parquet = self.parquet.clone().with_pushdown_filters(has_parts);
+        Ok(Box::new(Named { files: parquet.create_morselizer(store, scan, partition)?.into(), look_up }))
     }
 
     fn table_schema(&self) -> &TableSchema {

@@ -3,7 +3,7 @@
 //! [`TableRows`] prunes objects with the manifest and hands the others to DataFusion's own Parquet
 //! scan, so that all optimizer rules apply.
 
-use crate::columns::{ByNumber, same_by_name, schema_in_queries};
+use crate::columns::{ByNumber, counted_column, same_by_name, schema_in_queries};
 use crate::errors::external;
 use crate::index_choice::{Distributions, IndexChoice, ScanSize};
 use crate::manifest::RemainingObjects;
@@ -134,7 +134,25 @@ impl TableRows {
         self.only.is_none().then(access).flatten()
     }
 
-    fn objects(&self, kept: &RemainingObjects) -> Result<Vec<Arc<DataObject>>> {
+    /// The objects as the query reads them. It needs the columns `read`, and those of the filters.
+    fn objects(
+        &self,
+        kept: &RemainingObjects,
+        read: &[usize],
+        filters: &[Expr],
+    ) -> Result<Vec<Arc<DataObject>>> {
+        let read = read.iter().map(|column| self.schema.field(*column).name().as_str());
+        let filtered = filters.iter().flat_map(Expr::column_refs).map(|column| column.name.as_str());
+        let mut needed: HashSet<&str> = read.chain(filtered).collect();
+        if needed.is_empty() {
+            needed
+                .extend(counted_column(&self.schema).map(|column| self.schema.field(column).name().as_str()));
+        }
+        let needed: HashSet<u32> = needed
+            .iter()
+            .map(|name| Ok(self.snapshot.schema().by_name(name)?.id))
+            .collect::<benthic_core::Result<_>>()
+            .map_err(external)?;
         let mut by_name = HashMap::new();
         let mut objects = Vec::with_capacity(kept.entries.len());
         let facts = kept.facts.iter().flat_map(|facts| (0..facts.objects()).map(move |row| (facts, row)));
@@ -143,7 +161,11 @@ impl TableRows {
             let same = || same_by_name(file, self.snapshot.schema());
             let is_read_by_name = *by_name.entry(entry.schema).or_insert_with(same);
             let (snapshot, facts) = (self.snapshot.clone(), (Arc::clone(facts), row));
-            let object = DataObject::of_table(snapshot, entry.clone(), is_read_by_name, facts, &self.reading);
+            let parts = entry.parts_with(file, |column| needed.contains(&column.id));
+            let (parts, _) =
+                parts.map_err(|error| external(error.with("table", snapshot.table().address())))?;
+            let entry = (entry.clone(), parts);
+            let object = DataObject::of_table(snapshot, entry, is_read_by_name, facts, &self.reading);
             objects.push(Arc::new(object));
         }
         Ok(objects)
@@ -188,7 +210,7 @@ impl TableProvider for TableRows {
         }
         let distributions = Distributions::of(&self.estimated(filters), &kept.facts, &kept.entries);
         kept.forget_distributions()?;
-        let objects = self.objects(&kept)?;
+        let objects = self.objects(&kept, &read, filters)?;
         self.reading.work.add_objects(objects.len() as u64);
         if objects.is_empty() {
             return Ok(Arc::new(EmptyExec::new(Arc::new(self.schema.project(&read)?))));

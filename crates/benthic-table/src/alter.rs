@@ -40,7 +40,7 @@ impl Table {
                 }
                 let (schema, next_field_id) = apply(head, changes)?;
                 let (id, lists) = (schema.id, head.current()?.0.lists.clone());
-                head.layout.bloom.retain(|column| schema.by_id(*column).is_some());
+                head.layout.forget_columns(&schema);
                 head.schemas.push(schema);
                 head.next_field_id = next_field_id;
                 head.push_snapshot(Operation::Alter, writer, now_ms, id, lists);

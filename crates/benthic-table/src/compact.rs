@@ -38,7 +38,7 @@ fn groups(entries: Vec<FileEntry>) -> Vec<Vec<FileEntry>> {
                 groups.push(std::mem::take(&mut group));
                 group_bytes = 0;
             }
-            group_bytes += entry.bytes;
+            group_bytes += entry.all_bytes();
             group.push(entry);
         }
         groups.push(group);
@@ -69,7 +69,7 @@ impl Snapshot {
         let mut chosen = Vec::new();
         let mut entries = self.entries();
         while let Some(entry) = entries.try_next().await? {
-            if all || entry.deleted.is_some() || entry.bytes < small_bytes {
+            if all || entry.deleted.is_some() || entry.largest_bytes() < small_bytes {
                 chosen.push(entry);
             }
         }
@@ -91,7 +91,7 @@ impl Snapshot {
             return Ok(false);
         }
         let size = |entry: FileEntry| async move {
-            let size = object::footer_value(self.reader(&entry)?, ROWS_BYTES_KEY).await;
+            let size = object::footer_value(self.reader(&entry), ROWS_BYTES_KEY).await;
             match size {
                 Ok(size) => Ok(size.and_then(|size| size.parse::<u64>().ok())),
                 Err(error) => Err(self.explain(error, entry.object).await),
@@ -101,7 +101,7 @@ impl Snapshot {
             stream::iter(group.to_vec()).map(size).buffered(FOOTERS_AT_ONCE).try_collect().await?;
         let sum = sizes.into_iter().try_fold(0_u64, |sum, size| sum.checked_add(size?));
         let Some(rows_bytes) = sum else { return Ok(true) };
-        let bytes: u64 = group.iter().map(|entry| entry.bytes).sum();
+        let bytes: u64 = group.iter().map(FileEntry::largest_bytes).sum();
         let target = usize::try_from(self.layout().object_bytes).unwrap_or(usize::MAX);
         let full = full_bytes(target, rows_bytes as f64 / bytes.max(1) as f64).min(options.buffer_bytes_max);
         Ok(rows_bytes.div_ceil(full.max(1) as u64) < group.len() as u64)
@@ -117,7 +117,7 @@ impl Snapshot {
         let differs = |entry: FileEntry| {
             let layout = &layout;
             async move {
-                let found = object::footer_value(self.reader(&entry)?, FOOTER_KEY).await;
+                let found = object::footer_value(self.reader(&entry), FOOTER_KEY).await;
                 match found {
                     Ok(found) => Ok((found.as_ref() != Some(layout)).then_some(entry)),
                     Err(error) => Err(self.explain(error, entry.object).await),
@@ -142,8 +142,8 @@ impl Snapshot {
         let (mut start, mut bytes) = (0, 0);
         while start < rows.num_rows() {
             let rest = rows.slice(start, rows.num_rows() - start);
-            let (object, taken) = encode_object(&rest, layout, self.schema(), bytes_target).await?;
-            bytes += object.len() as u64;
+            let (objects, taken) = encode_object(&rest, layout, self.schema(), bytes_target).await?;
+            bytes += objects.iter().map(|object| object.len() as u64).sum::<u64>();
             start += taken;
         }
         Ok(bytes)
@@ -216,7 +216,7 @@ impl Writer {
                 let mut rows = base.read(entry, base.schema()).await?;
                 let (live, mut done) = (entry.live_rows().max(1), 0);
                 let share = |rows: u64| {
-                    let bytes = u128::from(entry.bytes) * u128::from(rows) / u128::from(live);
+                    let bytes = u128::from(entry.all_bytes()) * u128::from(rows) / u128::from(live);
                     u64::try_from(bytes).unwrap_or(u64::MAX)
                 };
                 while let Some(batch) = rows.try_next().await? {

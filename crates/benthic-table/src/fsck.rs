@@ -99,7 +99,8 @@ impl Snapshot {
         while let Some(batch) = batches.try_next().await? {
             found.add(&batch)?;
         }
-        match found == (Totals { objects: list.objects, rows: list.rows, data_bytes: list.data_bytes }) {
+        let ListRef { objects, rows, data_bytes, grouped, .. } = list;
+        match found == (Totals { objects, rows, data_bytes, grouped }) {
             true => Ok(()),
             false => {
                 Err(Error::new(ErrorKind::Corrupt, "the totals of a list differ from those in the head"))
@@ -126,7 +127,7 @@ impl Snapshot {
         let check = move |(row, entry): (usize, FileEntry)| {
             let (snapshot, facts) = (snapshot.clone(), batch.slice(row, 1));
             async move {
-                let mut checked = FsckResult { bytes: entry.bytes, ..FsckResult::default() };
+                let mut checked = FsckResult { bytes: entry.all_bytes(), ..FsckResult::default() };
                 if let Err(error) = snapshot.fsck_object(&entry, &facts, repair, &mut checked).await {
                     checked.findings.push(finding(snapshot.explain(error, entry.object).await)?);
                 }
@@ -144,12 +145,14 @@ impl Snapshot {
         checked: &mut FsckResult,
     ) -> Result<()> {
         let corrupt = |message: &str| Error::new(ErrorKind::Corrupt, message);
-        let object = entry.object.object_id(self.table().id())?;
-        let (stat, _) = self.table().pool().stat(&object).await?;
-        if stat.size_bytes != entry.bytes {
-            return Err(corrupt("the object's size differs from the size in its list")
-                .with("size_bytes", stat.size_bytes)
-                .with("size_bytes_listed", entry.bytes));
+        for part in entry.parts() {
+            let (stat, _) = self.table().pool().stat(&part.object.object_id(self.table().id())?).await?;
+            if stat.size_bytes != part.bytes {
+                return Err(corrupt("the object's size differs from the size in its list")
+                    .with("part", part.object)
+                    .with("size_bytes", stat.size_bytes)
+                    .with("size_bytes_listed", part.bytes));
+            }
         }
         let columns = self.schema().columns().iter();
         let mut facts: Vec<ColumnCheck<'_>> = columns.map(|column| ColumnCheck::new(column, facts)).collect();

@@ -1,6 +1,7 @@
 //! The head: the only mutable object of a table. It is small, and every change replaces it as a
 //! whole.
 
+use crate::groups;
 use crate::ids::{Id, Role, TableObject};
 use crate::layout::Layout;
 use crate::partition::Partitioning;
@@ -42,6 +43,9 @@ const FORMAT_OF_WORDS: u32 = 4;
 /// The format of a table whose data objects had another codec or row-group size than the default.
 /// Builds that do not know it refuse the table: they would forget these settings.
 const FORMAT_OF_ENCODINGS: u32 = 8;
+/// The format of a table that had column groups. Builds that do not know it refuse the table: they
+/// would not find the columns of the groups, and a vacuum would remove them.
+const FORMAT_OF_GROUPS: u32 = 16;
 const FRAME_BYTES: usize = 16;
 /// Limit of fields in the head's message, which has one field per list, snapshot, intent and
 /// schema.
@@ -105,6 +109,8 @@ pub struct ListRef {
     pub rows: u64,
     pub data_bytes: u64,
     pub list_bytes: u64,
+    /// Number of data objects that have column groups.
+    pub grouped: u64,
 }
 
 /// A snapshot, as the head records it.
@@ -200,6 +206,9 @@ impl Head {
         if !layout.is_known_to_old_builds() {
             self.format = self.format.max(FORMAT_OF_ENCODINGS);
         }
+        if !layout.groups.is_empty() {
+            self.format = self.format.max(FORMAT_OF_GROUPS);
+        }
         self.layout = layout;
     }
 
@@ -225,6 +234,17 @@ impl Head {
 
     pub fn lists_of(&self, snapshot: &SnapshotRef) -> Vec<ListRef> {
         snapshot.lists.iter().filter_map(|list| self.lists.get(list).copied()).collect()
+    }
+
+    /// Whether the table has column groups: new data objects get them, or those of the newest
+    /// snapshot have them.
+    pub fn has_groups(&self) -> bool {
+        !self.layout.groups.is_empty() || self.snapshots.last().is_some_and(|newest| self.is_grouped(newest))
+    }
+
+    /// Whether data objects of a snapshot have column groups.
+    pub fn is_grouped(&self, snapshot: &SnapshotRef) -> bool {
+        self.lists_of(snapshot).iter().any(|list| list.grouped > 0)
     }
 
     pub fn has_intent(&self, writer: Id) -> bool {
@@ -263,6 +283,7 @@ impl Head {
             object_bytes_target: self.layout.object_bytes,
             encoding: self.layout.encode(),
             bloom: self.layout.bloom.clone(),
+            groups: self.layout.encode_groups(),
             intents: self
                 .intents
                 .iter()
@@ -333,11 +354,12 @@ impl Head {
         if !frame.starts_with(MAGIC) {
             return Err(corrupt("its magic number is wrong"));
         }
-        if ![FORMAT, FORMAT_OF_CHANGES, FORMAT_OF_WORDS, FORMAT_OF_ENCODINGS].contains(&word(8)) {
+        let known = [FORMAT, FORMAT_OF_CHANGES, FORMAT_OF_WORDS, FORMAT_OF_ENCODINGS, FORMAT_OF_GROUPS];
+        if !known.contains(&word(8)) {
             let message = "the table's format is newer than this build; use a newer build";
             return Err(Error::new(ErrorKind::Unsupported, message)
                 .with("format", word(8))
-                .with("format_max", FORMAT_OF_ENCODINGS));
+                .with("format_max", FORMAT_OF_GROUPS));
         }
         if crc32c::crc32c(message) != word(12) {
             return Err(corrupt("its checksum is wrong"));
@@ -398,7 +420,7 @@ impl Head {
             partitioning: Partitioning::decode(partitioning)?,
             layout: Layout::decode(
                 message.encoding,
-                (message.sort, message.bloom),
+                (message.sort, message.bloom, message.groups),
                 message.object_bytes_target,
             )
             .ok_or_else(|| corrupt("its codec or row-group size is invalid"))?,
@@ -428,6 +450,7 @@ impl Head {
             (schema.columns().iter().all(|column| column.id < self.next_field_id), "a column id is invalid"),
             (self.layout.sort.iter().all(has), "a sort column is missing"),
             (self.layout.bloom.iter().all(has), "a column with a Bloom filter is missing"),
+            (groups::check(&self.layout.groups, schema).is_ok(), "its column groups are invalid"),
             (self.partitioning.field().as_ref().is_none_or(has), "the partitioning column is missing"),
             (self.tags.len() <= TAGS_MAX, "it has too many tags"),
             (
@@ -495,6 +518,7 @@ fn encode_list(list: &ListRef) -> wire::List {
         rows: list.rows,
         data_bytes: list.data_bytes,
         list_bytes: list.list_bytes,
+        grouped: list.grouped,
     }
 }
 
@@ -505,6 +529,7 @@ fn decode_list(list: &wire::List) -> ListRef {
         rows: list.rows,
         data_bytes: list.data_bytes,
         list_bytes: list.list_bytes,
+        grouped: list.grouped,
     }
 }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 fn list(number: u32) -> ListRef {
     let object = TableObject { role: Role::List, writer: Id(5), number };
-    ListRef { object, objects: 2, rows: 300, data_bytes: 4_000, list_bytes: 500 }
+    ListRef { object, objects: 2, rows: 300, data_bytes: 4_000, list_bytes: 500, grouped: 1 }
 }
 
 fn head() -> Head {
@@ -56,9 +56,11 @@ fn a_layout_survives_encoding_and_old_builds_refuse_what_they_do_not_know() {
         assert_eq!(Head::decode(&head.encode().unwrap()).unwrap(), head);
         assert_eq!(frame(&head), 8);
     }
+    head.set_layout(Layout { groups: vec![vec![3], vec![5, 4]], ..head.layout.clone() });
+    assert_eq!((frame(&head), &Head::decode(&head.encode().unwrap()).unwrap()), (16, &head));
     // The format stays, because objects of the history have the other layout.
     head.set_layout(Layout::default());
-    assert_eq!((frame(&head), &Head::decode(&head.encode().unwrap()).unwrap()), (8, &head));
+    assert_eq!((frame(&head), &Head::decode(&head.encode().unwrap()).unwrap()), (16, &head));
     for encoding in [(0, 1, 8 << 20), (3, 0, 8 << 20), (3, 20, 8 << 20), (4, 0, 8 << 20), (1, 0, 0)] {
         let (codec, level, row_group_bytes) = encoding;
         let encoding = crate::wire::Encoding { codec, level, row_group_bytes };

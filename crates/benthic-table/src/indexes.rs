@@ -178,7 +178,7 @@ impl Snapshot {
                 !index.matches_entry(directories.get(&directory_key(index.number))).unwrap_or(false)
             });
         }
-        let mut built = IndexBuildResult { bytes: entry.bytes, ..IndexBuildResult::default() };
+        let mut built = IndexBuildResult { bytes: entry.all_bytes(), ..IndexBuildResult::default() };
         if wanted.is_empty() {
             return Ok(built);
         }
@@ -213,7 +213,7 @@ impl Snapshot {
             async move {
                 let object = entry.object.object_id(snapshot.table().id())?;
                 match replace_entries(snapshot.table().pool(), &object, entry_keys(index), Vec::new()).await {
-                    Ok(()) => Ok(entry.bytes),
+                    Ok(()) => Ok(entry.all_bytes()),
                     Err(error) => Err(snapshot.explain(error, entry.object).await),
                 }
             }

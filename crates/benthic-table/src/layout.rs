@@ -1,4 +1,4 @@
-//! How data objects store rows: compression, sizes, sort order and Bloom filters.
+//! How data objects store rows: compression, sizes, sort order, Bloom filters and column groups.
 //!
 //! The head has the layout of the objects that writers add. Existing objects keep the layout with
 //! which they were written until [`Table::rewrite`](crate::Table::rewrite) replaces them. Each
@@ -7,6 +7,7 @@
 //! that it still has to write, and the file lists do not grow.
 
 use crate::bloom;
+use crate::groups;
 use crate::head::{Head, OBJECT_BYTES_TARGET};
 use crate::ids::Id;
 use crate::schema::TableSchema;
@@ -117,6 +118,8 @@ pub struct Layout {
     pub sort: Vec<u32>,
     /// Ids of the columns that get Bloom filters.
     pub bloom: Vec<u32>,
+    /// Ids of the columns that objects of their own store, by group.
+    pub groups: Vec<Vec<u32>>,
     /// Target size of a data object.
     pub object_bytes: u64,
 }
@@ -129,6 +132,7 @@ impl Default for Layout {
             row_group_bytes: ROW_GROUP_BYTES_DEFAULT,
             sort: Vec::new(),
             bloom: Vec::new(),
+            groups: Vec::new(),
             object_bytes: OBJECT_BYTES_DEFAULT,
         }
     }
@@ -137,12 +141,18 @@ impl Default for Layout {
 /// The text in the footers of data objects.
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Layout { codec, row_group_bytes, sort, bloom, object_bytes } = self;
-        let [sort, bloom] =
-            [sort, bloom].map(|ids| ids.iter().map(u32::to_string).collect::<Vec<_>>().join(","));
+        let Layout { codec, row_group_bytes, sort, bloom, groups, object_bytes } = self;
+        let joined = |ids: &Vec<u32>| ids.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        let (sort, bloom) = (joined(sort), joined(bloom));
         write!(f, "codec={codec} row_group_bytes={row_group_bytes} object_bytes={object_bytes} sort={sort}")?;
-        // Objects from before Bloom filters have no such part.
-        if bloom.is_empty() { Ok(()) } else { write!(f, " bloom={bloom}") }
+        // Objects from before Bloom filters and column groups have no such parts.
+        if !bloom.is_empty() {
+            write!(f, " bloom={bloom}")?;
+        }
+        if groups.is_empty() {
+            return Ok(());
+        }
+        write!(f, " groups={}", groups.iter().map(joined).collect::<Vec<_>>().join(";"))
     }
 }
 
@@ -175,6 +185,10 @@ impl Layout {
             row_group_bytes: change.row_group_bytes.unwrap_or(self.row_group_bytes),
             sort: ids(&change.sort, &self.sort)?,
             bloom: ids(&change.bloom, &self.bloom)?,
+            groups: match &change.groups {
+                Some(groups) => groups::by_name(groups, schema)?,
+                None => self.groups.clone(),
+            },
             object_bytes: change.object_bytes.unwrap_or(self.object_bytes),
         };
         layout.check_sizes()?;
@@ -182,13 +196,15 @@ impl Layout {
             layout.check_sort(schema)?;
         }
         bloom::check(&layout.bloom, schema)?;
+        groups::check(&layout.groups, schema)?;
         Ok(layout)
     }
 
     pub(crate) fn check(&self, schema: &TableSchema) -> Result<()> {
         self.check_sizes()?;
         self.check_sort(schema)?;
-        bloom::check(&self.bloom, schema)
+        bloom::check(&self.bloom, schema)?;
+        groups::check(&self.groups, schema)
     }
 
     fn check_sort(&self, schema: &TableSchema) -> Result<()> {
@@ -236,12 +252,23 @@ impl Layout {
         (!self.is_known_to_old_builds()).then_some(encoding)
     }
 
+    pub(crate) fn encode_groups(&self) -> Vec<wire::ColumnGroup> {
+        self.groups.iter().map(|columns| wire::ColumnGroup { columns: columns.clone(), bytes: 0 }).collect()
+    }
+
+    /// Forgets columns that a schema lacks.
+    pub(crate) fn forget_columns(&mut self, schema: &TableSchema) {
+        self.bloom.retain(|id| schema.by_id(*id).is_some());
+        groups::forget_columns(&mut self.groups, schema);
+    }
+
     pub(crate) fn decode(
         encoding: Option<wire::Encoding>,
-        (sort, bloom): (Vec<u32>, Vec<u32>),
+        (sort, bloom, groups): (Vec<u32>, Vec<u32>, Vec<wire::ColumnGroup>),
         object_bytes: u64,
     ) -> Option<Layout> {
-        let layout = Layout { sort, bloom, object_bytes, ..Layout::default() };
+        let groups = groups.into_iter().map(|group| group.columns).collect();
+        let layout = Layout { sort, bloom, groups, object_bytes, ..Layout::default() };
         let Some(wire::Encoding { codec, level, row_group_bytes }) = encoding else { return Some(layout) };
         let codec = match (codec, level) {
             (0, 0) => Codec::None,
@@ -263,13 +290,16 @@ pub struct LayoutChange {
     pub sort: Option<Vec<String>>,
     /// Names of columns; an empty list ends the filters.
     pub bloom: Option<Vec<String>>,
+    /// Names of columns, by group; an empty list joins the groups.
+    pub groups: Option<Vec<Vec<String>>>,
     pub object_bytes: Option<u64>,
 }
 
 impl Table {
     /// Changes the layout of the data objects that writers add from now on. A writer that has
     /// started already keeps the layout that it knows. Builds from before codecs refuse the table
-    /// once it had another codec or row-group size than the default.
+    /// once it had another codec or row-group size than the default, and builds from before column
+    /// groups once it had some.
     ///
     /// # Errors
     /// As [`Layout::with`]; `NotFound`, `Busy`.

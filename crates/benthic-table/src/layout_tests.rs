@@ -61,6 +61,8 @@ fn a_layout_without_bloom_filters_has_the_older_text() {
     let layout = Layout { sort: vec![2, 1], ..Layout::default() };
     let text = "codec=snappy row_group_bytes=8388608 object_bytes=33554432 sort=2,1";
     assert_eq!(layout.to_string(), text);
-    let filtered = Layout { bloom: vec![3, 4], ..layout };
+    let filtered = Layout { bloom: vec![3, 4], ..layout.clone() };
     assert_eq!(filtered.to_string(), format!("{text} bloom=3,4"));
+    let grouped = Layout { groups: vec![vec![3, 4], vec![5]], ..layout };
+    assert_eq!(grouped.to_string(), format!("{text} groups=3,4;5"));
 }

@@ -1,6 +1,7 @@
 //! File lists: the data objects of a snapshot, one row each, with statistics of their values.
 
 use crate::error;
+use crate::groups::{self, ColumnGroup, ObjectPart};
 use crate::head::ListRef;
 use crate::ids::{Id, Role, TableObject};
 use crate::object::{self, ObjectReader};
@@ -29,6 +30,8 @@ const LIST_BYTES_TARGET: usize = 32 * 1024 * 1024;
 const BATCH_ROWS: usize = 4_096;
 /// The column of a list that holds deletion vectors.
 pub(crate) const DELETED: &str = "deleted";
+/// The column of a list that holds column groups.
+const GROUPS: &str = "groups";
 /// The first word of the columns of a list that hold the distributions of values.
 pub(crate) const DISTRIBUTION: &str = "distribution";
 /// Limit of column statistics that wait to be encoded; each takes a few hundred bytes.
@@ -44,9 +47,12 @@ pub struct FileEntry {
     pub partition: Option<i64>,
     /// Number of rows that the object stores, deleted ones included.
     pub rows: u64,
+    /// The size of the object, without its companions.
     pub bytes: u64,
     /// The deleted rows (a deletion vector); absent if there are none.
     pub deleted: Option<Arc<Rows>>,
+    /// Column groups, each in a companion. The object has the other columns.
+    pub groups: Vec<ColumnGroup>,
 }
 
 impl FileEntry {
@@ -86,6 +92,11 @@ impl FileEntry {
             }
             false => Ok(None),
         };
+        let grouped = column(GROUPS)?.as_binary_opt::<i32>().ok_or_else(damaged)?;
+        let groups = |row: usize| match grouped.is_valid(row) {
+            true => groups::decode(grouped.value(row)),
+            false => Ok(Vec::new()),
+        };
         let entry = |row: usize| {
             let object = TableObject::parse(names.value(row)).filter(|object| object.role == Role::Data);
             Ok(FileEntry {
@@ -95,6 +106,7 @@ impl FileEntry {
                 rows: rows.value(row),
                 bytes: bytes.value(row),
                 deleted: deleted(row)?,
+                groups: groups(row)?,
             })
         };
         (0..batch.num_rows()).map(entry).collect()
@@ -130,6 +142,7 @@ pub(crate) fn list_schema_with(columns: &[Column], distributions: &[Column]) -> 
         Field::new("rows", DataType::UInt64, false),
         Field::new("bytes", DataType::UInt64, false),
         Field::new(DELETED, DataType::Binary, true),
+        Field::new(GROUPS, DataType::Binary, true),
     ];
     fields.extend(columns.iter().flat_map(statistics_fields));
     let distributions = distributions.iter().filter(|column| has_distribution(&column.data_type));
@@ -230,6 +243,11 @@ impl ListWriter {
             Arc::new(UInt64Array::from_iter_values(entries().map(|entry| entry.rows))),
             Arc::new(UInt64Array::from_iter_values(entries().map(|entry| entry.bytes))),
             Arc::new(deletions(entries())),
+            Arc::new(
+                entries()
+                    .map(|entry| (!entry.groups.is_empty()).then(|| groups::encode(&entry.groups)))
+                    .collect::<BinaryArray>(),
+            ),
         ];
         for (place, column) in self.columns.iter().enumerate() {
             let all = || pending.iter().filter_map(|(_, statistics)| statistics.get(place));
@@ -265,18 +283,20 @@ impl ListWriter {
         let bytes = encoder.into_inner().map_err(error::parquet)?;
         let object = TableObject { role: Role::List, writer: self.writer, number: self.next_number };
         self.next_number += 1;
-        let Totals { objects, rows, data_bytes } = std::mem::take(&mut self.sums);
-        self.written.push(ListRef { object, objects, rows, data_bytes, list_bytes: bytes.len() as u64 });
+        let Totals { objects, rows, data_bytes, grouped } = std::mem::take(&mut self.sums);
+        let list_bytes = bytes.len() as u64;
+        self.written.push(ListRef { object, objects, rows, data_bytes, list_bytes, grouped });
         object::put(&self.pool, self.table, object, bytes.into(), Vec::new()).await
     }
 }
 
-/// Totals of a list's objects; `rows` does not count deleted rows.
+/// Totals of a list's objects; `rows` does not count deleted rows, and companions are no objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub objects: u64,
     pub rows: u64,
     pub data_bytes: u64,
+    pub grouped: u64,
 }
 
 impl Totals {
@@ -284,7 +304,8 @@ impl Totals {
         for entry in FileEntry::from_batch(batch)? {
             self.objects += 1;
             self.rows = self.rows.saturating_add(entry.live_rows());
-            self.data_bytes = self.data_bytes.saturating_add(entry.bytes);
+            self.data_bytes = self.data_bytes.saturating_add(entry.all_bytes());
+            self.grouped += u64::from(!entry.groups.is_empty());
         }
         Ok(())
     }
@@ -315,7 +336,8 @@ pub(crate) async fn read_list_with(
     distributions: &[Column],
 ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
     let wanted = list_schema_with(columns, distributions);
-    let reader = ObjectReader::new(pool, list.object.object_id(table)?, list.list_bytes);
+    let whole = ObjectPart { object: list.object, bytes: list.list_bytes, start: 0 };
+    let reader = ObjectReader::new(pool, table, vec![whole]);
     // Parquet's own types are enough, and are safe to read from a damaged list.
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let mask = {

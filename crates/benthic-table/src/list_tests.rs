@@ -47,8 +47,15 @@ async fn commit_list(table: &Table, objects: u64) {
             };
             Statistics::of(&values)
         });
-        let entry =
-            FileEntry { object, schema: 0, partition: None, rows: 1_000, bytes: 1 << 25, deleted: None };
+        let entry = FileEntry {
+            object,
+            schema: 0,
+            partition: None,
+            rows: 1_000,
+            bytes: 1 << 25,
+            deleted: None,
+            groups: Vec::new(),
+        };
         lists.push(entry, statistics.collect()).await.unwrap();
     }
     let written = lists.finish().await.unwrap();
@@ -105,8 +112,15 @@ fn a_long_list_is_split_without_loss() {
             let noise: String = (0..4).map(|_| format!("{:016x}", random.number())).collect();
             let object = TableObject { role: Role::Data, writer, number };
             let statistics = Statistics::of(&(Arc::new(StringArray::from(vec![noise])) as ArrayRef));
-            let entry =
-                FileEntry { object, schema: 0, partition: Some(-1), rows: 2, bytes: 3, deleted: None };
+            let entry = FileEntry {
+                object,
+                schema: 0,
+                partition: Some(-1),
+                rows: 2,
+                bytes: 3,
+                deleted: None,
+                groups: Vec::new(),
+            };
             lists.push(entry, vec![statistics]).await.unwrap();
         }
         let written = lists.finish().await.unwrap();
@@ -148,7 +162,15 @@ fn statistics_of_every_type_are_written_and_read() {
     block_on(async {
         let mut lists = ListWriter::new(pool.clone(), table, writer, 0, &schema);
         let object = TableObject { role: Role::Data, writer, number: 0 };
-        let entry = FileEntry { object, schema: 0, partition: None, rows: 4, bytes: 3, deleted: None };
+        let entry = FileEntry {
+            object,
+            schema: 0,
+            partition: None,
+            rows: 4,
+            bytes: 3,
+            deleted: None,
+            groups: Vec::new(),
+        };
         lists.push(entry.clone(), schema.columns().iter().map(nulls).collect()).await.unwrap();
         let list = lists.finish().await.unwrap()[0];
         let mut batches =
@@ -175,7 +197,15 @@ fn lists_of_older_builds_have_no_distributions_and_can_be_merged() {
     block_on(async {
         let mut lists = ListWriter::new(pool.clone(), table, Id(2), 0, &schema);
         let object = TableObject { role: Role::Data, writer: Id(2), number: 0 };
-        let entry = FileEntry { object, schema: 0, partition: None, rows: 100, bytes: 3, deleted: None };
+        let entry = FileEntry {
+            object,
+            schema: 0,
+            partition: None,
+            rows: 100,
+            bytes: 3,
+            deleted: None,
+            groups: Vec::new(),
+        };
         let statistics = Statistics::of(&values).with_distribution(&values).unwrap();
         lists.push(entry, vec![statistics]).await.unwrap();
         let new = lists.finish().await.unwrap()[0];

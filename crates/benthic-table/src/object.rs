@@ -5,6 +5,7 @@
 //! idempotent, so this module retries them.
 
 use crate::error;
+use crate::groups::{ObjectPart, join_footers};
 use crate::ids::{Id, TableObject};
 use crate::pause::pause;
 use arrow::array::RecordBatch;
@@ -109,28 +110,30 @@ async fn retry<F: Future<Output = Result<()>>>(operation: impl Fn() -> F) -> Res
     }
 }
 
-/// Reads a Parquet object by ranges.
+/// Reads a Parquet object, or the objects of several column groups as one, by ranges.
 #[derive(Clone)]
 pub struct ObjectReader {
     pool: Arc<dyn Pool>,
-    object: ObjectId,
-    size_bytes: u64,
+    table: Id,
+    parts: Vec<ObjectPart>,
 }
 
 impl ObjectReader {
-    pub fn new(pool: Arc<dyn Pool>, object: ObjectId, size_bytes: u64) -> ObjectReader {
-        ObjectReader { pool, object, size_bytes }
+    /// A reader of a table's objects. The parts follow each other.
+    pub fn new(pool: Arc<dyn Pool>, table: Id, parts: Vec<ObjectPart>) -> ObjectReader {
+        ObjectReader { pool, table, parts }
     }
 
     async fn read(&self, range: Range<u64>) -> Result<Bytes> {
-        let damaged =
-            |message: &str| Error::new(ErrorKind::Corrupt, message).with("size_bytes", self.size_bytes);
+        let size_bytes = self.parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.bytes));
+        let damaged = |message: &str| Error::new(ErrorKind::Corrupt, message).with("size_bytes", size_bytes);
         // A range outside the object comes from a damaged footer.
-        if range.start > range.end || range.end > self.size_bytes {
+        let part = self.parts.iter().find(|part| part.contains(&range));
+        let Some(part) = part.filter(|_| range.start <= range.end) else {
             return Err(damaged("a Parquet object refers to bytes beyond its end"));
-        }
-        let len_bytes = range.end - range.start;
-        let bytes = self.pool.read_range(&self.object, range.start, len_bytes).await?;
+        };
+        let (len_bytes, object) = (range.end - range.start, part.object.object_id(self.table)?);
+        let bytes = self.pool.read_range(&object, range.start - part.start, len_bytes).await?;
         match bytes.len() as u64 == len_bytes {
             true => Ok(bytes),
             false => Err(damaged("an object is shorter than its recorded size")),
@@ -159,11 +162,20 @@ impl AsyncFileReader for ObjectReader {
         options: Option<&'a ArrowReaderOptions>,
     ) -> BoxFuture<'a, parquet::errors::Result<Arc<ParquetMetaData>>> {
         async move {
-            let size_bytes = self.size_bytes;
-            let hint = usize::try_from(FOOTER_BYTES.min(size_bytes)).ok();
-            let reader =
-                ParquetMetaDataReader::new().with_arrow_reader_options(options).with_prefetch_hint(hint);
-            Ok(Arc::new(reader.load_and_finish(self, size_bytes).await?))
+            if let [part] = self.parts[..] {
+                let hint = usize::try_from(FOOTER_BYTES.min(part.bytes)).ok();
+                let reader =
+                    ParquetMetaDataReader::new().with_arrow_reader_options(options).with_prefetch_hint(hint);
+                return Ok(Arc::new(reader.load_and_finish(self, part.bytes).await?));
+            }
+            let mut footers = Vec::with_capacity(self.parts.len());
+            for part in self.parts.clone() {
+                let parts = vec![ObjectPart { start: 0, ..part }];
+                let mut reader = ObjectReader { parts, ..self.clone() };
+                // Boxed because this future contains itself.
+                footers.push((part, reader.get_metadata(None).await?));
+            }
+            join_footers(&footers).map(Arc::new).map_err(external)
         }
         .boxed()
     }

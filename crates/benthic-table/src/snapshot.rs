@@ -1,6 +1,7 @@
 //! A snapshot: the immutable state of a table at one time.
 
 use crate::evolve::adapt;
+use crate::groups::ObjectPart;
 use crate::head::{Head, ListRef, Operation, SnapshotRef, check_index};
 use crate::ids::TableObject;
 use crate::layout::Layout;
@@ -270,9 +271,18 @@ impl Snapshot {
         futures::stream::iter(self.0.lists.clone()).then(open).try_flatten().boxed()
     }
 
-    pub fn reader(&self, entry: &FileEntry) -> Result<ObjectReader> {
-        let object = entry.object.object_id(self.0.table.id)?;
-        Ok(ObjectReader::new(Arc::clone(self.0.table.pool()), object, entry.bytes))
+    /// A reader of a data object, without its companions.
+    pub fn reader(&self, entry: &FileEntry) -> ObjectReader {
+        self.reader_of(entry.parts().take(1).collect())
+    }
+
+    fn reader_of(&self, parts: Vec<ObjectPart>) -> ObjectReader {
+        ObjectReader::new(Arc::clone(self.0.table.pool()), self.0.table.id, parts)
+    }
+
+    /// The number of data objects with column groups.
+    pub fn grouped_objects(&self) -> u64 {
+        self.0.lists.iter().fold(0, |sum, list| sum.saturating_add(list.grouped))
     }
 
     /// All rows that a data object stores, in their order and deleted ones included. Otherwise as
@@ -297,7 +307,10 @@ impl Snapshot {
         entry: &FileEntry,
         wanted: &TableSchema,
     ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
-        let file = self.schema_of(entry.schema).map_err(|error| error.with("object", entry.object))?.clone();
+        let file = self.schema_of(entry.schema).map_err(|error| error.with("object", entry.object))?;
+        let (parts, file) = entry
+            .parts_with(file, |column| wanted.by_id(column.id).is_some())
+            .map_err(|error| self.0.table.heads.add_context(error))?;
         // Use the schema of the head; the schema stored in the object may be damaged.
         let options =
             ArrowReaderOptions::new().with_skip_arrow_metadata(true).with_schema(Arc::clone(file.arrow()));
@@ -307,7 +320,7 @@ impl Snapshot {
         let mask = |schema: &SchemaDescriptor| ProjectionMask::roots(schema, places);
         let named = (self.0.table.heads.address(), entry.object);
         let live = entry.live();
-        match object::batches(self.reader(entry)?, options, mask, live.as_ref(), BATCH_ROWS, named).await {
+        match object::batches(self.reader_of(parts), options, mask, live.as_ref(), BATCH_ROWS, named).await {
             Ok(batches) => {
                 let (named, wanted) = (self.clone(), wanted.clone());
                 let adapted = batches.and_then(move |batch| {

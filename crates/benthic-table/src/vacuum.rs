@@ -149,7 +149,9 @@ async fn objects_of(heads: &HeadStore, head: &Head, id: Id) -> Result<HashSet<Ta
         used.insert(list.object);
         let mut batches = read_list(Arc::clone(&heads.pool), (id, heads.address()), *list, &[]).await?;
         while let Some(batch) = batches.try_next().await? {
-            used.extend(FileEntry::from_batch(&batch)?.iter().map(|entry| entry.object));
+            for entry in FileEntry::from_batch(&batch)? {
+                used.extend(entry.parts().map(|part| part.object));
+            }
         }
     }
     Ok(used)

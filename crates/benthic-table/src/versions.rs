@@ -95,8 +95,8 @@ impl Table {
                     benthic table rewrite POOL/TABLE --unsorted";
                 return Err(Error::new(ErrorKind::Unsupported, message).with("snapshot", to));
             }
-            let columns = &head.layout.bloom;
-            head.layout.bloom = columns.iter().copied().filter(|id| schema.by_id(*id).is_some()).collect();
+            let schema = schema.clone();
+            head.layout.forget_columns(&schema);
             head.push_snapshot(Operation::Rollback, writer, now_ms, target.schema, target.lists);
             head.need_format_of_changes();
             Ok(())

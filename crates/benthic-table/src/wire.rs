@@ -38,6 +38,25 @@ pub(crate) struct Head {
     pub records_access: bool,
     #[prost(uint32, repeated, tag = "16")]
     pub bloom: Vec<u32>,
+    #[prost(message, repeated, tag = "17")]
+    pub groups: Vec<ColumnGroup>,
+}
+
+/// Columns that data objects store apart from the others.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct ColumnGroup {
+    #[prost(uint32, repeated, tag = "1")]
+    pub columns: Vec<u32>,
+    /// The size of the object; only in file lists.
+    #[prost(uint64, tag = "2")]
+    pub bytes: u64,
+}
+
+/// The column groups of a data object, in a file list.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct ColumnGroups {
+    #[prost(message, repeated, tag = "1")]
+    pub groups: Vec<ColumnGroup>,
 }
 
 /// How data objects are encoded, if not in the default way.
@@ -112,6 +131,8 @@ pub(crate) struct List {
     pub data_bytes: u64,
     #[prost(uint64, tag = "6")]
     pub list_bytes: u64,
+    #[prost(uint64, tag = "7")]
+    pub grouped: u64,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

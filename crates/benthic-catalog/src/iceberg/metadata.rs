@@ -54,10 +54,14 @@ impl PartitionField {
 /// The metadata of a table with its snapshots up to `current`.
 ///
 /// # Errors
-/// `NotFound` if there is no such snapshot, `Unsupported` if Iceberg lacks a type of a column.
+/// `NotFound` if there is no such snapshot; `Unsupported` if Iceberg lacks a type of a column, and if
+/// the snapshot has column groups.
 pub fn table_metadata(folder: &Folder, head: &Head, current: u64) -> Result<Value> {
     let known = head.snapshots.iter().take_while(|snapshot| snapshot.id <= current);
-    let snapshots: Vec<&SnapshotRef> = known.collect();
+    if head.snapshots.iter().any(|snapshot| snapshot.id == current && head.is_grouped(snapshot)) {
+        return Err(has_groups());
+    }
+    let snapshots: Vec<&SnapshotRef> = known.filter(|snapshot| !head.is_grouped(snapshot)).collect();
     let newest = snapshots.last().filter(|newest| newest.id == current).ok_or_else(|| {
         Error::new(ErrorKind::NotFound, "the table has no such snapshot; it may have been vacuumed")
             .with("snapshot", current)
@@ -99,6 +103,13 @@ pub fn table_metadata(folder: &Folder, head: &Head, current: u64) -> Result<Valu
         "default-sort-order-id": 0,
         "refs": refs,
     }))
+}
+
+/// The error for a table with column groups, which Iceberg does not have.
+pub fn has_groups() -> Error {
+    let message = "the table has column groups, which Iceberg does not have; join them first: \
+        benthic table rewrite POOL/TABLE --one-group";
+    Error::new(ErrorKind::Unsupported, message)
 }
 
 fn snapshot_json(folder: &Folder, head: &Head, snapshot: &SnapshotRef, parent: Option<u64>) -> Value {

@@ -2,7 +2,7 @@
 
 use super::keys::{Content, File, Folder, Key};
 use super::manifest::{ListedManifest, Manifest, Statistics, Summary, manifest_list};
-use super::metadata::{PartitionField, table_metadata};
+use super::metadata::{PartitionField, has_groups, table_metadata};
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use benthic_core::{Environment, Error, ErrorKind, ObjectId, Pool, Result, Store};
@@ -82,8 +82,12 @@ impl TableView {
     /// The table's metadata with its newest snapshot.
     ///
     /// # Errors
-    /// `Unsupported` if Iceberg lacks a type of a column.
+    /// `Unsupported` if Iceberg lacks a type of a column, and if the table has column groups.
     pub fn metadata(&self) -> Result<(Key, Value)> {
+        // A commit of a client would write new objects with groups.
+        if self.head.has_groups() {
+            return Err(has_groups().with("table", self.table.address()));
+        }
         let snapshot = self.head.current()?.0.id;
         let metadata = table_metadata(&self.folder, &self.head, snapshot)?;
         Ok((self.key(File::Metadata { snapshot }), metadata))
@@ -127,13 +131,17 @@ impl TableView {
         self.head.schema(id).ok_or_else(no_such_file)
     }
 
-    /// All files of the table, in the byte order of their keys.
+    /// All files of the table, in the byte order of their keys. Those of snapshots with column groups
+    /// are left out.
     ///
     /// # Errors
     /// `NotFound` if the table was dropped meanwhile, `Corrupt`.
     pub async fn files(&self) -> Result<Vec<File>> {
-        let mut files = vec![File::VersionHint];
-        for snapshot in &self.head.snapshots {
+        let mut files = Vec::new();
+        if !self.head.is_grouped(self.head.current()?.0) {
+            files.push(File::VersionHint);
+        }
+        for snapshot in self.head.snapshots.iter().filter(|snapshot| !self.head.is_grouped(snapshot)) {
             files.push(File::Metadata { snapshot: snapshot.id });
             files.push(File::ManifestList { snapshot: snapshot.id });
             for list in &snapshot.lists {
@@ -142,7 +150,7 @@ impl TableView {
                 }
             }
         }
-        for list in self.head.lists.values() {
+        for list in self.head.lists.values().filter(|list| list.grouped == 0) {
             let mut batches = self.list_files(list.object).await?;
             while let Some(batch) = batches.next().await.transpose()? {
                 for entry in FileEntry::from_batch(&batch)? {
@@ -217,7 +225,11 @@ impl Views {
         let place = view.head.snapshots.iter().position(|snapshot| snapshot.id == id);
         let place = place.ok_or_else(no_such_file)?;
         let snapshot = &view.head.snapshots[place];
-        let parent = place.checked_sub(1).map(|place| view.head.snapshots[place].id);
+        if view.head.is_grouped(snapshot) {
+            return Err(has_groups());
+        }
+        let mut before = view.head.snapshots[..place].iter().rev();
+        let parent = before.find(|before| !view.head.is_grouped(before)).map(|before| before.id);
         let mut listed = Vec::new();
         for list in &snapshot.lists {
             let both = self.manifests(view, *list, snapshot.schema).await?;

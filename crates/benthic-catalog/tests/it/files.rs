@@ -6,7 +6,7 @@ use benthic_catalog::iceberg::view::{Located, TableView, Views};
 use benthic_core::{Environment, ErrorKind, ManualClock, Random, Result, Store};
 use benthic_embedded::{MemStore, Options};
 use benthic_table::{
-    Definition, Operation, Rows, SnapshotSelector, Table, VacuumOptions, WriterOptions, vacuum,
+    Definition, LayoutChange, Operation, Rows, SnapshotSelector, Table, VacuumOptions, WriterOptions, vacuum,
 };
 use benthic_testkit::random::Rng;
 use bytes::Bytes;
@@ -130,4 +130,51 @@ fn files_of_other_tables_and_lists_are_missing() {
         Table::open_snapshot(pool, "t", SnapshotSelector::Current, Environment::default()).await.unwrap()
     });
     assert_eq!(snapshot.rows(), 997);
+}
+
+/// Iceberg has no column groups. Snapshots with groups are hidden, and a table is shown again when
+/// its groups are joined.
+#[test]
+fn a_table_with_column_groups_is_refused_until_they_are_joined() {
+    let (store, environment, _) = store();
+    let pool = block_on(store.open_pool("p")).unwrap();
+    let table = block_on(Table::open(pool, "t", environment)).unwrap();
+    let before = block_on(view(&store).files()).unwrap();
+    let (plain, _) = view(&store).metadata().unwrap();
+    let rewrite = |groups: Vec<Vec<String>>| {
+        let change = LayoutChange { groups: Some(groups), ..LayoutChange::default() };
+        block_on(table.set_layout(&change)).unwrap();
+        assert!(view(&store).metadata().is_err(), "new objects have groups, or the newest ones");
+        block_on(async {
+            let snapshot = table.snapshot(SnapshotSelector::Current).await.unwrap();
+            for group in snapshot.to_rewrite(snapshot.layout()).await.unwrap() {
+                table.rewrite(&group, &WriterOptions::default(), &mut async |_| Ok(())).await.unwrap();
+            }
+        });
+    };
+    rewrite(vec![vec!["name".to_owned()]]);
+    let refused = view(&store);
+    let error = refused.metadata().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("benthic table rewrite POOL/TABLE --one-group"), "{error}");
+    let views = Views::new(store.clone());
+    let id = refused.head.snapshots.last().unwrap().id;
+    for file in [File::Metadata { snapshot: id }, File::ManifestList { snapshot: id }] {
+        assert_eq!(read(&views, &refused.key(file)).unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+    // The files of the snapshots before stay, but nothing names a current one.
+    let files = block_on(refused.files()).unwrap();
+    let hint = |file: &File| matches!(file, File::VersionHint);
+    assert_eq!(files, before.into_iter().filter(|file| !hint(file)).collect::<Vec<_>>());
+    read(&views, &plain).unwrap();
+    rewrite(Vec::new());
+    let joined = view(&store);
+    let (_, metadata) = joined.metadata().unwrap();
+    let shown = metadata["snapshots"].as_array().unwrap();
+    let ids: Vec<u64> = shown.iter().map(|snapshot| snapshot["snapshot-id"].as_u64().unwrap()).collect();
+    assert_eq!(ids, [1, 2, 3, id + 1]);
+    assert_eq!(shown[3]["parent-snapshot-id"], 3);
+    for file in block_on(joined.files()).unwrap() {
+        read(&Views::new(store.clone()), &joined.key(file)).unwrap();
+    }
 }

@@ -78,6 +78,7 @@ fn results_have_these_fields_in_json() {
     let fields = [
         "bloom_filters",
         "codec",
+        "column_groups",
         "columns",
         "id",
         "indexes",

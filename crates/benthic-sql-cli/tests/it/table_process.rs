@@ -156,6 +156,14 @@ fn the_advice_of_the_guide_works() {
 }
 
 #[test]
+fn the_column_groups_of_the_guide_work() {
+    let told = run_block("guide/tables.md", "groups");
+    for part in ["143", "609763", "lake/photos: 1 object, "] {
+        assert!(told.contains(part), "{part:?}: {told}");
+    }
+}
+
+#[test]
 fn the_first_success_of_a_data_person_works() {
     let told = run_block("start/data.md", "data");
     // 12.5 + 7.25 and 40, from the file and from the table; then the sums after and before the

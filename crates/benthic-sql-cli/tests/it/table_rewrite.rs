@@ -79,6 +79,41 @@ fn a_rewrite_changes_the_storage_of_all_rows_and_of_those_added_later() {
 }
 
 #[test]
+fn columns_move_to_objects_of_their_own_and_back() {
+    let home = Home::new();
+    home.file("a.parquet", parquet(&trips(0..5_000)));
+    home.ok(&["create", "lake/t", "a.parquet", "--group", "name"]);
+    let query =
+        "SELECT count(*) AS n, sum(id) AS s, min(name) AS m, sum(fare) AS f FROM lake.t WHERE fare > 1";
+    let (rows, answer) = (home.rows("t"), sql(&home, query));
+    assert_eq!(home.json(&["show", "lake/t"])[0]["column_groups"], json!([["name"]]));
+    assert!(home.ok(&["show", "lake/t"]).contains("\n  column groups    name\n"));
+    let done = home.ok(&["rewrite", "lake/t", "--group", "name", "--group", " fare"]);
+    assert!(done.ends_with("not sorted, column groups name; fare\n"), "{done}");
+    sql(&home, "DELETE FROM lake.t WHERE id = 7");
+    sql(&home, "UPDATE lake.t SET fare = fare + 1 WHERE name = 'no such name'");
+    assert_eq!(sql(&home, "SELECT name FROM lake.t WHERE id = 7"), [] as [Value; 0]);
+    let checked = home.json(&["fsck", "lake/t"]).remove(0);
+    assert_eq!(checked["findings"], json!([]));
+    let planned = home.json(&["rewrite", "lake/t", "--one-group", "--dry-run"]).remove(0);
+    let done = home.json(&["rewrite", "lake/t", "--one-group"]).remove(0);
+    assert_eq!(planned["size_bytes_to_rewrite"], done["size_bytes_rewritten"]);
+    assert_eq!(planned["size_bytes_estimated"], done["size_bytes"]);
+    assert_eq!((&done["column_groups"], &done["objects_remaining"]), (&json!([]), &json!(0)));
+    home.ok(&["vacuum", "lake/t", "--keep", "0s"]);
+    // A list and a data object.
+    assert_eq!(home.objects().len(), 3, "{:?}", home.objects());
+    home.ok(&["append", "lake/t", "a.parquet"]);
+    sql(&home, "DELETE FROM lake.t WHERE id <> 7 AND id < 0");
+    assert_eq!(home.rows("t").len(), 2 * rows.len() - 1);
+    let history = home.json(&["history", "lake/t"]);
+    assert_eq!(history[0]["operation"], "compact");
+    let failed = home.fails(&["rewrite", "lake/t", "--group", "nam"], 2);
+    assert!(failed.contains("did you mean"), "{failed}");
+    assert!(answer[0]["n"].as_u64().unwrap() > 0);
+}
+
+#[test]
 fn a_dry_run_changes_nothing_and_estimates_the_size() {
     let home = Home::new();
     home.file("a.parquet", parquet(&trips(0..20_000)));

@@ -89,6 +89,7 @@ fn the_needed_columns_are_estimated_from_their_types() {
         rows: 10,
         bytes: 2_425,
         deleted: None,
+        groups: Vec::new(),
     };
     let size = |columns: &[usize]| ScanSize::of(&[entry.clone(), entry.clone()], &schema, columns).bytes;
     assert_eq!(size(&[0, 1, 2]), 4_850);

@@ -9,6 +9,7 @@ mod estimates;
 mod files;
 mod filters;
 mod fixtures;
+mod groups;
 mod index_choice;
 mod indexes;
 mod input;

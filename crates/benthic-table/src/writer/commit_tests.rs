@@ -4,7 +4,7 @@ use crate::ids::{Id, Role, TableObject};
 
 fn list(number: u32, objects: u64, list_bytes: u64) -> ListRef {
     let object = TableObject { role: Role::List, writer: Id(1), number };
-    ListRef { object, objects, rows: 0, data_bytes: 0, list_bytes }
+    ListRef { object, objects, rows: 0, data_bytes: 0, list_bytes, grouped: 0 }
 }
 
 /// Appends one object at a time: lists stay few, and each object is merged only a few times.

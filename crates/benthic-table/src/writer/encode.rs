@@ -1,9 +1,10 @@
-//! Encodes rows as a Parquet object.
+//! Encodes rows as a Parquet object, or as one for each column group.
 
 use crate::CREATED_BY;
 use crate::bloom;
 use crate::error;
 use crate::evolve::rows_bytes;
+use crate::groups;
 use crate::layout::{FOOTER_KEY, Layout, ROWS_BYTES_KEY};
 use crate::pause::yield_now;
 use crate::schema::TableSchema;
@@ -88,63 +89,115 @@ pub(crate) fn sort_rows(rows: RecordBatch, layout: &Layout, schema: &TableSchema
     sorted.map_err(|source| error::arrow("rows cannot be sorted", source))
 }
 
-/// Encodes the first rows of `rows` until the object has about `bytes_target` bytes. Returns the
-/// object and the number of encoded rows. The rows are sorted already. Yields after each step,
+/// Encodes the columns of one object.
+struct Encoder {
+    /// The places of the columns.
+    places: Vec<usize>,
+    parquet: ArrowWriter<Vec<u8>>,
+    /// Size in memory of the rows in the row group.
+    group_bytes: usize,
+}
+
+impl Encoder {
+    fn new(rows: &RecordBatch, places: Vec<usize>, layout: &Layout, schema: &TableSchema) -> Result<Encoder> {
+        let named = KeyValue::new(FOOTER_KEY.to_owned(), layout.to_string());
+        let mut properties = WriterProperties::builder()
+            .set_compression(layout.codec.compression()?)
+            .set_created_by(CREATED_BY.to_owned())
+            .set_key_value_metadata(Some(vec![named]))
+            .set_max_row_group_row_count(None)
+            .set_data_page_row_count_limit(PAGE_ROWS)
+            .set_write_batch_size(1024)
+            .set_statistics_enabled(EnabledStatistics::Page);
+        let columns = project(rows, &places)?;
+        // Rows are sorted by the sort columns before the first one that the object lacks.
+        let sort: Vec<usize> = sort_places(layout, schema)
+            .iter()
+            .map_while(|sorted| places.iter().position(|place| place == sorted))
+            .collect();
+        if let Some(columns) = sorting_columns(&columns, &sort) {
+            properties = properties.set_sorting_columns(Some(columns));
+        }
+        properties = bloom::add(properties, layout, schema);
+        let parquet = ArrowWriter::try_new(Vec::new(), columns.schema(), Some(properties.build()));
+        Ok(Encoder { places, parquet: parquet.map_err(error::parquet)?, group_bytes: 0 })
+    }
+
+    fn bytes(&self) -> usize {
+        self.parquet.bytes_written() + self.parquet.in_progress_size()
+    }
+
+    /// Whether the row group must end before these rows.
+    fn is_full(&self, step: &RecordBatch, limits: &RowGroupLimits) -> bool {
+        let (rows, bytes) = (self.parquet.in_progress_rows(), self.parquet.in_progress_size());
+        rows > 0
+            && (rows >= limits.rows
+                || bytes.saturating_add(bytes / rows * step.num_rows()) > limits.bytes
+                || self.group_bytes.saturating_add(rows_bytes(step)) > limits.memory_bytes)
+    }
+
+    fn write(&mut self, step: &RecordBatch) -> Result<()> {
+        self.group_bytes += rows_bytes(step);
+        self.parquet.write(step).map_err(error::parquet)
+    }
+
+    fn end_row_group(&mut self) -> Result<()> {
+        self.group_bytes = 0;
+        self.parquet.flush().map_err(error::parquet)
+    }
+}
+
+fn project(rows: &RecordBatch, places: &[usize]) -> Result<RecordBatch> {
+    rows.project(places).map_err(|source| error::arrow("columns cannot be selected", source))
+}
+
+/// Encodes the first rows of `rows` until an object has about `bytes_target` bytes. Returns the
+/// object with the columns of no group, those of the column groups, and the number of encoded rows.
+/// The rows are sorted already. All objects have the same row groups. Yields after each step,
 /// because some codecs take minutes for an object.
 pub(crate) async fn encode_object(
     rows: &RecordBatch,
     layout: &Layout,
     schema: &TableSchema,
     bytes_target: usize,
-) -> Result<(Vec<u8>, usize)> {
-    let named = KeyValue::new(FOOTER_KEY.to_owned(), layout.to_string());
+) -> Result<(Vec<Vec<u8>>, usize)> {
     let limits = RowGroupLimits::new(layout, rows);
-    let mut properties = WriterProperties::builder()
-        .set_compression(layout.codec.compression()?)
-        .set_created_by(CREATED_BY.to_owned())
-        .set_key_value_metadata(Some(vec![named]))
-        .set_max_row_group_row_count(Some(limits.rows))
-        .set_max_row_group_bytes(Some(limits.bytes))
-        .set_data_page_row_count_limit(PAGE_ROWS)
-        .set_write_batch_size(1024)
-        .set_statistics_enabled(EnabledStatistics::Page);
-    if let Some(columns) = sorting_columns(rows, &sort_places(layout, schema)) {
-        properties = properties.set_sorting_columns(Some(columns));
-    }
-    properties = bloom::add(properties, layout, schema);
-    let mut encoder =
-        ArrowWriter::try_new(Vec::new(), rows.schema(), Some(properties.build())).map_err(error::parquet)?;
+    let places = groups::places(&layout.groups, schema).into_iter();
+    let encoders = places.map(|places| Encoder::new(rows, places, layout, schema));
+    let mut encoders = encoders.collect::<Result<Vec<Encoder>>>()?;
     let (mut taken, mut taken_bytes) = (0, 0);
-    let (mut groups, mut group_bytes) = (0, 0);
     // The filters of a row group are written after its rows.
     let filters_bytes = layout.bloom.len() * FILTER_BYTES_OF_ROW * limits.rows;
     while taken < rows.num_rows() {
-        let mut step = rows.slice(taken, PAGE_ROWS.min(rows.num_rows() - taken));
+        let group_rows = encoders.first().map_or(0, |encoder| encoder.parquet.in_progress_rows());
+        let room = if group_rows < limits.rows { limits.rows - group_rows } else { limits.rows };
+        let mut step = rows.slice(taken, PAGE_ROWS.min(rows.num_rows() - taken).min(room));
         let mut step_bytes = rows_bytes(&step);
         while step_bytes > STEP_BYTES && step.num_rows() > 1 {
             step = step.slice(0, step.num_rows() / 2);
             step_bytes = rows_bytes(&step);
         }
-        let so_far = encoder.bytes_written() + encoder.in_progress_size();
+        let so_far = encoders.iter().map(Encoder::bytes).max().unwrap_or(0);
         if taken > 0 && (so_far >= bytes_target || so_far + step_bytes + filters_bytes > OBJECT_BYTES_MAX) {
             break;
         }
-        if group_bytes > 0 && group_bytes + step_bytes > limits.memory_bytes {
-            encoder.flush().map_err(error::parquet)?;
+        let parts = encoders.iter().map(|encoder| project(&step, &encoder.places));
+        let parts = parts.collect::<Result<Vec<_>>>()?;
+        if encoders.iter().zip(&parts).any(|(encoder, part)| encoder.is_full(part, &limits)) {
+            encoders.iter_mut().try_for_each(Encoder::end_row_group)?;
         }
-        encoder.write(&step).map_err(error::parquet)?;
+        encoders.iter_mut().zip(&parts).try_for_each(|(encoder, part)| encoder.write(part))?;
         taken += step.num_rows();
         taken_bytes += step_bytes;
-        group_bytes += step_bytes;
-        if encoder.flushed_row_groups().len() > groups {
-            // Rows of this step may be in the row group that it ended.
-            groups = encoder.flushed_row_groups().len();
-            group_bytes = step_bytes;
-        }
         yield_now().await;
     }
-    encoder.append_key_value_metadata(KeyValue::new(ROWS_BYTES_KEY.to_owned(), taken_bytes.to_string()));
-    Ok((encoder.into_inner().map_err(error::parquet)?, taken))
+    let rows_bytes = KeyValue::new(ROWS_BYTES_KEY.to_owned(), taken_bytes.to_string());
+    let mut objects = Vec::with_capacity(encoders.len());
+    for Encoder { mut parquet, .. } in encoders {
+        parquet.append_key_value_metadata(rows_bytes.clone());
+        objects.push(parquet.into_inner().map_err(error::parquet)?);
+    }
+    Ok((objects, taken))
 }
 
 /// The sort order in Parquet's form. Parquet counts leaves, which match columns only if no column

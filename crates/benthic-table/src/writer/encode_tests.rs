@@ -28,7 +28,32 @@ fn wide(rows: usize) -> RecordBatch {
 
 fn encode(batch: &RecordBatch, layout: &Layout, bytes_target: usize) -> (Vec<u8>, usize) {
     let schema = TableSchema::from_arrow(&batch.schema()).unwrap();
-    block_on(encode_object(batch, layout, &schema, bytes_target)).unwrap()
+    let (mut objects, taken) = block_on(encode_object(batch, layout, &schema, bytes_target)).unwrap();
+    assert_eq!(objects.len(), 1);
+    (objects.remove(0), taken)
+}
+
+/// The object of the other columns and the companion have the same row groups, and the larger one
+/// has the target size.
+#[test]
+fn the_objects_of_column_groups_have_the_same_row_groups() {
+    let text = wide(40 * 1_024).column(0).clone();
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..40 * 1_024));
+    let batch = RecordBatch::try_from_iter([("text", text), ("id", ids)]).unwrap();
+    let schema = TableSchema::from_arrow(&batch.schema()).unwrap();
+    let layout = Layout { groups: vec![vec![1]], sort: vec![2, 1], ..Layout::default() };
+    let (objects, taken) = block_on(encode_object(&batch, &layout, &schema, 20 * MIB)).unwrap();
+    let [main, texts] = objects.try_into().unwrap();
+    assert!(
+        (19 * MIB..22 * MIB).contains(&texts.len()) && main.len() < MIB,
+        "{} {}",
+        main.len(),
+        texts.len()
+    );
+    let (main, texts) = (row_groups(main), row_groups(texts));
+    assert!(texts.len() >= 3 && texts.iter().all(|group| group.1 < 9 * MIB), "{texts:?}");
+    let rows = |groups: &[(usize, usize)]| groups.iter().map(|group| group.0).collect::<Vec<_>>();
+    assert_eq!((rows(&main), rows(&main).iter().sum::<usize>()), (rows(&texts), taken));
 }
 
 #[test]

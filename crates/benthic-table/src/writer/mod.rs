@@ -8,6 +8,7 @@ pub(crate) mod encode;
 use crate::alter::Alter;
 use crate::error;
 use crate::evolve::{compact, conform, rows_bytes, unknown_columns};
+use crate::groups::{self, ColumnGroup};
 use crate::head::{INTENTS_MAX, Intent, ListRef};
 use crate::ids::{Id, Role, TableObject};
 use crate::indexes;
@@ -106,7 +107,8 @@ pub struct Writer {
 }
 
 struct EncodedObject {
-    bytes: Vec<u8>,
+    /// The object, and its companions.
+    objects: Vec<Vec<u8>>,
     taken: usize,
     /// The index pages, as omap entries.
     entries: Vec<(Bytes, Bytes)>,
@@ -353,13 +355,14 @@ impl Writer {
                 return self.add(partition, compact(rows.slice(start, rows.num_rows() - start))?);
             }
             let rest = rows.slice(start, rows.num_rows() - start);
-            let EncodedObject { bytes, taken, entries } = self.encode_first(&rest).await?;
+            let EncodedObject { objects, taken, entries } = self.encode_first(&rest).await?;
+            let largest_bytes = objects.iter().map(Vec::len).max().unwrap_or(0);
             let object = rest.slice(0, taken);
             if start + taken < rows.num_rows() || start == 0 {
-                let ratio = rows_bytes(&object) as f64 / bytes.len().max(1) as f64;
+                let ratio = rows_bytes(&object) as f64 / largest_bytes.max(1) as f64;
                 self.ratio = ratio.clamp(*RATIOS.start(), *RATIOS.end());
             }
-            let is_small = start + taken == rows.num_rows() && bytes.len() < self.object_bytes_target / 2;
+            let is_small = start + taken == rows.num_rows() && largest_bytes < self.object_bytes_target / 2;
             if is_small && start == 0 && reason != Flush::End {
                 let waiting_bytes = rows_bytes(&rows);
                 let fits = self.buffered_bytes + waiting_bytes <= self.options.buffer_bytes_max;
@@ -369,7 +372,7 @@ impl Writer {
                 }
                 self.is_limited_by_memory |= !is_full;
             }
-            self.upload(partition, &object, bytes, entries).await?;
+            self.upload(partition, &object, objects, entries).await?;
             start += taken;
         }
         Ok(())
@@ -381,19 +384,18 @@ impl Writer {
         let mut bytes_target = self.object_bytes_target;
         loop {
             let encoded = encode::encode_object(rows, &self.layout, &self.schema, bytes_target);
-            let (bytes, taken) = encoded.await?;
+            let (objects, taken) = encoded.await?;
+            let bytes = objects.first().map_or(0, Vec::len) as u64;
             let entries = self.entries(&rows.slice(0, taken));
             let is_too_large = |error: &Error| error.kind() == ErrorKind::LimitExceeded;
             match entries {
-                Ok(entries)
-                    if bytes.len() as u64 + entries_bytes(&entries) <= limits::OPERATION_BYTES_MAX =>
-                {
-                    return Ok(EncodedObject { bytes, taken, entries });
+                Ok(entries) if bytes + entries_bytes(&entries) <= limits::OPERATION_BYTES_MAX => {
+                    return Ok(EncodedObject { objects, taken, entries });
                 }
                 Err(error) if !is_too_large(&error) => return Err(error),
                 _ if bytes_target > INDEXED_BYTES_MIN => bytes_target /= 2,
                 // Without index pages, queries read the object whole.
-                _ => return Ok(EncodedObject { bytes, taken, entries: Vec::new() }),
+                _ => return Ok(EncodedObject { objects, taken, entries: Vec::new() }),
             }
         }
     }
@@ -411,27 +413,40 @@ impl Writer {
         &mut self,
         partition: Option<i64>,
         rows: &RecordBatch,
-        bytes: Vec<u8>,
+        objects: Vec<Vec<u8>>,
         entries: Vec<(Bytes, Bytes)>,
     ) -> Result<()> {
         let object = TableObject { role: Role::Data, writer: self.id, number: self.next_data };
-        self.next_data += 1;
+        let id = self.table.id;
+        let columns = groups::places(&self.layout.groups, &self.schema).into_iter();
+        let columns =
+            columns.map(|places| places.iter().map(|place| self.schema.columns()[*place].id).collect());
+        let groups = columns.zip(&objects).skip(1);
         let entry = FileEntry {
             object,
             schema: self.schema.id,
             partition,
             rows: rows.num_rows() as u64,
-            bytes: bytes.len() as u64,
+            bytes: objects.first().map_or(0, Vec::len) as u64,
             deleted: None,
+            groups: groups
+                .map(|(columns, object)| ColumnGroup { columns, bytes: object.len() as u64 })
+                .collect(),
         };
-        while self.uploads.len() >= self.options.uploads_max {
-            self.uploads.next().await.transpose()?;
-        }
-        let (pool, id) = (Arc::clone(self.table.pool()), self.table.id);
-        self.uploads.push(async move { object::put(&pool, id, object, bytes.into(), entries).await }.boxed());
-        // Starts the new upload and collects finished ones.
-        while let Some(Some(done)) = self.uploads.next().now_or_never() {
-            done?;
+        // The index pages are those of the first object.
+        let mut entries = Some(entries);
+        for (part, bytes) in entry.parts().zip(objects) {
+            self.next_data += 1;
+            while self.uploads.len() >= self.options.uploads_max {
+                self.uploads.next().await.transpose()?;
+            }
+            let (pool, entries) = (Arc::clone(self.table.pool()), entries.take().unwrap_or_default());
+            let upload = async move { object::put(&pool, id, part.object, bytes.into(), entries).await };
+            self.uploads.push(upload.boxed());
+            // Starts the new upload and collects finished ones.
+            while let Some(Some(done)) = self.uploads.next().now_or_never() {
+                done?;
+            }
         }
         let with_distribution = with_distributions(&self.schema, &self.indexes);
         let statistics = |(column, with): (&ArrayRef, bool)| match with {

@@ -29,13 +29,13 @@ struct Acknowledged {
 }
 
 /// The ids after each change of rows.
-fn states() -> [Vec<i64>; 6] {
+fn states() -> [Vec<i64>; 7] {
     let changed = || (10..90).chain(100..105).collect();
-    [vec![], (0..50).collect(), (0..90).collect(), changed(), changed(), changed()]
+    [vec![], (0..50).collect(), (0..90).collect(), changed(), changed(), changed(), changed()]
 }
 
-/// Creates a table, appends twice, changes rows, compacts, changes its layout and rewrites it,
-/// vacuums and drops it.
+/// Creates a table, appends twice, changes rows, compacts, changes its layout and rewrites it, with
+/// column groups, joins the groups, vacuums and drops it.
 async fn live(pool: Arc<dyn Pool>, environment: &Environment, done: &mut Acknowledged) -> Result<()> {
     let partitioning = Partitioning::Hash { field: 1, buckets: 2 };
     let definition = Definition { partitioning, ..definition() };
@@ -56,6 +56,9 @@ async fn live(pool: Arc<dyn Pool>, environment: &Environment, done: &mut Acknowl
     table.set_layout(&lz4_by_name()).await?;
     try_rewrite_all(&table).await?;
     done.changes = 5;
+    table.set_layout(&LayoutChange { groups: Some(Vec::new()), ..LayoutChange::default() }).await?;
+    try_rewrite_all(&table).await?;
+    done.changes = 6;
     vacuum(Arc::clone(&pool), "t", &VacuumOptions { intent_age_ms: DAY_MS, ..KEEP_ONE }, environment).await?;
     done.dropping = true;
     drop_table(pool, "t", false, environment).await?;
@@ -64,7 +67,8 @@ async fn live(pool: Arc<dyn Pool>, environment: &Environment, done: &mut Acknowl
 
 fn lz4_by_name() -> LayoutChange {
     let (codec, sort) = (Some(Codec::Lz4), Some(vec!["name".to_owned()]));
-    LayoutChange { codec, sort, ..LayoutChange::default() }
+    let groups = Some(vec![vec!["name".to_owned()], vec!["price".to_owned()]]);
+    LayoutChange { codec, sort, groups, ..LayoutChange::default() }
 }
 
 /// Deletes rows by their id, and adds others.

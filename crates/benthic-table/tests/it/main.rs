@@ -9,6 +9,7 @@ mod concurrent;
 mod corpus;
 mod crash;
 mod faulty;
+mod groups;
 mod indexes;
 mod rewrite;
 mod support;

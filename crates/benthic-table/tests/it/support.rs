@@ -161,7 +161,8 @@ pub fn referred(table: &Table) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for snapshot in block_on(table.history()).unwrap() {
         names.extend(snapshot.lists().iter().map(|list| list.object.to_string()));
-        names.extend(entries(&snapshot).iter().map(|entry| entry.object.to_string()));
+        let entries = entries(&snapshot);
+        names.extend(entries.iter().flat_map(FileEntry::parts).map(|part| part.object.to_string()));
     }
     names
 }

@@ -5,7 +5,7 @@ use benthic_table::{Codec, Layout, LayoutChange, TableSchema};
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-/// Codec, sizes, sort order and Bloom filters of data objects.
+/// Codec, sizes, sort order, Bloom filters and column groups of data objects.
 #[derive(Args)]
 pub struct LayoutArgs {
     /// Compression of objects: none, snappy, lz4, zstd or zstd:LEVEL, 1 to 19; a new table has
@@ -22,6 +22,10 @@ pub struct LayoutArgs {
     /// lack it
     #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
     bloom: Option<Vec<String>>,
+    /// Columns that objects of their own store, because they are large and few queries read them;
+    /// repeat it for several groups
+    #[arg(long, value_name = "COLUMN,...")]
+    group: Option<Vec<String>>,
     /// Target size of an object, 1 MiB to 64 MiB; a new table has 32 MiB
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     object_size: Option<u64>,
@@ -30,11 +34,13 @@ pub struct LayoutArgs {
 impl LayoutArgs {
     pub fn change(&self) -> LayoutChange {
         let trimmed = |names: &Vec<String>| names.iter().map(|name| name.trim().to_owned()).collect();
+        let split = |names: &str| names.split(',').map(|name| name.trim().to_owned()).collect();
         LayoutChange {
             codec: self.codec,
             row_group_bytes: self.row_group_size,
             sort: self.sort_by.as_ref().map(trimmed),
             bloom: self.bloom.as_ref().map(trimmed),
+            groups: self.group.as_ref().map(|groups| groups.iter().map(|names| split(names)).collect()),
             object_bytes: self.object_size,
         }
     }
@@ -48,6 +54,17 @@ pub fn sorted_by(layout: &Layout, schema: &TableSchema) -> Vec<String> {
 /// The names of the columns with Bloom filters.
 pub fn bloom_columns(layout: &Layout, schema: &TableSchema) -> Vec<String> {
     names(&layout.bloom, schema)
+}
+
+/// The names of the columns of each column group.
+pub fn column_groups(layout: &Layout, schema: &TableSchema) -> Vec<Vec<String>> {
+    layout.groups.iter().map(|group| names(group, schema)).collect()
+}
+
+/// Column groups as text: `image, thumbnail; embedding`.
+pub fn describe_groups(layout: &Layout, schema: &TableSchema) -> String {
+    let groups = column_groups(layout, schema);
+    groups.iter().map(|names| names.join(", ")).collect::<Vec<_>>().join("; ")
 }
 
 fn names(ids: &[u32], schema: &TableSchema) -> Vec<String> {
@@ -64,8 +81,12 @@ pub fn describe_layout(layout: &Layout, schema: &TableSchema) -> String {
         names if names.is_empty() => String::new(),
         names => format!(", Bloom filters of {}", names.join(", ")),
     };
+    let groups = match describe_groups(layout, schema) {
+        names if names.is_empty() => String::new(),
+        names => format!(", column groups {names}"),
+    };
     let (row_group, object) = (units::size(layout.row_group_bytes), units::size(layout.object_bytes));
-    format!("codec {}, row groups of {row_group}, objects of {object}, {sort}{bloom}", layout.codec)
+    format!("codec {}, row groups of {row_group}, objects of {object}, {sort}{bloom}{groups}", layout.codec)
 }
 
 pub fn layout_fields(layout: &Layout, schema: &TableSchema) -> Map<String, Value> {
@@ -75,6 +96,7 @@ pub fn layout_fields(layout: &Layout, schema: &TableSchema) -> Map<String, Value
         ("object_size_bytes", json!(layout.object_bytes)),
         ("sort_by", json!(sorted_by(layout, schema))),
         ("bloom_filters", json!(bloom_columns(layout, schema))),
+        ("column_groups", json!(column_groups(layout, schema))),
     ];
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -29,7 +29,9 @@ without options, to continue. Queries, appends and changes run meanwhile. Old sn
 Examples:
   benthic table rewrite lake/trips --codec zstd:9 --dry-run
   benthic table rewrite lake/trips --codec zstd --sort-by day,fare
-  benthic table rewrite lake/trips --unsorted --object-size 64MiB --rate 20MiB")]
+  benthic table rewrite lake/trips --unsorted --object-size 64MiB --rate 20MiB
+  benthic table rewrite lake/photos --group image,thumbnail --group embedding
+  benthic table rewrite lake/photos --one-group")]
 pub struct RewriteArgs {
     /// The table: POOL/TABLE
     table: TableAddress,
@@ -41,6 +43,9 @@ pub struct RewriteArgs {
     /// Write no Bloom filters
     #[arg(long, conflicts_with = "bloom")]
     no_bloom: bool,
+    /// Join the column groups
+    #[arg(long, conflicts_with = "group")]
+    one_group: bool,
     /// Show what would be written, and estimate the new size from a sample; change nothing
     #[arg(long, conflicts_with_all = ["rate", "memory"])]
     dry_run: bool,
@@ -56,6 +61,9 @@ impl RewriteArgs {
         }
         if self.no_bloom {
             change.bloom = Some(Vec::new());
+        }
+        if self.one_group {
+            change.groups = Some(Vec::new());
         }
         change
     }
@@ -111,7 +119,7 @@ async fn dry_run(args: &RewriteArgs, snapshot: &Snapshot, session: &Session) -> 
     let layout = snapshot.layout().with(&args.change(), snapshot.schema());
     let layout = layout.map_err(|error| error.with("table", &args.table))?;
     let entries: Vec<FileEntry> = snapshot.to_rewrite(&layout).await?.into_iter().flatten().collect();
-    let bytes: u64 = entries.iter().map(|entry| entry.bytes).sum();
+    let bytes: u64 = entries.iter().map(FileEntry::all_bytes).sum();
     let samples = entries.len().min(SAMPLES_MAX);
     let estimated = estimate(snapshot, &entries, &layout).await?;
     let (from, to) =
@@ -153,9 +161,9 @@ async fn estimate(snapshot: &Snapshot, entries: &[FileEntry], layout: &Layout) -
         let entry = &entries[sample * entries.len() / samples];
         let size: Result<u64> = snapshot.size_in(entry, layout).await;
         after += size?;
-        before += entry.bytes;
+        before += entry.all_bytes();
     }
-    let bytes: u128 = entries.iter().map(|entry| u128::from(entry.bytes)).sum();
+    let bytes: u128 = entries.iter().map(|entry| u128::from(entry.all_bytes())).sum();
     let estimated = (bytes * u128::from(after)).checked_div(u128::from(before));
     Ok(estimated.and_then(|bytes| u64::try_from(bytes).ok()))
 }

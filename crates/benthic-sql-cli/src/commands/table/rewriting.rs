@@ -81,7 +81,7 @@ pub async fn rewrite_groups(
     limits: &LimitArgs,
     done: &mut Done,
 ) -> Outcome {
-    let progress = Progress::bytes(label, groups.iter().flatten().map(|entry| entry.bytes).sum());
+    let progress = Progress::bytes(label, groups.iter().flatten().map(FileEntry::all_bytes).sum());
     let options = limits.options();
     let mut debt = Duration::ZERO;
     let mut pace = async |bytes: u64| -> Result<()> {
@@ -104,7 +104,7 @@ pub async fn rewrite_groups(
             Ok(Rewritten { replaced, is_limited_by_memory }) => {
                 done.is_limited_by_memory |= is_limited_by_memory;
                 done.objects += replaced.len() as u64;
-                done.bytes += replaced.iter().map(|entry| entry.bytes).sum::<u64>();
+                done.bytes += replaced.iter().map(FileEntry::all_bytes).sum::<u64>();
                 done.commits += u64::from(!replaced.is_empty());
             }
             Err(error) if error.kind() == ErrorKind::Conflict => done.conflicts += 1,

@@ -1,6 +1,6 @@
 //! `benthic table show`: prints the size, partitioning and columns of a snapshot.
 
-use super::layout::{bloom_columns, layout_fields, sorted_by};
+use super::layout::{bloom_columns, describe_groups, layout_fields, sorted_by};
 use super::{SnapshotName, TableAddress, count, grouped, line, time};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
@@ -41,6 +41,7 @@ fn page(address: &TableAddress, head: &Head, snapshot: &Snapshot) -> String {
     let (operation, time) = (snapshot.operation().name(), time(snapshot.time_ms()));
     let sort = sorted_by(&head.layout, schema).join(", ");
     let bloom = bloom_columns(&head.layout, schema).join(", ");
+    let groups = describe_groups(&head.layout, schema);
     let of_values =
         indexes_of(snapshot, IndexKind::Values).map(|columns| format!("({})", columns.join(", ")));
     let of_words =
@@ -55,6 +56,7 @@ fn page(address: &TableAddress, head: &Head, snapshot: &Snapshot) -> String {
         ("sorted by", if sort.is_empty() { "nothing".to_owned() } else { sort }),
         ("indexes", if indexes.is_empty() { "none".to_owned() } else { indexes }),
         ("Bloom filters", if bloom.is_empty() { "none".to_owned() } else { bloom }),
+        ("column groups", if groups.is_empty() { "none".to_owned() } else { groups }),
         ("object size", units::size(head.layout.object_bytes)),
         ("codec", head.layout.codec.to_string()),
         ("row-group size", units::size(head.layout.row_group_bytes)),

@@ -192,6 +192,16 @@ impl Making<'_> {
             _ => Codec::Snappy,
         };
         self.description += &format!("codec {}, ", definition.layout.codec);
+        if n.percent(40) {
+            let mut groups: [Vec<u32>; 2] = Default::default();
+            for column in columns.iter().skip(1) {
+                if n.percent(60) {
+                    groups[n.below(2)].push(id(&definition, column));
+                }
+            }
+            definition.layout.groups = groups.into_iter().filter(|group| !group.is_empty()).collect();
+            self.description += &format!("column groups {:?}, ", definition.layout.groups);
+        }
         for column in columns {
             self.description += &describe(column);
         }

@@ -477,7 +477,7 @@ async fn evolved(pool: &Arc<dyn Pool>) {
     empty.alter(&[add("more", DataType::Utf8), rename("i8", "tiny")]).await.unwrap();
 }
 
-/// The same rows, without partitions and in every kind of partitioning.
+/// The same rows, without partitions, in every kind of partitioning, and with column groups.
 async fn partitioned(pool: &Arc<dyn Pool>) {
     let rows = [events(0..130), events(130..200)];
     let definition = Definition::new(&rows[0].schema()).unwrap();
@@ -492,10 +492,13 @@ async fn partitioned(pool: &Arc<dyn Pool>) {
         ("by_year", range("moment", Ranges::Year), vec![]),
         ("by_bounds", range("n", Ranges::Bounds(vec![-50, 0, 50])), vec!["n"]),
         ("sorted", Partitioning::Rows, vec!["kind", "n"]),
+        ("grouped", Partitioning::Rows, vec![]),
     ];
     for (name, partitioning, sort) in tables {
         let sort = sort.into_iter().map(id).collect();
-        let layout = Layout { sort, ..definition.layout.clone() };
+        let groups =
+            if name == "grouped" { vec![vec![id("x"), id("kind")], vec![id("day")]] } else { vec![] };
+        let layout = Layout { sort, groups, ..definition.layout.clone() };
         let table = create(pool, name, &Definition { partitioning, layout, ..definition.clone() }).await;
         objects(&table, &rows).await;
     }
