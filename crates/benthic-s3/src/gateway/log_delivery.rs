@@ -313,7 +313,7 @@ impl Gateway {
         let events = rules.map_or(Vec::new(), |rules| rules.of_change(&key, &names, &origin, false));
         let had_events = !events.is_empty();
         let size_bytes = Some(text.len() as u64);
-        let writer = self.sal.write(&bucket, &key, None, size_bytes, data_key).await;
+        let writer = self.sal.write(&bucket, &key, None, size_bytes, None, data_key).await;
         let mut writer = writer.map_err(error::object)?;
         let data = bytes::Bytes::copy_from_slice(text.as_bytes());
         if let Err(failure) = writer.write(data).await {

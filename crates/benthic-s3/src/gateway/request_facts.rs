@@ -205,10 +205,9 @@ fn caller_value(
         "aws:userid" => caller.id()?,
         "aws:username" => match caller {
             Caller::User { user, .. } => user.clone(),
-            Caller::Session { .. }
-            | Caller::WebIdentity { .. }
-            | Caller::Anonymous
-            | Caller::Service(_) => return None,
+            Caller::Session { .. } | Caller::WebIdentity { .. } | Caller::Anonymous | Caller::Service(_) => {
+                return None;
+            }
         },
         "aws:securetransport" => peer?.is_encrypted.to_string(),
         "aws:sourceip" => peer?.address.to_canonical().to_string(),

@@ -1,12 +1,16 @@
+use super::classes::transition;
+use super::faulty::{FaultPlan, FaultyPool};
 use super::{Case, data, etag, finish, kind, names, rest};
 use benthic_core::{ErrorKind, Result};
 use benthic_s3::sal::encryption::{ENCRYPTION, FRAME_BYTES};
 use benthic_s3::sal::{
-    Attributes, Bucket, Condition, DataKey, Finish, ListKind, Object, Versioning, WriteResult,
+    Attributes, Bucket, Condition, DataKey, Finish, ListKind, Object, Objects, Transition, Versioning,
+    WriteResult,
 };
 use bytes::Bytes;
 use futures::executor::block_on;
 use futures::future::join_all;
+use std::sync::{Arc, Mutex};
 
 fn append_with(
     case: &Case,
@@ -129,6 +133,49 @@ pub fn an_append_and_copies_keep_their_data(case: &Case) {
     assert_eq!(case.data_objects(&bucket), Vec::<String>::new());
 }
 
+pub fn an_append_during_a_transition_loses_nothing(case: &Case) {
+    case.offer(&["COLD"]);
+    let bucket = case.bucket("b", Versioning::Off);
+    let (mut appended, mut conflicts) = (0, 0);
+    for call in 1.. {
+        let key = format!("k{call}");
+        case.put(&bucket, &key, b"old,");
+        let result = Arc::new(Mutex::new(None));
+        let (other, to, outcome) = (case.ahead_of(0), bucket.clone(), Arc::clone(&result));
+        let name = key.clone();
+        let append = async move || {
+            let object = other.object(&to, &name, None).await?;
+            let mut writer = other.append(&to, &object, Some(3), None).await?;
+            writer.write(Bytes::from_static(b"new")).await?;
+            writer.finish(finish(b"new")).await
+        };
+        let plan = FaultPlan::interrupted(call, move || {
+            *outcome.lock().unwrap() = Some(block_on(append()).map(drop));
+        });
+        let sal = case.on(&FaultyPool::pools(&case.pools, &plan)).unwrap();
+        let transition = Transition {
+            condition: Condition::Always,
+            ..transition(&case.object(&bucket, &key), Some("COLD"))
+        };
+        let moved = block_on(sal.transition(&bucket, &transition));
+        let outcome = result.lock().unwrap().take();
+        match outcome {
+            None => break,
+            Some(Ok(())) => {
+                assert_eq!(case.get(&bucket, &key), b"old,new");
+                appended += 1;
+                conflicts += usize::from(moved.is_err_and(|error| error.kind() == ErrorKind::Conflict));
+            }
+            Some(Err(error)) => {
+                assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+                assert_eq!(case.get(&bucket, &key), b"old,");
+            }
+        }
+    }
+    assert!(appended >= 3 && conflicts >= 1, "{appended} {conflicts}");
+    case.finish(&[&bucket]);
+}
+
 pub fn an_object_has_ten_thousand_pieces_at_most(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     let upload = case.upload(&bucket, "k");
@@ -151,7 +198,7 @@ pub fn encrypted_data_are_appended(case: &Case) {
     let attributes = Attributes::from([(ENCRYPTION.to_owned(), Bytes::from_static(b"how"))]);
     let (one, two) = (data(1, FRAME_BYTES as usize + 5), data(2, 3 * FRAME_BYTES as usize));
     block_on(async {
-        let mut writer = case.sal.write(&bucket, "k", None, None, Some(&key)).await.unwrap();
+        let mut writer = case.sal.write(&bucket, "k", None, None, None, Some(&key)).await.unwrap();
         writer.write(Bytes::from(one.clone())).await.unwrap();
         writer.finish(Finish { attributes: attributes.clone(), ..finish(&one) }).await.unwrap();
     });

@@ -17,7 +17,7 @@ pub fn move_to(case: &Case, sal: &dyn Sal, bucket: &Bucket, key: &str, class: Op
     block_on(sal.transition(bucket, &transition(&case.object(bucket, key), class)))
 }
 
-fn transition(object: &Object, class: Option<&str>) -> Transition {
+pub fn transition(object: &Object, class: Option<&str>) -> Transition {
     Transition {
         key: object.key.clone(),
         version: object.version,
