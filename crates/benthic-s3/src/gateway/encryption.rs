@@ -470,14 +470,14 @@ impl Gateway {
     }
 
     /// Encrypts an object with SSE-S3, with a data key of its own, which goes to its attributes.
-    pub(super) fn encrypt_with_s3(
+    pub(super) async fn encrypt_with_s3(
         &self,
         bucket: &Bucket,
         key: &str,
         attributes: &mut Attributes,
     ) -> S3Result<Encryption> {
         let data_key = DataKey::draw(&self.environment).map_err(super::error::object)?;
-        self.seal_of_s3()?.seal(data_key, &bucket.name, key, attributes)
+        self.seal_of_s3()?.seal(data_key, &bucket.name, key, attributes).await
     }
 
     /// The seal of SSE-S3.

@@ -300,7 +300,7 @@ impl Gateway {
         let (etag, mut attributes) = made.map_err(error::object)?;
         let encryption = match default_of(&bucket.attributes)? {
             None => None,
-            Some(EncryptBy::S3) => Some(self.encrypt_with_s3(&bucket, &key, &mut attributes)?),
+            Some(EncryptBy::S3) => Some(self.encrypt_with_s3(&bucket, &key, &mut attributes).await?),
             Some(EncryptBy::Kms { .. }) => {
                 return Err(refused("the target of an access log encrypts with SSE-KMS"));
             }

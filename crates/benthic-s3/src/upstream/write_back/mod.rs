@@ -86,6 +86,7 @@ impl Pending {
             size_bytes,
             modified_ms: self.record.changed_ms,
             etag: self.record.etag.clone(),
+            class: None,
             attributes: self.record.attributes(),
             lock: Lock::default(),
             revision: 0,
@@ -106,6 +107,7 @@ impl Pending {
             size_bytes: self.record.size_bytes,
             modified_ms: self.record.changed_ms,
             etag: self.record.etag.clone(),
+            class: None,
             write: self.record.write(),
             revision: 0,
         }
