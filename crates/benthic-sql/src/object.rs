@@ -518,7 +518,8 @@ impl DataObject {
         let mut tail_bytes = FOOTER_GUESS_BYTES.min(size_bytes);
         let end = start.saturating_add(size_bytes);
         loop {
-            let tail = self.read(&[end - tail_bytes..end]).await?.pop().unwrap_or_default();
+            let range = end - tail_bytes..end;
+            let tail = self.read(std::slice::from_ref(&range)).await?.pop().unwrap_or_default();
             match reader.try_parse_sized(&tail, size_bytes) {
                 Ok(()) => {
                     return reader
