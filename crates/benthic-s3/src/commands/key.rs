@@ -115,9 +115,11 @@ pub async fn run(command: KeyCommand, pools: &GatewayPools, session: &Session) -
                 return Err(denied().into());
             }
             let Caller::User { account, user } = known.caller else { return Err(denied().into()) };
+            let is_limited = known.policies.is_limited();
+            let rights = if is_limited { ", whose rights policies limit" } else { "" };
             out.result(
-                format_args!("key {key} belongs to {account}/{user}"),
-                || json!({ "access_key": key, "account": account, "user": user }),
+                format_args!("key {key} belongs to {account}/{user}{rights}"),
+                || json!({ "access_key": key, "account": account, "user": user, "limited": is_limited }),
             )
         }
         KeyCommand::Suspend { key, end } => {

@@ -153,6 +153,14 @@ def test_users_of_an_account_sign_in_to_the_console(own_gateway, certificate):
         assert cookie.startswith("__Host-") and "Max-Age=3600" in cookie and cookie.endswith("; Secure")
         pools = http.request("GET", f"{url}api/pools", headers={"cookie": cookie.split(";")[0]})
         assert own_gateway.pool in pools.json()["pools"]
+        own_gateway.run("user", "create", "operators/bob")
+        key = own_gateway.run("key", "create", "operators/bob")[0]
+        limited = {"access_key": key["access_key"], "secret_key": key["secret_key"]}
+        policy = own_gateway.dir / "policy.json"
+        statement = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}
+        policy.write_text(json.dumps({"Version": "2012-10-17", "Statement": [statement]}))
+        own_gateway.run("user", "policy", "put", "operators/bob", "read", str(policy))
+        assert sign_in(limited).status == 403
         own_gateway.run("key", "suspend", operator["access_key"])
         assert sign_in(operator).status == 403
     finally:

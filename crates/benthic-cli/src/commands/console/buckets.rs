@@ -7,7 +7,13 @@ use crate::commands::other;
 use benthic_core::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 use std::ffi::OsString;
+use std::time::Duration;
+use tokio::time::timeout;
 
+/// Limit on the length of an access key.
+const ACCESS_KEY_BYTES_MAX: usize = 128;
+/// How long a sign-in waits for other ones.
+const SIGN_IN_LIMIT: Duration = Duration::from_secs(10);
 const BUCKETS_MAX: usize = 10_000;
 const KEYS_DEFAULT: usize = 100;
 const KEYS_MAX: usize = 1_000;
@@ -36,17 +42,37 @@ pub async fn check_key(console: &Console<'_>, access_key: &str, secret_key: &str
             account sign in with their keys";
         return Err(Error::new(ErrorKind::PermissionDenied, message));
     };
+    let denied = |message: &'static str| {
+        Err(Error::new(ErrorKind::PermissionDenied, message).with("access_key", access_key))
+    };
+    if access_key.len() > ACCESS_KEY_BYTES_MAX || !access_key.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    {
+        return denied("this is not an access key");
+    }
     // Anybody can ask, so requests of users who are signed in keep most children.
-    let Ok(_one) = console.sign_ins.try_acquire() else {
-        return Err(Error::new(ErrorKind::Busy, "another key is being checked; sign in again in a moment"));
+    let slot = timeout(SIGN_IN_LIMIT, console.sign_ins.acquire()).await;
+    let Ok(Ok(_slot)) = slot else {
+        return Err(Error::new(ErrorKind::Busy, "other keys are being checked; sign in again in a moment"));
     };
     let args = args(console, &["key", "check", "--", access_key]);
-    let found = console.children.run_with(&other::S3, args, 1, secret_key).await?.value()?;
-    if found["account"] == account.as_str() {
-        return Ok(());
+    let checked = console.children.run_with(&other::S3, args, 1, secret_key).await;
+    let found = match checked.and_then(|printed| printed.value()) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => return Err(error),
+        // Its details are for the operator.
+        Err(error) => {
+            tracing::warn!(%error, "cannot check a key");
+            return Err(Error::new(ErrorKind::Unavailable, "the console cannot check keys now"));
+        }
+        Ok(found) => found,
+    };
+    if found["account"] != account.as_str() {
+        return denied("the users of this account may not sign in to this console");
     }
-    let message = "the users of this account may not sign in to this console";
-    Err(Error::new(ErrorKind::PermissionDenied, message).with("access_key", access_key))
+    // Such a user may do less in its own account than the console can in all of them.
+    if found["limited"] != false {
+        return denied("policies limit the rights of this user, so it may not sign in to the console");
+    }
+    Ok(())
 }
 
 pub async fn show(console: &Console<'_>, query: &Query) -> Result<Reply> {
