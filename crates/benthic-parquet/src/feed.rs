@@ -166,9 +166,10 @@ impl Feed {
             self.values = self.values.saturating_add(page.values);
             self.at += len_bytes;
             processed_bytes += header.memory_bytes();
-            // A dictionary stays until the end of the chunk.
-            let end = if header.has_data { self.values } else { u64::MAX };
-            self.pages.push_back((end, memory_bytes));
+            // A dictionary stays until the end of the chunk, and so does its part of the budget.
+            if header.has_data {
+                self.pages.push_back((self.values, memory_bytes));
+            }
         }
         if !self.has_lists && self.values < row {
             return Err(corrupt("a column has fewer values than there are rows"));

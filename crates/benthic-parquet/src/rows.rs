@@ -9,7 +9,7 @@ use crate::bounds::{self, Chunks};
 use crate::cells::{self, cell, is_supported, unsupported_type};
 use crate::feed::{Budget, Feed, Window, fault_of, too_large};
 use arrow_array::ArrayRef;
-use arrow_schema::Fields;
+use arrow_schema::{DataType, Field, Fields, TimeUnit};
 use benthic_classes::select::wire::Totals;
 use benthic_classes::select::{Cell, Failure, Fault, Host, IntegerRange, Rows, Select};
 use bytes::Bytes;
@@ -187,7 +187,17 @@ impl Parquet {
         if found.fields().len() != names.len() {
             return Err(fault_of(&bounds::refusal("a group without columns")));
         }
-        let types = found.fields().iter().map(bounds::viewed).collect();
+        let roots = columns.root_schema().get_fields();
+        let types = found.fields().iter().zip(roots).map(|(field, root)| {
+            // Nanoseconds in 64 bits end in 2262, and Spark writes the year 9999. So the decoder
+            // makes microseconds of the old type of times.
+            if root.is_primitive() && root.get_physical_type() == Type::INT96 {
+                let micros = DataType::Timestamp(TimeUnit::Microsecond, None);
+                return Arc::new(Field::clone(field).with_data_type(micros));
+            }
+            bounds::viewed(field)
+        });
+        let types = types.collect();
         Ok(Parquet {
             metadata: Arc::new(metadata),
             names,
@@ -264,6 +274,9 @@ impl Rows for Parquet {
                 return Err(fault_of(&bounds::refusal(
                     "decimals of any length, or values of a fixed length above 64 KiB",
                 )));
+            }
+            if leaf.physical_type() == Type::INT96 && leaf.path().parts().len() > 1 {
+                return Err(fault_of(&bounds::refusal("times of the type INT96 in lists, structs and maps")));
             }
             row_bytes += bounds::width(&leaf) + 1;
         }

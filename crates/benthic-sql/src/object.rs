@@ -21,9 +21,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use tokio::sync::OnceCell;
+use std::sync::{Arc, Weak};
+use tokio::sync::{Mutex, OnceCell};
 
 /// Size of the first read, at the end of the object. It contains the whole footer of most objects.
 const FOOTER_GUESS_BYTES: u64 = 64 * 1024;
@@ -123,8 +123,9 @@ enum Origin {
         is_read_by_name: bool,
         facts: (Arc<Facts>, usize),
         footers: MetadataCache,
-        /// The footer of this file, if it consists of several objects.
-        joined: OnceCell<Arc<ParquetMetaData>>,
+        /// The footer of this file, if it consists of several objects. Only readers keep it: a plan
+        /// can have many such files.
+        joined: Mutex<Weak<ParquetMetaData>>,
     },
     File(Arc<LocalFile>),
 }
@@ -171,7 +172,7 @@ impl DataObject {
     ) -> DataObject {
         let size_bytes = parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.bytes));
         let footers = reading.footers.clone();
-        let joined = OnceCell::new();
+        let joined = Mutex::new(Weak::new());
         let origin = Origin::Table { snapshot, entry, parts, is_read_by_name, facts, footers, joined };
         let work = Arc::clone(&reading.work);
         DataObject { size_bytes, origin, work, is_done: AtomicBool::new(false), readers: AtomicUsize::new(0) }
@@ -286,9 +287,13 @@ impl DataObject {
                     let key = (snapshot.table().id(), part.object);
                     return footers.footers.get_or_insert_async(&key, self.read_footer()).await;
                 }
-                let join =
-                    async { self.join_footers(snapshot.table().id(), parts, footers).await.map(Arc::new) };
-                joined.get_or_try_init(|| join).await.cloned()
+                let mut joined = joined.lock().await;
+                if let Some(footer) = joined.upgrade() {
+                    return Ok(footer);
+                }
+                let footer = Arc::new(self.join_footers(snapshot.table().id(), parts, footers).await?);
+                *joined = Arc::downgrade(&footer);
+                Ok(footer)
             }
             Origin::File(_) => self.read_footer().await,
         }

@@ -71,6 +71,20 @@ fn pages_have_a_limit() {
     }
 }
 
+/// The budget is for the pages of a batch, not for those of a row group.
+#[test]
+fn a_large_row_group_with_a_dictionary_is_read() {
+    let rows = 200_000;
+    let texts = (0..rows).map(|row| format!("{row:0800}"));
+    let column: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_dictionary_page_size_limit(4_096);
+    let data = file(&batch([("s", column)]), properties);
+    let query = "SELECT COUNT(*) AS n FROM S3Object s WHERE s.s > '0'";
+    assert_eq!(run(query, &data).unwrap(), "{\"n\":200000}\n");
+}
+
 /// A dictionary's value is in every row. Views of it are not copies.
 #[test]
 fn long_values_of_a_dictionary_are_not_copied() {

@@ -180,9 +180,12 @@ def test_parquet_of_every_type(gateway, s3, bucket):
         sums = "SELECT SUM(s.cents), AVG(s.price), MAX(s.word), COUNT(*) FROM S3Object s"
         assert select(s3, bucket, "k", sums, PARQUET)[0] == b"0.3,0.725,eel,3\n"
         assert select(s3, bucket, "k", "SELECT t FROM S3Object[*].list[*] t", PARQUET)[0].count(b"\n") == 3
-    old = parquet(table.select(["id", "local"]), use_deprecated_int96_timestamps=True)
-    s3.put_object(Bucket=bucket, Key="k", Body=old)
-    assert select(s3, bucket, "k", "SELECT s.local FROM S3Object s LIMIT 1", PARQUET)[0] == b"2024-05-06T07:08:09.123000000-00:00\n"
+    # Spark's type of times, with its last year.
+    times = pyarrow.array([at, datetime.datetime(9999, 12, 31)], pyarrow.timestamp("us"))
+    s3.put_object(Bucket=bucket, Key="k", Body=parquet(pyarrow.table({"t": times}), use_deprecated_int96_timestamps=True))
+    wanted = b"2024-05-06T07:08:09.123456-00:00\n9999-12-31T00:00:00.000000-00:00\n"
+    assert select(s3, bucket, "k", "SELECT s.t FROM S3Object s", PARQUET)[0] == wanted
+    assert select(s3, bucket, "k", "SELECT s.t FROM S3Object s WHERE s.t > `2262T`", PARQUET)[0] == wanted.splitlines(True)[1]
     assert code(s3, bucket, "k", "SELECT s.other FROM S3Object s", PARQUET) == ("MissingHeaders", True)
     s3.put_object(Bucket=bucket, Key="k", Body=parquet(table.select(["text"]), column_encoding="DELTA_BYTE_ARRAY", use_dictionary=False))
     assert code(s3, bucket, "k", "SELECT * FROM S3Object s", PARQUET) == ("UnsupportedParquetType", True)
