@@ -137,14 +137,14 @@ pub(super) fn complete(file: &NamedTempFile, record: &Record, end: &[u8]) -> Res
     done.map_err(|error| failed("cannot store a pending change", file.path(), error))
 }
 
-/// Gives a complete file its name, durably.
+/// Gives a complete file its name. It is durable when the directory is synced.
 pub(super) fn publish(file: NamedTempFile, directory: &Path, name: &str) -> Result<()> {
     let path = directory.join(name);
     let temporary = file.into_temp_path();
     fs::rename(&temporary, &path).map_err(|error| failed("cannot store a pending change", &path, error))?;
     // Its old name is gone, so there is nothing to remove.
     let _ = temporary.keep();
-    sync_directory(directory)
+    Ok(())
 }
 
 /// Removes the file of a change that is at the upstream, durably: otherwise it could come back

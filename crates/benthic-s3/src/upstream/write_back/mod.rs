@@ -360,7 +360,8 @@ impl WriteBack {
     /// Stores a change durably.
     ///
     /// # Errors
-    /// `Conflict` or `NotFound` if the condition does not hold; `Busy` if there is no room.
+    /// `Conflict` or `NotFound` if the condition does not hold; `Busy` if there is no room;
+    /// `OutcomeUnknown` if the change is in the order, but may not survive a crash.
     pub async fn add(
         self: &Arc<Self>,
         mut record: Record,
@@ -407,10 +408,15 @@ impl WriteBack {
             WriteResult { version: VersionId::Null, size_bytes: record.size_bytes, write: record.write() };
         let directory = self.directory.clone();
         self.blocking(move || file::publish(file, &directory, &format!("{seq:016x}"))).await?;
+        // A restart finds the file now, even if the sync fails. So the change has its place before
+        // later ones in any case.
         let pending = Pending { seq, record, _room: room };
         self.state.lock().insert(Arc::new(pending));
+        let directory = self.directory.clone();
+        let synced = self.blocking(move || file::sync_directory(&directory)).await;
         self.note_state();
         self.signals.added.notify_one();
+        synced.map_err(|error| error.with_kind(ErrorKind::OutcomeUnknown))?;
         Ok(Added::Stored(result))
     }
 
