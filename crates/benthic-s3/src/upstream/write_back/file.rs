@@ -148,7 +148,7 @@ pub(super) fn publish(file: NamedTempFile, directory: &Path, name: &str) -> Resu
 }
 
 /// Removes the file of a change that is at the upstream, durably: otherwise it could come back
-/// after a crash, and replace a later change.
+/// after a crash, and replace a later change. If the file is gone already, only the sync is left.
 pub(super) fn remove(directory: &Path, name: &str) -> Result<()> {
     let path = directory.join(name);
     match fs::remove_file(&path) {

@@ -34,7 +34,7 @@ use std::fs::{self, File};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use tempfile::NamedTempFile;
 use tokio::sync::Notify;
@@ -57,11 +57,17 @@ pub(super) struct Pending {
     /// Its place in the order of all changes, and the name of its file.
     seq: u64,
     pub record: Record,
+    /// Whether the upstream has the change, and only its file remains to be removed.
+    is_sent: AtomicBool,
     /// Room in the cache's bound.
     _room: Reservation,
 }
 
 impl Pending {
+    fn new(seq: u64, record: Record, room: Reservation) -> Arc<Pending> {
+        Arc::new(Pending { seq, record, is_sent: AtomicBool::new(false), _room: room })
+    }
+
     fn key(&self) -> Key {
         (self.record.bucket.clone(), self.record.key.clone())
     }
@@ -274,7 +280,7 @@ impl WriteBack {
                 }
                 Ok((record, _, disk_bytes)) => {
                     let room = blocks.cache.reserve_always(disk_bytes);
-                    state.insert(Arc::new(Pending { seq, record, _room: room }));
+                    state.insert(Pending::new(seq, record, room));
                 }
                 Err(error) if error.kind() == ErrorKind::Corrupt => {
                     set_aside(&directory, &name, &metrics, &error)?;
@@ -410,8 +416,7 @@ impl WriteBack {
         self.blocking(move || file::publish(file, &directory, &format!("{seq:016x}"))).await?;
         // A restart finds the file now, even if the sync fails. So the change has its place before
         // later ones in any case.
-        let pending = Pending { seq, record, _room: room };
-        self.state.lock().insert(Arc::new(pending));
+        self.state.lock().insert(Pending::new(seq, record, room));
         let directory = self.directory.clone();
         let synced = self.blocking(move || file::sync_directory(&directory)).await;
         self.note_state();

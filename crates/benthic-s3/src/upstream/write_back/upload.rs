@@ -73,9 +73,16 @@ impl WriteBack {
     }
 
     async fn send_and_settle(self: &Arc<Self>, pending: Arc<Pending>) {
-        let sent = self.send(&pending).await;
+        let sent = match pending.is_sent.load(Relaxed) {
+            true => Ok(()),
+            false => self.send(&pending).await,
+        };
         let settled = match sent {
-            Ok(()) => self.remove(&pending).await,
+            Ok(()) => {
+                // If its file cannot be removed now, only the removal is repeated.
+                pending.is_sent.store(true, Relaxed);
+                self.remove(&pending).await
+            }
             Err(error) if error.kind() == ErrorKind::Corrupt => {
                 let (directory, name, metrics) =
                     (self.directory.clone(), pending.name(), Arc::clone(&self.metrics));
@@ -112,8 +119,11 @@ impl WriteBack {
         self.metrics.failed_write_backs.fetch_add(1, Relaxed);
         self.metrics.pending_failing.store(1, Relaxed);
         let Pending { record, .. } = pending;
-        let is_down = self.blocks.client.is_down();
-        if is_down {
+        let is_sent = pending.is_sent.load(Relaxed);
+        let is_down = self.blocks.client.is_down() && !is_sent;
+        if is_sent {
+            tracing::warn!(%error, bucket = record.bucket, key = record.key, "a change is at the upstream, but its file cannot be removed");
+        } else if is_down {
             tracing::debug!(%error, "a change cannot go to the upstream yet");
         } else {
             tracing::warn!(%error, bucket = record.bucket, key = record.key, "the upstream does not take a change; it is sent again");
