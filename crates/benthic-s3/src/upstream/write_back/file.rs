@@ -13,7 +13,7 @@
 
 use crate::sal::Attributes;
 use crate::upstream::head::write_of;
-use crate::upstream::objects_error;
+use crate::upstream::{UPSTREAM, objects_error};
 use benthic_core::{Action, Error, ErrorKind, Result};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -105,7 +105,18 @@ impl BlockSums {
 }
 
 fn failed(message: &str, path: &Path, error: std::io::Error) -> Error {
-    Error::io(Action::Write, message, error).with_op(crate::upstream::UPSTREAM).with("path", path.display())
+    Error::io(Action::Write, message, error).with_op(UPSTREAM).with("path", path.display())
+}
+
+/// The error of a read. Only a file that is too short is damaged: another error may pass, so the
+/// file is kept and read again.
+pub(super) fn unreadable(error: std::io::Error) -> Error {
+    let kind = match error.kind() {
+        std::io::ErrorKind::UnexpectedEof => ErrorKind::Corrupt,
+        std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+        _ => ErrorKind::Unavailable,
+    };
+    Error::io(Action::Read, "cannot read a pending change", error).with_op(UPSTREAM).with_kind(kind)
 }
 
 fn damaged(path: &Path) -> Error {
@@ -176,10 +187,9 @@ pub(super) fn replace_text(path: &Path, text: &str) -> std::io::Result<()> {
 /// Opens the file of a change, and checks its record. The data are checked when they are read.
 ///
 /// # Errors
-/// `Corrupt` if the file is damaged; those of the file system.
+/// `Corrupt` if the file is damaged; `NotFound` without one; `Unavailable` if it cannot be read.
 pub(in crate::upstream) fn open(path: &Path) -> Result<(Record, Arc<File>, u64)> {
-    let unreadable =
-        |error| Error::io(Action::Read, "cannot read a pending change", error).with("path", path.display());
+    let unreadable = |error| unreadable(error).with("path", path.display());
     let file = File::open(path).map_err(unreadable)?;
     let len_bytes = file.metadata().map_err(unreadable)?.len();
     let end_at = len_bytes.checked_sub(END_BYTES).ok_or_else(|| damaged(path))?;
@@ -205,7 +215,7 @@ pub(in crate::upstream) fn open(path: &Path) -> Result<(Record, Arc<File>, u64)>
 /// Reads a block of the data, and checks it.
 ///
 /// # Errors
-/// `Corrupt`; those of the file system.
+/// `Corrupt` if the block is damaged; `Unavailable` if it cannot be read.
 pub(super) fn read_block(file: &File, record: &Record, index: u64) -> Result<Bytes> {
     let start = index * BLOCK_BYTES;
     let len = record.size_bytes.saturating_sub(start).min(BLOCK_BYTES);
@@ -213,7 +223,7 @@ pub(super) fn read_block(file: &File, record: &Record, index: u64) -> Result<Byt
     let corrupt = || objects_error(ErrorKind::Corrupt, "the data of a pending change are damaged");
     match file.read_exact_at(&mut data, start) {
         Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Err(corrupt()),
-        read => read.map_err(|error| Error::io(Action::Read, "cannot read a pending change", error))?,
+        read => read.map_err(unreadable)?,
     }
     match usize::try_from(index).ok().and_then(|index| record.sums.get(index)) {
         Some(sum) if *sum == xxh3_64(&data) => Ok(data.into()),

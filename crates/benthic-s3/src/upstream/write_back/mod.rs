@@ -341,9 +341,7 @@ impl WriteBack {
         match File::open(self.directory.join(pending.name())) {
             // It is at the upstream since a moment ago.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => {
-                Err(Error::io(Action::Read, "cannot read a pending change", error).with_op(UPSTREAM))
-            }
+            Err(error) => Err(file::unreadable(error)),
             Ok(file) => Ok(Some(pending.object(file))),
         }
     }

@@ -10,7 +10,7 @@ use super::status::{LastError, write_last_error};
 use super::{Pending, Retry, Signals, WriteBack, file, set_aside};
 use crate::upstream::client::{Call, Payload};
 use crate::upstream::head::with_attributes;
-use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use hyper::Method;
 use std::sync::atomic::Ordering::Relaxed;
@@ -168,8 +168,7 @@ impl WriteBack {
         let (checked, path) = (Arc::clone(pending), self.directory.join(pending.name()));
         let file = self
             .blocking(move || {
-                let file = std::fs::File::open(path)
-                    .map_err(|error| Error::io(Action::Read, "cannot read a pending change", error))?;
+                let file = std::fs::File::open(path).map_err(file::unreadable)?;
                 let blocks = checked.record.size_bytes.div_ceil(BLOCK_BYTES);
                 (0..blocks).try_for_each(|index| read_block(&file, &checked.record, index).map(drop))?;
                 Ok(file)
