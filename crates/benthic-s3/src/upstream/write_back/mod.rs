@@ -288,6 +288,18 @@ impl WriteBack {
                 Err(error) => return Err(error),
             }
         }
+        // A number in use there would replace a file that is kept.
+        match fs::read_dir(directory.join(status::DAMAGED)) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            entries => {
+                for entry in entries.map_err(unusable)? {
+                    let name = entry.map_err(unusable)?.file_name();
+                    if let Some(seq) = status::seq_of_name(&name.to_string_lossy()) {
+                        state.next_seq = state.next_seq.max(seq + 1);
+                    }
+                }
+            }
+        }
         if !state.by_seq.is_empty() {
             tracing::info!(changes = state.by_seq.len(), "changes of an earlier run go to the upstream");
         }
@@ -522,11 +534,19 @@ impl Drop for WriteBack {
 /// Moves a damaged change out of the way. It is never sent.
 fn set_aside(directory: &Path, name: &str, metrics: &UpstreamMetrics, error: &Error) -> Result<()> {
     let damaged = directory.join(status::DAMAGED);
-    let moved = fs::create_dir_all(&damaged)
-        .and_then(|()| fs::rename(directory.join(name), damaged.join(name)))
-        .map_err(|error| Error::io(Action::Write, "cannot set a damaged change aside", error));
-    moved?;
+    let failed = |error: std::io::Error| {
+        Error::io(Action::Write, "cannot set a damaged change aside", error).with_op(UPSTREAM)
+    };
+    fs::create_dir_all(&damaged).map_err(failed)?;
     file::sync_directory(directory)?;
+    fs::rename(directory.join(name), damaged.join(name)).map_err(failed)?;
+    // First where it is now, so that a crash does not lose the file. If a sync fails, a crash may
+    // bring it back, and it is set aside again.
+    for changed in [damaged.as_path(), directory] {
+        if let Err(error) = file::sync_directory(changed) {
+            tracing::warn!(%error, "the move of a damaged change may not survive a crash");
+        }
+    }
     metrics.damaged_pending.fetch_add(1, Relaxed);
     tracing::error!(
         %error,
