@@ -259,6 +259,13 @@ impl WriteBack {
         };
         fs::create_dir_all(&directory).map_err(unusable)?;
         file::sync_directory(cache)?;
+        // The directory of the cache may be new, too.
+        let path = fs::canonicalize(cache).map_err(unusable)?;
+        match path.parent().map(file::sync_directory) {
+            // Somebody else created the directory if this user may not read the parent.
+            Some(Err(error)) if error.kind() != ErrorKind::PermissionDenied => return Err(error),
+            _ => {}
+        }
         let metrics = Arc::clone(&blocks.metrics);
         let mut state = State { next_seq: 1, ..State::default() };
         for entry in fs::read_dir(&directory).map_err(unusable)? {
