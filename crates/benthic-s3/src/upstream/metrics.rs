@@ -26,7 +26,7 @@ pub struct UpstreamMetrics {
     pub pending_bytes: AtomicU64,
     /// When the oldest of them was made, in milliseconds since 1970 (UTC); 0 without one.
     pub oldest_pending_ms: AtomicU64,
-    /// 1 if the last upload of a change failed.
+    /// 1 if there are changes whose last upload failed.
     pub pending_failing: AtomicU64,
     /// Pending changes that were damaged, and are lost.
     pub damaged_pending: AtomicU64,
@@ -86,7 +86,7 @@ impl UpstreamMetrics {
                 "When the oldest of them was made, since 1970; 0 without one",
                 &self.oldest_pending_ms,
             ),
-            ("pending_failing", "gauge", "Whether the last upload of a change failed", &self.pending_failing),
+            ("pending_failing", "gauge", "Whether uploads of changes fail", &self.pending_failing),
             ("damaged_pending_total", "counter", "Pending changes that were damaged", &self.damaged_pending),
             ("written_back_total", "counter", "Pending changes that were sent", &self.written_back),
             ("failed_write_backs_total", "counter", "Failed uploads of changes", &self.failed_write_backs),

@@ -229,6 +229,8 @@ pub(super) struct WriteBack {
     /// Tells that a change is at the upstream.
     settled: Notify,
     uploads: Mutex<Option<JoinHandle<()>>>,
+    /// Orders the notes for operators. It is locked before the state.
+    noting: Mutex<()>,
 }
 
 /// Wakes the uploads. They do not keep the queue, so that a gateway that is dropped releases its
@@ -321,6 +323,7 @@ impl WriteBack {
             signals: Arc::default(),
             settled: Notify::new(),
             uploads: Mutex::default(),
+            noting: Mutex::default(),
         });
         write_back.note_state();
         let look_every = upload::LOOK_EVERY.min(write_back.blocks.client.retry_after());

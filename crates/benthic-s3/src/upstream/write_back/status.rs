@@ -13,7 +13,7 @@ pub(super) const PENDING: &str = "pending";
 pub(super) const DAMAGED: &str = "damaged";
 const LAST_ERROR: &str = "last-error.json";
 
-/// The last failure of an upload that no success has followed.
+/// The last failure of an upload, until no change is left whose upload has failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastError {
     /// In milliseconds since 1970 (UTC).

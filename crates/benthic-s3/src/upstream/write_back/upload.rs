@@ -94,11 +94,9 @@ impl WriteBack {
             }
             Err(error) => Err(error),
         };
-        if let Err(error) = &settled {
-            self.note_failure(&pending, error);
-        } else if self.metrics.pending_failing.swap(0, Relaxed) == 1 {
-            self.state.lock().noted_ms = 0;
-            write_last_error(&self.directory, None);
+        match &settled {
+            Ok(()) => self.note_success(),
+            Err(error) => self.note_failure(&pending, error),
         }
         self.state.lock().running.remove(&pending.key());
         self.note_state();
@@ -115,9 +113,23 @@ impl WriteBack {
         Ok(())
     }
 
+    /// Notes that a change is settled. The last failure is over when no other change has failed.
+    fn note_success(&self) {
+        let _noting = self.noting.lock();
+        let mut state = self.state.lock();
+        if state.by_seq.is_empty() || !self.blocks.client.is_down() {
+            state.paused_until_ms = 0;
+        }
+        let is_over = state.retries.is_empty() && state.paused_until_ms == 0;
+        if is_over && self.metrics.pending_failing.swap(0, Relaxed) == 1 {
+            state.noted_ms = 0;
+            drop(state);
+            write_last_error(&self.directory, None);
+        }
+    }
+
     fn note_failure(&self, pending: &Pending, error: &Error) {
         self.metrics.failed_write_backs.fetch_add(1, Relaxed);
-        self.metrics.pending_failing.store(1, Relaxed);
         let Pending { record, .. } = pending;
         let is_sent = pending.is_sent.load(Relaxed);
         let is_down = self.blocks.client.is_down() && !is_sent;
@@ -130,7 +142,9 @@ impl WriteBack {
         }
         let base = u64::try_from(self.blocks.client.retry_after().as_millis()).unwrap_or(1_000);
         let now_ms = self.environment.clock.monotonic_ms();
+        let _noting = self.noting.lock();
         let mut state = self.state.lock();
+        self.metrics.pending_failing.store(1, Relaxed);
         if is_down {
             // That says nothing about this change.
             state.paused_until_ms = now_ms.saturating_add(base);
