@@ -91,7 +91,13 @@ impl UpstreamSal {
             Versioning::Off => self.write_back.changes(&name, &list.prefix),
             _ => BTreeMap::new(),
         };
-        let page = self.upstream_page(bucket, list).await?;
+        // Objects that a pending change deletes take no room on the page.
+        let deletes = |(key, pending): &(&String, &Arc<Pending>)| {
+            pending.record.deletes && !list.is_passed(key.as_str())
+        };
+        let deletions = u32::try_from(changes.iter().filter(deletes).count()).unwrap_or(u32::MAX);
+        let entries_max = list.entries_max.saturating_add(deletions).min(LIST_ENTRIES_MAX);
+        let page = self.upstream_page(bucket, &List { entries_max, ..list.clone() }).await?;
         if changes.is_empty() {
             return Ok(page);
         }
