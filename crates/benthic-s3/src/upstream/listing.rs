@@ -87,9 +87,12 @@ impl UpstreamSal {
         // Before the upstream lists: a change that becomes visible there meanwhile is in one of
         // both.
         let name = self.upstream_name(&bucket.name);
-        let changes = match bucket.versioning {
-            Versioning::Off => self.write_back.changes(&name, &list.prefix),
-            _ => BTreeMap::new(),
+        // If the bucket has got versions since, the changes are not versions yet, but readers of
+        // the objects see them.
+        let is_shown = list.kind == ListKind::Objects || bucket.versioning == Versioning::Off;
+        let changes = match is_shown {
+            true => self.write_back.changes(&name, &list.prefix),
+            false => BTreeMap::new(),
         };
         // Objects that a pending change deletes take no room on the page.
         let deletes = |(key, pending): &(&String, &Arc<Pending>)| {
@@ -285,7 +288,7 @@ fn merge(
     let mut next = page.next;
     if entries.len() > list.entries_max as usize {
         entries.truncate(list.entries_max as usize);
-        // A bucket without versions has one version of each key, so none is left out.
+        // There is one version of each key, so none is left out.
         next = entries.last().map(|last| ListPosition { key: last.key().to_owned(), within: None });
     }
     ListPage { entries, next }
