@@ -117,7 +117,7 @@ impl Issuers {
 
     async fn keys(&self, provider: &OidcProvider, token: &Token<'_>) -> Result<Arc<[Key]>, Failure> {
         let known = self.known(provider)?;
-        let mut known = known.lock().await;
+        let mut known = known.lock_owned().await;
         let now_ms = self.environment.clock.monotonic_ms();
         let is_within = |since: Option<u64>, ms| since.is_some_and(|since| now_ms.saturating_sub(since) < ms);
         let is_fresh = is_within(known.fetched_ms, KEYS_MS);
@@ -127,24 +127,33 @@ impl Issuers {
         if is_within(known.tried_ms, RETRY_MS) {
             return Err(Failure::NoKeys);
         }
-        // Also counts if the client disconnects meanwhile.
-        known.tried_ms = Some(now_ms);
-        let fetched = self.fetch(provider).await;
-        known.tried_ms = Some(self.environment.clock.monotonic_ms());
-        match fetched {
-            Ok(keys) => {
-                known.keys = keys.into();
-                known.fetched_ms = known.tried_ms;
-            }
-            // The keys that are still valid stay in use.
-            Err(cause) => {
-                tracing::warn!(provider = provider.url, cause, "cannot get the keys of an identity provider");
-                if !is_fresh {
-                    return Err(Failure::NoKeys);
+        let (provider, permits_private) = (provider.clone(), self.permits_private);
+        let environment = self.environment.clone();
+        // A task, so that the request goes on if the client disconnects. Else anybody could keep
+        // the keys away, with tokens that he makes up.
+        let task = tokio::spawn(async move {
+            let fetched = fetch(&provider, permits_private).await;
+            known.tried_ms = Some(environment.clock.monotonic_ms());
+            match fetched {
+                Ok(keys) => {
+                    known.keys = keys.into();
+                    known.fetched_ms = known.tried_ms;
+                }
+                // The keys that are still valid stay in use.
+                Err(cause) => {
+                    tracing::warn!(
+                        provider = provider.url,
+                        cause,
+                        "cannot get the keys of an identity provider"
+                    );
+                    if !is_fresh {
+                        return Err(Failure::NoKeys);
+                    }
                 }
             }
-        }
-        Ok(Arc::clone(&known.keys))
+            Ok(Arc::clone(&known.keys))
+        });
+        task.await.unwrap_or(Err(Failure::NoKeys))
     }
 
     fn known(&self, provider: &OidcProvider) -> Result<Arc<tokio::sync::Mutex<Known>>, Failure> {
@@ -168,21 +177,22 @@ impl Issuers {
         }
         Ok(Arc::clone(all.entry(source).or_default()))
     }
+}
 
-    async fn fetch(&self, provider: &OidcProvider) -> Result<Vec<Key>, String> {
-        let client = HttpClient::new(None, REQUEST_TIMEOUT, DOCUMENT_BYTES_MAX)
-            .with_thumbprints(&provider.thumbprints)
-            .with_only_public(!self.permits_private);
-        let url = format!("{}/.well-known/openid-configuration", provider.url.trim_end_matches('/'));
-        let document = get(&client, &check_url(&url, self.permits_private)?).await?;
-        let Discovery { issuer, jwks_uri } = serde_json::from_slice(&document)
-            .map_err(|error| format!("the discovery document is not valid: {error}"))?;
-        if issuer != provider.url {
-            return Err(format!("the discovery document is that of {issuer:.300}"));
-        }
-        let url = check_url(&jwks_uri, self.permits_private).map_err(|error| format!("jwks_uri: {error}"))?;
-        Key::parse_all(&get(&client, &url).await?)
+/// Asks a provider for its keys.
+async fn fetch(provider: &OidcProvider, permits_private: bool) -> Result<Vec<Key>, String> {
+    let client = HttpClient::new(None, REQUEST_TIMEOUT, DOCUMENT_BYTES_MAX)
+        .with_thumbprints(&provider.thumbprints)
+        .with_only_public(!permits_private);
+    let url = format!("{}/.well-known/openid-configuration", provider.url.trim_end_matches('/'));
+    let document = get(&client, &check_url(&url, permits_private)?).await?;
+    let Discovery { issuer, jwks_uri } = serde_json::from_slice(&document)
+        .map_err(|error| format!("the discovery document is not valid: {error}"))?;
+    if issuer != provider.url {
+        return Err(format!("the discovery document is that of {issuer:.300}"));
     }
+    let url = check_url(&jwks_uri, permits_private).map_err(|error| format!("jwks_uri: {error}"))?;
+    Key::parse_all(&get(&client, &url).await?)
 }
 
 async fn get(client: &HttpClient, url: &Url) -> Result<Bytes, String> {

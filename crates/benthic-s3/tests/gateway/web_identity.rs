@@ -226,6 +226,18 @@ fn a_provider_that_hangs_stops_nobody_for_long() {
 }
 
 #[test]
+fn a_client_that_disconnects_keeps_the_keys_from_nobody() {
+    let idp = Idp::start(true);
+    let token = idp.token("invented", &json!({}));
+    RUNTIME.block_on(async {
+        let verified = idp.issuers.verify(&idp.provider, Token::parse(&token).unwrap());
+        let _ = tokio::time::timeout(std::time::Duration::ZERO, verified).await;
+    });
+    assert_eq!(idp.verify("a", &json!({})).unwrap(), "ada");
+    assert_eq!(idp.connections(), 2);
+}
+
+#[test]
 fn private_addresses_need_the_permission_of_the_operator() {
     let idp = Idp::start(false);
     assert_eq!(idp.verify("a", &json!({})), Err(Failure::NoKeys));
