@@ -42,6 +42,8 @@ const FILE_BYTES_MAX: u64 = 4 * 1024;
 const CIPHERTEXT_BYTES_MAX: usize = 4 * 1024;
 /// Lifetime that a token of AppRole has if Vault names none, in seconds.
 const LEASE_S: u64 = 60;
+/// Time between two logins because Vault refuses a token before its time.
+const RELOGIN_MS: u64 = 10_000;
 
 /// How the gateway authenticates itself.
 pub enum Auth {
@@ -73,9 +75,17 @@ pub struct Vault {
     auth: Auth,
     environment: Environment,
     requests: Semaphore,
-    /// The token of AppRole, and the time until which it is used.
-    login: tokio::sync::Mutex<Option<(String, u64)>>,
+    login: tokio::sync::Mutex<Login>,
     cache: Mutex<HashMap<[u8; 32], Cached>>,
+}
+
+/// The state of AppRole.
+#[derive(Default)]
+struct Login {
+    /// The token, and the time until which it is used.
+    token: Option<(String, u64)>,
+    /// The last login because Vault refused a token before its time.
+    again_ms: Option<u64>,
 }
 
 /// A decrypted data key, and the time since which it is known.
@@ -176,18 +186,22 @@ impl Vault {
         let busy = || Failure::Unavailable("too many requests wait for Vault".to_owned());
         let slot = slot.map_err(|_| busy())?.map_err(|_| busy())?;
         let path = format!("{}/{operation}/{key}", self.mount);
-        let mut answer = self.post(&path, Some(&self.token(None).await?), input).await;
+        let sent = self.token(None).await?;
+        let mut answer = self.post(&path, Some(&sent), input).await;
         // The token may have ended before its time.
         if let (Err(Failure::Denied(_)), Auth::AppRole { .. }) = (&answer, &self.auth) {
-            let old = self.login.lock().await.as_ref().map(|(token, _)| token.clone());
-            answer = self.post(&path, Some(&self.token(old.as_deref()).await?), input).await;
+            let token = self.token(Some(&sent)).await?;
+            if token != sent {
+                answer = self.post(&path, Some(&token), input).await;
+            }
         }
         drop(slot);
         answer
     }
 
-    /// A token that is not `ended`.
-    async fn token(&self, ended: Option<&str>) -> std::result::Result<String, Failure> {
+    /// The token to send. If Vault has `refused` the present one, this logs in again, but not more
+    /// often than every ten seconds: the role may lack the permission.
+    async fn token(&self, refused: Option<&str>) -> std::result::Result<String, Failure> {
         let unreadable = |error: Error| Failure::Denied(error.to_string());
         let (role_id, file) = match &self.auth {
             Auth::TokenFile(path) => return read_secret(path).map_err(unreadable),
@@ -195,20 +209,26 @@ impl Vault {
         };
         let mut login = self.login.lock().await;
         let now_ms = self.environment.clock.monotonic_ms();
-        if let Some((token, until_ms)) = login.as_ref()
+        let waits = login.again_ms.is_some_and(|again_ms| now_ms.saturating_sub(again_ms) < RELOGIN_MS);
+        if let Some((token, until_ms)) = &login.token
             && now_ms < *until_ms
-            && Some(token.as_str()) != ended
+            && (waits || refused != Some(token.as_str()))
         {
             return Ok(token.clone());
         }
         let input = json!({ "role_id": role_id, "secret_id": read_secret(file).map_err(unreadable)? });
-        let answer = self.post("auth/approle/login", None, &input).await?;
+        let answer = self.post("auth/approle/login", None, &input).await;
+        // A login that a client cancels does not count.
+        if refused.is_some() {
+            login.again_ms = Some(now_ms);
+        }
+        let answer = answer?;
         let token = answer["auth"]["client_token"].as_str().filter(|token| is_header(token));
         let token = token.ok_or_else(|| unexpected("there is no token"))?.to_owned();
         let lease_s = answer["auth"]["lease_duration"].as_u64().filter(|seconds| *seconds > 0);
         // Another token is needed a little before this one ends.
         let until_ms = now_ms.saturating_add(lease_s.unwrap_or(LEASE_S).saturating_mul(800));
-        *login = Some((token.clone(), until_ms));
+        login.token = Some((token.clone(), until_ms));
         Ok(token)
     }
 

@@ -204,6 +204,16 @@ fn a_role_logs_in_again_when_its_token_ends() {
     fake.answer("403 Forbidden", &json!({"errors": ["permission denied"]}));
     assert!(matches!(fake.decrypt("vault:v1:e"), Err(Failure::Denied(_))));
     assert_eq!(fake.connections() - before, 3);
+    // It does not log in again for each request.
+    fake.answer("403 Forbidden", &json!({"errors": ["permission denied"]}));
+    assert!(matches!(fake.decrypt("vault:v1:f"), Err(Failure::Denied(_))));
+    assert_eq!(fake.connections() - before, 4);
+    fake.clock.advance_ms(10_000);
+    fake.answer("403 Forbidden", &json!({"errors": ["permission denied"]}));
+    fake.answer("200 OK", &login("five"));
+    fake.answer("200 OK", &plaintext(&[5; 32]));
+    assert_eq!(fake.decrypt("vault:v1:f").unwrap(), [5; 32]);
+    assert_eq!(token_of(fake.requests.lock().unwrap().last().unwrap()), "five");
 }
 
 #[test]
