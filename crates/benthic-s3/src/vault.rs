@@ -27,7 +27,8 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use url::Url;
 
-/// Limit on the time of a request to Vault, and on the time that it waits for other requests.
+/// Limit on the time of a request to Vault, with a login and a retry, and on the time that it waits
+/// for other requests.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Limit on the size of an answer, in bytes.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
@@ -186,16 +187,22 @@ impl Vault {
         let busy = || Failure::Unavailable("too many requests wait for Vault".to_owned());
         let slot = slot.map_err(|_| busy())?.map_err(|_| busy())?;
         let path = format!("{}/{operation}/{key}", self.mount);
+        let answer = tokio::time::timeout(REQUEST_TIMEOUT, self.post_with_token(&path, input)).await;
+        drop(slot);
+        let late = || format!("no answer within {} seconds", REQUEST_TIMEOUT.as_secs());
+        answer.unwrap_or_else(|_| Err(Failure::Unavailable(late())))
+    }
+
+    async fn post_with_token(&self, path: &str, input: &Value) -> std::result::Result<Value, Failure> {
         let sent = self.token(None).await?;
-        let mut answer = self.post(&path, Some(&sent), input).await;
+        let mut answer = self.post(path, Some(&sent), input).await;
         // The token may have ended before its time.
         if let (Err(Failure::Denied(_)), Auth::AppRole { .. }) = (&answer, &self.auth) {
             let token = self.token(Some(&sent)).await?;
             if token != sent {
-                answer = self.post(&path, Some(&token), input).await;
+                answer = self.post(path, Some(&token), input).await;
             }
         }
-        drop(slot);
         answer
     }
 

@@ -171,6 +171,18 @@ fn a_vault_that_hangs_is_unavailable() {
 }
 
 #[test]
+fn logins_that_hang_do_not_add_up() {
+    let fake = Fake::start(Some("role"));
+    let names: Vec<String> = (0..8).map(|number| format!("photos/{number}")).collect();
+    let all = names.iter().map(|name| fake.vault.decrypt("lab", name, "vault:v1:abc"));
+    let all = async {
+        tokio::time::timeout(std::time::Duration::from_secs(12), futures::future::join_all(all)).await
+    };
+    let results = RUNTIME.block_on(all).unwrap();
+    assert!(results.iter().all(|result| matches!(result, Err(Failure::Unavailable(_)))));
+}
+
+#[test]
 fn a_role_logs_in_again_when_its_token_ends() {
     let fake = Fake::start(Some("role"));
     let login = |token: &str| json!({"auth": {"client_token": token, "lease_duration": 100}});
