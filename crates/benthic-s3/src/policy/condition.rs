@@ -131,7 +131,8 @@ impl Condition {
     }
 
     pub fn holds(&self, facts: &dyn Facts) -> bool {
-        let found = facts.values(&self.key);
+        // A key without any value counts as missing, as on AWS.
+        let found = facts.values(&self.key).filter(|found| !found.is_empty());
         let (negated, values) = match &self.test {
             Test::Null(wanted) => return found.is_none() == *wanted,
             Test::Compare { negated, values } => (*negated, values),

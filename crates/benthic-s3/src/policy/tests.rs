@@ -99,6 +99,7 @@ fn conditions_compare_as_their_operators_say() {
         ("s3:max-keys", &["10"]),
         ("s3:existingobjecttag/Kind", &["raw"]),
         ("s3:requestobjecttagkeys", &["a", "b"]),
+        ("idp.example:amr", &[]),
     ];
     for (operator, key, values, expected) in [
         ("StringEquals", "aws:username", json!("bob"), true),
@@ -120,6 +121,14 @@ fn conditions_compare_as_their_operators_say() {
         ("Null", "aws:referer", json!("true"), true),
         ("Null", "aws:referer", json!(false), false),
         ("Null", "aws:username", json!("false"), true),
+        // A fact without any value counts as missing.
+        ("StringEquals", "idp.example:amr", json!("x"), false),
+        ("StringNotEquals", "idp.example:amr", json!("x"), true),
+        ("StringEqualsIfExists", "idp.example:amr", json!("x"), true),
+        ("ForAllValues:StringEquals", "idp.example:amr", json!("x"), true),
+        ("ForAnyValue:StringNotEquals", "idp.example:amr", json!("x"), false),
+        ("Null", "idp.example:amr", json!("true"), true),
+        ("Null", "idp.example:amr", json!("false"), false),
         ("NumericLessThan", "s3:max-keys", json!(11), true),
         ("NumericLessThan", "s3:max-keys", json!("10"), false),
         ("NumericLessThanEquals", "s3:max-keys", json!("10.0"), true),
@@ -421,25 +430,23 @@ mod oracle {
 
     fn condition_holds(operator: &str, key: &str, wanted: &Value, facts: &FactMap) -> bool {
         let wanted = all(wanted);
-        let found = facts.get(key.to_lowercase().as_str()).map(|values| values[0]);
+        // A key that has no value is like a missing one.
+        let found = facts.get(key.to_lowercase().as_str()).cloned().unwrap_or_default();
         let username = facts.get("aws:username").map(|values| values[0]);
         let replaced = |text: &str| match username {
             Some(name) => Some(text.replace("${aws:username}", name)),
             None => (!text.contains("${")).then(|| text.to_owned()),
         };
-        match (operator, found) {
-            ("Null", found) => found.is_none() == (wanted == ["true"]),
-            ("StringEquals" | "StringLike", None) => false,
-            ("StringNotEquals", None) => true,
-            ("StringEquals", Some(found)) => {
-                wanted.iter().any(|wanted| replaced(wanted).as_deref() == Some(found))
-            }
-            ("StringNotEquals", Some(found)) => {
-                !wanted.iter().any(|wanted| replaced(wanted).as_deref() == Some(found))
-            }
-            ("StringLike", Some(found)) => {
-                wanted.iter().any(|wanted| replaced(wanted).is_some_and(|wanted| like(&wanted, found)))
-            }
+        let equals = |found: &&str| wanted.iter().any(|wanted| replaced(wanted).as_deref() == Some(*found));
+        let is_like = |found: &&str| {
+            wanted.iter().any(|wanted| replaced(wanted).is_some_and(|wanted| like(&wanted, found)))
+        };
+        match operator {
+            "Null" => found.is_empty() == (wanted == ["true"]),
+            "StringEquals" => found.iter().any(equals),
+            // It holds exactly if the positive operator does not.
+            "StringNotEquals" => !found.iter().any(equals),
+            "StringLike" => found.iter().any(is_like),
             _ => unreachable!("{operator}"),
         }
     }
@@ -610,13 +617,15 @@ proptest! {
         action in prop::sample::select(vec!["s3:GetObject", "s3:PutObject", "s3:ListBucket"]),
         resource in prop::sample::select(vec!["arn:aws:s3:::b", "arn:aws:s3:::b/home/ann", "arn:aws:s3:::b/x"]),
         username in any::<bool>(),
-        prefix in prop::option::of(prop::sample::select(vec!["home/ann/", "hat", "x"])),
+        prefix in prop::option::of(
+            prop::collection::vec(prop::sample::select(vec!["home/ann/", "hat", "x"]), 0..2)
+        ),
     ) {
         let mut facts = FactMap::new();
         if let Some((_, user, _)) = caller.filter(|_| username) {
             facts.insert("aws:username", vec![user]);
         }
-        facts.extend(prefix.map(|prefix| ("s3:prefix", vec![prefix])));
+        facts.extend(prefix.map(|prefixes| ("s3:prefix", prefixes)));
         let own = own.map(|policy| policy.filter(|_| caller.is_some()));
         let of = |policy: &Value| oracle::effects(policy, caller, action, resource, &facts);
         let effects = [0, 1, 2].map(|index| own[index].as_ref().map(of));
