@@ -147,6 +147,8 @@ impl Condition {
         let holds = |value: &String| values.matches(value, facts) != negated;
         match self.set {
             Some(Set::All) => found.iter().all(holds),
+            // A negated operator holds exactly if the positive one does not, which needs one value.
+            None if negated => found.iter().all(holds),
             Some(Set::Any) | None => found.iter().any(holds),
         }
     }

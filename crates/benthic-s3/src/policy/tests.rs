@@ -121,6 +121,12 @@ fn conditions_compare_as_their_operators_say() {
         ("Null", "aws:referer", json!("true"), true),
         ("Null", "aws:referer", json!(false), false),
         ("Null", "aws:username", json!("false"), true),
+        // Of several values, one that equals is enough, also for the negation to fail.
+        ("StringEquals", "s3:RequestObjectTagKeys", json!("a"), true),
+        ("StringNotEquals", "s3:RequestObjectTagKeys", json!("a"), false),
+        ("StringNotLike", "s3:RequestObjectTagKeys", json!("b*"), false),
+        ("StringNotEquals", "s3:RequestObjectTagKeys", json!("c"), true),
+        ("ForAnyValue:StringNotEquals", "s3:RequestObjectTagKeys", json!("a"), true),
         // A fact without any value counts as missing.
         ("StringEquals", "idp.example:amr", json!("x"), false),
         ("StringNotEquals", "idp.example:amr", json!("x"), true),
@@ -618,7 +624,7 @@ proptest! {
         resource in prop::sample::select(vec!["arn:aws:s3:::b", "arn:aws:s3:::b/home/ann", "arn:aws:s3:::b/x"]),
         username in any::<bool>(),
         prefix in prop::option::of(
-            prop::collection::vec(prop::sample::select(vec!["home/ann/", "hat", "x"]), 0..2)
+            prop::collection::vec(prop::sample::select(vec!["home/ann/", "hat", "x"]), 0..3)
         ),
     ) {
         let mut facts = FactMap::new();
