@@ -36,8 +36,8 @@ const RETRY_MS: u64 = 10_000;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Limit on the size of a document of a provider.
 const DOCUMENT_BYTES_MAX: usize = 256 * 1024;
-/// Maximum number of providers in the cache.
-const PROVIDERS_MAX: usize = 256;
+/// Maximum number of providers of an account in the cache.
+const PROVIDERS_MAX: usize = 128;
 /// Maximum length of the URL of a provider, in bytes.
 const URL_BYTES_MAX: usize = 255;
 
@@ -46,11 +46,15 @@ pub struct Issuers {
     /// Whether addresses of private networks, and `http` on this machine, are permitted.
     permits_private: bool,
     environment: Environment,
-    known: Mutex<HashMap<Source, Arc<tokio::sync::Mutex<Known>>>>,
+    /// By account, so that the providers of one account do not push those of others out.
+    known: Mutex<HashMap<String, HashMap<Source, Shared>>>,
 }
 
 /// Where keys come from: the URL of a provider, and the certificates to trust.
 type Source = (String, BTreeSet<String>);
+
+/// The keys of a provider, which one request at a time renews.
+type Shared = Arc<tokio::sync::Mutex<Known>>;
 
 /// The keys of a provider.
 #[derive(Default)]
@@ -97,12 +101,18 @@ impl Issuers {
         Ok(())
     }
 
-    /// Verifies that a token is one of this provider, for one of its client ids, and valid now.
+    /// Verifies that a token is one of this provider of the account, for one of its client ids, and
+    /// valid now.
     ///
     /// # Errors
     /// See [`Failure`].
-    pub async fn verify(&self, provider: &OidcProvider, token: Token<'_>) -> Result<Claims, Failure> {
-        let keys = self.keys(provider, &token).await?;
+    pub async fn verify(
+        &self,
+        account: &str,
+        provider: &OidcProvider,
+        token: Token<'_>,
+    ) -> Result<Claims, Failure> {
+        let keys = self.keys(account, provider, &token).await?;
         let claims = token.verify(&keys).map_err(Failure::Refused)?;
         let refused = |message: &str| Failure::Refused(Refusal::Invalid(message.to_owned()));
         if claims.issuer != provider.url {
@@ -115,8 +125,13 @@ impl Issuers {
         Ok(claims)
     }
 
-    async fn keys(&self, provider: &OidcProvider, token: &Token<'_>) -> Result<Arc<[Key]>, Failure> {
-        let known = self.known(provider)?;
+    async fn keys(
+        &self,
+        account: &str,
+        provider: &OidcProvider,
+        token: &Token<'_>,
+    ) -> Result<Arc<[Key]>, Failure> {
+        let known = self.known(account, provider)?;
         let mut known = known.lock_owned().await;
         let now_ms = self.environment.clock.monotonic_ms();
         let is_within = |since: Option<u64>, ms| since.is_some_and(|since| now_ms.saturating_sub(since) < ms);
@@ -156,8 +171,9 @@ impl Issuers {
         task.await.unwrap_or(Err(Failure::NoKeys))
     }
 
-    fn known(&self, provider: &OidcProvider) -> Result<Arc<tokio::sync::Mutex<Known>>, Failure> {
-        let mut all = self.known.lock();
+    fn known(&self, account: &str, provider: &OidcProvider) -> Result<Shared, Failure> {
+        let mut accounts = self.known.lock();
+        let all = accounts.entry(account.to_owned()).or_default();
         let source = (provider.url.clone(), provider.thumbprints.clone());
         if let Some(known) = all.get(&source) {
             return Ok(Arc::clone(known));
@@ -171,7 +187,10 @@ impl Issuers {
                 })
             });
             if all.len() >= PROVIDERS_MAX {
-                tracing::warn!("more than {PROVIDERS_MAX} identity providers are in use");
+                tracing::warn!(
+                    account,
+                    "more than {PROVIDERS_MAX} identity providers of the account are in use"
+                );
                 return Err(Failure::NoKeys);
             }
         }

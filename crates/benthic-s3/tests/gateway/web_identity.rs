@@ -116,7 +116,7 @@ impl Idp {
 
     fn verify(&self, key_id: &str, changes: &Value) -> Result<String, Failure> {
         let token = self.token(key_id, changes);
-        let verified = self.issuers.verify(&self.provider, Token::parse(&token).unwrap());
+        let verified = self.issuers.verify("lab", &self.provider, Token::parse(&token).unwrap());
         RUNTIME.block_on(verified).map(|claims| claims.subject)
     }
 
@@ -170,7 +170,7 @@ fn tokens_for_others_are_refused() {
         let token = idp.token("a", &changes);
         let Ok(token) = Token::parse(&token) else { continue };
         let verified =
-            RUNTIME.block_on(idp.issuers.verify(&idp.provider, token)).map(|claims| claims.subject);
+            RUNTIME.block_on(idp.issuers.verify("lab", &idp.provider, token)).map(|claims| claims.subject);
         assert!(is_invalid(&verified), "{changes}");
     }
     assert_eq!(idp.verify("a", &json!({"exp": -100})), Err(Failure::Refused(Refusal::Expired)));
@@ -216,7 +216,8 @@ fn a_provider_that_hangs_stops_nobody_for_long() {
     let idp = Idp::start(true);
     idp.pages.lock().unwrap().clear();
     let tokens: Vec<String> = (0..50).map(|number| idp.token(&format!("{number}"), &json!({}))).collect();
-    let all = tokens.iter().map(|token| idp.issuers.verify(&idp.provider, Token::parse(token).unwrap()));
+    let all =
+        tokens.iter().map(|token| idp.issuers.verify("lab", &idp.provider, Token::parse(token).unwrap()));
     let all = async {
         tokio::time::timeout(std::time::Duration::from_secs(20), futures::future::join_all(all)).await
     };
@@ -230,11 +231,33 @@ fn a_client_that_disconnects_keeps_the_keys_from_nobody() {
     let idp = Idp::start(true);
     let token = idp.token("invented", &json!({}));
     RUNTIME.block_on(async {
-        let verified = idp.issuers.verify(&idp.provider, Token::parse(&token).unwrap());
+        let verified = idp.issuers.verify("lab", &idp.provider, Token::parse(&token).unwrap());
         let _ = tokio::time::timeout(std::time::Duration::ZERO, verified).await;
     });
     assert_eq!(idp.verify("a", &json!({})).unwrap(), "ada");
     assert_eq!(idp.connections(), 2);
+}
+
+#[test]
+fn an_account_with_many_providers_stops_no_others() {
+    let idp = Idp::start(true);
+    idp.pages.lock().unwrap().clear();
+    idp.answer(DISCOVERY, "HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n");
+    let token = idp.token("a", &json!({}));
+    let verify = |account: &str, provider: &OidcProvider| {
+        let verified = idp.issuers.verify(account, provider, Token::parse(&token).unwrap());
+        RUNTIME.block_on(verified).map(|claims| claims.subject)
+    };
+    // Each set of certificates counts as a provider. No time passes, so all stay in the cache.
+    for number in 0..300 {
+        let mut provider = idp.provider.clone();
+        provider.thumbprints = BTreeSet::from([format!("{number:040x}")]);
+        assert_eq!(verify("sea", &provider), Err(Failure::NoKeys));
+    }
+    assert_eq!(idp.connections(), 128);
+    idp.set(DISCOVERY, &idp.discovery("keys"));
+    idp.set("/idp/keys", &json!({"keys": [idp.key("a")]}));
+    assert_eq!(verify("lab", &idp.provider).unwrap(), "ada");
 }
 
 #[test]
