@@ -29,6 +29,8 @@ const CANDIDATES_MAX: usize = 4;
 const SKEW_S: f64 = 60.0;
 /// Maximum length of a subject, in bytes. It is that of OpenID Connect.
 const SUBJECT_BYTES_MAX: usize = 255;
+/// Maximum length of a text that policies compare, in bytes. A longer one would cost too much.
+const TEXT_BYTES_MAX: usize = 2 * 1024;
 
 /// Why a token is refused. The texts are messages for the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -201,16 +203,24 @@ impl Claims {
 
     /// The values of the condition keys of the provider, by key. As on AWS, `aud` is the authorized
     /// party if there is one, and `oaud` is then the audience. As in radosgw, `app_id` is always
-    /// the audience.
+    /// the audience. A claim whose name no policy can contain has no key: with a colon, it could
+    /// have that of another provider.
     ///
     /// # Errors
-    /// `Invalid` if two claims differ only in case: then one of them could hide the other.
+    /// `Invalid` if two claims differ only in case, since then one of them could hide the other, or
+    /// if a text is too long.
     pub fn facts(&self) -> Result<BTreeMap<String, Vec<String>>, Refusal> {
         let issuer = issuer_name(&self.issuer).to_ascii_lowercase();
         let key = |claim: &str| format!("{issuer}:{claim}");
         let mut facts = BTreeMap::new();
         for (claim, value) in &self.all {
+            if !is_name(claim) {
+                continue;
+            }
             let Some(values) = texts(value) else { continue };
+            if values.iter().any(|text| text.len() > TEXT_BYTES_MAX) {
+                return Err(Refusal::Invalid(format!("the claim {claim:.100} has more than 2,048 bytes")));
+            }
             if facts.insert(key(&claim.to_ascii_lowercase()), values).is_some() {
                 return Err(invalid("the token has two claims whose names differ only in case"));
             }
@@ -223,6 +233,12 @@ impl Claims {
         };
         Ok(facts)
     }
+}
+
+/// Whether the key of a condition can contain the name of a claim.
+fn is_name(claim: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    !claim.is_empty() && claim.chars().all(fits)
 }
 
 /// A text, a number or a boolean, or a list of these, as texts.

@@ -230,6 +230,15 @@ fn claims_become_condition_keys() {
     assert_eq!(with_party["idp.example:oaud"], ["s3", "other"]);
     assert_eq!(with_party["idp.example:app_id"], ["s3", "other"]);
     assert!(matches!(facts(json!({"groups": "a", "Groups": "b"})), Err(Refusal::Invalid(_))));
+    // The names of claims cannot form the keys of other providers.
+    let odd = json!({":8443/realms/lab:sub": "eve", "8443:sub": "eve", "": "x", "a b": "x", "\u{fc}": "x"});
+    let odd = facts(odd).unwrap();
+    assert_eq!(odd.keys().collect::<Vec<_>>(), facts(json!({})).unwrap().keys().collect::<Vec<_>>());
+    assert_eq!(facts(json!({"a.b-c_1": "x"})).unwrap()["idp.example:a.b-c_1"], ["x"]);
+    assert!(facts(json!({"groups": ["x".repeat(2_048)]})).is_ok());
+    for long in [json!("x".repeat(2_049)), json!(["a", "x".repeat(2_049)])] {
+        assert!(matches!(facts(json!({"groups": long})), Err(Refusal::Invalid(_))));
+    }
 }
 
 #[test]
