@@ -50,12 +50,14 @@ pub struct Federated {
     pub facts: BTreeMap<String, Vec<String>>,
 }
 
+#[cfg(feature = "policy")]
 impl Federated {
-    /// The values of a condition key.
+    /// The values of a condition key, if the provider can have said them. A provider with the
+    /// address `https://aws` cannot say what `aws:username` is.
     pub fn values(&self, key: &str) -> Option<Vec<String>> {
         match key {
             "aws:federatedprovider" => Some(vec![self.provider_arn.clone()]),
-            key => self.facts.get(key).cloned(),
+            key => crate::policy::claim(key).and_then(|_| self.facts.get(key).cloned()),
         }
     }
 }
@@ -204,4 +206,21 @@ pub fn is_temporary(access_key: &str) -> bool {
 /// name of the key, so it cannot serve as a token.
 fn token_name(access_key: &str) -> String {
     format!("token of {access_key}")
+}
+
+#[cfg(all(test, feature = "policy"))]
+mod tests {
+    use super::Federated;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn a_provider_says_nothing_about_the_request() {
+        let keys = ["aws:username", "s3:prefix", "sts:externalid", "idp.example:sub", "localhost:8080:sub"];
+        let facts: BTreeMap<String, Vec<String>> =
+            keys.iter().map(|key| ((*key).to_owned(), vec!["eve".to_owned()])).collect();
+        let federated = Federated { provider_arn: "arn".to_owned(), facts };
+        let said: Vec<&str> = keys.into_iter().filter(|key| federated.values(key).is_some()).collect();
+        assert_eq!(said, ["idp.example:sub", "localhost:8080:sub"]);
+        assert_eq!(federated.values("aws:federatedprovider").unwrap(), ["arn"]);
+    }
 }

@@ -12,7 +12,7 @@ mod facts;
 mod pattern;
 
 pub use document::{Document, Effect, POLICY_BYTES_MAX};
-pub use facts::{CLAIMS_OF_SESSION, Facts};
+pub use facts::{CLAIMS_OF_SESSION, Facts, claim};
 
 use crate::identity::Caller;
 
