@@ -175,11 +175,13 @@ impl Vault {
     }
 
     fn remember(&self, entry: [u8; 32], data_key: [u8; 32]) {
+        let now_ms = self.environment.clock.monotonic_ms();
         let mut cache = self.cache.lock();
+        cache.retain(|_, cached| now_ms.saturating_sub(cached.since_ms) < CACHE_MS);
         if cache.len() >= CACHE_MAX {
             cache.clear();
         }
-        cache.insert(entry, Cached { data_key, since_ms: self.environment.clock.monotonic_ms() });
+        cache.insert(entry, Cached { data_key, since_ms: now_ms });
     }
 
     async fn call(&self, operation: &str, key: &str, input: &Value) -> std::result::Result<Value, Failure> {
