@@ -27,6 +27,9 @@ use std::task::{Context, Poll};
 
 /// Maximum length of a header in a line, in bytes. The rest is cut off.
 const FIELD_BYTES_MAX: usize = 1_024;
+/// Maximum length of a key that is not from the URI, in bytes and before it is escaped. Longer ones
+/// are not valid.
+const KEY_BYTES_MAX: usize = 1_024;
 /// Maximum length of the URI in a line, in bytes. A key of 1,024 bytes may be escaped.
 const URI_BYTES_MAX: usize = 8 * 1_024;
 
@@ -331,15 +334,15 @@ impl Drop for PendingLine {
                 "UploadPartCopy" => "REST.COPY.PART_GET",
                 _ => "REST.COPY.OBJECT_GET",
             };
-            let line = self.line(&noted, &bucket.owner, &bucket.name, operation, Some(escape(key)), None);
+            let line = self.line(&noted, &bucket.owner, &bucket.name, operation, Some(escape_key(key)), None);
             self.add(bucket, target, &line);
         }
         let Some((bucket, target)) = &self.buckets.bucket else { return };
-        let key = noted.key.as_deref().map(escape).or_else(|| self.visit.key(&bucket.name));
+        let key = noted.key.as_deref().map(escape_key).or_else(|| self.visit.key(&bucket.name));
         let operation = self.operation(&noted, key.is_some());
         let mut lines = self.line(&noted, &bucket.owner, &bucket.name, &operation, key, None);
         for deleted in &noted.deleted {
-            let key = Some(escape(&deleted.key));
+            let key = Some(escape_key(&deleted.key));
             lines +=
                 &self.line(&noted, &bucket.owner, &bucket.name, "BATCH.DELETE.OBJECT", key, Some(deleted));
         }
@@ -402,6 +405,9 @@ impl PendingLine {
                 (status, Some(code.clone()), version.clone())
             }
         };
+        // Those of a deletion among several are as the client has sent them.
+        let [error, version] =
+            [error, version].map(|text| text.map(|text| escape_controls(cut(&text, FIELD_BYTES_MAX))));
         let is_whole = deleted.is_none();
         let sent = (self.sent_bytes > 0 && is_whole).then(|| self.sent_bytes.to_string());
         let mut line = String::with_capacity(512);
@@ -446,6 +452,11 @@ impl PendingLine {
 
 fn cut(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max.min(text.len()))]
+}
+
+/// A key that is not from the URI. That of a deletion that failed may have any length.
+fn escape_key(key: &str) -> String {
+    escape(cut(key, KEY_BYTES_MAX))
 }
 
 /// A key, escaped as in a URI.

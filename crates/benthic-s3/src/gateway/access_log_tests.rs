@@ -1,7 +1,54 @@
 //! Tests of the parts of a line.
 
-use super::{code_of, cut, escape, escape_controls, quoted, time};
+use super::{
+    AccessLogs, Answered, Deleted, KEY_BYTES_MAX, LoggedBuckets, Noted, PendingLine, Visit, code_of, cut,
+    escape, escape_controls, escape_key, quoted, time,
+};
+use benthic_core::Environment;
+use hyper::Request;
 use hyper::header::HeaderValue;
+use std::sync::Arc;
+
+/// A request whose answer has ended. It makes no line by itself.
+fn pending(uri: &str) -> PendingLine {
+    let environment = Environment::default();
+    let mut request = Request::builder().method("POST").uri(uri).header("host", "s3.test").body(()).unwrap();
+    let visit = Visit::begin(&mut request, false, &environment);
+    let logs = Arc::new(AccessLogs::new(environment.clone(), Arc::default()));
+    let answered = Answered { status: 200, error: None, object_bytes: None, version: None, first_byte_ms: 0 };
+    let buckets = LoggedBuckets { bucket: None, source: None };
+    PendingLine { logs, environment, visit, answered, buckets, sent_bytes: 0 }
+}
+
+fn line_of(pending: &PendingLine, key: &str, deleted: Option<&Deleted>) -> String {
+    pending.line(&Noted::default(), "ada", "b", "BATCH.DELETE.OBJECT", Some(escape_key(key)), deleted)
+}
+
+#[test]
+fn a_line_of_a_deletion_has_26_fields_whatever_the_client_sends() {
+    let pending = pending("/b?delete");
+    let deleted = Deleted {
+        key: "a b\nc".into(),
+        version: Some("1 2\n3\"".into()),
+        failure: Some("No Such\nCode".into()),
+    };
+    let line = line_of(&pending, &deleted.key, Some(&deleted));
+    assert_eq!(line.find('\n'), Some(line.len() - 1));
+    let fields: Vec<&str> = line.trim_end().split(' ').collect();
+    // The time has two words, and the request has three.
+    assert_eq!(fields.len(), 26 + 1 + 2, "{line}");
+    assert_eq!(fields[..2], ["ada", "b"]);
+    assert_eq!(
+        fields[7..14],
+        ["BATCH.DELETE.OBJECT", "a%20b%0Ac", "\"POST", "/b?delete", "HTTP/1.1\"", "400", "No%20Such%0ACode"]
+    );
+    assert_eq!(fields[20], "1%202%0A3%22", "{line}");
+    // A version id or a key of any length does not make a long line.
+    let long = "\n".repeat(1 << 20);
+    let deleted = Deleted { key: long.clone(), version: Some(long.clone()), failure: Some(long) };
+    let line = line_of(&pending, &deleted.key, Some(&deleted));
+    assert!(line.len() < 3 * 3 * KEY_BYTES_MAX + 512, "{}", line.len());
+}
 
 #[test]
 fn no_text_of_a_client_ends_a_field_or_a_line() {
