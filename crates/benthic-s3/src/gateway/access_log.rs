@@ -32,6 +32,10 @@ const FIELD_BYTES_MAX: usize = 1_024;
 const KEY_BYTES_MAX: usize = 1_024;
 /// Maximum length of the URI in a line, in bytes. A key of 1,024 bytes may be escaped.
 const URI_BYTES_MAX: usize = 8 * 1_024;
+/// Those in the line of a deletion among several, of which one request may have 1,000. The line of
+/// the request itself has more of them.
+const BATCH_FIELD_BYTES_MAX: usize = 128;
+const BATCH_URI_BYTES_MAX: usize = 256;
 
 /// The resources in the names of operations that are not derived from `OBJECT` or `BUCKET`.
 const RESOURCES: [(&str, &str); 53] = [
@@ -340,19 +344,21 @@ impl Drop for PendingLine {
         let Some((bucket, target)) = &self.buckets.bucket else { return };
         let key = noted.key.as_deref().map(escape_key).or_else(|| self.visit.key(&bucket.name));
         let operation = self.operation(&noted, key.is_some());
-        let mut lines = self.line(&noted, &bucket.owner, &bucket.name, &operation, key, None);
+        let line = self.line(&noted, &bucket.owner, &bucket.name, &operation, key, None);
+        self.add(bucket, target, &line);
+        // If too many lines wait, some of these are dropped, but not that of the request.
         for deleted in &noted.deleted {
             let key = Some(escape_key(&deleted.key));
-            lines +=
-                &self.line(&noted, &bucket.owner, &bucket.name, "BATCH.DELETE.OBJECT", key, Some(deleted));
+            let operation = "BATCH.DELETE.OBJECT";
+            let line = self.line(&noted, &bucket.owner, &bucket.name, operation, key, Some(deleted));
+            self.add(bucket, target, &line);
         }
-        self.add(bucket, target, &lines);
     }
 }
 
 impl PendingLine {
-    fn add(&self, bucket: &Bucket, target: &LogTarget, lines: &str) {
-        self.logs.add(Group::new(bucket, target, self.visit.begun_unix_ms), lines);
+    fn add(&self, bucket: &Bucket, target: &LogTarget, line: &str) {
+        self.logs.add(Group::new(bucket, target, self.visit.begun_unix_ms), line);
     }
 
     fn operation(&self, noted: &Noted, has_key: bool) -> String {
@@ -379,12 +385,16 @@ impl PendingLine {
         deleted: Option<&Deleted>,
     ) -> String {
         let PendingLine { visit, answered, .. } = self;
-        let header = |name| quoted(visit.headers.get(name), FIELD_BYTES_MAX);
+        let (field_bytes_max, uri_bytes_max) = match deleted {
+            None => (FIELD_BYTES_MAX, URI_BYTES_MAX),
+            Some(_) => (BATCH_FIELD_BYTES_MAX, BATCH_URI_BYTES_MAX),
+        };
+        let header = |name| quoted(visit.headers.get(name), field_bytes_max);
         let now_ms = self.environment.clock.monotonic_ms();
         let took_ms = |end_ms: u64| end_ms.saturating_sub(visit.begun_ms).to_string();
         let address = visit.peer.map(|peer| peer.address.to_canonical().to_string());
         let uri = visit.uri.path_and_query().map_or("/", |uri| uri.as_str());
-        let uri = cut(uri, URI_BYTES_MAX);
+        let uri = cut(uri, uri_bytes_max);
         let auth_type = match (&noted.requester, visit.is_signed_in_query()) {
             (None, _) => None,
             (_, true) => Some("QueryString"),
@@ -440,7 +450,7 @@ impl PendingLine {
         field(noted.requester.as_ref().map(|_| "SigV4"));
         field(visit.peer.and_then(|peer| peer.tls).map(|tls| tls.cipher_suite));
         field(auth_type);
-        field(Some(&escape_controls(cut(visit.host(), FIELD_BYTES_MAX))));
+        field(Some(&escape_controls(cut(visit.host(), FIELD_BYTES_MAX.min(uri_bytes_max)))));
         field(visit.peer.and_then(|peer| peer.tls).map(|tls| tls.version));
         // The access point.
         field(None);

@@ -51,6 +51,15 @@ fn a_line_of_a_deletion_has_26_fields_whatever_the_client_sends() {
 }
 
 #[test]
+fn the_lines_of_a_batch_repeat_little_of_the_request() {
+    let pending = pending(&format!("/b?delete&x={}", "u".repeat(10_000)));
+    let deleted = Deleted { key: "k".into(), version: None, failure: None };
+    let of_batch = line_of(&pending, "k", Some(&deleted));
+    assert!(of_batch.contains(&"u".repeat(200)) && of_batch.len() < 512, "{of_batch}");
+    assert!(line_of(&pending, "k", None).contains(&"u".repeat(8_000)));
+}
+
+#[test]
 fn no_text_of_a_client_ends_a_field_or_a_line() {
     assert_eq!(escape("a b/\u{e9}\n\"c"), "a%20b/%C3%A9%0A%22c");
     assert_eq!(escape_controls("/k?x=\"1\" 2"), "/k?x=%221%22%202");
