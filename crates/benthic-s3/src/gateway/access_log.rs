@@ -20,10 +20,12 @@ use hyper::{Method, Request, Response, Uri, Version};
 use parking_lot::Mutex;
 use s3s::dto::CopySource;
 use s3s::{Body, StdError};
+use std::borrow::Cow;
 use std::fmt::Write;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use url::form_urlencoded;
 
 /// Maximum length of a header in a line, in bytes. The rest is cut off.
 const FIELD_BYTES_MAX: usize = 1_024;
@@ -36,6 +38,10 @@ const URI_BYTES_MAX: usize = 8 * 1_024;
 /// the request itself has more of them.
 const BATCH_FIELD_BYTES_MAX: usize = 128;
 const BATCH_URI_BYTES_MAX: usize = 256;
+
+/// Parameters whose values are not in a line: with them, whoever reads the log could repeat a
+/// request that was signed in advance.
+const SECRETS: [&str; 2] = ["X-Amz-Signature", "X-Amz-Security-Token"];
 
 /// The resources in the names of operations that are not derived from `OBJECT` or `BUCKET`.
 const RESOURCES: [(&str, &str); 53] = [
@@ -394,7 +400,8 @@ impl PendingLine {
         let took_ms = |end_ms: u64| end_ms.saturating_sub(visit.begun_ms).to_string();
         let address = visit.peer.map(|peer| peer.address.to_canonical().to_string());
         let uri = visit.uri.path_and_query().map_or("/", |uri| uri.as_str());
-        let uri = cut(uri, uri_bytes_max);
+        let uri = redact(uri);
+        let uri = cut(&uri, uri_bytes_max);
         let auth_type = match (&noted.requester, visit.is_signed_in_query()) {
             (None, _) => None,
             (_, true) => Some("QueryString"),
@@ -458,6 +465,20 @@ impl PendingLine {
         line.push('\n');
         line
     }
+}
+
+/// A URI without the values of [`SECRETS`].
+fn redact(uri: &str) -> Cow<'_, str> {
+    let Some((path, query)) = uri.split_once('?') else { return Cow::Borrowed(uri) };
+    let parameter = |text: &str| {
+        // A client may escape any character of a name.
+        let (name, _) = form_urlencoded::parse(text.as_bytes()).next()?;
+        let secret = SECRETS.iter().find(|secret| name.eq_ignore_ascii_case(secret))?;
+        Some(format!("{secret}=REDACTED"))
+    };
+    let parameters: Vec<_> =
+        query.split('&').map(|text| parameter(text).map_or(Cow::Borrowed(text), Cow::Owned)).collect();
+    Cow::Owned(format!("{path}?{}", parameters.join("&")))
 }
 
 fn cut(text: &str, bytes_max: usize) -> &str {

@@ -2,7 +2,7 @@
 
 use super::{
     AccessLogs, Answered, Deleted, KEY_BYTES_MAX, LoggedBuckets, Noted, PendingLine, Visit, code_of, cut,
-    escape, escape_controls, escape_key, quoted, time,
+    escape, escape_controls, escape_key, quoted, redact, time,
 };
 use benthic_core::Environment;
 use hyper::Request;
@@ -57,6 +57,16 @@ fn the_lines_of_a_batch_repeat_little_of_the_request() {
     let of_batch = line_of(&pending, "k", Some(&deleted));
     assert!(of_batch.contains(&"u".repeat(200)) && of_batch.len() < 512, "{of_batch}");
     assert!(line_of(&pending, "k", None).contains(&"u".repeat(8_000)));
+}
+
+#[test]
+fn no_line_has_a_signature() {
+    let uri = "/b/k?X-Amz-Date=1&X-Amz-Signature=51c&x=%3D&X-Amz-Security-Token=t%2Ft";
+    let redacted = "/b/k?X-Amz-Date=1&X-Amz-Signature=REDACTED&x=%3D&X-Amz-Security-Token=REDACTED";
+    assert_eq!(redact(uri), redacted);
+    assert!(line_of(&pending(uri), "k", None).contains(redacted));
+    assert_eq!(redact("/b?x-amz%2Dsignature=51c&&a"), "/b?X-Amz-Signature=REDACTED&&a");
+    assert_eq!(redact("/b/X-Amz-Signature=51c"), "/b/X-Amz-Signature=51c");
 }
 
 #[test]
