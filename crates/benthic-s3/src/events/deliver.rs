@@ -17,7 +17,7 @@ use crate::gateway::{self, Code, ObjectData};
 use crate::identity::{EventTarget, Identities};
 use crate::lease::{self, Lease};
 use crate::sal::{
-    Bucket, Change, Event, EventState, Finish, Id, QueuePlace, QueueState, RecordKind, Sal, Settle,
+    Bucket, Change, Event, EventState, Finish, Id, Object, QueuePlace, QueueState, RecordKind, Sal, Settle,
 };
 use benthic_core::{Environment, Error, ErrorKind, Result};
 use bytes::Bytes;
@@ -439,9 +439,12 @@ impl Deliverer {
         event: &Event,
         pass: Pass,
     ) -> std::result::Result<(), Failure> {
-        // A newer version has its own event. An older one must not replace its result.
+        // A newer version has its own event. An older one must not replace its result. An append
+        // keeps the write of the version, but its event has the write of the append: the entity
+        // tag, which the append sets, tells whether the data are those of the event.
+        let is_of_event = |object: &Object| object.write == event.write || object.etag == event.etag;
         let object = match self.sal.object(bucket, &event.key, None).await {
-            Ok(object) if object.write == event.write && !object.marker => object,
+            Ok(object) if is_of_event(&object) && !object.marker => object,
             Ok(_) => return Ok(()),
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(failure(&error)),
