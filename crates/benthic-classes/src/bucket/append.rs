@@ -32,6 +32,11 @@ pub(super) fn append(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Ve
     let Some(Current { null_seq, mut head }) = current else {
         return Err(not_found("the object does not exist"));
     };
+    if !head.null {
+        // The bucket got versions after the append began.
+        let message = "only the null version takes data; a version with an id does not change";
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
     let mut body = shard.body(&head)?;
     if Lock::of(&body.attributes)? != Lock::default() {
         let message = "an object with a lock does not change";
