@@ -509,7 +509,7 @@ macro_rules! sal_suite {
                 an_append_needs_the_object_that_it_has_seen
                 an_append_and_copies_keep_their_data
                 an_append_during_a_transition_loses_nothing
-                an_object_has_ten_thousand_pieces_at_most
+                an_append_to_an_upload_adds_pieces
                 encrypted_data_are_appended
             }
             encryption {
