@@ -15,6 +15,11 @@ use benthic_classes::bucket::state::Manifest;
 use benthic_classes::bucket::wire;
 use benthic_core::{Error, ErrorKind, ObjectId, Result};
 
+/// The id of the data of a version.
+fn data_id(object: &Object) -> Result<Id> {
+    Ok(manifest(object)?.data_id(object.write.into()).into())
+}
+
 impl PoolSal {
     /// The data objects of a manifest, in order, and their lengths.
     pub(super) fn stored_chunks<'a>(
@@ -64,6 +69,20 @@ impl PoolSal {
         moved
     }
 
+    /// The error of a move that has not found a data object. The data of a version that was written
+    /// again, moved or removed since the move began may be collected.
+    async fn missing_data(&self, bucket: &Bucket, object: &Object, error: Error) -> Error {
+        let now = match self.object(bucket, &object.key, Some(object.version)).await {
+            Ok(now) => now,
+            Err(error) => return error,
+        };
+        match (data_id(object), data_id(&now)) {
+            (Ok(before), Ok(now)) if before == now => error.with_kind(ErrorKind::Corrupt),
+            (Ok(_), Ok(_)) => Error::new(ErrorKind::Conflict, "the version has got other data"),
+            (Err(error), _) | (_, Err(error)) => error,
+        }
+    }
+
     async fn copy_and_switch(
         &self,
         bucket: &Bucket,
@@ -77,7 +96,8 @@ impl PoolSal {
             let (name, len_bytes) = chunk?;
             let data = match pool.read_range(&name, 0, len_bytes).await {
                 Err(error) if error.kind() == ErrorKind::NotFound => {
-                    return Err(error.with_kind(ErrorKind::Corrupt).with("object", name.name()));
+                    let error = error.with("object", name.name());
+                    return Err(self.missing_data(bucket, object, error).await);
                 }
                 data => data?,
             };
