@@ -15,6 +15,7 @@ use benthic_classes::bucket::wire::{SWEEP_MAX, Sweep};
 use benthic_core::codec::Wire;
 use benthic_core::{Error, ErrorKind, Fetch, ObjectId, Result, WriteOp};
 use bytes::Bytes;
+use std::collections::BTreeSet;
 
 /// Data objects that are removed in one batch.
 const REMOVALS_MAX: u32 = 256;
@@ -25,6 +26,16 @@ enum Page {
     Last,
 }
 
+/// What a collection of a shard could not remove. It does not stop the collection of the rest: the
+/// pool of one storage class may be down while the others work.
+#[derive(Default)]
+struct Failures {
+    first: Option<Error>,
+    /// The storage classes whose pools did not answer. Their other garbage waits for the next
+    /// collection.
+    down: BTreeSet<Option<String>>,
+}
+
 impl PoolSal {
     async fn collect_shard(
         &self,
@@ -33,11 +44,13 @@ impl PoolSal {
         collected: &mut CollectionStats,
     ) -> Result<()> {
         self.expire(shard, collected).await?;
+        let mut failures = Failures::default();
         let mut after = None;
-        while let Page::More(last) = self.collect_page(bucket, shard, after, collected).await? {
+        while let Page::More(last) = self.collect_page(bucket, shard, after, &mut failures, collected).await?
+        {
             after = Some(last);
         }
-        Ok(())
+        failures.first.map_or(Ok(()), Err)
     }
 
     /// Turns expired intents into garbage, and removes expired outcomes.
@@ -68,37 +81,61 @@ impl PoolSal {
         }
     }
 
-    /// Collects one page of garbage entries.
+    /// Collects one page of garbage entries. Those that cannot be removed stay.
     async fn collect_page(
         &self,
         bucket: Id,
         shard: &ObjectId,
         after: Option<Bytes>,
+        failures: &mut Failures,
         collected: &mut CollectionStats,
     ) -> Result<Page> {
         let now_ms = self.now_ms();
         let page = self.index_page(shard, after, &[keys::GARBAGE]).await?;
         let mut done = Vec::new();
+        let mut all = true;
         for (key, value) in &page.entries {
             // The entries are in the order of time. If one is not due, none of the following is.
             if keys::garbage_free_at_ms(key).ok_or_else(malformed_key)? > now_ms {
+                all = false;
                 break;
             }
-            match state::Garbage::from_stored(value)? {
-                state::Garbage::Data(data) => {
-                    collected.data_objects += self.remove_data(bucket, &data).await?
+            match self.remove_garbage(bucket, value, &mut failures.down).await {
+                Ok(Some(data_objects)) => {
+                    collected.data_objects += data_objects;
+                    done.push(key.clone());
                 }
-                state::Garbage::Release(release) => self.release(&release).await?,
+                Ok(None) => {}
+                Err(error) => failures.first = failures.first.take().or(Some(error)),
             }
-            done.push(key.clone());
         }
-        let all = done.len() == page.entries.len();
-        let next = done.last().cloned().filter(|_| all && page.more);
+        let next = page.entries.last().map(|(key, _)| key.clone()).filter(|_| all && page.more);
         if !done.is_empty() {
             collected.entries += done.len() as u64;
             write_with_retries(self.index.as_ref(), shard, WriteOp::new().omap_remove(done)).await?;
         }
         Ok(next.map_or(Page::Last, Page::More))
+    }
+
+    /// Removes what an entry names. Returns the number of data objects; `None` if it has not tried.
+    async fn remove_garbage(
+        &self,
+        bucket: Id,
+        value: &Bytes,
+        down: &mut BTreeSet<Option<String>>,
+    ) -> Result<Option<u64>> {
+        let data = match state::Garbage::from_stored(value)? {
+            state::Garbage::Data(data) => data,
+            state::Garbage::Release(release) => return self.release(&release).await.map(|()| Some(0)),
+        };
+        if down.contains(&data.class) {
+            return Ok(None);
+        }
+        let removed = self.remove_data(bucket, &data).await;
+        if removed.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable) {
+            down.insert(data.class);
+        }
+        removed.map(Some)
     }
 
     /// Removes data objects that exist, and returns their number.
@@ -122,12 +159,17 @@ impl PoolSal {
     }
 
     async fn collect_bucket(&self, bucket: Bucket, collected: &mut CollectionStats) -> Result<()> {
+        let mut failed = None;
         for shard in self.shards(bucket.id, bucket.shards)? {
             match self.collect_shard(bucket.id, &shard, collected).await {
+                Ok(()) => {}
                 // The bucket was deleted during the collection.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
-                result => result?,
+                Err(error) => failed = failed.or(Some(error)),
             }
+        }
+        if let Some(error) = failed {
+            return Err(error);
         }
         let lease_ms = self.options.lease_ms;
         if bucket.deleting_ms.is_none_or(|began_ms| began_ms.saturating_add(lease_ms) > self.now_ms()) {
@@ -147,11 +189,16 @@ impl PoolSal {
         if !self.swap_limbo(id, limbo, Some(taken)).await? {
             return Ok(());
         }
-        let mut left = false;
+        let (mut left, mut failed) = (false, None);
         for shard in self.shards(id, limbo.shards)? {
             self.abort_all(&shard).await?;
-            self.collect_shard(id, &shard, collected).await?;
-            left |= !self.remove_empty_shard(&shard).await?;
+            match self.collect_shard(id, &shard, collected).await {
+                Ok(()) => left |= !self.remove_empty_shard(&shard).await?,
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        if let Some(error) = failed {
+            return Err(error);
         }
         if !left && self.swap_limbo(id, taken, None).await? {
             collected.buckets += 1;
