@@ -128,6 +128,8 @@ enum Outcome {
     Expired,
     Removed,
     Moved,
+    /// A pool with data of the version does not answer.
+    Unmoved(Error),
     Locked,
     /// The version has changed since the listing, or a tag does not fit.
     Kept,
@@ -253,6 +255,8 @@ impl Lifecycle<'_> {
                 Ok(Outcome::Expired) => stats.expired += 1,
                 Ok(Outcome::Removed) => stats.removed += 1,
                 Ok(Outcome::Moved) => stats.moved += 1,
+                // The pool of a class may be down while all else works.
+                Ok(Outcome::Unmoved(error)) => count_failure(&error, bucket, stats),
                 Ok(Outcome::Locked) => stats.locked += 1,
                 Ok(Outcome::Kept) => {}
                 Err(error) => note_failure(error, bucket, stats)?,
@@ -306,6 +310,7 @@ impl Lifecycle<'_> {
             Err(error) => match error.kind() {
                 ErrorKind::Conflict | ErrorKind::NotFound => Ok(Outcome::Kept),
                 ErrorKind::PermissionDenied => Ok(Outcome::Locked),
+                ErrorKind::Unavailable if due.class.is_some() => Ok(Outcome::Unmoved(error)),
                 _ => Err(error),
             },
         }
@@ -348,9 +353,13 @@ fn note_failure(error: Error, bucket: &Bucket, stats: &mut RunStats) -> Result<(
     if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::OutcomeUnknown | ErrorKind::Busy) {
         return Err(error);
     }
+    count_failure(&error, bucket, stats);
+    Ok(())
+}
+
+fn count_failure(error: &Error, bucket: &Bucket, stats: &mut RunStats) {
     stats.failed += 1;
     tracing::warn!(%error, bucket = bucket.name, "a lifecycle rule cannot remove or move an object");
-    Ok(())
 }
 
 fn list(kind: ListKind, after: Option<ListPosition>) -> List {
