@@ -223,7 +223,9 @@ impl Lifecycle<'_> {
             let Some((bucket, rules)) = self.reload(bucket).await? else {
                 return Ok(Some(RunResult::NoRules));
             };
-            self.apply(&bucket, &rules, ready, &mut held.progress.stats).await?;
+            if !self.apply(&bucket, &rules, ready, held).await? {
+                return Ok(Some(RunResult::Held));
+            }
             held.progress.after = done_key.or(held.progress.after.take());
             if !held.save().await? {
                 return Ok(Some(RunResult::Held));
@@ -234,13 +236,14 @@ impl Lifecycle<'_> {
         }
     }
 
+    /// Removes and moves what is due of a page. False if another run has taken the bucket.
     async fn apply(
         &self,
         bucket: &Bucket,
         rules: &Rules,
         candidates: Vec<Candidate>,
-        stats: &mut RunStats,
-    ) -> Result<()> {
+        held: &mut Lease<'_, Task>,
+    ) -> Result<bool> {
         let now_ms = self.environment.unix_ms();
         let events = &EventRules::of_bucket(&bucket.attributes)?;
         let moves = &Semaphore::new(MOVES_IN_FLIGHT);
@@ -250,7 +253,9 @@ impl Lifecycle<'_> {
         });
         let removals: Vec<_> = due.collect();
         let mut removals = futures::stream::iter(removals).buffer_unordered(REMOVALS_IN_FLIGHT);
+        let mut renewed_ms = self.environment.clock.monotonic_ms();
         while let Some(outcome) = removals.next().await {
+            let stats = &mut held.progress.stats;
             match outcome {
                 Ok(Outcome::Expired) => stats.expired += 1,
                 Ok(Outcome::Removed) => stats.removed += 1,
@@ -261,8 +266,16 @@ impl Lifecycle<'_> {
                 Ok(Outcome::Kept) => {}
                 Err(error) => note_failure(error, bucket, stats)?,
             }
+            // Moves of large objects may take longer than the lease.
+            let now_ms = self.environment.clock.monotonic_ms();
+            if now_ms.saturating_sub(renewed_ms) > LEASE_MS / 4 {
+                if !held.save().await? {
+                    return Ok(false);
+                }
+                renewed_ms = now_ms;
+            }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Removes or moves a version that is due by one of these rules.
