@@ -68,7 +68,7 @@ pub struct GatewayPools {
 #[derive(Subcommand)]
 pub enum S3Command {
     /// Serve S3 over HTTP
-    Serve(serve::ServeArgs),
+    Serve(Box<serve::ServeArgs>),
     /// Administer accounts, which own buckets
     #[command(subcommand, after_help = account::EXAMPLES)]
     Account(account::AccountCommand),
@@ -110,7 +110,7 @@ pub enum S3Command {
 pub async fn run(args: S3Args, session: &Session) -> Outcome {
     let pools = args.pools;
     match args.command {
-        S3Command::Serve(args) => serve::run(args, &pools, session).await,
+        S3Command::Serve(args) => serve::run(*args, &pools, session).await,
         S3Command::Account(command) => account::run(command, &pools, session).await,
         S3Command::User(command) => user::run(command, &pools, session).await,
         S3Command::Key(command) => key::run(command, &pools, session).await,

@@ -4,8 +4,7 @@ use super::{Case, data, etag, finish, kind, names, rest};
 use benthic_core::{ErrorKind, Result};
 use benthic_s3::sal::encryption::{ENCRYPTION, FRAME_BYTES};
 use benthic_s3::sal::{
-    Attributes, Bucket, Condition, DataKey, Finish, ListKind, Object, Objects, Transition, Versioning,
-    WriteResult,
+    Attributes, Bucket, Condition, DataKey, Finish, ListKind, Object, Transition, Versioning, WriteResult,
 };
 use bytes::Bytes;
 use futures::executor::block_on;

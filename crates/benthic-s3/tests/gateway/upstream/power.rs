@@ -116,8 +116,8 @@ fn pending(tree: &FileTree) -> BTreeSet<usize> {
 fn check(tree: &FileTree, point: &Point) -> Result<(), String> {
     let found = pending(tree);
     let mut of_key: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for number in 0..point.acknowledged {
-        of_key.entry(CHANGES[number].0).or_default().push(number);
+    for (number, change) in CHANGES.iter().enumerate().take(point.acknowledged) {
+        of_key.entry(change.0).or_default().push(number);
     }
     for (key, numbers) in of_key {
         let kept: Vec<usize> = numbers.iter().copied().filter(|number| found.contains(number)).collect();
