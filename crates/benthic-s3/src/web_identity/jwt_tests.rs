@@ -12,12 +12,15 @@ fn base64(data: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode_to_string(data.as_ref())
 }
 
+/// Signs a message.
+type Sign = Box<dyn Fn(&[u8]) -> Vec<u8>>;
+
 /// A key of a provider, and how to sign with it.
 struct Signer {
     algorithm: &'static str,
     id: &'static str,
     jwk: Value,
-    sign: Box<dyn Fn(&[u8]) -> Vec<u8>>,
+    sign: Sign,
 }
 
 fn ecdsa(algorithm: &'static str, id: &'static str) -> Signer {
