@@ -19,6 +19,7 @@ fn fill(case: &Case, bucket: &Bucket, keys: &[String]) {
             });
         }
     });
+    case.drain();
 }
 
 fn owned(keys: &[&str]) -> Vec<String> {

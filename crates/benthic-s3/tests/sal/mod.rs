@@ -128,6 +128,13 @@ impl Case {
         }
     }
 
+    /// Waits until all gateways, and the driver that has the data, see all acknowledged changes.
+    pub fn drain(&self) {
+        if let Some((front, _)) = &self.front {
+            front.drain();
+        }
+    }
+
     /// Opens another gateway on pools that wrap those of this store.
     pub fn on(&self, pools: &Pools) -> Result<Arc<dyn Sal>> {
         open(pools, &self.options)
@@ -280,9 +287,7 @@ impl Case {
     /// Lets all leases end and collects, in rounds: one round releases shared data, the next
     /// removes it.
     pub fn settle(&self) {
-        if let Some((front, _)) = &self.front {
-            front.drain();
-        }
+        self.drain();
         for _ in 0..3 {
             self.clock.advance_ms(GRACE_MS + LEASE_MS);
             for sal in self.drivers() {
@@ -309,6 +314,7 @@ impl Case {
 
     /// The data objects of a bucket.
     pub fn data_objects(&self, bucket: &Bucket) -> Vec<String> {
+        self.drain();
         let id = self.far_ids.lock().unwrap().get(&bucket.name).copied().unwrap_or(bucket.id);
         objects(self.pools.data.as_ref(), &format!("{}.{id}", self.options.namespace))
     }
