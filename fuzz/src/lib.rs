@@ -230,18 +230,10 @@ fn plausible_input(method: &str, parts: &mut Parts<'_>) -> Bytes {
             transition.encode()
         }
         "upload" => index::NewUpload { upload: other, key, now_ms, class, attributes }.encode(),
-        "part" => index::PutPart {
-            times,
-            upload: other,
-            key,
-            number,
-            write,
-            class,
-            segment,
-            etag,
-            attributes,
+        "part" => {
+            index::PutPart { times, upload: other, key, number, write, class, segment, etag, attributes }
+                .encode()
         }
-        .encode(),
         "complete" => {
             let parts = vec![index::PartRef { number, write }];
             index::Complete {
