@@ -171,7 +171,8 @@ pub fn an_append_during_a_transition_loses_nothing(case: &Case) {
             }
         }
     }
-    assert!(appended >= 3 && conflicts >= 1, "{appended} {conflicts}");
+    // An append between the copy and the last call of the transition makes it fail.
+    assert!(appended >= 2 && conflicts >= 1, "{appended} {conflicts}");
     case.finish(&[&bucket]);
 }
 
