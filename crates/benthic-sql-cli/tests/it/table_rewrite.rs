@@ -108,7 +108,7 @@ fn columns_move_to_objects_of_their_own_and_back() {
     assert_eq!(home.rows("t").len(), 2 * rows.len() - 1);
     let history = home.json(&["history", "lake/t"]);
     assert_eq!(history[0]["operation"], "compact");
-    let failed = home.fails(2, &["rewrite", "lake/t", "--group", "nam"]);
+    let failed = home.fails(6, &["rewrite", "lake/t", "--group", "nam"]);
     assert!(failed.contains("did you mean"), "{failed}");
     assert!(answer[0]["n"].as_u64().unwrap() > 0);
 }

@@ -28,7 +28,7 @@ fn photos(ids: std::ops::Range<i64>) -> RecordBatch {
         ("score", Arc::new(Float64Array::from_iter_values(ids.clone().map(|id| id as f64 / 3.0)))),
         ("label", Arc::new(StringArray::from_iter_values(ids.map(|id| format!("label {}", id % 7))))),
     ];
-    RecordBatch::try_from_iter(columns).unwrap()
+    RecordBatch::try_from_iter_with_nullable(columns.map(|(name, values)| (name, values, true))).unwrap()
 }
 
 /// The tables `plain`, and `grouped` with the groups (image) and (score, label).
