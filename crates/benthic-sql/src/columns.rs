@@ -86,7 +86,8 @@ pub fn has_floats(data_type: &DataType) -> bool {
     }
 }
 
-/// The column that a scan without columns reads to count rows. Fragments cannot read nested columns.
+/// The column that a scan without columns reads to count rows. Fragments cannot read nested
+/// columns.
 pub fn counted_column(schema: &Schema) -> Option<usize> {
     schema.fields().iter().position(|field| !field.data_type().is_nested())
 }

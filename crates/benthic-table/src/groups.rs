@@ -1,11 +1,11 @@
 //! Column groups: a data object stores some of its columns in objects of their own.
 //!
 //! A table may have columns that few queries read and that are much larger than the others, such as
-//! images. A data object is limited in size, so such columns leave room for few rows in each object.
-//! Then a query of the other columns visits many objects, and reads parts of the large columns with
-//! the footers. So a table may store columns in groups. An entry of a file list then stands for
-//! several objects with the same rows in the same order: its own object, and one *companion* for
-//! each group. Statistics, deletion vectors and indexes belong to the entry.
+//! images. A data object is limited in size, so such columns leave room for few rows in each
+//! object. Then a query of the other columns visits many objects, and reads parts of the large
+//! columns with the footers. So a table may store columns in groups. An entry of a file list then
+//! stands for several objects with the same rows in the same order: its own object, and one
+//! *companion* for each group. Statistics, deletion vectors and indexes belong to the entry.
 //!
 //! Each object is a whole Parquet file with the columns of its group, so that a fragment of a query
 //! can run beside it. All of them have the same row groups. So a reader of several groups joins

@@ -54,8 +54,8 @@ impl PartitionField {
 /// The metadata of a table with its snapshots up to `current`.
 ///
 /// # Errors
-/// `NotFound` if there is no such snapshot; `Unsupported` if Iceberg lacks a type of a column, and if
-/// the snapshot has column groups.
+/// `NotFound` if there is no such snapshot; `Unsupported` if Iceberg lacks a type of a column, and
+/// if the snapshot has column groups.
 pub fn table_metadata(folder: &Folder, head: &Head, current: u64) -> Result<Value> {
     let known = head.snapshots.iter().take_while(|snapshot| snapshot.id <= current);
     if head.snapshots.iter().any(|snapshot| snapshot.id == current && head.is_grouped(snapshot)) {

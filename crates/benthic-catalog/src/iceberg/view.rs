@@ -131,8 +131,8 @@ impl TableView {
         self.head.schema(id).ok_or_else(no_such_file)
     }
 
-    /// All files of the table, in the byte order of their keys. Those of snapshots with column groups
-    /// are left out.
+    /// All files of the table, in the byte order of their keys. Those of snapshots with column
+    /// groups are left out.
     ///
     /// # Errors
     /// `NotFound` if the table was dropped meanwhile, `Corrupt`.

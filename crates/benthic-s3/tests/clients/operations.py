@@ -26,7 +26,7 @@ BEGIN, END = "<!-- The tests make this table. -->\n", "<!-- The end of the table
 
 NOTES = {
     "CompleteMultipartUpload": "If-Match, If-None-Match; checksums, composite and of the whole; a repetition succeeds",
-    "CopyObject": "data are shared, except from plain to encrypted, and from SSE-KMS or SSE-C to SSE-S3; conditions on source and target; up to 5 GiB",
+    "CopyObject": "data are shared, except from plain to encrypted, from SSE-KMS or SSE-C to SSE-S3, and to another storage class; conditions on source and target; up to 5 GiB",
     "CreateBucket": "ACL, ownership, tags, object lock",
     "CreateMultipartUpload": "checksum algorithm and type; lock; encryption",
     "DeleteObject": "versions; If-Match, size and time as conditions; bypass of governance retention",
@@ -42,7 +42,7 @@ NOTES = {
     "PutBucketAcl": "canned or with grants to accounts and groups",
     "PutBucketEncryption": "SSE-S3 and SSE-KMS",
     "PutBucketOwnershipControls": "BucketOwnerEnforced and BucketOwnerPreferred",
-    "PutBucketLifecycleConfiguration": "no transitions",
+    "PutBucketLifecycleConfiguration": "see [Storage classes](#storage-classes)",
     "PutBucketPolicy": "the elements, operators and keys in [the guide](../guide/s3.md#policies)",
     "PutBucketCors": "with preflight requests",
     "PutBucketNotificationConfiguration": "TopicConfiguration, to webhooks",
@@ -51,7 +51,7 @@ NOTES = {
     "PutBucketRequestPayment": "nobody is charged",
     "PutBucketWebsite": "served with `--website-domain`",
     "PutObject": "If-Match, If-None-Match; metadata, tags, ACL, lock, encryption; checksums in head and trailer, Content-MD5; appending",
-    "SelectObjectContent": "CSV and JSON; no Parquet and no BZIP2; see [Select](#select)",
+    "SelectObjectContent": "CSV, JSON and Parquet; see [Select](#select)",
     "PutObjectAcl": "canned or with grants to accounts and groups",
     "PutObjectLockConfiguration": "a default period, also for a bucket that exists and has versions",
     "RenameObject": "in buckets without versions",
