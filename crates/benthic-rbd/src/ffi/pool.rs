@@ -6,13 +6,7 @@ use benthic_core::Result;
 use benthic_rados::PoolContext;
 use std::ffi::{CStr, c_int};
 use std::ptr::null_mut;
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
-
-/// How long a connection outlives its images. `rbd_close` returns shortly before a thread of librbd
-/// drops its last reference to the connection, and `rados_shutdown` does not wait for references:
-/// librbd 16.2 then ended the process with `std::system_error: Invalid argument`.
-const CLOSING: Duration = Duration::from_millis(50);
+use std::sync::Arc;
 
 const FORMAT: c_int = 0;
 const FEATURES: c_int = 1;
@@ -59,13 +53,6 @@ impl Features {
 pub(crate) struct RbdPool {
     pub(super) api: &'static Api,
     context: PoolContext,
-}
-
-impl Drop for RbdPool {
-    fn drop(&mut self) {
-        let (_open, end) = mpsc::channel::<()>();
-        let _ = end.recv_timeout(CLOSING);
-    }
 }
 
 impl RbdPool {
