@@ -105,7 +105,8 @@ def test_requests_become_lines(logging_gateway):
     logging_gateway.start()
     s3 = logging_gateway.client()
     found = lines(s3, "logs")
-    assert len(found) == count + 1 and found[-1]["key"] == "late"
+    # Log objects of one second have no order.
+    assert len(found) == count + 1 and [line["key"] for line in found].count("late") == 1
     s3.put_bucket_logging(Bucket="source", BucketLoggingStatus={})
     assert "LoggingEnabled" not in s3.get_bucket_logging(Bucket="source")
 
