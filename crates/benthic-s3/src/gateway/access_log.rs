@@ -8,6 +8,7 @@ use super::auth::Peer;
 use super::bucket_logging::LogTarget;
 use super::log_delivery::{AccessLogs, Group, digits};
 use crate::sal::Bucket;
+use crate::upstream::sign::encode;
 use benthic_core::Environment;
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
@@ -485,16 +486,29 @@ fn cut(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max.min(text.len()))]
 }
 
-/// A key that is not from the URI. That of a deletion that failed may have any length.
+/// A key that is not from the URI, escaped as there. That of a deletion that failed may have any
+/// length.
 fn escape_key(key: &str) -> String {
-    escape(cut(key, KEY_BYTES_MAX))
+    encode(cut(key, KEY_BYTES_MAX), true)
 }
 
-/// A key, escaped as in a URI.
-fn escape(key: &str) -> String {
-    let mut escaped = String::with_capacity(key.len());
-    for byte in key.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
+/// Escapes what would end a field.
+fn escape_controls(text: &str) -> String {
+    escape_unless(text, |byte| byte.is_ascii_graphic() && byte != b'"')
+}
+
+/// A header in quotes; a dash in quotes if there is none.
+fn quoted(value: Option<&HeaderValue>, bytes_max: usize) -> String {
+    let Some(value) = value else { return "\"-\"".to_owned() };
+    let text = String::from_utf8_lossy(value.as_bytes());
+    let is_plain = |byte: u8| (byte.is_ascii_graphic() || byte == b' ') && byte != b'"';
+    format!("\"{}\"", escape_unless(cut(&text, bytes_max), is_plain))
+}
+
+fn escape_unless(text: &str, is_plain: impl Fn(u8) -> bool) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if is_plain(byte) {
             escaped.push(char::from(byte));
         } else {
             // Writing to a string cannot fail.
@@ -502,34 +516,6 @@ fn escape(key: &str) -> String {
         }
     }
     escaped
-}
-
-/// Escapes what would end a field.
-fn escape_controls(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_graphic() && byte != b'"' {
-            escaped.push(char::from(byte));
-        } else {
-            let _ = write!(escaped, "%{byte:02X}");
-        }
-    }
-    escaped
-}
-
-/// A header in quotes; a dash in quotes if there is none.
-fn quoted(value: Option<&HeaderValue>, bytes_max: usize) -> String {
-    let Some(value) = value else { return "\"-\"".to_owned() };
-    let text = String::from_utf8_lossy(value.as_bytes());
-    let mut quoted = String::from("\"");
-    for byte in cut(&text, bytes_max).bytes() {
-        if (byte.is_ascii_graphic() || byte == b' ') && byte != b'"' {
-            quoted.push(char::from(byte));
-        } else {
-            let _ = write!(quoted, "%{byte:02X}");
-        }
-    }
-    quoted + "\""
 }
 
 /// A time, such as `[06/Feb/2019:00:00:38 +0000]`.

@@ -2,7 +2,7 @@
 
 use super::{
     AccessLogs, Answered, Deleted, KEY_BYTES_MAX, LoggedBuckets, Noted, PendingLine, Visit, code_of, cut,
-    escape, escape_controls, escape_key, quoted, redact, time,
+    escape_controls, escape_key, quoted, redact, time,
 };
 use benthic_core::Environment;
 use hyper::Request;
@@ -71,7 +71,7 @@ fn no_line_has_a_signature() {
 
 #[test]
 fn no_text_of_a_client_ends_a_field_or_a_line() {
-    assert_eq!(escape("a b/\u{e9}\n\"c"), "a%20b/%C3%A9%0A%22c");
+    assert_eq!(escape_key("a b/\u{e9}\n\"c"), "a%20b/%C3%A9%0A%22c");
     assert_eq!(escape_controls("/k?x=\"1\" 2"), "/k?x=%221%22%202");
     let header = HeaderValue::from_bytes(b"curl \"8\"\t\xff").unwrap();
     assert_eq!(quoted(Some(&header), 100), "\"curl %228%22%09%EF%BF%BD\"");

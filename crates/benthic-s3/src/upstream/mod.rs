@@ -23,7 +23,7 @@ mod head;
 mod listing;
 mod metrics;
 mod objects;
-mod sign;
+pub(crate) mod sign;
 mod spool;
 mod uploads;
 mod write_back;

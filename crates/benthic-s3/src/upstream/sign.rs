@@ -62,7 +62,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 }
 
 /// Percent-encodes text as signatures need it. The separator `/` of a path stays.
-pub(super) fn encode(text: &str, is_path: bool) -> String {
+pub(crate) fn encode(text: &str, is_path: bool) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
