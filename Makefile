@@ -172,6 +172,9 @@ sshd-packages:
 # Builds lint our crates while they compile them. `make lint` is for a tree that is compiled already.
 LINTED := env $(if $(shell $(CARGO) clippy --version 2>/dev/null),RUSTC_WRAPPER=$(CURDIR)/.ci/rustc)
 
+# One command builds everything, so that few crates compile alone at its end. The tests on Ceph are among it if Ceph is installed.
+BUILD_ALL = $(LINTED) $(CARGO) build --release $(SELECTION) --lib --bins --examples --tests $(if $(shell command -v ceph-osd),--test ceph)
+
 RUST_PART := $(PART) "Rust tests" 600 env $(if $(BENTHIC_TEST_LONG),,PROPTEST_RNG_SEED=0) $(CARGO) test --release $(SELECTION) --no-fail-fast
 
 lint: toolchain ## run clippy on all code, also on benchmarks
@@ -183,7 +186,7 @@ test-here: toolchain wasm-compilers nbd-packages guest-packages
 	else echo "skipped: rustfmt is missing; 'rustup component add rustfmt' installs it"; fi
 	@$(CARGO) clippy --version >/dev/null 2>&1 || \
 		echo "skipped: clippy is missing; 'rustup component add clippy' installs it"
-	@$(PART) "build programs and tests" 3000 $(LINTED) $(CARGO) test --release $(SELECTION) --no-run
+	@$(PART) "build programs and tests" 3200 $(BUILD_ALL)
 	@$(call beside,target/test-clients.log,$(MAKE) --no-print-directory test-clients,$(RUST_PART))
 
 # The Python package, in a separate environment. The build equals `pip install .` and reuses the compiled
@@ -405,8 +408,7 @@ CEPH_TESTS = $(if $(SHORT),$(PART) "Short set $(ON)" 120 $(CEPH_TEST) $(SHORT_TE
 	$(PART) "Java API on Ceph" 180 $(JAVA_TESTS))))
 
 test-ceph: toolchain ceph-packages python $(S3_NEEDS) page-packages nbd-packages guest-packages sshd-packages $(if $(BENTHIC_TEST_LONG),axe $(SQL_NEEDS) $(CATALOG_NEEDS) openstack-env engines-env java-packages c go-packages maven-packages) ## run the tests that need a real Ceph cluster; starts the cluster and removes it; RELEASE=16, 18 or 20
-	@$(PART) "build class libraries" 60 $(LINTED) $(CARGO) build --release $(SELECTION) --lib --bins --examples
-	@$(PART) "build the Ceph tests" 180 $(LINTED) $(CARGO) test --release $(SELECTION) --test ceph --no-run
+	@$(PART) "build for the Ceph tests" 60 $(BUILD_ALL)
 	@$(MAKE) --no-print-directory test-release
 
 # The tests on a release, when all is built.
